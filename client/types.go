@@ -1,0 +1,63 @@
+package client
+
+import "time"
+
+// FilterResult answers POST /api/v1/filter.
+type FilterResult[T any] struct {
+	// URIList holds the items that were new, in their first-seen order, as they were sent.
+	URIList []T `json:"uri_list"`
+	// Total counts the items of the request.
+	Total int `json:"total"`
+	// Duplicates counts the items that were seen before or earlier in the same list.
+	Duplicates int `json:"duplicates"`
+}
+
+// CheckResult answers POST /api/v1/check: one value an item, in order.
+type CheckResult struct {
+	New []bool `json:"new"`
+}
+
+// FilterSpec is the body of PUT /api/v1/filters/{name}; zero fields take the daemon's defaults.
+type FilterSpec struct {
+	ID        int     `json:"id,omitempty"`         // fixed id; 0: the daemon chooses a free one
+	Kind      string  `json:"kind,omitempty"`       // bloom
+	Capacity  uint64  `json:"capacity,omitempty"`   // items at which the error rate still holds
+	ErrorRate float64 `json:"error_rate,omitempty"` // false positives among new items, as a ratio
+	OnFull    string  `json:"on_full,omitempty"`    // warn | reject
+}
+
+// FilterInfo describes a filter as GET /api/v1/filters/{name} shows it.
+type FilterInfo struct {
+	ID            int        `json:"id"`
+	Name          string     `json:"name"`
+	Kind          string     `json:"kind"`
+	Capacity      uint64     `json:"capacity"`
+	ErrorRate     float64    `json:"error_rate"`
+	OnFull        string     `json:"on_full"`
+	ItemsEstimate uint64     `json:"items_estimate"` // from the bits that are set
+	FillRatio     float64    `json:"fill_ratio"`     // bits set / bits, 0 to 1
+	FPREstimate   float64    `json:"fpr_estimate"`   // false-positive ratio now, from the fill
+	Bytes         uint64     `json:"bytes"`          // size of the bit-map
+	Generation    uint64     `json:"generation"`
+	LastWriteback *time.Time `json:"last_writeback"` // null: never
+}
+
+// FilterList answers GET /api/v1/filters.
+type FilterList struct {
+	Filters []FilterInfo `json:"filters"`
+}
+
+// Problem is an RFC 9457 problem+json body, the shape of every error answer.
+type Problem struct {
+	Type      string `json:"type"`
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail,omitempty"`
+	ErrorCode string `json:"error_code"` // stable lower_snake word
+	// Index is the position in the list of the item at fault, from 0.
+	Index *int `json:"index,omitempty"`
+	// Offset is the byte in the body at which decoding stopped, from 0.
+	Offset *int64 `json:"offset,omitempty"`
+	// Known lists the values that would have been accepted.
+	Known []string `json:"known,omitempty"`
+}

@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+)
+
+// What went wrong, for those who branch on it; stores wrap them.
+var (
+	// ErrNoSpace: the store cannot make the batch durable for want of space; nothing was remembered.
+	ErrNoSpace = errors.New("no space left for new items")
+	// ErrFailed: the store failed and answers nothing more until it is opened again.
+	ErrFailed = errors.New("store failed")
+	// ErrFull: the filter is at capacity and its on_full is reject; nothing was remembered.
+	ErrFull = errors.New("filter is full")
+	// ErrConflict: a filter of that name or id exists with other parameters.
+	ErrConflict = errors.New("filter exists with other parameters")
+)
+
+// Spec says what a filter is. Its fields do not change while the filter lives.
+type Spec struct {
+	ID        int
+	Name      string
+	Kind      string  // "bloom"
+	Capacity  uint64  // items
+	ErrorRate float64 // ratio, 0 to 1
+	OnFull    string  // "warn" or "reject"
+}
+
+// Stats is what a filter can tell about its present state.
+type Stats struct {
+	Items         uint64  // estimate
+	Fill          float64 // ratio of bits set
+	FPR           float64 // estimate of the present false-positive ratio
+	Bytes         uint64  // of the bit-map
+	Generation    uint64
+	LastWriteback time.Time // zero: never
+}
+
+// Set is the memory of one filter. It is safe for concurrent use.
+type Set interface {
+	// Add remembers keys and sets fresh[i] to whether keys[i] was not seen before;
+	// the first of equal keys wins. It returns the number of fresh ones.
+	// On a nil error all of it is durable as the store's durability setting says.
+	// On ErrNoSpace and ErrFull nothing was remembered; on any other error keys may be.
+	// len(fresh) == len(keys); no keys is no work.
+	Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error)
+	// Has is Add without remembering; equal keys in one call are all reported alike.
+	Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error
+	// Seed is the secret that keys are hashed with.
+	Seed() uint64
+	Stats() Stats
+}
+
+// Store keeps the sets of all filters. It is safe for concurrent use.
+type Store interface {
+	// Load returns every filter that the store holds, ready for use.
+	Load(ctx context.Context) (map[Spec]Set, error)
+	// Create makes an empty filter, durable on return. The name must be free.
+	Create(ctx context.Context, spec Spec) (Set, error)
+	// Drop forgets a filter and its items, durable on return.
+	Drop(ctx context.Context, spec Spec) error
+	// Ready says why batches would not be accepted now; nil when they would.
+	Ready(ctx context.Context) error
+	// Failed is closed when the store has failed for good and the process should end.
+	Failed() <-chan struct{}
+	// Close makes everything durable and lets go of the store's resources.
+	Close() error
+}
