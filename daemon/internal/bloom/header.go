@@ -1,0 +1,124 @@
+package bloom
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"time"
+)
+
+// HeaderSize is the length of an encoded header in bytes.
+const HeaderSize = 128
+
+// Version is the format's number in the header.
+const Version = 1
+
+var magic = [8]byte{'U', 'R', 'I', 'B', 'L', 'O', 'O', 'M'}
+
+// castagnoli is the polynomial of all checksums here; processors have it built in.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// ErrCorrupt is wrapped by every error that means damaged bytes.
+var ErrCorrupt = errors.New("corrupt bit-map")
+
+// Header says what a bit-map is. As bytes, all integers little-endian:
+//
+//	offset  size  field
+//	     0     8  magic "URIBLOOM"
+//	     8     4  version, 1
+//	    12     4  k, 8
+//	    16     8  blocks of 64 bytes
+//	    24     8  capacity, items
+//	    32     8  error rate, IEEE 754 double
+//	    40     8  seed
+//	    48     8  generation
+//	    56     8  created, nanoseconds since 1970 UTC
+//	    64     4  layout, 0: one bit in each of a block's eight words
+//	    68    56  zero
+//	   124     4  CRC-32C of bytes 0 to 123
+type Header struct {
+	Blocks     uint64
+	Capacity   uint64 // items at which ErrorRate still holds
+	ErrorRate  float64
+	Seed       uint64 // secret: who knows it can make items collide
+	Generation uint64 // grows when the map is emptied; bits of two generations never mix
+	Created    time.Time
+}
+
+// NewHeader sizes a map of the first generation for capacity items at errorRate.
+func NewHeader(capacity uint64, errorRate float64, seed uint64, created time.Time) (Header, error) {
+	if err := ValidCapacity(capacity, errorRate); err != nil {
+		return Header{}, err
+	}
+	return Header{
+		Blocks:     BlocksFor(capacity, errorRate),
+		Capacity:   capacity,
+		ErrorRate:  errorRate,
+		Seed:       seed,
+		Generation: 1,
+		Created:    created.UTC().Truncate(0),
+	}, nil
+}
+
+// Bytes is the size of the bits.
+func (h Header) Bytes() uint64 { return h.Blocks * blockBytes }
+
+func (h Header) validate() error {
+	if h.Blocks < 1 || h.Blocks > math.MaxInt64/blockBytes {
+		return fmt.Errorf("bit-map of %d blocks: out of range", h.Blocks)
+	}
+	return ValidCapacity(h.Capacity, h.ErrorRate)
+}
+
+// MarshalBinary encodes the header in HeaderSize bytes. The error is always nil.
+func (h Header) MarshalBinary() ([]byte, error) {
+	b := make([]byte, HeaderSize)
+	le := binary.LittleEndian
+	copy(b, magic[:])
+	le.PutUint32(b[8:], Version)
+	le.PutUint32(b[12:], k)
+	le.PutUint64(b[16:], h.Blocks)
+	le.PutUint64(b[24:], h.Capacity)
+	le.PutUint64(b[32:], math.Float64bits(h.ErrorRate))
+	le.PutUint64(b[40:], h.Seed)
+	le.PutUint64(b[48:], h.Generation)
+	le.PutUint64(b[56:], uint64(h.Created.UnixNano()))
+	le.PutUint32(b[124:], crc32.Checksum(b[:124], castagnoli))
+	return b, nil
+}
+
+// UnmarshalBinary decodes what MarshalBinary made. It wraps ErrCorrupt, except for a
+// sound header of another version, which is named as such.
+func (h *Header) UnmarshalBinary(b []byte) error {
+	le := binary.LittleEndian
+	if len(b) < HeaderSize {
+		return fmt.Errorf("%w: header of %d bytes, want %d", ErrCorrupt, len(b), HeaderSize)
+	}
+	if !bytes.Equal(b[:8], magic[:]) {
+		return fmt.Errorf("%w: header begins with %q, want %q", ErrCorrupt, b[:8], magic[:])
+	}
+	if got, want := crc32.Checksum(b[:124], castagnoli), le.Uint32(b[124:]); got != want {
+		return fmt.Errorf("%w: header checksum %08x, want %08x", ErrCorrupt, got, want)
+	}
+	if v := le.Uint32(b[8:]); v != Version {
+		return fmt.Errorf("bit-map format %d: this version reads format %d; use a newer urifilter", v, Version)
+	}
+	if kk, layout := le.Uint32(b[12:]), le.Uint32(b[64:]); kk != k || layout != 0 {
+		return fmt.Errorf("bit-map with k=%d, layout %d: this version reads k=%d, layout 0; use a newer urifilter", kk, layout, k)
+	}
+	*h = Header{
+		Blocks:     le.Uint64(b[16:]),
+		Capacity:   le.Uint64(b[24:]),
+		ErrorRate:  math.Float64frombits(le.Uint64(b[32:])),
+		Seed:       le.Uint64(b[40:]),
+		Generation: le.Uint64(b[48:]),
+		Created:    time.Unix(0, int64(le.Uint64(b[56:]))).UTC(),
+	}
+	if err := h.validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return nil
+}

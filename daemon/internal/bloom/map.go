@@ -1,0 +1,173 @@
+// Package bloom is the bit-map of a filter, format 1: a split-block Bloom filter with
+// 512-bit blocks, its header, its checksums and its layout as bytes. docs/format.md
+// describes it to readers in other languages.
+//
+// The package keeps bits in memory and turns them into bytes and back. It opens no
+// file and knows no store; durability is its callers' work.
+package bloom
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+	"unsafe"
+)
+
+const (
+	k          = 8 // bits an item sets: one in each word of its block
+	wordBits   = 64
+	blockWords = 8
+	blockBytes = blockWords * 8
+
+	// chunk is how many keys are prefetched and then probed under one lock: their
+	// blocks (32 KiB) and the keys (8 KiB) fit the first-level cache.
+	chunk = 512
+)
+
+// Map is a bit-map. It is safe for concurrent use.
+type Map struct {
+	header Header
+	mem    memory
+	blocks []block
+
+	mu  sync.RWMutex // guards the bits, and what follows
+	set uint64       // bits that are 1
+	// onAdd is called with mu held for every chunk with a fresh key, so that its
+	// calls come in the order in which keys became visible as seen.
+	onAdd func(keys []Hash, fresh []bool)
+}
+
+type block [blockWords]uint64
+
+// New makes an empty map. Its memory is taken from the system when first touched.
+func New(h Header) (*Map, error) {
+	if err := h.validate(); err != nil {
+		return nil, err
+	}
+	mem, err := allocate(h.Blocks * blockBytes)
+	if err != nil {
+		return nil, fmt.Errorf("bit-map of %d bytes: %w", h.Blocks*blockBytes, err)
+	}
+	return &Map{
+		header: h,
+		mem:    mem,
+		blocks: unsafe.Slice((*block)(unsafe.Pointer(unsafe.SliceData(mem))), h.Blocks),
+	}, nil
+}
+
+// Close gives the memory back. The map must not be used any more.
+func (m *Map) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.blocks = nil
+	return m.mem.free()
+}
+
+// Header tells what the map is.
+func (m *Map) Header() Header { return m.header }
+
+// OnAdd sets the function that Add calls with the lock held, before anybody else can
+// see the fresh keys among keys as seen. It is set once, before the first Add.
+func (m *Map) OnAdd(f func(keys []Hash, fresh []bool)) { m.onAdd = f }
+
+// Add sets the bits of keys and fresh[i] to whether one of those of keys[i] was not
+// yet set, and returns how many were fresh. Of equal keys, in one call or in several
+// at the same time, exactly one is fresh. len(fresh) must be len(keys).
+func (m *Map) Add(keys []Hash, fresh []bool) int {
+	_ = fresh[:len(keys)]
+	n := 0
+	for start := 0; start < len(keys); start += chunk {
+		end := min(start+chunk, len(keys))
+		n += m.addChunk(keys[start:end], fresh[start:end])
+	}
+	return n
+}
+
+func (m *Map) addChunk(keys []Hash, fresh []bool) int {
+	prefetch(m.blocks, keys)
+	m.mu.Lock()
+	n, set := addKeys(m.blocks, keys, fresh)
+	m.set += uint64(set)
+	if n > 0 && m.onAdd != nil {
+		m.onAdd(keys, fresh)
+	}
+	m.mu.Unlock()
+	return n
+}
+
+// Has sets fresh[i] to whether keys[i] was never added. It changes nothing.
+func (m *Map) Has(keys []Hash, fresh []bool) {
+	_ = fresh[:len(keys)]
+	for start := 0; start < len(keys); start += chunk {
+		end := min(start+chunk, len(keys))
+		prefetch(m.blocks, keys[start:end])
+		m.mu.RLock()
+		for i, key := range keys[start:end] {
+			fresh[start+i] = !m.blocks[blockOf(key, uint64(len(m.blocks)))].has(key.Lo)
+		}
+		m.mu.RUnlock()
+	}
+}
+
+// blockOf reduces the hash to a block: the high word of a 128-bit product, which
+// spreads as evenly as the hash does and needs no power of two (Lemire 2016).
+func blockOf(key Hash, blocks uint64) uint64 {
+	b, _ := bits.Mul64(key.Hi, blocks)
+	return b
+}
+
+// addKeysGo is the portable form of addKeys: it returns the fresh keys and the bits
+// that it turned from 0 to 1.
+func addKeysGo(blocks []block, keys []Hash, fresh []bool) (n, set int) {
+	for i, key := range keys {
+		turned := blocks[blockOf(key, uint64(len(blocks)))].add(key.Lo)
+		fresh[i] = turned > 0
+		if turned > 0 {
+			n++
+		}
+		set += turned
+	}
+	return n, set
+}
+
+// add sets one bit in each word, bits 6i to 6i+5 of lo saying which in word i, and
+// returns how many were 0.
+func (b *block) add(lo uint64) int {
+	turned := uint64(0)
+	for i := range b {
+		at := lo & (wordBits - 1)
+		turned += ^b[i] >> at & 1
+		b[i] |= 1 << at
+		lo >>= 6
+	}
+	return int(turned)
+}
+
+func (b *block) has(lo uint64) bool {
+	all := uint64(1)
+	for i := range b {
+		all &= b[i] >> (lo & (wordBits - 1))
+		lo >>= 6
+	}
+	return all == 1
+}
+
+// Fill describes how full a map is.
+type Fill struct {
+	Ratio float64 // bits that are 1 among all
+	Items uint64  // estimate of the distinct items added
+	FPR   float64 // estimate of the present false-positive rate
+}
+
+// Fill estimates from the number of bits that are set.
+func (m *Map) Fill() Fill {
+	m.mu.RLock()
+	set := m.set
+	m.mu.RUnlock()
+	items := itemsFromFill(set, m.header.Blocks)
+	return Fill{
+		Ratio: float64(set) / float64(m.header.Blocks*blockBytes*8),
+		Items: uint64(items + 0.5),
+		FPR:   expectedFPR(items / float64(m.header.Blocks)),
+	}
+}

@@ -1,0 +1,79 @@
+package bloom
+
+import (
+	"fmt"
+	"math"
+)
+
+// Limits of what a bit-map is made for.
+const (
+	MinErrorRate = 1e-6
+	MaxErrorRate = 0.5
+	MaxCapacity  = 1 << 40
+
+	minBlocks = 1024 // 64 KiB: small maps would be at the mercy of chance
+
+	// margin is the share of the error rate that the expected rate at full load may
+	// use. The rest covers the spread of a measurement and an overfill of a few
+	// per cent; 0.72 gives 25 bits an item for 0.0001.
+	margin = 0.72
+)
+
+// ValidCapacity says what is wrong with a capacity and error rate, nil if nothing is.
+func ValidCapacity(capacity uint64, errorRate float64) error {
+	if capacity < 1 || capacity > MaxCapacity {
+		return fmt.Errorf("capacity %d: want 1 to %d items", capacity, uint64(MaxCapacity))
+	}
+	if !(errorRate >= MinErrorRate && errorRate <= MaxErrorRate) {
+		return fmt.Errorf("error rate %v: want %v to %v", errorRate, MinErrorRate, MaxErrorRate)
+	}
+	return nil
+}
+
+// BlocksFor returns the number of 512-bit blocks that keep the false-positive rate
+// below errorRate with capacity items in the map.
+//
+// It does not use the classic formula, which takes the bits of an item as spread
+// over the whole map: here they share a block, blocks fill unevenly (Poisson), and
+// the fuller ones answer wrongly more often. See expectedFPR.
+func BlocksFor(capacity uint64, errorRate float64) uint64 {
+	lo, hi := 1e-3, 600.0 // items a block; expectedFPR grows with it
+	for range 60 {
+		mid := (lo + hi) / 2
+		if expectedFPR(mid) > errorRate*margin {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return max(minBlocks, uint64(math.Ceil(float64(capacity)/lo)))
+}
+
+// expectedFPR is the false-positive rate of a split-block filter with load items a
+// block on average: the sum over i of Poisson(i; load) times the chance that i items
+// have set all eight bits that a ninth asks for, (1 - (63/64)^i)^8. (Putze, Sanders,
+// Singler: Cache-, Hash- and Space-Efficient Bloom Filters, 2007, section 3.)
+func expectedFPR(load float64) float64 {
+	if load <= 0 {
+		return 0
+	}
+	sum := 0.0
+	last := load + 40*math.Sqrt(load) + 60
+	for i := 0.0; i < last; i++ {
+		lgamma, _ := math.Lgamma(i + 1)
+		p := math.Exp(i*math.Log(load) - load - lgamma)
+		sum += p * math.Pow(1-math.Pow(1-1.0/wordBits, i), k)
+	}
+	return sum
+}
+
+// itemsFromFill estimates how many distinct items set so many bits: each item sets
+// one bit of the 64*blocks that a word position has, in each of eight positions.
+func itemsFromFill(bitsSet, blocks uint64) float64 {
+	column := float64(blocks) * wordBits
+	clear := 1 - float64(bitsSet)/(column*k)
+	if clear <= 0 {
+		clear = 1 / (column * k)
+	}
+	return math.Log(clear) / math.Log1p(-1/column)
+}

@@ -1,0 +1,79 @@
+package bloom
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math/bits"
+)
+
+// StripeBytes is the unit in which a map is copied, checked and stored: all stripes
+// have this size except the last, which may be shorter.
+const StripeBytes = 4 << 20
+
+// Stripes is the number of stripes of the map.
+func (h Header) Stripes() int { return int((h.Bytes() + StripeBytes - 1) / StripeBytes) }
+
+// StripeSize is the length of stripe i in bytes.
+func (h Header) StripeSize(i int) int {
+	return int(min(StripeBytes, h.Bytes()-uint64(i)*StripeBytes))
+}
+
+// Checksum is the CRC-32C of bytes, by which stripes are checked.
+func Checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// copyStep bounds how long Add waits for a copy: 128 KiB take some 10 microseconds.
+const copyStep = 128 << 10
+
+// Stripe copies stripe i into buf, which it returns cut to length; words are
+// little-endian. Adds may go on meanwhile: every item added before the call is in the
+// copy, and any later one may be, in whole or in part.
+func (m *Map) Stripe(i int, buf []byte) []byte {
+	buf = buf[:m.header.StripeSize(i)]
+	at := i * StripeBytes
+	for done := 0; done < len(buf); done += copyStep {
+		part := buf[done:min(done+copyStep, len(buf))]
+		m.mu.RLock()
+		m.encode(part, at+done)
+		m.mu.RUnlock()
+	}
+	return buf
+}
+
+// MergeStripe sets all bits that are set in data, the bytes of stripe i.
+func (m *Map) MergeStripe(i int, data []byte) error {
+	if len(data) != m.header.StripeSize(i) {
+		return fmt.Errorf("%w: stripe %d of %d bytes, want %d", ErrCorrupt, i, len(data), m.header.StripeSize(i))
+	}
+	first := i * (StripeBytes / blockBytes)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for b := 0; b < len(data)/blockBytes; b++ {
+		src := (*[blockBytes]byte)(data[b*blockBytes:])
+		// Pages of zeroes are not touched, so that an empty map takes no memory.
+		if *src == ([blockBytes]byte{}) {
+			continue
+		}
+		dst := &m.blocks[first+b]
+		for w := range dst {
+			word := binary.LittleEndian.Uint64(src[w*8:])
+			m.set += uint64(bits.OnesCount64(word &^ dst[w]))
+			dst[w] |= word
+		}
+	}
+	return nil
+}
+
+// encode writes the words from byte offset at on as little-endian bytes.
+func (m *Map) encode(dst []byte, at int) {
+	if littleEndian {
+		copy(dst, m.mem[at:])
+		return
+	}
+	for i := 0; i < len(dst); i += 8 {
+		word := m.blocks[(at+i)/blockBytes][(at+i)/8%blockWords]
+		binary.LittleEndian.PutUint64(dst[i:], word)
+	}
+}
+
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
