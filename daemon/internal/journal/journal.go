@@ -1,0 +1,267 @@
+// Package journal keeps the keys of items that were accepted but are not yet in a
+// bit-map file. Batches that arrive together share one write and one sync (group
+// commit). It knows keys, not items or filters, and it never reads what it wrote
+// except in Replay.
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+)
+
+// Sync says when an appended key is durable.
+type Sync uint32
+
+const (
+	Always   Sync = 0 // Wait returns after a sync: survives loss of power
+	Interval Sync = 1 // Wait returns after a write: survives kill -9; Flush syncs
+	None     Sync = 2 // as Interval, and nobody syncs until Rotate or Close
+)
+
+var (
+	// ErrDamaged is wrapped by errors that mean acknowledged keys may be gone.
+	ErrDamaged = errors.New("damaged journal")
+	// ErrNoSpace is wrapped by Reserve's error when the disk is full.
+	ErrNoSpace = errors.New("no space for the journal")
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("journal is closed")
+)
+
+const (
+	minSegment = 1 << 20
+	maxSegment = 16 << 20
+	// retrySpace is how long Reserve believes that a full disk is still full.
+	retrySpace = time.Second
+)
+
+// Options say where a journal is and how it works.
+type Options struct {
+	Dir        string
+	FS         durable.FS
+	Sync       Sync
+	Generation uint64
+	Next       uint64 // sequence number of the first segment to write: Replay's Next
+	Log        *slog.Logger
+	// Failed is called once, when a write or sync has failed and the journal is dead.
+	Failed func(error)
+}
+
+// Journal appends keys. It is safe for concurrent use.
+type Journal struct {
+	opt Options
+
+	mu   sync.Mutex
+	wake sync.Cond // leading, growing, written or err changed
+	err  error     // sticky
+
+	pending  []byte // a slot for a record header, then keys not yet taken by a leader
+	appended uint64 // keys ever appended
+	written  uint64 // of those, durable as opt.Sync says
+	dirty    bool   // written but not synced (Interval, None)
+
+	free     int64 // slots left in cur and spares
+	reserved int64 // of those, promised to batches under way
+	spares   []*segment
+	nextSize int64
+	growing  bool      // somebody makes a spare
+	fullAt   time.Time // when making one last failed
+	fullErr  error
+
+	leading bool // somebody owns what follows
+	cur     *segment
+	seq     uint64 // of cur, or of the next one where cur is nil
+	buffer  []byte // the group being written
+	grown   int64  // bytes in segments since the last Rotate, guarded by mu
+}
+
+// Open starts a journal that writes from segment opt.Next on.
+// Files are made when the first key needs them.
+func Open(opt Options) *Journal {
+	j := &Journal{opt: opt, seq: opt.Next, nextSize: minSegment}
+	j.wake.L = &j.mu
+	return j
+}
+
+// Append takes over the fresh keys. It must be called in the order in which keys
+// became visible as seen, with room reserved; they are durable when Wait returns.
+func (j *Journal) Append(keys []bloom.Hash, fresh []bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.pending) == 0 {
+		j.pending = append(j.pending, make([]byte, slot)...)
+	}
+	before := len(j.pending)
+	for i, key := range keys {
+		if fresh[i] {
+			j.pending = appendKey(j.pending, key)
+		}
+	}
+	j.appended += uint64(len(j.pending)-before) / slot
+}
+
+// Wait returns when every key appended so far is durable as Options.Sync says.
+// An error means that this cannot be known, now or later.
+func (j *Journal) Wait() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	goal := j.appended
+	for j.written < goal {
+		switch {
+		case j.err != nil:
+			return j.err
+		case j.leading:
+			j.wake.Wait()
+		default:
+			j.lead(func() error { return j.commit(j.opt.Sync == Always) })
+		}
+	}
+	return nil
+}
+
+// lead runs work as the one that owns the files, with mu released while it runs work.
+// The caller holds mu and has seen that nobody leads. An error of work is sticky.
+func (j *Journal) lead(work func() error) {
+	j.leading = true
+	j.mu.Unlock()
+	err := work()
+	j.mu.Lock()
+	j.leading = false
+	if err != nil {
+		j.fail(err)
+	}
+	j.wake.Broadcast()
+}
+
+// fail makes the journal dead; the caller holds mu.
+func (j *Journal) fail(err error) {
+	if j.err == nil {
+		j.err = fmt.Errorf("journal %s: %w", j.opt.Dir, err)
+		if j.opt.Failed != nil {
+			go j.opt.Failed(j.err)
+		}
+	}
+}
+
+// commit writes what is pending; the caller leads.
+func (j *Journal) commit(sync bool) error {
+	j.mu.Lock()
+	group, goal := j.pending, j.appended
+	j.pending = j.buffer[:0]
+	j.mu.Unlock()
+	j.buffer = group
+
+	for len(group) > slot {
+		rest, err := j.writeRecord(group)
+		if err != nil {
+			return err
+		}
+		group = rest
+	}
+	// A segment that was filled on the way has been synced by its seal.
+	if sync && j.cur != nil {
+		if err := j.cur.file.Sync("journal-sync"); err != nil {
+			return err
+		}
+	}
+	j.mu.Lock()
+	j.written = goal
+	j.dirty = !sync
+	j.mu.Unlock()
+	return nil
+}
+
+// Flush makes every key appended so far durable, whatever Options.Sync says.
+func (j *Journal) Flush() error {
+	return j.exclusive(func() error {
+		j.mu.Lock()
+		clean := !j.dirty && j.written == j.appended
+		j.mu.Unlock()
+		if clean {
+			return nil
+		}
+		return j.commit(true)
+	})
+}
+
+// exclusive waits until nobody leads and runs work as the leader.
+func (j *Journal) exclusive(work func() error) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for j.leading {
+		j.wake.Wait()
+	}
+	if j.err != nil {
+		return j.err
+	}
+	j.lead(work)
+	return j.err
+}
+
+// Rotate makes everything appended so far durable and ends the segment. All that is
+// appended from now on goes to segments from the returned sequence number on.
+// An error that wraps ErrNoSpace means that nothing was done, and is not final.
+func (j *Journal) Rotate() (next uint64, err error) {
+	var full error
+	err = j.exclusive(func() error {
+		if err := j.commit(true); err != nil {
+			return err
+		}
+		if full = j.giveUpRest(); full != nil {
+			return nil
+		}
+		if err := j.seal(); err != nil {
+			return err
+		}
+		next = j.seq
+		j.mu.Lock()
+		j.grown = 0
+		j.mu.Unlock()
+		return nil
+	})
+	return next, errors.Join(err, full)
+}
+
+// Bytes is how much Replay would have to read of what was written since Rotate.
+func (j *Journal) Bytes() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.grown
+}
+
+// Close makes everything durable and closes the files. Calls that are under way end
+// with an error.
+func (j *Journal) Close() error {
+	err := j.exclusive(func() error {
+		if err := j.commit(true); err != nil {
+			return err
+		}
+		return j.seal()
+	})
+	if errors.Is(err, ErrClosed) {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err == nil {
+		j.err = ErrClosed
+	}
+	j.wake.Broadcast()
+	for j.growing || j.leading {
+		j.wake.Wait()
+	}
+	for _, s := range j.spares {
+		err = errors.Join(err, s.file.Close(), j.opt.FS.Remove("journal-spare-remove", s.file.Name()))
+	}
+	j.spares = nil
+	if j.cur != nil { // only after a failure
+		_ = j.cur.file.Close()
+		j.cur = nil
+	}
+	return err
+}

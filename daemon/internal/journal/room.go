@@ -1,0 +1,206 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+)
+
+// Room is found before a batch is accepted, not when it is written: a full disk is
+// then an answer to the caller, with nothing remembered, and not a failed write that
+// leaves open what was.
+
+// cost is the number of slots that n keys may take: they reach the journal in chunks
+// of bloom's size, and each chunk may become a record of its own.
+func cost(n int) int64 { return int64(n) + int64(n)/256 + 2 }
+
+// Reserve makes sure that n keys can be appended without the disk getting full. It
+// is called before the keys become visible, and Release after Wait. The error wraps
+// ErrNoSpace when there is none; then nothing has changed, and a later call may succeed.
+func (j *Journal) Reserve(n int) error {
+	need := cost(n)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.ensure(func() bool { return j.free-j.reserved >= need }, need); err != nil {
+		return err
+	}
+	j.reserved += need
+	// Make the next segment ready in peace, before the last one is needed whole.
+	if j.free-j.reserved < j.nextSize/slot/2 && !j.growing && time.Since(j.fullAt) > retrySpace {
+		j.growing = true
+		go func() {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			_ = j.grow(0) // a full disk is remembered in fullErr, anything else in err
+		}()
+	}
+	return nil
+}
+
+// Release ends what Reserve began.
+func (j *Journal) Release(n int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.reserved -= cost(n)
+}
+
+// Full says why Reserve would fail; nil when it would not.
+func (j *Journal) Full() error {
+	if err := j.Reserve(1); err != nil {
+		return err
+	}
+	j.Release(1)
+	return nil
+}
+
+// giveUpRest takes what is left of the current segment out of the account, once there
+// is room elsewhere for all that was promised. The leader calls it before sealing early.
+func (j *Journal) giveUpRest() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.cur == nil {
+		return nil
+	}
+	rest := j.cur.slots()
+	if err := j.ensure(func() bool { return j.free-rest >= j.reserved }, j.reserved); err != nil {
+		return err
+	}
+	j.free -= rest
+	return nil
+}
+
+// ensure makes spares until enough says so; the caller holds mu.
+func (j *Journal) ensure(enough func() bool, need int64) error {
+	for {
+		switch {
+		case j.err != nil:
+			return j.err
+		case enough():
+			return nil
+		case j.growing:
+			j.wake.Wait()
+		case time.Since(j.fullAt) < retrySpace:
+			return j.fullErr
+		default:
+			j.growing = true
+			if err := j.grow(need); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// grow makes a spare of at least need slots. The caller holds mu and has set growing;
+// mu is released while it works.
+func (j *Journal) grow(need int64) error {
+	least := headerSize + (need+kept+1)*slot
+	size := max(j.nextSize, least)
+	j.mu.Unlock()
+	s, err := j.makeSpare(size)
+	if durable.IsNoSpace(err) && need > 0 && least < size {
+		s, err = j.makeSpare(max(least, 64<<10))
+	}
+	j.mu.Lock()
+	j.growing = false
+	j.wake.Broadcast()
+	switch {
+	case err == nil && j.err != nil: // closed meanwhile
+		_ = s.file.Close()
+		_ = os.Remove(s.file.Name())
+		return j.err
+	case err == nil:
+		j.spares = append(j.spares, s)
+		j.free += s.slots()
+		j.nextSize = min(j.nextSize*2, maxSegment)
+		return nil
+	case durable.IsNoSpace(err):
+		j.fullAt = time.Now()
+		j.fullErr = fmt.Errorf("%w: %w", ErrNoSpace, err)
+		return j.fullErr
+	default:
+		j.fail(err)
+		return j.err
+	}
+}
+
+func (j *Journal) makeSpare(size int64) (*segment, error) {
+	path := filepath.Join(j.opt.Dir, fmt.Sprintf("%s%d", sparePrefix, time.Now().UnixNano()))
+	f, err := j.opt.FS.OpenFile("journal-spare-create", path, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return nil, err
+	}
+	err = f.Zero("journal-spare-zero", size)
+	if err == nil {
+		err = f.Sync("journal-spare-sync")
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(path))
+	}
+	return &segment{file: f, size: size, off: headerSize}, nil
+}
+
+// Discard removes the segments before next, which a bit-map file now covers. One is
+// kept as a spare when there is none: that is cheaper than filling a new file.
+func (j *Journal) Discard(next uint64) error {
+	names, err := dirNames(j.opt.Dir)
+	if err != nil {
+		return err
+	}
+	for _, seq := range segments(names) {
+		if seq >= next {
+			break
+		}
+		if err := j.recycle(segmentPath(j.opt.Dir, seq)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *Journal) recycle(path string) error {
+	fs := j.opt.FS
+	j.mu.Lock()
+	wanted := j.err == nil && len(j.spares) < 2
+	j.mu.Unlock()
+	if !wanted {
+		return fs.Remove("journal-remove", path)
+	}
+	spare := filepath.Join(j.opt.Dir, fmt.Sprintf("%s%d", sparePrefix, time.Now().UnixNano()))
+	if err := fs.Rename("journal-recycle", path, spare); err != nil {
+		return err
+	}
+	// Before its bytes change the file must not come back under its old name.
+	if err := fs.SyncDir("journal-recycle-syncdir", j.opt.Dir); err != nil {
+		return err
+	}
+	f, err := fs.OpenFile("journal-recycle-open", spare, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	size, err := f.Size()
+	if err != nil || size < minSegment {
+		return errors.Join(err, f.Close(), os.Remove(spare))
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err != nil {
+		return errors.Join(f.Close(), os.Remove(spare))
+	}
+	s := &segment{file: f, size: size, off: headerSize}
+	j.spares = append(j.spares, s)
+	j.free += s.slots()
+	return nil
+}
+
+func dirNames(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
+}

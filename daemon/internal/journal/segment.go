@@ -1,0 +1,104 @@
+package journal
+
+import (
+	"fmt"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+)
+
+// All functions of this file but writeSeal are called by the leader only.
+
+// segment is a file with room for records from off on.
+type segment struct {
+	file *durable.File
+	size int64
+	off  int64
+}
+
+// room is how many keys and record headers still fit, the seal left out.
+func (s *segment) room() int64 { return (s.size-s.off)/slot - 1 }
+
+// slots is the part of room that may be promised to batches. The rest is for the
+// additional header of a group that is split between two segments.
+func (s *segment) slots() int64 { return max(0, s.room()-kept) }
+
+// writeRecord writes as many of the keys in buf as the current segment takes, as one
+// record, and returns the rest. buf begins with a slot for the record's header, and so
+// does the rest (it is the last key written). It syncs only what it seals.
+func (j *Journal) writeRecord(buf []byte) (rest []byte, err error) {
+	if j.cur != nil && j.cur.room() < 2 {
+		if err := j.seal(); err != nil {
+			return nil, err
+		}
+	}
+	if j.cur == nil {
+		if err := j.begin(); err != nil {
+			return nil, err
+		}
+	}
+	n := min(int64(len(buf))/slot-1, j.cur.room()-1)
+	rec := buf[:(n+1)*slot]
+	putRecord(rec, uint32(n), j.seq)
+	if err := j.cur.file.WriteAt("journal-write", rec, j.cur.off); err != nil {
+		return nil, err
+	}
+	before := j.cur.slots()
+	j.cur.off += int64(len(rec))
+	j.mu.Lock()
+	j.free -= before - j.cur.slots()
+	j.grown += int64(len(rec))
+	j.mu.Unlock()
+	return buf[n*slot:], nil
+}
+
+// begin turns a spare into the segment j.seq. The header is durable before the name
+// is, so that a segment without a sound header can only be a damaged one.
+func (j *Journal) begin() error {
+	j.mu.Lock()
+	if len(j.spares) == 0 {
+		j.mu.Unlock()
+		return fmt.Errorf("segment %d: no room was reserved", j.seq)
+	}
+	s := j.spares[0]
+	j.spares = j.spares[1:]
+	j.mu.Unlock()
+
+	h := header{seq: j.seq, generation: j.opt.Generation, size: uint64(s.size), sync: j.opt.Sync}
+	if err := s.file.WriteAt("journal-header", h.encode(), 0); err != nil {
+		return err
+	}
+	if err := s.file.Sync("journal-header-sync"); err != nil {
+		return err
+	}
+	if err := j.opt.FS.Rename("journal-rename", s.file.Name(), segmentPath(j.opt.Dir, j.seq)); err != nil {
+		return err
+	}
+	if err := j.opt.FS.SyncDir("journal-syncdir", j.opt.Dir); err != nil {
+		return err
+	}
+	j.cur = s
+	return nil
+}
+
+// seal ends the current segment, if there is one, and makes it durable.
+func (j *Journal) seal() error {
+	if j.cur == nil {
+		return nil
+	}
+	s := j.cur
+	if err := writeSeal(s.file, j.seq, s.off); err != nil {
+		return err
+	}
+	j.cur = nil
+	j.seq++
+	return s.file.Close()
+}
+
+func writeSeal(f *durable.File, seq uint64, off int64) error {
+	rec := make([]byte, slot)
+	putRecord(rec, sealMark, seq)
+	if err := f.WriteAt("journal-seal", rec, off); err != nil {
+		return err
+	}
+	return f.Sync("journal-seal-sync")
+}
