@@ -1,0 +1,158 @@
+// Package configs holds the settings of the daemon: the struct with its defaults,
+// the strict reader of file and environment, the validation, and the tokens file.
+// The field comments and urifilter.yaml are the manual.
+//
+// It does not act on settings: it opens no socket, certificate or store, and does
+// not know which stores and filter kinds the daemon was built with.
+package configs
+
+import "time"
+
+// Config is what the daemon is told. A Config from Default or Load is complete,
+// but only Validate says whether it makes sense.
+type Config struct {
+	// Listen is the host:port to serve HTTP on; an empty host is every address of
+	// the machine, port 0 any free port. An address other than loopback needs
+	// auth.tokens_file. A socket handed over by systemd takes precedence.
+	// Default 127.0.0.1:8000.
+	Listen string `yaml:"listen"`
+	// DataDir is the folder of the embedded store. One process owns it at a time.
+	// Default /var/lib/urifilter.
+	DataDir string `yaml:"data_dir"`
+	// Store says where bit-maps live: embedded (memory and data_dir of this machine)
+	// or redis (shared by several daemons). Default embedded.
+	Store string `yaml:"store"`
+	// Durability says when an answer of the embedded store is given: always (after
+	// the fsync that covers it), interval (fsync once a second; a power cut loses up
+	// to that second) or none (the operating system decides). Default always.
+	Durability string `yaml:"durability"`
+
+	Redis   Redis   `yaml:"redis"`
+	MongoDB MongoDB `yaml:"mongodb"`
+
+	// URINumScale is the capacity, in items, of filters that give none: 1 to 2^40.
+	// Memory is 3.2 MB per million items at an error rate of 0.0001.
+	// Also read from the variable URI_NUM_SCALE. Default 10000000.
+	URINumScale uint64 `yaml:"uri_num_scale"`
+	// AcceptErrorRate is the error rate of filters that give none: the share of new
+	// items that are taken for seen when the filter is full, 0.000001 to 0.5.
+	// Also read from the variable ACCEPT_ERROR_RATE. Default 0.0001.
+	AcceptErrorRate float64 `yaml:"accept_error_rate"`
+
+	// Filters are made at start where the store lacks them. A filter that is there
+	// is never changed or dropped by settings. A list here replaces the default one:
+	// 1 uri, 2 ip, 3 uri_generator, 4 uri_download, 5 uri_parse.
+	Filters []Filter `yaml:"filters"`
+
+	Auth      Auth      `yaml:"auth"`
+	TLS       TLS       `yaml:"tls"`
+	Limits    Limits    `yaml:"limits"`
+	Writeback Writeback `yaml:"writeback"`
+
+	// ShutdownTimeout is how long a stop waits for requests under way before it cuts
+	// them off; what was answered is durable in either case. Default 30s.
+	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
+
+	Log Log `yaml:"log"`
+}
+
+// Redis is read only when store is redis.
+type Redis struct {
+	// Addrs are host:port of one server, of several members of a cluster, or of the
+	// sentinels when master_name is given. Default 127.0.0.1:6379.
+	Addrs []string `yaml:"addrs"`
+	// Username is the ACL user. Default "": the default user.
+	Username string `yaml:"username"`
+	// PasswordFile holds the password alone; a line end after it is ignored.
+	// Default "": no password.
+	PasswordFile string `yaml:"password_file"`
+	// DB is the number of the database; a cluster has 0 only. Default 0.
+	DB int `yaml:"db"`
+	// TLS encrypts the connection and checks the server's certificate against the
+	// authorities of the system. Default false.
+	TLS bool `yaml:"tls"`
+	// MasterName is the name of the master that the sentinels watch.
+	// Default "": addrs are not sentinels.
+	MasterName string `yaml:"master_name"`
+}
+
+// MongoDB is the archive of bit-maps.
+type MongoDB struct {
+	// URI is a connection string, mongodb://... or mongodb+srv://...; it may hold a
+	// password, which is never shown. Default "": no archive.
+	URI string `yaml:"uri"`
+	// Database is the name of the database. Default urifilter.
+	Database string `yaml:"database"`
+}
+
+// Filter is one filter to be made at start; zero fields take the daemon's defaults.
+type Filter struct {
+	// ID is the number that requests may use in place of the name, 1 or more, unique.
+	// 0: the daemon chooses one.
+	ID int `yaml:"id"`
+	// Name is unique: a letter or _, then letters, digits, _ . -, at most 64 in all.
+	Name string `yaml:"name"`
+	// Kind is how items are remembered: bloom. "": bloom.
+	Kind string `yaml:"kind"`
+	// Capacity is the number of items up to which the error rate holds, 1 to 2^40.
+	// 0: uri_num_scale.
+	Capacity uint64 `yaml:"capacity"`
+	// ErrorRate is the share of new items that are taken for seen at capacity,
+	// 0.000001 to 0.5. 0: accept_error_rate.
+	ErrorRate float64 `yaml:"error_rate"`
+	// OnFull is what happens over capacity: warn (go on, with more false positives,
+	// said in log and metrics) or reject (refuse new batches). "": warn.
+	OnFull string `yaml:"on_full"`
+}
+
+// Auth says who may call.
+type Auth struct {
+	// TokensFile lists the tokens that callers present; tokens.example.yaml shows its
+	// form. Default "": everybody may do everything, on a loopback address only.
+	TokensFile string `yaml:"tokens_file"`
+}
+
+// TLS makes the daemon serve HTTPS. Both files are given, or neither.
+type TLS struct {
+	// CertFile is the certificate chain in PEM. Default "": plain HTTP.
+	CertFile string `yaml:"cert_file"`
+	// KeyFile is the private key of the certificate in PEM. Default "".
+	KeyFile string `yaml:"key_file"`
+}
+
+// Limits bound what one request may cost.
+type Limits struct {
+	// BodyBytes is the largest request body after decompression; streamed bodies
+	// (text/plain and NDJSON) are not bound by it. 1 KiB to 1 TiB. Default 64MiB.
+	BodyBytes Size `yaml:"body_bytes"`
+	// Items is the longest list in one request; streamed bodies are not bound by it.
+	// 1 or more. Default 100000.
+	Items int `yaml:"items"`
+	// ItemBytes is the longest item as it stands in the body, at most body_bytes.
+	// Default 64KiB.
+	ItemBytes Size `yaml:"item_bytes"`
+	// HeaderTimeout is how long a caller may take to send a request's header, more
+	// than 0. Default 10s.
+	HeaderTimeout time.Duration `yaml:"header_timeout"`
+	// BodyTimeout is how long a caller may send nothing of a body that it has begun;
+	// a long body that keeps coming is not cut off. More than 0. Default 30s.
+	BodyTimeout time.Duration `yaml:"body_timeout"`
+}
+
+// Writeback is the daemon's own schedule of copies to the archive, beside the
+// crontab that the toolkit installs.
+type Writeback struct {
+	// Interval between two writebacks; anything but 0 needs mongodb.uri and is at
+	// least 1m. Default 0s: none.
+	Interval time.Duration `yaml:"interval"`
+	// Keep is how many versions of a bit-map the archive holds, 1 or more. Default 3.
+	Keep int `yaml:"keep"`
+}
+
+// Log is written to standard error.
+type Log struct {
+	// Level is the least that is logged: debug, info, warn or error. Default info.
+	Level string `yaml:"level"`
+	// Format is text, json, or auto: text on a terminal, otherwise json. Default auto.
+	Format string `yaml:"format"`
+}

@@ -1,0 +1,173 @@
+package configs
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+)
+
+func TestExampleIsDefault(t *testing.T) {
+	var c Config // not Default: the example must say everything itself
+	if err := decodeYAML("urifilter.yaml", Example, &c); err != nil {
+		t.Fatal(err)
+	}
+	if want := Default(); !reflect.DeepEqual(c, want) {
+		t.Errorf("example differs from Default:\ngot  %+v\nwant %+v", c, want)
+	}
+	if err := c.Validate(); err != nil {
+		t.Errorf("example is not valid: %v", err)
+	}
+}
+
+// TestExampleIsWhole wants every field in the example, and a comment at every key
+// of the top level.
+func TestExampleIsWhole(t *testing.T) {
+	root, err := parseYAML("urifilter.yaml", Example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, missing := range missingKeys(root, reflect.TypeFor[Config](), "") {
+		t.Errorf("example lacks %s", missing)
+	}
+	cut := regexp.MustCompile(`(?m)^  item_bytes: .*\n|^    capacity: .*\n`).ReplaceAll(Example, nil)
+	root, err = parseYAML("cut", cut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(missingKeys(root, reflect.TypeFor[Config](), ""), " "); got != "filters[].capacity limits.item_bytes" {
+		t.Errorf("missing in a cut example: got %q", got)
+	}
+}
+
+// missingKeys lists the keys of t that n gives no value; of a list, one element
+// must have them all.
+func missingKeys(n *yaml.Node, t reflect.Type, path string) []string {
+	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct {
+		var least []string
+		for i, item := range n.Content {
+			if m := missingKeys(item, t.Elem(), path+"[]"); i == 0 || len(m) < len(least) {
+				least = m
+			}
+		}
+		return least
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	values := map[string]*yaml.Node{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		values[n.Content[i].Value] = n.Content[i+1]
+	}
+	var missing []string
+	for i, key := range keysOf(t) {
+		if value, ok := values[key]; !ok {
+			missing = append(missing, join(path, key))
+		} else {
+			missing = append(missing, missingKeys(value, t.Field(i).Type, join(path, key))...)
+		}
+	}
+	return missing
+}
+
+// TestEveryFieldSettable walks the struct: each field has a key, and is of a type
+// that file and environment can set.
+func TestEveryFieldSettable(t *testing.T) {
+	text := map[reflect.Kind]string{reflect.String: "some", reflect.Bool: "true", reflect.Float64: "0.25"}
+	c := Default()
+	leaves(reflect.ValueOf(&c).Elem(), "", func(key string, v reflect.Value) {
+		value := "3"
+		switch {
+		case strings.HasSuffix(key, "timeout") || key == "writeback.interval":
+			value = "3h"
+		case key == "redis.addrs":
+			value = "a:1, b:2"
+		case key == "filters":
+			value = `[{name: "only"}]`
+		case text[v.Kind()] != "":
+			value = text[v.Kind()]
+		}
+		got, err := Load("", []string{EnvName(key) + "=" + value})
+		if err != nil {
+			t.Errorf("%s: %v", key, err)
+			return
+		}
+		changed := 0
+		before, after := map[string]any{}, map[string]any{}
+		d := Default()
+		leaves(reflect.ValueOf(&d).Elem(), "", func(k string, v reflect.Value) { before[k] = v.Interface() })
+		leaves(reflect.ValueOf(&got).Elem(), "", func(k string, v reflect.Value) { after[k] = v.Interface() })
+		for k := range before {
+			if !reflect.DeepEqual(before[k], after[k]) {
+				changed++
+			}
+		}
+		if changed == 0 && !reflect.DeepEqual(v.Interface(), after[key]) || changed > 1 {
+			t.Errorf("%s=%s changed %d settings", EnvName(key), value, changed)
+		}
+	})
+}
+
+func TestShow(t *testing.T) {
+	c := Default()
+	c.MongoDB.URI = "mongodb://writer:hunter2secret@db1:27017,db2:27017/?replicaSet=rs0"
+	c.Limits.BodyBytes = 3*MiB + 1
+	c.Listen = "[::1]:9000"
+	c.Redis.Username = "123"
+	data, err := c.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(data), "hunter2") {
+		t.Errorf("password is shown:\n%s", data)
+	}
+	var back Config
+	if err := decodeYAML("shown", data, &back); err != nil {
+		t.Fatalf("what is shown cannot be read: %v\n%s", err, data)
+	}
+	c.MongoDB.URI = "mongodb://writer:xxxxx@db1:27017,db2:27017/?replicaSet=rs0"
+	if !reflect.DeepEqual(back, c) {
+		t.Errorf("read back:\ngot  %+v\nwant %+v", back, c)
+	}
+}
+
+func TestSpecs(t *testing.T) {
+	c := Default()
+	c.URINumScale, c.AcceptErrorRate = 500, 0.01
+	c.Filters = []Filter{
+		{Name: "bare"},
+		{ID: 7, Name: "full", Kind: "bloom", Capacity: 9, ErrorRate: 0.5, OnFull: "reject"},
+	}
+	want := []Filter{
+		{Name: "bare", Kind: "bloom", Capacity: 500, ErrorRate: 0.01, OnFull: "warn"},
+		c.Filters[1],
+	}
+	if got := c.Specs(); !reflect.DeepEqual(got, want) {
+		t.Errorf("Specs:\ngot  %+v\nwant %+v", got, want)
+	}
+	if c.Filters[0].Kind != "" {
+		t.Error("Specs changed the settings themselves")
+	}
+}
+
+func TestSize(t *testing.T) {
+	for text, want := range map[string]Size{
+		"0": 0, "1": 1, "65536": 64 * KiB, "64KiB": 64 * KiB, "64 MiB": 64 * MiB, "3GiB": 3 * GiB, "1TiB": TiB,
+		"9223372036854775807": 1<<63 - 1, "8388607TiB": 8388607 * TiB,
+	} {
+		got, err := ParseSize(text)
+		if err != nil || got != want {
+			t.Errorf("ParseSize(%q) = %d, %v; want %d", text, got, err, want)
+		}
+		if back, err := ParseSize(got.String()); err != nil || back != got {
+			t.Errorf("%d shows as %q, which reads as %d, %v", got, got.String(), back, err)
+		}
+	}
+	for _, text := range []string{"", "MiB", "64MB", "64M", "64mib", "-1", "1.5MiB", "1e3", "8388608TiB", "9223372036854775808", "+1", "1_000", " 1"} {
+		if got, err := ParseSize(text); err == nil {
+			t.Errorf("ParseSize(%q) = %d, want an error", text, got)
+		}
+	}
+}

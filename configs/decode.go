@@ -1,0 +1,155 @@
+package configs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// decoder fills structs from a YAML document by their yaml tags. It differs from
+// the decoder of the YAML library in what it refuses (keys that are not there or
+// twice, values that are not there, documents after the first) and in naming the
+// file, the line and the whole key of every fault. It never prints a value that is
+// meant for a text field, which may be a secret.
+type decoder struct {
+	file   string
+	faults []error
+}
+
+// decodeYAML fills what into points at; keys that data leaves out keep their
+// values. The error joins all faults.
+func decodeYAML(file string, data []byte, into any) error {
+	root, err := parseYAML(file, data)
+	if root == nil || err != nil {
+		return err
+	}
+	d := &decoder{file: file}
+	d.value(root, reflect.ValueOf(into).Elem(), "")
+	return errors.Join(d.faults...)
+}
+
+// parseYAML returns the root of the only document, nil if there is none.
+func parseYAML(file string, data []byte) (*yaml.Node, error) {
+	loader, err := yaml.NewLoader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	var doc, more yaml.Node
+	switch err := loader.Load(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		return nil, syntaxError(file, err)
+	case len(doc.Content) != 1:
+		return nil, nil
+	}
+	switch err := loader.Load(&more); {
+	case err == nil:
+		return nil, fmt.Errorf("%s:%d: second document: want one", file, more.Line)
+	case !errors.Is(err, io.EOF):
+		return nil, syntaxError(file, err)
+	}
+	return doc.Content[0], nil
+}
+
+func syntaxError(file string, err error) error {
+	var at *yaml.LoadError
+	if !errors.As(err, &at) {
+		return fmt.Errorf("%s: not YAML: %w", file, err)
+	}
+	if at.Mark.Line > 0 {
+		file = fmt.Sprintf("%s:%d", file, at.Mark.Line)
+	}
+	return fmt.Errorf("%s: not YAML: %s", file, at.Message)
+}
+
+func (d *decoder) fault(at *yaml.Node, key, format string, args ...any) {
+	where := fmt.Sprintf("%s:%d", d.file, at.Line)
+	if key != "" {
+		where += ": " + key
+	}
+	d.faults = append(d.faults, fmt.Errorf("%s: "+format, append([]any{where}, args...)...))
+}
+
+// value decodes n into v, whose key is path.
+func (d *decoder) value(n *yaml.Node, v reflect.Value, path string) {
+	at := n
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	isNull := n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
+	switch {
+	case v.Kind() == reflect.Struct:
+		if isNull { // a section whose keys are all commented out
+			return
+		}
+		if n.Kind != yaml.MappingNode {
+			d.fault(at, path, "%s: want keys and values: %s", shape(n), strings.Join(keysOf(v.Type()), ", "))
+			return
+		}
+		d.mapping(n, v, path)
+	case v.Kind() == reflect.Slice:
+		if n.Kind != yaml.SequenceNode {
+			d.fault(at, path, "%s: want a list, [] for an empty one", shape(n))
+			return
+		}
+		list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+		for i, item := range n.Content {
+			d.value(item, list.Index(i), fmt.Sprintf("%s[%d]", path, i))
+		}
+		v.Set(list)
+	case n.Kind != yaml.ScalarNode || isNull:
+		d.fault(at, path, "%s: want %s", shape(n), wanted(v))
+	case v.Kind() == reflect.String && n.ShortTag() != "!!str":
+		d.fault(at, path, "%s: want %s; put it in quotes if it is one", shape(n), wanted(v))
+	default:
+		if err := setText(v, n.Value); err != nil {
+			d.fault(at, path, "%w", err)
+		}
+	}
+}
+
+func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		full := join(path, key.Value)
+		if first, twice := seen[key.Value]; twice {
+			d.fault(key, full, "key is there twice, first in line %d", first)
+			continue
+		}
+		seen[key.Value] = key.Line
+		field, ok := fieldByKey(v, key.Value)
+		if key.Kind != yaml.ScalarNode || !ok {
+			d.fault(key, full, "unknown key%s", suggest(key.Value, keysOf(v.Type())))
+			continue
+		}
+		d.value(value, field, full)
+	}
+}
+
+// shape says what n is without its text.
+func shape(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "keys and values"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return "no value"
+	case "!!int", "!!float":
+		return "a number"
+	case "!!bool":
+		return "a true or false"
+	case "!!timestamp":
+		return "a date"
+	}
+	return "a text"
+}

@@ -1,0 +1,167 @@
+package configs
+
+import (
+	"encoding"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// join makes the whole key of a field: redis and addrs are redis.addrs.
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// keysOf lists the keys of a struct type in their order.
+func keysOf(t reflect.Type) []string {
+	keys := make([]string, t.NumField())
+	for i := range keys {
+		keys[i] = t.Field(i).Tag.Get("yaml")
+	}
+	return keys
+}
+
+func fieldByKey(v reflect.Value, key string) (reflect.Value, bool) {
+	for i, k := range keysOf(v.Type()) {
+		if k == key {
+			return v.Field(i), true
+		}
+	}
+	return reflect.Value{}, false
+}
+
+// leaves calls visit with the whole key of every setting of v. A list is one setting.
+func leaves(v reflect.Value, path string, visit func(key string, v reflect.Value)) {
+	for i, key := range keysOf(v.Type()) {
+		if field := v.Field(i); field.Kind() == reflect.Struct {
+			leaves(field, join(path, key), visit)
+		} else {
+			visit(join(path, key), field)
+		}
+	}
+}
+
+// setText sets a setting that is no list from its text, the same way for a file
+// and for a variable. It prints no value of a text field.
+func setText(v reflect.Value, text string) error {
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return u.UnmarshalText([]byte(text))
+	}
+	if v.Type() == reflect.TypeFor[time.Duration]() {
+		d, err := time.ParseDuration(text)
+		v.SetInt(int64(d))
+		return wantFor(v, text, err)
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return wantFor(v, text, strconv.ErrSyntax)
+		}
+		v.SetBool(text == "true")
+	case reflect.Int:
+		n, err := parseWhole(text)
+		v.SetInt(n)
+		return wantFor(v, text, err)
+	case reflect.Uint64:
+		n, err := parseWhole(text)
+		if n < 0 {
+			n, err = 0, strconv.ErrRange
+		}
+		v.SetUint(uint64(n))
+		return wantFor(v, text, err)
+	case reflect.Float64:
+		f, err := strconv.ParseFloat(text, 64)
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			f, err = 0, strconv.ErrRange
+		}
+		v.SetFloat(f)
+		return wantFor(v, text, err)
+	default:
+		return fmt.Errorf("%s cannot be set from text", v.Type())
+	}
+	return nil
+}
+
+func wantFor(v reflect.Value, text string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%q: want %s", text, wanted(v))
+}
+
+func wanted(v reflect.Value) string {
+	switch v.Interface().(type) {
+	case time.Duration:
+		return "a time with its unit, such as 500ms, 30s or 5m"
+	case Size:
+		return "bytes, or a number with KiB, MiB, GiB or TiB, such as 64MiB"
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return `a text, "" for none`
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float64:
+		return "a number such as 0.0001"
+	default:
+		return "a whole number"
+	}
+}
+
+// parseWhole reads 10000000, 10_000_000 and 1e7.
+func parseWhole(text string) (int64, error) {
+	plain := text
+	if !strings.HasPrefix(text, "_") && !strings.HasSuffix(text, "_") {
+		plain = strings.ReplaceAll(text, "_", "")
+	}
+	n, err := strconv.ParseInt(plain, 10, 64)
+	if err == nil || !strings.ContainsAny(plain, "eE") {
+		return n, err
+	}
+	f, err := strconv.ParseFloat(plain, 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0, strconv.ErrSyntax
+	}
+	return int64(f), nil
+}
+
+// suggest names the key that was probably meant, or else all keys.
+func suggest(key string, known []string) string {
+	near := slices.MinFunc(known, func(a, b string) int { return distance(key, a) - distance(key, b) })
+	if d := distance(key, near); d <= 2 && 2*d < len(near) {
+		return "; did you mean " + near + "?"
+	}
+	return "; known: " + strings.Join(known, ", ")
+}
+
+// distance is the number of letters to put in, take out or change to make b of a,
+// whatever their case.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

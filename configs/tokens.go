@@ -1,0 +1,140 @@
+package configs
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// minToken is the length below which a token could be guessed by trying.
+const minToken = 16
+
+// Token is one entry of the tokens file. It holds the digest of its secret only.
+type Token struct {
+	// Name says in logs whose token it is.
+	Name string
+	// Scopes are what its bearer may do, of read, filter and admin, as they were
+	// given: whether one includes another is for the api to say.
+	Scopes []string
+
+	digest [sha256.Size]byte
+}
+
+// Tokens are all entries of a tokens file. They do not change, so they are safe
+// for concurrent use.
+type Tokens []Token
+
+// LoadTokens reads a tokens file. It refuses unknown keys and scopes, tokens under
+// 16 characters and names or tokens that are there twice; its errors show no token.
+// Warnings are about a file that others than its owner and group can read, or that
+// others than its owner can write.
+func LoadTokens(path string) (tokens Tokens, warnings []string, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := io.ReadAll(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	tokens, err = parseTokens(path, data)
+	if mode := info.Mode().Perm(); mode&0o026 != 0 && runtime.GOOS != "windows" {
+		warnings = append(warnings, fmt.Sprintf("%s: mode %#o lets other users read or change the tokens: chmod 0640 or 0600", path, mode))
+	}
+	return tokens, warnings, err
+}
+
+// tokenEntry is the form of an entry in the file.
+type tokenEntry struct {
+	Name   string   `yaml:"name"`
+	Token  string   `yaml:"token"`
+	Scopes []string `yaml:"scopes"`
+}
+
+func parseTokens(path string, data []byte) (Tokens, error) {
+	var entries []tokenEntry
+	if err := decodeYAML(path, data, &entries); err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 {
+		return nil, fmt.Errorf("%s: no tokens: want at least one, such as - {name: crawler, token: ..., scopes: [filter]}", path)
+	}
+	var f faults
+	tokens := make(Tokens, len(entries))
+	for i, e := range entries {
+		key := fmt.Sprintf("%s: token %d", path, i+1)
+		if e.Name == "" {
+			f.add(key, "no name")
+		} else {
+			key = fmt.Sprintf("%s: token %d (%s)", path, i+1, e.Name)
+		}
+		digest, err := digestOf(e.Token)
+		if err != nil {
+			f.add(key, "%w", err)
+		}
+		for j, other := range tokens[:i] {
+			if e.Name != "" && other.Name == e.Name {
+				f.add(key, "name is that of token %d: want each once", j+1)
+			}
+			if err == nil && other.digest == digest {
+				f.add(key, "secret is that of token %d: want each once", j+1)
+			}
+		}
+		if len(e.Scopes) == 0 {
+			f.add(key, "no scopes: want some of read, filter, admin")
+		}
+		for _, scope := range e.Scopes {
+			f.oneOf(key+": scope", scope, "read", "filter", "admin")
+		}
+		tokens[i] = Token{Name: e.Name, Scopes: slices.Clone(e.Scopes), digest: digest}
+	}
+	if err := errors.Join(f...); err != nil {
+		return nil, err
+	}
+	return tokens, nil
+}
+
+// digestOf reads a token as the file gives it: the secret, or sha256: and the 64
+// hexadecimal digits of its SHA-256.
+func digestOf(token string) (digest [sha256.Size]byte, err error) {
+	if digits, ok := strings.CutPrefix(token, "sha256:"); ok {
+		raw, err := hex.DecodeString(digits)
+		if err != nil || len(raw) != len(digest) {
+			return digest, errors.New("malformed digest: want sha256: and 64 hexadecimal digits")
+		}
+		return [sha256.Size]byte(raw), nil
+	}
+	if len(token) < minToken {
+		return digest, fmt.Errorf("secret of %d characters: want %d or more", len(token), minToken)
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return digest, errors.New("secret cannot stand in an HTTP header: want visible ASCII characters without blanks")
+	}
+	return sha256.Sum256([]byte(token)), nil
+}
+
+// Match returns the token with that secret. It takes the same time whichever it
+// is, and whether or not there is one.
+func (t Tokens) Match(secret string) (Token, bool) {
+	digest := sha256.Sum256([]byte(secret))
+	at := -1
+	for i := range t {
+		at = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(digest[:], t[i].digest[:]), i, at)
+	}
+	if at < 0 {
+		return Token{}, false
+	}
+	return t[at], true
+}

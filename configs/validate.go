@@ -1,0 +1,198 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	minErrorRate = 1e-6
+	maxErrorRate = 0.5
+	maxCapacity  = 1 << 40
+)
+
+// faults collects what is wrong, each fault with its key first.
+type faults []error
+
+func (f *faults) add(key, format string, args ...any) {
+	*f = append(*f, fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
+}
+
+// oneOf wants value to be one of allowed.
+func (f *faults) oneOf(key, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		f.add(key, "%q: want %s", value, strings.Join(allowed, " or "))
+	}
+}
+
+func (f *faults) atLeast(key string, value, least time.Duration) {
+	if value < least {
+		f.add(key, "%s: want %s or more", value, least)
+	}
+}
+
+// Validate returns all faults joined, each naming its key, the value found (unless
+// it is a secret) and the values allowed. It looks at settings only, not at files
+// or servers that they name.
+func (c Config) Validate() error {
+	var f faults
+	c.validateServing(&f)
+	c.validateFilters(&f)
+	f.oneOf("store", c.Store, "embedded", "redis")
+	f.oneOf("durability", c.Durability, "always", "interval", "none")
+	if c.Store == "embedded" && c.DataDir == "" {
+		f.add("data_dir", `"": want a folder for the embedded store`)
+	}
+	if c.Store == "redis" {
+		c.Redis.validate(&f)
+	}
+	c.validateArchive(&f)
+	f.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	f.oneOf("log.format", c.Log.Format, "auto", "text", "json")
+	return errors.Join(f...)
+}
+
+func (c Config) validateServing(f *faults) {
+	if err := validAddress(c.Listen); err != nil {
+		f.add("listen", "%w", err)
+	} else if c.Auth.TokensFile == "" && !Loopback(c.Listen) {
+		f.add("listen", "%q: other machines could call without a token: set auth.tokens_file to a file of tokens, or listen on 127.0.0.1", c.Listen)
+	}
+	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
+		f.add("tls", "cert_file %q and key_file %q: want both or neither", c.TLS.CertFile, c.TLS.KeyFile)
+	}
+	l := c.Limits
+	if l.BodyBytes < KiB || l.BodyBytes > TiB {
+		f.add("limits.body_bytes", "%s: want %s to %s", l.BodyBytes, KiB, TiB)
+	}
+	if l.ItemBytes < 1 || l.ItemBytes > l.BodyBytes {
+		f.add("limits.item_bytes", "%s: want 1 to limits.body_bytes, %s", l.ItemBytes, l.BodyBytes)
+	}
+	if l.Items < 1 {
+		f.add("limits.items", "%d: want 1 or more", l.Items)
+	}
+	f.atLeast("limits.header_timeout", l.HeaderTimeout, time.Millisecond)
+	f.atLeast("limits.body_timeout", l.BodyTimeout, time.Millisecond)
+	f.atLeast("shutdown_timeout", c.ShutdownTimeout, time.Millisecond)
+}
+
+func (c Config) validateFilters(f *faults) {
+	capacity := func(key string, n uint64) {
+		if n < 1 || n > maxCapacity {
+			f.add(key, "%d: want 1 to %d items", n, uint64(maxCapacity))
+		}
+	}
+	rate := func(key string, r float64) {
+		if !(r >= minErrorRate && r <= maxErrorRate) {
+			f.add(key, "%v: want %v to %v", r, minErrorRate, maxErrorRate)
+		}
+	}
+	capacity("uri_num_scale", c.URINumScale)
+	rate("accept_error_rate", c.AcceptErrorRate)
+
+	pattern := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
+	names, ids := map[string]int{}, map[int]int{}
+	for i, spec := range c.Specs() {
+		key := fmt.Sprintf("filters[%d].", i)
+		if !pattern.MatchString(spec.Name) {
+			f.add(key+"name", "%q: want a letter or _, then letters, digits, _ . -, 64 at most", spec.Name)
+		} else if first, twice := names[spec.Name]; twice {
+			f.add(key+"name", "%q: is that of filters[%d]: want each once", spec.Name, first)
+		} else {
+			names[spec.Name] = i
+		}
+		if spec.ID < 0 {
+			f.add(key+"id", "%d: want 1 or more, or 0 for the daemon to choose", spec.ID)
+		} else if first, twice := ids[spec.ID]; twice && spec.ID != 0 {
+			f.add(key+"id", "%d: is that of filters[%d]: want each once", spec.ID, first)
+		} else {
+			ids[spec.ID] = i
+		}
+		switch spec.Kind {
+		case "bloom":
+		case "timing", "exact", "simhash":
+			f.add(key+"kind", "kind %s is not available in this version: want bloom", spec.Kind)
+		default:
+			f.add(key+"kind", "%q: want bloom", spec.Kind)
+		}
+		if c.Filters[i].Capacity != 0 {
+			capacity(key+"capacity", spec.Capacity)
+		}
+		if c.Filters[i].ErrorRate != 0 {
+			rate(key+"error_rate", spec.ErrorRate)
+		}
+		f.oneOf(key+"on_full", spec.OnFull, "warn", "reject")
+	}
+}
+
+func (r Redis) validate(f *faults) {
+	if len(r.Addrs) == 0 {
+		f.add("redis.addrs", "none: want host:port of a server")
+	}
+	for i, addr := range r.Addrs {
+		if err := validAddress(addr); err != nil {
+			f.add(fmt.Sprintf("redis.addrs[%d]", i), "%w", err)
+		} else if host, port, _ := net.SplitHostPort(addr); host == "" || port == "0" {
+			f.add(fmt.Sprintf("redis.addrs[%d]", i), "%q: want host:port of a server", addr)
+		}
+	}
+	switch {
+	case r.DB < 0:
+		f.add("redis.db", "%d: want 0 or more", r.DB)
+	case r.DB > 0 && len(r.Addrs) > 1 && r.MasterName == "":
+		f.add("redis.db", "%d: want 0: several addrs without master_name are a cluster, which has no other database", r.DB)
+	}
+}
+
+func (c Config) validateArchive(f *faults) {
+	switch w := c.Writeback.Interval; {
+	case w != 0 && w < time.Minute:
+		f.add("writeback.interval", "%s: want 0s for none, or 1m or more", w)
+	case w != 0 && c.MongoDB.URI == "":
+		f.add("writeback.interval", "%s: there is no archive to write to: set mongodb.uri, or want 0s", w)
+	}
+	if c.Writeback.Keep < 1 {
+		f.add("writeback.keep", "%d: want 1 or more", c.Writeback.Keep)
+	}
+	if c.MongoDB.URI == "" {
+		return
+	}
+	if err := validMongoURI(c.MongoDB.URI); err != nil {
+		f.add("mongodb.uri", "%w", err)
+	}
+	if db := c.MongoDB.Database; db == "" || len(db) > 63 || strings.ContainsAny(db, "/\\. \"$*<>:|?\x00") {
+		f.add("mongodb.database", `%q: want a name of 1 to 63 bytes without / \ . " $ * < > : | ? or blanks`, db)
+	}
+}
+
+func validAddress(addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("%q: want host:port, such as 127.0.0.1:8000 or [::1]:8000", addr)
+	}
+	return nil
+}
+
+// Loopback reports whether only this machine can reach addr, a host:port. Of names
+// it trusts localhost alone.
+func Loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
