@@ -1,0 +1,245 @@
+package daemon_test
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/cr-clawer/urifilter"
+
+// rule says what the packages under a folder may import. Folders are relative to
+// the module; "a" covers a and all below it. Where several rules cover a package,
+// each must be kept.
+type rule struct {
+	folder string
+	// ours are the folders of this module that may be imported, beside folder itself.
+	ours []string
+	// never are folders of this module that may not be reached, even through others.
+	never []string
+	// onlyModules, when not nil, are the packages of other modules that may be
+	// imported, by path; tests may import others, to compare.
+	onlyModules []string
+}
+
+// rules are the import rules of the repository.
+func rules() []rule {
+	return []rule{
+		{folder: "magefiles", ours: []string{"provision", "configs"}},
+		{folder: "provision", ours: []string{"systemd", "configs"}, never: []string{"daemon"}},
+		{folder: "daemon", ours: []string{"configs", "client", "systemd"}, never: []string{"provision", "magefiles"}},
+		{folder: "configs", ours: []string{}},
+		{folder: "systemd", ours: []string{}},
+		{folder: "client", ours: []string{}, onlyModules: []string{}},
+		{
+			folder: "daemon/internal/bloom", ours: []string{},
+			onlyModules: []string{"github.com/zeebo/xxh3", "golang.org/x/sys"},
+		},
+		{folder: "daemon/internal/embedded", ours: []string{"daemon/internal"}, never: []string{"daemon/internal/api"}},
+		{folder: "daemon/internal/redis", ours: []string{"daemon/internal"}, never: []string{"daemon/internal/api"}},
+	}
+}
+
+// importing is one import of one file, of any platform.
+type importing struct {
+	file string // relative to the root
+	path string // what is imported
+	test bool   // whether the file is a test
+}
+
+func (i importing) from() string { return path.Dir(i.file) }
+
+// ours is the folder of this module that is imported.
+func (i importing) ours() (string, bool) {
+	if i.path == module {
+		return ".", true
+	}
+	return strings.CutPrefix(i.path, module+"/")
+}
+
+// readImports parses the imports of every Go file under root, whatever its build
+// constraints.
+func readImports(root string) ([]importing, error) {
+	var all []importing
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := entry.Name()
+		if entry.IsDir() {
+			if name != root && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata" || base == "dist") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(base, ".go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		for _, spec := range file.Imports {
+			p, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			all = append(all, importing{filepath.ToSlash(relative), p, strings.HasSuffix(base, "_test.go")})
+		}
+		return nil
+	})
+	return all, err
+}
+
+// violations lists what breaks the rules, in the order of the imports.
+func violations(rules []rule, imports []importing) []string {
+	var found []string
+	for _, i := range imports {
+		for _, r := range rules {
+			if !under(i.from(), r.folder) {
+				continue
+			}
+			folder, isOurs := i.ours()
+			switch {
+			case isOurs && !under(folder, r.folder) && !underAny(folder, r.ours):
+				found = append(found, fmt.Sprintf("%s imports %s: of this module %s may import %s", i.file, folder, r.folder, listed(r.ours)))
+			case isOurs && !i.test:
+				if way := reaches(folder, r.never, imports, nil); way != nil {
+					found = append(found, fmt.Sprintf("%s imports %s: %s must not reach it", i.file, strings.Join(way, ", which imports "), r.folder))
+				}
+			case !isOurs && !i.test && r.onlyModules != nil && !isStd(i.path) && !underAny(i.path, r.onlyModules):
+				found = append(found, fmt.Sprintf("%s imports %s: beside the standard library %s may import %s", i.file, i.path, r.folder, listed(r.onlyModules)))
+			}
+		}
+	}
+	return found
+}
+
+// reaches returns the chain of packages from folder to one of never, nil if there is none.
+func reaches(folder string, never []string, imports []importing, seen []string) []string {
+	if underAny(folder, never) {
+		return []string{folder}
+	}
+	seen = append(seen, folder)
+	for _, i := range imports {
+		next, isOurs := i.ours()
+		if i.test || i.from() != folder || !isOurs || slices.Contains(seen, next) {
+			continue
+		}
+		if way := reaches(next, never, imports, seen); way != nil {
+			return append([]string{folder}, way...)
+		}
+	}
+	return nil
+}
+
+func under(folder, top string) bool { return folder == top || strings.HasPrefix(folder, top+"/") }
+
+func underAny(folder string, tops []string) bool {
+	return slices.ContainsFunc(tops, func(top string) bool { return under(folder, top) })
+}
+
+func isStd(importPath string) bool {
+	first, _, _ := strings.Cut(importPath, "/")
+	return !strings.Contains(first, ".")
+}
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "nothing"
+	}
+	return strings.Join(names, ", ")
+}
+
+func TestImportRules(t *testing.T) {
+	imports, err := readImports("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(imports) < 50 {
+		t.Fatalf("only %d imports found: the walk looks at the wrong place", len(imports))
+	}
+	for _, v := range violations(rules(), imports) {
+		t.Error(v)
+	}
+}
+
+// TestImportRulesBite breaks each rule once, in a made-up tree.
+func TestImportRulesBite(t *testing.T) {
+	root := t.TempDir()
+	for name, imports := range map[string][]string{
+		"magefiles/targets.go":            {"fmt", module + "/provision", module + "/configs", module + "/daemon/urifilter"},
+		"provision/host.go":               {module + "/systemd", module + "/configs", module + "/client"},
+		"daemon/urifilter/main.go":        {module + "/daemon/internal/api", module + "/client", module + "/magefiles"},
+		"daemon/internal/api/api.go":      {module + "/daemon/internal/engine", module + "/provision"},
+		"daemon/internal/engine/e.go":     {module + "/daemon/internal/middle"},
+		"daemon/internal/middle/m.go":     {module + "/daemon/internal/api", module + "/daemon/internal/engine"},
+		"daemon/internal/embedded/s.go":   {module + "/daemon/internal/bloom", module + "/daemon/internal/engine"},
+		"daemon/internal/redis/s.go":      {module + "/daemon/internal/api"},
+		"daemon/internal/bloom/b.go":      {"math/bits", "github.com/zeebo/xxh3", "golang.org/x/sys/cpu", "golang.org/x/system", module + "/configs"},
+		"daemon/internal/bloom/b_test.go": {"github.com/bits-and-blooms/bloom/v3"},
+		"client/client.go":                {"net/http", "github.com/spf13/cobra", module + "/configs"},
+		"client/clienttest/server.go":     {module + "/client"},
+		"configs/config.go":               {"os", "go.yaml.in/yaml/v4", module + "/client"},
+		"systemd/unit.go":                 {module + "/configs"},
+		"systemd/testdata/x.go":           {module + "/daemon/urifilter"},
+		"systemd/unit_windows_test.go":    {module + "/provision"},
+	} {
+		var text strings.Builder
+		text.WriteString("//go:build never\n\npackage x\n\n")
+		for _, p := range imports {
+			fmt.Fprintf(&text, "import _ %q\n", p)
+		}
+		name = filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	imports, err := readImports(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := violations(rules(), imports)
+	want := []string{
+		"client/client.go imports github.com/spf13/cobra: beside the standard library client may import nothing",
+		"client/client.go imports configs: of this module client may import nothing",
+		"configs/config.go imports client: of this module configs may import nothing",
+		"daemon/internal/api/api.go imports provision: of this module daemon may import configs, client, systemd",
+		"daemon/internal/bloom/b.go imports golang.org/x/system: beside the standard library daemon/internal/bloom may import github.com/zeebo/xxh3, golang.org/x/sys",
+		"daemon/internal/bloom/b.go imports configs: of this module daemon/internal/bloom may import nothing",
+		"daemon/internal/embedded/s.go imports daemon/internal/engine, which imports daemon/internal/middle, which imports daemon/internal/api: daemon/internal/embedded must not reach it",
+		"daemon/internal/redis/s.go imports daemon/internal/api: daemon/internal/redis must not reach it",
+		"daemon/urifilter/main.go imports daemon/internal/api, which imports provision: daemon must not reach it",
+		"daemon/urifilter/main.go imports magefiles: of this module daemon may import configs, client, systemd",
+		"magefiles/targets.go imports daemon/urifilter: of this module magefiles may import provision, configs",
+		"provision/host.go imports client: of this module provision may import systemd, configs",
+		"systemd/unit.go imports configs: of this module systemd may import nothing",
+		"systemd/unit_windows_test.go imports provision: of this module systemd may import nothing",
+	}
+	for _, w := range want {
+		if !slices.Contains(got, w) {
+			t.Errorf("not found: %s", w)
+		}
+	}
+	for _, g := range got {
+		// A chain may be reported for each package that it begins in.
+		if !slices.Contains(want, g) && !strings.Contains(g, "must not reach it") {
+			t.Errorf("found, but allowed: %s", g)
+		}
+	}
+}
