@@ -1,0 +1,103 @@
+package items
+
+import (
+	"slices"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+)
+
+// keepBytes is the most arena that a List holds on to between batches.
+const keepBytes = 4 << 20
+
+// List is the items of one batch. The zero value is an empty list, ready for use.
+// Its buffers are used again by the next batch. It refers to the body that it was
+// decoded from, which must not change while the list is in use.
+// It is not safe for concurrent use.
+type List struct {
+	body  []byte // what the spans point into
+	lines bool   // items are lines of text, not JSON values
+	spans []span
+	wide  []wide
+	arena []byte // canonical bytes that the body does not hold as they are
+	canon canonizer
+}
+
+// span is the raw text of an item in the body. An item whose canonical bytes are not
+// a part of its raw text has end 0, and start is its place in List.wide.
+// The scanning assembly knows this layout.
+type span struct{ start, end uint32 }
+
+type wide struct {
+	raw        span
+	start, end int // in the arena
+}
+
+// Reset empties the list and lets go of the body.
+func (l *List) Reset() {
+	l.body, l.lines = nil, false
+	l.spans, l.wide, l.arena = l.spans[:0], l.wide[:0], l.arena[:0]
+	if cap(l.arena) > keepBytes {
+		l.arena = nil
+	}
+	l.canon.trim()
+}
+
+// Len is the number of items.
+func (l *List) Len() int { return len(l.spans) }
+
+// Raw is item i as it was sent: the JSON text of the value, quotes included, or the line.
+func (l *List) Raw(i int) []byte {
+	s := l.rawSpan(i)
+	return l.body[s.start:s.end:s.end]
+}
+
+func (l *List) rawSpan(i int) span {
+	s := l.spans[i]
+	if s.end == 0 {
+		return l.wide[s.start].raw
+	}
+	return s
+}
+
+// Bytes is the canonical bytes of item i.
+func (l *List) Bytes(i int) []byte {
+	s := l.spans[i]
+	if s.end == 0 {
+		w := l.wide[s.start]
+		return l.arena[w.start:w.end:w.end]
+	}
+	raw := l.body[s.start:s.end:s.end]
+	if raw[0] == '"' && !l.lines {
+		return raw[1 : len(raw)-1 : len(raw)-1]
+	}
+	return raw
+}
+
+// IsString tells strings and lines from other JSON values.
+func (l *List) IsString(i int) bool {
+	return l.lines || l.body[l.rawSpan(i).start] == '"'
+}
+
+// Keys appends the hash of every item to dst, in order.
+func (l *List) Keys(dst []bloom.Hash, seed uint64) []bloom.Hash {
+	dst = slices.Grow(dst, len(l.spans))
+	for i := range l.spans {
+		if l.IsString(i) {
+			dst = append(dst, bloom.Sum(seed, l.Bytes(i)))
+		} else {
+			dst = append(dst, bloom.SumValue(seed, l.Bytes(i)))
+		}
+	}
+	return dst
+}
+
+// add appends an item whose canonical bytes are body[start:end] but for its quotes.
+func (l *List) add(start, end int) {
+	l.spans = append(l.spans, span{uint32(start), uint32(end)})
+}
+
+// addWide appends an item whose canonical bytes are the arena from at on.
+func (l *List) addWide(start, end, at int) {
+	l.spans = append(l.spans, span{start: uint32(len(l.wide))})
+	l.wide = append(l.wide, wide{span{uint32(start), uint32(end)}, at, len(l.arena)})
+}

@@ -1,0 +1,62 @@
+package items
+
+// kind names the type of the value at pos, without taking it.
+func (p *parser) kind() (string, *Error) {
+	if p.pos == len(p.body) {
+		return "", p.unexpected("a value")
+	}
+	ahead := *p
+	switch c := p.body[p.pos]; {
+	case c == '"':
+		return "a string", nil
+	case c == '-', isDigit(c):
+		return "a number", nil
+	case c == '[':
+		return "an array", nil
+	case c == '{':
+		return "an object", nil
+	case c == 't', c == 'f':
+		return "a boolean", ahead.boolean()
+	case c == 'n':
+		return "null", ahead.word("null")
+	}
+	return "", p.unexpected("a value")
+}
+
+func (p *parser) wrongType(field string, offset int, found, want string) *Error {
+	return p.fault(WrongType, offset, "%s: found %s, want %s", field, found, want)
+}
+
+// short takes a string that is no item. The result is good until the arena grows.
+func (p *parser) short() ([]byte, *Error) {
+	l := p.list
+	at := len(l.arena)
+	plain, arena, err := p.text(l.arena)
+	l.arena = arena[:at]
+	if plain == nil {
+		plain = arena[at:]
+	}
+	return plain, err
+}
+
+// integerMember takes a number that must be an integer of 64 bits.
+func (p *parser) integerMember(field, want string) (int64, *Error) {
+	at := p.pos
+	lit, whole, err := p.number()
+	if err != nil {
+		return 0, err
+	}
+	n, ok := integer(lit, whole)
+	if !ok {
+		return 0, p.wrongType(field, at, "the number "+shown(lit), want)
+	}
+	return n, nil
+}
+
+// same is b as a string: last, if it reads alike.
+func same(last string, b []byte) string {
+	if last == string(b) {
+		return last
+	}
+	return string(b)
+}

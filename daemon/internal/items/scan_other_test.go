@@ -1,0 +1,11 @@
+//go:build !amd64
+
+package items
+
+type runner struct {
+	name string
+	f    func(body []byte, pos int, dst []span, most int) (count, end int)
+}
+
+// runners are the scanners that this machine can run, the portable one first.
+func runners() []runner { return []runner{{"go", plainRunGo}} }
