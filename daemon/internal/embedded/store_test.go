@@ -1,0 +1,413 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+)
+
+func options(dir string) Options {
+	return Options{Dir: dir, Durability: "always", Log: slog.New(slog.DiscardHandler)}
+}
+
+func TestConformance(t *testing.T) {
+	for _, durability := range []string{"always", "interval", "none"} {
+		t.Run(durability, func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T) storetest.Opener {
+				opt := options(t.TempDir())
+				opt.Durability = durability
+				return storetest.Opener{Open: func() (engine.Store, error) { return Open(opt) }}
+			})
+		})
+	}
+}
+
+var uri = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}
+
+// opened opens a store and its filter uri, made if missing. Close it, or leave it to
+// the end of the test.
+func opened(t testing.TB, opt Options) (*Store, *set, error) {
+	t.Helper()
+	store, err := Open(opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	sets, err := store.Load(context.Background())
+	if err != nil {
+		return store, nil, err
+	}
+	if found := sets[uri]; found != nil {
+		return store, found.(*set), nil
+	}
+	made, err := store.Create(context.Background(), uri)
+	if err != nil {
+		return store, nil, err
+	}
+	return store, made.(*set), nil
+}
+
+func mustOpen(t testing.TB, opt Options) (*Store, *set) {
+	t.Helper()
+	store, set, err := opened(t, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, set
+}
+
+// crash copies a data directory as a kill would leave it.
+func crash(t testing.TB, dir string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// mustHold opens the directory anew and wants items 0 to n-1 in it.
+func mustHold(t *testing.T, dir string, n int) *set {
+	t.Helper()
+	_, set := mustOpen(t, options(dir))
+	fresh := make([]bool, n)
+	if err := set.Has(context.Background(), storetest.Keys(set, 0, n), fresh); err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range fresh {
+		if f {
+			t.Fatalf("item %d of %d is lost", i, n)
+		}
+	}
+	return set
+}
+
+func TestCheckpointMovesTheJournalIntoTheFile(t *testing.T) {
+	dir := t.TempDir()
+	store, set := mustOpen(t, options(dir))
+	storetest.Add(t, set, storetest.Keys(set, 0, 5000))
+	if set.journal.Bytes() == 0 {
+		t.Fatal("nothing in the journal")
+	}
+	if err := set.checkpoint(store); err != nil {
+		t.Fatal(err)
+	}
+	if got := set.journal.Bytes(); got != 0 {
+		t.Errorf("after a checkpoint: %d bytes of journal", got)
+	}
+	copied := crash(t, dir)
+	if names, _ := filepath.Glob(filepath.Join(copied, "filters", "*", "journal-*")); len(names) != 0 {
+		t.Errorf("segments left: %v", names)
+	}
+	mustHold(t, copied, 5000)
+	storetest.Add(t, set, storetest.Keys(set, 5000, 5000))
+	mustHold(t, crash(t, dir), 10_000)
+}
+
+// Batches go on while checkpoints are written; a crash at any moment loses nothing.
+func TestCheckpointsUnderLoad(t *testing.T) {
+	dir := t.TempDir()
+	store, set := mustOpen(t, options(dir))
+	var acked atomic.Int64
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; i < 20_000; i += 100 {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			fresh := make([]bool, 100)
+			if _, err := set.Add(context.Background(), storetest.Keys(set, i, 100), fresh); err != nil {
+				t.Error(err)
+				return
+			}
+			acked.Store(int64(i + 100))
+		}
+	}()
+	for range 12 {
+		if err := set.checkpoint(store); err != nil {
+			t.Error(err)
+		}
+		n := int(acked.Load())
+		// os.CopyFS does not see one moment, but neither does a dying disk: files
+		// that vanish while it walks are what a checkpoint removed.
+		copied := filepath.Join(t.TempDir(), "copy")
+		set.checkpointing.Lock()
+		err := os.CopyFS(copied, os.DirFS(dir))
+		set.checkpointing.Unlock()
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		} else if err != nil {
+			continue
+		}
+		mustHold(t, copied, n)
+	}
+	close(stop)
+	<-done
+}
+
+// Each file operation fails, before or after it took effect, while a filter is made,
+// filled and checkpointed: what was acknowledged is there after a restart.
+func TestEveryOperationFailing(t *testing.T) {
+	eio := errors.New("input/output error")
+	run := func(dir string, hook func(string, string) durable.Fault) (acked int, err error) {
+		opt := options(dir)
+		opt.FS = durable.FS{Hook: hook}
+		store, set, err := opened(t, opt)
+		if store != nil {
+			defer store.Close()
+		}
+		if err != nil {
+			return 0, err
+		}
+		for round := range 4 {
+			fresh := make([]bool, 2000)
+			if _, err := set.Add(context.Background(), storetest.Keys(set, acked, 2000), fresh); err != nil {
+				return acked, err
+			}
+			acked += 2000
+			if round < 3 {
+				if err := set.checkpoint(store); err != nil && set.journal.Full() != nil {
+					return acked, err
+				}
+				set.retryAt = time.Time{}
+			}
+		}
+		return acked, nil
+	}
+	labels := map[string]bool{}
+	counting := func(label, _ string) durable.Fault { labels[label] = true; return durable.Fault{} }
+	// One after the other: the hook is called by the goroutine that runs.
+	if _, err := run(t.TempDir(), counting); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"bitmap-create", "bitmap-write", "bitmap-sync", "bitmap-rename", "bitmap-syncdir", "spec-rename", "filter-rename", "journal-sync", "journal-recycle"} {
+		if !labels[want] {
+			t.Errorf("%s was never done", want)
+		}
+	}
+	for label := range labels {
+		for _, nth := range []int64{1, 2, 3} {
+			for _, persisted := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s-%d-%v", label, nth, persisted), func(t *testing.T) {
+					t.Parallel()
+					var seen atomic.Int64
+					dir := t.TempDir()
+					acked, _ := run(dir, func(l, _ string) durable.Fault {
+						switch {
+						case l != label || seen.Add(1) != nth:
+							return durable.Fault{}
+						case persisted:
+							return durable.Fault{After: eio}
+						default:
+							return durable.Fault{Before: eio}
+						}
+					})
+					mustHold(t, crash(t, dir), acked)
+				})
+			}
+		}
+	}
+}
+
+func TestFailureIsSticky(t *testing.T) {
+	var broken atomic.Bool
+	opt := options(t.TempDir())
+	opt.FS.Hook = func(label, _ string) durable.Fault {
+		if broken.Load() && label == "journal-sync" {
+			return durable.Fault{Before: syscall.EIO}
+		}
+		return durable.Fault{}
+	}
+	store, set := mustOpen(t, opt)
+	storetest.Add(t, set, storetest.Keys(set, 0, 10))
+	broken.Store(true)
+	keys := storetest.Keys(set, 10, 10)
+	if _, err := set.Add(context.Background(), keys, make([]bool, 10)); !errors.Is(err, engine.ErrFailed) {
+		t.Fatalf("got %v, want ErrFailed", err)
+	}
+	select {
+	case <-store.Failed():
+	case <-time.After(10 * time.Second):
+		t.Fatal("Failed is not closed")
+	}
+	broken.Store(false)
+	if err := store.Ready(context.Background()); !errors.Is(err, engine.ErrFailed) {
+		t.Errorf("Ready: %v, want ErrFailed", err)
+	}
+	// As duplicates they must not be acknowledged either.
+	if _, err := set.Add(context.Background(), keys, make([]bool, 10)); !errors.Is(err, engine.ErrFailed) {
+		t.Errorf("second time: %v, want ErrFailed", err)
+	}
+}
+
+func TestDirectoryInUse(t *testing.T) {
+	dir := t.TempDir()
+	mustOpen(t, options(dir))
+	_, err := Open(options(dir))
+	var inUse *durable.InUseError
+	if !errors.As(err, &inUse) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
+		t.Fatalf("got %v, want InUseError that names this process", err)
+	}
+	if err := Verify(dir, false, func(Finding) {}); !errors.As(err, &inUse) {
+		t.Fatalf("Verify: %v, want InUseError", err)
+	}
+}
+
+// Every byte of a bit-map file that is flipped, and every length it is cut to, is
+// found, and the message names the file and the way out.
+func TestCorruptBitmap(t *testing.T) {
+	dir := t.TempDir()
+	store, set := mustOpen(t, options(dir))
+	storetest.Add(t, set, storetest.Keys(set, 0, 20_000))
+	if err := set.checkpoint(store); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "filters", "1-uri", bitmapName)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	try := func(what string, data []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, _, err := readBitmap(path)
+		if err == nil {
+			_ = m.Close()
+			t.Fatalf("%s: no error", what)
+		}
+		if !errors.Is(err, bloom.ErrCorrupt) && !strings.Contains(err.Error(), "format") {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	for at := range coverEnd {
+		data := append([]byte(nil), whole...)
+		data[at] ^= 1 << rng.IntN(8)
+		try(fmt.Sprintf("flipped at %d", at), data)
+	}
+	for range 100 {
+		at := bitsOffset + rng.IntN(len(whole)-bitsOffset)
+		data := append([]byte(nil), whole...)
+		data[at] ^= 1 << rng.IntN(8)
+		try(fmt.Sprintf("flipped at %d", at), data)
+	}
+	for _, n := range []int{0, 1, 100, coverEnd, bitsOffset, len(whole) / 2, len(whole) - 1} {
+		try(fmt.Sprintf("cut to %d", n), whole[:n])
+	}
+	try("longer", append(append([]byte(nil), whole...), 0))
+
+	_, _, err = opened(t, options(dir))
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "hint:") {
+		t.Fatalf("the store opens, or does not say what to do: %v", err)
+	}
+}
+
+func TestVerifyAndRepair(t *testing.T) {
+	dir := t.TempDir()
+	store, set := mustOpen(t, options(dir))
+	for i := range 10 {
+		storetest.Add(t, set, storetest.Keys(set, i*100, 100))
+	}
+	damagedDir := crash(t, dir)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check := func(dir string, repair bool) Finding {
+		t.Helper()
+		var all []Finding
+		if err := Verify(dir, repair, func(f Finding) { all = append(all, f) }); err != nil {
+			t.Fatal(err)
+		}
+		if len(all) != 1 {
+			t.Fatalf("%d findings", len(all))
+		}
+		return all[0]
+	}
+	if f := check(dir, false); len(f.Damage) != 0 || f.Keys != 1000 || f.Stripes != 1 || f.Spec != uri {
+		t.Errorf("sound: %+v", f)
+	}
+
+	segment := filepath.Join(damagedDir, "filters", "1-uri", "journal-0000000000000001")
+	data, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[64+3*(101*16)+500] ^= 4 // in the fourth record
+	if err := os.WriteFile(segment, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := opened(t, options(crash(t, damagedDir))); err == nil || !strings.Contains(err.Error(), "journal-0000000000000001") || !strings.Contains(err.Error(), "hint:") {
+		t.Fatalf("the store opens on a damaged journal, or does not say what to do: %v", err)
+	}
+	if f := check(damagedDir, false); len(f.Damage) != 1 || f.Keys != 900 || f.Repaired {
+		t.Errorf("damaged: %+v", f)
+	}
+	if f := check(damagedDir, true); !f.Repaired {
+		t.Errorf("repair: %+v", f)
+	}
+	if f := check(damagedDir, false); len(f.Damage) != 0 {
+		t.Errorf("after the repair: %+v", f)
+	}
+	again := mustHold(t, damagedDir, 300)
+	fresh := make([]bool, 1000)
+	if err := again.Has(context.Background(), storetest.Keys(again, 0, 1000), fresh); err != nil {
+		t.Fatal(err)
+	}
+	lost := 0
+	for _, f := range fresh {
+		if f {
+			lost++
+		}
+	}
+	if lost != 100 {
+		t.Errorf("%d items lost by a damaged record of 100", lost)
+	}
+}
+
+func TestLeftoversAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	store, set := mustOpen(t, options(dir))
+	storetest.Add(t, set, storetest.Keys(set, 0, 100))
+	copied := crash(t, dir)
+	_ = store.Close()
+	folder := filepath.Join(copied, "filters", "1-uri")
+	for _, name := range []string{
+		filepath.Join(copied, "filters", "new-7-x", "bitmap"), filepath.Join(copied, "filters", "dropped-3-y", "bitmap"),
+		filepath.Join(folder, "bitmap.tmp"), filepath.Join(folder, "spare-99"),
+	} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustHold(t, copied, 100)
+	for _, pattern := range []string{"filters/new-*", "filters/dropped-*", "filters/*/*.tmp", "filters/*/spare-99"} {
+		if left, _ := filepath.Glob(filepath.Join(copied, pattern)); len(left) != 0 {
+			t.Errorf("left: %v", left)
+		}
+	}
+}
