@@ -75,6 +75,9 @@ func Open(ctx context.Context, store Store, want []Spec, log *slog.Logger) (*Eng
 			}
 			continue
 		}
+		if spec.ID == 0 {
+			spec.ID = have.ID
+		}
 		if have.Spec != spec {
 			log.Warn("filter is kept as it was made; the settings differ", "filter", spec.Name,
 				"made", fmt.Sprintf("%+v", have.Spec), "settings", fmt.Sprintf("%+v", spec))
