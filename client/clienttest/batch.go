@@ -1,0 +1,213 @@
+package clienttest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+)
+
+// blockBytes is how much of a stream is answered at once, as in the daemon.
+const blockBytes = 1 << 20
+
+func (s *Server) batch(w http.ResponseWriter, r *http.Request, remember bool) {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch {
+	case err == nil && kind == "application/json" && r.URL.RawQuery == "":
+		s.jsonBatch(w, r, remember)
+	case err == nil && (kind == "text/plain" || kind == "application/x-ndjson") && len(r.URL.Query()) == 1:
+		s.stream(w, r, kind == "application/x-ndjson", remember)
+	default:
+		s.unexpected(w, "%s %s with content type %q", r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"))
+	}
+}
+
+func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client is gone
+	}
+	if !utf8.Valid(body) {
+		Problem(w, http.StatusBadRequest, "invalid_utf8", "body: not UTF-8", map[string]any{"index": 0})
+		return
+	}
+	var req struct {
+		Type json.RawMessage   `json:"filter_typeid"`
+		List []json.RawMessage `json:"uri_list"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&req); err != nil || req.List == nil {
+		s.unexpected(w, "%s %s: body %.200q: %v", r.Method, r.URL, body, err)
+		return
+	}
+	ref := string(req.Type)
+	if req.Type[0] == '"' {
+		json.Unmarshal(req.Type, &ref)
+	}
+	keys := make([]key, len(req.List))
+	for i, raw := range req.List {
+		k, err := itemKey(raw)
+		if err != nil {
+			Problem(w, http.StatusBadRequest, err.Error(), fmt.Sprintf("item %d: %v", i, err), map[string]any{"index": i})
+			return
+		}
+		keys[i] = k
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.lookup(w, ref)
+	if f == nil {
+		return
+	}
+	if !remember {
+		verdicts := make([]bool, len(keys))
+		for i, k := range keys {
+			verdicts[i] = !f.seen[k]
+		}
+		reply(w, http.StatusOK, map[string]any{"new": verdicts})
+		return
+	}
+	fresh := []json.RawMessage{}
+	for i, k := range keys {
+		if !f.seen[k] {
+			f.seen[k] = true
+			fresh = append(fresh, req.List[i])
+		}
+	}
+	// Written by hand: the items go back byte for byte.
+	out := []byte(`{"uri_list":[`)
+	for i, raw := range fresh {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, raw...)
+	}
+	out = fmt.Appendf(out, `],"total":%d,"duplicates":%d}`, len(keys), len(keys)-len(fresh))
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(out)
+}
+
+func itemKey(raw json.RawMessage) (key, error) {
+	var text string
+	switch {
+	case raw[0] == '"':
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return key{}, errors.New("malformed_json")
+		}
+		if text == "" {
+			return key{}, errors.New("empty_item")
+		}
+		return key{text, true}, nil
+	case string(raw) == "null":
+		return key{}, errors.New("null_item")
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return key{}, errors.New("malformed_json")
+	}
+	return key{b.String(), false}, nil
+}
+
+// stream answers block by block, and its header is held back until the first is done.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, ndjson, remember bool) {
+	s.mu.Lock()
+	f := s.lookup(w, r.URL.Query().Get("filter_typeid"))
+	s.mu.Unlock()
+	if f == nil {
+		return
+	}
+	http.NewResponseController(w).EnableFullDuplex()
+	w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+	in := bufio.NewReaderSize(r.Body, 64<<10)
+	if bom, _ := in.Peek(3); string(bom) == "\xef\xbb\xbf" {
+		in.Discard(3)
+	}
+	var a streamAnswer
+	started := false
+	for line, more := 0, true; more; {
+		var block [][]byte
+		for size := 0; size < blockBytes && more; line++ {
+			raw, err := in.ReadBytes('\n')
+			if err != nil && err != io.EOF {
+				return // the client is gone
+			}
+			more = err == nil
+			size += len(raw)
+			item := bytes.TrimSuffix(bytes.TrimSuffix(raw, []byte{'\n'}), []byte{'\r'})
+			if ndjson {
+				item = bytes.TrimSpace(raw)
+			}
+			if len(item) == 0 {
+				continue
+			}
+			if ndjson {
+				if _, err := itemKey(item); err != nil || !json.Valid(item) {
+					if started {
+						panic(http.ErrAbortHandler)
+					}
+					Problem(w, http.StatusBadRequest, "malformed_json", fmt.Sprintf("line %d", line), map[string]any{"index": line})
+					return
+				}
+			}
+			block = append(block, item)
+		}
+		s.judge(f, block, ndjson, remember, &a)
+		if more && !started {
+			started = true
+			w.Header().Set("Trailer", "Urifilter-Total, Urifilter-Duplicates")
+			w.WriteHeader(http.StatusOK)
+		}
+		if started {
+			w.Write(a.out)
+			http.NewResponseController(w).Flush()
+			a.out = a.out[:0]
+		}
+	}
+	w.Header().Set("Urifilter-Total", strconv.Itoa(a.total))
+	w.Header().Set("Urifilter-Duplicates", strconv.Itoa(a.duplicates))
+	if !started {
+		w.Header().Set("Content-Length", strconv.Itoa(len(a.out)))
+		w.Write(a.out)
+	}
+}
+
+type streamAnswer struct {
+	out               []byte
+	total, duplicates int
+}
+
+func (s *Server) judge(f *filter, block [][]byte, ndjson, remember bool, a *streamAnswer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, item := range block {
+		k := key{string(item), true}
+		if ndjson {
+			k, _ = itemKey(item) // its syntax is checked
+		}
+		fresh := !f.seen[k]
+		a.total++
+		if !fresh {
+			a.duplicates++
+		}
+		switch {
+		case remember:
+			f.seen[k] = true
+			if fresh {
+				a.out = append(append(a.out, item...), '\n')
+			}
+		case ndjson:
+			a.out = append(strconv.AppendBool(a.out, fresh), '\n')
+		case fresh:
+			a.out = append(a.out, "new\n"...)
+		default:
+			a.out = append(a.out, "seen\n"...)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+// Package clienttest is a urifilter in memory, for the tests of programs that use
+// package client. It keeps exact sets instead of Bloom filters, so that its answers are
+// certain, and it is strict: a request that a daemon would not get from a sound client
+// fails the test. It does not persist, and compares JSON items by their compact text
+// where the daemon compares canonical values.
+package clienttest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Server is a daemon for one test. Its methods may be called from any goroutine.
+type Server struct {
+	URL string
+
+	t    testing.TB
+	http *httptest.Server
+
+	mu        sync.Mutex
+	token     string
+	intercept func(w http.ResponseWriter, r *http.Request) bool
+	filters   map[string]*filter
+	requests  []string
+	conns     map[string]bool
+}
+
+type filter struct {
+	id        int
+	capacity  uint64
+	errorRate float64
+	onFull    string
+	seen      map[key]bool
+}
+
+// NewServer starts a server with the default filters (uri, ip, uri_generator,
+// uri_download, uri_parse) that ends with the test.
+func NewServer(t testing.TB) *Server {
+	s := &Server{t: t, filters: map[string]*filter{}, conns: map[string]bool{}}
+	for i, name := range []string{"uri", "ip", "uri_generator", "uri_download", "uri_parse"} {
+		s.filters[name] = newFilter(i+1, 10_000_000, 0.0001, "warn")
+	}
+	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.URL = s.http.URL
+	t.Cleanup(s.http.Close)
+	return s
+}
+
+// key is what items are compared by: 1 and "1" have the same text, and differ.
+type key struct {
+	text     string
+	isString bool
+}
+
+func newFilter(id int, capacity uint64, rate float64, onFull string) *filter {
+	return &filter{id: id, capacity: capacity, errorRate: rate, onFull: onFull, seen: map[key]bool{}}
+}
+
+// RequireToken makes every call but /readyz answer 401 without this token.
+func (s *Server) RequireToken(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = token
+}
+
+// Intercept lets f see every request first; what f answers (by returning true) the
+// server does not. nil ends it.
+func (s *Server) Intercept(f func(w http.ResponseWriter, r *http.Request) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.intercept = f
+}
+
+// Items returns how many items the filter remembers, and whether the string item is one
+// of them.
+func (s *Server) Items(name, item string) (count int, has bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.filters[name]
+	if f == nil {
+		s.t.Errorf("clienttest: no filter %q", name)
+		return 0, false
+	}
+	return len(f.seen), f.seen[key{item, true}]
+}
+
+// Requests returns "METHOD URI" of each request so far.
+func (s *Server) Requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Connections returns how many connections have brought requests.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// Stop closes the server as a crash would: connections are cut.
+func (s *Server) Stop() {
+	s.http.Listener.Close()
+	s.http.CloseClientConnections()
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.requests = append(s.requests, r.Method+" "+r.URL.RequestURI())
+	s.conns[r.RemoteAddr] = true
+	intercept, token := s.intercept, s.token
+	s.mu.Unlock()
+	if intercept != nil && intercept(w, r) {
+		return
+	}
+	if r.URL.Path == "/readyz" {
+		fmt.Fprintln(w, "ok")
+		return
+	}
+	if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		Problem(w, http.StatusUnauthorized, "unauthorized", "a token is needed", nil)
+		return
+	}
+	switch name, isFilter := strings.CutPrefix(r.URL.Path, "/api/v1/filters/"); {
+	case r.Method == http.MethodPost && (r.URL.Path == "/api/v1/filter" || r.URL.Path == "/api/v1/check"):
+		s.batch(w, r, r.URL.Path == "/api/v1/filter")
+	case r.Method == http.MethodGet && r.URL.Path == "/api/v1/filters":
+		s.list(w)
+	case isFilter && r.Method == http.MethodGet:
+		s.show(w, name, http.StatusOK)
+	case isFilter && r.Method == http.MethodPut:
+		s.create(w, r, name)
+	case isFilter && r.Method == http.MethodDelete:
+		s.drop(w, r, name)
+	default:
+		s.unexpected(w, "%s %s", r.Method, r.URL.RequestURI())
+	}
+}
+
+// unexpected fails the test: no sound client sends this.
+func (s *Server) unexpected(w http.ResponseWriter, format string, args ...any) {
+	s.t.Errorf("clienttest: unexpected request: "+format, args...)
+	Problem(w, http.StatusBadRequest, "unexpected", fmt.Sprintf(format, args...), nil)
+}
+
+// Problem answers as the daemon does for an error.
+func Problem(w http.ResponseWriter, status int, code, detail string, more map[string]any) {
+	body := map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "error_code": code, "detail": detail}
+	for k, v := range more {
+		body[k] = v
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(body)
+}
+
+// lookup finds a filter by name or id; the caller holds mu.
+func (s *Server) lookup(w http.ResponseWriter, ref string) *filter {
+	if f := s.filters[ref]; f != nil {
+		return f
+	}
+	known := make([]string, 0, len(s.filters))
+	for name, f := range s.filters {
+		if strconv.Itoa(f.id) == ref {
+			return f
+		}
+		known = append(known, name)
+	}
+	sort.Strings(known)
+	Problem(w, http.StatusNotFound, "unknown_filter", fmt.Sprintf("filter %q: unknown", ref), map[string]any{"known": known})
+	return nil
+}
+
+func (s *Server) info(name string, f *filter) map[string]any {
+	return map[string]any{"id": f.id, "name": name, "kind": "bloom", "capacity": f.capacity, "error_rate": f.errorRate,
+		"on_full": f.onFull, "items_estimate": len(f.seen), "fill_ratio": 0.25, "fpr_estimate": 0.00001,
+		"bytes": f.capacity * 25 / 8, "generation": 1, "last_writeback": nil}
+}
+
+func (s *Server) list(w http.ResponseWriter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := []map[string]any{}
+	for name, f := range s.filters {
+		all = append(all, s.info(name, f))
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i]["id"].(int) < all[j]["id"].(int) })
+	reply(w, http.StatusOK, map[string]any{"filters": all})
+}
+
+func (s *Server) show(w http.ResponseWriter, name string, status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.lookup(w, name); f != nil {
+		reply(w, status, s.info(name, f))
+	}
+}
+
+func (s *Server) create(w http.ResponseWriter, r *http.Request, name string) {
+	var spec struct {
+		ID        int     `json:"id"`
+		Kind      string  `json:"kind"`
+		Capacity  uint64  `json:"capacity"`
+		ErrorRate float64 `json:"error_rate"`
+		OnFull    string  `json:"on_full"`
+	}
+	spec.Capacity, spec.ErrorRate, spec.OnFull = 10_000_000, 0.0001, "warn"
+	dec := json.NewDecoder(r.Body)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&spec); err != nil {
+		s.unexpected(w, "PUT %s: %v", name, err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	want := newFilter(spec.ID, spec.Capacity, spec.ErrorRate, spec.OnFull)
+	status := http.StatusOK
+	if have := s.filters[name]; have == nil {
+		if want.id == 0 {
+			want.id = 1000 + len(s.filters)
+		}
+		s.filters[name], status = want, http.StatusCreated
+	} else if have.capacity != want.capacity || have.errorRate != want.errorRate || have.onFull != want.onFull {
+		Problem(w, http.StatusConflict, "filter_conflict", "filter "+name+": is there with other parameters", nil)
+		return
+	}
+	reply(w, status, s.info(name, s.filters[name]))
+}
+
+func (s *Server) drop(w http.ResponseWriter, r *http.Request, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lookup(w, name) == nil {
+		return
+	}
+	if r.URL.Query().Get("confirm") != name {
+		Problem(w, http.StatusBadRequest, "confirm_required", "add ?confirm="+name, nil)
+		return
+	}
+	delete(s.filters, name)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func reply(w http.ResponseWriter, status int, body any) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		panic(err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(bytes.TrimSpace(b))
+}

@@ -1,0 +1,84 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// errorBodyLimit is how much of an error answer is read.
+const errorBodyLimit = 64 << 10
+
+// Error is an answer of the daemon that is not a success. Branch on ErrorCode, the
+// stable word; Detail is for people.
+type Error struct {
+	Problem
+	// RetryAfter is how long the daemon asks to wait; 0: it did not say.
+	RetryAfter time.Duration
+	// Method and URL name the request.
+	Method, URL string
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %d", e.Method, e.URL, e.Status)
+	if e.ErrorCode != "" {
+		b.WriteString(" " + e.ErrorCode)
+	}
+	for _, text := range []string{e.Detail, e.Title, http.StatusText(e.Status)} {
+		if text != "" {
+			b.WriteString(": " + text)
+			break
+		}
+	}
+	return b.String()
+}
+
+// readError makes the *Error of res and closes its body.
+func readError(req *http.Request, res *http.Response) error {
+	defer res.Body.Close()
+	e := &Error{Method: req.Method, URL: req.URL.Redacted(), RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
+	body, err := io.ReadAll(io.LimitReader(res.Body, errorBodyLimit))
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	switch {
+	case kind == "application/problem+json" && json.Unmarshal(body, &e.Problem) == nil:
+	case kind == "text/plain" && err == nil:
+		e.Problem = Problem{Detail: firstLine(body)}
+	default: // not a daemon's: a proxy's page
+		e.Problem = Problem{}
+	}
+	e.Status = res.StatusCode
+	if to := res.Header.Get("Location"); to != "" && res.StatusCode < 400 {
+		e.Detail = "redirected to " + to + ", which is not followed: name that address instead"
+	}
+	return e
+}
+
+func firstLine(body []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
+	const most = 300
+	if len(line) > most {
+		line = strings.ToValidUTF8(line[:most], "") + "..."
+	}
+	if !utf8.ValidString(line) {
+		return ""
+	}
+	return strings.TrimSpace(line)
+}
+
+// retryAfter reads both forms of the header: seconds, or a date.
+func retryAfter(value string, now time.Time) time.Duration {
+	if seconds, err := strconv.Atoi(value); err == nil && seconds > 0 {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil && at.After(now) {
+		return at.Sub(now)
+	}
+	return 0
+}

@@ -1,0 +1,119 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// Filter remembers items in the filter typ (its name, or its id in decimal) and returns
+// those that were new, in order; of equal items in the list the first. Items are UTF-8
+// and not empty. See the package comment for what a failed call leaves behind.
+func (c *Client) Filter(ctx context.Context, typ string, items []string) ([]string, error) {
+	req := encode(typ, items)
+	answer, err := c.post(ctx, "filter", req.body)
+	if err != nil {
+		return nil, err
+	}
+	result, ok := req.parseFresh(answer, items)
+	if !ok {
+		if err := c.decode("filter", answer, &result); err != nil {
+			return nil, err
+		}
+	}
+	return result.URIList, c.agree(result.Total, result.Duplicates, len(result.URIList), len(items))
+}
+
+// FilterJSON is [Client.Filter] for items of any JSON value: numbers, lists, objects.
+// Equal values are one item however they are written (1 and 1.0, or an object's keys in
+// another order), and "1" is not 1. encoding/json writes the items, which replaces bytes
+// that are no UTF-8, and reads the new ones back into T.
+func FilterJSON[T any](ctx context.Context, c *Client, typ string, items []T) ([]T, error) {
+	body, err := encodeJSON(typ, items)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.post(ctx, "filter", body)
+	if err != nil {
+		return nil, err
+	}
+	var result FilterResult[T]
+	if err := c.decode("filter", answer, &result); err != nil {
+		return nil, err
+	}
+	return result.URIList, c.agree(result.Total, result.Duplicates, len(result.URIList), len(items))
+}
+
+// Check says of each item whether it would be new, and remembers nothing. An item that
+// stands in the list twice is judged each time as if it stood alone.
+func (c *Client) Check(ctx context.Context, typ string, items []string) ([]bool, error) {
+	return c.check(ctx, encode(typ, items).body, len(items))
+}
+
+// CheckJSON is [Client.Check] for items of any JSON value.
+func CheckJSON[T any](ctx context.Context, c *Client, typ string, items []T) ([]bool, error) {
+	body, err := encodeJSON(typ, items)
+	if err != nil {
+		return nil, err
+	}
+	return c.check(ctx, body, len(items))
+}
+
+func (c *Client) check(ctx context.Context, body []byte, items int) ([]bool, error) {
+	answer, err := c.post(ctx, "check", body)
+	if err != nil {
+		return nil, err
+	}
+	var result CheckResult
+	if err := c.decode("check", answer, &result); err != nil {
+		return nil, err
+	}
+	if len(result.New) != items {
+		return nil, c.odd("check", fmt.Errorf("%d verdicts for %d items", len(result.New), items))
+	}
+	return result.New, nil
+}
+
+func (c *Client) post(ctx context.Context, name string, body []byte) ([]byte, error) {
+	_, answer, err := c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", name}}, body)
+	return answer, err
+}
+
+func (c *Client) decode(name string, answer []byte, into any) error {
+	if err := json.Unmarshal(answer, into); err != nil {
+		return c.odd(name, err)
+	}
+	return nil
+}
+
+// agree holds the counts of an answer against the request.
+func (c *Client) agree(total, duplicates, fresh, sent int) error {
+	if total != sent || duplicates != sent-fresh {
+		return c.odd("filter", fmt.Errorf("%d new of %d, %d duplicates, for %d items sent", fresh, total, duplicates, sent))
+	}
+	return nil
+}
+
+// odd is the error for an answer that no urifilter daemon gives.
+func (c *Client) odd(name string, err error) error {
+	return fmt.Errorf("answer of %s/api/v1/%s: %w", c.URL(), name, err)
+}
+
+func encodeJSON[T any](typ string, items []T) ([]byte, error) {
+	if items == nil {
+		items = []T{}
+	}
+	var b bytes.Buffer
+	b.WriteString(`{"filter_typeid":`)
+	b.Write(appendType(b.AvailableBuffer(), typ))
+	b.WriteString(`,"uri_list":`)
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(items); err != nil {
+		return nil, fmt.Errorf("items: %w", err)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}

@@ -1,0 +1,356 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/client/clienttest"
+)
+
+func newClient(t *testing.T, url string, options ...client.Option) *client.Client {
+	t.Helper()
+	c, err := client.New(url, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestFilterReturnsNewItemsInOrder(t *testing.T) {
+	s := clienttest.NewServer(t)
+	c := newClient(t, s.URL)
+	items := []string{"https://b/", "http://a?x=\"1\"&y=\\", "https://b/", "新闻", "tab\tand\nline\x01\x7f", "<>\u2028", "https://c/"}
+	want := []string{"https://b/", "http://a?x=\"1\"&y=\\", "新闻", "tab\tand\nline\x01\x7f", "<>\u2028", "https://c/"}
+	got, err := c.Filter(t.Context(), "uri", items)
+	if err != nil || !slices.Equal(got, want) {
+		t.Fatalf("first call: got %q, %v; want %q", got, err, want)
+	}
+	for _, item := range want {
+		if _, has := s.Items("uri", item); !has {
+			t.Errorf("server does not hold %q", item)
+		}
+	}
+	got, err = c.Filter(t.Context(), "1", append(items, "https://d/"))
+	if err != nil || !slices.Equal(got, []string{"https://d/"}) {
+		t.Errorf("second call, by id: got %q, %v; want only https://d/", got, err)
+	}
+	got, err = c.Filter(t.Context(), "uri", nil)
+	if err != nil || got == nil || len(got) != 0 {
+		t.Errorf("no items: got %#v, %v; want an empty list", got, err)
+	}
+}
+
+func TestFilterJSONKeepsValuesApart(t *testing.T) {
+	s := clienttest.NewServer(t)
+	c := newClient(t, s.URL)
+	items := []any{1.0, "1", map[string]any{"a": "<b>"}, []any{true, nil}, 1.0}
+	got, err := client.FilterJSON(t.Context(), c, "uri", items)
+	if err != nil || fmt.Sprintf("%#v", got) != `[]interface {}{1, "1", map[string]interface {}{"a":"<b>"}, []interface {}{true, interface {}(nil)}}` {
+		t.Errorf("got %#v, %v", got, err)
+	}
+	fresh, err := client.CheckJSON(t.Context(), c, "uri", []any{1, "1", 2})
+	if err != nil || !slices.Equal(fresh, []bool{false, false, true}) {
+		t.Errorf("check: got %v, %v", fresh, err)
+	}
+	if _, err := client.FilterJSON(t.Context(), c, "uri", []any{func() {}}); err == nil || !strings.HasPrefix(err.Error(), "items: ") {
+		t.Errorf("a function as an item: got %v, want an error of items", err)
+	}
+	if got, err := client.FilterJSON[int](t.Context(), c, "uri", nil); err != nil || len(got) != 0 {
+		t.Errorf("no items: got %v, %v", got, err)
+	}
+}
+
+func TestCheckRemembersNothing(t *testing.T) {
+	s := clienttest.NewServer(t)
+	c := newClient(t, s.URL)
+	for range 2 {
+		got, err := c.Check(t.Context(), "ip", []string{"10.0.0.1", "10.0.0.1"})
+		if err != nil || !slices.Equal(got, []bool{true, true}) {
+			t.Fatalf("got %v, %v; want both new", got, err)
+		}
+	}
+}
+
+// An answer may be written in any way that JSON allows; only its meaning counts.
+func TestFilterReadsAnyJSON(t *testing.T) {
+	s := clienttest.NewServer(t)
+	c := newClient(t, s.URL)
+	answer := ""
+	s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		io.WriteString(w, answer)
+		return true
+	})
+	for _, answer = range []string{
+		`{"uri_list":["a","\u0063"],"total":3,"duplicates":1}` + "\n",
+		` {"total":3, "duplicates":1, "uri_list":["a" , "c"]}`,
+		`{"uri_list":["a","c"],"total":3,"duplicates":1,"later":{}}`,
+	} {
+		got, err := c.Filter(t.Context(), "uri", []string{"a", "b", "c"})
+		if err != nil || !slices.Equal(got, []string{"a", "c"}) {
+			t.Errorf("%s: got %q, %v", answer, got, err)
+		}
+	}
+	for _, answer = range []string{
+		``, `{}`, `null`, `[]`, `{"uri_list":["a","c"]`,
+		`{"uri_list":["a","c"],"total":3,"duplicates":1`,
+		`{"uri_list":["a","c"],"total":3,"duplicates":1}x`,
+		`{"uri_list":["a","c"],"total":3,"duplicates":0}`,
+		`{"uri_list":["a","c"],"total":2,"duplicates":0}`,
+		`{"uri_list":["a"],"total":3,"duplicates":1}`,
+		`{"uri_list":["a","c",],"total":3,"duplicates":1}`,
+		`{"uri_list":["a""c"],"total":3,"duplicates":1}`,
+		`<html>`,
+	} {
+		if got, err := c.Filter(t.Context(), "uri", []string{"a", "b", "c"}); err == nil {
+			t.Errorf("answer %q taken for whole: %q", answer, got)
+		}
+	}
+	answer = `{"new":[true]}`
+	if _, err := c.Check(t.Context(), "uri", []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), "1 verdicts for 2 items") {
+		t.Errorf("check: got %v, want a complaint of 1 verdict for 2 items", err)
+	}
+}
+
+func TestErrorsCarryTheProblem(t *testing.T) {
+	s := clienttest.NewServer(t)
+	c := newClient(t, s.URL)
+	_, err := c.Filter(t.Context(), "uri", []string{"a", ""})
+	var e *client.Error
+	if !errors.As(err, &e) || e.Status != 400 || e.ErrorCode != "empty_item" || e.Index == nil || *e.Index != 1 {
+		t.Fatalf("empty item: got %#v", err)
+	}
+	if want := "POST " + s.URL + "/api/v1/filter: 400 empty_item: item 1: empty_item"; err.Error() != want {
+		t.Errorf("text: got %q, want %q", err, want)
+	}
+	if n, _ := s.Items("uri", ""); n != 0 {
+		t.Errorf("%d items remembered of a refused list", n)
+	}
+	// Bytes that are no UTF-8 reach the server as they are: it refuses them, and no two
+	// different items become one on the way.
+	if _, err = c.Filter(t.Context(), "uri", []string{"caf\xe9"}); !errors.As(err, &e) || e.ErrorCode != "invalid_utf8" {
+		t.Errorf("latin-1 item: got %v, want invalid_utf8", err)
+	}
+	if _, err = c.Filter(t.Context(), "nope", []string{"a"}); !errors.As(err, &e) || e.Status != 404 || !slices.Contains(e.Known, "uri_parse") {
+		t.Errorf("unknown filter: got %v, want 404 and the known names", err)
+	}
+	s.RequireToken("secret")
+	if _, err = c.Check(t.Context(), "uri", []string{"a"}); !errors.As(err, &e) || e.Status != 401 {
+		t.Errorf("no token: got %v, want 401", err)
+	}
+	if _, err = newClient(t, s.URL, client.WithToken("secret")).Check(t.Context(), "uri", []string{"a"}); err != nil {
+		t.Errorf("with the token: %v", err)
+	}
+}
+
+func TestErrorsOfOthersThanTheDaemon(t *testing.T) {
+	s := clienttest.NewServer(t)
+	c := newClient(t, s.URL)
+	for _, test := range []struct {
+		status      int
+		header      [2]string
+		kind, body  string
+		want        string
+		retryAtMost time.Duration
+	}{
+		{502, [2]string{}, "text/html", "<h1>Bad Gateway</h1>", ": 502: Bad Gateway", 0},
+		{503, [2]string{"Retry-After", "7"}, "text/plain", "store: journal failed\nmore", ": 503: store: journal failed", 7 * time.Second},
+		{503, [2]string{"Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}, "text/plain", "\xff", ": 503: Service Unavailable", time.Hour},
+		{307, [2]string{"Location", "https://other/"}, "", "", "redirected to https://other/", 0},
+		{500, [2]string{}, "application/problem+json", `{"status":`, ": 500: Internal Server Error", 0},
+	} {
+		s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+			if test.header[0] != "" {
+				w.Header().Set(test.header[0], test.header[1])
+			}
+			w.Header().Set("Content-Type", test.kind)
+			w.WriteHeader(test.status)
+			io.WriteString(w, test.body)
+			return true
+		})
+		err := c.Ready(t.Context())
+		var e *client.Error
+		if !errors.As(err, &e) || e.Status != test.status || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%d: got %v, want %q in it", test.status, err, test.want)
+			continue
+		}
+		if e.RetryAfter > test.retryAtMost || test.retryAtMost-e.RetryAfter > 5*time.Second {
+			t.Errorf("%d: retry after %s, want about %s", test.status, e.RetryAfter, test.retryAtMost)
+		}
+	}
+}
+
+// A call that fails once its bytes are out is not repeated, whatever the transport thinks.
+func TestFilterIsNeverRepeated(t *testing.T) {
+	s := clienttest.NewServer(t)
+	c := newClient(t, s.URL)
+	if _, err := c.Filter(t.Context(), "uri", []string{"warm up"}); err != nil {
+		t.Fatal(err)
+	}
+	s.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		io.Copy(io.Discard, r.Body)
+		panic(http.ErrAbortHandler)
+	})
+	if got, err := c.Filter(t.Context(), "uri", []string{"a"}); err == nil {
+		t.Fatalf("cut connection taken for an answer: %q", got)
+	}
+	if n := len(s.Requests()); n != 2 {
+		t.Errorf("%d requests, want 2: %q", n, s.Requests())
+	}
+}
+
+func TestTruncatedAnswerIsAnError(t *testing.T) {
+	s := clienttest.NewServer(t)
+	c := newClient(t, s.URL)
+	whole := `{"uri_list":["a"],"total":1,"duplicates":0}`
+	s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Length", fmt.Sprint(len(whole)))
+		io.WriteString(w, whole[:20])
+		return true
+	})
+	if got, err := c.Filter(t.Context(), "uri", []string{"a"}); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), s.URL) {
+		t.Errorf("got %q, %v; want unexpected EOF and the address", got, err)
+	}
+}
+
+func TestContextAndTimeoutEndACall(t *testing.T) {
+	s := clienttest.NewServer(t)
+	release := make(chan struct{})
+	defer close(release)
+	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		io.Copy(io.Discard, r.Body)
+		select {
+		case <-r.Context().Done():
+		case <-release:
+		}
+		return true
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if _, err := newClient(t, s.URL).Filter(ctx, "uri", []string{"a"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: got %v", err)
+	}
+	_, err := newClient(t, s.URL, client.WithTimeout(20*time.Millisecond)).Filter(t.Context(), "uri", []string{"a"})
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no whole answer within 20ms") || !strings.Contains(err.Error(), s.URL) {
+		t.Errorf("timeout: got %v", err)
+	}
+}
+
+func TestConnectionsAreReused(t *testing.T) {
+	s := clienttest.NewServer(t)
+	c := newClient(t, s.URL)
+	for i := range 20 {
+		if _, err := c.Filter(t.Context(), "uri", []string{fmt.Sprint("a", i)}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.FilterLines(t.Context(), "uri", strings.NewReader("b\n"), io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.GetFilter(t.Context(), "nope"); err == nil {
+			t.Fatal("unknown filter found")
+		}
+		if _, err := c.Filter(t.Context(), "uri", []string{""}); err == nil {
+			t.Fatal("empty item taken")
+		}
+	}
+	if n := s.Connections(); n != 1 {
+		t.Errorf("%d connections for 80 calls in a row, want 1", n)
+	}
+}
+
+func TestConnectionErrorNamesTheAddress(t *testing.T) {
+	s := clienttest.NewServer(t)
+	s.Stop()
+	_, err := newClient(t, s.URL).Filter(t.Context(), "uri", []string{"a"})
+	if err == nil || strings.Count(err.Error(), "POST "+s.URL+"/api/v1/filter: ") != 1 || strings.Contains(err.Error(), `"http`) {
+		t.Errorf("got %v, want the address once", err)
+	}
+}
+
+func TestNewRefusesBadAddresses(t *testing.T) {
+	for address, want := range map[string]string{
+		"":                 "no host",
+		"http://":          "no host",
+		"ftp://h":          "want http or https",
+		"http://h?x=1":     "no query",
+		"http://h/%zz":     "invalid URL escape",
+		"unix:///run/sock": "want http or https",
+		":8000":            "no host",
+	} {
+		if _, err := client.New(address); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q in it", address, err, want)
+		}
+	}
+	for address, want := range map[string]string{
+		"127.0.0.1:8000":       "http://127.0.0.1:8000",
+		"localhost":            "http://localhost",
+		"[::1]:8000":           "http://[::1]:8000",
+		"https://h/prefix/":    "https://h/prefix",
+		"https://u:secret@h:1": "https://u:xxxxx@h:1",
+	} {
+		c, err := client.New(address)
+		if err != nil {
+			t.Errorf("%q: %v", address, err)
+		} else if c.URL() != want {
+			t.Errorf("%q: got %q, want %q", address, c.URL(), want)
+		}
+	}
+}
+
+func TestFiltersAreManaged(t *testing.T) {
+	s := clienttest.NewServer(t)
+	c := newClient(t, s.URL)
+	spec := client.FilterSpec{Capacity: 5000, ErrorRate: 0.01, OnFull: "reject"}
+	for i, want := range []bool{true, false} {
+		info, created, err := c.CreateFilter(t.Context(), "mine.v2", spec)
+		if err != nil || created != want || info.Capacity != 5000 || info.OnFull != "reject" || info.ID == 0 {
+			t.Fatalf("create %d: got %+v, %v, %v", i, info, created, err)
+		}
+	}
+	var e *client.Error
+	if _, _, err := c.CreateFilter(t.Context(), "mine.v2", client.FilterSpec{Capacity: 1}); !errors.As(err, &e) || e.Status != 409 {
+		t.Errorf("other parameters: got %v, want 409", err)
+	}
+	list, err := c.Filters(t.Context())
+	if err != nil || len(list) != 6 || list[0].Name != "uri" || list[5].Name != "mine.v2" {
+		t.Errorf("list: got %+v, %v", list, err)
+	}
+	if err := c.DropFilter(t.Context(), "mine.v2"); err != nil {
+		t.Errorf("drop: %v", err)
+	}
+	if _, err := c.GetFilter(t.Context(), "mine.v2"); !errors.As(err, &e) || e.Status != 404 {
+		t.Errorf("get after drop: got %v, want 404", err)
+	}
+	if err := c.Ready(t.Context()); err != nil {
+		t.Errorf("ready: %v", err)
+	}
+	// A name cannot leave its place in the path.
+	s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusNoContent)
+		return true
+	})
+	if err := c.DropFilter(t.Context(), "a/../b?c d"); err != nil {
+		t.Errorf("drop of an odd name: %v", err)
+	}
+	requests := s.Requests()
+	if got, want := requests[len(requests)-1], "DELETE /api/v1/filters/a%2F..%2Fb%3Fc%20d?confirm=a%2F..%2Fb%3Fc+d"; got != want {
+		t.Errorf("odd name: got %s, want %s", got, want)
+	}
+}
+
+func TestProblemIsTheWireShape(t *testing.T) {
+	index := 3
+	b, err := json.Marshal(client.Problem{Type: "about:blank", Title: "Bad Request", Status: 400, ErrorCode: "empty_item", Index: &index})
+	if want := `{"type":"about:blank","title":"Bad Request","status":400,"error_code":"empty_item","index":3}`; err != nil || string(b) != want {
+		t.Errorf("got %s, %v; want %s", b, err, want)
+	}
+}

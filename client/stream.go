@@ -1,0 +1,125 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+const (
+	// trailerTotal and trailerDuplicates close an answer that streams. A short answer
+	// has them as headers.
+	trailerTotal      = "Urifilter-Total"
+	trailerDuplicates = "Urifilter-Duplicates"
+)
+
+// FilterLines sends r, one item a line (LF or CR LF; empty lines are skipped, and so is
+// a byte order mark at the start), and writes the new ones to w, one a line, as the
+// answers come. Memory does not grow with the size of r. It returns how many items were
+// sent and how many of them were new.
+//
+// A stream is remembered in blocks of about 1 MiB, as it goes. When it breaks, w holds
+// the beginning of the answer and fresh counts its lines, but more may have been
+// remembered; total is then 0. A source of less than half a MiB and 10,000 lines is one
+// block: all or nothing as [Client.Filter] is.
+//
+// w must take what is written while r is still being read. A Read of r that is under way
+// when the call fails may end after FilterLines has returned; no other follows.
+func (c *Client) FilterLines(ctx context.Context, typ string, r io.Reader, w io.Writer) (total, fresh int64, err error) {
+	return c.runFilter(ctx, stream{name: "filter", typ: typ, kind: "text/plain; charset=utf-8"}, r, w)
+}
+
+// FilterNDJSON is [Client.FilterLines] for one JSON value a line.
+func (c *Client) FilterNDJSON(ctx context.Context, typ string, r io.Reader, w io.Writer) (total, fresh int64, err error) {
+	return c.runFilter(ctx, stream{name: "filter", typ: typ, kind: "application/x-ndjson"}, r, w)
+}
+
+// CheckLines sends r as FilterLines does, remembers nothing, and writes "new" or "seen"
+// for each item, one a line.
+func (c *Client) CheckLines(ctx context.Context, typ string, r io.Reader, w io.Writer) (total int64, err error) {
+	return c.runCheck(ctx, stream{name: "check", typ: typ, kind: "text/plain; charset=utf-8"}, r, w)
+}
+
+// CheckNDJSON is [Client.CheckLines] for one JSON value a line; it writes true (new) or
+// false (seen).
+func (c *Client) CheckNDJSON(ctx context.Context, typ string, r io.Reader, w io.Writer) (total int64, err error) {
+	return c.runCheck(ctx, stream{name: "check", typ: typ, kind: "application/x-ndjson"}, r, w)
+}
+
+func (c *Client) runFilter(ctx context.Context, s stream, r io.Reader, w io.Writer) (total, fresh int64, err error) {
+	total, duplicates, lines, err := c.run(ctx, s, r, w)
+	if err == nil && lines != total-duplicates {
+		err = c.odd(s.name, fmt.Errorf("%d lines, where %d of %d are new", lines, total-duplicates, total))
+	}
+	return total, lines, err
+}
+
+func (c *Client) runCheck(ctx context.Context, s stream, r io.Reader, w io.Writer) (int64, error) {
+	total, _, lines, err := c.run(ctx, s, r, w)
+	if err == nil && lines != total {
+		err = c.odd(s.name, fmt.Errorf("%d verdicts for %d items", lines, total))
+	}
+	return total, err
+}
+
+type stream struct{ name, typ, kind string }
+
+// run sends r and copies the answer to w. lines counts what was written, also when the
+// stream broke.
+func (c *Client) run(ctx context.Context, s stream, r io.Reader, w io.Writer) (total, duplicates, lines int64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	body := newSource(ctx, r)
+	defer body.Close()
+	k := call{method: http.MethodPost, path: []string{"api", "v1", s.name}, query: url.Values{"filter_typeid": {s.typ}},
+		kind: s.kind, body: body.Reader, length: body.length}
+	res, err := c.send(ctx, k)
+	if err != nil {
+		return 0, 0, 0, body.blame(err)
+	}
+	defer res.Body.Close()
+	out := &lineWriter{w: w}
+	if _, err := io.Copy(out, res.Body); err != nil {
+		if out.err != nil {
+			return 0, 0, out.lines, fmt.Errorf("output: %w", out.err)
+		}
+		return 0, 0, out.lines, body.blame(explain(res.Request, fmt.Errorf("answer: %w", err)))
+	}
+	total, duplicates, err = totals(res)
+	if err != nil {
+		return 0, 0, out.lines, c.odd(s.name, err)
+	}
+	return total, duplicates, out.lines, nil
+}
+
+// totals reads the counts that end every whole answer.
+func totals(res *http.Response) (total, duplicates int64, err error) {
+	for name, into := range map[string]*int64{trailerTotal: &total, trailerDuplicates: &duplicates} {
+		value := res.Trailer.Get(name)
+		if value == "" {
+			value = res.Header.Get(name)
+		}
+		if *into, err = strconv.ParseInt(value, 10, 64); err != nil || *into < 0 {
+			return 0, 0, fmt.Errorf("%s is %q: the answer is cut, or a proxy dropped its trailers", name, value)
+		}
+	}
+	return total, duplicates, nil
+}
+
+// lineWriter counts lines on their way, and keeps the error of the writer behind it.
+type lineWriter struct {
+	w     io.Writer
+	lines int64
+	err   error
+}
+
+func (l *lineWriter) Write(p []byte) (int, error) {
+	n, err := l.w.Write(p)
+	l.lines += int64(bytes.Count(p[:n], []byte{'\n'}))
+	l.err = err
+	return n, err
+}
