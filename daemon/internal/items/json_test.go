@@ -130,6 +130,9 @@ func TestRFC8785Examples(t *testing.T) {
 		   "\ud83d\ude00": "Emoji: Grinning Face", "\u0080": "Control", "\u00f6": "Latin Small Letter O With Diaeresis"}`,
 			"{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u0080\":\"Control\",\"ö\":\"Latin Small Letter O With Diaeresis\"," +
 				"\"€\":\"Euro Sign\",\"😀\":\"Emoji: Grinning Face\",\"\ufb33\":\"Hebrew Letter Dalet With Dagesh\"}"},
+		// Not of the RFC: both ends of what sorts behind the surrogates, and what does not.
+		{`{"\uffff":1,"\ue000":2,"\ud83d\ude00":3,"\udbff\udfff":4,"\ud7ff":5,"x\uefff":6,"x\ud800\udc00":7}`,
+			"{\"x\U00010000\":7,\"x\uefff\":6,\"\ud7ff\":5,\"😀\":3,\"\U0010ffff\":4,\"\ue000\":2,\"\uffff\":1}"},
 	} {
 		l, err := decodeList(t, "["+c.in+"]", Limits{})
 		if err != nil {
@@ -137,6 +140,17 @@ func TestRFC8785Examples(t *testing.T) {
 		}
 		if got := string(l.Bytes(0)); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+func TestCompareUTF16(t *testing.T) {
+	ordered := []string{"", "\x00", "a", "aa", "b", "\u00ff", "\u0800", "\ud7ff", "\U00010000", "\U0001f600", "\U0010ffff", "\ue000", "\uefff", "\uf000", "\uffff"}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			if got := compareUTF16([]byte(a), []byte(b)); (got < 0) != (i < j) || (got == 0) != (i == j) {
+				t.Errorf("%+q and %+q: %d", a, b, got)
+			}
 		}
 	}
 }

@@ -223,7 +223,7 @@ func TestKeys(t *testing.T) {
 }
 
 func TestAppendFresh(t *testing.T) {
-	const array = `["a", "b","c" ,  "d\u0041", 1.0,{"b":1, "a":2},[ ],"e"` + "\n,\n" + `"f"]`
+	const array = `["a", "b",   "c" ,  "d\u0041", 1.0,{"b":1, "a":2},[ ],"e"` + "\n,\n" + `"f"]`
 	raw := []string{`"a"`, `"b"`, `"c"`, `"d\u0041"`, `1.0`, `{"b":1, "a":2}`, `[ ]`, `"e"`, `"f"`}
 	l, err := decodeList(t, array, Limits{})
 	if err != nil {

@@ -89,6 +89,19 @@ func TestReader(t *testing.T) {
 	}
 }
 
+// TestReaderLongest has lines that are just as long as they may be, over many blocks.
+func TestReaderLongest(t *testing.T) {
+	line := strings.Repeat("x", 500)
+	for _, text := range []string{line, line + "\n", line + "\r\n", line + "\n" + line + "\r\n" + line} {
+		for _, block := range []int{0, 499, 500, 501, 502, 503} {
+			all, err := batches(NewReader(strings.NewReader(text), Lines, Limits{ItemBytes: 500}, block))
+			if want := strings.Count(text, "x") / 500; err != nil || len(all) != want || all[0][0] != line {
+				t.Errorf("block %d: %d lines, error %v, want %d", block, len(all), err, want)
+			}
+		}
+	}
+}
+
 func TestReaderRaw(t *testing.T) {
 	text := "\n\"a\" \n \"b\\u0041\"\r\n 1.0\n[ 1 ]\n\"c\"\n\"d\"\n"
 	var l List

@@ -140,6 +140,15 @@ func TestScanStaysInside(t *testing.T) {
 		for _, run := range runners() {
 			run.f(body, 0, make([]span, 100), math.MaxInt)
 		}
+		for _, end := range []string{`"`, `",`, `", `} { // where a separator would go on
+			text := bytes.Repeat([]byte{'a'}, n)
+			text[0] = '"'
+			copy(text[max(n-len(end), 1):], end)
+			copy(body, text)
+			for _, run := range runners() {
+				run.f(body, 0, make([]span, 4), math.MaxInt)
+			}
+		}
 		plainEnd(body, 0)
 		textEnd(body, 0)
 	}
