@@ -1,0 +1,66 @@
+package chores
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// need is something beside Go that tests use.
+type need struct {
+	packages string   // of Debian, blank-separated
+	probe    []string // a command that succeeds when it is there
+	why      string
+}
+
+func needs() []need {
+	return []need{
+		{"gcc libc6-dev", []string{"gcc", "-E", "-x", "c", "-include", "stdlib.h", os.DevNull, "-o", os.DevNull}, "the race detector, which needs cgo"},
+	}
+}
+
+// host is what matters of this machine when something is missing.
+type host struct{ debian, root bool }
+
+func system() host {
+	_, err := os.Stat("/etc/debian_version")
+	return host{debian: err == nil, root: os.Geteuid() == 0}
+}
+
+// provide installs what is missing, on Debian as root; elsewhere it returns it.
+func (r Repo) provide(ctx context.Context, all []need, on host) (missing []need, err error) {
+	for _, n := range all {
+		if exec.CommandContext(ctx, n.probe[0], n.probe[1:]...).Run() != nil {
+			missing = append(missing, n)
+		}
+	}
+	if len(missing) == 0 || !on.debian || !on.root {
+		return missing, nil
+	}
+	install := []string{"install", "-y", "--no-install-recommends"}
+	for _, n := range missing {
+		fmt.Fprintf(r.Out, "installing %s: %s\n", n.packages, n.why)
+		install = append(install, strings.Fields(n.packages)...)
+	}
+	env := []string{"DEBIAN_FRONTEND=noninteractive"}
+	if err := r.run(ctx, env, "apt-get", "update", "-q"); err != nil {
+		return nil, err
+	}
+	return nil, r.run(ctx, env, "apt-get", install...)
+}
+
+// without says what cannot be done, which is a fault where nothing may be skipped.
+func (r Repo) without(missing []need) error {
+	var lines []string
+	for _, n := range missing {
+		lines = append(lines, fmt.Sprintf("left out: %s; on Debian: apt-get install %s", n.why, n.packages))
+	}
+	text := strings.Join(lines, "\n")
+	if r.NoSkip {
+		return fmt.Errorf("%s", text)
+	}
+	fmt.Fprintln(r.Out, text)
+	return nil
+}

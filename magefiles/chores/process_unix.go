@@ -1,0 +1,15 @@
+//go:build unix && !linux
+
+package chores
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup keeps the terminal's signals from cmd.
+func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// askToStop asks for an orderly stop. A process that has ended already is fine.
+func askToStop(p *os.Process) { _ = p.Signal(syscall.SIGTERM) }

@@ -1,0 +1,94 @@
+// Package chores does the daily work on this repository: build, run, test, check,
+// bench. It starts the Go tools and reports on them; it knows no server but the one
+// that Run starts, and deploys nothing.
+package chores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Repo is a working tree of the repository.
+type Repo struct {
+	Dir string
+	// Out gets what the commands print, and what is said of them.
+	Out io.Writer
+	// NoSkip makes a skipped test a failure.
+	NoSkip bool
+}
+
+// command is a command in the tree, with its output going to r.Out; env is added
+// to the environment of this process.
+func (r Repo) command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = r.Dir, r.Out, r.Out
+	cmd.Env = append(os.Environ(), env...)
+	return cmd
+}
+
+// run runs a command to its end. The error names it.
+func (r Repo) run(ctx context.Context, env []string, name string, args ...string) error {
+	if err := r.command(ctx, env, name, args...).Run(); err != nil {
+		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+// binary is where Build leaves the program, relative to the tree.
+func binary() string {
+	if runtime.GOOS == "windows" {
+		return filepath.Join("dist", "urifilter.exe")
+	}
+	return filepath.Join("dist", "urifilter")
+}
+
+// Build compiles the program. Its version comes from git where git answers.
+func (r Repo) Build(ctx context.Context) error {
+	args := []string{"build", "-trimpath", "-buildvcs=" + r.buildVCS(ctx), "-ldflags=-s -w", "-o", binary(), "./daemon/urifilter"}
+	return r.run(ctx, []string{"CGO_ENABLED=0"}, "go", args...)
+}
+
+// buildVCS says whether go build can stamp the commit: not without git, in a tree
+// without .git, or where git refuses the owner of the tree.
+func (r Repo) buildVCS(ctx context.Context) string {
+	git := exec.CommandContext(ctx, "git", "status", "--porcelain")
+	git.Dir = r.Dir
+	if _, err := os.Stat(filepath.Join(r.Dir, ".git")); err != nil || git.Run() != nil {
+		return "false"
+	}
+	return "true"
+}
+
+// Bench runs the benchmark program.
+func (r Repo) Bench(ctx context.Context, args []string) error {
+	return r.run(ctx, nil, "go", append([]string{"run", "./daemon/bench"}, args...)...)
+}
+
+// step is one of several things that are all done, whatever becomes of the others.
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
+// steps does all steps and returns the errors of those that failed.
+func (r Repo) steps(ctx context.Context, all []step) error {
+	var failed []error
+	for _, s := range all {
+		fmt.Fprintf(r.Out, "== %s\n", s.name)
+		if err := s.do(ctx); err != nil {
+			fmt.Fprintf(r.Out, "-- %s: FAILED\n", s.name)
+			failed = append(failed, fmt.Errorf("%s: %w", s.name, err))
+		}
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(failed, err)...)
+		}
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,159 @@
+package chores
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// event is a line of go test -json (go doc test2json).
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+	Elapsed float64 // seconds
+}
+
+// report reads go test -json and prints a line a package, the output of what
+// failed, and the reason of what was skipped.
+type report struct {
+	out                     io.Writer
+	passed, failed, skipped int
+	broken                  []string // packages that failed, sorted when summed up
+
+	// output of the tests that have not ended, by package and test; the test "" is
+	// the package itself.
+	pending map[string]map[string]*bytes.Buffer
+	ran     map[string]int // tests by package
+}
+
+func newReport(out io.Writer) *report {
+	return &report{out: out, pending: map[string]map[string]*bytes.Buffer{}, ran: map[string]int{}}
+}
+
+// read takes all events of in. Lines that are none, which come from the go command
+// itself, are printed as they are.
+func (r *report) read(in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadBytes('\n')
+		var e event
+		if len(line) > 0 && (json.Unmarshal(line, &e) != nil || e.Action == "") {
+			fmt.Fprintf(r.out, "%s\n", bytes.TrimRight(line, "\r\n"))
+		} else if len(line) > 0 {
+			r.take(e)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *report) take(e event) {
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case "output":
+		r.buffer(e.Package, e.Test).WriteString(e.Output)
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			r.endPackage(e)
+		} else {
+			r.endTest(e)
+		}
+	}
+}
+
+func (r *report) buffer(pkg, test string) *bytes.Buffer {
+	if r.pending[pkg] == nil {
+		r.pending[pkg] = map[string]*bytes.Buffer{}
+	}
+	if r.pending[pkg][test] == nil {
+		r.pending[pkg][test] = &bytes.Buffer{}
+	}
+	return r.pending[pkg][test]
+}
+
+func (r *report) endTest(e event) {
+	r.ran[e.Package]++
+	text := r.buffer(e.Package, e.Test).String()
+	switch e.Action {
+	case "pass":
+		r.passed++
+	case "fail":
+		r.failed++
+		fmt.Fprintf(r.out, "%s", text)
+	case "skip":
+		r.skipped++
+		fmt.Fprintf(r.out, "skip\t%s %s%s\n", e.Package, e.Test, reason(text))
+	}
+	delete(r.pending[e.Package], e.Test)
+}
+
+// reason is what a test said when it was skipped.
+func reason(output string) string {
+	var said []string
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "---") {
+			said = append(said, line)
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(said, " ")
+}
+
+func (r *report) endPackage(e event) {
+	switch e.Action {
+	case "skip":
+		fmt.Fprintf(r.out, "-\t%s\tno tests\n", e.Package)
+	case "pass":
+		fmt.Fprintf(r.out, "ok\t%s\t%.1fs\t%d tests\n", e.Package, e.Elapsed, r.ran[e.Package])
+	case "fail":
+		r.broken = append(r.broken, e.Package)
+		// A test that has begun and not ended was under way when the process ended.
+		for _, test := range slices.Sorted(maps.Keys(r.pending[e.Package])) {
+			if test != "" {
+				r.failed++
+			}
+			fmt.Fprintf(r.out, "%s", r.pending[e.Package][test])
+		}
+		fmt.Fprintf(r.out, "FAIL\t%s\t%.1fs\n", e.Package, e.Elapsed)
+	}
+	delete(r.pending, e.Package)
+}
+
+// sum is the last line: what became of all tests.
+func (r *report) sum() string {
+	s := fmt.Sprintf("%d passed, %d failed, %d skipped", r.passed, r.failed, r.skipped)
+	if len(r.broken) > 0 {
+		slices.Sort(r.broken)
+		s += "; broken: " + strings.Join(r.broken, " ")
+	}
+	return s
+}
+
+// verdict is an error unless tests ran and all is as it must be. A package may
+// break without a failed test: it does not compile, or its process ends early.
+func (r *report) verdict(noSkip bool) error {
+	switch {
+	case r.failed > 0 || len(r.broken) > 0:
+		return fmt.Errorf("tests failed: %s", r.sum())
+	case r.skipped > 0 && noSkip:
+		return fmt.Errorf("tests were skipped, which URIFILTER_NO_SKIP forbids: %s", r.sum())
+	case r.passed == 0:
+		return fmt.Errorf("no test ran: %s", r.sum())
+	}
+	return nil
+}
