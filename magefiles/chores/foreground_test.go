@@ -3,6 +3,7 @@
 package chores
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,6 +28,11 @@ func TestMain(m *testing.M) {
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 		if err := foreground(part("child", log)); err != nil {
 			fmt.Println("foreground:", err)
+			os.Exit(1)
+		}
+	case "run":
+		if err := (Repo{Dir: ".", Out: os.Stdout}).Run(context.Background(), os.Getenv("URIFILTER_LISTEN")); err != nil {
+			fmt.Println(err)
 			os.Exit(1)
 		}
 	case "parent":
