@@ -140,8 +140,13 @@ func shape(n *yaml.Node) string {
 		return "keys and values"
 	case yaml.SequenceNode:
 		return "a list"
+	default:
+		return scalarShape(n.ShortTag())
 	}
-	switch n.ShortTag() {
+}
+
+func scalarShape(tag string) string {
+	switch tag {
 	case "!!null":
 		return "no value"
 	case "!!int", "!!float":
@@ -150,6 +155,7 @@ func shape(n *yaml.Node) string {
 		return "a true or false"
 	case "!!timestamp":
 		return "a date"
+	default:
+		return "a text"
 	}
-	return "a text"
 }
