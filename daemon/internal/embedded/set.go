@@ -84,7 +84,7 @@ func (s *set) Stats() engine.Stats {
 // due tells whether a restart would have too much journal to read: a quarter of the
 // bit-map is replayed in less time than the bit-map is read.
 func (s *set) due() bool {
-	return s.journal.Bytes() > max(16<<20, int64(s.bits.Header().Bytes()/4))
+	return s.journal.Bytes() > max(4<<20, int64(s.bits.Header().Bytes()/4))
 }
 
 // checkpoint writes the bit-map file anew and drops the journal before it. A failure

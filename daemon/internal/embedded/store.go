@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	flushEvery      = time.Second // durability: interval
-	checkpointEvery = time.Second // how often the journals' sizes are looked at
+	flushEvery      = time.Second            // durability: interval
+	checkpointEvery = 100 * time.Millisecond // how often the journals' sizes are looked at
 	checkpointRetry = 30 * time.Second
 )
 

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	bitsbloom "github.com/bits-and-blooms/bloom/v3"
+	"github.com/greatroar/blobloom"
+	"github.com/zeebo/xxh3"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+)
+
+const (
+	batch     = 1000
+	errorRate = 0.0001
+)
+
+// items makes URLs of 66 bytes that differ in 16 hex digits.
+type items struct {
+	text [batch][]byte
+	next uint64
+}
+
+const urlPattern = "https://www.example.com/catalogue/item/0123456789abcdef/index.html"
+
+const digitsAt = 39
+
+func newItems(from uint64) *items {
+	it := &items{next: from}
+	for i := range it.text {
+		it.text[i] = []byte(urlPattern)
+	}
+	return it
+}
+
+// fill makes the next batch: the first half new, the second half the first of the
+// batch before.
+func (it *items) fill() {
+	for i := range batch / 2 {
+		putHex(it.text[i][digitsAt:], it.next+uint64(i))
+		putHex(it.text[batch/2+i][digitsAt:], it.next+uint64(i)-batch/2)
+	}
+	it.next += batch / 2
+}
+
+// putHex writes 16 hex digits of a scrambled n: neighbours share no prefix.
+func putHex(dst []byte, n uint64) {
+	n *= 0x9e3779b97f4a7c15
+	var raw [8]byte
+	binary.BigEndian.PutUint64(raw[:], n)
+	const digits = "0123456789abcdef"
+	for i, b := range raw {
+		dst[2*i], dst[2*i+1] = digits[b>>4], digits[b&15]
+	}
+}
+
+// inProcess measures a test-and-set of a 66-byte URL, hashing included, half of the
+// items duplicates.
+func inProcess(s settings) error {
+	t := table{{"filter", "10 M items", "150 M items", "ratio at 150 M"}}
+	type peer struct {
+		name string
+		make func(capacity uint64) (add func(*items), free func(), err error)
+	}
+	peers := []peer{
+		{"urifilter, one core", oursOneCore},
+		{"urifilter, two cores, wall", nil},
+		{"greatroar/blobloom + xxh3", blob},
+		{"bits-and-blooms/bloom", bitsAndBlooms},
+	}
+	var base float64
+	for _, p := range peers {
+		cells := []string{p.name}
+		var ns float64
+		for _, capacity := range []uint64{10_000_000, 150_000_000} {
+			var err error
+			if p.make == nil {
+				ns, err = twoCores(s, capacity)
+			} else {
+				ns, err = oneCore(s, capacity, p.make)
+			}
+			if err != nil {
+				return err
+			}
+			cells = append(cells, fmt.Sprintf("%.1f ns", ns))
+		}
+		if base == 0 {
+			base = ns
+		}
+		t.row(append(cells, fmt.Sprintf("%.1f", ns/base))...)
+	}
+	t.print("In process: one test-and-set of a 66-byte URL, batches of 1,000, half duplicates")
+	return nil
+}
+
+const (
+	warmBatches    = 3000 // touches the memory
+	measureBatches = 1500
+)
+
+func oneCore(s settings, capacity uint64, mk func(uint64) (func(*items), func(), error)) (float64, error) {
+	add, free, err := mk(capacity)
+	if err != nil {
+		return 0, err
+	}
+	defer free()
+	it := newItems(1 << 40)
+	for range warmBatches {
+		it.fill()
+		add(it)
+	}
+	var all []float64
+	for range s.runs {
+		var spent time.Duration
+		for range measureBatches {
+			it.fill()
+			start := time.Now()
+			add(it)
+			spent += time.Since(start)
+		}
+		all = append(all, float64(spent.Nanoseconds())/(measureBatches*batch))
+	}
+	return median(all), nil
+}
+
+func newMap(capacity uint64) (*bloom.Map, error) {
+	h, err := bloom.NewHeader(capacity, errorRate, 42, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return bloom.New(h)
+}
+
+func oursOneCore(capacity uint64) (func(*items), func(), error) {
+	m, err := newMap(capacity)
+	if err != nil {
+		return nil, nil, err
+	}
+	return adder(m), func() { _ = m.Close() }, nil
+}
+
+func adder(m *bloom.Map) func(*items) {
+	keys, fresh := make([]bloom.Hash, batch), make([]bool, batch)
+	return func(it *items) {
+		for i, text := range it.text {
+			keys[i] = bloom.Sum(42, text)
+		}
+		m.Add(keys, fresh)
+	}
+}
+
+// twoCores is the wall time an item when two goroutines share one map.
+func twoCores(s settings, capacity uint64) (float64, error) {
+	m, err := newMap(capacity)
+	if err != nil {
+		return 0, err
+	}
+	defer m.Close()
+	work := func(from uint64, batches int) {
+		// Items are made ahead, so that the clock sees the filter only.
+		const ahead = 64
+		var ring [ahead]*items
+		for i := range ring {
+			ring[i] = newItems(from + uint64(i)<<32)
+		}
+		add := adder(m)
+		for i := range batches {
+			it := ring[i%ahead]
+			it.fill()
+			add(it)
+		}
+	}
+	making := func(from uint64, batches int) {
+		it := newItems(from)
+		for range batches {
+			it.fill()
+		}
+	}
+	both := func(f func(uint64, int), run uint64, batches int) time.Duration {
+		start := time.Now()
+		var wg sync.WaitGroup
+		for w := range uint64(2) {
+			wg.Go(func() { f(w<<48|run<<40, batches) })
+		}
+		wg.Wait()
+		return time.Since(start)
+	}
+	both(work, 0, warmBatches/2)
+	var all []float64
+	for run := range s.runs {
+		spent := both(work, uint64(run)+1, measureBatches) - both(making, uint64(run)+1, measureBatches)
+		all = append(all, float64(spent.Nanoseconds())/(2*measureBatches*batch))
+	}
+	return median(all), nil
+}
+
+func bitsAndBlooms(capacity uint64) (func(*items), func(), error) {
+	f := bitsbloom.NewWithEstimates(uint(capacity), errorRate)
+	return func(it *items) {
+		for _, text := range it.text {
+			f.TestAndAdd(text)
+		}
+	}, func() {}, nil
+}
+
+func blob(capacity uint64) (func(*items), func(), error) {
+	f := blobloom.NewOptimized(blobloom.Config{Capacity: capacity, FPRate: errorRate})
+	return func(it *items) {
+		for _, text := range it.text {
+			h := xxh3.Hash(text)
+			if !f.Has(h) {
+				f.Add(h)
+			}
+		}
+	}, func() {}, nil
+}
+
+// falsePositives measures at full load of 150 million URLs that differ in digits only.
+func falsePositives(s settings) error {
+	const capacity, probes = 150_000_000, 20_000_000
+	m, err := newMap(capacity)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	keys, fresh := make([]bloom.Hash, batch), make([]bool, batch)
+	buf := make([]byte, 0, 80)
+	each := func(from, n uint64, do func()) {
+		for at := from; at < from+n; at += batch {
+			for i := range keys {
+				buf = fmt.Appendf(buf[:0], "https://www.example.com/catalogue/item/%012d/index.html", at+uint64(i))
+				keys[i] = bloom.Sum(42, buf)
+			}
+			do()
+		}
+	}
+	each(0, capacity, func() { m.Add(keys, fresh) })
+	lost, wrong := 0, 0
+	each(0, 10_000_000, func() {
+		m.Has(keys, fresh)
+		for _, f := range fresh {
+			if f {
+				lost++
+			}
+		}
+	})
+	each(capacity, probes, func() {
+		m.Has(keys, fresh)
+		for _, f := range fresh {
+			if !f {
+				wrong++
+			}
+		}
+	})
+	fill := m.Fill()
+	t := table{{"at full load of 150 M", "value"}}
+	t.row("false positives asked", fmt.Sprint(errorRate))
+	t.row("false positives measured, of 20 M new URLs", fmt.Sprintf("%.3g", float64(wrong)/probes))
+	t.row("false positives estimated from the fill", fmt.Sprintf("%.3g", fill.FPR))
+	t.row("false negatives, of 10 M", fmt.Sprint(lost))
+	t.row("bit-map", fmt.Sprintf("%.2f MB a million items", float64(m.Header().Bytes())/150/1e6))
+	t.print("False positives")
+	return nil
+}

@@ -1,0 +1,97 @@
+// Command bench measures the daemon beside its peers and its limits, in one run on one
+// machine, and prints the tables of docs/performance.md. It asserts nothing: the
+// numbers are read by people, and the ratio to what stands beside them counts.
+//
+//	go tool mage bench                  everything: some ten minutes, 4 GB of memory
+//	go tool mage bench -only=http       one part: inprocess, fpr, http, restart
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// settings of a run.
+type settings struct {
+	runs     int           // of which the median counts
+	duration time.Duration // of one run of an HTTP measurement
+	dir      string        // scratch folder, on the disk that is measured
+	binary   string        // the daemon
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == nullServerArg {
+		serveNull()
+		return
+	}
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var s settings
+	only := flag.String("only", "", "one `part`: inprocess, fpr, http or restart")
+	flag.IntVar(&s.runs, "runs", 5, "how often each thing is measured; the median is printed")
+	flag.DurationVar(&s.duration, "duration", 2*time.Second, "length of one HTTP run")
+	flag.StringVar(&s.dir, "dir", ".run/bench", "scratch `folder`, on the disk to measure")
+	flag.Parse()
+	parts := []struct {
+		name string
+		run  func(settings) error
+	}{
+		{"inprocess", inProcess},
+		{"fpr", falsePositives},
+		{"http", overHTTP},
+		{"restart", restart},
+	}
+	known := false
+	for _, p := range parts {
+		known = known || *only == p.name
+	}
+	if *only != "" && !known {
+		return fmt.Errorf("-only=%s: want inprocess, fpr, http or restart", *only)
+	}
+	dir, err := filepath.Abs(s.dir)
+	if err != nil {
+		return err
+	}
+	s.dir = dir
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return err
+	}
+	defer os.RemoveAll(s.dir)
+	s.binary = filepath.Join(s.dir, "urifilter")
+	build := exec.Command("go", "build", "-o", s.binary, "github.com/cr-clawer/urifilter/daemon/urifilter")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("build the daemon: %w", err)
+	}
+	fmt.Printf("%s, %d cores, %s, %s; medians of %d runs\n", processor(), runtime.NumCPU(), runtime.Version(), time.Now().Format(time.DateOnly), s.runs)
+	for _, p := range parts {
+		if *only != "" && *only != p.name {
+			continue
+		}
+		if err := p.run(s); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(line, "model name"); ok {
+			return strings.Trim(name, "\t :\n")
+		}
+	}
+	return runtime.GOARCH
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// restart measures how long a daemon with a full filter of 150 million items takes
+// from its start to its first answer, after a clean stop and after kill -9, and what
+// memory it has.
+func restart(s settings) error {
+	const capacity = 150_000_000
+	srv, err := startServer(s, "none")
+	if err != nil {
+		return err
+	}
+	if err := srv.emptyFilter(capacity); err != nil {
+		return err
+	}
+	c, err := dial(srv.addr, 1<<50)
+	if err != nil {
+		return err
+	}
+	for range capacity / (batch / 2) {
+		if err := c.send(); err != nil {
+			return err
+		}
+	}
+	t := table{{"restart with 150 M items", "serves after", "resident memory"}}
+	for _, how := range []struct {
+		name string
+		sig  syscall.Signal
+	}{{"after SIGTERM", syscall.SIGTERM}, {"after kill -9 under load", syscall.SIGKILL}} {
+		var all []time.Duration
+		var memory string
+		for range s.runs {
+			for range 2000 { // a million items more, so that there is a journal to replay
+				if err := c.send(); err != nil {
+					return err
+				}
+			}
+			_ = srv.end(how.sig)
+			_ = c.conn.Close()
+			start := time.Now()
+			again, err := startServer(s, "none")
+			if err != nil {
+				return err
+			}
+			srv = again
+			if c, err = dial(srv.addr, c.next); err != nil {
+				return err
+			}
+			if err := c.send(); err != nil {
+				return err
+			}
+			all = append(all, time.Since(start))
+			memory = resident(srv.cmd.Process.Pid)
+		}
+		t.row(how.name, fmt.Sprintf("%.2f s", median(all).Seconds()), memory)
+	}
+	t.print("Restart (the files are in the page cache)")
+	return srv.stop()
+}
+
+func resident(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return "unknown"
+}
