@@ -1,0 +1,180 @@
+// Package api is the daemon's HTTP interface: it takes batches of items and answers
+// which of them are new, manages filters, and tells how the daemon fares.
+//
+// Every call passes one gate (call.go), which checks the method, the token and the
+// body's type, runs the action that the route names, and turns its error into
+// problem+json. openapi.yaml, which is served too, is the interface's manual.
+//
+// The package listens to no port and stops no server: it is an [http.Handler]. It
+// expects of the [http.Server] around it a ReadHeaderTimeout and an IdleTimeout, and
+// neither a ReadTimeout nor a WriteTimeout, for it sets deadlines of its own.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// Options says what a Server serves, and how much of it.
+type Options struct {
+	// Engine holds the filters. Required.
+	Engine *engine.Engine
+	// Logger takes failures, and every request at debug level. Default: slog.Default().
+	Logger *slog.Logger
+	// Registry receives the metrics that /metrics shows. Default: a new one.
+	Registry *prometheus.Registry
+	// Limits bound what one request, and all of them together, may cost.
+	Limits Limits
+	// Authenticate finds the token that secret belongs to, in constant time.
+	// Nil: calls need no token.
+	Authenticate func(secret string) (name string, scopes []string, ok bool)
+	// Capacity and ErrorRate are those of a filter whose PUT names none.
+	// Default: 10,000,000 and 0.0001.
+	Capacity  uint64
+	ErrorRate float64
+	// Version is shown by / and urifilter_build_info.
+	Version string
+	// TempDir is where the answer to a stream waits when its client does not read.
+	// Default: os.TempDir().
+	TempDir string
+}
+
+// Limits bound requests. Zero fields take the defaults.
+type Limits struct {
+	// BodyBytes of a JSON body, after decompression. Streams may have any size.
+	// Default: 64 MiB.
+	BodyBytes int64
+	// Items in one list. A stream has any number, judged in batches of at most so many.
+	// Default: 100,000.
+	Items int
+	// ItemBytes of one item. Default: 64 KiB.
+	ItemBytes int
+	// BodyTimeout is how long a client may send nothing while its body is awaited, or
+	// read nothing while its answer is. A JSON body must also come at 1 KiB/s on
+	// average once that time is over. Default: 30 s.
+	BodyTimeout time.Duration
+	// HeldBytes bounds the bodies in memory of all requests together; a stream counts
+	// as 4 MiB. Past it requests are answered 503 overloaded. What a request holds
+	// besides (its items unescaped, its answer) is at most about twice its body.
+	// Default: four times BodyBytes, and 256 MiB at least.
+	HeldBytes int64
+	// SpoolBytes bounds the answers that wait on disk, of all streams together. Past
+	// it a stream's body is read no faster than its answer. Default: 16 GiB.
+	SpoolBytes int64
+}
+
+// Server is the HTTP interface over one engine. It is safe for concurrent use.
+type Server struct {
+	engine    *engine.Engine
+	log       *slog.Logger
+	limits    Limits
+	auth      func(secret string) (name string, scopes []string, ok bool)
+	spec      engine.Spec // what a PUT leaves out
+	version   string
+	tempDir   string
+	routes    map[string]*route
+	errors    map[string]errorEntry
+	metrics   *metrics
+	calls     callPool
+	unzippers sync.Pool // of *gzip.Reader
+	held      budget    // bytes of bodies in memory
+	spooled   budget    // bytes of answers on disk
+	draining  atomic.Bool
+	header    sharedHeader
+}
+
+// New makes a Server and registers its metrics.
+func New(o Options) *Server {
+	o.setDefaults()
+	s := &Server{
+		engine:  o.Engine,
+		log:     o.Logger,
+		limits:  o.Limits,
+		auth:    o.Authenticate,
+		spec:    engine.Spec{Kind: "bloom", Capacity: o.Capacity, ErrorRate: o.ErrorRate, OnFull: "warn"},
+		version: o.Version,
+		tempDir: o.TempDir,
+		errors:  errorsByCode(),
+		held:    budget{limit: o.Limits.HeldBytes},
+		spooled: budget{limit: o.Limits.SpoolBytes},
+		header:  newSharedHeader(),
+	}
+	s.metrics = newMetrics(o.Registry, o.Engine, o.Version)
+	s.routes = s.newRoutes(o.Registry)
+	return s
+}
+
+func (o *Options) setDefaults() {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Registry == nil {
+		o.Registry = prometheus.NewRegistry()
+	}
+	if o.Capacity == 0 {
+		o.Capacity = 10_000_000
+	}
+	if o.ErrorRate == 0 {
+		o.ErrorRate = 0.0001
+	}
+	if o.Version == "" {
+		o.Version = "unknown"
+	}
+	o.Limits.setDefaults()
+}
+
+func (l *Limits) setDefaults() {
+	if l.BodyBytes <= 0 {
+		l.BodyBytes = 64 << 20
+	}
+	if l.Items <= 0 {
+		l.Items = 100_000
+	}
+	if l.ItemBytes <= 0 {
+		l.ItemBytes = 64 << 10
+	}
+	if l.BodyTimeout <= 0 {
+		l.BodyTimeout = 30 * time.Second
+	}
+	if l.HeldBytes <= 0 {
+		l.HeldBytes = max(4*l.BodyBytes, 256<<20)
+	}
+	if l.SpoolBytes <= 0 {
+		l.SpoolBytes = 16 << 30
+	}
+}
+
+// Drain makes /readyz fail from now on, so that balancers send no more requests;
+// those that come are still answered.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := s.calls.get(r.ContentLength)
+	c.begin(s, w, r)
+	defer c.end()
+	if err := c.serve(); err != nil {
+		c.fail(err)
+	}
+}
+
+// ready says why the daemon should not be sent requests; nil when it should.
+func (s *Server) ready(ctx context.Context) error {
+	if s.draining.Load() {
+		return &fault{code: codeNotReady, detail: "the daemon is stopping"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := s.engine.Ready(ctx); err != nil {
+		return &fault{code: codeNotReady, detail: err.Error(), cause: err}
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/items"
+)
+
+// Statuses that no client sees: they tell in logs and metrics how a call ended.
+const (
+	statusClientGone = 499 // nobody was there to be answered
+	statusCut        = 599 // the answer was begun and cut off
+)
+
+// lingerTime bounds how long a connection that is cut is read on.
+const lingerTime = 10 * time.Second
+
+// call is one request on its way through the gate, with the buffers that it needs.
+type call struct {
+	s     *Server
+	w     http.ResponseWriter
+	r     *http.Request
+	rc    *http.ResponseController
+	route *route
+	name  string // {name} in the path
+	who   string // name of the token
+
+	admitted bool // by the Authorization header, or because no tokens are asked for
+
+	start  time.Time
+	status int   // answered; 0: not yet
+	sent   int64 // bytes of the answer
+	held   int64 // taken of Server.held
+
+	body  body
+	buf   []byte // the JSON body
+	req   items.Request
+	keys  []bloom.Hash
+	fresh []bool
+	out   []byte
+}
+
+// begin readies a pooled call for a request.
+func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request) {
+	c.s, c.w, c.r = s, w, r
+	c.rc = http.NewResponseController(w)
+	c.start = time.Now()
+	c.route, c.name = s.match(r.URL.Path)
+	c.who, c.status, c.sent = "", 0, 0
+	c.body.begin(c)
+	if r.Header["Expect"] != nil {
+		// net/http will write "100 Continue", past the deadline of the last answer.
+		c.writeBy(c.start.Add(s.limits.BodyTimeout))
+	}
+}
+
+// serve is the gate: the path, the method, the token, then the action.
+func (c *call) serve() error {
+	act, ok := c.route.actions[c.method()]
+	switch {
+	case len(c.route.actions) == 0:
+		return &fault{code: codeUnknownPath, detail: "/ lists the paths"}
+	case !ok:
+		return &fault{code: codeMethodNotAllowed, detail: "want " + c.route.allow, header: [2]string{"Allow", c.route.allow}}
+	}
+	c.admitted = act.scope == "" || c.s.auth == nil
+	if !c.admitted {
+		var err error
+		if c.admitted, err = c.authenticateHeader(act.scope); err != nil {
+			return err
+		}
+	}
+	if !c.admitted && !act.tokenInBody {
+		return c.admit("", act.scope)
+	}
+	return act.do(c)
+}
+
+// method is that of the request; a HEAD is answered as a GET, whose body net/http drops.
+func (c *call) method() string {
+	if c.r.Method == http.MethodHead {
+		return http.MethodGet
+	}
+	return c.r.Method
+}
+
+// end lets go of what the call holds. A panic on the way is answered and logged; the
+// server survives it.
+func (c *call) end() {
+	p := recover()
+	c.body.end()
+	c.s.held.give(c.held)
+	c.held = 0
+	if p != nil && p != http.ErrAbortHandler {
+		c.s.log.Error("panic in a request", "path", c.route.path, "err", p, "stack", string(debug.Stack()))
+		if c.status == 0 {
+			c.fail(errPanic)
+		} else {
+			c.status, p = statusCut, http.ErrAbortHandler
+		}
+	}
+	c.record()
+	switch p {
+	case nil:
+		c.s.calls.put(c)
+	case http.ErrAbortHandler:
+		panic(p)
+	}
+}
+
+var errPanic = errors.New("panic")
+
+func (c *call) record() {
+	took := time.Since(c.start)
+	c.route.count(c.status)
+	c.route.seconds.Observe(took.Seconds())
+	ctx := c.r.Context()
+	if c.s.log.Enabled(ctx, slog.LevelDebug) {
+		c.s.log.DebugContext(ctx, "request", "method", c.r.Method, "path", c.route.path, "name", c.name, "status", c.status,
+			"bytes_in", c.body.read, "bytes_out", c.sent, "took", took, "remote", c.r.RemoteAddr, "token", c.who)
+	}
+}
+
+// hangUp cuts the connection, so that what was sent is not taken for an answer.
+func (c *call) hangUp(status int) {
+	c.status = status
+	panic(http.ErrAbortHandler)
+}
+
+// linger ends the connection's sending half, and reads on for a while to no purpose.
+// To close it while the client still sends would make the system throw away what was
+// sent and not yet read. HTTP/2 resets the stream alone and does not need this.
+func (c *call) linger() {
+	conn, _, err := c.rc.Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	half, ok := conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || conn.SetDeadline(time.Now().Add(min(lingerTime, c.s.limits.BodyTimeout))) != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, conn)
+}
+
+// send answers with a body that is whole.
+func (c *call) send(status int, contentType []string, body []byte) error {
+	h := c.w.Header()
+	h["Content-Type"] = contentType
+	h["Cache-Control"] = c.s.header.noStore
+	h["X-Content-Type-Options"] = c.s.header.noSniff
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	c.writeBy(time.Now().Add(c.s.limits.BodyTimeout + time.Duration(len(body)/minBytesPerSecond)*time.Second))
+	c.status, c.sent = status, int64(len(body))
+	c.w.WriteHeader(status)
+	_, err := c.w.Write(body)
+	if err != nil {
+		c.hangUp(statusClientGone)
+	}
+	return nil
+}
+
+// sendNothing answers 204.
+func (c *call) sendNothing() error {
+	c.w.Header()["Cache-Control"] = c.s.header.noStore
+	c.status = http.StatusNoContent
+	c.w.WriteHeader(c.status)
+	return nil
+}
+
+// writeBy sets the time after which a client that does not read is cut off.
+func (c *call) writeBy(t time.Time) {
+	// Where it is not supported (a test's recorder) no client can be slow.
+	_ = c.rc.SetWriteDeadline(t)
+}
+
+// sharedHeader holds header values that answers share; they are never changed.
+type sharedHeader struct{ json, problem, text, ndjson, yaml, noStore, noSniff []string }
+
+func newSharedHeader() sharedHeader {
+	return sharedHeader{
+		json:    []string{"application/json"},
+		problem: []string{"application/problem+json"},
+		text:    []string{"text/plain; charset=utf-8"},
+		ndjson:  []string{"application/x-ndjson"},
+		yaml:    []string{"application/yaml"},
+		noStore: []string{"no-store"},
+		noSniff: []string{"nosniff"},
+	}
+}
+
+// Calls are pooled by the size of their buffers, so that small requests do not hold
+// the memory of large ones; the largest are left to the garbage collector.
+const (
+	smallBody = 1 << 20
+	largeBody = 16 << 20
+)
+
+type callPool struct{ small, large sync.Pool }
+
+func (p *callPool) get(contentLength int64) *call {
+	pool := &p.small
+	if contentLength > smallBody/2 {
+		pool = &p.large
+	}
+	if c, ok := pool.Get().(*call); ok {
+		return c
+	}
+	return new(call)
+}
+
+func (p *callPool) put(c *call) {
+	c.s, c.w, c.r, c.rc, c.route = nil, nil, nil, nil, nil
+	c.req.Reset() // it refers to the body, and to the token
+	switch size := max(cap(c.buf), cap(c.out)); {
+	case size <= smallBody:
+		p.small.Put(c)
+	case size <= largeBody:
+		p.large.Put(c)
+	}
+}

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every refusal has its status and code, and leaves the item a unseen.
+func TestErrors(t *testing.T) {
+	tested := map[string]bool{}
+	for name, c := range errorCases() {
+		tested[c.code] = true
+		t.Run(name, func(t *testing.T) {
+			var opts []func(*Options)
+			if c.opts != nil {
+				opts = append(opts, c.opts)
+			}
+			r := newRig(t, opts...)
+			if c.store != nil {
+				c.store(r.store)
+			}
+			a := c.call(r)
+			p := a.problem(t)
+			if a.status != c.status || p.ErrorCode != c.code {
+				t.Errorf("got %d %s, want %d %s; body %s", a.status, p.ErrorCode, c.status, c.code, a.body)
+			}
+			if p.Type != "urn:urifilter:problem:"+c.code {
+				t.Errorf("type: got %q", p.Type)
+			}
+			checkDetail(t, r, c, p.Detail)
+			if name, value, ok := strings.Cut(c.header, ": "); ok && a.header.Get(name) != value {
+				t.Errorf("header %s: got %q, want %q", name, a.header.Get(name), value)
+			}
+			r.store.fail(nil)
+			f, err := r.api.engine.Lookup("uri")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st := f.Stats(); st.Items != 0 {
+				t.Errorf("%d items are remembered of a request that was refused", st.Items)
+			}
+		})
+	}
+	for _, e := range errorTable() {
+		if !tested[e.code] {
+			t.Errorf("no case for %s", e.code)
+		}
+	}
+}
+
+// What is the daemon's fault is told to its log, and not to the client.
+func checkDetail(t *testing.T, r *rig, c errorCase, detail string) {
+	t.Helper()
+	logged := c.status == 500 || c.code == codeStoreFailed || c.code == codeNoStorage
+	switch {
+	case !logged && !strings.Contains(detail, c.detail):
+		t.Errorf("detail: got %q, want %q in it", detail, c.detail)
+	case logged && detail != "":
+		t.Errorf("detail tells the client: %q", detail)
+	case logged && (!strings.Contains(r.log.String(), c.detail) || !strings.Contains(r.log.String(), "level=ERROR")):
+		t.Errorf("log lacks %q:\n%s", c.detail, r.log)
+	}
+}
+
+func TestProblemsSayWhere(t *testing.T) {
+	r := newRig(t)
+	p := r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a","b",""]}`).problem(t)
+	if p.Index == nil || *p.Index != 2 || p.Offset == nil || *p.Offset != 39 {
+		t.Errorf("empty item: got index %v, offset %v", p.Index, p.Offset)
+	}
+	p = r.post("/api/v1/filter", `{"filter_typeid":"x","uri_list":[]}`).problem(t)
+	if !slices.Equal(p.Known, []string{"ip", "uri"}) {
+		t.Errorf("unknown filter: known %v", p.Known)
+	}
+	p = r.post("/api/v1/filter?filter_typeid=1", "1\n\n{]\n", "Content-Type", "application/x-ndjson").problem(t)
+	if p.Index == nil || *p.Index != 2 {
+		t.Errorf("bad line: got index %v, want 2", p.Index)
+	}
+}
+
+func TestSpecIsDecodedStrictly(t *testing.T) {
+	r := newRig(t)
+	for body, want := range map[string]string{
+		`[]`:                          "wrong_type",
+		`{"capacity":"many"}`:         "wrong_type",
+		`{"capacity":-1}`:             "wrong_type",
+		`{"capacity":1.5}`:            "wrong_type",
+		`{"Capacity":1}`:              "unknown_field",
+		`{"capacity":1,"capacity":2}`: "duplicate_field",
+		`{"capacity":1`:               "malformed_json",
+		`{"capacity":}`:               "malformed_json",
+		`{"capacity":1}{}`:            "malformed_json",
+		`{1:2}`:                       "malformed_json",
+		`x`:                           "malformed_json",
+	} {
+		a := r.do("PUT", "/api/v1/filters/x", body, "Content-Type", jsonType)
+		if p := a.problem(t); a.status != 400 || p.ErrorCode != want {
+			t.Errorf("%s: got %d %s, want 400 %s", body, a.status, p.ErrorCode, want)
+		}
+	}
+}
+
+func TestPanicIsSurvived(t *testing.T) {
+	r := newRig(t)
+	r.store.beforeEachBatch(func() { panic("out of cheese") })
+	a := r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`)
+	if p := a.problem(t); a.status != 500 || p.ErrorCode != "internal" || strings.Contains(a.body, "cheese") {
+		t.Errorf("got %d %s", a.status, a.body)
+	}
+	if log := r.log.String(); !strings.Contains(log, "out of cheese") || !strings.Contains(log, "memstore_test.go") {
+		t.Errorf("log has no panic with its stack:\n%s", log)
+	}
+	r.store.beforeEachBatch(func() {})
+	wantBody(t, r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`), `{"uri_list":["a"],"total":1,"duplicates":0}`+"\n")
+}

@@ -1,0 +1,175 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/items"
+)
+
+// judgement is one of the two things to do with a batch. It is called with the call's
+// keys ready, and leaves in c.fresh what is new and in c.out what to answer.
+type judgement struct {
+	scope string
+	judge func(c *call, f *engine.Filter) (fresh int, err error)
+	// answer appends the JSON answer to a whole list, lines that to a part of a stream.
+	answer func(dst []byte, l *items.List, fresh []bool, n int) []byte
+	lines  func(dst []byte, l *items.List, fresh []bool, m media) []byte
+}
+
+func remembering() judgement {
+	return judgement{scopeFilter, (*call).add, appendFilterResult, appendNewItems}
+}
+
+func looking() judgement {
+	return judgement{scopeRead, (*call).look, appendCheckResult, appendVerdicts}
+}
+
+func (c *call) filter() error { return c.batch(remembering()) }
+func (c *call) check() error  { return c.batch(looking()) }
+
+// batch judges the items of the body, in whichever form it comes.
+func (c *call) batch(j judgement) error {
+	m, err := batchMedia(c.r)
+	switch {
+	case err != nil:
+		return err
+	case m == mediaText || m == mediaNDJSON:
+		return c.stream(j, m)
+	default:
+		return c.list(j, m)
+	}
+}
+
+// list judges a JSON body.
+func (c *call) list(j judgement, m media) error {
+	if err := c.decode(m); err != nil {
+		return err
+	}
+	if !c.admitted {
+		if err := c.admit(c.req.Token, j.scope); err != nil {
+			return err
+		}
+	}
+	f, err := c.s.engine.Lookup(c.req.Filter)
+	if err != nil {
+		return err
+	}
+	if c.req.HasExpire {
+		return noExpire(f)
+	}
+	n, err := c.judge(j, f, &c.req.List)
+	if err != nil {
+		return err
+	}
+	c.out = j.answer(c.out[:0], &c.req.List, c.fresh, n)
+	return c.send(http.StatusOK, c.s.header.json, c.out)
+}
+
+func (c *call) decode(m media) error {
+	text, err := c.readBody(c.s.limits.BodyBytes)
+	if err != nil {
+		return err
+	}
+	c.req.Reset()
+	err = c.req.Decode(text, items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes})
+	var bad *items.Error
+	if m == mediaForm && errors.As(err, &bad) && bad.Code == items.MalformedJSON {
+		bad.Detail += " (for one item a line send Content-Type: text/plain)"
+	}
+	return err
+}
+
+func noExpire(f *engine.Filter) error {
+	return &fault{code: codeExpireNotSupported, detail: "filter " + f.Name + " is of the kind " + f.Kind}
+}
+
+// judge hashes a list and judges it; c.fresh tells the outcome of each item.
+func (c *call) judge(j judgement, f *engine.Filter, l *items.List) (fresh int, err error) {
+	n := l.Len()
+	c.keys = l.Keys(c.keys[:0], f.Seed())
+	c.fresh = slices.Grow(c.fresh[:0], n)[:n]
+	if fresh, err = j.judge(c, f); err == nil {
+		return fresh, nil
+	}
+	if now, lookup := c.s.engine.Lookup(f.Name); now != f {
+		return 0, gone(f, lookup)
+	}
+	return 0, err
+}
+
+// gone is the error of a filter that was dropped while a request was in it; lookup is
+// what looking it up again gives: nil where it was made anew.
+func gone(f *engine.Filter, lookup error) error {
+	if lookup != nil {
+		return lookup
+	}
+	return &fault{code: codeUnknownFilter, detail: "filter " + f.Name + " was dropped while the request ran"}
+}
+
+func (c *call) add(f *engine.Filter) (fresh int, err error) {
+	start := time.Now()
+	fresh, err = f.Add(c.r.Context(), c.keys, c.fresh)
+	c.s.metrics.add.Observe(time.Since(start).Seconds())
+	if err == nil {
+		c.s.metrics.items.count(f, fresh, len(c.keys)-fresh)
+	}
+	return fresh, err
+}
+
+func (c *call) look(f *engine.Filter) (fresh int, err error) {
+	start := time.Now()
+	err = f.Has(c.r.Context(), c.keys, c.fresh)
+	c.s.metrics.has.Observe(time.Since(start).Seconds())
+	for _, is := range c.fresh {
+		if is {
+			fresh++
+		}
+	}
+	return fresh, err
+}
+
+func appendFilterResult(dst []byte, l *items.List, fresh []bool, n int) []byte {
+	dst = append(dst, `{"uri_list":`...)
+	dst = l.AppendFresh(dst, fresh)
+	dst = append(dst, `,"total":`...)
+	dst = strconv.AppendInt(dst, int64(len(fresh)), 10)
+	dst = append(dst, `,"duplicates":`...)
+	dst = strconv.AppendInt(dst, int64(len(fresh)-n), 10)
+	return append(dst, "}\n"...)
+}
+
+func appendCheckResult(dst []byte, _ *items.List, fresh []bool, _ int) []byte {
+	dst = append(dst, `{"new":[`...)
+	for i, is := range fresh {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendBool(dst, is)
+	}
+	return append(dst, "]}\n"...)
+}
+
+func appendNewItems(dst []byte, l *items.List, fresh []bool, _ media) []byte {
+	return l.AppendFreshLines(dst, fresh)
+}
+
+// appendVerdicts answers a line an item: new or seen, as NDJSON true or false.
+func appendVerdicts(dst []byte, _ *items.List, fresh []bool, m media) []byte {
+	yes, no := "new\n", "seen\n"
+	if m == mediaNDJSON {
+		yes, no = "true\n", "false\n"
+	}
+	for _, is := range fresh {
+		if is {
+			dst = append(dst, yes...)
+		} else {
+			dst = append(dst, no...)
+		}
+	}
+	return dst
+}

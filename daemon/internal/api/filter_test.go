@@ -1,0 +1,161 @@
+package api
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+func zipped(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func wantBody(t *testing.T, a answer, want string) {
+	t.Helper()
+	if a.status != http.StatusOK || a.body != want {
+		t.Errorf("got %d %q, want 200 %q", a.status, a.body, want)
+	}
+}
+
+func TestFilterRemembers(t *testing.T) {
+	r := newRig(t)
+	const body = `{"filter_typeid":1,"uri_list":["https://www.baidu.com/","http://www.2cto.com","https://www.baidu.com/"]}`
+	wantBody(t, r.post("/api/v1/filter", body), `{"uri_list":["https://www.baidu.com/","http://www.2cto.com"],"total":3,"duplicates":1}`+"\n")
+	wantBody(t, r.post("/api/v1/filter", body), `{"uri_list":[],"total":3,"duplicates":3}`+"\n")
+}
+
+func TestItemsAreRememberedAsThemselves(t *testing.T) {
+	r := newRig(t)
+	list := `["\u4e2d\u6587","10.0.0.1",1,"1",1.5,true,[1,2],{"a":1,"b":2},"two\nlines","` + strings.Repeat("x", 10_000) + `"]`
+	a := r.post("/api/v1/filter", `{"filter_typeid":"uri","uri_list":`+list+`}`)
+	wantBody(t, a, `{"uri_list":`+list+`,"total":10,"duplicates":0}`+"\n")
+	again := `["中文",1.0,{"b":2,"a":1},"true"]`
+	a = r.post("/api/v1/filter", `{"filter_typeid":"uri","uri_list":`+again+`}`)
+	wantBody(t, a, `{"uri_list":["true"],"total":4,"duplicates":3}`+"\n")
+	wantBody(t, r.post("/api/v1/filter", `{"filter_typeid":2,"uri_list":[]}`), `{"uri_list":[],"total":0,"duplicates":0}`+"\n")
+}
+
+func TestEveryPathAndTypeOfTheFilterCall(t *testing.T) {
+	n := 0
+	for _, path := range []string{"/api/v1/filter", "/cr-clawr/uri_filter/api/uri_filter", "/cr-clawr/uri_filter/api/uri_filter/"} {
+		for _, kind := range []string{"", "application/json", "application/json; charset=UTF-8", "application/vnd.api+json", "application/x-www-form-urlencoded"} {
+			t.Run(path+" "+kind, func(t *testing.T) {
+				r := newRig(t)
+				n++
+				a := r.do("POST", path, fmt.Sprintf(`{"filter_typeid":1,"uri_list":[%d]}`, n), "Content-Type", kind)
+				wantBody(t, a, fmt.Sprintf(`{"uri_list":[%d],"total":1,"duplicates":0}`+"\n", n))
+			})
+		}
+	}
+}
+
+func TestAnswerHeaders(t *testing.T) {
+	a := newRig(t).post("/api/v1/filter", `{"filter_typeid":1,"uri_list":[1]}`)
+	for name, want := range map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store",
+		"X-Content-Type-Options": "nosniff", "Content-Length": fmt.Sprint(len(a.body)), "Server": ""} {
+		if got := a.header.Get(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestCheckRemembersNothing(t *testing.T) {
+	r := newRig(t)
+	r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["b"]}`)
+	for range 2 {
+		wantBody(t, r.post("/api/v1/check", `{"filter_typeid":1,"uri_list":["a","b","a"]}`), `{"new":[true,false,true]}`+"\n")
+	}
+	wantBody(t, r.post("/api/v1/check", `{"filter_typeid":1,"uri_list":[]}`), `{"new":[]}`+"\n")
+	wantBody(t, r.post("/api/v1/check?filter_typeid=uri", "a\nb\n", "Content-Type", "text/plain"), "new\nseen\n")
+	wantBody(t, r.post("/api/v1/check?filter_typeid=1", "\"a\"\n\"b\"\n", "Content-Type", "application/x-ndjson"), "true\nfalse\n")
+}
+
+func TestLines(t *testing.T) {
+	r := newRig(t)
+	a := r.post("/api/v1/filter?filter_typeid=uri", "\ufeffa\r\nb\n\na\nc", "Content-Type", "text/plain; charset=utf-8")
+	wantBody(t, a, "a\nb\nc\n")
+	if total, dup := a.header.Get("Urifilter-Total"), a.header.Get("Urifilter-Duplicates"); total != "4" || dup != "1" {
+		t.Errorf("totals: got %s and %s, want 4 and 1", total, dup)
+	}
+	if got := a.header.Get("Content-Length"); got != "6" {
+		t.Errorf("Content-Length: got %q, want 6", got)
+	}
+	wantBody(t, r.post("/api/v1/filter?filter_typeid=1", "\"b\"\n 1 \n{\"x\": 2}\n", "Content-Type", "application/x-ndjson"), "1\n{\"x\": 2}\n")
+	wantBody(t, r.post("/api/v1/filter?filter_typeid=1", "", "Content-Type", "text/plain"), "")
+}
+
+func TestGzipBodies(t *testing.T) {
+	r := newRig(t)
+	for i, coding := range []string{"gzip", "x-gzip", "GZIP"} { // the third finds a pooled reader
+		body := zipped(t, fmt.Sprintf(`{"filter_typeid":1,"uri_list":["z%d"]}`, i))
+		wantBody(t, r.do("POST", "/api/v1/filter", body, "Content-Encoding", coding), fmt.Sprintf(`{"uri_list":["z%d"],"total":1,"duplicates":0}`+"\n", i))
+	}
+	wantBody(t, r.do("POST", "/api/v1/filter?filter_typeid=1", zipped(t, "z0\nnew\n"), "Content-Type", "text/plain", "Content-Encoding", "gzip"), "new\n")
+	wantBody(t, r.do("POST", "/api/v1/filter?filter_typeid=1", zipped(t, "z1\n")+zipped(t, "newer\n"), "Content-Type", "text/plain", "Content-Encoding", "gzip"), "newer\n")
+}
+
+func TestChunkedBodyGrowsTheBuffer(t *testing.T) {
+	r := newRig(t)
+	var list strings.Builder
+	for i := range 90_000 {
+		fmt.Fprintf(&list, `,"https://example.com/some/path/%d"`, i)
+	}
+	body := `{"filter_typeid":1,"uri_list":[` + list.String()[1:] + `]}`
+	req, err := http.NewRequest("POST", r.http.URL+"/api/v1/filter", struct{ *strings.Reader }{strings.NewReader(body)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.ContentLength = -1
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if want := int64(len(`{"uri_list":[`+list.String()[1:]+`],"total":90000,"duplicates":0}`) + 1); resp.ContentLength != want {
+		t.Errorf("answer of %d bytes, want %d", resp.ContentLength, want)
+	}
+}
+
+// A call's buffers are used again; nothing of one request may show in the next.
+func TestBuffersAreNotMixedUp(t *testing.T) {
+	r := newRig(t)
+	done := make(chan string)
+	for w := range 8 {
+		go func() {
+			for i := range 200 {
+				item := fmt.Sprintf(`"%d/%d/%s"`, w, i, strings.Repeat("y", w*i%300))
+				resp, err := http.Post(r.http.URL+"/api/v1/filter", "application/json", strings.NewReader(`{"filter_typeid":1,"uri_list":[`+item+`,`+item+`]}`))
+				if err != nil {
+					done <- err.Error()
+					return
+				}
+				var b bytes.Buffer
+				_, err = b.ReadFrom(resp.Body)
+				resp.Body.Close()
+				if want := `{"uri_list":[` + item + `],"total":2,"duplicates":1}` + "\n"; err != nil || b.String() != want {
+					done <- fmt.Sprintf("got %q %v, want %q", b.String(), err, want)
+					return
+				}
+			}
+			done <- ""
+		}()
+	}
+	for range 8 {
+		if msg := <-done; msg != "" {
+			t.Error(msg)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/items"
+)
+
+// specBytes bounds the body of a PUT.
+const specBytes = 64 << 10
+
+func (c *call) listFilters() error {
+	list := client.FilterList{Filters: []client.FilterInfo{}}
+	for _, f := range c.s.engine.Filters() {
+		list.Filters = append(list.Filters, describe(f))
+	}
+	return c.sendJSON(http.StatusOK, list)
+}
+
+func (c *call) getFilter() error {
+	f, err := c.s.engine.Lookup(c.name)
+	if err != nil {
+		return err
+	}
+	return c.sendJSON(http.StatusOK, describe(f))
+}
+
+// putFilter makes a filter or finds it. What the body leaves out is that of the filter
+// that is there, or else the daemon's default.
+func (c *call) putFilter() error {
+	asked, err := c.decodeSpec()
+	if err != nil {
+		return err
+	}
+	base := c.s.spec
+	if f, err := c.s.engine.Lookup(c.name); err == nil && f.Name == c.name {
+		base = f.Spec
+	}
+	f, created, err := c.s.engine.Create(c.r.Context(), engine.Spec{
+		ID:        or(asked.ID, base.ID),
+		Name:      c.name,
+		Kind:      or(asked.Kind, base.Kind),
+		Capacity:  or(asked.Capacity, base.Capacity),
+		ErrorRate: or(asked.ErrorRate, base.ErrorRate),
+		OnFull:    or(asked.OnFull, base.OnFull),
+	})
+	if err != nil {
+		return err
+	}
+	if !created {
+		return c.sendJSON(http.StatusOK, describe(f))
+	}
+	c.w.Header().Set("Location", pathFilters+"/"+f.Name)
+	return c.sendJSON(http.StatusCreated, describe(f))
+}
+
+func or[T comparable](asked, otherwise T) T {
+	var zero T
+	if asked == zero {
+		return otherwise
+	}
+	return asked
+}
+
+func (c *call) dropFilter() error {
+	f, err := c.s.engine.Lookup(c.name)
+	if err != nil {
+		return err
+	}
+	if c.r.URL.Query().Get("confirm") != f.Name {
+		return &fault{code: codeConfirmRequired, detail: "all items of the filter will be forgotten; if that is meant, add ?confirm=" + f.Name}
+	}
+	if err := c.s.engine.Drop(c.r.Context(), f.Name); err != nil {
+		return err
+	}
+	return c.sendNothing()
+}
+
+func (c *call) noArchive() error {
+	if _, err := c.s.engine.Lookup(c.name); err != nil {
+		return err
+	}
+	return &fault{code: codeNotImplemented, detail: "there is no archive yet"}
+}
+
+func describe(f *engine.Filter) client.FilterInfo {
+	st := f.Stats()
+	info := client.FilterInfo{
+		ID:            f.ID,
+		Name:          f.Name,
+		Kind:          f.Kind,
+		Capacity:      f.Capacity,
+		ErrorRate:     f.ErrorRate,
+		OnFull:        f.OnFull,
+		ItemsEstimate: st.Items,
+		FillRatio:     st.Fill,
+		FPREstimate:   st.FPR,
+		Bytes:         st.Bytes,
+		Generation:    st.Generation,
+	}
+	if !st.LastWriteback.IsZero() {
+		info.LastWriteback = &st.LastWriteback
+	}
+	return info
+}
+
+func (c *call) sendJSON(status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return c.send(status, c.s.header.json, append(body, '\n'))
+}
+
+// decodeSpec reads the body of a PUT strictly. An empty one asks for nothing special.
+func (c *call) decodeSpec() (client.FilterSpec, error) {
+	var spec client.FilterSpec
+	if err := wantJSON(c.r); err != nil {
+		return spec, err
+	}
+	text, err := c.readBody(min(specBytes, c.s.limits.BodyBytes))
+	if err != nil || len(bytes.TrimSpace(text)) == 0 {
+		return spec, err
+	}
+	return spec, decodeObject(text, map[string]any{
+		"id":         &spec.ID,
+		"kind":       &spec.Kind,
+		"capacity":   &spec.Capacity,
+		"error_rate": &spec.ErrorRate,
+		"on_full":    &spec.OnFull,
+	})
+}
+
+// decodeObject decodes a JSON object whose members are those of into, each at most
+// once: what encoding/json would let pass would be a typing error that nobody sees.
+func decodeObject(text []byte, into map[string]any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	bad := func(code, detail string) error {
+		offset := d.InputOffset()
+		return &fault{code: code, detail: detail, offset: &offset}
+	}
+	if start, err := d.Token(); err != nil {
+		return bad(items.MalformedJSON, err.Error())
+	} else if start != json.Delim('{') {
+		return bad(items.WrongType, "want an object")
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return bad(items.MalformedJSON, err.Error())
+		}
+		name := token.(string) // or Token had refused it
+		to, ok := into[name]
+		switch {
+		case !ok:
+			return unknownField(name, into)
+		case seen[name]:
+			return bad(items.DuplicateField, name)
+		}
+		seen[name] = true
+		var mismatch *json.UnmarshalTypeError
+		switch err := d.Decode(to); {
+		case errors.As(err, &mismatch):
+			return bad(items.WrongType, name+": "+mismatch.Value+", want "+mismatch.Type.String())
+		case err != nil:
+			return bad(items.MalformedJSON, err.Error())
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return bad(items.MalformedJSON, err.Error())
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return bad(items.MalformedJSON, "something follows the object")
+	}
+	return nil
+}
+
+func unknownField(name string, into map[string]any) error {
+	var known []string
+	for k := range into {
+		known = append(known, k)
+	}
+	slices.Sort(known)
+	return &fault{code: items.UnknownField, detail: strconv.Quote(name), known: known}
+}

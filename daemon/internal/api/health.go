@@ -1,0 +1,93 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// readyTimeout is how long the store may take to say whether it is ready.
+const readyTimeout = 2 * time.Second
+
+func (c *call) live() error { return c.sendText(http.StatusOK, "ok\n") }
+
+// readiness answers /readyz: a line, a problem, or with ?verbose a line a check.
+func (c *call) readiness() error {
+	err := c.s.ready(c.r.Context())
+	if c.r.URL.Query().Has("verbose") {
+		return c.readyVerbose(err)
+	}
+	if err != nil {
+		return err
+	}
+	return c.sendText(http.StatusOK, "ready\n")
+}
+
+func (c *call) readyVerbose(err error) error {
+	status, store := http.StatusOK, "ok"
+	if err != nil {
+		f, _ := asFault(err)
+		status, store = http.StatusServiceUnavailable, f.detail
+		c.w.Header().Set("Retry-After", "1")
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "daemon: %s\n", store)
+	for _, f := range c.s.engine.Filters() {
+		st := f.Stats()
+		fmt.Fprintf(&b, "filter %s: about %d of %d items\n", f.Name, st.Items, f.Capacity)
+	}
+	return c.sendText(status, b.String())
+}
+
+// root is for the person who opens the address in a browser.
+func (c *call) root() error {
+	return c.sendText(http.StatusOK, "urifilter "+c.s.version+`: remembers which items have been seen
+
+POST /api/v1/filter      which items of a list are new; they are remembered
+POST /api/v1/check       the same without remembering
+GET  /api/v1/filters     the filters; GET, PUT, DELETE /api/v1/filters/{name}
+GET  /openapi.yaml       all of it, with examples
+GET  /livez /readyz /metrics
+
+curl -d '{"filter_typeid":"uri","uri_list":["https://example.com/"]}' http://`+hostOf(c.r)+pathFilter+"\n")
+}
+
+// hostOf is the address that the client knows the daemon by.
+func hostOf(r *http.Request) string {
+	if r.Host == "" { // HTTP/1.0
+		return "127.0.0.1:8000"
+	}
+	return r.Host
+}
+
+func (c *call) sendText(status int, text string) error {
+	return c.send(status, c.s.header.text, []byte(text))
+}
+
+// handOver lets h answer the call.
+func (c *call) handOver(h http.Handler) error {
+	c.writeBy(time.Now().Add(c.s.limits.BodyTimeout))
+	w := &statusWriter{ResponseWriter: c.w, status: http.StatusOK}
+	h.ServeHTTP(w, c.r)
+	c.status, c.sent = w.status, w.sent
+	return nil
+}
+
+// statusWriter remembers the status and size of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+	sent   int64
+}
+
+func (w *statusWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.sent += int64(n)
+	return n, err
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}

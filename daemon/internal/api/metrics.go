@@ -1,0 +1,155 @@
+package api
+
+import (
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// metrics are what the interface counts itself. No label holds an item, or anything
+// else that clients choose freely.
+type metrics struct {
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	add, has prometheus.Observer // time in the store
+	items    *tallies
+}
+
+func newMetrics(registry *prometheus.Registry, e *engine.Engine, version string) *metrics {
+	store := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "urifilter_store_request_duration_seconds",
+		Help:    "Time that the store took for a batch, by operation: add or has.",
+		Buckets: prometheus.ExponentialBuckets(10e-6, 4, 11), // 10 us to 10 s
+	}, []string{"op"})
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "urifilter_requests_total",
+			Help: "Requests by path and status; 499: the client was gone, 599: a stream's answer was cut off.",
+		}, []string{"path", "code"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "urifilter_request_duration_seconds",
+			Help:    "Time from a request's header to the end of its answer.",
+			Buckets: prometheus.ExponentialBuckets(50e-6, 4, 11), // 50 us to 52 s
+		}, []string{"path"}),
+		add:   store.WithLabelValues("add"),
+		has:   store.WithLabelValues("has"),
+		items: newTallies(e),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "urifilter_build_info",
+		Help:        "Always 1; the labels say what runs.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	registry.MustRegister(m.requests, m.seconds, store, m.items, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// routeMetrics are the metrics of one path.
+type routeMetrics struct {
+	seconds  prometheus.Observer
+	requests *prometheus.CounterVec
+	byStatus sync.Map // int to prometheus.Counter: a look-up that allocates nothing
+}
+
+func (m *metrics) route(path string) *routeMetrics {
+	return &routeMetrics{
+		seconds:  m.seconds.WithLabelValues(path),
+		requests: m.requests.MustCurryWith(prometheus.Labels{"path": path}),
+	}
+}
+
+func (m *routeMetrics) count(status int) {
+	c, ok := m.byStatus.Load(status)
+	if !ok {
+		c, _ = m.byStatus.LoadOrStore(status, m.requests.WithLabelValues(strconv.Itoa(status)))
+	}
+	c.(prometheus.Counter).Inc()
+}
+
+// tallies counts the items of each filter and describes the filters when scraped, so
+// that the series of a filter end with it.
+type tallies struct {
+	engine *engine.Engine
+	byKey  sync.Map // *engine.Filter to *tally
+
+	items, fill, estimate, capacity, fpr, bytes, writeback *prometheus.Desc
+}
+
+type tally struct{ fresh, duplicates atomic.Uint64 }
+
+func newTallies(e *engine.Engine) *tallies {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("urifilter_"+name, help, append([]string{"filter"}, labels...), nil)
+	}
+	return &tallies{
+		engine:    e,
+		items:     desc("items_total", "Items of filter calls, by whether they were new or duplicate.", "result"),
+		fill:      desc("filter_fill_ratio", "Bits that are set among all, 0 to 1."),
+		estimate:  desc("filter_items_estimate", "Distinct items remembered, estimated from the fill."),
+		capacity:  desc("filter_capacity_items", "Items at which the error rate asked for still holds."),
+		fpr:       desc("filter_fpr_estimate_ratio", "Present false-positive ratio, estimated from the fill."),
+		bytes:     desc("filter_bytes", "Size of the bit-map."),
+		writeback: desc("last_writeback_timestamp_seconds", "When the bit-map was last written to the archive; absent: never."),
+	}
+}
+
+func (t *tallies) of(f *engine.Filter) *tally {
+	if found, ok := t.byKey.Load(f); ok {
+		return found.(*tally)
+	}
+	made, _ := t.byKey.LoadOrStore(f, new(tally))
+	return made.(*tally)
+}
+
+func (t *tallies) count(f *engine.Filter, fresh, duplicates int) {
+	of := t.of(f)
+	of.fresh.Add(uint64(fresh))
+	of.duplicates.Add(uint64(duplicates))
+}
+
+// Describe implements [prometheus.Collector].
+func (t *tallies) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{t.items, t.fill, t.estimate, t.capacity, t.fpr, t.bytes, t.writeback} {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector]. It forgets filters that were dropped.
+func (t *tallies) Collect(ch chan<- prometheus.Metric) {
+	live := map[*engine.Filter]bool{}
+	for _, f := range t.engine.Filters() {
+		live[f] = true
+		t.collect(ch, f)
+	}
+	t.byKey.Range(func(f, _ any) bool {
+		if !live[f.(*engine.Filter)] {
+			t.byKey.Delete(f)
+		}
+		return true
+	})
+}
+
+func (t *tallies) collect(ch chan<- prometheus.Metric, f *engine.Filter) {
+	gauge := func(d *prometheus.Desc, v float64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, f.Name)
+	}
+	of, st := t.of(f), f.Stats()
+	ch <- prometheus.MustNewConstMetric(t.items, prometheus.CounterValue, float64(of.fresh.Load()), f.Name, "new")
+	ch <- prometheus.MustNewConstMetric(t.items, prometheus.CounterValue, float64(of.duplicates.Load()), f.Name, "duplicate")
+	gauge(t.fill, st.Fill)
+	gauge(t.estimate, float64(st.Items))
+	gauge(t.capacity, float64(f.Capacity))
+	gauge(t.fpr, st.FPR)
+	gauge(t.bytes, float64(st.Bytes))
+	if !st.LastWriteback.IsZero() {
+		gauge(t.writeback, float64(st.LastWriteback.UnixMilli())/1000)
+	}
+}

@@ -1,0 +1,137 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+func TestOpenAPIIsValid(t *testing.T) {
+	r := newRig(t)
+	if err := r.doc.Validate(context.Background()); err != nil { // examples too
+		t.Error(err)
+	}
+	if a := r.do("GET", "/openapi.yaml", ""); a.body != string(openAPIText) || a.header.Get("Content-Type") != "application/yaml" {
+		t.Errorf("served: %d bytes of %s", len(a.body), a.header.Get("Content-Type"))
+	}
+}
+
+// The error table and openapi.yaml know the same codes, under the same statuses.
+func TestOpenAPIKnowsTheErrorTable(t *testing.T) {
+	r := newRig(t)
+	var codes []string
+	for _, e := range errorTable() {
+		codes = append(codes, e.code)
+		if e.title == "" || !strings.HasSuffix(e.title, ".") || http.StatusText(e.status) == "" {
+			t.Errorf("%s: title %q, status %d", e.code, e.title, e.status)
+		}
+	}
+	enum := r.doc.Components.Schemas["Problem"].Value.Properties["error_code"].Value.Enum
+	if len(enum) != len(codes) {
+		t.Errorf("openapi.yaml has %d codes, the table %d", len(enum), len(codes))
+	}
+	for _, code := range enum {
+		if !slices.Contains(codes, code.(string)) {
+			t.Errorf("openapi.yaml has %v, the table has not", code)
+		}
+	}
+	named := map[string]bool{}
+	for path, item := range r.doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			for status, resp := range op.Responses.Map() {
+				for _, code := range errorCodesOf(resp) {
+					named[code] = true
+					if status != statusOf(r, code) {
+						t.Errorf("%s %s: %s under %s, the table says %s", method, path, code, status, statusOf(r, code))
+					}
+				}
+				checkExample(t, r, method+" "+path, status, resp)
+			}
+		}
+	}
+	for _, code := range codes {
+		if !named[code] {
+			t.Errorf("no answer in openapi.yaml names %s", code)
+		}
+	}
+}
+
+func statusOf(r *rig, code string) string {
+	return strconv.Itoa(r.api.errors[code].status)
+}
+
+// checkExample checks that the example of an error is one that the table could give.
+func checkExample(t *testing.T, r *rig, where, status string, resp *openapi3.ResponseRef) {
+	t.Helper()
+	media := resp.Value.Content.Get("application/problem+json")
+	if media == nil {
+		return
+	}
+	example := media.Example.(map[string]any)
+	code := example["error_code"].(string)
+	entry := r.api.errors[code]
+	if strconv.Itoa(entry.status) != status || entry.title != example["title"] || !slices.Contains(errorCodesOf(resp), code) {
+		t.Errorf("%s: example of %s is %v, the table says %+v", where, status, example, entry)
+	}
+}
+
+// Every route and method is in openapi.yaml, and nothing else.
+func TestOpenAPIKnowsTheRoutes(t *testing.T) {
+	r := newRig(t)
+	for key, route := range r.api.routes {
+		if key == pathUnknown || key == pathOldFilter+"/" {
+			continue
+		}
+		item := r.doc.Paths.Find(route.path)
+		if item == nil {
+			t.Errorf("openapi.yaml lacks %s", route.path)
+			continue
+		}
+		for method := range route.actions {
+			if item.GetOperation(method) == nil {
+				t.Errorf("openapi.yaml lacks %s %s", method, route.path)
+			}
+		}
+		if got, want := len(item.Operations()), len(route.actions); got != want {
+			t.Errorf("%s: %d operations in openapi.yaml, %d in the daemon", route.path, got, want)
+		}
+	}
+	if got, want := r.doc.Paths.Len(), len(r.api.routes)-2; got != want {
+		t.Errorf("%d paths in openapi.yaml, %d in the daemon", got, want)
+	}
+}
+
+// The examples of requests do what they promise.
+func TestOpenAPIExamplesWork(t *testing.T) {
+	r := newRig(t)
+	r.put("uri_generator", "")
+	op := r.doc.Paths.Find("/api/v1/filter").Post
+	for name, example := range op.RequestBody.Value.Content["application/json"].Examples {
+		body, err := json.Marshal(example.Value.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := r.post("/api/v1/filter", string(body)); a.status != 200 {
+			t.Errorf("example %s: %d %s", name, a.status, a.body)
+		}
+	}
+	for _, kind := range []string{"text/plain", "application/x-ndjson"} {
+		body := op.RequestBody.Value.Content[kind].Example.(string)
+		if a := r.post("/api/v1/filter?filter_typeid=uri", body, "Content-Type", kind); a.status != 200 {
+			t.Errorf("example of %s: %d %s", kind, a.status, a.body)
+		}
+	}
+	body, err := json.Marshal(r.doc.Paths.Find(pathOne).Put.RequestBody.Value.Content["application/json"].Example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := r.put("example", string(body)); a.status != 201 {
+		t.Errorf("example of PUT: %d %s", a.status, a.body)
+	}
+}

@@ -1,0 +1,199 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/items"
+)
+
+// The error codes of this package; those of package items come besides.
+const (
+	codeMalformedGzip      = "malformed_gzip"
+	codeIncompleteBody     = "incomplete_body"
+	codeMissingParameter   = "missing_parameter"
+	codeUnknownParameter   = "unknown_parameter"
+	codeInvalidParameter   = "invalid_parameter"
+	codeConfirmRequired    = "confirm_required"
+	codeUnauthorized       = "unauthorized"
+	codeForbidden          = "forbidden"
+	codeUnknownPath        = "unknown_path"
+	codeUnknownFilter      = "unknown_filter"
+	codeMethodNotAllowed   = "method_not_allowed"
+	codeRequestTimeout     = "request_timeout"
+	codeFilterConflict     = "filter_conflict"
+	codeBodyTooLarge       = "body_too_large"
+	codeUnsupportedMedia   = "unsupported_media_type"
+	codeUnsupportedCoding  = "unsupported_encoding"
+	codeInvalidFilter      = "invalid_filter"
+	codeExpireNotSupported = "expire_not_supported"
+	codeInternal           = "internal"
+	codeNotImplemented     = "not_implemented"
+	codeOverloaded         = "overloaded"
+	codeStoreFailed        = "store_failed"
+	codeNotReady           = "not_ready"
+	codeNoStorage          = "insufficient_storage"
+	codeFilterFull         = "filter_full"
+)
+
+// errorEntry is what an error code means to an HTTP client.
+type errorEntry struct {
+	code   string
+	status int
+	title  string
+}
+
+// errorTable is every error that the interface answers with. A 4xx and a 507 promise
+// that nothing of the request was remembered; after another 5xx some of it may be.
+func errorTable() []errorEntry {
+	return []errorEntry{
+		{items.MalformedJSON, http.StatusBadRequest, "The body is not well-formed JSON."},
+		{items.WrongType, http.StatusBadRequest, "A member of the body has the wrong JSON type."},
+		{items.MissingField, http.StatusBadRequest, "The body lacks a member that is required."},
+		{items.UnknownField, http.StatusBadRequest, "The body has a member that is not known."},
+		{items.DuplicateField, http.StatusBadRequest, "The body has a member twice."},
+		{items.EmptyItem, http.StatusBadRequest, "An item is an empty string."},
+		{items.NullItem, http.StatusBadRequest, "An item is null."},
+		{items.InvalidItem, http.StatusBadRequest, "An item cannot be told apart from others as it is written."},
+		{items.InvalidUTF8, http.StatusBadRequest, "A string is not valid Unicode."},
+		{codeMalformedGzip, http.StatusBadRequest, "The body is not well-formed gzip."},
+		{codeIncompleteBody, http.StatusBadRequest, "The body broke off before its end."},
+		{codeMissingParameter, http.StatusBadRequest, "A query parameter is required."},
+		{codeUnknownParameter, http.StatusBadRequest, "A query parameter is not known."},
+		{codeInvalidParameter, http.StatusBadRequest, "A query parameter's value is not valid."},
+		{codeConfirmRequired, http.StatusBadRequest, "Dropping a filter must be confirmed by its name."},
+		{codeUnauthorized, http.StatusUnauthorized, "A valid token is required."},
+		{codeForbidden, http.StatusForbidden, "The token lacks a scope."},
+		{codeUnknownPath, http.StatusNotFound, "There is nothing at this path."},
+		{codeUnknownFilter, http.StatusNotFound, "There is no such filter."},
+		{codeMethodNotAllowed, http.StatusMethodNotAllowed, "The path does not take this method."},
+		{codeRequestTimeout, http.StatusRequestTimeout, "The body came too slowly."},
+		{codeFilterConflict, http.StatusConflict, "A filter of this name or id exists with other parameters."},
+		{codeBodyTooLarge, http.StatusRequestEntityTooLarge, "The body is too large."},
+		{items.ItemTooLarge, http.StatusRequestEntityTooLarge, "An item is too large."},
+		{items.TooManyItems, http.StatusRequestEntityTooLarge, "The list has too many items."},
+		{codeUnsupportedMedia, http.StatusUnsupportedMediaType, "The body's Content-Type is not accepted here."},
+		{codeUnsupportedCoding, http.StatusUnsupportedMediaType, "The body's Content-Encoding is not accepted."},
+		{codeInvalidFilter, http.StatusUnprocessableEntity, "A filter cannot be made with these parameters."},
+		{codeExpireNotSupported, http.StatusUnprocessableEntity, "Filters of this kind do not expire items."},
+		{codeInternal, http.StatusInternalServerError, "The daemon erred; its log says more."},
+		{codeNotImplemented, http.StatusNotImplemented, "This version of the daemon does not offer this call."},
+		{codeOverloaded, http.StatusServiceUnavailable, "Too many bodies are being received; try again."},
+		{codeStoreFailed, http.StatusServiceUnavailable, "The store has failed and takes nothing until the daemon is restarted."},
+		{codeNotReady, http.StatusServiceUnavailable, "The daemon should not be sent requests now."},
+		{codeNoStorage, http.StatusInsufficientStorage, "The store has no space left for new items."},
+		{codeFilterFull, http.StatusInsufficientStorage, "The filter is full and set to reject what is new."},
+	}
+}
+
+func errorsByCode() map[string]errorEntry {
+	byCode := map[string]errorEntry{}
+	for _, e := range errorTable() {
+		byCode[e.code] = e
+	}
+	return byCode
+}
+
+// fault is an error that the client is told of.
+type fault struct {
+	code   string
+	detail string   // for the client; may be empty
+	known  []string // values that would have been accepted
+	offset *int64
+	header [2]string // one header line to send along
+	cause  error     // for the log
+}
+
+func (f *fault) Error() string {
+	msg := f.code
+	if f.detail != "" {
+		msg += ": " + f.detail
+	}
+	if f.cause != nil {
+		msg += ": " + f.cause.Error()
+	}
+	return msg
+}
+
+func (f *fault) Unwrap() error { return f.cause }
+
+// asFault finds what the client is told of err. What is not foreseen is internal, and
+// its text stays in the log.
+func asFault(err error) (*fault, *int) {
+	var (
+		own     *fault
+		item    *items.Error
+		unknown *engine.UnknownFilterError
+		spec    *engine.SpecError
+	)
+	switch {
+	case errors.As(err, &own):
+		return own, nil
+	case errors.As(err, &item):
+		f := &fault{code: item.Code, detail: item.Detail}
+		if item.Offset >= 0 {
+			f.offset = &item.Offset
+		}
+		if item.Index >= 0 {
+			return f, &item.Index
+		}
+		return f, nil
+	case errors.As(err, &unknown):
+		return &fault{code: codeUnknownFilter, detail: unknown.Error(), known: unknown.Known}, nil
+	case errors.As(err, &spec):
+		return &fault{code: codeInvalidFilter, detail: spec.Error()}, nil
+	case errors.Is(err, engine.ErrConflict):
+		return &fault{code: codeFilterConflict, detail: err.Error()}, nil
+	case errors.Is(err, engine.ErrFull):
+		return &fault{code: codeFilterFull, detail: err.Error()}, nil
+	case errors.Is(err, engine.ErrNoSpace):
+		return &fault{code: codeNoStorage, cause: err}, nil
+	case errors.Is(err, engine.ErrFailed):
+		return &fault{code: codeStoreFailed, cause: err}, nil
+	default:
+		return &fault{code: codeInternal, cause: err}, nil
+	}
+}
+
+// fail answers err. It must not be called once an answer has begun.
+func (c *call) fail(err error) {
+	if errors.Is(err, context.Canceled) && c.r.Context().Err() != nil {
+		c.hangUp(statusClientGone) // nobody is there to be answered
+	}
+	f, index := asFault(err)
+	entry, ok := c.s.errors[f.code]
+	if !ok {
+		f, entry = &fault{cause: err}, c.s.errors[codeInternal]
+	}
+	if entry.status >= 500 && entry.code != codeNotImplemented && entry.code != codeNotReady && entry.code != codeOverloaded {
+		c.s.log.Error("request failed", "path", c.route.path, "status", entry.status, "err", err)
+	}
+	body, err := json.Marshal(client.Problem{
+		Type:      "urn:urifilter:problem:" + entry.code,
+		Title:     entry.title,
+		Status:    entry.status,
+		Detail:    f.detail,
+		ErrorCode: entry.code,
+		Index:     index,
+		Offset:    f.offset,
+		Known:     f.known,
+	})
+	if err != nil {
+		panic(err) // a Problem has nothing that cannot be marshalled
+	}
+	h := c.w.Header()
+	if f.header[0] != "" {
+		h.Set(f.header[0], f.header[1])
+	}
+	switch entry.status {
+	case http.StatusServiceUnavailable:
+		h.Set("Retry-After", "1")
+	case http.StatusRequestTimeout:
+		h.Set("Connection", "close")
+	}
+	c.send(entry.status, c.s.header.problem, append(body, '\n'))
+}

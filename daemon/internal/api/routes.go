@@ -1,0 +1,106 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	pathFilter    = "/api/v1/filter"
+	pathOldFilter = "/cr-clawr/uri_filter/api/uri_filter" // callers of the first service know it
+	pathCheck     = "/api/v1/check"
+	pathFilters   = "/api/v1/filters"
+	pathOne       = "/api/v1/filters/{name}"
+	pathWriteback = "/api/v1/filters/{name}/writeback"
+	pathRestore   = "/api/v1/filters/{name}/restore"
+	pathUnknown   = "unknown" // the label that all unknown paths share
+)
+
+// action is what a path does for one method.
+type action struct {
+	scope string // a token must have it; "": no token is asked for
+	// tokenInBody: without an Authorization header do asks for the token itself,
+	// once the body is read.
+	tokenInBody bool
+	do          func(*call) error
+}
+
+// route is one path with its metrics.
+type route struct {
+	path    string // as openapi.yaml writes it
+	actions map[string]action
+	allow   string
+	*routeMetrics
+}
+
+// newRoutes is the table of all paths.
+func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
+	filter := action{scope: scopeFilter, tokenInBody: true, do: (*call).filter}
+	scrape := promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	routes := map[string]*route{}
+	for path, actions := range map[string]map[string]action{
+		pathFilter:          {http.MethodPost: filter},
+		pathOldFilter:       {http.MethodPost: filter},
+		pathOldFilter + "/": {http.MethodPost: filter},
+		pathCheck:           {http.MethodPost: {scope: scopeRead, tokenInBody: true, do: (*call).check}},
+		pathFilters:         {http.MethodGet: {scope: scopeRead, do: (*call).listFilters}},
+		pathOne: {
+			http.MethodGet:    {scope: scopeRead, do: (*call).getFilter},
+			http.MethodPut:    {scope: scopeAdmin, do: (*call).putFilter},
+			http.MethodDelete: {scope: scopeAdmin, do: (*call).dropFilter},
+		},
+		pathWriteback:   {http.MethodPost: {scope: scopeAdmin, do: (*call).noArchive}},
+		pathRestore:     {http.MethodPost: {scope: scopeAdmin, do: (*call).noArchive}},
+		"/livez":        {http.MethodGet: {do: (*call).live}},
+		"/readyz":       {http.MethodGet: {do: (*call).readiness}},
+		"/metrics":      {http.MethodGet: {do: func(c *call) error { return c.handOver(scrape) }}},
+		"/openapi.yaml": {http.MethodGet: {do: (*call).openAPI}},
+		"/":             {http.MethodGet: {do: (*call).root}},
+		pathUnknown:     {},
+	} {
+		label := path
+		if path == pathOldFilter+"/" {
+			label = pathOldFilter
+		}
+		routes[path] = &route{path: label, actions: actions, allow: allowed(actions), routeMetrics: s.metrics.route(label)}
+	}
+	return routes
+}
+
+func allowed(actions map[string]action) string {
+	var methods []string
+	for method := range actions {
+		methods = append(methods, method)
+		if method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+	}
+	slices.Sort(methods)
+	return strings.Join(methods, ", ")
+}
+
+// match finds the route of a path, and what stands for {name} in it.
+func (s *Server) match(path string) (r *route, name string) {
+	if r := s.routes[path]; r != nil && path != pathUnknown {
+		return r, ""
+	}
+	rest, ok := strings.CutPrefix(path, pathFilters+"/")
+	if !ok {
+		return s.routes[pathUnknown], ""
+	}
+	name, verb, deeper := strings.Cut(rest, "/")
+	switch {
+	case name == "":
+	case !deeper:
+		return s.routes[pathOne], name
+	case verb == "writeback":
+		return s.routes[pathWriteback], name
+	case verb == "restore":
+		return s.routes[pathRestore], name
+	}
+	return s.routes[pathUnknown], ""
+}

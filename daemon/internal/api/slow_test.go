@@ -1,0 +1,88 @@
+package api
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A client that sends a byte now and then is not idle, but holds memory all the same.
+func TestDribblingClient(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 300 * time.Millisecond })
+	conn := r.dial()
+	io.WriteString(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n")
+	go func() {
+		for range 100 {
+			time.Sleep(20 * time.Millisecond)
+			if _, err := io.WriteString(conn, " "); err != nil {
+				return
+			}
+		}
+	}()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("got %d, want 408", resp.StatusCode)
+	}
+}
+
+// A deadline that was set for one request must not end the next on its connection.
+func TestConnectionLivesOnAfterBodyTimeout(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 150 * time.Millisecond })
+	conn := r.dial()
+	in := bufio.NewReader(conn)
+	for i := range 3 {
+		for _, kind := range []string{"application/json", "text/plain"} {
+			body := fmt.Sprintf(`{"filter_typeid":1,"uri_list":[%d]}`, i)
+			fmt.Fprintf(conn, "POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: h\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body)
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatalf("request %d, %s: %v", i, kind, err)
+			}
+			io.Copy(io.Discard, resp.Body)
+			if resp.StatusCode != 200 {
+				t.Fatalf("request %d, %s: %d", i, kind, resp.StatusCode)
+			}
+			time.Sleep(250 * time.Millisecond)
+		}
+	}
+}
+
+// The deadline must not end a request whose body has come but whose store is slow.
+func TestSlowStoreIsNotASlowClient(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 100 * time.Millisecond })
+	r.store.beforeEachBatch(func() { time.Sleep(300 * time.Millisecond) })
+	wantBody(t, r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`), `{"uri_list":["a"],"total":1,"duplicates":0}`+"\n")
+	wantBody(t, r.post("/api/v1/filter?filter_typeid=1", "b\n", "Content-Type", textType), "b\n")
+	if log := r.log.String(); strings.Contains(log, "status=499") {
+		t.Errorf("taken for gone:\n%s", log)
+	}
+}
+
+// The deadline of one answer must not keep "100 Continue" of the next request back.
+func TestContinueAfterALongPause(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 200 * time.Millisecond })
+	conn := r.dial()
+	in := bufio.NewReader(conn)
+	const body = `{"filter_typeid":1,"uri_list":["a"]}`
+	for range 2 {
+		fmt.Fprintf(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil || resp.StatusCode != http.StatusContinue {
+			t.Fatalf("got %v, %v; want 100", resp, err)
+		}
+		io.WriteString(conn, body)
+		if resp, err = http.ReadResponse(in, nil); err != nil || resp.StatusCode != 200 {
+			t.Fatalf("got %v, %v; want 200", resp, err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		time.Sleep(400 * time.Millisecond)
+	}
+}

@@ -1,0 +1,271 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/items"
+)
+
+const (
+	streamBlock = 1 << 20 // bytes of a body that make a batch
+	streamHeld  = 4 << 20 // what a stream counts of Limits.HeldBytes: block, answer, spool
+
+	headerTotal      = "Urifilter-Total"
+	headerDuplicates = "Urifilter-Duplicates"
+)
+
+// stream judges a body of lines, batch by batch, and answers while it still comes.
+//
+// Until the first batch is judged an error is answered with its status, and nothing is
+// remembered. From then on something is, so an error cuts the connection after what
+// was answered so far: a client never takes a part for the whole.
+type stream struct {
+	c      *call
+	j      judgement
+	media  media
+	filter *engine.Filter
+
+	out               *spool
+	sending           chan struct{} // closed when the sender has ended; nil: not started
+	settled           bool          // the sender has ended, and was waited for
+	total, duplicates int64
+}
+
+func (c *call) stream(j judgement, m media) error {
+	if !c.admitted {
+		return c.admit("", j.scope)
+	}
+	f, err := c.streamFilter()
+	if err != nil {
+		return err
+	}
+	if !c.hold(streamHeld) {
+		return overloaded()
+	}
+	if err := c.body.open(false); err != nil {
+		return err
+	}
+	st := &stream{c: c, j: j, media: m, filter: f}
+	st.out = newSpool(c.s.tempDir, &c.s.spooled, st.pace)
+	defer st.close()
+	return st.run()
+}
+
+// streamFilter reads the query, which is to a stream what the members are to JSON.
+func (c *call) streamFilter() (*engine.Filter, error) {
+	query, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return nil, &fault{code: codeInvalidParameter, detail: err.Error()}
+	}
+	known := []string{"expire", "filter_typeid"}
+	for name, values := range query {
+		if !slices.Contains(known, name) {
+			return nil, &fault{code: codeUnknownParameter, detail: strconv.Quote(name), known: known}
+		}
+		if len(values) > 1 {
+			return nil, &fault{code: codeInvalidParameter, detail: name + " is given twice"}
+		}
+	}
+	if query.Get("filter_typeid") == "" {
+		return nil, &fault{code: codeMissingParameter, detail: "want ?filter_typeid= and the name or id of a filter"}
+	}
+	f, err := c.s.engine.Lookup(query.Get("filter_typeid"))
+	if err != nil {
+		return nil, err
+	}
+	if !query.Has("expire") {
+		return f, nil
+	}
+	if _, err := strconv.ParseInt(query.Get("expire"), 10, 64); err != nil {
+		return nil, &fault{code: codeInvalidParameter, detail: "expire: want a whole number of seconds"}
+	}
+	return nil, noExpire(f)
+}
+
+func (st *stream) run() error {
+	c := st.c
+	format := items.Lines
+	if st.media == mediaNDJSON {
+		format = items.NDJSON
+	}
+	limits := items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes}
+	block := int64(streamBlock)
+	if n := c.r.ContentLength; n > 0 && c.body.unzip == nil {
+		block = min(block, n+1) // 1: room to see the end in the same read
+	}
+	lines := items.NewReader(&c.body, format, limits, int(block))
+	list := &c.req.List
+	for judged := false; ; judged = true {
+		more, err := lines.Next(list)
+		if err == nil && !more {
+			return st.finish()
+		}
+		if judged {
+			st.start() // this is not the last batch, so the answer need not wait
+		}
+		if err == nil {
+			err = st.judge(list)
+		}
+		switch {
+		case err == nil:
+		case judged:
+			st.cut(err)
+		default:
+			return err
+		}
+		if !c.body.done {
+			st.start()
+		}
+	}
+}
+
+// judge judges a batch and queues its answer.
+func (st *stream) judge(l *items.List) error {
+	c := st.c
+	if now, err := c.s.engine.Lookup(st.filter.Name); now != st.filter {
+		return gone(st.filter, err)
+	}
+	n, err := c.judge(st.j, st.filter, l)
+	if err != nil {
+		return err
+	}
+	st.total += int64(l.Len())
+	st.duplicates += int64(l.Len() - n)
+	c.out = st.j.lines(c.out[:0], l, c.fresh, st.media)
+	return st.write(c.out)
+}
+
+// write queues a part of the answer. Where the spool is full it waits for the client.
+func (st *stream) write(p []byte) error {
+	done, err := st.out.tryWrite(p)
+	if done {
+		return err
+	}
+	st.start()
+	if st.sending == nil {
+		return &fault{code: codeOverloaded, detail: "the answer has no room to wait for the request's end"}
+	}
+	return st.out.write(p)
+}
+
+// start begins the answer, which from now on is sent while the body still comes.
+// Clients of HTTP/1.0 know no chunks, hence no answer that is seen to be cut: theirs
+// waits for the end.
+func (st *stream) start() {
+	c := st.c
+	if st.sending != nil || !c.r.ProtoAtLeast(1, 1) {
+		return
+	}
+	_ = c.rc.EnableFullDuplex() // HTTP/2 has nothing to enable
+	c.writeBy(time.Time{})      // the client may send all before it reads
+	st.headers()
+	c.w.Header().Set("Trailer", headerTotal+", "+headerDuplicates)
+	c.status = http.StatusOK
+	c.w.WriteHeader(c.status)
+	st.send()
+}
+
+func (st *stream) headers() {
+	h, shared := st.c.w.Header(), &st.c.s.header
+	h["Content-Type"] = shared.text
+	if st.media == mediaNDJSON {
+		h["Content-Type"] = shared.ndjson
+	}
+	h["Cache-Control"] = shared.noStore
+	h["X-Content-Type-Options"] = shared.noSniff
+}
+
+// send starts the sender, which moves the spool to the client.
+func (st *stream) send() {
+	st.sending = make(chan struct{})
+	go func() {
+		defer close(st.sending)
+		st.c.sent = st.out.drain(st.c.w, st.c.rc.Flush)
+	}()
+}
+
+// pace gives the client a while to read the next piece of the answer, or all the time.
+func (st *stream) pace(urgent bool) {
+	if urgent {
+		st.c.writeBy(time.Now().Add(st.c.s.limits.BodyTimeout))
+	} else {
+		st.c.writeBy(time.Time{})
+	}
+}
+
+// finish ends an answer that is whole.
+func (st *stream) finish() error {
+	c := st.c
+	h := c.w.Header()
+	if st.sending == nil { // nothing is sent yet: the length is known, and the totals
+		st.headers()
+		st.totals(h)
+		h.Set("Content-Length", strconv.FormatInt(st.out.len(), 10))
+		c.status = http.StatusOK
+		c.w.WriteHeader(c.status)
+		st.send()
+	}
+	if err := st.settle(); err != nil {
+		c.hangUp(statusClientGone)
+	}
+	st.totals(h) // as trailers, where the answer had begun
+	return nil
+}
+
+func (st *stream) totals(h http.Header) {
+	h.Set(headerTotal, strconv.FormatInt(st.total, 10))
+	h.Set(headerDuplicates, strconv.FormatInt(st.duplicates, 10))
+}
+
+// settle waits until the client has taken all that is queued.
+func (st *stream) settle() error {
+	st.out.end()
+	<-st.sending
+	st.settled = true
+	st.pace(true) // for what net/http still has to send
+	return st.out.failed()
+}
+
+// cut ends an answer that cannot be completed. What was answered goes out first: its
+// items are remembered, and nobody will be told of them again.
+func (st *stream) cut(err error) {
+	st.logCut(err)
+	if st.sending != nil && st.settle() == nil {
+		_ = st.c.rc.Flush() // the connection is cut in any case
+		st.c.linger()
+	}
+	if errors.Is(err, errClientGone) {
+		st.c.hangUp(statusClientGone)
+	}
+	st.c.hangUp(statusCut)
+}
+
+func (st *stream) logCut(err error) {
+	level := slog.LevelWarn
+	f, _ := asFault(err)
+	switch entry := st.c.s.errors[f.code]; {
+	case errors.Is(err, errClientGone), f.code == codeIncompleteBody, errors.Is(err, context.Canceled):
+		level = slog.LevelDebug
+	case entry.status == 0 || entry.status >= 500:
+		level = slog.LevelError
+	}
+	st.c.s.log.Log(st.c.r.Context(), level, "answer to a stream cut off", "filter", st.filter.Name, "items", st.total, "err", err)
+}
+
+// close stops the sender, which must not outlive the call, and frees the spool.
+func (st *stream) close() {
+	if st.sending != nil && !st.settled { // a panic is on its way
+		st.out.fail(errClientGone)
+		st.c.writeBy(time.Now()) // wakes a sender whose client does not read
+		<-st.sending
+	}
+	st.out.free()
+}
