@@ -26,7 +26,13 @@ func (j *Journal) Reserve(n int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.ensure(func() bool { return j.free-j.reserved >= need }, need); err != nil {
+		if errors.Is(err, ErrNoSpace) {
+			j.refused = max(j.refused, n)
+		}
 		return err
+	}
+	if n >= j.refused {
+		j.refused = 0
 	}
 	j.reserved += need
 	// Make the next segment ready in peace, before the last one is needed whole.
@@ -48,12 +54,16 @@ func (j *Journal) Release(n int) {
 	j.reserved -= cost(n)
 }
 
-// Full says why Reserve would fail; nil when it would not.
+// Full says why Reserve would fail, for a single key or for as many as it last refused;
+// nil when it would not.
 func (j *Journal) Full() error {
-	if err := j.Reserve(1); err != nil {
+	j.mu.Lock()
+	n := max(1, j.refused)
+	j.mu.Unlock()
+	if err := j.Reserve(n); err != nil {
 		return err
 	}
-	j.Release(1)
+	j.Release(n)
 	return nil
 }
 

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	sdnotify "github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// Limits of a connection that are nobody's business to set.
+const (
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 64 << 10
+	warnFullEvery  = 10 * time.Second
+	// failedGrace lets the answers that tell of a failed store reach their callers.
+	failedGrace = time.Second
+)
+
+// daemon is the running service: newDaemon opens everything, run serves until the
+// context ends or the store fails, and closes everything.
+type daemon struct {
+	cfg      configs.Config
+	log      *slog.Logger
+	listener net.Listener
+	store    engine.Store
+	engine   *engine.Engine
+	api      *api.Server
+	http     *http.Server
+}
+
+// newDaemon opens the port, so that a mistake there is told at once and callers queue
+// instead of being refused, and then the store.
+func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *daemon, err error) {
+	d := &daemon{cfg: cfg, log: log}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	if cfg.Store == "redis" {
+		return nil, errNoRedis
+	}
+	authenticate, err := newTokens(cfg.Auth, log)
+	if err != nil {
+		return nil, err
+	}
+	if d.listener, err = listen(cfg); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	store, err := embedded.Open(embedded.Options{Dir: cfg.DataDir, Durability: cfg.Durability, Log: log})
+	if err != nil {
+		return nil, explainOpen(err, cfg)
+	}
+	d.store = store
+	if d.engine, err = engine.Open(ctx, store, specs(cfg), log); err != nil {
+		return nil, err
+	}
+	d.api = api.New(api.Options{
+		Engine: d.engine,
+		Logger: log,
+		Limits: api.Limits{
+			BodyBytes:   int64(cfg.Limits.BodyBytes),
+			Items:       cfg.Limits.Items,
+			ItemBytes:   int(cfg.Limits.ItemBytes),
+			BodyTimeout: cfg.Limits.BodyTimeout,
+		},
+		Authenticate: authenticate,
+		Capacity:     cfg.URINumScale,
+		ErrorRate:    cfg.AcceptErrorRate,
+		Version:      readVersion().Version,
+	})
+	d.http = &http.Server{
+		Handler:           d.api,
+		ReadHeaderTimeout: cfg.Limits.HeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	log.Info("ready", "address", d.url(), "filters", len(d.engine.Filters()), "store", cfg.Store,
+		"durability", cfg.Durability, "data_dir", cfg.DataDir, "tokens", authenticate != nil, "took", time.Since(start).Round(time.Millisecond))
+	return d, nil
+}
+
+// listen takes the socket that systemd hands over, or opens the configured one.
+func listen(cfg configs.Config) (net.Listener, error) {
+	handed, err := activation.Listeners()
+	if err != nil {
+		return nil, fmt.Errorf("sockets handed over by systemd: %w", err)
+	}
+	var l net.Listener
+	switch len(handed) {
+	case 0:
+		if l, err = net.Listen("tcp", cfg.Listen); err != nil {
+			if errors.Is(err, syscall.EADDRINUSE) {
+				return nil, fmt.Errorf("%w\nhint: is urifilter already running there? choose another port with --listen", err)
+			}
+			return nil, err
+		}
+	case 1:
+		l = handed[0]
+	default:
+		return nil, fmt.Errorf("systemd handed over %d sockets, want one", len(handed))
+	}
+	if cfg.TLS.CertFile == "" {
+		return l, nil
+	}
+	cert, err := tls.LoadX509KeyPair(cfg.TLS.CertFile, cfg.TLS.KeyFile)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("tls: %w", err), l.Close())
+	}
+	return tls.NewListener(l, &tls.Config{
+		Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+	}), nil
+}
+
+// explainOpen adds what to do to an error about the data directory.
+func explainOpen(err error, cfg configs.Config) error {
+	var inUse *durable.InUseError
+	switch {
+	case errors.As(err, &inUse):
+		return fmt.Errorf("%w\nhint: one daemon uses a data directory at a time; stop that process, or give this one a --data-dir of its own", err)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%w\nhint: run as the user that owns %s, or name another folder with --data-dir", err, cfg.DataDir)
+	}
+	return err
+}
+
+func specs(cfg configs.Config) []engine.Spec {
+	var all []engine.Spec
+	for _, f := range cfg.Specs() {
+		all = append(all, engine.Spec(f))
+	}
+	return all
+}
+
+func (d *daemon) url() string {
+	scheme := "http"
+	if d.cfg.TLS.CertFile != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + d.listener.Addr().String()
+}
+
+// run serves until ctx ends, which is no error, or something fails.
+func (d *daemon) run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, d.close()) }()
+	var work sync.WaitGroup
+	defer work.Wait()
+	inner, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	work.Go(func() { d.warnFull(inner) })
+
+	served := make(chan error, 1)
+	go func() { served <- d.http.Serve(d.listener) }()
+	_, _ = sdnotify.SdNotify(false, sdnotify.SdNotifyReady)
+
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve %s: %w", d.url(), err)
+	case <-d.store.Failed():
+		d.shutdown(failedGrace)
+		<-served
+		return fmt.Errorf("stopped because the store failed: %w", d.store.Ready(context.Background()))
+	case <-ctx.Done():
+		d.log.Info("stopping", "reason", context.Cause(ctx).Error())
+		_, _ = sdnotify.SdNotify(false, sdnotify.SdNotifyStopping)
+		d.shutdown(d.cfg.ShutdownTimeout)
+		<-served
+		d.log.Info("stopped")
+		return nil
+	}
+}
+
+// shutdown fails readiness, stops accepting, and waits for the requests under way.
+func (d *daemon) shutdown(patience time.Duration) {
+	d.api.Drain()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := d.http.Shutdown(ctx); err != nil {
+		d.log.Warn("requests were cut off", "after", patience)
+		_ = d.http.Close()
+	}
+}
+
+func (d *daemon) warnFull(ctx context.Context) {
+	tick := time.NewTicker(warnFullEvery)
+	defer tick.Stop()
+	for {
+		d.engine.WarnFull(d.log)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// close lets go of what newDaemon opened, in the opposite order.
+func (d *daemon) close() error {
+	var errs []error
+	if d.store != nil {
+		errs = append(errs, d.store.Close())
+	}
+	if d.listener != nil {
+		if err := d.listener.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/cr-clawer/urifilter/configs"
+)
+
+func newServeCommand() *cobra.Command {
+	var file, tokens string
+	var flags configs.Config
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the daemon",
+		Long: `Run the daemon: answer over HTTP which items are new, and remember them.
+
+Settings come from the file (--config, else URIFILTER_CONFIG, else
+/etc/urifilter/urifilter.yaml where it exists), then from URIFILTER_* in the
+environment, then from these flags. SIGTERM or SIGINT stops it: requests under
+way are answered first. It exits with 1 when its disk fails, so that a service
+manager starts it again.`,
+		Example: `  # on this machine, with data under the present folder
+  urifilter serve --data-dir ./data
+
+  # as on a server
+  urifilter serve --config /etc/urifilter/urifilter.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := configs.Load(configPath(file), os.Environ())
+			if err != nil {
+				return err
+			}
+			given := cmd.Flags().Changed
+			for _, o := range []struct {
+				flag string
+				to   *string
+				from string
+			}{
+				{"listen", &cfg.Listen, flags.Listen},
+				{"data-dir", &cfg.DataDir, flags.DataDir},
+				{"durability", &cfg.Durability, flags.Durability},
+				{"tokens-file", &cfg.Auth.TokensFile, tokens},
+				{"log-level", &cfg.Log.Level, flags.Log.Level},
+			} {
+				if given(o.flag) {
+					*o.to = o.from
+				}
+			}
+			if err := cfg.Validate(); err != nil {
+				return err
+			}
+			log := newLogger(cfg.Log)
+			d, err := newDaemon(cmd.Context(), cfg, log)
+			if err != nil {
+				return err
+			}
+			return d.run(cmd.Context())
+		},
+	}
+	def := configs.Default()
+	f := cmd.Flags()
+	f.StringVarP(&file, "config", "c", "", "`file` of settings")
+	f.StringVar(&flags.Listen, "listen", def.Listen, "serve HTTP on this `host:port`")
+	f.StringVar(&flags.DataDir, "data-dir", def.DataDir, "keep bit-maps in this `folder`")
+	f.StringVar(&flags.Durability, "durability", def.Durability, "when an answer is given: always (after an fsync), interval or none")
+	f.StringVar(&tokens, "tokens-file", "", "`file` of the tokens that callers must present")
+	f.StringVar(&flags.Log.Level, "log-level", def.Log.Level, "debug, info, warn or error")
+	return cmd
+}
+
+// newLogger writes text for people at a terminal, and JSON for everybody else.
+func newLogger(c configs.Log) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		level = slog.LevelInfo // Validate has refused it
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if c.Format == "text" || c.Format == "auto" && term.IsTerminal(int(os.Stderr.Fd())) {
+		return slog.New(slog.NewTextHandler(os.Stderr, opts))
+	}
+	return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+}
+
+// newTokens reads the tokens file, nil when none is set.
+func newTokens(c configs.Auth, log *slog.Logger) (func(string) (string, []string, bool), error) {
+	if c.TokensFile == "" {
+		return nil, nil
+	}
+	tokens, warnings, err := configs.LoadTokens(c.TokensFile)
+	if err != nil {
+		return nil, err
+	}
+	if len(tokens) == 0 {
+		return nil, fmt.Errorf("%s: no token in it, so that every call would be refused", c.TokensFile)
+	}
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	return func(secret string) (string, []string, bool) {
+		t, ok := tokens.Match(secret)
+		return t.Name, t.Scopes, ok
+	}, nil
+}
+
+var errNoRedis = errors.New("store: redis is not available in this version; use embedded")

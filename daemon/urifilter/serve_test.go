@@ -1,0 +1,339 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+)
+
+func (p *process) mustPost(path, body string, wantStatus int) string {
+	p.t.Helper()
+	status, answer, err := p.post(context.Background(), path, body)
+	if err != nil || status != wantStatus {
+		p.t.Fatalf("POST %s %.100s: status %d, %v, want %d: %s", path, body, status, err, wantStatus, answer)
+	}
+	return answer
+}
+
+func list(t testing.TB, items ...any) string {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{"filter_typeid": 1, "uri_list": items})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestTheFirstCallsOfANewcomer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := start(t, dir, nil)
+	const call = `{"filter_typeid":1,"uri_list":["https://www.baidu.com/","http://www.2cto.com","https://www.baidu.com/"]}`
+	if got, want := p.mustPost("/api/v1/filter", call, 200), `{"uri_list":["https://www.baidu.com/","http://www.2cto.com"],"total":3,"duplicates":1}`; strings.TrimSpace(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for _, path := range []string{"/api/v1/filter", "/cr-clawr/uri_filter/api/uri_filter"} {
+		if got, want := p.mustPost(path, call, 200), `{"uri_list":[],"total":3,"duplicates":3}`; strings.TrimSpace(got) != want {
+			t.Errorf("%s again: got %s, want %s", path, got, want)
+		}
+	}
+
+	items := []any{"苹果", "127.0.0.1", "::1", 1, "1", 1.5, true, map[string]any{"a": 1, "b": []any{nil, "x"}}, []any{1, 2},
+		strings.Repeat("长", 3400), "two\nlines", "two\r\nlines", "tab\there", `quote"and\back`}
+	body := list(t, items...)
+	var got client.FilterResult[any]
+	if err := json.Unmarshal([]byte(p.mustPost("/api/v1/filter", body, 200)), &got); err != nil {
+		t.Fatal(err)
+	}
+	want, _ := json.Marshal(items)
+	have, _ := json.Marshal(got.URIList)
+	if string(have) != string(want) {
+		t.Errorf("new items: got %s, want %s", have, want)
+	}
+
+	// A second start continues: all of it is known, and what looks alike is not.
+	if err := p.end(syscall.SIGTERM); err != nil {
+		t.Fatalf("SIGTERM: %v\n%s", err, p.log)
+	}
+	p = start(t, dir, nil)
+	if got := p.mustPost("/api/v1/filter", body, 200); !strings.Contains(got, `"uri_list":[],`) {
+		t.Errorf("after a restart some are new: %s", got)
+	}
+	for body, want := range map[string]string{
+		`{"filter_typeid":"uri","uri_list":[1.0, 1e0, "\u82f9\u679c", {"b":[null,"x"],"a":1.0}]}`: `{"uri_list":[],"total":4,"duplicates":4}`,
+		`{"uri_list":["true","[1,2]",2], "filter_typeid":1}`:                                      `{"uri_list":["true","[1,2]",2],"total":3,"duplicates":0}`,
+	} {
+		if got := p.mustPost("/api/v1/filter", body, 200); strings.TrimSpace(got) != want {
+			t.Errorf("%s: got %s, want %s", body, got, want)
+		}
+	}
+}
+
+// SIGTERM lets requests under way end, and refuses none that it has taken.
+func TestStopDrains(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := start(t, dir, nil)
+	// A request whose body comes slowly is under way when the signal comes.
+	conn, err := net.Dial("tcp", p.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	body := list(t, "slow")
+	fmt.Fprintf(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10])
+	time.Sleep(100 * time.Millisecond)
+	p.signal(syscall.SIGTERM)
+	time.Sleep(300 * time.Millisecond)
+	if _, err := fmt.Fprint(conn, body[10:]); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, 4096)
+	n, err := conn.Read(answer)
+	if err != nil || !strings.Contains(string(answer[:n]), `["slow"]`) {
+		t.Fatalf("the request under way: %v, %s\n%s", err, answer[:n], p.log)
+	}
+	<-p.done
+	if p.err != nil {
+		t.Errorf("exit: %v\n%s", p.err, p.log)
+	}
+	p = start(t, dir, nil)
+	if got := p.mustPost("/api/v1/filter", body, 200); !strings.Contains(got, `"uri_list":[]`) {
+		t.Errorf("forgotten: %s", got)
+	}
+}
+
+// mustRefuse runs serve with args, wants it to end with an error, and returns its message.
+func mustRefuse(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, append([]string{"serve"}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err == nil || ctx.Err() != nil {
+		t.Fatalf("serve %v: does not refuse to start: %v\n%s", args, err, out)
+	}
+	if strings.Contains(string(out), "panic") || strings.Contains(string(out), "goroutine ") {
+		t.Errorf("serve %v panics:\n%s", args, out)
+	}
+	return string(out)
+}
+
+func mustContain(t *testing.T, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in:\n%s", want, text)
+		}
+	}
+}
+
+func TestRefusesToStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := start(t, dir, nil)
+	p.mustPost("/api/v1/filter", list(t, "a", "b"), 200)
+
+	t.Run("directory in use", func(t *testing.T) {
+		mustContain(t, mustRefuse(t, nil, "--listen", "127.0.0.1:0", "--data-dir", dir), dir, fmt.Sprint("process ", p.cmd.Process.Pid), "hint:")
+	})
+	t.Run("address in use", func(t *testing.T) {
+		mustContain(t, mustRefuse(t, nil, "--listen", p.addr, "--data-dir", t.TempDir()), p.addr, "hint:")
+	})
+	t.Run("open address without tokens", func(t *testing.T) {
+		mustContain(t, mustRefuse(t, nil, "--listen", "0.0.0.0:0", "--data-dir", t.TempDir()), "listen", "tokens_file")
+	})
+	t.Run("unknown setting", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "u.yaml")
+		if err := os.WriteFile(file, []byte("listen: 127.0.0.1:0\ndurabilty: always\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		mustContain(t, mustRefuse(t, nil, "--config", file), file, "2", "durabilty")
+	})
+	t.Run("malformed variable", func(t *testing.T) {
+		mustContain(t, mustRefuse(t, []string{"URIFILTER_LIMITS_ITEMS=many"}, "--data-dir", t.TempDir()), "URIFILTER_LIMITS_ITEMS", "many")
+	})
+	t.Run("directory that cannot be", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		mustContain(t, mustRefuse(t, nil, "--listen", "127.0.0.1:0", "--data-dir", file), file)
+	})
+	if err := p.end(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("corrupt bit-map", func(t *testing.T) {
+		bitmap := filepath.Join(dir, "filters", "1-uri", "bitmap")
+		data, err := os.ReadFile(bitmap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[len(data)/2] ^= 1
+		if err := os.WriteFile(bitmap, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		mustContain(t, mustRefuse(t, nil, "--listen", "127.0.0.1:0", "--data-dir", dir), bitmap, "stripe", "hint:", "verify")
+		path, _ := binary()
+		out, err := exec.Command(path, "verify", "--data-dir", dir).CombinedOutput()
+		if err == nil {
+			t.Error("verify finds nothing")
+		}
+		mustContain(t, string(out), "uri: DAMAGED", bitmap, "ip: sound")
+	})
+}
+
+// On a full disk batches are refused whole and nothing acknowledged is lost; the
+// daemon goes on by itself when there is space.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
+		t.Skipf("needs the right to mount a small tmpfs (run as root): %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	env := []string{`URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 300000}]`}
+	p := start(t, dir, env)
+	c := &crasher{}
+	refusedAt, answer := 0, ""
+	for refusedAt == 0 {
+		r := [2]int{c.next, c.next + 5000}
+		status, text, err := p.post(context.Background(), "/api/v1/filter", c.body(r))
+		switch {
+		case err != nil:
+			t.Fatalf("%v\n%s", err, p.log)
+		case status == http.StatusOK:
+			c.acked, c.next = append(c.acked, r), r[1]
+		default:
+			refusedAt, answer = status, text
+		}
+		if c.next > 20_000_000 {
+			t.Fatal("the disk does not get full")
+		}
+	}
+	if refusedAt != http.StatusInsufficientStorage {
+		t.Errorf("status %d, want 507: %s", refusedAt, answer)
+	}
+	mustContain(t, answer, "insufficient_storage")
+	if status, text, _ := p.get("/readyz"); status != http.StatusServiceUnavailable {
+		t.Errorf("readyz: %d %s, want 503", status, text)
+	}
+	// Nothing of the refused batch was remembered.
+	status, text, err := p.post(context.Background(), "/api/v1/check", c.body([2]int{c.next, c.next + 5000}))
+	if err != nil || status != http.StatusOK || strings.Count(text, "false") > 20 {
+		t.Errorf("check of the refused batch: %d, %v: %.200s", status, err, text)
+	}
+	if err := c.mustRemember(p, nil); err != nil {
+		t.Error(err)
+	}
+	// Killed and started on the full disk, it still knows everything.
+	_ = p.end(syscall.SIGKILL)
+	p = begin(t, dir, env)
+	check := func() {
+		t.Helper()
+		for _, r := range c.acked {
+			status, text, err := p.post(context.Background(), "/api/v1/check", c.body(r))
+			if err != nil || status != http.StatusOK || strings.Contains(text, "true") {
+				t.Fatalf("status %d, %v: acknowledged items %v are new: %.200s\n%s", status, err, r, text, p.log)
+			}
+		}
+	}
+	waitLive(t, p)
+	check()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		if status, _, _ := p.get("/readyz"); status == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("with space again it does not get ready\n%s", p.log)
+		}
+	}
+	r := [2]int{c.next, c.next + 5000}
+	if got := p.mustPost("/api/v1/filter", c.body(r), 200); strings.Count(got, "https:") < 4950 {
+		t.Errorf("with space again: %.200s", got)
+	}
+	c.acked = append(c.acked, r)
+	_ = p.end(syscall.SIGKILL)
+	p = start(t, dir, env)
+	check()
+}
+
+func waitLive(t testing.TB, p *process) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if status, _, err := p.get("/livez"); err == nil && status == http.StatusOK {
+			return
+		}
+	}
+	t.Fatalf("not live after 20 s\n%s", p.log)
+}
+
+// When its files fail under it the daemon says so and ends with an error; what was
+// acknowledged is there at the next start.
+func TestStoreFailureEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := start(t, dir, nil)
+	p.mustPost("/api/v1/filter", list(t, "a", "b"), 200)
+	folder := filepath.Join(dir, "filters", "1-uri")
+	moved := folder + ".moved"
+	if err := os.Rename(folder, moved); err != nil { // the next segment cannot be made
+		t.Fatal(err)
+	}
+	var once sync.Once
+	var failed atomic.Int64
+	c := &crasher{}
+	for i := 0; i < 200; i++ {
+		r := [2]int{c.next, c.next + 5000}
+		c.next = r[1]
+		status, answer, err := p.post(context.Background(), "/api/v1/filter", c.body(r))
+		if err != nil {
+			break
+		}
+		if status == http.StatusServiceUnavailable {
+			once.Do(func() { mustContain(t, answer, "store_failed") })
+			failed.Add(1)
+			if status, _, err := p.get("/readyz"); err == nil && status != http.StatusServiceUnavailable {
+				t.Errorf("readyz: %d, want 503", status)
+			}
+			break
+		}
+		c.acked = append(c.acked, r)
+	}
+	select {
+	case <-p.done:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("the process does not end\n%s", p.log)
+	}
+	if p.err == nil || failed.Load() == 0 {
+		t.Errorf("exit %v, %d answers of 503\n%s", p.err, failed.Load(), p.log)
+	}
+	if err := os.Rename(moved, folder); err != nil {
+		t.Fatal(err)
+	}
+	p = start(t, dir, nil)
+	if err := c.mustRemember(p, c.acked); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
+)
+
+func newVerifyCommand() *cobra.Command {
+	var dir, file string
+	var repair bool
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check a data directory that no daemon uses",
+		Long: `Check every file of a data directory: the descriptions, the checksums of the
+bit-maps, and each record of the journals. Nothing is changed.
+
+With --repair a damaged journal is replaced by what is whole of it, so that the
+daemon starts; the items of the damaged records are new again. A damaged bit-map
+cannot be repaired from itself: put back the filter's folder from a copy, or move
+it away to start that filter empty.
+
+It exits with 0 when all is sound, and with 1 when there is damage.`,
+		Example: `  urifilter verify --data-dir /var/lib/urifilter
+  urifilter verify --data-dir /var/lib/urifilter --repair`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("data-dir") {
+				cfg, err := configs.Load(configPath(file), os.Environ())
+				if err != nil {
+					return err
+				}
+				dir = cfg.DataDir
+			}
+			return verify(cmd, dir, repair)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&file, "config", "c", "", "`file` of settings that names the data directory")
+	f.StringVar(&dir, "data-dir", configs.Default().DataDir, "`folder` to check")
+	f.BoolVar(&repair, "repair", false, "keep what is whole of damaged journals")
+	return cmd
+}
+
+func verify(cmd *cobra.Command, dir string, repair bool) error {
+	out := cmd.OutOrStdout()
+	filters, damaged := 0, 0
+	err := embedded.Verify(dir, repair, func(f embedded.Finding) {
+		filters++
+		state := "sound"
+		switch {
+		case f.Repaired:
+			state = "REPAIRED"
+		case len(f.Damage) > 0:
+			state = "DAMAGED"
+			damaged++
+		}
+		fmt.Fprintf(out, "%s: %s; about %d items; bit-map: %d stripes checked; journal: %d segments, %d keys", f.Spec.Name, state, f.Items, f.Stripes, f.Segments, f.Keys)
+		if f.TornBytes > 0 {
+			fmt.Fprintf(out, ", %d bytes that a crash left unfinished (normal)", f.TornBytes)
+		}
+		fmt.Fprintln(out)
+		for _, damage := range f.Damage {
+			fmt.Fprintf(out, "  %v\n", damage)
+		}
+	})
+	var inUse *durable.InUseError
+	switch {
+	case errors.As(err, &inUse):
+		return fmt.Errorf("%w\nhint: stop the daemon first (systemctl stop urifilter), or check a copy of the folder", err)
+	case err != nil:
+		return err
+	case damaged > 0:
+		return fmt.Errorf("%s: %d of %d filters are damaged\nhint: --repair keeps what is whole of a journal; a bit-map is put back from a copy, or its folder moved away", dir, damaged, filters)
+	}
+	fmt.Fprintf(out, "%s: %d filters, no damage left\n", dir, filters)
+	return nil
+}
