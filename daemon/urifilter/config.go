@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/configs"
+)
+
+const defaultConfigPath = "/etc/urifilter/urifilter.yaml"
+
+// configPath is the file of settings: that of the flag, else of URIFILTER_CONFIG, else the
+// default one if it exists, else none.
+func configPath(flag string) string {
+	if flag != "" {
+		return flag
+	}
+	if env := os.Getenv("URIFILTER_CONFIG"); env != "" {
+		return env
+	}
+	// One that is there and cannot be read is an error to show, not a reason for defaults.
+	if _, err := os.Stat(defaultConfigPath); !errors.Is(err, os.ErrNotExist) {
+		return defaultConfigPath
+	}
+	return ""
+}
+
+func newConfigCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check and show the daemon's settings",
+		Long: `Check and show the settings of a daemon started here and now: the defaults, overridden
+by the file (--config, else URIFILTER_CONFIG, else ` + defaultConfigPath + ` where
+it exists), overridden by URIFILTER_* in the environment.`,
+		Example: `  urifilter config check --config urifilter.yaml
+  urifilter config example > urifilter.yaml`,
+		DisableFlagsInUseLine: true,
+	}
+	holdsOthers(cmd)
+	cmd.AddCommand(newConfigCheck(), newConfigShow(), newConfigExample())
+	return cmd
+}
+
+func newConfigCheck() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:     "check",
+		Short:   "Say what is wrong with the settings, all of it",
+		Example: "  urifilter config check --config /etc/urifilter/urifilter.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path := configPath(file)
+			cfg, err := loadConfig(path)
+			if err != nil {
+				return err
+			}
+			if cfg.Auth.TokensFile != "" {
+				_, warnings, err := configs.LoadTokens(cfg.Auth.TokensFile)
+				if err != nil {
+					return err
+				}
+				for _, warning := range warnings {
+					fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+warning)
+				}
+			}
+			if path == "" {
+				path = "defaults and environment"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: good\n", path)
+			return err
+		},
+	}
+	registerConfig(cmd, &file)
+	return cmd
+}
+
+func newConfigShow() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:     "show",
+		Short:   "Print the settings in effect, without secrets",
+		Example: "  URIFILTER_DURABILITY=interval urifilter config show",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(configPath(file))
+			if err != nil {
+				return err
+			}
+			text, err := cfg.YAML()
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	registerConfig(cmd, &file)
+	return cmd
+}
+
+func newConfigExample() *cobra.Command {
+	return &cobra.Command{
+		Use:     "example",
+		Short:   "Print a file of all settings with their defaults and meanings",
+		Example: "  urifilter config example > urifilter.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), string(configs.Example))
+			return err
+		},
+	}
+}
+
+func registerConfig(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVarP(file, "config", "c", "", "`file` of settings (env URIFILTER_CONFIG)")
+}
+
+func loadConfig(path string) (configs.Config, error) {
+	cfg, err := configs.Load(path, os.Environ())
+	if err != nil {
+		return configs.Config{}, err
+	}
+	return cfg, cfg.Validate()
+}

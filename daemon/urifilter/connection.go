@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/client"
+)
+
+const (
+	defaultServer  = "http://127.0.0.1:8000"
+	defaultType    = "uri"
+	completionWait = time.Second
+)
+
+// connection is the flags of commands that call a daemon.
+type connection struct {
+	server, token string
+	timeout       time.Duration
+}
+
+func (c *connection) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&c.server, "server", "s", defaultServer, "`URL` of the daemon; without a scheme it is http (env URIFILTER_URL)")
+	f.StringVar(&c.token, "token", "", "access `token`; in the environment other users cannot see it (env URIFILTER_TOKEN)")
+	f.DurationVar(&c.timeout, "timeout", time.Minute, "give up a call to the daemon after this time")
+}
+
+func (c *connection) dial(cmd *cobra.Command) (*client.Client, error) {
+	server := flagOrEnv(cmd, "server", c.server, "URIFILTER_URL")
+	token := flagOrEnv(cmd, "token", c.token, "URIFILTER_TOKEN")
+	if c.timeout <= 0 {
+		return nil, usageError{fmt.Errorf("--timeout %s: want more than 0", c.timeout)}
+	}
+	daemon, err := client.New(server, client.WithToken(token), client.WithTimeout(c.timeout))
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return daemon, nil
+}
+
+// flagOrEnv is the value of a flag that was given, else of the variable, else the default.
+func flagOrEnv(cmd *cobra.Command, flag, value, variable string) string {
+	if env := os.Getenv(variable); env != "" && !cmd.Flags().Changed(flag) {
+		return env
+	}
+	return value
+}
+
+// completeFilter offers the names of the daemon's filters, if it answers at once.
+func (c *connection) completeFilter(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 && cmd.Flags().Lookup("type") == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	daemon, err := c.dial(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer daemon.Close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionWait)
+	defer cancel()
+	filters, err := daemon.Filters(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []cobra.Completion
+	for _, f := range filters {
+		names = append(names, cobra.CompletionWithDesc(f.Name, f.Kind+", about "+grouped(int64(f.ItemsEstimate))+" items"))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+)
+
+const hintMark = "\nhint: "
+
+// printError writes err, and what to do next: the error's own hint, else the one for
+// errors of its kind, else other.
+func printError(w io.Writer, err error, other string) {
+	text := err.Error()
+	if !strings.Contains(text, hintMark) {
+		if hint := hintFor(err); hint != "" {
+			other = hint
+		}
+		if other != "" {
+			text += hintMark + other
+		}
+	}
+	fmt.Fprintf(w, "urifilter: %s\n", text)
+}
+
+// hintFor is the next step after an error of a call to the daemon, "" if none is known.
+func hintFor(err error) string {
+	var answer *client.Error
+	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &answer):
+		return hintForAnswer(answer)
+	case refused(err):
+		return "is the daemon running? start it with `urifilter serve`, or name it with --server or URIFILTER_URL"
+	case errors.As(err, &dns):
+		return "check the name of the daemon's host (--server or URIFILTER_URL)"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "the daemon answers without TLS: write http:// in --server"
+	case errors.As(err, &cert):
+		return "the variable SSL_CERT_FILE names a file of certificates to trust"
+	}
+	return ""
+}
+
+func hintForAnswer(e *client.Error) string {
+	switch {
+	case e.Status == http.StatusUnauthorized:
+		return "give a token with --token or URIFILTER_TOKEN"
+	case e.Status == http.StatusForbidden:
+		return "use a token that has this scope (--token or URIFILTER_TOKEN)"
+	case e.ErrorCode == "unknown_filter" && len(e.Known) > 0:
+		return "known filters: " + strings.Join(e.Known, ", ") + "; `urifilter filters create NAME` makes another"
+	case e.ErrorCode == "filter_conflict":
+		return "`urifilter filters show NAME` shows how it was made"
+	case e.ErrorCode == "store_failed":
+		return "the daemon's log says what its disk did (journalctl -u urifilter)"
+	case e.ErrorCode == "" && e.Status < 500:
+		return "is that the address of a urifilter daemon? (--server or URIFILTER_URL)"
+	case e.RetryAfter > 0:
+		return fmt.Sprintf("try again in %s", e.RetryAfter.Round(time.Second))
+	}
+	return ""
+}
+
+// Windows' own numbers, for which syscall has invented others.
+const (
+	windowsBrokenPipe  = syscall.Errno(109)
+	windowsNoData      = syscall.Errno(232)
+	windowsConnRefused = syscall.Errno(10061)
+)
+
+func refused(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || runtime.GOOS == "windows" && errors.Is(err, windowsConnRefused)
+}
+
+// outputClosed tells that the reader of our output has left.
+func outputClosed(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) ||
+		runtime.GOOS == "windows" && (errors.Is(err, windowsBrokenPipe) || errors.Is(err, windowsNoData))
+}

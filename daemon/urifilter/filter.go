@@ -1,0 +1,30 @@
+package main
+
+import "github.com/spf13/cobra"
+
+func newFilterCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "filter [flags] [FILE|-]",
+		Short: "Print the items that are new, and remember them",
+		Long: `Print the items that are new, in their order, and have the daemon remember them.
+
+FILE, or the standard input, holds one item a line (LF or CR LF; empty lines and a
+byte order mark at the start are skipped), or with --json one JSON value a line. Of
+equal items the first is new. Input of any size passes in constant memory, in batches
+of up to 10,000 lines, and each batch is printed before the next is sent. A summary
+goes to the standard error, and progress if that is a terminal.
+
+When it fails, the message says which lines are done and which may have been
+remembered though they were not printed; those are not new when asked again.`,
+		Example: `  urifilter filter --type uri_generator links.txt > new.txt
+
+  # from a pipe, to a daemon elsewhere
+  zcat links.gz | URIFILTER_TOKEN=... urifilter filter -s https://filter.example.com -
+
+  # any JSON values
+  echo '{"site": 7, "page": 3}' | urifilter filter --json`,
+	}
+	b := &batchCommand{remembers: true, judge: filterBatch}
+	b.register(cmd)
+	return cmd
+}

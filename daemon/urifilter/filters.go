@@ -1,0 +1,214 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/client"
+)
+
+func newFiltersCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "filters",
+		Short: "List, show, create and drop filters",
+		Long:  "List, show, create and drop the filters of a daemon.",
+		Example: `  urifilter filters list
+  urifilter filters create pages --capacity 150M --error-rate 0.0001`,
+		DisableFlagsInUseLine: true,
+	}
+	holdsOthers(cmd)
+	cmd.AddCommand(newFiltersList(), newFiltersShow(), newFiltersCreate(), newFiltersDrop())
+	return cmd
+}
+
+func newFiltersList() *cobra.Command {
+	var conn connection
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the filters",
+		Long: `List the filters of a daemon. ITEMS is an estimate, FULL its share of the capacity;
+at 100 % the error rate that was asked for is reached. ERROR NOW is the estimated share
+of new items that would be taken for seen.`,
+		Example: `  urifilter filters list
+  urifilter filters list --json | jq -r '.filters[].name'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			daemon, err := conn.dial(cmd)
+			if err != nil {
+				return err
+			}
+			defer daemon.Close()
+			list, err := daemon.Filters(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), client.FilterList{Filters: list})
+			}
+			return writeFilterTable(cmd.OutOrStdout(), list)
+		},
+	}
+	conn.register(cmd)
+	registerJSON(cmd, &asJSON)
+	return cmd
+}
+
+func newFiltersShow() *cobra.Command {
+	var conn connection
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "show NAME",
+		Short:   "Show one filter",
+		Example: "  urifilter filters show uri_generator",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			daemon, err := conn.dial(cmd)
+			if err != nil {
+				return err
+			}
+			defer daemon.Close()
+			info, err := daemon.GetFilter(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), info)
+			}
+			return writeFilter(cmd.OutOrStdout(), info)
+		},
+	}
+	conn.register(cmd)
+	registerJSON(cmd, &asJSON)
+	cmd.ValidArgsFunction = conn.completeFilter
+	return cmd
+}
+
+func newFiltersCreate() *cobra.Command {
+	var conn connection
+	var asJSON bool
+	var spec client.FilterSpec
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create a filter",
+		Long: `Create a filter, or find that it is there with the same parameters. What no flag
+says is the daemon's default. It needs a token of the scope admin, where tokens are
+in use.`,
+		Example: `  # 150 million items, of which one in ten thousand may be missed: 470 MB
+  urifilter filters create pages --capacity 150M --error-rate 0.0001`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			daemon, err := conn.dial(cmd)
+			if err != nil {
+				return err
+			}
+			defer daemon.Close()
+			info, created, err := daemon.CreateFilter(cmd.Context(), args[0], spec)
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return writeJSON(cmd.OutOrStdout(), info)
+			case !created:
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: unchanged, it is there with these parameters\n", info.Name)
+			default:
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d, for %s items at an error rate of %g, %s\n",
+					info.Name, info.ID, grouped(int64(info.Capacity)), info.ErrorRate, byteSize(int64(info.Bytes)))
+			}
+			return err
+		},
+	}
+	conn.register(cmd)
+	registerJSON(cmd, &asJSON)
+	f := cmd.Flags()
+	f.Var((*itemCount)(&spec.Capacity), "capacity", "`items` at which the error rate still holds, such as 500000 or 150M")
+	f.Float64Var(&spec.ErrorRate, "error-rate", 0, "`share` of new items that may be taken for seen, such as 0.0001")
+	f.StringVar(&spec.OnFull, "on-full", "", "what to do beyond the capacity: `warn` or reject")
+	f.StringVar(&spec.Kind, "kind", "", "`kind` of filter, such as bloom")
+	f.IntVar(&spec.ID, "id", 0, "`number` that callers may use in the place of the name")
+	fixed := func(flag string, values ...cobra.Completion) {
+		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // the flag is defined above
+		}
+	}
+	fixed("on-full", "warn", "reject")
+	fixed("kind", "bloom")
+	return cmd
+}
+
+func newFiltersDrop() *cobra.Command {
+	var conn connection
+	var confirm string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "drop NAME",
+		Short: "Forget a filter and all its items",
+		Long: `Forget a filter and all its items. It cannot be undone, so the name must be
+confirmed. It needs a token of the scope admin, where tokens are in use.`,
+		Example: "  urifilter filters drop pages --confirm pages",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := args[0]
+			switch {
+			case confirm != "" && confirm != name:
+				return usageError{fmt.Errorf("drop %s: --confirm names another filter, %q", name, confirm)}
+			case confirm == "" && !yes:
+				return usageError{fmt.Errorf("drop %s: all its items would be forgotten%sadd --confirm %s if that is meant", name, hintMark, name)}
+			}
+			daemon, err := conn.dial(cmd)
+			if err != nil {
+				return err
+			}
+			defer daemon.Close()
+			if err := daemon.DropFilter(cmd.Context(), name); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: dropped\n", name)
+			return err
+		},
+	}
+	conn.register(cmd)
+	cmd.Flags().StringVar(&confirm, "confirm", "", "the `name` of the filter once more")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for --confirm")
+	cmd.MarkFlagsMutuallyExclusive("confirm", "yes")
+	cmd.ValidArgsFunction = conn.completeFilter
+	return cmd
+}
+
+func registerJSON(cmd *cobra.Command, asJSON *bool) {
+	cmd.Flags().BoolVar(asJSON, "json", false, "print JSON, for programs")
+}
+
+func writeJSON(w io.Writer, value any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(value)
+}
+
+// itemCount is a flag's value: a number of items, with k, M or G for thousands,
+// millions, thousand millions.
+type itemCount uint64
+
+func (c *itemCount) String() string { return fmt.Sprint(uint64(*c)) }
+func (c *itemCount) Type() string   { return "items" }
+
+func (c *itemCount) Set(text string) error {
+	var value float64
+	var unit string
+	if n, _ := fmt.Sscanf(text, "%g%s", &value, &unit); n == 0 {
+		return errItemCount
+	}
+	factor, ok := map[string]float64{"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}[unit]
+	total := value * factor
+	if !ok || total < 1 || total > 1<<53 || total != float64(uint64(total)) {
+		return errItemCount
+	}
+	*c = itemCount(total)
+	return nil
+}
+
+var errItemCount = errors.New("want a whole number of items, such as 500000 or 150M")

@@ -1,0 +1,24 @@
+// Command urifilter remembers which items (URIs, IP addresses, any JSON value) were seen.
+// The daemon (serve) answers over HTTP which items are new; the other commands talk to it
+// (filter, check, filters) or look after its files (verify, config). This package parses,
+// wires and shuts down; the engine, the stores and the HTTP interface are in
+// daemon/internal, the settings in configs, the calls in client.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() { os.Exit(runMain()) }
+
+func runMain() int {
+	// A reader of our output who leaves is an error to handle, not a death.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // the second signal kills
+	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	progressAfter = 500 * time.Millisecond // short inputs show none
+	progressEvery = 100 * time.Millisecond
+	clearLine     = "\r\x1b[K"
+)
+
+// progress is the one line on a terminal that says how far things are. A nil progress
+// shows nothing.
+type progress struct {
+	w           io.Writer
+	size        int64 // bytes of the input; 0: not known
+	now         func() time.Time
+	start, last time.Time
+	shown       bool
+}
+
+func newProgress(w io.Writer, size int64) *progress {
+	p := &progress{w: w, size: size, now: time.Now}
+	p.start = p.now()
+	return p
+}
+
+// update shows t, if it is time to.
+func (p *progress) update(t tally) {
+	if p == nil {
+		return
+	}
+	now := p.now()
+	if now.Sub(p.start) < progressAfter || now.Sub(p.last) < progressEvery {
+		return
+	}
+	p.last, p.shown = now, true
+	fmt.Fprint(p.w, clearLine+p.line(t, now.Sub(p.start)))
+}
+
+func (p *progress) line(t tally, elapsed time.Duration) string {
+	text := fmt.Sprintf("%s items, %s new, %s", grouped(t.read), grouped(t.fresh), rate(t.read, elapsed))
+	if p.size <= 0 || t.bytes <= 0 {
+		return byteSize(t.bytes) + ", " + text
+	}
+	done := min(float64(t.bytes)/float64(p.size), 1)
+	left := time.Duration(float64(elapsed) * (1 - done) / done).Round(time.Second)
+	return fmt.Sprintf("%3.0f %% of %s, %s, %s left", 100*done, byteSize(p.size), text, left)
+}
+
+// clear wipes the line, so that what follows stands alone.
+func (p *progress) clear() {
+	if p != nil && p.shown {
+		fmt.Fprint(p.w, clearLine)
+		p.shown = false
+	}
+}
+
+// summary is the last line of filter and check.
+func (t tally) summary(elapsed time.Duration, remembers bool) string {
+	others := "duplicates"
+	if !remembers {
+		others = "seen"
+	}
+	text := fmt.Sprintf("%s read, %s new, %s %s in %.1fs (%s)", grouped(t.read), grouped(t.fresh),
+		grouped(t.read-t.fresh), others, elapsed.Seconds(), rate(t.read, elapsed))
+	if t.cut > 0 {
+		text += "; then the output was closed"
+		if remembers {
+			text += ": " + lines(t.line+1, t.cut) + " are remembered though they were not all printed"
+		}
+	}
+	return text
+}
+
+func rate(items int64, elapsed time.Duration) string {
+	if elapsed <= 0 {
+		return "0 items/s"
+	}
+	return grouped(int64(float64(items)/elapsed.Seconds())) + " items/s"
+}
+
+// grouped writes n with a comma every three digits.
+func grouped(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return sign + b.String()
+}
+
+// byteSize writes n in the unit that leaves one to three digits before the point.
+func byteSize(n int64) string {
+	value, unit := float64(n), "B"
+	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if value < 1024 {
+			break
+		}
+		value, unit = value/1024, larger
+	}
+	if unit == "B" {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", value, unit)
+}

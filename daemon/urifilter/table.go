@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cr-clawer/urifilter/client"
+)
+
+func writeFilterTable(w io.Writer, list []client.FilterInfo) error {
+	rows := [][]string{{"ID", "NAME", "KIND", "ITEMS", "CAPACITY", "FULL", "ERROR ASKED", "ERROR NOW", "SIZE"}}
+	for _, f := range list {
+		rows = append(rows, []string{fmt.Sprint(f.ID), f.Name, f.Kind, grouped(int64(f.ItemsEstimate)), grouped(int64(f.Capacity)),
+			fullness(f), fmt.Sprintf("%g", f.ErrorRate), fmt.Sprintf("%.2g", f.FPREstimate), byteSize(int64(f.Bytes))})
+	}
+	return writeRows(w, rows, map[int]bool{1: true, 2: true})
+}
+
+// writeRows aligns columns, those of left to the left and others to the right.
+func writeRows(w io.Writer, rows [][]string, left map[int]bool) error {
+	width := map[int]int{}
+	for _, row := range rows {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if i > 0 {
+				line.WriteString("  ")
+			}
+			if left[i] {
+				line.WriteString(cell + pad)
+			} else {
+				line.WriteString(pad + cell)
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeFilter(w io.Writer, f client.FilterInfo) error {
+	writeback := "never"
+	if f.LastWriteback != nil {
+		writeback = f.LastWriteback.Format(time.RFC3339)
+	}
+	return writeRows(w, [][]string{
+		{"name", f.Name},
+		{"id", fmt.Sprint(f.ID)},
+		{"kind", f.Kind},
+		{"items", "about " + grouped(int64(f.ItemsEstimate))},
+		{"capacity", grouped(int64(f.Capacity)) + " (" + fullness(f) + " full, " + f.OnFull + " beyond)"},
+		{"error rate", fmt.Sprintf("%g asked, about %.2g now", f.ErrorRate, f.FPREstimate)},
+		{"bits set", percent(f.FillRatio)},
+		{"size", byteSize(int64(f.Bytes))},
+		{"generation", fmt.Sprint(f.Generation)},
+		{"last writeback", writeback},
+	}, map[int]bool{0: true, 1: true})
+}
+
+// fullness is the share of the capacity that is used.
+func fullness(f client.FilterInfo) string {
+	if f.Capacity == 0 {
+		return "-"
+	}
+	return percent(float64(f.ItemsEstimate) / float64(f.Capacity))
+}
+
+func percent(ratio float64) string { return fmt.Sprintf("%.1f %%", 100*ratio) }

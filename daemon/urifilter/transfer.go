@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+)
+
+// interruptGrace is how long the batch under way may take after an interrupt.
+const interruptGrace = 5 * time.Second
+
+// verdicts is the answer to one batch: the text to print, and the counts.
+type verdicts struct {
+	text        []byte
+	read, fresh int64
+}
+
+// transfer passes lines from an input to a daemon and prints what it answers.
+//
+// One batch is under way at a time, and its answer is printed before the next is sent: of
+// two equal lines the first is the new one, and whatever happens, no more than one batch is
+// remembered without having been printed.
+type transfer struct {
+	judge     func(context.Context, batch) (verdicts, error)
+	out       io.Writer
+	remembers bool // whether the daemon remembers what it judges
+	timeout   time.Duration
+	progress  *progress
+	total     tally
+}
+
+// tally counts what is done.
+type tally struct {
+	read, fresh int64 // items
+	bytes       int64 // of the input
+	line        int64 // the last that is done
+	cut         int64 // the last line of the batch at which the output was closed; 0: it was not
+}
+
+// run works until the input ends. When the reader of the output has left it stops and
+// returns nil, and total.cut is set.
+func (t *transfer) run(ctx context.Context, in *input) error {
+	for {
+		b, err := in.next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return t.halted(err)
+		}
+		v, err := t.ask(ctx, b)
+		if err != nil {
+			return t.broken(b, err)
+		}
+		if _, err := t.out.Write(v.text); err != nil {
+			if outputClosed(err) {
+				t.total.cut = b.last()
+				return nil
+			}
+			return t.broken(b, fmt.Errorf("output: %w", err))
+		}
+		t.total.read += v.read
+		t.total.fresh += v.fresh
+		t.total.bytes += int64(len(b.data))
+		t.total.line = b.last()
+		t.progress.update(t.total)
+	}
+}
+
+// ask sends a batch. An interrupt lets it end, if it does so soon: then it is known what
+// was remembered.
+func (t *transfer) ask(ctx context.Context, b batch) (verdicts, error) {
+	inner, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), t.timeout,
+		fmt.Errorf("no whole answer within %s: %w", t.timeout, context.DeadlineExceeded))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(interruptGrace):
+			cancel()
+		case <-inner.Done():
+		}
+	})
+	defer stop()
+	return t.judge(inner, b)
+}
+
+// halted says where the input stopped between two batches.
+func (t *transfer) halted(err error) error {
+	return fmt.Errorf("%w\n%s", err, t.sureBefore(t.total.line+1))
+}
+
+// broken says what is certain of a batch that failed.
+func (t *transfer) broken(b batch, err error) error {
+	var answer *client.Error
+	if errors.As(err, &answer) && answer.Index != nil {
+		err = fmt.Errorf("line %s: %w", grouped(b.line(*answer.Index)), err)
+	}
+	switch certain := nothingRemembered(err); {
+	case b.first == 1 && (certain || !t.remembers):
+		return err // nothing has happened
+	case !t.remembers:
+		return fmt.Errorf("%w\n%s", err, t.sureBefore(b.first))
+	case certain:
+		return fmt.Errorf("%w\n%s; nothing from line %d on is remembered", err, t.sureBefore(b.first), b.first)
+	default:
+		return fmt.Errorf("%w\n%s; %s may be remembered though they were not all printed", err, t.sureBefore(b.first), lines(b.first, b.last()))
+	}
+}
+
+func (t *transfer) sureBefore(line int64) string {
+	if line == 1 {
+		return "no line is done"
+	}
+	return fmt.Sprintf("lines before %d are done (tail -n +%d gives the rest)", line, line)
+}
+
+func lines(first, last int64) string {
+	if first == last {
+		return fmt.Sprintf("line %d", first)
+	}
+	return fmt.Sprintf("lines %d to %d", first, last)
+}
+
+// nothingRemembered tells the failures of a batch after which the daemon has certainly
+// remembered nothing of it: it refused the batch, or was never reached.
+func nothingRemembered(err error) bool {
+	var answer *client.Error
+	if errors.As(err, &answer) {
+		return answer.Status < 500 || answer.Status == http.StatusInsufficientStorage || answer.ErrorCode == "overloaded"
+	}
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// filterBatch remembers a batch; the text is that of the new items.
+func filterBatch(c *client.Client, typ string, ndjson bool) func(context.Context, batch) (verdicts, error) {
+	call := c.FilterLines
+	if ndjson {
+		call = c.FilterNDJSON
+	}
+	return func(ctx context.Context, b batch) (v verdicts, err error) {
+		var out bytes.Buffer
+		v.read, v.fresh, err = call(ctx, typ, bytes.NewReader(b.data), &out)
+		v.text = out.Bytes()
+		return v, err
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// version says which program this is, as the Go tool recorded it.
+type version struct {
+	Version  string `json:"version"`            // of the module; (devel) for a build that is no release
+	Commit   string `json:"commit,omitempty"`   // empty: built outside a checkout
+	Time     string `json:"time,omitempty"`     // of the commit, RFC 3339
+	Modified bool   `json:"modified,omitempty"` // the checkout differed from the commit
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+}
+
+func readVersion() version {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return versionOf(info)
+}
+
+func versionOf(info *debug.BuildInfo) version {
+	v := version{Version: info.Main.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if v.Version == "" {
+		v.Version = "(devel)"
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = s.Value
+		case "vcs.time":
+			v.Time = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}
+
+func (v version) String() string {
+	text := "urifilter " + v.Version
+	if v.Commit != "" {
+		text += " (commit " + v.Commit[:min(12, len(v.Commit))]
+		if v.Time != "" {
+			text += " of " + v.Time
+		}
+		if v.Modified {
+			text += ", modified"
+		}
+		text += ")"
+	}
+	return fmt.Sprintf("%s %s %s/%s", text, v.Go, v.OS, v.Arch)
+}
+
+func newVersionCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Say which version this is",
+		Example: `  urifilter version
+  urifilter version --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), readVersion())
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), readVersion())
+			return err
+		},
+	}
+	registerJSON(cmd, &asJSON)
+	return cmd
+}
