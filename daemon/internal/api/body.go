@@ -21,7 +21,8 @@ const (
 )
 
 // body reads a request's body, giving up on a client that sends nothing. Its errors
-// are faults. Every read deadline is set here and taken away at the body's end.
+// are faults. net/http takes a read deadline away at the body's end, and a write deadline
+// at the request's.
 type body struct {
 	c       *call
 	timeout time.Duration
@@ -132,7 +133,6 @@ func (b wire) Read(p []byte) (int, error) {
 	var timeout net.Error
 	switch {
 	case err == io.EOF:
-		_ = b.c.rc.SetReadDeadline(time.Time{}) // or it would end the request's context
 		return n, err
 	case errors.As(err, &timeout) && timeout.Timeout():
 		b.err = &fault{code: codeRequestTimeout, detail: "nothing came for " + b.timeout.String(), cause: err}

@@ -56,10 +56,6 @@ func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request) {
 	c.route, c.name = s.match(r.URL.Path)
 	c.who, c.status, c.sent = "", 0, 0
 	c.body.begin(c)
-	if r.Header["Expect"] != nil {
-		// net/http will write "100 Continue", past the deadline of the last answer.
-		c.writeBy(c.start.Add(s.limits.BodyTimeout))
-	}
 }
 
 // serve is the gate: the path, the method, the token, then the action.

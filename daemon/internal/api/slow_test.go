@@ -86,3 +86,33 @@ func TestContinueAfterALongPause(t *testing.T) {
 		time.Sleep(400 * time.Millisecond)
 	}
 }
+
+// What counts is how long a client does nothing, not how long it takes.
+func TestSteadyClientMayTakeLonger(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 500 * time.Millisecond })
+	conn := r.dial()
+	conn.SetReadBuffer(64 << 10)
+	io.WriteString(conn, streamHead+"Transfer-Encoding: chunked\r\n\r\n")
+	for i := range 15 { // 1.5 s, 20 MB
+		if err := numbered(chunker{conn}, i*20_000, 20_000); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	io.WriteString(conn, "0\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReaderSize(slowReader{conn}, 64<<10), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := lineCount(t, resp.Body, 0); got != 300_000 {
+		t.Errorf("%d new, want 300000", got)
+	}
+}
+
+// slowReader reads about 15 MB/s.
+type slowReader struct{ io.Reader }
+
+func (r slowReader) Read(p []byte) (int, error) {
+	time.Sleep(time.Duration(len(p)) * 65 * time.Nanosecond)
+	return r.Reader.Read(p)
+}
