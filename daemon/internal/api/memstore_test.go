@@ -56,12 +56,8 @@ func (st *memStore) Load(context.Context) (map[engine.Spec]engine.Set, error) {
 	return map[engine.Spec]engine.Set{}, nil
 }
 
-func (st *memStore) Create(_ context.Context, spec engine.Spec) (engine.Set, error) {
+func (st *memStore) Create(_ context.Context, spec engine.Spec, h bloom.Header) (engine.Set, error) {
 	if err := st.err(); err != nil {
-		return nil, err
-	}
-	h, err := bloom.NewHeader(spec.Capacity, spec.ErrorRate, 42, time.Now())
-	if err != nil {
 		return nil, err
 	}
 	m, err := bloom.New(h)
@@ -94,6 +90,18 @@ func (m *memSet) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error
 	m.Map.Has(keys, fresh)
 	return nil
 }
+
+func (m *memSet) Stripe(_ context.Context, i int, buf []byte) ([]byte, error) {
+	return m.Map.Stripe(i, buf), nil
+}
+
+func (m *memSet) MergeStripe(_ context.Context, i int, data []byte) error {
+	return m.Map.MergeStripe(i, data)
+}
+
+func (m *memSet) Commit(context.Context) error { return nil }
+
+func (m *memSet) WrittenBack(at time.Time) { m.writeback.Store(&at) }
 
 func (m *memSet) Seed() uint64 { return m.Header().Seed }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
@@ -22,6 +23,7 @@ import (
 // before answering, for the sync that covers it. Nothing is acknowledged, as new or as
 // duplicate, that a crash could take back.
 type set struct {
+	store   *Store
 	spec    engine.Spec
 	dir     string
 	bits    *bloom.Map
@@ -32,6 +34,8 @@ type set struct {
 
 	checkpointing sync.Mutex
 	retryAt       time.Time // after a checkpoint that failed; guarded by checkpointing
+
+	writtenBack atomic.Pointer[time.Time]
 }
 
 // Add implements engine.Set.
@@ -78,7 +82,45 @@ func (s *set) Seed() uint64 { return s.bits.Header().Seed }
 // Stats implements engine.Set.
 func (s *set) Stats() engine.Stats {
 	h, fill := s.bits.Header(), s.bits.Fill()
-	return engine.Stats{Items: fill.Items, Fill: fill.Ratio, FPR: fill.FPR, Bytes: h.Bytes(), Generation: h.Generation}
+	st := engine.Stats{Items: fill.Items, Fill: fill.Ratio, FPR: fill.FPR, Bytes: h.Bytes(), Generation: h.Generation}
+	if at := s.writtenBack.Load(); at != nil {
+		st.LastWriteback = *at
+	}
+	return st
+}
+
+// WrittenBack implements engine.Set.
+func (s *set) WrittenBack(at time.Time) { s.writtenBack.Store(&at) }
+
+// Header implements engine.Set.
+func (s *set) Header() bloom.Header { return s.bits.Header() }
+
+// Stripe implements engine.Set.
+func (s *set) Stripe(_ context.Context, i int, buf []byte) ([]byte, error) {
+	s.use.RLock()
+	defer s.use.RUnlock()
+	if s.gone {
+		return nil, &engine.UnknownFilterError{Ref: s.spec.Name}
+	}
+	return s.bits.Stripe(i, buf), nil
+}
+
+// MergeStripe implements engine.Set.
+func (s *set) MergeStripe(_ context.Context, i int, data []byte) error {
+	s.use.RLock()
+	defer s.use.RUnlock()
+	if s.gone {
+		return &engine.UnknownFilterError{Ref: s.spec.Name}
+	}
+	return s.bits.MergeStripe(i, data)
+}
+
+// Commit implements engine.Set.
+func (s *set) Commit(context.Context) error {
+	s.checkpointing.Lock()
+	s.retryAt = time.Time{}
+	s.checkpointing.Unlock()
+	return s.checkpoint()
 }
 
 // due tells whether a restart would have too much journal to read: a quarter of the
@@ -89,7 +131,7 @@ func (s *set) due() bool {
 
 // checkpoint writes the bit-map file anew and drops the journal before it. A failure
 // leaves the old file and the whole journal: nothing is lost, the journal grows.
-func (s *set) checkpoint(st *Store) error {
+func (s *set) checkpoint() error {
 	s.checkpointing.Lock()
 	defer s.checkpointing.Unlock()
 	s.use.RLock()
@@ -98,22 +140,22 @@ func (s *set) checkpoint(st *Store) error {
 		return nil
 	}
 	start := time.Now()
-	err := s.writeCheckpoint(st)
+	err := s.writeCheckpoint()
 	if err != nil {
 		s.retryAt = time.Now().Add(checkpointRetry)
 		return fmt.Errorf("checkpoint of filter %s: %w", s.spec.Name, err)
 	}
-	st.log.Debug("checkpoint", "filter", s.spec.Name, "took", time.Since(start), slog.Uint64("bytes", s.bits.Header().Bytes()))
+	s.store.log.Debug("checkpoint", "filter", s.spec.Name, "took", time.Since(start), slog.Uint64("bytes", s.bits.Header().Bytes()))
 	return nil
 }
 
-func (s *set) writeCheckpoint(st *Store) error {
+func (s *set) writeCheckpoint() error {
 	from, err := s.journal.Rotate()
 	if err != nil {
 		return err
 	}
 	// Every key in a segment before from had its bits set before it was appended.
-	if err := writeBitmap(st.opt.FS, filepath.Join(s.dir, bitmapName), s.bits, from); err != nil {
+	if err := writeBitmap(s.store.opt.FS, filepath.Join(s.dir, bitmapName), s.bits, from); err != nil {
 		return err
 	}
 	return s.journal.Discard(from)

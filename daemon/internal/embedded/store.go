@@ -7,8 +7,6 @@ package embedded
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -156,7 +154,7 @@ func (s *Store) start(spec engine.Spec, dir string, bits *bloom.Map, next uint64
 		Dir: dir, FS: s.opt.FS, Sync: s.sync, Generation: bits.Header().Generation, Next: next, Log: s.log, Failed: s.fail,
 	})
 	bits.OnAdd(j.Append)
-	set := &set{spec: spec, dir: dir, bits: bits, journal: j}
+	set := &set{store: s, spec: spec, dir: dir, bits: bits, journal: j}
 	s.mu.Lock()
 	s.sets[spec.Name] = set
 	s.mu.Unlock()
@@ -164,14 +162,8 @@ func (s *Store) start(spec engine.Spec, dir string, bits *bloom.Map, next uint64
 }
 
 // Create implements engine.Store.
-func (s *Store) Create(_ context.Context, spec engine.Spec) (engine.Set, error) {
+func (s *Store) Create(_ context.Context, spec engine.Spec, h bloom.Header) (engine.Set, error) {
 	if err := s.sticky(); err != nil {
-		return nil, err
-	}
-	var seed [8]byte
-	_, _ = rand.Read(seed[:]) // never fails, says its documentation
-	h, err := bloom.NewHeader(spec.Capacity, spec.ErrorRate, binary.LittleEndian.Uint64(seed[:]), time.Now())
-	if err != nil {
 		return nil, err
 	}
 	bits, err := bloom.New(h)
@@ -284,7 +276,7 @@ func (s *Store) checkpointDue() {
 		if !set.due() {
 			continue
 		}
-		if err := set.checkpoint(s); err != nil {
+		if err := set.checkpoint(); err != nil {
 			s.log.Warn("checkpoint put off; the journal keeps everything meanwhile", "err", err)
 		}
 	}

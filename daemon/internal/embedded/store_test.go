@@ -54,7 +54,7 @@ func opened(t testing.TB, opt Options) (*Store, *set, error) {
 	if found := sets[uri]; found != nil {
 		return store, found.(*set), nil
 	}
-	made, err := store.Create(context.Background(), uri)
+	made, err := store.Create(context.Background(), uri, storetest.Header(uri))
 	if err != nil {
 		return store, nil, err
 	}
@@ -98,12 +98,12 @@ func mustHold(t *testing.T, dir string, n int) *set {
 
 func TestCheckpointMovesTheJournalIntoTheFile(t *testing.T) {
 	dir := t.TempDir()
-	store, set := mustOpen(t, options(dir))
+	_, set := mustOpen(t, options(dir))
 	storetest.Add(t, set, storetest.Keys(set, 0, 5000))
 	if set.journal.Bytes() == 0 {
 		t.Fatal("nothing in the journal")
 	}
-	if err := set.checkpoint(store); err != nil {
+	if err := set.checkpoint(); err != nil {
 		t.Fatal(err)
 	}
 	if got := set.journal.Bytes(); got != 0 {
@@ -121,7 +121,7 @@ func TestCheckpointMovesTheJournalIntoTheFile(t *testing.T) {
 // Batches go on while checkpoints are written; a crash at any moment loses nothing.
 func TestCheckpointsUnderLoad(t *testing.T) {
 	dir := t.TempDir()
-	store, set := mustOpen(t, options(dir))
+	_, set := mustOpen(t, options(dir))
 	var acked atomic.Int64
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -141,7 +141,7 @@ func TestCheckpointsUnderLoad(t *testing.T) {
 		}
 	}()
 	for range 12 {
-		if err := set.checkpoint(store); err != nil {
+		if err := set.checkpoint(); err != nil {
 			t.Error(err)
 		}
 		n := int(acked.Load())
@@ -183,7 +183,7 @@ func TestEveryOperationFailing(t *testing.T) {
 			}
 			acked += 2000
 			if round < 3 {
-				if err := set.checkpoint(store); err != nil && set.journal.Full() != nil {
+				if err := set.checkpoint(); err != nil && set.journal.Full() != nil {
 					return acked, err
 				}
 				set.retryAt = time.Time{}
@@ -276,7 +276,7 @@ func TestCorruptBitmap(t *testing.T) {
 	dir := t.TempDir()
 	store, set := mustOpen(t, options(dir))
 	storetest.Add(t, set, storetest.Keys(set, 0, 20_000))
-	if err := set.checkpoint(store); err != nil {
+	if err := set.checkpoint(); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Close(); err != nil {

@@ -5,12 +5,15 @@ package engine
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"regexp"
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
@@ -140,12 +143,23 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 	if f, err := e.existing(&spec); f != nil || err != nil {
 		return f, false, err
 	}
-	set, err := e.store.Create(ctx, spec)
+	h, err := newHeader(spec)
+	if err != nil {
+		return nil, false, err
+	}
+	set, err := e.store.Create(ctx, spec, h)
 	if err != nil {
 		return nil, false, err
 	}
 	e.log.Info("filter created", "filter", spec.Name, "id", spec.ID, "capacity", spec.Capacity, "error_rate", spec.ErrorRate)
 	return e.insert(spec, set), true, nil
+}
+
+// newHeader sizes the bit-map of a new filter and gives it a secret seed.
+func newHeader(spec Spec) (bloom.Header, error) {
+	var seed [8]byte
+	_, _ = rand.Read(seed[:]) // never fails, says its documentation
+	return bloom.NewHeader(spec.Capacity, spec.ErrorRate, binary.LittleEndian.Uint64(seed[:]), time.Now())
 }
 
 // existing finds the filter that spec asks for, or settles the id of a new one.

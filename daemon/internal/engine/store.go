@@ -53,14 +53,27 @@ type Set interface {
 	// Seed is the secret that keys are hashed with.
 	Seed() uint64
 	Stats() Stats
+	// Header describes the bit-map.
+	Header() bloom.Header
+	// Stripe copies stripe i of the bit-map into buf (bloom.StripeBytes long) and returns
+	// it cut to length. What was added before the call is in it.
+	Stripe(ctx context.Context, i int, buf []byte) ([]byte, error)
+	// MergeStripe sets all bits that are set in data, the bytes of stripe i. They are
+	// durable after Commit.
+	MergeStripe(ctx context.Context, i int, data []byte) error
+	// Commit makes merged stripes durable.
+	Commit(ctx context.Context) error
+	// WrittenBack notes that the archive has all that was added before at.
+	WrittenBack(at time.Time)
 }
 
 // Store keeps the sets of all filters. It is safe for concurrent use.
 type Store interface {
 	// Load returns every filter that the store holds, ready for use.
 	Load(ctx context.Context) (map[Spec]Set, error)
-	// Create makes an empty filter, durable on return. The name must be free.
-	Create(ctx context.Context, spec Spec) (Set, error)
+	// Create makes an empty filter with the bit-map that h describes, durable on return.
+	// The name must be free.
+	Create(ctx context.Context, spec Spec, h bloom.Header) (Set, error)
 	// Drop forgets a filter and its items, durable on return.
 	Drop(ctx context.Context, spec Spec) error
 	// Ready says why batches would not be accepted now; nil when they would.

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -32,6 +34,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		"Independent": testIndependent,
 		"CreateDrop":  testCreateDrop,
 		"Capacity":    testCapacity,
+		"Stripes":     testStripes,
 		"Closed":      testClosed,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,6 +46,15 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 
 func spec(name string, id int, capacity uint64) engine.Spec {
 	return engine.Spec{ID: id, Name: name, Kind: "bloom", Capacity: capacity, ErrorRate: 1e-4, OnFull: "warn"}
+}
+
+// Header describes an empty bit-map for spec, with a seed of its own.
+func Header(spec engine.Spec) bloom.Header {
+	h, err := bloom.NewHeader(spec.Capacity, spec.ErrorRate, rand.Uint64(), time.Now())
+	if err != nil {
+		panic(err) // of a test's own spec
+	}
+	return h
 }
 
 func open(t *testing.T, o Opener) engine.Store {
@@ -77,7 +89,7 @@ func one(t *testing.T, o Opener, capacity uint64) (engine.Store, engine.Set) {
 	if sets := load(t, store); len(sets) != 0 {
 		t.Fatalf("a new store holds %d filters", len(sets))
 	}
-	set, err := store.Create(context.Background(), spec("uri", 1, capacity))
+	set, err := store.Create(context.Background(), spec("uri", 1, capacity), Header(spec("uri", 1, capacity)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +247,7 @@ func testContention(t *testing.T, o Opener) {
 func testIndependent(t *testing.T, o Opener) {
 	store, a := one(t, o, 10_000)
 	defer closeStore(t, store)
-	b, err := store.Create(context.Background(), spec("ip", 2, 10_000))
+	b, err := store.Create(context.Background(), spec("ip", 2, 10_000), Header(spec("ip", 2, 10_000)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +278,7 @@ func testCreateDrop(t *testing.T, o Opener) {
 	if err := store.Drop(ctx, spec("uri", 1, 10_000)); !errors.As(err, &unknown) {
 		t.Errorf("second Drop: %v, want UnknownFilterError", err)
 	}
-	again, err := store.Create(ctx, spec("uri", 1, 20_000))
+	again, err := store.Create(ctx, spec("uri", 1, 20_000), Header(spec("uri", 1, 20_000)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,5 +321,49 @@ func testClosed(t *testing.T, o Opener) {
 	}
 	if err := set.Has(context.Background(), keys, make([]bool, 10)); err == nil {
 		t.Error("Has after Close: no error")
+	}
+}
+
+// Stripes of one filter, merged into another with its header, make it remember the same.
+func testStripes(t *testing.T, o Opener) {
+	ctx := context.Background()
+	const capacity, n = 3_000_000, 20_000 // three stripes
+	store, a := one(t, o, capacity)
+	Add(t, a, Keys(a, 0, n))
+	b, err := store.Create(ctx, spec("copy", 2, capacity), a.Header())
+	if err != nil {
+		t.Fatal(err)
+	}
+	Add(t, b, Keys(b, n, 1000))
+	buf := make([]byte, bloom.StripeBytes)
+	for i := range a.Header().Stripes() {
+		stripe, err := a.Stripe(ctx, i, buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.MergeStripe(ctx, i, stripe); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().Truncate(time.Second)
+	b.WrittenBack(at)
+	if got := b.Stats().LastWriteback; !got.Equal(at) {
+		t.Errorf("last writeback %v, want %v", got, at)
+	}
+	if err := b.MergeStripe(ctx, 0, buf[:64]); err == nil {
+		t.Error("a stripe of a wrong size is merged")
+	}
+	closeStore(t, store)
+	store = open(t, o)
+	defer closeStore(t, store)
+	set := load(t, store)[spec("copy", 2, capacity)]
+	if set == nil {
+		t.Fatal("the filter is gone")
+	}
+	if got := count(has(t, set, Keys(set, 0, n+1000))); got != 0 {
+		t.Errorf("%d of %d merged items are forgotten", got, n+1000)
 	}
 }
