@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -197,14 +199,15 @@ func (c *itemCount) String() string { return fmt.Sprint(uint64(*c)) }
 func (c *itemCount) Type() string   { return "items" }
 
 func (c *itemCount) Set(text string) error {
-	var value float64
-	var unit string
-	if n, _ := fmt.Sscanf(text, "%g%s", &value, &unit); n == 0 {
-		return errItemCount
+	factor := 1.0
+	if n := len(text); n > 0 {
+		if f, ok := map[byte]float64{'k': 1e3, 'K': 1e3, 'M': 1e6, 'G': 1e9}[text[n-1]]; ok {
+			factor, text = f, text[:n-1]
+		}
 	}
-	factor, ok := map[string]float64{"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}[unit]
+	value, err := strconv.ParseFloat(text, 64)
 	total := value * factor
-	if !ok || total < 1 || total > 1<<53 || total != float64(uint64(total)) {
+	if err != nil || !(total >= 1 && total <= 1<<53) || total != math.Trunc(total) {
 		return errItemCount
 	}
 	*c = itemCount(total)

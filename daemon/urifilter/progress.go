@@ -72,7 +72,7 @@ func (t tally) summary(elapsed time.Duration, remembers bool) string {
 	if t.cut > 0 {
 		text += "; then the output was closed"
 		if remembers {
-			text += ": " + lines(t.line+1, t.cut) + " are remembered though they were not all printed"
+			text += ": not all of " + lines(t.line+1, t.cut) + " was printed, but all is remembered"
 		}
 	}
 	return text

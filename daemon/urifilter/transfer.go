@@ -13,8 +13,13 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 )
 
-// interruptGrace is how long the batch under way may take after an interrupt.
-const interruptGrace = 5 * time.Second
+const (
+	// interruptGrace is how long the batch under way may take after an interrupt.
+	interruptGrace = 5 * time.Second
+	// busyWait is the pause before a batch is sent again to a busy daemon, unless it
+	// asks for a longer one.
+	busyWait = 100 * time.Millisecond
+)
 
 // verdicts is the answer to one batch: the text to print, and the counts.
 type verdicts struct {
@@ -74,8 +79,9 @@ func (t *transfer) run(ctx context.Context, in *input) error {
 	}
 }
 
-// ask sends a batch. An interrupt lets it end, if it does so soon: then it is known what
-// was remembered.
+// ask sends a batch, and again while the daemon is too busy to take it, which is certain
+// to have left nothing behind. An interrupt lets the call under way end, if it does so
+// soon: then it is known what was remembered.
 func (t *transfer) ask(ctx context.Context, b batch) (verdicts, error) {
 	inner, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), t.timeout,
 		fmt.Errorf("no whole answer within %s: %w", t.timeout, context.DeadlineExceeded))
@@ -88,7 +94,25 @@ func (t *transfer) ask(ctx context.Context, b batch) (verdicts, error) {
 		}
 	})
 	defer stop()
-	return t.judge(inner, b)
+	for {
+		v, err := t.judge(inner, b)
+		var answer *client.Error
+		if !errors.As(err, &answer) || !busy(answer) {
+			return v, err
+		}
+		select {
+		case <-time.After(max(answer.RetryAfter, busyWait)):
+		case <-inner.Done():
+			return v, err
+		case <-ctx.Done():
+			return v, err
+		}
+	}
+}
+
+// busy tells the answers that refuse a batch for now, with nothing of it remembered.
+func busy(e *client.Error) bool {
+	return e.Status == http.StatusTooManyRequests || e.ErrorCode == "overloaded"
 }
 
 // halted says where the input stopped between two batches.
@@ -133,7 +157,7 @@ func lines(first, last int64) string {
 func nothingRemembered(err error) bool {
 	var answer *client.Error
 	if errors.As(err, &answer) {
-		return answer.Status < 500 || answer.Status == http.StatusInsufficientStorage || answer.ErrorCode == "overloaded"
+		return answer.Status < 500 || answer.Status == http.StatusInsufficientStorage || busy(answer)
 	}
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+)
+
+// The tests of this file run the commands and the Go client against the real daemon.
+
+func TestCommandsAgainstTheDaemon(t *testing.T) {
+	p := start(t, t.TempDir(), nil)
+	t.Setenv("URIFILTER_URL", p.addr)
+	const n = 30_000
+	var in, want bytes.Buffer
+	in.WriteString("\ufeff")
+	for i := range n {
+		fmt.Fprintf(&in, "https://example.com/%d\r\n\nhttps://example.com/%d\n", i, i/2)
+		fmt.Fprintf(&want, "https://example.com/%d\n", i)
+	}
+	file := filepath.Join(t.TempDir(), "in")
+	write(t, file, in.String())
+	for _, wantNew := range []int{n, 0} {
+		// So far below its capacity the filter takes no new item for seen.
+		code, out, errOut := cli(t, nil, "", "filter", file)
+		if code != 0 || wantNew > 0 && out != want.String() || wantNew == 0 && out != "" {
+			t.Fatalf("got %d and %d bytes, want those of %d items; %s", code, len(out), wantNew, errOut)
+		}
+		if !strings.HasPrefix(errOut, fmt.Sprintf("60,000 read, %s new, ", grouped(int64(wantNew)))) {
+			t.Errorf("summary: %q", errOut)
+		}
+	}
+	if code, out, _ := cli(t, nil, "x\nhttps://example.com/7\r\n \n\nhttps://example.com/8\r", "check", "--all"); code != 0 ||
+		out != "new\tx\nseen\thttps://example.com/7\nnew\t \nnew\thttps://example.com/8\r\n" {
+		t.Errorf("check: got %d, %q", code, out)
+	}
+	if code, out, _ := cli(t, nil, "1\n 1.0 \n\"1\"\n{\"b\":1,\"a\":2}\n{\"a\":2,\"b\":1}\n", "filter", "--json"); code != 0 || out != "1\n\"1\"\n{\"b\":1,\"a\":2}\n" {
+		t.Errorf("json: got %d, %q", code, out)
+	}
+	if code, out, _ := cli(t, nil, "1\n\n[2]\n", "check", "--json", "-a"); code != 0 || out != "seen\t1\nnew\t[2]\n" {
+		t.Errorf("json check: got %d, %q", code, out)
+	}
+	bad := strings.Repeat("1\n", batchLines) + "\n{\n"
+	if code, _, errOut := cli(t, nil, bad, "filter", "--json", "-t", "ip"); code != 1 || !strings.HasPrefix(errOut, "urifilter: line 10,002: ") ||
+		!strings.Contains(errOut, "malformed_json") || !strings.Contains(errOut, "\nlines before 10001 are done (tail -n +10001 gives the rest); nothing from line 10001 on is remembered\n") {
+		t.Errorf("bad line: got %d, %q", code, errOut)
+	}
+	for _, args := range [][]string{{"create", "mine", "--capacity", "2k"}, {"create", "mine", "--capacity", "2k"}, {"list"}, {"show", "mine"}, {"drop", "mine", "-y"}} {
+		if code, _, errOut := cli(t, nil, "", append([]string{"filters"}, args...)...); code != 0 {
+			t.Errorf("filters %q: got %d, %q", args, code, errOut)
+		}
+	}
+}
+
+// A mark at the start of a batch that is not the first belongs to its item.
+func TestByteOrderMarkWithinTheInputIsAnItems(t *testing.T) {
+	p := start(t, t.TempDir(), nil)
+	t.Setenv("URIFILTER_URL", p.addr)
+	in := strings.Repeat("a\n", batchLines) + "\ufeffa\n\ufeffa\n"
+	if code, out, errOut := cli(t, nil, in, "filter"); code != 0 || out != "a\n\ufeffa\n" {
+		t.Errorf("got %d, %q, %q", code, out, errOut)
+	}
+	if code, out, _ := cli(t, nil, in, "check", "--all"); code != 0 || !strings.HasSuffix(out, "seen\ta\nseen\t\ufeffa\nseen\t\ufeffa\n") {
+		t.Errorf("check: got %d, %q", code, out[max(0, len(out)-100):])
+	}
+}
+
+func TestClientAgainstTheDaemon(t *testing.T) {
+	p := start(t, t.TempDir(), nil)
+	c, err := client.New(p.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Ready(t.Context()); err != nil {
+		t.Errorf("ready: %v", err)
+	}
+	items := []string{"b", "a\"\\\n\x01\x7f", "b", "新\u2028", "<&>", strings.Repeat("x", 10_000)}
+	want := slices.Compact(slices.Clone(items[:2]))
+	want = append(want, items[3:]...)
+	got, err := c.Filter(t.Context(), "uri", items)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("filter: got %.100q, %v", got, err)
+	}
+	fresh, err := c.Check(t.Context(), "1", append(want, "z"))
+	if err != nil || !slices.Equal(fresh, []bool{false, false, false, false, false, true}) {
+		t.Errorf("check: got %v, %v", fresh, err)
+	}
+	values, err := client.FilterJSON(t.Context(), c, "uri", []any{1, "1", 1.0, map[string]any{"a": nil}})
+	if err != nil || len(values) != 3 {
+		t.Errorf("values: got %v, %v", values, err)
+	}
+	for code, items := range map[string][]string{"empty_item": {"ok", ""}, "invalid_utf8": {"ok", "\xff"}, "item_too_large": {"ok", strings.Repeat("x", 1<<20)}} {
+		var e *client.Error
+		if _, err := c.Filter(t.Context(), "ip", items); !errors.As(err, &e) || e.ErrorCode != code || e.Index == nil || *e.Index != 1 {
+			t.Errorf("%s: got %v", code, err)
+		}
+	}
+	if fresh, err := c.Check(t.Context(), "ip", []string{"ok"}); err != nil || !fresh[0] {
+		t.Errorf("an item of a refused list is remembered: %v, %v", fresh, err)
+	}
+	// A stream of some blocks, whose totals come as trailers.
+	r, w := io.Pipe()
+	go func() {
+		b := bufio.NewWriter(w)
+		for i := range 300_000 {
+			fmt.Fprintf(b, "https://example.com/%d\n", i/2)
+		}
+		w.CloseWithError(b.Flush())
+	}()
+	var out bytes.Buffer
+	total, count, err := c.FilterLines(t.Context(), "uri_parse", r, &out)
+	if err != nil || total != 300_000 || count < 149_900 || int64(bytes.Count(out.Bytes(), []byte{'\n'})) != count {
+		t.Errorf("stream: got %d, %d, %v", total, count, err)
+	}
+	info, created, err := c.CreateFilter(t.Context(), "mine", client.FilterSpec{Capacity: 1000})
+	if err != nil || !created || info.Capacity != 1000 {
+		t.Errorf("create: got %+v, %v, %v", info, created, err)
+	}
+	var e *client.Error
+	if _, _, err := c.CreateFilter(t.Context(), "mine", client.FilterSpec{Capacity: 2000}); !errors.As(err, &e) || e.ErrorCode != "filter_conflict" {
+		t.Errorf("create with another capacity: got %v", err)
+	}
+	if err := c.DropFilter(t.Context(), "mine"); err != nil {
+		t.Errorf("drop: %v", err)
+	}
+	if _, err := c.GetFilter(t.Context(), "mine"); !errors.As(err, &e) || !slices.Contains(e.Known, "uri_generator") {
+		t.Errorf("get after drop: got %v", err)
+	}
+}
+
+// What the message of a failed run says is true: the lines before N are remembered, and
+// what is printed are their new items.
+func TestKilledDaemonLosesNoLineThatIsDone(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, dir, nil)
+	var in bytes.Buffer
+	for i := range 400_000 {
+		fmt.Fprintf(&in, "https://example.com/%d\n", i)
+	}
+	var out, errOut bytes.Buffer
+	printed := writerFunc(func(b []byte) (int, error) {
+		if out.Len() == 0 {
+			time.AfterFunc(20*time.Millisecond, func() { p.signal(syscall.SIGKILL) })
+		}
+		return out.Write(b)
+	})
+	code := run(t.Context(), []string{"filter", "-s", p.addr}, bytes.NewReader(in.Bytes()), printed, &errOut)
+	<-p.done
+	m := regexp.MustCompile(`\nlines before (\d+) are done`).FindStringSubmatch(errOut.String())
+	if code != 1 || m == nil {
+		t.Fatalf("got %d, %s", code, &errOut)
+	}
+	before, _ := strconv.Atoi(m[1])
+	if n := bytes.Count(out.Bytes(), []byte{'\n'}); n > before-1 || n < (before-1)*99/100 {
+		t.Errorf("%d items printed of %d lines that are done and new", n, before-1)
+	}
+	p = start(t, dir, nil)
+	t.Setenv("URIFILTER_URL", p.addr)
+	done := strings.Join(strings.SplitAfterN(in.String(), "\n", before)[:before-1], "")
+	if code, again, _ := cli(t, nil, done, "check", "-q"); code != 0 || again != "" {
+		t.Errorf("after the restart: got %d; new again: %.200q", code, again)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// The real process, whose reader leaves, does not die of it and says what it did.
+func TestOutputClosedByItsReader(t *testing.T) {
+	p := start(t, t.TempDir(), nil)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	cmd := exec.Command(path, "filter", "--server", p.addr)
+	cmd.Stdin = strings.NewReader("a\nb\n")
+	cmd.Stdout = w
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	err = cmd.Run()
+	w.Close()
+	if err != nil || !strings.HasPrefix(errOut.String(), "0 read, ") || !strings.HasSuffix(errOut.String(), "not all of lines 1 to 2 was printed, but all is remembered\n") {
+		t.Errorf("got %v, %q", err, &errOut)
+	}
+}
+
+// SIGINT ends a run between two batches, with a true word about what is done.
+func TestInterruptedProcess(t *testing.T) {
+	p := start(t, t.TempDir(), nil)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "filter", "-s", p.addr)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(in, "a\nb\n")
+	line := make([]byte, 4)
+	if _, err := io.ReadFull(out, line); err != nil || string(line) != "a\nb\n" {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(errOut.String(), "interrupt") || !strings.Contains(errOut.String(), "\nlines before 3 are done") {
+		t.Errorf("got %v, %q", err, &errOut)
+	}
+}
+
+// The memory of a run does not grow with its input.
+func TestFilterTakesConstantMemory(t *testing.T) {
+	p := start(t, t.TempDir(), nil)
+	const n = 1_500_000 // 100 MB
+	r, w := io.Pipe()
+	go func() {
+		b := bufio.NewWriterSize(w, 64<<10)
+		for i := range n {
+			fmt.Fprintf(b, "https://www.example.com/news/2024/06/18/article-%013d.html\n", i%1000)
+		}
+		w.CloseWithError(b.Flush())
+	}()
+	var before, now runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var most uint64
+	stop := make(chan struct{})
+	sampled := make(chan struct{})
+	go func() {
+		defer close(sampled)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+				runtime.ReadMemStats(&now)
+				most = max(most, now.HeapAlloc)
+			}
+		}
+	}()
+	var errOut bytes.Buffer
+	code := run(t.Context(), []string{"filter", "-s", p.addr}, r, io.Discard, &errOut)
+	close(stop)
+	<-sampled
+	if code != 0 || !strings.HasPrefix(errOut.String(), "1,500,000 read, 1,000 new, ") {
+		t.Fatalf("got %d, %s", code, &errOut)
+	}
+	if grown := int64(most) - int64(before.HeapAlloc); grown > 32<<20 {
+		t.Errorf("the heap grew by %d MiB", grown>>20)
+	}
+}

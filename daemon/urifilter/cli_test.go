@@ -1,0 +1,268 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/client/clienttest"
+)
+
+// cli runs one command line against s in this process. s may be nil.
+func cli(t *testing.T, s *clienttest.Server, stdin string, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	if s != nil {
+		t.Setenv("URIFILTER_URL", s.URL)
+	}
+	code = run(t.Context(), args, strings.NewReader(stdin), &o, &e)
+	return code, o.String(), e.String()
+}
+
+func TestExitCodes(t *testing.T) {
+	s := clienttest.NewServer(t)
+	for _, test := range []struct {
+		args []string
+		code int
+		want string // in the output or the error output
+	}{
+		{[]string{}, 0, "Ask a daemon:"},
+		{[]string{"--version"}, 0, "urifilter "},
+		{[]string{"help", "filter"}, 0, "Examples:"},
+		{[]string{"filters"}, 0, "create"},
+		{[]string{"filtr"}, 2, `urifilter: unknown command "filtr"; did you mean filter or filters?`},
+		{[]string{"filters", "lst"}, 2, `urifilter: filters: unknown command "lst"; did you mean list?`},
+		{[]string{"filter", "--nope"}, 2, "hint: `urifilter filter --help`"},
+		{[]string{"filter", "a", "b"}, 2, "accepts at most 1 arg"},
+		{[]string{"filter", "--server", "ftp://x"}, 2, "want http or https"},
+		{[]string{"filter", "--timeout", "0s"}, 2, "--timeout 0s"},
+		{[]string{"filter", "/nonexistent/file"}, 1, "urifilter: open /nonexistent/file: "},
+		{[]string{"filters", "show"}, 2, "accepts 1 arg"},
+		{[]string{"filters", "create", "x", "--capacity", "many"}, 2, "want a whole number of items"},
+		{[]string{"filters", "drop", "uri"}, 2, "hint: add --confirm uri"},
+		{[]string{"filters", "drop", "uri", "--confirm", "ip"}, 2, "names another filter"},
+		{[]string{"filters", "drop", "uri", "--confirm", "uri", "--yes"}, 2, "none of the others can be"},
+		{[]string{"filters", "show", "nope"}, 1, "hint: known filters: ip, uri, "},
+		{[]string{"config", "check", "--config", "/nonexistent/file"}, 1, "/nonexistent/file"},
+	} {
+		code, out, errOut := cli(t, s, "", test.args...)
+		if code != test.code || !strings.Contains(out+errOut, test.want) {
+			t.Errorf("%q: got code %d, output %q, errors %q; want code %d and %q", test.args, code, out, errOut, test.code, test.want)
+		}
+		if code != 0 && (out != "" || !strings.HasPrefix(errOut, "urifilter: ") || strings.Count(errOut, "hint: ") > 1) {
+			t.Errorf("%q: output %q and errors %q; want none, and one message with one hint at most", test.args, out, errOut)
+		}
+	}
+}
+
+// A newcomer finds an example in the help of every command.
+func TestEveryCommandHasAnExample(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if cmd.Example == "" || cmd.Short == "" {
+			t.Errorf("%s: no example or no short description", cmd.CommandPath())
+		}
+		for _, child := range cmd.Commands() {
+			walk(child)
+		}
+	}
+	walk(newRootCommand())
+}
+
+func TestHintsSayWhatIsNext(t *testing.T) {
+	s := clienttest.NewServer(t)
+	s.RequireToken("secret")
+	code, _, errOut := cli(t, s, "a\n", "filter")
+	if code != 1 || !strings.Contains(errOut, "401 unauthorized") || !strings.Contains(errOut, "\nhint: give a token with --token or URIFILTER_TOKEN\n") {
+		t.Errorf("no token: got %d, %q", code, errOut)
+	}
+	t.Setenv("URIFILTER_TOKEN", "wrong")
+	if code, _, errOut := cli(t, s, "a\n", "filter", "--token", "secret"); code != 0 {
+		t.Errorf("the flag is not above the variable: %d, %q", code, errOut)
+	}
+	t.Setenv("URIFILTER_TOKEN", "secret")
+	if code, out, _ := cli(t, s, "a\n", "check", "--all"); code != 0 || out != "seen\ta\n" {
+		t.Errorf("token in the environment: got %d, %q", code, out)
+	}
+	for answer, want := range map[string]string{
+		"403 forbidden":       "use a token that has this scope",
+		"409 filter_conflict": "`urifilter filters show NAME`",
+		"503 store_failed":    "the daemon's log",
+		"404 ":                "is that the address of a urifilter daemon?",
+	} {
+		s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+			status, code, _ := strings.Cut(answer, " ")
+			if code == "" {
+				http.NotFound(w, nil)
+				return true
+			}
+			clienttest.Problem(w, map[string]int{"403": 403, "409": 409, "503": 503}[status], code, "so it is", nil)
+			return true
+		})
+		if code, _, errOut := cli(t, s, "", "filters", "list"); code != 1 || !strings.Contains(errOut, "hint: "+want) {
+			t.Errorf("%s: got %d, %q, want the hint %q", answer, code, errOut, want)
+		}
+	}
+	s.Stop()
+	if code, _, errOut := cli(t, s, "", "filters", "list"); code != 1 || !strings.Contains(errOut, "start it with `urifilter serve`") {
+		t.Errorf("no daemon: got %d, %q", code, errOut)
+	}
+}
+
+func TestFiltersCommands(t *testing.T) {
+	s := clienttest.NewServer(t)
+	cli(t, s, "a\nb\n", "filter", "--type", "ip")
+	code, out, _ := cli(t, s, "", "filters", "list")
+	rows := strings.Split(out, "\n")
+	if code != 0 || len(rows) != 7 || rows[0] != "ID  NAME           KIND   ITEMS    CAPACITY   FULL  ERROR ASKED  ERROR NOW      SIZE" ||
+		rows[2] != " 2  ip             bloom      2  10,000,000  0.0 %       0.0001      1e-05  29.8 MiB" {
+		t.Errorf("list: got %d,\n%s", code, out)
+	}
+	create := []string{"filters", "create", "pages", "--capacity", "1.5M", "--error-rate", "0.01", "--on-full", "reject"}
+	if code, out, _ := cli(t, s, "", create...); code != 0 || !strings.HasPrefix(out, "pages: created, id 1005, for 1,500,000 items at an error rate of 0.01, 4.5 MiB") {
+		t.Errorf("create: got %d, %q", code, out)
+	}
+	if code, out, _ := cli(t, s, "", create...); code != 0 || !strings.HasPrefix(out, "pages: unchanged") {
+		t.Errorf("create again: got %d, %q", code, out)
+	}
+	if code, out, _ := cli(t, s, "", "filters", "show", "pages"); code != 0 || !strings.Contains(out, "capacity        1,500,000 (0.0 % full, reject beyond)\n") || !strings.Contains(out, "bits set        25.0 %\n") || !strings.Contains(out, "last writeback  never\n") {
+		t.Errorf("show: got %d,\n%s", code, out)
+	}
+	for _, args := range [][]string{{"list", "--json"}, {"show", "pages", "--json"}} {
+		code, out, _ := cli(t, s, "", append([]string{"filters"}, args...)...)
+		var v map[string]any
+		if err := json.Unmarshal([]byte(out), &v); code != 0 || err != nil || v["filters"] == nil && v["capacity"] != 1.5e6 {
+			t.Errorf("%q: got %d, %v, %s", args, code, err, out)
+		}
+	}
+	if code, out, _ := cli(t, s, "", "filters", "drop", "pages", "--confirm", "pages"); code != 0 || out != "pages: dropped\n" {
+		t.Errorf("drop: got %d, %q", code, out)
+	}
+	if code, _, _ := cli(t, s, "", "filters", "drop", "ip", "-y"); code != 0 {
+		t.Errorf("drop -y: got %d", code)
+	}
+	if code, _, _ := cli(t, s, "", "filters", "show", "ip"); code != 1 {
+		t.Errorf("show after drop: got %d", code)
+	}
+}
+
+func TestItemCount(t *testing.T) {
+	for text, want := range map[string]uint64{"1": 1, "150M": 150e6, "0.5k": 500, "2G": 2e9, "1e6": 1e6, "3K": 3000} {
+		var c itemCount
+		if err := c.Set(text); err != nil || uint64(c) != want {
+			t.Errorf("%q: got %d, %v; want %d", text, c, err, want)
+		}
+	}
+	for _, text := range []string{"", "M", "-1", "0", "1.5", "1e30", "nan", "inf", "10MB", "10 M", "0x10", "1M M"} {
+		var c itemCount
+		if err := c.Set(text); err == nil {
+			t.Errorf("%q: taken as %d", text, c)
+		}
+	}
+}
+
+func TestConfigCommands(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
+	write(t, good, "durability: none\nmongodb: {uri: \"mongodb://user:hunter2@db/\"}\n")
+	write(t, bad, "store: paper\ndurability: often\n")
+	if code, out, errOut := cli(t, nil, "", "config", "check", "-c", good); code != 0 || out != good+": good\n" {
+		t.Errorf("check: got %d, %q, %q", code, out, errOut)
+	}
+	if code, _, errOut := cli(t, nil, "", "config", "check", "-c", bad); code != 1 || !strings.Contains(errOut, "store") || !strings.Contains(errOut, "durability") {
+		t.Errorf("check of two faults: got %d, %q", code, errOut)
+	}
+	t.Setenv("URIFILTER_CONFIG", good)
+	t.Setenv("URIFILTER_DATA_DIR", "/from/env")
+	if code, out, _ := cli(t, nil, "", "config", "show"); code != 0 || !strings.Contains(out, "durability: none\n") || !strings.Contains(out, "/from/env") || strings.Contains(out, "hunter2") {
+		t.Errorf("show: got %d,\n%s", code, out)
+	}
+	code, example, _ := cli(t, nil, "", "config", "example")
+	write(t, good, example)
+	if code != 0 || !strings.Contains(example, "durability") {
+		t.Errorf("example: got %d, %q", code, example)
+	}
+	if code, _, errOut := cli(t, nil, "", "config", "check"); code != 0 {
+		t.Errorf("check of the example: got %d, %q", code, errOut)
+	}
+	// The tokens file is part of the settings.
+	t.Setenv("URIFILTER_AUTH_TOKENS_FILE", filepath.Join(dir, "none"))
+	if code, _, errOut := cli(t, nil, "", "config", "check"); code != 1 || !strings.Contains(errOut, filepath.Join(dir, "none")) {
+		t.Errorf("check without the tokens file: got %d, %q", code, errOut)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	v := versionOf(&debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "0123456789abcdef0123"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: "true"},
+	}})
+	v.Go, v.OS, v.Arch = "go1.26", "plan9", "mips"
+	if got, want := v.String(), "urifilter v1.2.3 (commit 0123456789ab of 2026-01-02T03:04:05Z, modified) go1.26 plan9/mips"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	code, out, _ := cli(t, nil, "", "version", "--json")
+	var back version
+	if err := json.Unmarshal([]byte(out), &back); code != 0 || err != nil || back != readVersion() {
+		t.Errorf("json: got %d, %v, %s", code, err, out)
+	}
+}
+
+func TestManualPages(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "man")
+	if code, _, errOut := cli(t, nil, "", "man", "--dir", dir); code != 0 {
+		t.Fatalf("got %d, %q", code, errOut)
+	}
+	for _, name := range []string{"urifilter.1", "urifilter-serve.1", "urifilter-filters-create.1"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || !bytes.Contains(text, []byte(".SH EXAMPLE")) {
+			t.Errorf("%s: %v, or no example in it", name, err)
+		}
+	}
+}
+
+func TestCompletionOffersFilters(t *testing.T) {
+	s := clienttest.NewServer(t)
+	for _, args := range [][]string{{"filter", "--type", ""}, {"filters", "show", ""}, {"check", "file", "--type", "uri_"}} {
+		code, out, _ := cli(t, s, "", append([]string{"__complete"}, args...)...)
+		if code != 0 || !strings.Contains(out, "uri_generator\tbloom, about 0 items\n") {
+			t.Errorf("%q: got %d, %q", args, code, out)
+		}
+	}
+	s.Stop()
+	if code, out, _ := cli(t, s, "", "__complete", "filter", "--type", ""); code != 0 || strings.Contains(out, "uri") {
+		t.Errorf("no daemon: got %d, %q", code, out)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if code, out, _ := cli(t, nil, "", "completion", shell); code != 0 || len(out) < 1000 {
+			t.Errorf("%s: got %d and %d bytes", shell, code, len(out))
+		}
+	}
+}
+
+func TestServerWithoutScheme(t *testing.T) {
+	s := clienttest.NewServer(t)
+	var out, errOut bytes.Buffer
+	code := run(context.Background(), []string{"filter", "-q", "--server", strings.TrimPrefix(s.URL, "http://")}, strings.NewReader("a\n"), &out, &errOut)
+	if code != 0 || out.String() != "a\n" || errOut.Len() != 0 {
+		t.Errorf("got %d, %q, %q", code, &out, &errOut)
+	}
+	if want := []string{"POST /api/v1/filter?filter_typeid=uri"}; !slices.Equal(s.Requests(), want) {
+		t.Errorf("requests %q, want %q", s.Requests(), want)
+	}
+}

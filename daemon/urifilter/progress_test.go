@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+)
+
+func TestProgressIsForLongInputs(t *testing.T) {
+	var w bytes.Buffer
+	p := newProgress(&w, 200<<20)
+	now := p.start
+	p.now = func() time.Time { return now }
+	done := tally{read: 1_234_567, fresh: 1000, bytes: 50 << 20}
+
+	now = now.Add(400 * time.Millisecond)
+	p.update(done)
+	p.clear()
+	if w.Len() != 0 {
+		t.Errorf("after 0.4 s: %q, want nothing", &w)
+	}
+	now = now.Add(600 * time.Millisecond)
+	p.update(done)
+	p.update(done) // too soon
+	if got, want := w.String(), "\r\x1b[K 25 % of 200.0 MiB, 1,234,567 items, 1,000 new, 1,234,567 items/s, 3s left"; got != want {
+		t.Errorf("after 1 s: %q, want %q", got, want)
+	}
+	w.Reset()
+	p.clear()
+	p.clear()
+	if got := w.String(); got != clearLine {
+		t.Errorf("clear: %q", got)
+	}
+	p.size = 0
+	if got, want := p.line(done, 2*time.Second), "50.0 MiB, 1,234,567 items, 1,000 new, 617,283 items/s"; got != want {
+		t.Errorf("size not known: %q, want %q", got, want)
+	}
+	var none *progress
+	none.update(done)
+	none.clear()
+}
+
+func TestSummary(t *testing.T) {
+	done := tally{read: 3000, fresh: 1000, line: 3000}
+	for _, test := range []struct {
+		cut       int64
+		remembers bool
+		want      string
+	}{
+		{0, true, "3,000 read, 1,000 new, 2,000 duplicates in 1.5s (2,000 items/s)"},
+		{0, false, "3,000 read, 1,000 new, 2,000 seen in 1.5s (2,000 items/s)"},
+		{3001, true, "3,000 read, 1,000 new, 2,000 duplicates in 1.5s (2,000 items/s); then the output was closed: not all of line 3001 was printed, but all is remembered"},
+		{3005, false, "3,000 read, 1,000 new, 2,000 seen in 1.5s (2,000 items/s); then the output was closed"},
+	} {
+		done.cut = test.cut
+		if got := done.summary(1500*time.Millisecond, test.remembers); got != test.want {
+			t.Errorf("got  %q\nwant %q", got, test.want)
+		}
+	}
+}
+
+func TestNumbersForPeople(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -123: "-123", -1234: "-1,234"} {
+		if got := grouped(n); got != want {
+			t.Errorf("%d: got %q, want %q", n, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 31250000: "29.8 MiB", 468750000: "447.0 MiB", 5 << 40: "5.0 TiB", 5 << 50: "5120.0 TiB"} {
+		if got := byteSize(n); got != want {
+			t.Errorf("%d: got %q, want %q", n, got, want)
+		}
+	}
+}
