@@ -24,8 +24,9 @@ const (
 //
 // A stream is remembered in blocks of about 1 MiB, as it goes. When it breaks, w holds
 // the beginning of the answer and fresh counts its lines, but more may have been
-// remembered; total is then 0. A source of less than half a MiB and 10,000 lines is one
-// block: all or nothing as [Client.Filter] is.
+// remembered; total is then 0. A source of less than 1 MiB, with no more lines than the
+// daemon takes items in a call (100,000 by default), is one block: all or nothing as
+// [Client.Filter] is.
 //
 // w must take what is written while r is still being read. A Read of r that is under way
 // when the call fails may end after FilterLines has returned; no other follows.
