@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -18,8 +17,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
-	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
@@ -53,9 +50,6 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 			d.close()
 		}
 	}()
-	if cfg.Store == "redis" {
-		return nil, errNoRedis
-	}
 	authenticate, err := newTokens(cfg.Auth, log)
 	if err != nil {
 		return nil, err
@@ -64,12 +58,10 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 		return nil, err
 	}
 	start := time.Now()
-	store, err := embedded.Open(embedded.Options{Dir: cfg.DataDir, Durability: cfg.Durability, Log: log})
-	if err != nil {
-		return nil, explainOpen(err, cfg)
+	if d.store, err = openStore(cfg, log); err != nil {
+		return nil, err
 	}
-	d.store = store
-	if d.engine, err = engine.Open(ctx, store, specs(cfg), log); err != nil {
+	if d.engine, err = engine.Open(ctx, d.store, specs(cfg), log); err != nil {
 		return nil, err
 	}
 	d.api = api.New(api.Options{
@@ -128,18 +120,6 @@ func listen(cfg configs.Config) (net.Listener, error) {
 	return tls.NewListener(l, &tls.Config{
 		Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 	}), nil
-}
-
-// explainOpen adds what to do to an error about the data directory.
-func explainOpen(err error, cfg configs.Config) error {
-	var inUse *durable.InUseError
-	switch {
-	case errors.As(err, &inUse):
-		return fmt.Errorf("%w\nhint: one daemon uses a data directory at a time; stop that process, or give this one a --data-dir of its own", err)
-	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%w\nhint: run as the user that owns %s, or name another folder with --data-dir", err, cfg.DataDir)
-	}
-	return err
 }
 
 func specs(cfg configs.Config) []engine.Spec {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -107,5 +106,3 @@ func newTokens(c configs.Auth, log *slog.Logger) (func(string) (string, []string
 		return t.Name, t.Scopes, ok
 	}, nil
 }
-
-var errNoRedis = errors.New("store: redis is not available in this version; use embedded")
