@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -192,8 +193,13 @@ func TestEveryOperationFailing(t *testing.T) {
 		return acked, nil
 	}
 	labels := map[string]bool{}
-	counting := func(label, _ string) durable.Fault { labels[label] = true; return durable.Fault{} }
-	// One after the other: the hook is called by the goroutine that runs.
+	var mu sync.Mutex
+	counting := func(label, _ string) durable.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		labels[label] = true
+		return durable.Fault{}
+	}
 	if _, err := run(t.TempDir(), counting); err != nil {
 		t.Fatal(err)
 	}
