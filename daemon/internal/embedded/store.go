@@ -163,22 +163,7 @@ func (s *Store) start(spec engine.Spec, dir string, bits *bloom.Map, next uint64
 
 // Create implements engine.Store.
 func (s *Store) Create(_ context.Context, spec engine.Spec, h bloom.Header) (engine.Set, error) {
-	if err := s.sticky(); err != nil {
-		return nil, err
-	}
-	bits, err := bloom.New(h)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
-	}
-	dir, err := s.makeDir(spec, bits)
-	if err != nil {
-		err = errors.Join(fmt.Errorf("create filter %s: %w", spec.Name, err), bits.Close())
-		if durable.IsNoSpace(err) {
-			err = fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
-		}
-		return nil, err
-	}
-	return s.start(spec, dir, bits, 1), nil
+	return s.create(spec, h, func(*bloom.Map) error { return nil })
 }
 
 // Drop implements engine.Store.
@@ -220,6 +205,9 @@ func (s *set) room() error {
 
 // Failed implements engine.Store.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
+
+// Changes implements engine.Store: nobody else changes this store.
+func (s *Store) Changes() <-chan engine.Change { return nil }
 
 func (s *Store) fail(err error) {
 	s.mu.Lock()

@@ -5,22 +5,15 @@ package engine
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"regexp"
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
-
-// firstFreeID is where ids of filters made at run time begin, so that settings can
-// still give the small ones by hand.
-const firstFreeID = 1000
 
 var namePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
@@ -33,14 +26,31 @@ type Filter struct {
 
 // Engine holds the filters of one store. It is safe for concurrent use.
 type Engine struct {
-	store Store
-	log   *slog.Logger
+	store      Store
+	archive    Archive // nil: none
+	startEmpty bool
+	log        *slog.Logger
 
-	mu   sync.RWMutex // guards the maps; the filters in them guard themselves
-	name map[string]*Filter
-	id   map[int]*Filter
+	mu      sync.RWMutex // guards the following; the filters guard themselves
+	name    map[string]*Filter
+	id      map[int]*Filter
+	waiting map[string]waiting // for the archive
+	fresh   bool               // the store held nothing, and the archive has not given all
+	asked   bool               // the archive has answered once
 
 	change sync.Mutex // held while a filter is created or dropped
+}
+
+// Settings say what filters an Engine shall have, and where they come from.
+type Settings struct {
+	// Filters shall be there; those that neither store nor archive has are made empty.
+	Filters []Spec
+	// Archive is asked for what the store lacks, by Settle. Nil: there is none.
+	Archive Archive
+	// StartEmpty makes a filter that the store lacks empty when the archive cannot be
+	// asked. Otherwise it waits, and calls for it get a *RestoringError.
+	StartEmpty bool
+	Log        *slog.Logger
 }
 
 // UnknownFilterError is returned for a name or id that no filter has.
@@ -59,10 +69,19 @@ type SpecError struct {
 
 func (e *SpecError) Error() string { return e.Field + ": " + e.Msg }
 
-// Open loads what the store holds and creates those of want that are missing.
-// A filter that exists with other parameters is kept as it is, with a warning.
+// Open is OpenWith without an archive.
 func Open(ctx context.Context, store Store, want []Spec, log *slog.Logger) (*Engine, error) {
-	e := &Engine{store: store, log: log, name: map[string]*Filter{}, id: map[int]*Filter{}}
+	return OpenWith(ctx, store, Settings{Filters: want, Log: log})
+}
+
+// OpenWith loads what the store holds. Filters that are wanted and missing are created,
+// or with an archive wait for Settle. A filter that exists with other parameters is
+// kept as it is, with a warning.
+func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
+	e := &Engine{
+		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log,
+		name: map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{},
+	}
 	held, err := store.Load(ctx)
 	if err != nil {
 		return nil, err
@@ -70,23 +89,31 @@ func Open(ctx context.Context, store Store, want []Spec, log *slog.Logger) (*Eng
 	for spec, set := range held {
 		e.insert(spec, set)
 	}
-	for _, spec := range want {
+	e.fresh = len(held) == 0
+	for _, spec := range s.Filters {
 		have := e.name[spec.Name]
-		if have == nil {
+		switch {
+		case have != nil:
+			if spec.ID == 0 {
+				spec.ID = have.ID
+			}
+			if have.Spec != spec {
+				e.warnDiffers(have.Spec, spec)
+			}
+		case e.archive != nil:
+			e.waiting[spec.Name] = waiting{spec: spec}
+		default:
 			if _, _, err := e.Create(ctx, spec); err != nil {
 				return nil, fmt.Errorf("filter %s: %w", spec.Name, err)
 			}
-			continue
-		}
-		if spec.ID == 0 {
-			spec.ID = have.ID
-		}
-		if have.Spec != spec {
-			log.Warn("filter is kept as it was made; the settings differ", "filter", spec.Name,
-				"made", fmt.Sprintf("%+v", have.Spec), "settings", fmt.Sprintf("%+v", spec))
 		}
 	}
 	return e, nil
+}
+
+func (e *Engine) warnDiffers(made, settings Spec) {
+	e.log.Warn("filter is kept as it was made; the settings differ", "filter", made.Name,
+		"made", fmt.Sprintf("%+v", made), "settings", fmt.Sprintf("%+v", settings))
 }
 
 func (e *Engine) insert(spec Spec, set Set) *Filter {
@@ -94,11 +121,12 @@ func (e *Engine) insert(spec Spec, set Set) *Filter {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.name[spec.Name], e.id[spec.ID] = f, f
+	delete(e.waiting, spec.Name)
 	return f
 }
 
 // Lookup finds a filter by its name or its id in decimal.
-// The error is an *UnknownFilterError.
+// The error is an *UnknownFilterError, or a *RestoringError.
 func (e *Engine) Lookup(ref string) (*Filter, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -109,6 +137,9 @@ func (e *Engine) Lookup(ref string) (*Filter, error) {
 		if f := e.id[id]; f != nil {
 			return f, nil
 		}
+	}
+	if err := e.waitingFor(ref); err != nil {
+		return nil, err
 	}
 	known := make([]string, 0, len(e.name))
 	for name := range e.name {
@@ -130,66 +161,15 @@ func (e *Engine) Filters() []*Filter {
 	return all
 }
 
-// Create makes a filter, or finds the one that is there with the same parameters
-// (created is then false). An ID of 0 takes the next free one, or that of the
-// filter that is there. It returns a *SpecError for a spec that cannot be, and
-// ErrConflict where name or id is taken by another.
-func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool, err error) {
-	if err := spec.validate(); err != nil {
-		return nil, false, err
-	}
-	e.change.Lock()
-	defer e.change.Unlock()
-	if f, err := e.existing(&spec); f != nil || err != nil {
-		return f, false, err
-	}
-	h, err := newHeader(spec)
-	if err != nil {
-		return nil, false, err
-	}
-	set, err := e.store.Create(ctx, spec, h)
-	if err != nil {
-		return nil, false, err
-	}
-	e.log.Info("filter created", "filter", spec.Name, "id", spec.ID, "capacity", spec.Capacity, "error_rate", spec.ErrorRate)
-	return e.insert(spec, set), true, nil
-}
-
-// newHeader sizes the bit-map of a new filter and gives it a secret seed.
-func newHeader(spec Spec) (bloom.Header, error) {
-	var seed [8]byte
-	_, _ = rand.Read(seed[:]) // never fails, says its documentation
-	return bloom.NewHeader(spec.Capacity, spec.ErrorRate, binary.LittleEndian.Uint64(seed[:]), time.Now())
-}
-
-// existing finds the filter that spec asks for, or settles the id of a new one.
-func (e *Engine) existing(spec *Spec) (*Filter, error) {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	if f := e.name[spec.Name]; f != nil {
-		if spec.ID == 0 {
-			spec.ID = f.ID
-		}
-		if f.Spec != *spec {
-			return nil, fmt.Errorf("filter %s: %w", spec.Name, ErrConflict)
-		}
-		return f, nil
-	}
-	if spec.ID == 0 {
-		for spec.ID = firstFreeID; e.id[spec.ID] != nil; spec.ID++ {
-		}
-	} else if other := e.id[spec.ID]; other != nil {
-		return nil, fmt.Errorf("filter %s: id %d is that of %s: %w", spec.Name, spec.ID, other.Name, ErrConflict)
-	}
-	return nil, nil
-}
-
 // Drop forgets a filter and all its items. Batches under way in it may still succeed.
 func (e *Engine) Drop(ctx context.Context, name string) error {
 	e.change.Lock()
 	defer e.change.Unlock()
 	f, err := e.Lookup(name)
 	if err != nil {
+		return err
+	}
+	if err := e.bury(ctx, f); err != nil {
 		return err
 	}
 	if err := e.store.Drop(ctx, f.Spec); err != nil {
@@ -204,7 +184,17 @@ func (e *Engine) Drop(ctx context.Context, name string) error {
 }
 
 // Ready says why batches would not be accepted now; nil when they would.
-func (e *Engine) Ready(ctx context.Context) error { return e.store.Ready(ctx) }
+func (e *Engine) Ready(ctx context.Context) error {
+	if err := e.store.Ready(ctx); err != nil {
+		return err
+	}
+	return e.readyWaiting()
+}
+
+// sameMap tells whether bit-maps of the two specs can be the same.
+func (s Spec) sameMap(o Spec) bool {
+	return s.Kind == o.Kind && s.Capacity == o.Capacity && s.ErrorRate == o.ErrorRate
+}
 
 func (s *Spec) validate() error {
 	switch {

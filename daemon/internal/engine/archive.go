@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+)
+
+// Archive keeps bit-maps beside the store, so that a lost store loses nothing that was
+// written back. It is safe for concurrent use. Its errors say that it could not be
+// asked; the engine asks again.
+type Archive interface {
+	// Newest lists the newest version of every filter that has one.
+	Newest(ctx context.Context) ([]Archived, error)
+	// Bury adds an empty version with the header h, of a later generation than all
+	// that is there, so that no start restores what was dropped. Durable on return.
+	Bury(ctx context.Context, spec Spec, h bloom.Header) error
+}
+
+// Archived is one version of a filter in the archive.
+type Archived struct {
+	Spec    Spec
+	Header  bloom.Header
+	Items   uint64 // estimate by bloom's formula, so that fewer items mean fewer bits
+	Created time.Time
+	// Restore sets in into all bits of the version, and commits it. Bits of a version
+	// that turns out to be damaged may have been set when it returns an error.
+	Restore func(ctx context.Context, into Sink) error
+}
+
+// Sink takes the bits of an archived version. A Set is one.
+type Sink interface {
+	Header() bloom.Header
+	MergeStripe(ctx context.Context, i int, data []byte) error
+	Commit(ctx context.Context) error
+}
+
+// Filler is a Store that makes a filter with bits in it, whole or not at all: whatever
+// ends the process, Load never returns a filter that fill has not filled. A Store that
+// is none must be told by the archive, at the next start, what such a filter lacks.
+type Filler interface {
+	// CreateFilled is Store.Create for the bit-map that fill makes. An error of fill is
+	// returned, and nothing is left of the filter.
+	CreateFilled(ctx context.Context, spec Spec, h bloom.Header, fill func(context.Context, Sink) error) (Set, error)
+}
+
+// RestoringError is returned for a filter that is to come from the archive and is not
+// served yet, since an empty one in its place would call old items new.
+type RestoringError struct {
+	Filter string
+	Cause  error // why the archive cannot give it at present; nil: it is being restored
+}
+
+func (e *RestoringError) Error() string {
+	if e.Cause == nil {
+		return fmt.Sprintf("filter %s: is being restored from the archive", e.Filter)
+	}
+	return fmt.Sprintf("filter %s: waits for the archive: %v", e.Filter, e.Cause)
+}
+
+func (e *RestoringError) Unwrap() error { return e.Cause }
+
+// createFilled makes a filter from an archived version.
+func (e *Engine) createFilled(ctx context.Context, a Archived) (Set, error) {
+	if store, ok := e.store.(Filler); ok {
+		return store.CreateFilled(ctx, a.Spec, a.Header, a.Restore)
+	}
+	set, err := e.store.Create(ctx, a.Spec, a.Header)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Restore(ctx, set); err != nil {
+		if drop := e.store.Drop(context.WithoutCancel(ctx), a.Spec); drop != nil {
+			e.log.Error("a filter that was restored in part is left in the store", "filter", a.Spec.Name, "err", drop)
+		}
+		return nil, err
+	}
+	return set, nil
+}

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+)
+
+// firstFreeID is where ids of filters made at run time begin, so that settings can
+// still give the small ones by hand.
+const firstFreeID = 1000
+
+// Create makes a filter, or finds the one that is there with the same parameters
+// (created is then false). What the archive has of it is restored. An ID of 0 takes the
+// next free one, or that of the filter that is there or archived. It returns a
+// *SpecError for a spec that cannot be, ErrConflict where name or id is taken by
+// another, and a *RestoringError where the archive must be asked and cannot be.
+func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool, err error) {
+	if err := spec.validate(); err != nil {
+		return nil, false, err
+	}
+	if err := e.mayCreate(spec.Name); err != nil {
+		return nil, false, err
+	}
+	e.change.Lock()
+	defer e.change.Unlock()
+	asked := spec
+	if f, err := e.existing(&spec); f != nil || err != nil {
+		return f, false, err
+	}
+	a, err := e.archived(ctx, spec.Name)
+	if err != nil {
+		return nil, false, err
+	}
+	if a != nil && asked.ID == 0 && e.freeID(a.Spec.ID, a.Spec.Name) {
+		spec.ID = a.Spec.ID
+	}
+	switch {
+	case a == nil:
+		f, err = e.makeEmpty(ctx, spec, 1)
+	case a.Spec == spec:
+		f, err = e.adopt(ctx, *a)
+	case a.Items == 0:
+		f, err = e.makeEmpty(ctx, spec, a.Header.Generation+1)
+	default:
+		err = fmt.Errorf("filter %s: the archive has it as %+v: %w", spec.Name, a.Spec, ErrConflict)
+	}
+	return f, err == nil, err
+}
+
+// mayCreate refuses a filter that waits for the archive.
+func (e *Engine) mayCreate(name string) error {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if w, ok := e.waiting[name]; ok {
+		return &RestoringError{Filter: name, Cause: w.cause}
+	}
+	return nil
+}
+
+// ownerOf is the filter, other than name, that has or waits for an id; "" for none. The
+// caller holds mu.
+func (e *Engine) ownerOf(id int, name string) string {
+	if f := e.id[id]; f != nil && f.Name != name {
+		return f.Name
+	}
+	for other, w := range e.waiting {
+		if w.spec.ID == id && other != name {
+			return other
+		}
+	}
+	return ""
+}
+
+func (e *Engine) freeID(id int, name string) bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.ownerOf(id, name) == ""
+}
+
+// archived finds the newest version of a filter in the archive; nil for none, and where
+// the settings say not to wait for the archive.
+func (e *Engine) archived(ctx context.Context, name string) (*Archived, error) {
+	if e.archive == nil {
+		return nil, nil
+	}
+	all, err := e.archive.Newest(ctx)
+	switch {
+	case err != nil && e.startEmpty:
+		e.log.Warn("the archive cannot be asked, and the settings say not to wait for it", "filter", name, "err", err)
+		return nil, nil
+	case err != nil:
+		return nil, &RestoringError{Filter: name, Cause: err}
+	}
+	for _, a := range all {
+		if a.Spec.Name == name {
+			return &a, nil
+		}
+	}
+	return nil, nil
+}
+
+// makeEmpty makes a filter that has nothing in it. The caller holds change.
+func (e *Engine) makeEmpty(ctx context.Context, spec Spec, generation uint64) (*Filter, error) {
+	if err := spec.validate(); err != nil {
+		return nil, err
+	}
+	if f, err := e.existing(&spec); f != nil || err != nil {
+		return f, err
+	}
+	h, err := newHeader(spec)
+	if err != nil {
+		return nil, err
+	}
+	h.Generation = generation
+	set, err := e.store.Create(ctx, spec, h)
+	if err != nil {
+		return nil, err
+	}
+	e.log.Info("filter created", "filter", spec.Name, "id", spec.ID, "capacity", spec.Capacity, "error_rate", spec.ErrorRate)
+	return e.insert(spec, set), nil
+}
+
+// newHeader sizes the bit-map of a new filter and gives it a secret seed.
+func newHeader(spec Spec) (bloom.Header, error) {
+	var seed [8]byte
+	_, _ = rand.Read(seed[:]) // never fails, says its documentation
+	return bloom.NewHeader(spec.Capacity, spec.ErrorRate, binary.LittleEndian.Uint64(seed[:]), time.Now())
+}
+
+// existing finds the filter that spec asks for, or settles the id of a new one.
+func (e *Engine) existing(spec *Spec) (*Filter, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if f := e.name[spec.Name]; f != nil {
+		if spec.ID == 0 {
+			spec.ID = f.ID
+		}
+		if f.Spec != *spec {
+			return nil, fmt.Errorf("filter %s: %w", spec.Name, ErrConflict)
+		}
+		return f, nil
+	}
+	if spec.ID == 0 {
+		for spec.ID = firstFreeID; e.ownerOf(spec.ID, spec.Name) != ""; spec.ID++ {
+		}
+	} else if other := e.ownerOf(spec.ID, spec.Name); other != "" {
+		return nil, fmt.Errorf("filter %s: id %d is that of %s: %w", spec.Name, spec.ID, other, ErrConflict)
+	}
+	return nil, nil
+}
+
+// bury makes the archive forget a filter too: else the next start brought it back.
+func (e *Engine) bury(ctx context.Context, f *Filter) error {
+	a, err := e.archived(ctx, f.Name)
+	if err != nil || a == nil || a.Items == 0 {
+		return err
+	}
+	h, err := newHeader(f.Spec)
+	if err != nil {
+		return err
+	}
+	h.Generation = max(a.Header.Generation, f.Header().Generation) + 1
+	return e.archive.Bury(ctx, f.Spec, h)
+}

@@ -1,0 +1,251 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// waiting is a filter that the settings or the archive have and the store lacks.
+type waiting struct {
+	spec  Spec
+	cause error // of the last try; nil: not tried, or being tried
+}
+
+// Settle asks the archive, once, and brings what it says together with the store:
+// filters that the store lacks are restored or made, those that have lost bits get
+// them back. It returns nil when nothing is left to do, and otherwise what stands in
+// the way; the caller tries again later. Without an archive there is nothing to do.
+func (e *Engine) Settle(ctx context.Context) error {
+	if e.archive == nil {
+		return nil
+	}
+	found, err := e.archive.Newest(ctx)
+	if err != nil {
+		return errors.Join(err, e.settleAlone(ctx, err))
+	}
+	inArchive := map[string]*Archived{}
+	names := map[string]bool{}
+	for _, a := range found {
+		inArchive[a.Spec.Name], names[a.Spec.Name] = &a, true
+	}
+	e.mu.RLock()
+	for name := range e.waiting {
+		names[name] = true
+	}
+	fresh := e.fresh
+	e.mu.RUnlock()
+	e.announce(inArchive, fresh)
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		errs = append(errs, e.settleOne(ctx, name, inArchive[name], fresh))
+	}
+	err = errors.Join(errs...)
+	if err == nil {
+		e.mu.Lock()
+		e.fresh = false
+		e.mu.Unlock()
+	}
+	return err
+}
+
+// announce makes what a fresh store will get from the archive known as waiting, so
+// that it is not taken for unknown, and ends the time in which nothing is unknown.
+func (e *Engine) announce(inArchive map[string]*Archived, fresh bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for name, w := range e.waiting {
+		w.cause = nil
+		e.waiting[name] = w
+	}
+	for name, a := range inArchive {
+		if _, known := e.waiting[name]; fresh && !known && e.name[name] == nil {
+			e.waiting[name] = waiting{spec: a.Spec}
+		}
+	}
+	e.asked = true
+}
+
+// settleAlone is Settle without an answer of the archive.
+func (e *Engine) settleAlone(ctx context.Context, cause error) error {
+	e.mu.Lock()
+	var specs []Spec
+	for name, w := range e.waiting {
+		w.cause = cause
+		e.waiting[name] = w
+		specs = append(specs, w.spec)
+	}
+	e.mu.Unlock()
+	if !e.startEmpty {
+		return nil // they wait
+	}
+	var errs []error
+	for _, spec := range specs {
+		e.change.Lock()
+		e.log.Warn("filter starts EMPTY: the archive cannot be asked, and the settings say not to wait for it; "+
+			"items seen before are new again, and if the archive has this filter the two cannot be merged", "filter", spec.Name, "err", cause)
+		_, err := e.makeEmpty(ctx, spec, 1)
+		e.change.Unlock()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// settleOne is the case analysis of one filter: who has it, and how much of it.
+// a is nil where the archive has none.
+func (e *Engine) settleOne(ctx context.Context, name string, a *Archived, fresh bool) (err error) {
+	e.change.Lock()
+	defer e.change.Unlock()
+	e.mu.RLock()
+	have := e.name[name]
+	w, wanted := e.waiting[name]
+	e.mu.RUnlock()
+	defer func() {
+		if err == nil {
+			return
+		}
+		err = fmt.Errorf("filter %s: %w", name, err)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if w, wanted := e.waiting[name]; wanted {
+			w.cause = err
+			e.waiting[name] = w
+		}
+	}()
+	switch {
+	case have != nil && a == nil:
+		return nil // written back some day
+	case have != nil:
+		return e.compare(ctx, have, a)
+	case a == nil && wanted:
+		e.log.Warn("filter starts EMPTY: neither store nor archive has it", "filter", name)
+		_, err := e.makeEmpty(ctx, w.spec, 1)
+		return err
+	case a == nil:
+		return nil // dropped meanwhile
+	case !wanted && !fresh:
+		e.log.Info("filter is in the archive only, and the settings do not name it; PUT or `urifilter bitmap restore` brings it back", "filter", name)
+		return nil
+	case wanted && !a.Spec.sameMap(w.spec) && a.Items == 0:
+		e.log.Warn("filter starts EMPTY: so is what the archive has, with other parameters", "filter", name)
+		_, err := e.makeEmpty(ctx, w.spec, a.Header.Generation+1)
+		return err
+	default:
+		if wanted && w.spec.ID == 0 {
+			w.spec.ID = a.Spec.ID
+		}
+		if wanted && w.spec != a.Spec {
+			e.warnDiffers(a.Spec, w.spec)
+		}
+		_, err := e.adopt(ctx, *a)
+		return err
+	}
+}
+
+// compare holds a filter of the store against the archive, which has nothing that the
+// store lacks unless the store went back in time.
+func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
+	h, st := have.Header(), have.Stats()
+	switch {
+	case h.Generation > a.Header.Generation:
+		return nil // the next writeback begins anew
+	case h.Generation < a.Header.Generation, h.Seed != a.Header.Seed, h.Blocks != a.Header.Blocks:
+		e.log.Warn("the archive has another bit-map under the name of this filter; it is served from the store, and cannot be written back",
+			"filter", have.Name, "generation", h.Generation, "archived_generation", a.Header.Generation)
+		return nil
+	case st.Items < a.Items:
+		e.log.Warn("the store has lost items of this filter that the archive has; they are put back",
+			"filter", have.Name, "items_estimate", st.Items, "archived_items_estimate", a.Items)
+		if err := a.Restore(ctx, have.Set); err != nil {
+			return err
+		}
+	}
+	have.WrittenBack(a.Created)
+	return nil
+}
+
+// adopt makes a filter from an archived version. The caller holds change.
+func (e *Engine) adopt(ctx context.Context, a Archived) (*Filter, error) {
+	if err := a.Spec.validate(); err != nil {
+		return nil, err
+	}
+	e.mu.RLock()
+	other := e.ownerOf(a.Spec.ID, a.Spec.Name)
+	e.mu.RUnlock()
+	if other != "" {
+		return nil, fmt.Errorf("id %d of the archived filter is that of %s: %w", a.Spec.ID, other, ErrConflict)
+	}
+	start := time.Now()
+	e.log.Info("filter is being restored from the archive", "filter", a.Spec.Name, "archived", a.Created, "items_estimate", a.Items, "bytes", a.Header.Bytes())
+	set, err := e.createFilled(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	f := e.insert(a.Spec, set)
+	f.WrittenBack(a.Created)
+	e.log.Warn("filter restored from the archive; items seen after that version was written are new again", "filter", a.Spec.Name,
+		"archived", a.Created, "items_estimate", f.Stats().Items, "took", time.Since(start).Round(time.Millisecond))
+	return f, nil
+}
+
+// Restore sets all bits of an archived version in the filter of its name, which is
+// made where the store lacks it.
+func (e *Engine) Restore(ctx context.Context, a Archived) (*Filter, error) {
+	e.mu.RLock()
+	have := e.name[a.Spec.Name]
+	e.mu.RUnlock()
+	if have == nil {
+		e.change.Lock()
+		defer e.change.Unlock()
+		e.mu.RLock()
+		have = e.name[a.Spec.Name]
+		e.mu.RUnlock()
+		if have == nil {
+			return e.adopt(ctx, a)
+		}
+	}
+	return have, a.Restore(ctx, have.Set)
+}
+
+// Waiting lists the filters that wait for the archive, by name.
+func (e *Engine) Waiting() []string {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return slices.Sorted(maps.Keys(e.waiting))
+}
+
+// waitingFor says why ref cannot be served yet; nil when it is not waited for. The
+// caller holds mu.
+func (e *Engine) waitingFor(ref string) error {
+	for name, w := range e.waiting {
+		if name == ref || w.spec.ID != 0 && fmt.Sprint(w.spec.ID) == ref {
+			return &RestoringError{Filter: name, Cause: w.cause}
+		}
+	}
+	if e.archive != nil && e.fresh && !e.asked {
+		return &RestoringError{Filter: ref, Cause: errNotAsked}
+	}
+	return nil
+}
+
+var errNotAsked = errors.New("the archive has not answered yet")
+
+// readyWaiting says which filters wait; nil for none.
+func (e *Engine) readyWaiting() error {
+	names := e.Waiting()
+	if len(names) == 0 {
+		return nil
+	}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, w := range e.waiting {
+		if w.cause != nil {
+			return fmt.Errorf("waiting for the archive to restore %s; the log says why", strings.Join(names, ", "))
+		}
+	}
+	return fmt.Errorf("being restored from the archive: %s", strings.Join(names, ", "))
+}

@@ -1,0 +1,406 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// shelf is an engine.Archive in memory.
+type shelf struct {
+	down    error // what asking answers
+	damaged error // what restoring answers, after half of the bits
+	maps    map[string]*bloom.Map
+	specs   map[string]engine.Spec
+}
+
+func newShelf() *shelf { return &shelf{maps: map[string]*bloom.Map{}, specs: map[string]engine.Spec{}} }
+
+func (s *shelf) Newest(context.Context) ([]engine.Archived, error) {
+	if s.down != nil {
+		return nil, s.down
+	}
+	var all []engine.Archived
+	for name, m := range s.maps {
+		all = append(all, engine.Archived{Spec: s.specs[name], Header: m.Header(), Items: m.Fill().Items, Created: time.Unix(1700000000, 0),
+			Restore: func(ctx context.Context, into engine.Sink) error { return s.restore(ctx, m, into) }})
+	}
+	return all, nil
+}
+
+func (s *shelf) restore(ctx context.Context, m *bloom.Map, into engine.Sink) error {
+	buf := make([]byte, bloom.StripeBytes)
+	for i := range m.Header().Stripes() {
+		if err := into.MergeStripe(ctx, i, m.Stripe(i, buf)); err != nil {
+			return err
+		}
+	}
+	if s.damaged != nil {
+		return s.damaged
+	}
+	return into.Commit(ctx)
+}
+
+func (s *shelf) Bury(_ context.Context, spec engine.Spec, h bloom.Header) error {
+	return s.put(spec, h)
+}
+
+func (s *shelf) put(spec engine.Spec, h bloom.Header, items ...uint64) error {
+	m, err := bloom.New(h)
+	if err != nil {
+		return err
+	}
+	m.Add(keys(items), make([]bool, len(items)))
+	s.maps[spec.Name], s.specs[spec.Name] = m, spec
+	return nil
+}
+
+func keys(items []uint64) []bloom.Hash {
+	var all []bloom.Hash
+	for _, n := range items {
+		all = append(all, bloom.Hash{Lo: n * 0x9e3779b97f4a7c15, Hi: n * 0xbf58476d1ce4e5b9})
+	}
+	return all
+}
+
+func spec(id int, name string) engine.Spec {
+	return engine.Spec{ID: id, Name: name, Kind: "bloom", Capacity: 10_000, ErrorRate: 1e-4, OnFull: "warn"}
+}
+
+func header(t *testing.T, seed, generation uint64) bloom.Header {
+	t.Helper()
+	h, err := bloom.NewHeader(10_000, 1e-4, seed, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Generation = generation
+	return h
+}
+
+type bench struct {
+	*engine.Engine
+	t     *testing.T
+	store *embedded.Store
+	log   *bytes.Buffer
+}
+
+// plain is a store without CreateFilled.
+type plain struct{ engine.Store }
+
+func open(t *testing.T, dir string, s engine.Settings, wrap ...func(engine.Store) engine.Store) *bench {
+	t.Helper()
+	b := &bench{t: t, log: &bytes.Buffer{}}
+	s.Log = slog.New(slog.NewTextHandler(b.log, nil))
+	var err error
+	if b.store, err = embedded.Open(embedded.Options{Dir: dir, Durability: "always", Log: s.Log}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.store.Close() })
+	var store engine.Store = b.store
+	for _, w := range wrap {
+		store = w(store)
+	}
+	if b.Engine, err = engine.OpenWith(t.Context(), store, s); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bench) close() {
+	b.t.Helper()
+	if err := b.store.Close(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) settle() {
+	b.t.Helper()
+	if err := b.Settle(b.t.Context()); err != nil {
+		b.t.Fatalf("settle: %v\n%s", err, b.log)
+	}
+	if err := b.Ready(b.t.Context()); err != nil {
+		b.t.Errorf("settled, but not ready: %v", err)
+	}
+}
+
+// fresh adds items and returns how many were new.
+func (b *bench) fresh(name string, items ...uint64) int {
+	b.t.Helper()
+	f, err := b.Lookup(name)
+	if err != nil {
+		b.t.Fatalf("%v\n%s", err, b.log)
+	}
+	n, err := f.Add(b.t.Context(), keys(items), make([]bool, len(items)))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+func (b *bench) wantLog(texts ...string) {
+	b.t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(b.log.String(), text) {
+			b.t.Errorf("log lacks %q:\n%s", text, b.log)
+		}
+	}
+}
+
+func (b *bench) wantWaiting(ref string, cause error) {
+	b.t.Helper()
+	var waits *engine.RestoringError
+	if _, err := b.Lookup(ref); !errors.As(err, &waits) || cause != nil && !errors.Is(err, cause) {
+		b.t.Errorf("Lookup(%s): got %v, want a filter that waits for %v", ref, err, cause)
+	}
+	if err := b.Ready(b.t.Context()); err == nil {
+		b.t.Error("ready, with filters that wait")
+	}
+}
+
+func TestAFreshStoreTakesAllThatIsArchived(t *testing.T) {
+	a := newShelf()
+	if err := errors.Join(a.put(spec(1, "uri"), header(t, 7, 3), 1, 2, 3), a.put(spec(1000, "pages"), header(t, 8, 1), 4)); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	want := []engine.Spec{spec(1, "uri"), spec(2, "ip")}
+	b := open(t, dir, engine.Settings{Filters: want, Archive: a})
+	b.wantWaiting("uri", nil)
+	b.wantWaiting("2", nil)
+	b.wantWaiting("pages", nil) // nobody knows yet that it is not there
+	b.settle()
+	if n := b.fresh("uri", 1, 2, 3, 9); n != 1 {
+		t.Errorf("uri: %d new, want 1", n)
+	}
+	if n := b.fresh("1000", 4, 5); n != 1 {
+		t.Errorf("pages: %d new, want 1", n)
+	}
+	if f, _ := b.Lookup("uri"); f.Seed() != 7 || f.Header().Generation != 3 || f.Stats().LastWriteback.Unix() != 1700000000 {
+		t.Errorf("uri: %+v, %+v", f.Header(), f.Stats())
+	}
+	b.wantLog("filter starts EMPTY: neither store nor archive has it\" filter=ip", "restored from the archive")
+	var unknown *engine.UnknownFilterError
+	if _, err := b.Lookup("nobody"); !errors.As(err, &unknown) {
+		t.Errorf("got %v", err)
+	}
+	// The store has it: the archive is not needed.
+	b.close()
+	a.down = errors.New("down")
+	b = open(t, dir, engine.Settings{Filters: want, Archive: a})
+	if n := b.fresh("uri", 1, 2, 3, 9); n != 0 {
+		t.Errorf("uri from the store: %d new, want 0", n)
+	}
+	if err := b.Ready(t.Context()); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	if err := b.Settle(t.Context()); !errors.Is(err, a.down) {
+		t.Errorf("settle: %v", err)
+	}
+}
+
+func TestFiltersWaitForTheArchive(t *testing.T) {
+	a := newShelf()
+	a.down = errors.New("down")
+	if err := a.put(spec(1, "uri"), header(t, 7, 1), 1); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, t.TempDir(), engine.Settings{Filters: []engine.Spec{spec(1, "uri")}, Archive: a})
+	if err := b.Settle(t.Context()); !errors.Is(err, a.down) {
+		t.Errorf("settle: %v", err)
+	}
+	b.wantWaiting("uri", a.down)
+	for _, s := range []engine.Spec{spec(0, "uri"), spec(0, "other")} {
+		var waits *engine.RestoringError
+		if _, _, err := b.Create(t.Context(), s); !errors.As(err, &waits) {
+			t.Errorf("create %s: got %v", s.Name, err)
+		}
+	}
+	a.down = nil
+	// A damaged version is not served, in whole or in part.
+	a.damaged = errors.New("damaged")
+	if err := b.Settle(t.Context()); !errors.Is(err, a.damaged) {
+		t.Errorf("settle: %v", err)
+	}
+	b.wantWaiting("uri", a.damaged)
+	a.damaged = nil
+	b.settle()
+	if n := b.fresh("uri", 1, 2); n != 1 {
+		t.Errorf("%d new, want 1", n)
+	}
+}
+
+func TestStartEmptyIfTheSettingsSaySo(t *testing.T) {
+	a := newShelf()
+	a.down = errors.New("down")
+	b := open(t, t.TempDir(), engine.Settings{Filters: []engine.Spec{spec(1, "uri")}, Archive: a, StartEmpty: true})
+	if err := b.Settle(t.Context()); !errors.Is(err, a.down) {
+		t.Errorf("settle: %v", err)
+	}
+	if n := b.fresh("uri", 1); n != 1 {
+		t.Errorf("%d new, want 1", n)
+	}
+	b.wantLog("filter starts EMPTY: the archive cannot be asked")
+	// When it is there again, its other bit-map is neither mixed in nor silent.
+	a.down = nil
+	if err := a.put(spec(1, "uri"), header(t, 7, 1), 1, 2, 3); err != nil {
+		t.Fatal(err)
+	}
+	b.settle()
+	if n := b.fresh("uri", 1, 2); n != 1 {
+		t.Errorf("%d new, want 1", n)
+	}
+	b.wantLog("the archive has another bit-map under the name")
+}
+
+// A store that went back in time gets from the archive what it lost.
+func TestLostItemsArePutBack(t *testing.T) {
+	a := newShelf()
+	dir := t.TempDir()
+	want := []engine.Spec{spec(1, "uri")}
+	if err := a.put(spec(1, "uri"), header(t, 7, 1), 1); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, dir, engine.Settings{Filters: want, Archive: a})
+	b.settle()
+	b.close()
+	if err := a.put(spec(1, "uri"), header(t, 7, 1), 1, 2, 3); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // and they are durable
+		b = open(t, dir, engine.Settings{Filters: want, Archive: a})
+		b.settle()
+		if n := b.fresh("uri", 1, 2, 3); n != 0 {
+			t.Errorf("%d new, want 0", n)
+		}
+		b.close()
+	}
+	if strings.Contains(b.log.String(), "lost items") {
+		t.Errorf("put back twice:\n%s", b.log)
+	}
+}
+
+// A filter that only the archive has comes to a store that holds others when somebody
+// asks for it.
+func TestCreateRestores(t *testing.T) {
+	a := newShelf()
+	dir := t.TempDir()
+	b := open(t, dir, engine.Settings{Filters: []engine.Spec{spec(1, "uri")}, Archive: a})
+	b.settle()
+	b.close()
+	if err := a.put(spec(50, "pages"), header(t, 8, 1), 1); err != nil {
+		t.Fatal(err)
+	}
+	b = open(t, dir, engine.Settings{Filters: []engine.Spec{spec(1, "uri")}, Archive: a})
+	b.settle()
+	b.wantLog("filter is in the archive only")
+	var unknown *engine.UnknownFilterError
+	if _, err := b.Lookup("pages"); !errors.As(err, &unknown) {
+		t.Errorf("got %v", err)
+	}
+	other := spec(0, "pages")
+	other.Capacity = 20_000
+	if _, _, err := b.Create(t.Context(), other); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("other parameters: got %v", err)
+	}
+	f, created, err := b.Create(t.Context(), spec(0, "pages"))
+	if err != nil || !created || f.ID != 50 {
+		t.Fatalf("got %+v, %v, %v", f, created, err)
+	}
+	if n := b.fresh("pages", 1, 2); n != 1 {
+		t.Errorf("%d new, want 1", n)
+	}
+}
+
+// What was dropped stays dropped: at the next start, on another machine, and when a
+// filter of that name is made again, even with other parameters.
+func TestDroppedFiltersStayDropped(t *testing.T) {
+	a := newShelf()
+	if err := a.put(spec(1, "uri"), header(t, 7, 4), 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	want := []engine.Spec{spec(1, "uri")}
+	b := open(t, t.TempDir(), engine.Settings{Filters: want, Archive: a})
+	b.settle()
+	a.down = errors.New("down")
+	var waits *engine.RestoringError
+	if err := b.Drop(t.Context(), "uri"); !errors.As(err, &waits) {
+		t.Errorf("drop that the archive cannot be told of: got %v", err)
+	}
+	if n := b.fresh("uri", 1); n != 0 {
+		t.Error("a drop that failed forgot items")
+	}
+	a.down = nil
+	if err := b.Drop(t.Context(), "uri"); err != nil {
+		t.Fatal(err)
+	}
+	again := spec(1, "uri")
+	again.Capacity = 20_000
+	f, _, err := b.Create(t.Context(), again)
+	if err != nil || f.Header().Generation != 6 {
+		t.Fatalf("made again: generation %d, %v; want 6", f.Header().Generation, err)
+	}
+	if n := b.fresh("uri", 1, 2); n != 2 {
+		t.Errorf("made again: %d new, want 2", n)
+	}
+	b = open(t, t.TempDir(), engine.Settings{Filters: want, Archive: a})
+	b.settle()
+	if n := b.fresh("uri", 1, 2); n != 2 {
+		t.Errorf("elsewhere: %d new, want 2", n)
+	}
+}
+
+// Over a store without CreateFilled a restore that fails leaves nothing.
+func TestRestoreOverAPlainStore(t *testing.T) {
+	a := newShelf()
+	a.damaged = errors.New("damaged")
+	if err := a.put(spec(1, "uri"), header(t, 7, 1), 1); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	b := open(t, dir, engine.Settings{Archive: a}, func(s engine.Store) engine.Store { return plain{s} })
+	if err := b.Settle(t.Context()); !errors.Is(err, a.damaged) {
+		t.Errorf("settle: %v", err)
+	}
+	b.close()
+	a.damaged = nil
+	b = open(t, dir, engine.Settings{Archive: a}, func(s engine.Store) engine.Store { return plain{s} })
+	if len(b.Filters()) != 0 {
+		t.Errorf("left in the store: %v", b.Filters())
+	}
+	b.settle()
+	if n := b.fresh("uri", 1, 2); n != 1 {
+		t.Errorf("%d new, want 1", n)
+	}
+}
+
+// Ids of filters that wait are not given to others.
+func TestIDsOfWaitingFiltersAreTaken(t *testing.T) {
+	a := newShelf()
+	if err := errors.Join(a.put(spec(1000, "pages"), header(t, 8, 1), 1), a.put(spec(1001, "more"), header(t, 9, 1), 1)); err != nil {
+		t.Fatal(err)
+	}
+	a.damaged = errors.New("damaged")
+	b := open(t, t.TempDir(), engine.Settings{Archive: a})
+	if err := b.Settle(t.Context()); err == nil {
+		t.Fatal("settled")
+	}
+	f, _, err := b.Create(t.Context(), spec(0, "mine"))
+	if err != nil || f.ID != 1002 {
+		t.Fatalf("got %+v, %v; want id 1002", f, err)
+	}
+	if _, _, err := b.Create(t.Context(), spec(1001, "yours")); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("got %v", err)
+	}
+	if got := b.Waiting(); !slices.Equal(got, []string{"more", "pages"}) {
+		t.Errorf("waiting: %v", got)
+	}
+}
