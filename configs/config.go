@@ -83,6 +83,12 @@ type MongoDB struct {
 	URI string `yaml:"uri"`
 	// Database is the name of the database. Default urifilter.
 	Database string `yaml:"database"`
+	// IfUnreachable says what a start does with a filter that the store lacks while the
+	// archive cannot be asked for it: wait (calls for it get 503 and the daemon is not
+	// ready until the archive answers) or empty (it starts empty: items seen before are
+	// new again, and what the archive has of it is never merged in). Filters that the
+	// store has are served in either case. Default wait.
+	IfUnreachable string `yaml:"if_unreachable"`
 }
 
 // Filter is one filter to be made at start; zero fields take the daemon's defaults.

@@ -23,7 +23,7 @@ func Default() Config {
 		Store:           "embedded",
 		Durability:      "always",
 		Redis:           Redis{Addrs: []string{"127.0.0.1:6379"}},
-		MongoDB:         MongoDB{Database: "urifilter"},
+		MongoDB:         MongoDB{Database: "urifilter", IfUnreachable: "wait"},
 		URINumScale:     10_000_000,
 		AcceptErrorRate: 0.0001,
 		Filters: []Filter{

@@ -164,6 +164,7 @@ func (c Config) validateArchive(f *faults) {
 	if c.MongoDB.URI == "" {
 		return
 	}
+	f.oneOf("mongodb.if_unreachable", c.MongoDB.IfUnreachable, "wait", "empty")
 	if err := validMongoURI(c.MongoDB.URI); err != nil {
 		f.add("mongodb.uri", "%w", err)
 	}

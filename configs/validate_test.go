@@ -57,6 +57,7 @@ func TestValidateFaults(t *testing.T) {
 		{func(c *Config) { c.Writeback.Keep = 0 }, "writeback.keep: 0"},
 		{func(c *Config) { c.Writeback.Interval = time.Hour }, "writeback.interval: 1h0m0s: there is no archive"},
 		{func(c *Config) { c.Writeback.Interval = time.Second; c.MongoDB.URI = "mongodb://h" }, "writeback.interval: 1s: want 0s"},
+		{func(c *Config) { c.MongoDB.URI = "mongodb://h"; c.MongoDB.IfUnreachable = "" }, `mongodb.if_unreachable: "": want wait or empty`},
 		{func(c *Config) { c.MongoDB.URI = "mongodb://h"; c.MongoDB.Database = "a b" }, `mongodb.database: "a b"`},
 		{func(c *Config) { c.MongoDB.URI = "http://h" }, "mongodb.uri: want mongodb://"},
 		{func(c *Config) { c.Store = "redis"; c.Redis.Addrs = nil }, "redis.addrs: none"},
