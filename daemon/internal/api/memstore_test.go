@@ -28,12 +28,13 @@ type memSet struct {
 	writeback atomic.Pointer[time.Time]
 }
 
-func (st *memStore) fail(err error)              { st.fault.Store(&err) }
-func (st *memStore) notReady(err error)          { st.down.Store(&err) }
-func (st *memStore) beforeEachBatch(do func())   { st.before.Store(&do) }
-func (st *memStore) Failed() <-chan struct{}     { return nil }
-func (st *memStore) Close() error                { return nil }
-func (st *memStore) Ready(context.Context) error { return load(&st.down) }
+func (st *memStore) fail(err error)                { st.fault.Store(&err) }
+func (st *memStore) notReady(err error)            { st.down.Store(&err) }
+func (st *memStore) beforeEachBatch(do func())     { st.before.Store(&do) }
+func (st *memStore) Failed() <-chan struct{}       { return nil }
+func (st *memStore) Changes() <-chan engine.Change { return nil }
+func (st *memStore) Close() error                  { return nil }
+func (st *memStore) Ready(context.Context) error   { return load(&st.down) }
 
 func load(p *atomic.Pointer[error]) error {
 	if err := p.Load(); err != nil {

@@ -164,10 +164,15 @@ func (m *Map) Fill() Fill {
 	m.mu.RLock()
 	set := m.set
 	m.mu.RUnlock()
-	items := itemsFromFill(set, m.header.Blocks)
+	return m.header.Fill(set)
+}
+
+// Fill estimates how full a map is of which set bits are 1.
+func (h Header) Fill(set uint64) Fill {
+	items := itemsFromFill(set, h.Blocks)
 	return Fill{
-		Ratio: float64(set) / float64(m.header.Blocks*blockBytes*8),
+		Ratio: float64(set) / float64(h.Bytes()*8),
 		Items: uint64(items + 0.5),
-		FPR:   expectedFPR(items / float64(m.header.Blocks)),
+		FPR:   expectedFPR(items / float64(h.Blocks)),
 	}
 }

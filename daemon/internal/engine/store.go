@@ -12,6 +12,12 @@ import (
 var (
 	// ErrNoSpace: the store cannot make the batch durable for want of space; nothing was remembered.
 	ErrNoSpace = errors.New("no space left for new items")
+	// ErrUnavailable: the store cannot be reached, or is not to be trusted, for now;
+	// nothing was remembered.
+	ErrUnavailable = errors.New("store is unavailable")
+	// ErrInDoubt: the connection to the store broke in the middle of the batch. Some of its
+	// items may have been remembered without anybody being told that they are new.
+	ErrInDoubt = errors.New("store broke off in the middle of the batch")
 	// ErrFailed: the store failed and answers nothing more until it is opened again.
 	ErrFailed = errors.New("store failed")
 	// ErrFull: the filter is at capacity and its on_full is reject; nothing was remembered.
@@ -45,7 +51,8 @@ type Set interface {
 	// Add remembers keys and sets fresh[i] to whether keys[i] was not seen before;
 	// the first of equal keys wins. It returns the number of fresh ones.
 	// On a nil error all of it is durable as the store's durability setting says.
-	// On ErrNoSpace and ErrFull nothing was remembered; on any other error keys may be.
+	// On ErrNoSpace, ErrFull and ErrUnavailable nothing was remembered; on any other error
+	// keys may be.
 	// len(fresh) == len(keys); no keys is no work.
 	Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error)
 	// Has is Add without remembering; equal keys in one call are all reported alike.
@@ -80,6 +87,15 @@ type Store interface {
 	Ready(ctx context.Context) error
 	// Failed is closed when the store has failed for good and the process should end.
 	Failed() <-chan struct{}
+	// Changes tells of filters that other daemons have made or dropped in a shared store.
+	// It is nil where nobody else can.
+	Changes() <-chan Change
 	// Close makes everything durable and lets go of the store's resources.
 	Close() error
+}
+
+// Change is a filter that another daemon made (Set is what to use) or dropped (nil).
+type Change struct {
+	Spec Spec
+	Set  Set
 }

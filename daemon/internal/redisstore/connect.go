@@ -1,0 +1,155 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Options say which Redis, and how to log in. They are those of the settings.
+type Options struct {
+	Addrs      []string
+	Username   string
+	Password   string
+	DB         int
+	TLS        bool
+	MasterName string // of sentinels
+	// Timeout of a connection attempt, and of each read and write. Default 5 s.
+	Timeout time.Duration
+}
+
+// ReadPassword reads a password file; a line end after the password is ignored.
+func ReadPassword(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}
+
+// dial makes the clients for what is at the addresses: one server, sentinels, or a
+// cluster. onConnect sees every connection of the one for batches.
+func dial(ctx context.Context, o Options, onConnect func(context.Context, *redis.Conn) error) (batches, admin redis.UniversalClient, err error) {
+	u := &redis.UniversalOptions{
+		Addrs: o.Addrs, Username: o.Username, Password: o.Password, DB: o.DB, MasterName: o.MasterName,
+		SentinelUsername: o.Username, SentinelPassword: o.Password,
+		Protocol: 2, DisableIdentity: true, FailingTimeoutSeconds: 1,
+		DialTimeout: o.Timeout, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout,
+		DialerRetries: 1, // callers are told at once, and the healer tries again
+		MaxRetries:    -1, MaxRedirects: 8,
+		ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
+		PipelinePoolSize: -1, // one pool
+	}
+	if o.TLS {
+		u.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if o.MasterName == "" {
+		cluster, err := isCluster(ctx, *u)
+		if err != nil {
+			return nil, nil, err
+		}
+		u.IsClusterMode = cluster
+		switch {
+		case !cluster && len(o.Addrs) > 1:
+			return nil, nil, fmt.Errorf("redis %s: is not a cluster, and %d addresses are given\nhint: name one, or set redis.master_name if they are sentinels", o.Addrs[0], len(o.Addrs))
+		case cluster && o.DB != 0:
+			return nil, nil, fmt.Errorf("redis.db %d: a cluster has database 0 only", o.DB)
+		}
+	}
+	admin = redis.NewUniversalClient(u)
+	u.OnConnect = onConnect
+	return redis.NewUniversalClient(u), admin, nil
+}
+
+// isCluster asks the first address that answers.
+func isCluster(ctx context.Context, u redis.UniversalOptions) (bool, error) {
+	var errs []error
+	for _, addr := range u.Addrs {
+		o := u.Simple()
+		o.Addr, o.DB = addr, 0
+		c := redis.NewClient(o)
+		info, err := c.Info(ctx, "cluster").Result()
+		_ = c.Close()
+		if err == nil {
+			return strings.Contains(info, "cluster_enabled:1"), nil
+		}
+		errs = append(errs, explain(addr, err))
+	}
+	return false, errors.Join(errs...)
+}
+
+// explain says what an error of Redis means to an operator.
+func explain(addr string, err error) error {
+	text := err.Error()
+	hint := ""
+	var dns *net.DNSError
+	switch {
+	case strings.HasPrefix(text, "WRONGPASS"), strings.HasPrefix(text, "NOAUTH"), strings.Contains(text, "without any password"):
+		hint = "check redis.username and redis.password_file"
+	case strings.HasPrefix(text, "NOPERM"):
+		hint = "the ACL user needs the keys urifilter:* and the commands of docs/redis.md"
+	case errors.As(err, &dns):
+		hint = "check redis.addrs"
+	case isDial(err):
+		hint = "is Redis running there? (systemctl status redis-server)"
+	case strings.Contains(text, "redis: can't parse"), strings.Contains(text, "invalid reply"):
+		hint = "what listens there does not speak Redis's protocol; check redis.addrs and redis.tls"
+	}
+	err = fmt.Errorf("redis %s: %w", addr, err)
+	if hint != "" {
+		err = fmt.Errorf("%w\nhint: %s", err, hint)
+	}
+	return err
+}
+
+// isDial tells whether err came before anything was sent.
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// masters runs do once for each server that holds data.
+func masters(ctx context.Context, c redis.UniversalClient, do func(ctx context.Context, c *redis.Client) error) error {
+	switch c := c.(type) {
+	case *redis.ClusterClient:
+		return c.ForEachMaster(ctx, do)
+	case *redis.Client:
+		return do(ctx, c)
+	default:
+		return fmt.Errorf("redis client of type %T", c)
+	}
+}
+
+// checkPolicy refuses a server that may evict keys: an evicted stripe is a filter that
+// forgot, and nobody would notice at once.
+func checkPolicy(ctx context.Context, c *redis.Client) error {
+	got, err := c.ConfigGet(ctx, "maxmemory-policy").Result()
+	if err != nil {
+		return nil // managed servers refuse CONFIG; healing finds what an eviction takes
+	}
+	if p := got["maxmemory-policy"]; p != "" && p != "noeviction" {
+		return fmt.Errorf("redis %s: maxmemory-policy %s lets it throw away bit-maps\nhint: redis-cli -u redis://%s CONFIG SET maxmemory-policy noeviction, and the same in redis.conf",
+			c.Options().Addr, p, c.Options().Addr)
+	}
+	return nil
+}
+
+// field reads a field of INFO's answer.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

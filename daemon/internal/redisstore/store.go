@@ -1,0 +1,414 @@
+// Package redisstore keeps bit-maps in Redis or Valkey, where several daemons share them.
+// keys.go lists what is in Redis, set.go says how a batch goes, trust.go and peers.go how
+// data that Redis has lost is put back before anything is answered from it.
+//
+// It does not hash, knows no items, and needs no module in Redis.
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+const (
+	defaultTimeout = 5 * time.Second
+	countEvery     = 10 * time.Second
+)
+
+// Config of a store.
+type Config struct {
+	Options
+	Log *slog.Logger
+	// DoubtIsNew gives items whose replies were lost as new when they are asked for again
+	// here, though another daemon's caller may have got them too.
+	DoubtIsNew bool
+	// Restore ors into a filter what the archive has of it, after Redis had lost it.
+	// Nil: there is no archive.
+	Restore func(ctx context.Context, spec engine.Spec, set engine.Set) error
+}
+
+// Store implements engine.Store.
+type Store struct {
+	opt    Config
+	log    *slog.Logger
+	client redis.UniversalClient // batches travel here, to servers that are trusted
+	admin  redis.UniversalClient // everything else
+	trust  *trust
+	peers  *peers
+
+	flight sync.RWMutex // read-held by batches, from before they look whether there is trust
+
+	mu   sync.Mutex
+	sets map[string]*set
+
+	awaited []string // owned by heal: the daemons to wait for since trust was lost
+
+	changes chan engine.Change
+	stop    context.CancelFunc
+	work    sync.WaitGroup
+}
+
+var _ engine.Store = (*Store)(nil)
+
+// Open connects. It refuses a server that may evict keys. Load reads the filters.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	s := &Store{
+		opt: c, log: c.Log, trust: newTrust(), sets: map[string]*set{},
+		peers:   &peers{self: selfName(), seen: map[string]peer{}},
+		changes: make(chan engine.Change, 64),
+	}
+	var err error
+	if s.client, s.admin, err = dial(ctx, c.Options, s.trust.onConnect); err != nil {
+		return nil, err
+	}
+	where := strings.Join(c.Addrs, ",")
+	if _, err := s.runIDs(ctx); err != nil {
+		return nil, errors.Join(explain(where, err), s.hangUp())
+	}
+	if err := s.admin.HExists(ctx, registryKey, formatField).Err(); err != nil {
+		if strings.HasPrefix(err.Error(), "WRONGTYPE") {
+			err = foreign(registryKey)
+		}
+		return nil, errors.Join(explain(where, err), s.hangUp())
+	}
+	return s, nil
+}
+
+func (s *Store) hangUp() error { return errors.Join(s.client.Close(), s.admin.Close()) }
+
+// selfName tells this daemon from all others, its own earlier starts included.
+func selfName() string {
+	host, _ := os.Hostname()
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails, says its documentation
+	return fmt.Sprintf("%s:%d:%s", host, os.Getpid(), hex.EncodeToString(b[:]))
+}
+
+// Load implements engine.Store: it reads every filter into a mirror, and then waits until
+// the other daemons, if there are any, trust this Redis.
+func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
+	justRead, err := s.runIDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	registry, err := s.registry(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.sign(ctx); err != nil {
+		return nil, err
+	}
+	if len(registry) == 0 {
+		// A new Redis, or one that has just lost everything while others run.
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(newcomerWait):
+		}
+		if err := s.sign(ctx); err != nil {
+			return nil, err
+		}
+		if err := s.admin.HSetNX(ctx, registryKey, formatField, format).Err(); err != nil {
+			return nil, err
+		}
+		if registry, err = s.registry(ctx); err != nil {
+			return nil, err
+		}
+	}
+	loaded := map[engine.Spec]engine.Set{}
+	for name, text := range registry {
+		set, lost, err := s.load(ctx, name, text)
+		if err != nil {
+			return nil, err
+		}
+		if lost {
+			justRead = nil
+		}
+		loaded[set.spec] = set
+	}
+	if err := s.heal(ctx, justRead...); err != nil {
+		return nil, err
+	}
+	run, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.work.Go(func() { s.healer(run) })
+	s.work.Go(func() { s.poll(run) })
+	s.work.Go(func() { s.counter(run) })
+	return loaded, nil
+}
+
+// load opens a filter of the registry.
+func (s *Store) load(ctx context.Context, name, text string) (_ *set, lost bool, err error) {
+	start := time.Now()
+	spec, h, err := decodeEntry(name, text)
+	if err != nil {
+		return nil, false, err
+	}
+	set, err := s.newSet(spec, h)
+	if err != nil {
+		return nil, false, err
+	}
+	if lost, err = set.learn(ctx); err != nil {
+		return nil, false, errors.Join(fmt.Errorf("filter %s: %w", name, err), set.close())
+	}
+	if lost {
+		s.log.Warn("redis has lost a part of the filter", "filter", name)
+	}
+	s.mu.Lock()
+	s.sets[name] = set
+	s.mu.Unlock()
+	s.log.Info("filter loaded", "filter", name, "bytes", h.Bytes(), "took", time.Since(start).Round(time.Millisecond))
+	return set, lost, nil
+}
+
+// registry reads the filters' entries, without the format field.
+func (s *Store) registry(ctx context.Context) (map[string]string, error) {
+	all, err := s.admin.HGetAll(ctx, registryKey).Result()
+	if err != nil {
+		return nil, err
+	}
+	if f, ok := all[formatField]; len(all) > 0 && (!ok || f != format) {
+		return nil, fmt.Errorf("key %s: format %q, this version knows %s\nhint: update urifilter, or give it a database of its own (redis.db)", registryKey, f, format)
+	}
+	delete(all, formatField)
+	return all, nil
+}
+
+// Create implements engine.Store. Where another daemon was quicker with the same
+// parameters, the filter is that daemon's, and h is not used.
+func (s *Store) Create(ctx context.Context, spec engine.Spec, h bloom.Header) (engine.Set, error) {
+	if _, err := s.trust.check(); err != nil {
+		return nil, err
+	}
+	text, err := encodeEntry(spec, h)
+	if err != nil {
+		return nil, err
+	}
+	for range 10 { // others may change the registry meanwhile
+		err = s.admin.Watch(ctx, func(tx *redis.Tx) error {
+			have, err := tx.HGetAll(ctx, registryKey).Result()
+			if err != nil {
+				return err
+			}
+			if text, err = settle(have, spec, text); err != nil {
+				return err
+			}
+			_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+				p.HSet(ctx, registryKey, spec.Name, text, formatField, format)
+				return nil
+			})
+			return err
+		}, registryKey)
+		if !errors.Is(err, redis.TxFailedErr) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, h, err = decodeEntry(spec.Name, text); err != nil {
+		return nil, err
+	}
+	set, err := s.newSet(spec, h)
+	if err != nil {
+		return nil, err
+	}
+	for i := range set.keys {
+		// Stripes of a filter of this name that was dropped half are replaced.
+		if _, err := set.putStripe(ctx, i, nil, true); err != nil {
+			return nil, errors.Join(err, set.close())
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if have := s.sets[spec.Name]; have != nil && have.spec == spec {
+		return have, set.close() // poll was quicker
+	}
+	s.sets[spec.Name] = set
+	return set, nil
+}
+
+// settle finds the entry that spec is to have beside those that are there.
+func settle(have map[string]string, spec engine.Spec, text string) (string, error) {
+	for name, other := range have {
+		if name == formatField {
+			continue
+		}
+		its, _, err := decodeEntry(name, other)
+		switch {
+		case err != nil:
+			return "", err
+		case its == spec:
+			return other, nil
+		case its.Name == spec.Name || its.ID == spec.ID:
+			return "", fmt.Errorf("filter %s, id %d: redis has %s, id %d: %w", spec.Name, spec.ID, its.Name, its.ID, engine.ErrConflict)
+		}
+	}
+	return text, nil
+}
+
+// Drop implements engine.Store. The other daemons follow within a second.
+func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
+	if _, err := s.trust.check(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	set := s.sets[spec.Name]
+	delete(s.sets, spec.Name)
+	s.mu.Unlock()
+	if set == nil {
+		return &engine.UnknownFilterError{Ref: spec.Name}
+	}
+	if err := set.close(); err != nil {
+		return err
+	}
+	if err := s.admin.HDel(ctx, registryKey, spec.Name).Err(); err != nil {
+		return set.trouble(err)
+	}
+	for _, key := range set.keys {
+		if err := s.admin.Unlink(ctx, key).Err(); err != nil {
+			return set.trouble(err)
+		}
+	}
+	return nil
+}
+
+// Changes implements engine.Store.
+func (s *Store) Changes() <-chan engine.Change { return s.changes }
+
+// follow compares the registry with the filters here.
+func (s *Store) follow(ctx context.Context, epoch uint64) error {
+	all, err := s.admin.HGetAll(ctx, registryKey).Result()
+	if err != nil {
+		return err
+	}
+	if all[formatField] == "" {
+		return fmt.Errorf("key %s: %w", registryKey, errLost)
+	}
+	delete(all, formatField)
+	for _, set := range s.all() {
+		text, ok := all[set.spec.Name]
+		if ok {
+			if spec, h, err := decodeEntry(set.spec.Name, text); err != nil || spec == set.spec && h == set.bits.Header() {
+				delete(all, set.spec.Name)
+				continue
+			}
+		}
+		if s.trust.epoch.Load() != epoch {
+			return nil // what was read may be of a Redis that is to be healed
+		}
+		s.forget(set)
+	}
+	for name, text := range all {
+		set, _, err := s.load(ctx, name, text)
+		if err != nil {
+			return err
+		}
+		if err := s.send(ctx, engine.Change{Spec: set.spec, Set: set}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget ends a filter that another daemon has dropped.
+func (s *Store) forget(set *set) {
+	s.mu.Lock()
+	if s.sets[set.spec.Name] == set {
+		delete(s.sets, set.spec.Name)
+	}
+	s.mu.Unlock()
+	if err := set.close(); err != nil {
+		s.log.Warn("mirror of a dropped filter", "filter", set.spec.Name, "err", err)
+	}
+	_ = s.send(context.Background(), engine.Change{Spec: set.spec})
+}
+
+func (s *Store) send(ctx context.Context, change engine.Change) error {
+	select {
+	case s.changes <- change:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(defaultTimeout):
+		return errors.New("nobody takes in changes of filters")
+	}
+}
+
+func (s *Store) counter(ctx context.Context) {
+	tick := time.NewTicker(countEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, set := range s.all() {
+			if _, err := s.trust.check(); err != nil {
+				break
+			}
+			if err := set.count(ctx); err != nil && ctx.Err() == nil {
+				s.log.Debug("count bits in redis", "filter", set.spec.Name, "err", err)
+			}
+		}
+	}
+}
+
+// Ready implements engine.Store.
+func (s *Store) Ready(ctx context.Context) error {
+	if _, err := s.trust.check(); err != nil {
+		return err
+	}
+	// By the way that batches take: it may find that Redis was started anew.
+	if err := s.client.HExists(ctx, registryKey, formatField).Err(); err != nil {
+		return fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// Failed implements engine.Store: what Redis does heals, so this store never fails for good.
+func (s *Store) Failed() <-chan struct{} { return nil }
+
+func (s *Store) all() []*set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*set, 0, len(s.sets))
+	for _, set := range s.sets {
+		all = append(all, set)
+	}
+	return all
+}
+
+// Close implements engine.Store: it signs off, so that nobody waits for this daemon.
+func (s *Store) Close() error {
+	if s.stop != nil {
+		s.stop()
+		s.work.Wait()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.admin.HSet(ctx, membersKey, s.peers.self, goodbye+strconv.FormatInt(time.Now().UnixMilli(), 10)).Err() // Redis may be down
+	var errs []error
+	for _, set := range s.all() {
+		errs = append(errs, set.close())
+	}
+	return errors.Join(append(errs, s.hangUp())...)
+}

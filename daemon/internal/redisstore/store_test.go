@@ -1,0 +1,438 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+)
+
+func config(addrs ...string) Config {
+	return Config{Options: Options{Addrs: addrs, Timeout: 2 * time.Second}, Log: slog.New(slog.DiscardHandler)}
+}
+
+func TestConformance(t *testing.T) {
+	t.Run("standalone", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T) storetest.Opener {
+			server := redistest.Start(t)
+			return storetest.Opener{Open: func() (engine.Store, error) { return Open(context.Background(), config(server.Addr)) }}
+		})
+	})
+	t.Run("cluster", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T) storetest.Opener {
+			servers := redistest.Cluster(t)
+			return storetest.Opener{Open: func() (engine.Store, error) { return Open(context.Background(), config(servers[1].Addr)) }}
+		})
+	})
+}
+
+var uri = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}
+
+// opened opens a store with the filter uri, made if missing.
+func opened(t testing.TB, c Config) (*Store, *set) {
+	t.Helper()
+	store, err := Open(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	sets, err := store.Load(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := sets[uri]; found != nil {
+		return store, found.(*set)
+	}
+	made, err := store.Create(context.Background(), uri, storetest.Header(uri))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, made.(*set)
+}
+
+// count of items that a batch calls new.
+func add(t testing.TB, s *set, from, n int) int {
+	t.Helper()
+	got, err := s.Add(context.Background(), storetest.Keys(s, from, n), make([]bool, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func waitReady(t testing.TB, stores ...*Store) {
+	t.Helper()
+	for _, s := range stores {
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			err := s.Ready(context.Background())
+			if err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("not ready: %v", err)
+			}
+		}
+	}
+}
+
+// Two daemons, many callers, overlapping items: each is new for one of them.
+func exactlyOnce(t *testing.T, c Config) {
+	t.Helper()
+	_, a := opened(t, c)
+	_, b := opened(t, c)
+	if a.Seed() != b.Seed() {
+		t.Fatal("the two daemons hash with different seeds")
+	}
+	const callers, items, batch = 8, 20_000, 500
+	wins := make([]int, items)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for caller := range callers {
+		s := []*set{a, b}[caller%2]
+		wg.Go(func() {
+			for i := range items / batch {
+				from := (i + caller) * batch % items
+				isNew := make([]bool, batch)
+				if _, err := s.Add(context.Background(), storetest.Keys(s, from, batch), isNew); err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for k, is := range isNew {
+					if is {
+						wins[from+k]++
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	never := 0
+	for i, won := range wins {
+		if won > 1 {
+			t.Fatalf("item %d was new %d times", i, won)
+		}
+		if won == 0 {
+			never++ // a false positive
+		}
+	}
+	if never > items/1000 {
+		t.Errorf("%d of %d items were new for nobody", never, items)
+	}
+}
+
+func TestExactlyOnceForTwoDaemons(t *testing.T) {
+	t.Run("standalone", func(t *testing.T) { exactlyOnce(t, config(redistest.Start(t).Addr)) })
+	t.Run("cluster", func(t *testing.T) { exactlyOnce(t, config(redistest.Cluster(t)[0].Addr)) })
+}
+
+// Redis is killed and comes back empty, or with an older file, or is flushed: once the
+// daemons are ready again, both know what either of them had acknowledged.
+func TestHealing(t *testing.T) {
+	for name, lose := range map[string]func(*redistest.Server){
+		"restarted empty": func(s *redistest.Server) { s.Kill(); s.Run() },
+		"away for a while": func(s *redistest.Server) {
+			s.Kill()
+			time.Sleep(2500 * time.Millisecond)
+			s.Run()
+		},
+		"flushed":                  func(s *redistest.Server) { s.CLI("flushall") },
+		"flushed, then restarted":  func(s *redistest.Server) { s.CLI("flushall"); s.Kill(); s.Run() },
+		"a stripe deleted":         func(s *redistest.Server) { s.CLI("del", stripeKey(uri, 0)) },
+		"its registry is gone too": func(s *redistest.Server) { s.CLI("del", registryKey, stripeKey(uri, 1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			storeA, a := opened(t, config(server.Addr))
+			storeB, b := opened(t, config(server.Addr))
+			waitReady(t, storeA, storeB)
+			time.Sleep(pollEvery + 200*time.Millisecond) // they have seen each other
+			add(t, a, 0, 5000)
+			add(t, b, 5000, 5000)
+			lose(server)
+			// A caller that goes on all the time gets errors, never a wrong answer.
+			for _, s := range []*set{a, b, a, b} {
+				other := 5000
+				if s == b {
+					other = 0
+				}
+				isNew := make([]bool, 5000)
+				for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+					n, err := s.Add(context.Background(), storetest.Keys(s, other, 5000), isNew)
+					if err == nil {
+						if n != 0 {
+							t.Fatalf("%d acknowledged items are new again at the other daemon", n)
+						}
+						break
+					}
+					if !errors.Is(err, engine.ErrUnavailable) && !errors.Is(err, engine.ErrInDoubt) {
+						t.Fatalf("got %v, want ErrUnavailable or ErrInDoubt", err)
+					}
+					if time.Now().After(deadline) {
+						t.Fatalf("not healed: %v", err)
+					}
+				}
+			}
+			waitReady(t, storeA, storeB)
+			// A daemon that starts now finds everything in Redis.
+			_, c := opened(t, config(server.Addr))
+			if n := add(t, c, 0, 10_000); n != 0 {
+				t.Errorf("%d acknowledged items are new for a third daemon", n)
+			}
+			if n := add(t, c, 20_000, 1000); n < 990 {
+				t.Errorf("%d of 1000 new items are new", n)
+			}
+		})
+	}
+}
+
+func TestHealingFromAnOlderFile(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	storeA, a := opened(t, config(server.Addr))
+	storeB, b := opened(t, config(server.Addr))
+	time.Sleep(pollEvery + 200*time.Millisecond)
+	add(t, a, 0, 1000)
+	old := filepath.Join(t.TempDir(), "old")
+	if err := os.CopyFS(old, os.DirFS(server.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	add(t, a, 1000, 2000)
+	add(t, b, 3000, 2000)
+	server.Kill()
+	if err := os.RemoveAll(filepath.Join(server.Dir, "appendonlydir")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(server.Dir, "appendonlydir"), os.DirFS(filepath.Join(old, "appendonlydir"))); err != nil {
+		t.Fatal(err)
+	}
+	server.Run()
+	waitReady(t, storeA, storeB)
+	for name, s := range map[string]*set{"a": a, "b": b} {
+		if n := add(t, s, 0, 5000); n != 0 {
+			t.Errorf("%d acknowledged items are new again at %s", n, name)
+		}
+	}
+	_, c := opened(t, config(server.Addr))
+	if n := add(t, c, 0, 5000); n != 0 {
+		t.Errorf("%d acknowledged items are new again at a third", n)
+	}
+}
+
+// The archive is asked when Redis has lost a filter that nobody alive knows whole.
+func TestHealingAsksTheArchive(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c := config(server.Addr)
+	var archive [][]byte
+	c.Restore = func(ctx context.Context, spec engine.Spec, s engine.Set) error {
+		for i, data := range archive {
+			if err := s.MergeStripe(ctx, i, data); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	store, s := opened(t, c)
+	other, err := bloom.New(s.Header()) // a daemon long gone had acknowledged these
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	other.Add(storetest.Keys(s, 50_000, 1000), make([]bool, 1000))
+	for i := range s.Header().Stripes() {
+		archive = append(archive, other.Stripe(i, make([]byte, bloom.StripeBytes)))
+	}
+	add(t, s, 0, 1000)
+	server.Kill()
+	server.Run()
+	waitReady(t, store)
+	if n := add(t, s, 50_000, 1000) + add(t, s, 0, 1000); n != 0 {
+		t.Errorf("%d items of archive and mirror are new again", n)
+	}
+}
+
+func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	storeA, a := opened(t, config(server.Addr))
+	storeB, _ := opened(t, config(server.Addr))
+	made := engine.Spec{ID: 9, Name: "extra", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
+	if _, err := storeA.Create(context.Background(), made, storetest.Header(made)); err != nil {
+		t.Fatal(err)
+	}
+	next := func() engine.Change {
+		t.Helper()
+		select {
+		case change := <-storeB.Changes():
+			return change
+		case <-time.After(10 * time.Second):
+			t.Fatal("no change is seen")
+			return engine.Change{}
+		}
+	}
+	if change := next(); change.Spec != made || change.Set == nil {
+		t.Fatalf("got %+v, want the new filter", change)
+	}
+	for _, other := range []engine.Spec{
+		{ID: 10, Name: "extra", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"},
+		{ID: 9, Name: "other", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"},
+	} {
+		if _, err := storeB.Create(context.Background(), other, storetest.Header(other)); !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("create %+v: %v, want ErrConflict", other, err)
+		}
+	}
+	add(t, a, 0, 100)
+	if err := storeA.Drop(context.Background(), uri); err != nil {
+		t.Fatal(err)
+	}
+	if change := next(); change.Spec != uri || change.Set != nil {
+		t.Fatalf("got %+v, want uri dropped", change)
+	}
+	again, err := storeB.Create(context.Background(), uri, storetest.Header(uri))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := add(t, again.(*set), 0, 100); n != 100 {
+		t.Errorf("made again: %d of 100 are new", n)
+	}
+}
+
+func TestDoubtIsGivenBackOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	_, s := opened(t, config(server.Addr))
+	keys := storetest.Keys(s, 0, 10)
+	// As after a batch whose replies were lost: Redis has the bits, nobody was told.
+	if _, err := s.Add(context.Background(), keys, make([]bool, 10)); err != nil {
+		t.Fatal(err)
+	}
+	s.doubt.add(keys[:4])
+	isNew := make([]bool, 10)
+	if err := s.Has(context.Background(), keys, isNew); err != nil {
+		t.Fatal(err)
+	}
+	for i, is := range isNew {
+		if is != (i < 4) {
+			t.Errorf("Has: key %d: %v", i, is)
+		}
+	}
+	if n := add(t, s, 0, 10); n != 4 {
+		t.Errorf("%d are new, want the 4 in doubt", n)
+	}
+	if n := add(t, s, 0, 10); n != 0 {
+		t.Errorf("again: %d are new", n)
+	}
+}
+
+func mustFail(t *testing.T, c Config, wants ...string) {
+	t.Helper()
+	start := time.Now()
+	store, err := Open(context.Background(), c)
+	if err == nil {
+		_, err = store.Load(context.Background())
+		_ = store.Close()
+	}
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range wants {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q in: %v", want, err)
+		}
+	}
+	if took := time.Since(start); took > 15*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	t.Run("evicting policy", func(t *testing.T) {
+		s := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+		mustFail(t, config(s.Addr), "allkeys-lru", "CONFIG SET maxmemory-policy noeviction")
+	})
+	t.Run("password missing", func(t *testing.T) {
+		s := redistest.Start(t, "--requirepass", "secret")
+		mustFail(t, config(s.Addr), "NOAUTH", "redis.password_file")
+		c := config(s.Addr)
+		c.Password = "wrong"
+		mustFail(t, c, "WRONGPASS", "redis.password_file")
+		c.Password = "secret"
+		opened(t, c)
+	})
+	t.Run("nobody there", func(t *testing.T) {
+		s := redistest.Start(t)
+		s.Kill()
+		mustFail(t, config(s.Addr), s.Addr, "is Redis running there")
+	})
+	t.Run("not redis", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+				_ = conn.Close()
+			}
+		}()
+		mustFail(t, config(l.Addr().String()), l.Addr().String(), "hint:")
+	})
+	t.Run("foreign registry", func(t *testing.T) {
+		s := redistest.Start(t)
+		s.CLI("set", registryKey, "mine")
+		mustFail(t, config(s.Addr), registryKey, "another program", "hint:")
+	})
+	t.Run("foreign stripe", func(t *testing.T) {
+		s := redistest.Start(t)
+		store, _ := opened(t, config(s.Addr))
+		_ = store.Close()
+		for _, command := range [][]string{{"set", stripeKey(uri, 1), "something else"}, {"del", stripeKey(uri, 1)}, {"lpush", stripeKey(uri, 1), "x"}} {
+			s.CLI(command...)
+			if command[0] != "del" {
+				mustFail(t, config(s.Addr), stripeKey(uri, 1), "another program", "hint:")
+			}
+		}
+	})
+	t.Run("newer format", func(t *testing.T) {
+		s := redistest.Start(t)
+		s.CLI("hset", registryKey, formatField, "2")
+		mustFail(t, config(s.Addr), registryKey, "format", "hint:")
+	})
+	t.Run("several addresses, no cluster", func(t *testing.T) {
+		a, b := redistest.Start(t), redistest.Start(t)
+		mustFail(t, config(a.Addr, b.Addr), "is not a cluster", "redis.master_name")
+	})
+}
+
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--maxmemory", "3mb", "--maxmemory-policy", "noeviction")
+	_, set := opened(t, config(s.Addr))
+	var err error
+	for i := 0; err == nil && i < 100; i++ {
+		_, err = set.Add(context.Background(), storetest.Keys(set, i*1000, 1000), make([]bool, 1000))
+	}
+	if !errors.Is(err, engine.ErrNoSpace) {
+		t.Errorf("got %v, want ErrNoSpace", err)
+	}
+}

@@ -1,0 +1,193 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// merge puts the stripe in KEYS[2] into the one in KEYS[1], in one step. A stripe without
+// a head was made by test-and-sets after Redis had lost it; nobody was given their
+// replies, so it is replaced, not or-ed. ARGV: head, and 1 where a stripe of another map
+// is to be replaced as well. Returns 1: or-ed, 0: was not there, -1: another map's,
+// -2: not ours.
+var merge = redis.NewScript(`
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'string' and kind ~= 'none' then redis.call('DEL', KEYS[2]) return -2 end
+local head = redis.call('GETRANGE', KEYS[1], 0, 7)
+if head == ARGV[1] then
+  redis.call('BITOP', 'OR', KEYS[1], KEYS[1], KEYS[2])
+  redis.call('DEL', KEYS[2])
+  return 1
+end
+if head ~= '' and head ~= string.rep('\0', 8) then
+  if string.sub(head, 1, 4) ~= 'URIS' then redis.call('DEL', KEYS[2]) return -2 end
+  if ARGV[2] ~= '1' then redis.call('DEL', KEYS[2]) return -1 end
+end
+redis.call('RENAME', KEYS[2], KEYS[1])
+return 0
+`)
+
+// tmpTTL removes what a daemon left that died in the middle of a merge.
+const tmpTTL = 5 * time.Minute
+
+// putStripe ors data, the bytes of stripe i, into Redis; nil data makes sure that the
+// stripe is there. It tells whether it was not.
+func (s *set) putStripe(ctx context.Context, i int, data []byte, replace bool) (gone bool, err error) {
+	key := s.keys[i]
+	tmp := key + ":" + s.store.peers.self
+	value := append(append(make([]byte, 0, headBytes+len(data)), s.head...), data...)
+	if err := s.store.admin.Set(ctx, tmp, value, tmpTTL).Err(); err != nil {
+		return false, err
+	}
+	force := "0"
+	if replace {
+		force = "1"
+	}
+	code, err := merge.Run(ctx, s.store.admin, []string{key, tmp}, s.head, force).Int()
+	switch {
+	case err != nil:
+		return false, err
+	case code == 0:
+		// The value came with the time to live of a temporary key.
+		return true, s.store.admin.Persist(ctx, key).Err()
+	case code == -1:
+		return false, fmt.Errorf("key %s: %w", key, errOther)
+	case code == -2:
+		return false, foreign(key)
+	}
+	return false, nil
+}
+
+// errOther means that a stripe belongs to a filter that was made anew under this name.
+var errOther = errors.New("belongs to another filter of this name")
+
+// getStripe reads stripe i from Redis into buf; what is missing at its end is zero.
+func (s *set) getStripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
+	text, err := s.store.admin.Get(ctx, s.keys[i]).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		if strings.HasPrefix(err.Error(), "WRONGTYPE") {
+			return nil, foreign(s.keys[i])
+		}
+		return nil, err
+	}
+	size := s.bits.Header().StripeSize(i)
+	switch {
+	case len(text) < headBytes || text[:headBytes] == strings.Repeat("\x00", headBytes):
+		return nil, fmt.Errorf("key %s: %w", s.keys[i], errLost)
+	case text[:len(headMark)] != headMark:
+		return nil, foreign(s.keys[i])
+	case text[:headBytes] != string(s.head):
+		return nil, fmt.Errorf("key %s: %w", s.keys[i], errOther)
+	case len(text) > headBytes+size:
+		return nil, fmt.Errorf("key %s: has %d bytes, want %d at most", s.keys[i], len(text), headBytes+size)
+	}
+	buf = buf[:size]
+	clear(buf[copy(buf, text[headBytes:]):])
+	return buf, nil
+}
+
+// Stripe implements engine.Set: what Redis has, other daemons' items included.
+func (s *set) Stripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.use.RUnlock()
+	if _, err := s.store.trust.check(); err != nil {
+		return nil, err
+	}
+	data, err := s.getStripe(ctx, i, buf)
+	if err != nil {
+		return nil, s.trouble(err)
+	}
+	return data, s.bits.MergeStripe(i, data) // what is known need not be asked
+}
+
+// MergeStripe implements engine.Set.
+func (s *set) MergeStripe(ctx context.Context, i int, data []byte) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.use.RUnlock()
+	if len(data) != s.bits.Header().StripeSize(i) {
+		return s.bits.MergeStripe(i, data) // says what is wrong
+	}
+	if _, err := s.putStripe(ctx, i, data, false); err != nil {
+		return s.trouble(err)
+	}
+	return s.bits.MergeStripe(i, data)
+}
+
+// Commit implements engine.Set: what was merged is in Redis.
+func (s *set) Commit(context.Context) error { return nil }
+
+// learn reads all stripes into the mirror.
+func (s *set) learn(ctx context.Context) (lost bool, err error) {
+	buf := make([]byte, bloom.StripeBytes)
+	for i := range s.keys {
+		data, err := s.getStripe(ctx, i, buf)
+		if errors.Is(err, errLost) {
+			lost = true
+			continue
+		}
+		if err != nil {
+			return lost, err
+		}
+		if err := s.bits.MergeStripe(i, data); err != nil {
+			return lost, err
+		}
+	}
+	return lost, nil
+}
+
+// heal ors the mirror into Redis, and tells whether a stripe was gone.
+func (s *set) heal(ctx context.Context) (gone bool, err error) {
+	if s.enter() != nil {
+		return false, nil // dropped meanwhile
+	}
+	defer s.use.RUnlock()
+	buf := make([]byte, bloom.StripeBytes)
+	for i := range s.keys {
+		data := trimZeroes(s.bits.Stripe(i, buf))
+		missing, err := s.putStripe(ctx, i, data, false)
+		if err != nil {
+			return gone, err
+		}
+		gone = gone || missing
+	}
+	return gone, nil
+}
+
+func trimZeroes(b []byte) []byte {
+	for len(b) > 0 && b[len(b)-1] == 0 {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// count asks Redis how many bits are set, for the estimates.
+func (s *set) count(ctx context.Context) error {
+	if s.enter() != nil {
+		return nil
+	}
+	defer s.use.RUnlock()
+	total := uint64(0)
+	for _, key := range s.keys {
+		n, err := s.store.admin.BitCount(ctx, key, &redis.BitCount{Start: headBytes, End: -1}).Result()
+		if err != nil {
+			return err
+		}
+		total += uint64(n)
+	}
+	s.counted.Store(total)
+	return nil
+}
+
+var _ engine.Set = (*set)(nil)

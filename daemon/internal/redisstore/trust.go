@@ -1,0 +1,329 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// A server is trusted while it is known to have everything that was acknowledged.
+//
+// Each start of a Redis has a run id of its own, and no connection outlives a start. So
+// every connection on which batches travel asks for the run id first, and is refused if
+// that server has not been healed: no batch ever reaches one that may have lost data. A
+// flush keeps the run id; it shows in the heads of the stripes, which every single
+// test-and-set reads. The key urifilter:incarnation is changed by whoever finds data
+// lost, so that every daemon learns of it.
+//
+// Healing has two steps, and each waits for all daemons: first everybody stops sending
+// batches, then everybody puts back what it knows. Before both are done, an item that
+// only another daemon knows could look new.
+
+var (
+	// errLost means that a stripe, or the registry, is gone from Redis.
+	errLost = errors.New("redis has lost data")
+	// errUntrusted refuses a connection for batches to a server that is not yet healed.
+	errUntrusted = errors.New("is not yet healed")
+	// errReplica refuses a connection to a server that is not a master: should it become
+	// one without what the old one had, a new connection shows it.
+	errReplica = errors.New("is a replica")
+)
+
+type trust struct {
+	epoch atomic.Uint64 // grows whenever trust is taken away
+	wake  chan struct{} // the healer has work
+
+	mu     sync.Mutex
+	whole  bool            // trusted
+	why    error           // if not
+	healed map[string]bool // run ids of servers that have everything
+	lost   bool            // data was seen to be gone since trust was last restored
+	// incarnation is the value of its key when trust was last restored.
+	incarnation string
+}
+
+func newTrust() *trust {
+	return &trust{wake: make(chan struct{}, 1), why: errors.New("not yet connected"), healed: map[string]bool{}}
+}
+
+// check says why no batch may be sent now; nil when one may. The epoch changes when the
+// trust is taken away.
+func (t *trust) check() (epoch uint64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.whole {
+		return 0, fmt.Errorf("%w: %w", engine.ErrUnavailable, t.why)
+	}
+	return t.epoch.Load(), nil
+}
+
+// lose takes the trust away and wakes the healer.
+func (t *trust) lose(why error) {
+	t.mu.Lock()
+	t.epoch.Add(1)
+	t.whole, t.why = false, why
+	t.lost = t.lost || errors.Is(why, errLost)
+	t.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// still notes why the healer has not come to an end.
+func (t *trust) still(why error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.whole {
+		t.why = why
+	}
+}
+
+// restore gives the trust back, unless it was taken away again since epoch.
+func (t *trust) restore(epoch uint64, runIDs []string, incarnation string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.epoch.Load() != epoch {
+		return false
+	}
+	t.healed = map[string]bool{}
+	for _, id := range runIDs {
+		t.healed[id] = true
+	}
+	t.whole, t.why, t.lost, t.incarnation = true, nil, false, incarnation
+	return true
+}
+
+func (t *trust) knows(runID string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.healed[runID]
+}
+
+// anyNew tells whether one of the servers was started since trust was last restored.
+func (t *trust) anyNew(runIDs []string) bool {
+	return slices.ContainsFunc(runIDs, func(id string) bool { return !t.knows(id) })
+}
+
+// stale is the incarnation that is to be replaced, if it is still there, because data
+// was lost in it; "" when none is.
+func (t *trust) stale() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost {
+		return t.incarnation
+	}
+	return ""
+}
+
+func (t *trust) trusts(incarnation string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.incarnation == incarnation
+}
+
+// onConnect looks at the server behind a new connection for batches.
+func (t *trust) onConnect(ctx context.Context, c *redis.Conn) error {
+	id, err := masterRunID(ctx, c)
+	if err != nil {
+		return err
+	}
+	if !t.knows(id) {
+		t.lose(fmt.Errorf("redis was started anew (run id %.8s); healing", id))
+		return errUntrusted
+	}
+	return nil
+}
+
+// masterRunID is the run id of a server that is a master.
+func masterRunID(ctx context.Context, c interface {
+	Info(ctx context.Context, sections ...string) *redis.StringCmd
+}) (string, error) {
+	info, err := c.Info(ctx, "replication").Result()
+	if err != nil {
+		return "", err
+	}
+	if field(info, "role") != "master" {
+		return "", errReplica
+	}
+	if info, err = c.Info(ctx, "server").Result(); err != nil {
+		return "", err
+	}
+	id := field(info, "run_id")
+	if id == "" {
+		return "", errors.New("INFO server names no run_id: what listens there is not Redis or Valkey")
+	}
+	return id, nil
+}
+
+// runIDs asks all masters.
+func (s *Store) runIDs(ctx context.Context) ([]string, error) {
+	var mu sync.Mutex
+	var ids []string
+	err := masters(ctx, s.admin, func(ctx context.Context, c *redis.Client) error {
+		id, err := masterRunID(ctx, c)
+		if err == nil {
+			err = checkPolicy(ctx, c)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		ids = append(ids, id)
+		return err
+	})
+	slices.Sort(ids)
+	return ids, err
+}
+
+// renew replaces the incarnation ARGV[1], or a missing one, by ARGV[2], and returns what
+// is there then.
+var renew = redis.NewScript(`
+local now = redis.call('GET', KEYS[1])
+if not now or now == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) return ARGV[2] end
+return now
+`)
+
+func (s *Store) incarnation(ctx context.Context, stale string) (string, error) {
+	return renew.Run(ctx, s.admin, []string{incarnationKey}, stale, rand.Text()).Text()
+}
+
+// incident names the servers and the incarnation that daemons stop and heal for.
+func incident(runIDs []string, incarnation string) string {
+	sum := sha256.Sum256([]byte(strings.Join(runIDs, " ") + " " + incarnation))
+	return hex.EncodeToString(sum[:8])
+}
+
+// healer restores trust whenever it was lost.
+func (s *Store) healer(ctx context.Context) {
+	retry := time.NewTicker(retryHeal)
+	defer retry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.trust.wake:
+		case <-retry.C:
+		}
+		if _, err := s.trust.check(); err == nil {
+			continue
+		}
+		if err := s.heal(ctx); err != nil && ctx.Err() == nil {
+			s.trust.still(err)
+			s.log.Warn("redis is not healed yet", "err", err)
+		}
+	}
+}
+
+// heal puts back into Redis what this daemon knows, waits for the other daemons to do
+// the same, and restores trust. It may be repeated at any time: bits are only or-ed.
+// Load calls it with the servers that it has just read everything from.
+func (s *Store) heal(ctx context.Context, justRead ...string) error {
+	start := time.Now()
+	if s.awaited == nil {
+		// Who of the others was alive when Redis was last seen? While it is away nobody
+		// can give a sign, so this is asked once for every loss of trust.
+		s.awaited = append([]string{}, s.peers.alive(s.peers.lastRead())...)
+	}
+	epoch := s.trust.epoch.Load()
+	ids, err := s.runIDs(ctx)
+	if err != nil {
+		return err
+	}
+	inc, err := s.incarnation(ctx, s.trust.stale())
+	if err != nil {
+		return err
+	}
+	// Batches under way end before this daemon says that it has stopped.
+	s.flight.Lock()
+	s.flight.Unlock() //nolint:staticcheck // nothing is done under it: later batches see the trust lost
+	in := incident(ids, inc)
+	if err := s.together(ctx, stoppedPrefix+in); err != nil {
+		return err
+	}
+	if err := s.reconcile(ctx, s.trust.anyNew(ids)); err != nil {
+		return err
+	}
+	lost := false
+	if !slices.Equal(ids, justRead) {
+		if lost, err = s.putBack(ctx); err != nil {
+			return err
+		}
+	}
+	if lost && s.trust.trusts(inc) {
+		s.trust.lose(errLost) // nobody has told the others yet
+		return errLost
+	}
+	if err := s.together(ctx, healedPrefix+in); err != nil {
+		return err
+	}
+	if !s.trust.restore(epoch, ids, inc) {
+		return errors.New("redis changed while it was healed; once more")
+	}
+	s.awaited = nil
+	s.log.Info("redis is trusted", "servers", len(ids), "lost_data", lost, "filters", len(s.all()), "took", time.Since(start).Round(time.Millisecond))
+	return nil
+}
+
+// putBack ors every mirror into Redis, and the archive's bits where a stripe was gone.
+func (s *Store) putBack(ctx context.Context) (lost bool, err error) {
+	for _, set := range s.all() {
+		gone, err := set.heal(ctx)
+		if err != nil {
+			return lost, fmt.Errorf("filter %s: %w", set.spec.Name, err)
+		}
+		if gone && s.opt.Restore != nil {
+			if err := s.opt.Restore(ctx, set.spec, set); err != nil {
+				s.log.Warn("filter was healed from this daemon's memory only, not from the archive", "filter", set.spec.Name, "err", err)
+			}
+		}
+		lost = lost || gone
+	}
+	return lost, nil
+}
+
+// reconcile makes the registry and the filters here agree. What the registry lacks was
+// dropped by another daemon, or, where a server was started anew, lost.
+func (s *Store) reconcile(ctx context.Context, started bool) error {
+	have, err := s.registry(ctx)
+	if err != nil {
+		return err
+	}
+	formatThere, err := s.admin.HExists(ctx, registryKey, formatField).Result()
+	if err != nil {
+		return err
+	}
+	if err := s.admin.HSetNX(ctx, registryKey, formatField, format).Err(); err != nil {
+		return err
+	}
+	for _, set := range s.all() {
+		text, there := have[set.spec.Name]
+		if !there && formatThere && !started {
+			s.forget(set)
+			continue
+		}
+		if !there {
+			if text, err = encodeEntry(set.spec, set.bits.Header()); err != nil {
+				return err
+			}
+			if err := s.admin.HSetNX(ctx, registryKey, set.spec.Name, text).Err(); err != nil {
+				return err
+			}
+			continue
+		}
+		if spec, h, err := decodeEntry(set.spec.Name, text); err == nil && (spec != set.spec || h != set.bits.Header()) {
+			s.forget(set) // made anew; poll finds the new one
+		}
+	}
+	return nil
+}
