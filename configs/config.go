@@ -71,6 +71,11 @@ type Redis struct {
 	// TLS encrypts the connection and checks the server's certificate against the
 	// authorities of the system. Default false.
 	TLS bool `yaml:"tls"`
+	// InDoubt says what becomes of items whose test-and-set may have reached Redis when
+	// the connection broke, and that are asked for again at the same daemon: seen (an
+	// item is never new twice, and may be new for nobody) or new (the other way round).
+	// Default seen.
+	InDoubt string `yaml:"in_doubt"`
 	// MasterName is the name of the master that the sentinels watch.
 	// Default "": addrs are not sentinels.
 	MasterName string `yaml:"master_name"`

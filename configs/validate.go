@@ -143,6 +143,7 @@ func (r Redis) validate(f *faults) {
 			f.add(fmt.Sprintf("redis.addrs[%d]", i), "%q: want host:port of a server", addr)
 		}
 	}
+	f.oneOf("redis.in_doubt", r.InDoubt, "seen", "new")
 	switch {
 	case r.DB < 0:
 		f.add("redis.db", "%d: want 0 or more", r.DB)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,18 +11,36 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
 )
-
-var errNoRedis = errors.New("store: redis is not available in this version; use embedded")
 
 // openStore opens the store that the settings name.
 func openStore(cfg configs.Config, log *slog.Logger) (engine.Store, error) {
 	if cfg.Store == "redis" {
-		return nil, errNoRedis
+		return openRedis(cfg.Redis, log)
 	}
 	store, err := embedded.Open(embedded.Options{Dir: cfg.DataDir, Durability: cfg.Durability, Log: log})
 	if err != nil {
 		return nil, explainOpen(err, cfg)
+	}
+	return store, nil
+}
+
+func openRedis(c configs.Redis, log *slog.Logger) (engine.Store, error) {
+	password, err := redisstore.ReadPassword(c.PasswordFile)
+	if err != nil {
+		return nil, fmt.Errorf("redis.password_file: %w", err)
+	}
+	// Open has timeouts of its own for each server that it asks.
+	store, err := redisstore.Open(context.Background(), redisstore.Config{
+		Options: redisstore.Options{
+			Addrs: c.Addrs, Username: c.Username, Password: password, DB: c.DB, TLS: c.TLS, MasterName: c.MasterName,
+		},
+		Log:        log,
+		DoubtIsNew: c.InDoubt == "new",
+	})
+	if err != nil {
+		return nil, err // not a typed nil
 	}
 	return store, nil
 }

@@ -36,19 +36,17 @@ type Config struct {
 	// DoubtIsNew gives items whose replies were lost as new when they are asked for again
 	// here, though another daemon's caller may have got them too.
 	DoubtIsNew bool
-	// Restore ors into a filter what the archive has of it, after Redis had lost it.
-	// Nil: there is no archive.
-	Restore func(ctx context.Context, spec engine.Spec, set engine.Set) error
 }
 
 // Store implements engine.Store.
 type Store struct {
-	opt    Config
-	log    *slog.Logger
-	client redis.UniversalClient // batches travel here, to servers that are trusted
-	admin  redis.UniversalClient // everything else
-	trust  *trust
-	peers  *peers
+	opt     Config
+	log     *slog.Logger
+	client  redis.UniversalClient                                             // batches travel here, to servers that are trusted
+	admin   redis.UniversalClient                                             // everything else
+	restore func(ctx context.Context, spec engine.Spec, set engine.Set) error // may be nil
+	trust   *trust
+	peers   *peers
 
 	flight sync.RWMutex // read-held by batches, from before they look whether there is trust
 
@@ -89,6 +87,12 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		return nil, errors.Join(explain(where, err), s.hangUp())
 	}
 	return s, nil
+}
+
+// RestoreWith sets the function that ors into a filter what the archive has of it, after
+// Redis has lost it. It is called before Load, if at all.
+func (s *Store) RestoreWith(restore func(ctx context.Context, spec engine.Spec, set engine.Set) error) {
+	s.restore = restore
 }
 
 func (s *Store) hangUp() error { return errors.Join(s.client.Close(), s.admin.Close()) }

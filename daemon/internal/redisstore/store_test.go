@@ -236,9 +236,9 @@ func TestHealingFromAnOlderFile(t *testing.T) {
 func TestHealingAsksTheArchive(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	c := config(server.Addr)
+	store, s := opened(t, config(server.Addr))
 	var archive [][]byte
-	c.Restore = func(ctx context.Context, spec engine.Spec, s engine.Set) error {
+	restore := func(ctx context.Context, spec engine.Spec, s engine.Set) error {
 		for i, data := range archive {
 			if err := s.MergeStripe(ctx, i, data); err != nil {
 				return err
@@ -246,7 +246,6 @@ func TestHealingAsksTheArchive(t *testing.T) {
 		}
 		return nil
 	}
-	store, s := opened(t, c)
 	other, err := bloom.New(s.Header()) // a daemon long gone had acknowledged these
 	if err != nil {
 		t.Fatal(err)
@@ -257,6 +256,18 @@ func TestHealingAsksTheArchive(t *testing.T) {
 		archive = append(archive, other.Stripe(i, make([]byte, bloom.StripeBytes)))
 	}
 	add(t, s, 0, 1000)
+	_ = store.Close()
+	store, err = Open(context.Background(), config(server.Addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	store.RestoreWith(restore)
+	sets, err := store.Load(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = sets[uri].(*set)
 	server.Kill()
 	server.Run()
 	waitReady(t, store)

@@ -282,8 +282,8 @@ func (s *Store) putBack(ctx context.Context) (lost bool, err error) {
 		if err != nil {
 			return lost, fmt.Errorf("filter %s: %w", set.spec.Name, err)
 		}
-		if gone && s.opt.Restore != nil {
-			if err := s.opt.Restore(ctx, set.spec, set); err != nil {
+		if gone && s.restore != nil {
+			if err := s.restore(ctx, set.spec, set); err != nil {
 				s.log.Warn("filter was healed from this daemon's memory only, not from the archive", "filter", set.spec.Name, "err", err)
 			}
 		}
