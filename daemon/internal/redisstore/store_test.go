@@ -447,3 +447,40 @@ func TestOutOfMemory(t *testing.T) {
 		t.Errorf("got %v, want ErrNoSpace", err)
 	}
 }
+
+// A bit-map larger than a Redis string can be is spread over many.
+func TestBeyond512MB(t *testing.T) {
+	if testing.Short() {
+		return // 0.7 GB of memory
+	}
+	large := uri
+	large.Capacity = 200_000_000
+	server := redistest.Start(t)
+	store, err := Open(context.Background(), config(server.Addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, err := store.Load(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	made, err := store.Create(context.Background(), large, storetest.Header(large))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := made.(*set)
+	if got := s.Header().Bytes(); got <= 512<<20 {
+		t.Fatalf("a bit-map of %d bytes is not what this test is for", got)
+	}
+	for _, want := range []int{5000, 0} {
+		if n := add(t, s, 0, 5000); n != want {
+			t.Errorf("%d of 5000 are new, want %d", n, want)
+		}
+	}
+	if err := s.count(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if items := s.Stats().Items; items < 4950 || items > 5050 {
+		t.Errorf("Redis counts about %d items, want 5000", items)
+	}
+}
