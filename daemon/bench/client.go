@@ -19,10 +19,13 @@ type client struct {
 	digits  [batch][]byte // of each URL, within request
 	next    uint64
 	answer  []byte
+	fresh   int // new items in each batch
 	times   []time.Duration
 }
 
-func dial(addr string, from uint64) (*client, error) {
+// dial makes a client whose batches have so many new items; the others were in the batch
+// before, in turn.
+func dial(addr string, from uint64, fresh int) (*client, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return nil, err
@@ -36,7 +39,7 @@ func dial(addr string, from uint64) (*client, error) {
 		fmt.Fprintf(&body, "%q", urlPattern)
 	}
 	body.WriteString(`]}`)
-	c := &client{conn: conn, in: bufio.NewReaderSize(conn, 64<<10), next: from}
+	c := &client{conn: conn, in: bufio.NewReaderSize(conn, 64<<10), next: from, fresh: fresh}
 	c.request = fmt.Appendf(nil, "POST /api/v1/filter HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", addr, body.Len())
 	c.request = append(c.request, body.Bytes()...)
 	rest := c.request
@@ -48,14 +51,16 @@ func dial(addr string, from uint64) (*client, error) {
 	return c, nil
 }
 
-// send posts a batch, half of it the new items of the one before, and reads the
-// answer, which it checks by its totals.
+// send posts a batch, whose last items are the new ones of the batch before, again and
+// again, and reads the answer, which it checks by its totals.
 func (c *client) send() error {
-	for i := range batch / 2 {
-		copy(c.digits[batch/2+i], c.digits[i])
+	for i := c.fresh; i < batch; i++ {
+		copy(c.digits[i], c.digits[i%c.fresh])
+	}
+	for i := range c.fresh {
 		putHex(c.digits[i], c.next+uint64(i))
 	}
-	c.next += batch / 2
+	c.next += uint64(c.fresh)
 	if _, err := c.conn.Write(c.request); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func overHTTP(s settings) error {
 				if err := daemon.emptyFilter(10_000_000); err != nil {
 					return err
 				}
-				m, err := drive(daemon.addr, conns, s.duration)
+				m, err := drive(daemon.addr, conns, batch/2, s.duration)
 				if err != nil {
 					return fmt.Errorf("%s, %d connections: %w", server, conns, err)
 				}
@@ -63,7 +63,7 @@ type server struct {
 	dir  string
 }
 
-func startServer(s settings, kind string) (*server, error) {
+func startServer(s settings, kind string, env ...string) (*server, error) {
 	srv := &server{null: kind == "null handler", dir: filepath.Join(s.dir, "data")}
 	addr, err := freeAddr()
 	if err != nil {
@@ -78,7 +78,7 @@ func startServer(s settings, kind string) (*server, error) {
 		srv.cmd = exec.Command(self, nullServerArg, addr)
 	} else {
 		srv.cmd = exec.Command(s.binary, "serve", "--listen", addr, "--data-dir", srv.dir, "--durability", kind, "--log-level", "warn")
-		srv.cmd.Env = append(os.Environ(), `URIFILTER_FILTERS=[{id: 1, name: uri}]`)
+		srv.cmd.Env = append(append(os.Environ(), `URIFILTER_FILTERS=[{id: 1, name: uri}]`), env...)
 	}
 	srv.cmd.Stderr = os.Stderr
 	if err := srv.cmd.Start(); err != nil {
@@ -158,10 +158,10 @@ type measured struct {
 }
 
 // drive sends batches over so many connections until the time is over.
-func drive(addr string, conns int, duration time.Duration) (measured, error) {
+func drive(addr string, conns, fresh int, duration time.Duration) (measured, error) {
 	clients := make([]*client, conns)
 	for i := range clients {
-		c, err := dial(addr, uint64(i)<<40|uint64(time.Now().UnixNano())<<8)
+		c, err := dial(addr, uint64(i)<<40|uint64(time.Now().UnixNano())<<8, fresh)
 		if err != nil {
 			return measured{}, err
 		}

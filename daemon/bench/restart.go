@@ -20,7 +20,7 @@ func restart(s settings) error {
 	if err := srv.emptyFilter(capacity); err != nil {
 		return err
 	}
-	c, err := dial(srv.addr, 1<<50)
+	c, err := dial(srv.addr, 1<<50, batch/2)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func restart(s settings) error {
 				return err
 			}
 			srv = again
-			if c, err = dial(srv.addr, c.next); err != nil {
+			if c, err = dial(srv.addr, c.next, batch/2); err != nil {
 				return err
 			}
 			if err := c.send(); err != nil {

@@ -78,11 +78,16 @@ func freeAddr(t testing.TB) string {
 // begin starts the daemon without waiting for it. env is added to the environment.
 func begin(t testing.TB, dir string, env []string, args ...string) *process {
 	t.Helper()
+	return beginAt(t, freeAddr(t), dir, env, args...)
+}
+
+func beginAt(t testing.TB, addr, dir string, env []string, args ...string) *process {
+	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, addr: freeAddr(t), log: &lockedBuffer{}, done: make(chan struct{})}
+	p := &process{t: t, addr: addr, log: &lockedBuffer{}, done: make(chan struct{})}
 	p.cmd = exec.Command(path, append([]string{"serve", "--listen", p.addr, "--data-dir", dir}, args...)...)
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = p.log
@@ -100,7 +105,12 @@ func begin(t testing.TB, dir string, env []string, args ...string) *process {
 // start starts the daemon and waits until it is ready.
 func start(t testing.TB, dir string, env []string, args ...string) *process {
 	t.Helper()
-	p := begin(t, dir, env, args...)
+	return begin(t, dir, env, args...).awaitReady()
+}
+
+func (p *process) awaitReady() *process {
+	t := p.t
+	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		select {
 		case <-p.done:

@@ -83,6 +83,12 @@ func newLogger(c configs.Log) *slog.Logger {
 	if c.Format == "text" || c.Format == "auto" && term.IsTerminal(int(os.Stderr.Fd())) {
 		return slog.New(slog.NewTextHandler(os.Stderr, opts))
 	}
+	opts.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration { // else a bare number of nanoseconds
+			return slog.String(a.Key, a.Value.Duration().String())
+		}
+		return a
+	}
 	return slog.New(slog.NewJSONHandler(os.Stderr, opts))
 }
 

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// overRedis measures the filter call on a local Redis, beside what Redis itself does: one
+// SETBIT a bit as the design that this replaces did it, and one BITFIELD an item, which
+// is the most that any daemon could get from it without a memory of its own.
+func overRedis(s settings) error {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		fmt.Println("\nredis: redis-server is not installed (Debian: redis-server); left out")
+		return nil
+	}
+	redis, err := startRedis(s)
+	if err != nil {
+		return err
+	}
+	defer redis.Process.Kill()
+	addr := redis.Args[len(redis.Args)-1]
+	t := table{{"what", "connections", "items/s", "of one BITFIELD an item"}}
+	raw := map[string]float64{}
+	for _, c := range []struct {
+		name   string
+		render func(dst []byte, item uint64) []byte
+		reply  int // lines that an item's reply has
+	}{
+		{"Redis alone: one BITFIELD of 8 bits an item, pipelined", bitfield, 9},
+		{"Redis alone: one SETBIT a bit (14), pipelined", setbits, 14},
+	} {
+		var rates []float64
+		for range s.runs {
+			rate, err := pipelined(addr, s.duration, c.render, c.reply)
+			if err != nil {
+				return err
+			}
+			rates = append(rates, rate)
+		}
+		raw[c.name] = median(rates)
+	}
+	limit := raw["Redis alone: one BITFIELD of 8 bits an item, pipelined"]
+	for name, rate := range raw {
+		t.row(name, "1", million(rate), fmt.Sprintf("%.1f", rate/limit))
+	}
+	for _, share := range []int{50, 90} {
+		for _, conns := range []int{1, 4, 16} {
+			var rates []float64
+			for range s.runs {
+				srv, err := startServer(s, "always", "URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS="+addr)
+				if err != nil {
+					return err
+				}
+				if err := srv.emptyFilter(10_000_000); err != nil {
+					return err
+				}
+				m, err := drive(srv.addr, conns, batch*(100-share)/100, s.duration)
+				if err != nil {
+					return err
+				}
+				rates = append(rates, m.rate)
+				if err := srv.stop(); err != nil {
+					return err
+				}
+			}
+			rate := median(rates)
+			t.row(fmt.Sprintf("urifilter over HTTP, %d %% duplicates", share), fmt.Sprint(conns), million(rate), fmt.Sprintf("%.1f", rate/limit))
+		}
+	}
+	t.print("Redis store: client, daemon and Redis on this machine, batches of 1,000")
+	return nil
+}
+
+func startRedis(s settings) (*exec.Cmd, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", filepath.Dir(s.binary))
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	cmd.Args = append(cmd.Args, addr) // for the caller
+	for range 500 {
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			return cmd, conn.Close()
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return nil, fmt.Errorf("redis-server at %s does not start", addr)
+}
+
+const rawBits = 250_000_000 // about 10 M items at 25 bits
+
+func bitfield(dst []byte, item uint64) []byte {
+	dst = append(dst, "*34\r\n$8\r\nBITFIELD\r\n$3\r\nraw\r\n"...)
+	for i := range uint64(8) {
+		dst = append(dst, "$3\r\nSET\r\n$2\r\nu1\r\n"...)
+		dst = bulk(dst, (item*0x9e3779b97f4a7c15+i*0xbf58476d1ce4e5b9)%rawBits)
+		dst = append(dst, "$1\r\n1\r\n"...)
+	}
+	return dst
+}
+
+func setbits(dst []byte, item uint64) []byte {
+	for i := range uint64(14) {
+		dst = append(dst, "*4\r\n$6\r\nSETBIT\r\n$3\r\nraw\r\n"...)
+		dst = bulk(dst, (item*0x9e3779b97f4a7c15+i*0xbf58476d1ce4e5b9)%rawBits)
+		dst = append(dst, "$1\r\n1\r\n"...)
+	}
+	return dst
+}
+
+func bulk(dst []byte, n uint64) []byte {
+	text := strconv.FormatUint(n, 10)
+	dst = append(dst, '$')
+	dst = strconv.AppendInt(dst, int64(len(text)), 10)
+	dst = append(append(append(dst, '\r', '\n'), text...), '\r', '\n')
+	return dst
+}
+
+// pipelined sends batches of 1,000 rendered items and reads their replies, line by line.
+func pipelined(addr string, duration time.Duration, render func([]byte, uint64) []byte, lines int) (float64, error) {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	in := bufio.NewReaderSize(conn, 256<<10)
+	var request []byte
+	item, done := uint64(time.Now().UnixNano()), 0
+	start := time.Now()
+	for time.Since(start) < duration {
+		request = request[:0]
+		for range batch {
+			item++
+			request = render(request, item)
+		}
+		failed := make(chan error, 1)
+		go func() { // or both ends would wait with full buffers
+			_, err := conn.Write(request)
+			failed <- err
+		}()
+		for range batch * lines {
+			line, err := in.ReadSlice('\n')
+			if err != nil {
+				return 0, err
+			}
+			if bytes.HasPrefix(line, []byte("-")) {
+				return 0, fmt.Errorf("redis: %s", line)
+			}
+		}
+		if err := <-failed; err != nil {
+			return 0, err
+		}
+		done += batch
+	}
+	return float64(done) / time.Since(start).Seconds(), nil
+}

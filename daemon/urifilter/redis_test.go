@@ -1,0 +1,222 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+)
+
+func redisEnv(addrs ...string) []string {
+	return []string{"URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS=" + strings.Join(addrs, ","),
+		`URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 2000000}]`}
+}
+
+// scores count how often each item was called new in an answer that came.
+type scores struct {
+	mu    sync.Mutex
+	new   map[string]int
+	acked map[string]bool
+}
+
+func (a *scores) note(asked, isNew []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, item := range asked {
+		a.acked[item] = true
+	}
+	for _, item := range isNew {
+		a.new[item]++
+	}
+}
+
+func (a *scores) mustBeOnce(t *testing.T) {
+	t.Helper()
+	for item, n := range a.new {
+		if n > 1 {
+			t.Fatalf("%s was new %d times", item, n)
+		}
+	}
+}
+
+// ask posts items to one of the daemons, again and again until it is answered, and
+// counts the refusals.
+func (a *scores) ask(ps []*process, pick int, items []string, refusals *atomic.Int64) error {
+	body, _ := json.Marshal(map[string]any{"filter_typeid": "uri", "uri_list": items})
+	for tries := 0; tries < 3000; tries++ {
+		status, answer, err := ps[(pick+tries)%len(ps)].post(context.Background(), "/api/v1/filter", string(body))
+		if err != nil || status == http.StatusServiceUnavailable {
+			refusals.Add(1)
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		var got client.FilterResult[string]
+		if err := json.Unmarshal([]byte(answer), &got); status != http.StatusOK || err != nil {
+			return fmt.Errorf("status %d: %s", status, answer)
+		}
+		a.note(items, got.URIList)
+		return nil
+	}
+	return fmt.Errorf("no answer after 30 s")
+}
+
+// storm lets 16 callers send overlapping items to the daemons while disturb runs.
+func storm(t *testing.T, ps []*process, rounds int, disturb func()) (*scores, int64) {
+	t.Helper()
+	a := &scores{new: map[string]int{}, acked: map[string]bool{}}
+	var refusals atomic.Int64
+	var wg sync.WaitGroup
+	for caller := range 16 {
+		wg.Go(func() {
+			for round := range rounds {
+				items := make([]string, 200)
+				for i := range items {
+					// Every item is sent by four callers, at about the same time.
+					items[i] = fmt.Sprintf("https://example.com/%d/%d/%d", caller%4, round, i)
+				}
+				if err := a.ask(ps, caller, items, &refusals); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	if disturb != nil {
+		disturb()
+	}
+	wg.Wait()
+	return a, refusals.Load()
+}
+
+func (a *scores) mustBeRemembered(t *testing.T, p *process) {
+	t.Helper()
+	var items []string
+	for item := range a.acked {
+		items = append(items, item)
+	}
+	for len(items) > 0 {
+		n := min(10_000, len(items))
+		body, _ := json.Marshal(map[string]any{"filter_typeid": "uri", "uri_list": items[:n]})
+		if got := p.mustPost("/api/v1/filter", string(body), 200); !strings.Contains(got, `"uri_list":[]`) {
+			t.Fatalf("acknowledged items are new again: %.300s\n%s", got, p.log)
+		}
+		items = items[n:]
+	}
+}
+
+func TestTwoDaemonsOnOneRedis(t *testing.T) {
+	t.Parallel()
+	for name, addrs := range map[string]func(t *testing.T) []string{
+		"standalone": func(t *testing.T) []string { return []string{redistest.Start(t).Addr} },
+		"cluster": func(t *testing.T) []string {
+			var addrs []string
+			for _, s := range redistest.Cluster(t) {
+				addrs = append(addrs, s.Addr)
+			}
+			return addrs
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := redisEnv(addrs(t)...)
+			ps := []*process{start(t, t.TempDir(), env), start(t, t.TempDir(), env)}
+			a, refusals := storm(t, ps, 40, nil)
+			a.mustBeOnce(t)
+			if want := 4 * 40 * 200; len(a.new) < want-want/1000 {
+				t.Errorf("%d of %d items were new for somebody", len(a.new), want)
+			}
+			if refusals > 0 {
+				t.Errorf("%d refusals while nothing was wrong\n%s", refusals, ps[0].log)
+			}
+			// One daemon is killed and started again in the middle.
+			a, _ = storm(t, ps, 60, func() {
+				time.Sleep(100 * time.Millisecond)
+				addr := ps[1].addr
+				_ = ps[1].end(syscall.SIGKILL)
+				time.Sleep(200 * time.Millisecond)
+				beginAt(t, addr, t.TempDir(), env).awaitReady()
+			})
+			a.mustBeOnce(t)
+			a.mustBeRemembered(t, ps[0])
+		})
+	}
+}
+
+func TestRedisKilledUnderLoad(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	env := redisEnv(server.Addr)
+	ps := []*process{start(t, t.TempDir(), env), start(t, t.TempDir(), env)}
+	time.Sleep(1500 * time.Millisecond) // they have seen each other
+	a, refusals := storm(t, ps, 150, func() {
+		time.Sleep(150 * time.Millisecond)
+		server.Kill() // without persistence: it comes back empty
+		time.Sleep(300 * time.Millisecond)
+		for _, p := range ps {
+			status, answer, err := p.post(context.Background(), "/api/v1/filter", list(t, "during the outage"))
+			if err != nil || status != http.StatusServiceUnavailable {
+				t.Errorf("during the outage: %d, %v: %s", status, err, answer)
+			}
+			if status, _, err := p.get("/readyz"); err != nil || status != http.StatusServiceUnavailable {
+				t.Errorf("during the outage: readyz %d, %v", status, err)
+			}
+		}
+		server.Run()
+	})
+	if refusals == 0 {
+		t.Error("nobody noticed the outage")
+	}
+	a.mustBeOnce(t)
+	for _, p := range ps {
+		a.mustBeRemembered(t, p)
+	}
+}
+
+func TestFiltersAreSharedAtOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	env := redisEnv(server.Addr)
+	a, b := start(t, t.TempDir(), env), start(t, t.TempDir(), env)
+	req, _ := http.NewRequest(http.MethodPut, "http://"+a.addr+"/api/v1/filters/extra", strings.NewReader(`{"capacity":1000}`))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil || resp.StatusCode != http.StatusCreated {
+		t.Fatalf("PUT: %v, %v", resp, err)
+	}
+	_ = resp.Body.Close()
+	const body = `{"filter_typeid":"extra","uri_list":["x"]}`
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		status, answer, err := b.post(context.Background(), "/api/v1/filter", body)
+		if err == nil && status == http.StatusOK {
+			mustContain(t, answer, `["x"]`)
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the other daemon does not see the filter: %d %s", status, answer)
+		}
+	}
+	mustContain(t, a.mustPost("/api/v1/filter", body, 200), `"uri_list":[]`)
+}
+
+func TestRedisRefusals(t *testing.T) {
+	t.Parallel()
+	evicting := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	locked := redistest.Start(t, "--requirepass", "secret")
+	for addr, wants := range map[string][]string{
+		evicting.Addr: {"allkeys-lru", "noeviction", "hint:"},
+		locked.Addr:   {"NOAUTH", "redis.password_file", "hint:"},
+		"127.0.0.1:1": {"127.0.0.1:1", "hint:"},
+	} {
+		mustContain(t, mustRefuse(t, redisEnv(addr), "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()), wants...)
+	}
+}
