@@ -14,24 +14,23 @@ import (
 
 // Check does what Test leaves out for its time, or since it needs a network.
 func (r Repo) Check(ctx context.Context) error {
-	missing, err := r.provide(ctx, needs(), system())
+	race, err := r.prepare(ctx)
 	if err != nil {
 		return err
 	}
-	race := step{"all tests under the race detector", func(ctx context.Context) error { return r.raceTests(ctx, []string{"./..."}) }}
-	if len(missing) > 0 {
-		race = step{"race detector", func(context.Context) error { return r.without(missing) }}
-	}
-	return r.steps(ctx, []step{
+	steps := []step{
 		{"gofmt", r.gofmt},
 		{"go vet", r.vet},
 		{"staticcheck", r.staticcheck},
 		{"golangci-lint", r.golangci},
 		{"import rules", func(ctx context.Context) error { return r.goTest(ctx, true, nil, "-count=1", "./daemon") }},
-		race,
 		{"other platforms", r.platforms},
 		{"govulncheck", r.govulncheck},
-	})
+	}
+	if race {
+		steps = append(steps, step{"all tests under the race detector", func(ctx context.Context) error { return r.raceTests(ctx, []string{"./..."}) }})
+	}
+	return r.steps(ctx, steps)
 }
 
 // gofmt fails when a file is not formatted.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -13,11 +14,14 @@ type need struct {
 	packages string   // of Debian, blank-separated
 	probe    []string // a command that succeeds when it is there
 	why      string
+	race     bool // the race detector does not build without it
 }
 
 func needs() []need {
 	return []need{
-		{"gcc libc6-dev", []string{"gcc", "-E", "-x", "c", "-include", "stdlib.h", os.DevNull, "-o", os.DevNull}, "the race detector, which needs cgo"},
+		{"gcc libc6-dev", []string{"gcc", "-E", "-x", "c", "-include", "stdlib.h", os.DevNull, "-o", os.DevNull}, "the race detector, which needs cgo", true},
+		{"redis-server redis-tools", []string{"redis-server", "--version"}, "the tests of the Redis store, on real servers", false},
+		{"qemu-user", []string{"qemu-aarch64", "-version"}, "the tests of the assembly for other processors", false},
 	}
 }
 
@@ -27,6 +31,16 @@ type host struct{ debian, root bool }
 func system() host {
 	_, err := os.Stat("/etc/debian_version")
 	return host{debian: err == nil, root: os.Geteuid() == 0}
+}
+
+// prepare provides what tests need, says what is missing, and tells whether the race
+// detector can be had.
+func (r Repo) prepare(ctx context.Context) (race bool, err error) {
+	missing, err := r.provide(ctx, needs(), system())
+	if err == nil && len(missing) > 0 {
+		err = r.without(missing)
+	}
+	return !slices.ContainsFunc(missing, func(n need) bool { return n.race }), err
 }
 
 // provide installs what is missing, on Debian as root; elsewhere it returns it.

@@ -95,9 +95,9 @@ func TestBuildVCS(t *testing.T) {
 }
 
 func TestProvide(t *testing.T) {
-	there := need{"there", []string{"go", "version"}, "x"}
-	gone := need{"gone", []string{"go", "no-such-command"}, "y"}
-	unknown := need{"unknown", []string{"no-such-program-here"}, "z"}
+	there := need{"there", []string{"go", "version"}, "x", false}
+	gone := need{"gone", []string{"go", "no-such-command"}, "y", false}
+	unknown := need{"unknown", []string{"no-such-program-here"}, "z", false}
 	r := Repo{Dir: t.TempDir(), Out: &strings.Builder{}}
 	for _, on := range []host{{}, {debian: true}, {root: true}} {
 		missing, err := r.provide(t.Context(), []need{there, gone, unknown}, on)
@@ -117,7 +117,7 @@ func TestProvideInstalls(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	r := Repo{Dir: t.TempDir(), Out: &strings.Builder{}}
-	all := []need{{"a b", []string{"no-such-program-here"}, "x"}, {"there", []string{"go", "version"}, "y"}, {"c", []string{"no-such-program-here"}, "z"}}
+	all := []need{{"a b", []string{"no-such-program-here"}, "x", true}, {"there", []string{"go", "version"}, "y", false}, {"c", []string{"no-such-program-here"}, "z", false}}
 	missing, err := r.provide(t.Context(), all, host{debian: true, root: true})
 	if err != nil || missing != nil {
 		t.Fatalf("missing %v, %v", missing, err)
@@ -133,7 +133,7 @@ func TestProvideInstalls(t *testing.T) {
 }
 
 func TestWithout(t *testing.T) {
-	missing := []need{{"gcc", nil, "the race detector"}}
+	missing := []need{{"gcc", nil, "the race detector", true}}
 	var out strings.Builder
 	if err := (Repo{Out: &out}).without(missing); err != nil || !strings.Contains(out.String(), "apt-get install gcc") {
 		t.Errorf("allowed: %v, said %q", err, &out)

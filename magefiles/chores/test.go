@@ -10,20 +10,19 @@ import (
 // Test runs gofmt, go vet, all tests, and the short tests again under the race
 // detector where goroutines share memory.
 func (r Repo) Test(ctx context.Context) error {
-	missing, err := r.provide(ctx, needs(), system())
+	race, err := r.prepare(ctx)
 	if err != nil {
 		return err
 	}
-	race := step{"tests under the race detector", func(ctx context.Context) error { return r.raceTests(ctx, racePackages()) }}
-	if len(missing) > 0 {
-		race = step{"race detector", func(context.Context) error { return r.without(missing) }}
-	}
-	return r.steps(ctx, []step{
+	steps := []step{
 		{"gofmt", r.gofmt},
 		{"go vet", r.vet},
 		{"tests", func(ctx context.Context) error { return r.goTest(ctx, r.NoSkip, nil, "./...") }},
-		race,
-	})
+	}
+	if race {
+		steps = append(steps, step{"tests under the race detector", func(ctx context.Context) error { return r.raceTests(ctx, racePackages()) }})
+	}
+	return r.steps(ctx, steps)
 }
 
 // racePackages are those that -race is worth its tenfold time for in every run;
