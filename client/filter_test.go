@@ -354,3 +354,38 @@ func TestProblemIsTheWireShape(t *testing.T) {
 		t.Errorf("got %s, %v; want %s", b, err, want)
 	}
 }
+
+// A copy may take longer than any call's timeout; its context alone ends it.
+func TestCopiesAreNotTimed(t *testing.T) {
+	s := clienttest.NewServer(t)
+	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		select {
+		case <-r.Context().Done():
+		case <-time.After(100 * time.Millisecond):
+			fmt.Fprintln(w, `{"filter":"uri","version":"uri-3","generation":2,"bytes":64,"uploaded":8,"items_estimate":9,"took_seconds":0.5}`)
+		}
+		return true
+	})
+	c := newClient(t, s.URL, client.WithTimeout(20*time.Millisecond))
+	want := client.CopyResult{Filter: "uri", Version: "uri-3", Generation: 2, Bytes: 64, Uploaded: 8, ItemsEstimate: 9, TookSeconds: 0.5}
+	if got, err := c.Writeback(t.Context(), "uri"); err != nil || got != want {
+		t.Errorf("writeback: got %+v, %v", got, err)
+	}
+	if got, err := c.Restore(t.Context(), "uri", "uri-3"); err != nil || got != want {
+		t.Errorf("restore: got %+v, %v", got, err)
+	}
+	if _, err := c.Restore(t.Context(), "uri", ""); err != nil {
+		t.Errorf("restore of the newest: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := c.Writeback(ctx, "uri"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("ended by its context: got %v", err)
+	}
+	requests := s.Requests()
+	for i, want := range []string{"POST /api/v1/filters/uri/writeback", "POST /api/v1/filters/uri/restore?version=uri-3", "POST /api/v1/filters/uri/restore"} {
+		if requests[i] != want {
+			t.Errorf("request %d: got %s, want %s", i, requests[i], want)
+		}
+	}
+}

@@ -47,6 +47,17 @@ type FilterList struct {
 	Filters []FilterInfo `json:"filters"`
 }
 
+// CopyResult answers the writeback and restore of a filter.
+type CopyResult struct {
+	Filter        string  `json:"filter"`
+	Version       string  `json:"version"` // id of the archive's version
+	Generation    uint64  `json:"generation"`
+	Bytes         int64   `json:"bytes"`    // size of the bit-map
+	Uploaded      int64   `json:"uploaded"` // bytes sent to the archive; 0 for a restore
+	ItemsEstimate uint64  `json:"items_estimate"`
+	TookSeconds   float64 `json:"took_seconds"`
+}
+
 // Problem is an RFC 9457 problem+json body, the shape of every error answer.
 type Problem struct {
 	Type      string `json:"type"`

@@ -14,10 +14,12 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	sdnotify "github.com/coreos/go-systemd/v22/daemon"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
 )
 
 // Limits of a connection that are nobody's business to set.
@@ -25,6 +27,7 @@ const (
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
 	warnFullEvery  = 10 * time.Second
+	archiveClose   = 5 * time.Second
 	// failedGrace lets the answers that tell of a failed store reach their callers.
 	failedGrace = time.Second
 )
@@ -37,6 +40,8 @@ type daemon struct {
 	listener net.Listener
 	store    engine.Store
 	engine   *engine.Engine
+	link     *keeper.Link   // nil: no archive
+	keeper   *keeper.Keeper // nil: no archive
 	api      *api.Server
 	http     *http.Server
 }
@@ -61,12 +66,17 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 	if d.store, err = openStore(cfg, log); err != nil {
 		return nil, err
 	}
-	if d.engine, err = engine.Open(ctx, d.store, specs(cfg), log); err != nil {
+	settings := engine.Settings{Filters: specs(cfg), StartEmpty: cfg.MongoDB.IfUnreachable == "empty", Log: log}
+	if d.link = newLink(cfg, log); d.link != nil {
+		settings.Archive = d.link
+	}
+	if d.engine, err = engine.OpenWith(ctx, d.store, settings); err != nil {
 		return nil, err
 	}
-	d.api = api.New(api.Options{
-		Engine: d.engine,
-		Logger: log,
+	options := api.Options{
+		Engine:   d.engine,
+		Logger:   log,
+		Registry: prometheus.NewRegistry(),
 		Limits: api.Limits{
 			BodyBytes:   int64(cfg.Limits.BodyBytes),
 			Items:       cfg.Limits.Items,
@@ -77,7 +87,12 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 		Capacity:     cfg.URINumScale,
 		ErrorRate:    cfg.AcceptErrorRate,
 		Version:      readVersion().Version,
-	})
+	}
+	if d.link != nil {
+		d.keeper = keeper.New(d.engine, d.link, options.Registry, log)
+		options.Keeper = d.keeper
+	}
+	d.api = api.New(options)
 	d.http = &http.Server{
 		Handler:           d.api,
 		ReadHeaderTimeout: cfg.Limits.HeaderTimeout,
@@ -85,7 +100,11 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	log.Info("ready", "address", d.url(), "filters", len(d.engine.Filters()), "store", cfg.Store,
+	state := "ready"
+	if len(d.engine.Waiting()) > 0 {
+		state = "serving; not ready before the archive was asked for filters that the store lacks"
+	}
+	log.Info(state, "address", d.url(), "filters", len(d.engine.Filters()), "waiting", len(d.engine.Waiting()), "store", cfg.Store,
 		"durability", cfg.Durability, "data_dir", cfg.DataDir, "tokens", authenticate != nil, "took", time.Since(start).Round(time.Millisecond))
 	return d, nil
 }
@@ -146,6 +165,13 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	inner, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	work.Go(func() { d.warnFull(inner) })
+	if d.keeper != nil {
+		work.Go(func() { d.keeper.Settle(inner) })
+		if d.cfg.Writeback.Interval > 0 {
+			work.Go(func() { d.keeper.Every(inner, d.cfg.Writeback.Interval) })
+		}
+	}
+	work.Go(func() { d.engine.Follow(inner) })
 
 	served := make(chan error, 1)
 	go func() { served <- d.http.Serve(d.listener) }()
@@ -171,6 +197,9 @@ func (d *daemon) run(ctx context.Context) (err error) {
 // shutdown fails readiness, stops accepting, and waits for the requests under way.
 func (d *daemon) shutdown(patience time.Duration) {
 	d.api.Drain()
+	if d.keeper != nil {
+		d.keeper.Stop() // a copy may take minutes, and can be made again
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := d.http.Shutdown(ctx); err != nil {
@@ -195,6 +224,11 @@ func (d *daemon) warnFull(ctx context.Context) {
 // close lets go of what newDaemon opened, in the opposite order.
 func (d *daemon) close() error {
 	var errs []error
+	if d.link != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), archiveClose)
+		errs = append(errs, d.link.Close(ctx))
+		cancel()
+	}
 	if d.store != nil {
 		errs = append(errs, d.store.Close())
 	}

@@ -93,7 +93,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line.`,
 	)
 	holdsOthers(root)
 	add(root, groupFilter, newFilterCommand(), newCheckCommand(), newFiltersCommand())
-	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), newConfigCommand())
+	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), newBitmapCommand(), newConfigCommand())
 	add(root, groupOther, newVersionCommand(), newManCommand())
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)

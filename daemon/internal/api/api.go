@@ -27,6 +27,8 @@ import (
 type Options struct {
 	// Engine holds the filters. Required.
 	Engine *engine.Engine
+	// Keeper copies bit-maps to and from the archive. Nil: there is none.
+	Keeper Keeper
 	// Logger takes failures, and every request at debug level. Default: slog.Default().
 	Logger *slog.Logger
 	// Registry receives the metrics that /metrics shows. Default: a new one.
@@ -74,6 +76,7 @@ type Limits struct {
 // Server is the HTTP interface over one engine. It is safe for concurrent use.
 type Server struct {
 	engine    *engine.Engine
+	keeper    Keeper // nil: no archive
 	log       *slog.Logger
 	limits    Limits
 	auth      func(secret string) (name string, scopes []string, ok bool)
@@ -96,6 +99,7 @@ func New(o Options) *Server {
 	o.setDefaults()
 	s := &Server{
 		engine:  o.Engine,
+		keeper:  o.Keeper,
 		log:     o.Logger,
 		limits:  o.Limits,
 		auth:    o.Authenticate,

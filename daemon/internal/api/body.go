@@ -38,12 +38,15 @@ type body struct {
 
 func (b *body) begin(c *call) {
 	*b = body{c: c, timeout: c.s.limits.BodyTimeout}
-	if c.r.Body != http.NoBody {
-		b.arm(c.start) // net/http reads the rest of a body that no action reads
-	}
+	b.arm(c.start) // net/http reads the rest of a body that no action reads
 }
 
+// arm does nothing where there is no body: there net/http reads already, to see the
+// client leave, and would take the deadline for that.
 func (b *body) arm(now time.Time) {
+	if b.c.r.Body == http.NoBody {
+		return
+	}
 	b.armed = now
 	_ = b.c.rc.SetReadDeadline(now.Add(b.timeout)) // see call.writeBy
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -9,7 +10,9 @@ import (
 // Every refusal has its status and code, and leaves the item a unseen.
 func TestErrors(t *testing.T) {
 	tested := map[string]bool{}
-	for name, c := range errorCases() {
+	cases := errorCases()
+	maps.Copy(cases, archiveCases())
+	for name, c := range cases {
 		tested[c.code] = true
 		t.Run(name, func(t *testing.T) {
 			var opts []func(*Options)
@@ -52,7 +55,7 @@ func TestErrors(t *testing.T) {
 // What is the daemon's fault is told to its log, and not to the client.
 func checkDetail(t *testing.T, r *rig, c errorCase, detail string) {
 	t.Helper()
-	logged := c.status == 500 || c.code == codeStoreFailed || c.code == codeNoStorage
+	logged := c.status == 500 && c.code != codeArchiveFailed || c.code == codeStoreFailed || c.code == codeNoStorage
 	switch {
 	case !logged && !strings.Contains(detail, c.detail):
 		t.Errorf("detail: got %q, want %q in it", detail, c.detail)

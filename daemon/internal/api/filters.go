@@ -84,13 +84,6 @@ func (c *call) dropFilter() error {
 	return c.sendNothing()
 }
 
-func (c *call) noArchive() error {
-	if _, err := c.s.engine.Lookup(c.name); err != nil {
-		return err
-	}
-	return &fault{code: codeNotImplemented, detail: "there is no archive yet"}
-}
-
 func describe(f *engine.Filter) client.FilterInfo {
 	st := f.Stats()
 	info := client.FilterInfo{

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -23,17 +24,25 @@ const (
 	codeForbidden          = "forbidden"
 	codeUnknownPath        = "unknown_path"
 	codeUnknownFilter      = "unknown_filter"
+	codeUnknownVersion     = "unknown_version"
 	codeMethodNotAllowed   = "method_not_allowed"
 	codeRequestTimeout     = "request_timeout"
 	codeFilterConflict     = "filter_conflict"
+	codeNoArchive          = "no_archive"
+	codeLeaseHeld          = "lease_held"
+	codeArchiveMismatch    = "archive_mismatch"
 	codeBodyTooLarge       = "body_too_large"
 	codeUnsupportedMedia   = "unsupported_media_type"
 	codeUnsupportedCoding  = "unsupported_encoding"
 	codeInvalidFilter      = "invalid_filter"
 	codeExpireNotSupported = "expire_not_supported"
 	codeInternal           = "internal"
-	codeNotImplemented     = "not_implemented"
+	codeArchiveFailed      = "archive_failed"
 	codeOverloaded         = "overloaded"
+	codeFilterRestoring    = "filter_restoring"
+	codeArchiveUnavailable = "archive_unavailable"
+	codeStoreUnavailable   = "store_unavailable"
+	codeOutcomeUnknown     = "outcome_unknown"
 	codeStoreFailed        = "store_failed"
 	codeNotReady           = "not_ready"
 	codeNoStorage          = "insufficient_storage"
@@ -70,9 +79,13 @@ func errorTable() []errorEntry {
 		{codeForbidden, http.StatusForbidden, "The token lacks a scope."},
 		{codeUnknownPath, http.StatusNotFound, "There is nothing at this path."},
 		{codeUnknownFilter, http.StatusNotFound, "There is no such filter."},
+		{codeUnknownVersion, http.StatusNotFound, "The archive has no such version."},
 		{codeMethodNotAllowed, http.StatusMethodNotAllowed, "The path does not take this method."},
 		{codeRequestTimeout, http.StatusRequestTimeout, "The body came too slowly."},
 		{codeFilterConflict, http.StatusConflict, "A filter of this name or id exists with other parameters."},
+		{codeNoArchive, http.StatusConflict, "The daemon has no archive."},
+		{codeLeaseHeld, http.StatusConflict, "Somebody else is writing or restoring this bit-map."},
+		{codeArchiveMismatch, http.StatusConflict, "The archive has another bit-map under the name of this filter."},
 		{codeBodyTooLarge, http.StatusRequestEntityTooLarge, "The body is too large."},
 		{items.ItemTooLarge, http.StatusRequestEntityTooLarge, "An item is too large."},
 		{items.TooManyItems, http.StatusRequestEntityTooLarge, "The list has too many items."},
@@ -81,8 +94,12 @@ func errorTable() []errorEntry {
 		{codeInvalidFilter, http.StatusUnprocessableEntity, "A filter cannot be made with these parameters."},
 		{codeExpireNotSupported, http.StatusUnprocessableEntity, "Filters of this kind do not expire items."},
 		{codeInternal, http.StatusInternalServerError, "The daemon erred; its log says more."},
-		{codeNotImplemented, http.StatusNotImplemented, "This version of the daemon does not offer this call."},
+		{codeArchiveFailed, http.StatusInternalServerError, "The copy from or to the archive failed; what was archived before is as it was."},
 		{codeOverloaded, http.StatusServiceUnavailable, "Too many bodies are being received; try again."},
+		{codeFilterRestoring, http.StatusServiceUnavailable, "The filter is being restored from the archive."},
+		{codeArchiveUnavailable, http.StatusServiceUnavailable, "The archive cannot be had at present."},
+		{codeStoreUnavailable, http.StatusServiceUnavailable, "The store cannot be reached, or is being healed; nothing was remembered."},
+		{codeOutcomeUnknown, http.StatusServiceUnavailable, "The store broke off in the middle of the batch; some of its items may have been remembered."},
 		{codeStoreFailed, http.StatusServiceUnavailable, "The store has failed and takes nothing until the daemon is restarted."},
 		{codeNotReady, http.StatusServiceUnavailable, "The daemon should not be sent requests now."},
 		{codeNoStorage, http.StatusInsufficientStorage, "The store has no space left for new items."},
@@ -129,6 +146,7 @@ func asFault(err error) (*fault, *int) {
 		item    *items.Error
 		unknown *engine.UnknownFilterError
 		spec    *engine.SpecError
+		waits   *engine.RestoringError
 	)
 	switch {
 	case errors.As(err, &own):
@@ -142,6 +160,10 @@ func asFault(err error) (*fault, *int) {
 			return f, &item.Index
 		}
 		return f, nil
+	case errors.As(err, &waits) && waits.Cause == nil:
+		return &fault{code: codeFilterRestoring, detail: waits.Error()}, nil
+	case errors.As(err, &waits):
+		return &fault{code: codeArchiveUnavailable, detail: "filter " + waits.Filter + ": waits for the archive"}, nil
 	case errors.As(err, &unknown):
 		return &fault{code: codeUnknownFilter, detail: unknown.Error(), known: unknown.Known}, nil
 	case errors.As(err, &spec):
@@ -150,13 +172,24 @@ func asFault(err error) (*fault, *int) {
 		return &fault{code: codeFilterConflict, detail: err.Error()}, nil
 	case errors.Is(err, engine.ErrFull):
 		return &fault{code: codeFilterFull, detail: err.Error()}, nil
+	case errors.Is(err, engine.ErrInDoubt): // before the others, which it may wrap
+		return &fault{code: codeOutcomeUnknown, cause: err}, nil
+	case errors.Is(err, engine.ErrUnavailable):
+		return &fault{code: codeStoreUnavailable, cause: err}, nil
 	case errors.Is(err, engine.ErrNoSpace):
 		return &fault{code: codeNoStorage, cause: err}, nil
 	case errors.Is(err, engine.ErrFailed):
 		return &fault{code: codeStoreFailed, cause: err}, nil
-	default:
-		return &fault{code: codeInternal, cause: err}, nil
 	}
+	if f := archiveFault(err); f != nil {
+		return f, nil
+	}
+	return &fault{code: codeInternal, cause: err}, nil
+}
+
+// expected tells of codes that the log is told otherwise, or need not be.
+func expected(code string) bool {
+	return slices.Contains([]string{codeNotReady, codeOverloaded, codeFilterRestoring, codeArchiveUnavailable}, code)
 }
 
 // fail answers err. It must not be called once an answer has begun.
@@ -169,7 +202,7 @@ func (c *call) fail(err error) {
 	if !ok {
 		f, entry = &fault{cause: err}, c.s.errors[codeInternal]
 	}
-	if entry.status >= 500 && entry.code != codeNotImplemented && entry.code != codeNotReady && entry.code != codeOverloaded {
+	if entry.status >= 500 && !expected(entry.code) {
 		c.s.log.Error("request failed", "path", c.route.path, "status", entry.status, "err", err)
 	}
 	body, err := json.Marshal(client.Problem{

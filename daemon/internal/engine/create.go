@@ -160,10 +160,14 @@ func (e *Engine) bury(ctx context.Context, f *Filter) error {
 	if err != nil || a == nil || a.Items == 0 {
 		return err
 	}
+	have := f.Header()
+	if a.Header.Generation > have.Generation || a.Header.Generation == have.Generation && a.Header.Seed != have.Seed {
+		return nil // another bit-map: a drop is the way to get that one restored
+	}
 	h, err := newHeader(f.Spec)
 	if err != nil {
 		return err
 	}
-	h.Generation = max(a.Header.Generation, f.Header().Generation) + 1
+	h.Generation = have.Generation + 1
 	return e.archive.Bury(ctx, f.Spec, h)
 }

@@ -259,6 +259,16 @@ func TestStartEmptyIfTheSettingsSaySo(t *testing.T) {
 		t.Errorf("%d new, want 1", n)
 	}
 	b.wantLog("the archive has another bit-map under the name")
+	// A drop is the way to it.
+	if err := b.Drop(t.Context(), "uri"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := b.Create(t.Context(), spec(1, "uri")); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.fresh("uri", 1, 2, 3, 4); n != 1 {
+		t.Errorf("%d new, want 1", n)
+	}
 }
 
 // A store that went back in time gets from the archive what it lost.

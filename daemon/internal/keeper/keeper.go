@@ -1,0 +1,269 @@
+// Package keeper copies bit-maps between the engine's filters and the archive: when
+// somebody asks for it, on a schedule, and at a start that finds the store without
+// them. It keeps one copy a filter under way, counts, and notes failures.
+//
+// How a copy is made crash-safe is the archive's matter, and which filter comes from
+// where at a start is the engine's.
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// noteTimeout bounds the noting of an error in the archive, which may be what failed.
+const noteTimeout = 5 * time.Second
+
+// ErrStopping is returned for copies that the daemon's end has cut off.
+var ErrStopping = errors.New("the daemon is stopping")
+
+// BusyError is returned when a copy of the filter is under way in this process.
+type BusyError struct{ Filter, Doing string }
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("filter %s: a %s is under way in this daemon", e.Filter, e.Doing)
+}
+
+// UnknownVersionError is returned for a version that the archive does not have.
+type UnknownVersionError struct {
+	Filter, Version string   // Version "": any
+	Known           []string // newest first
+}
+
+func (e *UnknownVersionError) Error() string {
+	if e.Version == "" {
+		return fmt.Sprintf("filter %s: the archive has no version of it", e.Filter)
+	}
+	return fmt.Sprintf("filter %s: the archive has no version %s", e.Filter, e.Version)
+}
+
+// CopyError is a copy that was begun and failed. What the archive had is as it was; a
+// restore may have set some bits, which is no harm.
+type CopyError struct {
+	Doing, Filter string
+	Err           error
+}
+
+func (e *CopyError) Error() string { return e.Doing + " of " + e.Filter + ": " + e.Err.Error() }
+func (e *CopyError) Unwrap() error { return e.Err }
+
+// Copy tells of one writeback or restore that is done.
+type Copy struct {
+	Filter     string
+	Version    string
+	Generation uint64
+	Bytes      int64  // of the bit-map
+	Uploaded   int64  // bytes sent to the archive; a restore sends none
+	Items      uint64 // estimate, in the version
+	Took       time.Duration
+}
+
+// Keeper is safe for concurrent use.
+type Keeper struct {
+	engine  *engine.Engine
+	link    *Link
+	log     *slog.Logger
+	metrics *metrics
+
+	stop context.CancelFunc
+	base context.Context // of copies; ended by Stop
+
+	mu      sync.Mutex
+	busy    map[string]string // filter to what is done with it
+	stopped bool
+	copies  sync.WaitGroup
+}
+
+// New makes a Keeper over an engine whose Archive is link, and registers its metrics.
+func New(e *engine.Engine, link *Link, registry prometheus.Registerer, log *slog.Logger) *Keeper {
+	base, stop := context.WithCancel(context.Background())
+	return &Keeper{engine: e, link: link, log: log, metrics: newMetrics(registry, e), base: base, stop: stop, busy: map[string]string{}}
+}
+
+// Stop cuts off the copies under way, which harms none of the versions, and waits for
+// them to end. Later ones are refused.
+func (k *Keeper) Stop() {
+	k.mu.Lock()
+	k.stopped = true
+	k.mu.Unlock()
+	k.stop()
+	k.copies.Wait()
+}
+
+// begin takes the filter for a copy. The caller calls end when it is done.
+func (k *Keeper) begin(ctx context.Context, filter, doing string) (_ context.Context, end func(), err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stopped {
+		return nil, nil, ErrStopping
+	}
+	if other, ok := k.busy[filter]; ok {
+		return nil, nil, &BusyError{Filter: filter, Doing: other}
+	}
+	k.busy[filter] = doing
+	k.copies.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(k.base, func() { cancel(ErrStopping) })
+	return ctx, func() {
+		unhook()
+		cancel(nil)
+		k.mu.Lock()
+		delete(k.busy, filter)
+		k.mu.Unlock()
+		k.copies.Done()
+	}, nil
+}
+
+// Writeback copies a filter, by name or id, to the archive. p may be nil.
+func (k *Keeper) Writeback(ctx context.Context, ref string, p archive.Progress) (Copy, error) {
+	f, err := k.engine.Lookup(ref)
+	if err != nil {
+		return Copy{}, err
+	}
+	ctx, end, err := k.begin(ctx, f.Name, "writeback")
+	if err != nil {
+		return Copy{}, err
+	}
+	defer end()
+	start := time.Now()
+	version, err := k.writeback(ctx, f, p)
+	took := time.Since(start)
+	if err != nil {
+		return Copy{}, k.failed(ctx, "writeback", f.Spec, err)
+	}
+	f.WrittenBack(start)
+	k.metrics.writeback.Observe(took.Seconds())
+	k.metrics.uploaded.Add(float64(version.Uploaded))
+	k.log.Debug("writeback done", "filter", f.Name, "version", version.ID, "bytes", version.Bytes, "uploaded", version.Uploaded,
+		"items_estimate", version.Items, "took", took.Round(time.Millisecond))
+	return copied(version, took), nil
+}
+
+func (k *Keeper) writeback(ctx context.Context, f *engine.Filter, p archive.Progress) (archive.Version, error) {
+	a, err := k.link.Open(ctx)
+	if err != nil {
+		return archive.Version{}, err
+	}
+	return a.Writeback(ctx, f.Spec, f.Set, p)
+}
+
+// Restore sets in a filter, by name or id, all bits of a version in the archive, the
+// newest one if version is "". A filter that the store lacks is made. p may be nil.
+func (k *Keeper) Restore(ctx context.Context, ref, version string, p archive.Progress) (Copy, error) {
+	name, err := k.nameOf(ref)
+	if err != nil {
+		return Copy{}, err
+	}
+	ctx, end, err := k.begin(ctx, name, "restore")
+	if err != nil {
+		return Copy{}, err
+	}
+	defer end()
+	start := time.Now()
+	v, err := k.restore(ctx, name, version, p)
+	took := time.Since(start)
+	if err != nil {
+		return Copy{}, k.failed(ctx, "restore", v.Spec, err)
+	}
+	k.metrics.restore.Observe(took.Seconds())
+	k.log.Info("restore done", "filter", name, "version", v.ID, "bytes", v.Bytes, "items_estimate", v.Items, "took", took.Round(time.Millisecond))
+	v.Uploaded = 0
+	return copied(v, took), nil
+}
+
+func (k *Keeper) restore(ctx context.Context, name, version string, p archive.Progress) (archive.Version, error) {
+	none := archive.Version{Spec: engine.Spec{Name: name}}
+	a, err := k.link.Open(ctx)
+	if err != nil {
+		return none, err
+	}
+	v, err := find(ctx, a, name, version)
+	if err != nil {
+		return none, err
+	}
+	_, err = k.engine.Restore(ctx, archived(a, v, p))
+	return v, err
+}
+
+// nameOf finds the name that ref is for, also of a filter that the store lacks.
+func (k *Keeper) nameOf(ref string) (string, error) {
+	f, err := k.engine.Lookup(ref)
+	var waits *engine.RestoringError
+	var unknown *engine.UnknownFilterError
+	switch {
+	case err == nil:
+		return f.Name, nil
+	case errors.As(err, &waits):
+		return waits.Filter, nil
+	case errors.As(err, &unknown):
+		return ref, nil // the archive may have it
+	}
+	return "", err
+}
+
+// find picks one version of a filter; "" is the newest.
+func find(ctx context.Context, a *archive.Archive, filter, version string) (archive.Version, error) {
+	all, err := a.Versions(ctx, filter)
+	if err != nil && !errors.Is(err, archive.ErrNone) {
+		return archive.Version{}, err
+	}
+	unknown := &UnknownVersionError{Filter: filter, Version: version}
+	for _, v := range all {
+		if !v.On {
+			continue
+		}
+		if version == "" || v.ID == version {
+			return v, nil
+		}
+		unknown.Known = append(unknown.Known, v.ID)
+	}
+	return archive.Version{}, unknown
+}
+
+func copied(v archive.Version, took time.Duration) Copy {
+	return Copy{
+		Filter: v.Spec.Name, Version: v.ID, Generation: v.Header.Generation,
+		Bytes: v.Bytes, Uploaded: v.Uploaded, Items: v.Items, Took: took,
+	}
+}
+
+// failed counts, logs and notes the error of a copy, and returns what to tell. A copy
+// that was not begun, or that its caller gave up, is none that failed.
+func (k *Keeper) failed(ctx context.Context, doing string, spec engine.Spec, err error) error {
+	var lease *archive.LeaseError
+	var unknown *UnknownVersionError
+	switch cause := context.Cause(ctx); {
+	case cause != nil:
+		k.log.Info(doing+" given up", "filter", spec.Name, "reason", cause)
+		return cause
+	case errors.As(err, &lease), errors.As(err, &unknown):
+		return err
+	}
+	k.metrics.failed.add(doing, spec.Name)
+	k.log.Error(doing+" failed", "filter", spec.Name, "err", err)
+	err = &CopyError{Doing: doing, Filter: spec.Name, Err: err}
+	k.note(ctx, spec.ID, err.Error())
+	return err
+}
+
+// note keeps an error in the archive, for those who look there, if the archive can be had.
+func (k *Keeper) note(ctx context.Context, filterID int, reason string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	a := k.link.opened()
+	if a == nil {
+		return
+	}
+	if err := a.RecordError(ctx, filterID, reason); err != nil {
+		k.log.Debug("error not noted in the archive", "err", err)
+	}
+}

@@ -1,0 +1,150 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// Link is the way to an archive that need not be there yet: it is opened when it is
+// first needed, and tried again for as long as that fails. It is what the engine knows
+// of the archive. It is safe for concurrent use.
+type Link struct {
+	options archive.Options
+	base    context.Context // of attempts; ended by Close
+	stop    context.CancelFunc
+
+	mu      sync.Mutex
+	archive *archive.Archive // nil: not opened
+	trying  *attempt         // nil: nobody is opening it
+}
+
+// attempt is one try to open the archive, which all who want it meanwhile wait for: an
+// archive that is gone takes seconds to be known as such.
+type attempt struct {
+	done    chan struct{}
+	archive *archive.Archive
+	err     error
+}
+
+var _ engine.Archive = (*Link)(nil)
+
+// NewLink makes a Link; it opens nothing.
+func NewLink(o archive.Options) *Link {
+	base, stop := context.WithCancel(context.Background())
+	return &Link{options: o, base: base, stop: stop}
+}
+
+// Open returns the archive, opened if it is not.
+func (l *Link) Open(ctx context.Context) (*archive.Archive, error) {
+	l.mu.Lock()
+	if l.archive != nil {
+		defer l.mu.Unlock()
+		return l.archive, nil
+	}
+	try := l.trying
+	if try == nil {
+		try = &attempt{done: make(chan struct{})}
+		l.trying = try
+		go l.open(try)
+	}
+	l.mu.Unlock()
+	select {
+	case <-try.done:
+		return try.archive, try.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (l *Link) open(try *attempt) {
+	try.archive, try.err = archive.Open(l.base, l.options)
+	l.mu.Lock()
+	l.archive, l.trying = try.archive, nil
+	l.mu.Unlock()
+	close(try.done)
+}
+
+// opened is the archive if it was opened already, else nil.
+func (l *Link) opened() *archive.Archive {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.archive
+}
+
+// Close ends the connections, and an attempt under way.
+func (l *Link) Close(ctx context.Context) error {
+	l.stop()
+	l.mu.Lock()
+	try := l.trying
+	l.mu.Unlock()
+	if try != nil {
+		<-try.done
+	}
+	if a := l.opened(); a != nil {
+		return a.Close(ctx)
+	}
+	return nil
+}
+
+// Newest implements engine.Archive.
+func (l *Link) Newest(ctx context.Context) ([]engine.Archived, error) {
+	a, err := l.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := a.Versions(ctx, "")
+	if err != nil && !errors.Is(err, archive.ErrNone) {
+		return nil, err
+	}
+	var all []engine.Archived
+	for _, v := range NewestOfEach(versions) {
+		all = append(all, archived(a, v, nil))
+	}
+	return all, nil
+}
+
+// NewestOfEach picks the newest version of each filter from a list, newest first.
+func NewestOfEach(versions []archive.Version) []archive.Version {
+	seen := map[string]bool{}
+	var newest []archive.Version
+	for _, v := range versions {
+		if v.On && !seen[v.Spec.Name] {
+			seen[v.Spec.Name] = true
+			newest = append(newest, v)
+		}
+	}
+	return newest
+}
+
+func archived(a *archive.Archive, v archive.Version, p archive.Progress) engine.Archived {
+	return engine.Archived{
+		Spec: v.Spec, Header: v.Header, Items: v.Items, Created: v.Created,
+		Restore: func(ctx context.Context, into engine.Sink) error { return a.Restore(ctx, v, into, p) },
+	}
+}
+
+// Bury implements engine.Archive: a version of zeroes, which takes no space.
+func (l *Link) Bury(ctx context.Context, spec engine.Spec, h bloom.Header) error {
+	a, err := l.Open(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = a.Writeback(ctx, spec, zeroes{h}, nil)
+	return err
+}
+
+// zeroes is a bit-map with nothing in it.
+type zeroes struct{ h bloom.Header }
+
+func (z zeroes) Header() bloom.Header { return z.h }
+
+func (z zeroes) Stripe(_ context.Context, i int, buf []byte) ([]byte, error) {
+	buf = buf[:z.h.StripeSize(i)]
+	clear(buf)
+	return buf, nil
+}

@@ -1,0 +1,69 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+)
+
+// Between two tries to settle, doubled each time up to the second.
+const (
+	settleFirst = 500 * time.Millisecond
+	settleMost  = 30 * time.Second
+)
+
+// Settle brings store and archive together, trying again until that is done or ctx ends.
+func (k *Keeper) Settle(ctx context.Context) {
+	for wait := settleFirst; ; wait = min(2*wait, settleMost) {
+		err := k.engine.Settle(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			k.log.Info("store and archive agree on the filters", "filters", len(k.engine.Filters()))
+			return
+		}
+		k.log.Warn("the archive cannot give what is asked of it; filters that the store has are served, others wait",
+			"waiting", k.engine.Waiting(), "again_in", wait, "err", err)
+		if !sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// Every writes all filters back, one after the other, whenever interval has passed, a
+// tenth more or less so that daemons that were started together part. It returns when
+// ctx ends.
+func (k *Keeper) Every(ctx context.Context, interval time.Duration) {
+	for sleep(ctx, jittered(interval)) {
+		for _, f := range k.engine.Filters() {
+			_, err := k.Writeback(ctx, f.Name, nil)
+			var busy *BusyError
+			var lease *archive.LeaseError
+			switch {
+			case ctx.Err() != nil:
+				return
+			case errors.As(err, &busy), errors.As(err, &lease):
+				k.log.Info("scheduled writeback left out: somebody else is at it", "filter", f.Name, "reason", err)
+			}
+			// Other errors were logged and counted; the next round is another try.
+		}
+	}
+}
+
+func jittered(d time.Duration) time.Duration {
+	return d - d/10 + rand.N(d/5+1)
+}
+
+// sleep waits, and tells whether ctx goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+)
+
+// blank is a bit-map to write back.
+type blank struct{ h bloom.Header }
+
+func (b blank) Header() bloom.Header { return b.h }
+func (b blank) Stripe(_ context.Context, i int, buf []byte) ([]byte, error) {
+	return buf[:b.h.StripeSize(i)], nil
+}
+
+// While another is writing back, the answer names it; then it works.
+func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
+	t.Parallel()
+	uri := mongotest.Start(t)
+	env := archived(uri)
+	dir := t.TempDir()
+	p := start(t, dir, env)
+	p.wantFresh(0, 10, 10)
+	asking := append([]string{"URIFILTER_LISTEN=" + p.addr}, env...)
+	holds, release := make(chan struct{}), make(chan struct{})
+	other, err := archive.Open(t.Context(), archive.Options{URI: uri, Owner: "another-host:77", Fault: func(step string) error {
+		if step == "latest" {
+			close(holds)
+			<-release
+			return errors.New("given up")
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(context.Background())
+	h, err := bloom.NewHeader(1000, 0.01, 1, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		_, _ = other.Writeback(t.Context(), engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}, blank{h}, nil)
+	})
+	<-holds
+	status, answer, err := p.post(t.Context(), "/api/v1/filters/uri/writeback", "")
+	if err != nil || status != 409 || !strings.Contains(answer, `"lease_held"`) || !strings.Contains(answer, "another-host:77 until 20") {
+		t.Errorf("%d %s %v", status, answer, err)
+	}
+	code, _, errOut := command(t, dir, asking, "bitmap", "update", "uri")
+	if code != 1 || !strings.Contains(errOut, "another-host:77") || !strings.Contains(errOut, "hint: try again") {
+		t.Errorf("%d %s", code, errOut)
+	}
+	_, metrics, _ := p.get("/metrics")
+	mustContain(t, metrics, `urifilter_writeback_failures_total{filter="uri"} 0`)
+	close(release)
+	ended.Wait()
+	// Two at once: each is done, or says that the other is at it.
+	var both sync.WaitGroup
+	var done [2]string
+	for i := range done {
+		both.Go(func() {
+			_, _, done[i] = command(t, dir, asking, "bitmap", "update", "uri")
+		})
+	}
+	both.Wait()
+	for _, errOut := range done {
+		if strings.Contains(errOut, "urifilter: ") && !strings.Contains(errOut, "lease_held") {
+			t.Errorf("two at once: %s", errOut)
+		}
+	}
+	out, _ := mustCommand(t, dir, asking, "bitmap", "update", "uri")
+	mustContain(t, out, "uri: written", "about 10 items")
+}
+
+// writeback.interval makes versions by itself, and a stop does not wait for one.
+func TestWritebackInterval(t *testing.T) {
+	t.Parallel()
+	uri := mongotest.Start(t)
+	cfg := configs.Default()
+	cfg.Listen, cfg.DataDir, cfg.MongoDB.URI = "127.0.0.1:0", t.TempDir(), uri
+	cfg.Filters = []configs.Filter{{ID: 1, Name: "uri", Capacity: 1000}, {ID: 2, Name: "ip", Capacity: 1000}}
+	cfg.Writeback.Interval = 50 * time.Millisecond // less than Validate allows
+	log := &lockedBuffer{}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	d, err := newDaemon(ctx, cfg, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- d.run(ctx) }()
+	a, err := archive.Open(t.Context(), archive.Options{URI: uri})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close(context.Background())
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		v, err := a.Latest(t.Context(), "ip")
+		if err == nil && v.ID >= "ip-3" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%v, %v\n%s", v, err, log)
+		}
+	}
+	if f, err := d.engine.Lookup("uri"); err != nil || f.Stats().LastWriteback.IsZero() {
+		t.Errorf("uri: %v", err)
+	}
+	stop()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("%v\n%s", err, log)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatalf("does not stop\n%s", log)
+	}
+	for _, name := range []string{"uri", "ip"} {
+		if v, err := a.Latest(t.Context(), name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if err := a.Verify(t.Context(), v, nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
+)
+
+// local is this process with the store open.
+type local struct {
+	cfg    configs.Config
+	log    *slog.Logger
+	store  engine.Store
+	link   *keeper.Link
+	engine *engine.Engine
+	keeper *keeper.Keeper
+	had    map[string]bool // filters before ensure
+}
+
+// openLocal opens the store. With want it may make the data directory, and settles
+// these filters with the archive; else it takes the store as it is.
+func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errOut io.Writer) (_ holder, err error) {
+	if cfg.Store == "embedded" {
+		if _, err := os.Stat(cfg.DataDir); err != nil && (want == nil || !errors.Is(err, os.ErrNotExist)) {
+			return nil, fmt.Errorf("data directory: %w", err)
+		}
+		if err := becomeOwner(cfg.DataDir); err != nil {
+			return nil, err
+		}
+	}
+	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	l := &local{cfg: cfg, log: log, link: newLink(cfg, log)}
+	if l.link == nil {
+		return nil, errNoArchive
+	}
+	if l.store, err = openStore(cfg, log); err != nil {
+		return nil, err
+	}
+	settings := engine.Settings{Log: log}
+	if want != nil {
+		settings.Filters, settings.Archive = want, l.link
+	}
+	if l.engine, err = engine.OpenWith(ctx, l.store, settings); err != nil {
+		return nil, errors.Join(err, l.store.Close())
+	}
+	l.keeper = keeper.New(l.engine, l.link, prometheus.NewRegistry(), log)
+	if want == nil {
+		return l, nil
+	}
+	l.had = map[string]bool{}
+	for _, f := range l.engine.Filters() {
+		l.had[f.Name] = true
+	}
+	if err := l.engine.Settle(ctx); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+func (l *local) ensure(_ context.Context, spec engine.Spec) (done string, archived bool, err error) {
+	f, err := l.engine.Lookup(spec.Name)
+	if err != nil {
+		return "", false, err
+	}
+	archived = !f.Stats().LastWriteback.IsZero()
+	switch {
+	case l.had[spec.Name]:
+		return "unchanged", archived, nil
+	case archived:
+		return "restored", true, nil
+	}
+	return "created", false, nil
+}
+
+func (l *local) way() string {
+	if l.cfg.Store == "redis" {
+		return "opening the store in redis: no daemon answers at " + addressOf(l.cfg)
+	}
+	return "opening " + l.cfg.DataDir + ": no daemon has it"
+}
+
+func (l *local) filters(context.Context) ([]client.FilterInfo, error) {
+	var all []client.FilterInfo
+	for _, f := range l.engine.Filters() {
+		st := f.Stats()
+		all = append(all, client.FilterInfo{ID: f.ID, Name: f.Name, Kind: f.Kind, Capacity: f.Capacity, ErrorRate: f.ErrorRate,
+			OnFull: f.OnFull, ItemsEstimate: st.Items, FillRatio: st.Fill, FPREstimate: st.FPR, Bytes: st.Bytes, Generation: st.Generation})
+	}
+	return all, nil
+}
+
+func (l *local) writeback(ctx context.Context, name string, p archive.Progress) (client.CopyResult, error) {
+	done, err := l.keeper.Writeback(ctx, name, p)
+	return copyResult(done), err
+}
+
+func (l *local) restore(ctx context.Context, name, version string, p archive.Progress) (client.CopyResult, error) {
+	done, err := l.keeper.Restore(ctx, name, version, p)
+	return copyResult(done), err
+}
+
+func copyResult(d keeper.Copy) client.CopyResult {
+	return client.CopyResult{Filter: d.Filter, Version: d.Version, Generation: d.Generation, Bytes: d.Bytes,
+		Uploaded: d.Uploaded, ItemsEstimate: d.Items, TookSeconds: d.Took.Seconds()}
+}
+
+func (l *local) close() error {
+	l.keeper.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return errors.Join(l.store.Close(), l.link.Close(ctx))
+}

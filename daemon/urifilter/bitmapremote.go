@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// remote is a daemon.
+type remote struct {
+	daemon *client.Client
+	why    string
+}
+
+func newRemote(server, token, why string) (holder, error) {
+	daemon, err := client.New(server, client.WithToken(token))
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return &remote{daemon, why}, nil
+}
+
+func (r *remote) way() string { return "asking the daemon at " + r.daemon.URL() + ": " + r.why }
+
+func (r *remote) filters(ctx context.Context) ([]client.FilterInfo, error) {
+	return r.daemon.Filters(ctx)
+}
+
+func (r *remote) ensure(ctx context.Context, spec engine.Spec) (done string, archived bool, err error) {
+	info, err := r.daemon.GetFilter(ctx, spec.Name)
+	var answer *client.Error
+	switch {
+	case err == nil:
+		return "unchanged", info.LastWriteback != nil, nil
+	case !errors.As(err, &answer) || answer.ErrorCode != "unknown_filter":
+		return "", false, err
+	}
+	info, _, err = r.daemon.CreateFilter(ctx, spec.Name, client.FilterSpec{
+		ID: spec.ID, Kind: spec.Kind, Capacity: spec.Capacity, ErrorRate: spec.ErrorRate, OnFull: spec.OnFull,
+	})
+	switch {
+	case err != nil:
+		return "", false, err
+	case info.LastWriteback != nil:
+		return "restored", true, nil
+	}
+	return "created", false, nil
+}
+
+func (r *remote) writeback(ctx context.Context, name string, _ archive.Progress) (client.CopyResult, error) {
+	done, err := r.daemon.Writeback(ctx, name)
+	return done, r.explain(err)
+}
+
+func (r *remote) restore(ctx context.Context, name, version string, _ archive.Progress) (client.CopyResult, error) {
+	done, err := r.daemon.Restore(ctx, name, version)
+	return done, r.explain(err)
+}
+
+// explain says what to do where the daemon's answer does not.
+func (r *remote) explain(err error) error {
+	var answer *client.Error
+	if !errors.As(err, &answer) {
+		return err
+	}
+	switch answer.ErrorCode {
+	case "no_archive":
+		return fmt.Errorf("%w\nhint: the daemon reads its settings when it starts; restart it with mongodb.uri in them", err)
+	case "archive_unavailable":
+		return fmt.Errorf("%w\nhint: the daemon's log says why (journalctl -u urifilter)", err)
+	case "lease_held":
+		return fmt.Errorf("%w\nhint: try again when that is done; `urifilter bitmap status` shows it", err)
+	case "unknown_version":
+		return fmt.Errorf("%w\nhint: `urifilter bitmap list` shows the versions", err)
+	}
+	return err
+}
+
+func (r *remote) close() error {
+	r.daemon.Close()
+	return nil
+}

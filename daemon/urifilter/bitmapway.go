@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
+)
+
+// holder is who has the store open and can copy its bit-maps: a daemon, or this process.
+type holder interface {
+	// way says who that is, for people.
+	way() string
+	filters(ctx context.Context) ([]client.FilterInfo, error)
+	// ensure makes a filter as the start of a daemon would. It tells what was done
+	// (created, restored, unchanged) and whether the archive has a version of it.
+	ensure(ctx context.Context, spec engine.Spec) (done string, archived bool, err error)
+	writeback(ctx context.Context, name string, p archive.Progress) (client.CopyResult, error)
+	restore(ctx context.Context, name, version string, p archive.Progress) (client.CopyResult, error)
+	close() error
+}
+
+// newLink is the way to the archive that the settings name; nil: they name none.
+func newLink(cfg configs.Config, log *slog.Logger) *keeper.Link {
+	if cfg.MongoDB.URI == "" {
+		return nil
+	}
+	return keeper.NewLink(archive.Options{URI: cfg.MongoDB.URI, Database: cfg.MongoDB.Database, Keep: cfg.Writeback.Keep, Log: log})
+}
+
+// chooseHolder takes the store itself unless somebody else has it, whom it then asks.
+// want is for holder.ensure.
+func chooseHolder(cmd *cobra.Command, flags *bitmapFlags, cfg configs.Config, want []engine.Spec) (holder, error) {
+	token := flagOrEnv(cmd, "token", flags.token, "URIFILTER_TOKEN")
+	if server := flagOrEnv(cmd, "server", flags.server, "URIFILTER_URL"); server != "" {
+		return newRemote(server, token, "as --server or URIFILTER_URL says")
+	}
+	if cfg.Store == "redis" && answers(cmd.Context(), addressOf(cfg)) {
+		return newRemote(addressOf(cfg), token, "it runs here")
+	}
+	h, err := openLocal(cmd.Context(), cfg, want, cmd.ErrOrStderr())
+	var inUse *durable.InUseError
+	switch {
+	case errors.As(err, &inUse):
+		return newRemote(addressOf(cfg), token, fmt.Sprintf("it has %s open", cfg.DataDir))
+	case errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission):
+		if answers(cmd.Context(), addressOf(cfg)) {
+			return newRemote(addressOf(cfg), token, fmt.Sprintf("%s cannot be opened here", cfg.DataDir))
+		}
+		return nil, fmt.Errorf("%w\nhint: name the data directory (--data-dir, --config), or the daemon to ask (--server), or run as the daemon's user", err)
+	}
+	return h, err
+}
+
+// addressOf is where a daemon with these settings answers on this machine.
+func addressOf(cfg configs.Config) string {
+	host, port, err := net.SplitHostPort(cfg.Listen)
+	if err != nil {
+		return cfg.Listen // Validate has refused it
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	scheme := "http"
+	if cfg.TLS.CertFile != "" {
+		scheme = "https"
+	}
+	return (&url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)}).String()
+}
+
+// answers tells whether a daemon is there.
+func answers(ctx context.Context, address string) bool {
+	c, err := client.New(address, client.WithTimeout(2*time.Second))
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	var answer *client.Error
+	err = c.Ready(ctx)
+	return err == nil || errors.As(err, &answer) && answer.Status == http.StatusServiceUnavailable
+}

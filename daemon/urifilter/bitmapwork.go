@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// bitmapWork is a run of init, update or restore.
+type bitmapWork struct {
+	ctx      context.Context
+	cfg      configs.Config
+	holder   holder
+	flags    *bitmapFlags
+	out, err io.Writer
+}
+
+// outcome is what became of one filter.
+type outcome struct {
+	Filter string             `json:"filter"`
+	Done   string             `json:"done,omitempty"` // written, restored, created, unchanged; "": failed
+	Copy   *client.CopyResult `json:"copy,omitempty"`
+	Error  string             `json:"error,omitempty"`
+}
+
+// withHolder finds out who has the store, says so, and lets do work through it.
+func withHolder(cmd *cobra.Command, flags *bitmapFlags, names []string, do func(*bitmapWork) error) (err error) {
+	cfg, err := flags.load(cmd)
+	if err != nil {
+		return err
+	}
+	var want []engine.Spec
+	if cmd.Name() == "init" {
+		if want, err = pickSpecs(specs(cfg), names); err != nil {
+			return err
+		}
+	}
+	h, err := chooseHolder(cmd, flags, cfg, want)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	if !flags.quiet {
+		fmt.Fprintln(cmd.ErrOrStderr(), h.way())
+	}
+	return do(&bitmapWork{ctx: cmd.Context(), cfg: cfg, holder: h, flags: flags, out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()})
+}
+
+// pickSpecs are those of the names, all without any.
+func pickSpecs(all []engine.Spec, names []string) ([]engine.Spec, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var picked []engine.Spec
+	var known []string
+	for _, s := range all {
+		known = append(known, s.Name)
+		if slices.Contains(names, s.Name) {
+			picked = append(picked, s)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("filter %s: not in the settings\nhint: known filters: %s", name, strings.Join(known, ", "))
+		}
+	}
+	return picked, nil
+}
+
+func (w *bitmapWork) init(names []string) error {
+	want, err := pickSpecs(specs(w.cfg), names)
+	if err != nil {
+		return err
+	}
+	byName := map[string]engine.Spec{}
+	var order []string
+	for _, s := range want {
+		byName[s.Name] = s
+		order = append(order, s.Name)
+	}
+	return w.each(order, func(name string, p archive.Progress) (outcome, error) {
+		done, archived, err := w.holder.ensure(w.ctx, byName[name])
+		if err != nil || archived {
+			return outcome{Done: done}, err
+		}
+		c, err := w.holder.writeback(w.ctx, name, p)
+		if done == "unchanged" {
+			done = "written"
+		}
+		return outcome{Done: done, Copy: &c}, err
+	})
+}
+
+func (w *bitmapWork) update(names []string) error {
+	names, err := w.namesOr(names, "write back")
+	if err != nil {
+		return err
+	}
+	return w.each(names, func(name string, p archive.Progress) (outcome, error) {
+		c, err := w.holder.writeback(w.ctx, name, p)
+		return outcome{Done: "written", Copy: &c}, err
+	})
+}
+
+func (w *bitmapWork) restore(names []string, version string) error {
+	if len(names) == 0 {
+		var err error
+		if names, err = w.archivedNames(); err != nil {
+			return err
+		}
+	}
+	return w.each(names, func(name string, p archive.Progress) (outcome, error) {
+		c, err := w.holder.restore(w.ctx, name, version, p)
+		return outcome{Done: "restored", Copy: &c}, err
+	})
+}
+
+// archivedNames are the filters to restore when none is named: those in the archive, or
+// where this process does not know the archive, those of the daemon.
+func (w *bitmapWork) archivedNames() ([]string, error) {
+	link := newLink(w.cfg, nil)
+	if link == nil {
+		return w.namesOr(nil, "restore")
+	}
+	defer link.Close(w.ctx)
+	all, err := link.Newest(w.ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, a := range all {
+		names = append(names, a.Spec.Name)
+	}
+	if len(names) == 0 {
+		return nil, errors.New("the archive has no version of any filter\nhint: `urifilter bitmap update` writes some")
+	}
+	return names, nil
+}
+
+func (w *bitmapWork) namesOr(names []string, what string) ([]string, error) {
+	if len(names) > 0 {
+		return names, nil
+	}
+	all, err := w.holder.filters(w.ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range all {
+		names = append(names, f.Name)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("the store has no filters: there is nothing to %s", what)
+	}
+	return names, nil
+}
+
+// each does one filter after the other, goes on after an error, and tells how it went.
+func (w *bitmapWork) each(names []string, do func(name string, p archive.Progress) (outcome, error)) error {
+	outcomes := []outcome{}
+	var failed []error
+	for _, name := range names {
+		show := newCopyProgress(w.err, name, !w.flags.quiet && isTerminal(w.err))
+		o, err := do(name, show.stripe)
+		show.stop()
+		o.Filter = name
+		if err != nil {
+			o = outcome{Filter: name, Error: err.Error()}
+			failed = append(failed, fmt.Errorf("%s: %w", name, err))
+		}
+		outcomes = append(outcomes, o)
+		if !w.flags.asJSON && err == nil {
+			fmt.Fprintln(w.out, o)
+		}
+		if w.ctx.Err() != nil {
+			break
+		}
+	}
+	if w.flags.asJSON {
+		if err := writeJSON(w.out, map[string]any{"filters": outcomes}); err != nil {
+			return err
+		}
+	}
+	if len(failed) > 1 {
+		return fmt.Errorf("%d of %d filters failed:\n%w", len(failed), len(names), errors.Join(failed...))
+	}
+	return errors.Join(failed...)
+}
+
+func (o outcome) String() string {
+	if o.Copy == nil {
+		return o.Filter + ": " + o.Done
+	}
+	took := time.Duration(o.Copy.TookSeconds * float64(time.Second)).Round(time.Millisecond)
+	text := fmt.Sprintf("%s: %s, version %s, about %s items, %s", o.Filter, o.Done, o.Copy.Version, grouped(int64(o.Copy.ItemsEstimate)), byteSize(o.Copy.Bytes))
+	if o.Done != "restored" {
+		text += ", " + byteSize(o.Copy.Uploaded) + " sent"
+	}
+	return text + fmt.Sprintf(", in %s", took)
+}
+
+// copyProgress is the line on a terminal that says how far one copy is. A daemon that
+// is asked does not tell; then it says how long it takes.
+type copyProgress struct {
+	mu       sync.Mutex
+	w        io.Writer
+	name     string
+	text     string
+	start    time.Time
+	finish   chan struct{}
+	finished sync.WaitGroup
+}
+
+func newCopyProgress(w io.Writer, name string, on bool) *copyProgress {
+	if !on {
+		return nil
+	}
+	p := &copyProgress{w: w, name: name, start: time.Now(), finish: make(chan struct{})}
+	p.finished.Go(func() {
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-p.finish:
+				fmt.Fprint(p.w, clearLine)
+				return
+			case <-tick.C:
+				if time.Since(p.start) > progressAfter {
+					fmt.Fprint(p.w, clearLine+p.line(time.Since(p.start)))
+				}
+			}
+		}
+	})
+	return p
+}
+
+func (p *copyProgress) line(elapsed time.Duration) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprintf("%s: %s%s", p.name, p.text, elapsed.Round(time.Second))
+}
+
+// stripe is an archive.Progress.
+func (p *copyProgress) stripe(stripe, of int) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text = fmt.Sprintf("stripe %d of %d, ", stripe, of)
+}
+
+func (p *copyProgress) stop() {
+	if p != nil {
+		close(p.finish)
+		p.finished.Wait()
+	}
+}
