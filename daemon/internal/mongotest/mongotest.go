@@ -1,0 +1,172 @@
+// Package mongotest starts real servers that speak MongoDB's protocol, for tests:
+// FerretDB on SQLite, built once from its Go module, and killed when the test ends.
+// It is not for anything but tests, and it does not make up for a mongod in every
+// respect: FerretDB knows no TTL indexes and no transactions.
+package mongotest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// EnvURI names a server, beside FerretDB, that suites run on as well.
+const EnvURI = "URIFILTER_TEST_MONGODB_URI"
+
+// Options say what a server shall be like.
+type Options struct {
+	// User and Password, when set, must be given by clients: the server has that one
+	// user, of the database admin.
+	User, Password string
+	// ReplicaSet is the name of the set of which the server says to be the primary.
+	ReplicaSet string
+}
+
+// Server is a FerretDB process on a free port of this machine.
+type Server struct {
+	t       testing.TB
+	opt     Options
+	binary  string
+	dir     string
+	addr    string
+	cmd     *exec.Cmd
+	started int
+}
+
+// Start starts a server without users and returns its URI.
+func Start(t testing.TB) string {
+	t.Helper()
+	return New(t, Options{}).URI()
+}
+
+// New starts a server. It is killed, and its data removed, when the test ends.
+func New(t testing.TB, opt Options) *Server {
+	t.Helper()
+	s := &Server{t: t, opt: opt, binary: build(t), dir: t.TempDir(), addr: "127.0.0.1:0"}
+	if err := os.Mkdir(filepath.Join(s.dir, "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if opt.ReplicaSet != "" {
+		s.addr = freeAddr(t) // it tells clients the address that it was given
+	}
+	t.Cleanup(s.Kill)
+	s.Restart()
+	return s
+}
+
+// freeAddr is an address where nobody listens at present.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// URI is how clients reach the server, with its user's name and password.
+func (s *Server) URI() string {
+	u := url.URL{Scheme: "mongodb", Host: s.addr, Path: "/"}
+	if s.opt.User != "" {
+		u.User = url.UserPassword(s.opt.User, s.opt.Password)
+	}
+	if s.opt.ReplicaSet != "" {
+		u.RawQuery = url.Values{"replicaSet": {s.opt.ReplicaSet}}.Encode()
+	}
+	return u.String()
+}
+
+// Addr is the server's host and port. They stay over a restart.
+func (s *Server) Addr() string { return s.addr }
+
+// Kill ends the server as a power cut would. Its data stay for Restart.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait() // says only that it was killed
+	s.cmd = nil
+}
+
+// Restart kills the server, if it runs, and starts it on the same data and port.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Kill()
+	s.started++
+	logName := filepath.Join(s.dir, fmt.Sprintf("log-%d", s.started))
+	log, err := os.Create(logName)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(s.binary, s.arguments()...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
+	cmd.SysProcAttr = dieWithParent()
+	// No setting of the caller's environment may change what is tested.
+	cmd.Env = append(without(os.Environ(), "FERRETDB_"), "DO_NOT_TRACK=1")
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.cmd = cmd
+	if err := s.waitReady(logName); err != nil {
+		text, _ := os.ReadFile(logName)
+		s.t.Fatalf("ferretdb: %v; it printed:\n%s", err, text)
+	}
+}
+
+func (s *Server) arguments() []string {
+	args := []string{
+		"--handler=sqlite", "--sqlite-url=file:" + filepath.Join(s.dir, "data") + "/",
+		"--state-dir=-", "--listen-addr=" + s.addr, "--debug-addr=-",
+		"--telemetry=disable", "--log-level=INFO", "--log-format=text",
+		"--repl-set-name=" + s.opt.ReplicaSet,
+	}
+	if s.opt.User != "" {
+		args = append(args, "--test-enable-new-auth", "--setup-database=admin",
+			"--setup-username="+s.opt.User, "--setup-password="+s.opt.Password)
+	}
+	return args
+}
+
+// waitReady waits until the server has said its address and takes connections there.
+func (s *Server) waitReady(logName string) error {
+	said := regexp.MustCompile(`Listening on TCP (127\.0\.0\.1:[0-9]+)`)
+	var dialer net.Dialer
+	deadline := time.Now().Add(30 * time.Second)
+	for time.Now().Before(deadline) {
+		text, err := os.ReadFile(logName)
+		if err != nil {
+			return err
+		}
+		if m := said.FindSubmatch(text); m != nil {
+			conn, err := dialer.DialContext(context.Background(), "tcp", string(m[1]))
+			if err == nil {
+				conn.Close()
+				s.addr = string(m[1])
+				return nil
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return fmt.Errorf("not ready after 30 s")
+}
+
+func without(env []string, prefix string) []string {
+	var kept []string
+	for _, e := range env {
+		if !strings.HasPrefix(e, prefix) {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
