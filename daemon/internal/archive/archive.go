@@ -1,0 +1,202 @@
+// Package archive keeps versions of bit-maps in MongoDB, so that a lost server loses
+// nothing that was written back. Writeback adds a version, Restore gives it back.
+// docs/archive.md has the collections, the steps and why a crash between any two of
+// them leaves the last good version. The package decides neither when to write back
+// nor what to do when the archive cannot be reached, and it keeps no store.
+//
+// Nothing here needs transactions, TTL indexes or conditional updates: what must be
+// exclusive is an insert with an _id of its own, which every server that speaks the
+// protocol does atomically, alone, as a replica set, or sharded.
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+)
+
+// What is where in the database.
+const (
+	versionsName = "filter_bit_map"       // one document a version
+	leasesName   = "filter_bit_map_lease" // who writes back
+	errorsName   = "uri_filter_error_log" // what went wrong
+	filesName    = "bitmap.files"         // GridFS bucket: the stripes
+	chunksName   = "bitmap.chunks"
+)
+
+// Options say which archive, and how it is used.
+type Options struct {
+	// URI is MongoDB's connection string; it may hold a password and is not logged.
+	URI string
+	// Database holds all collections. Empty: urifilter.
+	Database string
+	// Keep is how many versions of a filter stay. Less than 1: 1.
+	Keep int
+	// Owner names this process in leases. Empty: host:pid.
+	Owner string
+	// Log gets what changes; nil: nothing does.
+	Log *slog.Logger
+	// Timeout bounds the choice of a server, and single operations; one that moves a
+	// stripe has six times as long. 0: 10 s.
+	Timeout time.Duration
+	// Lease is after how long a writeback that gives no sign of life may be taken
+	// over. 0: 1 minute.
+	Lease time.Duration
+	// Fault is called before each step of a writeback with its name, and after two of
+	// them; an error ends the writeback there. The names: lease, latest, fence,
+	// download, upload, file, uploaded, verify, switch, switched, prune-versions,
+	// prune-files, prune-chunks, release. For tests; nil otherwise.
+	Fault func(label string) error
+}
+
+// Archive is a connection to one archive. It is safe for concurrent use.
+type Archive struct {
+	opt      Options
+	client   *mongo.Client
+	admin    *mongo.Database
+	versions *mongo.Collection
+	leases   *mongo.Collection
+	errors   *mongo.Collection
+	files    *mongo.Collection
+	chunks   *mongo.Collection
+	hosts    string // for messages
+}
+
+// Open connects to the archive and sees that it answers and that this user may read
+// and write there. The error is, or wraps, ErrUnreachable, ErrCredentials,
+// ErrNotMongoDB or ErrRights where it is one of these.
+func Open(ctx context.Context, o Options) (*Archive, error) {
+	o.Database = cmp.Or(o.Database, "urifilter")
+	o.Keep = max(o.Keep, 1)
+	o.Owner = cmp.Or(o.Owner, thisProcess())
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
+	o.Lease = cmp.Or(o.Lease, time.Minute)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+
+	var lastBeat atomic.Pointer[error]
+	co := options.Client().ApplyURI(o.URI).
+		SetAppName("urifilter").
+		SetServerSelectionTimeout(o.Timeout).
+		SetConnectTimeout(o.Timeout).
+		SetServerMonitor(&event.ServerMonitor{
+			ServerHeartbeatFailed: func(e *event.ServerHeartbeatFailedEvent) { lastBeat.Store(&e.Failure) },
+		})
+	if err := co.Validate(); err != nil {
+		// The driver's words may quote a part of the URI, which may be of the password.
+		return nil, errors.New("archive: mongodb uri is malformed: want mongodb://user:password@host:port/ with user and password percent-encoded")
+	}
+	client, err := mongo.Connect(co)
+	if err != nil {
+		return nil, fmt.Errorf("archive %s: %w", strings.Join(co.Hosts, ","), err)
+	}
+	a := newArchive(o, client, strings.Join(co.Hosts, ","))
+	if err := a.probe(ctx); err != nil {
+		err = a.named(explainOpen(ctx, err, lastBeat.Load()))
+		_ = client.Disconnect(context.WithoutCancel(ctx)) // nothing is under way
+		return nil, err
+	}
+	return a, nil
+}
+
+func newArchive(o Options, client *mongo.Client, hosts string) *Archive {
+	// Whatever the URI says: a version that a failover could take back is none.
+	dbo := options.Database().
+		SetReadPreference(readpref.Primary()).
+		SetReadConcern(readconcern.Majority()).
+		SetWriteConcern(writeconcern.Majority())
+	db := client.Database(o.Database, dbo)
+	return &Archive{
+		opt:      o,
+		client:   client,
+		admin:    client.Database("admin"),
+		versions: db.Collection(versionsName),
+		leases:   db.Collection(leasesName),
+		errors:   db.Collection(errorsName),
+		files:    db.Collection(filesName),
+		chunks:   db.Collection(chunksName),
+		hosts:    hosts,
+	}
+}
+
+func thisProcess() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
+
+// probe finds out whether this user may read and write, without changing anything.
+func (a *Archive) probe(ctx context.Context) error {
+	ctx, cancel := a.bound(ctx, 1)
+	defer cancel()
+	err := a.versions.FindOne(ctx, bson.D{}, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+		return err
+	}
+	_, err = a.leases.DeleteOne(ctx, bson.D{{Key: "_id", Value: "there is none of this name"}})
+	return err
+}
+
+// Close ends the connection. Nothing may be under way.
+func (a *Archive) Close(ctx context.Context) error { return a.client.Disconnect(ctx) }
+
+// Ping tells whether the archive answers, in no more than Options.Timeout.
+func (a *Archive) Ping(ctx context.Context) error {
+	_, err := a.serverTime(ctx)
+	return a.named(err)
+}
+
+// serverTime is the server's clock, by which leases run, so that the clocks of the
+// daemons need not agree.
+func (a *Archive) serverTime(ctx context.Context) (time.Time, error) {
+	ctx, cancel := a.bound(ctx, 1)
+	defer cancel()
+	var hello struct {
+		LocalTime time.Time `bson:"localTime"`
+	}
+	err := a.admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}, options.RunCmd().SetReadPreference(readpref.Primary())).Decode(&hello)
+	if err != nil {
+		return time.Time{}, explain(ctx, err)
+	}
+	return hello.LocalTime, nil
+}
+
+// bound limits an operation to some times Options.Timeout.
+func (a *Archive) bound(ctx context.Context, times int) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, time.Duration(times)*a.opt.Timeout)
+}
+
+// stripeTimes is how much longer than another an operation may take that moves a stripe.
+const stripeTimes = 6
+
+// named puts before an error which archive it is of.
+func (a *Archive) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("archive %s: %w", a.hosts, err)
+}
+
+func (a *Archive) fault(label string) error {
+	if a.opt.Fault == nil {
+		return nil
+	}
+	return a.opt.Fault(label)
+}

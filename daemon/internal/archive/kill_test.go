@@ -1,0 +1,128 @@
+package archive
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+)
+
+// The victim is this test's binary, which writes back until it is killed.
+const (
+	victimEnv      = "URIFILTER_ARCHIVE_VICTIM" // the URI; what follows is set beside it
+	victimDatabase = "URIFILTER_ARCHIVE_DATABASE"
+	victimFrom     = "URIFILTER_ARCHIVE_FROM"
+)
+
+// victim adds an item, writes back, and prints the item's number when that was
+// acknowledged, again and again.
+func victim() {
+	fail := func(err error) {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+	from, err := strconv.ParseUint(os.Getenv(victimFrom), 10, 64)
+	if err != nil {
+		fail(err)
+	}
+	ctx := context.Background()
+	a, err := Open(ctx, Options{URI: os.Getenv(victimEnv), Database: os.Getenv(victimDatabase), Keep: 2, Lease: victimLease})
+	if err != nil {
+		fail(err)
+	}
+	h := header(1)
+	m, err := bloom.New(h)
+	if err != nil {
+		fail(err)
+	}
+	src := &set{Map: m}
+	for a.Held(ctx, "uri") != nil { // by the one that was killed
+		time.Sleep(5 * time.Millisecond)
+	}
+	fmt.Println("ready")
+	for i := from; ; i++ {
+		src.add(key(h, 0, i)) // what came before is in the archive only
+		if _, err := a.Writeback(ctx, spec("uri"), src, nil); err != nil {
+			fail(err)
+		}
+		fmt.Println(i)
+	}
+}
+
+const victimLease = 300 * time.Millisecond
+
+// TestKilledAtAnyMoment kills a process that writes back. The newest version is always
+// whole, has every item of a writeback that was acknowledged, and the next process goes
+// on from there.
+func TestKilledAtAnyMoment(t *testing.T) {
+	rounds := 25
+	if testing.Short() {
+		rounds = 5
+	}
+	onServers(t, func(t *testing.T, r *rig) {
+		h := header(1)
+		acknowledged := uint64(0) // items 1 to this
+		a := r.open()
+		for range rounds {
+			acknowledged = r.killVictim(acknowledged+1, time.Duration(5+rand.IntN(120))*time.Millisecond)
+			if acknowledged == 0 {
+				continue
+			}
+			got, _ := r.restored(a, "uri")
+			for i := uint64(1); i <= acknowledged; i++ {
+				if got.lacks(key(h, 0, i)) != 0 {
+					t.Fatalf("item %d of %d acknowledged is lost", i, acknowledged)
+				}
+			}
+		}
+		if acknowledged < uint64(rounds) {
+			t.Errorf("only %d writebacks in %d rounds: the kills come too early to try much", acknowledged, rounds)
+		}
+		r.expireLease(a)
+		r.write(a, "uri", newSet(t, h))
+		r.noOrphans(a)
+	})
+}
+
+// killVictim starts a victim and kills it some time after it is ready. It returns the
+// last item that was acknowledged, from-1 if none was.
+func (r *rig) killVictim(from uint64, after time.Duration) uint64 {
+	r.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), victimEnv+"="+r.opt.URI, victimDatabase+"="+r.opt.Database, victimFrom+"="+strconv.FormatUint(from, 10))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	last := from - 1
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		line := lines.Text()
+		if line == "ready" {
+			time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+			continue
+		}
+		if strings.HasPrefix(line, "error:") {
+			r.t.Errorf("victim: %s", line)
+			break
+		}
+		if last, err = strconv.ParseUint(line, 10, 64); err != nil {
+			r.t.Errorf("victim printed %q", line)
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // was killed
+	return last
+}

@@ -1,0 +1,125 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+)
+
+// Sink takes a bit-map. An engine.Set is one.
+type Sink interface {
+	Header() bloom.Header
+	MergeStripe(ctx context.Context, i int, data []byte) error
+	Commit(ctx context.Context) error
+}
+
+// Restore sets in sink all bits of the version and commits it. Stripes are checked as
+// they come: on an error the bits of some are set, but not committed, and since bits
+// are only ever added, restoring again, or another version, is safe. An error that
+// concerns the archive's bytes is a *DamageError; a sink of another bit-map gets a
+// *MismatchError and no bit.
+func (a *Archive) Restore(ctx context.Context, v Version, sink Sink, p Progress) error {
+	if !sameBits(v.Header, sink.Header()) {
+		return a.named(&MismatchError{
+			Filter: v.Spec.Name, Version: v.ID, Reason: differs(v.Header, sink.Header()),
+			Hint: fmt.Sprintf("drop the filter first, then `urifilter bitmap restore %s`", v.Spec.Name),
+		})
+	}
+	err := a.read(ctx, &v, p, func(i int, data []byte, err error) error {
+		if err != nil {
+			return err
+		}
+		return sink.MergeStripe(ctx, i, data)
+	})
+	if err != nil {
+		return a.named(a.stillThere(ctx, &v, err))
+	}
+	if !sameBits(v.Header, sink.Header()) {
+		return fmt.Errorf("filter %s: was emptied while it was restored\nhint: restore again", v.Spec.Name)
+	}
+	if err := sink.Commit(ctx); err != nil {
+		return fmt.Errorf("filter %s: %w", v.Spec.Name, err)
+	}
+	return nil
+}
+
+// Verify reads the version as Restore does, for its checksums only. All damage is
+// reported, joined.
+func (a *Archive) Verify(ctx context.Context, v Version, p Progress) error {
+	var damage []error
+	err := a.read(ctx, &v, p, func(_ int, _ []byte, err error) error {
+		var d *DamageError
+		if errors.As(err, &d) {
+			damage = append(damage, err)
+			return nil
+		}
+		return err
+	})
+	return a.named(a.stillThere(ctx, &v, errors.Join(append(damage, err)...)))
+}
+
+// stillThere makes of damage, found in a version, an ErrRemoved when the version is no
+// longer there: then its files were to go.
+func (a *Archive) stillThere(ctx context.Context, v *Version, err error) error {
+	var damage *DamageError
+	if !errors.As(err, &damage) {
+		return err
+	}
+	ctx, cancel := a.bound(ctx, 1)
+	defer cancel()
+	look := a.versions.FindOne(ctx, bson.D{{Key: "_id", Value: v.ID}}).Err()
+	if errors.Is(look, mongo.ErrNoDocuments) {
+		return fmt.Errorf("filter %s: version %s: %w\nhint: a newer one is there; raise writeback.keep if this happens often", v.Spec.Name, v.ID, ErrRemoved)
+	}
+	return err
+}
+
+// fetched is a stripe, or why there is none.
+type fetched struct {
+	i    int
+	data []byte
+	err  error
+}
+
+// read gives each stripe that has bits to use, in order, the next being fetched
+// meanwhile. use may be given a *DamageError and go on; with other errors it must not.
+func (a *Archive) read(ctx context.Context, v *Version, p Progress, use func(i int, data []byte, err error) error) error {
+	if len(v.stripes) != v.Header.Stripes() {
+		return fmt.Errorf("version %s: not one that Latest or Versions returned", v.ID)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ready := make(chan fetched)
+	ended := make(chan struct{})
+	defer func() { cancel(); <-ended }()
+	go func() {
+		defer close(ended)
+		defer close(ready)
+		for i, s := range v.stripes {
+			f := fetched{i: i}
+			if !s.empty() {
+				f.data, f.err = a.fetchOf(ctx, v, i)
+			}
+			select {
+			case ready <- f:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for f := range ready {
+		if f.data != nil || f.err != nil {
+			if err := use(f.i, f.data, f.err); err != nil {
+				return err
+			}
+		}
+		if p != nil {
+			p(f.i+1, len(v.stripes))
+		}
+	}
+	return context.Cause(ctx)
+}

@@ -1,0 +1,218 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// documentFormat is the format of documents that this package writes and the newest
+// that it reads.
+const documentFormat = 1
+
+// Whether a version may be restored and merged with. An operator may switch one off.
+const (
+	statusOn  = "on"
+	statusOff = "off"
+)
+
+// Version is one version of a filter's bit-map.
+type Version struct {
+	ID       string // "uri-12": the filter's name and the version's number
+	Spec     engine.Spec
+	Header   bloom.Header
+	Created  time.Time
+	Items    uint64 // estimate
+	Stripes  int
+	Bytes    int64  // of the bit-map
+	Uploaded int64  // bytes that its writeback sent
+	Owner    string // who wrote it
+	On       bool   // false: switched off, neither restored nor merged with
+
+	number  int64
+	stripes []stripe
+}
+
+// versionDoc is a document of filter_bit_map. docs/archive.md tells its fields.
+type versionDoc struct {
+	ID         string     `bson:"_id"`
+	Format     int        `bson:"format"`
+	BitmapType bitmapType `bson:"bitmap_type"`
+	Status     string     `bson:"status"`
+	Number     int64      `bson:"number"`
+	Created    time.Time  `bson:"create_datetime"`
+	Owner      string     `bson:"owner"`
+	Token      string     `bson:"token"`
+	// Fence: no bit-map; the number is taken so that nobody else can publish it.
+	Fence bool `bson:"fence,omitempty"`
+
+	Kind       string   `bson:"kind,omitempty"`
+	Capacity   int64    `bson:"capacity,omitempty"`
+	ErrorRate  float64  `bson:"error_rate,omitempty"`
+	OnFull     string   `bson:"on_full,omitempty"`
+	Generation int64    `bson:"generation,omitempty"`
+	Header     []byte   `bson:"header,omitempty"`
+	Bytes      int64    `bson:"bytes,omitempty"`
+	Items      int64    `bson:"items_estimate,omitempty"`
+	Uploaded   int64    `bson:"uploaded_bytes,omitempty"`
+	Stripes    []stripe `bson:"stripes,omitempty"`
+}
+
+type bitmapType struct {
+	ID   int    `bson:"id"`
+	Name string `bson:"name"`
+}
+
+func versionID(filter string, number int64) string { return fmt.Sprintf("%s-%d", filter, number) }
+
+// decodeVersion reads a document. A newer format is refused before anything else of it
+// is looked at.
+func decodeVersion(raw bson.Raw) (versionDoc, error) {
+	var first struct {
+		ID     string `bson:"_id"`
+		Format int    `bson:"format"`
+	}
+	if err := bson.Unmarshal(raw, &first); err != nil {
+		return versionDoc{}, fmt.Errorf("%s: document %v: %w", versionsName, raw.Lookup("_id"), err)
+	}
+	if first.Format != documentFormat {
+		return versionDoc{}, &FormatError{Version: first.ID, Format: first.Format}
+	}
+	var d versionDoc
+	if err := bson.Unmarshal(raw, &d); err != nil {
+		return versionDoc{}, fmt.Errorf("version %s: %w", first.ID, err)
+	}
+	return d, nil
+}
+
+// version makes a Version of a document that is not a fence.
+func (d *versionDoc) version() (Version, error) {
+	v := Version{
+		ID: d.ID,
+		Spec: engine.Spec{
+			ID: d.BitmapType.ID, Name: d.BitmapType.Name, Kind: d.Kind,
+			Capacity: uint64(d.Capacity), ErrorRate: d.ErrorRate, OnFull: d.OnFull,
+		},
+		Created: d.Created, Items: uint64(d.Items), Stripes: len(d.Stripes), Bytes: d.Bytes,
+		Uploaded: d.Uploaded, Owner: d.Owner, On: d.Status == statusOn,
+		number: d.Number, stripes: d.Stripes,
+	}
+	if err := v.Header.UnmarshalBinary(d.Header); err != nil {
+		return Version{}, d.unusable(err)
+	}
+	if len(d.Stripes) != v.Header.Stripes() {
+		return Version{}, d.unusable(fmt.Errorf("%w: %d stripes, its header says %d", bloom.ErrCorrupt, len(d.Stripes), v.Header.Stripes()))
+	}
+	for i, s := range d.Stripes {
+		if s.Length != v.Header.StripeSize(i) {
+			return Version{}, d.unusable(fmt.Errorf("%w: stripe %d of %d bytes, want %d", bloom.ErrCorrupt, i, s.Length, v.Header.StripeSize(i)))
+		}
+	}
+	return v, nil
+}
+
+func (d *versionDoc) unusable(err error) error {
+	return fmt.Errorf("version %s: %w\nhint: to go on without it: %s", d.ID, err, switchOff(fmt.Sprintf(`{_id: %q}`, d.ID)))
+}
+
+// newestFirst sorts by number.
+func newestFirst() bson.D { return bson.D{{Key: "number", Value: -1}} }
+
+// Latest is the newest version of the filter of that name that is switched on. It
+// wraps ErrNone where there is none; a newest version of a newer format is a
+// *FormatError, not a reason to take an older one.
+func (a *Archive) Latest(ctx context.Context, filter string) (Version, error) {
+	v, err := a.latest(ctx, filter)
+	return v, a.named(err)
+}
+
+func (a *Archive) latest(ctx context.Context, filter string) (Version, error) {
+	ctx, cancel := a.bound(ctx, 1)
+	defer cancel()
+	which := bson.D{{Key: "bitmap_type.name", Value: filter}, {Key: "status", Value: statusOn}}
+	raw, err := a.versions.FindOne(ctx, which, options.FindOne().SetSort(newestFirst())).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return Version{}, fmt.Errorf("filter %s: %w", filter, ErrNone)
+	}
+	if err != nil {
+		return Version{}, explain(ctx, err)
+	}
+	d, err := decodeVersion(raw)
+	if err != nil {
+		return Version{}, err
+	}
+	return d.version()
+}
+
+// Versions lists the versions of the filter of that name, or of all filters for "",
+// newest first, those that are switched off included. Several filters come one after
+// the other.
+func (a *Archive) Versions(ctx context.Context, filter string) ([]Version, error) {
+	docs, err := a.documents(ctx, filter)
+	if err != nil {
+		return nil, a.named(err)
+	}
+	var all []Version
+	for i := range docs {
+		if docs[i].Fence {
+			continue
+		}
+		v, err := docs[i].version()
+		if err != nil && docs[i].Status != statusOn {
+			continue // switched off for this reason, it seems
+		}
+		if err != nil {
+			return nil, a.named(err)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// documents are those of a filter, or of all for "", fences included, newest first.
+func (a *Archive) documents(ctx context.Context, filter string) ([]versionDoc, error) {
+	ctx, cancel := a.bound(ctx, stripeTimes)
+	defer cancel()
+	which := bson.D{}
+	if filter != "" {
+		which = bson.D{{Key: "bitmap_type.name", Value: filter}}
+	}
+	order := bson.D{{Key: "bitmap_type.name", Value: 1}, {Key: "number", Value: -1}}
+	cursor, err := a.versions.Find(ctx, which, options.Find().SetSort(order))
+	if err != nil {
+		return nil, explain(ctx, err)
+	}
+	defer cursor.Close(ctx)
+	var docs []versionDoc
+	for cursor.Next(ctx) {
+		d, err := decodeVersion(cursor.Current)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, d)
+	}
+	return docs, explain(ctx, cursor.Err())
+}
+
+// highestNumber is the highest number that a document of the filter has, 0 without any.
+func (a *Archive) highestNumber(ctx context.Context, filter string) (int64, error) {
+	ctx, cancel := a.bound(ctx, 1)
+	defer cancel()
+	var d struct {
+		Number int64 `bson:"number"`
+	}
+	err := a.versions.FindOne(ctx, bson.D{{Key: "bitmap_type.name", Value: filter}},
+		options.FindOne().SetSort(newestFirst()).SetProjection(bson.D{{Key: "number", Value: 1}})).Decode(&d)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return 0, nil
+	}
+	return d.Number, explain(ctx, err)
+}

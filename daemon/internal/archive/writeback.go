@@ -1,0 +1,280 @@
+package archive
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// Source gives a bit-map away. An engine.Set is one.
+type Source interface {
+	Header() bloom.Header
+	// Stripe copies stripe i into buf and returns it cut to length.
+	Stripe(ctx context.Context, i int, buf []byte) ([]byte, error)
+}
+
+// Progress is told after each stripe how many of them are done.
+type Progress func(stripe, of int)
+
+// Writeback adds a version: the bits of src, and of the newest version where that is
+// of the same generation. Only stripes that differ from the newest version's are sent.
+// On a nil error the version can be restored, by whatever the server's majority means;
+// versions beyond Options.Keep and what dead writebacks left are then removed, and
+// what keeps that from happening is only logged.
+//
+// A *LeaseError says that another writes back the same filter, a *MismatchError that
+// the newest version is of another bit-map, a *DamageError that it cannot be read. On
+// an error the archive's newest version is the one of before, unless the answer to the
+// last step was lost, and then it is either.
+func (a *Archive) Writeback(ctx context.Context, spec engine.Spec, src Source, p Progress) (Version, error) {
+	l, err := a.acquire(ctx, spec.Name)
+	if err != nil {
+		return Version{}, a.named(err)
+	}
+	work, stop := l.hold(ctx)
+	w := &writeback{
+		a: a, lease: l, spec: spec, src: src, header: src.Header(), token: newToken(),
+		buf: make([]byte, bloom.StripeBytes),
+	}
+	v, err := w.run(work, p)
+	tidy := l.tidy && !w.touched
+	if err == nil {
+		tidy = a.prune(work, l)
+	}
+	if err != nil && ctx.Err() == nil {
+		err = l.blame(ctx, work, err)
+	}
+	stop()
+	if releaseErr := l.release(ctx, tidy); releaseErr != nil {
+		a.opt.Log.Warn("lease not released; it will run out", "filter", spec.Name, "err", releaseErr)
+	}
+	return v, a.named(err)
+}
+
+// writeback is one under way.
+type writeback struct {
+	a        *Archive
+	lease    *lease
+	spec     engine.Spec
+	src      Source
+	header   bloom.Header
+	token    string
+	base     *Version // to merge with; nil: none
+	touched  bool     // something may have been left in the archive
+	uploaded int64
+	ones     uint64 // bits set, of the stripes done
+	buf      []byte // for a stripe of src
+}
+
+func (w *writeback) run(ctx context.Context, p Progress) (Version, error) {
+	number, err := w.look(ctx)
+	if err != nil {
+		return Version{}, err
+	}
+	if !w.lease.tidy {
+		if err := w.lease.fence(ctx, w.token); err != nil {
+			return Version{}, err
+		}
+		if number, err = w.look(ctx); err != nil {
+			return Version{}, err
+		}
+	}
+	doc := w.document(number)
+	for i := range w.header.Stripes() {
+		s, err := w.stripe(ctx, i)
+		if err != nil {
+			return Version{}, err
+		}
+		doc.Stripes = append(doc.Stripes, s)
+		if p != nil {
+			p(i+1, w.header.Stripes())
+		}
+	}
+	if now := w.src.Header(); !sameBits(now, w.header) {
+		return Version{}, fmt.Errorf("filter %s: was emptied while it was written back; nothing was changed\nhint: write back again", w.spec.Name)
+	}
+	doc.Items, doc.Uploaded = itemsFromOnes(w.ones, w.header.Blocks), w.uploaded
+	if err := w.publish(ctx, doc); err != nil {
+		return Version{}, err
+	}
+	w.a.opt.Log.Info("bit-map written back", "filter", w.spec.Name, "version", doc.ID, "generation", w.header.Generation, "uploaded_bytes", w.uploaded)
+	return doc.version()
+}
+
+// look finds the number of the new version and the one to merge with. The number is
+// read first: if a version comes in between, the number is taken, and publish fails.
+// The lease is looked at after it, as fence demands.
+func (w *writeback) look(ctx context.Context) (number int64, err error) {
+	if err := w.a.fault("latest"); err != nil {
+		return 0, err
+	}
+	w.base = nil
+	highest, err := w.a.highestNumber(ctx, w.spec.Name)
+	if err != nil {
+		return 0, err
+	}
+	if err := w.lease.current(ctx); err != nil {
+		return 0, err
+	}
+	base, err := w.a.latest(ctx, w.spec.Name)
+	switch {
+	case errors.Is(err, ErrNone):
+		return highest + 1, nil
+	case err != nil:
+		return 0, err
+	case base.Header.Generation < w.header.Generation:
+		return highest + 1, nil // bits of two generations never mix
+	case !sameBits(base.Header, w.header):
+		return 0, w.mismatch(&base)
+	}
+	w.base = &base
+	return highest + 1, nil
+}
+
+func (w *writeback) mismatch(base *Version) error {
+	e := &MismatchError{Filter: w.spec.Name, Version: base.ID}
+	e.Reason = differs(base.Header, w.header)
+	e.Hint = fmt.Sprintf("to go on with the archive's bit-map: drop the filter, then `urifilter bitmap restore %s`; to go on with this one: %s",
+		w.spec.Name, switchOff(fmt.Sprintf(`{"bitmap_type.name": %q}`, w.spec.Name)))
+	return e
+}
+
+// sameBits tells whether a bit means the same in both.
+func sameBits(a, b bloom.Header) bool {
+	return a.Generation == b.Generation && a.Seed == b.Seed && a.Blocks == b.Blocks
+}
+
+// differs says in what; the seed is secret.
+func differs(archived, here bloom.Header) string {
+	switch {
+	case archived.Generation != here.Generation:
+		return fmt.Sprintf("is of generation %d, the bit-map here of %d", archived.Generation, here.Generation)
+	case archived.Blocks != here.Blocks:
+		return fmt.Sprintf("is of capacity %d and error rate %v, the bit-map here of %d and %v",
+			archived.Capacity, archived.ErrorRate, here.Capacity, here.ErrorRate)
+	default:
+		return "is of another filter with the same name, which hashes with another seed"
+	}
+}
+
+func (w *writeback) document(number int64) *versionDoc {
+	header, _ := w.header.MarshalBinary() // its error is always nil
+	return &versionDoc{
+		ID: versionID(w.spec.Name, number), Format: documentFormat,
+		BitmapType: bitmapType{ID: w.spec.ID, Name: w.spec.Name},
+		Status:     statusOn, Number: number, Created: time.Now().UTC().Truncate(time.Millisecond),
+		Owner: w.a.opt.Owner, Token: w.token,
+		Kind: w.spec.Kind, Capacity: int64(w.spec.Capacity), ErrorRate: w.spec.ErrorRate, OnFull: w.spec.OnFull,
+		Generation: int64(w.header.Generation), Header: header, Bytes: int64(w.header.Bytes()),
+	}
+}
+
+// stripe makes the new version's stripe i, by one of four ways: it is as it was; it has
+// no bit; the old one has all bits of ours; or what both have is uploaded.
+func (w *writeback) stripe(ctx context.Context, i int) (stripe, error) {
+	if err := ctx.Err(); err != nil {
+		return stripe{}, err
+	}
+	ours, err := w.src.Stripe(ctx, i, w.buf)
+	if err != nil {
+		return stripe{}, err
+	}
+	s := describe(ours)
+	if w.base != nil {
+		old := w.base.stripes[i]
+		if s.same(old) {
+			w.count(ours)
+			return old, nil
+		}
+		if !old.empty() {
+			if err := w.a.fault("download"); err != nil {
+				return stripe{}, err
+			}
+			theirs, err := w.a.fetchOf(ctx, w.base, i)
+			if err != nil {
+				return stripe{}, err
+			}
+			or(ours, theirs)
+			if s = describe(ours); s.same(old) {
+				w.count(ours)
+				return old, nil
+			}
+		}
+	}
+	w.count(ours)
+	if s.SHA256 == nil {
+		return s, nil
+	}
+	s.File = fileID(w.spec.Name, w.lease.n, w.token, i)
+	if w.uploaded == 0 {
+		if err := w.a.index(ctx); err != nil {
+			return stripe{}, err
+		}
+	}
+	w.uploaded += int64(len(ours))
+	w.touched = true
+	return s, w.a.upload(ctx, w.spec.Name, s, ours)
+}
+
+// count adds the bits of a stripe, whose length is a multiple of a block's.
+func (w *writeback) count(data []byte) {
+	for ; len(data) >= 8; data = data[8:] {
+		w.ones += uint64(bits.OnesCount64(binary.LittleEndian.Uint64(data)))
+	}
+}
+
+// publish makes the version one, at once: readers take the newest number that is on.
+func (w *writeback) publish(ctx context.Context, doc *versionDoc) error {
+	if err := w.a.fault("switch"); err != nil {
+		return err
+	}
+	w.touched = true
+	err := w.a.insertVersion(ctx, doc)
+	if mongo.IsDuplicateKeyError(err) {
+		return &OvertakenError{Filter: w.spec.Name}
+	}
+	if err != nil {
+		return err
+	}
+	return w.a.fault("switched")
+}
+
+// insertVersion inserts a document, or returns a duplicate-key error when its number
+// is taken. When the answer is lost it looks whether the document is there.
+func (a *Archive) insertVersion(ctx context.Context, d *versionDoc) error {
+	bounded, cancel := a.bound(ctx, 1)
+	_, err := a.versions.InsertOne(bounded, d)
+	explained := explain(bounded, err)
+	cancel()
+	if err == nil {
+		return nil
+	}
+	bounded, cancel = a.bound(context.WithoutCancel(ctx), 1)
+	defer cancel()
+	var there versionDoc
+	look := a.versions.FindOne(bounded, bson.D{{Key: "_id", Value: d.ID}}).Decode(&there)
+	switch {
+	case look == nil && there.Token == d.Token:
+		return nil
+	case mongo.IsDuplicateKeyError(err):
+		return err
+	}
+	return explained
+}
+
+// itemsFromOnes estimates the items of a bit-map from its bits: docs/format.md, "Estimates".
+func itemsFromOnes(ones, blocks uint64) int64 {
+	all := float64(blocks) * 512
+	clear := max(1-float64(ones)/all, 1/all)
+	return int64(math.Round(math.Log(clear) / math.Log1p(-1/(64*float64(blocks)))))
+}
