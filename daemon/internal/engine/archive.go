@@ -72,6 +72,9 @@ func (e *Engine) createFilled(ctx context.Context, a Archived) (Set, error) {
 		return nil, err
 	}
 	if err := a.Restore(ctx, set); err != nil {
+		if e.store.Changes() != nil {
+			return nil, err // another daemon may have made it too, and use it
+		}
 		if drop := e.store.Drop(context.WithoutCancel(ctx), a.Spec); drop != nil {
 			e.log.Error("a filter that was restored in part is left in the store", "filter", a.Spec.Name, "err", drop)
 		}

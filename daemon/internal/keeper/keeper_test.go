@@ -1,0 +1,263 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+)
+
+// rig is a Keeper over a store on disk and a real archive. step is called at each of the
+// archive's steps.
+type rig struct {
+	*Keeper
+	t        *testing.T
+	registry *prometheus.Registry
+	uri      string
+
+	mu   sync.Mutex
+	step func(string) error
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	store, err := embedded.Open(embedded.Options{Dir: t.TempDir(), Durability: "always", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, registry: prometheus.NewRegistry(), uri: mongotest.Start(t)}
+	link := NewLink(archive.Options{URI: r.uri, Log: log, Fault: func(label string) error {
+		r.mu.Lock()
+		step := r.step
+		r.mu.Unlock()
+		if step == nil {
+			return nil
+		}
+		return step(label)
+	}})
+	e, err := engine.OpenWith(t.Context(), store, engine.Settings{Archive: link, Log: log, Filters: []engine.Spec{
+		{ID: 1, Name: "uri", Kind: "bloom", Capacity: 10_000, ErrorRate: 1e-4, OnFull: "warn"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Keeper = New(e, link, r.registry, log)
+	r.Settle(t.Context())
+	t.Cleanup(func() {
+		r.Stop()
+		if err := errors.Join(link.Close(context.Background()), store.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func (r *rig) at(step func(string) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.step = step
+}
+
+func (r *rig) add(n uint64) (fresh int) {
+	r.t.Helper()
+	f, err := r.engine.Lookup("uri")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if fresh, err = f.Add(r.t.Context(), []bloom.Hash{{Lo: n * 0x9e3779b97f4a7c15, Hi: n * 0xbf58476d1ce4e5b9}}, make([]bool, 1)); err != nil {
+		r.t.Fatal(err)
+	}
+	return fresh
+}
+
+// counter reads the series of the filter uri.
+func (r *rig) counter(name string) float64 {
+	r.t.Helper()
+	families, err := r.registry.Gather()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, family := range families {
+		if m := family.GetMetric(); family.GetName() == name && len(m) == 1 && m[0].GetLabel()[0].GetValue() == "uri" {
+			return m[0].GetCounter().GetValue()
+		}
+	}
+	r.t.Fatalf("no metric %s", name)
+	return 0
+}
+
+func TestWritebackAndRestore(t *testing.T) {
+	r := newRig(t)
+	r.add(1)
+	before := time.Now()
+	done, err := r.Writeback(t.Context(), "1", nil)
+	if err != nil || done.Filter != "uri" || done.Version != "uri-1" || done.Generation != 1 || done.Items != 1 || done.Uploaded == 0 || done.Took <= 0 {
+		t.Fatalf("got %+v, %v", done, err)
+	}
+	if f, _ := r.engine.Lookup("uri"); f.Stats().LastWriteback.Before(before) {
+		t.Errorf("last writeback %v", f.Stats().LastWriteback)
+	}
+	if done, err = r.Restore(t.Context(), "uri", "uri-1", nil); err != nil || done.Version != "uri-1" || done.Uploaded != 0 {
+		t.Errorf("got %+v, %v", done, err)
+	}
+	var unknown *UnknownVersionError
+	if _, err := r.Restore(t.Context(), "uri", "uri-7", nil); !errors.As(err, &unknown) || len(unknown.Known) != 1 {
+		t.Errorf("got %v", err)
+	}
+	if _, err := r.Restore(t.Context(), "nope", "", nil); !errors.As(err, &unknown) {
+		t.Errorf("got %v", err)
+	}
+	var none *engine.UnknownFilterError
+	if _, err := r.Writeback(t.Context(), "nope", nil); !errors.As(err, &none) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A copy that fails is counted and noted in the archive; one that is given up is not.
+func TestFailuresAreCountedAndNoted(t *testing.T) {
+	r := newRig(t)
+	r.add(1)
+	broken := errors.New("cable pulled")
+	r.at(func(string) error { return broken })
+	var failed *CopyError
+	if _, err := r.Writeback(t.Context(), "uri", nil); !errors.As(err, &failed) || !errors.Is(err, broken) {
+		t.Fatalf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.at(func(label string) error {
+		if label == "upload" {
+			cancel()
+		}
+		return nil
+	})
+	if _, err := r.Writeback(ctx, "uri", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: got %v", err)
+	}
+	r.at(nil)
+	for name, want := range map[string]float64{"urifilter_writeback_failures_total": 1, "urifilter_restore_failures_total": 0} {
+		if got := r.counter(name); got != want {
+			t.Errorf("%s{filter=uri}: %v, want %v", name, got, want)
+		}
+	}
+	if n := r.countErrors(); n != 1 {
+		t.Errorf("%d errors noted in the archive, want 1", n)
+	}
+	// Neither left a lease behind that is in the way.
+	if _, err := r.Writeback(t.Context(), "uri", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOneCopyOfAFilterAtATime(t *testing.T) {
+	r := newRig(t)
+	r.add(1)
+	reached, release := make(chan struct{}), make(chan struct{})
+	r.at(func(label string) error {
+		if label == "upload" {
+			close(reached)
+			<-release
+		}
+		return nil
+	})
+	first := make(chan error, 1)
+	go func() {
+		_, err := r.Writeback(t.Context(), "uri", nil)
+		first <- err
+	}()
+	<-reached
+	var busy *BusyError
+	if _, err := r.Restore(t.Context(), "1", "", nil); !errors.As(err, &busy) || busy.Doing != "writeback" {
+		t.Errorf("got %v", err)
+	}
+	close(release)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	r.at(nil)
+	if _, err := r.Restore(t.Context(), "1", "", nil); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+// Stop cuts off what is under way, waits for it, and lets nothing begin.
+func TestStop(t *testing.T) {
+	r := newRig(t)
+	r.add(1)
+	reached := make(chan struct{})
+	r.at(func(label string) error {
+		if label == "upload" {
+			close(reached)
+			<-r.base.Done()
+		}
+		return nil
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Writeback(t.Context(), "uri", nil)
+		ended <- err
+	}()
+	<-reached
+	r.Stop()
+	if err := <-ended; !errors.Is(err, ErrStopping) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := r.Writeback(t.Context(), "uri", nil); !errors.Is(err, ErrStopping) {
+		t.Errorf("after Stop: got %v", err)
+	}
+}
+
+// All who want an archive that is gone wait for the same attempt; the next is a new one.
+func TestLinkSharesAttempts(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uri := "mongodb://" + l.Addr().String()
+	l.Close()
+	link := NewLink(archive.Options{URI: uri, Timeout: 300 * time.Millisecond})
+	start := time.Now()
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			if _, err := link.Open(t.Context()); !errors.Is(err, archive.ErrUnreachable) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("ten attempts took %s: one after the other", took)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := link.Open(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: got %v", err)
+	}
+	start = time.Now()
+	if err := link.Close(t.Context()); err != nil || time.Since(start) > 250*time.Millisecond {
+		t.Errorf("close waits out an attempt: %v, %s", err, time.Since(start))
+	}
+}
+
+func TestJitterIsATenth(t *testing.T) {
+	least, most := time.Hour, time.Duration(0)
+	for range 1000 {
+		d := jittered(time.Minute)
+		least, most = min(least, d), max(most, d)
+	}
+	if least < 54*time.Second || most > 66*time.Second || most-least < 8*time.Second {
+		t.Errorf("from %s to %s, want 54 s to 66 s", least, most)
+	}
+}
