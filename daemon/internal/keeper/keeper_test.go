@@ -38,7 +38,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, registry: prometheus.NewRegistry(), uri: mongotest.Start(t)}
-	link := NewLink(archive.Options{URI: r.uri, Log: log, Fault: func(label string) error {
+	link := NewLink(archive.Options{URI: r.uri, Keep: 3, Log: log, Fault: func(label string) error {
 		r.mu.Lock()
 		step := r.step
 		r.mu.Unlock()
