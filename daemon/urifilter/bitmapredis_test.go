@@ -3,9 +3,12 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
@@ -41,4 +44,36 @@ func TestArchiveOfRedis(t *testing.T) {
 	if status, text, _ := p.get("/readyz"); status != http.StatusOK {
 		t.Errorf("readyz: %d %s", status, text)
 	}
+}
+
+// A daemon that took items and is gone cannot put them back into Redis; what it wrote to
+// the archive can. The daemon that is left never heard of them.
+func TestRedisIsHealedFromTheArchive(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	env := append(archived(mongotest.Start(t)), "URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS="+redis.Addr)
+	first, second := start(t, t.TempDir(), env), start(t, t.TempDir(), env)
+	first.wantFresh(0, 2000, 2000)
+	first.mustPost("/api/v1/filters/uri/writeback", "", 200)
+	_ = first.end(syscall.SIGKILL)
+	redis.CLI("flushall")
+	second.wantFreshSoon(0, 2000, 0)
+	second.wantFresh(2000, 3000, 1000)
+	redis.Kill() // without persistence: it comes back empty
+	redis.Run()
+	second.wantFreshSoon(0, 3000, 0)
+}
+
+// wantFreshSoon is wantFresh, once the daemon answers: while it heals it refuses.
+func (p *process) wantFreshSoon(from, to, want int) {
+	p.t.Helper()
+	p.waitReady(40 * time.Second)
+	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		status, _, err := p.post(context.Background(), "/api/v1/filter", list(p.t, fmt.Sprintf("https://example.com/%d", from)))
+		if err == nil && status == http.StatusOK {
+			p.wantFresh(from, to, want)
+			return
+		}
+	}
+	p.t.Fatalf("it does not get well\n%s", p.log)
 }

@@ -69,6 +69,7 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 	settings := engine.Settings{Filters: specs(cfg), StartEmpty: cfg.MongoDB.IfUnreachable == "empty", Log: log}
 	if d.link = newLink(cfg, log); d.link != nil {
 		settings.Archive = d.link
+		healFrom(d.store, d.link)
 	}
 	if d.engine, err = engine.OpenWith(ctx, d.store, settings); err != nil {
 		return nil, err

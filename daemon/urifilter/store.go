@@ -45,6 +45,26 @@ func openRedis(c configs.Redis, log *slog.Logger) (engine.Store, error) {
 	return store, nil
 }
 
+// healFrom lets a store that can lose data ask the archive for what nobody alive knows.
+func healFrom(store engine.Store, archive engine.Archive) {
+	r, ok := store.(*redisstore.Store)
+	if !ok {
+		return
+	}
+	r.RestoreWith(func(ctx context.Context, spec engine.Spec, set engine.Set) error {
+		newest, err := archive.Newest(ctx)
+		if err != nil {
+			return err
+		}
+		for _, a := range newest {
+			if a.Spec.Name == spec.Name && a.Header == set.Header() {
+				return a.Restore(ctx, set)
+			}
+		}
+		return nil // it has never been written back, or was dropped and made anew since
+	})
+}
+
 // explainOpen adds what to do to an error about the data directory.
 func explainOpen(err error, cfg configs.Config) error {
 	var inUse *durable.InUseError
