@@ -230,3 +230,32 @@ func TestIsGridFS(t *testing.T) {
 		}
 	})
 }
+
+// TestUploadIsReadBack damages what was just uploaded: no version may refer to it.
+func TestUploadIsReadBack(t *testing.T) {
+	onServers(t, func(t *testing.T, r *rig) {
+		ctx := context.Background()
+		other := r.open()
+		a := r.open(func(o *Options) {
+			o.Fault = func(label string) error {
+				if label != "verify" {
+					return nil
+				}
+				zero := bson.M{"data": make([]byte, header(1).Bytes())}
+				_, err := other.chunks.UpdateMany(ctx, bson.M{}, bson.M{"$set": zero})
+				return err
+			}
+		})
+		h := header(1)
+		src := newSet(t, h).add(key(h, 0, 1))
+		if _, err := a.Writeback(ctx, spec("uri"), src, nil); err == nil || !strings.Contains(err.Error(), "just uploaded: damaged") {
+			t.Errorf("%v, want that the upload is damaged", err)
+		}
+		if _, err := a.Latest(ctx, "uri"); !errors.Is(err, ErrNone) {
+			t.Errorf("Latest: %v, want ErrNone", err)
+		}
+		r.write(other, "uri", src)
+		got, _ := r.restored(other, "uri")
+		sameContent(t, got, src)
+	})
+}

@@ -111,3 +111,53 @@ func (r *rig) leaveUntidy(src Source) {
 	}
 	r.expireLease(a)
 }
+
+// TestFailureIsRemembered: a writeback that fails, and lets go of its lease, after it
+// may have left something makes the next one clean up and fence; one that fails before
+// does not.
+func TestFailureIsRemembered(t *testing.T) {
+	for _, c := range []struct {
+		label string
+		fresh bool // whether there is something to upload
+		tidy  bool
+	}{
+		{"latest", true, true},
+		{"upload", true, false},
+		{"file", true, false},
+		{"switched", false, false},
+		{"prune-files", false, false},
+	} {
+		t.Run(c.label, func(t *testing.T) {
+			onServers(t, func(t *testing.T, r *rig) {
+				a := r.open()
+				h := header(1)
+				src := newSet(t, h).add(key(h, 0, 1))
+				r.write(a, "uri", src)
+				failing := r.open(func(o *Options) {
+					o.Fault = func(label string) error {
+						if label == c.label {
+							return errFault
+						}
+						return nil
+					}
+				})
+				if c.fresh {
+					src.add(key(h, 0, 2))
+				}
+				_, err := failing.Writeback(context.Background(), spec("uri"), src, nil)
+				if err != nil && !errors.Is(err, errFault) {
+					t.Fatal(err)
+				}
+				last, err := a.lastLease(context.Background(), "uri")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if last.Tidy != c.tidy {
+					t.Errorf("tidy %v, want %v", last.Tidy, c.tidy)
+				}
+				r.write(a, "uri", src)
+				r.noOrphans(a)
+			})
+		})
+	}
+}

@@ -257,3 +257,32 @@ func TestLostAnswer(t *testing.T) {
 		}
 	})
 }
+
+// TestLatePruneSparesUploads has a writeback that was taken over prune while the other
+// has uploaded what no version has yet.
+func TestLatePruneSparesUploads(t *testing.T) {
+	onServers(t, func(t *testing.T, r *rig) {
+		for _, label := range []string{"prune-versions", "prune-files", "prune-chunks"} {
+			r := newRig(t, r.opt.URI)
+			r.opt.Keep = 1
+			h := header(1)
+			r.leaveUntidy(newSet(t, h).add(key(h, 0, 9))) // so that the late one looks for chunks
+			pLate, pQuick := pauseAt(label), pauseAt("switch")
+			late, quick := r.open(as("late:1"), pLate.option), r.open(as("quick:2"), pQuick.option)
+			lateResult := r.start(late, pLate, newSet(t, h).add(key(h, 0, 1)))
+			r.expireLease(late)
+			quickResult := r.start(quick, pQuick, newSet(t, h).add(key(h, 0, 2)))
+			close(pLate.goOn)
+			if err := <-lateResult; err != nil {
+				t.Errorf("%s: the late one: %v", label, err)
+			}
+			close(pQuick.goOn)
+			if err := <-quickResult; err != nil {
+				t.Errorf("%s: the other: %v", label, err)
+			}
+			got, _ := r.restored(quick, "uri")
+			sameContent(t, got, newSet(t, h).add(key(h, 0, 1), key(h, 0, 2)))
+			r.noOrphans(quick)
+		}
+	})
+}
