@@ -84,7 +84,11 @@ func startServer(s settings, kind string, env ...string) (*server, error) {
 	if err := srv.cmd.Start(); err != nil {
 		return nil, err
 	}
-	return srv, srv.waitReady()
+	if err := srv.waitReady(); err != nil {
+		_ = srv.cmd.Process.Kill()
+		return nil, err
+	}
+	return srv, nil
 }
 
 func freeAddr() (string, error) {

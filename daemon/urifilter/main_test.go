@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testport"
 )
 
 // binary builds the daemon once for all tests that run it as a process of its own.
@@ -65,20 +67,10 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // begin starts the daemon without waiting for it. env is added to the environment.
 func begin(t testing.TB, dir string, env []string, args ...string) *process {
 	t.Helper()
-	return beginAt(t, freeAddr(t), dir, env, args...)
+	return beginAt(t, testport.Free(t), dir, env, args...)
 }
 
 func beginAt(t testing.TB, addr, dir string, env []string, args ...string) *process {

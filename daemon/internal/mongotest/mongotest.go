@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testport"
 )
 
 // EnvURI names a server, beside FerretDB, that suites run on as well.
@@ -55,22 +57,11 @@ func New(t testing.TB, opt Options) *Server {
 		t.Fatal(err)
 	}
 	if opt.ReplicaSet != "" {
-		s.addr = freeAddr(t) // it tells clients the address that it was given
+		s.addr = testport.Free(t) // it tells clients the address that it was given
 	}
 	t.Cleanup(s.Kill)
 	s.Restart()
 	return s
-}
-
-// freeAddr is an address where nobody listens at present.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // URI is how clients reach the server, with its user's name and password.

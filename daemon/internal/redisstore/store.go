@@ -20,7 +20,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
@@ -193,79 +192,6 @@ func (s *Store) registry(ctx context.Context) (map[string]string, error) {
 	}
 	delete(all, formatField)
 	return all, nil
-}
-
-// Create implements engine.Store. Where another daemon was quicker with the same
-// parameters, the filter is that daemon's, and h is not used.
-func (s *Store) Create(ctx context.Context, spec engine.Spec, h bloom.Header) (engine.Set, error) {
-	if _, err := s.trust.check(); err != nil {
-		return nil, err
-	}
-	text, err := encodeEntry(spec, h)
-	if err != nil {
-		return nil, err
-	}
-	for range 10 { // others may change the registry meanwhile
-		err = s.admin.Watch(ctx, func(tx *redis.Tx) error {
-			have, err := tx.HGetAll(ctx, registryKey).Result()
-			if err != nil {
-				return err
-			}
-			if text, err = settle(have, spec, text); err != nil {
-				return err
-			}
-			_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-				p.HSet(ctx, registryKey, spec.Name, text, formatField, format)
-				return nil
-			})
-			return err
-		}, registryKey)
-		if !errors.Is(err, redis.TxFailedErr) {
-			break
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if _, h, err = decodeEntry(spec.Name, text); err != nil {
-		return nil, err
-	}
-	set, err := s.newSet(spec, h)
-	if err != nil {
-		return nil, err
-	}
-	for i := range set.keys {
-		// Stripes of a filter of this name that was dropped half are replaced.
-		if _, err := set.putStripe(ctx, i, nil, true); err != nil {
-			return nil, errors.Join(err, set.close())
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if have := s.sets[spec.Name]; have != nil && have.spec == spec {
-		return have, set.close() // poll was quicker
-	}
-	s.sets[spec.Name] = set
-	return set, nil
-}
-
-// settle finds the entry that spec is to have beside those that are there.
-func settle(have map[string]string, spec engine.Spec, text string) (string, error) {
-	for name, other := range have {
-		if name == formatField {
-			continue
-		}
-		its, _, err := decodeEntry(name, other)
-		switch {
-		case err != nil:
-			return "", err
-		case its == spec:
-			return other, nil
-		case its.Name == spec.Name || its.ID == spec.ID:
-			return "", fmt.Errorf("filter %s, id %d: redis has %s, id %d: %w", spec.Name, spec.ID, its.Name, its.ID, engine.ErrConflict)
-		}
-	}
-	return text, nil
 }
 
 // Drop implements engine.Store. The other daemons follow within a second.

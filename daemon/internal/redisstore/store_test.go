@@ -484,3 +484,68 @@ func TestBeyond512MB(t *testing.T) {
 		t.Errorf("Redis counts about %d items, want 5000", items)
 	}
 }
+
+// A filter with bits from elsewhere appears whole, or not at all.
+func TestCreateFilled(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	open := func() *Store {
+		t.Helper()
+		s, err := Open(ctx, config(server.Addr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		if _, err := s.Load(ctx); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	a, b := open(), open()
+	h := storetest.Header(uri)
+	source, err := bloom.New(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	fillUpTo := func(stripes int) func(context.Context, engine.Sink) error {
+		return func(ctx context.Context, sink engine.Sink) error {
+			for i := range h.Stripes() {
+				if i == stripes {
+					return errors.New("the archive broke off")
+				}
+				if err := sink.MergeStripe(ctx, i, source.Stripe(i, make([]byte, bloom.StripeBytes))); err != nil {
+					return err
+				}
+			}
+			return sink.Commit(ctx)
+		}
+	}
+	if _, err := a.CreateFilled(ctx, uri, h, fillUpTo(2)); err == nil || !strings.Contains(err.Error(), "broke off") {
+		t.Fatalf("got %v, want fill's error", err)
+	}
+	if got := server.CLI("hget", registryKey, uri.Name); got != "" {
+		t.Fatalf("a filter filled in part is registered: %s", got)
+	}
+	keys := make([]bloom.Hash, 2000)
+	for i := range keys {
+		keys[i] = bloom.Sum(h.Seed, []byte{byte(i), byte(i >> 8)})
+	}
+	source.Add(keys, make([]bool, len(keys)))
+	var wg sync.WaitGroup
+	for _, s := range []*Store{a, b} { // both at once
+		wg.Go(func() {
+			made, err := s.CreateFilled(ctx, uri, h, fillUpTo(-1))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			n, err := made.Add(ctx, keys, make([]bool, len(keys)))
+			if err != nil || n != 0 {
+				t.Errorf("%d of %d items are new, %v", n, len(keys), err)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -3,6 +3,7 @@
 package redistest
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testport"
 )
 
 // Server is one redis-server.
@@ -20,6 +23,8 @@ type Server struct {
 	t    testing.TB
 	args []string
 	cmd  *exec.Cmd
+	// ended is closed when the process is gone.
+	ended chan struct{}
 }
 
 // Start starts a server without persistence; args are further settings of redis-server,
@@ -29,58 +34,71 @@ func Start(t testing.TB, args ...string) *Server {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed (Debian: redis-server)")
 	}
-	s := &Server{Addr: freeAddr(t), Dir: t.TempDir(), t: t, args: args}
-	s.Run()
+	s := &Server{Addr: testport.Free(t), Dir: t.TempDir(), t: t, args: args}
 	t.Cleanup(s.Kill)
-	return s
-}
-
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+	for range 5 {
+		if s.run() {
+			return s
 		}
-		addr := l.Addr().(*net.TCPAddr)
-		_ = l.Close()
-		if addr.Port < 55000 { // a cluster's bus is on the port 10,000 above
-			return addr.String()
-		}
+		s.Addr = testport.Free(t) // another process was quicker
 	}
+	t.Fatal("redis-server finds no free port")
+	return nil
 }
 
 // Run starts the server again, after Kill, with what is in its folder.
 func (s *Server) Run() {
 	s.t.Helper()
+	if !s.run() {
+		s.t.Fatalf("redis-server: %s is taken", s.Addr)
+	}
+}
+
+// run starts the server, and tells whether it, and not another, answers at its address.
+func (s *Server) run() bool {
+	s.t.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no"}, s.args...)
-	s.cmd = exec.Command("redis-server", args...)
+	cmd := exec.Command("redis-server", args...)
 	log, err := os.Create(filepath.Join(s.Dir, "log"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.cmd.Stdout, s.cmd.Stderr = log, log
-	err = s.cmd.Start()
+	cmd.Stdout, cmd.Stderr = log, log
+	err = cmd.Start()
 	_ = log.Close()
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	s.cmd, s.ended = cmd, ended
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if conn, err := net.Dial("tcp", s.Addr); err == nil {
-			_ = conn.Close()
-			return
+		text, _ := os.ReadFile(log.Name())
+		if strings.Contains(string(text), "eady to accept connections") {
+			return true
+		}
+		select {
+		case <-ended:
+			if strings.Contains(string(text), "in use") {
+				return false
+			}
+			s.t.Fatalf("redis-server ends at once:\n%s", text)
+		default:
 		}
 	}
-	text, _ := os.ReadFile(log.Name())
-	s.t.Fatalf("redis-server does not start:\n%s", text)
+	s.t.Fatal("redis-server is not ready after 20 s")
+	return false
 }
 
 // Kill ends the server as kill -9 does.
 func (s *Server) Kill() {
 	if s.cmd != nil {
 		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
+		<-s.ended
 		s.cmd = nil
 	}
 }
@@ -89,7 +107,9 @@ func (s *Server) Kill() {
 func (s *Server) CLI(args ...string) string {
 	s.t.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr)
-	out, err := exec.Command("redis-cli", append([]string{"-p", port}, args...)...).CombinedOutput()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "redis-cli", append([]string{"-p", port}, args...)...).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("redis-cli %v: %v\n%s", args, err, out)
 	}

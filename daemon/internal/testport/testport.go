@@ -1,0 +1,25 @@
+// Package testport finds addresses for the servers that tests start.
+package testport
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"testing"
+)
+
+// Free returns a free host:port of loopback, outside the range from which the system
+// gives ports to clients, so that none of them takes it before the server does. The port
+// 10,000 above, on which a Redis Cluster has its bus, is outside too.
+func Free(t testing.TB) string {
+	t.Helper()
+	for range 1000 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			_ = l.Close()
+			return addr
+		}
+	}
+	t.Fatal("no free port between 10000 and 20000")
+	return ""
+}
