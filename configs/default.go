@@ -22,6 +22,7 @@ func Default() Config {
 		DataDir:         "/var/lib/urifilter",
 		Store:           "embedded",
 		Durability:      "always",
+		CheckpointBytes: 64 * MiB,
 		Redis:           Redis{Addrs: []string{"127.0.0.1:6379"}, InDoubt: "seen"},
 		MongoDB:         MongoDB{Database: "urifilter", IfUnreachable: "wait"},
 		URINumScale:     10_000_000,

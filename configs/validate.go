@@ -68,6 +68,9 @@ func (c Config) validateServing(f *faults) {
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		f.add("tls", "cert_file %q and key_file %q: want both or neither", c.TLS.CertFile, c.TLS.KeyFile)
 	}
+	if c.CheckpointBytes < 64*KiB || c.CheckpointBytes > TiB {
+		f.add("checkpoint_bytes", "%s: want %s to %s", c.CheckpointBytes, 64*KiB, TiB)
+	}
 	l := c.Limits
 	if l.BodyBytes < KiB || l.BodyBytes > TiB {
 		f.add("limits.body_bytes", "%s: want %s to %s", l.BodyBytes, KiB, TiB)

@@ -16,6 +16,7 @@ func TestValidateFaults(t *testing.T) {
 		{func(c *Config) { c.Store = "disk" }, `store: "disk": want embedded or redis`},
 		{func(c *Config) { c.Durability = "sometimes" }, `durability: "sometimes": want always or interval or none`},
 		{func(c *Config) { c.DataDir = "" }, `data_dir: ""`},
+		{func(c *Config) { c.CheckpointBytes = 1 }, "checkpoint_bytes: 1: want 64KiB to 1TiB"},
 		{func(c *Config) { c.Listen = "8000" }, `listen: "8000": want host:port`},
 		{func(c *Config) { c.Listen = "127.0.0.1:http" }, `listen: "127.0.0.1:http": want host:port`},
 		{func(c *Config) { c.Listen = "127.0.0.1:65536" }, "want host:port"},

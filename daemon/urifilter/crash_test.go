@@ -83,7 +83,9 @@ func TestKill9(t *testing.T) {
 		rounds = 10
 	}
 	dir := t.TempDir()
-	env := []string{`URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 10000000}]`}
+	// Many checkpoints, so that some of the kills fall into one: a bit-map of 37 MB and
+	// a quarter of it in the journal.
+	env := []string{`URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 12000000}]`, "URIFILTER_CHECKPOINT_BYTES=1MiB"}
 	clients := make([]*crasher, 4)
 	for i := range clients {
 		clients[i] = &crasher{id: i}

@@ -19,7 +19,7 @@ func openStore(cfg configs.Config, log *slog.Logger) (engine.Store, error) {
 	if cfg.Store == "redis" {
 		return openRedis(cfg.Redis, log)
 	}
-	store, err := embedded.Open(embedded.Options{Dir: cfg.DataDir, Durability: cfg.Durability, Log: log})
+	store, err := embedded.Open(embedded.Options{Dir: cfg.DataDir, Durability: cfg.Durability, CheckpointBytes: int64(cfg.CheckpointBytes), Log: log})
 	if err != nil {
 		return nil, explainOpen(err, cfg)
 	}

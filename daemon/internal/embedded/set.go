@@ -126,7 +126,7 @@ func (s *set) Commit(context.Context) error {
 // due tells whether a restart would have too much journal to read: a quarter of the
 // bit-map is replayed in less time than the bit-map is read.
 func (s *set) due() bool {
-	return s.journal.Bytes() > max(4<<20, int64(s.bits.Header().Bytes()/4))
+	return s.journal.Bytes() > max(s.store.opt.CheckpointBytes, int64(s.bits.Header().Bytes()/4))
 }
 
 // checkpoint writes the bit-map file anew and drops the journal before it. A failure

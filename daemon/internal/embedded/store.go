@@ -31,8 +31,11 @@ const (
 type Options struct {
 	Dir        string
 	Durability string // always | interval | none
-	Log        *slog.Logger
-	FS         durable.FS // zero: the real one
+	// CheckpointBytes of a journal make a checkpoint due, a quarter of the bit-map if that
+	// is more. Default 64 MiB.
+	CheckpointBytes int64
+	Log             *slog.Logger
+	FS              durable.FS // zero: the real one
 }
 
 // Store implements engine.Store in a data directory that it owns alone.
@@ -56,6 +59,9 @@ var _ engine.Store = (*Store)(nil)
 // Open takes the data directory, made if missing. It returns a *durable.InUseError
 // when another process has it. Load reads the filters.
 func Open(opt Options) (*Store, error) {
+	if opt.CheckpointBytes == 0 {
+		opt.CheckpointBytes = 64 << 20
+	}
 	mode, err := parseDurability(opt.Durability)
 	if err != nil {
 		return nil, err
