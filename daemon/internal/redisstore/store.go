@@ -181,19 +181,6 @@ func (s *Store) load(ctx context.Context, name, text string) (_ *set, lost bool,
 	return set, lost, nil
 }
 
-// registry reads the filters' entries, without the format field.
-func (s *Store) registry(ctx context.Context) (map[string]string, error) {
-	all, err := s.admin.HGetAll(ctx, registryKey).Result()
-	if err != nil {
-		return nil, err
-	}
-	if f, ok := all[formatField]; len(all) > 0 && (!ok || f != format) {
-		return nil, fmt.Errorf("key %s: format %q, this version knows %s\nhint: update urifilter, or give it a database of its own (redis.db)", registryKey, f, format)
-	}
-	delete(all, formatField)
-	return all, nil
-}
-
 // Drop implements engine.Store. The other daemons follow within a second.
 func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 	if _, err := s.trust.check(); err != nil {
@@ -218,68 +205,6 @@ func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 		}
 	}
 	return nil
-}
-
-// Changes implements engine.Store.
-func (s *Store) Changes() <-chan engine.Change { return s.changes }
-
-// follow compares the registry with the filters here.
-func (s *Store) follow(ctx context.Context, epoch uint64) error {
-	all, err := s.admin.HGetAll(ctx, registryKey).Result()
-	if err != nil {
-		return err
-	}
-	if all[formatField] == "" {
-		return fmt.Errorf("key %s: %w", registryKey, errLost)
-	}
-	delete(all, formatField)
-	for _, set := range s.all() {
-		text, ok := all[set.spec.Name]
-		if ok {
-			if spec, h, err := decodeEntry(set.spec.Name, text); err != nil || spec == set.spec && h == set.bits.Header() {
-				delete(all, set.spec.Name)
-				continue
-			}
-		}
-		if s.trust.epoch.Load() != epoch {
-			return nil // what was read may be of a Redis that is to be healed
-		}
-		s.forget(set)
-	}
-	for name, text := range all {
-		set, _, err := s.load(ctx, name, text)
-		if err != nil {
-			return err
-		}
-		if err := s.send(ctx, engine.Change{Spec: set.spec, Set: set}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// forget ends a filter that another daemon has dropped.
-func (s *Store) forget(set *set) {
-	s.mu.Lock()
-	if s.sets[set.spec.Name] == set {
-		delete(s.sets, set.spec.Name)
-	}
-	s.mu.Unlock()
-	if err := set.close(); err != nil {
-		s.log.Warn("mirror of a dropped filter", "filter", set.spec.Name, "err", err)
-	}
-	_ = s.send(context.Background(), engine.Change{Spec: set.spec})
-}
-
-func (s *Store) send(ctx context.Context, change engine.Change) error {
-	select {
-	case s.changes <- change:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(defaultTimeout):
-		return errors.New("nobody takes in changes of filters")
-	}
 }
 
 func (s *Store) counter(ctx context.Context) {
