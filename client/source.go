@@ -48,7 +48,7 @@ func newSource(ctx context.Context, r io.Reader) *source {
 	}
 	pr, pw := io.Pipe()
 	s := &source{Reader: pr, length: -1}
-	unwatch := context.AfterFunc(ctx, func() { pr.CloseWithError(ctx.Err()) })
+	unwatch := context.AfterFunc(ctx, func() { pw.CloseWithError(ctx.Err()) }) // what the transport reads then
 	s.stop = func() {
 		unwatch()
 		pr.CloseWithError(errCallOver)
