@@ -549,3 +549,35 @@ func TestCreateFilled(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// A sentinel fails over to a replica: the store follows, and heals what the replica had
+// not received.
+func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
+	sentinel, master, replica := redistest.Sentinels(t)
+	c := config(sentinel.Addr)
+	c.MasterName = "mymaster"
+	store, s := opened(t, c)
+	add(t, s, 0, 3000)
+	replica.CLI("replicaof", "no", "one") // cut off: it does not hear of what follows
+	add(t, s, 3000, 3000)
+	replica.CLI("replicaof", "127.0.0.1", strings.TrimPrefix(master.Addr, "127.0.0.1:"))
+	master.Kill()
+	// Trust is lost at once or at the next poll, and comes back with the new master.
+	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := s.Add(context.Background(), storetest.Keys(s, 100_000, 1), make([]bool, 1)); err == nil &&
+			strings.Contains(replica.CLI("info", "replication"), "role:master") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no failover: %v", store.Ready(context.Background()))
+		}
+	}
+	if n := add(t, s, 0, 6000); n != 0 {
+		t.Errorf("%d acknowledged items are new again after the failover", n)
+	}
+	_, other := opened(t, c)
+	if n := add(t, other, 0, 6000); n != 0 {
+		t.Errorf("%d acknowledged items are new for a daemon that starts after the failover", n)
+	}
+}

@@ -33,7 +33,8 @@ var (
 	errUntrusted = errors.New("is not yet healed")
 	// errReplica refuses a connection to a server that is not a master: should it become
 	// one without what the old one had, a new connection shows it.
-	errReplica = errors.New("is a replica")
+	errReplica  = errors.New("is a replica")
+	errSentinel = errors.New("is a sentinel")
 )
 
 type trust struct {
@@ -132,6 +133,9 @@ func (t *trust) trusts(incarnation string) bool {
 // onConnect looks at the server behind a new connection for batches.
 func (t *trust) onConnect(ctx context.Context, c *redis.Conn) error {
 	id, err := masterRunID(ctx, c)
+	if errors.Is(err, errSentinel) {
+		return nil // it holds no data, and tells where the master is
+	}
 	if err != nil {
 		return err
 	}
@@ -146,15 +150,19 @@ func (t *trust) onConnect(ctx context.Context, c *redis.Conn) error {
 func masterRunID(ctx context.Context, c interface {
 	Info(ctx context.Context, sections ...string) *redis.StringCmd
 }) (string, error) {
-	info, err := c.Info(ctx, "replication").Result()
+	info, err := c.Info(ctx, "server").Result()
 	if err != nil {
 		return "", err
 	}
-	if field(info, "role") != "master" {
-		return "", errReplica
+	if field(info, "redis_mode") == "sentinel" {
+		return "", errSentinel
 	}
-	if info, err = c.Info(ctx, "server").Result(); err != nil {
+	replication, err := c.Info(ctx, "replication").Result()
+	if err != nil {
 		return "", err
+	}
+	if field(replication, "role") != "master" {
+		return "", errReplica
 	}
 	id := field(info, "run_id")
 	if id == "" {

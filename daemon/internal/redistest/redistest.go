@@ -22,7 +22,9 @@ type Server struct {
 	Dir  string // its working folder, with its append-only file
 	t    testing.TB
 	args []string
-	cmd  *exec.Cmd
+	// config is a sentinel's file and flags; nil for a server.
+	config []string
+	cmd    *exec.Cmd
 	// ended is closed when the process is gone.
 	ended chan struct{}
 }
@@ -59,6 +61,9 @@ func (s *Server) run() bool {
 	s.t.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no"}, s.args...)
+	if s.config != nil { // a sentinel, which takes no --save
+		args = append(s.config, "--port", port, "--bind", "127.0.0.1", "--dir", s.Dir)
+	}
 	cmd := exec.Command("redis-server", args...)
 	log, err := os.Create(filepath.Join(s.Dir, "log"))
 	if err != nil {
@@ -78,7 +83,7 @@ func (s *Server) run() bool {
 	s.cmd, s.ended = cmd, ended
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		text, _ := os.ReadFile(log.Name())
-		if strings.Contains(string(text), "eady to accept connections") {
+		if strings.Contains(string(text), "eady to accept connections") || strings.Contains(string(text), "Sentinel ID is") {
 			return true
 		}
 		select {
@@ -134,4 +139,31 @@ func Cluster(t testing.TB) []*Server {
 		}
 	}
 	return servers
+}
+
+// Sentinels starts a master, its replica, and a sentinel that watches them under the name
+// mymaster and fails over half a second after the master is gone.
+func Sentinels(t testing.TB) (sentinel, master, replica *Server) {
+	t.Helper()
+	master = Start(t)
+	host, port, _ := net.SplitHostPort(master.Addr)
+	replica = Start(t, "--replicaof", host, port)
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor mymaster %s %s 1\nsentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 3000\n", host, port)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sentinel = &Server{Addr: testport.Free(t), Dir: dir, t: t, config: []string{conf, "--sentinel"}}
+	t.Cleanup(sentinel.Kill)
+	sentinel.Run()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if strings.Contains(sentinel.CLI("sentinel", "master", "mymaster"), "num-slaves\n1") &&
+			strings.Contains(replica.CLI("info", "replication"), "master_link_status:up") {
+			return sentinel, master, replica
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the sentinel does not see the replica")
+		}
+	}
 }
