@@ -156,3 +156,13 @@ func (p *process) post(ctx context.Context, path, body string) (int, string, err
 	text, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(text), err
 }
+
+func waitLive(t testing.TB, p *process) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if status, _, err := p.get("/livez"); err == nil && status == http.StatusOK {
+			return
+		}
+	}
+	t.Fatalf("not live after 20 s\n%s", p.log)
+}

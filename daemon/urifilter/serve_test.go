@@ -1,5 +1,3 @@
-//go:build linux
-
 package main
 
 import (
@@ -201,94 +199,6 @@ func TestRefusesToStart(t *testing.T) {
 		}
 		mustContain(t, string(out), "uri: DAMAGED", bitmap, "ip: sound")
 	})
-}
-
-// On a full disk batches are refused whole and nothing acknowledged is lost; the
-// daemon goes on by itself when there is space.
-func TestFullDisk(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
-		t.Skipf("needs the right to mount a small tmpfs (run as root): %v", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	env := []string{`URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 300000}]`}
-	p := start(t, dir, env)
-	c := &crasher{}
-	refusedAt, answer := 0, ""
-	for refusedAt == 0 {
-		r := [2]int{c.next, c.next + 5000}
-		status, text, err := p.post(context.Background(), "/api/v1/filter", c.body(r))
-		switch {
-		case err != nil:
-			t.Fatalf("%v\n%s", err, p.log)
-		case status == http.StatusOK:
-			c.acked, c.next = append(c.acked, r), r[1]
-		default:
-			refusedAt, answer = status, text
-		}
-		if c.next > 20_000_000 {
-			t.Fatal("the disk does not get full")
-		}
-	}
-	if refusedAt != http.StatusInsufficientStorage {
-		t.Errorf("status %d, want 507: %s", refusedAt, answer)
-	}
-	mustContain(t, answer, "insufficient_storage")
-	if status, text, _ := p.get("/readyz"); status != http.StatusServiceUnavailable {
-		t.Errorf("readyz: %d %s, want 503", status, text)
-	}
-	// Nothing of the refused batch was remembered.
-	status, text, err := p.post(context.Background(), "/api/v1/check", c.body([2]int{c.next, c.next + 5000}))
-	if err != nil || status != http.StatusOK || strings.Count(text, "false") > 20 {
-		t.Errorf("check of the refused batch: %d, %v: %.200s", status, err, text)
-	}
-	if err := c.mustRemember(p, nil); err != nil {
-		t.Error(err)
-	}
-	// Killed and started on the full disk, it still knows everything.
-	_ = p.end(syscall.SIGKILL)
-	p = begin(t, dir, env)
-	check := func() {
-		t.Helper()
-		for _, r := range c.acked {
-			status, text, err := p.post(context.Background(), "/api/v1/check", c.body(r))
-			if err != nil || status != http.StatusOK || strings.Contains(text, "true") {
-				t.Fatalf("status %d, %v: acknowledged items %v are new: %.200s\n%s", status, err, r, text, p.log)
-			}
-		}
-	}
-	waitLive(t, p)
-	check()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		if status, _, _ := p.get("/readyz"); status == http.StatusOK {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("with space again it does not get ready\n%s", p.log)
-		}
-	}
-	r := [2]int{c.next, c.next + 5000}
-	if got := p.mustPost("/api/v1/filter", c.body(r), 200); strings.Count(got, "https:") < 4950 {
-		t.Errorf("with space again: %.200s", got)
-	}
-	c.acked = append(c.acked, r)
-	_ = p.end(syscall.SIGKILL)
-	p = start(t, dir, env)
-	check()
-}
-
-func waitLive(t testing.TB, p *process) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if status, _, err := p.get("/livez"); err == nil && status == http.StatusOK {
-			return
-		}
-	}
-	t.Fatalf("not live after 20 s\n%s", p.log)
 }
 
 // When its files fail under it the daemon says so and ends with an error; what was

@@ -74,7 +74,8 @@ func (s *Store) heal(ctx context.Context, justRead ...string) error {
 	}
 	// Batches under way end before this daemon says that it has stopped.
 	s.flight.Lock()
-	s.flight.Unlock() //nolint:staticcheck // nothing is done under it: later batches see the trust lost
+	//lint:ignore SA2001 nothing is done under it: later batches see that trust is lost
+	s.flight.Unlock()
 	in := incident(ids, inc)
 	if err := s.together(ctx, stoppedPrefix+in); err != nil {
 		return err
