@@ -72,7 +72,8 @@ type Journal struct {
 	growing  bool      // somebody makes a spare
 	fullAt   time.Time // when making one last failed
 	fullErr  error
-	refused  int // keys of the largest batch refused since one as large was taken
+	aheadAt  time.Time // when making one ahead of need last failed
+	refused  int       // keys of the largest batch refused since one as large was taken
 
 	leading bool // somebody owns what follows
 	cur     *segment

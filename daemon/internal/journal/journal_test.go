@@ -280,6 +280,36 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// Where files may not grow beyond a size, segments are as small as they must be.
+func TestLimitOnFileSize(t *testing.T) {
+	dir := t.TempDir()
+	written := map[string]int64{}
+	var mu sync.Mutex
+	j := open(t, dir, Always, 1, func(label, path string) durable.Fault {
+		if label != "journal-spare-zero" {
+			return durable.Fault{}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if written[path] += 1 << 20; written[path] > 1<<20 { // the second piece of a file
+			return durable.Fault{Before: syscall.EFBIG}
+		}
+		return durable.Fault{}
+	})
+	total := 0
+	for range 400 {
+		if err := add(j, total, 900); err != nil {
+			t.Fatalf("after %d keys: %v", total, err)
+		}
+		total += 900
+	}
+	got, err := replay(crash(t, dir), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.mustHold(t, total)
+}
+
 func usage(dir string) int64 {
 	var sum int64
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

@@ -36,12 +36,12 @@ func (j *Journal) Reserve(n int) error {
 	}
 	j.reserved += need
 	// Make the next segment ready in peace, before the last one is needed whole.
-	if j.free-j.reserved < j.nextSize/slot/2 && !j.growing && time.Since(j.fullAt) > retrySpace {
+	if j.free-j.reserved < j.nextSize/slot/2 && !j.growing && time.Since(j.fullAt) > retrySpace && time.Since(j.aheadAt) > retrySpace {
 		j.growing = true
 		go func() {
 			j.mu.Lock()
 			defer j.mu.Unlock()
-			_ = j.grow(0) // a full disk is remembered in fullErr, anything else in err
+			_ = j.grow(0) // a failure other than for space is remembered in err
 		}()
 	}
 	return nil
@@ -127,6 +127,11 @@ func (j *Journal) grow(need int64) error {
 		j.free += s.slots()
 		j.nextSize = min(j.nextSize*2, maxSegment)
 		return nil
+	case durable.IsNoSpace(err) && need == 0:
+		// There was no room for a whole segment ahead of time; whoever needs some now
+		// may find enough for a small one.
+		j.aheadAt = time.Now()
+		return err
 	case durable.IsNoSpace(err):
 		j.fullAt = time.Now()
 		j.fullErr = fmt.Errorf("%w: %w", ErrNoSpace, err)
