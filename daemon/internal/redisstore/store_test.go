@@ -562,7 +562,11 @@ func TestSentinelFailover(t *testing.T) {
 	replica.CLI("replicaof", "no", "one") // cut off: it does not hear of what follows
 	add(t, s, 3000, 3000)
 	replica.CLI("replicaof", "127.0.0.1", strings.TrimPrefix(master.Addr, "127.0.0.1:"))
+	whole := master.CLI("bitcount", stripeKey(uri, 0))
 	master.Kill()
+	if got := replica.CLI("bitcount", stripeKey(uri, 0)); got == whole {
+		t.Fatal("the replica has missed nothing: this tries nothing")
+	}
 	// Trust is lost at once or at the next poll, and comes back with the new master.
 	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := s.Add(context.Background(), storetest.Keys(s, 100_000, 1), make([]bool, 1)); err == nil &&
