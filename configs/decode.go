@@ -2,6 +2,7 @@ package configs
 
 import (
 	"bytes"
+	"encoding"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,22 @@ func decodeYAML(file string, data []byte, into any) error {
 	}
 	d := &decoder{file: file}
 	d.value(root, reflect.ValueOf(into).Elem(), "")
+	return errors.Join(d.faults...)
+}
+
+// Decode fills what into points at from the YAML of data, in the way of the settings:
+// by yaml tags, strict, each fault with file, line and key. Keys that data leaves out
+// keep their values. Beside the types of settings it knows *yaml.Node, which takes what
+// is there as it is, and the tag ",inline".
+func Decode(file string, data []byte, into any) error { return decodeYAML(file, data, into) }
+
+// CheckKeys tells whether n, which is part of a file under key, would do as settings of
+// the daemon: whether it has their keys, with values of their types. What the values
+// mean together is for Validate.
+func CheckKeys(file, key string, n *yaml.Node) error {
+	c := Default()
+	d := &decoder{file: file}
+	d.value(n, reflect.ValueOf(&c).Elem(), key)
 	return errors.Join(d.faults...)
 }
 
@@ -84,7 +101,11 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string) {
 	}
 	isNull := n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
 	switch {
-	case v.Kind() == reflect.Struct:
+	case v.Type() == reflect.TypeFor[*yaml.Node]():
+		if !isNull {
+			v.Set(reflect.ValueOf(n))
+		}
+	case v.Kind() == reflect.Struct && !readsText(v):
 		if isNull { // a section whose keys are all commented out
 			return
 		}
@@ -93,7 +114,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string) {
 			return
 		}
 		d.mapping(n, v, path)
-	case v.Kind() == reflect.Slice:
+	case v.Kind() == reflect.Slice && (n.Kind != yaml.ScalarNode || isNull || !readsText(v)):
 		if n.Kind != yaml.SequenceNode {
 			d.fault(at, path, "%s: want a list, [] for an empty one", shape(n))
 			return
@@ -112,6 +133,12 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string) {
 			d.fault(at, path, "%w", err)
 		}
 	}
+}
+
+// readsText tells whether v, which may be a struct or a list, has a text form.
+func readsText(v reflect.Value) bool {
+	_, ok := v.Addr().Interface().(encoding.TextUnmarshaler)
+	return ok
 }
 
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {

@@ -15,6 +15,11 @@ var Example []byte
 //go:embed tokens.example.yaml
 var ExampleTokens []byte
 
+// ExampleHosts is the manual of the toolkit's inventory.
+//
+//go:embed hosts.example.yaml
+var ExampleHosts []byte
+
 // Default returns the settings of a daemon that was told nothing.
 func Default() Config {
 	return Config{
@@ -54,6 +59,10 @@ func (c Config) Specs() []Filter {
 	for i, f := range c.Filters {
 		if f.Kind == "" {
 			f.Kind = "bloom"
+		}
+		if f.Kind != "bloom" {
+			specs[i] = f
+			continue
 		}
 		if f.Capacity == 0 {
 			f.Capacity = c.URINumScale

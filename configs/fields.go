@@ -19,19 +19,41 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
+// inline is the tag of a struct whose keys are those of the struct that it is in.
+const inline = ",inline"
+
+// keyed are the fields of a struct type that have a key, in their order.
+func keyed(t reflect.Type) []reflect.StructField {
+	var fields []reflect.StructField
+	for i := range t.NumField() {
+		f := t.Field(i)
+		switch f.Tag.Get("yaml") {
+		case "":
+		case inline:
+			for _, inner := range keyed(f.Type) {
+				inner.Index = append([]int{i}, inner.Index...)
+				fields = append(fields, inner)
+			}
+		default:
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
 // keysOf lists the keys of a struct type in their order.
 func keysOf(t reflect.Type) []string {
-	keys := make([]string, t.NumField())
-	for i := range keys {
-		keys[i] = t.Field(i).Tag.Get("yaml")
+	var keys []string
+	for _, f := range keyed(t) {
+		keys = append(keys, f.Tag.Get("yaml"))
 	}
 	return keys
 }
 
 func fieldByKey(v reflect.Value, key string) (reflect.Value, bool) {
-	for i, k := range keysOf(v.Type()) {
-		if k == key {
-			return v.Field(i), true
+	for _, f := range keyed(v.Type()) {
+		if f.Tag.Get("yaml") == key {
+			return v.FieldByIndex(f.Index), true
 		}
 	}
 	return reflect.Value{}, false
@@ -39,8 +61,8 @@ func fieldByKey(v reflect.Value, key string) (reflect.Value, bool) {
 
 // leaves calls visit with the whole key of every setting of v. A list is one setting.
 func leaves(v reflect.Value, path string, visit func(key string, v reflect.Value)) {
-	for i, key := range keysOf(v.Type()) {
-		if field := v.Field(i); field.Kind() == reflect.Struct {
+	for _, key := range keysOf(v.Type()) {
+		if field, _ := fieldByKey(v, key); field.Kind() == reflect.Struct {
 			leaves(field, join(path, key), visit)
 		} else {
 			visit(join(path, key), field)

@@ -32,11 +32,24 @@ func Load(path string, env []string) (Config, error) {
 	return c, nil
 }
 
+// Parse is Load of the text of a file, which need not be here, without an environment.
+func Parse(file string, data []byte) (Config, error) {
+	c := Default()
+	if err := decodeYAML(file, data, &c); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
 // foreign are variables of our prefix that are no settings of the daemon: those of
-// the command line, of the toolkit and of the tests.
+// the command line, of the clients, of the toolkit and of the tests.
 func foreign(name string) bool {
 	switch name {
-	case "URIFILTER_CONFIG", "URIFILTER_URL", "URIFILTER_TOKEN", "URIFILTER_TYPE", "URIFILTER_HOSTS", "URIFILTER_NO_SKIP":
+	case "URIFILTER_CONFIG", "URIFILTER_URL", "URIFILTER_TOKEN", "URIFILTER_TOKEN_FILE", "URIFILTER_TYPE", "URIFILTER_NO_SKIP",
+		"URIFILTER_HOSTS", "URIFILTER_INVENTORY", "URIFILTER_OUTPUT",
+		"URIFILTER_TIMEOUT", "URIFILTER_PATIENCE", "URIFILTER_IN_DOUBT", "URIFILTER_CA_FILE",
+		"URIFILTER_BATCH_ITEMS", "URIFILTER_BATCH_BYTES", // of the Python client
+		"URIFILTER_SSH_PASSWORD", "URIFILTER_SUDO_PASSWORD", "URIFILTER_KEY_PASSPHRASE":
 		return true
 	}
 	return strings.HasPrefix(name, "URIFILTER_TEST_")

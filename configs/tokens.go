@@ -27,6 +27,9 @@ type Token struct {
 	digest [sha256.Size]byte
 }
 
+// Digest is how the token may stand in a tokens file without telling its secret.
+func (t Token) Digest() string { return "sha256:" + hex.EncodeToString(t.digest[:]) }
+
 // Tokens are all entries of a tokens file. They do not change, so they are safe
 // for concurrent use.
 type Tokens []Token

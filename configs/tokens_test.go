@@ -50,6 +50,22 @@ func TestTokensKeepNoSecret(t *testing.T) {
 	}
 }
 
+func TestTokenDigestStandsForItsSecret(t *testing.T) {
+	t.Parallel()
+	const secret = "0123456789abcdef"
+	tokens, err := parseTokens("t.yaml", []byte("- {name: a, token: "+secret+", scopes: [read]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := parseTokens("u.yaml", []byte("- {name: a, token: '"+tokens[0].Digest()+"', scopes: [read]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := again.Match(secret); !ok {
+		t.Error("the digest does not match the secret")
+	}
+}
+
 func TestTokensExample(t *testing.T) {
 	tokens, err := parseTokens("tokens.example.yaml", ExampleTokens)
 	if err != nil {

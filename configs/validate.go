@@ -16,6 +16,7 @@ const (
 	minErrorRate = 1e-6
 	maxErrorRate = 0.5
 	maxCapacity  = 1 << 40
+	maxExpire    = 87_600 * time.Hour
 )
 
 // faults collects what is wrong, each fault with its key first.
@@ -120,18 +121,40 @@ func (c Config) validateFilters(f *faults) {
 		}
 		switch spec.Kind {
 		case "bloom":
-		case "timing", "exact", "simhash":
-			f.add(key+"kind", "kind %s is not available in this version: want bloom", spec.Kind)
+			if c.Filters[i].Capacity != 0 {
+				capacity(key+"capacity", spec.Capacity)
+			}
+			if c.Filters[i].ErrorRate != 0 {
+				rate(key+"error_rate", spec.ErrorRate)
+			}
+			f.oneOf(key+"on_full", spec.OnFull, "warn", "reject")
+			if spec.Expire != 0 {
+				f.add(key+"expire", "%s: is for the kind timing, want 0s: items of a bloom filter do not expire", spec.Expire)
+			}
+		case "timing":
+			spec.validateTiming(f, key)
+		case "exact", "simhash":
+			f.add(key+"kind", "kind %s is not available in this version: want bloom or timing", spec.Kind)
 		default:
-			f.add(key+"kind", "%q: want bloom", spec.Kind)
+			f.add(key+"kind", "%q: want bloom or timing", spec.Kind)
 		}
-		if c.Filters[i].Capacity != 0 {
-			capacity(key+"capacity", spec.Capacity)
-		}
-		if c.Filters[i].ErrorRate != 0 {
-			rate(key+"error_rate", spec.ErrorRate)
-		}
-		f.oneOf(key+"on_full", spec.OnFull, "warn", "reject")
+	}
+}
+
+// validateTiming wants what the kind timing has, and nothing that it has not.
+func (spec Filter) validateTiming(f *faults, key string) {
+	const not = "is for the kind bloom: a timing filter is exact, and has no capacity"
+	if spec.Capacity != 0 {
+		f.add(key+"capacity", "%d: %s", spec.Capacity, not)
+	}
+	if spec.ErrorRate != 0 {
+		f.add(key+"error_rate", "%v: %s", spec.ErrorRate, not)
+	}
+	if spec.OnFull != "" {
+		f.add(key+"on_full", "%q: %s", spec.OnFull, not)
+	}
+	if spec.Expire < 0 || spec.Expire > maxExpire || spec.Expire%time.Millisecond != 0 {
+		f.add(key+"expire", "%s: want 1ms to 87600h (ten years) in whole milliseconds, or 0s", spec.Expire)
 	}
 }
 

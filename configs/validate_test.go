@@ -39,10 +39,16 @@ func TestValidateFaults(t *testing.T) {
 		{one(Filter{Name: "a/b"}), `filters[0].name: "a/b"`},
 		{one(Filter{Name: longName}), "filters[0].name: "},
 		{one(Filter{Name: "a", ID: -1}), "filters[0].id: -1: want 1 or more"},
-		{one(Filter{Name: "a", Kind: "timing"}), "filters[0].kind: kind timing is not available in this version: want bloom"},
-		{one(Filter{Name: "a", Kind: "exact"}), "kind exact is not available in this version"},
+		{one(Filter{Name: "a", Kind: "exact"}), "kind exact is not available in this version: want bloom or timing"},
 		{one(Filter{Name: "a", Kind: "simhash"}), "kind simhash is not available in this version"},
-		{one(Filter{Name: "a", Kind: "cuckoo"}), `filters[0].kind: "cuckoo": want bloom`},
+		{one(Filter{Name: "a", Kind: "cuckoo"}), `filters[0].kind: "cuckoo": want bloom or timing`},
+		{one(Filter{Name: "a", Kind: "timing", Expire: -time.Second}), "filters[0].expire: -1s: want 1ms to 87600h (ten years)"},
+		{one(Filter{Name: "a", Kind: "timing", Expire: 87600*time.Hour + 1}), "filters[0].expire"},
+		{one(Filter{Name: "a", Kind: "timing", Expire: time.Microsecond}), "whole milliseconds"},
+		{one(Filter{Name: "a", Kind: "timing", Capacity: 10}), "filters[0].capacity: 10: is for the kind bloom"},
+		{one(Filter{Name: "a", Kind: "timing", ErrorRate: 0.1}), "filters[0].error_rate: 0.1: is for the kind bloom"},
+		{one(Filter{Name: "a", Kind: "timing", OnFull: "warn"}), `filters[0].on_full: "warn": is for the kind bloom`},
+		{one(Filter{Name: "a", Expire: time.Hour}), "filters[0].expire: 1h0m0s: is for the kind timing"},
 		{one(Filter{Name: "a", OnFull: "grow"}), `filters[0].on_full: "grow": want warn or reject`},
 		{func(c *Config) { c.Filters = []Filter{{Name: "a"}, {Name: "b"}, {Name: "a"}} }, `filters[2].name: "a": is that of filters[0]`},
 		{func(c *Config) { c.Filters = []Filter{{Name: "a", ID: 4}, {Name: "b", ID: 4}} }, "filters[1].id: 4: is that of filters[0]"},
@@ -90,7 +96,10 @@ func TestValidateAccepts(t *testing.T) {
 		"no filters":    func(c *Config) { c.Filters = nil },
 		"bare filters":  func(c *Config) { c.Filters = []Filter{{Name: "_a.b-c"}, {Name: "b"}} },
 		"bounds":        func(c *Config) { c.Filters = []Filter{{Name: "a", Capacity: 1 << 40, ErrorRate: 0.5}} },
-		"redis unused":  func(c *Config) { c.Redis.Addrs = nil },
+		"timing": func(c *Config) {
+			c.Filters = []Filter{{Name: "a", Kind: "timing"}, {Name: "b", Kind: "timing", Expire: time.Hour}, {Name: "c", Kind: "timing", Expire: 87600 * time.Hour}}
+		},
+		"redis unused": func(c *Config) { c.Redis.Addrs = nil },
 		"redis sentinels": func(c *Config) {
 			c.Store = "redis"
 			c.Redis = Redis{Addrs: []string{"a:1", "b:1"}, DB: 3, MasterName: "m", InDoubt: "seen"}
