@@ -26,13 +26,12 @@ func (c *Client) Restore(ctx context.Context, name, version string) (CopyResult,
 func (c *Client) copyFilter(ctx context.Context, name, verb string, query url.Values) (CopyResult, error) {
 	k := filterCall(http.MethodPost, name)
 	k.path, k.query = append(k.path, verb), query
-	untimed := *c
-	untimed.timeout = 0
-	_, answer, err := untimed.exchange(ctx, k, nil)
+	k.untimed = true
+	answer, err := c.exchange(ctx, k, nil, nil)
 	if err != nil {
 		return CopyResult{}, err
 	}
 	var result CopyResult
-	err = c.decode("filters/"+name+"/"+verb, answer, &result)
+	err = c.decode("filters/"+name+"/"+verb, answer.body, &result)
 	return result, err
 }

@@ -1,30 +1,32 @@
 package client
 
 import (
-	"bytes"
-	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 )
 
 const (
-	defaultTimeout = 30 * time.Second
-	// idleConnections is the number of connections kept open to the daemon. The
+	defaultTimeout  = 30 * time.Second
+	defaultPatience = 10 * time.Second
+	// idleConnections is the number of connections kept open to a daemon. The
 	// standard transport keeps two, so that many goroutines would dial all the time.
 	idleConnections = 64
 )
 
-// Client calls one daemon. It is safe for concurrent use.
+// Client calls a daemon, or one of several that share a store. It is safe for
+// concurrent use.
 type Client struct {
-	base    *url.URL // path without a slash at its end
-	token   string
-	http    *http.Client
-	timeout time.Duration // of one call, streams excepted; 0: none
+	servers  *servers
+	token    string
+	http     *http.Client
+	quick    *quick        // nil: everything goes through http
+	timeout  time.Duration // of one attempt, streams excepted; 0: none
+	patience time.Duration
+	inDoubt  Doubt
 }
 
 // Option changes a Client as it is made.
@@ -43,25 +45,40 @@ func WithHTTPClient(h *http.Client) Option {
 	}
 }
 
-// WithTimeout limits each call from the first byte sent to the last one read; 30 s by
-// default, 0 for none. The calls that stream ([Client.FilterLines] and its siblings)
-// are limited by their context only.
+// WithTimeout limits each attempt of a call from the first byte sent to the last one
+// read; 30 s by default, 0 for none. The calls that stream ([Client.FilterLines] and
+// its siblings) are limited by their context only.
 func WithTimeout(d time.Duration) Option { return func(c *Client) { c.timeout = d } }
 
-// New makes a client of the daemon at baseURL, such as http://127.0.0.1:8000. The
-// scheme may be left out and is then http; a path is kept as a prefix. Nothing is
-// sent until the first call; [Client.Ready] asks whether the daemon is there.
-func New(baseURL string, options ...Option) (*Client, error) {
-	base, err := parseBase(baseURL)
+// WithPatience lets a call go on for d while no server takes it: while connections are
+// refused, as during a restart, or a daemon answers that it is not ready; 10 s by
+// default. Each server is tried once in any case; with 0 that is all. What may be
+// repeated at all is said in the package comment.
+func WithPatience(d time.Duration) Option { return func(c *Client) { c.patience = d } }
+
+// New makes a client of the daemon at address, such as http://127.0.0.1:8000. The
+// scheme may be left out and is then http; a path is kept as a prefix. Several
+// addresses, with commas between them, are daemons that share one store: calls go to
+// one of them until it fails, then to the next. Nothing is sent until the first call;
+// [Client.Ready] asks whether a daemon is there.
+func New(address string, options ...Option) (*Client, error) {
+	all, err := parseServers(address)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{base: base, timeout: defaultTimeout}
+	c := &Client{servers: all, timeout: defaultTimeout, patience: defaultPatience}
 	for _, option := range options {
 		option(c)
 	}
+	if c.inDoubt > DoubtNew {
+		return nil, errors.New("client: WithInDoubt: want DoubtError, DoubtSeen or DoubtNew")
+	}
+	if strings.ContainsFunc(c.token, unicode.IsControl) {
+		return nil, errors.New("client: the token has a control character in it, such as the end of a line")
+	}
 	if c.http == nil {
 		c.http = &http.Client{Transport: newTransport()}
+		c.quick = newQuick(all)
 	}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
@@ -78,49 +95,20 @@ func newTransport() http.RoundTripper {
 	return t
 }
 
-func parseBase(text string) (*url.URL, error) {
-	full := text
-	if !strings.Contains(text, "://") {
-		full = "http://" + text
-	}
-	u, err := url.Parse(full)
-	if err != nil {
-		var ue *url.Error
-		if errors.As(err, &ue) {
-			err = ue.Err
-		}
-		return nil, fmt.Errorf("server address %q: %w", text, err)
-	}
-	switch {
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("server address %q: scheme %q: want http or https", text, u.Scheme)
-	case u.Hostname() == "":
-		return nil, fmt.Errorf("server address %q: no host: want http://HOST:PORT", text)
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("server address %q: want no query and no fragment", text)
-	}
-	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
-	return u, nil
-}
-
-// URL returns the address of the daemon, as it is shown in errors.
-func (c *Client) URL() string { return c.base.Redacted() }
+// URL returns the address of the daemon that is being called, as it is shown in errors.
+func (c *Client) URL() string { return c.servers.now().base.Redacted() }
 
 // Close closes the connections that are idle. The client can still be used.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
-
-// call is one request before it has an address.
-type call struct {
-	method string
-	path   []string // elements, not yet escaped
-	query  url.Values
-	kind   string // content type of the body
-	body   io.Reader
-	length int64 // of body; -1: not known
+func (c *Client) Close() {
+	c.http.CloseIdleConnections()
+	if c.quick != nil {
+		c.quick.close()
+	}
 }
 
-func (c *Client) address(path []string, query url.Values) *url.URL {
-	u := *c.base
+// address is the URL of a call at one server.
+func address(base *url.URL, path []string, query url.Values) *url.URL {
+	u := *base
 	escaped := make([]string, len(path))
 	for i, p := range path {
 		escaped[i] = url.PathEscape(p)
@@ -129,72 +117,4 @@ func (c *Client) address(path []string, query url.Values) *url.URL {
 	u.Path += "/" + strings.Join(path, "/")
 	u.RawQuery = query.Encode()
 	return &u
-}
-
-// send returns the answer if its status is 2xx; the caller closes its body. Any
-// other status becomes an *Error.
-func (c *Client) send(ctx context.Context, k call) (*http.Response, error) {
-	u := c.address(k.path, k.query)
-	req, err := http.NewRequestWithContext(ctx, k.method, u.String(), k.body)
-	if err != nil {
-		return nil, err
-	}
-	if k.body != nil {
-		req.ContentLength = k.length
-		req.Header.Set("Content-Type", k.kind)
-		// Without it the transport could send the body a second time.
-		req.GetBody = nil
-	}
-	req.Header.Set("User-Agent", "urifilter-client-go")
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		return nil, explain(req, err)
-	}
-	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return nil, readError(req, res)
-	}
-	return res, nil
-}
-
-// explain says in which request err happened, and why its context ended if that is so.
-func explain(req *http.Request, err error) error {
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err
-	}
-	if cause := context.Cause(req.Context()); cause != nil && errors.Is(err, req.Context().Err()) {
-		err = cause
-	}
-	return fmt.Errorf("%s %s: %w", req.Method, req.URL.Redacted(), err)
-}
-
-// exchange sends body and reads the whole answer, so that the connection can be used again.
-func (c *Client) exchange(ctx context.Context, k call, body []byte) (status int, answer []byte, err error) {
-	if c.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout,
-			fmt.Errorf("no whole answer within %s: %w", c.timeout, context.DeadlineExceeded))
-		defer cancel()
-	}
-	if body != nil {
-		k.body, k.length, k.kind = bytes.NewReader(body), int64(len(body)), "application/json"
-	}
-	res, err := c.send(ctx, k)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer res.Body.Close()
-	if res.ContentLength > 0 {
-		answer = make([]byte, res.ContentLength)
-		_, err = io.ReadFull(res.Body, answer)
-	} else {
-		answer, err = io.ReadAll(res.Body)
-	}
-	if err != nil {
-		return 0, nil, explain(res.Request, fmt.Errorf("answer: %w", err))
-	}
-	return res.StatusCode, answer, nil
 }

@@ -9,17 +9,38 @@
 // its settings say otherwise. Every call is all or nothing: a list with a faulty
 // item is refused as a whole, and nothing of it is remembered.
 //
+// # Several daemons
+//
+// Daemons that share one Redis give the same answers. A client that is made with the
+// addresses of several calls one of them until it fails, and then the next. Daemons
+// with embedded stores each have a memory of their own and are no substitutes for
+// each other.
+//
 // # What a repeated call means
 //
-// Filter remembers. When a call fails after its bytes were sent (a timeout, a
-// connection cut, a 5xx answer), the daemon may have remembered the items although
-// the answer that called them new was lost; asked again, it calls them duplicates.
-// The client therefore never repeats a filter call by itself, except where the
-// transport knows that no byte of it was written. A caller who repeats such a call
-// chooses to rather miss an item than to see one twice; a caller who must miss
-// none treats all items of the failed batch as new. An [*Error] with a 4xx status
-// is certain: nothing of that batch was remembered. Check does not remember and
-// may be repeated freely.
+// A call is repeated by itself, at another server or after a pause, as long as
+// [WithPatience] says, when it is certain that nothing of it was done: no connection
+// came to be, the request never left as a whole, or the daemon answered that it is not
+// ready. Check and the calls that only look are repeated in any case.
+//
+// Filter remembers. When its answer is lost on the way (a connection that is cut, a
+// timeout, an answer 5xx), the daemon may have remembered the items, and called again it
+// calls them duplicates, although nobody was told that they are new. [InDoubt] is true
+// for such an error. What becomes of such a call is a choice, [WithInDoubt]:
+//
+//	DoubtError  the call fails, and the caller decides      (default)
+//	DoubtSeen   it is repeated: no item is new twice, some may be new for nobody
+//	DoubtNew    it is repeated, and all of its items are returned as new: none is
+//	            missed, some that were seen before are new again
+//
+// A stream ([Client.FilterLines]) is repeated only while nothing of it was sent. An
+// [*Error] with a 4xx status is certain, and final: nothing was remembered.
+//
+// # Errors
+//
+// An answer of the daemon that is no success is an [*Error], whose ErrorCode is a stable
+// word to branch on; a call that got no answer is a [*ConnectionError]. Neither shows a
+// token or an item.
 //
 // The package uses the standard library only and does not import the daemon. Its
 // types are also the wire shapes that the daemon answers with.

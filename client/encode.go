@@ -3,30 +3,48 @@ package client
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"strconv"
+	"sync"
 )
 
 // request is the JSON body of a filter or check call. The daemon sends new items
 // back as the text it received, so the place of each item in the body is kept and the
 // answer is read by comparing (see parseFresh).
 type request struct {
-	body []byte
-	ends []int // where the text of item i ends in body; it begins one after the last end
-	list int   // where the text of item 0 begins
+	body   []byte
+	ends   []int  // where the text of item i ends in body; it begins one after the last end
+	list   int    // where the text of item 0 begins
+	answer []byte // space for it
+}
+
+// requests are used again: making and collecting the memory of a batch takes about as
+// long as filling it.
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+func (c *Client) encode(typ string, items []string, o callOptions) *request {
+	r := requests.Get().(*request)
+	r.encode(typ, items, o)
+	return r
+}
+
+// release gives back what nobody reads any more: net/http may read a body after the call.
+func (c *Client) release(r *request) {
+	if c.quick != nil {
+		requests.Put(r)
+	}
 }
 
 // encode writes items as they are: bytes that are no UTF-8 are sent too, and the daemon
 // refuses them with their index. (encoding/json would replace them, so that different
 // items would become one.)
-func encode(typ string, items []string) request {
-	size := 64 + len(typ)
+func (r *request) encode(typ string, items []string, o callOptions) {
+	size := 128 + len(typ)
 	for _, item := range items {
 		size += len(item) + 3
 	}
-	r := request{body: make([]byte, 0, size), ends: make([]int, len(items))}
-	r.body = append(r.body, `{"filter_typeid":`...)
-	r.body = appendType(r.body, typ)
-	r.body = append(r.body, `,"uri_list":[`...)
+	r.body = append(appendHead(slices.Grow(r.body[:0], size), typ, o), '[')
+	r.ends = slices.Grow(r.ends[:0], len(items))[:len(items)]
 	r.list = len(r.body)
 	for i, item := range items {
 		if i > 0 {
@@ -36,7 +54,6 @@ func encode(typ string, items []string) request {
 		r.ends[i] = len(r.body)
 	}
 	r.body = append(r.body, "]}"...)
-	return r
 }
 
 func (r *request) text(i int) []byte {
@@ -45,6 +62,17 @@ func (r *request) text(i int) []byte {
 		begin = r.ends[i-1] + 1
 	}
 	return r.body[begin:r.ends[i]]
+}
+
+// appendHead writes what comes before the list.
+func appendHead(dst []byte, typ string, o callOptions) []byte {
+	dst = append(dst, `{"filter_typeid":`...)
+	dst = appendType(dst, typ)
+	if o.expires {
+		dst = append(dst, `,"expire":`...)
+		dst = append(dst, o.seconds()...)
+	}
+	return append(dst, `,"uri_list":`...)
 }
 
 // appendType writes the name of a filter, or its id as a number.
@@ -67,20 +95,24 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// special finds the first byte of b that needs an escape, eight at a time.
+// special finds the first byte of b that needs an escape, 32 at a time.
 func special(b []byte) int {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	i := 0
-	for ; i+8 <= len(b); i += 8 {
-		w := binary.LittleEndian.Uint64(b[i:])
-		quote, back := w^(ones*'"'), w^(ones*'\\')
-		// The high bit of each byte: below 0x20, or zero after the XOR.
-		hit := (w - ones*0x20) & ^w
-		hit |= (quote - ones) & ^quote
-		hit |= (back - ones) & ^back
-		if hit&highs != 0 {
-			break // borrows may only set bits above a true hit
+	for ; i+32 <= len(b); i += 32 {
+		p := b[i : i+32]
+		w0, w1 := binary.LittleEndian.Uint64(p), binary.LittleEndian.Uint64(p[8:])
+		w2, w3 := binary.LittleEndian.Uint64(p[16:]), binary.LittleEndian.Uint64(p[24:])
+		if (maybe(w0)|maybe(w1)|maybe(w2)|maybe(w3))&highs != 0 && (hits(w0)|hits(w1)|hits(w2)|hits(w3))&highs != 0 {
+			break
 		}
+	}
+	for ; i+8 <= len(b); i += 8 {
+		if hits(binary.LittleEndian.Uint64(b[i:]))&highs != 0 {
+			break
+		}
+	}
+	if i+8 > len(b) && len(b) >= 8 && hits(binary.LittleEndian.Uint64(b[len(b)-8:]))&highs == 0 {
+		return len(b) // the rest, with some that was looked at before
 	}
 	for ; i < len(b); i++ {
 		if c := b[i]; c < 0x20 || c == '"' || c == '\\' {
@@ -88,6 +120,21 @@ func special(b []byte) int {
 		}
 	}
 	return i
+}
+
+const ones, highs = 0x0101010101010101, 0x8080808080808080
+
+// hits sets the high bit of each byte of w that needs an escape: below 0x20, or zero after
+// the XOR. Borrows may set more, but only above a true one.
+func hits(w uint64) uint64 {
+	quote, back := w^(ones*'"'), w^(ones*'\\')
+	return (w-ones*0x20)&^w | (quote-ones)&^quote | (back-ones)&^back
+}
+
+// maybe is hits with the blank and the exclamation mark, in less time.
+func maybe(w uint64) uint64 {
+	back := w ^ (ones * '\\')
+	return (w-ones*('"'+1))&^w | (back-ones)&^back
 }
 
 func appendEscaped(dst []byte, s string) []byte {
@@ -119,7 +166,8 @@ func (r *request) parseFresh(answer []byte, items []string) (result FilterResult
 	if !ok {
 		return result, false
 	}
-	result.URIList = make([]string, 0, bytes.Count(rest, []byte(`","`))+1)
+	// As many as there would be if they were as long as all of the request on average.
+	result.URIList = make([]string, 0, min(len(items), len(rest)*len(items)/len(r.body)+1))
 	for next := 0; len(rest) > 0 && (rest[0] != ']' || next > 0); {
 		for next < len(items) && !startsWithItem(rest, r.text(next)) {
 			next++

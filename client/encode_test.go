@@ -37,7 +37,8 @@ func FuzzParseFresh(f *testing.F) {
 	f.Add("a,b", `{"uri_list":["a","b"],"total":99999999999999999999,"duplicates":}`)
 	f.Fuzz(func(t *testing.T, list, answer string) {
 		items := strings.Split(list, ",")
-		req := encode("uri", items)
+		req := new(request)
+		req.encode("uri", items, callOptions{})
 		got, ok := req.parseFresh([]byte(answer), items)
 		if !ok || !utf8.ValidString(answer) {
 			return
@@ -54,7 +55,8 @@ func FuzzParseFresh(f *testing.F) {
 
 func TestParseFreshTakesTheUsualAnswer(t *testing.T) {
 	items, answer := thousand()
-	req := encode("uri", items)
+	req := new(request)
+	req.encode("uri", items, callOptions{})
 	got, ok := req.parseFresh(answer, items)
 	if !ok || got.Total != 1000 || got.Duplicates != 500 || len(got.URIList) != 500 || got.URIList[499] != items[998] {
 		t.Errorf("got %v, %+v", ok, got)
@@ -78,14 +80,15 @@ func BenchmarkEncode(b *testing.B) {
 	items, _ := thousand()
 	b.Run("own", func(b *testing.B) {
 		b.ReportAllocs()
+		r := new(request)
 		for b.Loop() {
-			encode("uri", items)
+			r.encode("uri", items, callOptions{})
 		}
 	})
 	b.Run("encoding/json", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := encodeJSON("uri", items); err != nil {
+			if _, err := encodeJSON("uri", items, callOptions{}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -94,7 +97,8 @@ func BenchmarkEncode(b *testing.B) {
 
 func BenchmarkAnswer(b *testing.B) {
 	items, answer := thousand()
-	req := encode("uri", items)
+	req := new(request)
+	req.encode("uri", items, callOptions{})
 	b.Run("own", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -40,10 +41,9 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// readError makes the *Error of res and closes its body.
-func readError(req *http.Request, res *http.Response) error {
-	defer res.Body.Close()
-	e := &Error{Method: req.Method, URL: req.URL.Redacted(), RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
+// readError makes the *Error of res; the caller closes its body.
+func readError(method string, u *url.URL, res *http.Response) error {
+	e := &Error{Method: method, URL: u.Redacted(), RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
 	body, err := io.ReadAll(io.LimitReader(res.Body, errorBodyLimit))
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/client/clienttest"
@@ -73,6 +74,33 @@ func ExampleClient_Check() {
 	}
 	fmt.Println(c.Check(context.Background(), "ip", []string{"10.0.0.1", "10.0.0.2"}))
 	// Output: [false true] <nil>
+}
+
+// Items are duplicates for ten minutes after they were found new.
+func ExampleExpire() {
+	c, err := client.New(daemonURL())
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, _, err := c.CreateFilter(context.Background(), "recent", client.FilterSpec{Kind: "timing"}); err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		fmt.Println(c.Filter(context.Background(), "recent", []string{"https://example.com/news"}, client.Expire(10*time.Minute)))
+	}
+	// Output:
+	// [https://example.com/news] <nil>
+	// [] <nil>
+}
+
+// Two daemons on one Redis, and a crawler that would rather fetch a page twice than miss it.
+func ExampleWithInDoubt() {
+	c, err := client.New(daemonURL()+","+daemonURL(), client.WithInDoubt(client.DoubtNew), client.WithPatience(time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(c.Filter(context.Background(), "uri", []string{"https://example.com/"}))
+	// Output: [https://example.com/] <nil>
 }
 
 func ExampleError() {

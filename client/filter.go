@@ -11,50 +11,82 @@ import (
 // Filter remembers items in the filter typ (its name, or its id in decimal) and returns
 // those that were new, in order; of equal items in the list the first. Items are UTF-8
 // and not empty. See the package comment for what a failed call leaves behind.
-func (c *Client) Filter(ctx context.Context, typ string, items []string) ([]string, error) {
-	req := encode(typ, items)
-	answer, err := c.post(ctx, "filter", req.body)
+func (c *Client) Filter(ctx context.Context, typ string, items []string, options ...CallOption) ([]string, error) {
+	req := c.encode(typ, items, collect(options))
+	defer c.release(req)
+	answer, err := c.filter(ctx, req.body, req.answer)
 	if err != nil {
 		return nil, err
 	}
-	result, ok := req.parseFresh(answer, items)
+	req.answer = answer.body
+	result, ok := req.parseFresh(answer.body, items)
 	if !ok {
-		if err := c.decode("filter", answer, &result); err != nil {
+		if err := c.decode("filter", answer.body, &result); err != nil {
 			return nil, err
 		}
 	}
-	return result.URIList, c.agree(result.Total, result.Duplicates, len(result.URIList), len(items))
+	if err := c.agree(result.Total, result.Duplicates, len(result.URIList), len(items)); err != nil {
+		return nil, err
+	}
+	if answer.doubted && c.inDoubt == DoubtNew {
+		return once(items, func(i int) string { return items[i] }), nil
+	}
+	return result.URIList, nil
 }
 
 // FilterJSON is [Client.Filter] for items of any JSON value: numbers, lists, objects.
 // Equal values are one item however they are written (1 and 1.0, or an object's keys in
 // another order), and "1" is not 1. encoding/json writes the items, which replaces bytes
 // that are no UTF-8, and reads the new ones back into T.
-func FilterJSON[T any](ctx context.Context, c *Client, typ string, items []T) ([]T, error) {
-	body, err := encodeJSON(typ, items)
+func FilterJSON[T any](ctx context.Context, c *Client, typ string, items []T, options ...CallOption) ([]T, error) {
+	body, err := encodeJSON(typ, items, collect(options))
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.post(ctx, "filter", body)
+	answer, err := c.filter(ctx, body, nil)
 	if err != nil {
 		return nil, err
 	}
 	var result FilterResult[T]
-	if err := c.decode("filter", answer, &result); err != nil {
+	if err := c.decode("filter", answer.body, &result); err != nil {
 		return nil, err
 	}
-	return result.URIList, c.agree(result.Total, result.Duplicates, len(result.URIList), len(items))
+	if err := c.agree(result.Total, result.Duplicates, len(result.URIList), len(items)); err != nil {
+		return nil, err
+	}
+	if answer.doubted && c.inDoubt == DoubtNew {
+		return once(items, func(i int) string {
+			text, _ := json.Marshal(items[i]) // it has been done before
+			return string(text)
+		}), nil
+	}
+	return result.URIList, nil
+}
+
+// once returns items without those whose text is that of an earlier one.
+func once[T any](items []T, text func(i int) string) []T {
+	seen := make(map[string]bool, len(items))
+	var first []T
+	for i, item := range items {
+		if t := text(i); !seen[t] {
+			seen[t] = true
+			first = append(first, item)
+		}
+	}
+	return first
 }
 
 // Check says of each item whether it would be new, and remembers nothing. An item that
 // stands in the list twice is judged each time as if it stood alone.
 func (c *Client) Check(ctx context.Context, typ string, items []string) ([]bool, error) {
-	return c.check(ctx, encode(typ, items).body, len(items))
+	req := c.encode(typ, items, callOptions{})
+	defer c.release(req)
+	return c.check(ctx, req.body, len(items))
 }
 
 // CheckJSON is [Client.Check] for items of any JSON value.
 func CheckJSON[T any](ctx context.Context, c *Client, typ string, items []T) ([]bool, error) {
-	body, err := encodeJSON(typ, items)
+	body, err := encodeJSON(typ, items, callOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -62,12 +94,12 @@ func CheckJSON[T any](ctx context.Context, c *Client, typ string, items []T) ([]
 }
 
 func (c *Client) check(ctx context.Context, body []byte, items int) ([]bool, error) {
-	answer, err := c.post(ctx, "check", body)
+	answer, err := c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "check"}, idempotent: true}, body, nil)
 	if err != nil {
 		return nil, err
 	}
 	var result CheckResult
-	if err := c.decode("check", answer, &result); err != nil {
+	if err := c.decode("check", answer.body, &result); err != nil {
 		return nil, err
 	}
 	if len(result.New) != items {
@@ -76,9 +108,8 @@ func (c *Client) check(ctx context.Context, body []byte, items int) ([]bool, err
 	return result.New, nil
 }
 
-func (c *Client) post(ctx context.Context, name string, body []byte) ([]byte, error) {
-	_, answer, err := c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", name}}, body)
-	return answer, err
+func (c *Client) filter(ctx context.Context, body, space []byte) (reply, error) {
+	return c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "filter"}, doubt: c.inDoubt}, body, space)
 }
 
 func (c *Client) decode(name string, answer []byte, into any) error {
@@ -101,14 +132,12 @@ func (c *Client) odd(name string, err error) error {
 	return fmt.Errorf("answer of %s/api/v1/%s: %w", c.URL(), name, err)
 }
 
-func encodeJSON[T any](typ string, items []T) ([]byte, error) {
+func encodeJSON[T any](typ string, items []T, o callOptions) ([]byte, error) {
 	if items == nil {
 		items = []T{}
 	}
 	var b bytes.Buffer
-	b.WriteString(`{"filter_typeid":`)
-	b.Write(appendType(b.AvailableBuffer(), typ))
-	b.WriteString(`,"uri_list":`)
+	b.Write(appendHead(b.AvailableBuffer(), typ, o))
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(items); err != nil {

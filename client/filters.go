@@ -9,24 +9,24 @@ import (
 
 // Filters lists all filters, by id.
 func (c *Client) Filters(ctx context.Context) ([]FilterInfo, error) {
-	_, answer, err := c.exchange(ctx, call{method: http.MethodGet, path: []string{"api", "v1", "filters"}}, nil)
+	answer, err := c.exchange(ctx, call{method: http.MethodGet, path: []string{"api", "v1", "filters"}, idempotent: true}, nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	var list FilterList
-	err = c.decode("filters", answer, &list)
+	err = c.decode("filters", answer.body, &list)
 	return list.Filters, err
 }
 
 // GetFilter describes the filter of that name. An *Error with the code unknown_filter
 // says that there is none, and which there are.
 func (c *Client) GetFilter(ctx context.Context, name string) (FilterInfo, error) {
-	_, answer, err := c.exchange(ctx, filterCall(http.MethodGet, name), nil)
+	answer, err := c.exchange(ctx, filterCall(http.MethodGet, name), nil, nil)
 	if err != nil {
 		return FilterInfo{}, err
 	}
 	var info FilterInfo
-	err = c.decode("filters/"+name, answer, &info)
+	err = c.decode("filters/"+name, answer.body, &info)
 	return info, err
 }
 
@@ -38,28 +38,31 @@ func (c *Client) CreateFilter(ctx context.Context, name string, spec FilterSpec)
 	if err != nil {
 		return FilterInfo{}, false, err
 	}
-	status, answer, err := c.exchange(ctx, filterCall(http.MethodPut, name), body)
+	answer, err := c.exchange(ctx, filterCall(http.MethodPut, name), body, nil)
 	if err != nil {
 		return FilterInfo{}, false, err
 	}
-	err = c.decode("filters/"+name, answer, &info)
-	return info, status == http.StatusCreated, err
+	err = c.decode("filters/"+name, answer.body, &info)
+	return info, answer.status == http.StatusCreated, err
 }
 
 // DropFilter forgets a filter and all its items. It needs a token of the admin scope.
 func (c *Client) DropFilter(ctx context.Context, name string) error {
 	k := filterCall(http.MethodDelete, name)
 	k.query = url.Values{"confirm": {name}}
-	_, _, err := c.exchange(ctx, k, nil)
+	_, err := c.exchange(ctx, k, nil, nil)
 	return err
 }
 
-// Ready returns nil if the daemon takes batches now, and otherwise why not.
+// Ready returns nil if a daemon takes batches now, and otherwise why not. It asks each
+// daemon once and does not wait.
 func (c *Client) Ready(ctx context.Context) error {
-	_, _, err := c.exchange(ctx, call{method: http.MethodGet, path: []string{"readyz"}}, nil)
+	_, err := c.exchange(ctx, call{method: http.MethodGet, path: []string{"readyz"}, idempotent: true, once: true}, nil, nil)
 	return err
 }
 
+// filterCall is a call for one filter. GET and PUT leave the same behind however often
+// they are made.
 func filterCall(method, name string) call {
-	return call{method: method, path: []string{"api", "v1", "filters", name}}
+	return call{method: method, path: []string{"api", "v1", "filters", name}, idempotent: method == http.MethodGet || method == http.MethodPut}
 }

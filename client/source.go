@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // source is the body of a stream. It keeps the error of the reader behind it, which the
@@ -16,8 +16,9 @@ import (
 // Read of a request's body to return before it gives up a request, and a Read of a
 // terminal or a pipe may never do so.
 type source struct {
-	io.Reader
-	length int64 // -1: not known
+	from    io.Reader
+	length  int64       // -1: not known
+	touched atomic.Bool // something of it was read, so that it cannot be sent again
 
 	mu  sync.Mutex
 	err error
@@ -41,13 +42,11 @@ func newSource(ctx context.Context, r io.Reader) *source {
 		length = int64(r.Len())
 	}
 	switch {
-	case length == 0: // with a body, net/http takes 0 as "not known"
-		return &source{Reader: http.NoBody, stop: func() {}}
-	case length > 0:
-		return &source{Reader: r, length: length, stop: func() {}}
+	case length >= 0:
+		return &source{from: r, length: length, stop: func() {}}
 	}
 	pr, pw := io.Pipe()
-	s := &source{Reader: pr, length: -1}
+	s := &source{from: pr, length: -1}
 	unwatch := context.AfterFunc(ctx, func() { pw.CloseWithError(ctx.Err()) }) // what the transport reads then
 	s.stop = func() {
 		unwatch()
@@ -55,6 +54,12 @@ func newSource(ctx context.Context, r io.Reader) *source {
 	}
 	go s.pump(r, pw)
 	return s
+}
+
+// Read is called by the transport.
+func (s *source) Read(p []byte) (int, error) {
+	s.touched.Store(true)
+	return s.from.Read(p)
 }
 
 func (s *source) pump(r io.Reader, pw *io.PipeWriter) {

@@ -30,13 +30,13 @@ const (
 //
 // w must take what is written while r is still being read. A Read of r that is under way
 // when the call fails may end after FilterLines has returned; no other follows.
-func (c *Client) FilterLines(ctx context.Context, typ string, r io.Reader, w io.Writer) (total, fresh int64, err error) {
-	return c.runFilter(ctx, stream{name: "filter", typ: typ, kind: "text/plain; charset=utf-8"}, r, w)
+func (c *Client) FilterLines(ctx context.Context, typ string, r io.Reader, w io.Writer, options ...CallOption) (total, fresh int64, err error) {
+	return c.runFilter(ctx, stream{name: "filter", typ: typ, kind: "text/plain; charset=utf-8", options: collect(options)}, r, w)
 }
 
 // FilterNDJSON is [Client.FilterLines] for one JSON value a line.
-func (c *Client) FilterNDJSON(ctx context.Context, typ string, r io.Reader, w io.Writer) (total, fresh int64, err error) {
-	return c.runFilter(ctx, stream{name: "filter", typ: typ, kind: "application/x-ndjson"}, r, w)
+func (c *Client) FilterNDJSON(ctx context.Context, typ string, r io.Reader, w io.Writer, options ...CallOption) (total, fresh int64, err error) {
+	return c.runFilter(ctx, stream{name: "filter", typ: typ, kind: "application/x-ndjson", options: collect(options)}, r, w)
 }
 
 // CheckLines sends r as FilterLines does, remembers nothing, and writes "new" or "seen"
@@ -67,7 +67,10 @@ func (c *Client) runCheck(ctx context.Context, s stream, r io.Reader, w io.Write
 	return total, err
 }
 
-type stream struct{ name, typ, kind string }
+type stream struct {
+	name, typ, kind string
+	options         callOptions
+}
 
 // run sends r and copies the answer to w. lines counts what was written, also when the
 // stream broke.
@@ -77,8 +80,14 @@ func (c *Client) run(ctx context.Context, s stream, r io.Reader, w io.Writer) (t
 	body := newSource(ctx, r)
 	defer body.Close()
 	k := call{method: http.MethodPost, path: []string{"api", "v1", s.name}, query: url.Values{"filter_typeid": {s.typ}},
-		kind: s.kind, body: body.Reader, length: body.length}
-	res, err := c.send(ctx, k)
+		kind: s.kind, body: body, length: body.length}
+	if body.length == 0 { // with another body, net/http takes 0 as "not known"
+		k.body = http.NoBody
+	}
+	if s.options.expires {
+		k.query.Set("expire", s.options.seconds())
+	}
+	res, err := c.open(ctx, k, body)
 	if err != nil {
 		return 0, 0, 0, body.blame(err)
 	}
@@ -88,13 +97,25 @@ func (c *Client) run(ctx context.Context, s stream, r io.Reader, w io.Writer) (t
 		if out.err != nil {
 			return 0, 0, out.lines, fmt.Errorf("output: %w", out.err)
 		}
-		return 0, 0, out.lines, body.blame(explain(res.Request, fmt.Errorf("answer: %w", err)))
+		return 0, 0, out.lines, body.blame(explain(ctx, k.method, res.Request.URL, fmt.Errorf("answer: %w", err), true))
 	}
 	total, duplicates, err = totals(res)
 	if err != nil {
 		return 0, 0, out.lines, c.odd(s.name, err)
 	}
 	return total, duplicates, out.lines, nil
+}
+
+// open begins a stream. It repeats the call as [Client.exchange] does while no server has
+// read anything of the body, and never after.
+func (c *Client) open(ctx context.Context, k call, body *source) (*http.Response, error) {
+	for t := c.newTries(k); ; {
+		srv := c.servers.now()
+		res, err := c.send(ctx, srv, k)
+		if err == nil || body.touched.Load() || !t.again(ctx, srv, err) {
+			return res, err
+		}
+	}
 }
 
 // totals reads the counts that end every whole answer.

@@ -1,6 +1,9 @@
 package client
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // FilterResult answers POST /api/v1/filter.
 type FilterResult[T any] struct {
@@ -20,13 +23,15 @@ type CheckResult struct {
 // FilterSpec is the body of PUT /api/v1/filters/{name}; zero fields take the daemon's defaults.
 type FilterSpec struct {
 	ID        int     `json:"id,omitempty"`         // fixed id; 0: the daemon chooses a free one
-	Kind      string  `json:"kind,omitempty"`       // bloom
-	Capacity  uint64  `json:"capacity,omitempty"`   // items at which the error rate still holds
-	ErrorRate float64 `json:"error_rate,omitempty"` // false positives among new items, as a ratio
-	OnFull    string  `json:"on_full,omitempty"`    // warn | reject
+	Kind      string  `json:"kind,omitempty"`       // bloom | timing
+	Capacity  uint64  `json:"capacity,omitempty"`   // bloom: items at which the error rate still holds
+	ErrorRate float64 `json:"error_rate,omitempty"` // bloom: false positives among new items, as a ratio
+	OnFull    string  `json:"on_full,omitempty"`    // bloom: warn | reject
+	Expire    float64 `json:"expire,omitempty"`     // timing: seconds, of calls that give none; 0: each call must
 }
 
-// FilterInfo describes a filter as GET /api/v1/filters/{name} shows it.
+// FilterInfo describes a filter as GET /api/v1/filters/{name} shows it. What its kind does
+// not have is zero, and not in the JSON.
 type FilterInfo struct {
 	ID            int        `json:"id"`
 	Name          string     `json:"name"`
@@ -40,6 +45,30 @@ type FilterInfo struct {
 	Bytes         uint64     `json:"bytes"`          // size of the bit-map
 	Generation    uint64     `json:"generation"`
 	LastWriteback *time.Time `json:"last_writeback"` // null: never
+
+	Expire float64 `json:"expire,omitempty"` // timing: seconds; 0, null in JSON: each call must say
+	Items  uint64  `json:"items,omitempty"`  // timing: those that have not expired
+}
+
+// MarshalJSON writes the members that the filter's kind has.
+func (f FilterInfo) MarshalJSON() ([]byte, error) {
+	if f.Kind == "timing" {
+		var expire *float64
+		if f.Expire != 0 {
+			expire = &f.Expire
+		}
+		return json.Marshal(struct {
+			ID         int      `json:"id"`
+			Name       string   `json:"name"`
+			Kind       string   `json:"kind"`
+			Expire     *float64 `json:"expire"`
+			Items      uint64   `json:"items"`
+			Bytes      uint64   `json:"bytes"`
+			Generation uint64   `json:"generation"`
+		}{f.ID, f.Name, f.Kind, expire, f.Items, f.Bytes, f.Generation})
+	}
+	type bitMap FilterInfo // without this method
+	return json.Marshal(bitMap(f))
 }
 
 // FilterList answers GET /api/v1/filters.

@@ -9,7 +9,9 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -21,7 +23,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, remember bool) {
 	switch {
 	case err == nil && kind == "application/json" && r.URL.RawQuery == "":
 		s.jsonBatch(w, r, remember)
-	case err == nil && (kind == "text/plain" || kind == "application/x-ndjson") && len(r.URL.Query()) == 1:
+	case err == nil && (kind == "text/plain" || kind == "application/x-ndjson") && soundQuery(r.URL.Query(), remember):
 		s.stream(w, r, kind == "application/x-ndjson", remember)
 	default:
 		s.unexpected(w, "%s %s with content type %q", r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"))
@@ -38,8 +40,9 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 		return
 	}
 	var req struct {
-		Type json.RawMessage   `json:"filter_typeid"`
-		List []json.RawMessage `json:"uri_list"`
+		Type   json.RawMessage   `json:"filter_typeid"`
+		List   []json.RawMessage `json:"uri_list"`
+		Expire *float64          `json:"expire"`
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
@@ -69,15 +72,19 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 	if !remember {
 		verdicts := make([]bool, len(keys))
 		for i, k := range keys {
-			verdicts[i] = !f.seen[k]
+			verdicts[i] = !f.has(k, s.now())
 		}
 		reply(w, http.StatusOK, map[string]any{"new": verdicts})
 		return
 	}
+	until, ok := s.until(w, f, req.Expire)
+	if !ok {
+		return
+	}
 	fresh := []json.RawMessage{}
 	for i, k := range keys {
-		if !f.seen[k] {
-			f.seen[k] = true
+		if !f.has(k, s.now()) {
+			f.seen[k] = until
 			fresh = append(fresh, req.List[i])
 		}
 	}
@@ -92,6 +99,36 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 	out = fmt.Appendf(out, `],"total":%d,"duplicates":%d}`, len(keys), len(keys)-len(fresh))
 	w.Header().Set("Content-Type", "application/json")
 	w.Write(out)
+}
+
+// until is the time up to which items that are new now will be duplicates. Where the call
+// cannot have that, it is answered and ok is false. The caller holds mu.
+func (s *Server) until(w http.ResponseWriter, f *filter, expire *float64) (until time.Time, ok bool) {
+	const most = 315360000
+	switch {
+	case f.kind != "timing" && expire == nil:
+		return time.Time{}, true
+	case f.kind != "timing":
+		Problem(w, http.StatusUnprocessableEntity, "expire_not_supported", "the filter is of another kind than timing", nil)
+	case expire == nil && f.expire > 0:
+		return s.now().Add(f.expire), true
+	case expire == nil:
+		Problem(w, http.StatusUnprocessableEntity, "expire_missing", "neither filter nor call says when items expire", nil)
+	case *expire <= 0 || *expire > most:
+		Problem(w, http.StatusUnprocessableEntity, "expire_invalid", "expire: want seconds above 0, at most ten years", nil)
+	default:
+		return s.now().Add(time.Duration(*expire * float64(time.Second))), true
+	}
+	return time.Time{}, false
+}
+
+func soundQuery(q url.Values, remember bool) bool {
+	for name := range q {
+		if name != "filter_typeid" && !(name == "expire" && remember) {
+			return false
+		}
+	}
+	return q.Has("filter_typeid")
 }
 
 func itemKey(raw json.RawMessage) (key, error) {
@@ -119,8 +156,21 @@ func itemKey(raw json.RawMessage) (key, error) {
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, ndjson, remember bool) {
 	s.mu.Lock()
 	f := s.lookup(w, r.URL.Query().Get("filter_typeid"))
+	var until time.Time
+	ok := f != nil
+	if ok && remember {
+		var expire *float64
+		if text := r.URL.Query().Get("expire"); text != "" {
+			seconds, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				s.unexpected(w, "expire %q", text)
+			}
+			expire = &seconds
+		}
+		until, ok = s.until(w, f, expire)
+	}
 	s.mu.Unlock()
-	if f == nil {
+	if !ok {
 		return
 	}
 	http.NewResponseController(w).EnableFullDuplex()
@@ -158,7 +208,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, ndjson, remember
 			}
 			block = append(block, item)
 		}
-		s.judge(f, block, ndjson, remember, &a)
+		s.judge(f, block, ndjson, remember, until, &a)
 		if more && !started {
 			started = true
 			w.Header().Set("Trailer", "Urifilter-Total, Urifilter-Duplicates")
@@ -183,7 +233,7 @@ type streamAnswer struct {
 	total, duplicates int
 }
 
-func (s *Server) judge(f *filter, block [][]byte, ndjson, remember bool, a *streamAnswer) {
+func (s *Server) judge(f *filter, block [][]byte, ndjson, remember bool, until time.Time, a *streamAnswer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, item := range block {
@@ -191,15 +241,15 @@ func (s *Server) judge(f *filter, block [][]byte, ndjson, remember bool, a *stre
 		if ndjson {
 			k, _ = itemKey(item) // its syntax is checked
 		}
-		fresh := !f.seen[k]
+		fresh := !f.has(k, s.now())
 		a.total++
 		if !fresh {
 			a.duplicates++
 		}
 		switch {
 		case remember:
-			f.seen[k] = true
 			if fresh {
+				f.seen[k] = until
 				a.out = append(append(a.out, item...), '\n')
 			}
 		case ndjson:

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Server is a daemon for one test. Its methods may be called from any goroutine.
@@ -32,6 +33,7 @@ type Server struct {
 	filters   map[string]*filter
 	requests  []string
 	conns     map[string]bool
+	ahead     time.Duration // of the real clock
 }
 
 type filter struct {
@@ -39,7 +41,15 @@ type filter struct {
 	capacity  uint64
 	errorRate float64
 	onFull    string
-	seen      map[key]bool
+	kind      string
+	expire    time.Duration     // of kind timing; 0: each call must say
+	seen      map[key]time.Time // until when; zero: for ever
+}
+
+// has says whether k is a duplicate at that time; the caller holds mu.
+func (f *filter) has(k key, now time.Time) bool {
+	until, ok := f.seen[k]
+	return ok && (until.IsZero() || now.Before(until))
 }
 
 // NewServer starts a server with the default filters (uri, ip, uri_generator,
@@ -62,7 +72,7 @@ type key struct {
 }
 
 func newFilter(id int, capacity uint64, rate float64, onFull string) *filter {
-	return &filter{id: id, capacity: capacity, errorRate: rate, onFull: onFull, seen: map[key]bool{}}
+	return &filter{id: id, kind: "bloom", capacity: capacity, errorRate: rate, onFull: onFull, seen: map[key]time.Time{}}
 }
 
 // RequireToken makes every call but /readyz answer 401 without this token.
@@ -90,8 +100,19 @@ func (s *Server) Items(name, item string) (count int, has bool) {
 		s.t.Errorf("clienttest: no filter %q", name)
 		return 0, false
 	}
-	return len(f.seen), f.seen[key{item, true}]
+	_, has = f.seen[key{item, true}]
+	return len(f.seen), has
 }
+
+// Advance makes the server's clock, by which items of timing filters expire, go forward.
+func (s *Server) Advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead += d
+}
+
+// now is the server's clock; the caller holds mu.
+func (s *Server) now() time.Time { return time.Now().Add(s.ahead) }
 
 // Requests returns "METHOD URI" of each request so far.
 func (s *Server) Requests() []string {
@@ -117,11 +138,19 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests = append(s.requests, r.Method+" "+r.URL.RequestURI())
 	s.conns[r.RemoteAddr] = true
-	intercept, token := s.intercept, s.token
+	intercept := s.intercept
 	s.mu.Unlock()
-	if intercept != nil && intercept(w, r) {
-		return
+	if intercept == nil || !intercept(w, r) {
+		s.Handle(w, r)
 	}
+}
+
+// Handle answers as the server would; it is for what Intercept is given, and for servers
+// of the test's own.
+func (s *Server) Handle(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	token := s.token
+	s.mu.Unlock()
 	if r.URL.Path == "/readyz" {
 		fmt.Fprintln(w, "ok")
 		return
@@ -182,7 +211,7 @@ func (s *Server) lookup(w http.ResponseWriter, ref string) *filter {
 }
 
 func (s *Server) info(name string, f *filter) map[string]any {
-	return map[string]any{"id": f.id, "name": name, "kind": "bloom", "capacity": f.capacity, "error_rate": f.errorRate,
+	return map[string]any{"id": f.id, "name": name, "kind": f.kind, "capacity": f.capacity, "error_rate": f.errorRate,
 		"on_full": f.onFull, "items_estimate": len(f.seen), "fill_ratio": 0.25, "fpr_estimate": 0.00001,
 		"bytes": f.capacity * 25 / 8, "generation": 1, "last_writeback": nil}
 }
@@ -213,8 +242,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, name string) {
 		Capacity  uint64  `json:"capacity"`
 		ErrorRate float64 `json:"error_rate"`
 		OnFull    string  `json:"on_full"`
+		Expire    float64 `json:"expire"` // seconds
 	}
-	spec.Capacity, spec.ErrorRate, spec.OnFull = 10_000_000, 0.0001, "warn"
+	spec.Kind, spec.Capacity, spec.ErrorRate, spec.OnFull = "bloom", 10_000_000, 0.0001, "warn"
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&spec); err != nil {
@@ -224,13 +254,15 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	want := newFilter(spec.ID, spec.Capacity, spec.ErrorRate, spec.OnFull)
+	want.kind, want.expire = spec.Kind, time.Duration(spec.Expire*float64(time.Second))
 	status := http.StatusOK
 	if have := s.filters[name]; have == nil {
 		if want.id == 0 {
 			want.id = 1000 + len(s.filters)
 		}
 		s.filters[name], status = want, http.StatusCreated
-	} else if have.capacity != want.capacity || have.errorRate != want.errorRate || have.onFull != want.onFull {
+	} else if have.capacity != want.capacity || have.errorRate != want.errorRate || have.onFull != want.onFull ||
+		have.kind != want.kind || have.expire != want.expire {
 		Problem(w, http.StatusConflict, "filter_conflict", "filter "+name+": is there with other parameters", nil)
 		return
 	}

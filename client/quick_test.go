@@ -1,0 +1,175 @@
+package client_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/client/clienttest"
+)
+
+// script answers each connection with the answers in turn, byte for byte, and counts
+// connections and requests.
+func script(t *testing.T, answers ...string) (address string, conns, requests *atomic.Int32) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conns, requests = new(atomic.Int32), new(atomic.Int32)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns.Add(1)
+			in := bufio.NewReader(conn)
+			for {
+				req, err := http.ReadRequest(in)
+				if err != nil {
+					break
+				}
+				io.Copy(io.Discard, req.Body)
+				n := int(requests.Add(1))
+				io.WriteString(conn, answers[min(n, len(answers))-1])
+				if strings.Contains(answers[min(n, len(answers))-1], "close") {
+					break
+				}
+			}
+			conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+	})
+	return l.Addr().String(), conns, requests
+}
+
+func TestAnswersOfAnyFraming(t *testing.T) {
+	body := `{"uri_list":["a"],"total":1,"duplicates":0}`
+	plain := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	for name, test := range map[string]struct {
+		answer string
+		conns  int32 // for three calls
+	}{
+		"length":         {plain, 1},
+		"chunked":        {fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body), 1},
+		"with 103":       {"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + plain, 1},
+		"then closed":    {fmt.Sprintf("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body), 3},
+		"until closed":   {"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body, 3},
+		"HTTP/1.0":       {fmt.Sprintf("HTTP/1.0 200 OK\r\nContent-Length: %d\r\nX: close\r\n\r\n%s", len(body), body), 3},
+		"with a surplus": {plain + "HTTP/1.1 200 OK\r\n", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address, conns, _ := script(t, test.answer)
+			c := newClient(t, address)
+			for range 3 {
+				if got, err := c.Filter(t.Context(), "uri", []string{"a"}); err != nil || !slices.Equal(got, []string{"a"}) {
+					t.Errorf("got %q, %v", got, err)
+				}
+			}
+			if n := conns.Load(); n != test.conns {
+				t.Errorf("%d connections, want %d", n, test.conns)
+			}
+			c.Close()
+		})
+	}
+}
+
+func TestNoHTTPIsAnError(t *testing.T) {
+	for _, answer := range []string{"", "close\r\n", "HTTP/1.1 abc\r\n\r\nclose", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nclose"} {
+		address, _, requests := script(t, answer+"close")
+		_, err := newClient(t, address).Filter(t.Context(), "uri", []string{"a"})
+		if err == nil || !client.InDoubt(err) || requests.Load() != 1 {
+			t.Errorf("%q: got %v after %d requests", answer, err, requests.Load())
+		}
+	}
+}
+
+// A daemon that is restarted ends its connections; the next call must not be in doubt.
+func TestDeadConnectionIsNotUsed(t *testing.T) {
+	s := clienttest.NewServer(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	kept, err := l.(*net.TCPListener).File() // as systemd keeps the socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	c := newClient(t, l.Addr().String())
+	for i := range 20 {
+		again, err := net.FileListener(kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{Handler: http.HandlerFunc(s.Handle)}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			server.Serve(again)
+		}()
+		if got, err := c.Filter(t.Context(), "uri", []string{fmt.Sprint(i)}); err != nil || len(got) != 1 {
+			t.Errorf("after restart %d: got %q, %v", i, got, err)
+		}
+		server.Close()
+		<-done
+	}
+}
+
+// What a daemon says before it has read a whole body is heard.
+func TestEarlyAnswer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		clienttest.Problem(w, http.StatusRequestEntityTooLarge, "body_too_large", "", nil)
+	}))
+	defer server.Close()
+	items := []string{strings.Repeat("x", 100<<20)}
+	_, err := newClient(t, server.URL, client.WithPatience(0)).Filter(t.Context(), "uri", items)
+	var e *client.Error
+	if client.InDoubt(err) || errors.As(err, &e) && e.ErrorCode != "body_too_large" || err == nil {
+		t.Errorf("got %v, in doubt %t", err, client.InDoubt(err))
+	}
+}
+
+// An http.Client of the program's own, and TLS, go through net/http with the same results.
+func TestOwnHTTPClient(t *testing.T) {
+	s := clienttest.NewServer(t)
+	server := httptest.NewTLSServer(http.HandlerFunc(s.Handle))
+	defer server.Close()
+	c := newClient(t, server.URL, client.WithHTTPClient(server.Client()), client.WithInDoubt(client.DoubtNew))
+	for want := range 2 {
+		if got, err := c.Filter(t.Context(), "uri", []string{"a", "b"}); err != nil || len(got) != 2-2*want {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+	if got, err := c.Check(t.Context(), "uri", []string{"a", "c"}); err != nil || !slices.Equal(got, []bool{false, true}) {
+		t.Errorf("check: got %v, %v", got, err)
+	}
+	cut := clienttest.NewServer(t)
+	cutOnce(cut)
+	c = newClient(t, cut.URL, client.WithHTTPClient(&http.Client{}), client.WithInDoubt(client.DoubtSeen))
+	if got, err := c.Filter(t.Context(), "uri", []string{"a"}); err != nil || len(got) != 0 || len(cut.Requests()) != 2 {
+		t.Errorf("lost answer: got %q, %v after %q", got, err, cut.Requests())
+	}
+}
+
+func TestTokenIsNoHeader(t *testing.T) {
+	if _, err := client.New("h", client.WithToken("a\r\nX: y")); err == nil || strings.Contains(err.Error(), "X: y") {
+		t.Errorf("got %v, want a refusal that does not show the token", err)
+	}
+}

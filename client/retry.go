@@ -1,0 +1,212 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// Doubt says what becomes of a filter call whose answer was lost; see the package comment.
+type Doubt uint8
+
+const (
+	// DoubtError makes the call fail, with an error for which [InDoubt] is true. The default.
+	DoubtError Doubt = iota
+	// DoubtSeen repeats the call. Items that the lost answer called new are then called
+	// duplicates: no item is new twice, and some may be new for nobody.
+	DoubtSeen
+	// DoubtNew repeats the call, so that its items are remembered, and then returns all of
+	// them as new: no new item is missed, and some that were seen before are new again.
+	DoubtNew
+)
+
+// WithInDoubt chooses what becomes of a filter call whose answer was lost. Calls that
+// stream are never repeated.
+func WithInDoubt(d Doubt) Option { return func(c *Client) { c.inDoubt = d } }
+
+// Pauses between attempts, when all servers have been tried: doubled each time, half of
+// it by chance, so that a fleet of crawlers does not come back in step.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// certain are the codes of answers with a status of 500 or more that promise that nothing
+// of the call was done.
+var certain = []string{"not_ready", "overloaded", "filter_restoring", "archive_unavailable", "store_unavailable", "insufficient_storage", "filter_full"}
+
+// passing are those of them that another attempt, or another server, may not get.
+var passing = []string{"not_ready", "overloaded", "filter_restoring", "archive_unavailable", "store_unavailable"}
+
+// InDoubt says of an error of this package whether the call may have been carried out
+// although no answer tells of it.
+func InDoubt(err error) bool {
+	var answered *Error
+	var broken *ConnectionError
+	switch {
+	case errors.As(err, &broken): // before the other, which it may wrap
+		return broken.InDoubt
+	case errors.As(err, &answered):
+		return answered.Status >= 500 && !slices.Contains(certain, answered.ErrorCode)
+	}
+	return false
+}
+
+// repeatable says whether another attempt makes sense, and pause how long the daemon asks
+// to wait before it.
+func (k *call) repeatable(err error) (again bool, pause time.Duration) {
+	var answered *Error
+	var broken *ConnectionError
+	switch {
+	case errors.As(err, &answered) && slices.Contains(passing, answered.ErrorCode):
+		return true, answered.RetryAfter
+	case errors.As(err, &answered) && answered.Status < 500, !errors.As(err, &answered) && !errors.As(err, &broken):
+		return false, 0
+	case InDoubt(err):
+		return k.idempotent || k.doubt != DoubtError, 0
+	}
+	return broken != nil, 0
+}
+
+// tries counts the attempts of one call.
+type tries struct {
+	c     *Client
+	k     call
+	start time.Time
+	pause time.Duration
+	made  int
+}
+
+func (c *Client) newTries(k call) *tries {
+	return &tries{c: c, k: k, start: time.Now(), pause: firstPause}
+}
+
+// again says whether another attempt shall follow the one at srv that ended with err, and
+// waits until it is time for it: at once while there are servers that were not tried.
+func (t *tries) again(ctx context.Context, srv *server, err error) bool {
+	t.made++
+	repeat, asked := t.k.repeatable(err)
+	if !repeat || ctx.Err() != nil {
+		return false
+	}
+	t.c.servers.failed(srv, time.Now())
+	if t.made < len(t.c.servers.all) {
+		return true
+	}
+	wait := max(t.pause/2+rand.N(t.pause/2), asked)
+	t.pause = min(2*t.pause, lastPause)
+	return !t.k.once && time.Since(t.start)+wait <= t.c.patience && sleep(ctx, wait)
+}
+
+// exchange sends body and reads the whole answer, so that the connection can be used
+// again. It repeats the call where that is safe, or as k.doubt says, and tells whether an
+// attempt before the last may have been carried out.
+//
+// The answer is written to space where there is enough of it; body and space are the
+// caller's again when exchange returns, unless c.quick is nil.
+func (c *Client) exchange(ctx context.Context, k call, body, space []byte) (answer reply, err error) {
+	doubted := false
+	for t := c.newTries(k); ; {
+		srv := c.servers.now()
+		answer, err = c.attempt(ctx, srv, k, body, space)
+		if err == nil {
+			answer.doubted = doubted
+			return answer, nil
+		}
+		if !t.again(ctx, srv, err) {
+			return reply{}, told(err, doubted)
+		}
+		doubted = doubted || !k.idempotent && InDoubt(err)
+	}
+}
+
+// told keeps the doubt of an attempt before the last one.
+func told(err error, doubted bool) error {
+	if doubted && !InDoubt(err) {
+		return &ConnectionError{InDoubt: true, Err: fmt.Errorf("an attempt before got no answer; the last one: %w", err)}
+	}
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// reply is a whole answer.
+type reply struct {
+	status  int
+	body    []byte
+	doubted bool
+}
+
+// attempt calls one server, once.
+func (c *Client) attempt(ctx context.Context, srv *server, k call, body []byte, space []byte) (answer reply, err error) {
+	if c.timeout > 0 && !k.untimed {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout,
+			fmt.Errorf("no whole answer within %s: %w", c.timeout, context.DeadlineExceeded))
+		defer cancel()
+	}
+	if body != nil {
+		k.kind = "application/json"
+	}
+	u := address(srv.base, k.path, k.query)
+	read := func(res *http.Response) error {
+		answer.status = res.StatusCode
+		if answer.body, err = readAll(res, space); err != nil {
+			return explain(ctx, k.method, u, fmt.Errorf("answer: %w", err), true)
+		}
+		return nil
+	}
+	if c.quick != nil {
+		left, err := c.quick.do(ctx, u, k, c.token, body, func(res *http.Response) error {
+			if res.StatusCode < 200 || res.StatusCode > 299 {
+				return readError(k.method, u, res)
+			}
+			return read(res)
+		})
+		if err != nil && !ours(err) {
+			err = explain(ctx, k.method, u, err, left)
+		}
+		return answer, err
+	}
+	if body != nil {
+		k.body, k.length = bytes.NewReader(body), int64(len(body))
+	}
+	res, err := c.send(ctx, srv, k)
+	if err != nil {
+		return reply{}, err
+	}
+	defer res.Body.Close()
+	return answer, read(res)
+}
+
+func ours(err error) bool {
+	return errors.As(err, new(*Error)) || errors.As(err, new(*ConnectionError))
+}
+
+// readAll reads an answer into space, or into more where that is too small.
+func readAll(res *http.Response, space []byte) ([]byte, error) {
+	if res.ContentLength < 0 {
+		return io.ReadAll(res.Body)
+	}
+	if int64(cap(space)) < res.ContentLength {
+		space = make([]byte, res.ContentLength)
+	}
+	space = space[:res.ContentLength]
+	_, err := io.ReadFull(res.Body, space)
+	return space, err
+}

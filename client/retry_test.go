@@ -1,0 +1,319 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/client/clienttest"
+)
+
+// cutOnce reads the first filter call whole, has the server remember it, and cuts the
+// connection in place of the answer.
+func cutOnce(s *clienttest.Server) {
+	var cut atomic.Bool
+	s.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost || cut.Swap(true) {
+			return false
+		}
+		s.Handle(discard{http.Header{}}, r)
+		panic(http.ErrAbortHandler)
+	})
+}
+
+// discard is an answer that nobody gets.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d discard) WriteHeader(int)             {}
+
+func TestLostAnswer(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		doubt client.Doubt
+		fails bool
+		want  []string
+		calls int
+	}{
+		{"is an error", client.DoubtError, true, nil, 1},
+		{"leaves items seen", client.DoubtSeen, false, []string{}, 2},
+		{"leaves items new", client.DoubtNew, false, []string{"a", "old", "b"}, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := clienttest.NewServer(t)
+			c := newClient(t, s.URL, client.WithInDoubt(test.doubt))
+			if _, err := c.Filter(t.Context(), "uri", []string{"old"}); err != nil {
+				t.Fatal(err)
+			}
+			cutOnce(s)
+			got, err := c.Filter(t.Context(), "uri", []string{"a", "old", "b", "a"})
+			if (err != nil) != test.fails || test.fails && !client.InDoubt(err) || !slices.Equal(got, test.want) {
+				t.Errorf("got %q, %v (in doubt: %t)", got, err, client.InDoubt(err))
+			}
+			if n := len(s.Requests()) - 1; n != test.calls {
+				t.Errorf("%d calls, want %d", n, test.calls)
+			}
+			if n, _ := s.Items("uri", "a"); n != 3 {
+				t.Errorf("%d items remembered, want 3", n)
+			}
+		})
+	}
+}
+
+func TestLostAnswerOfJSON(t *testing.T) {
+	s := clienttest.NewServer(t)
+	c := newClient(t, s.URL, client.WithInDoubt(client.DoubtNew))
+	cutOnce(s)
+	got, err := client.FilterJSON(t.Context(), c, "uri", []any{1, "1", 1, map[string]any{"b": 2, "a": 1}})
+	if err != nil || len(got) != 3 || got[0] != 1 || got[1] != "1" {
+		t.Errorf("got %v, %v; want each value once", got, err)
+	}
+}
+
+// What does not remember is repeated whatever the setting says.
+func TestLostAnswerOfCheck(t *testing.T) {
+	s := clienttest.NewServer(t)
+	c := newClient(t, s.URL)
+	cutOnce(s)
+	got, err := c.Check(t.Context(), "uri", []string{"a"})
+	if err != nil || !slices.Equal(got, []bool{true}) || len(s.Requests()) != 2 {
+		t.Errorf("got %v, %v after %q", got, err, s.Requests())
+	}
+}
+
+// The doubt of one attempt is not forgotten when the last one is certain.
+func TestDoubtIsKept(t *testing.T) {
+	s := clienttest.NewServer(t)
+	var calls atomic.Int32
+	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		io.Copy(io.Discard, r.Body)
+		if calls.Add(1) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		clienttest.Problem(w, http.StatusForbidden, "forbidden", "no", nil)
+		return true
+	})
+	_, err := newClient(t, s.URL, client.WithInDoubt(client.DoubtSeen)).Filter(t.Context(), "uri", []string{"a"})
+	var e *client.Error
+	if !client.InDoubt(err) || !errors.As(err, &e) || e.ErrorCode != "forbidden" {
+		t.Errorf("got %v, in doubt %t", err, client.InDoubt(err))
+	}
+}
+
+func TestErrorsInDoubt(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		code   string
+		doubt  bool
+	}{
+		{400, "empty_item", false}, {401, "unauthorized", false}, {422, "expire_invalid", false},
+		{503, "not_ready", false}, {503, "store_unavailable", false}, {507, "filter_full", false},
+		{500, "internal", true}, {503, "outcome_unknown", true}, {503, "store_failed", true}, {502, "", true},
+	} {
+		s := clienttest.NewServer(t)
+		s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+			clienttest.Problem(w, test.status, test.code, "", nil)
+			return true
+		})
+		_, err := newClient(t, s.URL, client.WithPatience(0)).Filter(t.Context(), "uri", []string{"a"})
+		var e *client.Error
+		if client.InDoubt(err) != test.doubt || !errors.As(err, &e) || e.ErrorCode != test.code || len(s.Requests()) != 1 {
+			t.Errorf("%d %s: got %v, in doubt %t, %d calls", test.status, test.code, err, client.InDoubt(err), len(s.Requests()))
+		}
+	}
+}
+
+func TestNotReadyIsWaitedFor(t *testing.T) {
+	s := clienttest.NewServer(t)
+	var calls atomic.Int32
+	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if calls.Add(1) > 3 {
+			return false
+		}
+		clienttest.Problem(w, http.StatusServiceUnavailable, "not_ready", "", nil)
+		return true
+	})
+	got, err := newClient(t, s.URL).Filter(t.Context(), "uri", []string{"a"})
+	if err != nil || !slices.Equal(got, []string{"a"}) || calls.Load() != 4 {
+		t.Errorf("got %q, %v after %d calls", got, err, calls.Load())
+	}
+	calls.Store(0)
+	if err := newClient(t, s.URL).Ready(t.Context()); err == nil || calls.Load() != 1 {
+		t.Errorf("ready: got %v after %d calls, want an answer at once", err, calls.Load())
+	}
+}
+
+// A daemon that is restarted without a socket of systemd refuses connections meanwhile.
+func TestRefusedIsWaitedFor(t *testing.T) {
+	s := clienttest.NewServer(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	c := newClient(t, address)
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Filter(t.Context(), "uri", []string{"a"})
+		done <- err
+	}()
+	time.Sleep(100 * time.Millisecond)
+	late, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(s.Handle)}
+	go server.Serve(late)
+	defer server.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPatienceEndsWithTheContext(t *testing.T) {
+	s := clienttest.NewServer(t)
+	s.Stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err := newClient(t, s.URL, client.WithPatience(time.Hour)).Filter(ctx, "uri", []string{"a"})
+	if err == nil || client.InDoubt(err) {
+		t.Errorf("got %v, in doubt %t", err, client.InDoubt(err))
+	}
+}
+
+func TestFailover(t *testing.T) {
+	a, b := clienttest.NewServer(t), clienttest.NewServer(t)
+	c := newClient(t, a.URL+", "+b.URL, client.WithPatience(0))
+	filter := func(item string) {
+		t.Helper()
+		if got, err := c.Filter(t.Context(), "uri", []string{item}); err != nil || len(got) != 1 {
+			t.Errorf("%s: got %q, %v", item, got, err)
+		}
+	}
+	filter("1")
+	filter("2")
+	a.Stop()
+	time.Sleep(50 * time.Millisecond) // until the transport has seen that its connection ended
+	filter("3")
+	filter("4")
+	if na, nb := len(a.Requests()), len(b.Requests()); na != 2 || nb != 2 || c.URL() != b.URL {
+		t.Errorf("%d and %d requests, now at %s", na, nb, c.URL())
+	}
+	total, fresh, err := c.FilterLines(t.Context(), "uri", strings.NewReader("3\n5\n"), io.Discard)
+	if err != nil || total != 2 || fresh != 1 {
+		t.Errorf("stream: %d of %d, %v", fresh, total, err)
+	}
+	b.Stop()
+	time.Sleep(50 * time.Millisecond)
+	if _, err := c.Filter(t.Context(), "uri", []string{"6"}); err == nil || client.InDoubt(err) {
+		t.Errorf("both are down: got %v", err)
+	}
+}
+
+// A stream goes to the next server while nothing of its source is gone, and fails after.
+func TestStreamFailover(t *testing.T) {
+	a, b := clienttest.NewServer(t), clienttest.NewServer(t)
+	c := newClient(t, a.URL+","+b.URL, client.WithPatience(0))
+	a.Stop()
+	if total, fresh, err := c.FilterLines(t.Context(), "uri", strings.NewReader("1\n2\n"), io.Discard); err != nil || total != 2 || fresh != 2 {
+		t.Errorf("%d of %d, %v", fresh, total, err)
+	}
+	b.Intercept(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
+	before := len(b.Requests())
+	if _, _, err := c.FilterLines(t.Context(), "uri", io.LimitReader(endless{}, 1<<20), io.Discard); err == nil || len(b.Requests()) != before+1 {
+		t.Errorf("got %v after %d calls", err, len(b.Requests())-before)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = "0123456789\n"[i%11]
+	}
+	return len(p), nil
+}
+
+// A request of which a part never left cannot have been carried out: the daemon
+// decodes the whole before it remembers anything.
+func TestHalfARequestIsNoDoubt(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			io.ReadFull(conn, make([]byte, 1000))
+			conn.Close() // with bytes unread: a reset
+		}
+	}()
+	items := make([]string, 1000)
+	for i := range items {
+		items[i] = fmt.Sprint(i, strings.Repeat("x", 60_000))
+	}
+	s := clienttest.NewServer(t)
+	c := newClient(t, l.Addr().String()+","+s.URL, client.WithPatience(0))
+	if got, err := c.Filter(t.Context(), "uri", items); err != nil || len(got) != len(items) {
+		t.Errorf("%d new, %v", len(got), err)
+	}
+}
+
+func TestExpire(t *testing.T) {
+	s := clienttest.NewServer(t)
+	c := newClient(t, s.URL)
+	spec := client.FilterSpec{Kind: "timing"}
+	if _, _, err := c.CreateFilter(t.Context(), "recent", spec); err != nil {
+		t.Fatal(err)
+	}
+	filter := func(d time.Duration, want ...string) {
+		t.Helper()
+		got, err := c.Filter(t.Context(), "recent", []string{"a", "b"}, client.Expire(d))
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("got %q, %v; want %q", got, err, want)
+		}
+	}
+	filter(90*time.Minute+500*time.Millisecond, "a", "b")
+	filter(time.Hour)
+	s.Advance(time.Hour)
+	filter(time.Hour)
+	s.Advance(time.Hour)
+	filter(time.Hour, "a", "b")
+	if _, fresh, err := c.FilterNDJSON(t.Context(), "recent", strings.NewReader("1\n1\n"), io.Discard, client.Expire(time.Minute)); err != nil || fresh != 1 {
+		t.Errorf("ndjson: %d, %v", fresh, err)
+	}
+	if got, err := client.FilterJSON(t.Context(), c, "recent", []int{1, 2}, client.Expire(time.Minute)); err != nil || !slices.Equal(got, []int{2}) {
+		t.Errorf("json: %v, %v", got, err)
+	}
+	for _, test := range []struct {
+		typ     string
+		options []client.CallOption
+		want    string
+	}{
+		{"recent", nil, "expire_missing"},
+		{"recent", []client.CallOption{client.Expire(0)}, "expire_invalid"},
+		{"recent", []client.CallOption{client.Expire(-time.Second)}, "expire_invalid"},
+		{"uri", []client.CallOption{client.Expire(time.Second)}, "expire_not_supported"},
+	} {
+		_, err := c.Filter(t.Context(), test.typ, []string{"x"}, test.options...)
+		var e *client.Error
+		if !errors.As(err, &e) || e.Status != 422 || e.ErrorCode != test.want {
+			t.Errorf("%s: got %v, want %s", test.typ, err, test.want)
+		}
+	}
+}

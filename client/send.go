@@ -1,0 +1,104 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+)
+
+const userAgent = "urifilter-client-go"
+
+// call is one request before it has a server.
+type call struct {
+	method string
+	path   []string // elements, not yet escaped
+	query  url.Values
+	kind   string // content type of the body
+	body   io.Reader
+	length int64 // of body; -1: not known
+
+	idempotent bool  // may be repeated whatever became of it
+	doubt      Doubt // otherwise
+	once       bool  // each server is asked once, without patience
+	untimed    bool  // only the context limits it
+}
+
+// ConnectionError is a call that got no whole answer.
+type ConnectionError struct {
+	// Method and URL name the request.
+	Method, URL string
+	// InDoubt says that the whole request had left when the connection broke, so that
+	// the daemon may have carried it out.
+	InDoubt bool
+	Err     error
+
+	remembers bool // the call was to remember items
+}
+
+func (e *ConnectionError) Error() string {
+	text := fmt.Sprintf("%s %s: %v", e.Method, e.URL, e.Err)
+	if e.Method == "" {
+		text = e.Err.Error()
+	}
+	if e.InDoubt && e.remembers {
+		text += " (items may have been remembered)"
+	}
+	return text
+}
+
+// Unwrap gives the cause.
+func (e *ConnectionError) Unwrap() error { return e.Err }
+
+// send returns the answer if its status is 2xx; the caller closes its body. Any other
+// status becomes an *Error, and no answer a *ConnectionError.
+func (c *Client) send(ctx context.Context, srv *server, k call) (*http.Response, error) {
+	u := address(srv.base, k.path, k.query)
+	var left atomic.Bool // the whole request
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn:      func(string) { left.Store(false) },
+		WroteRequest: func(info httptrace.WroteRequestInfo) { left.Store(info.Err == nil) },
+	})
+	req, err := http.NewRequestWithContext(ctx, k.method, u.String(), k.body)
+	if err != nil {
+		return nil, err
+	}
+	if k.body != nil {
+		req.ContentLength = k.length
+		req.Header.Set("Content-Type", k.kind)
+		// Without it the transport could send the body a second time.
+		req.GetBody = nil
+	}
+	req.Header.Set("User-Agent", userAgent)
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, explain(ctx, k.method, u, err, left.Load())
+	}
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		defer res.Body.Close()
+		return nil, readError(k.method, u, res)
+	}
+	return res, nil
+}
+
+// explain says in which request err happened, and why its context ended if that is so.
+func explain(ctx context.Context, method string, u *url.URL, err error, left bool) error {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	ended := ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, os.ErrDeadlineExceeded))
+	if ended {
+		err = context.Cause(ctx)
+	}
+	return &ConnectionError{Method: method, URL: u.Redacted(), InDoubt: left, Err: err, remembers: strings.HasSuffix(u.Path, "/filter")}
+}
