@@ -1,0 +1,50 @@
+package timing
+
+import (
+	"slices"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+)
+
+// group is a batch in the order of its parts: each lock is taken once, and the keys of
+// one part are looked up together. Equal keys stay in their order.
+type group struct {
+	order   []uint32 // indices into the batch
+	from    [parts + 1]uint32
+	entries []bloom.Hash // for OnAdd
+	count   int          // fresh keys of the lock in hand
+	sum     byte         // keeps the compiler from leaving touch out
+}
+
+// group sorts a batch by counting.
+func (t *Table) group(keys []bloom.Hash) *group {
+	g := t.scratch.Get().(*group)
+	g.order = slices.Grow(g.order[:0], len(keys))[:len(keys)]
+	clear(g.from[:])
+	for i := range keys {
+		g.from[keys[i].Hi>>56+1]++
+	}
+	for i := range parts {
+		g.from[i+1] += g.from[i]
+	}
+	next := g.from
+	for i := range keys {
+		at := &next[keys[i].Hi>>56]
+		g.order[*at] = uint32(i)
+		*at++
+	}
+	return g
+}
+
+// of is the part of the order that lock l is for.
+func (g *group) of(l int) []uint32 { return g.order[g.from[l*share]:g.from[(l+1)*share]] }
+
+// touch has the homes of keys fetched from memory all at the same time.
+func (g *group) touch(t *Table, keys []bloom.Hash, order []uint32) {
+	sum := g.sum
+	for _, i := range order {
+		hi, _ := split(keys[i])
+		sum += t.parts[keys[i].Hi>>56].touch(hi)
+	}
+	g.sum = sum
+}

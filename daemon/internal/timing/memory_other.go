@@ -1,0 +1,10 @@
+//go:build !linux
+
+package timing
+
+// memory is from the Go heap.
+type memory []byte
+
+func allocate(size int) (memory, error) { return make(memory, size), nil }
+
+func (m memory) free() error { return nil }

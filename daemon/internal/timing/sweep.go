@@ -1,0 +1,56 @@
+package timing
+
+import "errors"
+
+// sweepSlots is how many slots one call of Sweep looks at, unless a single part has more.
+const sweepSlots = 250_000
+
+// Stats is what a table has at present.
+type Stats struct {
+	Items uint64 // that have not expired, as far as Sweep has seen
+	Bytes uint64 // taken from the system
+}
+
+// Stats counts.
+func (t *Table) Stats() Stats {
+	var s Stats
+	for i := range t.parts {
+		l, p := &t.lock[i/share], &t.parts[i]
+		l.RLock()
+		s.Items += uint64(p.used - p.dead)
+		s.Bytes += uint64(len(p.mem))
+		l.RUnlock()
+	}
+	return s
+}
+
+// Sweep looks for what has expired in the parts that are next, and gives memory back. Called
+// ten times a second it has seen a table of up to two million keys after a second, and
+// one of a hundred million after half a minute. Parts in which nothing can have expired
+// cost nothing.
+func (t *Table) Sweep() error {
+	t.sweeping.Lock()
+	defer t.sweeping.Unlock()
+	var errs []error
+	for n, seen := 0, 0; n < parts && seen < sweepSlots; n++ {
+		i := t.swept
+		t.swept = (i + 1) % parts
+		seen += t.sweepPart(i, &errs)
+	}
+	return errors.Join(errs...)
+}
+
+func (t *Table) sweepPart(i int, errs *[]error) (seen int) {
+	l, p := &t.lock[i/share], &t.parts[i]
+	l.Lock()
+	defer l.Unlock()
+	now := t.tick()
+	if p.used == 0 || p.soonest > now {
+		return 0
+	}
+	seen = len(p.table)
+	if err := p.sweep(now); err != nil {
+		*errs = append(*errs, err)
+	}
+	return seen
+}
