@@ -15,7 +15,17 @@ var _ engine.Filler = (*Store)(nil)
 // CreateFilled implements engine.Filler: the bits are filled in memory, and the folder
 // that appears has all of them.
 func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Header, fill func(context.Context, engine.Sink) error) (engine.Set, error) {
-	return s.create(spec, h, func(bits *bloom.Map) error { return fill(ctx, unborn{bits}) })
+	if err := s.sticky(); err != nil {
+		return nil, err
+	}
+	bits, err := newBitmap(h)
+	if err != nil {
+		return nil, err
+	}
+	if err := fill(ctx, unborn{bits.Map}); err != nil {
+		return nil, errors.Join(err, bits.Close())
+	}
+	return s.found(spec, bloomKind(), bits)
 }
 
 // unborn is a bit-map that no filter has yet.
@@ -30,25 +40,32 @@ func (u unborn) MergeStripe(_ context.Context, i int, data []byte) error {
 // Commit does nothing: the folder is written when the bits are whole.
 func (u unborn) Commit(context.Context) error { return nil }
 
-// create makes a filter whose bit-map is what fill leaves.
-func (s *Store) create(spec engine.Spec, h bloom.Header, fill func(*bloom.Map) error) (engine.Set, error) {
+// Create implements engine.Store.
+func (s *Store) Create(_ context.Context, spec engine.Spec, b engine.Birth) (engine.Set, error) {
 	if err := s.sticky(); err != nil {
 		return nil, err
 	}
-	bits, err := bloom.New(h)
+	kind, err := kindOf(spec, s.opt.Clock)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
+		return nil, err
 	}
-	if err := fill(bits); err != nil {
-		return nil, errors.Join(err, bits.Close())
-	}
-	dir, err := s.makeDir(spec, bits)
+	m, err := kind.create(spec, b)
 	if err != nil {
-		err = errors.Join(fmt.Errorf("create filter %s: %w", spec.Name, err), bits.Close())
+		return nil, err
+	}
+	return s.found(spec, kind, m)
+}
+
+// found makes the folder of a new filter and begins to serve it.
+func (s *Store) found(spec engine.Spec, kind kind, m memory) (engine.Set, error) {
+	dir, err := s.makeDir(spec, kind, m)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("create filter %s: %w", spec.Name, err), m.free())
 		if durable.IsNoSpace(err) {
 			err = fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
 		}
 		return nil, err
 	}
-	return s.start(spec, dir, bits, 1), nil
+	_, set := s.start(spec, dir, kind, m, 1)
+	return set, nil
 }

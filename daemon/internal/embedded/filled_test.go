@@ -52,8 +52,8 @@ func TestCreateFilledIsWholeOrNothing(t *testing.T) {
 			t.Fatalf("got %d filters, %v, want %d", len(sets), err, want)
 		}
 		if want == 1 {
-			got, err := sets[uri].Stripe(ctx, 0, make([]byte, bloom.StripeBytes))
-			if err != nil || got[100] != 7 || sets[uri].Header() != h {
+			got, err := sets[uri].(*set).Stripe(ctx, 0, make([]byte, bloom.StripeBytes))
+			if err != nil || got[100] != 7 || sets[uri].(*set).Header() != h {
 				t.Errorf("bits were lost: %v", err)
 			}
 		}

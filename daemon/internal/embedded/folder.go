@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
@@ -18,7 +18,8 @@ import (
 //	lock                     held by the process that owns it
 //	filters/<id>-<name>/     one folder a filter:
 //	    filter.json          what it is
-//	    bitmap               see bitmapfile.go
+//	    bitmap               of the kind bloom, see bitmapfile.go
+//	    entries              of the kind timing, see entriesfile.go
 //	    journal-<sequence>   see package journal
 //	    spare-<number>       files for coming segments; *.tmp: being written
 //	filters/new-…            being made: removed at the next start
@@ -35,9 +36,21 @@ type description struct {
 	ID        int     `json:"id"`
 	Name      string  `json:"name"`
 	Kind      string  `json:"kind"`
-	Capacity  uint64  `json:"capacity"`
-	ErrorRate float64 `json:"error_rate"`
-	OnFull    string  `json:"on_full"`
+	Capacity  uint64  `json:"capacity,omitempty"`
+	ErrorRate float64 `json:"error_rate,omitempty"`
+	OnFull    string  `json:"on_full,omitempty"`
+	ExpireMS  int64   `json:"expire_ms,omitempty"`
+}
+
+func describe(s engine.Spec) description {
+	return description{s.ID, s.Name, s.Kind, s.Capacity, s.ErrorRate, s.OnFull, s.Expire.Milliseconds()}
+}
+
+func (d description) spec() engine.Spec {
+	return engine.Spec{
+		ID: d.ID, Name: d.Name, Kind: d.Kind, Capacity: d.Capacity, ErrorRate: d.ErrorRate, OnFull: d.OnFull,
+		Expire: time.Duration(d.ExpireMS) * time.Millisecond,
+	}
 }
 
 func readSpec(dir string) (engine.Spec, error) {
@@ -52,7 +65,7 @@ func readSpec(dir string) (engine.Spec, error) {
 	if err := dec.Decode(&d); err != nil {
 		return engine.Spec{}, fmt.Errorf("%s: %w", path, err)
 	}
-	spec := engine.Spec(d)
+	spec := d.spec()
 	if want := folderName(spec); want != filepath.Base(dir) {
 		return engine.Spec{}, fmt.Errorf("%s: describes %s, another folder's filter", path, want)
 	}
@@ -67,8 +80,8 @@ func damaged(err error, dir string) error {
 		"or put back the folder from a copy, or move %s away to start this filter empty", err, dir)
 }
 
-// makeDir makes the folder of an empty filter, whole or not at all.
-func (s *Store) makeDir(spec engine.Spec, bits *bloom.Map) (dir string, err error) {
+// makeDir makes the folder of a new filter, whole or not at all.
+func (s *Store) makeDir(spec engine.Spec, kind kind, m memory) (dir string, err error) {
 	parent := filepath.Join(s.opt.Dir, filtersDir)
 	tmp := filepath.Join(parent, newPrefix+folderName(spec))
 	if err := os.RemoveAll(tmp); err != nil {
@@ -82,7 +95,7 @@ func (s *Store) makeDir(spec engine.Spec, bits *bloom.Map) (dir string, err erro
 			_ = os.RemoveAll(tmp)
 		}
 	}()
-	text, err := json.MarshalIndent(description(spec), "", "  ")
+	text, err := json.MarshalIndent(describe(spec), "", "  ")
 	if err != nil {
 		return "", err
 	}
@@ -93,7 +106,7 @@ func (s *Store) makeDir(spec engine.Spec, bits *bloom.Map) (dir string, err erro
 	if err != nil {
 		return "", err
 	}
-	if err := writeBitmap(fs, filepath.Join(tmp, bitmapName), bits, 1); err != nil {
+	if err := m.write(fs, filepath.Join(tmp, kind.file), 1); err != nil {
 		return "", err
 	}
 	dir = filepath.Join(parent, folderName(spec))

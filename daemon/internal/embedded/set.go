@@ -2,78 +2,91 @@ package embedded
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/journal"
 )
 
-// set is one filter: a bit-map in memory, a file of it, and a journal of what the file
-// does not have yet.
-//
-// An item goes first into the bits and, under the same lock, into the journal's
-// buffer; so whoever sees an item as seen finds it already in the buffer, and waits,
-// before answering, for the sync that covers it. Nothing is acknowledged, as new or as
-// duplicate, that a crash could take back.
+// set is a filter of the kind bloom.
 type set struct {
-	store   *Store
-	spec    engine.Spec
-	dir     string
-	bits    *bloom.Map
-	journal *journal.Journal
-
-	use  sync.RWMutex // read-held by batches, write-held to end them
-	gone bool
-
-	checkpointing sync.Mutex
-	retryAt       time.Time // after a checkpoint that failed; guarded by checkpointing
-
+	*kept
+	bits        *bloom.Map
 	writtenBack atomic.Pointer[time.Time]
+}
+
+var _ engine.BitMap = (*set)(nil)
+
+func bloomKind() kind {
+	return kind{
+		file: bitmapName, width: 1,
+		create: func(spec engine.Spec, b engine.Birth) (memory, error) {
+			h, err := engine.BitMapHeader(spec, b)
+			if err != nil {
+				return nil, err
+			}
+			return newBitmap(h)
+		},
+		read: func(path string) (memory, uint64, error) {
+			bits, from, err := readBitmap(path)
+			if err != nil {
+				return nil, 0, err
+			}
+			return &bitmap{Map: bits}, from, nil
+		},
+		serve: func(k *kept, m memory) engine.Set {
+			bits := m.(*bitmap).Map
+			bits.OnAdd(k.journal.Append)
+			return &set{kept: k, bits: bits}
+		},
+	}
+}
+
+// bitmap is a bit-map as memory.
+type bitmap struct {
+	*bloom.Map
+	fresh []bool // for apply
+}
+
+func newBitmap(h bloom.Header) (*bitmap, error) {
+	bits, err := bloom.New(h)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
+	}
+	return &bitmap{Map: bits}, nil
+}
+
+func (b *bitmap) bytes() uint64 { return b.Header().Bytes() }
+func (b *bitmap) free() error   { return b.Close() }
+
+func (b *bitmap) stat() stat {
+	h := b.Header()
+	return stat{generation: h.Generation, items: b.Fill().Items, blocks: h.Stripes()}
+}
+
+func (b *bitmap) apply(keys []bloom.Hash) error {
+	if len(b.fresh) < len(keys) {
+		b.fresh = make([]bool, len(keys))
+	}
+	b.Add(keys, b.fresh)
+	return nil
+}
+
+func (b *bitmap) write(fs durable.FS, path string, from uint64) error {
+	return writeBitmap(fs, path, b.Map, from)
 }
 
 // Add implements engine.Set.
 func (s *set) Add(_ context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
-	s.use.RLock()
-	defer s.use.RUnlock()
-	if s.gone {
-		return 0, &engine.UnknownFilterError{Ref: s.spec.Name}
-	}
-	if err := s.journal.Reserve(len(keys)); err != nil {
-		return 0, translate(err)
-	}
-	defer s.journal.Release(len(keys))
-	n := s.bits.Add(keys, fresh)
-	return n, translate(s.journal.Wait())
+	return s.add(len(keys), func() (int, error) { return s.bits.Add(keys, fresh), nil })
 }
 
 // Has implements engine.Set.
 func (s *set) Has(_ context.Context, keys []bloom.Hash, fresh []bool) error {
-	s.use.RLock()
-	defer s.use.RUnlock()
-	if s.gone {
-		return &engine.UnknownFilterError{Ref: s.spec.Name}
-	}
-	s.bits.Has(keys, fresh)
-	return translate(s.journal.Wait())
-}
-
-// translate gives the journal's errors the engine's names.
-func translate(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, journal.ErrNoSpace):
-		return fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
-	default:
-		return fmt.Errorf("%w: %w", engine.ErrFailed, err)
-	}
+	return s.has(func() { s.bits.Has(keys, fresh) })
 }
 
 // Seed implements engine.Set.
@@ -89,85 +102,34 @@ func (s *set) Stats() engine.Stats {
 	return st
 }
 
-// WrittenBack implements engine.Set.
+// WrittenBack implements engine.BitMap.
 func (s *set) WrittenBack(at time.Time) { s.writtenBack.Store(&at) }
 
-// Header implements engine.Set.
+// Header implements engine.BitMap.
 func (s *set) Header() bloom.Header { return s.bits.Header() }
 
-// Stripe implements engine.Set.
+// Stripe implements engine.BitMap.
 func (s *set) Stripe(_ context.Context, i int, buf []byte) ([]byte, error) {
-	s.use.RLock()
-	defer s.use.RUnlock()
-	if s.gone {
-		return nil, &engine.UnknownFilterError{Ref: s.spec.Name}
+	if err := s.enter(); err != nil {
+		return nil, err
 	}
+	defer s.use.RUnlock()
 	return s.bits.Stripe(i, buf), nil
 }
 
-// MergeStripe implements engine.Set.
+// MergeStripe implements engine.BitMap.
 func (s *set) MergeStripe(_ context.Context, i int, data []byte) error {
-	s.use.RLock()
-	defer s.use.RUnlock()
-	if s.gone {
-		return &engine.UnknownFilterError{Ref: s.spec.Name}
+	if err := s.enter(); err != nil {
+		return err
 	}
+	defer s.use.RUnlock()
 	return s.bits.MergeStripe(i, data)
 }
 
-// Commit implements engine.Set.
+// Commit implements engine.BitMap.
 func (s *set) Commit(context.Context) error {
 	s.checkpointing.Lock()
 	s.retryAt = time.Time{}
 	s.checkpointing.Unlock()
 	return s.checkpoint()
-}
-
-// due tells whether a restart would have too much journal to read: a quarter of the
-// bit-map is replayed in less time than the bit-map is read.
-func (s *set) due() bool {
-	return s.journal.Bytes() > max(s.store.opt.CheckpointBytes, int64(s.bits.Header().Bytes()/4))
-}
-
-// checkpoint writes the bit-map file anew and drops the journal before it. A failure
-// leaves the old file and the whole journal: nothing is lost, the journal grows.
-func (s *set) checkpoint() error {
-	s.checkpointing.Lock()
-	defer s.checkpointing.Unlock()
-	s.use.RLock()
-	defer s.use.RUnlock()
-	if s.gone || time.Now().Before(s.retryAt) {
-		return nil
-	}
-	start := time.Now()
-	err := s.writeCheckpoint()
-	if err != nil {
-		s.retryAt = time.Now().Add(checkpointRetry)
-		return fmt.Errorf("checkpoint of filter %s: %w", s.spec.Name, err)
-	}
-	s.store.log.Debug("checkpoint", "filter", s.spec.Name, "took", time.Since(start), slog.Uint64("bytes", s.bits.Header().Bytes()))
-	return nil
-}
-
-func (s *set) writeCheckpoint() error {
-	from, err := s.journal.Rotate()
-	if err != nil {
-		return err
-	}
-	// Every key in a segment before from had its bits set before it was appended.
-	if err := writeBitmap(s.store.opt.FS, filepath.Join(s.dir, bitmapName), s.bits, from); err != nil {
-		return err
-	}
-	return s.journal.Discard(from)
-}
-
-// close ends the set. Batches under way are waited for, later ones get an error.
-func (s *set) close() error {
-	s.use.Lock()
-	defer s.use.Unlock()
-	if s.gone {
-		return nil
-	}
-	s.gone = true
-	return errors.Join(s.journal.Close(), s.bits.Close())
 }

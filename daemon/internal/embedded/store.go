@@ -1,6 +1,6 @@
-// Package embedded keeps bit-maps on this machine: the bits in memory, and on disk a
-// file of each bit-map and a journal of what the file lacks. docs/format.md has the
-// files, set.go the argument why a crash loses nothing.
+// Package embedded keeps filters on this machine: what they remember in memory, and on
+// disk a file of each and a journal of what the file lacks. docs/format.md has the files,
+// kept.go the argument why a crash loses nothing, kind.go what differs between kinds.
 //
 // It does not hash, and does not know items.
 package embedded
@@ -19,12 +19,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/journal"
+	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
 const (
 	flushEvery      = time.Second            // durability: interval
 	checkpointEvery = 100 * time.Millisecond // how often the journals' sizes are looked at
 	checkpointRetry = 30 * time.Second
+	sweepEvery      = 100 * time.Millisecond // how often something is done about what has expired
 )
 
 // Options say where a store is and how it works.
@@ -35,7 +37,8 @@ type Options struct {
 	// is more. Default 64 MiB.
 	CheckpointBytes int64
 	Log             *slog.Logger
-	FS              durable.FS // zero: the real one
+	FS              durable.FS   // zero: the real one
+	Clock           timing.Clock // zero: the machine's
 }
 
 // Store implements engine.Store in a data directory that it owns alone.
@@ -46,7 +49,7 @@ type Store struct {
 	lock *durable.Lock
 
 	mu   sync.Mutex
-	sets map[string]*set
+	sets map[string]*kept
 	err  error // sticky
 
 	failed chan struct{}
@@ -62,6 +65,9 @@ func Open(opt Options) (*Store, error) {
 	if opt.CheckpointBytes == 0 {
 		opt.CheckpointBytes = 64 << 20
 	}
+	if opt.Clock.Wall == nil {
+		opt.Clock = timing.SystemClock()
+	}
 	mode, err := parseDurability(opt.Durability)
 	if err != nil {
 		return nil, err
@@ -76,10 +82,11 @@ func Open(opt Options) (*Store, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Store{
 		opt: opt, log: opt.Log, sync: mode, lock: lock,
-		sets: map[string]*set{}, failed: make(chan struct{}), stop: stop,
+		sets: map[string]*kept{}, failed: make(chan struct{}), stop: stop,
 	}
 	s.work.Go(func() { s.every(ctx, flushEvery, s.flush) })
 	s.work.Go(func() { s.every(ctx, checkpointEvery, s.checkpointDue) })
+	s.work.Go(func() { s.every(ctx, sweepEvery, s.sweep) })
 	return s, nil
 }
 
@@ -108,68 +115,67 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 			return nil, err
 		}
 		start := time.Now()
-		set, found, err := s.load(dir)
+		k, set, found, err := s.load(dir)
 		if err != nil {
 			return nil, err
 		}
 		for other := range loaded {
-			if other.ID == set.spec.ID || other.Name == set.spec.Name {
+			if other.ID == k.spec.ID || other.Name == k.spec.Name {
 				return nil, fmt.Errorf("%s: id or name is also that of filter %d-%s\nhint: move one of the two folders away", dir, other.ID, other.Name)
 			}
 		}
-		s.log.Info("filter loaded", "filter", set.spec.Name, "bytes", set.bits.Header().Bytes(), "replayed_keys", found.Keys,
+		s.log.Info("filter loaded", "filter", k.spec.Name, "kind", k.spec.Kind, "bytes", k.memory.bytes(), "replayed_keys", found.Keys,
 			"torn_bytes", found.Torn, "took", time.Since(start).Round(time.Microsecond))
-		loaded[set.spec] = set
+		loaded[k.spec] = set
 	}
 	return loaded, nil
 }
 
-// load reads one filter's folder: its description, its bit-map file, and the journal
-// that follows it.
-func (s *Store) load(dir string) (*set, journal.Found, error) {
+// load reads one filter's folder: its description, its file, and the journal that
+// follows it.
+func (s *Store) load(dir string) (*kept, engine.Set, journal.Found, error) {
+	var none journal.Found
 	spec, err := readSpec(dir)
 	if err != nil {
-		return nil, journal.Found{}, damaged(err, dir)
+		return nil, nil, none, damaged(err, dir)
 	}
-	bits, from, err := readBitmap(filepath.Join(dir, bitmapName))
+	kind, err := kindOf(spec, s.opt.Clock)
 	if err != nil {
-		return nil, journal.Found{}, damaged(err, dir)
+		return nil, nil, none, err
 	}
-	found, err := journal.Replay(journal.Reading{
-		Dir: dir, FS: s.opt.FS, Generation: bits.Header().Generation, From: from, Apply: applyTo(bits),
-	})
+	m, from, err := kind.read(filepath.Join(dir, kind.file))
 	if err != nil {
-		return nil, found, damaged(errors.Join(err, bits.Close()), dir)
+		return nil, nil, none, damaged(err, dir)
 	}
-	return s.start(spec, dir, bits, found.Next), found, nil
+	found, err := replay(kind, m, from, journal.Reading{Dir: dir, FS: s.opt.FS})
+	if err != nil {
+		return nil, nil, none, damaged(errors.Join(err, m.free()), dir)
+	}
+	k, set := s.start(spec, dir, kind, m, found.Next)
+	return k, set, found, nil
 }
 
-func applyTo(bits *bloom.Map) func([]bloom.Hash) {
-	var fresh []bool
-	return func(keys []bloom.Hash) {
-		if len(fresh) < len(keys) {
-			fresh = make([]bool, len(keys))
-		}
-		bits.Add(keys, fresh)
-	}
+// replay lets memory take in the journal that follows its file; r says how it is read.
+func replay(kind kind, m memory, from uint64, r journal.Reading) (journal.Found, error) {
+	var applied error
+	r.Generation, r.From, r.Width = m.stat().generation, from, kind.width
+	r.Apply = func(slots []bloom.Hash) { applied = errors.Join(applied, m.apply(slots)) }
+	found, err := journal.Replay(r)
+	return found, errors.Join(err, applied)
 }
 
 // start begins to serve a set.
-func (s *Store) start(spec engine.Spec, dir string, bits *bloom.Map, next uint64) *set {
+func (s *Store) start(spec engine.Spec, dir string, kind kind, m memory, next uint64) (*kept, engine.Set) {
 	j := journal.Open(journal.Options{
-		Dir: dir, FS: s.opt.FS, Sync: s.sync, Generation: bits.Header().Generation, Next: next, Log: s.log, Failed: s.fail,
+		Dir: dir, FS: s.opt.FS, Sync: s.sync, Generation: m.stat().generation, Next: next, Width: kind.width, Parts: kind.parts,
+		Log: s.log, Failed: s.fail,
 	})
-	bits.OnAdd(j.Append)
-	set := &set{store: s, spec: spec, dir: dir, bits: bits, journal: j}
+	k := &kept{store: s, spec: spec, dir: dir, kind: kind, memory: m, journal: j}
+	set := kind.serve(k, m)
 	s.mu.Lock()
-	s.sets[spec.Name] = set
+	s.sets[spec.Name] = k
 	s.mu.Unlock()
-	return set
-}
-
-// Create implements engine.Store.
-func (s *Store) Create(_ context.Context, spec engine.Spec, h bloom.Header) (engine.Set, error) {
-	return s.create(spec, h, func(*bloom.Map) error { return nil })
+	return k, set
 }
 
 // Drop implements engine.Store.
@@ -200,15 +206,6 @@ func (s *Store) Ready(context.Context) error {
 	return nil
 }
 
-func (s *set) room() error {
-	s.use.RLock()
-	defer s.use.RUnlock()
-	if s.gone {
-		return nil
-	}
-	return translate(s.journal.Full())
-}
-
 // Failed implements engine.Store.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
 
@@ -232,10 +229,10 @@ func (s *Store) sticky() error {
 	return s.err
 }
 
-func (s *Store) all() []*set {
+func (s *Store) all() []*kept {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*set, 0, len(s.sets))
+	all := make([]*kept, 0, len(s.sets))
 	for _, set := range s.sets {
 		all = append(all, set)
 	}
@@ -272,6 +269,15 @@ func (s *Store) checkpointDue() {
 		}
 		if err := set.checkpoint(); err != nil {
 			s.log.Warn("checkpoint put off; the journal keeps everything meanwhile", "err", err)
+		}
+	}
+}
+
+// sweep lets go of what has expired.
+func (s *Store) sweep() {
+	for _, set := range s.all() {
+		if err := set.sweep(); err != nil { // nothing is wrong with what is left
+			s.log.Debug("sweep", "filter", set.spec.Name, "err", err)
 		}
 	}
 }

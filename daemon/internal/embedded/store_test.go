@@ -19,6 +19,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
 func options(dir string) Options {
@@ -29,12 +30,33 @@ func TestConformance(t *testing.T) {
 	for _, durability := range []string{"always", "interval", "none"} {
 		t.Run(durability, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) storetest.Opener {
-				opt := options(t.TempDir())
-				opt.Durability = durability
-				return storetest.Opener{Open: func() (engine.Store, error) { return Open(opt) }}
+				opt, clock := options(t.TempDir()), newHands()
+				opt.Durability, opt.Clock = durability, clock.clock()
+				return storetest.Opener{Open: func() (engine.Store, error) { return Open(opt) }, Pass: clock.pass}
 			})
 		})
 	}
+}
+
+// hands is a clock that goes when it is told.
+type hands struct{ elapsed, wall atomic.Int64 } // nanoseconds
+
+func newHands() *hands {
+	h := &hands{}
+	h.wall.Store(time.Now().UnixNano())
+	return h
+}
+
+func (h *hands) clock() timing.Clock {
+	return timing.Clock{
+		Elapsed: func() time.Duration { return time.Duration(h.elapsed.Load()) },
+		Wall:    func() time.Time { return time.Unix(0, h.wall.Load()) },
+	}
+}
+
+func (h *hands) pass(d time.Duration) {
+	h.elapsed.Add(int64(d))
+	h.wall.Add(int64(d))
 }
 
 var uri = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}
@@ -55,7 +77,7 @@ func opened(t testing.TB, opt Options) (*Store, *set, error) {
 	if found := sets[uri]; found != nil {
 		return store, found.(*set), nil
 	}
-	made, err := store.Create(context.Background(), uri, storetest.Header(uri))
+	made, err := store.Create(context.Background(), uri, storetest.Birth())
 	if err != nil {
 		return store, nil, err
 	}
@@ -351,7 +373,7 @@ func TestVerifyAndRepair(t *testing.T) {
 		}
 		return all[0]
 	}
-	if f := check(dir, false); len(f.Damage) != 0 || f.Keys != 1000 || f.Stripes != 1 || f.Spec != uri {
+	if f := check(dir, false); len(f.Damage) != 0 || f.Keys != 1000 || f.Blocks != 1 || f.Spec != uri {
 		t.Errorf("sound: %+v", f)
 	}
 

@@ -6,18 +6,18 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/journal"
+	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
 // Finding is what Verify saw of one filter.
 type Finding struct {
 	Dir       string
 	Spec      engine.Spec
-	Stripes   int    // checked in the bit-map file
-	Items     uint64 // estimate, journal included
+	Blocks    int    // checked in the filter's file: stripes of a bit-map, blocks of entries
+	Items     uint64 // journal included; of a bit-map an estimate
 	Segments  int    // of the journal
 	Keys      uint64 // in the journal
 	TornBytes int64  // of an unfinished record that a crash left: normal
@@ -57,28 +57,31 @@ func verifyFilter(dir string, repair bool) (Finding, error) {
 	spec, err := readSpec(dir)
 	if err != nil {
 		found.Damage = append(found.Damage, err)
-		spec = engine.Spec{Name: filepath.Base(dir)}
+		spec = engine.Spec{Name: filepath.Base(dir), Kind: kindByFile(dir)}
 	}
 	found.Spec = spec
-	bits, from, err := readBitmap(filepath.Join(dir, bitmapName))
+	kind, err := kindOf(spec, timing.SystemClock())
 	if err != nil {
 		found.Damage = append(found.Damage, err)
 		return found, nil
 	}
-	defer bits.Close()
-	found.Stripes = bits.Header().Stripes()
-	replayed, err := journal.Replay(journal.Reading{
-		Dir: dir, Generation: bits.Header().Generation, From: from, Apply: applyTo(bits), ReadOnly: true, Salvage: true,
-	})
+	m, from, err := kind.read(filepath.Join(dir, kind.file))
+	if err != nil {
+		found.Damage = append(found.Damage, err)
+		return found, nil
+	}
+	defer m.free()
+	found.Blocks = m.stat().blocks
+	replayed, err := replay(kind, m, from, journal.Reading{Dir: dir, ReadOnly: true, Salvage: true})
 	if err != nil {
 		return found, err
 	}
+	found.Items = m.stat().items
 	found.Segments, found.Keys, found.TornBytes = replayed.Segments, replayed.Keys, replayed.Torn
-	found.Items = bits.Fill().Items
 	sound := len(found.Damage) == 0
 	found.Damage = append(found.Damage, replayed.Damage...)
 	if repair && sound && len(replayed.Damage) > 0 {
-		if err := rewrite(dir, bits, replayed.Next); err != nil {
+		if err := rewrite(dir, kind, m, replayed.Next); err != nil {
 			return found, fmt.Errorf("repair %s: %w", dir, err)
 		}
 		found.Repaired = true
@@ -86,11 +89,19 @@ func verifyFilter(dir string, repair bool) (Finding, error) {
 	return found, nil
 }
 
-// rewrite puts all that is in bits into the bit-map file, and ends the journal.
-func rewrite(dir string, bits *bloom.Map, next uint64) error {
-	if err := writeBitmap(durable.FS{}, filepath.Join(dir, bitmapName), bits, next); err != nil {
+// kindByFile guesses the kind of a filter whose description is damaged.
+func kindByFile(dir string) string {
+	if _, err := os.Stat(filepath.Join(dir, entriesName)); err == nil {
+		return engine.Timing
+	}
+	return engine.Bloom
+}
+
+// rewrite puts all that is in memory into the filter's file, and ends the journal.
+func rewrite(dir string, kind kind, m memory, next uint64) error {
+	if err := m.write(durable.FS{}, filepath.Join(dir, kind.file), next); err != nil {
 		return err
 	}
-	j := journal.Open(journal.Options{Dir: dir, Generation: bits.Header().Generation, Next: next})
+	j := journal.Open(journal.Options{Dir: dir, Generation: m.stat().generation, Next: next, Width: kind.width})
 	return errors.Join(j.Discard(next), j.Close())
 }

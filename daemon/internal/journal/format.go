@@ -22,16 +22,18 @@ import (
 //	    16     8  generation of the bit-map
 //	    24     8  size of the file in bytes
 //	    32     4  sync: 0 always, 1 interval, 2 none
-//	    36    24  zero
+//	    36     4  slots of an entry, if more than 1, else 0
+//	    40    20  zero
 //	    60     4  CRC-32C of bytes 0 to 59
 //	    64        records
 //
-// A record is a group of keys that became durable together:
+// An entry is a key, or a key and what goes with it, in slots of the size of a key. A
+// record is a group of entries that became durable together, n slots in all:
 //
-//	 0     4  n, number of keys; 0xffffffff in the seal, which ends the segment
+//	 0     4  n; 0xffffffff in the seal, which ends the segment
 //	 4     4  CRC-32C of bytes 8 to 16+16n (to 16 in a seal) followed by n
 //	 8     8  sequence number of the segment
-//	16   16n  keys: Hi, Lo
+//	16   16n  slots: Hi, Lo
 //
 // Segments are written in order, each record synced before the next is begun. A
 // file may be used again for another segment, so what follows the last record is
@@ -41,10 +43,8 @@ import (
 // record that may be torn there was answered to nobody.
 const (
 	headerSize = 64
-	slot       = 16 // keys and record headers alike
+	slot       = 16 // of keys and record headers alike
 	sealMark   = 0xffffffff
-	// kept is what a segment does not promise, see segment.slots.
-	kept = 3
 )
 
 var (
@@ -57,6 +57,7 @@ type header struct {
 	generation uint64
 	size       uint64
 	sync       Sync
+	width      int
 }
 
 func (h header) encode() []byte {
@@ -67,6 +68,9 @@ func (h header) encode() []byte {
 	le.PutUint64(b[16:], h.generation)
 	le.PutUint64(b[24:], h.size)
 	le.PutUint32(b[32:], uint32(h.sync))
+	if h.width > 1 {
+		le.PutUint32(b[36:], uint32(h.width))
+	}
 	le.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
 	return b
 }
@@ -84,6 +88,7 @@ func decodeHeader(b []byte) (header, error) {
 		generation: le.Uint64(b[16:]),
 		size:       le.Uint64(b[24:]),
 		sync:       Sync(le.Uint32(b[32:])),
+		width:      int(max(1, le.Uint32(b[36:]))),
 	}, nil
 }
 

@@ -1,7 +1,7 @@
 // Package journal keeps the keys of items that were accepted but are not yet in a
-// bit-map file. Batches that arrive together share one write and one sync (group
-// commit). It knows keys, not items or filters, and it never reads what it wrote
-// except in Replay.
+// filter's file, and what goes with each key. Batches that arrive together share one
+// write and one sync (group commit). It knows keys, not items or filters, and it never
+// reads what it wrote except in Replay.
 package journal
 
 import (
@@ -47,7 +47,13 @@ type Options struct {
 	Sync       Sync
 	Generation uint64
 	Next       uint64 // sequence number of the first segment to write: Replay's Next
-	Log        *slog.Logger
+	// Width is the number of slots of an entry: 1, or 0, where it is a key; more where
+	// something goes with the key.
+	Width int
+	// Parts is in how many calls of Append the entries of one Reserve may come, beside
+	// one for every 256 of them.
+	Parts int
+	Log   *slog.Logger
 	// Failed is called once, when a write or sync has failed and the journal is dead.
 	Failed func(error)
 }
@@ -61,7 +67,7 @@ type Journal struct {
 	err  error     // sticky
 
 	pending  []byte // a slot for a record header, then keys not yet taken by a leader
-	appended uint64 // keys ever appended
+	appended uint64 // slots ever appended
 	written  uint64 // of those, durable as opt.Sync says
 	dirty    bool   // written but not synced (Interval, None)
 
@@ -85,6 +91,7 @@ type Journal struct {
 // Open starts a journal that writes from segment opt.Next on.
 // Files are made when the first key needs them.
 func Open(opt Options) *Journal {
+	opt.Width = max(1, opt.Width)
 	j := &Journal{opt: opt, seq: opt.Next, nextSize: minSegment}
 	j.wake.L = &j.mu
 	return j
@@ -95,16 +102,32 @@ func Open(opt Options) *Journal {
 func (j *Journal) Append(keys []bloom.Hash, fresh []bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.pending) == 0 {
-		j.pending = append(j.pending, make([]byte, slot)...)
-	}
-	before := len(j.pending)
+	before := j.begun()
 	for i, key := range keys {
 		if fresh[i] {
 			j.pending = appendKey(j.pending, key)
 		}
 	}
 	j.appended += uint64(len(j.pending)-before) / slot
+}
+
+// AppendEntries is Append for entries of Options.Width slots each.
+func (j *Journal) AppendEntries(slots []bloom.Hash) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.begun()
+	for _, s := range slots {
+		j.pending = appendKey(j.pending, s)
+	}
+	j.appended += uint64(len(slots))
+}
+
+// begun makes sure that pending has its slot for a header, and returns its length.
+func (j *Journal) begun() int {
+	if len(j.pending) == 0 {
+		j.pending = append(j.pending, make([]byte, slot)...)
+	}
+	return len(j.pending)
 }
 
 // Wait returns when every key appended so far is durable as Options.Sync says.

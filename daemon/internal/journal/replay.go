@@ -17,9 +17,11 @@ type Reading struct {
 	Dir        string
 	FS         durable.FS
 	Generation uint64
-	From       uint64 // the first segment that the bit-map file does not cover
-	// Apply receives the keys, a record at a time; they may come more than once.
-	Apply func(keys []bloom.Hash)
+	From       uint64 // the first segment that the filter's file does not cover
+	Width      int    // slots of an entry, as in Options
+	// Apply receives the slots of whole entries, a record at a time, in the order in which
+	// they were appended; what the file has already may be among them.
+	Apply func(slots []bloom.Hash)
 	// ReadOnly leaves the files as they are.
 	ReadOnly bool
 	// Salvage goes on behind damage, applying every record that is whole.
@@ -30,9 +32,9 @@ type Reading struct {
 type Found struct {
 	Next     uint64 // sequence number for the next segment
 	Segments int
-	Keys     uint64
-	Bytes    int64 // of records
-	Torn     int64 // bytes of an unfinished record at the end, left by a crash
+	Keys     uint64 // entries
+	Bytes    int64  // of records
+	Torn     int64  // bytes of an unfinished record at the end, left by a crash
 	// Damage lists what is wrong when Salvage went on behind it.
 	Damage []error
 }
@@ -89,6 +91,8 @@ func Replay(r Reading) (Found, error) {
 	return found, nil
 }
 
+func (r Reading) width() int { return max(1, r.Width) }
+
 func (r Reading) damage(found *Found, path string, err error) error {
 	err = fmt.Errorf("%s: %w", path, err)
 	if !r.Salvage {
@@ -114,7 +118,9 @@ func (r Reading) segment(found *Found, path string, seq uint64, last bool) error
 	case h.generation < r.Generation:
 		return nil
 	case h.generation > r.Generation:
-		return fmt.Errorf("%w: it is of generation %d, the bit-map of %d", ErrDamaged, h.generation, r.Generation)
+		return fmt.Errorf("%w: it is of generation %d, the filter of %d", ErrDamaged, h.generation, r.Generation)
+	case h.width != r.width():
+		return fmt.Errorf("%w: its entries have %d slots, those of the filter's kind %d", ErrDamaged, h.width, r.width())
 	}
 	found.Segments++
 	end, sealed := r.records(found, data, headerSize, seq)
@@ -154,12 +160,12 @@ func (r Reading) records(found *Found, data []byte, at int, seq uint64) (end int
 	var keys []bloom.Hash
 	for {
 		raw, seal, ok := record(data[at:], seq)
-		if !ok || seal {
+		if !ok || seal || len(raw)%(r.width()*slot) != 0 {
 			return at, ok && seal
 		}
 		keys = decodeKeys(keys[:0], raw)
 		r.Apply(keys)
-		found.Keys += uint64(len(keys))
+		found.Keys += uint64(len(keys) / r.width())
 		found.Bytes += int64(slot + len(raw))
 		at += slot + len(raw)
 	}

@@ -14,15 +14,22 @@ import (
 // then an answer to the caller, with nothing remembered, and not a failed write that
 // leaves open what was.
 
-// cost is the number of slots that n keys may take: they reach the journal in chunks
-// of bloom's size, and each chunk may become a record of its own.
-func cost(n int) int64 { return int64(n) + int64(n)/256 + 2 }
+// cost is the number of slots that n entries may take: they reach the journal in chunks
+// of bloom's size, or in parts, and each of these may become a record of its own.
+func (j *Journal) cost(n int) int64 {
+	return int64(n)*int64(j.opt.Width) + int64(n)/256 + int64(min(n, j.opt.Parts)) + 2
+}
 
-// Reserve makes sure that n keys can be appended without the disk getting full. It
+// kept is what a segment does not promise: room for the additional header of a group that
+// is split between two segments, and for the slots before the seal that are too few for
+// an entry.
+func (j *Journal) kept() int64 { return int64(j.opt.Width) + 2 }
+
+// Reserve makes sure that n entries can be appended without the disk getting full. It
 // is called before the keys become visible, and Release after Wait. The error wraps
 // ErrNoSpace when there is none; then nothing has changed, and a later call may succeed.
 func (j *Journal) Reserve(n int) error {
-	need := cost(n)
+	need := j.cost(n)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.ensure(func() bool { return j.free-j.reserved >= need }, need); err != nil {
@@ -51,7 +58,7 @@ func (j *Journal) Reserve(n int) error {
 func (j *Journal) Release(n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.reserved -= cost(n)
+	j.reserved -= j.cost(n)
 }
 
 // Full says why Reserve would fail, for a single key or for as many as it last refused;
@@ -107,7 +114,7 @@ func (j *Journal) ensure(enough func() bool, need int64) error {
 // grow makes a spare of at least need slots. The caller holds mu and has set growing;
 // mu is released while it works.
 func (j *Journal) grow(need int64) error {
-	least := headerSize + (need+kept+1)*slot
+	least := headerSize + (need+j.kept()+1)*slot
 	size := max(j.nextSize, least)
 	j.mu.Unlock()
 	s, err := j.makeSpare(size)
@@ -155,7 +162,7 @@ func (j *Journal) makeSpare(size int64) (*segment, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(path))
 	}
-	return &segment{file: f, size: size, off: headerSize}, nil
+	return &segment{file: f, size: size, off: headerSize, kept: j.kept()}, nil
 }
 
 // Discard removes the segments before next, which a bit-map file now covers. One is
@@ -205,7 +212,7 @@ func (j *Journal) recycle(path string) error {
 	if j.err != nil {
 		return errors.Join(f.Close(), os.Remove(spare))
 	}
-	s := &segment{file: f, size: size, off: headerSize}
+	s := &segment{file: f, size: size, off: headerSize, kept: j.kept()}
 	j.spares = append(j.spares, s)
 	j.free += s.slots()
 	return nil

@@ -13,20 +13,21 @@ type segment struct {
 	file *durable.File
 	size int64
 	off  int64
+	kept int64 // Journal.kept
 }
 
 // room is how many keys and record headers still fit, the seal left out.
 func (s *segment) room() int64 { return (s.size-s.off)/slot - 1 }
 
-// slots is the part of room that may be promised to batches. The rest is for the
-// additional header of a group that is split between two segments.
-func (s *segment) slots() int64 { return max(0, s.room()-kept) }
+// slots is the part of room that may be promised to batches.
+func (s *segment) slots() int64 { return max(0, s.room()-s.kept) }
 
-// writeRecord writes as many of the keys in buf as the current segment takes, as one
+// writeRecord writes as many of the entries in buf as the current segment takes, as one
 // record, and returns the rest. buf begins with a slot for the record's header, and so
-// does the rest (it is the last key written). It syncs only what it seals.
+// does the rest (it is the last slot written). It syncs only what it seals.
 func (j *Journal) writeRecord(buf []byte) (rest []byte, err error) {
-	if j.cur != nil && j.cur.room() < 2 {
+	width := int64(j.opt.Width)
+	if j.cur != nil && j.cur.room() < 1+width {
 		if err := j.seal(); err != nil {
 			return nil, err
 		}
@@ -37,6 +38,7 @@ func (j *Journal) writeRecord(buf []byte) (rest []byte, err error) {
 		}
 	}
 	n := min(int64(len(buf))/slot-1, j.cur.room()-1)
+	n -= n % width
 	rec := buf[:(n+1)*slot]
 	putRecord(rec, uint32(n), j.seq)
 	if err := j.cur.file.WriteAt("journal-write", rec, j.cur.off); err != nil {
@@ -63,7 +65,7 @@ func (j *Journal) begin() error {
 	j.spares = j.spares[1:]
 	j.mu.Unlock()
 
-	h := header{seq: j.seq, generation: j.opt.Generation, size: uint64(s.size), sync: j.opt.Sync}
+	h := header{seq: j.seq, generation: j.opt.Generation, size: uint64(s.size), sync: j.opt.Sync, width: j.opt.Width}
 	if err := s.file.WriteAt("journal-header", h.encode(), 0); err != nil {
 		return err
 	}

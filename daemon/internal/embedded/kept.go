@@ -1,0 +1,154 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/journal"
+)
+
+// kept is one filter of any kind: its memory, a file of it, and a journal of what the
+// file does not have yet.
+//
+// An item goes first into memory and, under the same lock, into the journal's buffer; so
+// whoever sees an item as seen finds it already in the buffer, and waits, before
+// answering, for the sync that covers it. Nothing is acknowledged, as new or as
+// duplicate, that a crash could take back.
+type kept struct {
+	store   *Store
+	spec    engine.Spec
+	dir     string
+	kind    kind
+	memory  memory
+	journal *journal.Journal
+
+	use  sync.RWMutex // read-held by batches, write-held to end them
+	gone bool
+
+	checkpointing sync.Mutex
+	retryAt       time.Time // after a checkpoint that failed; guarded by checkpointing
+}
+
+// enter read-holds use, unless the filter is gone.
+func (k *kept) enter() error {
+	k.use.RLock()
+	if k.gone {
+		k.use.RUnlock()
+		return &engine.UnknownFilterError{Ref: k.spec.Name}
+	}
+	return nil
+}
+
+// add lets work add n items at most, and waits until what it added is durable.
+func (k *kept) add(n int, work func() (int, error)) (int, error) {
+	if err := k.enter(); err != nil {
+		return 0, err
+	}
+	defer k.use.RUnlock()
+	if err := k.journal.Reserve(n); err != nil {
+		return 0, translate(err)
+	}
+	defer k.journal.Release(n)
+	added, err := work()
+	if err != nil {
+		return 0, err
+	}
+	return added, translate(k.journal.Wait())
+}
+
+// has lets work look, and waits until what it may have seen is durable.
+func (k *kept) has(work func()) error {
+	if err := k.enter(); err != nil {
+		return err
+	}
+	defer k.use.RUnlock()
+	work()
+	return translate(k.journal.Wait())
+}
+
+// translate gives the journal's errors the engine's names.
+func translate(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, journal.ErrNoSpace):
+		return fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
+	default:
+		return fmt.Errorf("%w: %w", engine.ErrFailed, err)
+	}
+}
+
+// due tells whether a restart would have too much journal to read: a quarter of the
+// file is replayed in less time than the file is read.
+func (k *kept) due() bool {
+	journaled := k.journal.Bytes()
+	p, ok := k.memory.(perishable)
+	return journaled > max(k.store.opt.CheckpointBytes, int64(k.memory.bytes()/4)) || ok && p.stale(journaled)
+}
+
+// checkpoint writes the file anew and drops the journal before it. A failure leaves the
+// old file and the whole journal: nothing is lost, the journal grows.
+func (k *kept) checkpoint() error {
+	k.checkpointing.Lock()
+	defer k.checkpointing.Unlock()
+	k.use.RLock()
+	defer k.use.RUnlock()
+	if k.gone || time.Now().Before(k.retryAt) {
+		return nil
+	}
+	start := time.Now()
+	err := k.writeCheckpoint()
+	if err != nil {
+		k.retryAt = time.Now().Add(checkpointRetry)
+		return fmt.Errorf("checkpoint of filter %s: %w", k.spec.Name, err)
+	}
+	k.store.log.Debug("checkpoint", "filter", k.spec.Name, "took", time.Since(start), slog.Uint64("bytes", k.memory.bytes()))
+	return nil
+}
+
+func (k *kept) writeCheckpoint() error {
+	from, err := k.journal.Rotate()
+	if err != nil {
+		return err
+	}
+	// Every key in a segment before from was in memory before it was appended.
+	if err := k.memory.write(k.store.opt.FS, filepath.Join(k.dir, k.kind.file), from); err != nil {
+		return err
+	}
+	return k.journal.Discard(from)
+}
+
+// sweep lets go of a part of what has expired.
+func (k *kept) sweep() error {
+	p, ok := k.memory.(perishable)
+	if !ok || k.enter() != nil { // dropped meanwhile
+		return nil
+	}
+	defer k.use.RUnlock()
+	return p.sweep()
+}
+
+// room says why a batch would not be accepted now.
+func (k *kept) room() error {
+	if k.enter() != nil {
+		return nil // dropped meanwhile
+	}
+	defer k.use.RUnlock()
+	return translate(k.journal.Full())
+}
+
+// close ends the set. Batches under way are waited for, later ones get an error.
+func (k *kept) close() error {
+	k.use.Lock()
+	defer k.use.Unlock()
+	if k.gone {
+		return nil
+	}
+	k.gone = true
+	return errors.Join(k.journal.Close(), k.memory.free())
+}
