@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
 // pieceItems bounds a pipeline: so many test-and-sets travel before their replies are read.
@@ -38,13 +36,8 @@ const (
 )
 
 func (q *question) verdict(head int64) verdict {
-	err := q.Err()
-	switch {
-	case err == nil:
-	case isRedisError(err), notSent(err):
-		return undone
-	default:
-		return unknown
+	if err := q.Err(); err != nil {
+		return verdictOf(err)
 	}
 	replies := q.Val()
 	if len(replies) < 2 || replies[0] != head {
@@ -56,6 +49,14 @@ func (q *question) verdict(head int64) verdict {
 		}
 	}
 	return seen
+}
+
+// verdictOf tells what became of a command that ended in err.
+func verdictOf(err error) verdict {
+	if isRedisError(err) || notSent(err) {
+		return undone
+	}
+	return unknown
 }
 
 func isRedisError(err error) bool {
@@ -120,20 +121,3 @@ func (s *set) ask(ctx context.Context, keys []bloom.Hash, missing []uint8, op st
 }
 
 var errNotAsked = fmt.Errorf("not asked: %w", redis.ErrClosed)
-
-// trouble gives an error of Redis the engine's name, and takes the trust away where it
-// shows that data is lost.
-func (s *set) trouble(err error) error {
-	var unknown *engine.UnknownFilterError
-	switch {
-	case err == nil, errors.As(err, &unknown), errors.Is(err, engine.ErrUnavailable):
-		return err
-	case strings.HasPrefix(err.Error(), "OOM"):
-		return fmt.Errorf("%w: redis: %w\nhint: give Redis more memory (maxmemory)", engine.ErrNoSpace, err)
-	case strings.HasPrefix(err.Error(), "WRONGTYPE"):
-		return fmt.Errorf("%w: %w", engine.ErrUnavailable, foreign("urifilter:{"+fmt.Sprint(s.spec.ID)+"-"+s.spec.Name+":...}"))
-	case errors.Is(err, errLost), errors.Is(err, errOther):
-		s.store.trust.lose(err)
-	}
-	return fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
-}

@@ -14,23 +14,31 @@ import (
 var _ engine.Filler = (*Store)(nil)
 
 // Create implements engine.Store. Where another daemon was quicker with the same
-// parameters, the filter is that daemon's, and h is not used.
-func (s *Store) Create(ctx context.Context, spec engine.Spec, h bloom.Header) (engine.Set, error) {
+// parameters, the filter is that daemon's, and b is not used.
+func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Birth) (engine.Set, error) {
+	e, err := newEntry(spec, b)
+	if err != nil {
+		return nil, err
+	}
+	return s.create(ctx, e)
+}
+
+func (s *Store) create(ctx context.Context, e entry) (engine.Set, error) {
 	if _, err := s.trust.check(); err != nil {
 		return nil, err
 	}
-	h, err := s.register(ctx, spec, h)
+	e, err := s.register(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	set, err := s.newSet(spec, h)
+	f, err := s.newFilter(e)
 	if err != nil {
 		return nil, err
 	}
-	if err := set.lay(ctx); err != nil {
-		return nil, errors.Join(err, set.close())
+	if err := f.lay(ctx); err != nil {
+		return nil, errors.Join(err, closeFilter(f))
 	}
-	return s.adopt(set)
+	return s.adopt(f)
 }
 
 // CreateFilled implements engine.Filler: the bits are in Redis before the registry names
@@ -47,10 +55,11 @@ func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Head
 	if _, err := settle(have, spec, ""); err != nil {
 		return nil, err
 	}
+	e := bitMapEntry(spec, h)
 	if have[spec.Name] != "" {
-		return s.Create(ctx, spec, h) // another daemon has filled it
+		return s.create(ctx, e) // another daemon has filled it
 	}
-	set, err := s.newSet(spec, h)
+	set, err := s.newSet(e)
 	if err != nil {
 		return nil, err
 	}
@@ -59,35 +68,25 @@ func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Head
 		err = fill(ctx, set)
 	}
 	if err != nil {
-		return nil, errors.Join(err, set.close())
+		return nil, errors.Join(err, closeFilter(set))
 	}
-	registered, err := s.register(ctx, spec, h)
+	registered, err := s.register(ctx, e)
 	switch {
 	case err != nil:
-		return nil, errors.Join(err, set.close())
-	case registered != h: // made anew by another daemon in this moment
-		return nil, errors.Join(fmt.Errorf("filter %s: %w", spec.Name, engine.ErrConflict), set.close())
+		return nil, errors.Join(err, closeFilter(set))
+	case registered != e: // made anew by another daemon in this moment
+		return nil, errors.Join(fmt.Errorf("filter %s: %w", spec.Name, engine.ErrConflict), closeFilter(set))
 	}
 	return s.adopt(set)
 }
 
-// lay makes sure that all stripes are there, in place of those that a filter of this name
-// left that was dropped or made in part.
-func (s *set) lay(ctx context.Context) error {
-	for i := range s.keys {
-		if _, err := s.putStripe(ctx, i, nil, true); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// register puts a filter into the registry, and returns the header that it has there:
-// that of another daemon which was quicker, or h.
-func (s *Store) register(ctx context.Context, spec engine.Spec, h bloom.Header) (bloom.Header, error) {
-	text, err := encodeEntry(spec, h)
+// register puts a filter into the registry, and returns the entry that it has there: that
+// of another daemon which was quicker, or e.
+func (s *Store) register(ctx context.Context, e entry) (entry, error) {
+	spec := e.spec
+	text, err := e.encode()
 	if err != nil {
-		return h, err
+		return e, err
 	}
 	for range 10 { // others may change the registry meanwhile
 		err = s.admin.Watch(ctx, func(tx *redis.Tx) error {
@@ -109,21 +108,21 @@ func (s *Store) register(ctx context.Context, spec engine.Spec, h bloom.Header) 
 		}
 	}
 	if err != nil {
-		return h, err
+		return e, err
 	}
-	_, h, err = decodeEntry(spec.Name, text)
-	return h, err
+	return decodeEntry(spec.Name, text)
 }
 
-// adopt begins to serve a set, or finds the one that poll has taken in meanwhile.
-func (s *Store) adopt(set *set) (engine.Set, error) {
+// adopt begins to serve a filter, or finds the one that poll has taken in meanwhile.
+func (s *Store) adopt(f filter) (engine.Set, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if have := s.sets[set.spec.Name]; have != nil && have.spec == set.spec {
-		return have, set.close()
+	spec := f.base().spec
+	if have := s.sets[spec.Name]; have != nil && have.base().spec == spec {
+		return have, closeFilter(f)
 	}
-	s.sets[set.spec.Name] = set
-	return set, nil
+	s.sets[spec.Name] = f
+	return f, nil
 }
 
 // settle finds the entry that spec is to have beside those that are there.
@@ -132,14 +131,14 @@ func settle(have map[string]string, spec engine.Spec, text string) (string, erro
 		if name == formatField {
 			continue
 		}
-		its, _, err := decodeEntry(name, other)
+		its, err := decodeEntry(name, other)
 		switch {
 		case err != nil:
 			return "", err
-		case its == spec:
+		case its.spec == spec:
 			return other, nil
-		case its.Name == spec.Name || its.ID == spec.ID:
-			return "", fmt.Errorf("filter %s, id %d: redis has %s, id %d: %w", spec.Name, spec.ID, its.Name, its.ID, engine.ErrConflict)
+		case its.spec.Name == spec.Name || its.spec.ID == spec.ID:
+			return "", fmt.Errorf("filter %s, id %d: redis has %s, id %d: %w", spec.Name, spec.ID, its.spec.Name, its.spec.ID, engine.ErrConflict)
 		}
 	}
 	return text, nil

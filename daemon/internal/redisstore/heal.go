@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
 // renew replaces the incarnation ARGV[1], or a missing one, by ARGV[2], and returns what
@@ -76,6 +78,13 @@ func (s *Store) heal(ctx context.Context, justRead ...string) error {
 	s.flight.Lock()
 	//lint:ignore SA2001 nothing is done under it: later batches see that trust is lost
 	s.flight.Unlock()
+	for _, f := range s.all() {
+		if p, ok := f.(perishable); ok {
+			if err := p.stop(ctx); err != nil {
+				return fmt.Errorf("filter %s: %w", f.base().spec.Name, err)
+			}
+		}
+	}
 	in := incident(ids, inc)
 	if err := s.together(ctx, stoppedPrefix+in); err != nil {
 		return err
@@ -106,14 +115,15 @@ func (s *Store) heal(ctx context.Context, justRead ...string) error {
 
 // putBack ors every mirror into Redis, and the archive's bits where a stripe was gone.
 func (s *Store) putBack(ctx context.Context) (lost bool, err error) {
-	for _, set := range s.all() {
-		gone, err := set.heal(ctx)
+	for _, f := range s.all() {
+		spec := f.base().spec
+		gone, err := f.heal(ctx)
 		if err != nil {
-			return lost, fmt.Errorf("filter %s: %w", set.spec.Name, err)
+			return lost, fmt.Errorf("filter %s: %w", spec.Name, err)
 		}
-		if gone && s.restore != nil {
-			if err := s.restore(ctx, set.spec, set); err != nil {
-				s.log.Warn("filter was healed from this daemon's memory only, not from the archive", "filter", set.spec.Name, "err", err)
+		if bits, ok := f.(engine.BitMap); ok && gone && s.restore != nil {
+			if err := s.restore(ctx, spec, bits); err != nil {
+				s.log.Warn("filter was healed from this daemon's memory only, not from the archive", "filter", spec.Name, "err", err)
 			}
 		}
 		lost = lost || gone
@@ -135,23 +145,24 @@ func (s *Store) reconcile(ctx context.Context, started bool) error {
 	if err := s.admin.HSetNX(ctx, registryKey, formatField, format).Err(); err != nil {
 		return err
 	}
-	for _, set := range s.all() {
-		text, there := have[set.spec.Name]
+	for _, f := range s.all() {
+		mine := f.base().entry
+		text, there := have[mine.spec.Name]
 		if !there && formatThere && !started {
-			s.forget(set)
+			s.forget(f)
 			continue
 		}
 		if !there {
-			if text, err = encodeEntry(set.spec, set.bits.Header()); err != nil {
+			if text, err = mine.encode(); err != nil {
 				return err
 			}
-			if err := s.admin.HSetNX(ctx, registryKey, set.spec.Name, text).Err(); err != nil {
+			if err := s.admin.HSetNX(ctx, registryKey, mine.spec.Name, text).Err(); err != nil {
 				return err
 			}
 			continue
 		}
-		if spec, h, err := decodeEntry(set.spec.Name, text); err == nil && (spec != set.spec || h != set.bits.Header()) {
-			s.forget(set) // made anew; poll finds the new one
+		if e, err := decodeEntry(mine.spec.Name, text); err == nil && e != mine {
+			s.forget(f) // made anew; poll finds the new one
 		}
 	}
 	return nil

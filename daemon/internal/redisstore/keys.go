@@ -1,9 +1,7 @@
 package redisstore
 
 import (
-	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
@@ -18,6 +16,10 @@ import (
 //	                                 head, then the stripe's bytes as in docs/format.md;
 //	                                 what is missing at the end is zero
 //	urifilter:{<id>-<name>:<i>}:<d>  string: a stripe on its way into the one above
+//	urifilter:{<id>:<tag>:<g>}       string: the witness of group g of a timing filter, see
+//	                                 timed.go; tag tells apart the filters that had the id
+//	urifilter:{<id>:<tag>:<g>}<key>  string, until it expires: an item, key being the 16
+//	                                 bytes of its hash
 //	urifilter:members                hash: daemon -> its last sign of life
 //	urifilter:incarnation            string: changes whenever data was found lost
 //	urifilter:stopped:<incident>     set: the daemons that send no batches until these
@@ -56,43 +58,4 @@ func headNumber(h bloom.Header) int64 { return int64(binary.BigEndian.Uint64(hea
 
 func foreign(key string) error {
 	return fmt.Errorf("key %s: holds data of another program\nhint: give urifilter a database of its own (redis.db), or rename that key", key)
-}
-
-// entry is a filter in the registry.
-type entry struct {
-	ID        int     `json:"id"`
-	Kind      string  `json:"kind"`
-	Capacity  uint64  `json:"capacity"`
-	ErrorRate float64 `json:"error_rate"`
-	OnFull    string  `json:"on_full"`
-	Header    string  `json:"header"` // of the bit-map, base64
-}
-
-func encodeEntry(spec engine.Spec, h bloom.Header) (string, error) {
-	raw, err := h.MarshalBinary()
-	if err != nil {
-		return "", err
-	}
-	text, err := json.Marshal(entry{spec.ID, spec.Kind, spec.Capacity, spec.ErrorRate, spec.OnFull, base64.StdEncoding.EncodeToString(raw)})
-	return string(text), err
-}
-
-func decodeEntry(name, text string) (spec engine.Spec, h bloom.Header, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("key %s, field %s: %w\nhint: it was written by another program or a newer urifilter; give this one a database of its own (redis.db), or update it", registryKey, name, err)
-		}
-	}()
-	var e entry
-	if err := json.Unmarshal([]byte(text), &e); err != nil {
-		return spec, h, err
-	}
-	raw, err := base64.StdEncoding.DecodeString(e.Header)
-	if err != nil {
-		return spec, h, err
-	}
-	if err := h.UnmarshalBinary(raw); err != nil {
-		return spec, h, err
-	}
-	return engine.Spec{ID: e.ID, Name: name, Kind: e.Kind, Capacity: e.Capacity, ErrorRate: e.ErrorRate, OnFull: e.OnFull}, h, nil
 }

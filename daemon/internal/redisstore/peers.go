@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -23,6 +24,8 @@ const (
 	retryHeal = 300 * time.Millisecond
 	// peerDead is how long a daemon may give no sign before nobody waits for it.
 	peerDead = 10 * time.Second
+	// healMost is how long one that gives signs, and is still not done, is waited for.
+	healMost = 2 * time.Minute
 	// newcomerWait lets running daemons sign into an empty Redis before a daemon that
 	// has just started, and knows of nobody, takes it for a new one.
 	newcomerWait = 1500 * time.Millisecond
@@ -145,7 +148,7 @@ func (s *Store) together(ctx context.Context, key string) error {
 // awaitPeers waits until all of ids have announced themselves under key, have signed off,
 // or are taken for dead.
 func (s *Store) awaitPeers(ctx context.Context, key string, ids []string) error {
-	deadline := time.Now().Add(peerDead)
+	start := time.Now()
 	for {
 		done, err := s.admin.SMembersMap(ctx, key).Result()
 		if err != nil {
@@ -155,15 +158,20 @@ func (s *Store) awaitPeers(ctx context.Context, key string, ids []string) error 
 			return err
 		}
 		var missing []string
-		for _, id := range append(ids, s.peers.alive(time.Now())...) {
+		alive := s.peers.alive(time.Now())
+		most := peerDead
+		for _, id := range append(ids, alive...) {
 			if _, ok := done[id]; !ok && s.peers.knows(id) {
 				missing = append(missing, id)
+				if slices.Contains(alive, id) {
+					most = healMost
+				}
 			}
 		}
 		if len(missing) == 0 {
 			return nil
 		}
-		if time.Now().After(deadline) {
+		if time.Since(start) > most {
 			s.log.Warn("daemons that shared this redis do not answer; what only they knew may be new again", "daemons", strings.Join(missing, " "))
 			return nil
 		}

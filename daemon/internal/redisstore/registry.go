@@ -35,25 +35,26 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 		return fmt.Errorf("key %s: %w", registryKey, errLost)
 	}
 	delete(all, formatField)
-	for _, set := range s.all() {
-		text, ok := all[set.spec.Name]
+	for _, f := range s.all() {
+		mine := f.base().entry
+		text, ok := all[mine.spec.Name]
 		if ok {
-			if spec, h, err := decodeEntry(set.spec.Name, text); err != nil || spec == set.spec && h == set.bits.Header() {
-				delete(all, set.spec.Name)
+			if e, err := decodeEntry(mine.spec.Name, text); err != nil || e == mine {
+				delete(all, mine.spec.Name)
 				continue
 			}
 		}
 		if s.trust.epoch.Load() != epoch {
 			return nil // what was read may be of a Redis that is to be healed
 		}
-		s.forget(set)
+		s.forget(f)
 	}
 	for name, text := range all {
-		set, _, err := s.load(ctx, name, text)
+		f, _, err := s.load(ctx, name, text)
 		if err != nil {
 			return err
 		}
-		if err := s.send(ctx, engine.Change{Spec: set.spec, Set: set}); err != nil {
+		if err := s.send(ctx, engine.Change{Spec: f.base().spec, Set: f}); err != nil {
 			return err
 		}
 	}
@@ -61,16 +62,17 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 }
 
 // forget ends a filter that another daemon has dropped.
-func (s *Store) forget(set *set) {
+func (s *Store) forget(f filter) {
+	spec := f.base().spec
 	s.mu.Lock()
-	if s.sets[set.spec.Name] == set {
-		delete(s.sets, set.spec.Name)
+	if s.sets[spec.Name] == f {
+		delete(s.sets, spec.Name)
 	}
 	s.mu.Unlock()
-	if err := set.close(); err != nil {
-		s.log.Warn("mirror of a dropped filter", "filter", set.spec.Name, "err", err)
+	if err := closeFilter(f); err != nil {
+		s.log.Warn("mirror of a dropped filter", "filter", spec.Name, "err", err)
 	}
-	_ = s.send(context.Background(), engine.Change{Spec: set.spec})
+	_ = s.send(context.Background(), engine.Change{Spec: spec})
 }
 
 func (s *Store) send(ctx context.Context, change engine.Change) error {

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,61 +10,42 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// set is one filter: its bits are in Redis, and bits is a mirror of those that this
-// daemon knows to be set there. A key that the mirror has is a duplicate, and does not
-// travel; of another key only the bits travel that the mirror lacks. The mirror learns
-// after the reply, never before: so it has nothing that Redis has not acknowledged.
+// set is a filter of the kind bloom: its bits are in Redis, and bits is a mirror of those
+// that this daemon knows to be set there. A key that the mirror has is a duplicate, and
+// does not travel; of another key only the bits travel that the mirror lacks. The mirror
+// learns after the reply, never before: so it has nothing that Redis has not acknowledged.
 type set struct {
-	store     *Store
-	spec      engine.Spec
+	kept
 	bits      *bloom.Map
 	head      []byte
 	headInt   int64
 	keys      []string // of the stripes
 	boxedKeys []any    // the same, as go-redis takes them
-	doubt     doubt
-
-	use  sync.RWMutex // read-held by all that use bits, write-held to end them
-	gone bool
 
 	counted     atomic.Uint64 // bits set in Redis, when last asked
 	writtenBack atomic.Pointer[time.Time]
 }
 
-func (s *Store) newSet(spec engine.Spec, h bloom.Header) (*set, error) {
-	bits, err := bloom.New(h)
+var (
+	_ engine.BitMap = (*set)(nil)
+	_ counted       = (*set)(nil)
+)
+
+func (s *Store) newSet(e entry) (*set, error) {
+	bits, err := bloom.New(e.header)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
 	}
-	set := &set{store: s, spec: spec, bits: bits, head: head(h), headInt: headNumber(h)}
-	for i := range h.Stripes() {
-		key := stripeKey(spec, i)
+	set := &set{kept: kept{store: s, entry: e}, bits: bits, head: head(e.header), headInt: headNumber(e.header)}
+	for i := range e.header.Stripes() {
+		key := stripeKey(e.spec, i)
 		set.keys = append(set.keys, key)
 		set.boxedKeys = append(set.boxedKeys, key)
 	}
 	return set, nil
 }
 
-// enter read-holds use, unless the filter is gone.
-func (s *set) enter() error {
-	s.use.RLock()
-	if s.gone {
-		s.use.RUnlock()
-		return &engine.UnknownFilterError{Ref: s.spec.Name}
-	}
-	return nil
-}
-
-// close ends the set; those who use it are waited for.
-func (s *set) close() error {
-	s.use.Lock()
-	defer s.use.Unlock()
-	if s.gone {
-		return nil
-	}
-	s.gone = true
-	return s.bits.Close()
-}
+func (s *set) free() error { return s.bits.Close() }
 
 // Add implements engine.Set.
 //
@@ -131,13 +111,8 @@ func (s *set) broken(keys []bloom.Hash, questions []question, err error) error {
 		}
 	}
 	err = s.trouble(err)
-	if left := s.doubt.add(owed); left > 0 {
-		s.store.log.Error("more items are owed to callers than can be kept; those beyond will look seen", "filter", s.spec.Name, "items", left)
-	}
-	if unsure == 0 {
-		return err
-	}
-	return fmt.Errorf("%w: %d items may have been remembered: %w", engine.ErrInDoubt, unsure, err)
+	s.owe(owed)
+	return inDoubt(err, unsure)
 }
 
 // Has implements engine.Set.
@@ -173,10 +148,10 @@ func (s *set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 // Seed implements engine.Set.
 func (s *set) Seed() uint64 { return s.bits.Header().Seed }
 
-// Header implements engine.Set.
+// Header implements engine.BitMap.
 func (s *set) Header() bloom.Header { return s.bits.Header() }
 
-// WrittenBack implements engine.Set.
+// WrittenBack implements engine.BitMap.
 func (s *set) WrittenBack(at time.Time) { s.writtenBack.Store(&at) }
 
 // Stats implements engine.Set: of the mirror or of Redis, whichever has more.

@@ -1,6 +1,7 @@
-// Package redisstore keeps bit-maps in Redis or Valkey, where several daemons share them.
-// keys.go lists what is in Redis, set.go says how a batch goes, trust.go and peers.go how
-// data that Redis has lost is put back before anything is answered from it.
+// Package redisstore keeps filters in Redis or Valkey, where several daemons share them.
+// keys.go lists what is in Redis, set.go and timed.go say how a batch goes in each kind,
+// trust.go and peers.go how data that Redis has lost is put back before anything is
+// answered from it.
 //
 // It does not hash, knows no items, and needs no module in Redis.
 package redisstore
@@ -26,6 +27,7 @@ import (
 const (
 	defaultTimeout = 5 * time.Second
 	countEvery     = 10 * time.Second
+	sweepEvery     = 100 * time.Millisecond
 )
 
 // Config of a store.
@@ -41,18 +43,20 @@ type Config struct {
 type Store struct {
 	opt     Config
 	log     *slog.Logger
-	client  redis.UniversalClient                                             // batches travel here, to servers that are trusted
-	admin   redis.UniversalClient                                             // everything else
-	restore func(ctx context.Context, spec engine.Spec, set engine.Set) error // may be nil
+	client  redis.UniversalClient                                                 // batches travel here, to servers that are trusted
+	admin   redis.UniversalClient                                                 // everything else
+	restore func(ctx context.Context, spec engine.Spec, bits engine.BitMap) error // may be nil
 	trust   *trust
 	peers   *peers
 
 	flight sync.RWMutex // read-held by batches, from before they look whether there is trust
 
 	mu   sync.Mutex
-	sets map[string]*set
+	sets map[string]filter
 
 	awaited []string // owned by heal: the daemons to wait for since trust was lost
+
+	debris chan string // prefixes of the keys of dropped filters
 
 	changes chan engine.Change
 	stop    context.CancelFunc
@@ -67,9 +71,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		c.Timeout = defaultTimeout
 	}
 	s := &Store{
-		opt: c, log: c.Log, trust: newTrust(), sets: map[string]*set{},
+		opt: c, log: c.Log, trust: newTrust(), sets: map[string]filter{},
 		peers:   &peers{self: selfName(), seen: map[string]peer{}},
-		changes: make(chan engine.Change, 64),
+		changes: make(chan engine.Change, 64), debris: make(chan string, 1024),
 	}
 	var err error
 	if s.client, s.admin, err = dial(ctx, c.Options, s.trust.onConnect); err != nil {
@@ -88,9 +92,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return s, nil
 }
 
-// RestoreWith sets the function that ors into a filter what the archive has of it, after
+// RestoreWith sets the function that ors into a bit-map what the archive has of it, after
 // Redis has lost it. It is called before Load, if at all.
-func (s *Store) RestoreWith(restore func(ctx context.Context, spec engine.Spec, set engine.Set) error) {
+func (s *Store) RestoreWith(restore func(ctx context.Context, spec engine.Spec, bits engine.BitMap) error) {
 	s.restore = restore
 }
 
@@ -137,14 +141,14 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	}
 	loaded := map[engine.Spec]engine.Set{}
 	for name, text := range registry {
-		set, lost, err := s.load(ctx, name, text)
+		f, lost, err := s.load(ctx, name, text)
 		if err != nil {
 			return nil, err
 		}
 		if lost {
 			justRead = nil
 		}
-		loaded[set.spec] = set
+		loaded[f.base().spec] = f
 	}
 	if err := s.heal(ctx, justRead...); err != nil {
 		return nil, err
@@ -154,31 +158,33 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	s.work.Go(func() { s.healer(run) })
 	s.work.Go(func() { s.poll(run) })
 	s.work.Go(func() { s.counter(run) })
+	s.work.Go(func() { s.sweeper(run) })
+	s.work.Go(func() { s.cleaner(run) })
 	return loaded, nil
 }
 
 // load opens a filter of the registry.
-func (s *Store) load(ctx context.Context, name, text string) (_ *set, lost bool, err error) {
+func (s *Store) load(ctx context.Context, name, text string) (_ filter, lost bool, err error) {
 	start := time.Now()
-	spec, h, err := decodeEntry(name, text)
+	e, err := decodeEntry(name, text)
 	if err != nil {
 		return nil, false, err
 	}
-	set, err := s.newSet(spec, h)
+	f, err := s.newFilter(e)
 	if err != nil {
 		return nil, false, err
 	}
-	if lost, err = set.learn(ctx); err != nil {
-		return nil, false, errors.Join(fmt.Errorf("filter %s: %w", name, err), set.close())
+	if lost, err = f.learn(ctx); err != nil {
+		return nil, false, errors.Join(fmt.Errorf("filter %s: %w", name, err), closeFilter(f))
 	}
 	if lost {
 		s.log.Warn("redis has lost a part of the filter", "filter", name)
 	}
 	s.mu.Lock()
-	s.sets[name] = set
+	s.sets[name] = f
 	s.mu.Unlock()
-	s.log.Info("filter loaded", "filter", name, "bytes", h.Bytes(), "took", time.Since(start).Round(time.Millisecond))
-	return set, lost, nil
+	s.log.Info("filter loaded", "filter", name, "kind", e.spec.Kind, "bytes", f.Stats().Bytes, "took", time.Since(start).Round(time.Millisecond))
+	return f, lost, nil
 }
 
 // Drop implements engine.Store. The other daemons follow within a second.
@@ -187,24 +193,19 @@ func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 		return err
 	}
 	s.mu.Lock()
-	set := s.sets[spec.Name]
+	f := s.sets[spec.Name]
 	delete(s.sets, spec.Name)
 	s.mu.Unlock()
-	if set == nil {
+	if f == nil {
 		return &engine.UnknownFilterError{Ref: spec.Name}
 	}
-	if err := set.close(); err != nil {
+	if err := closeFilter(f); err != nil {
 		return err
 	}
 	if err := s.admin.HDel(ctx, registryKey, spec.Name).Err(); err != nil {
-		return set.trouble(err)
+		return f.base().trouble(err)
 	}
-	for _, key := range set.keys {
-		if err := s.admin.Unlink(ctx, key).Err(); err != nil {
-			return set.trouble(err)
-		}
-	}
-	return nil
+	return f.remove(ctx)
 }
 
 func (s *Store) counter(ctx context.Context) {
@@ -216,13 +217,41 @@ func (s *Store) counter(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		for _, set := range s.all() {
+		for _, f := range s.all() {
 			if _, err := s.trust.check(); err != nil {
 				break
 			}
-			if err := set.count(ctx); err != nil && ctx.Err() == nil {
-				s.log.Debug("count bits in redis", "filter", set.spec.Name, "err", err)
+			c, ok := f.(counted)
+			if !ok {
+				continue
 			}
+			if err := c.count(ctx); err != nil && ctx.Err() == nil {
+				s.log.Debug("count bits in redis", "filter", f.base().spec.Name, "err", err)
+			}
+		}
+	}
+}
+
+// sweeper lets go of what has expired, here; Redis does so by itself.
+func (s *Store) sweeper(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, f := range s.all() {
+			k := f.base()
+			p, ok := f.(perishable)
+			if !ok || k.enter() != nil { // dropped meanwhile
+				continue
+			}
+			if err := p.sweep(); err != nil { // nothing is wrong with what is left
+				s.log.Debug("sweep", "filter", k.spec.Name, "err", err)
+			}
+			k.use.RUnlock()
 		}
 	}
 }
@@ -242,12 +271,12 @@ func (s *Store) Ready(ctx context.Context) error {
 // Failed implements engine.Store: what Redis does heals, so this store never fails for good.
 func (s *Store) Failed() <-chan struct{} { return nil }
 
-func (s *Store) all() []*set {
+func (s *Store) all() []filter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*set, 0, len(s.sets))
-	for _, set := range s.sets {
-		all = append(all, set)
+	all := make([]filter, 0, len(s.sets))
+	for _, f := range s.sets {
+		all = append(all, f)
 	}
 	return all
 }
@@ -262,8 +291,8 @@ func (s *Store) Close() error {
 	defer cancel()
 	_ = s.admin.HSet(ctx, membersKey, s.peers.self, goodbye+strconv.FormatInt(time.Now().UnixMilli(), 10)).Err() // Redis may be down
 	var errs []error
-	for _, set := range s.all() {
-		errs = append(errs, set.close())
+	for _, f := range s.all() {
+		errs = append(errs, closeFilter(f))
 	}
 	return errors.Join(append(errs, s.hangUp())...)
 }

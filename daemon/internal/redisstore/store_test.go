@@ -54,7 +54,7 @@ func opened(t testing.TB, c Config) (*Store, *set) {
 	if found := sets[uri]; found != nil {
 		return store, found.(*set)
 	}
-	made, err := store.Create(context.Background(), uri, storetest.Header(uri))
+	made, err := store.Create(context.Background(), uri, storetest.Birth())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestHealingAsksTheArchive(t *testing.T) {
 	server := redistest.Start(t)
 	store, s := opened(t, config(server.Addr))
 	var archive [][]byte
-	restore := func(ctx context.Context, spec engine.Spec, s engine.Set) error {
+	restore := func(ctx context.Context, spec engine.Spec, s engine.BitMap) error {
 		for i, data := range archive {
 			if err := s.MergeStripe(ctx, i, data); err != nil {
 				return err
@@ -282,7 +282,7 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 	storeA, a := opened(t, config(server.Addr))
 	storeB, _ := opened(t, config(server.Addr))
 	made := engine.Spec{ID: 9, Name: "extra", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
-	if _, err := storeA.Create(context.Background(), made, storetest.Header(made)); err != nil {
+	if _, err := storeA.Create(context.Background(), made, storetest.Birth()); err != nil {
 		t.Fatal(err)
 	}
 	next := func() engine.Change {
@@ -302,7 +302,7 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 		{ID: 10, Name: "extra", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"},
 		{ID: 9, Name: "other", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"},
 	} {
-		if _, err := storeB.Create(context.Background(), other, storetest.Header(other)); !errors.Is(err, engine.ErrConflict) {
+		if _, err := storeB.Create(context.Background(), other, storetest.Birth()); !errors.Is(err, engine.ErrConflict) {
 			t.Errorf("create %+v: %v, want ErrConflict", other, err)
 		}
 	}
@@ -313,7 +313,7 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 	if change := next(); change.Spec != uri || change.Set != nil {
 		t.Fatalf("got %+v, want uri dropped", change)
 	}
-	again, err := storeB.Create(context.Background(), uri, storetest.Header(uri))
+	again, err := storeB.Create(context.Background(), uri, storetest.Birth())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -464,7 +464,7 @@ func TestBeyond512MB(t *testing.T) {
 	if _, err := store.Load(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	made, err := store.Create(context.Background(), large, storetest.Header(large))
+	made, err := store.Create(context.Background(), large, storetest.Birth())
 	if err != nil {
 		t.Fatal(err)
 	}

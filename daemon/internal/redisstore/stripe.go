@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
 // merge puts the stripe in KEYS[2] into the one in KEYS[1], in one step. A stripe without
@@ -94,7 +93,7 @@ func (s *set) getStripe(ctx context.Context, i int, buf []byte) ([]byte, error) 
 	return buf, nil
 }
 
-// Stripe implements engine.Set: what Redis has, other daemons' items included.
+// Stripe implements engine.BitMap: what Redis has, other daemons' items included.
 func (s *set) Stripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -110,7 +109,7 @@ func (s *set) Stripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
 	return data, s.bits.MergeStripe(i, data) // what is known need not be asked
 }
 
-// MergeStripe implements engine.Set.
+// MergeStripe implements engine.BitMap.
 func (s *set) MergeStripe(ctx context.Context, i int, data []byte) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -125,10 +124,10 @@ func (s *set) MergeStripe(ctx context.Context, i int, data []byte) error {
 	return s.bits.MergeStripe(i, data)
 }
 
-// Commit implements engine.Set: what was merged is in Redis.
+// Commit implements engine.BitMap: what was merged is in Redis.
 func (s *set) Commit(context.Context) error { return nil }
 
-// learn reads all stripes into the mirror.
+// learn implements filter: it reads all stripes into the mirror.
 func (s *set) learn(ctx context.Context) (lost bool, err error) {
 	buf := make([]byte, bloom.StripeBytes)
 	for i := range s.keys {
@@ -147,7 +146,28 @@ func (s *set) learn(ctx context.Context) (lost bool, err error) {
 	return lost, nil
 }
 
-// heal ors the mirror into Redis, and tells whether a stripe was gone.
+// lay implements filter: all stripes are there, in place of those that a filter of this
+// name left that was dropped or made in part.
+func (s *set) lay(ctx context.Context) error {
+	for i := range s.keys {
+		if _, err := s.putStripe(ctx, i, nil, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove implements filter.
+func (s *set) remove(ctx context.Context) error {
+	for _, key := range s.keys {
+		if err := s.store.admin.Unlink(ctx, key).Err(); err != nil {
+			return s.trouble(err)
+		}
+	}
+	return nil
+}
+
+// heal implements filter: it ors the mirror into Redis.
 func (s *set) heal(ctx context.Context) (gone bool, err error) {
 	if s.enter() != nil {
 		return false, nil // dropped meanwhile
@@ -172,7 +192,7 @@ func trimZeroes(b []byte) []byte {
 	return b
 }
 
-// count asks Redis how many bits are set, for the estimates.
+// count implements counted: it asks Redis how many bits are set, for the estimates.
 func (s *set) count(ctx context.Context) error {
 	if s.enter() != nil {
 		return nil
@@ -189,5 +209,3 @@ func (s *set) count(ctx context.Context) error {
 	s.counted.Store(total)
 	return nil
 }
-
-var _ engine.Set = (*set)(nil)

@@ -1,0 +1,103 @@
+package redisstore
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// entry is a filter in the registry. Two are the same filter if they are equal.
+type entry struct {
+	spec   engine.Spec
+	seed   uint64
+	gen    uint64
+	born   int64        // nanoseconds since 1970 UTC
+	header bloom.Header // of the kind bloom
+}
+
+// newEntry is that of a new filter.
+func newEntry(spec engine.Spec, b engine.Birth) (entry, error) {
+	e := entry{spec: spec, seed: b.Seed, gen: b.Generation, born: b.Created.UnixNano()}
+	switch spec.Kind {
+	case engine.Bloom:
+		h, err := engine.BitMapHeader(spec, b)
+		return bitMapEntry(spec, h), err
+	case engine.Timing:
+		return e, nil
+	}
+	return e, fmt.Errorf("filter %s: kind %q cannot be kept in redis", spec.Name, spec.Kind)
+}
+
+func bitMapEntry(spec engine.Spec, h bloom.Header) entry {
+	return entry{spec: spec, seed: h.Seed, gen: h.Generation, born: h.Created.UnixNano(), header: h}
+}
+
+// entryJSON is an entry as it stands in the registry.
+type entryJSON struct {
+	ID        int     `json:"id"`
+	Kind      string  `json:"kind"`
+	Capacity  uint64  `json:"capacity,omitempty"`
+	ErrorRate float64 `json:"error_rate,omitempty"`
+	OnFull    string  `json:"on_full,omitempty"`
+	Header    string  `json:"header,omitempty"` // of the bit-map, base64
+
+	ExpireMS   int64  `json:"expire_ms,omitempty"`
+	Seed       string `json:"seed,omitempty"` // hexadecimal
+	Generation uint64 `json:"generation,omitempty"`
+	Created    int64  `json:"created,omitempty"`
+}
+
+func (e entry) encode() (string, error) {
+	j := entryJSON{
+		ID: e.spec.ID, Kind: e.spec.Kind, Capacity: e.spec.Capacity, ErrorRate: e.spec.ErrorRate, OnFull: e.spec.OnFull,
+		ExpireMS: e.spec.Expire.Milliseconds(),
+	}
+	if e.spec.Kind == engine.Bloom {
+		raw, err := e.header.MarshalBinary()
+		if err != nil {
+			return "", err
+		}
+		j.Header = base64.StdEncoding.EncodeToString(raw)
+	} else {
+		j.Seed, j.Generation, j.Created = strconv.FormatUint(e.seed, 16), e.gen, e.born
+	}
+	text, err := json.Marshal(j)
+	return string(text), err
+}
+
+func decodeEntry(name, text string) (e entry, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("key %s, field %s: %w\nhint: it was written by another program or a newer urifilter; give this one a database of its own (redis.db), or update it", registryKey, name, err)
+		}
+	}()
+	var j entryJSON
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return e, err
+	}
+	spec := engine.Spec{
+		ID: j.ID, Name: name, Kind: j.Kind, Capacity: j.Capacity, ErrorRate: j.ErrorRate, OnFull: j.OnFull,
+		Expire: time.Duration(j.ExpireMS) * time.Millisecond,
+	}
+	switch j.Kind {
+	case engine.Bloom:
+		raw, err := base64.StdEncoding.DecodeString(j.Header)
+		if err != nil {
+			return e, err
+		}
+		var h bloom.Header
+		if err := h.UnmarshalBinary(raw); err != nil {
+			return e, err
+		}
+		return bitMapEntry(spec, h), nil
+	case engine.Timing:
+		seed, err := strconv.ParseUint(j.Seed, 16, 64)
+		return entry{spec: spec, seed: seed, gen: j.Generation, born: j.Created}, err
+	}
+	return e, fmt.Errorf("kind %q is not known", j.Kind)
+}

@@ -1,0 +1,122 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// filter is one filter, of whatever kind, as the store deals with it. What its methods do
+// in Redis goes by the admin client, and may be repeated.
+type filter interface {
+	engine.Set
+	base() *kept
+	// lay makes what Redis must have of an empty filter, in the place of what another of
+	// its name has left.
+	lay(ctx context.Context) error
+	// learn reads what is to be known here, and tells whether Redis has lost some of it.
+	learn(ctx context.Context) (lost bool, err error)
+	// heal puts back what is known here, and tells whether Redis had lost data.
+	heal(ctx context.Context) (gone bool, err error)
+	// remove begins to take a dropped filter out of Redis.
+	remove(ctx context.Context) error
+	// free gives the memory back; nobody uses the filter any more.
+	free() error
+}
+
+// counted is a filter of which Redis can count what Stats shows.
+type counted interface {
+	count(ctx context.Context) error
+}
+
+// perishable is a filter whose items expire.
+type perishable interface {
+	// stop is called when no batch is under way, before the first daemon heals: it takes
+	// out of Redis what does not count.
+	stop(ctx context.Context) error
+	// sweep lets go of a part of the memory of what has expired.
+	sweep() error
+}
+
+// newFilter is the filter of an entry, without anything in it.
+func (s *Store) newFilter(e entry) (filter, error) {
+	if e.spec.Kind == engine.Timing {
+		return s.newTimed(e), nil
+	}
+	set, err := s.newSet(e)
+	if err != nil {
+		return nil, err // not a typed nil
+	}
+	return set, nil
+}
+
+// kept is what filters of all kinds have in common.
+type kept struct {
+	store *Store
+	entry
+	doubt doubt
+
+	use  sync.RWMutex // read-held by all that use the memory, write-held to end them
+	gone bool
+}
+
+func (k *kept) base() *kept { return k }
+
+// enter read-holds use, unless the filter is gone.
+func (k *kept) enter() error {
+	k.use.RLock()
+	if k.gone {
+		k.use.RUnlock()
+		return &engine.UnknownFilterError{Ref: k.spec.Name}
+	}
+	return nil
+}
+
+// closeFilter ends a filter; those who use it are waited for.
+func closeFilter(f filter) error {
+	k := f.base()
+	k.use.Lock()
+	defer k.use.Unlock()
+	if k.gone {
+		return nil
+	}
+	k.gone = true
+	return f.free()
+}
+
+// trouble gives an error of Redis the engine's name, and takes the trust away where it
+// shows that data is lost.
+func (k *kept) trouble(err error) error {
+	var unknown *engine.UnknownFilterError
+	switch {
+	case err == nil, errors.As(err, &unknown), errors.Is(err, engine.ErrUnavailable):
+		return err
+	case strings.HasPrefix(err.Error(), "OOM"):
+		return fmt.Errorf("%w: redis: %w\nhint: give Redis more memory (maxmemory)", engine.ErrNoSpace, err)
+	case strings.HasPrefix(err.Error(), "WRONGTYPE"):
+		return fmt.Errorf("%w: %w", engine.ErrUnavailable, foreign("urifilter:{"+fmt.Sprint(k.spec.ID)+"-"+k.spec.Name+":...}"))
+	case errors.Is(err, errLost), errors.Is(err, errOther):
+		k.store.trust.lose(err)
+	}
+	return fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
+}
+
+// owe keeps items that are new and of which nobody was told.
+func (k *kept) owe(keys []bloom.Hash) {
+	if left := k.doubt.add(keys); left > 0 {
+		k.store.log.Error("more items are owed to callers than can be kept; those beyond will look seen", "filter", k.spec.Name, "items", left)
+	}
+}
+
+// inDoubt is the error of a batch of which unsure items may have been remembered.
+func inDoubt(err error, unsure int) error {
+	if unsure == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %d items may have been remembered: %w", engine.ErrInDoubt, unsure, err)
+}

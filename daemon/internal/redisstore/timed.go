@@ -1,0 +1,281 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/timing"
+)
+
+// timed is a filter of the kind timing. Each item is a key in Redis that expires there, by
+// the clock of that server: `SET key 1 PX ms NX` makes it, in one step, for one caller of
+// all daemons.
+//
+// The items fall into groups, and each group's keys share a hash tag with its witness, a
+// key that is there as long as Redis has lost nothing. It is asked for behind the items
+// of each pipeline, so that no answer counts that a Redis gave which was flushed.
+//
+// The mirror has the items that this daemon has accepted, with the time at which they were
+// sent: Redis forgets none of them earlier. So they need not travel, and when Redis has
+// lost data they are put back. Of what other daemons accepted it knows nothing.
+type timed struct {
+	kept
+	prefix string // of the keys
+	mirror *timing.Table
+
+	mu   sync.Mutex
+	void []bloom.Hash // set in a Redis that had lost data; to be removed before it is healed
+}
+
+var (
+	_ engine.Timed = (*timed)(nil)
+	_ perishable   = (*timed)(nil)
+)
+
+// groups is the number of witnesses, and of slots in a cluster: a mask has them all.
+const groups = 64
+
+func groupOf(key bloom.Hash) int { return int(key.Hi >> 58) }
+
+func (s *Store) newTimed(e entry) *timed {
+	return &timed{
+		kept:   kept{store: s, entry: e},
+		prefix: timedPrefix(e),
+		mirror: timing.New(timing.SystemClock()),
+	}
+}
+
+// timedPrefix is what the keys of a filter begin with. What a dropped filter of the same
+// id has left does not begin with it.
+func timedPrefix(e entry) string {
+	var b []byte
+	for _, n := range []uint64{e.seed, e.gen, uint64(e.born)} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return fmt.Sprintf("urifilter:{%d:%08x:", e.spec.ID, bloom.Checksum(b))
+}
+
+func (s *timed) witness(g int) string {
+	return s.prefix + string(hexDigits[g>>4]) + string(hexDigits[g&15]) + "}"
+}
+
+const hexDigits = "0123456789abcdef"
+
+func (s *timed) key(dst []byte, key bloom.Hash) []byte {
+	g := groupOf(key)
+	dst = append(dst, s.prefix...)
+	dst = append(dst, hexDigits[g>>4], hexDigits[g&15], '}')
+	dst = binary.BigEndian.AppendUint64(dst, key.Hi)
+	return binary.BigEndian.AppendUint64(dst, key.Lo)
+}
+
+// Add implements engine.Set.
+func (s *timed) Add(ctx context.Context, keys []bloom.Hash, isNew []bool) (int, error) {
+	if s.spec.Expire == 0 {
+		return 0, fmt.Errorf("filter %s: neither filter nor call says when items expire", s.spec.Name)
+	}
+	return s.AddFor(ctx, keys, s.spec.Expire, isNew)
+}
+
+// AddFor implements engine.Timed.
+//
+// A caller who hangs up does not stop it: a batch that was sent is to be known.
+func (s *timed) AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duration, isNew []bool) (int, error) {
+	if err := s.enter(); err != nil {
+		return 0, err
+	}
+	defer s.use.RUnlock()
+	s.store.flight.RLock()
+	defer s.store.flight.RUnlock()
+	if _, err := s.store.trust.check(); err != nil {
+		return 0, err
+	}
+	until := s.mirror.Now() + expire.Milliseconds()
+	s.mirror.Has(keys, isNew)
+	questions, err := s.ask(context.WithoutCancel(ctx), keys, isNew, expire)
+	if err != nil {
+		return 0, s.broken(keys, questions, err)
+	}
+	accepted := make([]bloom.Hash, 0, len(questions))
+	for i := range questions {
+		q := &questions[i]
+		if isNew[q.index] = q.Val(); q.Val() {
+			accepted = append(accepted, keys[q.index])
+		}
+	}
+	// Whatever the system says to a larger mirror, Redis has these items.
+	if _, err := s.mirror.AddUntil(accepted, until, make([]bool, len(accepted))); err != nil {
+		s.store.log.Warn("no memory to mirror what was accepted; it is not put back should redis lose it", "filter", s.spec.Name, "err", err)
+	}
+	return len(accepted), nil
+}
+
+// broken sorts out a batch that failed: which of its items are new and nobody was told,
+// and of which this cannot be known.
+func (s *timed) broken(keys []bloom.Hash, questions []timedQuestion, err error) error {
+	var owed, void []bloom.Hash
+	unsure := 0
+	for i := range questions {
+		q, key := &questions[i], keys[questions[i].index]
+		switch v := q.verdict(); {
+		case q.owed: // it still is, whatever became of this command
+			owed = append(owed, key)
+		case v == fresh && q.void:
+			void = append(void, key)
+		case v == fresh:
+			owed = append(owed, key)
+		case v == unknown:
+			unsure++
+			if s.store.opt.DoubtIsNew {
+				owed = append(owed, key)
+			}
+		}
+	}
+	s.mu.Lock()
+	s.void = append(s.void, void...)
+	s.mu.Unlock()
+	err = s.trouble(err)
+	s.owe(owed)
+	return inDoubt(err, unsure)
+}
+
+// Has implements engine.Set.
+func (s *timed) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.use.RUnlock()
+	if _, err := s.store.trust.check(); err != nil {
+		return err
+	}
+	s.mirror.Has(keys, isNew)
+	questions, err := s.ask(ctx, keys, isNew, 0)
+	if err != nil {
+		return s.trouble(err)
+	}
+	for i := range questions {
+		q := &questions[i]
+		isNew[q.index] = !q.Val() || s.doubt.has(keys[q.index])
+	}
+	return nil
+}
+
+// Seed implements engine.Set.
+func (s *timed) Seed() uint64 { return s.seed }
+
+// Stats implements engine.Set: of the mirror, for Redis cannot count the keys of one filter.
+func (s *timed) Stats() engine.Stats {
+	st := s.mirror.Stats()
+	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: s.gen}
+}
+
+func (s *timed) sweep() error { return s.mirror.Sweep() }
+func (s *timed) free() error  { return s.mirror.Close() }
+
+// timedQuestion is one item's SET or EXISTS.
+type timedQuestion struct {
+	redis.BoolCmd
+	index int  // in the batch
+	owed  bool // its SET was without NX, for the item is owed to a caller here
+	void  bool // the witness of its group was gone
+}
+
+// NoRetry keeps go-redis from sending a pipeline again whose replies were lost: the
+// second time every item would look seen.
+func (*timedQuestion) NoRetry() bool { return true }
+
+func (q *timedQuestion) verdict() verdict {
+	switch err := q.Err(); {
+	case err != nil:
+		return verdictOf(err)
+	case q.Val():
+		return fresh
+	}
+	return seen
+}
+
+// ask sends a command for each key that is wanted, in pieces, and stops after the first
+// that fails: SET for those that are to expire, EXISTS where expire is 0. Those that were
+// not sent have no verdict but undone.
+func (s *timed) ask(ctx context.Context, keys []bloom.Hash, wanted []bool, expire time.Duration) ([]timedQuestion, error) {
+	n := 0
+	for _, is := range wanted {
+		if is {
+			n++
+		}
+	}
+	questions := make([]timedQuestion, 0, n)
+	args := make([]any, 0, 6*n)
+	var ms any = strconv.FormatInt(expire.Milliseconds(), 10)
+	var buf []byte
+	for i, is := range wanted {
+		if !is {
+			continue
+		}
+		start := len(args)
+		buf = s.key(buf[:0], keys[i])
+		owed := false
+		if expire == 0 {
+			args = append(args, "exists", string(buf))
+		} else {
+			// "1" is a value that Redis need not allocate.
+			args = append(args, "set", string(buf), "1", "px", ms)
+			if owed = s.doubt.take(keys[i]); !owed {
+				args = append(args, "nx")
+			}
+		}
+		questions = append(questions, timedQuestion{BoolCmd: *redis.NewBoolCmd(ctx, args[start:len(args):len(args)]...), index: i, owed: owed})
+	}
+	for start := 0; start < len(questions); start += pieceItems {
+		piece := questions[start:min(start+pieceItems, len(questions))]
+		if err := s.askPiece(ctx, keys, piece); err != nil {
+			for i := start + len(piece); i < len(questions); i++ {
+				questions[i].SetErr(errNotAsked)
+			}
+			return questions, err
+		}
+	}
+	return questions, nil
+}
+
+// askPiece sends a pipeline, and behind it the question for the witnesses of its groups.
+func (s *timed) askPiece(ctx context.Context, keys []bloom.Hash, piece []timedQuestion) error {
+	var witnesses [groups]*redis.BoolCmd
+	_, err := s.store.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		mask := uint64(0)
+		for i := range piece {
+			mask |= 1 << groupOf(keys[piece[i].index])
+			if err := p.Process(ctx, &piece[i]); err != nil {
+				return err
+			}
+		}
+		for g := range groups {
+			if mask>>g&1 == 0 {
+				continue
+			}
+			witnesses[g] = redis.NewBoolCmd(ctx, "exists", s.witness(g))
+			if err := p.Process(ctx, witnesses[g]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	lost := false
+	for i := range piece {
+		w := witnesses[groupOf(keys[piece[i].index])]
+		piece[i].void = w != nil && w.Err() == nil && !w.Val()
+		lost = lost || piece[i].void
+	}
+	if lost && err == nil {
+		err = errLost
+	}
+	return err
+}
