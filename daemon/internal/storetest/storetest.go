@@ -21,6 +21,16 @@ type Opener struct {
 	// Open returns the store on its present data, empty at first. The suite closes
 	// what it opened before it opens again.
 	Open func() (engine.Store, error)
+	// Pass lets time pass for the store; nil: time.Sleep.
+	Pass func(time.Duration)
+}
+
+func (o Opener) pass(d time.Duration) {
+	if o.Pass != nil {
+		o.Pass(d)
+	} else {
+		time.Sleep(d)
+	}
 }
 
 // Run runs the whole suite. fresh is called once a test and must give empty data.
@@ -36,6 +46,16 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		"Capacity":    testCapacity,
 		"Stripes":     testStripes,
 		"Closed":      testClosed,
+
+		"TimingDeadline":   testDeadline,
+		"TimingExpire":     testExpire,
+		"TimingOrder":      testTimingOrder,
+		"TimingRestart":    testTimingRestart,
+		"TimingContention": testTimingContention,
+		"TimingCreateDrop": testTimingCreateDrop,
+		"TimingHuge":       testTimingHuge,
+		"TimingNoBitMap":   testNoBitMap,
+		"TimingClosed":     testTimingClosed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,9 +68,14 @@ func spec(name string, id int, capacity uint64) engine.Spec {
 	return engine.Spec{ID: id, Name: name, Kind: "bloom", Capacity: capacity, ErrorRate: 1e-4, OnFull: "warn"}
 }
 
+// Birth is that of a new filter, with a seed of its own.
+func Birth() engine.Birth {
+	return engine.Birth{Seed: rand.Uint64(), Generation: 1, Created: time.Now().UTC().Truncate(0)}
+}
+
 // Header describes an empty bit-map for spec, with a seed of its own.
 func Header(spec engine.Spec) bloom.Header {
-	h, err := bloom.NewHeader(spec.Capacity, spec.ErrorRate, rand.Uint64(), time.Now())
+	h, err := engine.BitMapHeader(spec, Birth())
 	if err != nil {
 		panic(err) // of a test's own spec
 	}
@@ -89,7 +114,7 @@ func one(t *testing.T, o Opener, capacity uint64) (engine.Store, engine.Set) {
 	if sets := load(t, store); len(sets) != 0 {
 		t.Fatalf("a new store holds %d filters", len(sets))
 	}
-	set, err := store.Create(context.Background(), spec("uri", 1, capacity), Header(spec("uri", 1, capacity)))
+	set, err := store.Create(context.Background(), spec("uri", 1, capacity), Birth())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +272,7 @@ func testContention(t *testing.T, o Opener) {
 func testIndependent(t *testing.T, o Opener) {
 	store, a := one(t, o, 10_000)
 	defer closeStore(t, store)
-	b, err := store.Create(context.Background(), spec("ip", 2, 10_000), Header(spec("ip", 2, 10_000)))
+	b, err := store.Create(context.Background(), spec("ip", 2, 10_000), Birth())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +303,7 @@ func testCreateDrop(t *testing.T, o Opener) {
 	if err := store.Drop(ctx, spec("uri", 1, 10_000)); !errors.As(err, &unknown) {
 		t.Errorf("second Drop: %v, want UnknownFilterError", err)
 	}
-	again, err := store.Create(ctx, spec("uri", 1, 20_000), Header(spec("uri", 1, 20_000)))
+	again, err := store.Create(ctx, spec("uri", 1, 20_000), Birth())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,11 +353,17 @@ func testClosed(t *testing.T, o Opener) {
 func testStripes(t *testing.T, o Opener) {
 	ctx := context.Background()
 	const capacity, n = 3_000_000, 20_000 // three stripes
-	store, a := one(t, o, capacity)
+	store, set := one(t, o, capacity)
+	a := set.(engine.BitMap)
 	Add(t, a, Keys(a, 0, n))
-	b, err := store.Create(ctx, spec("copy", 2, capacity), a.Header())
+	h := a.Header()
+	made, err := store.Create(ctx, spec("copy", 2, capacity), engine.Birth{Seed: h.Seed, Generation: h.Generation, Created: h.Created})
 	if err != nil {
 		t.Fatal(err)
+	}
+	b := made.(engine.BitMap)
+	if b.Header() != h {
+		t.Errorf("header %+v, want %+v", b.Header(), h)
 	}
 	Add(t, b, Keys(b, n, 1000))
 	buf := make([]byte, bloom.StripeBytes)
@@ -359,8 +390,7 @@ func testStripes(t *testing.T, o Opener) {
 	closeStore(t, store)
 	store = open(t, o)
 	defer closeStore(t, store)
-	set := load(t, store)[spec("copy", 2, capacity)]
-	if set == nil {
+	if set = load(t, store)[spec("copy", 2, capacity)]; set == nil {
 		t.Fatal("the filter is gone")
 	}
 	if got := count(has(t, set, Keys(set, 0, n+1000))); got != 0 {
