@@ -30,7 +30,7 @@ type Archived struct {
 	Restore func(ctx context.Context, into Sink) error
 }
 
-// Sink takes the bits of an archived version. A Set is one.
+// Sink takes the bits of an archived version. A BitMap is one.
 type Sink interface {
 	Header() bloom.Header
 	MergeStripe(ctx context.Context, i int, data []byte) error
@@ -67,11 +67,16 @@ func (e *Engine) createFilled(ctx context.Context, a Archived) (Set, error) {
 	if store, ok := e.store.(Filler); ok {
 		return store.CreateFilled(ctx, a.Spec, a.Header, a.Restore)
 	}
-	set, err := e.store.Create(ctx, a.Spec, a.Header)
+	h := a.Header
+	set, err := e.store.Create(ctx, a.Spec, Birth{Seed: h.Seed, Generation: h.Generation, Created: h.Created})
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Restore(ctx, set); err != nil {
+	bits, err := bitMapOf(a.Spec, set)
+	if err == nil {
+		err = a.Restore(ctx, bits)
+	}
+	if err != nil {
 		if e.store.Changes() != nil {
 			return nil, err // another daemon may have made it too, and use it
 		}

@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
-
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
 // firstFreeID is where ids of filters made at run time begin, so that settings can
@@ -31,6 +29,10 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 	asked := spec
 	if f, err := e.existing(&spec); f != nil || err != nil {
 		return f, false, err
+	}
+	if !spec.hasBitMap() {
+		f, err = e.makeEmpty(ctx, spec, 1)
+		return f, err == nil, err
 	}
 	a, err := e.archived(ctx, spec.Name)
 	if err != nil {
@@ -112,24 +114,19 @@ func (e *Engine) makeEmpty(ctx context.Context, spec Spec, generation uint64) (*
 	if f, err := e.existing(&spec); f != nil || err != nil {
 		return f, err
 	}
-	h, err := newHeader(spec)
+	set, err := e.store.Create(ctx, spec, newBirth(generation))
 	if err != nil {
 		return nil, err
 	}
-	h.Generation = generation
-	set, err := e.store.Create(ctx, spec, h)
-	if err != nil {
-		return nil, err
-	}
-	e.log.Info("filter created", "filter", spec.Name, "id", spec.ID, "capacity", spec.Capacity, "error_rate", spec.ErrorRate)
+	e.log.Info("filter created", "filter", spec.Name, "id", spec.ID, "kind", spec.Kind, spec.parameters())
 	return e.insert(spec, set), nil
 }
 
-// newHeader sizes the bit-map of a new filter and gives it a secret seed.
-func newHeader(spec Spec) (bloom.Header, error) {
+// newBirth has a secret seed.
+func newBirth(generation uint64) Birth {
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails, says its documentation
-	return bloom.NewHeader(spec.Capacity, spec.ErrorRate, binary.LittleEndian.Uint64(seed[:]), time.Now())
+	return Birth{Seed: binary.LittleEndian.Uint64(seed[:]), Generation: generation, Created: time.Now()}
 }
 
 // existing finds the filter that spec asks for, or settles the id of a new one.
@@ -156,18 +153,21 @@ func (e *Engine) existing(spec *Spec) (*Filter, error) {
 
 // bury makes the archive forget a filter too: else the next start brought it back.
 func (e *Engine) bury(ctx context.Context, f *Filter) error {
+	bits, ok := f.Set.(BitMap)
+	if !ok {
+		return nil
+	}
 	a, err := e.archived(ctx, f.Name)
 	if err != nil || a == nil || a.Items == 0 {
 		return err
 	}
-	have := f.Header()
+	have := bits.Header()
 	if a.Header.Generation > have.Generation || a.Header.Generation == have.Generation && a.Header.Seed != have.Seed {
 		return nil // another bit-map: a drop is the way to get that one restored
 	}
-	h, err := newHeader(f.Spec)
+	h, err := BitMapHeader(f.Spec, newBirth(have.Generation+1))
 	if err != nil {
 		return err
 	}
-	h.Generation = have.Generation + 1
 	return e.archive.Bury(ctx, f.Spec, h)
 }

@@ -7,15 +7,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"slices"
 	"strconv"
 	"sync"
-
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
-
-var namePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
 // Filter is one named filter. It is safe for concurrent use.
 type Filter struct {
@@ -63,7 +58,7 @@ func (e *UnknownFilterError) Error() string { return fmt.Sprintf("filter %q: unk
 
 // SpecError is returned for a filter that cannot be made as asked.
 type SpecError struct {
-	Field string // name, id, kind, capacity, error_rate, on_full
+	Field string // name, id, kind, capacity, error_rate, on_full, expire
 	Msg   string
 }
 
@@ -100,7 +95,7 @@ func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 			if have.Spec != spec {
 				e.warnDiffers(have.Spec, spec)
 			}
-		case e.archive != nil:
+		case e.archive != nil && spec.hasBitMap():
 			e.waiting[spec.Name] = waiting{spec: spec}
 		default:
 			if _, _, err := e.Create(ctx, spec); err != nil {
@@ -189,26 +184,4 @@ func (e *Engine) Ready(ctx context.Context) error {
 		return err
 	}
 	return e.readyWaiting()
-}
-
-// sameMap tells whether bit-maps of the two specs can be the same.
-func (s Spec) sameMap(o Spec) bool {
-	return s.Kind == o.Kind && s.Capacity == o.Capacity && s.ErrorRate == o.ErrorRate
-}
-
-func (s *Spec) validate() error {
-	switch {
-	case !namePattern.MatchString(s.Name):
-		return &SpecError{"name", fmt.Sprintf("%q: want a letter or _, then letters, digits, _ . -, 64 at most", s.Name)}
-	case s.ID < 0:
-		return &SpecError{"id", fmt.Sprintf("%d: want 1 or more", s.ID)}
-	case s.Kind != "bloom":
-		return &SpecError{"kind", fmt.Sprintf("%q: want bloom", s.Kind)}
-	case s.OnFull != "warn" && s.OnFull != "reject":
-		return &SpecError{"on_full", fmt.Sprintf("%q: want warn or reject", s.OnFull)}
-	}
-	if err := bloom.ValidCapacity(s.Capacity, s.ErrorRate); err != nil {
-		return &SpecError{"capacity", err.Error()}
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
@@ -12,8 +13,12 @@ import (
 // fullness remembers which warning about a filter's fill was given last.
 type fullness struct{ percent atomic.Uint32 }
 
-// Add is Set.Add, with on_full obeyed.
-func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
+// Add is Set.Add, with on_full obeyed. expire is for Timed filters; 0 is that of the
+// filter.
+func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error) {
+	if timed, ok := f.Set.(Timed); ok && expire != 0 {
+		return timed.AddFor(ctx, keys, expire, fresh)
+	}
 	if f.OnFull == "reject" {
 		if st := f.Stats(); st.Items >= f.Capacity {
 			return 0, fmt.Errorf("filter %s: %d of %d items: %w", f.Name, st.Items, f.Capacity, ErrFull)
@@ -26,6 +31,9 @@ func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int,
 // The caller calls it now and then.
 func (e *Engine) WarnFull(log *slog.Logger) {
 	for _, f := range e.Filters() {
+		if f.Capacity == 0 {
+			continue // of a kind that is never full
+		}
 		st := f.Stats()
 		percent := uint32(float64(st.Items) / float64(f.Capacity) * 100)
 		for _, at := range []uint32{150, 100, 90} {

@@ -149,7 +149,15 @@ func (e *Engine) settleOne(ctx context.Context, name string, a *Archived, fresh 
 // compare holds a filter of the store against the archive, which has nothing that the
 // store lacks unless the store went back in time.
 func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
-	h, st := have.Header(), have.Stats()
+	bits, ok := have.Set.(BitMap)
+	if !ok {
+		if a.Items > 0 {
+			e.log.Warn("the archive has a bit-map under the name of this filter, which is of another kind; it is left there",
+				"filter", have.Name, "kind", have.Kind)
+		}
+		return nil
+	}
+	h, st := bits.Header(), have.Stats()
 	switch {
 	case h.Generation > a.Header.Generation:
 		return nil // the next writeback begins anew
@@ -160,11 +168,11 @@ func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
 	case st.Items < a.Items:
 		e.log.Warn("the store has lost items of this filter that the archive has; they are put back",
 			"filter", have.Name, "items_estimate", st.Items, "archived_items_estimate", a.Items)
-		if err := a.Restore(ctx, have.Set); err != nil {
+		if err := a.Restore(ctx, bits); err != nil {
 			return err
 		}
 	}
-	have.WrittenBack(a.Created)
+	bits.WrittenBack(a.Created)
 	return nil
 }
 
@@ -185,8 +193,12 @@ func (e *Engine) adopt(ctx context.Context, a Archived) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
+	bits, err := bitMapOf(a.Spec, set)
+	if err != nil {
+		return nil, err
+	}
 	f := e.insert(a.Spec, set)
-	f.WrittenBack(a.Created)
+	bits.WrittenBack(a.Created)
 	e.log.Warn("filter restored from the archive; items seen after that version was written are new again", "filter", a.Spec.Name,
 		"archived", a.Created, "items_estimate", f.Stats().Items, "took", time.Since(start).Round(time.Millisecond))
 	return f, nil
@@ -208,7 +220,11 @@ func (e *Engine) Restore(ctx context.Context, a Archived) (*Filter, error) {
 			return e.adopt(ctx, a)
 		}
 	}
-	return have, a.Restore(ctx, have.Set)
+	bits, err := have.BitMap()
+	if err != nil {
+		return nil, err
+	}
+	return have, a.Restore(ctx, bits)
 }
 
 // Waiting lists the filters that wait for the archive, by name.

@@ -139,7 +139,7 @@ func (b *bench) fresh(name string, items ...uint64) int {
 	if err != nil {
 		b.t.Fatalf("%v\n%s", err, b.log)
 	}
-	n, err := f.Add(b.t.Context(), keys(items), make([]bool, len(items)))
+	n, err := f.Add(b.t.Context(), keys(items), 0, make([]bool, len(items)))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -184,8 +184,8 @@ func TestAFreshStoreTakesAllThatIsArchived(t *testing.T) {
 	if n := b.fresh("1000", 4, 5); n != 1 {
 		t.Errorf("pages: %d new, want 1", n)
 	}
-	if f, _ := b.Lookup("uri"); f.Seed() != 7 || f.Header().Generation != 3 || f.Stats().LastWriteback.Unix() != 1700000000 {
-		t.Errorf("uri: %+v, %+v", f.Header(), f.Stats())
+	if f, _ := b.Lookup("uri"); f.Seed() != 7 || f.Stats().Generation != 3 || f.Stats().LastWriteback.Unix() != 1700000000 {
+		t.Errorf("uri: seed %d, %+v", f.Seed(), f.Stats())
 	}
 	b.wantLog("filter starts EMPTY: neither store nor archive has it\" filter=ip", "restored from the archive")
 	var unknown *engine.UnknownFilterError
@@ -355,8 +355,8 @@ func TestDroppedFiltersStayDropped(t *testing.T) {
 	again := spec(1, "uri")
 	again.Capacity = 20_000
 	f, _, err := b.Create(t.Context(), again)
-	if err != nil || f.Header().Generation != 6 {
-		t.Fatalf("made again: generation %d, %v; want 6", f.Header().Generation, err)
+	if err != nil || f.Stats().Generation != 6 {
+		t.Fatalf("made again: generation %d, %v; want 6", f.Stats().Generation, err)
 	}
 	if n := b.fresh("uri", 1, 2); n != 2 {
 		t.Errorf("made again: %d new, want 2", n)

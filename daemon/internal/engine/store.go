@@ -26,27 +26,37 @@ var (
 	ErrConflict = errors.New("filter exists with other parameters")
 )
 
-// Spec says what a filter is. Its fields do not change while the filter lives.
+// Spec says what a filter is. Its fields do not change while the filter lives; those of
+// other kinds than its own are zero.
 type Spec struct {
 	ID        int
 	Name      string
-	Kind      string  // "bloom"
-	Capacity  uint64  // items
-	ErrorRate float64 // ratio, 0 to 1
-	OnFull    string  // "warn" or "reject"
+	Kind      string        // Bloom or Timing
+	Capacity  uint64        // Bloom: items
+	ErrorRate float64       // Bloom: ratio, 0 to 1
+	OnFull    string        // Bloom: "warn" or "reject"
+	Expire    time.Duration // Timing: of items whose call names none; 0: each call must name one
+}
+
+// Birth is what a new filter gets once and for all, beside what it is.
+type Birth struct {
+	Seed       uint64 // the secret that items are hashed with
+	Generation uint64 // grows when a filter of one name is made anew
+	Created    time.Time
 }
 
 // Stats is what a filter can tell about its present state.
 type Stats struct {
-	Items         uint64  // estimate
-	Fill          float64 // ratio of bits set
-	FPR           float64 // estimate of the present false-positive ratio
-	Bytes         uint64  // of the bit-map
+	Items         uint64  // estimate; Timing: those that are not expired, as last counted
+	Fill          float64 // BitMap: ratio of bits set
+	FPR           float64 // BitMap: estimate of the present false-positive ratio
+	Bytes         uint64  // of what the items take: of the bit-map, of the table
 	Generation    uint64
-	LastWriteback time.Time // zero: never
+	LastWriteback time.Time // BitMap; zero: never
 }
 
-// Set is the memory of one filter. It is safe for concurrent use.
+// Set is the memory of one filter. It is safe for concurrent use. What only some kinds
+// can do is asked for by a type assertion: BitMap, Timed.
 type Set interface {
 	// Add remembers keys and sets fresh[i] to whether keys[i] was not seen before;
 	// the first of equal keys wins. It returns the number of fresh ones.
@@ -60,6 +70,20 @@ type Set interface {
 	// Seed is the secret that keys are hashed with.
 	Seed() uint64
 	Stats() Stats
+}
+
+// Timed is a Set that forgets: each key is seen until its deadline, and from then on new.
+// A key that is seen keeps the deadline that the call gave it which found it new.
+type Timed interface {
+	Set
+	// AddFor is Add for keys that are to be seen for expire from now on, in whole
+	// milliseconds. Add has the expire of the set's Spec, and is an error without one.
+	AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error)
+}
+
+// BitMap is a Set whose memory is a bit-map, which can be copied and merged.
+type BitMap interface {
+	Set
 	// Header describes the bit-map.
 	Header() bloom.Header
 	// Stripe copies stripe i of the bit-map into buf (bloom.StripeBytes long) and returns
@@ -78,9 +102,8 @@ type Set interface {
 type Store interface {
 	// Load returns every filter that the store holds, ready for use.
 	Load(ctx context.Context) (map[Spec]Set, error)
-	// Create makes an empty filter with the bit-map that h describes, durable on return.
-	// The name must be free.
-	Create(ctx context.Context, spec Spec, h bloom.Header) (Set, error)
+	// Create makes an empty filter, durable on return. The name must be free.
+	Create(ctx context.Context, spec Spec, b Birth) (Set, error)
 	// Drop forgets a filter and its items, durable on return.
 	Drop(ctx context.Context, spec Spec) error
 	// Ready says why batches would not be accepted now; nil when they would.

@@ -49,7 +49,7 @@ func checkRequest(t *testing.T, body []byte) {
 			continue
 		}
 		if r.Filter != wantRequest.Filter || r.Token != wantRequest.Token || r.Expire != wantRequest.Expire || r.HasExpire != wantRequest.HasExpire {
-			t.Fatalf("%q %q %d %v, want %q %q %d %v", r.Filter, r.Token, r.Expire, r.HasExpire,
+			t.Fatalf("%q %q %v %v, want %q %q %v %v", r.Filter, r.Token, r.Expire, r.HasExpire,
 				wantRequest.Filter, wantRequest.Token, wantRequest.Expire, wantRequest.HasExpire)
 		}
 		compareItems(t, &r.List, want)

@@ -32,7 +32,8 @@ const (
 	InvalidItem    = "invalid_item" // a key twice in an object, a number that a double cannot hold
 	ItemTooLarge   = "item_too_large"
 	TooManyItems   = "too_many_items"
-	InvalidUTF8    = "invalid_utf8" // also half a surrogate pair
+	InvalidUTF8    = "invalid_utf8"   // also half a surrogate pair
+	ExpireInvalid  = "expire_invalid" // no number, or one that a double cannot hold
 )
 
 // Error says what is wrong with a body and where.

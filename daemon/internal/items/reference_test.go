@@ -256,7 +256,7 @@ func referenceMembers(r *Request, members map[string]json.RawMessage) (list []js
 			err = json.Unmarshal(raw, &r.Token)
 		case "expire":
 			if !null {
-				r.Expire, err = referenceInteger(raw)
+				err = json.Unmarshal(raw, &r.Expire)
 				r.HasExpire = true
 			}
 		default:

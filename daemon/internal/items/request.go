@@ -10,9 +10,9 @@ import (
 // one that is used again allocates nothing for a body of the same shape.
 // It is not safe for concurrent use.
 type Request struct {
-	Filter    string // name, or id in decimal
-	Token     string // "" if none was sent
-	Expire    int64  // seconds
+	Filter    string  // name, or id in decimal
+	Token     string  // "" if none was sent
+	Expire    float64 // seconds; any number, also a negative one
 	HasExpire bool
 	List      List // refers to the body
 
@@ -195,20 +195,38 @@ func (r *Request) token(p *parser) *Error {
 }
 
 func (r *Request) expire(p *parser) *Error {
-	const want = "an integer or null"
 	at := p.pos
 	kind, err := p.kind()
 	switch {
 	case err != nil:
 		return err
 	case kind == "a number":
-		r.Expire, err = p.integerMember(fieldExpire, want)
-		r.HasExpire = err == nil
-		return err
+		lit, _, err := p.number()
+		if err != nil {
+			return err
+		}
+		seconds, bad := strconv.ParseFloat(string(lit), 64)
+		if bad != nil { // the grammar was checked: out of range
+			return p.fault(ExpireInvalid, at, "expire: found the number %s, want seconds", shown(lit))
+		}
+		r.Expire, r.HasExpire = seconds, true
+		return nil
 	case kind == "null":
 		return p.word("null")
 	}
-	return p.wrongType(fieldExpire, at, kind, want)
+	return p.fault(ExpireInvalid, at, "expire: found %s, want a number of seconds or null", kind)
+}
+
+// Seconds reads the text of a number as the member expire is read. An error is an *Error.
+func Seconds(text string) (float64, error) {
+	p := parser{body: []byte(text), item: -1}
+	if text != "" {
+		lit, _, err := p.number()
+		if seconds, bad := strconv.ParseFloat(string(lit), 64); err == nil && bad == nil && p.pos == len(text) {
+			return seconds, nil
+		}
+	}
+	return 0, &Error{ExpireInvalid, -1, -1, fmt.Sprintf("expire: found %q, want a number of seconds", shown([]byte(text)))}
 }
 
 func (r *Request) items(p *parser) *Error {

@@ -10,7 +10,7 @@ import (
 func TestRequest(t *testing.T) {
 	type want struct {
 		filter, token string
-		expire        int64
+		expire        float64
 		hasExpire     bool
 		items         string
 	}
@@ -28,6 +28,7 @@ func TestRequest(t *testing.T) {
 		{`{"filter_typeid":-0,"uri_list":[]}`, want{filter: "0"}},
 		{`{"filter_typeid":9007199254740993,"expire":9223372036854775807,"uri_list":[]}`,
 			want{filter: "9007199254740993", expire: 9223372036854775807, hasExpire: true}},
+		{`{"filter_typeid":1,"expire":0.25,"uri_list":[]}`, want{filter: "1", expire: 0.25, hasExpire: true}},
 		{`{"filter\u005ftypeid":"\u0075ri\/\ud83d\ude00","uri_\u006cist":["\u0061",[1]],"access_token":"\"天\u5929"}`,
 			want{filter: "uri/😀", token: `"天天`, items: "a [1]"}},
 		{`{"uri_list":["\u0061",1.0],"access_token":"\u0062","filter_typeid":"\u0063"}`, // items in the arena first
@@ -85,10 +86,10 @@ func TestBadRequest(t *testing.T) {
 		{`{"uri_list":3,"filter_typeid":1}`, WrongType, 12, "found a number"},
 		{`{"access_token":1}`, WrongType, 16, "access_token: found a number, want a string or null"},
 		{`{"access_token":false}`, WrongType, 16, "found a boolean"},
-		{`{"expire":"60"}`, WrongType, 10, "expire: found a string, want an integer or null"},
-		{`{"expire":1.5}`, WrongType, 10, "found the number 1.5"},
-		{`{"expire":1e400}`, WrongType, 10, "1e400"},
-		{`{"expire":[]}`, WrongType, 10, "found an array"},
+		{`{"expire":"60"}`, ExpireInvalid, 10, "expire: found a string, want a number of seconds or null"},
+		{`{"expire":true}`, ExpireInvalid, 10, "found a boolean"},
+		{`{"expire":1e400}`, ExpireInvalid, 10, "1e400"},
+		{`{"expire":[]}`, ExpireInvalid, 10, "found an array"},
 		{`{"filter_typeid":1,"uri_list":[]} x`, MalformedJSON, 34, `unexpected 'x', want nothing more`},
 		{`{"filter_typeid":1,"uri_list":[]}{}`, MalformedJSON, 33, "nothing more"},
 		{`{"filter_typeid":1,"uri_list":[],}`, MalformedJSON, 33, "want a key"},
@@ -216,5 +217,19 @@ func TestResetLetsGo(t *testing.T) {
 	c := &r.List.canon
 	if n := cap(r.List.arena) + cap(c.keys) + cap(c.out); n > 2*keepBytes || r.List.body != nil {
 		t.Errorf("after Reset the list holds %d bytes and a body of %d", n, len(r.List.body))
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for text, want := range map[string]float64{"60": 60, "0.5": 0.5, "-1": -1, "1e3": 1000, "0": 0} {
+		if got, err := Seconds(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "-", "soon", "1h", "0x10", "01", "1_000", "inf", "NaN", "1e400", " 1", "1 ", "+1", ".5", "null"} {
+		var bad *Error
+		if got, err := Seconds(text); !errors.As(err, &bad) || bad.Code != ExpireInvalid {
+			t.Errorf("%q: %v, %v; want expire_invalid", text, got, err)
+		}
 	}
 }

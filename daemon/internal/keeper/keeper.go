@@ -129,18 +129,22 @@ func (k *Keeper) Writeback(ctx context.Context, ref string, p archive.Progress) 
 	if err != nil {
 		return Copy{}, err
 	}
+	bits, err := f.BitMap()
+	if err != nil {
+		return Copy{}, err
+	}
 	ctx, end, err := k.begin(ctx, f.Name, "writeback")
 	if err != nil {
 		return Copy{}, err
 	}
 	defer end()
 	start := time.Now()
-	version, err := k.writeback(ctx, f, p)
+	version, err := k.writeback(ctx, f.Spec, bits, p)
 	took := time.Since(start)
 	if err != nil {
 		return Copy{}, k.failed(ctx, "writeback", f.Spec, err)
 	}
-	f.WrittenBack(start)
+	bits.WrittenBack(start)
 	k.metrics.writeback.Observe(took.Seconds())
 	k.metrics.uploaded.Add(float64(version.Uploaded))
 	k.log.Debug("writeback done", "filter", f.Name, "version", version.ID, "bytes", version.Bytes, "uploaded", version.Uploaded,
@@ -148,12 +152,12 @@ func (k *Keeper) Writeback(ctx context.Context, ref string, p archive.Progress) 
 	return copied(version, took), nil
 }
 
-func (k *Keeper) writeback(ctx context.Context, f *engine.Filter, p archive.Progress) (archive.Version, error) {
+func (k *Keeper) writeback(ctx context.Context, spec engine.Spec, bits engine.BitMap, p archive.Progress) (archive.Version, error) {
 	a, err := k.link.Open(ctx)
 	if err != nil {
 		return archive.Version{}, err
 	}
-	return a.Writeback(ctx, f.Spec, f.Set, p)
+	return a.Writeback(ctx, spec, bits, p)
 }
 
 // Restore sets in a filter, by name or id, all bits of a version in the archive, the
@@ -194,14 +198,16 @@ func (k *Keeper) restore(ctx context.Context, name, version string, p archive.Pr
 	return v, err
 }
 
-// nameOf finds the name that ref is for, also of a filter that the store lacks.
+// nameOf finds the name that ref is for, also of a filter that the store lacks. One that
+// the store has must have a bit-map.
 func (k *Keeper) nameOf(ref string) (string, error) {
 	f, err := k.engine.Lookup(ref)
 	var waits *engine.RestoringError
 	var unknown *engine.UnknownFilterError
 	switch {
 	case err == nil:
-		return f.Name, nil
+		_, err := f.BitMap()
+		return f.Name, err
 	case errors.As(err, &waits):
 		return waits.Filter, nil
 	case errors.As(err, &unknown):

@@ -76,7 +76,7 @@ func (r *rig) add(n uint64) (fresh int) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if fresh, err = f.Add(r.t.Context(), []bloom.Hash{{Lo: n * 0x9e3779b97f4a7c15, Hi: n * 0xbf58476d1ce4e5b9}}, make([]bool, 1)); err != nil {
+	if fresh, err = f.Add(r.t.Context(), []bloom.Hash{{Lo: n * 0x9e3779b97f4a7c15, Hi: n * 0xbf58476d1ce4e5b9}}, 0, make([]bool, 1)); err != nil {
 		r.t.Fatal(err)
 	}
 	return fresh

@@ -74,7 +74,9 @@ func (f *failures) Describe(ch chan<- *prometheus.Desc) {
 func (f *failures) Collect(ch chan<- prometheus.Metric) {
 	names := f.engine.Waiting()
 	for _, filter := range f.engine.Filters() {
-		names = append(names, filter.Name)
+		if _, err := filter.BitMap(); err == nil {
+			names = append(names, filter.Name)
+		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -34,12 +34,15 @@ func (k *Keeper) Settle(ctx context.Context) {
 	}
 }
 
-// Every writes all filters back, one after the other, whenever interval has passed, a
+// Every writes all bit-maps back, one after the other, whenever interval has passed, a
 // tenth more or less so that daemons that were started together part. It returns when
 // ctx ends.
 func (k *Keeper) Every(ctx context.Context, interval time.Duration) {
 	for sleep(ctx, jittered(interval)) {
 		for _, f := range k.engine.Filters() {
+			if _, err := f.BitMap(); err != nil {
+				continue
+			}
 			_, err := k.Writeback(ctx, f.Name, nil)
 			var busy *BusyError
 			var lease *archive.LeaseError

@@ -1,0 +1,102 @@
+package engine_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+func TestExpire(t *testing.T) {
+	for seconds, want := range map[float64]time.Duration{
+		1: time.Second, 0.5: 500 * time.Millisecond, 0.1: 100 * time.Millisecond, 1.001: 1001 * time.Millisecond,
+		4.35: 4350 * time.Millisecond, 0.57: 570 * time.Millisecond, 1e-9: time.Millisecond, 5e-324: time.Millisecond,
+		0.0011: 2 * time.Millisecond, 3600: time.Hour, 315360000: engine.MaxExpire, 123456789.123: 123456789123 * time.Millisecond,
+	} {
+		if got, err := engine.Expire(seconds); err != nil || got != want {
+			t.Errorf("%v: %v, %v; want %v", seconds, got, err, want)
+		}
+	}
+	for _, seconds := range []float64{0, math.Copysign(0, -1), -1, -1e300, 315360000.002, 1e18, math.MaxFloat64, math.Inf(1), math.Inf(-1), math.NaN()} {
+		if got, err := engine.Expire(seconds); err == nil || !strings.Contains(err.Error(), "at most 315360000 (ten years)") {
+			t.Errorf("%v: %v, %v", seconds, got, err)
+		}
+	}
+}
+
+func TestSpecsOfKinds(t *testing.T) {
+	bloom := engine.Spec{Name: "a", Kind: "bloom", Capacity: 1000, ErrorRate: 1e-4, OnFull: "warn"}
+	timing := engine.Spec{Name: "a", Kind: "timing"}
+	with := func(s engine.Spec, change func(*engine.Spec)) engine.Spec { change(&s); return s }
+	e := open(t, t.TempDir(), engine.Settings{})
+	for _, c := range []struct {
+		spec  engine.Spec
+		field string
+	}{
+		{with(bloom, func(s *engine.Spec) { s.Expire = time.Second }), "expire"},
+		{with(timing, func(s *engine.Spec) { s.Capacity = 10 }), "capacity"},
+		{with(timing, func(s *engine.Spec) { s.ErrorRate = 0.1 }), "error_rate"},
+		{with(timing, func(s *engine.Spec) { s.OnFull = "warn" }), "on_full"},
+		{with(timing, func(s *engine.Spec) { s.Expire = -1 }), "expire"},
+		{with(timing, func(s *engine.Spec) { s.Expire = engine.MaxExpire + 1 }), "expire"},
+		{with(timing, func(s *engine.Spec) { s.Expire = time.Microsecond }), "expire"},
+		{with(timing, func(s *engine.Spec) { s.Kind = "exact" }), "kind"},
+		{with(timing, func(s *engine.Spec) { s.Kind = "" }), "kind"},
+	} {
+		_, _, err := e.Create(t.Context(), c.spec)
+		if bad, ok := err.(*engine.SpecError); !ok || bad.Field != c.field {
+			t.Errorf("%+v: %v, want a SpecError of %s", c.spec, err, c.field)
+		}
+	}
+	for _, s := range []engine.Spec{timing, with(timing, func(s *engine.Spec) { s.Name, s.Expire = "b", time.Hour })} {
+		f, created, err := e.Create(t.Context(), s)
+		if err != nil || !created {
+			t.Fatalf("%+v: %v, %v", s, created, err)
+		}
+		if _, created, err = e.Create(t.Context(), s); err != nil || created {
+			t.Errorf("%+v again: %v, %v", s, created, err)
+		}
+		s.Expire = time.Minute
+		if _, _, err := e.Create(t.Context(), s); err == nil {
+			t.Errorf("another expire: no error")
+		}
+		if _, err := f.BitMap(); err == nil || !strings.Contains(err.Error(), "kind timing, which has no bit-map") {
+			t.Errorf("bit-map of a timing filter: %v", err)
+		}
+	}
+}
+
+// The archive keeps bit-maps: a timing filter never waits for it, and leaves there what is
+// there under its name.
+func TestTimingFiltersBesideAnArchive(t *testing.T) {
+	a := newShelf()
+	if err := a.put(spec(7, "news"), header(t, 7, 1), 1, 2, 3); err != nil {
+		t.Fatal(err)
+	}
+	news := engine.Spec{ID: 7, Name: "news", Kind: "timing", Expire: time.Hour}
+	dir := t.TempDir()
+	b := open(t, dir, engine.Settings{Archive: a, Filters: []engine.Spec{news, spec(1, "uri")}})
+	f, err := b.Lookup("news")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := f.Add(t.Context(), keys([]uint64{1, 2}), 0, make([]bool, 2)); n != 2 || err != nil {
+		t.Errorf("before the archive was asked: %d new, %v", n, err)
+	}
+	b.settle()
+	b.wantLog("of another kind")
+	if f, err = b.Lookup("7"); err != nil || f.Kind != "timing" {
+		t.Errorf("after the archive was asked: %v, %v", f, err)
+	}
+	if err := b.Drop(t.Context(), "news"); err != nil {
+		t.Error(err)
+	}
+	// Nothing was buried: the bit-map comes back when it is asked for.
+	f, created, err := b.Create(t.Context(), spec(7, "news"))
+	if err != nil || !created || b.fresh("news", 1, 2, 3, 4) != 1 {
+		t.Errorf("the archived bit-map: %v, %v, %v", f, created, err)
+	}
+	b.close()
+}
