@@ -103,7 +103,7 @@ func New(o Options) *Server {
 		log:     o.Logger,
 		limits:  o.Limits,
 		auth:    o.Authenticate,
-		spec:    engine.Spec{Kind: "bloom", Capacity: o.Capacity, ErrorRate: o.ErrorRate, OnFull: "warn"},
+		spec:    engine.Spec{Kind: engine.Bloom, Capacity: o.Capacity, ErrorRate: o.ErrorRate, OnFull: "warn"},
 		version: o.Version,
 		tempDir: o.TempDir,
 		errors:  errorsByCode(),

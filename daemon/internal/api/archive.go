@@ -69,7 +69,11 @@ func (c *call) mayCopy(known ...string) error {
 		return tooLarge(specBytes)
 	}
 	if c.s.keeper == nil {
-		if _, err := c.s.engine.Lookup(c.name); err != nil {
+		f, err := c.s.engine.Lookup(c.name)
+		if err != nil {
+			return err
+		}
+		if _, err := f.BitMap(); err != nil {
 			return err
 		}
 		return &fault{code: codeNoArchive, detail: "set mongodb.uri in the daemon's settings"}

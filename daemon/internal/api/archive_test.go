@@ -56,11 +56,7 @@ type oneStore struct{ *memStore }
 
 func (st oneStore) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	spec := engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
-	h, err := bloom.NewHeader(spec.Capacity, spec.ErrorRate, 1, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	set, err := st.Create(ctx, spec, h)
+	set, err := st.Create(ctx, spec, engine.Birth{Seed: 1, Generation: 1, Created: time.Now()})
 	return map[engine.Spec]engine.Set{spec: set}, err
 }
 

@@ -40,12 +40,13 @@ type call struct {
 	sent   int64 // bytes of the answer
 	held   int64 // taken of Server.held
 
-	body  body
-	buf   []byte // the JSON body
-	req   items.Request
-	keys  []bloom.Hash
-	fresh []bool
-	out   []byte
+	body   body
+	buf    []byte // the JSON body
+	req    items.Request
+	expire time.Duration // of the items that are new; 0: as the filter has it
+	keys   []bloom.Hash
+	fresh  []bool
+	out    []byte
 }
 
 // begin readies a pooled call for a request.

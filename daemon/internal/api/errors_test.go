@@ -12,6 +12,7 @@ func TestErrors(t *testing.T) {
 	tested := map[string]bool{}
 	cases := errorCases()
 	maps.Copy(cases, archiveCases())
+	maps.Copy(cases, timingCases())
 	for name, c := range cases {
 		tested[c.code] = true
 		t.Run(name, func(t *testing.T) {

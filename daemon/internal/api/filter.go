@@ -14,19 +14,20 @@ import (
 // judgement is one of the two things to do with a batch. It is called with the call's
 // keys ready, and leaves in c.fresh what is new and in c.out what to answer.
 type judgement struct {
-	scope string
-	judge func(c *call, f *engine.Filter) (fresh int, err error)
+	scope     string
+	remembers bool
+	judge     func(c *call, f *engine.Filter) (fresh int, err error)
 	// answer appends the JSON answer to a whole list, lines that to a part of a stream.
 	answer func(dst []byte, l *items.List, fresh []bool, n int) []byte
 	lines  func(dst []byte, l *items.List, fresh []bool, m media) []byte
 }
 
 func remembering() judgement {
-	return judgement{scopeFilter, (*call).add, appendFilterResult, appendNewItems}
+	return judgement{scopeFilter, true, (*call).add, appendFilterResult, appendNewItems}
 }
 
 func looking() judgement {
-	return judgement{scopeRead, (*call).look, appendCheckResult, appendVerdicts}
+	return judgement{scopeRead, false, (*call).look, appendCheckResult, appendVerdicts}
 }
 
 func (c *call) filter() error { return c.batch(remembering()) }
@@ -59,8 +60,8 @@ func (c *call) list(j judgement, m media) error {
 	if err != nil {
 		return err
 	}
-	if c.req.HasExpire {
-		return noExpire(f)
+	if c.expire, err = expiry(f, c.req.Expire, c.req.HasExpire, j.remembers); err != nil {
+		return err
 	}
 	n, err := c.judge(j, f, &c.req.List)
 	if err != nil {
@@ -84,8 +85,24 @@ func (c *call) decode(m media) error {
 	return err
 }
 
-func noExpire(f *engine.Filter) error {
-	return &fault{code: codeExpireNotSupported, detail: "filter " + f.Name + " is of the kind " + f.Kind}
+// expiry finds for how long the items that are new will be seen; 0 where the filter says so,
+// or its kind forgets nothing. A call that does not remember needs none, but a wrong one
+// is told.
+func expiry(f *engine.Filter, seconds float64, given, remembers bool) (time.Duration, error) {
+	_, timed := f.Set.(engine.Timed)
+	switch {
+	case !timed && given:
+		return 0, &fault{code: codeExpireNotSupported, detail: "filter " + f.Name + " is of the kind " + f.Kind}
+	case timed && given:
+		expire, err := engine.Expire(seconds)
+		if err != nil {
+			return 0, &fault{code: items.ExpireInvalid, detail: err.Error()}
+		}
+		return expire, nil
+	case timed && remembers && f.Expire == 0:
+		return 0, &fault{code: codeExpireMissing, detail: "filter " + f.Name + " was made without one"}
+	}
+	return 0, nil
 }
 
 // judge hashes a list and judges it; c.fresh tells the outcome of each item.
@@ -113,7 +130,7 @@ func gone(f *engine.Filter, lookup error) error {
 
 func (c *call) add(f *engine.Filter) (fresh int, err error) {
 	start := time.Now()
-	fresh, err = f.Add(c.r.Context(), c.keys, c.fresh)
+	fresh, err = f.Add(c.r.Context(), c.keys, c.expire, c.fresh)
 	c.s.metrics.add.Observe(time.Since(start).Seconds())
 	if err == nil {
 		c.s.metrics.items.count(f, fresh, len(c.keys)-fresh)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -44,13 +45,24 @@ func (c *call) putFilter() error {
 	if f, err := c.s.engine.Lookup(c.name); err == nil && f.Name == c.name {
 		base = f.Spec
 	}
+	if kind := or(asked.Kind, base.Kind); kind != base.Kind { // has nothing in common with base
+		base = engine.Spec{Kind: kind}
+		if kind == c.s.spec.Kind {
+			base = c.s.spec
+		}
+	}
+	expire, err := asked.expiry(base.Kind)
+	if err != nil {
+		return err
+	}
 	f, created, err := c.s.engine.Create(c.r.Context(), engine.Spec{
 		ID:        or(asked.ID, base.ID),
 		Name:      c.name,
-		Kind:      or(asked.Kind, base.Kind),
+		Kind:      base.Kind,
 		Capacity:  or(asked.Capacity, base.Capacity),
 		ErrorRate: or(asked.ErrorRate, base.ErrorRate),
 		OnFull:    or(asked.OnFull, base.OnFull),
+		Expire:    or(expire, base.Expire),
 	})
 	if err != nil {
 		return err
@@ -86,6 +98,11 @@ func (c *call) dropFilter() error {
 
 func describe(f *engine.Filter) client.FilterInfo {
 	st := f.Stats()
+	if _, timed := f.Set.(engine.Timed); timed {
+		return client.FilterInfo{
+			ID: f.ID, Name: f.Name, Kind: f.Kind, Expire: f.Expire.Seconds(), Items: st.Items, Bytes: st.Bytes, Generation: st.Generation,
+		}
+	}
 	info := client.FilterInfo{
 		ID:            f.ID,
 		Name:          f.Name,
@@ -113,9 +130,34 @@ func (c *call) sendJSON(status int, v any) error {
 	return c.send(status, c.s.header.json, append(body, '\n'))
 }
 
+// askedSpec is the body of a PUT.
+type askedSpec struct {
+	client.FilterSpec
+	expire json.RawMessage // as it was sent; nil: it was not
+}
+
+// expiry is what was asked for; 0: nothing.
+func (a *askedSpec) expiry(kind string) (time.Duration, error) {
+	if a.expire == nil || string(a.expire) == "null" {
+		return 0, nil
+	}
+	if kind == engine.Bloom {
+		return 0, &fault{code: codeExpireNotSupported, detail: "expire is for filters of the kind timing"}
+	}
+	seconds, err := items.Seconds(string(a.expire))
+	if err != nil {
+		return 0, err
+	}
+	expire, err := engine.Expire(seconds)
+	if err != nil {
+		return 0, &fault{code: items.ExpireInvalid, detail: err.Error()}
+	}
+	return expire, nil
+}
+
 // decodeSpec reads the body of a PUT strictly. An empty one asks for nothing special.
-func (c *call) decodeSpec() (client.FilterSpec, error) {
-	var spec client.FilterSpec
+func (c *call) decodeSpec() (askedSpec, error) {
+	var spec askedSpec
 	if err := wantJSON(c.r); err != nil {
 		return spec, err
 	}
@@ -129,6 +171,7 @@ func (c *call) decodeSpec() (client.FilterSpec, error) {
 		"capacity":   &spec.Capacity,
 		"error_rate": &spec.ErrorRate,
 		"on_full":    &spec.OnFull,
+		"expire":     &spec.expire,
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 )
 
-func info(t *testing.T, a answer) client.FilterInfo {
+func info(t testing.TB, a answer) client.FilterInfo {
 	t.Helper()
 	var f client.FilterInfo
 	if err := json.Unmarshal([]byte(a.body), &f); err != nil {

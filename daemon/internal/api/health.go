@@ -35,6 +35,10 @@ func (c *call) readyVerbose(err error) error {
 	fmt.Fprintf(&b, "daemon: %s\n", store)
 	for _, f := range c.s.engine.Filters() {
 		st := f.Stats()
+		if f.Capacity == 0 {
+			fmt.Fprintf(&b, "filter %s: %d items\n", f.Name, st.Items)
+			continue
+		}
 		fmt.Fprintf(&b, "filter %s: about %d of %d items\n", f.Name, st.Items, f.Capacity)
 	}
 	return c.sendText(status, b.String())

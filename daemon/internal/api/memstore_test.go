@@ -9,6 +9,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
 // memStore is an engine.Store that remembers until the test ends, and fails as told.
@@ -20,7 +21,49 @@ type memStore struct {
 
 	mu   sync.Mutex
 	sets map[engine.Spec]*memSet
+
+	elapsed atomic.Int64 // nanoseconds, of the clock by which items expire
 }
+
+// memTimed is a timing filter of a memStore.
+type memTimed struct {
+	*timing.Table
+	store  *memStore
+	birth  engine.Birth
+	expire time.Duration
+}
+
+func (m *memTimed) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
+	return m.AddFor(ctx, keys, m.expire, fresh)
+}
+
+func (m *memTimed) AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error) {
+	if err := cmp.Or(m.store.err(), ctx.Err()); err != nil {
+		return 0, err
+	}
+	return m.Table.Add(keys, expire, fresh)
+}
+
+func (m *memTimed) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
+	if err := cmp.Or(m.store.err(), ctx.Err()); err != nil {
+		return err
+	}
+	m.Table.Has(keys, fresh)
+	return nil
+}
+
+func (m *memTimed) Seed() uint64 { return m.birth.Seed }
+
+func (m *memTimed) Stats() engine.Stats {
+	for range timing.Parts { // so that tests need not wait
+		_ = m.Sweep()
+	}
+	st := m.Table.Stats()
+	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: m.birth.Generation}
+}
+
+// pass lets time pass for timing filters.
+func (st *memStore) pass(d time.Duration) { st.elapsed.Add(int64(d)) }
 
 type memSet struct {
 	*bloom.Map
@@ -57,8 +100,16 @@ func (st *memStore) Load(context.Context) (map[engine.Spec]engine.Set, error) {
 	return map[engine.Spec]engine.Set{}, nil
 }
 
-func (st *memStore) Create(_ context.Context, spec engine.Spec, h bloom.Header) (engine.Set, error) {
+func (st *memStore) Create(_ context.Context, spec engine.Spec, b engine.Birth) (engine.Set, error) {
 	if err := st.err(); err != nil {
+		return nil, err
+	}
+	if spec.Kind == engine.Timing {
+		clock := timing.Clock{Elapsed: func() time.Duration { return time.Duration(st.elapsed.Load()) }, Wall: time.Now}
+		return &memTimed{timing.New(clock), st, b, spec.Expire}, nil
+	}
+	h, err := engine.BitMapHeader(spec, b)
+	if err != nil {
 		return nil, err
 	}
 	m, err := bloom.New(h)

@@ -80,7 +80,7 @@ type tallies struct {
 	engine *engine.Engine
 	byKey  sync.Map // *engine.Filter to *tally
 
-	items, fill, estimate, capacity, fpr, bytes, writeback *prometheus.Desc
+	items, info, live, fill, estimate, capacity, fpr, bytes, writeback *prometheus.Desc
 }
 
 type tally struct{ fresh, duplicates atomic.Uint64 }
@@ -92,11 +92,13 @@ func newTallies(e *engine.Engine) *tallies {
 	return &tallies{
 		engine:    e,
 		items:     desc("items_total", "Items of filter calls, by whether they were new or duplicate.", "result"),
+		info:      desc("filter_info", "Always 1; the labels say what the filter is.", "id", "kind"),
+		live:      desc("filter_items", "Items of a timing filter that have not expired, as last counted."),
 		fill:      desc("filter_fill_ratio", "Bits that are set among all, 0 to 1."),
 		estimate:  desc("filter_items_estimate", "Distinct items remembered, estimated from the fill."),
 		capacity:  desc("filter_capacity_items", "Items at which the error rate asked for still holds."),
 		fpr:       desc("filter_fpr_estimate_ratio", "Present false-positive ratio, estimated from the fill."),
-		bytes:     desc("filter_bytes", "Size of the bit-map."),
+		bytes:     desc("filter_bytes", "Size of the bit-map, or of a timing filter's table."),
 		writeback: desc("last_writeback_timestamp_seconds", "When the bit-map was last written to the archive; absent: never."),
 	}
 }
@@ -117,7 +119,7 @@ func (t *tallies) count(f *engine.Filter, fresh, duplicates int) {
 
 // Describe implements [prometheus.Collector].
 func (t *tallies) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{t.items, t.fill, t.estimate, t.capacity, t.fpr, t.bytes, t.writeback} {
+	for _, d := range []*prometheus.Desc{t.items, t.info, t.live, t.fill, t.estimate, t.capacity, t.fpr, t.bytes, t.writeback} {
 		ch <- d
 	}
 }
@@ -144,11 +146,16 @@ func (t *tallies) collect(ch chan<- prometheus.Metric, f *engine.Filter) {
 	of, st := t.of(f), f.Stats()
 	ch <- prometheus.MustNewConstMetric(t.items, prometheus.CounterValue, float64(of.fresh.Load()), f.Name, "new")
 	ch <- prometheus.MustNewConstMetric(t.items, prometheus.CounterValue, float64(of.duplicates.Load()), f.Name, "duplicate")
+	ch <- prometheus.MustNewConstMetric(t.info, prometheus.GaugeValue, 1, f.Name, strconv.Itoa(f.ID), f.Kind)
+	gauge(t.bytes, float64(st.Bytes))
+	if _, ok := f.Set.(engine.BitMap); !ok {
+		gauge(t.live, float64(st.Items))
+		return
+	}
 	gauge(t.fill, st.Fill)
 	gauge(t.estimate, float64(st.Items))
 	gauge(t.capacity, float64(f.Capacity))
 	gauge(t.fpr, st.FPR)
-	gauge(t.bytes, float64(st.Bytes))
 	if !st.LastWriteback.IsZero() {
 		gauge(t.writeback, float64(st.LastWriteback.UnixMilli())/1000)
 	}

@@ -111,6 +111,7 @@ func TestOpenAPIKnowsTheRoutes(t *testing.T) {
 func TestOpenAPIExamplesWork(t *testing.T) {
 	r := newRig(t)
 	r.put("uri_generator", "")
+	r.put("news", `{"kind":"timing"}`)
 	op := r.doc.Paths.Find("/api/v1/filter").Post
 	for name, example := range op.RequestBody.Value.Content["application/json"].Examples {
 		body, err := json.Marshal(example.Value.Value)
@@ -127,11 +128,13 @@ func TestOpenAPIExamplesWork(t *testing.T) {
 			t.Errorf("example of %s: %d %s", kind, a.status, a.body)
 		}
 	}
-	body, err := json.Marshal(r.doc.Paths.Find(pathOne).Put.RequestBody.Value.Content["application/json"].Example)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a := r.put("example", string(body)); a.status != 201 {
-		t.Errorf("example of PUT: %d %s", a.status, a.body)
+	for name, example := range r.doc.Paths.Find(pathOne).Put.RequestBody.Value.Content["application/json"].Examples {
+		body, err := json.Marshal(example.Value.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := r.put("example_"+name, string(body)); a.status != 201 {
+			t.Errorf("example %s of PUT: %d %s", name, a.status, a.body)
+		}
 	}
 }

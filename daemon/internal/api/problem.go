@@ -36,6 +36,8 @@ const (
 	codeUnsupportedCoding  = "unsupported_encoding"
 	codeInvalidFilter      = "invalid_filter"
 	codeExpireNotSupported = "expire_not_supported"
+	codeExpireMissing      = "expire_missing"
+	codeBitMapNotSupported = "bitmap_not_supported"
 	codeInternal           = "internal"
 	codeArchiveFailed      = "archive_failed"
 	codeOverloaded         = "overloaded"
@@ -93,6 +95,9 @@ func errorTable() []errorEntry {
 		{codeUnsupportedCoding, http.StatusUnsupportedMediaType, "The body's Content-Encoding is not accepted."},
 		{codeInvalidFilter, http.StatusUnprocessableEntity, "A filter cannot be made with these parameters."},
 		{codeExpireNotSupported, http.StatusUnprocessableEntity, "Filters of this kind do not expire items."},
+		{codeExpireMissing, http.StatusUnprocessableEntity, "Neither the filter nor the call says when items expire."},
+		{items.ExpireInvalid, http.StatusUnprocessableEntity, "Items cannot expire after that time."},
+		{codeBitMapNotSupported, http.StatusUnprocessableEntity, "Filters of this kind have no bit-map that could be archived."},
 		{codeInternal, http.StatusInternalServerError, "The daemon erred; its log says more."},
 		{codeArchiveFailed, http.StatusInternalServerError, "The copy from or to the archive failed; what was archived before is as it was."},
 		{codeOverloaded, http.StatusServiceUnavailable, "Too many bodies are being received; try again."},
@@ -147,6 +152,7 @@ func asFault(err error) (*fault, *int) {
 		unknown *engine.UnknownFilterError
 		spec    *engine.SpecError
 		waits   *engine.RestoringError
+		kind    *engine.KindError
 	)
 	switch {
 	case errors.As(err, &own):
@@ -166,6 +172,8 @@ func asFault(err error) (*fault, *int) {
 		return &fault{code: codeArchiveUnavailable, detail: "filter " + waits.Filter + ": waits for the archive"}, nil
 	case errors.As(err, &unknown):
 		return &fault{code: codeUnknownFilter, detail: unknown.Error(), known: unknown.Known}, nil
+	case errors.As(err, &kind):
+		return &fault{code: codeBitMapNotSupported, detail: kind.Error()}, nil
 	case errors.As(err, &spec):
 		return &fault{code: codeInvalidFilter, detail: spec.Error()}, nil
 	case errors.Is(err, engine.ErrConflict):

@@ -43,7 +43,7 @@ func (c *call) stream(j judgement, m media) error {
 	if !c.admitted {
 		return c.admit("", j.scope)
 	}
-	f, err := c.streamFilter()
+	f, err := c.streamFilter(j)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (c *call) stream(j judgement, m media) error {
 }
 
 // streamFilter reads the query, which is to a stream what the members are to JSON.
-func (c *call) streamFilter() (*engine.Filter, error) {
+func (c *call) streamFilter(j judgement) (*engine.Filter, error) {
 	query, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
 		return nil, &fault{code: codeInvalidParameter, detail: err.Error()}
@@ -81,13 +81,14 @@ func (c *call) streamFilter() (*engine.Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !query.Has("expire") {
-		return f, nil
+	seconds := 0.0
+	if query.Has("expire") {
+		if seconds, err = items.Seconds(query.Get("expire")); err != nil {
+			return nil, err
+		}
 	}
-	if _, err := strconv.ParseInt(query.Get("expire"), 10, 64); err != nil {
-		return nil, &fault{code: codeInvalidParameter, detail: "expire: want a whole number of seconds"}
-	}
-	return nil, noExpire(f)
+	c.expire, err = expiry(f, seconds, query.Has("expire"), j.remembers)
+	return f, err
 }
 
 func (st *stream) run() error {

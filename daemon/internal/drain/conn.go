@@ -1,0 +1,126 @@
+package drain
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// What a connection is doing. Each change is one compare-and-swap, so that a connection
+// is either closed or begins a request, never both.
+const (
+	fresh   uint32 = iota // accepted, nothing has come
+	idle                  // an answer was sent, nothing has come since
+	busy                  // a request is coming, or being answered
+	closing               // nothing that comes is carried out any more
+)
+
+// conn is a connection whose requests are known to begin and to end.
+type conn struct {
+	net.Conn
+	d         *Drainer
+	encrypted bool // what is read is no request yet: net/http says when one begins
+	state     atomic.Uint32
+	since     atomic.Int64 // Unix nanoseconds: accepted, or last answered
+	closed    sync.Once
+	deadline  sync.Mutex // held while a deadline of reading is set
+}
+
+// begin notes that a request comes; false: it is too late for that.
+func (c *conn) begin() bool {
+	for {
+		switch s := c.state.Load(); s {
+		case busy:
+			return true
+		case closing:
+			return false
+		default:
+			if c.state.CompareAndSwap(s, busy) {
+				return true
+			}
+		}
+	}
+}
+
+// changed is told by net/http. With HTTP/2 a connection is active while it has streams.
+func (c *conn) changed(state http.ConnState) {
+	switch state {
+	case http.StateActive:
+		c.begin()
+	case http.StateIdle:
+		c.since.Store(time.Now().UnixNano())
+		c.state.CompareAndSwap(busy, idle)
+	}
+}
+
+// closeIfSilent ends the connection unless a request has begun on it. What waits in
+// Read gets an error, upon which net/http calls Close.
+func (c *conn) closeIfSilent() {
+	c.deadline.Lock()
+	defer c.deadline.Unlock()
+	if c.state.CompareAndSwap(idle, closing) || c.state.CompareAndSwap(fresh, closing) {
+		_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	if c.state.Load() == closing {
+		return 0, net.ErrClosed
+	}
+	n, err := c.Conn.Read(p)
+	switch {
+	case n == 0:
+		return n, err
+	case c.encrypted && c.state.Load() != closing:
+		return n, err
+	case c.encrypted || !c.begin():
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+// SetReadDeadline does not undo what closeIfSilent has set.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.deadline.Lock()
+	defer c.deadline.Unlock()
+	if c.state.Load() == closing {
+		return nil
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// ReadFrom lets a file go the short way through the system.
+func (c *conn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
+
+// CloseWrite ends the sending half.
+func (c *conn) CloseWrite() error {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return half.CloseWrite()
+}
+
+// Close closes the connection. While draining it ends the sending half first and waits
+// for the client to do the same: to close both at once would make the system answer what
+// still comes with a reset, which can overtake the answer that was sent before.
+func (c *conn) Close() error {
+	err := net.ErrClosed
+	c.closed.Do(func() {
+		defer c.d.forget(c)
+		c.state.Store(closing)
+		if c.d.draining.Load() && c.CloseWrite() == nil && c.Conn.SetReadDeadline(time.Now().Add(closeGrace)) == nil {
+			_, _ = io.Copy(io.Discard, c.Conn)
+		}
+		err = c.Conn.Close()
+	})
+	return err
+}
