@@ -18,8 +18,9 @@ type batchCommand struct {
 	conn          connection
 	typ           string
 	ndjson, quiet bool
+	expire        expireFlag
 	remembers     bool
-	judge         func(c *client.Client, typ string, ndjson bool) func(context.Context, batch) (verdicts, error)
+	judge         func(c *client.Client, typ string, ndjson bool, options ...client.CallOption) func(context.Context, batch) (verdicts, error)
 }
 
 func (b *batchCommand) register(cmd *cobra.Command) {
@@ -28,6 +29,11 @@ func (b *batchCommand) register(cmd *cobra.Command) {
 	f.StringVarP(&b.typ, "type", "t", defaultType, "name or id of the `filter` (env URIFILTER_TYPE)")
 	f.BoolVar(&b.ndjson, "json", false, "each line is a JSON value, instead of plain text")
 	f.BoolVarP(&b.quiet, "quiet", "q", false, "no summary and no progress")
+	if b.remembers {
+		b.expire.register(cmd, "for a filter of the kind timing: `time` for which the new items are remembered, such as 90, 36h or 30d")
+	} else {
+		b.expire.register(cmd, "a `time` as for \"urifilter filter\"; it makes no difference here")
+	}
 	if err := cmd.RegisterFlagCompletionFunc("type", b.conn.completeFilter); err != nil {
 		panic(err) // --type is defined above
 	}
@@ -58,7 +64,7 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 	}
 	start := time.Now()
 	t := &transfer{
-		judge:     b.judge(daemon, flagOrEnv(cmd, "type", b.typ, "URIFILTER_TYPE"), b.ndjson),
+		judge:     b.judge(daemon, flagOrEnv(cmd, "type", b.typ, "URIFILTER_TYPE"), b.ndjson, b.expire.options()...),
 		out:       out,
 		remembers: b.remembers,
 		timeout:   b.conn.timeout,

@@ -12,8 +12,9 @@ import (
 
 // bitmapFlags are what the bitmap commands have in common.
 type bitmapFlags struct {
-	config, dataDir, server, token string
-	asJSON, quiet                  bool
+	config, dataDir, server string
+	token                   credential
+	asJSON, quiet, yield    bool
 }
 
 func newBitmapCommand() *cobra.Command {
@@ -21,12 +22,13 @@ func newBitmapCommand() *cobra.Command {
 		Use:   "bitmap",
 		Short: "Copy bit-maps to and from the archive",
 		Long: `Copy bit-maps to and from the archive in MongoDB that the settings name, and look at
-what is there. NAMEs are filters; without any, all are meant.
+what is there. NAMEs are filters; without any, all that have a bit-map are meant: those
+of the kind bloom.
 
 init, update and restore work while a daemon runs, by asking it, and without one, by
 opening the store themselves; they say which way they took. --server or URIFILTER_URL
 names a daemon to ask in any case. A daemon that has tokens asks for one of the scope
-admin (--token or URIFILTER_TOKEN). verify and list look at the archive alone.`,
+admin (--token-file or URIFILTER_TOKEN). verify and list look at the archive alone.`,
 		Example: `  urifilter bitmap update                  # write all back now
   urifilter bitmap status
   urifilter bitmap restore --version uri-12 uri`,
@@ -44,8 +46,8 @@ func newBitmapInit() *cobra.Command {
 		Short: "Make the filters of the settings in store and archive, where they are not there",
 		Long: `For each filter of the settings: where neither store nor archive has a bit-map, make
 it in the store; where the archive alone has one, restore it; and where the archive has
-none, write the first version. What is there is not changed, so that a second run says
-"unchanged".`,
+none, write the first version. Filters of other kinds are made in the store. What is
+there is not changed, so that a second run says "unchanged".`,
 		Example: "  urifilter bitmap init --config /etc/urifilter/urifilter.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withHolder(cmd, &flags, args, func(w *bitmapWork) error { return w.init(args) })
@@ -61,7 +63,11 @@ func newBitmapUpdate() *cobra.Command {
 		Use:   "update [NAME...]",
 		Short: "Write bit-maps back to the archive now",
 		Long: `Write bit-maps back to the archive now. Only what has changed since the last version is
-sent; what others wrote meanwhile is kept. However it ends, the last good version stays.`,
+sent; what others wrote meanwhile is kept. However it ends, the last good version stays.
+
+A filter that another daemon is writing back at that moment is an error, unless --yield
+says to leave it to that one: right for daemons that share a store, for they write the
+same bit-map.`,
 		Example: `  urifilter bitmap update
   urifilter bitmap update uri ip --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,6 +75,7 @@ sent; what others wrote meanwhile is kept. However it ends, the last good versio
 		},
 	}
 	flags.register(cmd, true)
+	cmd.Flags().BoolVar(&flags.yield, "yield", false, "leave filters that another daemon is writing back to it")
 	return cmd
 }
 
@@ -152,7 +159,7 @@ func (b *bitmapFlags) register(cmd *cobra.Command, store bool) {
 	if store {
 		f.StringVar(&b.dataDir, "data-dir", configs.Default().DataDir, "the embedded store's `folder`")
 		f.StringVarP(&b.server, "server", "s", "", "ask the daemon at this `URL` (env URIFILTER_URL)")
-		f.StringVar(&b.token, "token", "", "access `token` for the daemon (env URIFILTER_TOKEN)")
+		b.token.register(cmd)
 	}
 }
 

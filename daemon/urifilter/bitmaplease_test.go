@@ -63,6 +63,11 @@ func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
 	if code != 1 || !strings.Contains(errOut, "another-host:77") || !strings.Contains(errOut, "hint: try again") {
 		t.Errorf("%d %s", code, errOut)
 	}
+	var left string
+	code, left, errOut = command(t, dir, asking, "bitmap", "update", "--yield", "uri")
+	if code != 0 || left != "uri: left to who is writing it back\n" {
+		t.Errorf("--yield: %d %s %s", code, left, errOut)
+	}
 	_, metrics, _ := p.get("/metrics")
 	mustContain(t, metrics, `urifilter_writeback_failures_total{filter="uri"} 0`)
 	close(release)
@@ -101,7 +106,7 @@ func TestWritebackInterval(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- d.run(ctx) }()
+	go func() { ended <- d.run(ctx, nil) }()
 	a, err := archive.Open(t.Context(), archive.Options{URI: uri})
 	if err != nil {
 		t.Fatal(err)

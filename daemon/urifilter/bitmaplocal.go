@@ -50,7 +50,12 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 	}
 	settings := engine.Settings{Log: log}
 	if want != nil {
-		settings.Filters, settings.Archive = want, l.link
+		settings.Archive = l.link
+		for _, spec := range want {
+			if spec.Kind == engine.Bloom { // others are no concern of the archive: ensure makes them
+				settings.Filters = append(settings.Filters, spec)
+			}
+		}
 	}
 	if l.engine, err = engine.OpenWith(ctx, l.store, settings); err != nil {
 		return nil, errors.Join(err, l.store.Close())
@@ -69,8 +74,13 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 	return l, nil
 }
 
-func (l *local) ensure(_ context.Context, spec engine.Spec) (done string, archived bool, err error) {
+func (l *local) ensure(ctx context.Context, spec engine.Spec) (done string, archived bool, err error) {
 	f, err := l.engine.Lookup(spec.Name)
+	var unknown *engine.UnknownFilterError
+	if spec.Kind != engine.Bloom && errors.As(err, &unknown) {
+		_, _, err := l.engine.Create(ctx, spec)
+		return "created", false, err
+	}
 	if err != nil {
 		return "", false, err
 	}
@@ -95,6 +105,11 @@ func (l *local) filters(context.Context) ([]client.FilterInfo, error) {
 	var all []client.FilterInfo
 	for _, f := range l.engine.Filters() {
 		st := f.Stats()
+		if f.Kind == engine.Timing {
+			all = append(all, client.FilterInfo{ID: f.ID, Name: f.Name, Kind: f.Kind, Expire: f.Expire.Seconds(), Items: st.Items,
+				Bytes: st.Bytes, Generation: st.Generation})
+			continue
+		}
 		all = append(all, client.FilterInfo{ID: f.ID, Name: f.Name, Kind: f.Kind, Capacity: f.Capacity, ErrorRate: f.ErrorRate,
 			OnFull: f.OnFull, ItemsEstimate: st.Items, FillRatio: st.Fill, FPREstimate: st.FPR, Bytes: st.Bytes, Generation: st.Generation})
 	}

@@ -41,6 +41,7 @@ func (r *remote) ensure(ctx context.Context, spec engine.Spec) (done string, arc
 	}
 	info, _, err = r.daemon.CreateFilter(ctx, spec.Name, client.FilterSpec{
 		ID: spec.ID, Kind: spec.Kind, Capacity: spec.Capacity, ErrorRate: spec.ErrorRate, OnFull: spec.OnFull,
+		Expire: spec.Expire.Seconds(),
 	})
 	switch {
 	case err != nil:

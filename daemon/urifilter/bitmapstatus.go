@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
 )
 
@@ -113,7 +114,7 @@ func writeStatus(cmd *cobra.Command, flags *bitmapFlags, all []*filterStatus, st
 		row := []string{s.Filter, "-", "", "-", "", "", s.Writer}
 		switch {
 		case s.Store != nil:
-			row[1], row[2] = "there", grouped(int64(s.Store.ItemsEstimate))
+			row[1], row[2] = "there", grouped(int64(max(s.Store.ItemsEstimate, s.Store.Items)))
 		case storeErr != nil:
 			row[1] = "unknown"
 		}
@@ -121,6 +122,8 @@ func writeStatus(cmd *cobra.Command, flags *bitmapFlags, all []*filterStatus, st
 		case s.Archive != nil:
 			row[3], row[4] = s.Archive.Version, grouped(int64(s.Archive.ItemsEstimate))
 			row[5] = age(time.Duration(s.AgeSeconds * float64(time.Second)))
+		case s.Store != nil && s.Store.Kind == engine.Timing:
+			row[3] = "no bit-map"
 		case archiveErr != nil:
 			row[3] = "unknown"
 		}

@@ -45,7 +45,10 @@ func newLink(cfg configs.Config, log *slog.Logger) *keeper.Link {
 // chooseHolder takes the store itself unless somebody else has it, whom it then asks.
 // want is for holder.ensure.
 func chooseHolder(cmd *cobra.Command, flags *bitmapFlags, cfg configs.Config, want []engine.Spec) (holder, error) {
-	token := flagOrEnv(cmd, "token", flags.token, "URIFILTER_TOKEN")
+	token, err := flags.token.read(cmd)
+	if err != nil {
+		return nil, err
+	}
 	if server := flagOrEnv(cmd, "server", flags.server, "URIFILTER_URL"); server != "" {
 		return newRemote(server, token, "as --server or URIFILTER_URL says")
 	}
@@ -84,7 +87,7 @@ func addressOf(cfg configs.Config) string {
 
 // answers tells whether a daemon is there.
 func answers(ctx context.Context, address string) bool {
-	c, err := client.New(address, client.WithTimeout(2*time.Second))
+	c, err := client.New(address, client.WithTimeout(2*time.Second), client.WithPatience(0))
 	if err != nil {
 		return false
 	}

@@ -30,7 +30,7 @@ type bitmapWork struct {
 // outcome is what became of one filter.
 type outcome struct {
 	Filter string             `json:"filter"`
-	Done   string             `json:"done,omitempty"` // written, restored, created, unchanged; "": failed
+	Done   string             `json:"done,omitempty"` // written, restored, created, unchanged, left to ...; "": failed
 	Copy   *client.CopyResult `json:"copy,omitempty"`
 	Error  string             `json:"error,omitempty"`
 }
@@ -92,7 +92,7 @@ func (w *bitmapWork) init(names []string) error {
 	}
 	return w.each(order, func(name string, p archive.Progress) (outcome, error) {
 		done, archived, err := w.holder.ensure(w.ctx, byName[name])
-		if err != nil || archived {
+		if err != nil || archived || byName[name].Kind != engine.Bloom {
 			return outcome{Done: done}, err
 		}
 		c, err := w.holder.writeback(w.ctx, name, p)
@@ -110,8 +110,18 @@ func (w *bitmapWork) update(names []string) error {
 	}
 	return w.each(names, func(name string, p archive.Progress) (outcome, error) {
 		c, err := w.holder.writeback(w.ctx, name, p)
+		if w.flags.yield && leaseHeld(err) {
+			return outcome{Done: "left to who is writing it back"}, nil
+		}
 		return outcome{Done: "written", Copy: &c}, err
 	})
+}
+
+// leaseHeld tells whether somebody else is writing the filter back.
+func leaseHeld(err error) bool {
+	var lease *archive.LeaseError
+	var answer *client.Error
+	return errors.As(err, &lease) || errors.As(err, &answer) && answer.ErrorCode == "lease_held"
 }
 
 func (w *bitmapWork) restore(names []string, version string) error {
@@ -158,10 +168,14 @@ func (w *bitmapWork) namesOr(names []string, what string) ([]string, error) {
 		return nil, err
 	}
 	for _, f := range all {
-		names = append(names, f.Name)
+		if f.Kind == engine.Bloom {
+			names = append(names, f.Name)
+		} else if !w.flags.quiet {
+			fmt.Fprintf(w.err, "%s: left out, filters of the kind %s have no bit-map\n", f.Name, f.Kind)
+		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("the store has no filters: there is nothing to %s", what)
+		return nil, fmt.Errorf("the store has no filters with a bit-map: there is nothing to %s", what)
 	}
 	return names, nil
 }

@@ -24,7 +24,7 @@ that an item that stands in the input twice may be new twice.`,
   # each item with its verdict: new or seen, a tab, the item
   urifilter check --all links.txt`,
 	}
-	b := &batchCommand{judge: func(c *client.Client, typ string, ndjson bool) func(context.Context, batch) (verdicts, error) {
+	b := &batchCommand{judge: func(c *client.Client, typ string, ndjson bool, _ ...client.CallOption) func(context.Context, batch) (verdicts, error) {
 		return checkBatch(c, typ, ndjson, all)
 	}}
 	b.register(cmd)

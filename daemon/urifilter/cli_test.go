@@ -82,7 +82,7 @@ func TestHintsSayWhatIsNext(t *testing.T) {
 	s := clienttest.NewServer(t)
 	s.RequireToken("secret")
 	code, _, errOut := cli(t, s, "a\n", "filter")
-	if code != 1 || !strings.Contains(errOut, "401 unauthorized") || !strings.Contains(errOut, "\nhint: give a token with --token or URIFILTER_TOKEN\n") {
+	if code != 1 || !strings.Contains(errOut, "401 unauthorized") || !strings.Contains(errOut, "\nhint: give a token with --token-file or URIFILTER_TOKEN\n") {
 		t.Errorf("no token: got %d, %q", code, errOut)
 	}
 	t.Setenv("URIFILTER_TOKEN", "wrong")
@@ -198,6 +198,13 @@ func TestConfigCommands(t *testing.T) {
 	t.Setenv("URIFILTER_AUTH_TOKENS_FILE", filepath.Join(dir, "none"))
 	if code, _, errOut := cli(t, nil, "", "config", "check"); code != 1 || !strings.Contains(errOut, filepath.Join(dir, "none")) {
 		t.Errorf("check without the tokens file: got %d, %q", code, errOut)
+	}
+	// So is the certificate.
+	t.Setenv("URIFILTER_AUTH_TOKENS_FILE", "")
+	t.Setenv("URIFILTER_TLS_CERT_FILE", filepath.Join(dir, "cert.pem"))
+	t.Setenv("URIFILTER_TLS_KEY_FILE", filepath.Join(dir, "key.pem"))
+	if code, _, errOut := cli(t, nil, "", "config", "check"); code != 1 || !strings.Contains(errOut, filepath.Join(dir, "cert.pem")) {
+		t.Errorf("check without the certificate: got %d, %q", code, errOut)
 	}
 }
 

@@ -66,6 +66,11 @@ func newConfigCheck() *cobra.Command {
 					fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+warning)
 				}
 			}
+			if cfg.TLS.CertFile != "" {
+				if _, err := loadCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile); err != nil {
+					return err
+				}
+			}
 			if path == "" {
 				path = "defaults and environment"
 			}

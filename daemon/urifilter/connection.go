@@ -19,24 +19,28 @@ const (
 
 // connection is the flags of commands that call a daemon.
 type connection struct {
-	server, token string
-	timeout       time.Duration
+	server  string
+	token   credential
+	timeout time.Duration
 }
 
 func (c *connection) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&c.server, "server", "s", defaultServer, "`URL` of the daemon; without a scheme it is http (env URIFILTER_URL)")
-	f.StringVar(&c.token, "token", "", "access `token`; in the environment other users cannot see it (env URIFILTER_TOKEN)")
+	c.token.register(cmd)
 	f.DurationVar(&c.timeout, "timeout", time.Minute, "give up a call to the daemon after this time")
 }
 
 func (c *connection) dial(cmd *cobra.Command) (*client.Client, error) {
 	server := flagOrEnv(cmd, "server", c.server, "URIFILTER_URL")
-	token := flagOrEnv(cmd, "token", c.token, "URIFILTER_TOKEN")
+	token, err := c.token.read(cmd)
+	if err != nil {
+		return nil, err
+	}
 	if c.timeout <= 0 {
 		return nil, usageError{fmt.Errorf("--timeout %s: want more than 0", c.timeout)}
 	}
-	daemon, err := client.New(server, client.WithToken(token), client.WithTimeout(c.timeout))
+	daemon, err := client.New(server, client.WithToken(token), client.WithTimeout(c.timeout), client.WithPatience(0))
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -8,16 +8,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync"
-	"syscall"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/activation"
 	sdnotify "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/drain"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
 )
@@ -27,7 +27,12 @@ const (
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
 	warnFullEvery  = 10 * time.Second
-	archiveClose   = 5 * time.Second
+	// stopLinger is how long a stop keeps a connection that is silent: whoever sends more
+	// often than that on his connection is told with an answer to open another.
+	stopLinger = 2 * time.Second
+	// stopRest is what a stop may take beside its requests: copies to end, files to close.
+	stopRest     = time.Minute
+	archiveClose = 5 * time.Second
 	// failedGrace lets the answers that tell of a failed store reach their callers.
 	failedGrace = time.Second
 )
@@ -35,15 +40,17 @@ const (
 // daemon is the running service: newDaemon opens everything, run serves until the
 // context ends or the store fails, and closes everything.
 type daemon struct {
-	cfg      configs.Config
-	log      *slog.Logger
-	listener net.Listener
-	store    engine.Store
-	engine   *engine.Engine
-	link     *keeper.Link   // nil: no archive
-	keeper   *keeper.Keeper // nil: no archive
-	api      *api.Server
-	http     *http.Server
+	cfg       configs.Config
+	log       *slog.Logger
+	secrets   *secrets
+	listeners []net.Listener
+	store     engine.Store
+	engine    *engine.Engine
+	link      *keeper.Link   // nil: no archive
+	keeper    *keeper.Keeper // nil: no archive
+	api       *api.Server
+	http      *http.Server
+	drain     *drain.Drainer
 }
 
 // newDaemon opens the port, so that a mistake there is told at once and callers queue
@@ -55,11 +62,12 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 			d.close()
 		}
 	}()
-	authenticate, err := newTokens(cfg.Auth, log)
-	if err != nil {
+	defer keepStarting()()
+	notify(status("Starting: loading filters"))
+	if d.secrets, err = openSecrets(cfg, log); err != nil {
 		return nil, err
 	}
-	if d.listener, err = listen(cfg); err != nil {
+	if d.listeners, err = listen(cfg, log); err != nil {
 		return nil, err
 	}
 	start := time.Now()
@@ -84,7 +92,7 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 			ItemBytes:   int(cfg.Limits.ItemBytes),
 			BodyTimeout: cfg.Limits.BodyTimeout,
 		},
-		Authenticate: authenticate,
+		Authenticate: d.secrets.authenticate(),
 		Capacity:     cfg.URINumScale,
 		ErrorRate:    cfg.AcceptErrorRate,
 		Version:      readVersion().Version,
@@ -101,45 +109,14 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	d.drain = drain.New(d.http)
 	state := "ready"
 	if len(d.engine.Waiting()) > 0 {
 		state = "serving; not ready before the archive was asked for filters that the store lacks"
 	}
 	log.Info(state, "address", d.url(), "filters", len(d.engine.Filters()), "waiting", len(d.engine.Waiting()), "store", cfg.Store,
-		"durability", cfg.Durability, "data_dir", cfg.DataDir, "tokens", authenticate != nil, "took", time.Since(start).Round(time.Millisecond))
+		"durability", cfg.Durability, "data_dir", cfg.DataDir, "tokens", options.Authenticate != nil, "took", time.Since(start).Round(time.Millisecond))
 	return d, nil
-}
-
-// listen takes the socket that systemd hands over, or opens the configured one.
-func listen(cfg configs.Config) (net.Listener, error) {
-	handed, err := activation.Listeners()
-	if err != nil {
-		return nil, fmt.Errorf("sockets handed over by systemd: %w", err)
-	}
-	var l net.Listener
-	switch len(handed) {
-	case 0:
-		if l, err = net.Listen("tcp", cfg.Listen); err != nil {
-			if errors.Is(err, syscall.EADDRINUSE) {
-				return nil, fmt.Errorf("%w\nhint: is urifilter already running there? choose another port with --listen", err)
-			}
-			return nil, err
-		}
-	case 1:
-		l = handed[0]
-	default:
-		return nil, fmt.Errorf("systemd handed over %d sockets, want one", len(handed))
-	}
-	if cfg.TLS.CertFile == "" {
-		return l, nil
-	}
-	cert, err := tls.LoadX509KeyPair(cfg.TLS.CertFile, cfg.TLS.KeyFile)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("tls: %w", err), l.Close())
-	}
-	return tls.NewListener(l, &tls.Config{
-		Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
-	}), nil
 }
 
 func specs(cfg configs.Config) []engine.Spec {
@@ -155,11 +132,12 @@ func (d *daemon) url() string {
 	if d.cfg.TLS.CertFile != "" {
 		scheme = "https"
 	}
-	return scheme + "://" + d.listener.Addr().String()
+	return scheme + "://" + d.listeners[0].Addr().String()
 }
 
-// run serves until ctx ends, which is no error, or something fails.
-func (d *daemon) run(ctx context.Context) (err error) {
+// run serves until ctx ends, which is no error, or something fails. Each signal of
+// reload makes it read the tokens and the certificate anew.
+func (d *daemon) run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	defer func() { err = errors.Join(err, d.close()) }()
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -174,38 +152,65 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	}
 	work.Go(func() { d.engine.Follow(inner) })
 
-	served := make(chan error, 1)
-	go func() { served <- d.http.Serve(d.listener) }()
-	_, _ = sdnotify.SdNotify(false, sdnotify.SdNotifyReady)
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	broken := make(chan error, len(d.listeners))
+	for _, l := range d.listeners {
+		serving.Go(func() {
+			if err := d.serve(l); err != nil {
+				broken <- fmt.Errorf("serve %s: %w", l.Addr(), err)
+			}
+		})
+	}
+	notify(sdnotify.SdNotifyReady)
+	work.Go(func() { d.pingWatchdog(inner) })
+	telling, tellNoMore := context.WithCancel(inner)
+	defer tellNoMore()
+	work.Go(func() { d.tellStatus(telling) })
 
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve %s: %w", d.url(), err)
-	case <-d.store.Failed():
-		d.shutdown(failedGrace)
-		<-served
-		return fmt.Errorf("stopped because the store failed: %w", d.store.Ready(context.Background()))
-	case <-ctx.Done():
-		d.log.Info("stopping", "reason", context.Cause(ctx).Error())
-		_, _ = sdnotify.SdNotify(false, sdnotify.SdNotifyStopping)
-		d.shutdown(d.cfg.ShutdownTimeout)
-		<-served
-		d.log.Info("stopped")
-		return nil
+	for {
+		select {
+		case <-reload:
+			d.reload()
+		case err := <-broken:
+			d.shutdown(0, failedGrace)
+			return err
+		case <-d.store.Failed():
+			d.shutdown(0, failedGrace)
+			return fmt.Errorf("stopped because the store failed: %w", d.store.Ready(context.Background()))
+		case <-ctx.Done():
+			start := time.Now()
+			d.log.Info("stopping", "reason", context.Cause(ctx).Error())
+			tellNoMore()
+			notify(sdnotify.SdNotifyStopping, status("Stopping: answering the requests under way"), moreTime(d.cfg.ShutdownTimeout+stopRest))
+			d.shutdown(stopLinger, d.cfg.ShutdownTimeout)
+			notify(status("Stopped after %s", time.Since(start).Round(time.Millisecond)))
+			d.log.Info("stopped", "took", time.Since(start).Round(time.Millisecond))
+			return nil
+		}
 	}
 }
 
-// shutdown fails readiness, stops accepting, and waits for the requests under way.
-func (d *daemon) shutdown(patience time.Duration) {
+func (d *daemon) serve(l net.Listener) error {
+	encrypt := d.secrets.tlsConfig()
+	l = d.drain.Listener(l, encrypt != nil)
+	if encrypt != nil {
+		l = tls.NewListener(l, encrypt)
+	}
+	return d.drain.Served(d.http.Serve(l))
+}
+
+// shutdown fails readiness, tells the clients to go, and waits for the requests under
+// way; then it stops accepting.
+func (d *daemon) shutdown(linger, patience time.Duration) {
 	d.api.Drain()
 	if d.keeper != nil {
 		d.keeper.Stop() // a copy may take minutes, and can be made again
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := d.http.Shutdown(ctx); err != nil {
-		d.log.Warn("requests were cut off", "after", patience)
-		_ = d.http.Close()
+	if cut := d.drain.Drain(ctx, linger); cut > 0 {
+		d.log.Warn("requests were cut off", "connections", cut, "after", patience)
 	}
 }
 
@@ -233,8 +238,8 @@ func (d *daemon) close() error {
 	if d.store != nil {
 		errs = append(errs, d.store.Close())
 	}
-	if d.listener != nil {
-		if err := d.listener.Close(); !errors.Is(err, net.ErrClosed) {
+	for _, l := range d.listeners {
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
 	}

@@ -55,9 +55,9 @@ func hintFor(err error) string {
 func hintForAnswer(e *client.Error) string {
 	switch {
 	case e.Status == http.StatusUnauthorized:
-		return "give a token with --token or URIFILTER_TOKEN"
+		return "give a token with --token-file or URIFILTER_TOKEN"
 	case e.Status == http.StatusForbidden:
-		return "use a token that has this scope (--token or URIFILTER_TOKEN)"
+		return "use a token that has this scope (--token-file or URIFILTER_TOKEN)"
 	case e.ErrorCode == "unknown_filter" && len(e.Known) > 0:
 		return "known filters: " + strings.Join(e.Known, ", ") + "; `urifilter filters create NAME` makes another"
 	case e.ErrorCode == "filter_conflict":

@@ -21,6 +21,9 @@ remembered though they were not printed; those are not new when asked again.`,
   # from a pipe, to a daemon elsewhere
   zcat links.gz | URIFILTER_TOKEN=... urifilter filter -s https://filter.example.com -
 
+  # in a filter of the kind timing: seen for a day, then new again
+  urifilter filter --type news --expire 24h headlines.txt
+
   # any JSON values
   echo '{"site": 7, "page": 3}' | urifilter filter --json`,
 	}

@@ -19,7 +19,8 @@ func newFiltersCommand() *cobra.Command {
 		Short: "List, show, create and drop filters",
 		Long:  "List, show, create and drop the filters of a daemon.",
 		Example: `  urifilter filters list
-  urifilter filters create pages --capacity 150M --error-rate 0.0001`,
+  urifilter filters create pages --capacity 150M --error-rate 0.0001
+  urifilter filters create news --kind timing --expire 1h`,
 		DisableFlagsInUseLine: true,
 	}
 	holdsOthers(cmd)
@@ -35,7 +36,9 @@ func newFiltersList() *cobra.Command {
 		Short: "List the filters",
 		Long: `List the filters of a daemon. ITEMS is an estimate, FULL its share of the capacity;
 at 100 % the error rate that was asked for is reached. ERROR NOW is the estimated share
-of new items that would be taken for seen.`,
+of new items that would be taken for seen. Of filters of the kind timing, which are
+exact, ITEMS are those that have not expired, and EXPIRE is how long an item is
+remembered unless the call says otherwise.`,
 		Example: `  urifilter filters list
   urifilter filters list --json | jq -r '.filters[].name'`,
 		Args: cobra.NoArgs,
@@ -94,14 +97,21 @@ func newFiltersCreate() *cobra.Command {
 	var conn connection
 	var asJSON bool
 	var spec client.FilterSpec
+	var expire expireFlag
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a filter",
 		Long: `Create a filter, or find that it is there with the same parameters. What no flag
 says is the daemon's default. It needs a token of the scope admin, where tokens are
-in use.`,
+in use.
+
+A filter of the kind bloom remembers for ever; one of the kind timing remembers each
+item for a time, --expire unless the call says another, and exactly.`,
 		Example: `  # 150 million items, of which one in ten thousand may be missed: 470 MB
-  urifilter filters create pages --capacity 150M --error-rate 0.0001`,
+  urifilter filters create pages --capacity 150M --error-rate 0.0001
+
+  # items are new again an hour after they were accepted
+  urifilter filters create news --kind timing --expire 1h`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			daemon, err := conn.dial(cmd)
@@ -109,6 +119,7 @@ in use.`,
 				return err
 			}
 			defer daemon.Close()
+			spec.Expire = expire.Seconds()
 			info, created, err := daemon.CreateFilter(cmd.Context(), args[0], spec)
 			switch {
 			case err != nil:
@@ -117,6 +128,8 @@ in use.`,
 				return writeJSON(cmd.OutOrStdout(), info)
 			case !created:
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: unchanged, it is there with these parameters\n", info.Name)
+			case info.Kind == "timing":
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d, items expire %s\n", info.Name, info.ID, expiry(info))
 			default:
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d, for %s items at an error rate of %g, %s\n",
 					info.Name, info.ID, grouped(int64(info.Capacity)), info.ErrorRate, byteSize(int64(info.Bytes)))
@@ -130,7 +143,8 @@ in use.`,
 	f.Var((*itemCount)(&spec.Capacity), "capacity", "`items` at which the error rate still holds, such as 500000 or 150M")
 	f.Float64Var(&spec.ErrorRate, "error-rate", 0, "`share` of new items that may be taken for seen, such as 0.0001")
 	f.StringVar(&spec.OnFull, "on-full", "", "what to do beyond the capacity: `warn` or reject")
-	f.StringVar(&spec.Kind, "kind", "", "`kind` of filter, such as bloom")
+	f.StringVar(&spec.Kind, "kind", "", "`kind` of filter: bloom or timing")
+	expire.register(cmd, "timing: `time` for which items are remembered whose call names none, such as 90, 36h or 30d")
 	f.IntVar(&spec.ID, "id", 0, "`number` that callers may use in the place of the name")
 	fixed := func(flag string, values ...cobra.Completion) {
 		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
@@ -138,7 +152,7 @@ in use.`,
 		}
 	}
 	fixed("on-full", "warn", "reject")
-	fixed("kind", "bloom")
+	fixed("kind", "bloom", "timing")
 	return cmd
 }
 

@@ -13,12 +13,21 @@ import (
 // daemon goes on by itself when there is space.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
+	for _, filter := range []string{"{id: 1, name: uri, capacity: 300000}", "{id: 1, name: uri, kind: timing, expire: 24h}"} {
+		t.Run(filter, func(t *testing.T) {
+			t.Parallel()
+			fullDisk(t, filter)
+		})
+	}
+}
+
+func fullDisk(t *testing.T, filter string) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
 		t.Skipf("needs the right to mount a small tmpfs (run as root): %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	env := []string{`URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 300000}]`}
+	env := []string{"URIFILTER_FILTERS=[" + filter + "]"}
 	p := start(t, dir, env)
 	c := &crasher{}
 	refusedAt, answer := 0, ""

@@ -121,6 +121,7 @@ func (p *process) signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
 // end sends sig and waits for the process's end.
 func (p *process) end(sig syscall.Signal) error {
 	p.t.Helper()
+	http.DefaultClient.CloseIdleConnections() // a stop would wait for them
 	p.signal(sig)
 	select {
 	case <-p.done:

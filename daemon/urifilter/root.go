@@ -38,9 +38,12 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	markStart(root, &started)
 	cmd, err := root.ExecuteContextC(ctx)
 	var usage usageError
+	var code exitCode
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &code):
+		return int(code)
 	case !started, errors.As(err, &usage):
 		printError(errOut, err, fmt.Sprintf("`%s --help` shows what it takes", cmd.CommandPath()))
 		return exitUsage
@@ -74,7 +77,7 @@ A daemon (urifilter serve) keeps the filters. Crawlers ask it over HTTP; people 
 scripts with the commands below. An item is a URI, an IP address, any line or JSON
 value; a filter is a named set of items.
 
-Exit codes: 0 done, 1 failed, 2 wrong command line.`,
+Exit codes: 0 done, 1 failed, 2 wrong command line; "service" has two more.`,
 		Example: `  # start a daemon on this machine, with its data under the present folder
   urifilter serve --data-dir ./data
 
@@ -93,7 +96,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line.`,
 	)
 	holdsOthers(root)
 	add(root, groupFilter, newFilterCommand(), newCheckCommand(), newFiltersCommand())
-	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), newBitmapCommand(), newConfigCommand())
+	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), newBitmapCommand(), newConfigCommand(), newServiceCommand())
 	add(root, groupOther, newVersionCommand(), newManCommand())
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)

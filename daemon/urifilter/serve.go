@@ -1,9 +1,12 @@
 package main
 
 import (
-	"fmt"
+	"context"
+	"errors"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -21,9 +24,14 @@ func newServeCommand() *cobra.Command {
 
 Settings come from the file (--config, else URIFILTER_CONFIG, else
 /etc/urifilter/urifilter.yaml where it exists), then from URIFILTER_* in the
-environment, then from these flags. SIGTERM or SIGINT stops it: requests under
-way are answered first. It exits with 1 when its disk fails, so that a service
-manager starts it again.`,
+environment, then from these flags.
+
+SIGTERM or SIGINT stops it: requests under way are answered first, and clients are
+told to open another connection. SIGHUP makes it read the tokens and the
+certificate anew; what is wrong with them leaves the old ones in use (at a
+terminal SIGHUP ends it). It exits with 1 when its disk fails, so that a service
+manager starts it again. A socket that systemd hands over takes the place of
+--listen.`,
 		Example: `  # on this machine, with data under the present folder
   urifilter serve --data-dir ./data
 
@@ -54,12 +62,18 @@ manager starts it again.`,
 			if err := cfg.Validate(); err != nil {
 				return err
 			}
+			reload := reloadSignals()
+			defer signal.Stop(reload)
 			log := newLogger(cfg.Log)
 			d, err := newDaemon(cmd.Context(), cfg, log)
-			if err != nil {
+			switch {
+			case errors.Is(err, context.Canceled) && cmd.Context().Err() != nil:
+				log.Info("stopped before it was ready") // as it was told to
+				return nil
+			case err != nil:
 				return err
 			}
-			return d.run(cmd.Context())
+			return d.run(cmd.Context(), reload)
 		},
 	}
 	def := configs.Default()
@@ -73,7 +87,18 @@ manager starts it again.`,
 	return cmd
 }
 
-// newLogger writes text for people at a terminal, and JSON for everybody else.
+// reloadSignals gets the signals upon which secrets are read anew: SIGHUP, unless it means
+// that the terminal has gone.
+func reloadSignals() chan os.Signal {
+	reload := make(chan os.Signal, 1)
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		signal.Notify(reload, syscall.SIGHUP)
+	}
+	return reload
+}
+
+// newLogger writes text for people at a terminal and for those who read systemd's journal,
+// and JSON for everybody else.
 func newLogger(c configs.Log) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
@@ -83,6 +108,9 @@ func newLogger(c configs.Log) *slog.Logger {
 	if c.Format == "text" || c.Format == "auto" && term.IsTerminal(int(os.Stderr.Fd())) {
 		return slog.New(slog.NewTextHandler(os.Stderr, opts))
 	}
+	if c.Format == "auto" && toJournal(os.Stderr) {
+		return slog.New(newJournalHandler(os.Stderr, level))
+	}
 	opts.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindDuration { // else a bare number of nanoseconds
 			return slog.String(a.Key, a.Value.Duration().String())
@@ -90,25 +118,4 @@ func newLogger(c configs.Log) *slog.Logger {
 		return a
 	}
 	return slog.New(slog.NewJSONHandler(os.Stderr, opts))
-}
-
-// newTokens reads the tokens file, nil when none is set.
-func newTokens(c configs.Auth, log *slog.Logger) (func(string) (string, []string, bool), error) {
-	if c.TokensFile == "" {
-		return nil, nil
-	}
-	tokens, warnings, err := configs.LoadTokens(c.TokensFile)
-	if err != nil {
-		return nil, err
-	}
-	if len(tokens) == 0 {
-		return nil, fmt.Errorf("%s: no token in it, so that every call would be refused", c.TokensFile)
-	}
-	for _, w := range warnings {
-		log.Warn(w)
-	}
-	return func(secret string) (string, []string, bool) {
-		t, ok := tokens.Match(secret)
-		return t.Name, t.Scopes, ok
-	}, nil
 }

@@ -106,6 +106,7 @@ func TestStopDrains(t *testing.T) {
 	if err != nil || !strings.Contains(string(answer[:n]), `["slow"]`) {
 		t.Fatalf("the request under way: %v, %s\n%s", err, answer[:n], p.log)
 	}
+	_ = conn.Close()
 	<-p.done
 	if p.err != nil {
 		t.Errorf("exit: %v\n%s", p.err, p.log)
@@ -113,6 +114,22 @@ func TestStopDrains(t *testing.T) {
 	p = start(t, dir, nil)
 	if got := p.mustPost("/api/v1/filter", body, 200); !strings.Contains(got, `"uri_list":[]`) {
 		t.Errorf("forgotten: %s", got)
+	}
+}
+
+// A stop that comes while the filters are loaded is no failure either.
+func TestStopWhileStarting(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := start(t, dir, nil)
+	if err := p.end(syscall.SIGTERM); err != nil {
+		t.Fatalf("SIGTERM: %v\n%s", err, p.log)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out, errOut strings.Builder
+	if code := run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--data-dir", dir}, nil, &out, &errOut); code != exitOK {
+		t.Errorf("exit code %d: %s%s", code, out.String(), errOut.String())
 	}
 }
 

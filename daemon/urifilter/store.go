@@ -51,14 +51,14 @@ func healFrom(store engine.Store, archive engine.Archive) {
 	if !ok {
 		return
 	}
-	r.RestoreWith(func(ctx context.Context, spec engine.Spec, set engine.Set) error {
+	r.RestoreWith(func(ctx context.Context, spec engine.Spec, bits engine.BitMap) error {
 		newest, err := archive.Newest(ctx)
 		if err != nil {
 			return err
 		}
 		for _, a := range newest {
-			if a.Spec.Name == spec.Name && a.Header == set.Header() {
-				return a.Restore(ctx, set)
+			if a.Spec.Name == spec.Name && a.Header == bits.Header() {
+				return a.Restore(ctx, bits)
 			}
 		}
 		return nil // it has never been written back, or was dropped and made anew since

@@ -12,7 +12,18 @@ import (
 
 func writeFilterTable(w io.Writer, list []client.FilterInfo) error {
 	rows := [][]string{{"ID", "NAME", "KIND", "ITEMS", "CAPACITY", "FULL", "ERROR ASKED", "ERROR NOW", "SIZE"}}
+	timed := false
 	for _, f := range list {
+		timed = timed || f.Kind == "timing"
+	}
+	if timed {
+		rows[0] = append(rows[0], "EXPIRE")
+	}
+	for _, f := range list {
+		if f.Kind == "timing" {
+			rows = append(rows, []string{fmt.Sprint(f.ID), f.Name, f.Kind, grouped(int64(f.Items)), "-", "-", "-", "-", byteSize(int64(f.Bytes)), expireText(f)})
+			continue
+		}
 		rows = append(rows, []string{fmt.Sprint(f.ID), f.Name, f.Kind, grouped(int64(f.ItemsEstimate)), grouped(int64(f.Capacity)),
 			fullness(f), fmt.Sprintf("%g", f.ErrorRate), fmt.Sprintf("%.2g", f.FPREstimate), byteSize(int64(f.Bytes))})
 	}
@@ -52,6 +63,17 @@ func writeFilter(w io.Writer, f client.FilterInfo) error {
 	if f.LastWriteback != nil {
 		writeback = f.LastWriteback.Format(time.RFC3339)
 	}
+	if f.Kind == "timing" {
+		return writeRows(w, [][]string{
+			{"name", f.Name},
+			{"id", fmt.Sprint(f.ID)},
+			{"kind", f.Kind},
+			{"items", grouped(int64(f.Items)) + " that have not expired"},
+			{"expire", expiry(f)},
+			{"size", byteSize(int64(f.Bytes))},
+			{"generation", fmt.Sprint(f.Generation)},
+		}, map[int]bool{0: true, 1: true})
+	}
 	return writeRows(w, [][]string{
 		{"name", f.Name},
 		{"id", fmt.Sprint(f.ID)},
@@ -64,6 +86,22 @@ func writeFilter(w io.Writer, f client.FilterInfo) error {
 		{"generation", fmt.Sprint(f.Generation)},
 		{"last writeback", writeback},
 	}, map[int]bool{0: true, 1: true})
+}
+
+// expireText is the time that a timing filter was made with.
+func expireText(f client.FilterInfo) string {
+	if f.Expire == 0 {
+		return "by call"
+	}
+	return shortDuration(time.Duration(f.Expire * float64(time.Second)).Round(time.Millisecond))
+}
+
+// expiry says when the items of a timing filter expire.
+func expiry(f client.FilterInfo) string {
+	if f.Expire == 0 {
+		return "as every call says"
+	}
+	return expireText(f) + " after they were accepted, unless the call says otherwise"
 }
 
 // fullness is the share of the capacity that is used.

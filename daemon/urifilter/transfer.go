@@ -164,14 +164,14 @@ func nothingRemembered(err error) bool {
 }
 
 // filterBatch remembers a batch; the text is that of the new items.
-func filterBatch(c *client.Client, typ string, ndjson bool) func(context.Context, batch) (verdicts, error) {
+func filterBatch(c *client.Client, typ string, ndjson bool, options ...client.CallOption) func(context.Context, batch) (verdicts, error) {
 	call := c.FilterLines
 	if ndjson {
 		call = c.FilterNDJSON
 	}
 	return func(ctx context.Context, b batch) (v verdicts, err error) {
 		var out bytes.Buffer
-		v.read, v.fresh, err = call(ctx, typ, bytes.NewReader(b.data), &out)
+		v.read, v.fresh, err = call(ctx, typ, bytes.NewReader(b.data), &out, options...)
 		v.text = out.Bytes()
 		return v, err
 	}

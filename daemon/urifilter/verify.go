@@ -10,6 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
 func newVerifyCommand() *cobra.Command {
@@ -19,7 +20,8 @@ func newVerifyCommand() *cobra.Command {
 		Use:   "verify",
 		Short: "Check a data directory that no daemon uses",
 		Long: `Check every file of a data directory: the descriptions, the checksums of the
-bit-maps, and each record of the journals. Nothing is changed.
+bit-maps and of the timing filters' entries, and each record of the journals. Nothing
+is changed.
 
 With --repair a damaged journal is replaced by what is whole of it, so that the
 daemon starts; the items of the damaged records are new again. A damaged bit-map
@@ -61,7 +63,11 @@ func verify(cmd *cobra.Command, dir string, repair bool) error {
 			state = "DAMAGED"
 			damaged++
 		}
-		fmt.Fprintf(out, "%s: %s; about %d items; bit-map: %d stripes checked; journal: %d segments, %d keys", f.Spec.Name, state, f.Items, f.Stripes, f.Segments, f.Keys)
+		about, pieces := "about ", "bit-map: %d stripes checked"
+		if f.Spec.Kind == engine.Timing {
+			about, pieces = "", "entries: %d blocks checked"
+		}
+		fmt.Fprintf(out, "%s: %s; %s%d items; "+pieces+"; journal: %d segments, %d keys", f.Spec.Name, state, about, f.Items, f.Blocks, f.Segments, f.Keys)
 		if f.TornBytes > 0 {
 			fmt.Fprintf(out, ", %d bytes that a crash left unfinished (normal)", f.TornBytes)
 		}

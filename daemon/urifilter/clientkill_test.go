@@ -1,0 +1,133 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/testport"
+)
+
+// TestClientOverKills kills the daemon again and again under clients who ask for the same
+// items, and holds each choice of what a lost answer means against what came back.
+func TestClientOverKills(t *testing.T) {
+	const batches, size, kills = 400, 20, 4
+	for name, doubt := range map[string]client.Doubt{"error": client.DoubtError, "seen": client.DoubtSeen, "new": client.DoubtNew} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr, dir := testport.Free(t), t.TempDir()
+			p := beginAt(t, addr, dir, nil).awaitReady()
+			c, err := client.New(addr, client.WithInDoubt(doubt), client.WithPatience(time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			var mu sync.Mutex
+			fresh, doubted := map[string]int{}, map[string]bool{}
+			done := make(chan int, 2*batches)
+			var callers sync.WaitGroup
+			for range 2 {
+				callers.Go(func() {
+					for b := range batches {
+						var items []string
+						for i := range size {
+							items = append(items, fmt.Sprintf("https://example.com/%d/%d", b, i))
+						}
+						got, err := c.Filter(t.Context(), "uri", items)
+						mu.Lock()
+						for _, item := range got {
+							fresh[item]++
+						}
+						if err != nil {
+							for _, item := range items {
+								doubted[item] = true
+							}
+						}
+						mu.Unlock()
+						if err != nil && (doubt != client.DoubtError || !client.InDoubt(err)) {
+							t.Errorf("batch %d: %v", b, err)
+						}
+						done <- b
+					}
+				})
+			}
+			for n := range 2 * batches {
+				<-done
+				if n%(2*batches/(kills+1)) == 2*batches/(kills+1)-1 {
+					_ = p.end(syscall.SIGKILL)
+					p = beginAt(t, addr, dir, nil)
+				}
+			}
+			callers.Wait()
+			for b := range batches {
+				for i := range size {
+					item := fmt.Sprintf("https://example.com/%d/%d", b, i)
+					n := fresh[item]
+					if doubt == client.DoubtSeen && n > 1 || doubt == client.DoubtNew && n < 1 || doubt == client.DoubtError && !doubted[item] && n != 1 || n > 2 {
+						t.Errorf("%s: new %d times, doubted %t", item, n, doubted[item])
+					}
+				}
+			}
+			t.Logf("%d items, %d in doubt", len(fresh), len(doubted))
+		})
+	}
+}
+
+// TestClientErrors shows what a program sees of a daemon that is slow, wants a token, or
+// does not know the filter.
+func TestClientErrors(t *testing.T) {
+	p := start(t, t.TempDir(), nil)
+	c, err := client.New(p.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var e *client.Error
+	if _, err := c.Filter(t.Context(), "nope", []string{"a"}); !errors.As(err, &e) || e.ErrorCode != "unknown_filter" || e.Status != http.StatusNotFound {
+		t.Errorf("unknown filter: got %v", err)
+	}
+	if _, err := c.Filter(t.Context(), "uri", []string{"a"}, client.Expire(time.Minute)); !errors.As(err, &e) || e.ErrorCode != "expire_not_supported" {
+		t.Errorf("expire for a Bloom filter: got %v", err)
+	}
+
+	p.signal(syscall.SIGSTOP)
+	slow, err := client.New(p.addr, client.WithTimeout(200*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	_, err = slow.Filter(t.Context(), "uri", []string{"slow"})
+	var broken *client.ConnectionError
+	var timeout net.Error
+	if !client.InDoubt(err) || !errors.As(err, &broken) || !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("a daemon that hangs: got %v", err)
+	}
+	p.signal(syscall.SIGCONT)
+	if _, err := c.Filter(t.Context(), "uri", []string{"after"}); err != nil {
+		t.Errorf("a daemon that goes on: %v", err)
+	}
+
+	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(tokens, []byte("- {name: crawler, token: a-secret-of-the-crawlers, scopes: [filter]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	locked := start(t, t.TempDir(), nil, "--tokens-file", tokens)
+	bad, err := client.New(locked.addr, client.WithToken("of-somebody-else-and-long-enough"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bad.Close()
+	if _, err := bad.Filter(t.Context(), "uri", []string{"a"}); !errors.As(err, &e) || e.ErrorCode != "unauthorized" || e.Status != http.StatusUnauthorized {
+		t.Errorf("wrong token: got %v", err)
+	}
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/client"
+)
+
+// maxExpire is the longest time that a daemon takes: ten years.
+const maxExpire = 315_360_000 * time.Second
+
+// expireFlag is a flag's value: a time as seconds, or with a unit as the settings have it,
+// d for days besides.
+type expireFlag time.Duration
+
+func (e *expireFlag) register(cmd *cobra.Command, usage string) {
+	cmd.Flags().Var(e, "expire", usage)
+}
+
+func (e *expireFlag) String() string {
+	if *e == 0 {
+		return ""
+	}
+	return shortDuration(time.Duration(*e))
+}
+
+func (e *expireFlag) Type() string { return "time" }
+
+func (e *expireFlag) Set(text string) error {
+	d, err := parseExpire(text)
+	if err != nil || d <= 0 || d > maxExpire {
+		return errors.New("want a time above 0 and at most ten years: seconds such as 90 or 0.5, or with a unit 500ms, 15m, 36h, 30d")
+	}
+	*e = expireFlag(d)
+	return nil
+}
+
+func parseExpire(text string) (time.Duration, error) {
+	unit := time.Second
+	number := text
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		number, unit = days, 24*time.Hour
+	}
+	if n, err := strconv.ParseFloat(number, 64); err == nil && math.Abs(n) < 1e9 {
+		return time.Duration(math.Round(n * float64(unit))), nil
+	}
+	return time.ParseDuration(text)
+}
+
+// Seconds is the time as the daemon's interface has it; 0: none was given.
+func (e *expireFlag) Seconds() float64 { return time.Duration(*e).Seconds() }
+
+// options are those of a call to the daemon.
+func (e *expireFlag) options() []client.CallOption {
+	if *e == 0 {
+		return nil
+	}
+	return []client.CallOption{client.Expire(time.Duration(*e))}
+}
+
+// shortDuration writes a time without the units that are zero: 1h and not 1h0m0s.
+func shortDuration(d time.Duration) string {
+	if day := 24 * time.Hour; d >= 2*day && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	text := d.String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+)
+
+// journalHandler writes text for systemd's journal: each line begins with the priority
+// that sd-daemon(3) describes, by which `journalctl -p warning` chooses and colours lines,
+// and has no time, for the journal has it.
+type journalHandler struct {
+	byPriority map[byte]slog.Handler
+	level      slog.Level
+}
+
+func newJournalHandler(w io.Writer, level slog.Level) slog.Handler {
+	h := journalHandler{map[byte]slog.Handler{}, level}
+	for _, p := range []byte("3467") {
+		h.byPriority[p] = slog.NewTextHandler(&priorityWriter{w, p}, &slog.HandlerOptions{
+			Level: level,
+			ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+				_, level := a.Value.Any().(slog.Level)
+				if len(groups) == 0 && (level || a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime) {
+					return slog.Attr{}
+				}
+				return a
+			},
+		})
+	}
+	return h
+}
+
+func priority(level slog.Level) byte {
+	switch {
+	case level >= slog.LevelError:
+		return '3'
+	case level >= slog.LevelWarn:
+		return '4'
+	case level >= slog.LevelInfo:
+		return '6'
+	}
+	return '7'
+}
+
+func (h journalHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+
+func (h journalHandler) Handle(ctx context.Context, r slog.Record) error {
+	return h.byPriority[priority(r.Level)].Handle(ctx, r)
+}
+
+func (h journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return h.with(func(to slog.Handler) slog.Handler { return to.WithAttrs(attrs) })
+}
+
+func (h journalHandler) WithGroup(name string) slog.Handler {
+	return h.with(func(to slog.Handler) slog.Handler { return to.WithGroup(name) })
+}
+
+func (h journalHandler) with(change func(slog.Handler) slog.Handler) slog.Handler {
+	changed := journalHandler{map[byte]slog.Handler{}, h.level}
+	for p, to := range h.byPriority {
+		changed.byPriority[p] = change(to)
+	}
+	return changed
+}
+
+// priorityWriter puts a priority before each line; a record is one line, and one Write.
+type priorityWriter struct {
+	to       io.Writer
+	priority byte
+}
+
+func (w *priorityWriter) Write(p []byte) (int, error) {
+	line := append([]byte{'<', w.priority, '>'}, p...)
+	if _, err := w.to.Write(line); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

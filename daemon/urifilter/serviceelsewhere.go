@@ -1,0 +1,143 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+
+	"github.com/kardianos/service"
+	"github.com/spf13/cobra"
+)
+
+// registration is the service as the library knows it, which writes it down and removes
+// it. unit is systemd's; on macOS install fills in the rest.
+func registration(unit string) (service.Service, error) {
+	return service.New(noProgram{}, &service.Config{Name: "urifilter", Option: service.KeyValue{"SystemdScript": unit}})
+}
+
+// noProgram is for services that are registered, and run by others.
+type noProgram struct{}
+
+func (noProgram) Start(service.Service) error { return nil }
+func (noProgram) Stop(service.Service) error  { return nil }
+
+// supportedElsewhere refuses the systems for which the daemon is no service: one of
+// Windows must speak with its manager, which serve does not.
+func supportedElsewhere() error {
+	if runtime.GOOS == "darwin" {
+		return nil
+	}
+	return fmt.Errorf("service: not supported on %s: want Linux with systemd, or macOS\nhint: start the daemon with `urifilter serve`", runtime.GOOS)
+}
+
+func installElsewhere(cmd *cobra.Command, o installOptions) error {
+	if err := supportedElsewhere(); err != nil {
+		return err
+	}
+	if o.timer || o.group != "" {
+		return usageError{errors.New("--timer and --group are for systemd alone")}
+	}
+	config, err := filepath.Abs(configPath(o.config))
+	if err != nil {
+		return err
+	}
+	if _, err := loadConfig(config); err != nil {
+		return err
+	}
+	s, err := service.New(noProgram{}, &service.Config{
+		Name: "urifilter", DisplayName: "urifilter", Description: "remembers which items have been seen",
+		Executable: o.binary, Arguments: []string{"serve", "--config", config}, UserName: o.user,
+		Option: service.KeyValue{"KeepAlive": true, "RunAtLoad": true, "LogOutput": true},
+	})
+	if err != nil {
+		return err
+	}
+	state, err := s.Status()
+	installed := err == nil || !errors.Is(err, service.ErrNotInstalled)
+	switch {
+	case o.dryRun && installed:
+		fmt.Fprintln(cmd.OutOrStdout(), "urifilter: installed; whether it is up to date is not looked at on this system")
+		return nil
+	case o.dryRun:
+		fmt.Fprintf(cmd.OutOrStdout(), "urifilter: would be installed: %s serve --config %s\n", o.binary, config)
+		return exitCode(exitWouldChange)
+	case installed:
+		if err := errors.Join(s.Uninstall(), s.Install()); err != nil {
+			return err
+		}
+	default:
+		if err := s.Install(); err != nil {
+			return fmt.Errorf("%w\nhint: run it with sudo", err)
+		}
+	}
+	if o.now || state == service.StatusRunning {
+		if err := s.Start(); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), "urifilter: installed")
+	return err
+}
+
+func uninstallElsewhere(cmd *cobra.Command) error {
+	if err := supportedElsewhere(); err != nil {
+		return err
+	}
+	s, err := registration("")
+	if err != nil {
+		return err
+	}
+	if err := s.Uninstall(); err != nil {
+		return fmt.Errorf("%w\nhint: run it with sudo", err)
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), "urifilter: removed")
+	return err
+}
+
+func statusElsewhere(cmd *cobra.Command) error {
+	if err := supportedElsewhere(); err != nil {
+		return err
+	}
+	s, err := registration("")
+	if err != nil {
+		return err
+	}
+	text, code := "running", 0
+	switch state, err := s.Status(); {
+	case errors.Is(err, service.ErrNotInstalled):
+		text, code = "not installed", exitNotInstalled
+	case err != nil:
+		return err
+	case state != service.StatusRunning:
+		text, code = "not running", exitNotRunning
+	}
+	if _, err := fmt.Fprintln(cmd.OutOrStdout(), "urifilter: "+text); err != nil || code == 0 {
+		return err
+	}
+	return exitCode(code)
+}
+
+func controlElsewhere(verb string) error {
+	if err := supportedElsewhere(); err != nil {
+		return err
+	}
+	s, err := registration("")
+	if err != nil {
+		return err
+	}
+	switch verb {
+	case "start":
+		err = s.Start()
+	case "stop":
+		err = s.Stop()
+	case "restart":
+		err = s.Restart()
+	default:
+		return fmt.Errorf("service %s: not supported on %s\nhint: send the daemon SIGHUP", verb, runtime.GOOS)
+	}
+	if err != nil {
+		return fmt.Errorf("%w\nhint: is it installed? run it with sudo", err)
+	}
+	return nil
+}

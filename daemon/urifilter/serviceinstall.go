@@ -1,0 +1,331 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/systemd"
+)
+
+// crontab is the file of the toolkit, whose line does what the timer does.
+const crontab = "/etc/cron.d/urifilter"
+
+type installOptions struct {
+	config, binary, user, group string
+	timer, timerGiven           bool
+	now, dryRun                 bool
+}
+
+// unitChange is what becomes of one unit file.
+type unitChange struct {
+	Path   string `json:"path"`
+	Change string `json:"change"`         // created, updated, removed, unchanged
+	Diff   string `json:"diff,omitempty"` // - lines go, + lines come
+
+	name    string
+	content []byte
+}
+
+// installation is what install does, or would do.
+type installation struct {
+	Changed bool         `json:"changed"`
+	DryRun  bool         `json:"dry_run"`
+	Units   []unitChange `json:"units"`
+	Enabled []string     `json:"enabled"` // units that were not
+	Action  string       `json:"action"`  // started, restarted, none
+
+	disable []string
+}
+
+func installUnits(cmd *cobra.Command, h *unitHost, o installOptions, asJSON bool) error {
+	ctx := cmd.Context()
+	if !o.dryRun {
+		if err := h.mayChange("service install"); err != nil {
+			return err
+		}
+	}
+	files, err := wantedUnits(o)
+	if err != nil {
+		return err
+	}
+	if !o.dryRun {
+		if err := h.verify(ctx, files); err != nil {
+			return err
+		}
+	}
+	in, err := h.compare(ctx, files, o)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		in.DryRun, in.Action = true, "none"
+		if err := in.show(cmd.OutOrStdout(), asJSON, true); err != nil || !in.Changed {
+			return err
+		}
+		return exitCode(exitWouldChange)
+	}
+	if err := h.apply(ctx, in); err != nil {
+		return err
+	}
+	in.Action = "none"
+	if o.now {
+		if in.Action, err = h.bringUp(ctx); err != nil {
+			return err
+		}
+	}
+	if err := in.show(cmd.OutOrStdout(), asJSON, false); err != nil || asJSON || o.now {
+		return err
+	}
+	if in.concernsDaemon() {
+		fmt.Fprintln(cmd.ErrOrStderr(), "hint: nothing was started or restarted: urifilter service restart")
+	}
+	return nil
+}
+
+// wantedUnits renders all units, after a look at what they refer to.
+func wantedUnits(o installOptions) ([]systemd.File, error) {
+	path := configPath(o.config)
+	if path == "" {
+		return nil, fmt.Errorf("service install: there are no settings: %s\nhint: urifilter config example > %s, and change what differs here", defaultConfigPath, defaultConfigPath)
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := loadConfig(path)
+	if err != nil {
+		return nil, err
+	}
+	p := systemd.Params{Binary: o.binary, Config: path, DataDir: cfg.DataDir, User: o.user, Group: o.group, Listen: []string{cfg.Listen}}
+	files, err := systemd.Render(p)
+	if err != nil {
+		return nil, fmt.Errorf("service install: %w", err)
+	}
+	if o.dryRun {
+		return files, nil
+	}
+	if info, err := os.Stat(o.binary); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+		return nil, fmt.Errorf("service install: %s is no program that can be run: %w\nhint: put the program there, or name another with --binary", o.binary, errOr(err, fs.ErrInvalid))
+	}
+	if o.user == "" {
+		o.user = "urifilter"
+	}
+	if _, err := user.Lookup(o.user); err != nil {
+		return nil, fmt.Errorf("service install: %w\nhint: useradd --system --user-group --no-create-home --home-dir %s --shell /usr/sbin/nologin %s", err, cfg.DataDir, o.user)
+	}
+	if _, err := os.Stat(crontab); err == nil && o.timer {
+		return nil, fmt.Errorf("service install --timer: %s does the same every month\nhint: remove one of the two", crontab)
+	}
+	return files, nil
+}
+
+func errOr(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// isTimed tells the units that --timer is about.
+func isTimed(name string) bool { return name == systemd.Writeback || name == systemd.WritebackTimer }
+
+// compare finds out what has to be changed.
+func (h *unitHost) compare(ctx context.Context, files []systemd.File, o installOptions) (*installation, error) {
+	in := &installation{Units: []unitChange{}, Enabled: []string{}}
+	timed := o.timer
+	if !o.timerGiven {
+		_, err := os.Stat(filepath.Join(h.dir, systemd.WritebackTimer))
+		timed = err == nil
+	}
+	for _, f := range files {
+		c := unitChange{Path: filepath.Join(h.dir, f.Name), name: f.Name, content: f.Content}
+		if target, err := os.Readlink(c.Path); err == nil && target == os.DevNull {
+			return nil, fmt.Errorf("%s is masked\nhint: systemctl unmask %s", c.Path, f.Name)
+		}
+		have, err := os.ReadFile(c.Path)
+		there := err == nil
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		case isTimed(f.Name) && !timed && !there:
+			continue
+		case isTimed(f.Name) && !timed:
+			c.Change, c.content, c.Diff = "removed", nil, lineDiff(string(have), "")
+		case there && bytes.Equal(have, f.Content):
+			c.Change = "unchanged"
+		case there:
+			c.Change, c.Diff = "updated", lineDiff(string(have), string(f.Content))
+		default:
+			c.Change, c.Diff = "created", lineDiff("", string(f.Content))
+		}
+		in.Changed = in.Changed || c.Change != "unchanged"
+		in.Units = append(in.Units, c)
+		if c.Change == "removed" && f.Name == systemd.WritebackTimer {
+			in.disable = append(in.disable, f.Name)
+		}
+	}
+	enabled := []string{systemd.Service, systemd.Socket}
+	if o.timer { // not spoken of, it stays disabled where somebody has disabled it
+		enabled = append(enabled, systemd.WritebackTimer)
+	}
+	for _, name := range enabled {
+		// The command fails for a unit that is not there, and says "disabled" or nothing.
+		if out, _ := h.run(ctx, "systemctl", "is-enabled", name); strings.TrimSpace(out) != "enabled" {
+			in.Enabled, in.Changed = append(in.Enabled, name), true
+		}
+	}
+	return in, nil
+}
+
+// concernsDaemon tells whether the daemon's own units are other ones now.
+func (in *installation) concernsDaemon() bool {
+	return slices.ContainsFunc(in.Units, func(u unitChange) bool {
+		return u.Change != "unchanged" && (u.name == systemd.Service || u.name == systemd.Socket)
+	})
+}
+
+// verify lets systemd read the units before they are installed.
+func (h *unitHost) verify(ctx context.Context, files []systemd.File) error {
+	dir, err := os.MkdirTemp("", "urifilter-units-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	args := []string{"verify"}
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name)
+		if err := os.WriteFile(path, f.Content, f.Mode); err != nil {
+			return err
+		}
+		args = append(args, path)
+	}
+	if _, err := h.run(ctx, "systemd-analyze", args...); err != nil {
+		return fmt.Errorf("systemd does not take the units; nothing was changed: %w", err)
+	}
+	return nil
+}
+
+// apply writes what differs. The service itself is registered last, so that the units
+// which it names are there.
+func (h *unitHost) apply(ctx context.Context, in *installation) error {
+	if len(in.disable) > 0 {
+		if err := h.systemctl(ctx, append([]string{"disable", "--now"}, in.disable...)...); err != nil {
+			return err
+		}
+	}
+	register := false
+	for _, c := range in.Units {
+		switch {
+		case c.Change == "created" && c.name == systemd.Service:
+			register = true
+		case c.Change == "created", c.Change == "updated":
+			if err := writeUnit(c.Path, c.content); err != nil {
+				return err
+			}
+		case c.Change == "removed":
+			if err := os.Remove(c.Path); err != nil {
+				return err
+			}
+		}
+	}
+	if register {
+		for _, c := range in.Units {
+			if c.name != systemd.Service {
+				continue
+			}
+			if err := h.register(ctx, c); err != nil {
+				return err
+			}
+		}
+	}
+	if !in.Changed {
+		return nil
+	}
+	if err := h.systemctl(ctx, "daemon-reload"); err != nil {
+		return err
+	}
+	if len(in.Enabled) > 0 {
+		if err := h.systemctl(ctx, append([]string{"enable"}, in.Enabled...)...); err != nil {
+			return err
+		}
+	}
+	for _, name := range in.Enabled {
+		if name == systemd.WritebackTimer { // a timer does nothing before it is started
+			return h.systemctl(ctx, "start", name)
+		}
+	}
+	return nil
+}
+
+// register makes the service known for the first time.
+func (h *unitHost) register(ctx context.Context, c unitChange) error {
+	if h.dir != systemd.Dir {
+		return writeUnit(c.Path, c.content)
+	}
+	if err := h.systemctl(ctx, "daemon-reload"); err != nil { // the units that it names
+		return err
+	}
+	s, err := registration(string(c.content))
+	if err != nil {
+		return err
+	}
+	if err := s.Install(); err != nil {
+		return fmt.Errorf("register %s: %w", c.name, err)
+	}
+	// The library writes in place, with the mode that umask leaves.
+	return writeUnit(c.Path, c.content)
+}
+
+// writeUnit replaces a unit in one step: systemd reads the old one or the new one.
+func writeUnit(path string, content []byte) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".urifilter-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(temp.Name())
+		}
+	}()
+	_, err = temp.Write(content)
+	if err = errors.Join(err, temp.Chmod(0o644), temp.Sync(), temp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), path)
+}
+
+// show tells what was done, or with diffs what would be.
+func (in *installation) show(w io.Writer, asJSON, diffs bool) error {
+	if asJSON {
+		return writeJSON(w, in)
+	}
+	var b strings.Builder
+	for _, u := range in.Units {
+		fmt.Fprintf(&b, "%s: %s\n", u.Path, u.Change)
+		if diffs && u.Diff != "" {
+			b.WriteString(u.Diff)
+		}
+	}
+	for _, name := range in.Enabled {
+		fmt.Fprintf(&b, "%s: enabled\n", name)
+	}
+	if in.Action != "none" {
+		fmt.Fprintf(&b, "%s: %s\n", systemd.Service, in.Action)
+	}
+	if !in.Changed && in.Action == "none" {
+		b.WriteString("unchanged\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+)
+
+// expiring is a client of a timing filter that knows of each of its items when it was
+// accepted: within the call that found it new. So it knows of every answer whether any
+// moment of its call could have given it.
+type expiring struct {
+	id     int
+	expire time.Duration
+	items  []acceptance
+	asked  int // answers that were held against what is known
+}
+
+// acceptance is when an item was last accepted, at the earliest and at the latest. A call
+// without an answer may have accepted it or not: then until is when it was given up, and
+// from is zero if no other has. lost is when the first of such calls was sent.
+type acceptance struct{ from, until, lost time.Time }
+
+// tickSlack covers that daemons count whole milliseconds, by the machine's clock over a
+// restart.
+const tickSlack = 10 * time.Millisecond
+
+func (e *expiring) item(n int) string { return fmt.Sprintf("https://site-%d.example/news/%d", e.id, n) }
+
+// ask calls for items from..to-1, and holds the answer against what is known. Without an
+// answer it returns alive false.
+func (e *expiring) ask(p *process, from, to int) (alive bool, err error) {
+	items := make([]string, 0, to-from)
+	for n := from; n < to; n++ {
+		items = append(items, e.item(n))
+	}
+	body, _ := json.Marshal(map[string]any{"filter_typeid": "news", "uri_list": items, "expire": e.expire.Seconds()})
+	for len(e.items) < to {
+		e.items = append(e.items, acceptance{})
+	}
+	sent := time.Now()
+	status, answer, err := p.post(context.Background(), "/api/v1/filter", string(body))
+	answered := time.Now()
+	if err != nil {
+		for n := from; n < to; n++ {
+			a := &e.items[n]
+			if a.until = answered; a.lost.IsZero() {
+				a.lost = sent
+			}
+		}
+		return false, nil
+	}
+	var got client.FilterResult[string]
+	if err := json.Unmarshal([]byte(answer), &got); status != http.StatusOK || err != nil {
+		return true, fmt.Errorf("status %d: %.300s", status, answer)
+	}
+	isNew := map[string]bool{}
+	for _, item := range got.URIList {
+		isNew[item] = true
+	}
+	for n := from; n < to; n++ {
+		a := &e.items[n]
+		e.asked++
+		switch {
+		case isNew[e.item(n)]:
+			if !a.from.IsZero() && answered.Before(a.from.Add(e.expire-tickSlack)) {
+				return true, fmt.Errorf("item %d is new %v after it was accepted, at most; it expires after %v", n, answered.Sub(a.from), e.expire)
+			}
+			*a = acceptance{from: sent, until: answered}
+		case a.until.IsZero():
+			return true, fmt.Errorf("item %d was never sent, and is a duplicate", n)
+		case sent.After(a.until.Add(e.expire + tickSlack)):
+			return true, fmt.Errorf("item %d is a duplicate %v after it was accepted, at least; it expires after %v", n, sent.Sub(a.until), e.expire)
+		case a.from.IsZero(): // the call without an answer had accepted it
+			a.from = a.lost
+		}
+	}
+	return true, nil
+}
+
+// load sends new items and, as many, old ones until the daemon is gone.
+func (e *expiring) load(p *process) error {
+	for {
+		next := len(e.items)
+		ranges := [][2]int{{next, next + 1 + rand.IntN(400)}}
+		if next > 0 {
+			from := max(0, next-1-rand.IntN(3000))
+			if rand.IntN(4) == 0 {
+				from = rand.IntN(next)
+			}
+			ranges = append(ranges, [2]int{from, min(next, from+400)})
+		}
+		for _, r := range ranges {
+			if alive, err := e.ask(p, r[0], r[1]); err != nil || !alive {
+				return err
+			}
+		}
+	}
+}
+
+// The real binary under load is killed at random moments, while items are accepted,
+// expire and are accepted again: none is a duplicate after it expired, and none that was
+// acknowledged is new before.
+func TestKill9Timing(t *testing.T) {
+	t.Parallel()
+	rounds := 40
+	if testing.Short() {
+		rounds = 10
+	}
+	dir := t.TempDir()
+	env := []string{`URIFILTER_FILTERS=[{id: 7, name: news, kind: timing}]`, "URIFILTER_CHECKPOINT_BYTES=64KiB"}
+	clients := []*expiring{
+		{id: 0, expire: 30 * time.Millisecond}, {id: 1, expire: 400 * time.Millisecond},
+		{id: 2, expire: 3 * time.Second}, {id: 3, expire: 24 * time.Hour},
+	}
+	each := func(p *process, round int, f func(*expiring) error) {
+		t.Helper()
+		var wg sync.WaitGroup
+		for _, e := range clients {
+			wg.Go(func() {
+				if err := f(e); err != nil {
+					t.Errorf("round %d, client %d: %v", round, e.id, err)
+				}
+			})
+		}
+		wg.Wait()
+		if t.Failed() {
+			t.Fatalf("%s", p.log)
+		}
+	}
+	for round := range rounds {
+		if round%7 == 6 { // killed while it recovers
+			p := begin(t, dir, env)
+			time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
+			_ = p.end(syscall.SIGKILL)
+		}
+		p := start(t, dir, env, "--durability", []string{"always", "always", "interval", "none"}[round%4])
+		each(p, round, func(e *expiring) error { // what was in the last calls, and some of the rest
+			for _, from := range []int{len(e.items) - 1000, rand.IntN(len(e.items) + 1)} {
+				from = max(0, from)
+				if to := min(from+1000, len(e.items)); to > from {
+					if _, err := e.ask(p, from, to); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		killer := time.AfterFunc(time.Duration(5+rand.IntN(400))*time.Millisecond, func() { p.signal(syscall.SIGKILL) })
+		each(p, round, func(e *expiring) error { return e.load(p) })
+		killer.Stop()
+		<-p.done
+		if strings.Contains(p.log.String(), "panic") {
+			t.Fatalf("round %d:\n%s", round, p.log)
+		}
+	}
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(path, "verify", "--data-dir", dir).CombinedOutput(); err != nil {
+		t.Errorf("verify: %v\n%s", err, out)
+	}
+	p := start(t, dir, env)
+	each(p, rounds, func(e *expiring) error {
+		for from := 0; from < len(e.items); from += 1000 {
+			if _, err := e.ask(p, from, min(from+1000, len(e.items))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	items, asked := 0, 0
+	for _, e := range clients {
+		items, asked = items+len(e.items), asked+e.asked
+	}
+	t.Logf("%d kills, %d items, %d answers, each as it should be", rounds+rounds/7, items, asked)
+	if err := p.end(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, p.log)
+	}
+}
