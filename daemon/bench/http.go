@@ -131,12 +131,17 @@ func (s *server) end(sig syscall.Signal) error {
 
 // emptyFilter drops filter uri and makes it again.
 func (s *server) emptyFilter(capacity int) error {
+	return s.remake(fmt.Sprintf(`{"id":1,"kind":"bloom","capacity":%d,"error_rate":%v}`, capacity, errorRate))
+}
+
+// remake drops filter uri and makes it as spec says.
+func (s *server) remake(spec string) error {
 	if s.null {
 		return nil
 	}
 	for _, c := range []struct{ method, path, body string }{
 		{http.MethodDelete, "/api/v1/filters/uri?confirm=uri", ""},
-		{http.MethodPut, "/api/v1/filters/uri", fmt.Sprintf(`{"id":1,"capacity":%d,"error_rate":%v}`, capacity, errorRate)},
+		{http.MethodPut, "/api/v1/filters/uri", spec},
 	} {
 		req, err := http.NewRequestWithContext(context.Background(), c.method, "http://"+s.addr+c.path, bytes.NewBufferString(c.body))
 		if err != nil {
