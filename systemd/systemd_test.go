@@ -1,0 +1,201 @@
+package systemd
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func mustRender(t *testing.T, p Params) map[string]string {
+	t.Helper()
+	files, err := Render(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := map[string]string{}
+	for _, f := range files {
+		if f.Mode != 0o644 {
+			t.Errorf("%s: mode %#o, want 0644", f.Name, f.Mode)
+		}
+		text[f.Name] = string(f.Content)
+	}
+	return text
+}
+
+// has tells whether a unit has the line.
+func has(unit, line string) bool { return slices.Contains(strings.Split(unit, "\n"), line) }
+
+func TestRenderDefaults(t *testing.T) {
+	t.Parallel()
+	units := mustRender(t, Params{})
+	for name, lines := range map[string][]string{
+		Service: {
+			"Type=notify", "Requires=urifilter.socket", "OnFailure=urifilter-retry.timer", "User=urifilter", "Group=urifilter",
+			"ExecStart=/opt/urifilter/current/urifilter serve --config /etc/urifilter/urifilter.yaml",
+			"EnvironmentFile=-/etc/urifilter/urifilter.env", "StateDirectory=urifilter", "ConfigurationDirectory=urifilter", "WatchdogSec=30s",
+		},
+		Socket: {"ListenStream=127.0.0.1:8000", "Service=urifilter.service", "BindIPv6Only=both", "FlushPending=no"},
+		Retry:  {"Unit=urifilter.service", "PartOf=urifilter.service"},
+		Writeback: {"Type=oneshot", `ExecStart=/bin/sh -c '[ ! -r /etc/urifilter/operator.token ] || export URIFILTER_TOKEN_FILE=/etc/urifilter/operator.token; ` +
+			`exec /opt/urifilter/current/urifilter bitmap update --config /etc/urifilter/urifilter.yaml'`, "User=urifilter"},
+		WritebackTimer: {"OnCalendar=*-*-01 00:00:00", "Persistent=true", "Unit=urifilter-writeback.service"},
+	} {
+		for _, line := range lines {
+			if !has(units[name], line) {
+				t.Errorf("%s lacks the line %s", name, line)
+			}
+		}
+		delete(units, name)
+	}
+	if len(units) > 0 {
+		t.Errorf("units that the test does not know: %v", units)
+	}
+}
+
+func TestRenderGiven(t *testing.T) {
+	t.Parallel()
+	units := mustRender(t, Params{
+		Binary: "/srv/app/urifilter", Config: "/srv/app/u.yaml", EnvFile: "/srv/app/env", DataDir: "/data/u", User: "crawl", Group: "web",
+		Listen: []string{"0.0.0.0:80", "[::1]:8000", ":9000", "localhost:7", "[fe80::1%eth0]:8000"},
+	})
+	for _, line := range []string{
+		"ExecStart=/srv/app/urifilter serve --config /srv/app/u.yaml", "EnvironmentFile=-/srv/app/env", "ReadWritePaths=/data/u", "User=crawl", "Group=web",
+	} {
+		if !has(units[Service], line) {
+			t.Errorf("service lacks the line %s", line)
+		}
+	}
+	if strings.Contains(units[Service], "\nStateDirectory=") || strings.Contains(units[Service], "\nConfigurationDirectory=") {
+		t.Error("the service has folders of systemd, which are not those asked for")
+	}
+	for _, line := range []string{
+		"ListenStream=0.0.0.0:80", "ListenStream=[::1]:8000", "ListenStream=9000", "ListenStream=127.0.0.1:7", "ListenStream=[fe80::1]:8000%eth0",
+	} {
+		if !has(units[Socket], line) {
+			t.Errorf("socket lacks the line %s", line)
+		}
+	}
+}
+
+// What cannot stand in a unit is refused, and never rendered.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	hostile := []string{
+		"relative", "/a b", "/a\nUser=root", "/a\r", "/{{.User}}", "/a%n", "/$HOME", "/a\\x", "/a'", "/a\"", "/a;b", "/a/../b", "/a//b", "/a/", "/", "/é", "/a\x00", "/a#", "/./a",
+	}
+	for _, value := range hostile {
+		for field, p := range map[string]Params{
+			"binary": {Binary: value}, "config": {Config: value}, "env file": {EnvFile: value}, "token file": {TokenFile: value}, "data_dir": {DataDir: value},
+		} {
+			if files, err := Render(p); err == nil || files != nil || !strings.Contains(err.Error(), field+" ") {
+				t.Errorf("%s %q: %v", field, value, err)
+			}
+		}
+	}
+	for _, value := range []string{"root", "Big", "a b", "a\nb", "0", "%u", "{{x}}", "-a", strings.Repeat("a", 32)} {
+		for field, p := range map[string]Params{"user": {User: value, Group: "g"}, "group": {Group: value}} {
+			if _, err := Render(p); err == nil || !strings.HasPrefix(err.Error(), field+" ") {
+				t.Errorf("%s %q: %v", field, value, err)
+			}
+		}
+	}
+	for _, value := range []string{
+		"", "8000", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:http", "example.com:80", "::1:80", "[fe80::1%e{{]:80", "1.2.3.4:80\nX=1", "[::1%]:80",
+	} {
+		if _, err := Render(Params{Listen: []string{value}}); err == nil || !strings.HasPrefix(err.Error(), "listen ") {
+			t.Errorf("listen %q: %v", value, err)
+		}
+	}
+	if _, err := Render(Params{Listen: []string{":1", ":1"}}); err == nil {
+		t.Error("an address that is given twice is taken")
+	}
+	for _, dir := range []string{"/home/u", "/root", "/tmp/x", "/var/lib", "/proc/1"} {
+		if _, err := Render(Params{DataDir: dir}); err == nil {
+			t.Errorf("data_dir %s is taken", dir)
+		}
+	}
+	_, err := Render(Params{Binary: "x", User: "root", Listen: []string{"y"}})
+	if err == nil || strings.Count(err.Error(), "\n") != 3 {
+		t.Errorf("not all faults are told: %v", err)
+	}
+}
+
+// Each line of a rendered unit is a section, a comment, or a key and its value.
+func TestNothingIsLeftOpen(t *testing.T) {
+	t.Parallel()
+	line := regexp.MustCompile(`^(|#.*|\[[A-Z][a-z]+\]|[A-Z][A-Za-z0-9]+=.*)$`)
+	for _, p := range []Params{{}, {DataDir: "/data", Config: "/a.yaml", Listen: []string{":1", ":2"}}} {
+		for name, text := range mustRender(t, p) {
+			if !strings.HasSuffix(text, "\n") || strings.Contains(text, "{{") || strings.Contains(text, "<no value>") {
+				t.Errorf("%s is not whole:\n%s", name, text)
+			}
+			for _, l := range strings.Split(text, "\n") {
+				if !line.MatchString(l) {
+					t.Errorf("%s: line %q", name, l)
+				}
+			}
+		}
+	}
+}
+
+func FuzzRender(f *testing.F) {
+	f.Add("/opt/x", "/etc/u/c.yaml", "/var/lib/u", "u", "127.0.0.1:80")
+	f.Add("/{{.User}}", "/a\nb", "/%h", "r{{", "[::1%25eth0]:1")
+	f.Fuzz(func(t *testing.T, binary, config, data, user, listen string) {
+		files, err := Render(Params{Binary: binary, Config: config, DataDir: data, User: user, Listen: []string{listen}})
+		if err != nil {
+			return
+		}
+		lines := map[string]int{}
+		for _, file := range files {
+			lines[file.Name] = strings.Count(string(file.Content), "\n")
+			if strings.ContainsAny(string(file.Content), "{}\r\x00\\") {
+				t.Errorf("%s:\n%s", file.Name, file.Content)
+			}
+		}
+		plain, err := Render(Params{Binary: "/b", Config: "/etc/c/d", DataDir: "/var/lib/d", User: "u", Listen: []string{":1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range plain {
+			if n := strings.Count(string(file.Content), "\n"); lines[file.Name] > n+1 {
+				t.Errorf("%s has %d lines, want about %d", file.Name, lines[file.Name], n)
+			}
+		}
+	})
+}
+
+// systemd itself reads the units, and judges the sandbox.
+func TestSystemdAccepts(t *testing.T) {
+	t.Parallel()
+	tool, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, "urifilter")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for name, text := range mustRender(t, Params{Binary: program, Listen: []string{":8000", "[::1]:1"}}) {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	if out, err := exec.Command(tool, append([]string{"verify"}, paths...)...).CombinedOutput(); err != nil || strings.Contains(string(out), dir) {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	for _, name := range []string{Service, Writeback} {
+		out, err := exec.Command(tool, "security", "--no-pager", "--offline=yes", "--threshold=20", filepath.Join(dir, name)).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: want an exposure of 2.0 at most: %v\n%s", name, err, out)
+		}
+	}
+}

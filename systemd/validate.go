@@ -1,0 +1,94 @@
+package systemd
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// What may stand in a unit unquoted: nothing that systemd, the shell or a template would
+// read as more than itself.
+var (
+	plainPath = regexp.MustCompile(`^(/[A-Za-z0-9_@+,.:-]+)+$`)
+	plainName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
+	plainZone = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,15}$`)
+)
+
+// Validate returns all faults joined, each naming its field and what is wanted.
+func (p Params) Validate() error {
+	p = p.withDefaults()
+	var faults []error
+	add := func(field, value, want string) {
+		faults = append(faults, fmt.Errorf("%s %q: %s", field, value, want))
+	}
+	for _, f := range []struct{ field, value string }{
+		{"binary", p.Binary}, {"config", p.Config}, {"env file", p.EnvFile}, {"token file", p.TokenFile}, {"data_dir", p.DataDir},
+	} {
+		switch {
+		case !strings.HasPrefix(f.value, "/"):
+			add(f.field, f.value, "want an absolute path")
+		case !plainPath.MatchString(f.value) || path.Clean(f.value) != f.value:
+			add(f.field, f.value, "want a path of letters, digits and _ @ + , . : - between single slashes, without . or .. as a part")
+		}
+	}
+	for _, hidden := range []string{"/home", "/root", "/run/user", "/tmp", "/var/tmp", "/proc", "/sys", "/dev"} {
+		if p.DataDir == hidden || strings.HasPrefix(p.DataDir, hidden+"/") {
+			add("data_dir", p.DataDir, "want another folder: the service does not see, or cannot keep, what is under "+hidden)
+		}
+	}
+	if slices.Contains([]string{"/", "/var/lib", "/etc", "/usr", "/var", "/opt"}, p.DataDir) {
+		add("data_dir", p.DataDir, "want a folder of its own")
+	}
+	for _, f := range []struct{ field, value string }{{"user", p.User}, {"group", p.Group}} {
+		switch {
+		case !plainName.MatchString(f.value):
+			add(f.field, f.value, "want a small letter or _, then small letters, digits, _ or -, 31 at most")
+		case f.value == "root":
+			add(f.field, f.value, "want one that is not root")
+		}
+	}
+	for i, l := range p.Listen {
+		if _, err := listenStream(l); err != nil {
+			faults = append(faults, err)
+		} else if slices.Contains(p.Listen[:i], l) {
+			add("listen", l, "want each address once")
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// listenStream is a host:port as a socket unit writes it.
+func listenStream(listen string) (string, error) {
+	fault := func(want string) (string, error) { return "", fmt.Errorf("listen %q: %s", listen, want) }
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return fault("want host:port")
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return fault("want a port from 1 to 65535")
+	}
+	switch host {
+	case "":
+		return strconv.FormatUint(n, 10), nil
+	case "localhost":
+		host = "127.0.0.1"
+	}
+	addr, err := netip.ParseAddr(host)
+	zone := addr.Zone()
+	switch {
+	case err != nil:
+		return fault("want an IP address: a socket unit takes no names of hosts")
+	case zone == "":
+		return netip.AddrPortFrom(addr, uint16(n)).String(), nil
+	case !plainZone.MatchString(zone):
+		return fault("want the name of an interface after %")
+	}
+	return netip.AddrPortFrom(addr.WithZone(""), uint16(n)).String() + "%" + zone, nil
+}
