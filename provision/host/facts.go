@@ -1,0 +1,72 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Facts are what matters of a host's machine and system.
+type Facts struct {
+	// Arch is the processor in Go's words, amd64 or arm64; another one as uname says it.
+	Arch string
+	// OS, Version, Codename and Name are of os-release: "debian", "12", "bookworm",
+	// "Debian GNU/Linux 12 (bookworm)". Version and Codename may be "".
+	OS, Version, Codename, Name string
+	// CPU are the flags of the first processor.
+	CPU []string
+	// Systemd is the version of the systemd that runs, 0 if another program is PID 1.
+	Systemd int
+	// Memory is the machine's, in bytes.
+	Memory int64
+	// Container is what kind of one it is ("lxc", "systemd-nspawn"), "" for none.
+	Container string
+}
+
+// Has tells whether the processor has a feature, as /proc/cpuinfo names it.
+func (f Facts) Has(flag string) bool { return slices.Contains(f.CPU, flag) }
+
+const factsScript = `echo "arch=$(uname -m)"
+(. /etc/os-release 2>/dev/null || . /usr/lib/os-release 2>/dev/null
+echo "os=${ID:-}"; echo "version=${VERSION_ID:-}"; echo "codename=${VERSION_CODENAME:-}"; echo "name=${PRETTY_NAME:-}")
+echo "cpu=$(sed -n -e '/^flags[[:space:]]*:/{s/^[^:]*://p;q;}' -e '/^Features[[:space:]]*:/{s/^[^:]*://p;q;}' /proc/cpuinfo)"
+echo "memory=$(sed -n 's/^MemTotal:[[:space:]]*\([0-9]*\) kB$/\1/p' /proc/meminfo)"
+[ -d /run/systemd/system ] && echo "systemd=$(systemctl --version | sed -n '1s/^systemd \([0-9]*\).*/\1/p')"
+echo "container=$(systemd-detect-virt --container 2>/dev/null)"`
+
+// FactsOf asks a host for its facts.
+func FactsOf(ctx context.Context, h Host) (Facts, error) {
+	out, err := h.Run(ctx, Command{Script: factsScript})
+	if err != nil {
+		return Facts{}, fmt.Errorf("ask what the host is: %w", err)
+	}
+	return parseFacts(out.Stdout), nil
+}
+
+func parseFacts(text string) Facts {
+	m := map[string]string{}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		m[key] = strings.TrimSpace(value)
+	}
+	f := Facts{
+		Arch: m["arch"], OS: m["os"], Version: m["version"], Codename: m["codename"], Name: m["name"],
+		CPU: strings.Fields(m["cpu"]), Container: m["container"],
+	}
+	if f.Container == "none" {
+		f.Container = ""
+	}
+	switch f.Arch {
+	case "x86_64":
+		f.Arch = "amd64"
+	case "aarch64":
+		f.Arch = "arm64"
+	}
+	f.Systemd, _ = strconv.Atoi(m["systemd"]) // one that says nothing is none
+	if kib, err := strconv.ParseInt(m["memory"], 10, 64); err == nil {
+		f.Memory = kib << 10
+	}
+	return f
+}

@@ -1,0 +1,119 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// File is a small file of a host: settings, a key, a unit.
+type File struct {
+	Path    string // absolute
+	Content string
+	Mode    fs.FileMode // permission bits; WriteFile takes 0 for 0644
+	// Owner and Group are names on the host. WriteFile takes "" for root.
+	Owner, Group string
+}
+
+// largestFile is the most that ReadFile reads.
+const largestFile = 512 << 10
+
+// noFile is the exit code of a script for a file that is not there.
+const noFile = 44
+
+// ReadFile reads a file as root; false: it is not there. Its content is in no log.
+func ReadFile(ctx context.Context, h Host, name string) (File, bool, error) {
+	script := fmt.Sprintf(`p=%s
+[ -e "$p" ] || exit %d
+stat -Lc '%%F|%%s|%%a|%%U|%%G' "$p" || exit
+[ -f "$p" ] && [ "$(stat -Lc %%s "$p")" -le %d ] && cat "$p" || :`, Quote(name), noFile, largestFile)
+	out, err := h.Run(ctx, Command{Script: script, Root: true, Secret: true, OK: []int{noFile}})
+	if err != nil {
+		return File{}, false, fmt.Errorf("read %s: %w", name, err)
+	}
+	if out.Code == noFile {
+		return File{}, false, nil
+	}
+	f, err := parseFile(name, out.Stdout)
+	if err != nil {
+		return File{}, false, fmt.Errorf("read %s: %w", name, err)
+	}
+	return f, true, nil
+}
+
+func parseFile(name, text string) (File, error) {
+	head, content, _ := strings.Cut(text, "\n")
+	fields := strings.Split(head, "|")
+	if len(fields) != 5 {
+		return File{}, fmt.Errorf("stat wrote %q", head)
+	}
+	size, err := strconv.ParseInt(fields[1], 10, 64)
+	mode, modeErr := strconv.ParseUint(fields[2], 8, 32)
+	switch {
+	case errors.Join(err, modeErr) != nil:
+		return File{}, fmt.Errorf("stat wrote %q", head)
+	case !strings.HasPrefix(fields[0], "regular"):
+		return File{}, fmt.Errorf("it is a %s: want a file", fields[0])
+	case size > largestFile:
+		return File{}, fmt.Errorf("%d bytes: want %d at most", size, largestFile)
+	case int64(len(content)) != size:
+		return File{}, fmt.Errorf("got %d of %d bytes", len(content), size)
+	}
+	return File{Path: name, Content: content, Mode: fs.FileMode(mode) & fs.ModePerm, Owner: fields[3], Group: fields[4]}, nil
+}
+
+// WriteFile puts a file in place in one step, as root: written beside it, synced and
+// renamed. After an error the old file is as it was. The folder must be there. The
+// content goes by standard input, so that it may be a secret.
+func WriteFile(ctx context.Context, h Host, f File) error {
+	f = f.complete()
+	dir, base := path.Split(f.Path)
+	// A name that begins with a dot is read by no program that reads whole folders. The
+	// bytes are counted, for a connection that is cut ends the input like its real end.
+	script := fmt.Sprintf(`umask 077
+t=$(mktemp %s) || exit
+trap 'rm -f "$t"' EXIT
+trap 'exit 1' HUP INT TERM
+cat >"$t" || exit
+got=$(($(wc -c <"$t")))
+[ "$got" = %d ] || { echo "got $got of %[2]d bytes" >&2; exit 1; }
+chown %s "$t" && chmod %#o "$t" && sync "$t" && mv -Tf "$t" %s && sync %s`,
+		Quote(dir+"."+base+".XXXXXX"), len(f.Content), Quote(f.Owner+":"+f.Group), f.Mode, Quote(f.Path), Quote(dir))
+	_, err := h.Run(ctx, Command{Script: script, Root: true, Stdin: strings.NewReader(f.Content)})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.Path, err)
+	}
+	return nil
+}
+
+func (f File) complete() File {
+	if f.Mode == 0 {
+		f.Mode = 0o644
+	}
+	if f.Owner == "" {
+		f.Owner = "root"
+	}
+	if f.Group == "" {
+		f.Group = "root"
+	}
+	return f
+}
+
+// Same tells whether a file that was read is as f wishes it: content, mode and owners.
+func (f File) Same(read File) bool {
+	f = f.complete()
+	return f.Content == read.Content && f.Mode == read.Mode && f.Owner == read.Owner && f.Group == read.Group
+}
+
+// Exists tells whether there is something of that name, as root sees it.
+func Exists(ctx context.Context, h Host, name string) (bool, error) {
+	out, err := h.Run(ctx, Command{Script: "[ -e " + Quote(name) + " ]", Root: true, OK: []int{1}})
+	if err != nil {
+		return false, fmt.Errorf("look for %s: %w", name, err)
+	}
+	return out.Code == 0, nil
+}

@@ -1,0 +1,53 @@
+package host
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseFile(t *testing.T) {
+	t.Parallel()
+	f, err := parseFile("/etc/x", "regular file|4|640|root|redis\na\nb\n")
+	if want := (File{"/etc/x", "a\nb\n", 0o640, "root", "redis"}); err != nil || f != want {
+		t.Errorf("got %+v, %v, want %+v", f, err, want)
+	}
+	if f, err := parseFile("/etc/x", "regular empty file|0|2755|a|b\n"); err != nil || f.Content != "" || f.Mode != 0o755 {
+		t.Errorf("empty: got %+v, %v", f, err)
+	}
+	for _, c := range []struct{ text, want string }{
+		{"directory|4096|755|root|root\n", "it is a directory"},
+		{"regular file|9999999|644|root|root\n", "524288 at most"},
+		{"regular file|5|644|root|root\nabc", "got 3 of 5 bytes"},
+		{"", `stat wrote ""`},
+		{"regular file|x|644|root|root\n", "stat wrote"},
+	} {
+		if _, err := parseFile("/etc/x", c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %v, want %q in it", c.text, err, c.want)
+		}
+	}
+}
+
+func TestSame(t *testing.T) {
+	t.Parallel()
+	wish := File{Path: "/etc/x", Content: "a"}
+	if !wish.Same(File{"/etc/x", "a", 0o644, "root", "root"}) {
+		t.Error("the defaults are root:root 0644")
+	}
+	for _, read := range []File{{"", "b", 0o644, "root", "root"}, {"", "a", 0o600, "root", "root"}, {"", "a", 0o644, "x", "root"}, {"", "a", 0o644, "root", "x"}} {
+		if wish.Same(read) {
+			t.Errorf("same as %+v", read)
+		}
+	}
+}
+
+func TestParseFacts(t *testing.T) {
+	t.Parallel()
+	f := parseFacts("arch=aarch64\nos=ubuntu\nversion=24.04\ncodename=noble\nname=Ubuntu 24.04.1 LTS\ncpu= fp asimd atomics\nmemory=1024\nsystemd=255\ncontainer=none\n")
+	if f.Arch != "arm64" || f.OS != "ubuntu" || f.Version != "24.04" || f.Codename != "noble" || !f.Has("atomics") || f.Has("avx") ||
+		f.Memory != 1<<20 || f.Systemd != 255 || f.Container != "" || !strings.HasPrefix(f.Name, "Ubuntu") {
+		t.Errorf("got %+v", f)
+	}
+	if f := parseFacts("arch=riscv64\n"); f.Arch != "riscv64" || f.Memory != 0 {
+		t.Errorf("got %+v", f)
+	}
+}

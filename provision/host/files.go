@@ -1,0 +1,50 @@
+package host
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+)
+
+// ReadFiles is ReadFile for several files by one command: each costs a sudo otherwise. A
+// file that is not there is not in the map.
+func ReadFiles(ctx context.Context, h Host, names ...string) (map[string]File, error) {
+	var script strings.Builder
+	script.WriteString("set -- ")
+	for _, name := range names {
+		script.WriteString(Quote(name) + " ")
+	}
+	fmt.Fprintf(&script, `
+for p; do
+	[ -e "$p" ] || { echo; echo; continue; }
+	stat -Lc '%%F|%%s|%%a|%%U|%%G' "$p" || exit
+	[ -f "$p" ] && [ "$(stat -Lc %%s "$p")" -le %d ] && base64 -w0 <"$p"
+	echo
+done`, largestFile)
+	out, err := h.Run(ctx, Command{Script: script.String(), Root: true, Secret: true})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", strings.Join(names, ", "), err)
+	}
+	lines := strings.Split(strings.TrimSuffix(out.Stdout, "\n"), "\n")
+	if len(lines) != 2*len(names) {
+		return nil, fmt.Errorf("read %s: got %d lines", strings.Join(names, ", "), len(lines))
+	}
+	files := map[string]File{}
+	for i, name := range names {
+		head, coded := lines[2*i], lines[2*i+1]
+		if head == "" {
+			continue
+		}
+		content, err := base64.StdEncoding.DecodeString(coded)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		f, err := parseFile(name, head+"\n"+string(content))
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		files[name] = f
+	}
+	return files, nil
+}
