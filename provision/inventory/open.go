@@ -1,0 +1,259 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/configs"
+)
+
+// The files that are looked for, below the working directory.
+const (
+	DefaultPath = "configs/hosts.yaml"
+	SandboxPath = ".sandbox/hosts.yaml"
+)
+
+// The variables that say where hosts are.
+const (
+	HostsEnv = "URIFILTER_HOSTS"     // user@host:port,...
+	PathEnv  = "URIFILTER_INVENTORY" // a file in place of DefaultPath
+)
+
+// Source says where the inventory is.
+type Source struct {
+	// Path is the file that a flag names; "": that of PathEnv, or DefaultPath, or
+	// SandboxPath if that is all there is.
+	Path string
+	// Dir is where relative paths begin; "": the working directory.
+	Dir string
+	// Getenv is os.Getenv, or the environment of a test; nil: os.Getenv.
+	Getenv func(string) string
+}
+
+// Open reads the inventory. The hosts of URIFILTER_HOSTS stand in the place of those of
+// a file that no flag names; what else the file says holds for them. The notice, when it
+// is not "", is for people: which file is used where they may not expect it.
+func Open(s Source) (i *Inventory, notice string, err error) {
+	if s.Getenv == nil {
+		s.Getenv = os.Getenv
+	}
+	hosts := strings.TrimSpace(s.Getenv(HostsEnv))
+	path, named := s.Path, s.Path != ""
+	if named {
+		hosts = ""
+	} else if path = s.Getenv(PathEnv); path != "" {
+		named = true
+	}
+	if !named {
+		path, notice = s.usual()
+	}
+	switch {
+	case path != "":
+		if i, err = Load(s.join(path)); err != nil {
+			return nil, "", err
+		}
+	case hosts != "":
+		i = Default()
+	default:
+		return nil, "", fmt.Errorf("%s: there is no inventory of hosts\nhint: cp configs/hosts.example.yaml %[1]s and write your hosts there; or set %s=user@host:port,...; or make throw-away hosts on this machine with: go tool mage sandbox:up", DefaultPath, HostsEnv)
+	}
+	if hosts != "" {
+		notice = ""
+		if path != "" {
+			notice = fmt.Sprintf("%s goes before the hosts of %s", HostsEnv, path)
+		}
+		if i.Hosts, err = parseHosts(hosts); err != nil {
+			return nil, "", err
+		}
+		i.from = HostsEnv
+	}
+	i.complete()
+	if err := i.Validate(); err != nil {
+		return nil, "", i.named(err)
+	}
+	return i, notice, nil
+}
+
+// usual is the file that is there without anybody naming it, "" for none.
+func (s Source) usual() (path, notice string) {
+	if there(s.join(DefaultPath)) {
+		return DefaultPath, ""
+	}
+	if there(s.join(SandboxPath)) {
+		return SandboxPath, fmt.Sprintf("%s is not there: using %s, the throw-away hosts of this machine", DefaultPath, SandboxPath)
+	}
+	return "", ""
+}
+
+func (s Source) join(path string) string {
+	path = expandHome(filepath.FromSlash(path))
+	if s.Dir == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(s.Dir, path)
+}
+
+func there(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// Load reads a file and does not validate it. Faults name file, line and key.
+func Load(path string) (*Inventory, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w\nhint: cp configs/hosts.example.yaml %s and write your hosts there", err, path)
+	} else if err != nil {
+		return nil, err
+	}
+	i, err := Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// Parse is Load of text. Relative paths in it begin at the folder of path.
+func Parse(path string, data []byte) (*Inventory, error) {
+	i := Default()
+	if err := configs.Decode(path, data, i); err != nil {
+		return nil, err
+	}
+	faults := []error{checkSettings(path, "settings", i)}
+	for n := range i.Hosts {
+		faults = append(faults, checkHostSettings(path, n, &i.Hosts[n]))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	i.path, i.from = path, path
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range i.paths() {
+		*p = absolute(dir, *p)
+	}
+	return i, nil
+}
+
+func checkSettings(path, key string, i *Inventory) error {
+	if i.Settings == nil {
+		return nil
+	}
+	return configs.CheckKeys(path, key, i.Settings)
+}
+
+func checkHostSettings(path string, n int, h *Host) error {
+	if h.Settings == nil {
+		return nil
+	}
+	return configs.CheckKeys(path, fmt.Sprintf("hosts[%d].settings", n), h.Settings)
+}
+
+// paths are the fields that name files of this machine.
+func (i *Inventory) paths() []*string {
+	all := []*string{
+		&i.SettingsFile, &i.TokensFile, &i.Release.Binary,
+		&i.MongoDB.Bundle, &i.MongoDB.Repository.KeyFile, &i.Packages.Bundle,
+		&i.Defaults.IdentityFile, &i.Defaults.KnownHosts,
+	}
+	for n := range i.Hosts {
+		h := &i.Hosts[n]
+		all = append(all, &h.IdentityFile, &h.KnownHosts, &h.Binary)
+	}
+	return all
+}
+
+func absolute(dir, path string) string {
+	if path == "" {
+		return ""
+	}
+	path = expandHome(filepath.FromSlash(path))
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// expandHome puts the user's folder in the place of a ~ at the beginning.
+func expandHome(path string) string {
+	rest, ok := strings.CutPrefix(path, "~")
+	if !ok || rest != "" && !os.IsPathSeparator(rest[0]) {
+		return path
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return path
+	}
+	return filepath.Join(home, rest)
+}
+
+// parseHosts reads user@host:port,...: the first host has every role, the others are
+// filters, as several Redis servers would each remember a part of the items.
+func parseHosts(text string) ([]Host, error) {
+	var hosts []Host
+	var faults []error
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		hop, err := ParseHop(part)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", HostsEnv, err))
+			continue
+		}
+		h := Host{Name: hop.Host, Address: hop.Host, Login: Login{User: hop.User, Port: hop.Port}, Roles: []string{RoleFilter}}
+		// The same address at two ports is two hosts, as of containers.
+		for _, other := range hosts {
+			if other.Name == h.Name {
+				h.Name = fmt.Sprintf("%s-%d", h.Name, hop.Port)
+			}
+		}
+		hosts = append(hosts, h)
+	}
+	if len(hosts) > 0 {
+		hosts[0].Roles = []string{RoleFilter, RoleRedis, RoleMongoDB}
+	}
+	return hosts, errors.Join(faults...)
+}
+
+// complete fills in what hosts leave out.
+func (i *Inventory) complete() {
+	for n := range i.Hosts {
+		h := &i.Hosts[n]
+		if h.Name == "" {
+			h.Name = h.Address
+		}
+		if h.Address == "" {
+			h.Address = h.Name
+		}
+		if h.Roles == nil {
+			h.Roles = []string{RoleFilter}
+		}
+		h.Login = h.Login.over(i.Defaults)
+	}
+}
+
+// over is a login with what it leaves out taken from another.
+func (l Login) over(d Login) Login {
+	for _, f := range []struct{ to, from *string }{
+		{&l.User, &d.User}, {&l.IdentityFile, &d.IdentityFile}, {&l.KnownHosts, &d.KnownHosts}, {&l.Sudo, &d.Sudo},
+		{&l.PasswordEnv, &d.PasswordEnv}, {&l.SudoPasswordEnv, &d.SudoPasswordEnv}, {&l.HostKeys, &d.HostKeys},
+	} {
+		if *f.to == "" {
+			*f.to = *f.from
+		}
+	}
+	if l.Port == 0 {
+		l.Port = d.Port
+	}
+	if len(l.Bastion) == 0 {
+		l.Bastion = d.Bastion
+	}
+	return l
+}

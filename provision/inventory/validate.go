@@ -1,0 +1,263 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+)
+
+// faults collects what is wrong, each fault with its key first.
+type faults []error
+
+func (f *faults) add(key, format string, args ...any) {
+	*f = append(*f, fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
+}
+
+func (f *faults) oneOf(key, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		f.add(key, "%q: want %s", value, strings.Join(allowed, " or "))
+	}
+}
+
+func (f *faults) port(key string, port, least int) {
+	if port < least || port > 65535 {
+		f.add(key, "%d: want %d to 65535", port, least)
+	}
+}
+
+func (f *faults) matches(key, value, pattern, want string) {
+	if !regexp.MustCompile(pattern).MatchString(value) {
+		f.add(key, "%q: want %s", value, want)
+	}
+}
+
+const (
+	accountPattern = `^[a-z_][a-z0-9_-]{0,31}$`
+	packagePattern = `^[a-z0-9][a-z0-9+.-]*$`
+	unitPattern    = `^[A-Za-z0-9][A-Za-z0-9@_.:-]*$`
+	memoryPattern  = `^([0-9]+[KMGT]?|[0-9]{1,2}%|100%)$`
+	redisPattern   = `^[0-9]+([kmg]b?)?$`
+	envPattern     = `^[A-Za-z_][A-Za-z0-9_]*$`
+)
+
+// Validate returns all faults joined, each naming its key, the value found and the
+// values allowed. It looks at the inventory only, not at files or hosts that it names,
+// and not at what the settings mean.
+func (i *Inventory) Validate() error {
+	var f faults
+	i.Defaults.validate(&f, "defaults.")
+	i.validateHosts(&f)
+	i.Redis.validate(&f)
+	i.MongoDB.validate(&f)
+	if i.MongoDB.External() && len(i.With(RoleMongoDB)) > 0 {
+		f.add("mongodb.uri", "it is a server that is there, and host %s has the role mongodb: want one of them", i.With(RoleMongoDB)[0].Name)
+	}
+	if i.Release.Keep < 2 {
+		f.add("release.keep", "%d: want 2 or more, so that there is one to go back to", i.Release.Keep)
+	}
+	for key, name := range map[string]string{"service.user": i.Service.User, "service.group": i.Service.Group} {
+		f.matches(key, name, accountPattern, "a name of a-z, 0-9, _ and -, 32 at most")
+		if name == "root" {
+			f.add(key, "root: want an account that may do less")
+		}
+	}
+	if m := i.Service.MemoryMax; m != "" {
+		f.matches("service.memory_max", m, memoryPattern, "a size such as 4G, or a share such as 80%")
+	}
+	if n := i.Service.OpenFiles; n != 0 && n < 1024 {
+		f.add("service.open_files", "%d: want 1024 or more, or 0 for what the unit has", n)
+	}
+	if p := i.Packages.Proxy; p != "" {
+		f.webAddress("packages.proxy", p)
+	}
+	f.oneOf("schedule.kind", i.Schedule.Kind, "crontab", "timer", "none")
+	if fields := strings.Fields(i.Schedule.When); len(fields) != 5 || strings.Trim(i.Schedule.When, letters+"0123456789*,/- \t") != "" {
+		f.add("schedule.when", `%q: want the five fields of a crontab, such as "0 0 1 * *"`, i.Schedule.When)
+	}
+	i.Fleet.validate(&f)
+	return errors.Join(f...)
+}
+
+func (l Login) validate(f *faults, key string) {
+	if l.User != "" && !plainUser(l.User) {
+		f.add(key+"user", "%q: want the name of a user", l.User)
+	}
+	f.port(key+"port", l.Port, 0)
+	f.oneOf(key+"sudo", l.Sudo, "", "auto", "none")
+	f.oneOf(key+"host_keys", l.HostKeys, "", "strict", "accept-new")
+	for k, name := range map[string]string{"password_env": l.PasswordEnv, "sudo_password_env": l.SudoPasswordEnv} {
+		if name != "" && !regexp.MustCompile(envPattern).MatchString(name) {
+			// It may be the password itself, which is told to nobody.
+			f.add(key+k, "want the name of a variable that holds the password, such as %s", "WEB_SUDO_PASSWORD")
+		}
+	}
+	if !l.Bastion.None() && slices.ContainsFunc(l.Bastion, func(h Hop) bool { return h.Host == "none" }) {
+		f.add(key+"bastion", "none is among others: want it alone")
+	}
+}
+
+func (i *Inventory) validateHosts(f *faults) {
+	if len(i.Hosts) == 0 {
+		f.add("hosts", "none: want one at least")
+	}
+	names, at := map[string]int{}, map[string]int{}
+	for n, h := range i.Hosts {
+		key := fmt.Sprintf("hosts[%d].", n)
+		switch first, twice := names[h.Name]; {
+		case h.Name == "":
+			f.add(key+"name", "want a name or an address")
+			continue
+		case strings.Trim(h.Name, letters+"0123456789-_.:") != "" || strings.HasPrefix(h.Name, "-") || strings.HasPrefix(h.Name, "role:"):
+			f.add(key+"name", "%q: want letters, digits, - _ and .", h.Name)
+		case twice:
+			f.add(key+"name", "%q: is that of hosts[%d]: want each once", h.Name, first)
+		}
+		names[h.Name] = n
+		if !plainAddress(h.Address) {
+			f.add(key+"address", "%q: want a host name or an IP address; the user and the port have keys of their own", h.Address)
+		}
+		h.Login.validate(f, key)
+		where := Hop{Host: h.Address, Port: h.Port}.String() + " through " + h.Bastion.String()
+		if first, twice := at[where]; twice && names[h.Name] == n {
+			f.add(key+"address", "%s: is that of hosts[%d]: want each once", h.Address, first)
+		} else {
+			at[where] = n
+		}
+		if len(h.Roles) == 0 {
+			f.add(key+"roles", "none: want %s", strings.Join(roles(), ", "))
+		}
+		for m, role := range h.Roles {
+			f.oneOf(fmt.Sprintf("%sroles[%d]", key, m), role, roles()...)
+			if slices.Contains(h.Roles[:m], role) {
+				f.add(fmt.Sprintf("%sroles[%d]", key, m), "%s: is there twice", role)
+			}
+		}
+	}
+	for _, role := range []string{RoleRedis, RoleMongoDB} {
+		if with := i.With(role); len(with) > 1 {
+			f.add("hosts", "%s and %s have the role %s: want one, as each would hold a part only", with[0].Name, with[1].Name, role)
+		}
+	}
+}
+
+func roles() []string { return []string{RoleFilter, RoleRedis, RoleMongoDB} }
+
+func (r Redis) validate(f *faults) {
+	if r.Package != "" {
+		f.matches("redis.package", r.Package, packagePattern, "the name of a package")
+	}
+	f.port("redis.port", r.Port, 1)
+	f.binds("redis.bind", r.Bind)
+	if r.MaxMemory != "" {
+		f.matches("redis.maxmemory", r.MaxMemory, redisPattern, "a size as redis.conf has it, such as 4gb")
+	}
+	f.oneOf("redis.appendfsync", r.AppendFsync, "everysec", "always")
+}
+
+func (m MongoDB) validate(f *faults) {
+	f.oneOf("mongodb.flavor", m.Flavor, "mongodb", "ferretdb")
+	f.matches("mongodb.version", m.Version, `^[0-9]+\.[0-9]+$`, `a series such as "8.0"`)
+	f.port("mongodb.port", m.Port, 1)
+	f.binds("mongodb.bind", m.Bind)
+	if m.Unit != "" {
+		f.matches("mongodb.unit", m.Unit, unitPattern, "the name of a systemd unit")
+	}
+	if m.URI != "" && m.URIEnv != "" {
+		f.add("mongodb.uri", "mongodb.uri_env is given too: want one of them")
+	}
+	if m.URIEnv != "" && !regexp.MustCompile(envPattern).MatchString(m.URIEnv) {
+		f.add("mongodb.uri_env", "want the name of a variable that holds the URI")
+	}
+	if m.URI != "" {
+		c := configs.Default()
+		c.MongoDB.URI = m.URI
+		if err := c.Validate(); err != nil {
+			*f = append(*f, err) // it begins with mongodb.uri
+		}
+	}
+	r := m.Repository
+	if r.URL != "" {
+		f.webAddress("mongodb.repository.url", r.URL)
+		if r.Suite == "" {
+			f.add("mongodb.repository.suite", `"": want the suite of the repository`)
+		}
+		if r.KeyURL == "" && r.KeyFile == "" {
+			f.add("mongodb.repository", "no key_url and no key_file: want the key that signs it")
+		}
+	} else if r.Suite != "" || r.Component != "" || r.KeyURL != "" || r.KeyFile != "" {
+		f.add("mongodb.repository.url", `"": want the repository's address, or no other key of it`)
+	}
+	if r.KeyURL != "" {
+		f.webAddress("mongodb.repository.key_url", r.KeyURL)
+		if r.KeyFile != "" {
+			f.add("mongodb.repository.key_url", "key_file is given too: want one of them")
+		}
+	}
+	for _, text := range []struct{ key, value string }{{"suite", r.Suite}, {"component", r.Component}} {
+		if strings.ContainsAny(text.value, " \t\n#\"'") {
+			f.add("mongodb.repository."+text.key, "%q: want a word", text.value)
+		}
+	}
+	for n, p := range r.Packages {
+		f.matches(fmt.Sprintf("mongodb.repository.packages[%d]", n), p, packagePattern, "the name of a package")
+	}
+}
+
+func (f *faults) binds(key string, all []string) {
+	for n, address := range all {
+		if !plainAddress(address) {
+			f.add(fmt.Sprintf("%s[%d]", key, n), "%q: want an IP address", address)
+		}
+	}
+}
+
+// webAddress wants an address of http or https, without a password to be seen in it.
+func (f *faults) webAddress(key, text string) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsAny(text, " \t\n\"'"):
+		f.add(key, "want an address such as https://mirror.example/debian")
+	case u.User != nil:
+		f.add(key, "it holds a user: want one that needs none, as it would stand in files that everybody may read")
+	}
+}
+
+func (o Fleet) validate(f *faults) {
+	if o.Canary < 0 {
+		f.add("fleet.canary", "%d: want 0 or more", o.Canary)
+	}
+	share, isShare := strings.CutSuffix(o.Batch, "%")
+	n, err := strconv.Atoi(share)
+	if o.Batch != "" && (err != nil || n < 1 || isShare && n > 100) {
+		f.add("fleet.batch", `%q: want a number of hosts, or a share such as "25%%"`, o.Batch)
+	}
+	if o.Parallel < 1 {
+		f.add("fleet.parallel", "%d: want 1 or more", o.Parallel)
+	}
+	if o.HealthTimeout < time.Second {
+		f.add("fleet.health_timeout", "%s: want 1s or more", o.HealthTimeout)
+	}
+}
+
+// External tells whether the archive is a server that the toolkit does not manage.
+func (m MongoDB) External() bool { return m.URI != "" || m.URIEnv != "" }
+
+// named puts where the inventory is from before each fault.
+func (i *Inventory) named(err error) error {
+	list := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		list = joined.Unwrap()
+	}
+	out := make([]error, len(list))
+	for n, fault := range list {
+		out[n] = fmt.Errorf("%s: %w", i.from, fault)
+	}
+	return errors.Join(out...)
+}
