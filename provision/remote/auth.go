@@ -1,0 +1,169 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// ways are how a login may be tried.
+type ways int
+
+const (
+	anyway ways = iota
+	byKey       // by keys alone
+)
+
+// login is one attempt to be let in. It remembers what was tried, for the error.
+type login struct {
+	d        *Dialer
+	t        target
+	patience *patience
+
+	tried      []string // keys
+	signed     string   // the key that was signed with last
+	local      error    // why keys or passwords could not be had
+	passworded bool     // the password has been sent
+}
+
+func (l *login) methods(ctx context.Context, how ways) []ssh.AuthMethod {
+	// The library uses the first method of each kind only: all keys go into one.
+	all := []ssh.AuthMethod{ssh.PublicKeysCallback(func() ([]ssh.Signer, error) { return l.keys(ctx) })}
+	if how == byKey {
+		return all
+	}
+	return append(all,
+		ssh.KeyboardInteractive(func(_, instruction string, questions []string, echos []bool) ([]string, error) {
+			return l.answer(ctx, instruction, questions, echos)
+		}),
+		ssh.PasswordCallback(func() (string, error) { return l.password(ctx) }))
+}
+
+func (l *login) keys(ctx context.Context) ([]ssh.Signer, error) {
+	var signers []ssh.Signer
+	defer l.patience.pause()()
+	found, err := l.d.keys(ctx, l.t)
+	if err != nil {
+		l.local = err
+		return nil, err
+	}
+	for _, k := range found {
+		signers = append(signers, &offered{k, l})
+		l.tried = append(l.tried, k.from)
+	}
+	return signers, nil
+}
+
+// offered is a key that a host may ask a signature of. It notes that, and lets a person
+// take time for a passphrase, or for the agent's question.
+type offered struct {
+	key
+	l *login
+}
+
+func (o *offered) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
+	return o.SignWithAlgorithm(rand, data, "")
+}
+
+// SignWithAlgorithm makes signatures of RSA keys that sshd still takes.
+func (o *offered) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	defer o.l.patience.pause()()
+	signature, err := signWith(o.Signer, rand, data, algorithm)
+	o.l.signed = or(o.file, o.from)
+	if err != nil {
+		o.l.local = fmt.Errorf("%s: %w", o.from, err)
+	}
+	return signature, err
+}
+
+func signWith(s ssh.Signer, rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	if a, ok := s.(ssh.AlgorithmSigner); ok && algorithm != "" {
+		return a.SignWithAlgorithm(rand, data, algorithm)
+	}
+	return s.Sign(rand, data)
+}
+
+// password is asked for once a run, and sent once.
+func (l *login) password(ctx context.Context) (string, error) {
+	if l.passworded {
+		return "", errSent
+	}
+	defer l.patience.pause()()
+	text, err := l.d.vault.get(ctx, l.wish(), l.t.passwordEnv, fmt.Sprintf("Password of %s@%s", l.t.user, l.t.name))
+	if err != nil {
+		l.local = fmt.Errorf("password of %s: %w", l.t.user, err)
+		return "", l.local
+	}
+	l.passworded = true
+	return text, nil
+}
+
+var errSent = errors.New("the password was sent already")
+
+func (l *login) wish() wish { return wish{kindLogin, l.t.user + "@" + l.t.name} }
+
+// answer answers what sshd asks: what is to be answered unseen is taken for the password,
+// unless it asks for a code; the rest is a person's.
+func (l *login) answer(ctx context.Context, instruction string, questions []string, echos []bool) ([]string, error) {
+	var answers []string
+	for i, question := range questions {
+		ask := l.ask
+		if !echos[i] && !codeWord.MatchString(question) {
+			ask = func(ctx context.Context, _ string) (string, error) { return l.password(ctx) }
+		}
+		text, err := ask(ctx, strings.TrimSpace(instruction+" "+question))
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, text)
+	}
+	return answers, nil
+}
+
+var codeWord = regexp.MustCompile(`(?i)\b(code|otp|token|one-time|pin|passcode|factor|duo|yubikey)\b`)
+
+func (l *login) ask(ctx context.Context, question string) (string, error) {
+	defer l.patience.pause()()
+	prompt := fmt.Sprintf("%s@%s: %s", l.t.user, l.t.name, strings.TrimRight(question, ": "))
+	if l.d.o.Ask == nil {
+		l.local = fmt.Errorf("it asks %q: %w", question, errNobody)
+		return "", l.local
+	}
+	// The same question may be asked again with another answer: nothing is remembered.
+	w := wish{kindOther, prompt}
+	defer l.d.vault.forget(w)
+	return l.d.vault.get(ctx, w, "", prompt)
+}
+
+// fault is why we were not let in.
+func (l *login) fault(err error) *Fault {
+	f := &Fault{Kind: Auth, Target: l.t.String(), Err: err}
+	var tried []string
+	if len(l.tried) > 0 {
+		tried = append(tried, "the keys of "+strings.Join(l.tried, ", "))
+	} else {
+		tried = append(tried, "no key, as there is none")
+	}
+	if l.passworded {
+		tried = append(tried, "the password")
+		l.d.vault.refuse(l.wish(), l.t.passwordEnv, errors.New("it was refused, and is not tried again"))
+	}
+	f.Text = "not let in; tried: " + strings.Join(tried, ", and ")
+	if l.local != nil {
+		f.Text += "; " + l.local.Error()
+	}
+	f.Hint = fmt.Sprintf("`go tool mage ssh:setup -hosts=%s` puts a key of yours there; or name one in identity_file; or set %s", l.t.name, l.t.passwordEnv)
+	switch {
+	case strings.Contains(err.Error(), "Too many authentication failures"):
+		f.Text = fmt.Sprintf("hung up after too many keys that it does not know: %s", strings.Join(l.tried, ", "))
+		f.Hint = "name the right one in identity_file of the inventory, or set IdentitiesOnly yes in ~/.ssh/config"
+	case l.passworded && l.t.user == "root":
+		f.Hint += "; sshd often takes no password of root (PermitRootLogin): log in as a user who may use sudo"
+	}
+	return f
+}

@@ -1,0 +1,335 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+)
+
+func keygen(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("ssh-keygen", append([]string{"-q"}, args...)...).CombinedOutput(); err != nil {
+		t.Fatalf("ssh-keygen: %v: %s", err, out)
+	}
+}
+
+func TestNoKey(t *testing.T) {
+	t.Parallel()
+	m := newMe(t)
+	s := newServer(t, "")
+	m.knows(t, s.address(), s.host.PublicKey())
+	_, err := m.dial(t, hostOf(s))
+	faultOf(t, err, Auth, "not let in; tried: the keys of "+m.file("id_ed25519"), "ssh:setup -hosts=web1")
+	if err := os.Remove(m.file("id_ed25519")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.dial(t, hostOf(s))
+	faultOf(t, err, Auth, "no key, as there is none")
+	h := hostOf(s)
+	h.IdentityFile = filepath.Join(m.home, "gone")
+	if _, err = m.dial(t, h); !strings.Contains(err.Error(), h.IdentityFile) {
+		t.Errorf("an identity file that is not there: got %v", err)
+	}
+}
+
+func TestPassphrase(t *testing.T) {
+	t.Parallel()
+	m := newMe(t)
+	key := newKey(t, m.file("id_ed25519"), "open sesame")
+	s := newServer(t, "", key.PublicKey())
+	other := newServer(t, "")
+	m.knows(t, s.address(), s.host.PublicKey())
+	m.knows(t, other.address(), other.host.PublicKey())
+
+	m.answers("typo", "open sesame")
+	d := m.dialer(t)
+	if _, err := d.Dial(t.Context(), hostOf(other)); err == nil || len(m.asked) != 0 {
+		t.Errorf("a host that does not want the key: got %v, asked %q", err, m.asked)
+	}
+	for range 2 {
+		c, err := d.Dial(t.Context(), hostOf(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	if len(m.asked) != 2 || !strings.Contains(m.asked[1], "It does not open the key. Passphrase of "+m.file("id_ed25519")) {
+		t.Errorf("asked %q", m.asked)
+	}
+
+	m.o.Ask = nil
+	_, err := m.dial(t, hostOf(s))
+	faultOf(t, err, Auth, "there is no terminal to ask for it; set URIFILTER_KEY_PASSPHRASE")
+	m.env[PassphraseEnv] = "wrong"
+	_, err = m.dial(t, hostOf(s))
+	faultOf(t, err, Auth, "it does not open the key")
+	if strings.Contains(err.Error(), "wrong") {
+		t.Errorf("the passphrase is told: %v", err)
+	}
+	m.env[PassphraseEnv] = "open sesame"
+	m.mustDial(t, hostOf(s))
+
+	// The old form of a file does not tell the public key.
+	rsa := filepath.Join(m.home, "old")
+	keygen(t, "-t", "rsa", "-b", "2048", "-m", "PEM", "-N", "open sesame", "-f", rsa)
+	text, err := os.ReadFile(rsa + ".pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, _, _, _, err := ssh.ParseAuthorizedKey(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.allow(t, public)
+	h := hostOf(s)
+	h.IdentityFile = rsa
+	m.mustDial(t, h)
+	if err := os.Remove(rsa + ".pub"); err != nil {
+		t.Fatal(err)
+	}
+	m.mustDial(t, h)
+}
+
+func TestAgent(t *testing.T) {
+	t.Parallel()
+	m := newMe(t)
+	if err := os.Remove(m.file("id_ed25519")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(m.home, "agents-own")
+	key := newKey(t, file, "")
+	s := newServer(t, "", key.PublicKey())
+	m.knows(t, s.address(), s.host.PublicKey())
+	socket := filepath.Join(m.home, "agent")
+	agent := exec.Command("ssh-agent", "-D", "-a", socket)
+	if err := agent.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer func() {
+		agent.Process.Kill()
+		agent.Wait()
+	}()
+	add := exec.Command("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 0; do [ -S $SSH_AUTH_SOCK ] && exec ssh-add -q "+file+"; sleep 0.2; done")
+	add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket)
+	if out, err := add.CombinedOutput(); err != nil {
+		t.Fatalf("ssh-add: %v: %s", err, out)
+	}
+	if _, err := m.dial(t, hostOf(s)); err == nil {
+		t.Error("let in without the agent")
+	}
+	m.env["SSH_AUTH_SOCK"] = socket
+	m.mustDial(t, hostOf(s))
+
+	// A key that the agent holds is named by its public half, or is encrypted in its file.
+	if err := os.WriteFile(m.file("named"), ssh.MarshalAuthorizedKey(key.PublicKey()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.o.ConfigFile = m.file("config")
+	config := fmt.Sprintf("Host 127.0.0.1\n  IdentitiesOnly yes\n  IdentityFile %s\n  IdentityAgent %s\n", m.file("named"), socket)
+	if err := os.WriteFile(m.o.ConfigFile, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.env["SSH_AUTH_SOCK"] = ""
+	m.mustDial(t, hostOf(s))
+
+	// IdentitiesOnly keeps the agent's others to itself.
+	stranger := newKey(t, m.file("stranger"), "")
+	if err := os.WriteFile(m.o.ConfigFile, []byte(strings.ReplaceAll(config, "named", "stranger")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := m.dial(t, hostOf(s))
+	faultOf(t, err, Auth, "the keys of "+m.file("stranger"))
+	s.allow(t, stranger.PublicKey())
+	m.mustDial(t, hostOf(s))
+
+	// An agent that went away is no fault.
+	agent.Process.Kill()
+	m.mustDial(t, hostOf(s))
+}
+
+func TestTooManyKeys(t *testing.T) {
+	t.Parallel()
+	m := newMe(t)
+	m.o.ConfigFile = m.file("config")
+	var config strings.Builder
+	for i := range 8 {
+		newKey(t, m.file(fmt.Sprintf("key%d", i)), "")
+		fmt.Fprintf(&config, "IdentityFile %s\n", m.file(fmt.Sprintf("key%d", i)))
+	}
+	if err := os.WriteFile(m.o.ConfigFile, []byte(config.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, "", m.key.PublicKey())
+	m.knows(t, s.address(), s.host.PublicKey())
+	_, err := m.dial(t, hostOf(s))
+	faultOf(t, err, Auth, "too many keys", "identity_file")
+	h := hostOf(s)
+	h.IdentityFile = m.file("id_ed25519")
+	m.mustDial(t, h)
+}
+
+func TestCertificate(t *testing.T) {
+	t.Parallel()
+	m := newMe(t)
+	ca := filepath.Join(t.TempDir(), "ca")
+	keygen(t, "-t", "ed25519", "-f", ca, "-N", "")
+	if err := os.WriteFile(m.file("id_ed25519.pub"), ssh.MarshalAuthorizedKey(m.key.PublicKey()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keygen(t, "-s", ca, "-I", "me", "-n", localUser(os.Getenv), m.file("id_ed25519.pub"))
+	s := newServer(t, "TrustedUserCAKeys "+ca+".pub")
+	m.knows(t, s.address(), s.host.PublicKey())
+	m.mustDial(t, hostOf(s))
+}
+
+func TestBastions(t *testing.T) {
+	t.Parallel()
+	m := newMe(t)
+	behind := newServer(t, "", m.key.PublicKey())
+	inner := newServer(t, fmt.Sprintf("PermitOpen 127.0.0.1:%d", behind.port), m.key.PublicKey())
+	outer := newServer(t, "", m.key.PublicKey())
+	for _, s := range []*sshServer{behind, inner, outer} {
+		m.knows(t, s.address(), s.host.PublicKey())
+	}
+	hop := func(s *sshServer) inventory.Hop {
+		return inventory.Hop{User: localUser(os.Getenv), Host: "127.0.0.1", Port: s.port}
+	}
+	h := hostOf(behind)
+	h.Bastion = inventory.Bastion{hop(outer), hop(inner)}
+	d := m.dialer(t)
+	for range 3 {
+		c, err := d.Dial(t.Context(), h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	if n := strings.Count(outer.readLog(t), "Accepted publickey"); n != 1 {
+		t.Errorf("the bastion was logged in to %d times, want once", n)
+	}
+
+	// The inner bastion lets nothing through to other places, and names itself in errors.
+	h.Port = freePort(t)
+	_, err := m.dial(t, h)
+	faultOf(t, err, Unreachable, "forwards no connections", "AllowTcpForwarding")
+	h.Bastion = h.Bastion[:1]
+	_, err = m.dial(t, h)
+	faultOf(t, err, Refused, "not reached from 127.0.0.1")
+
+	// Each one's key is checked.
+	h = hostOf(behind)
+	h.Bastion = inventory.Bastion{hop(outer), hop(newServer(t, "", m.key.PublicKey()))}
+	_, err = m.dial(t, h)
+	faultOf(t, err, HostKey, "bastion 127.0.0.1: ", "is not known")
+
+	// A bastion whose connection died is connected to anew.
+	p := newProxy(t, outer.address())
+	m.knows(t, "127.0.0.1:"+itoa(p.port()), outer.host.PublicKey())
+	h.Bastion = inventory.Bastion{{User: localUser(os.Getenv), Host: "127.0.0.1", Port: p.port()}}
+	c, err := d.Dial(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cut()
+	if _, err := c.Run(t.Context(), host.Command{Script: "true"}); err == nil {
+		t.Error("a command was run through a bastion that is gone")
+	}
+	c.Close()
+	for range 2 {
+		if c, err = d.Dial(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+}
+
+func TestRoute(t *testing.T) {
+	t.Parallel()
+	m := newMe(t)
+	m.o.ConfigFile = m.file("config")
+	config := `Host web
+  HostName %h.example.com
+  User deploy
+  Port 2222
+  IdentityFile ~/.ssh/%h-%r
+  UserKnownHostsFile ~/.ssh/known_web ~/.ssh/known_2
+  ProxyJump gate
+Host gate
+  HostName 192.0.2.9
+  ProxyJump admin@outer:2200
+Host circle
+  ProxyJump circle2
+Host circle2
+  ProxyJump circle
+Host command
+  ProxyCommand nc %h %p
+Host *
+  HostKeyAlias shared
+Host own
+  ProxyJump own
+`
+	if err := os.WriteFile(m.o.ConfigFile, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := m.dialer(t)
+	names := func(h inventory.Host) string {
+		chain, err := d.route(h)
+		if err != nil {
+			return err.Error()
+		}
+		var all []string
+		for _, t := range chain {
+			all = append(all, t.String())
+		}
+		return strings.Join(all, " ")
+	}
+	me := localUser(os.Getenv)
+	for _, c := range []struct {
+		h    inventory.Host
+		want string
+	}{
+		{inventory.Host{Address: "web"}, "admin@outer:2200 " + me + "@192.0.2.9:22 deploy@web.example.com:2222"},
+		{inventory.Host{Address: "web", Login: inventory.Login{User: "root", Port: 22, Bastion: inventory.Bastion{{Host: "none"}}}}, "root@web.example.com:22"},
+		{inventory.Host{Address: "web", Login: inventory.Login{Bastion: inventory.Bastion{{Host: "a"}, {User: "u", Host: "::1", Port: 2}}}}, me + "@a:22 u@[::1]:2 deploy@web.example.com:2222"},
+		{inventory.Host{Address: "own"}, me + "@own:22"},
+	} {
+		if got := names(c.h); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.h.Address, got, c.want)
+		}
+	}
+	for address, want := range map[string]string{"circle": "is ProxyJump of", "command": "ProxyCommand is not supported"} {
+		if got := names(inventory.Host{Address: address}); !strings.Contains(got, want) || !strings.Contains(got, m.o.ConfigFile) {
+			t.Errorf("%s: got %s, want %q in it", address, got, want)
+		}
+	}
+	chain, err := d.route(inventory.Host{Address: "web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := chain[2]
+	if len(web.files) != 1 || web.files[0] != m.file("web.example.com-deploy") || web.known[0] != m.file("known_web") || web.known[1] != m.file("known_2") || web.keyName != "shared:22" {
+		t.Errorf("got %+v", web)
+	}
+
+	for text, want := range map[string]string{"Host web\n  Port many\n": `Port "many"`, "Match exec true\n  User x\n": "hint: URIFILTER_SSH_CONFIG names another file"} {
+		if err := os.WriteFile(m.o.ConfigFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(m.o).route(inventory.Host{Address: "web"}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), m.o.ConfigFile) {
+			t.Errorf("%q: got %v, want %q in it", text, err, want)
+		}
+	}
+	m.o.ConfigFile = m.file("gone")
+	if _, err := New(m.o).route(inventory.Host{Address: "web"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is not there: got %v", err)
+	}
+}

@@ -1,0 +1,126 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+)
+
+// Conn is a host that one is logged in to. It implements host.Host.
+type Conn struct {
+	host     inventory.Host
+	dialer   *Dialer
+	link     *link
+	sessions chan struct{} // sshd allows so many at once
+	reserve  chan struct{} // and these, to end commands
+
+	killer killer
+
+	uid  int
+	home string
+
+	root struct {
+		turn  chan struct{} // held while it is found out
+		known bool
+		way   rootWay
+		err   error
+	}
+}
+
+var _ host.Host = (*Conn)(nil)
+
+// Together these are the 10 that sshd allows on a connection (MaxSessions).
+const (
+	mostSessions = 8
+	mostReserve  = 2
+)
+
+func newConn(d *Dialer, h inventory.Host, l *link) *Conn {
+	c := &Conn{host: h, dialer: d, link: l, sessions: make(chan struct{}, mostSessions), reserve: make(chan struct{}, mostReserve)}
+	c.root.turn = make(chan struct{}, 1)
+	return c
+}
+
+// Name is the host's name in the inventory.
+func (c *Conn) Name() string { return c.host.Name }
+
+// Target is who we are there: user@address:port.
+func (c *Conn) Target() string { return c.link.t.String() }
+
+// Close ends the connection and all that runs over it.
+func (c *Conn) Close() error {
+	c.link.close()
+	return nil
+}
+
+// greet finds out who we are on the host.
+func (c *Conn) greet(ctx context.Context) error {
+	out, err := c.Run(ctx, host.Command{Script: `id -u && printf '%s\n' "$HOME"`})
+	if err != nil {
+		return err
+	}
+	id, home, _ := strings.Cut(out.Stdout, "\n")
+	c.home = strings.TrimSpace(home)
+	if c.uid, err = strconv.Atoi(id); err != nil {
+		return fmt.Errorf("id -u wrote %q", out.Stdout)
+	}
+	return nil
+}
+
+// DialContext connects to an address as the host sees it, through the SSH connection. The
+// error is ErrForbidden where sshd does not allow that.
+func (c *Conn) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.link.tunnel(ctx, network, address)
+	switch {
+	case err == nil:
+		return conn, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case forbidden(err):
+		return nil, fmt.Errorf("%s from %s: %w", address, c.Name(), errors.Join(ErrForbidden, err))
+	case !c.link.alive():
+		return nil, c.lost(err)
+	}
+	var open *ssh.OpenChannelError
+	if errors.As(err, &open) {
+		return nil, fmt.Errorf("%s from %s: %s", address, c.Name(), open.Message)
+	}
+	return nil, fmt.Errorf("%s from %s: %w", address, c.Name(), err)
+}
+
+// lost is a connection that died.
+func (c *Conn) lost(err error) error {
+	return &host.ConnectionError{Host: c.Name(), Err: c.link.lost(err)}
+}
+
+// session opens a session, when there is room for one in sessions or reserve. The function that it returns
+// gives the room back.
+func (c *Conn) session(ctx context.Context, room chan struct{}) (*ssh.Session, func(), error) {
+	select {
+	case room <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	case <-c.link.ended:
+		return nil, nil, c.lost(errors.New("it has ended"))
+	}
+	give := sync.OnceFunc(func() { <-room })
+	s, err := c.link.client.NewSession()
+	if err != nil {
+		give()
+		var open *ssh.OpenChannelError
+		if errors.As(err, &open) {
+			return nil, nil, fmt.Errorf("%s: sshd opens no session: %s\nhint: MaxSessions in its sshd_config must be 2 or more, and 10 is the usual", c.Name(), open.Message)
+		}
+		return nil, nil, c.lost(err)
+	}
+	return s, give, nil
+}

@@ -1,0 +1,209 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// hop is a bastion that several hosts are behind.
+type hop struct {
+	turn chan struct{} // held while it is being connected to
+	link *link
+}
+
+func (h *hop) close() {
+	h.turn <- struct{}{}
+	defer func() { <-h.turn }()
+	if h.link != nil {
+		h.link.close()
+		h.link = nil
+	}
+}
+
+// via is the open connection to the last of some bastions; nil for none of them.
+func (d *Dialer) via(ctx context.Context, chain []target) (*link, error) {
+	if len(chain) == 0 {
+		return nil, nil
+	}
+	last := chain[len(chain)-1]
+	name := ""
+	for _, t := range chain {
+		// Who trusts other keys has a connection of his own.
+		name += fmt.Sprintf("%s %q %v\n", t, t.known, t.trustNew)
+	}
+	d.mu.Lock()
+	h := d.hops[name]
+	if h == nil {
+		h = &hop{turn: make(chan struct{}, 1)}
+		d.hops[name] = h
+	}
+	closing := d.closing
+	d.mu.Unlock()
+	if closing {
+		return nil, errors.New("the dialer is closed")
+	}
+	select {
+	case h.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-h.turn }()
+	if h.link != nil && h.link.alive() {
+		return h.link, nil
+	}
+	if h.link != nil {
+		h.link.close()
+		h.link = nil
+	}
+	l, err := d.connect(ctx, chain, anyway)
+	if err != nil {
+		return nil, fmt.Errorf("bastion %s: %w", last.name, err)
+	}
+	h.link = l
+	return l, nil
+}
+
+// mostTries bounds how often a dropped connection is tried again.
+const mostTries = 6
+
+// connect logs in to the last of a chain.
+func (d *Dialer) connect(ctx context.Context, chain []target, how ways) (*link, error) {
+	bastion, err := d.via(ctx, chain[:len(chain)-1])
+	if err != nil {
+		return nil, err
+	}
+	t := chain[len(chain)-1]
+	select {
+	case d.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-d.slots }()
+	for try := 1; ; try++ {
+		l, err := d.attempt(ctx, bastion, t, how)
+		if err == nil {
+			return l, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		// sshd drops some connections when many come at once (MaxStartups), before it
+		// says who it is. Nothing has been tried then.
+		var fault *Fault
+		if !errors.As(err, &fault) || fault.Kind != Dropped || try == mostTries {
+			return nil, err
+		}
+		pause := time.Duration(float64(d.pause<<try) * (0.5 + rand.Float64()))
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (d *Dialer) attempt(ctx context.Context, bastion *link, t target, how ways) (*link, error) {
+	conn, err := d.dialTCP(ctx, bastion, t)
+	if err != nil {
+		return nil, err
+	}
+	l, err := d.handshake(ctx, conn, t, how)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (d *Dialer) dialTCP(ctx context.Context, bastion *link, t target) (net.Conn, error) {
+	dialing, cancel := context.WithTimeout(ctx, d.o.Timeout)
+	defer cancel()
+	via := ""
+	dial := (&net.Dialer{}).DialContext
+	if bastion != nil {
+		via, dial = bastion.t.name, bastion.tunnel
+	}
+	conn, err := dial(dialing, "tcp", t.hostport())
+	if err != nil {
+		if bastion != nil && !bastion.alive() {
+			return nil, bastion.lost(err)
+		}
+		return nil, dialFault(t, via, err)
+	}
+	return conn, nil
+}
+
+// handshake makes a connection an SSH one: it checks the host's key, and logs in.
+func (d *Dialer) handshake(ctx context.Context, conn net.Conn, t target, how ways) (*link, error) {
+	ring, err := t.keyring()
+	if err != nil {
+		return nil, err
+	}
+	// The library's own timeout ends with the TCP connection, and deadlines do not work
+	// through bastions.
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	p := newPatience(d.o.Timeout, func() { conn.Close() })
+	defer p.end()
+	l := &login{d: d, t: t, patience: p}
+	heard := &listener{Conn: conn}
+	var shown ssh.PublicKey
+	var keyFault error
+	config := &ssh.ClientConfig{
+		User: t.user, Auth: l.methods(ctx, how), HostKeyAlgorithms: ring.algorithms,
+		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
+			shown = key
+			p.renew()
+			if keyFault = ring.check(remote, key); keyFault != nil && t.trustNew && isUnknown(keyFault) {
+				keyFault = d.trust(t, key)
+			}
+			return keyFault
+		},
+	}
+	c, channels, requests, err := ssh.NewClientConn(heard, t.hostport(), config)
+	if err == nil {
+		return newLink(t, ssh.NewClient(c, channels, requests), l.signed, d.o.KeepAlive), nil
+	}
+	switch {
+	case keyFault != nil:
+		return nil, keyFault
+	case shown == nil || p.over():
+		return nil, d.silentFault(ctx, t, p, heard, err)
+	case shown != nil && isHangUp(err) && l.local == nil:
+		return nil, &Fault{Kind: Lost, Target: t.String(), Text: "it hung up while we logged in", Err: err,
+			Hint: "the host's journal says why: journalctl -u ssh"}
+	}
+	return nil, l.fault(err)
+}
+
+// silentFault is why a machine that took the connection did not talk to us.
+func (d *Dialer) silentFault(ctx context.Context, t target, p *patience, heard *listener, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case p.over():
+		return &Fault{Kind: Timeout, Target: t.String(), Text: fmt.Sprintf("it took the connection, and then said nothing for %s", d.o.Timeout), Err: err,
+			Hint: "is the host overloaded? is this the port of sshd?"}
+	case heard.other() != "":
+		return &Fault{Kind: Protocol, Target: t.String(), Text: fmt.Sprintf("what answers there is no sshd: %q", heard.other()), Err: err, Hint: "look at the port in the inventory"}
+	case isHangUp(err):
+		return &Fault{Kind: Dropped, Target: t.String(), Text: fmt.Sprintf("it hung up before it said who it is, %d times", mostTries), Err: err,
+			Hint: "sshd does so when too many connect at once (MaxStartups), when it punishes an address (PerSourcePenalties), or by a firewall such as fail2ban: wait a minute and try again"}
+	}
+	return &Fault{Kind: Protocol, Target: t.String(), Text: plain(err), Err: err, Hint: "is its sshd of this decade?"}
+}
+
+// trust is what accept-new does with the key of a host that was never seen.
+func (d *Dialer) trust(t target, key ssh.PublicKey) error {
+	file, err := d.remember(t, key)
+	if err != nil {
+		return err
+	}
+	d.o.Say(t.name, fmt.Sprintf("trusts the key %s of %s, seen for the first time, and remembers it in %s", describe(key), t.hostport(), file))
+	return nil
+}

@@ -1,0 +1,272 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// key is one that can be offered to a host.
+type key struct {
+	ssh.Signer
+	from string // for people: a file, or the agent's comment
+	file string // "" for one of the agent
+}
+
+// keys are what is offered to a target, in this order: the files that somebody named,
+// the agent's keys, and, where no file was named, those that ssh looks for itself.
+func (d *Dialer) keys(ctx context.Context, t target) ([]key, error) {
+	held := d.agents.keys(t.agent)
+	var offered []key
+	add := func(k key) {
+		if !slices.ContainsFunc(offered, func(o key) bool { return sameKey(o.PublicKey(), k.PublicKey()) }) {
+			offered = append(offered, k)
+		}
+	}
+	for _, path := range t.files {
+		found, err := d.keyFile(ctx, path, held)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && !slices.Contains(t.must, path):
+		case err != nil:
+			return nil, fmt.Errorf("identity file: %w", err)
+		default:
+			for _, k := range found {
+				add(k)
+			}
+		}
+	}
+	if !t.only {
+		for _, k := range held {
+			add(k)
+		}
+	}
+	if len(t.files) == 0 {
+		for _, name := range []string{"id_ed25519", "id_ecdsa", "id_rsa"} {
+			// One that cannot be read is none: nobody has named it.
+			found, err := d.keyFile(ctx, filepath.Join(d.o.Home, ".ssh", name), held)
+			if err != nil {
+				continue
+			}
+			for _, k := range found {
+				add(k)
+			}
+		}
+	}
+	return offered, nil
+}
+
+// keyFile reads a private key, with its certificate first where there is one. The
+// agent's copy goes before an encrypted file, as it needs no passphrase.
+func (d *Dialer) keyFile(ctx context.Context, path string, held []key) ([]key, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := ssh.ParsePrivateKey(text)
+	var locked *ssh.PassphraseMissingError
+	switch public := publicOf(path, text, err); {
+	case err == nil:
+	case public != nil && heldKey(held, public) != nil:
+		signer = heldKey(held, public)
+	case errors.As(err, &locked) && public != nil:
+		signer = &lockedKey{public: public, open: func() (ssh.Signer, error) { return d.unlock(ctx, path, text) }}
+	case errors.As(err, &locked):
+		if signer, err = d.unlock(ctx, path, text); err != nil {
+			return nil, err
+		}
+	case public != nil:
+		return nil, fmt.Errorf("%s: the agent does not hold this key, and it cannot be used without: %w", path, err)
+	default:
+		return nil, fmt.Errorf("%s: not a private key that can be used: %w", path, err)
+	}
+	found := []key{{signer, path, path}}
+	if cert := certificate(path, signer); cert != nil {
+		found = slices.Insert(found, 0, key{cert, path + "-cert.pub", path})
+	}
+	return found, nil
+}
+
+// publicOf is the public half of what is in a key file, nil if it cannot be told: of an
+// encrypted key, of the .pub beside it, or of the file if it is one itself.
+func publicOf(path string, text []byte, parse error) ssh.PublicKey {
+	var locked *ssh.PassphraseMissingError
+	if errors.As(parse, &locked) && locked.PublicKey != nil {
+		return locked.PublicKey
+	}
+	if public, _, _, _, err := ssh.ParseAuthorizedKey(text); err == nil {
+		return public
+	}
+	if beside, err := os.ReadFile(path + ".pub"); err == nil {
+		if public, _, _, _, err := ssh.ParseAuthorizedKey(beside); err == nil {
+			return public
+		}
+	}
+	return nil
+}
+
+func certificate(path string, signer ssh.Signer) ssh.Signer {
+	text, err := os.ReadFile(path + "-cert.pub")
+	if err != nil {
+		return nil
+	}
+	public, _, _, _, err := ssh.ParseAuthorizedKey(text)
+	if err != nil {
+		return nil
+	}
+	cert, ok := public.(*ssh.Certificate)
+	if !ok {
+		return nil
+	}
+	if signer, err = ssh.NewCertSigner(cert, signer); err != nil {
+		return nil
+	}
+	return signer
+}
+
+// unlock asks for the passphrase of a key file, again if it was mistyped.
+func (d *Dialer) unlock(ctx context.Context, path string, text []byte) (ssh.Signer, error) {
+	w := wish{kindPassphrase, path}
+	var wrong error
+	for range 3 {
+		prompt := "Passphrase of " + path
+		if wrong != nil {
+			prompt = "It does not open the key. " + prompt
+		}
+		passphrase, err := d.vault.get(ctx, w, PassphraseEnv, prompt)
+		if err != nil {
+			return nil, fmt.Errorf("%s: passphrase: %w", path, errors.Join(wrong, err))
+		}
+		signer, err := ssh.ParsePrivateKeyWithPassphrase(text, []byte(passphrase))
+		if err == nil {
+			return signer, nil
+		}
+		wrong = errors.New("it does not open the key")
+		d.vault.refuse(w, PassphraseEnv, wrong)
+	}
+	return nil, fmt.Errorf("%s: passphrase: %w", path, wrong)
+}
+
+// lockedKey is an encrypted key that is opened when a host wants it.
+type lockedKey struct {
+	public ssh.PublicKey
+	open   func() (ssh.Signer, error)
+}
+
+func (k *lockedKey) PublicKey() ssh.PublicKey { return k.public }
+
+func (k *lockedKey) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
+	return k.SignWithAlgorithm(rand, data, "")
+}
+
+func (k *lockedKey) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	signer, err := k.open()
+	if err != nil {
+		return nil, err
+	}
+	return signWith(signer, rand, data, algorithm)
+}
+
+func heldKey(held []key, public ssh.PublicKey) ssh.Signer {
+	for _, k := range held {
+		if sameKey(k.PublicKey(), public) {
+			return k.Signer
+		}
+	}
+	return nil
+}
+
+func sameKey(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
+
+// agents are the ones that hosts use; mostly one.
+type agents struct {
+	mu   sync.Mutex
+	open map[string]agentConn
+}
+
+type agentConn struct {
+	io.Closer
+	agent.ExtendedAgent
+	deadline func(time.Time) error
+}
+
+// keys of the agent at a path, "" for the usual one; none if it cannot be asked, as ssh
+// has it.
+func (a *agents) keys(path string) []key {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	conn, ok := a.open[path]
+	if !ok {
+		var err error
+		if conn, err = dialAgent(path); err != nil {
+			return nil
+		}
+		if a.open == nil {
+			a.open = map[string]agentConn{}
+		}
+		a.open[path] = conn
+	}
+	// An agent that hangs must not hang us; for a signature it may ask a person first.
+	if err := conn.deadline(time.Now().Add(10 * time.Second)); err != nil {
+		return nil
+	}
+	signers, err := conn.Signers()
+	if err != nil || conn.deadline(time.Time{}) != nil {
+		conn.Close()
+		delete(a.open, path)
+		return nil
+	}
+	comments := map[string]string{}
+	if list, err := conn.List(); err == nil {
+		for _, k := range list {
+			comments[string(k.Blob)] = k.Comment
+		}
+	}
+	var all []key
+	for _, s := range signers {
+		all = append(all, key{Signer: s, from: strings.TrimSpace("agent " + comments[string(s.PublicKey().Marshal())])})
+	}
+	return all
+}
+
+func dialAgent(path string) (agentConn, error) {
+	if path == "" && runtime.GOOS == "windows" {
+		f, err := os.OpenFile(`\\.\pipe\openssh-ssh-agent`, os.O_RDWR, 0)
+		if err != nil {
+			return agentConn{}, err
+		}
+		return agentConn{f, agent.NewClient(f), func(time.Time) error { return nil }}, nil
+	}
+	if path == "" {
+		return agentConn{}, errors.New("no agent")
+	}
+	conn, err := net.DialTimeout("unix", path, 5*time.Second)
+	if err != nil {
+		return agentConn{}, err
+	}
+	return agentConn{conn, agent.NewClient(conn), conn.SetDeadline}, nil
+}
+
+func (a *agents) close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var errs []error
+	for _, conn := range a.open {
+		errs = append(errs, conn.Close())
+	}
+	a.open = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,113 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// link is an open, authenticated connection, which is asked for signs of life.
+type link struct {
+	t      target
+	client *ssh.Client
+	key    string // what let us in: a key's file, the agent's name of it; "" for a password
+	every  time.Duration
+	ended  chan struct{} // closed when the connection has ended
+	silent atomic.Bool   // it was closed because no sign of life came
+	wg     sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool // nothing may be started for it
+}
+
+// aliveMisses is how many signs of life may fail to come.
+const aliveMisses = 3
+
+func newLink(t target, client *ssh.Client, key string, every time.Duration) *link {
+	l := &link{t: t, client: client, key: key, every: every, ended: make(chan struct{})}
+	l.wg.Go(l.keepAlive)
+	l.wg.Go(func() {
+		_ = client.Wait() // those who use it are told how it ended
+		close(l.ended)
+	})
+	return l
+}
+
+// keepAlive closes the connection when aliveMisses intervals have passed without an
+// answer. Any answer will do: one that refuses the request is the usual one.
+func (l *link) keepAlive() {
+	tick := time.NewTicker(l.every)
+	defer tick.Stop()
+	answers := make(chan struct{}, 1)
+	waiting, misses := false, 0
+	for {
+		select {
+		case <-l.ended:
+			if waiting {
+				<-answers
+			}
+			return
+		case <-answers:
+			waiting, misses = false, 0
+		case <-tick.C:
+			if waiting {
+				if misses++; misses == aliveMisses {
+					l.silent.Store(true)
+					l.client.Close()
+				}
+				continue
+			}
+			waiting = true
+			l.wg.Go(func() {
+				_, _, _ = l.client.SendRequest("keepalive@openssh.com", true, nil) // an error is the end
+				answers <- struct{}{}
+			})
+		}
+	}
+}
+
+// alive tells whether it has not ended.
+func (l *link) alive() bool {
+	select {
+	case <-l.ended:
+		return false
+	default:
+		return !l.silent.Load()
+	}
+}
+
+// start runs f, which ends with the connection at the latest. It does not when close has
+// been called.
+func (l *link) start(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.wg.Go(f)
+	}
+	return !l.closed
+}
+
+// close ends it and waits for all that runs for it.
+func (l *link) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.client.Close()
+	l.wg.Wait()
+}
+
+// lost is the fault of a connection that died with err.
+func (l *link) lost(err error) *Fault {
+	f := &Fault{Kind: Lost, Target: l.t.String(), Text: "the connection was lost: " + plain(err), Err: err,
+		Hint: "look whether the host is up, and run it again: what is done stays done"}
+	if l.silent.Load() {
+		f.Text = fmt.Sprintf("no sign of life for %s", l.every*aliveMisses)
+	} else if isHangUp(err) || errors.As(err, new(*ssh.ExitMissingError)) {
+		f.Text = "the connection was cut"
+	}
+	return f
+}

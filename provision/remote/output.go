@@ -1,0 +1,86 @@
+package remote
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+)
+
+// mostOutput is how much of an output is kept, at least; the beginning is dropped.
+const mostOutput = 1 << 20
+
+// output takes what a command writes, from the line with the word on. It is safe for
+// concurrent use.
+type output struct {
+	word  string
+	begun chan struct{} // closed at the word
+
+	mu      sync.Mutex
+	before  bytes.Buffer // what start-up files, or sudo, wrote
+	started bool
+	kept    []byte
+	dropped int64
+}
+
+func newOutput(word string) *output { return &output{word: word, begun: make(chan struct{})} }
+
+// mostBefore bounds what is kept of the time before the word.
+const mostBefore = 64 << 10
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.started {
+		o.keep(p)
+		return len(p), nil
+	}
+	o.before.Write(p)
+	// The word may follow text without a line end.
+	if at := bytes.Index(o.before.Bytes(), []byte(o.word+"\n")); at >= 0 {
+		o.started = true
+		o.keep(o.before.Bytes()[at+len(o.word)+1:])
+		o.before.Truncate(at)
+		close(o.begun)
+	} else if o.before.Len() > mostBefore {
+		o.before.Next(o.before.Len() - mostBefore/2)
+	}
+	return len(p), nil
+}
+
+func (o *output) keep(p []byte) {
+	o.kept = append(o.kept, p...)
+	if over := len(o.kept) - mostOutput; over > mostOutput/2 {
+		o.dropped += int64(over)
+		o.kept = append(o.kept[:0], o.kept[over:]...)
+	}
+}
+
+// text is what the command wrote; where much was dropped it says so.
+func (o *output) text() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if over := len(o.kept) - mostOutput; over > 0 {
+		o.dropped += int64(over)
+		o.kept = o.kept[over:]
+	}
+	if o.dropped > 0 {
+		return fmt.Sprintf("[%d bytes left out]\n%s", o.dropped, o.kept)
+	}
+	return string(o.kept)
+}
+
+// noise is what was written before the command began.
+func (o *output) noise() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.before.String()
+}
+
+func (o *output) hasBegun() bool {
+	select {
+	case <-o.begun:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,234 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kevinburke/ssh_config"
+
+	"github.com/cr-clawer/urifilter/provision/inventory"
+)
+
+// target is a machine to log in to, the host itself or one on the way to it.
+type target struct {
+	name          string // of the host in the inventory, or the bastion's as it was written
+	user, address string
+	port          int
+
+	files    []string // private keys that somebody named, in their order
+	must     []string // those of files that have to be there
+	only     bool     // offer no keys but files
+	agent    string   // where the agent is; "" for none
+	keyName  string   // what the host is called in known_hosts, host:port
+	known    []string // the files of known hosts; new keys go to the first
+	trustNew bool
+
+	passwordEnv, sudoEnv string
+}
+
+func (t target) hostport() string { return net.JoinHostPort(t.address, strconv.Itoa(t.port)) }
+func (t target) String() string   { return t.user + "@" + t.hostport() }
+
+// mostHops bounds a chain, which a circle in ssh_config could make endless.
+const mostHops = 8
+
+// route resolves a host: those on the way first, the host last.
+func (d *Dialer) route(h inventory.Host) ([]target, error) {
+	config, err := d.config()
+	if err != nil {
+		return nil, err
+	}
+	t, jump, err := d.resolve(config, inventory.Hop{User: h.User, Host: h.Address, Port: h.Port}, h.Login)
+	if err != nil {
+		return nil, err
+	}
+	t.name = h.Name
+	t.passwordEnv = or(h.PasswordEnv, PasswordEnv)
+	if len(h.Bastion) > 0 {
+		jump = h.Bastion
+	} else if command := config.get(h.Address, "ProxyCommand"); len(jump) == 0 && command != "" && command != "none" {
+		return nil, fmt.Errorf("%s: ProxyCommand is not supported\nhint: give the bastion in the inventory, or a ProxyJump in place of it; bastion: none connects directly", config.names())
+	}
+	chain := []target{t}
+	for len(jump) > 0 && !jump.None() {
+		if len(chain)+len(jump) > mostHops {
+			return nil, fmt.Errorf("more than %d hosts on the way to it: is ProxyJump of %s a circle?", mostHops-1, config.names())
+		}
+		var way []target
+		var next inventory.Bastion
+		for i, step := range jump {
+			hop, further, err := d.resolve(config, step, h.Login)
+			if err != nil {
+				return nil, err
+			}
+			hop.name, hop.passwordEnv = step.Host, BastionPasswordEnv
+			way = append(way, hop)
+			if i == 0 {
+				next = further // how ssh reaches the first one
+			}
+		}
+		chain, jump = append(way, chain...), next
+	}
+	return chain, nil
+}
+
+// resolve adds what ssh_config says to what is known of a machine. Its second result is
+// its ProxyJump.
+func (d *Dialer) resolve(config *sshConfig, to inventory.Hop, login inventory.Login) (t target, jump inventory.Bastion, err error) {
+	alias := to.Host
+	t = target{address: alias, user: to.User, port: to.Port, trustNew: login.HostKeys == "accept-new", sudoEnv: or(login.SudoPasswordEnv, SudoPasswordEnv)}
+	if name := config.get(alias, "HostName"); name != "" {
+		t.address = strings.NewReplacer("%%", "%", "%h", alias).Replace(name)
+	}
+	if t.user == "" {
+		t.user = or(config.get(alias, "User"), d.user)
+	}
+	if t.user == "" {
+		return t, nil, errors.New("no user to log in as: give one in the inventory")
+	}
+	if t.port == 0 {
+		t.port = 22
+		if text := config.get(alias, "Port"); text != "" {
+			if t.port, err = strconv.Atoi(text); err != nil || t.port < 1 || t.port > 65535 {
+				return t, nil, fmt.Errorf("%s: Port %q: want 1 to 65535", config.names(), text)
+			}
+		}
+	}
+	expand := func(path string) string { return d.expand(path, alias, t) }
+	if login.IdentityFile != "" {
+		t.files = append(t.files, login.IdentityFile)
+		t.must = append(t.must, login.IdentityFile)
+	}
+	for _, file := range config.all(alias, "IdentityFile") {
+		if file = expand(file); file != "" && file != "none" && !slices.Contains(t.files, file) {
+			t.files = append(t.files, file)
+		}
+	}
+	t.only = strings.EqualFold(config.get(alias, "IdentitiesOnly"), "yes")
+	switch agent := config.get(alias, "IdentityAgent"); {
+	case agent == "" || agent == "SSH_AUTH_SOCK":
+		t.agent = d.o.Getenv("SSH_AUTH_SOCK")
+	case strings.HasPrefix(agent, "$"):
+		t.agent = d.o.Getenv(strings.Trim(agent, "${}"))
+	case agent != "none":
+		t.agent = expand(agent)
+	}
+	t.keyName = t.hostport()
+	if alias := config.get(alias, "HostKeyAlias"); alias != "" {
+		t.keyName = net.JoinHostPort(alias, "22")
+	}
+	t.known = d.knownFiles(config, alias, login.KnownHosts, expand)
+	if text := config.get(alias, "ProxyJump"); text != "" && !strings.EqualFold(text, "none") {
+		if err := jump.UnmarshalText([]byte(text)); err != nil {
+			return t, nil, fmt.Errorf("%s: ProxyJump: %w", config.names(), err)
+		}
+		if jump[len(jump)-1].Host == alias { // Host * holds for the bastion too
+			jump = nil
+		}
+	}
+	return t, jump, nil
+}
+
+func (d *Dialer) knownFiles(config *sshConfig, alias, own string, expand func(string) string) []string {
+	if own != "" {
+		return []string{own}
+	}
+	var files []string
+	for _, file := range strings.Fields(config.get(alias, "UserKnownHostsFile")) {
+		if file = strings.Trim(file, `"`); file != "none" {
+			files = append(files, expand(file))
+		}
+	}
+	if len(files) == 0 {
+		files = []string{filepath.Join(d.o.Home, ".ssh", "known_hosts")}
+	}
+	for _, file := range strings.Fields(or(config.get(alias, "GlobalKnownHostsFile"), "/etc/ssh/ssh_known_hosts")) {
+		if file != "none" {
+			files = append(files, expand(file))
+		}
+	}
+	return files
+}
+
+// expand does what ssh_config(5) does to the paths in it.
+func (d *Dialer) expand(path, alias string, t target) string {
+	path = strings.Trim(path, `"`)
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		path = filepath.Join(d.o.Home, rest)
+	}
+	path = strings.NewReplacer("%%", "%", "%d", d.o.Home, "%h", t.address, "%n", alias,
+		"%p", strconv.Itoa(t.port), "%r", t.user, "%u", d.user).Replace(path)
+	if path != "" && path != "none" && !filepath.IsAbs(path) {
+		path = filepath.Join(d.o.Home, ".ssh", path)
+	}
+	return filepath.FromSlash(path)
+}
+
+// sshConfig is what ssh itself reads. Values come without ssh's defaults.
+type sshConfig struct {
+	files []*ssh_config.Config
+	paths []string
+}
+
+// readConfig reads a file, or the usual ones if path is "".
+func readConfig(path, home string) (*sshConfig, error) {
+	paths := []string{path}
+	switch path {
+	case "none":
+		return &sshConfig{}, nil
+	case "":
+		paths = []string{filepath.Join(home, ".ssh", "config"), "/etc/ssh/ssh_config"}
+	}
+	c := &sshConfig{}
+	for _, p := range paths {
+		f, err := os.Open(p)
+		if path == "" && errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		parsed, err := ssh_config.Decode(f)
+		f.Close()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w\nhint: %s names another file, and %[3]s=none none at all", p, err, ConfigEnv)
+		}
+		c.files, c.paths = append(c.files, parsed), append(c.paths, p)
+	}
+	return c, nil
+}
+
+func (c *sshConfig) names() string { return strings.Join(c.paths, " and ") }
+
+// get is the first value of a key for a host, "" if there is none.
+func (c *sshConfig) get(alias, key string) string {
+	for _, f := range c.files {
+		if value, err := f.Get(alias, key); err == nil && value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+func (c *sshConfig) all(alias, key string) []string {
+	var all []string
+	for _, f := range c.files {
+		if values, err := f.GetAll(alias, key); err == nil {
+			all = append(all, values...)
+		}
+	}
+	return all
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

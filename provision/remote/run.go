@@ -1,0 +1,269 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+)
+
+// Run runs a command as host.Host has it. The script is run by /bin/sh in / with a plain
+// environment, whatever shell and start-up files the login has. A Read of its Stdin that
+// blocks does not hold up Run when the command has ended.
+func (c *Conn) Run(ctx context.Context, cmd host.Command) (host.Output, error) {
+	as, err := c.become(ctx, cmd)
+	if err != nil {
+		return host.Output{}, err
+	}
+	out, err := c.exec(ctx, as, cmd, true)
+	if err != nil || out.Code == 0 || slices.Contains(cmd.OK, out.Code) {
+		return out, err
+	}
+	bad := &host.CommandError{Host: c.Name(), Output: host.Output{Code: out.Code}}
+	if !cmd.Secret {
+		bad.Script, bad.Output = title(cmd.Script), out
+	}
+	return out, bad
+}
+
+// title is what is shown of a script: its first line, shortened.
+func title(script string) string {
+	line, rest, _ := strings.Cut(strings.TrimSpace(script), "\n")
+	const most = 80
+	if len(line) > most {
+		cut := most
+		for !utf8.RuneStart(line[cut]) {
+			cut--
+		}
+		return line[:cut] + "..."
+	}
+	if rest != "" {
+		line += " ..."
+	}
+	return line
+}
+
+// sudoWait is how long sudo may take to check a password that it has taken before. When
+// it is over, its input is ended, so that it cannot take another try from what is meant
+// for the script.
+const sudoWait = 30 * time.Second
+
+// exec runs a command to its end, in whatever way that is. With kill, an end of ctx ends
+// the command on the host too.
+func (c *Conn) exec(ctx context.Context, as identity, cmd host.Command, kill bool) (host.Output, error) {
+	if err := ctx.Err(); err != nil {
+		return host.Output{}, context.Cause(ctx)
+	}
+	if strings.Contains(cmd.Script, "\x00") {
+		return host.Output{}, errors.New("a script with a NUL in it cannot be run")
+	}
+	if as.user != "" {
+		cmd.Script = fmt.Sprintf("HOME=~%s USER=%[1]s LOGNAME=%[1]s; export HOME USER LOGNAME\n%s", as.user, cmd.Script)
+	}
+	r := &running{conn: c, as: as, cmd: cmd, word: newWord(), kills: kill}
+	r.stdout, r.stderr = newOutput(r.word), newOutput(r.word)
+	ended := make(chan error, 1)
+	if !c.link.start(func() { ended <- r.run(ctx) }) {
+		return host.Output{}, c.lost(net.ErrClosed)
+	}
+	select {
+	case err := <-ended:
+		return r.result(err)
+	case <-ctx.Done():
+	}
+	c.link.start(func() {
+		if kill {
+			c.kill(context.WithoutCancel(ctx), as, r.word)
+		}
+		r.end()
+	})
+	select {
+	case <-ended:
+	case <-time.After(killWait + time.Second): // the connection may be dead
+	}
+	return host.Output{}, context.Cause(ctx)
+}
+
+// running is a command under way.
+type running struct {
+	conn           *Conn
+	as             identity
+	cmd            host.Command
+	word           string
+	kills          bool // it is ended on the host when its context ends; false: it ends others
+	stdout, stderr *output
+
+	mu      sync.Mutex
+	session *ssh.Session
+	over    bool
+	unread  error // how reading the command's input failed
+}
+
+// run starts the command and returns when it has ended.
+func (r *running) run(ctx context.Context) error {
+	room := r.conn.sessions
+	if !r.kills {
+		room = r.conn.reserve
+	}
+	session, give, err := r.conn.session(ctx, room)
+	if err != nil {
+		return err
+	}
+	defer give()
+	defer session.Close()
+	if !r.begin(session) {
+		return context.Cause(ctx)
+	}
+	stdin, err := session.StdinPipe()
+	if err != nil {
+		return err
+	}
+	session.Stdout, session.Stderr = r.stdout, r.stderr
+	if err := session.Start(commandLine(r.as.prefix, r.word, linesOf(r.cmd.Script), r.cmd.Stdin == nil)); err != nil {
+		return err
+	}
+	exited := make(chan struct{})
+	// It is not waited for: the reader may block for as long as it likes. Its writes end
+	// with the session.
+	go r.feed(ctx, stdin, exited)
+	err = session.Wait()
+	close(exited)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unread != nil {
+		return fmt.Errorf("input of the command: %w", r.unread)
+	}
+	return err
+}
+
+// begin takes the session, unless it is too late for one.
+func (r *running) begin(s *ssh.Session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.session = s
+	return !r.over
+}
+
+// end ends the session.
+func (r *running) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+	if r.session != nil {
+		r.session.Close()
+	}
+}
+
+// feed writes the password, the script and the command's input. That writing fails is
+// told by the session's end; when reading the input fails, the command is ended, as it
+// would take the end for a real one.
+func (r *running) feed(ctx context.Context, stdin io.WriteCloser, exited <-chan struct{}) {
+	defer stdin.Close()
+	if r.as.password != "" {
+		if _, err := io.WriteString(stdin, r.as.password+"\n"); err != nil {
+			return
+		}
+		wait := time.NewTimer(r.conn.dialer.sudoWait)
+		defer wait.Stop()
+		select {
+		case <-r.stdout.begun:
+		case <-exited:
+			return
+		case <-wait.C:
+			return
+		}
+	}
+	if _, err := io.WriteString(stdin, input(r.word, r.cmd.Script)); err != nil || r.cmd.Stdin == nil {
+		return
+	}
+	source := &source{Reader: r.cmd.Stdin}
+	if _, _ = io.Copy(stdin, source); source.err != nil {
+		r.mu.Lock()
+		r.unread = source.err
+		r.mu.Unlock()
+		r.conn.kill(ctx, r.as, r.word)
+		r.end()
+	}
+}
+
+// source remembers how reading failed, to be told from how writing failed.
+type source struct {
+	io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
+
+// result says how the command ended.
+func (r *running) result(err error) (host.Output, error) {
+	out := host.Output{Stdout: r.stdout.text(), Stderr: r.stderr.text()}
+	var exit *ssh.ExitError
+	var missing *ssh.ExitMissingError
+	var gone *host.ConnectionError
+	if errors.As(err, &missing) {
+		// The session may see the end of the connection before we do.
+		select {
+		case <-r.conn.link.ended:
+		case <-time.After(time.Second):
+		}
+	}
+	switch {
+	case err == nil:
+	case errors.As(err, &gone):
+		return out, err
+	case errors.As(err, &exit):
+		out.Code = exit.ExitStatus()
+		if s := exit.Signal(); s != "" {
+			out.Stderr = strings.TrimRight(out.Stderr, "\n") + "\nended by signal " + s + "\n"
+		}
+	case errors.As(err, &missing) && r.conn.link.alive():
+		// sshd tells no exit code when it is restarted, or ended, in the middle.
+		return out, r.conn.lost(errors.New("sshd ended the session without an exit code"))
+	case !r.conn.link.alive() || isHangUp(err) || errors.As(err, &missing):
+		return out, r.conn.lost(err)
+	default:
+		return out, fmt.Errorf("%s: %w", r.conn.Name(), err)
+	}
+	if !r.stdout.hasBegun() {
+		return host.Output{}, r.notBegun(out.Code)
+	}
+	return out, nil
+}
+
+// notBegun is the error of a login that did not run what it was told to.
+func (r *running) notBegun(code int) error {
+	said := strings.TrimSpace(r.stderr.noise() + "\n" + r.stdout.noise())
+	if r.as.sudo && !strings.Contains(said, "runuser:") {
+		return r.conn.sudoError(said, r.as.password != "")
+	}
+	if r.as.user != "" {
+		return fmt.Errorf("%s: run as %s: exit code %d: %s", r.conn.Name(), r.as.user, code, lastOf(said))
+	}
+	return fmt.Errorf("%s: the login %s runs no commands: exit code %d: %s\nhint: see what this says: ssh %s true",
+		r.conn.Name(), r.conn.Target(), code, lastOf(said), r.conn.Target())
+}
+
+// lastOf is the last line of a text.
+func lastOf(text string) string {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return "it wrote nothing"
+	}
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+}
