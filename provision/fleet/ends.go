@@ -1,0 +1,186 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/report"
+)
+
+// open connects to all hosts, checks all and locks all. It says whether the phases may
+// begin.
+func (r *run) open(ctx context.Context) bool {
+	r.each(r.ableMembers(), func(m *member) { m.open(ctx) })
+	if !r.mayGoOn(ctx) {
+		return false
+	}
+	r.each(r.ableMembers(), func(m *member) { m.check(ctx) })
+	if !r.mayGoOn(ctx) {
+		return false
+	}
+	if r.o.Plan || r.o.NoLock {
+		return true
+	}
+	r.each(r.ableMembers(), func(m *member) { m.takeLock(ctx) })
+	return r.mayGoOn(ctx)
+}
+
+func (r *run) ableMembers() []*member {
+	var able []*member
+	for _, m := range r.members {
+		if m.able() {
+			able = append(able, m)
+		}
+	}
+	return able
+}
+
+// mayGoOn is asked before anything is changed: a host that failed, and a required one
+// that cannot be reached, keep all others from being touched. A plan goes on.
+func (r *run) mayGoOn(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	if r.o.Plan {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.members {
+		if m.status == report.Failed || m.required && m.status == report.Unreachable && !r.o.KeepGoing {
+			return false
+		}
+	}
+	return true
+}
+
+// close gives back locks and connections.
+func (r *run) close(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, m := range r.members {
+		all.Go(func() {
+			m.mu.Lock()
+			l := m.lock
+			m.mu.Unlock()
+			if l != nil {
+				limit := 5 * time.Second
+				if ctx.Err() != nil {
+					limit = r.reserve()
+				}
+				l.release(context.WithoutCancel(ctx), limit)
+			}
+			m.disconnect()
+		})
+	}
+	all.Wait()
+}
+
+// end tells what became of the run.
+func (r *run) end(ctx context.Context) (Summary, error) {
+	for _, m := range r.members {
+		if m.able() && m.done < m.jobs {
+			m.told(Result{Status: report.NotStarted, Detail: r.whyNotStarted(ctx)})
+		}
+	}
+	s := Summary{ID: r.o.ID, Results: r.results}
+	s.Plan, s.Seconds, s.Warnings = r.o.Plan, time.Since(r.began).Seconds(), r.warnings
+	for _, m := range r.members {
+		m.sum.Host, m.sum.Status = m.name, m.status
+		s.Hosts = append(s.Hosts, m.sum)
+	}
+	s.Code = r.code(ctx)
+	unfinished := s.Code == CodeFailed || s.Code == CodeUnreachable || s.Code == CodeInterrupted
+	if unfinished && r.record != nil && !r.o.Plan {
+		s.Next = r.o.Again
+	}
+	r.save(&s)
+	s.Warnings = r.warnings // saving may have added one
+	r.emit(report.Event{Kind: report.RunEnded, Run: r.o.ID, Plan: r.o.Plan, Summary: &s.Summary})
+	if s.Code == CodeDone {
+		return s, nil
+	}
+	return s, &Error{Code: s.Code, Err: errors.New(r.o.Masker.Mask(verdict(r.o.Target, s)))}
+}
+
+func (r *run) whyNotStarted(ctx context.Context) string {
+	if ctx.Err() != nil {
+		return "interrupted before"
+	}
+	for _, m := range r.members {
+		if m.broken() {
+			return fmt.Sprintf("because of %s", m.name)
+		}
+	}
+	return ""
+}
+
+func (r *run) code(ctx context.Context) int {
+	var locked, failed, unreachable, changes bool
+	for _, m := range r.members {
+		switch {
+		case m.status == report.Failed || m.cut:
+			failed = true
+		case m.status == report.Unreachable:
+			unreachable = true
+		}
+		changes = changes || m.sum.Changed > 0
+	}
+	for _, result := range r.results {
+		var held *LockedError
+		locked = locked || result.Phase == "" && errors.As(result.Err, &held)
+	}
+	switch {
+	case ctx.Err() != nil && r.unfinished():
+		return CodeInterrupted
+	case locked:
+		return CodeLocked
+	case failed:
+		return CodeFailed
+	case unreachable:
+		return CodeUnreachable
+	case r.o.Plan && r.o.ExitCode && changes:
+		return CodeChanges
+	}
+	return CodeDone
+}
+
+// unfinished says whether something is left to do. A Ctrl-C that came when all was done
+// interrupted nothing.
+func (r *run) unfinished() bool {
+	for _, m := range r.members {
+		if !m.skip && m.done < m.jobs {
+			return true
+		}
+	}
+	return false
+}
+
+// verdict is one line: "deploy: 1 of 3 hosts failed, 2 not started".
+func verdict(target string, s Summary) string {
+	counts := map[report.Status]int{}
+	for _, h := range s.Hosts {
+		counts[h.Status]++
+	}
+	var parts []string
+	for _, status := range []report.Status{report.Failed, report.Unreachable, report.Interrupted, report.NotStarted, report.WouldChange} {
+		if n := counts[status]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, status))
+		}
+	}
+	prefix := ""
+	if target != "" {
+		prefix = target + ": "
+	}
+	return fmt.Sprintf("%sof %s: %s", prefix, hosts(len(s.Hosts)), strings.Join(parts, ", "))
+}
+
+func hosts(n int) string {
+	if n == 1 {
+		return "1 host"
+	}
+	return fmt.Sprintf("%d hosts", n)
+}

@@ -1,0 +1,160 @@
+// Package fleet runs steps on many hosts: it connects to all of them, checks and locks
+// all, and only then changes one after the other, so that a fault is met on one host
+// rather than on each. It knows nothing of what the steps do, and shows nothing: what
+// happens goes to a report.Sink.
+//
+// A run ends with one of these exit codes, which scripts may rely on:
+//
+//	0    done; or a plan was made
+//	1    a step failed, or a connection was lost in the middle of one
+//	2    the settings or the call were wrong; nothing was done
+//	3    hosts could not be reached; all others are done
+//	4    another run holds the lock of a host; nothing was done
+//	5    a plan that was asked for it by ExitCode has changes to make
+//	130  interrupted
+package fleet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/report"
+	"github.com/cr-clawer/urifilter/provision/secret"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// Phase is a part of a run that is finished on its hosts before the next one begins.
+type Phase struct {
+	// Name is for people: "redis".
+	Name string
+	// Jobs are for different hosts.
+	Jobs []Job
+	// Rolling phases begin with the canary and go on in batches, so that most hosts
+	// serve while some are changed. Others change all hosts at once.
+	Rolling bool
+	// Required phases have hosts that later phases cannot do without: the run does not
+	// begin when one of them cannot be reached, unless Options.KeepGoing.
+	Required bool
+}
+
+// Job is what a phase does to a host.
+type Job struct {
+	// Host is the name in the inventory. Jobs of several phases may be for one host;
+	// they share the connection, the lock and the result.
+	Host string
+	// Connect opens the connection; that of the host's first job is used. An error that
+	// is a *host.ConnectionError makes the host unreachable, any other one makes it fail.
+	Connect func(ctx context.Context) (host.Host, io.Closer, error)
+	// Preflight are proofs that must hold on all hosts before any is changed. Of several
+	// with one name on a host the first is asked.
+	Preflight []step.Step
+	// Steps are asked for when the job begins, so that they may build on what earlier
+	// phases brought about, and in a plan too.
+	Steps func(ctx context.Context, h host.Host) ([]step.Step, error)
+}
+
+// Options of a run.
+type Options struct {
+	// Target is what was asked for: "deploy". Runs are resumed by it, and locks name it.
+	Target string
+	// ID of the run; "": one is made from the time.
+	ID string
+	// Who runs it, for the lock's refusal: "alice@laptop".
+	Who string
+
+	// Plan looks and changes nothing. It takes no lock and is not saved.
+	Plan bool
+	// ExitCode makes a plan with changes end with CodeChanges.
+	ExitCode bool
+	// NoLock is for targets that only ask.
+	NoLock bool
+
+	// Canary is how many hosts of a rolling phase go first, on their own; 0: none do.
+	Canary int
+	// Batch is how many of its other hosts go at a time: "3", or "25%" of the phase's
+	// hosts, one at least; "": all.
+	Batch string
+	// Parallel is how many hosts are worked on at once; 0: 8.
+	Parallel int
+	// KeepGoing goes on after a batch or a phase in which a host failed. After a canary
+	// that failed it does not.
+	KeepGoing bool
+
+	// Runs is the folder that keeps the results of runs, for Resume; "": none are kept.
+	Runs string
+	// Resume leaves out the hosts with which the last run of Target was done, and those
+	// that it did not concern.
+	Resume bool
+	// Inputs is a fingerprint of what is rolled out. A run with another one cannot be
+	// resumed; "": is not compared.
+	Inputs string
+	// Again is the command that goes on after a failure, for the summary: "go tool mage
+	// deploy -resume".
+	Again string
+
+	// Grace is how long the run may last after ctx has ended: for undoing, for giving
+	// back the locks, and for the summary. 0: 4 s, less than the 5 s that mage gives.
+	Grace time.Duration
+	// UndoTime bounds the undoing on a host. 0: 3 min.
+	UndoTime time.Duration
+
+	// Sink is told what happens; nil: nobody is.
+	Sink report.Sink
+	// Masker hides secrets in all that Sink is told and in what is kept; nil: none.
+	Masker *secret.Masker
+}
+
+// Result is what became of a step on a host.
+type Result struct {
+	Phase, Host, Step string
+	Status            report.Status
+	Detail            string // what was, or would be, changed
+	Diff              string
+	Err               error
+	Took              time.Duration
+
+	undo bool // it belongs to the undoing after a failure
+}
+
+// Summary is what became of a run.
+type Summary struct {
+	report.Summary
+	// ID of the run.
+	ID string
+	// Results in the order in which steps ended.
+	Results []Result
+}
+
+// Run runs phases one after the other. It returns when everything that it began has
+// ended. The error is an *Error with the exit code unless that is 0.
+//
+// Nothing is changed before all hosts are connected, checked and locked. A host that
+// cannot be reached is left out. A failing host never disturbs those beside it, but
+// after a canary or a batch with a failure the rest is not started. When a step fails,
+// or ctx ends, those steps of the job that were begun are undone, last first.
+func Run(ctx context.Context, phases []Phase, o Options) (Summary, error) {
+	r, err := prepare(phases, o)
+	if err != nil {
+		return Summary{}, err
+	}
+	if err := r.resume(); err != nil {
+		return Summary{}, err
+	}
+	r.begin()
+	defer r.timekeeper(ctx)()
+	if r.open(ctx) {
+		for _, p := range r.phases {
+			r.phase(ctx, p)
+		}
+	}
+	r.close(ctx)
+	return r.end(ctx)
+}
+
+// interrupted says whether err came about because the run was told to stop.
+func interrupted(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
+}

@@ -1,0 +1,262 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+)
+
+// LockPath is the file on a host whose flock a run holds. /run belongs to root, unlike
+// /run/lock: nobody else can put the file in place or hold it.
+const LockPath = "/run/urifilter-toolkit.lock"
+
+const (
+	codeHeld   = 75 // EX_TEMPFAIL of sysexits.h: another run holds the lock
+	beatEvery  = 5 * time.Second
+	firstBeat  = 100 * time.Millisecond
+	silentTime = 60 // seconds without a beat after which the host gives the lock up
+)
+
+// LockInfo is what a refusal tells of the run that holds a lock.
+type LockInfo struct {
+	Who  string // "alice@laptop"
+	What string // "deploy"
+	Run  string
+
+	silence int // seconds without a sign of life; 0: silentTime
+}
+
+// LockedError is a host that another run holds.
+type LockedError struct {
+	Host, Path string
+	LockInfo
+	// From is the address that it connected from, Since when by the host's clock; "":
+	// not known.
+	From, Since string
+	For         time.Duration
+	PID         string // of the process that holds the lock on the host
+}
+
+func (e *LockedError) Error() string {
+	text := "locked by " + orUnknown(e.Who)
+	if e.From != "" {
+		text += " (from " + e.From + ")"
+	}
+	if e.Since != "" {
+		text += fmt.Sprintf(" since %s (%s)", e.Since, e.For.Round(time.Second))
+	}
+	if e.What != "" {
+		text += fmt.Sprintf(": %s, run %s", e.What, e.Run)
+	}
+	text += fmt.Sprintf("\nhint: wait until it has ended; when its laptop is gone or asleep, the lock ends by itself %d s after the last sign of life", silentTime)
+	if e.PID != "" {
+		text += fmt.Sprintf(", or at once by `kill %s` as root on %s", e.PID, e.Host)
+	}
+	return text
+}
+
+func orUnknown(who string) string {
+	if who == "" {
+		return "another run"
+	}
+	return who
+}
+
+// errLockLost ends the work on a host whose lock was given up by the host.
+var errLockLost = errors.New("lock lost: the process that held it on the host has ended")
+
+// lock is held by a command that runs on the host as long as it gets a byte now and
+// then. It ends with its standard input, hence with the connection.
+type lock struct {
+	stop func() // ends the command's input
+	kill context.CancelFunc
+
+	ended chan struct{} // closed when the command has ended; then the next two are valid
+	out   host.Output
+	err   error
+
+	mu    sync.Mutex
+	ours  bool // it was had, and has not been given back
+	early bool // the command ended while it was ours
+}
+
+// acquire locks h, and calls lost when the lock is lost before it is released. The lock
+// outlives ctx, so that what was begun can be undone under it.
+func acquire(ctx context.Context, h host.Host, path string, info LockInfo, lost func(error)) (*lock, error) {
+	nonce := rand.Text()
+	input := &beats{done: make(chan struct{}), next: firstBeat}
+	holding, kill := context.WithCancel(context.WithoutCancel(ctx))
+	l := &lock{ended: make(chan struct{}), stop: sync.OnceFunc(func() { close(input.done) }), kill: kill}
+	go func() {
+		defer close(l.ended)
+		l.out, l.err = h.Run(holding, host.Command{
+			Script: holdScript(path, info, nonce), Stdin: input, Root: true, OK: []int{codeHeld},
+		})
+		l.mu.Lock()
+		l.early = true
+		ours := l.ours
+		l.mu.Unlock()
+		if ours {
+			lost(l.loss())
+		}
+	}()
+
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	asked := make(chan error, 1)
+	go func() {
+		_, err := h.Run(asking, host.Command{Script: askScript(path, nonce), Root: true})
+		asked <- err
+	}()
+	var err error
+	select {
+	case err = <-asked:
+	case <-l.ended:
+		cancel()
+		<-asked
+	}
+	if err == nil && l.take() {
+		return l, nil
+	}
+	l.release(context.WithoutCancel(ctx), time.Second)
+	switch {
+	case l.err == nil && l.out.Code == codeHeld: // says more than the question's error
+		return nil, refusal(h.Name(), path, l.out.Stdout)
+	case err == nil:
+		err = l.loss()
+	}
+	return nil, fmt.Errorf("lock %s: %w", path, err)
+}
+
+// take makes the lock ours unless it has been lost already.
+func (l *lock) take() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ours = !l.early
+	return l.ours
+}
+
+// loss is why the command has ended.
+func (l *lock) loss() error {
+	if l.err != nil {
+		return fmt.Errorf("%w: %w", errLockLost, l.err)
+	}
+	return errLockLost
+}
+
+// release gives the lock back in good order within the limit, and by a hang-up after.
+func (l *lock) release(ctx context.Context, limit time.Duration) {
+	l.mu.Lock()
+	l.ours = false
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	l.stop()
+	select {
+	case <-l.ended:
+	case <-ctx.Done():
+	}
+	l.kill()
+	<-l.ended
+}
+
+// beats is the input of the command that holds a lock: a byte every few seconds, sooner
+// in the beginning, until done.
+type beats struct {
+	done chan struct{}
+	next time.Duration
+}
+
+// Read implements io.Reader.
+func (b *beats) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	wait := time.NewTimer(b.next)
+	defer wait.Stop()
+	b.next = min(2*b.next, beatEvery)
+	select {
+	case <-b.done:
+		return 0, io.EOF
+	case <-wait.C:
+		p[0] = 'x'
+		return 1, nil
+	}
+}
+
+// holdScript takes the lock or tells who has it, and ends with its input. The file is
+// opened without being emptied, and by nobody but root; the nonce is written last. Children do not inherit the
+// descriptor, so that the lock ends with this process alone.
+func holdScript(path string, info LockInfo, nonce string) string {
+	return fmt.Sprintf(`file=%s
+umask 077
+exec 9<>"$file" || exit 73
+flock -n -E %d 9
+case $? in
+0) ;;
+%d)
+	grep -qs '^nonce=' "$file" || sleep 0.3
+	cat "$file"
+	echo "for=$(($(date +%%s) - $(stat -c %%Y "$file")))"
+	exit %d ;;
+*) exit 69 ;;
+esac
+{
+	printf '%%s\n' %s %s %s
+	echo "since=$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)"
+	echo "from=${SSH_CLIENT%%%% *}"
+	echo "pid=$$"
+	echo %s
+} >"$file"
+while [ -n "$(exec 9>&-; exec timeout %d head -c 1)" ]; do :; done
+: >"$file"
+`, host.Quote(path), codeHeld, codeHeld, codeHeld,
+		host.Quote("who="+oneLine(info.Who)), host.Quote("what="+oneLine(info.What)),
+		host.Quote("run="+oneLine(info.Run)), host.Quote("nonce="+nonce), orDefault(info.silence, silentTime))
+}
+
+// askScript waits until the lock is held under nonce.
+func askScript(path, nonce string) string {
+	return fmt.Sprintf(`for i in $(seq 100); do
+	grep -qsx %s %s && exit 0
+	sleep 0.1
+done
+echo "not had within 10 s" >&2
+exit 1
+`, host.Quote("nonce="+nonce), host.Quote(path))
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+func refusal(name, path, content string) *LockedError {
+	e := &LockedError{Host: name, Path: path}
+	for line := range strings.Lines(content) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch key {
+		case "who":
+			e.Who = value
+		case "what":
+			e.What = value
+		case "run":
+			e.Run = value
+		case "from":
+			e.From = value
+		case "since":
+			e.Since = value
+		case "pid":
+			e.PID = value
+		case "for":
+			if d, err := time.ParseDuration(value + "s"); err == nil {
+				e.For = d
+			}
+		}
+	}
+	return e
+}

@@ -1,0 +1,223 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/report"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// member is a host of a run.
+type member struct {
+	run       *run
+	name      string
+	connect   func(ctx context.Context) (host.Host, io.Closer, error)
+	preflight []step.Step
+	jobs      int  // that the run has for it
+	required  bool // by later phases
+	skip      bool // a resumed run has no need of it
+	apart     bool // the run that is resumed did not concern it
+
+	// Of the goroutine that works on the host.
+	pending bool // in a plan: a step before would have changed something
+
+	mu     sync.Mutex
+	conn   host.Host
+	closer io.Closer
+	lock   *lock
+	loss   error // the lock was lost
+	cancel context.CancelCauseFunc
+	done   int // jobs
+
+	// Guarded by run.mu.
+	status report.Status // the worst so far; "" before the first result
+	sum    report.HostSummary
+	cut    bool // the connection was lost in the middle of a step
+}
+
+func (m *member) addPreflight(s step.Step) {
+	for _, have := range m.preflight {
+		if have.Name == s.Name {
+			return
+		}
+	}
+	m.preflight = append(m.preflight, s)
+}
+
+// able says whether more can be done on the host.
+func (m *member) able() bool { return !m.skip && !m.broken() }
+
+func (m *member) broken() bool {
+	m.run.mu.Lock()
+	defer m.run.mu.Unlock()
+	return m.status == report.Failed || m.status == report.Unreachable || m.status == report.Interrupted
+}
+
+// open makes the connection.
+func (m *member) open(ctx context.Context) {
+	began := time.Now()
+	m.run.emit(report.Event{Kind: report.StepBegan, Host: m.name, Step: "connect"})
+	conn, closer, err := m.connect(m.run.voice(m, "")(ctx, "connect"))
+	if err != nil {
+		m.told(Result{Step: "connect", Status: m.connectStatus(ctx, err), Err: err, Took: time.Since(began)})
+		return
+	}
+	m.mu.Lock()
+	m.conn, m.closer = conn, closer
+	m.mu.Unlock()
+	m.told(Result{Step: "connect", Status: report.OK, Took: time.Since(began)})
+}
+
+// connectStatus is statusOf for a connection that was not made: it may be a hop's.
+func (m *member) connectStatus(ctx context.Context, err error) report.Status {
+	var lost *host.ConnectionError
+	if !interrupted(ctx, err) && errors.As(err, &lost) {
+		return report.Unreachable
+	}
+	return statusOf(ctx, m, err)
+}
+
+// host is the open connection, seen by the sink.
+func (m *member) host(phase string) host.Host {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return watched{m.conn, func(e report.Event) {
+		e.Phase, e.Host = phase, m.name
+		m.run.emit(e)
+	}}
+}
+
+func (m *member) check(ctx context.Context) {
+	for _, s := range m.preflight {
+		if !m.told(m.try(ctx, "", s, nil)) {
+			return
+		}
+	}
+}
+
+// work does a job.
+func (m *member) work(ctx context.Context, phase string, j Job) {
+	guarded, end := m.guard(ctx)
+	defer end()
+	began := time.Now()
+	m.run.emit(report.Event{Kind: report.StepBegan, Phase: phase, Host: m.name, Step: "prepare"})
+	steps, err := m.steps(guarded, phase, j)
+	if err != nil {
+		m.told(Result{Phase: phase, Step: "prepare", Status: statusOf(ctx, m, err), Err: err, Took: time.Since(began)})
+		return
+	}
+	m.told(Result{Step: "prepare", Status: report.OK, Took: time.Since(began)})
+	var begun []step.Step
+	for _, s := range steps {
+		r := m.try(guarded, phase, s, &begun)
+		if r.Err != nil && ctx.Err() == nil && context.Cause(guarded) != nil {
+			r.Err = fmt.Errorf("%w (%w)", context.Cause(guarded), r.Err)
+			r.Status = statusOf(ctx, m, r.Err)
+		}
+		if !m.told(r) {
+			m.undo(ctx, phase, begun, r.Err)
+			m.run.save(nil)
+			return
+		}
+	}
+	m.mu.Lock()
+	m.done++
+	m.mu.Unlock()
+	m.run.save(nil)
+}
+
+func (m *member) steps(ctx context.Context, phase string, j Job) (steps []step.Step, err error) {
+	defer recovered(&err)
+	steps, err = j.Steps(m.run.voice(m, phase)(ctx, "prepare"), m.host(phase))
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range steps {
+		if (s.Look == nil) == (s.Prove == nil) {
+			return nil, fmt.Errorf("step %q: exactly one of Look and Prove is to be given", s.Name)
+		}
+	}
+	return steps, nil
+}
+
+// try does one step, and puts it into begun before it changes anything that can be
+// undone. Without begun nothing is changed: what differs is an error.
+func (m *member) try(ctx context.Context, phase string, s step.Step, begun *[]step.Step) (r Result) {
+	r = Result{Phase: phase, Step: s.Name, Status: report.OK}
+	if s.Prove != nil && m.run.o.Plan && m.pending {
+		r.Status, r.Detail = report.Skipped, "after the changes"
+		return r
+	}
+	began := time.Now()
+	m.run.emit(report.Event{Kind: report.StepBegan, Phase: phase, Host: m.name, Step: s.Name})
+	r.Err = m.do(m.run.voice(m, phase)(ctx, s.Name), m.host(phase), s, begun, &r)
+	if r.Err != nil {
+		r.Status = statusOf(ctx, m, r.Err)
+	}
+	r.Took = time.Since(began)
+	return r
+}
+
+func (m *member) do(ctx context.Context, h host.Host, s step.Step, begun *[]step.Step, r *Result) (err error) {
+	defer recovered(&err)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.Prove != nil {
+		return s.Prove(ctx, h)
+	}
+	change, err := s.Look(ctx, h)
+	if err != nil || change == nil {
+		return err
+	}
+	r.Detail, r.Diff = change.Summary, change.Diff
+	switch {
+	case begun == nil:
+		return fmt.Errorf("needed first: %s", change.Summary)
+	case m.run.o.Plan:
+		r.Status, m.pending = report.WouldChange, true
+		return nil
+	case change.Apply == nil:
+		return errors.New("a change without a way to apply it")
+	}
+	if s.Undo != nil {
+		*begun = append(*begun, s)
+	}
+	if err := change.Apply(ctx); err != nil {
+		return err
+	}
+	r.Status = report.Changed
+	if s.Always {
+		return nil
+	}
+	left, err := s.Look(ctx, h)
+	if err != nil {
+		return fmt.Errorf("look again after the change: %w", err)
+	}
+	if left != nil {
+		return fmt.Errorf("still differs after apply: %s%s", left.Summary, below(left.Diff))
+	}
+	return nil
+}
+
+func below(diff string) string {
+	if diff == "" {
+		return ""
+	}
+	return "\n" + diff
+}
+
+// recovered makes a failure of one host of a panic: the others, and the undoing of what
+// was begun, go on.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v\n%s\nhint: this is a fault of the toolkit; please report it with these lines", p, debug.Stack())
+	}
+}

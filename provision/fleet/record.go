@@ -1,0 +1,182 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/report"
+)
+
+// keepRuns is how many records a folder keeps.
+const keepRuns = 100
+
+// record is a run as it is kept: Runs/<id>.json, mode 0600. It is written when the run
+// begins and whenever a host is done, so that also a run that was killed is resumed.
+type record struct {
+	Version int       `json:"version"` // 1
+	ID      string    `json:"id"`
+	Target  string    `json:"target"`
+	Who     string    `json:"who,omitempty"`
+	Inputs  string    `json:"inputs,omitempty"`
+	Resumed string    `json:"resumed,omitempty"` // the run that this one went on with
+	Began   time.Time `json:"began"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Code    int       `json:"code"` // 130 until the end: a run without an end was interrupted
+	Hosts   []outcome `json:"hosts"`
+}
+
+type outcome struct {
+	Host   string        `json:"host"`
+	Done   bool          `json:"done"` // nothing is left to do
+	Status report.Status `json:"status,omitempty"`
+	Step   string        `json:"step,omitempty"`
+	Error  string        `json:"error,omitempty"`
+}
+
+// resume leaves out the hosts with which the last run of the target was done, and those
+// that it did not concern: it may have been for some hosts only.
+func (r *run) resume() error {
+	if r.o.Runs == "" || r.o.Plan || r.o.NoLock {
+		return nil
+	}
+	r.record = &record{Version: 1, ID: r.o.ID, Target: r.o.Target, Who: r.o.Who, Inputs: r.o.Inputs, Began: r.began, Code: CodeInterrupted}
+	if !r.o.Resume {
+		return nil
+	}
+	last, err := lastRun(r.o.Runs, r.o.Target)
+	if err != nil {
+		return Usage(err)
+	}
+	if last == nil {
+		return Usage(fmt.Errorf("resume: no run of %s is kept in %s\nhint: run it without -resume", r.o.Target, r.o.Runs))
+	}
+	if last.Inputs != r.o.Inputs && last.Inputs != "" && r.o.Inputs != "" {
+		return Usage(fmt.Errorf("resume: what is rolled out has changed since run %s: its hosts would not be alike\nhint: run %s without -resume", last.ID, r.o.Target))
+	}
+	r.record.Resumed = last.ID
+	for _, m := range r.members {
+		i := slices.IndexFunc(last.Hosts, func(h outcome) bool { return h.Host == m.name })
+		m.apart = i < 0
+		m.skip = m.apart || last.Hosts[i].Done
+	}
+	return nil
+}
+
+// lastRun is the newest record of the target, nil if there is none.
+func lastRun(folder, target string) (last *record, err error) {
+	names, err := recordNames(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			return nil, err
+		}
+		var rec record
+		if err := json.Unmarshal(text, &rec); err != nil {
+			return nil, fmt.Errorf("%s: %w\nhint: remove it; it only matters for -resume", filepath.Join(folder, name), err)
+		}
+		if rec.Target == target && (last == nil || !rec.Began.Before(last.Began)) {
+			last = &rec
+		}
+	}
+	return last, nil
+}
+
+// recordNames are sorted by time, to the second.
+func recordNames(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".json") && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// save keeps the state of the run; s is nil before its end. What cannot be saved stops
+// nothing, and is told once.
+func (r *run) save(s *Summary) {
+	if r.record == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.record.Hosts = r.record.Hosts[:0]
+	for _, m := range r.members {
+		if m.apart {
+			continue
+		}
+		m.mu.Lock()
+		done := m.done == m.jobs
+		m.mu.Unlock()
+		r.record.Hosts = append(r.record.Hosts, outcome{
+			Host: m.name, Done: m.skip || done, Status: m.status,
+			Step: m.sum.Step, Error: r.o.Masker.Mask(m.sum.Error),
+		})
+	}
+	if s != nil {
+		r.record.Ended, r.record.Code = time.Now(), s.Code
+	}
+	if err := write(r.o.Runs, r.record); err != nil && !r.unsaved {
+		r.unsaved = true
+		r.warnings = append(r.warnings, report.Warning{Text: fmt.Sprintf("the run is not kept and cannot be resumed: %v", err)})
+	}
+	if s != nil {
+		prune(r.o.Runs)
+	}
+}
+
+// write puts a record in place in one step.
+func write(folder string, rec *record) error {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(rec, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(folder, ".run-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(folder, rec.ID+".json"))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the error tells enough
+	}
+	return err
+}
+
+// prune removes the oldest records. One that stays does no harm.
+func prune(folder string) {
+	names, err := recordNames(folder)
+	if err != nil {
+		return
+	}
+	for len(names) > keepRuns {
+		_ = os.Remove(filepath.Join(folder, names[0]))
+		names = names[1:]
+	}
+}

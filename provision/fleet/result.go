@@ -1,0 +1,116 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/report"
+)
+
+// told counts and tells a result, and says whether the host can go on.
+func (m *member) told(r Result) bool {
+	r.Host = m.name
+	run := m.run
+	fine := r.Err == nil && r.Status != report.Unreachable
+	run.mu.Lock()
+	run.results = append(run.results, r)
+	if rank(r.Status) > rank(m.status) {
+		m.status = r.Status
+	}
+	if r.Phase != "" && r.Status == report.Unreachable {
+		m.cut = true
+	}
+	m.count(r)
+	run.mu.Unlock()
+	run.emit(report.Event{
+		Kind: report.StepEnded, Phase: r.Phase, Host: r.Host, Step: r.Step, Status: r.Status,
+		Detail: r.Detail, Diff: r.Diff, Error: r.errorText(), Seconds: r.Took.Seconds(),
+	})
+	return fine
+}
+
+func (m *member) count(r Result) {
+	m.sum.Seconds += r.Took.Seconds()
+	switch {
+	case r.Err != nil:
+		m.sum.Failed++
+		switch {
+		case m.sum.Step == "":
+			m.sum.Step, m.sum.Error = r.Step, r.errorText()
+		case r.undo:
+			m.sum.Error += fmt.Sprintf("\n%s: %s", r.Step, r.errorText())
+		}
+	case slices.Contains([]string{"", "connect", "lock", "prepare"}, r.Step): // no work of its own
+	case r.Status == report.OK:
+		m.sum.OK++
+	case r.Status == report.Skipped:
+		m.sum.Skipped++
+	case r.Status == report.Changed, r.Status == report.WouldChange:
+		m.sum.Changed++
+	}
+}
+
+// rank orders what became of steps, from good to bad, for what became of the host.
+func rank(s report.Status) int {
+	for i, at := range []report.Status{"", report.Skipped, report.OK, report.WouldChange, report.Changed, report.NotStarted, report.Interrupted, report.Unreachable, report.Failed} {
+		if s == at {
+			return i
+		}
+	}
+	return 0
+}
+
+// statusOf is what err means for the host m.
+func statusOf(ctx context.Context, m *member, err error) report.Status {
+	var lost *host.ConnectionError
+	switch {
+	case interrupted(ctx, err):
+		return report.Interrupted
+	case errors.As(err, &lost) && (lost.Host == m.name || lost.Host == ""):
+		return report.Unreachable
+	}
+	return report.Failed
+}
+
+// errorText is the error with the whole of what a command wrote, where that is more
+// than the line that the error tells.
+func (r Result) errorText() string {
+	switch {
+	case r.Err == nil:
+		return ""
+	case r.Status == report.Interrupted:
+		return "stopped in the middle"
+	}
+	text := r.Err.Error()
+	var bad *host.CommandError
+	if !errors.As(r.Err, &bad) {
+		return text
+	}
+	wrote := strings.TrimSpace(joinOutput(bad.Output))
+	if strings.Contains(wrote, "\n") {
+		text = insertBeforeHint(text, "it wrote:\n"+indent(lastLines(wrote, 40)))
+	}
+	return text
+}
+
+// insertBeforeHint keeps the next step at the end, where it is looked for.
+func insertBeforeHint(text, more string) string {
+	if at := strings.LastIndex(text, "\nhint:"); at >= 0 {
+		return text[:at] + "\n" + more + text[at:]
+	}
+	return text + "\n" + more
+}
+
+func lastLines(text string, n int) string {
+	all := strings.Split(text, "\n")
+	if len(all) > n {
+		all = append([]string{fmt.Sprintf("(%d lines before)", len(all)-n)}, all[len(all)-n:]...)
+	}
+	return strings.Join(all, "\n")
+}
+
+func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }

@@ -1,0 +1,252 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/report"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// run is one Run.
+type run struct {
+	o       Options
+	phases  []phase
+	members []*member // in the order in which phases name them
+	sink    report.Sink
+	began   time.Time
+	room    chan struct{} // holds one token a host that is worked on
+	record  *record       // nil: not kept
+
+	// hurry ends when an interrupted run has no more time for undoing.
+	hurry context.Context
+
+	mu       sync.Mutex // guards what follows, and the results in members
+	results  []Result
+	warnings []report.Warning
+	stopped  bool // no job begins any more
+	unsaved  bool // a warning says so
+}
+
+// phase is a Phase whose jobs know their hosts.
+type phase struct {
+	Phase
+	jobs  []task
+	batch int
+}
+
+type task struct {
+	Job
+	of *member
+}
+
+// prepare checks what was asked for, and finds the hosts of all phases.
+func prepare(phases []Phase, o Options) (*run, error) {
+	if err := errors.Join(faults(phases, o)...); err != nil {
+		return nil, Usage(err)
+	}
+	o.Parallel = orDefault(o.Parallel, 8)
+	o.Grace = orDefault(o.Grace, 4*time.Second)
+	o.UndoTime = orDefault(o.UndoTime, 3*time.Minute)
+	if o.ID == "" {
+		o.ID = newID(time.Now())
+	}
+	if o.Sink == nil {
+		o.Sink = discard{}
+	}
+	r := &run{o: o, sink: report.Masked(o.Sink, o.Masker), began: time.Now(), room: make(chan struct{}, o.Parallel)}
+	byName := map[string]*member{}
+	for _, p := range phases {
+		batch, _ := batchSize(o.Batch, len(p.Jobs)) // faults has seen it
+		q := phase{Phase: p, batch: batch}
+		for _, j := range p.Jobs {
+			m := byName[j.Host]
+			if m == nil {
+				m = &member{run: r, name: j.Host, connect: j.Connect}
+				byName[j.Host] = m
+				r.members = append(r.members, m)
+			}
+			m.jobs++
+			m.required = m.required || p.Required
+			for _, s := range j.Preflight {
+				m.addPreflight(s)
+			}
+			q.jobs = append(q.jobs, task{j, m})
+		}
+		r.phases = append(r.phases, q)
+	}
+	return r, nil
+}
+
+// faults are what is wrong with a call.
+func faults(phases []Phase, o Options) (all []error) {
+	if o.Parallel < 0 || o.Canary < 0 {
+		all = append(all, fmt.Errorf("parallel %d, canary %d: numbers of hosts, not below 0", o.Parallel, o.Canary))
+	}
+	if _, err := batchSize(o.Batch, 1); err != nil {
+		all = append(all, err)
+	}
+	if o.Resume && o.Runs == "" {
+		all = append(all, errors.New("resume: no folder is given that keeps the results of runs"))
+	}
+	if o.Resume && o.Plan {
+		all = append(all, errors.New("resume: a plan has nothing to resume"))
+	}
+	for _, p := range phases {
+		seen := map[string]bool{}
+		for _, j := range p.Jobs {
+			if seen[j.Host] {
+				all = append(all, fmt.Errorf("phase %s: %s is named twice", p.Name, j.Host))
+			}
+			seen[j.Host] = true
+		}
+	}
+	return all
+}
+
+func orDefault[T int | time.Duration](value, otherwise T) T {
+	if value == 0 {
+		return otherwise
+	}
+	return value
+}
+
+// newID sorts by time.
+func newID(now time.Time) string {
+	random := make([]byte, 3)
+	_, _ = rand.Read(random) // never fails
+	return now.UTC().Format("20060102T150405Z") + "-" + hex.EncodeToString(random)
+}
+
+type discard struct{}
+
+func (discard) Emit(report.Event) {}
+
+// emit stamps an event.
+func (r *run) emit(e report.Event) {
+	e.Time = time.Now()
+	r.sink.Emit(e)
+}
+
+func (r *run) begin() {
+	names := make([]string, len(r.members))
+	for i, m := range r.members {
+		names[i] = m.name
+	}
+	r.emit(report.Event{Kind: report.RunBegan, Run: r.o.ID, Text: r.o.Target, Hosts: names, Plan: r.o.Plan})
+	for _, m := range r.members {
+		switch {
+		case m.apart:
+			m.told(Result{Status: report.Skipped, Detail: "not a host of the run that is resumed"})
+		case m.skip:
+			m.told(Result{Status: report.Skipped, Detail: "done in the run that is resumed"})
+		}
+	}
+	r.save(nil)
+}
+
+// each calls work for all members at once, as many as there is room for, and waits.
+func (r *run) each(members []*member, work func(*member)) {
+	var all sync.WaitGroup
+	for _, m := range members {
+		all.Go(func() {
+			r.room <- struct{}{}
+			defer func() { <-r.room }()
+			work(m)
+		})
+	}
+	all.Wait()
+}
+
+// voice lets the steps of a host speak.
+func (r *run) voice(m *member, phase string) func(ctx context.Context, name string) context.Context {
+	return func(ctx context.Context, name string) context.Context {
+		return step.WithVoice(inStep(ctx, name), func(text string, warning bool) {
+			e := report.Event{Kind: report.Said, Phase: phase, Host: m.name, Step: name, Text: text}
+			if warning {
+				e.Kind = report.Warned
+				r.warn(m.name, text)
+			}
+			r.emit(e)
+		})
+	}
+}
+
+func (r *run) warn(on, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, w := range r.warnings {
+		if w.Text == text {
+			if !slices.Contains(w.Hosts, on) {
+				r.warnings[i].Hosts = append(w.Hosts, on)
+			}
+			return
+		}
+	}
+	r.warnings = append(r.warnings, report.Warning{Text: text, Hosts: []string{on}})
+}
+
+func (r *run) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+}
+
+func (r *run) isStopped(ctx context.Context) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopped || ctx.Err() != nil
+}
+
+// phase runs a phase, wave after wave.
+func (r *run) phase(ctx context.Context, p phase) {
+	var jobs []task
+	for _, j := range p.jobs {
+		if j.of.able() {
+			jobs = append(jobs, j)
+		}
+	}
+	if len(jobs) == 0 {
+		return
+	}
+	all := []wave{{jobs: jobs}}
+	if p.Rolling && !r.o.Plan {
+		all = waves(jobs, r.o.Canary, p.batch)
+	}
+	for _, w := range all {
+		if r.isStopped(ctx) {
+			return
+		}
+		r.wave(ctx, p, w)
+	}
+}
+
+func (r *run) wave(ctx context.Context, p phase, w wave) {
+	members := make([]*member, len(w.jobs))
+	names := make([]string, len(w.jobs))
+	work := map[*member]Job{}
+	for i, j := range w.jobs {
+		members[i], names[i], work[j.of] = j.of, j.of.name, j.Job
+	}
+	r.emit(report.Event{Kind: report.PhaseBegan, Phase: p.Name, Text: w.name, Hosts: names})
+	r.each(members, func(m *member) {
+		if ctx.Err() == nil {
+			m.work(ctx, p.Name, work[m])
+			r.emit(report.Event{Kind: report.HostDone, Phase: p.Name, Host: m.name})
+		}
+	})
+	if r.o.Plan {
+		return
+	}
+	for _, m := range members {
+		if m.broken() && (w.canary || !r.o.KeepGoing) {
+			r.stop()
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/report"
+)
+
+// watched is a host that tells the sink what is done to it. The steps get it.
+type watched struct {
+	host.Host
+	emit func(report.Event)
+}
+
+// Unwrap implements what host.As looks for.
+func (w watched) Unwrap() host.Host { return w.Host }
+
+// Run implements host.Host.
+func (w watched) Run(ctx context.Context, c host.Command) (host.Output, error) {
+	out, err := w.Host.Run(ctx, c)
+	e := report.Event{Kind: report.Output, Step: stepOf(ctx), Command: firstLine(c.Script), Code: out.Code}
+	var bad *host.CommandError
+	if errors.As(err, &bad) {
+		out, e.Code = bad.Output, bad.Output.Code
+	} else if err != nil {
+		e.Error = err.Error()
+	}
+	if c.Secret {
+		e.Command, e.Error = "(a secret command)", ""
+	} else {
+		e.Text = joinOutput(out)
+	}
+	w.emit(e)
+	return out, err
+}
+
+// joinOutput puts what a command wrote to its two outputs below each other.
+func joinOutput(out host.Output) string {
+	text := out.Stdout
+	if text != "" && out.Stderr != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text + out.Stderr
+}
+
+// Upload implements host.Host.
+func (w watched) Upload(ctx context.Context, u host.Upload) error {
+	told := u.Progress
+	var mu sync.Mutex
+	var last time.Time
+	u.Progress = func(sent, size int64) {
+		if told != nil {
+			told(sent, size)
+		}
+		mu.Lock()
+		tell := sent >= size || time.Since(last) >= 100*time.Millisecond
+		if tell {
+			last = time.Now()
+		}
+		mu.Unlock()
+		if tell {
+			w.emit(report.Event{Kind: report.Progress, Step: stepOf(ctx), Text: "upload " + path.Base(u.Path), Sent: sent, Size: size})
+		}
+	}
+	return w.Host.Upload(ctx, u)
+}
+
+type stepKey struct{}
+
+// inStep names the step that runs under the context.
+func inStep(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, stepKey{}, name)
+}
+
+func stepOf(ctx context.Context) string {
+	name, _ := ctx.Value(stepKey{}).(string)
+	return name
+}
+
+// firstLine is the first line of a script that does something, shortened.
+func firstLine(script string) string {
+	for line := range strings.Lines(script) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "set -") {
+			continue
+		}
+		if runes := []rune(line); len(runes) > 100 {
+			return string(runes[:99]) + "…"
+		}
+		return line
+	}
+	return ""
+}
