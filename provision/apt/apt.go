@@ -1,0 +1,216 @@
+// Package apt installs packages on Debian and Ubuntu hosts: from the host's own
+// repositories, from one that is added, or from a bundle of files where there is no
+// network. It removes and upgrades nothing that others have installed, and never
+// touches a lock that somebody holds.
+package apt
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// Options are what all installations on a host have in common.
+type Options struct {
+	// Proxy is used by apt for this run alone: "http://proxy:3142". "": as the host is set up.
+	Proxy string
+	// Wait is how long others may hold apt's locks. 0: 5 minutes.
+	Wait time.Duration
+	// Bundle is where packages come from where there is no network; nil: from repositories.
+	Bundle *Bundle
+	// KeepLists leaves the lists of what repositories have as they are on the host.
+	KeepLists bool
+}
+
+// System is the packages of one host during one run. It is not safe for concurrent use,
+// as a host's steps run one after the other.
+type System struct {
+	options Options
+	booted  bool  // cloud-init has been waited for
+	fresh   bool  // the lists have been refreshed
+	stale   error // why they could not be
+}
+
+// New is for one host and one run.
+func New(o Options) *System {
+	if o.Wait == 0 {
+		o.Wait = 5 * time.Minute
+	}
+	return &System{options: o}
+}
+
+const (
+	// pause is how long to wait between two tries for a lock.
+	pause = 3 * time.Second
+	// lockTimeout is how long apt itself waits for a lock before we say who holds it.
+	lockTimeout = 10
+)
+
+// detached runs a command so that its end does not hang on the connection: a dpkg that
+// is cut off half way leaves a host on which nothing can be installed. The proxy, which
+// may hold a password, is the first line of the input. The log's file has no name, so
+// that nothing is left of it however this ends.
+const detached = `IFS= read -r proxy
+[ -z "$proxy" ] || export http_proxy="$proxy" https_proxy="$proxy"
+export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 NEEDRESTART_MODE=l APT_LISTCHANGES_FRONTEND=none UCF_FORCE_CONFFOLD=1 LC_ALL=C
+log=$(mktemp) || exit
+exec 3>"$log" 4<"$log"
+rm -f "$log"
+setsid --wait sh -c 'trap "" HUP INT TERM PIPE; exec "$@"' sh %s </dev/null >&3 2>&1 3>&- 4<&-
+code=$?
+cat <&4
+exit $code`
+
+// command is the words of an apt-get that asks nothing, keeps settings files that people
+// have changed, and removes nothing.
+func command(args ...string) []string {
+	words := []string{
+		"apt-get", "-y", "-q", fmt.Sprintf("-oDPkg::Lock::Timeout=%d", lockTimeout), "-oDpkg::Use-Pty=0", "-oAcquire::Retries=3",
+		"-oDpkg::Options::=--force-confdef", "-oDpkg::Options::=--force-confold",
+	}
+	return append(words, args...)
+}
+
+func quoteAll(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = host.Quote(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// get runs apt-get to its end, waiting for locks. Its error tells what to do.
+func (s *System) get(ctx context.Context, h host.Host, args ...string) (string, error) {
+	if err := s.boot(ctx, h); err != nil {
+		return "", err
+	}
+	script := fmt.Sprintf(detached, quoteAll(command(args...)))
+	begun := time.Now()
+	for {
+		// The script is not shown: apt's own words say more than the wrapping.
+		out, err := h.Run(ctx, host.Command{
+			Script: script, Root: true, Stdin: strings.NewReader(s.options.Proxy + "\n"), OK: []int{1, 2, 100},
+		})
+		if err != nil {
+			return "", fmt.Errorf("apt-get: %w", err)
+		}
+		text := out.Stdout + out.Stderr
+		holder, locked := lockHolder(text)
+		waited := time.Since(begun)
+		switch {
+		case out.Code == 0:
+			return text, nil
+		case !locked:
+			return text, explain(text)
+		case waited > s.options.Wait:
+			return text, fmt.Errorf("apt-get: %s has held the lock for %s\nhint: let it end, or see what it does; then run the same again", holder, waited.Round(time.Second))
+		}
+		step.Say(ctx, "apt: waiting for %s, which holds the lock, %s of %s", holder, waited.Round(time.Second), s.options.Wait)
+		if err := sleep(ctx, pause); err != nil {
+			return text, err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var (
+	lockLine   = regexp.MustCompile(`(?m)^E: (?:Could not get lock |Unable to acquire the dpkg |Unable to lock )`)
+	lockOwner  = regexp.MustCompile(`held by process (\d+)(?: \(([^)]*)\))?`)
+	noRight    = regexp.MustCompile(`\(13: Permission denied\)|are you root`)
+	errorLines = regexp.MustCompile(`(?m)^E: (.*)$`)
+	warnLines  = regexp.MustCompile(`(?m)^(?:E: |W: |Err:\d+ )(.*)$`)
+)
+
+// lockHolder says who has the lock that apt-get wants, if that is why it ended.
+func lockHolder(text string) (string, bool) {
+	if !lockLine.MatchString(text) || noRight.MatchString(text) {
+		return "", false
+	}
+	m := lockOwner.FindStringSubmatch(text)
+	switch {
+	case m == nil:
+		return "another program", true
+	case m[2] == "":
+		return "process " + m[1], true
+	}
+	return fmt.Sprintf("%s (process %s)", m[2], m[1]), true
+}
+
+// boot waits for a cloud's first start, which installs packages itself.
+func (s *System) boot(ctx context.Context, h host.Host) error {
+	if s.booted {
+		return nil
+	}
+	const there = `command -v cloud-init >/dev/null 2>&1 && [ -d /run/cloud-init ] && [ ! -e /run/cloud-init/result.json ]`
+	out, err := h.Run(ctx, host.Command{Script: there, OK: []int{1, 127}})
+	if err != nil {
+		return fmt.Errorf("cloud-init: %w", err)
+	}
+	if out.Code == 0 {
+		step.Say(ctx, "apt: waiting for cloud-init, %s at most", s.options.Wait)
+		script := fmt.Sprintf("timeout %d cloud-init status --wait >/dev/null 2>&1", int(s.options.Wait.Seconds()))
+		out, err := h.Run(ctx, host.Command{Script: script, Root: true, OK: []int{1, 2, 124}})
+		if err != nil {
+			return fmt.Errorf("cloud-init: %w", err)
+		}
+		if out.Code != 0 {
+			step.Warn(ctx, "cloud-init has not ended well (`cloud-init status --long` says why); going on")
+		}
+	}
+	s.booted = true
+	return nil
+}
+
+// update refreshes the lists, once a run. A repository that cannot be reached stops
+// nothing yet: it may be another one's.
+func (s *System) update(ctx context.Context, h host.Host) error {
+	if s.fresh || s.options.KeepLists {
+		return nil
+	}
+	step.Say(ctx, "apt: refreshing the lists of packages")
+	text, err := s.get(ctx, h, "update")
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil || warnLines.MatchString(text) {
+		s.stale = complaints(text)
+		step.Warn(ctx, "apt-get update: %v; going on with what is known", s.stale)
+	}
+	s.fresh = true
+	return nil
+}
+
+// complaints are the lines with which apt-get tells what went wrong.
+func complaints(text string) error {
+	var lines []string
+	for _, m := range warnLines.FindAllStringSubmatch(text, -1) {
+		lines = append(lines, strings.TrimSpace(m[1]))
+	}
+	if len(lines) == 0 {
+		lines = []string{lastLine(text)}
+	}
+	return fmt.Errorf("%s", strings.Join(lines[:min(3, len(lines))], "; "))
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return "it wrote nothing"
+	}
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

@@ -1,0 +1,193 @@
+package apt
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// gather downloads packages with all that they need, as if nothing were installed, and
+// drops what no Debian is without. It writes an index of what is left, and lists that with
+// it: size, SHA-256, name. All that apt writes goes below the folder; in it is a folder parts with repositories of ours,
+// to which those of the host come.
+const gather = `cd %s && mkdir -p archives/partial lists/partial parts && : >status || exit
+for f in /etc/apt/sources.list.d/*; do [ ! -f "$f" ] || cp "$f" parts/ || exit; done
+get() {
+	apt-get -y -q -oDir::State::status="$PWD/status" -oDir::State::lists="$PWD/lists" -oDir::Etc::sourceparts="$PWD/parts" \
+		-oDir::Cache::archives="$PWD/archives" -oDir::Cache::pkgcache= -oDir::Cache::srcpkgcache= \
+		-oAPT::Sandbox::User=root -oAcquire::Retries=3 "$@" >log 2>&1 || { cat log >&2; exit 100; }
+}
+get update
+get --no-install-recommends --download-only install -- %s
+cd archives && for f in *.deb; do
+	case "$(dpkg-deb --field "$f" Priority Essential)" in *required*|*"Essential: yes"*) continue;; esac
+	size=$(stat -c %%s "$f") sum=$(sha256sum <"$f" | cut -d' ' -f1)
+	dpkg-deb --field "$f" && printf 'Filename: ./%%s\nSize: %%s\nSHA256: %%s\n\n' "$f" "$size" "$sum" || exit
+	echo "$size $sum $f" >&3
+done 3>../listed >Packages
+echo "$(stat -c %%s Packages) $(sha256sum <Packages | cut -d' ' -f1) Packages"
+cat ../listed`
+
+// piece is how much of a file one command brings.
+const piece = 384 << 10
+
+// Collect makes a bundle in the folder dir, or adds to it: packages and what they need,
+// downloaded by a host that has a network for hosts of the same release and processor
+// that have none. Repositories are asked beside those that the host has. The host stays
+// as it is.
+func Collect(ctx context.Context, h host.Host, dir string, repositories []Repository, packages ...string) (err error) {
+	facts, err := host.FactsOf(ctx, h)
+	if err != nil {
+		return err
+	}
+	if err := Supported(facts); err != nil {
+		return err
+	}
+	if err := New(Options{}).boot(ctx, h); err != nil {
+		return err
+	}
+	if _, err := h.Run(ctx, host.Command{Script: "rm -rf " + staging + " && install -d -m 755 " + staging + " " + staging + "/parts", Root: true}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, clearStaging(context.WithoutCancel(ctx), h)) }()
+	for _, r := range repositories {
+		if err := r.Validate(); err != nil {
+			return err
+		}
+		key := staging + "/" + path.Base(r.keyPath())
+		for _, f := range []host.File{{Path: key, Content: string(r.Key)}, {Path: staging + "/parts/" + path.Base(r.sourcePath()), Content: r.sourceWith(key)}} {
+			if err := host.WriteFile(ctx, h, f); err != nil {
+				return err
+			}
+		}
+	}
+	step.Say(ctx, "apt: downloading %s and what they need", strings.Join(packages, ", "))
+	out, err := h.Run(ctx, host.Command{Script: fmt.Sprintf(gather, staging, quoteAll(packages)), Root: true, OK: []int{100}})
+	if err != nil {
+		return err
+	}
+	if out.Code == 100 {
+		return explain(out.Stderr)
+	}
+	folder := filepath.Join(dir, Platform(facts))
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	old, err := os.ReadFile(filepath.Join(folder, Index))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(out.Stdout), "\n")
+	step.Say(ctx, "apt: fetching %d packages", len(lines)-1)
+	for _, line := range lines {
+		fields := strings.Fields(line)
+		if len(fields) != 3 {
+			return fmt.Errorf("apt: the host listed %q", line)
+		}
+		size, err := strconv.ParseInt(fields[0], 10, 64)
+		if err != nil {
+			return fmt.Errorf("apt: the host listed %q", line)
+		}
+		if err := fetch(ctx, h, staging+"/archives/"+fields[2], filepath.Join(folder, filepath.Base(fields[2])), size, fields[1]); err != nil {
+			return err
+		}
+	}
+	if err := mergeIndex(filepath.Join(folder, Index), string(old)); err != nil {
+		return err
+	}
+	return WriteSums(dir)
+}
+
+// mergeIndex adds what an earlier collection has listed to the index.
+func mergeIndex(name, old string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	for entry := range strings.SplitSeq(old, "\n\n") {
+		i := strings.Index(entry, "\nFilename: ")
+		if i < 0 {
+			continue
+		}
+		file, _, _ := strings.Cut(entry[i+1:], "\n")
+		if !strings.Contains(string(text), "\n"+file+"\n") {
+			text = append(text, strings.TrimSpace(entry)+"\n\n"...)
+		}
+	}
+	return os.WriteFile(name, text, 0o644)
+}
+
+// fetch brings a file from the host, unless it is there.
+func fetch(ctx context.Context, h host.Host, from, to string, size int64, sum string) error {
+	if old, err := os.ReadFile(to); err == nil && hexSum(old) == sum {
+		return nil
+	}
+	var content []byte
+	for at := int64(0); at < size; at += piece {
+		script := fmt.Sprintf("dd if=%s bs=%d skip=%d count=1 2>/dev/null | base64 -w0", host.Quote(from), piece, at/piece)
+		// Secret: nobody wants to read base64 in a log.
+		out, err := h.Run(ctx, host.Command{Script: script, Root: true, Secret: true})
+		if err != nil {
+			return fmt.Errorf("fetch %s: %w", from, err)
+		}
+		part, err := base64.StdEncoding.DecodeString(strings.TrimSpace(out.Stdout))
+		if err != nil {
+			return fmt.Errorf("fetch %s: %w", from, err)
+		}
+		content = append(content, part...)
+	}
+	if hexSum(content) != sum {
+		return fmt.Errorf("fetch %s: it came damaged: run the same again", from)
+	}
+	if err := os.WriteFile(to+".new", content, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(to+".new", to)
+}
+
+func hexSum(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// WriteSums lists all files of a folder in SHA256SUMS, as a bundle has it.
+func WriteSums(dir string) error {
+	var lines []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || entry.Name() == Sums {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, hexSum(content)+"  ./"+filepath.ToSlash(name)+"\n")
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[64:], b[64:]) })
+	name := filepath.Join(dir, Sums)
+	if err := os.WriteFile(name+".new", []byte(strings.Join(lines, "")), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}

@@ -1,0 +1,147 @@
+package apt
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// staging is where a bundle's files lie on a host while they are installed.
+const staging = "/var/cache/urifilter-toolkit"
+
+// index makes a repository of the files in the folder, which apt then knows beside what
+// is installed and nothing else: it takes the files that are needed, and asks no network.
+// The host's own lists and caches are not touched.
+const index = `cd %s && mkdir -p lists/partial && for f in *.deb; do
+	dpkg-deb --field "$f" && printf 'Filename: ./%%s\nSize: %%s\nSHA256: %%s\n\n' "$f" "$(stat -c %%s "$f")" "$(sha256sum <"$f" | cut -d' ' -f1)" || exit
+done >Packages && printf 'deb [trusted=yes] file:%%s ./\n' "$PWD" >sources.list`
+
+// fromBundle installs packages and what they need out of the bundle.
+func (s *System) fromBundle(ctx context.Context, h host.Host, packages []string) error {
+	facts, err := host.FactsOf(ctx, h)
+	if err != nil {
+		return err
+	}
+	debs, err := s.options.Bundle.of(Platform(facts))
+	if err != nil {
+		return err
+	}
+	known, err := s.options.Bundle.index(Platform(facts))
+	if err == nil && known != "" {
+		debs, err = s.lacking(ctx, h, known, debs, packages)
+	}
+	if err == nil {
+		err = upload(ctx, h, debs)
+	}
+	if err == nil {
+		_, err = h.Run(ctx, host.Command{Script: fmt.Sprintf(index, staging), Root: true})
+	}
+	if err == nil {
+		_, err = s.get(ctx, h, alone("update")...)
+	}
+	if err == nil {
+		step.Say(ctx, "apt: installing %s", strings.Join(packages, ", "))
+		_, err = s.get(ctx, h, alone(append([]string{"install", "--no-install-recommends", "--no-remove", "--"}, packages...)...)...)
+	}
+	if err != nil {
+		return fmt.Errorf("bundle %s: %w", s.options.Bundle.name, err)
+	}
+	return clearStaging(ctx, h)
+}
+
+// alone has apt-get know the files in the folder and nothing else.
+func alone(args ...string) []string {
+	return append([]string{
+		"-oDir::Etc::sourcelist=" + staging + "/sources.list", "-oDir::Etc::sourceparts=-", "-oDir::State::lists=" + staging + "/lists",
+		"-oDir::Cache::pkgcache=", "-oDir::Cache::srcpkgcache=", "-oAPT::Sandbox::User=root",
+	}, args...)
+}
+
+// needed is a line of apt-get --print-uris: a file of the folder.
+var needed = regexp.MustCompile(`(?m)^'file:` + staging + `/(?:\./)?([^'/]+)' `)
+
+// lacking are the packages that the host would take.
+func (s *System) lacking(ctx context.Context, h host.Host, known string, debs []deb, packages []string) ([]deb, error) {
+	if _, err := h.Run(ctx, host.Command{Script: "install -d -m 755 " + staging + "/lists/partial", Root: true}); err != nil {
+		return nil, err
+	}
+	for name, text := range map[string]string{Index: known, "sources.list": "deb [trusted=yes] file:" + staging + " ./\n"} {
+		if err := host.WriteFile(ctx, h, host.File{Path: staging + "/" + name, Content: text}); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := s.get(ctx, h, alone("update")...); err != nil {
+		return nil, err
+	}
+	text, err := s.get(ctx, h, alone(append([]string{"install", "--no-install-recommends", "--no-remove", "--print-uris", "--"}, packages...)...)...)
+	if err != nil {
+		return nil, fmt.Errorf("%w\nhint: a bundle must hold the packages and all that they need: go tool mage install:bundle", err)
+	}
+	wanted := map[string]bool{}
+	for _, m := range needed.FindAllStringSubmatch(text, -1) {
+		name, err := url.PathUnescape(m[1])
+		if err != nil {
+			return nil, err
+		}
+		wanted[name] = true
+	}
+	return slices.DeleteFunc(debs, func(d deb) bool { return !wanted[path.Base(d.path)] }), nil
+}
+
+func clearStaging(ctx context.Context, h host.Host) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	_, err := h.Run(ctx, host.Command{Script: "rm -rf " + staging, Root: true})
+	return err
+}
+
+// upload sends what the host does not have yet: after a failure the next run goes on
+// where this one ended.
+func upload(ctx context.Context, h host.Host, debs []deb) error {
+	have := fmt.Sprintf(`install -d -m 755 %s && cd %[1]s && rm -rf lists Packages sources.list && for f in *.deb; do [ -f "$f" ] && sha256sum "$f"; done; :`, staging)
+	out, err := h.Run(ctx, host.Command{Script: have, Root: true})
+	if err != nil {
+		return fmt.Errorf("bundle: %w", err)
+	}
+	there := map[string]string{}
+	for line := range strings.Lines(out.Stdout) {
+		if m := sumLine.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			there[m[2]] = m[1]
+		}
+	}
+	sent := map[string]bool{}
+	for _, d := range debs {
+		base := path.Base(d.path)
+		sent[base] = there[base] == d.sum
+		delete(there, base)
+	}
+	if len(there) > 0 { // of another bundle
+		var old []string
+		for name := range there {
+			old = append(old, staging+"/"+name)
+		}
+		if _, err := h.Run(ctx, host.Command{Script: "rm -f -- " + quoteAll(old), Root: true}); err != nil {
+			return fmt.Errorf("bundle: %w", err)
+		}
+	}
+	step.Say(ctx, "apt: sending files of the bundle, %d of them", len(debs))
+	for _, d := range debs {
+		base := path.Base(d.path)
+		if sent[base] {
+			continue
+		}
+		u := host.Upload{Source: d.source, Size: d.size, Path: staging + "/" + base, Mode: 0o644}
+		if err := h.Upload(ctx, u); err != nil {
+			return fmt.Errorf("bundle: %w", err)
+		}
+	}
+	return nil
+}
