@@ -1,0 +1,152 @@
+// Package environment makes a host ready for the daemon: the user that it runs as, its
+// folders, the token by which the host's own jobs call it, and the kernel settings that
+// Redis needs. It sets no clock, no limits of login sessions (the unit has the daemon's),
+// no firewall, and no net.core.somaxconn, whose 4096 on every supported kernel is enough.
+package environment
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// Options say who runs the daemon and where its files are.
+type Options struct {
+	User, Group string // default urifilter
+	Home        string // default /var/lib/urifilter
+	Data        string // data_dir of the settings; default Home
+	Config      string // folder of the settings; default /etc/urifilter
+	Program     string // folder of the releases' folder; default /opt/urifilter
+}
+
+func (o Options) complete() Options {
+	if o.Data == "" {
+		o.Data = o.Home
+	}
+	for _, d := range []struct {
+		value *string
+		with  string
+	}{{&o.User, "urifilter"}, {&o.Group, "urifilter"}, {&o.Home, "/var/lib/urifilter"}, {&o.Data, "/var/lib/urifilter"}, {&o.Config, "/etc/urifilter"}, {&o.Program, "/opt/urifilter"}} {
+		if *d.value == "" {
+			*d.value = d.with
+		}
+	}
+	return o
+}
+
+// Steps are what a filter host needs before a release comes.
+func Steps(o Options) []step.Step {
+	o = o.complete()
+	return []step.Step{o.account(), o.folders(), o.operatorToken(), Clock(), HugePages()}
+}
+
+// account makes the group and the user. One that is there stays as it is.
+func (o Options) account() step.Step {
+	return step.Step{Name: "environment: user", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		script := fmt.Sprintf(`echo "$(getent group %s)"; getent passwd %s; :`, host.Quote(o.Group), host.Quote(o.User))
+		out, err := h.Run(ctx, host.Command{Script: script})
+		if err != nil {
+			return nil, err
+		}
+		group, user, _ := strings.Cut(out.Stdout, "\n")
+		if err := mayRun(user); err != nil {
+			return nil, err
+		}
+		var summary, commands []string
+		if group == "" {
+			summary = append(summary, "make the group "+o.Group)
+			commands = append(commands, "groupadd --system "+host.Quote(o.Group))
+		}
+		if user == "" {
+			summary = append(summary, "make the user "+o.User)
+			commands = append(commands, fmt.Sprintf("useradd --system --gid %s --home-dir %s --no-create-home --shell /usr/sbin/nologin --comment 'urifilter daemon' %s",
+				host.Quote(o.Group), host.Quote(o.Home), host.Quote(o.User)))
+		}
+		if len(summary) == 0 {
+			return nil, nil
+		}
+		return &step.Change{Summary: strings.Join(summary, " and "), Apply: func(ctx context.Context) error {
+			// Not in the PATH of everybody who logs in.
+			_, err := h.Run(ctx, host.Command{Script: "PATH=$PATH:/usr/sbin:/sbin; " + strings.Join(commands, " && "), Root: true})
+			return err
+		}}, nil
+	}}
+}
+
+// mayRun refuses root's account: entry is a line of passwd, "" for a user to be made.
+func mayRun(entry string) error {
+	fields := strings.Split(entry, ":")
+	if len(fields) > 2 && fields[2] == "0" {
+		return fmt.Errorf("user %s: it has root's rights, which the daemon does not need\nhint: name another one in service.user of the inventory; it is made where it is missing", fields[0])
+	}
+	return nil
+}
+
+// folder is one that shall be there.
+type folder struct {
+	path         string
+	mode         fs.FileMode
+	owner, group string
+}
+
+func (f folder) String() string {
+	return fmt.Sprintf("%s (%04o %s:%s)", f.path, f.mode, f.owner, f.group)
+}
+
+func (o Options) list() []folder {
+	all := []folder{
+		{o.Program, 0o755, "root", "root"},
+		{o.Program + "/releases", 0o755, "root", "root"},
+		{o.Config, 0o750, "root", o.Group},
+		// As StateDirectoryMode of the unit has it.
+		{o.Home, 0o700, o.User, o.Group},
+	}
+	if o.Data != o.Home {
+		all = append(all, folder{o.Data, 0o700, o.User, o.Group})
+	}
+	return all
+}
+
+func (o Options) folders() step.Step {
+	return step.Step{Name: "environment: folders", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		var differ []folder
+		var names []string
+		for _, f := range o.list() {
+			same, err := f.there(ctx, h)
+			if err != nil {
+				return nil, err
+			}
+			if !same {
+				differ, names = append(differ, f), append(names, f.String())
+			}
+		}
+		if len(differ) == 0 {
+			return nil, nil
+		}
+		return &step.Change{Summary: "make " + strings.Join(names, ", "), Apply: func(ctx context.Context) error {
+			var script []string
+			for _, f := range differ {
+				script = append(script, fmt.Sprintf("install -d -m %04o -o %s -g %s %s", f.mode, host.Quote(f.owner), host.Quote(f.group), host.Quote(f.path)))
+			}
+			_, err := h.Run(ctx, host.Command{Script: strings.Join(script, " && "), Root: true})
+			return err
+		}}, nil
+	}}
+}
+
+func (f folder) there(ctx context.Context, h host.Host) (bool, error) {
+	script := fmt.Sprintf("[ -e %s ] || exit 44; stat -Lc '%%F|%%a|%%U|%%G' %[1]s", host.Quote(f.path))
+	out, err := h.Run(ctx, host.Command{Script: script, Root: true, OK: []int{44}})
+	if err != nil || out.Code == 44 {
+		return false, err
+	}
+	got := strings.TrimSpace(out.Stdout)
+	if kind, _, _ := strings.Cut(got, "|"); kind != "directory" {
+		return false, fmt.Errorf("%s: it is a %s: want a folder\nhint: see what it is, and move it away", f.path, kind)
+	}
+	return got == fmt.Sprintf("directory|%o|%s|%s", f.mode, f.owner, f.group), nil
+}

@@ -1,0 +1,91 @@
+package environment_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/provision/environment"
+	"github.com/cr-clawer/urifilter/provision/hosttest"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	for _, release := range []string{"bookworm", "trixie"} {
+		t.Run(release, func(t *testing.T) {
+			t.Parallel()
+			h := hosttest.New(t, release)
+			steps := environment.Steps(environment.Options{})
+			want := []string{
+				"environment: user: make the group urifilter and make the user urifilter",
+				"environment: folders: make /opt/urifilter (0755 root:root), /opt/urifilter/releases (0755 root:root), /etc/urifilter (0750 root:urifilter), /var/lib/urifilter (0700 urifilter:urifilter)",
+				"environment: operator token: make /etc/urifilter/operator.token",
+			}
+			if plan := hosttest.Plan(t, h, steps); !slices.Equal(plan, want) {
+				t.Errorf("plan: %q", plan)
+			}
+			if token, err := environment.OperatorToken(t.Context(), h, ""); token != "" || err != nil {
+				t.Errorf("token before: %q, %v", token, err)
+			}
+			if changed := hosttest.Must(t, h, steps); !slices.Equal(changed, want) {
+				t.Errorf("changed: %q", changed)
+			}
+			if got := h.Sh(t, "getent passwd urifilter | cut -d: -f6-7; runuser -u urifilter -- cat /etc/urifilter/operator.token | wc -c; runuser -u nobody -- cat /etc/urifilter/operator.token 2>&1 || :; ls -A /etc/urifilter"); got !=
+				"/var/lib/urifilter:/usr/sbin/nologin\n65\ncat: /etc/urifilter/operator.token: Permission denied\noperator.token" {
+				t.Errorf("the host has\n%s", got)
+			}
+			token, err := environment.OperatorToken(t.Context(), h, "")
+			if err != nil || len(token) != 64 {
+				t.Fatalf("token: %q, %v", token, err)
+			}
+			// What an administrator changes is put right, and what they made stays.
+			h.Sh(t, "chmod 777 /etc/urifilter; chmod 644 /etc/urifilter/operator.token; usermod -c 'night shift' urifilter; echo x >/var/lib/urifilter/x")
+			hosttest.Must(t, h, steps)
+			if got := h.Sh(t, "stat -c %a /etc/urifilter /etc/urifilter/operator.token; getent passwd urifilter | cut -d: -f5; cat /var/lib/urifilter/x"); got != "750\n640\nnight shift\nx" {
+				t.Errorf("put right:\n%s", got)
+			}
+			if again, err := environment.OperatorToken(t.Context(), h, ""); again != token || err != nil {
+				t.Errorf("token: made anew, %v", err)
+			}
+			h.Sh(t, "echo short >/etc/urifilter/operator.token")
+			if _, err := environment.OperatorToken(t.Context(), h, ""); err == nil || !strings.Contains(err.Error(), "hint:") {
+				t.Errorf("damaged token: %v", err)
+			}
+			hosttest.Must(t, h, steps)
+
+			h.Sh(t, "rm -r /var/lib/urifilter; touch /var/lib/urifilter")
+			if _, err := hosttest.Apply(t, h, steps); err == nil || !strings.Contains(err.Error(), "/var/lib/urifilter: it is a regular empty file: want a folder") {
+				t.Errorf("a file in place of a folder: %v", err)
+			}
+			if _, err := hosttest.Apply(t, h, environment.Steps(environment.Options{User: "root"})); err == nil || !strings.Contains(err.Error(), "hint: name another one") {
+				t.Errorf("root: %v", err)
+			}
+			hosttest.Must(t, h, environment.Steps(environment.Options{User: "crawl", Group: "crawlers", Home: "/srv/crawl", Data: "/srv/bits", Config: "/srv/etc", Program: "/srv/program"}))
+			if got := h.Sh(t, "stat -c '%a %U:%G' /srv/crawl /srv/bits /srv/etc"); got != "700 crawl:crawlers\n700 crawl:crawlers\n750 root:crawlers" {
+				t.Errorf("other names:\n%s", got)
+			}
+		})
+	}
+}
+
+func TestDigestIsThatOfTokensFiles(t *testing.T) {
+	t.Parallel()
+	if got, want := environment.Digest("abc"), "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestOvercommit(t *testing.T) {
+	t.Parallel()
+	h := hosttest.New(t, "bookworm")
+	steps := []step.Step{environment.Overcommit(), environment.RedisHugePages()}
+	if changed := hosttest.Must(t, h, steps); len(changed) != 1 {
+		t.Errorf("changed: %q", changed)
+	}
+	// Another file decides: ours is not written again.
+	h.Sh(t, "rm /etc/sysctl.d/60-urifilter-redis.conf; echo 'vm.overcommit_memory=2' >/etc/sysctl.d/99-site.conf")
+	if changed := hosttest.Must(t, h, steps); len(changed) != 0 {
+		t.Errorf("changed: %q", changed)
+	}
+}
