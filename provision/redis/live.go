@@ -1,0 +1,247 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// readyWait is how long a server may take to load its data.
+const readyWait = 10 * time.Minute
+
+// mark stands between the replies of redis-cli, which come as plain text.
+const mark = "--urifilter--"
+
+// client speaks with the server on its own host, through redis-cli. Commands, and with
+// them the password, go by its standard input.
+type client struct {
+	host     host.Host
+	cli      string
+	port     int
+	password string // "": none
+}
+
+// fault is an error that the server answers with.
+var fault = regexp.MustCompile(`^(?:\(error\) )?((?:ERR|NOAUTH|WRONGPASS|NOPERM|MISCONF|LOADING|MASTERDOWN|READONLY|OOM|DENIED|BUSY|NOREPLICAS)\b.*)`)
+
+// noPassword is what a server says to a password that it does not ask for, before and
+// after version 6.
+var noPassword = regexp.MustCompile(`without any password configured|but no password is set`)
+
+// down is what redis-cli says when nobody listens, or the connection ends.
+var down = regexp.MustCompile(`(?m)^(?:Could not connect|Error: ).*$`)
+
+// errAuth is that the server wants another password.
+type errAuth struct{ said string }
+
+func (e errAuth) Error() string { return e.said }
+
+// errDown is that no server answers.
+type errDown struct{ said string }
+
+func (e errDown) Error() string { return e.said }
+
+// ask sends commands and returns their replies. The first fault ends it.
+func (c client) ask(ctx context.Context, commands ...string) ([]string, error) {
+	var in strings.Builder
+	if c.password != "" {
+		in.WriteString("AUTH " + quoteArg(c.password) + "\n")
+	}
+	for _, command := range commands {
+		in.WriteString("ECHO " + mark + "\n" + command + "\n")
+	}
+	script := fmt.Sprintf("command -v %s >/dev/null || { echo 'Could not connect: no %[1]s'; exit 0; }; %[1]s -h 127.0.0.1 -p %d 2>&1; :", c.cli, c.port)
+	out, err := c.host.Run(ctx, host.Command{Script: script, Stdin: strings.NewReader(in.String()), Secret: true, Root: true})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.cli, err)
+	}
+	return parseReplies(out.Stdout, len(commands))
+}
+
+func parseReplies(text string, want int) ([]string, error) {
+	if m := down.FindString(text); m != "" {
+		return nil, errDown{m}
+	}
+	parts := strings.Split("\n"+text, "\n"+mark+"\n")
+	if m := fault.FindStringSubmatch(strings.TrimSpace(parts[0])); m != nil && !noPassword.MatchString(m[1]) {
+		return nil, told(m[1])
+	}
+	var replies []string
+	for _, part := range parts[1:] {
+		part = strings.TrimRight(part, "\r\n")
+		if m := fault.FindStringSubmatch(part); m != nil {
+			return nil, told(m[1])
+		}
+		replies = append(replies, part)
+	}
+	if len(replies) != want {
+		return nil, fmt.Errorf("%d replies to %d commands: %s", len(replies), want, firstLine(text))
+	}
+	return replies, nil
+}
+
+// told makes an error of what the server says.
+func told(said string) error {
+	switch word, _, _ := strings.Cut(said, " "); word {
+	case "NOAUTH", "WRONGPASS", "NOPERM":
+		return errAuth{said}
+	}
+	return errors.New(said)
+}
+
+func firstLine(text string) string {
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	return text
+}
+
+// config asks for settings, "" for one that this version does not know.
+func (c client) config(ctx context.Context, keys ...string) (map[string]string, error) {
+	var commands []string
+	for _, key := range keys {
+		commands = append(commands, "CONFIG GET "+key)
+	}
+	replies, err := c.ask(ctx, commands...)
+	if err != nil {
+		return nil, err
+	}
+	got := map[string]string{}
+	for i, key := range keys {
+		_, value, _ := strings.Cut(replies[i], "\n")
+		got[key] = strings.TrimSpace(value)
+	}
+	return got, nil
+}
+
+// info asks for a section of INFO.
+func (c client) info(ctx context.Context, section string) (map[string]string, error) {
+	replies, err := c.ask(ctx, "INFO "+section)
+	if err != nil {
+		return nil, err
+	}
+	m := map[string]string{}
+	for line := range strings.Lines(replies[0]) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if ok {
+			m[key] = value
+		}
+	}
+	return m, nil
+}
+
+// ready waits until the server answers and has loaded its data. A server that wants
+// another password is ready.
+func (c client) ready(ctx context.Context) error {
+	begun := time.Now()
+	for {
+		_, err := c.ask(ctx, "PING")
+		if err == nil {
+			return nil
+		}
+		loading := strings.HasPrefix(err.Error(), "LOADING")
+		_, isDown := err.(errDown)
+		switch waited := time.Since(begun); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !loading && !isDown:
+			return err
+		case isDown && waited > 15*time.Second, waited > readyWait:
+			return fmt.Errorf("port %d: no answer after %s: %w", c.port, waited.Round(time.Second), err)
+		case loading:
+			step.Say(ctx, "redis: loading its data, %s", waited.Round(time.Second))
+		}
+		if err := sleep(ctx, 500*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// appendOnly turns the append-only file on in a server that has none, and returns when all
+// that it holds is in it. Were the server restarted with the setting alone, it would begin
+// with an empty file, and forget.
+func (c client) appendOnly(ctx context.Context) error {
+	now, err := c.config(ctx, "appendonly")
+	if err != nil {
+		return err
+	}
+	if now["appendonly"] != "yes" {
+		if _, err := c.ask(ctx, "CONFIG SET appendonly yes"); err != nil {
+			return fmt.Errorf("appendonly: %w", err)
+		}
+	}
+	begun := time.Now()
+	for {
+		p, err := c.info(ctx, "persistence")
+		if err != nil {
+			return err
+		}
+		running := p["aof_rewrite_in_progress"] == "1" || p["aof_rewrite_scheduled"] == "1"
+		switch waited := time.Since(begun); {
+		case !running && p["aof_last_bgrewrite_status"] != "ok":
+			return fmt.Errorf("appendonly: writing the file ended with %s\nhint: the server's log says why (journalctl -u and /var/log); a full disk or too little memory for a fork", p["aof_last_bgrewrite_status"])
+		case !running && p["aof_enabled"] == "1":
+			return nil
+		case waited > readyWait:
+			return fmt.Errorf("appendonly: still writing the file after %s\nhint: run the same again when INFO persistence says aof_rewrite_in_progress:0", waited.Round(time.Second))
+		case waited > time.Second:
+			step.Say(ctx, "redis: writing the append-only file, %s", waited.Round(time.Second))
+		}
+		if err := sleep(ctx, 300*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// foreign says what others have in the server, "" for nothing.
+func (c client) foreign(ctx context.Context) (string, error) {
+	space, err := c.info(ctx, "keyspace")
+	if err != nil {
+		return "", err
+	}
+	for db, stats := range space {
+		if strings.HasPrefix(db, "db") && db != "db0" {
+			return fmt.Sprintf("keys in database %s (%s)", db[2:], stats), nil
+		}
+	}
+	cursor := "0"
+	for range 64 { // a sample of some thousand keys
+		replies, err := c.ask(ctx, "SCAN "+cursor+" COUNT 500")
+		if err != nil {
+			return "", err
+		}
+		lines := strings.Split(replies[0], "\n")
+		for _, key := range lines[1:] {
+			if key != "" && !strings.HasPrefix(key, "urifilter:") {
+				return "keys such as " + strconv.Quote(shorten(key)), nil
+			}
+		}
+		if cursor = strings.TrimSpace(lines[0]); cursor == "0" {
+			break
+		}
+	}
+	return "", nil
+}
+
+func shorten(text string) string {
+	if len(text) > 40 {
+		return text[:40] + "..."
+	}
+	return text
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,171 @@
+// Package redis installs a Redis, or a Valkey, that filters can trust: with a password,
+// never evicting, and with an append-only file. The settings stand in a file of our own,
+// which the distribution's file includes at its end; of that file no other line is
+// touched. A server that others use is recognised and left alone. It sets up neither
+// replicas nor clusters: those are named in the daemon's settings (redis.addrs).
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/apt"
+	"github.com/cr-clawer/urifilter/provision/environment"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// Options say how the server shall be.
+type Options struct {
+	// Package of the distribution: redis-server or valkey-server. "": redis-server.
+	Package string
+	// Port to listen on; 0: 6379.
+	Port int
+	// Bind are addresses of the host to listen on beside 127.0.0.1, for filter hosts that
+	// are not this one.
+	Bind []string
+	// MaxMemory is the bound of the memory, as redis.conf writes it: "4gb". "": none.
+	MaxMemory string
+	// AppendFsync is everysec or always; "": everysec.
+	AppendFsync string
+	// Adopt takes over a server in which others have data, with their password if it has
+	// one, and gives it a password if it has none.
+	Adopt bool
+	// Known gives the password that daemons hold of a server that was here before and is
+	// lost; ErrNoPassword where there is none. They then need no restart, and put back what
+	// they remember. It is asked when a password is to be made. Nil: none.
+	Known func(ctx context.Context) (string, error)
+}
+
+// product is what a package calls its things.
+type product struct {
+	name, pkg, unit, group string
+	folder, main           string
+	cli, server            string
+}
+
+func products() []product {
+	return []product{
+		{"Redis", "redis-server", "redis-server", "redis", "/etc/redis", "/etc/redis/redis.conf", "redis-cli", "redis-server"},
+		{"Valkey", "valkey-server", "valkey-server", "valkey", "/etc/valkey", "/etc/valkey/valkey.conf", "valkey-cli", "valkey-server"},
+	}
+}
+
+func (p product) settings() string { return p.folder + "/urifilter.conf" }
+func (p product) secret() string   { return p.folder + "/urifilter.secret.conf" }
+func (p product) dropIn() string {
+	return "/etc/systemd/system/" + p.unit + ".service.d/urifilter.conf"
+}
+
+// Server is one host's server during one run.
+type Server struct {
+	options Options
+	product product
+}
+
+var memory = regexp.MustCompile(`^(?i)[1-9][0-9]*(b|kb?|mb?|gb?)?$`)
+
+// New checks the options.
+func New(o Options) (*Server, error) {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("redis."+format, args...)) }
+	if o.Package == "" {
+		o.Package = "redis-server"
+	}
+	if o.Port == 0 {
+		o.Port = 6379
+	}
+	if o.AppendFsync == "" {
+		o.AppendFsync = "everysec"
+	}
+	i := slices.IndexFunc(products(), func(p product) bool { return p.pkg == o.Package })
+	if i < 0 {
+		fault("package %q: want redis-server or valkey-server", o.Package)
+	}
+	if o.Port < 1 || o.Port > 65535 {
+		fault("port %d: want 1 to 65535", o.Port)
+	}
+	if o.AppendFsync != "everysec" && o.AppendFsync != "always" {
+		fault("appendfsync %q: want everysec or always", o.AppendFsync)
+	}
+	if o.MaxMemory != "" && !memory.MatchString(o.MaxMemory) {
+		fault("maxmemory %q: want a number with a unit, such as 4gb", o.MaxMemory)
+	}
+	var bind []string
+	for _, address := range o.Bind {
+		ip, err := netip.ParseAddr(address)
+		switch {
+		case err != nil || ip.Zone() != "":
+			fault("bind %q: want an IP address of the host", address)
+		case ip.IsUnspecified():
+			fault("bind %q: that is every address, also a public one; name those that filter hosts use", address)
+		case !ip.IsLoopback() && !slices.Contains(bind, ip.String()):
+			bind = append(bind, ip.String())
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	o.Bind = bind
+	return &Server{o, products()[i]}, nil
+}
+
+// Package is the name of the server's package.
+func (s *Server) Package() string { return s.product.pkg }
+
+// Steps install the server, set it up, and prove that it is as it shall be.
+func (s *Server) Steps(packages *apt.System) []step.Step {
+	return []step.Step{
+		packages.Install("redis: package", s.product.pkg),
+		environment.Overcommit(),
+		s.secretStep(),
+		s.configuration(),
+		s.service(),
+		s.proof(),
+		environment.RedisHugePages(),
+	}
+}
+
+// directive is one line of our file, by which the running server is also known.
+type directive struct{ key, value string }
+
+func (s *Server) directives() []directive {
+	all := []directive{
+		{"bind", strings.Join(append([]string{"127.0.0.1"}, s.options.Bind...), " ")},
+		{"port", fmt.Sprint(s.options.Port)},
+		{"protected-mode", "yes"},
+		{"maxmemory-policy", "noeviction"},
+		{"appendonly", "yes"},
+		{"appendfsync", s.options.AppendFsync},
+	}
+	if s.options.MaxMemory != "" {
+		all = append(all, directive{"maxmemory", s.options.MaxMemory})
+	}
+	return all
+}
+
+// text is our file.
+func (s *Server) text(own bool) string {
+	why := map[string]string{
+		"bind":             "Filter hosts reach it here, and nobody else: a firewall is not ours.",
+		"maxmemory-policy": "An evicted bit-map is a filter that has forgotten: writes are refused instead.",
+		"appendonly":       "A restart finds everything, but for what appendfsync allows; that is healed from the\n# memory of the daemons.",
+		"maxmemory":        "When it is reached, writes are refused.",
+	}
+	var b strings.Builder
+	b.WriteString("# Written by the urifilter toolkit, which writes it anew when it differs. Other settings\n# belong in " + s.product.main + ", above the line that includes this file.\n")
+	for _, d := range s.directives() {
+		if text := why[d.key]; text != "" {
+			b.WriteString("\n# " + text + "\n")
+		}
+		b.WriteString(d.key + " " + d.value + "\n")
+	}
+	if own {
+		b.WriteString("\n# The password.\ninclude " + s.product.secret() + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,173 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// service enables and starts the server, and restarts one that does not run as its files say.
+func (s *Server) service() step.Step {
+	return step.Step{Name: "redis: service", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		st, err := s.inspect(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		var todo []string
+		if !st.enabled {
+			todo = append(todo, "enable")
+		}
+		why := ""
+		switch {
+		case !st.active:
+			todo = append(todo, "start")
+		case st.include >= 0:
+			if why, err = s.restartFor(ctx, h, st); err != nil {
+				return nil, err
+			}
+			if why != "" {
+				todo = append(todo, "restart")
+			}
+		}
+		if len(todo) == 0 {
+			return nil, nil
+		}
+		summary := strings.Join(todo, " and ") + " " + s.product.unit
+		if why != "" {
+			summary += ": " + why
+		}
+		return &step.Change{Summary: summary, Apply: func(ctx context.Context) error { return s.run(ctx, h, todo) }}, nil
+	}}
+}
+
+// restartFor says why the running server must be restarted, "" if it need not.
+func (s *Server) restartFor(ctx context.Context, h host.Host, st state) (string, error) {
+	// It may still listen where the files before ours said.
+	c := s.client(h, st)
+	differ, err := s.differing(ctx, c)
+	var auth errAuth
+	var down errDown
+	switch {
+	case errors.As(err, &auth):
+		return "it has another password than its files say", nil
+	case errors.As(err, &down):
+		return fmt.Sprintf("it does not listen on port %d", st.port), nil
+	case err != nil && strings.HasPrefix(err.Error(), "LOADING"):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", s.product.name, err)
+	case len(differ) > 0:
+		var keys []string
+		for _, d := range differ {
+			keys = append(keys, d.key)
+		}
+		return strings.Join(keys, ", "), nil
+	}
+	if st.password != "" {
+		open := c
+		open.password = ""
+		if _, err := open.ask(ctx, "PING"); err == nil {
+			return "it asks for no password", nil
+		}
+	}
+	return "", nil
+}
+
+func (s *Server) run(ctx context.Context, h host.Host, todo []string) error {
+	for _, verb := range todo {
+		if verb == "restart" {
+			// One that was never told to write an append-only file would begin empty.
+			st, err := s.inspect(ctx, h)
+			if err != nil {
+				return err
+			}
+			if c, err := s.reach(ctx, h, st); err == nil {
+				if err := c.appendOnly(ctx); err != nil {
+					return err
+				}
+			}
+		}
+		if err := s.systemctl(ctx, h, verb); err != nil {
+			return err
+		}
+	}
+	st, err := s.inspect(ctx, h)
+	if err != nil {
+		return err
+	}
+	if err := s.client(h, st).ready(ctx); err != nil {
+		return fmt.Errorf("%s: %w%s", s.product.unit, err, s.journal(ctx, h))
+	}
+	return nil
+}
+
+func (s *Server) systemctl(ctx context.Context, h host.Host, verb string) error {
+	// What was started too often before is started all the same: somebody asks for it.
+	script := fmt.Sprintf("systemctl reset-failed %s 2>/dev/null; systemctl %s %[1]s", host.Quote(s.product.unit+".service"), verb)
+	if _, err := h.Run(ctx, host.Command{Script: script, Root: true}); err != nil {
+		return fmt.Errorf("%s %s: %w%s", verb, s.product.unit, err, s.journal(ctx, h))
+	}
+	return nil
+}
+
+// journal is the end of what the server has logged, for an error.
+func (s *Server) journal(ctx context.Context, h host.Host) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	script := fmt.Sprintf("journalctl --no-pager -q -n 5 -o cat -u %s 2>/dev/null; tail -n 10 /var/log/%s/*.log 2>/dev/null; :", host.Quote(s.product.unit+".service"), s.product.group)
+	out, err := h.Run(ctx, host.Command{Script: script, Root: true})
+	if err != nil || strings.TrimSpace(out.Stdout) == "" {
+		return ""
+	}
+	return "\nits log ends:\n" + strings.TrimRight(out.Stdout, "\n")
+}
+
+// proof asks the server whether it is what filters can trust.
+func (s *Server) proof() step.Step {
+	return step.Step{Name: "redis: answers", Prove: func(ctx context.Context, h host.Host) error {
+		st, err := s.inspect(ctx, h)
+		if err != nil {
+			return err
+		}
+		c := s.client(h, st)
+		if err := c.ready(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.product.name, err)
+		}
+		differ, err := s.differing(ctx, c)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.product.name, err)
+		}
+		for _, d := range differ {
+			return fmt.Errorf("%s: %s is not %s, whatever its files say\nhint: something else sets it: look at the unit (systemctl cat %s) and at includes", s.product.name, d.key, d.value, s.product.unit)
+		}
+		open := c
+		open.password = ""
+		var auth errAuth
+		if _, err := open.ask(ctx, "PING"); !errors.As(err, &auth) {
+			return fmt.Errorf("%s: it answers without a password", s.product.name)
+		}
+		return s.old(ctx, c)
+	}}
+}
+
+// tested is the oldest version of Redis with which the daemon is tested.
+const tested = 7
+
+// old warns of a server that is older than those with which the daemon is tested.
+func (s *Server) old(ctx context.Context, c client) error {
+	info, err := c.info(ctx, "server")
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.product.name, err)
+	}
+	version := info["redis_version"] // that of Redis whose commands it has, with Valkey too
+	var major int
+	if _, err := fmt.Sscanf(version, "%d.", &major); err == nil && major < tested {
+		step.Warn(ctx, "Redis %s is older than what the daemon is tested with, %d; a newer release of the system, or a repository with one, has it", version, tested)
+	}
+	return nil
+}

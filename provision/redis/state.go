@@ -1,0 +1,165 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+)
+
+// state is what a host has.
+type state struct {
+	main, settings, secret, dropIn host.File
+	installed                      bool // the distribution's file is there
+	made                           bool // our password is there
+	lines                          []line
+	include                        int // index of the line that includes our file, -1 for none
+
+	loaded, active, enabled, stale bool // of the unit
+
+	password string // the one to be used, "" where none is known
+	own      bool   // the password is ours
+	port     int    // at which the server that runs listens
+}
+
+// inspect reads the host's files and asks for the unit. It refuses servers that are set
+// up in a way which is not ours to change.
+func (s *Server) inspect(ctx context.Context, h host.Host) (state, error) {
+	st := state{include: -1}
+	var err error
+	for _, f := range []struct {
+		into  *host.File
+		there *bool
+		path  string
+	}{
+		{&st.main, &st.installed, s.product.main},
+		{&st.settings, nil, s.product.settings()},
+		{&st.secret, &st.made, s.product.secret()},
+		{&st.dropIn, nil, s.product.dropIn()},
+	} {
+		var there bool
+		if *f.into, there, err = host.ReadFile(ctx, h, f.path); err != nil {
+			return st, err
+		}
+		if f.there != nil {
+			*f.there = there
+		}
+	}
+	if st.lines, err = parseConf(s.product.main, st.main.Content); err != nil {
+		return st, err
+	}
+	st.include = included(st.lines, s.product.settings())
+	if err := s.understood(st); err != nil {
+		return st, err
+	}
+	if err := s.passwordOf(&st); err != nil {
+		return st, err
+	}
+	return st, s.unit(ctx, h, &st)
+}
+
+// understood refuses what the toolkit does not set up.
+func (s *Server) understood(st state) error {
+	elsewhere := "\nhint: name that server in the settings (redis.addrs, redis.password_file) and take the role redis off this host"
+	for _, l := range st.lines {
+		switch {
+		case l.key == "replicaof" || l.key == "slaveof":
+			return fmt.Errorf("%s:%d: this server is a replica%s", s.product.main, l.number, elsewhere)
+		case l.key == "cluster-enabled" && l.value() == "yes":
+			return fmt.Errorf("%s:%d: this server is a member of a cluster%s", s.product.main, l.number, elsewhere)
+		case l.key == "aclfile" || l.key == "user":
+			return fmt.Errorf("%s:%d: this server has users of its own%s", s.product.main, l.number, elsewhere)
+		case l.key == "rename-command" && len(l.args) > 0 && strings.EqualFold(l.args[0], "config"):
+			return fmt.Errorf("%s:%d: the command CONFIG is renamed, by which the toolkit looks at a server and changes it%s", s.product.main, l.number, elsewhere)
+		}
+	}
+	return s.overridden(st.lines, st.include)
+}
+
+// passwordOf finds the password and the port of the server as its files have them.
+func (s *Server) passwordOf(st *state) error {
+	lines := st.lines
+	if st.include >= 0 {
+		ours, err := parseConf(s.product.settings(), st.settings.Content)
+		if err != nil {
+			return err
+		}
+		lines = append(append([]line{}, lines...), ours...)
+	}
+	st.port = 6379
+	if port, err := strconv.Atoi(last(lines, "port")); err == nil {
+		st.port = port
+	}
+	if st.port == 0 {
+		return fmt.Errorf("%s: port 0: this server listens on a socket alone, which is not supported", s.product.main)
+	}
+	st.own = true
+	if st.made {
+		secret, err := parseConf(s.product.secret(), st.secret.Content)
+		if err != nil {
+			return err
+		}
+		if st.password = last(secret, "requirepass"); st.password == "" {
+			return fmt.Errorf("%s: no password is in it\nhint: remove the file, and another is made", s.product.secret())
+		}
+		return nil
+	}
+	if st.password = last(st.lines, "requirepass"); st.password != "" {
+		st.own = false
+	}
+	return nil
+}
+
+// unit asks systemd.
+func (s *Server) unit(ctx context.Context, h host.Host, st *state) error {
+	script := "systemctl show --property=LoadState,ActiveState,UnitFileState,NeedDaemonReload " + host.Quote(s.product.unit+".service")
+	out, err := h.Run(ctx, host.Command{Script: script})
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.product.unit, err)
+	}
+	for line := range strings.Lines(out.Stdout) {
+		switch strings.TrimSpace(line) {
+		case "LoadState=loaded":
+			st.loaded = true
+		case "ActiveState=active":
+			st.active = true
+		case "UnitFileState=enabled":
+			st.enabled = true
+		case "NeedDaemonReload=yes":
+			st.stale = true
+		}
+	}
+	return nil
+}
+
+func (s *Server) client(h host.Host, st state) client {
+	return client{host: h, cli: s.product.cli, port: st.port, password: st.password}
+}
+
+// mayTake says why a server that we have not set up yet is not ours to take.
+func (s *Server) mayTake(ctx context.Context, h host.Host, st state) error {
+	if s.options.Adopt || st.include >= 0 || !st.active {
+		return nil
+	}
+	const next = "\nhint: give the filters a server of their own (role redis on another host), or name this one in the settings (redis.addrs, redis.password_file), or let the toolkit take it over with redis.adopt in the inventory"
+	if !st.own {
+		return fmt.Errorf("%s has a password that the toolkit has not set (requirepass in %s): others use it%s", s.product.name, s.product.main, next)
+	}
+	what, err := s.client(h, st).foreign(ctx)
+	var auth errAuth
+	var down errDown
+	switch {
+	case errors.As(err, &auth):
+		return fmt.Errorf("%s asks for a password that the toolkit does not know (%s)%s", s.product.name, auth.said, next)
+	case errors.As(err, &down):
+		return nil // the step of the service says so
+	case err != nil:
+		return fmt.Errorf("%s: %w", s.product.name, err)
+	case what != "":
+		return fmt.Errorf("%s has data of others: %s; with a password, those would be locked out%s", s.product.name, what, next)
+	}
+	return nil
+}

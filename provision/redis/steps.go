@@ -1,0 +1,274 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/diff"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// makeSecret writes a password of 32 random bytes. printf is a part of the shell: what it
+// prints is in no process list.
+const makeSecret = `umask 077
+t=$(mktemp %s) || exit
+trap 'rm -f "$t"' EXIT
+trap 'exit 1' HUP INT TERM
+secret=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
+[ ${#secret} = 64 ] || { echo "/dev/urandom gave too little" >&2; exit 1; }
+printf 'requirepass %%s\n' "$secret" >"$t" && sync "$t" && chown %s "$t" && chmod 0640 "$t" && mv -Tf "$t" %s`
+
+// secretStep makes the password, on the host, unless the server has one.
+func (s *Server) secretStep() step.Step {
+	return step.Step{Name: "redis: password", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		st, err := s.inspect(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.mayTake(ctx, h, st); err != nil {
+			return nil, err
+		}
+		path, owner := s.product.secret(), "root:"+s.product.group
+		switch {
+		case !st.own:
+			return nil, nil
+		case !st.made:
+			return &step.Change{Summary: "make a password, in " + path, Apply: func(ctx context.Context) error {
+				if known, err := s.known(ctx); err != nil {
+					return err
+				} else if known != "" {
+					step.Say(ctx, "taking the password that the daemons know")
+					return host.WriteFile(ctx, h, host.File{Path: path, Content: "requirepass " + known + "\n", Mode: 0o640, Group: s.product.group})
+				}
+				script := fmt.Sprintf(makeSecret, host.Quote(s.product.folder+"/.urifilter.XXXXXX"), owner, host.Quote(path))
+				_, err := h.Run(ctx, host.Command{Script: script, Root: true, Secret: true})
+				return err
+			}}, nil
+		case st.secret.Mode != 0o640 || st.secret.Owner+":"+st.secret.Group != owner:
+			return &step.Change{Summary: fmt.Sprintf("let only %s read %s", owner, path), Apply: func(ctx context.Context) error {
+				_, err := h.Run(ctx, host.Command{Script: fmt.Sprintf("chown %s %s && chmod 0640 %[2]s", owner, host.Quote(path)), Root: true})
+				return err
+			}}, nil
+		}
+		return nil, nil
+	}}
+}
+
+// ours is the form of the passwords that makeSecret writes; others are not taken over.
+var ours = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// known is the password of the server that this one stands in for, "" where there is none.
+func (s *Server) known(ctx context.Context) (string, error) {
+	if s.options.Known == nil {
+		return "", nil
+	}
+	password, err := s.options.Known(ctx)
+	if errors.Is(err, ErrNoPassword) || err == nil && !ours.MatchString(password) {
+		return "", nil
+	}
+	return password, err
+}
+
+// dropInText makes the server wait for the addresses that it listens on: at boot they may
+// come later than it, and it gives up after five tries within a second.
+const dropInText = `# Written by the urifilter toolkit, which writes it anew when it differs.
+[Unit]
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+RestartSec=3s
+`
+
+// wishes are the files as they shall be.
+func (s *Server) wishes(st state) (settings, main, dropIn host.File) {
+	settings = host.File{Path: s.product.settings(), Content: s.text(st.own), Mode: 0o640, Group: s.product.group}
+	main = st.main
+	main.Path = s.product.main
+	if st.include < 0 {
+		main.Content = withInclude(st.main.Content, s.product.settings())
+	}
+	dropIn = host.File{Path: s.product.dropIn()}
+	if len(s.options.Bind) > 0 {
+		dropIn.Content = dropInText
+	}
+	return settings, main, dropIn
+}
+
+// configuration sets the server up: first while it runs, so that it says what it does not
+// take and loses nothing, then in the files. There is no way back by itself: the files of
+// before might make the server begin with what it knew long ago.
+func (s *Server) configuration() step.Step {
+	return step.Step{Name: "redis: configuration", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		st, err := s.inspect(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		settings, main, dropIn := s.wishes(st)
+		c := &step.Change{Summary: "write " + settings.Path, Apply: func(ctx context.Context) error { return s.configure(ctx, h) }}
+		if !settings.Same(st.settings) {
+			c.Diff += diff.Masked(settings.Path, st.settings.Content, settings.Content)
+		}
+		if main.Content != st.main.Content {
+			c.Diff += diff.Masked(main.Path, st.main.Content, main.Content)
+		}
+		c.Diff += diff.Unified(dropIn.Path, st.dropIn.Content, dropIn.Content)
+		if settings.Same(st.settings) && main.Content == st.main.Content && dropIn.Content == st.dropIn.Content {
+			return nil, nil
+		}
+		if !st.installed {
+			c.Diff = diff.Unified(settings.Path, "", settings.Content)
+		}
+		return c, nil
+	}}
+}
+
+func (s *Server) configure(ctx context.Context, h host.Host) error {
+	st, err := s.inspect(ctx, h)
+	if err != nil {
+		return err
+	}
+	if !st.installed {
+		return fmt.Errorf("%s: it is not there\nhint: see whether the package %s was removed in part: apt-get install --reinstall %[2]s", s.product.main, s.product.pkg)
+	}
+	if !st.active {
+		// It must run as it was set up before, to take over what it has on disk.
+		if err := s.systemctl(ctx, h, "start"); err != nil {
+			return err
+		}
+	}
+	if err := s.apply(ctx, h, st); err != nil {
+		return err
+	}
+	settings, main, dropIn := s.wishes(st)
+	if main.Content != st.main.Content {
+		keep := main.Path + ".before-urifilter"
+		script := fmt.Sprintf("[ -e %s ] || cp -a %s %[1]s", host.Quote(keep), host.Quote(main.Path))
+		if _, err := h.Run(ctx, host.Command{Script: script, Root: true}); err != nil {
+			return fmt.Errorf("keep %s: %w", keep, err)
+		}
+	}
+	for _, f := range []struct{ wish, now host.File }{{settings, st.settings}, {main, st.main}} {
+		if !f.wish.Same(f.now) {
+			if err := host.WriteFile(ctx, h, f.wish); err != nil {
+				return err
+			}
+		}
+	}
+	return s.writeDropIn(ctx, h, dropIn, st.dropIn)
+}
+
+func (s *Server) writeDropIn(ctx context.Context, h host.Host, wish, now host.File) error {
+	if wish.Content == now.Content {
+		return nil
+	}
+	dir := host.Quote(wish.Path[:strings.LastIndexByte(wish.Path, '/')])
+	script := fmt.Sprintf("rm -f %s; rmdir %s 2>/dev/null; systemctl daemon-reload", host.Quote(wish.Path), dir)
+	if wish.Content != "" {
+		if _, err := h.Run(ctx, host.Command{Script: "mkdir -p " + dir, Root: true}); err != nil {
+			return err
+		}
+		if err := host.WriteFile(ctx, h, wish); err != nil {
+			return err
+		}
+		script = "systemctl daemon-reload"
+	}
+	_, err := h.Run(ctx, host.Command{Script: script, Root: true})
+	return err
+}
+
+// apply sets the running server up. The password is first, the addresses are last: at no
+// time does it listen to others without one.
+func (s *Server) apply(ctx context.Context, h host.Host, st state) error {
+	c, err := s.reach(ctx, h, st)
+	if err != nil {
+		return err
+	}
+	if err := c.appendOnly(ctx); err != nil {
+		return err
+	}
+	if st.password != "" && c.password == "" {
+		if _, err := c.ask(ctx, "CONFIG SET requirepass "+quoteArg(st.password)); err != nil {
+			return fmt.Errorf("requirepass: %w", err)
+		}
+		c.password = st.password
+	}
+	differ, err := s.differing(ctx, c)
+	if err != nil {
+		return err
+	}
+	for i := len(differ) - 1; i >= 0; i-- { // bind and port are the first of the list
+		d := differ[i]
+		if d.key == "port" {
+			continue // a server that changes it loses the line to us; a restart does it
+		}
+		_, err := c.ask(ctx, "CONFIG SET "+d.key+" "+quoteArg(d.value))
+		switch {
+		case err == nil:
+		case strings.Contains(err.Error(), "Unsupported CONFIG") || strings.Contains(err.Error(), "immutable") || strings.Contains(err.Error(), "Unknown option"):
+			// An older version; a restart does it.
+		case d.key == "bind":
+			return fmt.Errorf("bind %s: %w\nhint: every address of redis.bind in the inventory must be one of this host (ip address)", d.value, err)
+		default:
+			return fmt.Errorf("%s %s: %w", d.key, d.value, err)
+		}
+	}
+	return nil
+}
+
+// reach connects with the password, or without one where the server has none yet.
+func (s *Server) reach(ctx context.Context, h host.Host, st state) (client, error) {
+	c := s.client(h, st)
+	err := c.ready(ctx)
+	var auth errAuth
+	if errors.As(err, &auth) {
+		return c, fmt.Errorf("%s has another password than its files say (%s)\nhint: `systemctl restart %s` on the host gives it that of its files", s.product.name, auth.said, s.product.unit)
+	}
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", s.product.name, err)
+	}
+	without := c
+	without.password = ""
+	if _, err := without.ask(ctx, "PING"); err == nil {
+		c.password = ""
+	}
+	return c, nil
+}
+
+// differing are the settings that the running server has otherwise.
+func (s *Server) differing(ctx context.Context, c client) ([]directive, error) {
+	var keys []string
+	for _, d := range s.directives() {
+		keys = append(keys, d.key)
+	}
+	now, err := c.config(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	var differ []directive
+	for _, d := range s.directives() {
+		want := d.value
+		if d.key == "maxmemory" {
+			want = fmt.Sprint(bytesOf(d.value))
+		}
+		if now[d.key] != want {
+			differ = append(differ, d)
+		}
+	}
+	return differ, nil
+}
+
+// bytesOf reads a size as redis.conf has it: k is 1000, kb is 1024.
+func bytesOf(text string) int64 {
+	number := strings.TrimRight(strings.ToLower(text), "kmgb")
+	var n int64
+	if _, err := fmt.Sscan(number, &n); err != nil {
+		return -1 // New has refused it
+	}
+	unit := map[string]int64{"": 1, "b": 1, "k": 1e3, "kb": 1 << 10, "m": 1e6, "mb": 1 << 20, "g": 1e9, "gb": 1 << 30}
+	return n * unit[strings.ToLower(text)[len(number):]]
+}
