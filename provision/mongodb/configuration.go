@@ -1,0 +1,140 @@
+package mongodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/diff"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+	"github.com/cr-clawer/urifilter/provision/yamledit"
+)
+
+// configPath is MongoDB's file.
+const configPath = "/etc/mongod.conf"
+
+// setting is a key of the file with the value that it shall have.
+type setting struct {
+	key   string
+	value any
+}
+
+// edited is MongoDB's file with our keys; other lines stay.
+func edited(text string, settings ...setting) (string, error) {
+	root, err := yamledit.Parse(configPath, text)
+	if err != nil {
+		return "", err
+	}
+	for _, l := range yamledit.Leaves(root) {
+		switch {
+		case strings.HasPrefix(l.Key, "replication.repl") || l.Key == "sharding.clusterRole":
+			return "", fmt.Errorf("%s:%d: %s: this server belongs to a replica set or a cluster%s", configPath, l.Line, l.Key, elsewhere)
+		case l.Key == "net.bindIpAll" && l.Value.Value == "true":
+			return "", fmt.Errorf("%s:%d: net.bindIpAll: this server listens on every address\nhint: remove the key; mongodb.bind of the inventory names the addresses", configPath, l.Line)
+		}
+	}
+	var edits []yamledit.Edit
+	for _, s := range settings {
+		value, err := yamledit.Value(s.value)
+		if err != nil {
+			return "", err
+		}
+		edits = append(edits, yamledit.Edit{Key: s.key, Value: value})
+	}
+	return yamledit.Apply(configPath, text, edits)
+}
+
+// port gives MongoDB its port before it first starts, while it listens to its own host alone.
+func (s *Server) port() step.Step {
+	return s.edit("mongodb: port", func(there bool) []setting {
+		if !there && s.options.Port == 27017 {
+			return nil // as the package has it
+		}
+		return []setting{{"net.port", s.options.Port}}
+	})
+}
+
+// configuration makes MongoDB ask for passwords and listen where it shall, both by one
+// restart: at no time does it listen to others without asking.
+func (s *Server) configuration() step.Step {
+	return s.edit("mongodb: configuration", func(bool) []setting {
+		return []setting{
+			{"net.bindIp", strings.Join(append([]string{"127.0.0.1"}, s.options.Bind...), ",")},
+			{"security.authorization", "enabled"},
+		}
+	})
+}
+
+// edit is a step for keys of the file. A server that runs is restarted with it, and if it
+// does not come up again, it gets back what it had.
+func (s *Server) edit(name string, settings func(there bool) []setting) step.Step {
+	return step.Step{Name: name, Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		now, there, err := host.ReadFile(ctx, h, configPath)
+		if err != nil {
+			return nil, err
+		}
+		want := settings(there)
+		if len(want) == 0 {
+			return nil, nil
+		}
+		text, err := edited(now.Content, want...)
+		if err != nil {
+			return nil, err
+		}
+		if there && text == now.Content {
+			return s.late(ctx, h)
+		}
+		return &step.Change{Summary: "edit " + configPath, Diff: diff.Masked(configPath, now.Content, text), Apply: func(ctx context.Context) error {
+			if !there {
+				return fmt.Errorf("%s: it is not there, though the packages are installed\nhint: apt-get install --reinstall mongodb-org-server", configPath)
+			}
+			wish := now
+			wish.Content = text
+			return s.replace(ctx, h, wish, now)
+		}}, nil
+	}}
+}
+
+func (s *Server) replace(ctx context.Context, h host.Host, wish, before host.File) error {
+	const keep = configPath + ".before-urifilter"
+	if _, err := h.Run(ctx, host.Command{Script: "[ -e " + keep + " ] || cp -a " + configPath + " " + keep, Root: true}); err != nil {
+		return err
+	}
+	if err := host.WriteFile(ctx, h, wish); err != nil {
+		return err
+	}
+	st, err := s.state(ctx, h)
+	if err != nil || !st.active {
+		return err
+	}
+	if err := s.systemctl(ctx, h, "restart"); err != nil {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		back := host.WriteFile(undo, h, before)
+		if back == nil {
+			_, back = h.Run(undo, host.Command{Script: "systemctl reset-failed " + host.Quote(s.unit()) + "; systemctl restart " + host.Quote(s.unit()), Root: true})
+		}
+		if back != nil {
+			back = fmt.Errorf("and with the file of before: %w", back)
+		}
+		return errors.Join(err, back)
+	}
+	return nil
+}
+
+// late is the restart of a server that runs with a file of before: whoever wrote the new
+// one was cut off.
+func (s *Server) late(ctx context.Context, h host.Host) (*step.Change, error) {
+	script := fmt.Sprintf(`since=$(systemctl show --property=ActiveEnterTimestamp --value %s)
+systemctl is-active --quiet %[1]s && [ -n "$since" ] && [ "$(stat -c %%Y %s)" -gt "$(date -d "$since" +%%s)" ]`, host.Quote(s.unit()), configPath)
+	out, err := h.Run(ctx, host.Command{Script: script, OK: []int{1, 3, 4}})
+	if err != nil || out.Code != 0 {
+		return nil, err
+	}
+	return &step.Change{Summary: "restart " + s.options.Unit + ", which runs with an older " + configPath, Apply: func(ctx context.Context) error {
+		return s.systemctl(ctx, h, "restart")
+	}}, nil
+}

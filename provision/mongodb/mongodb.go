@@ -1,0 +1,178 @@
+// Package mongodb installs the server of the archive: MongoDB on the systems that its
+// makers support, with users and a password, or FerretDB, which speaks the same protocol.
+// A server that others use is recognised and left alone, and a series of MongoDB is never
+// left for another. It sets up neither replica sets nor sharded clusters: those are named
+// in the inventory (mongodb.uri).
+package mongodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/apt"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// Flavors of the server.
+const (
+	MongoDB  = "mongodb"
+	FerretDB = "ferretdb"
+)
+
+// Options say how the server shall be.
+type Options struct {
+	// Flavor is MongoDB or FerretDB; "": MongoDB.
+	Flavor string
+	// Version is the series of MongoDB; "": 8.0.
+	Version string
+	// Port to listen on; 0: 27017.
+	Port int
+	// Bind are addresses of the host to listen on, for filter hosts that are not this one.
+	// MongoDB listens on 127.0.0.1 too; FerretDB has one address alone.
+	Bind []string
+	// Repository has the packages. Its Suite may have {codename} and {os} in it, for the
+	// host's. Without a URL: that of MongoDB's makers, or for FerretDB those of the host.
+	Repository apt.Repository
+	// Key gives the repository's key; nil: Repository.Key, or that of MongoDB's makers.
+	Key func(context.Context) ([]byte, error)
+	// Packages to install; nil: mongodb-org, or ferretdb.
+	Packages []string
+	// Bundle says that packages come from a bundle: no repository is added.
+	Bundle bool
+	// Unit of systemd; "": mongod, or ferretdb.
+	Unit string
+	// Database of the archive; "": urifilter.
+	Database string
+}
+
+// Server is one host's server during one run.
+type Server struct {
+	options Options
+}
+
+var (
+	unitName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9@._-]*$`)
+	database = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
+)
+
+// New checks the options.
+func New(o Options) (*Server, error) {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("mongodb."+format, args...)) }
+	o = o.complete()
+	if o.Flavor != MongoDB && o.Flavor != FerretDB {
+		fault("flavor %q: want mongodb or ferretdb", o.Flavor)
+	}
+	if o.Flavor == MongoDB && !slices.ContainsFunc(matrix(), func(r row) bool { return r.series == o.Version }) {
+		fault("version %q: want %s", o.Version, strings.Join(series(), " or "))
+	}
+	if o.Port < 1 || o.Port > 65535 {
+		fault("port %d: want 1 to 65535", o.Port)
+	}
+	var bind []string
+	for _, address := range o.Bind {
+		ip, err := netip.ParseAddr(address)
+		switch {
+		case err != nil || ip.Zone() != "":
+			fault("bind %q: want an IP address of the host", address)
+		case ip.IsUnspecified():
+			fault("bind %q: that is every address, also a public one; name those that filter hosts use", address)
+		case !ip.IsLoopback() && !slices.Contains(bind, ip.String()):
+			bind = append(bind, ip.String())
+		}
+	}
+	o.Bind = bind
+	if o.Flavor == FerretDB && len(bind) > 1 {
+		fault("bind: FerretDB listens on one address: want one that all filter hosts reach")
+	}
+	if !unitName.MatchString(o.Unit) {
+		fault("unit %q: want the name of a systemd unit", o.Unit)
+	}
+	if !database.MatchString(o.Database) {
+		fault("database %q: want letters, digits, _ and -", o.Database)
+	}
+	return &Server{o}, errors.Join(faults...)
+}
+
+func (o Options) complete() Options {
+	if o.Flavor == "" {
+		o.Flavor = MongoDB
+	}
+	if o.Version == "" {
+		o.Version = "8.0"
+	}
+	if o.Port == 0 {
+		o.Port = 27017
+	}
+	if o.Database == "" {
+		o.Database = "urifilter"
+	}
+	if o.Unit == "" {
+		o.Unit = map[string]string{FerretDB: "ferretdb"}[o.Flavor]
+		if o.Unit == "" {
+			o.Unit = "mongod"
+		}
+	}
+	o.Unit = strings.TrimSuffix(o.Unit, ".service")
+	if len(o.Packages) == 0 {
+		o.Packages = []string{"mongodb-org"}
+		if o.Flavor == FerretDB {
+			o.Packages = []string{"ferretdb"}
+		}
+	}
+	return o
+}
+
+// Preflight proves, before anything is changed, that the host can have the server.
+func (s *Server) Preflight() []step.Step {
+	return []step.Step{apt.Ready(), s.fit()}
+}
+
+// Steps install the server, set it up, and prove that it answers as it shall.
+func (s *Server) Steps(packages *apt.System) []step.Step {
+	steps := s.Preflight()
+	if !s.options.Bundle && (s.options.Flavor == MongoDB || s.options.Repository.URL != "") {
+		steps = append(steps, s.repository(packages))
+	}
+	steps = append(steps,
+		packages.Install("mongodb: packages", s.options.Packages...),
+		apt.Hold("mongodb: version", s.held()...))
+	if s.options.Flavor == FerretDB {
+		return append(steps, s.ferretListens(), s.service(), s.answers(), s.ferretWarning())
+	}
+	return append(steps, s.port(), s.service(), s.users(), s.configuration(), s.answers())
+}
+
+// held are the packages that stay at their version: mongodb-org only stands for others.
+func (s *Server) held() []string {
+	if slices.Equal(s.options.Packages, []string{"mongodb-org"}) {
+		return []string{"mongodb-org*"}
+	}
+	return s.options.Packages
+}
+
+// Address is where daemons find the server: one on this host, or one on another host that
+// reaches this one by that address.
+func (s *Server) Address(local bool, address string) string {
+	switch {
+	case s.options.Flavor == FerretDB && len(s.options.Bind) > 0, !local && len(s.options.Bind) == 1:
+		address = s.options.Bind[0]
+	case local:
+		address = "127.0.0.1"
+	}
+	return net.JoinHostPort(address, strconv.Itoa(s.options.Port))
+}
+
+func (s *Server) unit() string { return s.options.Unit + ".service" }
+
+func (s *Server) dropIn() string {
+	return path.Join("/etc/systemd/system", s.unit()+".d", "urifilter.conf")
+}

@@ -1,0 +1,139 @@
+package mongodb
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+)
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	for want, o := range map[string]Options{
+		`mongodb.flavor "postgres": want mongodb or ferretdb`: {Flavor: "postgres"},
+		`mongodb.version "7.0": want 8.0`:                     {Version: "7.0"},
+		"mongodb.port 70000: want 1 to 65535":                 {Port: 70000},
+		`mongodb.bind "db1": want an IP address`:              {Bind: []string{"db1"}},
+		`mongodb.bind "0.0.0.0": that is every address`:       {Bind: []string{"0.0.0.0"}},
+		"FerretDB listens on one address":                     {Flavor: FerretDB, Bind: []string{"10.0.0.1", "10.0.1.1"}},
+		`mongodb.unit "a b": want the name`:                   {Unit: "a b"},
+		`mongodb.database "a/b": want letters`:                {Database: "a/b"},
+	} {
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %q in it", o, err, want)
+		}
+	}
+}
+
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		o     Options
+		local bool
+		want  string
+	}{
+		{Options{}, true, "127.0.0.1:27017"},
+		{Options{Bind: []string{"10.0.0.5"}}, true, "127.0.0.1:27017"},
+		{Options{Bind: []string{"10.0.0.5"}}, false, "10.0.0.5:27017"},
+		{Options{Bind: []string{"10.0.0.5", "10.1.0.5"}, Port: 27018}, false, "host.example:27018"},
+		{Options{}, false, "host.example:27017"},
+		{Options{Flavor: FerretDB}, true, "127.0.0.1:27017"},
+		{Options{Flavor: FerretDB, Bind: []string{"fd00::5"}}, true, "[fd00::5]:27017"},
+		{Options{Flavor: FerretDB, Bind: []string{"10.0.0.5"}}, false, "10.0.0.5:27017"},
+	} {
+		s, err := New(c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Address(c.local, "host.example"); got != c.want {
+			t.Errorf("%+v, local %v: got %s, want %s", c.o, c.local, got, c.want)
+		}
+	}
+}
+
+func TestSupported(t *testing.T) {
+	t.Parallel()
+	intel, arm := []string{"sse4_2", "avx"}, []string{"fp", "asimd", "atomics", "asimddp"}
+	for _, c := range []struct {
+		f    host.Facts
+		want string
+	}{
+		{host.Facts{OS: "debian", Version: "12", Arch: "amd64", CPU: intel}, ""},
+		{host.Facts{OS: "ubuntu", Version: "24.04", Arch: "arm64", CPU: arm}, ""},
+		{host.Facts{OS: "ubuntu", Version: "20.04", Arch: "amd64", CPU: intel}, ""},
+		{host.Facts{OS: "debian", Version: "12", Arch: "arm64", CPU: arm, Name: "Debian 12"}, "for Debian 12 is made for amd64 alone; this host is arm64"},
+		{host.Facts{OS: "debian", Version: "13", Arch: "amd64", CPU: intel, Name: "Debian 13"}, "MongoDB 8.0 is not made for Debian 13: its makers have it for Ubuntu 20.04, Ubuntu 22.04, Ubuntu 24.04, Debian 12\nhint: choose mongodb.flavor: ferretdb"},
+		{host.Facts{OS: "debian", Version: "12", Arch: "amd64", CPU: []string{"sse4_2"}}, "needs a processor with AVX"},
+		{host.Facts{OS: "ubuntu", Version: "22.04", Arch: "arm64", CPU: []string{"fp", "asimd", "crc32"}}, "ARMv8.2-A"},
+		{host.Facts{OS: "ubuntu", Version: "22.04", Arch: "arm64", CPU: []string{"atomics"}}, "ARMv8.2-A"},
+	} {
+		err := supported(c.f, "8.0")
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: got %v, want %q in it", c.f, err, c.want)
+		}
+	}
+}
+
+func TestSameSeries(t *testing.T) {
+	t.Parallel()
+	for version, good := range map[string]bool{"8.0.4": true, "8.0": true, "1:8.0.4-1": true, "7.0.14": false, "8.01.1": false, "1:3.6.3-0ubuntu1": false} {
+		err := sameSeries("mongodb-org-server", version, "8.0")
+		if (err == nil) != good {
+			t.Errorf("%s: got %v", version, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "\nhint: upgrade it by hand") {
+			t.Errorf("%s: no hint in %v", version, err)
+		}
+	}
+}
+
+func TestMakers(t *testing.T) {
+	t.Parallel()
+	r, key := makers(host.Facts{OS: "ubuntu", Codename: "noble"}, "8.0")
+	if r.URL != "https://repo.mongodb.org/apt/ubuntu" || r.Suite != "noble/mongodb-org/8.0" || r.Component != "multiverse" || key != "https://pgp.mongodb.com/server-8.0.asc" {
+		t.Errorf("got %+v, %s", r, key)
+	}
+	if r, _ := makers(host.Facts{OS: "debian", Codename: "bookworm"}, "8.0"); r.Suite != "bookworm/mongodb-org/8.0" || r.Component != "main" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestEdited(t *testing.T) {
+	t.Parallel()
+	const before = `# where data is
+storage:
+  dbPath: /var/lib/mongodb  # on the large disk
+
+net:
+  port: 27017
+  bindIp: 127.0.0.1
+
+
+#security:
+
+#replication:
+`
+	wish := []setting{{"net.port", 27018}, {"net.bindIp", "127.0.0.1,10.0.0.5"}, {"security.authorization", "enabled"}}
+	got, err := edited(before, wish...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"  dbPath: /var/lib/mongodb  # on the large disk\n", "  port: 27018\n", "  bindIp: 127.0.0.1,10.0.0.5\n", "\n  authorization: enabled\n", "\n#replication:\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if again, err := edited(got, wish...); err != nil || again != got {
+		t.Errorf("a second time: %v\n%s", err, again)
+	}
+	for text, want := range map[string]string{
+		"replication:\n  replSetName: rs0\n":  "/etc/mongod.conf:2: replication.replSetName: this server belongs to a replica set",
+		"sharding: {clusterRole: shardsvr}\n": "belongs to a replica set or a cluster\nhint: name it",
+		"net:\n  bindIpAll: true\n":           "/etc/mongod.conf:2: net.bindIpAll",
+		"net: [\n":                            "/etc/mongod.conf:",
+	} {
+		if _, err := edited(text, wish...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q in it", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package mongodb
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/diff"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// unitState is what systemd says of the unit.
+type unitState struct{ loaded, active, enabled bool }
+
+func (s *Server) state(ctx context.Context, h host.Host) (st unitState, err error) {
+	out, err := h.Run(ctx, host.Command{Script: "systemctl show --property=LoadState,ActiveState,UnitFileState " + host.Quote(s.unit())})
+	if err != nil {
+		return st, fmt.Errorf("%s: %w", s.unit(), err)
+	}
+	for line := range strings.Lines(out.Stdout) {
+		switch strings.TrimSpace(line) {
+		case "LoadState=loaded":
+			st.loaded = true
+		case "ActiveState=active":
+			st.active = true
+		case "UnitFileState=enabled":
+			st.enabled = true
+		}
+	}
+	return st, nil
+}
+
+// service enables and starts the server: MongoDB's packages do neither.
+func (s *Server) service() step.Step {
+	return step.Step{Name: "mongodb: service", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		st, err := s.state(ctx, h)
+		if err != nil || st.active && st.enabled {
+			return nil, err
+		}
+		return &step.Change{Summary: "enable and start " + s.options.Unit, Apply: func(ctx context.Context) error {
+			if st, err := s.state(ctx, h); err != nil {
+				return err
+			} else if !st.loaded {
+				return fmt.Errorf("%s: there is no such unit\nhint: name that of the packages in mongodb.unit of the inventory", s.unit())
+			}
+			if err := s.systemctl(ctx, h, "enable"); err != nil {
+				return err
+			}
+			return s.systemctl(ctx, h, "start")
+		}}, nil
+	}}
+}
+
+// systemctl returns when the server takes connections, or says what it has logged.
+func (s *Server) systemctl(ctx context.Context, h host.Host, verb string) error {
+	// What was started too often before is started all the same: somebody asks for it.
+	script := fmt.Sprintf("systemctl reset-failed %s 2>/dev/null; systemctl %s %[1]s", host.Quote(s.unit()), verb)
+	if _, err := h.Run(ctx, host.Command{Script: script, Root: true}); err != nil {
+		return fmt.Errorf("%s %s: %w%s", verb, s.options.Unit, err, s.journal(ctx, h))
+	}
+	if verb == "enable" {
+		return nil
+	}
+	return s.listens(ctx, h)
+}
+
+// startWait is how long a server may take to listen: MongoDB recovers first.
+const startWait = 2 * time.Minute
+
+// listens waits until something takes connections at the server's address. It asks the
+// host itself, so that it works where tunnels are forbidden.
+func (s *Server) listens(ctx context.Context, h host.Host) error {
+	address, port, _ := strings.Cut(strings.ReplaceAll(s.Address(true, ""), "]:", "] "), " ")
+	if port == "" {
+		i := strings.LastIndexByte(address, ':')
+		address, port = address[:i], address[i+1:]
+	}
+	script := fmt.Sprintf("timeout 5 bash -c '</dev/tcp/%s/%s' 2>/dev/null", strings.Trim(address, "[]"), port)
+	for begun := time.Now(); ; {
+		out, err := h.Run(ctx, host.Command{Script: script, OK: []int{1, 124}})
+		if err != nil || out.Code == 0 {
+			return err
+		}
+		st, err := s.state(ctx, h)
+		if err != nil {
+			return err
+		}
+		waited := time.Since(begun)
+		if !st.active && waited > 5*time.Second || waited > startWait {
+			return fmt.Errorf("%s does not listen at %s after %s%s", s.options.Unit, s.Address(true, ""), waited.Round(time.Second), s.journal(ctx, h))
+		}
+		timer := time.NewTimer(300 * time.Millisecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// journal is the end of what the server has logged, for an error.
+func (s *Server) journal(ctx context.Context, h host.Host) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	script := fmt.Sprintf("journalctl --no-pager -q -n 10 -o cat -u %s 2>/dev/null; tail -n 5 /var/log/mongodb/*.log 2>/dev/null; :", host.Quote(s.unit()))
+	out, err := h.Run(ctx, host.Command{Script: script, Root: true})
+	if err != nil || strings.TrimSpace(out.Stdout) == "" {
+		return ""
+	}
+	return "\nits log ends:\n" + strings.TrimRight(out.Stdout, "\n")
+}
+
+// ferretListens tells FerretDB where to listen, by a drop-in of its unit. It has the
+// address before the server first starts, and waits for the network that has it.
+func (s *Server) ferretListens() step.Step {
+	content := `# Written by the urifilter toolkit, which writes it anew when it differs.
+[Unit]
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Environment=FERRETDB_LISTEN_ADDR=` + s.Address(true, "") + `
+Restart=on-failure
+RestartSec=3s
+`
+	return step.Step{Name: "mongodb: address", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		wish := host.File{Path: s.dropIn(), Content: content}
+		now, _, err := host.ReadFile(ctx, h, wish.Path)
+		if err != nil || wish.Same(now) {
+			return nil, err
+		}
+		return &step.Change{Summary: "listen on " + s.Address(true, ""), Diff: diff.Unified(wish.Path, now.Content, wish.Content), Apply: func(ctx context.Context) error {
+			if _, err := h.Run(ctx, host.Command{Script: "mkdir -p " + host.Quote(path.Dir(wish.Path)), Root: true}); err != nil {
+				return err
+			}
+			if err := host.WriteFile(ctx, h, wish); err != nil {
+				return err
+			}
+			if _, err := h.Run(ctx, host.Command{Script: "systemctl daemon-reload", Root: true}); err != nil {
+				return err
+			}
+			if st, err := s.state(ctx, h); err != nil || !st.active {
+				return err
+			}
+			return s.systemctl(ctx, h, "restart")
+		}}, nil
+	}}
+}
+
+// ferretWarning says each time what is not there.
+func (s *Server) ferretWarning() step.Step {
+	return step.Step{Name: "mongodb: who may call", Prove: func(ctx context.Context, _ host.Host) error {
+		if len(s.options.Bind) > 0 {
+			step.Warn(ctx, "FerretDB asks for no password: whoever reaches %s can read and change the archive; let a firewall admit the filter hosts alone", s.Address(true, ""))
+		}
+		return nil
+	}}
+}

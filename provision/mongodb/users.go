@@ -1,0 +1,195 @@
+package mongodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// The users that MongoDB gets. Without the first nobody could make others, once users
+// are asked for passwords.
+const (
+	adminUser  = "urifilter-admin"
+	daemonUser = "urifilter"
+)
+
+// secretsDir holds the users' passwords on the server's host, for root alone.
+const secretsDir = "/etc/urifilter-mongodb"
+
+func secretPath(user string) string { return secretsDir + "/" + user + ".password" }
+
+// ErrNoPassword is that the server's users have not been made yet.
+var ErrNoPassword = errors.New("no user yet")
+
+var wholeSecret = regexp.MustCompile(`^[0-9a-f]{64}\n$`)
+
+// account reads a user's password, or returns ErrNoPassword.
+func (s *Server) account(ctx context.Context, h host.Host, user string) (account, error) {
+	f, there, err := host.ReadFile(ctx, h, secretPath(user))
+	switch {
+	case err != nil:
+		return account{}, err
+	case !there:
+		return account{}, ErrNoPassword
+	case !wholeSecret.MatchString(f.Content):
+		return account{}, fmt.Errorf("%s: want 64 hexadecimal digits\nhint: put the password back, or remove the file and the user", f.Path)
+	}
+	return account{user, strings.TrimSpace(f.Content)}, nil
+}
+
+// makeSecrets writes those passwords that are not there. printf is a part of the shell:
+// what it prints is in no process list.
+const makeSecrets = `umask 077
+install -d -m 700 -o root -g root %s && cd %[1]s || exit
+for u in %s; do
+	[ -e "$u.password" ] && continue
+	secret=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
+	[ ${#secret} = 64 ] || { echo "/dev/urandom gave too little" >&2; exit 1; }
+	printf '%%s\n' "$secret" >"$u.new" && sync "$u.new" && mv -Tf "$u.new" "$u.password" || exit
+done`
+
+// users makes the users. The server may run without asking for passwords still.
+func (s *Server) users() step.Step {
+	return step.Step{Name: "mongodb: users", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		change := &step.Change{Summary: "make the users " + adminUser + " and " + daemonUser, Apply: func(ctx context.Context) error { return s.makeUsers(ctx, h) }}
+		st, err := s.state(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		as, err := s.account(ctx, h, daemonUser)
+		switch {
+		case errors.Is(err, ErrNoPassword) || err == nil && !st.active:
+			if st.active {
+				err = s.mine(ctx, h)
+			} else {
+				err = nil
+			}
+			return change, err
+		case err != nil:
+			return nil, err
+		}
+		switch err := s.ping(ctx, h, as); {
+		case err == nil:
+			return nil, nil
+		case code(err) == authenticationFailed || isAuth(err):
+			return change, s.mine(ctx, h)
+		default:
+			return nil, fmt.Errorf("%s: %w", s.options.Unit, err)
+		}
+	}}
+}
+
+// isAuth tells that a login was refused, which the driver tells in a way of its own.
+func isAuth(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "AuthenticationFailed")
+}
+
+const elsewhere = "\nhint: name it in the inventory (mongodb.uri, or mongodb.uri_env for one with a password) and take the role mongodb off this host"
+
+// mine refuses a server in which others have data or users: a password would lock the
+// ones out, and nobody lets us in as one of the others.
+func (s *Server) mine(ctx context.Context, h host.Host) error {
+	admin, err := s.account(ctx, h, adminUser)
+	if err == nil && s.ping(ctx, h, admin) == nil {
+		return nil
+	}
+	err = s.call(ctx, h, account{}, func(ctx context.Context, c *mongo.Client) error {
+		names, err := c.ListDatabaseNames(ctx, bson.D{})
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(names, func(n string) bool {
+			return !slices.Contains([]string{"admin", "config", "local", s.options.Database}, n)
+		}); i >= 0 {
+			return fmt.Errorf("%s has a database of others, %q, and asks for no password: with one, those would be locked out%s", s.options.Unit, names[i], elsewhere)
+		}
+		return nil
+	})
+	if code(err) == unauthorized {
+		// Fresh servers that ask for passwords let the first user be made from their own host.
+		return nil
+	}
+	return err
+}
+
+func (s *Server) makePasswords(ctx context.Context, h host.Host) error {
+	script := fmt.Sprintf(makeSecrets, secretsDir, adminUser+" "+daemonUser)
+	if _, err := h.Run(ctx, host.Command{Script: script, Root: true, Secret: true}); err != nil {
+		return fmt.Errorf("passwords: %w", err)
+	}
+	return nil
+}
+
+// makeUsers makes the one that makes others, and by it that of the daemons.
+func (s *Server) makeUsers(ctx context.Context, h host.Host) error {
+	if err := s.makePasswords(ctx, h); err != nil {
+		return err
+	}
+	admin, err := s.account(ctx, h, adminUser)
+	if err != nil {
+		return err
+	}
+	daemon, err := s.account(ctx, h, daemonUser)
+	if err != nil {
+		return err
+	}
+	if s.ping(ctx, h, admin) != nil {
+		err := s.put(ctx, h, account{}, admin, bson.A{role("userAdminAnyDatabase", "admin")})
+		if code(err) == unauthorized {
+			return fmt.Errorf("%s asks for a password that the toolkit does not know: others have users in it%s", s.options.Unit, elsewhere)
+		}
+		if err != nil {
+			return fmt.Errorf("user %s: %w", adminUser, err)
+		}
+	}
+	if err := s.put(ctx, h, admin, daemon, bson.A{role("readWrite", s.options.Database)}); err != nil {
+		return fmt.Errorf("user %s: %w", daemonUser, err)
+	}
+	return nil
+}
+
+func role(name, database string) bson.D {
+	return bson.D{{Key: "role", Value: name}, {Key: "db", Value: database}}
+}
+
+// put makes a user, or gives one that is there the password and the roles.
+func (s *Server) put(ctx context.Context, h host.Host, as, user account, roles bson.A) error {
+	return s.call(ctx, h, as, func(ctx context.Context, c *mongo.Client) error {
+		command := func(verb string) error {
+			return c.Database("admin").RunCommand(ctx, bson.D{
+				{Key: verb, Value: user.name}, {Key: "pwd", Value: user.password}, {Key: "roles", Value: roles},
+			}).Err()
+		}
+		err := command("createUser")
+		if code(err) == userExists {
+			err = command("updateUser")
+		}
+		return err
+	})
+}
+
+// URI is what a daemon's mongodb.uri shall be, with the password in it. at is the host of
+// the server; address is how the daemon's host reaches it, and local that it is the same
+// host. The error is ErrNoPassword where the users have not been made yet.
+func (s *Server) URI(ctx context.Context, at host.Host, local bool, address string) (string, error) {
+	u := url.URL{Scheme: "mongodb", Host: s.Address(local, address), Path: "/"}
+	if s.options.Flavor == MongoDB {
+		as, err := s.account(ctx, at, daemonUser)
+		if err != nil {
+			return "", err
+		}
+		u.User = url.UserPassword(as.name, as.password)
+		u.RawQuery = "authSource=admin"
+	}
+	return u.String(), nil
+}
