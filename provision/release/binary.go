@@ -1,0 +1,131 @@
+package release
+
+import (
+	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+)
+
+// Binary is a program on this machine that shall go to hosts of one architecture.
+type Binary struct {
+	Path   string
+	Arch   string // amd64 or arm64
+	SHA256 string // hexadecimal
+	Size   int64
+	Commit string // "" where the program does not tell
+}
+
+// OpenBinary looks at a program that is meant for Linux on an architecture.
+func OpenBinary(path, arch string) (Binary, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return Binary{}, err
+	}
+	defer file.Close()
+	if err := checkELF(file, arch); err != nil {
+		return Binary{}, fmt.Errorf("%s: %w", path, err)
+	}
+	sum := sha256.New()
+	size, err := io.Copy(sum, io.NewSectionReader(file, 0, 1<<62))
+	if err != nil {
+		return Binary{}, fmt.Errorf("%s: %w", path, err)
+	}
+	b := Binary{Path: path, Arch: arch, SHA256: hex.EncodeToString(sum.Sum(nil)), Size: size}
+	if info, err := buildinfo.Read(file); err == nil {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				b.Commit = s.Value
+			}
+		}
+	}
+	return b, nil
+}
+
+func checkELF(file io.ReaderAt, arch string) error {
+	program, err := elf.NewFile(file)
+	if err != nil {
+		start := make([]byte, len(elf.ELFMAG))
+		if _, unread := file.ReadAt(start, 0); unread == nil && string(start) == elf.ELFMAG {
+			return fmt.Errorf("it is damaged or cut off: %w\nhint: copy or build it anew", err)
+		}
+		return errors.New("it is no program for Linux\nhint: build one with GOOS=linux GOARCH=" + arch + " CGO_ENABLED=0, or leave -binary out")
+	}
+	want := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+	machine, known := want[arch]
+	switch {
+	case !known:
+		return fmt.Errorf("architecture %s: want amd64 or arm64", arch)
+	case program.Machine != machine:
+		return fmt.Errorf("it is for %s, and the host is %s\nhint: give one program for each architecture: -binary=dist/urifilter-linux-{arch}", archOf(program.Machine), arch)
+	case program.Type != elf.ET_EXEC && program.Type != elf.ET_DYN:
+		return errors.New("it is no program but a part of one")
+	}
+	return nil
+}
+
+func archOf(machine elf.Machine) string {
+	switch machine {
+	case elf.EM_X86_64:
+		return "amd64"
+	case elf.EM_AARCH64:
+		return "arm64"
+	}
+	return machine.String()
+}
+
+// Source gives the path of a program for an architecture. It may build it.
+type Source func(ctx context.Context, arch string) (path string, err error)
+
+// Ready is the source of programs that exist: {arch} in path stands for the architecture.
+func Ready(path string) Source {
+	return func(_ context.Context, arch string) (string, error) {
+		return strings.ReplaceAll(path, "{arch}", arch), nil
+	}
+}
+
+// Binaries asks a source for each architecture once, however many hosts want it. It is
+// safe for concurrent use.
+type Binaries struct {
+	source Source
+
+	mu   sync.Mutex
+	have map[string]*answer
+}
+
+type answer struct {
+	once   sync.Once
+	binary Binary
+	err    error
+}
+
+// NewBinaries asks source.
+func NewBinaries(source Source) *Binaries {
+	return &Binaries{source: source, have: map[string]*answer{}}
+}
+
+// For is the program for an architecture.
+func (b *Binaries) For(ctx context.Context, arch string) (Binary, error) {
+	b.mu.Lock()
+	a := b.have[arch]
+	if a == nil {
+		a = &answer{}
+		b.have[arch] = a
+	}
+	b.mu.Unlock()
+	a.once.Do(func() {
+		path, err := b.source(ctx, arch)
+		if err == nil {
+			a.binary, err = OpenBinary(path, arch)
+		}
+		a.err = err
+	})
+	return a.binary, a.err
+}

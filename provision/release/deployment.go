@@ -1,0 +1,264 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// cleanup is how long the removal of what a failed upload has left may take.
+const cleanup = 3 * time.Second
+
+// Deployment puts one program onto one host. Its steps share what they found out, so
+// they belong to one run, in their order: Upload, Current, and after the health check
+// Healthy and Prune.
+type Deployment struct {
+	Folder Folder
+	// Binary gives the program for the host.
+	Binary func(ctx context.Context, h host.Host) (Binary, error)
+	At     time.Time // of the run, the same for all its hosts
+	By     string    // who does it, user@machine
+	Keep   int       // how many releases stay
+
+	id string // what shall be current; known once Upload has looked
+}
+
+// ID is the release that shall be current, "" before Upload has looked.
+func (d *Deployment) ID() string { return d.id }
+
+// Upload is the step that brings the program onto the host. A release there that has the
+// same program, unharmed, is taken instead.
+func (d *Deployment) Upload() step.Step {
+	return step.Step{Name: "release: upload", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		binary, err := d.Binary(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		if d.id, err = d.there(ctx, h, binary); err != nil || d.id != "" {
+			return nil, err
+		}
+		d.id = NewID(d.At, binary.SHA256)
+		return &step.Change{
+			Summary: fmt.Sprintf("upload release %s, %s", d.id, megabytes(binary.Size)),
+			Apply:   func(ctx context.Context) error { return d.upload(ctx, h, binary) },
+		}, nil
+	}}
+}
+
+// UploadFirst is Upload for a host that has no current release; one that has keeps it.
+func (d *Deployment) UploadFirst() step.Step {
+	upload := d.Upload()
+	look := upload.Look
+	upload.Look = func(ctx context.Context, h host.Host) (*step.Change, error) {
+		list, err := d.Folder.List(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := list.Find(list.Current); ok {
+			d.id = list.Current
+			return nil, nil
+		}
+		return look(ctx, h)
+	}
+	return upload
+}
+
+// there is the id of a release on the host that has the program, the current one if
+// it does; "" if there is none.
+func (d *Deployment) there(ctx context.Context, h host.Host, binary Binary) (string, error) {
+	list, err := d.Folder.List(ctx, h)
+	if err != nil {
+		return "", err
+	}
+	candidates := slices.DeleteFunc(list.Releases, func(m Manifest) bool { return m.SHA256 != binary.SHA256 })
+	slices.SortStableFunc(candidates, func(a, b Manifest) int {
+		switch {
+		case a.ID == list.Current:
+			return -1
+		case b.ID == list.Current:
+			return 1
+		}
+		return 0
+	})
+	for _, m := range candidates {
+		sum, err := d.Folder.digest(ctx, h, m.ID)
+		if err != nil {
+			return "", err
+		}
+		if sum == binary.SHA256 {
+			return m.ID, nil
+		}
+		step.Warn(ctx, "release %s: its program has been changed since it was put there; it is uploaded anew", m.ID)
+	}
+	return "", nil
+}
+
+func (d *Deployment) upload(ctx context.Context, h host.Host, binary Binary) (err error) {
+	f := d.Folder
+	staged := f.staged(d.id)
+	// Other stages are what broken-off runs left: the lock of the host keeps it to one run.
+	prepare := fmt.Sprintf("umask 022 && mkdir -p %s && rm -rf %[1]s/.staged-* && mkdir %s", host.Quote(f.releases()), host.Quote(staged))
+	if _, err := h.Run(ctx, host.Command{Root: true, Script: prepare}); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+			defer cancel()
+			_, _ = h.Run(ctx, host.Command{Root: true, Script: "rm -rf " + host.Quote(staged)}) // err is told; the next run removes what this cannot
+		}
+	}()
+	file, err := os.Open(binary.Path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	err = h.Upload(ctx, host.Upload{Source: file, Size: binary.Size, Path: staged + "/" + program, Mode: 0o755})
+	if err != nil {
+		return err
+	}
+	version, err := runVersion(ctx, h, staged+"/"+program, binary)
+	if err != nil {
+		return err
+	}
+	m := Manifest{ID: d.id, SHA256: binary.SHA256, Arch: binary.Arch, Version: version, Commit: binary.Commit, By: d.By, Created: d.At.UTC().Truncate(time.Second)}
+	if err := f.writeManifest(ctx, h, staged, m); err != nil {
+		return err
+	}
+	// The rename makes it a release, once all of it is on the disk.
+	done := fmt.Sprintf("sync -f %s/%s && rm -rf %s && mv -T %[1]s %[3]s && sync %s",
+		host.Quote(staged), program, host.Quote(f.dir(d.id)), host.Quote(f.releases()))
+	_, err = h.Run(ctx, host.Command{Root: true, Script: done})
+	return err
+}
+
+// runVersion has the uploaded program say what it is: it runs on that host, and it is ours.
+func runVersion(ctx context.Context, h host.Host, path string, binary Binary) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	out, err := h.Run(ctx, host.Command{Root: true, Script: host.Quote(path) + " version"})
+	if err != nil {
+		return "", fmt.Errorf("%s does not run on the host: %w\nhint: build it for linux/%s without cgo, as `go tool mage build` does", binary.Path, err, binary.Arch)
+	}
+	line, _, _ := strings.Cut(out.Stdout, "\n")
+	if !strings.HasPrefix(line, program+" ") {
+		return "", fmt.Errorf("%s is no urifilter: asked for its version it says %q", binary.Path, line)
+	}
+	return line, nil
+}
+
+// Current is the step that makes the release the current one. A daemon that runs goes
+// on with its old program until it is restarted.
+func (d *Deployment) Current() step.Step {
+	return pointing(d.Folder, func() string { return d.id })
+}
+
+// Pointing is the step that makes a release that is on the host the current one. Its id
+// may be found out by a step before.
+func (f Folder) Pointing(id func() string) step.Step { return pointing(f, id) }
+
+func pointing(f Folder, id func() string) step.Step {
+	var before string
+	return step.Step{
+		Name: "release: current",
+		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+			list, err := f.List(ctx, h)
+			if err != nil || list.Current == id() {
+				return nil, err
+			}
+			summary := "make " + id() + " current"
+			if list.Current != "" {
+				summary += " in place of " + list.Current
+			}
+			return &step.Change{Summary: summary, Apply: func(ctx context.Context) error {
+				before = list.Current
+				return f.point(ctx, h, id())
+			}}, nil
+		},
+		Undo: func(ctx context.Context, h host.Host, _ error) (string, error) {
+			if err := f.point(ctx, h, before); err != nil {
+				return "", err
+			}
+			if before == "" {
+				return "no release is current, as before", nil
+			}
+			return "release " + before + " is current again", nil
+		},
+	}
+}
+
+// Healthy is the step that notes that the release has passed the health check. It comes
+// after that check, and tells rollbacks where to go.
+func (d *Deployment) Healthy() step.Step {
+	return d.Folder.markHealthy(func(Listing) string { return d.id })
+}
+
+// Healthy is that step for whatever release is current.
+func (f Folder) Healthy() step.Step {
+	return f.markHealthy(func(l Listing) string { return l.Current })
+}
+
+func (f Folder) markHealthy(id func(Listing) string) step.Step {
+	return step.Step{Name: "release: mark healthy", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		list, err := f.List(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		want := id(list)
+		if m, ok := list.Find(want); ok && m.Healthy != nil {
+			return nil, nil
+		}
+		return &step.Change{
+			Summary: "mark " + want + " healthy",
+			Apply:   func(ctx context.Context) error { return f.MarkHealthy(ctx, h, want, time.Now()) },
+		}, nil
+	}}
+}
+
+// Prune is the step that removes the oldest releases. It never removes the current one,
+// nor the one that a rollback would take.
+func (d *Deployment) Prune() step.Step {
+	return step.Step{Name: "release: old ones", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		list, err := d.Folder.List(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		old := superfluous(list, d.id, d.Keep)
+		if len(old) == 0 {
+			return nil, nil
+		}
+		return &step.Change{Summary: "remove " + strings.Join(old, ", "), Apply: func(ctx context.Context) error {
+			script := "cd " + host.Quote(d.Folder.releases()) + " && rm -rf -- " + strings.Join(old, " ")
+			_, err := h.Run(ctx, host.Command{Root: true, Script: script})
+			return err
+		}}, nil
+	}}
+}
+
+// superfluous are the releases to remove once id is current, which a plan asks before it is.
+func superfluous(list Listing, id string, keep int) []string {
+	stay := map[string]bool{id: true}
+	after := list
+	after.Current = id
+	if last, ok := after.Previous(); ok {
+		stay[last.ID] = true
+	}
+	var old []string
+	for _, m := range list.Releases { // the newest first
+		if len(stay) < keep {
+			stay[m.ID] = true
+		}
+		if !stay[m.ID] {
+			old = append(old, m.ID)
+		}
+	}
+	return old
+}
+
+func megabytes(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }

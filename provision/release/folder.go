@@ -1,0 +1,167 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+)
+
+// Listing is what a host has.
+type Listing struct {
+	// Releases are the whole ones, the newest first.
+	Releases []Manifest
+	// Current is the id that the link names, "" without one. It may name a release that
+	// is not in Releases, if somebody has removed or damaged it.
+	Current string
+	// Faults are folders that are no release, with the reason.
+	Faults []error
+}
+
+// Find returns the release with that id.
+func (l Listing) Find(id string) (Manifest, bool) {
+	i := slices.IndexFunc(l.Releases, func(m Manifest) bool { return m.ID == id })
+	if i < 0 {
+		return Manifest{}, false
+	}
+	return l.Releases[i], true
+}
+
+// Previous is what a rollback goes back to: the release which was healthy last, of those
+// that are not current.
+func (l Listing) Previous() (Manifest, bool) {
+	var best Manifest
+	for _, m := range l.Releases {
+		if m.ID != l.Current && m.Healthy != nil && (best.Healthy == nil || m.Healthy.After(*best.Healthy)) {
+			best = m
+		}
+	}
+	return best, best.ID != ""
+}
+
+// List asks a host for its releases. One without any has an empty list.
+func (f Folder) List(ctx context.Context, h host.Host) (Listing, error) {
+	script := fmt.Sprintf(`readlink %s || echo
+cd %s 2>/dev/null || exit 0
+for d in *; do
+	[ -f "$d/%s" ] && [ -f "$d/manifest.json" ] || continue
+	printf '%%s ' "$d"
+	tr -d '\n' <"$d/manifest.json"
+	echo
+done`, host.Quote(f.current()), host.Quote(f.releases()), program)
+	out, err := h.Run(ctx, host.Command{Script: script})
+	if err != nil {
+		return Listing{}, fmt.Errorf("list releases: %w", err)
+	}
+	return parseListing(out.Stdout), nil
+}
+
+func parseListing(text string) Listing {
+	var l Listing
+	link, rest, _ := strings.Cut(text, "\n")
+	l.Current = link[strings.LastIndexByte(link, '/')+1:]
+	for line := range strings.Lines(rest) {
+		id, manifest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if !validID(id) {
+			continue // not ours
+		}
+		m, err := parseManifest(id, manifest)
+		if err != nil {
+			l.Faults = append(l.Faults, err)
+			continue
+		}
+		l.Releases = append(l.Releases, m)
+	}
+	slices.SortFunc(l.Releases, func(a, b Manifest) int { return strings.Compare(b.ID, a.ID) })
+	return l
+}
+
+// digest is the SHA-256 of a release's program as it is on the host's disk now.
+func (f Folder) digest(ctx context.Context, h host.Host, id string) (string, error) {
+	out, err := h.Run(ctx, host.Command{Script: "sha256sum <" + host.Quote(f.ProgramOf(id))})
+	if err != nil {
+		return "", err
+	}
+	sum, _, _ := strings.Cut(out.Stdout, " ")
+	return sum, nil
+}
+
+// point swaps the link to a release, or removes it where id is "".
+func (f Folder) point(ctx context.Context, h host.Host, id string) error {
+	script := fmt.Sprintf("cd %s && rm -f current", host.Quote(f.root))
+	if id != "" {
+		// rename(2) puts the new link in the old one's place in one step; sync makes it last.
+		script = fmt.Sprintf("cd %s && test -x releases/%s/%s && rm -f current.tmp && ln -s releases/%[2]s current.tmp && mv -Tf current.tmp current && sync .",
+			host.Quote(f.root), id, program)
+	}
+	_, err := h.Run(ctx, host.Command{Root: true, Script: script})
+	return err
+}
+
+// MarkHealthy notes in a release's manifest that it has passed the health check.
+func (f Folder) MarkHealthy(ctx context.Context, h host.Host, id string, at time.Time) error {
+	list, err := f.List(ctx, h)
+	if err != nil {
+		return err
+	}
+	m, ok := list.Find(id)
+	if !ok {
+		return fmt.Errorf("release %s: it is not on the host", id)
+	}
+	at = at.UTC().Truncate(time.Second)
+	m.Healthy = &at
+	return f.writeManifest(ctx, h, f.dir(id), m)
+}
+
+func (f Folder) writeManifest(ctx context.Context, h host.Host, dir string, m Manifest) error {
+	text, err := m.text()
+	if err != nil {
+		return err
+	}
+	script := fmt.Sprintf("cd %s && umask 022 && cat >manifest.tmp && sync manifest.tmp && mv -Tf manifest.tmp manifest.json", host.Quote(dir))
+	if _, err := h.Run(ctx, host.Command{Root: true, Script: script, Stdin: strings.NewReader(text)}); err != nil {
+		return fmt.Errorf("release %s: manifest: %w", m.ID, err)
+	}
+	return nil
+}
+
+// ErrNoPrevious is that there is nothing to roll back to.
+var ErrNoPrevious = errors.New("no other release that was healthy\nhint: `go tool mage urifilter:releases` lists what is there; -version=ID takes one that never was")
+
+// Target is the release that a rollback to version shall make current; "" is Previous.
+func (l Listing) Target(version string) (Manifest, error) {
+	if version == "" {
+		if m, ok := l.Previous(); ok {
+			return m, nil
+		}
+		return Manifest{}, ErrNoPrevious
+	}
+	var matches []Manifest
+	for _, m := range l.Releases {
+		if strings.HasPrefix(m.ID, version) || len(version) >= 6 && strings.HasPrefix(m.SHA256, version) {
+			matches = append(matches, m)
+		}
+	}
+	switch len(matches) {
+	case 1:
+		return matches[0], nil
+	case 0:
+		return Manifest{}, fmt.Errorf("release %s: not on the host\nhint: it has %s", version, l.ids())
+	}
+	return Manifest{}, fmt.Errorf("release %s: that is the beginning of %d releases\nhint: it has %s", version, len(matches), l.ids())
+}
+
+func (l Listing) ids() string {
+	if len(l.Releases) == 0 {
+		return "none"
+	}
+	ids := make([]string, len(l.Releases))
+	for i, m := range l.Releases {
+		ids[i] = m.ID
+	}
+	return strings.Join(ids, ", ")
+}

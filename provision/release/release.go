@@ -1,0 +1,108 @@
+// Package release puts builds of the daemon on a host, side by side, and says which of
+// them is the current one:
+//
+//	/opt/urifilter/releases/20261121T091500Z-0123456789ab/urifilter      the program
+//	/opt/urifilter/releases/20261121T091500Z-0123456789ab/manifest.json  what it is
+//	/opt/urifilter/current -> releases/20261121T091500Z-0123456789ab
+//
+// A release is never changed once it is in place, but for the mark in its manifest that
+// it was healthy; the link is swapped in one step. The package does not start, stop or
+// ask the daemon: that is package service.
+package release
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Root is the folder of releases on a host.
+const Root = "/opt/urifilter"
+
+// program is the name of the binary in its folder.
+const program = "urifilter"
+
+// Manifest is what a release says of itself, in manifest.json.
+type Manifest struct {
+	// ID is the name of its folder: the time of the deployment in UTC, and the first 12
+	// digits of SHA256.
+	ID     string `json:"id"`
+	SHA256 string `json:"sha256"` // of the program, hexadecimal
+	Arch   string `json:"arch"`   // amd64 or arm64
+	// Version is what the program said on the host, in one line.
+	Version string `json:"version"`
+	// Commit is the commit that the program was built from, "" where it does not tell.
+	Commit string `json:"commit,omitempty"`
+	// By says who put it there, user@machine.
+	By      string    `json:"by"`
+	Created time.Time `json:"created"`
+	// Healthy is when it last passed the health check as the current release; nil: never.
+	Healthy *time.Time `json:"healthy,omitempty"`
+}
+
+// NewID names the release of a program that is deployed at a time. A deployment makes it
+// once, so that all its hosts have the same.
+func NewID(at time.Time, sha256 string) string {
+	return at.UTC().Format("20060102T150405Z") + "-" + sha256[:12]
+}
+
+// validID tells whether a name may be that of a release's folder.
+func validID(id string) bool {
+	return regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{12}$`).MatchString(id)
+}
+
+// Short is the version without what all releases have in common.
+func (m Manifest) Short() string {
+	text := strings.TrimPrefix(m.Version, program+" ")
+	if i := strings.LastIndex(text, " go1."); i > 0 {
+		text = text[:i]
+	}
+	return text
+}
+
+// parseManifest reads a manifest of the folder id.
+func parseManifest(id, text string) (Manifest, error) {
+	var m Manifest
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		return m, fmt.Errorf("release %s: manifest.json: %w", id, err)
+	}
+	if m.ID != id || len(m.SHA256) != 64 {
+		return m, fmt.Errorf("release %s: manifest.json: it is that of %q", id, m.ID)
+	}
+	return m, nil
+}
+
+func (m Manifest) text() (string, error) {
+	data, err := json.Marshal(m)
+	return string(data) + "\n", err
+}
+
+// Folder is where a host keeps its releases. The zero Folder is not usable; At gives one.
+type Folder struct{ root string }
+
+// At is the folder at root, which is Root but in tests.
+func At(root string) Folder { return Folder{root: root} }
+
+// Program is the path of the current release's program, whichever that is.
+func (f Folder) Program() string { return path.Join(f.root, "current", program) }
+
+// ProgramOf is the path of a release's program.
+func (f Folder) ProgramOf(id string) string { return path.Join(f.dir(id), program) }
+
+func (f Folder) releases() string        { return path.Join(f.root, "releases") }
+func (f Folder) dir(id string) string    { return path.Join(f.releases(), id) }
+func (f Folder) current() string         { return path.Join(f.root, "current") }
+func (f Folder) staged(id string) string { return path.Join(f.releases(), ".staged-"+id) }
+
+// IDOf is the release whose program stands at a path, "" if it is that of none.
+func IDOf(path string) string {
+	_, rest, _ := strings.Cut(path, "/releases/")
+	id, _, _ := strings.Cut(rest, "/")
+	if !validID(id) {
+		return ""
+	}
+	return id
+}
