@@ -1,0 +1,46 @@
+package settings
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+)
+
+// state is what a host has of a file.
+type state struct {
+	host.File
+	there bool
+}
+
+// read asks for the states of files at once, by path.
+func read(ctx context.Context, h host.Host, paths ...string) (map[string]state, error) {
+	files, err := host.ReadFiles(ctx, h, paths...)
+	if err != nil {
+		return nil, err
+	}
+	states := map[string]state{}
+	for _, path := range paths {
+		file, there := files[path]
+		states[path] = state{file, there}
+	}
+	return states, nil
+}
+
+// backup keeps a copy of the file beside it, with its mode and owner.
+func backup(ctx context.Context, h host.Host, s state) error {
+	if !s.there {
+		return nil
+	}
+	_, err := h.Run(ctx, host.Command{Root: true, Script: fmt.Sprintf("cp -p %s %s", host.Quote(s.Path), host.Quote(s.Path+".bak"))})
+	return err
+}
+
+// restore brings a file back to a state.
+func restore(ctx context.Context, h host.Host, path string, s state) error {
+	if s.there {
+		return host.WriteFile(ctx, h, s.File)
+	}
+	_, err := h.Run(ctx, host.Command{Root: true, Script: "rm -f " + host.Quote(path)})
+	return err
+}

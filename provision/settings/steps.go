@@ -1,0 +1,218 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/provision/diff"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+	"github.com/cr-clawer/urifilter/provision/yamledit"
+)
+
+// Where things are on a host.
+const (
+	Dir               = "/etc/urifilter"
+	Path              = Dir + "/urifilter.yaml"
+	TokensPath        = Dir + "/tokens.yaml"
+	OperatorTokenPath = Dir + "/operator.token"
+)
+
+// header begins a file that was not there.
+const header = `# Settings of the urifilter daemon on this host. The toolkit keeps the keys that its
+# inventory gives, and leaves every other line alone. Keys that are not here have their
+# defaults: urifilter config example
+`
+
+// Files are the files of one host. Its steps belong to one run.
+type Files struct {
+	// Values are what this host's daemon shall be told.
+	Values func(ctx context.Context) (Values, error)
+	// Tokens are those of the operator's tokens file, if there is one.
+	Tokens configs.Tokens
+	// Group may read the files; it is the daemon's.
+	Group string
+	// Dir is the folder of the files, Dir but in tests.
+	Dir string
+}
+
+// file is a file that root writes and the daemon may read.
+func (f *Files) file(path string) host.File {
+	return host.File{Path: f.Dir + strings.TrimPrefix(path, Dir), Mode: 0o640, Owner: "root", Group: f.Group}
+}
+
+// managed is the list of the keys, or tokens, of a file that are the toolkit's.
+func (f *Files) managed(name string) host.File {
+	return host.File{Path: f.Dir + "/." + name + ".managed"}
+}
+
+func with(file host.File, content string) host.File {
+	file.Content = content
+	return file
+}
+
+// wanted is what the settings file shall be, given what it is.
+type wanted struct {
+	before, managedBefore state
+	text, managed         string
+	config                configs.Config
+}
+
+// want edits the host's file in memory, and checks the result as the daemon would.
+func (f *Files) want(ctx context.Context, h host.Host) (w wanted, err error) {
+	values, err := f.Values(ctx)
+	if err != nil {
+		return w, err
+	}
+	// Alone first: a fault of the operator's own files is told in their words.
+	if _, err := values.Config(); err != nil {
+		return w, err
+	}
+	path, managed := f.file(Path).Path, f.managed("urifilter.yaml").Path
+	now, err := read(ctx, h, path, managed)
+	if err != nil {
+		return w, err
+	}
+	w.before, w.managedBefore = now[path], now[managed]
+	edits := values.edits()
+	for _, key := range strings.Fields(w.managedBefore.Content) {
+		if !values.Has(key) {
+			edits = append(edits, yamledit.Edit{Key: key})
+		}
+	}
+	start := w.before.Content
+	if !w.before.there {
+		start = header
+	}
+	if w.text, err = yamledit.Apply(path, start, edits); err != nil {
+		return w, onHost(path, err)
+	}
+	if w.config, err = configs.Parse(path, []byte(w.text)); err == nil {
+		err = w.config.Validate()
+	}
+	if err != nil {
+		return w, onHost(path, err)
+	}
+	keys := values.Keys()
+	slices.Sort(keys)
+	w.managed = strings.Join(keys, "\n") + "\n"
+	return w, nil
+}
+
+func onHost(path string, err error) error {
+	return fmt.Errorf("on the host: %w\nhint: mend %s there, or move it away for a new one", err, path)
+}
+
+// Settings is the step for urifilter.yaml.
+func (f *Files) Settings() step.Step {
+	var did *wanted
+	return step.Step{
+		Name: "settings: urifilter.yaml",
+		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+			w, err := f.want(ctx, h)
+			if err != nil {
+				return nil, err
+			}
+			file, managed := with(f.file(Path), w.text), f.managed("urifilter.yaml")
+			if w.before.there && file.Same(w.before.File) && w.managed == w.managedBefore.Content {
+				return nil, nil
+			}
+			return &step.Change{
+				Summary: "write " + file.Path,
+				Diff:    diff.Masked(file.Path, w.before.Content, w.text),
+				Apply: func(ctx context.Context) error {
+					did = &w
+					return explain(replace(ctx, h, file, w.before, managed, w.managedBefore.Content, w.managed), f.Group)
+				},
+			}, nil
+		},
+		Undo: func(ctx context.Context, h host.Host, _ error) (string, error) {
+			if did == nil {
+				return "", nil
+			}
+			path := f.file(Path).Path
+			err := errors.Join(restore(ctx, h, path, did.before), restore(ctx, h, f.managed("urifilter.yaml").Path, did.managedBefore))
+			return path + " is as it was before", err
+		},
+	}
+}
+
+// replace writes a file of which some parts are the toolkit's. Broken off at any point, no
+// part that is the toolkit's is taken for somebody else's.
+func replace(ctx context.Context, h host.Host, file host.File, before state, managed host.File, old, new string) error {
+	if err := backup(ctx, h, before); err != nil {
+		return err
+	}
+	if err := host.WriteFile(ctx, h, with(managed, merged(old, new))); err != nil {
+		return err
+	}
+	if err := host.WriteFile(ctx, h, file); err != nil {
+		return err
+	}
+	return host.WriteFile(ctx, h, with(managed, new))
+}
+
+// merged are the words of both texts, a line each.
+func merged(a, b string) string {
+	words := append(strings.Fields(a), strings.Fields(b)...)
+	slices.Sort(words)
+	return strings.Join(slices.Compact(words), "\n") + "\n"
+}
+
+// explain says what to do where the host is not prepared.
+func explain(err error, group string) error {
+	var failed *host.CommandError
+	if errors.As(err, &failed) && (strings.Contains(failed.Output.Stderr, "invalid group") || strings.Contains(failed.Output.Stderr, "No such file")) {
+		return fmt.Errorf("%w\nhint: the host has no group %s or no %s yet: go tool mage install:env", err, group, Dir)
+	}
+	return err
+}
+
+// Check is the step of a preflight: the settings are good for this host, as far as can be
+// told without changing it.
+func (f *Files) Check() step.Step {
+	return step.Step{Name: "settings: check", Prove: func(ctx context.Context, h host.Host) error {
+		_, err := f.want(ctx, h)
+		return err
+	}}
+}
+
+// Accepted is the step that has a program on the host check the settings that are there
+// now, with the rights of the daemon: it may be another version than this one, and the
+// files that they name must be readable.
+func (f *Files) Accepted(program func() string, user string) step.Step {
+	return step.Step{Name: "settings: accepted by the release", Prove: func(ctx context.Context, h host.Host) error {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		script := fmt.Sprintf("%s config check --config %s", host.Quote(program()), host.Quote(f.file(Path).Path))
+		_, err := h.Run(ctx, host.Command{User: user, Script: script})
+		var failed *host.CommandError
+		if errors.As(err, &failed) {
+			said := strings.TrimPrefix(strings.TrimSpace(failed.Output.Stderr+failed.Output.Stdout), "urifilter: ")
+			if !strings.Contains(said, "\nhint: ") {
+				said += "\nhint: mend the settings, or put the files that they name on the host, readable for " + user
+			}
+			return fmt.Errorf("the release refuses the settings of the host: %s", said)
+		}
+		return err
+	}}
+}
+
+// OnHost are the settings that a host's daemon is told now, whatever it should be told.
+// False: there is no file of settings.
+func OnHost(ctx context.Context, h host.Host) (configs.Config, bool, error) {
+	file, there, err := host.ReadFile(ctx, h, Path)
+	if err != nil || !there {
+		return configs.Config{}, false, err
+	}
+	c, err := configs.Parse(Path, []byte(file.Content))
+	if err != nil {
+		return c, true, onHost(Path, err)
+	}
+	return c, true, nil
+}

@@ -1,0 +1,234 @@
+package settings
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/cr-clawer/urifilter/provision/diff"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// operator is the name of the token that each host has of its own: the crontab and the
+// health check present it. Its secret is made on the host, by package environment.
+const operator = "toolkit"
+
+const tokensHeader = `# Tokens of the urifilter daemon on this host. The toolkit keeps those of its tokens
+# file and the one named toolkit, and leaves every other line alone.
+`
+
+// tokensFile is where the daemon of this host reads its tokens, "" if it has none.
+func (f *Files) tokensFile(ctx context.Context, h host.Host) (string, error) {
+	w, err := f.want(ctx, h)
+	return w.config.Auth.TokensFile, err
+}
+
+// operatorEntry is the host's own token as the tokens file holds it; false where it is
+// not made yet.
+func operatorEntry(file state) (entry, bool) {
+	secret := strings.TrimSpace(file.Content)
+	digest := sha256.Sum256([]byte(secret))
+	return entry{name: operator, token: "sha256:" + hex.EncodeToString(digest[:]), scopes: []string{"read", "filter", "admin"}}, secret != ""
+}
+
+// TokensFile is the step for tokens.yaml, where the daemon asks for tokens. It holds the
+// digests of the operator's tokens only.
+func (f *Files) TokensFile() step.Step {
+	managed := f.managed("tokens.yaml")
+	undo := func(context.Context) (string, error) { return "", nil }
+	return step.Step{
+		Name: "settings: tokens.yaml",
+		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+			path, err := f.tokensFile(ctx, h)
+			if err != nil || path == "" {
+				return nil, err
+			}
+			file := host.File{Path: path, Mode: 0o640, Owner: "root", Group: f.Group}
+			token := f.file(OperatorTokenPath).Path
+			states, err := read(ctx, h, path, managed.Path, token)
+			if err != nil {
+				return nil, err
+			}
+			now, managedNow := states[path], states[managed.Path]
+			own, made := operatorEntry(states[token])
+			want, err := f.entries()
+			if err != nil {
+				return nil, err
+			}
+			if made {
+				want = append(want, own)
+			}
+			start := now.Content
+			if !now.there {
+				start = tokensHeader
+			}
+			if file.Content, err = editTokens(path, start, want, strings.Fields(managedNow.Content)); err != nil {
+				return nil, onHost(path, err)
+			}
+			ours := names(want)
+			if made && now.there && file.Same(now.File) && ours == managedNow.Content {
+				return nil, nil
+			}
+			return &step.Change{
+				Summary: "write " + path,
+				Diff:    diff.Masked(path, now.Content, file.Content),
+				Apply: func(ctx context.Context) error {
+					if !made {
+						return fmt.Errorf("%s is not there\nhint: go tool mage install:env makes it", f.file(OperatorTokenPath).Path)
+					}
+					undo = func(ctx context.Context) (string, error) {
+						return path + " is as it was before", errors.Join(restore(ctx, h, path, now), restore(ctx, h, managed.Path, managedNow))
+					}
+					return explain(replace(ctx, h, file, now, managed, managedNow.Content, ours), f.Group)
+				},
+			}, nil
+		},
+		Undo: func(ctx context.Context, _ host.Host, _ error) (string, error) { return undo(ctx) },
+	}
+}
+
+// entry is a token as the file holds it.
+type entry struct {
+	name, token string
+	scopes      []string
+}
+
+// entries are the operator's tokens.
+func (f *Files) entries() ([]entry, error) {
+	var all []entry
+	for _, t := range f.Tokens {
+		if t.Name == operator {
+			return nil, fmt.Errorf("token %s: that name is taken by the token that each host makes for itself: choose another", operator)
+		}
+		all = append(all, entry{t.Name, t.Digest(), t.Scopes})
+	}
+	return all, nil
+}
+
+func names(all []entry) string {
+	var list []string
+	for _, e := range all {
+		list = append(list, e.name)
+	}
+	slices.Sort(list)
+	return strings.Join(list, "\n") + "\n"
+}
+
+func (e entry) lines() string {
+	name, err := yaml.Dump(e.name, yaml.WithV3Defaults())
+	if err != nil {
+		name = []byte("''\n")
+	}
+	return fmt.Sprintf("- name: %s  token: %s\n  scopes: [%s]\n", name, e.token, strings.Join(e.scopes, ", "))
+}
+
+// editTokens puts entries into the text of a tokens file, takes out those of managed that
+// are no more wanted, and leaves the rest.
+func editTokens(path, text string, want []entry, managed []string) (string, error) {
+	items, err := parseEntries(path, text)
+	if err != nil {
+		return "", err
+	}
+	all := slices.Collect(strings.Lines(text))
+	if n := len(all); n > 0 && !strings.HasSuffix(all[n-1], "\n") {
+		all[n-1] += "\n"
+	}
+	there := map[string]bool{}
+	for _, item := range slices.Backward(items) {
+		i := slices.IndexFunc(want, func(e entry) bool { return e.name == item.name })
+		switch {
+		case i >= 0 && want[i].same(item.entry):
+			there[item.name] = true
+		case i >= 0:
+			there[item.name] = true
+			all = slices.Replace(all, item.from, item.to, want[i].lines())
+		case slices.Contains(managed, item.name):
+			all = slices.Delete(all, item.from, item.to)
+		}
+	}
+	text = strings.Join(all, "")
+	if len(items) == 0 {
+		text = strings.TrimSuffix(text, "[]\n")
+	}
+	for _, e := range want {
+		if !there[e.name] {
+			text += e.lines()
+		}
+	}
+	if _, err := parseEntries(path, text); err != nil {
+		return "", fmt.Errorf("%s: cannot be edited entry by entry: %w", path, err)
+	}
+	return text, nil
+}
+
+func (e entry) same(o entry) bool {
+	return e.token == o.token && slices.Equal(e.scopes, o.scopes)
+}
+
+// item is an entry with its lines, from included, to not, both from 0.
+type item struct {
+	entry
+	from, to int
+}
+
+func parseEntries(path, text string) ([]item, error) {
+	var doc yaml.Node
+	loader, err := yaml.NewLoader(strings.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	if err := loader.Load(&doc); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: not YAML: %w", path, err)
+	}
+	if len(doc.Content) != 1 || doc.Content[0].ShortTag() == "!!null" {
+		return nil, nil
+	}
+	list := doc.Content[0]
+	if list.Kind != yaml.SequenceNode || list.Style&yaml.FlowStyle != 0 && len(list.Content) > 0 {
+		return nil, fmt.Errorf("%s:%d: want a list of tokens, each beginning with a line such as - name: crawler", path, list.Line)
+	}
+	all := slices.Collect(strings.Lines(text))
+	var items []item
+	for i, n := range list.Content {
+		it := item{from: n.Line - 1, to: len(all)}
+		for it.from > 0 && !strings.HasPrefix(strings.TrimSpace(all[it.from]), "-") {
+			it.from--
+		}
+		if i+1 < len(list.Content) {
+			it.to = list.Content[i+1].Line - 1
+		}
+		for it.to > it.from+1 && blankOrComment(all[it.to-1]) {
+			it.to--
+		}
+		if n.Kind != yaml.MappingNode {
+			return nil, fmt.Errorf("%s:%d: want name, token and scopes", path, n.Line)
+		}
+		for k := 0; k+1 < len(n.Content); k += 2 {
+			switch value := n.Content[k+1]; n.Content[k].Value {
+			case "name":
+				it.name = value.Value
+			case "token":
+				it.token = value.Value
+			case "scopes":
+				for _, s := range value.Content {
+					it.scopes = append(it.scopes, s.Value)
+				}
+			}
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+func blankOrComment(line string) bool {
+	line = strings.TrimSpace(line)
+	return line == "" || strings.HasPrefix(line, "#")
+}

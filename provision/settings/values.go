@@ -1,0 +1,155 @@
+// Package settings makes the settings of the daemon on each host from what the operator
+// wrote in several places, checks them on the operator's machine, and puts them on the
+// host: urifilter.yaml and tokens.yaml in /etc/urifilter. Keys and comments that an
+// administrator added on the host stay. It does not restart the daemon.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/provision/yamledit"
+)
+
+// Values are settings that somebody gave, each with the place where. The zero Values are
+// none.
+type Values struct{ all []value }
+
+type value struct {
+	key  string
+	node *yaml.Node
+	from string // for people: configs/hosts.yaml, host a
+}
+
+// ReadFile are the settings of a file in the form of urifilter.yaml. Its faults name
+// file, line and key.
+func ReadFile(path string) (Values, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Values{}, err
+	}
+	if _, err := configs.Parse(path, data); err != nil {
+		return Values{}, err
+	}
+	root, err := yamledit.Parse(path, string(data))
+	if err != nil {
+		return Values{}, err
+	}
+	return Of(root, path), nil
+}
+
+// Of are the settings of a part of a YAML file; from says which. Nil has none.
+func Of(root *yaml.Node, from string) Values {
+	var v Values
+	if root == nil || root.Kind != yaml.MappingNode {
+		return v
+	}
+	for _, leaf := range yamledit.Leaves(root) {
+		v.put(leaf.Key, yamledit.Plain(leaf.Value), from)
+	}
+	return v
+}
+
+// Over are these settings with those of others in the place of equal keys.
+func (v Values) Over(others Values) Values {
+	v.all = slices.Clone(v.all)
+	for _, o := range others.all {
+		v.put(o.key, o.node, o.from)
+	}
+	return v
+}
+
+// Set gives a key a value: a text, a number, a list of texts.
+func (v *Values) Set(key string, to any, from string) error {
+	node, err := yamledit.Value(to)
+	if err != nil {
+		return err
+	}
+	v.all = slices.Clone(v.all)
+	v.put(key, node, from)
+	return nil
+}
+
+// Has tells whether somebody gave one of the keys.
+func (v Values) Has(keys ...string) bool {
+	return slices.ContainsFunc(v.all, func(x value) bool { return slices.Contains(keys, x.key) })
+}
+
+func (v *Values) put(key string, node *yaml.Node, from string) {
+	x := value{key, node, from}
+	if i := slices.IndexFunc(v.all, func(x value) bool { return x.key == key }); i >= 0 {
+		v.all[i] = x
+		return
+	}
+	v.all = append(v.all, x)
+}
+
+// Keys are those that have a value.
+func (v Values) Keys() []string {
+	keys := make([]string, len(v.all))
+	for i, x := range v.all {
+		keys[i] = x.key
+	}
+	return keys
+}
+
+func (v Values) edits() []yamledit.Edit {
+	edits := make([]yamledit.Edit, len(v.all))
+	for i, x := range v.all {
+		edits[i] = yamledit.Edit{Key: x.key, Value: x.node}
+	}
+	return edits
+}
+
+// Config is the daemon's view of the values, with the defaults of the rest. All faults
+// are in the error, each with the key and who gave it.
+func (v Values) Config() (configs.Config, error) {
+	text, err := yamledit.Apply("settings", "", v.edits())
+	if err != nil {
+		return configs.Config{}, err
+	}
+	c, err := configs.Parse("settings", []byte(text))
+	if err == nil {
+		err = c.Validate()
+	}
+	return c, v.blame(err)
+}
+
+// blame adds to each fault where its key was given.
+func (v Values) blame(err error) error {
+	if err == nil {
+		return nil
+	}
+	list := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		list = joined.Unwrap()
+	}
+	for i, fault := range list {
+		for _, x := range v.all {
+			if mentions(fault.Error(), x.key) {
+				list[i] = fmt.Errorf("%w (given in %s)", fault, x.from)
+				break
+			}
+		}
+	}
+	return errors.Join(list...)
+}
+
+// mentions tells whether a fault is about a key: "redis.db: ...", "settings:3: redis.db: ...".
+func mentions(fault, key string) bool {
+	for part := range strings.SplitSeq(fault, ": ") {
+		if part == key || strings.HasPrefix(part, key+"[") {
+			return true
+		}
+	}
+	return false
+}
+
+// Text is a file of the values alone.
+func (v Values) Text() (string, error) { return yamledit.Apply("settings", "", v.edits()) }
