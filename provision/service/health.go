@@ -1,0 +1,280 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+const (
+	pollEvery = 300 * time.Millisecond
+	// settle is how long the process must live without a restart before it is believed.
+	settle = 3 * time.Second
+	// startsWithin is how long systemd may take to begin with a start that it was told.
+	startsWithin = 5 * time.Second
+	// badAnswers in a row, other than "not ready yet", are enough.
+	badAnswers = 5
+)
+
+// Health is a check of the daemon of one host.
+type Health struct {
+	// Config is what the daemon was told.
+	Config func(ctx context.Context, h host.Host) (configs.Config, error)
+	// Token gives the host's own token, "" where the daemon asks for none.
+	Token func(ctx context.Context, h host.Host) (string, error)
+	// Program is the path of the release's program on the host.
+	Program string
+	// Timeout is how long a start may take until the daemon is ready.
+	Timeout time.Duration
+
+	// acted is when this run started the daemon: the journal is shown from there.
+	acted time.Time
+}
+
+// Step is the check as a step.
+func (c *Health) Step() step.Step {
+	return step.Step{Name: "service: health", Prove: c.Prove}
+}
+
+// Prove waits until the daemon says that it is ready, watches that it stays the same
+// process, and asks it a question. The error ends in the last lines of its journal.
+func (c *Health) Prove(ctx context.Context, h host.Host) error {
+	began := time.Now().Add(-time.Minute)
+	err := c.prove(ctx, h)
+	if !c.acted.IsZero() {
+		began = c.acted
+	}
+	if err == nil || ctx.Err() != nil || errors.As(err, new(*host.ConnectionError)) {
+		return err
+	}
+	return withJournal(ctx, h, err, time.Since(began))
+}
+
+func (c *Health) prove(ctx context.Context, h host.Host) error {
+	cfg, err := c.Config(ctx, h)
+	if err != nil {
+		return err
+	}
+	token, err := c.Token(ctx, h)
+	if err != nil {
+		return err
+	}
+	first, err := StatusOf(ctx, h)
+	if err != nil {
+		return err
+	}
+	w := watch{Health: c, h: h, deadline: time.Now().Add(c.Timeout), restarts: first.settled()}
+	up, err := w.active(ctx)
+	if err != nil {
+		return err
+	}
+	since := time.Now()
+	d, err := dial(h, cfg, token)
+	if err == nil {
+		defer d.client.CloseIdleConnections()
+		if err = w.ready(ctx, d); err == nil {
+			err = d.probe(ctx, h)
+		}
+	}
+	if forbidden(err) {
+		step.Say(ctx, "the host opens no tunnels: its own command line asks the daemon")
+		err = w.onHost(ctx, cfg, token)
+	}
+	if err != nil {
+		return err
+	}
+	return w.steady(ctx, up, since)
+}
+
+// Ready asks the daemon once whether it is ready: "yes", or why not.
+func (c *Health) Ready(ctx context.Context, h host.Host) string {
+	cfg, err := c.Config(ctx, h)
+	if err != nil {
+		return err.Error()
+	}
+	d, err := dial(h, cfg, "")
+	if err != nil {
+		return err.Error()
+	}
+	defer d.client.CloseIdleConnections()
+	a, err := d.call(ctx, http.MethodGet, "/readyz", "")
+	switch {
+	case err != nil:
+		return err.Error()
+	case a.status == http.StatusOK:
+		return "yes"
+	}
+	return problem("GET /readyz", a).Error()
+}
+
+// watch is one check.
+type watch struct {
+	*Health
+	h        host.Host
+	deadline time.Time
+	restarts int // that systemd had made before
+	// old is when the process began that is being replaced; its states are not looked at.
+	old     time.Time
+	replace bool
+}
+
+// down is that a process has ended.
+func (w watch) down(s Status) error {
+	if !s.crashed(w.restarts) {
+		return nil
+	}
+	return fmt.Errorf("the daemon does not stay up: %s", s)
+}
+
+// active waits until systemd has the daemon's word that it is up.
+func (w watch) active(ctx context.Context) (Status, error) {
+	said, began := "", time.Now()
+	for {
+		s, err := StatusOf(ctx, w.h)
+		gone := s.Active == "inactive" || s.Active == "failed"
+		switch {
+		case err != nil:
+			return s, err
+		case w.replace && s.Started.Equal(w.old) && s.Load == "loaded" && time.Now().Before(w.deadline):
+			if gone && time.Since(began) > startsWithin {
+				return s, fmt.Errorf("systemd has not started the daemon: %s; %s is %s", s, Socket, s.Socket)
+			}
+		case s.Load != "loaded":
+			return s, fmt.Errorf("%s is %s\nhint: go tool mage install:service", Unit, s)
+		case w.down(s) != nil:
+			return s, w.down(s)
+		case s.Running():
+			return s, nil
+		case gone:
+			return s, fmt.Errorf("the daemon does not run: %s\nhint: go tool mage urifilter:start", s)
+		case time.Now().After(w.deadline):
+			return s, fmt.Errorf("the daemon is still %s after %s%s", s.Active, w.Timeout, ifAny(": ", s.Text))
+		}
+		if s.Text != said && s.Text != "" {
+			said = s.Text
+			step.Say(ctx, "%s", said)
+		}
+		if err := sleep(ctx, pollEvery); err != nil {
+			return s, err
+		}
+	}
+}
+
+// ready waits until /readyz says yes.
+func (w watch) ready(ctx context.Context, d *daemon) error {
+	bad, said := 0, ""
+	for {
+		a, err := d.call(ctx, http.MethodGet, "/readyz", "")
+		last := ""
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case forbidden(err):
+			return err
+		case err != nil:
+			last = err.Error()
+		case a.status == http.StatusOK:
+			return nil
+		default:
+			last = problem("GET /readyz", a).Error()
+			if a.status != http.StatusServiceUnavailable {
+				bad++
+			}
+		}
+		if bad >= badAnswers {
+			return errors.New(last)
+		}
+		s, err := StatusOf(ctx, w.h)
+		if err == nil {
+			err = w.down(s)
+		}
+		if err != nil {
+			return err
+		}
+		if time.Now().After(w.deadline) {
+			return fmt.Errorf("not ready after %s: %s", w.Timeout, last)
+		}
+		if last != said {
+			said = last
+			step.Say(ctx, "not ready yet: %s", said)
+		}
+		if err := sleep(ctx, pollEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// probe does filter requests. A filter that is full refuses them, and that is no fault of
+// the release.
+func (d *daemon) probe(ctx context.Context, h host.Host) error {
+	if d.filter == "" {
+		return nil
+	}
+	err := probe(ctx, h, d.asks)
+	var answered *problemError
+	if errors.As(err, &answered) && answered.status == http.StatusInsufficientStorage {
+		step.Warn(ctx, "filter %s refuses new items: %v", d.filter, err)
+		return nil
+	}
+	return err
+}
+
+// onHost is the check without a tunnel.
+func (w watch) onHost(ctx context.Context, cfg configs.Config, token string) error {
+	for {
+		err := probe(ctx, w.h, askOnHost(w.h, w.Program, cfg, token))
+		if err == nil || ctx.Err() != nil || time.Now().After(w.deadline) {
+			return err
+		}
+		if s, failed := StatusOf(ctx, w.h); failed != nil || w.down(s) != nil {
+			return errors.Join(failed, w.down(s), err)
+		}
+		if err := sleep(ctx, pollEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// steady makes sure that the process which answered is still the one that was started.
+func (w watch) steady(ctx context.Context, up Status, since time.Time) error {
+	if time.Since(up.Started) < time.Minute {
+		if err := sleep(ctx, settle-time.Since(since)); err != nil {
+			return err
+		}
+	}
+	s, err := StatusOf(ctx, w.h)
+	if err != nil {
+		return err
+	}
+	if !s.Running() || s.PID != up.PID {
+		return fmt.Errorf("the daemon does not stay up: process %d ended, now %s", up.PID, s)
+	}
+	return w.down(s)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	wait := time.NewTimer(d)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func ifAny(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
+}

@@ -1,0 +1,306 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// Daemon is the daemon of one host, to be started and stopped. Its steps belong to one run.
+type Daemon struct {
+	Health *Health
+	// Program is the path at which the unit starts it; the link in it says which release.
+	Program string
+	// Read are the files that it reads when it starts, beside those that its settings name
+	// and that it reads again upon a reload: tokens, certificate and key. Globs are
+	// allowed; files that are not there are no matter.
+	Read []string
+	// Pending tells what steps before have changed, or in a plan would: why the daemon is
+	// to be restarted, and why it is to be reloaded. "" is nothing.
+	Pending func() (restart, reload string)
+}
+
+// units are the files of systemd that a running daemon depends on.
+var units = []string{
+	"/etc/systemd/system/" + Unit, "/etc/systemd/system/" + Unit + ".d/*.conf",
+}
+
+// socketUnits are those of its port.
+var socketUnits = []string{
+	"/etc/systemd/system/" + Socket, "/etc/systemd/system/" + Socket + ".d/*.conf",
+}
+
+// need is what a host's daemon lacks.
+type need struct {
+	action int
+	why    string
+}
+
+const (
+	nothing = iota
+	reload
+	revive  // the daemon; its port is there, and callers wait at it
+	restart // the daemon
+	start   // the daemon and its port
+	rebind  // the port anew, too
+)
+
+// Running is the step after which the daemon runs the current release with what its files
+// say now. Whether it does is asked of the kernel and of systemd, not remembered.
+func (d *Daemon) Running() step.Step {
+	return step.Step{
+		Name: "service: running",
+		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+			n, err := d.lacks(ctx, h)
+			if err != nil {
+				return nil, err
+			}
+			n = d.expect(n)
+			if n.action == nothing {
+				return nil, nil
+			}
+			verb := map[int]string{start: "start", revive: "start", reload: "reload", restart: "restart", rebind: "restart with its port"}[n.action]
+			return &step.Change{
+				Summary: verb + ": " + n.why,
+				Apply:   func(ctx context.Context) error { return d.act(ctx, h, n.action) },
+			}, nil
+		},
+	}
+}
+
+// expect adds what is known to change.
+func (d *Daemon) expect(n need) need {
+	if d.Pending == nil {
+		return n
+	}
+	again, reread := d.Pending()
+	switch {
+	case n.action < restart && again != "":
+		return need{restart, again}
+	case n.action < reload && reread != "":
+		return need{reload, reread}
+	}
+	return n
+}
+
+// lacks compares what runs with what is on the disk.
+func (d *Daemon) lacks(ctx context.Context, h host.Host) (need, error) {
+	s, err := StatusOf(ctx, h)
+	switch {
+	case err != nil:
+		return need{}, err
+	case s.Load == "masked":
+		return need{}, fmt.Errorf("%s is masked\nhint: systemctl unmask urifilter, on the host", Unit)
+	case s.Load != "loaded":
+		return need{start, "it is not installed"}, nil
+	case s.Socket != "active":
+		return need{start, Socket + " is " + s.Socket}, nil
+	}
+	files, err := d.look(ctx, h)
+	if err != nil {
+		return need{}, err
+	}
+	if changed := newer(files[socketUnits[0]], s.Listening); changed != "" {
+		return need{rebind, changed + " has changed"}, nil
+	}
+	if !s.Running() {
+		return need{revive, "it is " + s.String()}, nil
+	}
+	if s.Program != files.program() {
+		return need{restart, fmt.Sprintf("it runs %s, and current is %s", short(s.Program), short(files.program()))}, nil
+	}
+	if changed := newer(files[units[0]], s.Started); changed != "" {
+		return need{restart, changed + " has changed since it was started"}, nil
+	}
+	reread := s.Started
+	if s.Changed.After(reread) {
+		reread = s.Changed // a reload was the last thing that happened to it
+	}
+	if changed := newer(files["reread"], reread); changed != "" {
+		return need{reload, changed + " has changed since it was read"}, nil
+	}
+	return need{}, nil
+}
+
+// seen are the files of each group with the time of their last change; the program has a
+// group of its own, with its real path.
+type seen map[string]map[string]time.Time
+
+func (s seen) program() string {
+	for path := range s["program"] {
+		return path
+	}
+	return ""
+}
+
+func (d *Daemon) look(ctx context.Context, h host.Host) (seen, error) {
+	cfg, err := d.Health.Config(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	reread := []string{cfg.Auth.TokensFile, cfg.TLS.CertFile, cfg.TLS.KeyFile}
+	script := fmt.Sprintf("echo \"program 0 $(readlink -f %s)\"\n", host.Quote(d.Program))
+	group := func(name string, patterns []string) {
+		// A pattern is not quoted, for the shell to expand; unquotable has none of its other letters.
+		patterns = slices.DeleteFunc(slices.Clone(patterns), unquotable)
+		if len(patterns) == 0 {
+			return
+		}
+		script += fmt.Sprintf("for f in %s; do [ ! -e \"$f\" ] || stat -Lc '%s %%.6Z %%n' \"$f\"; done\n", strings.Join(patterns, " "), name)
+	}
+	group(units[0], append(slices.Clone(units), d.Read...))
+	group(socketUnits[0], socketUnits)
+	group("reread", reread)
+	out, err := h.Run(ctx, host.Command{Root: true, Script: script})
+	if err != nil {
+		return nil, fmt.Errorf("look at the daemon's files: %w", err)
+	}
+	found := seen{}
+	for line := range strings.Lines(out.Stdout) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		if found[parts[0]] == nil {
+			found[parts[0]] = map[string]time.Time{}
+		}
+		seconds, err := strconv.ParseFloat(parts[1], 64)
+		if err != nil {
+			return nil, fmt.Errorf("look at the daemon's files: stat wrote %q", line)
+		}
+		found[parts[0]][parts[2]] = time.UnixMicro(int64(seconds * 1e6))
+	}
+	return found, nil
+}
+
+// unquotable tells whether a pattern has letters that the shell would take for more than
+// a file's name.
+func unquotable(pattern string) bool {
+	return pattern == "" || strings.Trim(pattern, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./*@+:") != ""
+}
+
+// newer is a file that has changed after at, "" if none has.
+func newer(files map[string]time.Time, at time.Time) string {
+	first := ""
+	for path, changed := range files {
+		if changed.After(at) && (first == "" || path < first) {
+			first = path
+		}
+	}
+	return first
+}
+
+// short is the release in the path of a program.
+func short(path string) string {
+	if _, rest, ok := strings.Cut(path, "/releases/"); ok {
+		id, _, _ := strings.Cut(rest, "/")
+		if strings.HasSuffix(path, " (deleted)") {
+			id += ", which was removed"
+		}
+		return id
+	}
+	if path == "" {
+		return "nothing"
+	}
+	return path
+}
+
+// act does it and waits until the daemon is up. It does not wait in systemctl: how long a
+// start may take is for Health to say.
+func (d *Daemon) act(ctx context.Context, h host.Host, action int) error {
+	began := time.Now()
+	before, err := StatusOf(ctx, h)
+	if err != nil {
+		return err
+	}
+	// A unit that crashed too often is not started again before that is forgotten.
+	script := "systemctl reset-failed " + Unit + " " + Socket + " 2>/dev/null\n"
+	switch action {
+	case reload:
+		script = "systemctl reload " + Unit
+	case revive, restart:
+		script += "systemctl start " + Socket + " && systemctl restart --no-block " + Unit
+	case start, rebind:
+		script += "systemctl stop " + Unit + " && systemctl restart " + Socket + " && systemctl start --no-block " + Unit
+	}
+	d.Health.acted = began
+	_, err = h.Run(ctx, host.Command{Root: true, Script: script})
+	if errors.As(err, new(*host.CommandError)) && action != reload {
+		err = portless(ctx, h, err)
+	}
+	if err == nil && action != reload {
+		w := watch{Health: d.Health, h: h, deadline: began.Add(d.Health.Timeout), old: before.Started, replace: true}
+		_, err = w.active(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		return withJournal(ctx, h, err, time.Since(began))
+	}
+	return err
+}
+
+// portless gives a start that failed because of the port its right name.
+func portless(ctx context.Context, h host.Host, err error) error {
+	if s, unknown := StatusOf(ctx, h); unknown != nil || s.Socket != "failed" {
+		return err
+	}
+	return fmt.Errorf("%s cannot listen: the reason is below\nhint: ss -ltnp, on the host, says who has the port; choose another \"listen\", or free it", Socket)
+}
+
+// Restart is the step that restarts the daemon in any case.
+func (d *Daemon) Restart() step.Step {
+	return step.Step{Name: "service: restart", Always: true, Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		n, err := d.lacks(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		action := max(restart, n.action)
+		return &step.Change{Summary: "restart", Apply: func(ctx context.Context) error { return d.act(ctx, h, action) }}, nil
+	}}
+}
+
+// Start is the step after which the daemon runs, with whatever it was started with.
+func (d *Daemon) Start() step.Step {
+	return step.Step{Name: "service: start", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		s, err := StatusOf(ctx, h)
+		if err != nil || s.Running() && s.Socket == "active" {
+			return nil, err
+		}
+		if s.Load != "loaded" {
+			return nil, fmt.Errorf("%s is %s\nhint: go tool mage deploy, or install:service", Unit, s)
+		}
+		n, err := d.lacks(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		action := max(revive, n.action)
+		return &step.Change{Summary: "start: it is " + s.String(), Apply: func(ctx context.Context) error { return d.act(ctx, h, action) }}, nil
+	}}
+}
+
+// StopScript ends the daemon and its port: the socket too, or the next caller would start
+// the daemon again, and the state "failed". Units that are not there are no matter.
+const StopScript = "for u in " + Socket + " urifilter-retry.timer " + Unit + `; do
+	[ "$(systemctl show -p ActiveState --value $u)" = inactive ] || systemctl stop $u || exit
+done
+systemctl reset-failed ` + Unit + " " + Socket + " 2>/dev/null || :"
+
+// Stop is the step after which neither the daemon nor its port is there.
+func Stop() step.Step {
+	return step.Step{Name: "service: stop", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		s, err := StatusOf(ctx, h)
+		if err != nil || s.Load != "loaded" || s.Active == "inactive" && s.Socket != "active" {
+			return nil, err
+		}
+		return &step.Change{Summary: "stop: it is " + s.String(), Apply: func(ctx context.Context) error {
+			_, err := h.Run(ctx, host.Command{Root: true, Script: StopScript})
+			return err
+		}}, nil
+	}}
+}

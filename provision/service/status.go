@@ -1,0 +1,175 @@
+// Package service starts, stops and watches the daemon on a host through systemd, and
+// finds out whether it really serves: not by what systemctl start says, but by what the
+// process does in the seconds after, and by a request that it answers. It installs no
+// program and writes no settings.
+package service
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+)
+
+// Unit is the daemon's; Socket holds its port.
+const (
+	Unit   = "urifilter.service"
+	Socket = "urifilter.socket"
+)
+
+// Status is what systemd and the kernel say of the daemon.
+type Status struct {
+	Load     string // loaded, not-found, masked
+	Active   string // active, activating, reloading, deactivating, inactive, failed
+	Sub      string // running, auto-restart, ...
+	Result   string // success, exit-code, timeout, watchdog, ...
+	Enabled  string // enabled, disabled, ...
+	Text     string // what the daemon says that it does
+	ExitCode int    // of its last process that has ended
+	PID      int    // 0: none
+	Restarts int    // by systemd, since it was started by somebody
+	// Socket is the state of the socket unit.
+	Socket string
+	// Started is when the process began, Changed when the unit last changed its state,
+	// which a reload does too; zero: never.
+	Started, Changed time.Time
+	// Listening is when the socket unit began to listen.
+	Listening time.Time
+	// Program is the file that the process runs, with " (deleted)" if it is gone.
+	Program string
+	Memory  int64 // bytes, 0 where systemd does not count
+}
+
+// Running tells whether the daemon is up, by its own word.
+func (s Status) Running() bool { return s.Active == "active" || s.Active == "reloading" }
+
+// crashed tells whether a process of the daemon has ended by itself since systemd counted
+// so many restarts.
+func (s Status) crashed(restarts int) bool {
+	return s.Active == "failed" || s.Sub == "auto-restart" || s.Restarts > restarts
+}
+
+// settled is how many restarts are history: what counts is those of a process that is
+// being watched.
+func (s Status) settled() int {
+	if s.Running() {
+		return s.Restarts
+	}
+	return 0
+}
+
+// Short is one word or two.
+func (s Status) Short() string {
+	switch {
+	case s.Load == "not-found":
+		return "not installed"
+	case s.looping():
+		return "crash loop"
+	case s.Active == "":
+		return "unknown"
+	}
+	return s.Active
+}
+
+// looping says that systemd starts it again and again: it waits for the next start, or is
+// in one that is not the first.
+func (s Status) looping() bool {
+	return s.Active == "activating" && (s.Sub == "auto-restart" || s.Restarts > 1)
+}
+
+// String is one line for people.
+func (s Status) String() string {
+	switch {
+	case s.Load == "not-found":
+		return "not installed"
+	case s.Running():
+		return fmt.Sprintf("active, process %d since %s", s.PID, s.Started.UTC().Format("2006-01-02 15:04:05"))
+	}
+	text := s.Active + " (" + s.Sub + ")"
+	if s.Result != "" && s.Result != "success" {
+		text += ", " + s.Result
+		if s.ExitCode != 0 {
+			text += fmt.Sprintf(" %d", s.ExitCode)
+		}
+	}
+	if s.Restarts > 0 {
+		text += ", restarted " + times(s.Restarts)
+	}
+	return text
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// Advice is what to do about a daemon of a host that does not run, "" for one that does.
+func (s Status) Advice(host string) string {
+	switch {
+	case s.Load == "not-found":
+		return "go tool mage deploy -hosts=" + host
+	case s.Load == "masked":
+		return "it is masked: systemctl unmask urifilter, on the host"
+	case s.Running():
+		return ""
+	case s.Active == "failed" || s.looping():
+		return s.String() + ": go tool mage urifilter:logs -hosts=" + host + " says why"
+	case s.Active == "inactive":
+		return "go tool mage urifilter:start -hosts=" + host
+	}
+	return s.String()
+}
+
+// The times come from the bus: what `systemctl show` prints has whole seconds. They are
+// asked for first, so that a state is never older than the start that it is of.
+const statusScript = `u=` + Unit + ` s=` + Socket + `
+at() { busctl get-property org.freedesktop.systemd1 "/org/freedesktop/systemd1/unit/urifilter_2e$1" "org.freedesktop.systemd1.$2" "$3" 2>/dev/null | cut -d' ' -f2; }
+echo "Started=$(at service Service ExecMainStartTimestamp)"
+echo "Changed=$(at service Unit StateChangeTimestamp)"
+echo "Listening=$(at socket Unit ActiveEnterTimestamp)"
+echo "Socket=$(systemctl show $s -p ActiveState --value)"
+systemctl show $u -p LoadState,ActiveState,SubState,Result,UnitFileState,StatusText,ExecMainStatus,MainPID,NRestarts,MemoryCurrent
+pid=$(systemctl show $u -p MainPID --value)
+[ "${pid:-0}" = 0 ] || echo "Program=$(readlink "/proc/$pid/exe")"`
+
+// StatusOf asks a host. A daemon that is not installed has a status too.
+func StatusOf(ctx context.Context, h host.Host) (Status, error) {
+	out, err := h.Run(ctx, host.Command{Root: true, Script: statusScript, OK: []int{1}})
+	if err != nil {
+		return Status{}, fmt.Errorf("ask systemd: %w", err)
+	}
+	return parseStatus(out.Stdout), nil
+}
+
+func parseStatus(text string) Status {
+	m := map[string]string{}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
+		m[key] = value
+	}
+	// A number that is not there is 0, as a daemon that never ran has it.
+	number := func(key string) int64 {
+		n, _ := strconv.ParseUint(m[key], 10, 64)
+		if n > 1<<62 {
+			return 0 // systemd's word for "not known"
+		}
+		return int64(n)
+	}
+	at := func(key string) time.Time {
+		if n := number(key); n > 0 {
+			return time.UnixMicro(n)
+		}
+		return time.Time{}
+	}
+	return Status{
+		Load: m["LoadState"], Active: m["ActiveState"], Sub: m["SubState"], Result: m["Result"], Enabled: m["UnitFileState"], Text: m["StatusText"],
+		ExitCode: int(number("ExecMainStatus")), PID: int(number("MainPID")), Restarts: int(number("NRestarts")),
+		Socket: m["Socket"], Started: at("Started"), Changed: at("Changed"), Listening: at("Listening"),
+		Program: m["Program"], Memory: number("MemoryCurrent"),
+	}
+}

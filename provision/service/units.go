@@ -1,0 +1,229 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/provision/diff"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+	"github.com/cr-clawer/urifilter/systemd"
+)
+
+// Units are the daemon's units on a host.
+type Units struct {
+	// Program is the path of the release's program, which registers itself.
+	Program func() string
+	// Config is the path of its settings.
+	Config string
+	// User and Group run the daemon.
+	User, Group string
+	// MemoryMax and OpenFiles bound the daemon, in a drop-in of the toolkit; "" and 0: as
+	// the unit has it.
+	MemoryMax string
+	OpenFiles int
+	// Ahead tells, in a plan, that the settings of the host are not yet what they will be;
+	// then, and where the program is not there yet, Wanted settings give the units, as
+	// this version has them.
+	Ahead  func() bool
+	Wanted func(ctx context.Context) (configs.Config, error)
+}
+
+// limitsPath is the toolkit's drop-in. Those of an administrator go after it.
+const limitsPath = "/etc/systemd/system/" + Unit + ".d/50-urifilter-toolkit.conf"
+
+// Steps put the units on the host.
+func (u *Units) Steps() []step.Step { return []step.Step{u.limits(), u.install()} }
+
+func (u *Units) limits() step.Step {
+	var lines []string
+	if u.MemoryMax != "" {
+		lines = append(lines, "MemoryMax="+u.MemoryMax)
+	}
+	if u.OpenFiles != 0 {
+		lines = append(lines, fmt.Sprintf("LimitNOFILE=%d", u.OpenFiles))
+	}
+	wish := host.File{Path: limitsPath, Mode: 0o644}
+	if lines != nil {
+		wish.Content = "# Written by the urifilter toolkit from \"service\" of its inventory.\n[Service]\n" + strings.Join(lines, "\n") + "\n"
+	}
+	undo := func(context.Context) (string, error) { return "", nil }
+	return step.Step{
+		Name: "service: limits",
+		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+			now, there, err := host.ReadFile(ctx, h, wish.Path)
+			if err != nil || there == (lines != nil) && (!there || wish.Same(now)) {
+				return nil, err
+			}
+			put := func(ctx context.Context, f host.File, there bool) error { return putUnit(ctx, h, f, there) }
+			return &step.Change{
+				Summary: "write " + wish.Path, Diff: diff.Unified(wish.Path, now.Content, wish.Content),
+				Apply: func(ctx context.Context) error {
+					undo = func(ctx context.Context) (string, error) {
+						now.Path = wish.Path
+						return "limits are as they were before", put(ctx, now, there)
+					}
+					return put(ctx, wish, lines != nil)
+				},
+			}, nil
+		},
+		Undo: func(ctx context.Context, _ host.Host, _ error) (string, error) { return undo(ctx) },
+	}
+}
+
+// putUnit writes a unit's file, or removes it, and tells systemd.
+func putUnit(ctx context.Context, h host.Host, f host.File, there bool) error {
+	script := "rm -f " + host.Quote(f.Path) + " && systemctl daemon-reload"
+	if there {
+		dir := f.Path[:strings.LastIndexByte(f.Path, '/')]
+		if _, err := h.Run(ctx, host.Command{Root: true, Script: "mkdir -p " + host.Quote(dir)}); err != nil {
+			return err
+		}
+		if err := host.WriteFile(ctx, h, f); err != nil {
+			return err
+		}
+		script = "systemctl daemon-reload"
+	}
+	_, err := h.Run(ctx, host.Command{Root: true, Script: script})
+	return err
+}
+
+// install is the step that has the program register itself.
+func (u *Units) install() step.Step {
+	var before state
+	return step.Step{
+		Name: "service: units",
+		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+			now, err := read(ctx, h)
+			if err != nil {
+				return nil, err
+			}
+			var change *step.Change
+			there := !u.Ahead()
+			if there {
+				change, there, err = u.ask(ctx, h)
+			}
+			if !there && err == nil {
+				change, err = u.foresee(ctx, now)
+			}
+			if err != nil || change == nil {
+				return nil, err
+			}
+			change.Apply = func(ctx context.Context) error {
+				before = now
+				_, err := h.Run(ctx, host.Command{Root: true, Script: u.command()})
+				return said(err)
+			}
+			return change, nil
+		},
+		Undo: func(ctx context.Context, h host.Host, _ error) (string, error) { return before.restore(ctx, h) },
+	}
+}
+
+func (u *Units) command(more ...string) string {
+	words := append([]string{u.Program(), "service", "install", "--config", u.Config, "--user", u.User, "--group", u.Group}, more...)
+	for i, w := range words {
+		words[i] = host.Quote(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// said keeps the program's own words for an error.
+func said(err error) error {
+	var failed *host.CommandError
+	if !errors.As(err, &failed) || strings.TrimSpace(failed.Output.Stderr) == "" {
+		return err
+	}
+	return errors.New(strings.TrimPrefix(strings.TrimSpace(failed.Output.Stderr), "urifilter: "))
+}
+
+const (
+	wouldChange = 3   // the exit code of a dry run that found a difference
+	noProgram   = 127 // that of the shell for a program that is not there
+)
+
+// ask has the program compare its units with those of the host. False: it is not there.
+func (u *Units) ask(ctx context.Context, h host.Host) (c *step.Change, there bool, err error) {
+	out, err := h.Run(ctx, host.Command{Root: true, Script: u.command("--dry-run", "--json"), OK: []int{wouldChange, noProgram}})
+	if err != nil {
+		return nil, true, said(err)
+	}
+	if out.Code != wouldChange {
+		return nil, out.Code == 0, nil
+	}
+	var answer struct {
+		Units []struct{ Path, Change, Diff string }
+	}
+	if err := json.Unmarshal([]byte(out.Stdout), &answer); err != nil {
+		return nil, true, fmt.Errorf("service install --dry-run: %w", err)
+	}
+	c = &step.Change{Summary: "register with systemd"}
+	for _, unit := range answer.Units {
+		if unit.Diff != "" {
+			c.Diff += fmt.Sprintf("--- %s\n+++ %[1]s\n%s\n", unit.Path, strings.TrimRight(unit.Diff, "\n"))
+		}
+	}
+	return c, true, nil
+}
+
+// foresee compares the units of this version with those of the host.
+func (u *Units) foresee(ctx context.Context, now state) (*step.Change, error) {
+	cfg, err := u.Wanted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files, err := systemd.Render(systemd.Params{Config: u.Config, DataDir: cfg.DataDir, User: u.User, Group: u.Group, Listen: []string{cfg.Listen}})
+	if err != nil {
+		return nil, err
+	}
+	c := &step.Change{Summary: "register with systemd"}
+	for _, f := range files {
+		if slices.Contains(unitNames(), f.Name) {
+			c.Diff += diff.Unified(systemd.Dir+"/"+f.Name, now[f.Name].Content, string(f.Content))
+		}
+	}
+	if c.Diff == "" {
+		return nil, nil
+	}
+	return c, nil
+}
+
+// state are the units' files as they are.
+type state map[string]host.File
+
+func read(ctx context.Context, h host.Host) (state, error) {
+	var paths []string
+	for _, name := range unitNames() {
+		paths = append(paths, systemd.Dir+"/"+name)
+	}
+	files, err := host.ReadFiles(ctx, h, paths...)
+	s := state{}
+	for path, f := range files {
+		s[strings.TrimPrefix(path, systemd.Dir+"/")] = f
+	}
+	return s, err
+}
+
+func unitNames() []string { return []string{systemd.Service, systemd.Socket, systemd.Retry} }
+
+// restore brings the files back, and the links that enable them where there were none.
+func (s state) restore(ctx context.Context, h host.Host) (string, error) {
+	var failed []error
+	if len(s) == 0 {
+		_, err := h.Run(ctx, host.Command{Root: true, Script: StopScript + "\nsystemctl disable --quiet " + Unit + " " + Socket + " 2>/dev/null || :"})
+		failed = append(failed, err)
+	}
+	for _, name := range unitNames() {
+		f, there := s[name]
+		if !there {
+			f.Path = systemd.Dir + "/" + name
+		}
+		failed = append(failed, putUnit(ctx, h, f, there))
+	}
+	return "the units are as they were before", errors.Join(failed...)
+}
