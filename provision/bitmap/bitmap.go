@@ -1,0 +1,203 @@
+// Package bitmap has the daemon's command line copy bit-maps to and from the archive, on
+// the hosts themselves and as the service's user: `urifilter bitmap ...`. It knows
+// nothing of bit-maps but what that command says of them.
+package bitmap
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// CLI is the command line on a host.
+type CLI struct {
+	Program   string // path of the program
+	Config    string // path of the settings
+	TokenFile string // path of the file with the host's own token; it need not be there
+	User      string // of the service
+	// Shared is that several daemons have one store in common: what another one is writing
+	// back at that moment is left to it.
+	Shared bool
+	// Turn has room for one: a host that makes bit-maps, while others wait. Two that made
+	// them at once would give them different seeds, and only the first could ever write its
+	// own back to the archive that they share. nil: no host waits.
+	Turn chan struct{}
+}
+
+// command runs `urifilter bitmap ARGS`. The token goes from its file into the variable
+// that the program reads: it is in no argument.
+func (c CLI) command(args ...string) host.Command {
+	words := make([]string, len(args))
+	for i, a := range args {
+		words[i] = host.Quote(a)
+	}
+	// The folder is one that the user may read, whoever logged in.
+	script := fmt.Sprintf("cd /\nif [ -r %s ]; then URIFILTER_TOKEN=$(cat %[1]s); export URIFILTER_TOKEN; fi\nexec %s bitmap %s --config %s",
+		host.Quote(c.TokenFile), host.Quote(c.Program), strings.Join(words, " "), host.Quote(c.Config))
+	return host.Command{Script: script, User: c.User}
+}
+
+// run says each line that the command writes, and keeps its error's own words.
+func (c CLI) run(ctx context.Context, h host.Host, args ...string) error {
+	out, err := h.Run(ctx, c.command(args...))
+	if err != nil {
+		return explain(err, args[0])
+	}
+	for line := range strings.Lines(out.Stdout) {
+		step.Say(ctx, "%s", strings.TrimRight(line, "\r\n"))
+	}
+	return nil
+}
+
+// explain takes the program's own words for an error.
+func explain(err error, what string) error {
+	var failed *host.CommandError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	// Lines before the error say which way was taken.
+	_, said, _ := strings.Cut("\n"+strings.TrimSpace(failed.Output.Stderr), "\nurifilter: ")
+	if said == "" {
+		return err
+	}
+	return fmt.Errorf("bitmap %s: %s", what, said)
+}
+
+// line is one filter as `bitmap status --json` shows it.
+type line struct {
+	Filter  string          `json:"filter"`
+	Store   json.RawMessage `json:"store"`
+	Archive json.RawMessage `json:"archive"`
+}
+
+func there(part json.RawMessage) bool { return len(part) > 0 && string(part) != "null" }
+
+// Init is the step after which store and archive have a bit-map of each filter of the
+// settings. skip may say that it is not the time yet; nil: it is.
+func (c CLI) Init(filters func(ctx context.Context, h host.Host) ([]string, error), skip func(ctx context.Context, h host.Host) (bool, error)) step.Step {
+	return step.Step{Name: "bitmap: init", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		if skip != nil {
+			if not, err := skip(ctx, h); err != nil || not {
+				return nil, err
+			}
+		}
+		names, err := filters(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		lack, err := c.lack(ctx, h, names)
+		if err != nil || lack == "" {
+			return nil, err
+		}
+		return &step.Change{Summary: lack, Apply: func(ctx context.Context) error { return c.inTurn(ctx, func() error { return c.run(ctx, h, "init") }) }}, nil
+	}}
+}
+
+func (c CLI) inTurn(ctx context.Context, do func() error) error {
+	if c.Turn == nil {
+		return do()
+	}
+	select {
+	case c.Turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-c.Turn }()
+	return do()
+}
+
+// lack says what is not there, "" if all is.
+func (c CLI) lack(ctx context.Context, h host.Host, names []string) (string, error) {
+	there, err := host.Exists(ctx, h, c.Program)
+	if err != nil {
+		return "", err
+	}
+	if !there {
+		return "make the bit-maps of " + strings.Join(names, ", "), nil
+	}
+	lines, err := c.status(ctx, h)
+	if err != nil {
+		var failed *host.CommandError
+		if !errors.As(err, &failed) {
+			return "", err
+		}
+		// What is not there cannot be asked: Apply meets the fault if it is one.
+		return "make the bit-maps of " + strings.Join(names, ", "), nil
+	}
+	var missing []string
+	for _, name := range names {
+		if l, ok := lines[name]; !ok || !l.store || !l.archive {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return "", nil
+	}
+	return "make the bit-maps of " + strings.Join(missing, ", "), nil
+}
+
+type sides struct{ store, archive bool }
+
+// status is what store and archive have of each filter.
+func (c CLI) status(ctx context.Context, h host.Host) (map[string]sides, error) {
+	out, err := h.Run(ctx, c.command("status", "--json"))
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Filters []line `json:"filters"`
+	}
+	if err := json.Unmarshal([]byte(out.Stdout), &answer); err != nil {
+		return nil, fmt.Errorf("bitmap status: %w", err)
+	}
+	all := map[string]sides{}
+	for _, l := range answer.Filters {
+		all[l.Filter] = sides{there(l.Store), there(l.Archive)}
+	}
+	return all, nil
+}
+
+// Update is the step that writes bit-maps back now.
+func (c CLI) Update(names ...string) step.Step {
+	args := []string{"update"}
+	if c.Shared {
+		args = append(args, "--yield")
+	}
+	return c.act("bitmap: update", "write back to the archive", append(args, names...)...)
+}
+
+// Restore is the step that puts archived bit-maps back into the store; version "" is the
+// newest.
+func (c CLI) Restore(version string, names ...string) step.Step {
+	args := []string{"restore"}
+	if version != "" {
+		args = append(args, "--version", version)
+	}
+	return c.act("bitmap: restore", "restore from the archive", append(args, names...)...)
+}
+
+func (c CLI) act(name, summary string, args ...string) step.Step {
+	return step.Step{Name: name, Always: true, Look: func(_ context.Context, h host.Host) (*step.Change, error) {
+		return &step.Change{Summary: summary, Apply: func(ctx context.Context) error { return c.run(ctx, h, args...) }}, nil
+	}}
+}
+
+// Status is what `urifilter bitmap status` shows, for people or as JSON. It may show
+// something and fail all the same.
+func (c CLI) Status(ctx context.Context, h host.Host, asJSON bool, names ...string) (string, error) {
+	args := []string{"status", "--quiet"}
+	if asJSON {
+		args = append(args, "--json")
+	}
+	out, err := h.Run(ctx, c.command(append(args, names...)...))
+	var failed *host.CommandError
+	if errors.As(err, &failed) {
+		return failed.Output.Stdout, explain(err, "status")
+	}
+	return out.Stdout, err
+}
