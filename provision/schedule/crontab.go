@@ -1,0 +1,122 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/apt"
+	"github.com/cr-clawer/urifilter/provision/diff"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// Steps set the schedule up, and take down what another kind has left.
+func (s *Schedule) Steps(packages *apt.System) []step.Step {
+	switch s.Kind {
+	case Crontab:
+		return []step.Step{s.cron(packages), s.noTimer(), s.crontab(), s.cronRuns()}
+	case Timer:
+		return []step.Step{s.noCrontab(), s.dropIns(), s.timer()}
+	}
+	return []step.Step{s.noCrontab(), s.noTimer()}
+}
+
+func (s *Schedule) noCrontab() step.Step { return removal("schedule: crontab", "", CrontabPath) }
+
+// text is the crontab file. cron takes a % for the end of the line unless it has a \
+// before it; variables are taken as they stand, and nothing in them is expanded.
+func (s *Schedule) text() string {
+	words := append([]string{"systemd-cat", "--identifier=" + Identifier}, s.command()...)
+	for i, w := range words {
+		words[i] = strings.ReplaceAll(host.Quote(w), "%", `\%`)
+	}
+	return `# Written by the urifilter toolkit, which writes it anew when it differs. The bit-maps are
+# written back to the archive; journalctl -t ` + Identifier + ` shows how it went.
+SHELL=/bin/sh
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+MAILTO=""
+URIFILTER_TOKEN_FILE="` + s.TokenFile + `"
+` + s.when.String() + " " + s.User + " " + strings.Join(words, " ") + "\n"
+}
+
+func (s *Schedule) crontab() step.Step {
+	var before host.File
+	var there, touched bool
+	return step.Step{
+		Name: "schedule: crontab",
+		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+			wish := host.File{Path: CrontabPath, Content: s.text()}
+			now, exists, err := host.ReadFile(ctx, h, wish.Path)
+			if err != nil || wish.Same(now) {
+				return nil, err
+			}
+			return &step.Change{Summary: "write " + wish.Path, Diff: diff.Unified(wish.Path, now.Content, wish.Content), Apply: func(ctx context.Context) error {
+				before, there, touched = now, exists, true
+				if _, err := h.Run(ctx, host.Command{Script: "install -d -m 755 /etc/cron.d", Root: true}); err != nil {
+					return err
+				}
+				return host.WriteFile(ctx, h, wish)
+			}}, nil
+		},
+		Undo: func(ctx context.Context, h host.Host, _ error) (string, error) {
+			switch {
+			case !touched:
+				return "", nil
+			case there:
+				return CrontabPath + " is as it was before", host.WriteFile(ctx, h, before)
+			}
+			_, err := h.Run(ctx, host.Command{Script: "rm -f " + CrontabPath, Root: true})
+			return CrontabPath + " is removed again", err
+		},
+	}
+}
+
+// findCron prints the unit of the cron that is installed, and how it is.
+const findCron = `for u in cron.service crond.service cron.target cronie.service; do
+	[ "$(systemctl show --property=LoadState --value $u)" = loaded ] || continue
+	echo "$u $(systemctl show --property=ActiveState --value $u) $(systemctl is-enabled $u 2>/dev/null)"
+	break
+done
+:`
+
+// unit asks for the cron of the host: its unit, "" for none, and whether it is active and
+// enabled.
+func unit(ctx context.Context, h host.Host) (name string, active, enabled bool, err error) {
+	out, err := h.Run(ctx, host.Command{Script: findCron})
+	if err != nil {
+		return "", false, false, fmt.Errorf("cron: %w", err)
+	}
+	f := append(strings.Fields(out.Stdout), "", "", "")
+	return f[0], f[1] == "active", f[2] != "disabled" && f[2] != "masked", nil
+}
+
+// cron is the step that installs cron where there is none: Debian's images for clouds
+// have none. Another program that reads /etc/cron.d is as good.
+func (s *Schedule) cron(packages *apt.System) step.Step {
+	install := packages.Install("schedule: cron", "cron")
+	look := install.Look
+	install.Look = func(ctx context.Context, h host.Host) (*step.Change, error) {
+		if name, _, _, err := unit(ctx, h); err != nil || name != "" {
+			return nil, err
+		}
+		return look(ctx, h)
+	}
+	return install
+}
+
+func (s *Schedule) cronRuns() step.Step {
+	return step.Step{Name: "schedule: cron runs", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		name, active, enabled, err := unit(ctx, h)
+		if err != nil || active && enabled {
+			return nil, err
+		}
+		if name == "" {
+			name = "cron.service" // of the package that a step before installs
+		}
+		return &step.Change{Summary: "enable and start " + name, Apply: func(ctx context.Context) error {
+			_, err := h.Run(ctx, host.Command{Script: "systemctl enable --now " + name, Root: true})
+			return err
+		}}, nil
+	}}
+}

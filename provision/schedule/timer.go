@@ -1,0 +1,141 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/diff"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+	"github.com/cr-clawer/urifilter/systemd"
+)
+
+// The drop-ins say what differs from the units that the program installs.
+const dropInName = "toolkit.conf"
+
+func dropInPath(unit string) string { return systemd.Dir + "/" + unit + ".d/" + dropInName }
+
+const dropInHead = "# Written by the urifilter toolkit, which writes it anew when it differs.\n"
+
+// dropInFiles are those of the job and of its timer.
+func (s *Schedule) dropInFiles() []host.File {
+	words := s.command()
+	for i, w := range words {
+		// As systemd.service(5) has it: % begins a specifier; New has refused quotes and $.
+		if words[i] = strings.ReplaceAll(w, "%", "%%"); strings.ContainsAny(w, " \t") {
+			words[i] = `"` + words[i] + `"`
+		}
+	}
+	job := dropInHead + "[Service]\n" +
+		`Environment="URIFILTER_TOKEN_FILE=` + strings.ReplaceAll(s.TokenFile, "%", "%%") + "\"\n" +
+		"ExecStart=\nExecStart=" + strings.Join(words, " ") + "\n"
+	timer := dropInHead + "[Timer]\nOnCalendar=\nOnCalendar=" + s.onCalendar + "\n"
+	return []host.File{
+		{Path: dropInPath(systemd.Writeback), Content: job},
+		{Path: dropInPath(systemd.WritebackTimer), Content: timer},
+	}
+}
+
+func (s *Schedule) dropIns() step.Step {
+	return step.Step{Name: "schedule: timer's settings", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		var differ []host.File
+		var names []string
+		c := &step.Change{}
+		for _, wish := range s.dropInFiles() {
+			now, _, err := host.ReadFile(ctx, h, wish.Path)
+			if err != nil {
+				return nil, err
+			}
+			if !wish.Same(now) {
+				differ, names = append(differ, wish), append(names, wish.Path)
+				c.Diff += diff.Unified(wish.Path, now.Content, wish.Content)
+			}
+		}
+		if len(differ) == 0 {
+			return nil, nil
+		}
+		c.Summary = "write " + strings.Join(names, ", ")
+		c.Apply = func(ctx context.Context) error {
+			for _, f := range differ {
+				if _, err := h.Run(ctx, host.Command{Script: "mkdir -p " + host.Quote(path.Dir(f.Path)), Root: true}); err != nil {
+					return err
+				}
+				if err := host.WriteFile(ctx, h, f); err != nil {
+					return err
+				}
+			}
+			_, err := h.Run(ctx, host.Command{Script: "systemctl daemon-reload", Root: true})
+			return err
+		}
+		return c, nil
+	}}
+}
+
+// timerState is what systemd says of the timer.
+type timerState struct{ loaded, active, enabled bool }
+
+func stateOf(ctx context.Context, h host.Host) (st timerState, err error) {
+	out, err := h.Run(ctx, host.Command{Script: "systemctl show --property=LoadState,ActiveState,UnitFileState " + systemd.WritebackTimer})
+	if err != nil {
+		return st, fmt.Errorf("%s: %w", systemd.WritebackTimer, err)
+	}
+	for line := range strings.Lines(out.Stdout) {
+		switch strings.TrimSpace(line) {
+		case "LoadState=loaded":
+			st.loaded = true
+		case "ActiveState=active":
+			st.active = true
+		case "UnitFileState=enabled", "UnitFileState=enabled-runtime":
+			st.enabled = true
+		}
+	}
+	return st, nil
+}
+
+func (s *Schedule) timer() step.Step {
+	return step.Step{Name: "schedule: timer", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		st, err := stateOf(ctx, h)
+		if err != nil || st.active && st.enabled {
+			return nil, err
+		}
+		return &step.Change{Summary: "enable and start " + systemd.WritebackTimer, Apply: func(ctx context.Context) error {
+			if st, err := stateOf(ctx, h); err != nil {
+				return err
+			} else if !st.loaded {
+				return errors.New(systemd.WritebackTimer + " is not installed\nhint: go tool mage install:service")
+			}
+			_, err := h.Run(ctx, host.Command{Script: "systemctl enable --now " + systemd.WritebackTimer, Root: true})
+			return err
+		}}, nil
+	}}
+}
+
+// noTimer is the step after which no timer runs. Its units stay, disabled.
+func (s *Schedule) noTimer() step.Step {
+	job, timer := dropInPath(systemd.Writeback), dropInPath(systemd.WritebackTimer)
+	files := removal("", "; rmdir "+path.Dir(job)+" "+path.Dir(timer)+" 2>/dev/null; systemctl daemon-reload", job, timer)
+	return step.Step{Name: "schedule: no timer", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		st, err := stateOf(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		remove, err := files.Look(ctx, h)
+		if err != nil || !st.active && !st.enabled && remove == nil {
+			return nil, err
+		}
+		return &step.Change{Summary: "disable " + systemd.WritebackTimer, Apply: func(ctx context.Context) error {
+			if st.active || st.enabled {
+				if _, err := h.Run(ctx, host.Command{Script: "systemctl disable --now " + systemd.WritebackTimer, Root: true}); err != nil {
+					return err
+				}
+			}
+			if remove == nil {
+				return nil
+			}
+			return remove.Apply(ctx)
+		}}, nil
+	}}
+}
