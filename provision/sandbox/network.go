@@ -1,0 +1,179 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A sandbox's network: a bridge with this machine's address .1, to which each host is
+// tied by a pair of virtual interfaces whose far end, host0, lies in the host's own
+// network name space. The name space is made before the host and stays over its
+// reboots. What goes elsewhere is masqueraded by a table of nft.
+
+func subnet(index int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 88, byte(index), 0}), 24)
+}
+func address(index, number int) string { return fmt.Sprintf("10.88.%d.%d", index, number) }
+func gateway(index int) string         { return address(index, 1) }
+func bridge(index int) string          { return fmt.Sprintf("ufsb%d", index) }
+func table(index int) string           { return fmt.Sprintf("urifilter_sandbox_%d", index) }
+
+// link is this machine's end of a host's pair; 15 characters at most.
+func link(index, number int) string { return fmt.Sprintf("ufsb%dh%d", index, number) }
+
+// netns is the path at which a host's network name space is kept.
+func netns(index, number int) string { return filepath.Join(entry(index), strconv.Itoa(number)) }
+
+const forwardingSwitch = "/proc/sys/net/ipv4/ip_forward"
+
+// networkUp makes what is missing of the bridge, the rules and the hosts' links.
+func (s *Sandbox) networkUp(ctx context.Context) error {
+	lock, err := lockRegistry(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	index := s.state.Index
+	name := bridge(index)
+	if !linkExists(name) {
+		if err := run(ctx, "ip", "link", "add", name, "type", "bridge"); err != nil {
+			return err
+		}
+	}
+	if err := run(ctx, "ip", "addr", "replace", gateway(index)+"/24", "dev", name); err != nil {
+		return err
+	}
+	if err := run(ctx, "ip", "link", "set", name, "up"); err != nil {
+		return err
+	}
+	if err := nft(ctx, fmt.Sprintf(`
+table ip %[1]s
+delete table ip %[1]s
+table ip %[1]s {
+	chain postrouting {
+		type nat hook postrouting priority srcnat; policy accept;
+		ip saddr %[2]s ip daddr != %[2]s masquerade
+	}
+}`, table(index), subnet(index))); err != nil {
+		return err
+	}
+	if err := switchForwarding(); err != nil {
+		return err
+	}
+	for _, h := range s.Hosts {
+		if err := linkUp(ctx, index, h.state.Number); err != nil {
+			return fmt.Errorf("network of host %s: %w", h.Name, err)
+		}
+	}
+	return nil
+}
+
+// linkUp ties one host to the bridge.
+func linkUp(ctx context.Context, index, number int) error {
+	space, outer := netns(index, number), link(index, number)
+	if linkExists(outer) {
+		return nil // made last, and goes with the name space
+	}
+	if exists(space) { // an attempt that was cut off
+		if err := removeNetns(ctx, space); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(space, nil, 0o600); err != nil {
+		return err
+	}
+	// The inner end is made where it belongs, so that no other name is taken here.
+	inner := []string{"nsenter", "--net=" + space, "ip"}
+	for _, args := range [][]string{
+		{"unshare", "--net=" + space, "true"},
+		append(inner, "link", "set", "lo", "up"),
+		append(inner, "link", "add", "host0", "type", "veth", "peer", "name", outer, "netns", strconv.Itoa(os.Getpid())),
+		append(inner, "addr", "add", address(index, number)+"/24", "dev", "host0"),
+		append(inner, "link", "set", "host0", "up"),
+		append(inner, "route", "add", "default", "via", gateway(index)),
+		{"ip", "link", "set", outer, "master", bridge(index), "up"},
+	} {
+		if err := run(ctx, args[0], args[1:]...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// networkDown removes all of it. Nothing may run in the hosts any more.
+func networkDown(ctx context.Context, index int) error {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, i := range interfaces {
+		if i.Name == bridge(index) || strings.HasPrefix(i.Name, bridge(index)+"h") {
+			errs = append(errs, run(ctx, "ip", "link", "delete", i.Name))
+		}
+	}
+	spaces, err := filepath.Glob(filepath.Join(entry(index), "[0-9]*"))
+	errs = append(errs, err)
+	for _, space := range spaces {
+		errs = append(errs, removeNetns(ctx, space))
+	}
+	// Adding before deleting makes a missing table no error.
+	errs = append(errs, nft(ctx, fmt.Sprintf("table ip %[1]s\ndelete table ip %[1]s\n", table(index))))
+	return errors.Join(errs...)
+}
+
+func removeNetns(ctx context.Context, space string) error {
+	if run(ctx, "mountpoint", "-q", space) == nil {
+		if err := run(ctx, "umount", space); err != nil {
+			return err
+		}
+	}
+	return os.Remove(space)
+}
+
+func linkExists(name string) bool {
+	_, err := net.InterfaceByName(name)
+	return err == nil
+}
+
+func nft(ctx context.Context, rules string) error {
+	return runInput(ctx, rules, "nft", "-f", "-")
+}
+
+// switchForwarding lets this machine route for the hosts, and remembers how it was.
+func switchForwarding() error {
+	was, err := os.ReadFile(forwardingSwitch)
+	if err != nil || strings.TrimSpace(string(was)) == "1" {
+		return err
+	}
+	if err := writeFile(filepath.Join(registry, "forwarding"), was, 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(forwardingSwitch, []byte("1\n"), 0o600)
+}
+
+// restoreForwarding undoes it after the last sandbox, unless somebody else has begun to
+// need it meanwhile, as other virtual links show.
+func restoreForwarding(ctx context.Context) error {
+	was, err := os.ReadFile(filepath.Join(registry, "forwarding"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, kind := range []string{"bridge", "veth", "tun", "wireguard"} {
+		links, err := output(ctx, "ip", "-o", "link", "show", "type", kind)
+		if err != nil || links != "" {
+			return err
+		}
+	}
+	return os.WriteFile(forwardingSwitch, was, 0o600)
+}

@@ -1,0 +1,85 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Exec runs shell text as root in the host, without SSH, and returns what it wrote to
+// its standard output. Its standard error is in the error.
+func (h *Host) Exec(ctx context.Context, script string) (string, error) {
+	leader := h.leader()
+	if leader == 0 {
+		return "", fmt.Errorf("host %s: not up", h.Name)
+	}
+	cmd := command(ctx, "nsenter", "--target", strconv.Itoa(leader), "--all", "/bin/sh", "-c", script)
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C"}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := runCommand(cmd); err != nil {
+		if ctx.Err() != nil {
+			return stdout.String(), ctx.Err()
+		}
+		first, _, _ := strings.Cut(strings.TrimSpace(script), "\n")
+		return stdout.String(), &runError{command: "host " + h.Name + ": " + first, output: stderr.String(), err: err}
+	}
+	return stdout.String(), nil
+}
+
+// Reboot restarts the host as `systemctl reboot` does, and waits until it is back.
+func (h *Host) Reboot(ctx context.Context) error {
+	before := h.leader()
+	if _, err := h.Exec(ctx, "systemctl reboot"); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, bootWait)
+	defer cancel()
+	for now := before; now == before || now == 0; now = h.leader() {
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return h.late(err, "no reboot")
+		}
+	}
+	return h.ready(ctx)
+}
+
+// PowerOff shuts the host down in order. Its files stay for Start.
+func (h *Host) PowerOff(ctx context.Context) error {
+	leader := h.leader()
+	if leader == 0 {
+		return nil
+	}
+	if err := signalPowerOff(leader); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, bootWait)
+	defer cancel()
+	for !h.ended() {
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return h.late(err, "no power off")
+		}
+	}
+	return nil
+}
+
+// Kill ends the host as a power cut would. Its files stay for Start, and what
+// was written without an fsync stays too: the machine itself has not lost its power.
+func (h *Host) Kill(ctx context.Context) error { return emptyCgroups(ctx, h.cgroup()) }
+
+// Isolate drops all that goes to the host and comes from it, as if its cable were
+// pulled, or lets it through again. It stays so over a reboot.
+func (h *Host) Isolate(ctx context.Context, yes bool) error {
+	rules := "table inet isolated\ndelete table inet isolated\n"
+	if yes {
+		rules += `table inet isolated {
+	chain in { type filter hook input priority -400; policy drop; iif lo accept; }
+	chain out { type filter hook output priority -400; policy drop; oif lo accept; }
+}
+`
+	}
+	space := netns(h.sandbox.state.Index, h.state.Number)
+	return runInput(ctx, rules, "nsenter", "--net="+space, "nft", "-f", "-")
+}

@@ -1,0 +1,98 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// command is a program whose whole process group ends with ctx; runCommand runs it.
+func command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	ownGroup(cmd)
+	return cmd
+}
+
+// runCommand runs a program to its end, on one thread: see ownGroup.
+func runCommand(cmd *exec.Cmd) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return cmd.Run()
+}
+
+func run(ctx context.Context, name string, args ...string) error {
+	return runInput(ctx, "", name, args...)
+}
+
+func runInput(ctx context.Context, input, name string, args ...string) error {
+	cmd := command(ctx, name, args...)
+	cmd.Stdin = strings.NewReader(input)
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.Env = plainEnv()
+	if err := runCommand(cmd); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &runError{command: strings.Join(append([]string{name}, args...), " "), output: output.String(), err: err}
+	}
+	return nil
+}
+
+// runError is a program that ended badly.
+type runError struct {
+	command, output string
+	err             error
+}
+
+func (e *runError) Error() string {
+	return fmt.Sprintf("%s: %v: %s", e.command, e.err, tail(e.output, 20))
+}
+
+func (e *runError) Unwrap() error { return e.err }
+
+// tail returns the last lines of a text.
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// plainEnv is the environment in English and with the folders of root's programs.
+func plainEnv() []string {
+	return append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive",
+		"PATH="+os.Getenv("PATH")+":/usr/sbin:/usr/bin:/sbin:/bin")
+}
+
+// output returns what a program writes.
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := command(ctx, name, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Env = plainEnv()
+	if err := runCommand(cmd); err != nil {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		return "", &runError{command: strings.Join(append([]string{name}, args...), " "), output: stderr.String(), err: err}
+	}
+	return stdout.String(), nil
+}
+
+// started is when a process began, in ticks since the machine's boot.
+func started(pid int) (uint64, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The second field is a name in brackets, which may hold anything.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 20 {
+		return 0, fmt.Errorf("/proc/%d/stat: %d fields after the name", pid, len(fields))
+	}
+	return strconv.ParseUint(fields[19], 10, 64)
+}

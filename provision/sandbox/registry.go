@@ -1,0 +1,254 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// The registry of the sandboxes of this machine is the folder /run/urifilter-sandbox:
+//
+//	lock          held while an index is taken or given back
+//	forwarding    there when we switched IPv4 forwarding on: what it was before
+//	INDEX/owner   whose index it is
+//	INDEX/closing it is being removed
+//	INDEX/NUMBER  network name space of a host
+//
+// It goes with a reboot, as do processes, links and rules.
+const registry = "/run/urifilter-sandbox"
+
+// owner says whose an index is.
+type owner struct {
+	Dir string `json:"dir"`
+	// Process is the creator and Started when it began, in the kernel's ticks, so that a
+	// later process of the same number is not taken for it. 0: the sandbox stays.
+	Process int    `json:"process,omitempty"`
+	Started uint64 `json:"started,omitempty"`
+}
+
+// lockRegistry waits for the registry, which goes with the last sandbox.
+func lockRegistry(ctx context.Context) (*os.File, error) {
+	for {
+		if err := os.MkdirAll(registry, 0o700); err != nil {
+			return nil, err
+		}
+		lock, err := lockFile(ctx, filepath.Join(registry, "lock"))
+		if !errors.Is(err, fs.ErrNotExist) {
+			return lock, err
+		}
+	}
+}
+
+func entry(index int) string { return filepath.Join(registry, strconv.Itoa(index)) }
+
+// claim gives the sandbox of a folder an index of its own: the one it has, if it is
+// still its own, or a free one.
+func claim(ctx context.Context, dir string, have int, keep bool) (int, error) {
+	lock, err := lockRegistry(ctx)
+	if err != nil {
+		return -1, err
+	}
+	defer lock.Close()
+	owners, err := readOwners()
+	if err != nil {
+		return -1, err
+	}
+	o := owner{Dir: dir}
+	if !keep {
+		o.Process = os.Getpid()
+		if o.Started, err = started(o.Process); err != nil {
+			return -1, err
+		}
+	}
+	for index, other := range owners {
+		if other.Dir == dir {
+			// A Down that was cut off has left it.
+			if err := os.Remove(filepath.Join(entry(index), "closing")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return -1, err
+			}
+			if other.Process == 0 {
+				return index, nil // once kept, always kept
+			}
+			return index, writeOwner(index, o)
+		}
+	}
+	taken, err := subnetsInUse()
+	if err != nil {
+		return -1, err
+	}
+	// The index that the folder had before the machine was rebooted, or the one that its name
+	// leads to, comes first: addresses stay the same as far as can be.
+	if have < 0 {
+		sum := fnv.New32a()
+		_, _ = sum.Write([]byte(dir))
+		have = int(sum.Sum32() % 256)
+	}
+	for i := range 256 {
+		index := (have + i) % 256
+		if _, ok := owners[index]; ok || taken[index] {
+			continue
+		}
+		return index, writeOwner(index, o)
+	}
+	return -1, fmt.Errorf("no free subnet in 10.88.0.0/16\nhint: sandboxes in use are listed in %s", registry)
+}
+
+func writeOwner(index int, o owner) error {
+	if err := os.MkdirAll(entry(index), 0o700); err != nil {
+		return err
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(entry(index), "owner"), text, 0o600)
+}
+
+// claimed returns the index of the folder's sandbox, -1 if it has none.
+func claimed(ctx context.Context, dir string) (int, error) {
+	if !exists(registry) {
+		return -1, nil
+	}
+	lock, err := lockRegistry(ctx)
+	if err != nil {
+		return -1, err
+	}
+	defer lock.Close()
+	owners, err := readOwners()
+	for index, o := range owners {
+		if o.Dir == dir {
+			return index, err
+		}
+	}
+	return -1, err
+}
+
+// release removes all that an index names outside of its sandbox's folder, and gives it back.
+func release(ctx context.Context, index int) error {
+	// What a creator started as it died sees this and ends.
+	if err := os.WriteFile(filepath.Join(entry(index), "closing"), nil, 0o600); err != nil {
+		return err
+	}
+	if err := endProcesses(ctx, index); err != nil {
+		return err
+	}
+	lock, err := lockRegistry(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := networkDown(ctx, index); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(entry(index)); err != nil {
+		return err
+	}
+	owners, err := readOwners()
+	if err != nil || len(owners) > 0 {
+		return err
+	}
+	if err := restoreForwarding(ctx); err != nil {
+		return err
+	}
+	if err := removeCgroups(""); err != nil {
+		return err
+	}
+	_ = os.Remove("/run/systemd/nspawn") // if nobody else's nspawn has anything in it
+	return os.RemoveAll(registry)
+}
+
+// reap removes sandboxes whose creators have died. What stands against it is for the
+// next one to try again.
+func reap(ctx context.Context) {
+	owners, err := readOwners()
+	if err != nil {
+		return
+	}
+	for index, o := range owners {
+		if o.alive() {
+			continue
+		}
+		_ = withLock(ctx, o.Dir, func() error {
+			now, err := readOwners()
+			if err != nil || now[index] != o {
+				return err // somebody has been faster, or uses the folder again
+			}
+			return down(ctx, o.Dir)
+		})
+	}
+}
+
+// withLock does something while nobody else makes or removes the sandbox of a folder.
+func withLock(ctx context.Context, dir string, do func() error) error {
+	if !exists(dir) {
+		return do()
+	}
+	lock, err := lockFile(ctx, filepath.Join(dir, "lock"))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	return do()
+}
+
+func readOwners() (map[int]owner, error) {
+	entries, err := os.ReadDir(registry)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	owners := map[int]owner{}
+	for _, e := range entries {
+		index, notNumber := strconv.Atoi(e.Name())
+		if notNumber != nil {
+			continue
+		}
+		text, readErr := os.ReadFile(filepath.Join(registry, e.Name(), "owner"))
+		if readErr != nil {
+			continue // being made or removed; its subnet shows whether it is in use
+		}
+		var o owner
+		if err := json.Unmarshal(text, &o); err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Join(registry, e.Name(), "owner"), err)
+		}
+		owners[index] = o
+	}
+	return owners, err
+}
+
+// subnetsInUse are the indices whose addresses this machine has already for something else.
+func subnetsInUse() (map[int]bool, error) {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	taken := map[int]bool{}
+	for _, a := range addrs {
+		network, err := netip.ParsePrefix(a.String())
+		if err != nil {
+			continue
+		}
+		for index := range 256 {
+			if network.Masked().Overlaps(subnet(index)) {
+				taken[index] = true
+			}
+		}
+	}
+	return taken, nil
+}
+
+// alive tells whether the sandbox shall stay.
+func (o owner) alive() bool {
+	if o.Process == 0 {
+		return true
+	}
+	at, err := started(o.Process)
+	return err == nil && at == o.Started
+}

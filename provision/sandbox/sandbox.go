@@ -1,0 +1,269 @@
+// Package sandbox makes throw-away Debian hosts on this machine, each with systemd as
+// its PID 1, sshd and apt, on a network of their own: to rehearse a deployment, and for
+// the tests of the toolkit. The hosts are containers of systemd-nspawn on cached root
+// file systems. It needs root on a Debian machine, and it isolates nothing: what runs as
+// root in a host is to be trusted as root of the machine is.
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+)
+
+// Options say what Up shall make.
+type Options struct {
+	// Dir holds all that belongs to the sandbox: keys, inventory, the hosts' files.
+	// Default .sandbox. The file system must be able to carry an overlay's upper layer
+	// (ext4, xfs, tmpfs; not another overlay).
+	Dir string
+	// Cache holds the root file systems, shared between sandboxes and runs. Default
+	// .cache/sandbox beside the go.mod above the working directory.
+	Cache string
+	// Hosts that shall be there. Hosts of an earlier Up that are not named stay.
+	Hosts []Spec
+	// Repository serves a package repository with FerretDB to the hosts.
+	Repository bool
+	// Keep lets the sandbox outlive this process. Without it the next Up on the machine,
+	// in whatever folder, removes it when this process has ended.
+	Keep bool
+	// Out is told what is done that takes long; nil: nobody is.
+	Out io.Writer
+}
+
+// Spec is a host that shall be there.
+type Spec struct {
+	Name    string // letters, digits and dashes
+	Release string // "bookworm" or "trixie"; "": bookworm
+	// Password of the user deploy, who may sudo with it. "": a random one.
+	Password string
+	// Disks are folders of the host with a small file system of their own, which can be
+	// filled: {"/opt": 64 << 20}. In bytes, 8 MiB at least. Looked at when the host is made.
+	Disks map[string]int64
+}
+
+// Sandbox is a set of hosts that are up.
+type Sandbox struct {
+	Dir        string // absolute
+	Hosts      []*Host
+	Gateway    string // this machine's address on the hosts' network
+	KeyFile    string // private key that root and deploy let in; KeyFile.pub is the public one
+	KnownHosts string // path of a known_hosts file with every host's keys
+	Inventory  string // path of an inventory with the hosts, all roles on the first
+
+	// Repository is nil when Options did not ask for one.
+	Repository *Repository
+
+	state   state
+	out     io.Writer
+	changed atomic.Bool
+}
+
+// Up makes the hosts that are not there yet and starts those that are down; it returns
+// when all are booted and take SSH connections. What could not be made whole is removed,
+// unless it was there before.
+func Up(ctx context.Context, o Options) (*Sandbox, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	if err := Missing(); err != nil {
+		return nil, err
+	}
+	reap(ctx)
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	var s *Sandbox
+	err := withLock(ctx, o.Dir, func() (err error) {
+		existed := exists(filepath.Join(o.Dir, "state.json"))
+		s, err = up(ctx, o)
+		if err != nil && !existed {
+			err = errors.Join(err, down(context.WithoutCancel(ctx), o.Dir))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", o.Dir, err)
+	}
+	return s, nil
+}
+
+func up(ctx context.Context, o Options) (*Sandbox, error) {
+	st, err := readState(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if st.Index, err = claim(ctx, o.Dir, st.Index, o.Keep); err != nil {
+		return nil, err
+	}
+	if err := st.add(o.Hosts); err != nil {
+		return nil, err
+	}
+	if err := st.write(o.Dir); err != nil {
+		return nil, err
+	}
+	s := st.sandbox(o.Dir, o.Out)
+	if err := makeKey(ctx, s.KeyFile); err != nil {
+		return nil, err
+	}
+	if err := s.networkUp(ctx); err != nil {
+		return nil, err
+	}
+	if o.Repository || st.Repository != "" {
+		if err := s.serveRepository(ctx, o.Cache); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.each(func(h *Host) error { return h.make(ctx, o.Cache) }); err != nil {
+		return nil, err
+	}
+	if err := s.writeKnownHosts(); err != nil {
+		return nil, err
+	}
+	if err := s.writeInventory(); err != nil {
+		return nil, err
+	}
+	return s, s.giveAway()
+}
+
+// Open returns the sandbox that an Up has made in dir, whatever has become of its hosts.
+func Open(dir string) (*Sandbox, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	st, err := readState(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(st.Hosts) == 0 {
+		return nil, fmt.Errorf("sandbox %s: not there\nhint: go tool mage sandbox:up", dir)
+	}
+	s := st.sandbox(dir, io.Discard)
+	for _, h := range s.Hosts {
+		if err := h.readKeys(); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.readRepository()
+}
+
+// Changed tells whether Up had anything to do.
+func (s *Sandbox) Changed() bool { return s.changed.Load() }
+
+// Down ends the hosts and removes every trace of the sandbox.
+func (s *Sandbox) Down(ctx context.Context) error { return Down(ctx, s.Dir) }
+
+// Down removes the sandbox in dir, also one whose creator has died half way. There being
+// none is no error.
+func Down(ctx context.Context, dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if err := Missing(); err != nil {
+		return err
+	}
+	reap(ctx)
+	if err := withLock(ctx, dir, func() error { return down(ctx, dir) }); err != nil {
+		return fmt.Errorf("sandbox %s: %w", dir, err)
+	}
+	return nil
+}
+
+func down(ctx context.Context, dir string) error {
+	st, stateErr := readState(dir)
+	index, err := claimed(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if index >= 0 {
+		if err := release(ctx, index); err != nil {
+			return err
+		}
+	}
+	if stateErr != nil {
+		return stateErr
+	}
+	return st.remove(dir)
+}
+
+// Host returns the host of that name, nil if there is none.
+func (s *Sandbox) Host(name string) *Host {
+	for _, h := range s.Hosts {
+		if h.Name == name {
+			return h
+		}
+	}
+	return nil
+}
+
+// each does something to all hosts at once and joins the errors.
+func (s *Sandbox) each(do func(*Host) error) error {
+	errs := make([]error, len(s.Hosts))
+	var wg sync.WaitGroup
+	for i, h := range s.Hosts {
+		wg.Go(func() {
+			if err := do(h); err != nil {
+				errs[i] = fmt.Errorf("host %s: %w", h.Name, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (o *Options) complete() error {
+	if o.Dir == "" {
+		o.Dir = ".sandbox"
+	}
+	if o.Cache == "" {
+		root, err := moduleRoot()
+		if err != nil {
+			return err
+		}
+		o.Cache = filepath.Join(root, ".cache", "sandbox")
+	}
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	for _, path := range []*string{&o.Dir, &o.Cache} {
+		abs, err := filepath.Abs(*path)
+		if err != nil {
+			return err
+		}
+		*path = abs
+	}
+	for _, spec := range o.Hosts {
+		if err := spec.validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moduleRoot is the folder of the go.mod above the working directory, or else that.
+func moduleRoot() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		if exists(filepath.Join(dir, "go.mod")) {
+			return dir, nil
+		}
+		if filepath.Dir(dir) == dir {
+			return start, nil
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

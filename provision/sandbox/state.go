@@ -1,0 +1,161 @@
+package sandbox
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Hosts are numbered from firstHost: 10.88.INDEX.11 is the first one's address.
+const (
+	firstHost = 11
+	maxHosts  = 200
+)
+
+// state is what a sandbox's folder remembers of it, in state.json.
+type state struct {
+	// Index tells sandboxes on one machine apart: it is in the names of all that lies
+	// outside of the folder, and the third byte of the addresses. -1: none yet.
+	Index int         `json:"index"`
+	Hosts []hostState `json:"hosts"`
+	// Repository is the folder of the package repository that is served, "" if none is.
+	Repository string `json:"repository,omitempty"`
+}
+
+type hostState struct {
+	Name     string           `json:"name"`
+	Release  string           `json:"release"`
+	Number   int              `json:"number"`
+	Password string           `json:"password"`
+	Disks    map[string]int64 `json:"disks,omitempty"`
+}
+
+// releases are those that are tested.
+var releases = []string{"bookworm", "trixie"}
+
+var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?$`)
+
+func (s Spec) validate() error {
+	if !hostName.MatchString(s.Name) {
+		return fmt.Errorf("sandbox host %q: want a name of lower-case letters, digits and dashes, 30 at most", s.Name)
+	}
+	if s.Release != "" && !slices.Contains(releases, s.Release) {
+		return fmt.Errorf("sandbox host %s: release %q: want %s", s.Name, s.Release, strings.Join(releases, " or "))
+	}
+	if strings.ContainsAny(s.Password, "\n\r\x00") {
+		return fmt.Errorf("sandbox host %s: password: more than one line", s.Name)
+	}
+	for path, size := range s.Disks {
+		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" || strings.ContainsAny(path, " \t\n:") {
+			return fmt.Errorf("sandbox host %s: disk %q: want the absolute path of a folder, without blanks", s.Name, path)
+		}
+		if size < 8<<20 {
+			return fmt.Errorf("sandbox host %s: disk %s: %d bytes: want 8 MiB or more", s.Name, path, size)
+		}
+	}
+	return nil
+}
+
+// readState returns the state of the folder, an empty one where there is none.
+func readState(dir string) (state, error) {
+	st := state{Index: -1}
+	text, err := os.ReadFile(filepath.Join(dir, "state.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return st, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &st)
+	}
+	if err != nil {
+		return st, fmt.Errorf("state of sandbox %s: %w", dir, err)
+	}
+	return st, nil
+}
+
+func (st state) write(dir string) error {
+	text, err := json.MarshalIndent(st, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, "state.json"), append(text, '\n'), 0o600)
+}
+
+// add takes up hosts that are not there yet.
+func (st *state) add(specs []Spec) error {
+	for _, spec := range specs {
+		if spec.Release == "" {
+			spec.Release = releases[0]
+		}
+		i := slices.IndexFunc(st.Hosts, func(h hostState) bool { return h.Name == spec.Name })
+		switch {
+		case i >= 0 && st.Hosts[i].Release != spec.Release:
+			return fmt.Errorf("host %s: is there with %s, not %s\nhint: go tool mage sandbox:down, or another name",
+				spec.Name, st.Hosts[i].Release, spec.Release)
+		case i >= 0:
+			continue
+		case len(st.Hosts) == maxHosts:
+			return fmt.Errorf("host %s: there are %d hosts already", spec.Name, maxHosts)
+		}
+		if spec.Password == "" {
+			spec.Password = rand.Text()
+		}
+		st.Hosts = append(st.Hosts, hostState{
+			Name: spec.Name, Release: spec.Release, Number: firstHost + len(st.Hosts),
+			Password: spec.Password, Disks: spec.Disks,
+		})
+	}
+	return nil
+}
+
+func (st state) sandbox(dir string, out io.Writer) *Sandbox {
+	s := &Sandbox{
+		Dir: dir, Gateway: gateway(st.Index),
+		KeyFile:    filepath.Join(dir, "id_ed25519"),
+		KnownHosts: filepath.Join(dir, "known_hosts"),
+		Inventory:  filepath.Join(dir, "hosts.yaml"),
+		state:      st, out: out,
+	}
+	for _, h := range st.Hosts {
+		s.Hosts = append(s.Hosts, &Host{
+			Name: h.Name, Release: h.Release, Address: address(st.Index, h.Number), Port: 22,
+			User: "deploy", Password: h.Password, sandbox: s, state: h,
+		})
+	}
+	return s
+}
+
+// ours are the files of a sandbox's folder, beside the folder hosts.
+var ours = []string{"id_ed25519", "id_ed25519.pub", "known_hosts", "hosts.yaml", "key.asc", "server", "server.log", "state.json", "lock"}
+
+// remove deletes what Up has made in the folder, and the folder when nothing else is in it.
+func (st state) remove(dir string) error {
+	if err := removeTree(filepath.Join(dir, "hosts")); err != nil {
+		return err
+	}
+	for _, name := range ours {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		return nil // there are files of somebody else, or no folder
+	}
+	return os.Remove(dir)
+}
+
+// writeFile replaces a file in one step.
+func writeFile(path string, text []byte, mode fs.FileMode) error {
+	temp := path + ".new"
+	if err := os.WriteFile(temp, text, mode); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}
