@@ -1,0 +1,120 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/fleet"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/schedule"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// BitmapInit makes, on filter hosts, the bit-maps that store or archive lack.
+func (t *Toolkit) BitmapInit(ctx context.Context) error {
+	return t.onArchived(ctx, "bitmap:init", func(m *machine) ([]step.Step, error) {
+		return []step.Step{m.cli.Init(m.filterNames, nil)}, nil
+	})
+}
+
+// BitmapUpdate writes bit-maps back to the archive now.
+func (t *Toolkit) BitmapUpdate(ctx context.Context, filters string) error {
+	return t.onArchived(ctx, "bitmap:update", func(m *machine) ([]step.Step, error) {
+		return []step.Step{m.cli.Update(words(filters)...)}, nil
+	})
+}
+
+// BitmapRestore puts archived bit-maps back into the stores; version "" is the newest.
+func (t *Toolkit) BitmapRestore(ctx context.Context, filters, version string) error {
+	names := words(filters)
+	if version != "" && len(names) != 1 {
+		return fleet.Usage(fmt.Errorf("-version=%s: want one filter with it: -filters=NAME", version))
+	}
+	return t.onArchived(ctx, "bitmap:restore", func(m *machine) ([]step.Step, error) {
+		return []step.Step{m.cli.Restore(version, names...)}, nil
+	})
+}
+
+// BitmapStatus shows what stores and archive have.
+func (t *Toolkit) BitmapStatus(ctx context.Context) error {
+	return t.query(ctx, "bitmap:status", inventory.RoleFilter, func(ctx context.Context, m *machine, h host.Host) (answer, error) {
+		text, err := m.cli.Status(ctx, h, t.json())
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{text: text, data: json.RawMessage(text)}, nil
+	})
+}
+
+// WritebackStart sets up the monthly writeback and says when it runs next.
+func (t *Toolkit) WritebackStart(ctx context.Context) error {
+	if t.inventory.Schedule.Kind == schedule.None {
+		return fleet.Usage(fmt.Errorf("schedule.kind of %s is none\nhint: make it crontab or timer", t.inventory.From()))
+	}
+	return t.onArchived(ctx, "bitmap:writebackStart", func(m *machine) ([]step.Step, error) {
+		s, err := m.schedule(t.inventory.Schedule.Kind)
+		if err != nil {
+			return nil, err
+		}
+		steps, err := m.timetable(t.inventory.Schedule.Kind)
+		if err != nil {
+			return nil, err
+		}
+		return append(steps, step.Step{Name: "schedule: next", Prove: func(ctx context.Context, h host.Host) error {
+			next, err := s.Next(ctx, h)
+			if next != "" {
+				step.Say(ctx, "the next writeback is at %s", next)
+			}
+			return err
+		}}), nil
+	})
+}
+
+// WritebackStop takes the monthly writeback down. A deployment sets it up again unless
+// the inventory says otherwise.
+func (t *Toolkit) WritebackStop(ctx context.Context) error {
+	return t.onFilters(ctx, "bitmap:writebackStop", func(m *machine) ([]step.Step, error) {
+		steps, err := m.timetable(schedule.None)
+		if err != nil {
+			return nil, err
+		}
+		if t.inventory.Schedule.Kind != schedule.None {
+			steps = append(steps, step.Step{Name: "schedule: stays", Prove: func(ctx context.Context, _ host.Host) error {
+				step.Say(ctx, "a deployment sets it up again unless schedule.kind of the inventory is none")
+				return nil
+			}})
+		}
+		return steps, nil
+	})
+}
+
+// onArchived is onFilters for targets that need an archive.
+func (t *Toolkit) onArchived(ctx context.Context, target string, steps func(*machine) ([]step.Step, error)) error {
+	hosts, err := t.filters()
+	if err != nil {
+		return err
+	}
+	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
+		for _, h := range hosts {
+			if !r.machine(h).archived() {
+				return nil, fmt.Errorf("host %s has no archive\nhint: give a host the role mongodb in %s, or mongodb.uri", h.Name, t.inventory.From())
+			}
+		}
+		p := r.phase(inventory.RoleFilter, hosts, steps)
+		return []fleet.Phase{p}, nil
+	})
+}
+
+// words are those of a comma-separated text.
+func words(text string) []string {
+	var all []string
+	for w := range strings.SplitSeq(text, ",") {
+		if w = strings.TrimSpace(w); w != "" {
+			all = append(all, w)
+		}
+	}
+	return all
+}

@@ -1,0 +1,117 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"text/tabwriter"
+
+	"github.com/cr-clawer/urifilter/provision/fleet"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/report"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// answer is what a host says to a target that only asks.
+type answer struct {
+	// rows are a table with its head, text is shown as it is; one of them.
+	rows [][]string
+	text string
+	// data is what JSON shows.
+	data any
+	// failed makes the target end with 1, though the host has answered.
+	failed bool
+}
+
+// query asks all hosts at once, changes nothing, takes no lock, and shows the answers in
+// the order of the inventory.
+func (t *Toolkit) query(ctx context.Context, target, role string, ask func(context.Context, *machine, host.Host) (answer, error)) error {
+	hosts, err := t.some(role)
+	if err != nil {
+		return err
+	}
+	r, err := t.newRun()
+	if err != nil {
+		return fleet.Usage(err)
+	}
+	var mu sync.Mutex
+	answers := map[string]answer{}
+	phase := fleet.Phase{Name: target}
+	for _, h := range hosts {
+		m := r.machine(h)
+		phase.Jobs = append(phase.Jobs, fleet.Job{Host: h.Name, Connect: r.connect(h), Steps: func(context.Context, host.Host) ([]step.Step, error) {
+			return []step.Step{{Name: target, Prove: func(ctx context.Context, h host.Host) error {
+				a, err := ask(ctx, m, h)
+				mu.Lock()
+				defer mu.Unlock()
+				answers[h.Name()] = a
+				return err
+			}}}, nil
+		}})
+	}
+	o := t.fleet(target)
+	o.NoLock, o.Plan, o.Resume, o.KeepGoing, o.Sink = true, false, false, true, nil
+	summary, err := fleet.Run(ctx, []fleet.Phase{phase}, o)
+	t.show(summary, answers)
+	for _, a := range answers {
+		if a.failed && err == nil {
+			err = &fleet.Error{Code: fleet.CodeFailed, Err: errors.New("not all is well: see above")}
+		}
+	}
+	return err
+}
+
+// show prints the answers.
+func (t *Toolkit) show(summary fleet.Summary, answers map[string]answer) {
+	table := tabwriter.NewWriter(t.o.Stdout, 0, 4, 2, ' ', 0)
+	head := false
+	for _, h := range summary.Hosts {
+		a, answered := answers[h.Host]
+		good := answered && h.Error == ""
+		switch {
+		case t.json():
+			t.showJSON(h, a)
+		case !good:
+			flush(table)
+			fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Host, t.masker.Mask(h.Error))
+		case a.rows != nil:
+			for i, row := range a.rows {
+				if i == 0 && head {
+					continue
+				}
+				name := h.Host
+				if i == 0 {
+					name, head = "HOST", true
+				}
+				fmt.Fprintln(table, strings.TrimRight(name+"\t"+strings.Join(row, "\t"), "\t"))
+			}
+		default:
+			for line := range strings.Lines(t.masker.Mask(a.text)) {
+				fmt.Fprintf(t.o.Stdout, "%s | %s\n", h.Host, strings.TrimRight(line, "\r\n"))
+			}
+		}
+	}
+	flush(table)
+}
+
+func flush(w *tabwriter.Writer) { _ = w.Flush() } // nobody reads any more
+
+func (t *Toolkit) json() bool { return t.o.JSON || t.o.Getenv("URIFILTER_OUTPUT") == "json" }
+
+func (t *Toolkit) showJSON(h report.HostSummary, a answer) {
+	line := map[string]any{"host": h.Host, "status": h.Status}
+	if h.Error != "" {
+		line["error"] = t.masker.Mask(h.Error)
+	} else {
+		line["answer"] = a.data
+	}
+	text, err := json.Marshal(line)
+	if err != nil {
+		text = fmt.Appendf(nil, `{"host":%q,"error":%q}`, h.Host, err.Error())
+	}
+	_, _ = io.WriteString(t.o.Stdout, string(text)+"\n")
+}

@@ -1,0 +1,308 @@
+// Package provision is the toolkit: it composes the steps of its sub-packages into what
+// an operator asks for, deploy a fleet, restart its daemons, write their bit-maps back.
+// The mage targets are calls of its methods. What a step does is in package release,
+// settings, service, redis and so on; how steps run on many hosts, in package fleet.
+package provision
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/provision/fleet"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/release"
+	"github.com/cr-clawer/urifilter/provision/remote"
+	"github.com/cr-clawer/urifilter/provision/report"
+	"github.com/cr-clawer/urifilter/provision/secret"
+)
+
+// Options are what an operator says on the command line.
+type Options struct {
+	// Hosts chooses some of the inventory: names, patterns, role:filter. "": all.
+	Hosts string
+	// Inventory is its file; "": as package inventory finds it.
+	Inventory string
+	// DryRun looks at all hosts and changes none; ExitCode makes it end with
+	// fleet.CodeChanges when something would change.
+	DryRun, ExitCode bool
+	// JSON writes events as lines to Stdout; Verbose shows what commands wrote.
+	JSON, Verbose bool
+	// Yes answers the questions.
+	Yes bool
+	// Resume goes on with the hosts with which the last run of the target was not done.
+	Resume bool
+	// KeepGoing goes on with other hosts after one has failed.
+	KeepGoing bool
+	// Parallel is how many hosts are worked on at once; 0: as the inventory says.
+	Parallel int
+	// Binary is a ready program; {arch} in it stands for the architecture. "": as the
+	// inventory says, or built.
+	Binary string
+
+	// Dir is the folder of the repository: inventory, runs. "": the working directory.
+	Dir string
+	// Build makes the program for an architecture, from sources that Revision names; a
+	// run is not resumed with others.
+	Build    release.Source
+	Revision string
+	// Stdin, Stdout and Stderr; nil: those of the process.
+	Stdin, Stdout, Stderr *os.File
+	// Getenv; nil: os.Getenv.
+	Getenv func(string) string
+}
+
+// Toolkit does what one target asks for.
+type Toolkit struct {
+	o         Options
+	inventory *inventory.Inventory
+	hosts     []inventory.Host // those chosen
+	tokens    configs.Tokens   // nil: there is no tokens file
+	display   *report.Display
+	masker    *secret.Masker
+	dialer    *remote.Dialer
+}
+
+// Open reads the inventory and chooses hosts. Errors are of the caller: fleet.CodeUsage.
+func Open(o Options) (*Toolkit, error) {
+	t, err := open(o)
+	return t, fleet.Usage(err)
+}
+
+func open(o Options) (*Toolkit, error) {
+	o.complete()
+	inv, notice, err := inventory.Open(inventory.Source{Path: o.Inventory, Dir: o.Dir, Getenv: o.Getenv})
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := inv.Choose(o.Hosts)
+	if err != nil {
+		return nil, err
+	}
+	t := &Toolkit{o: o, inventory: inv, hosts: hosts, masker: &secret.Masker{}}
+	if err := t.readTokens(); err != nil {
+		return nil, err
+	}
+	if t.display, err = report.Open(report.Options{Stdout: o.Stdout, Stderr: o.Stderr, JSON: o.JSON, Verbose: o.Verbose, Getenv: o.Getenv}); err != nil {
+		return nil, err
+	}
+	if notice != "" {
+		fmt.Fprintln(o.Stderr, notice)
+	}
+	t.dialer = remote.New(remote.Options{
+		Ask: t.ask(), Say: t.say, Secret: func(text string) { t.masker.Add(text) }, Getenv: o.Getenv,
+	})
+	return t, nil
+}
+
+// Close ends the display, and connections to bastions.
+func (t *Toolkit) Close() error {
+	t.display.Close()
+	return t.dialer.Close()
+}
+
+// ask asks the person at the terminal for a secret; nil where nobody is there.
+func (t *Toolkit) ask() func(context.Context, string) (string, error) {
+	ask := remote.Terminal(t.o.Stdin, t.o.Stderr)
+	if ask == nil {
+		return nil
+	}
+	return func(ctx context.Context, prompt string) (string, error) {
+		defer t.display.Pause()()
+		return ask(ctx, prompt)
+	}
+}
+
+// say tells people what is said outside the steps of a run.
+func (t *Toolkit) say(host, text string) {
+	t.display.Emit(report.Event{Kind: report.Said, Time: time.Now(), Host: host, Text: t.masker.Mask(text)})
+}
+
+func (o *Options) complete() {
+	files := []struct {
+		file **os.File
+		with *os.File
+	}{{&o.Stdin, os.Stdin}, {&o.Stdout, os.Stdout}, {&o.Stderr, os.Stderr}}
+	for _, f := range files {
+		if *f.file == nil {
+			*f.file = f.with
+		}
+	}
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	if o.Dir == "" {
+		o.Dir = "."
+	}
+}
+
+// TokensFile is where the operator's tokens are on this machine: as the inventory says,
+// else tokens.yaml beside it.
+func tokensFile(inv *inventory.Inventory, dir string) string {
+	if inv.TokensFile != "" {
+		return inv.TokensFile
+	}
+	if inv.Path() != "" {
+		return filepath.Join(filepath.Dir(inv.Path()), "tokens.yaml")
+	}
+	return filepath.Join(dir, "configs", "tokens.yaml")
+}
+
+// readTokens reads that file; only one that the inventory names must be there.
+func (t *Toolkit) readTokens() error {
+	path := tokensFile(t.inventory, t.o.Dir)
+	tokens, warnings, err := configs.LoadTokens(path)
+	if errors.Is(err, os.ErrNotExist) {
+		if t.inventory.TokensFile == "" {
+			return nil
+		}
+		return fmt.Errorf("tokens_file: %w\nhint: go tool mage settings:token -name=crawler -scopes=filter makes it", err)
+	}
+	for _, w := range warnings {
+		fmt.Fprintln(t.o.Stderr, "warning: "+w)
+	}
+	t.tokens = tokens
+	return err
+}
+
+// with are the chosen hosts that have a role.
+func (t *Toolkit) with(role string) []inventory.Host {
+	var with []inventory.Host
+	for _, h := range t.hosts {
+		if h.Has(role) {
+			with = append(with, h)
+		}
+	}
+	return with
+}
+
+// filters are the chosen hosts that run the daemon, one at least.
+func (t *Toolkit) filters() ([]inventory.Host, error) {
+	return t.some(inventory.RoleFilter)
+}
+
+func (t *Toolkit) some(role string) ([]inventory.Host, error) {
+	with := t.with(role)
+	if len(with) == 0 {
+		var names []string
+		for _, h := range t.hosts {
+			names = append(names, h.Name)
+		}
+		return nil, fleet.Usage(fmt.Errorf("none of the hosts has the role %s: %s", role, strings.Join(names, ", ")))
+	}
+	return with, nil
+}
+
+// connect opens the connection to a host.
+func (t *Toolkit) connect(h inventory.Host) func(context.Context) (host.Host, io.Closer, error) {
+	return func(ctx context.Context) (host.Host, io.Closer, error) {
+		conn, err := t.dialer.Dial(ctx, h)
+		if err != nil {
+			return nil, nil, err
+		}
+		return conn, conn, nil
+	}
+}
+
+// visit does something on a host that need not be one of the run.
+func (t *Toolkit) visit(ctx context.Context, h inventory.Host, do func(host.Host) error) error {
+	conn, closer, err := t.connect(h)(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(conn), closer.Close())
+}
+
+// fleet are the options that all runs have in common.
+func (t *Toolkit) fleet(target string) fleet.Options {
+	f := t.inventory.Fleet
+	parallel := f.Parallel
+	if t.o.Parallel > 0 {
+		parallel = t.o.Parallel
+	}
+	return fleet.Options{
+		Target: target, Who: whoami(), Plan: t.o.DryRun, ExitCode: t.o.ExitCode,
+		Canary: f.Canary, Batch: f.Batch, Parallel: parallel, KeepGoing: t.o.KeepGoing,
+		Runs: filepath.Join(t.o.Dir, ".urifilter", "runs"), Resume: t.o.Resume,
+		Again: again(target), Inputs: t.fingerprint(),
+		Sink: t.display, Masker: t.masker,
+	}
+}
+
+// resumable are the targets that take -resume: those that go through a fleet in batches.
+// The others are run again as they are.
+var resumable = []string{"deploy", "settings:push", "settings:update", "urifilter:restart", "urifilter:rollback"}
+
+// again is the command that goes on after a failure.
+func again(target string) string {
+	command := "go tool mage " + target
+	if slices.Contains(resumable, target) {
+		command += " -resume"
+	}
+	return command
+}
+
+// fingerprint stands for what is rolled out: inventory, settings, tokens and program.
+func (t *Toolkit) fingerprint() string {
+	sum := sha256.New()
+	for _, path := range []string{t.inventory.Path(), t.inventory.SettingsFile, t.o.Binary, t.inventory.Release.Binary} {
+		fmt.Fprintf(sum, "%s\n", path)
+		if file, err := os.Open(path); err == nil { // {arch} in a path is taken as it stands
+			_, _ = io.Copy(sum, file)
+			_ = file.Close()
+		}
+	}
+	for _, token := range t.tokens {
+		fmt.Fprintln(sum, token.Name, token.Digest(), token.Scopes)
+	}
+	fmt.Fprintln(sum, t.o.Revision)
+	return hex.EncodeToString(sum.Sum(nil))[:16]
+}
+
+// whoami is user@machine.
+func whoami() string {
+	name := "somebody"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+		if i := strings.LastIndexByte(name, '\\'); i >= 0 {
+			name = name[i+1:] // of a Windows domain
+		}
+	}
+	machine, err := os.Hostname()
+	if err != nil {
+		machine = "unknown"
+	}
+	return name + "@" + machine
+}
+
+// yes asks a question. Options.Yes answers it.
+func (t *Toolkit) yes(question string) (bool, error) {
+	if t.o.Yes {
+		return true, nil
+	}
+	if !term.IsTerminal(int(t.o.Stdin.Fd())) {
+		return false, fmt.Errorf("%s: there is no terminal to ask at\nhint: -yes answers", question)
+	}
+	defer t.display.Pause()()
+	fmt.Fprint(t.o.Stderr, question+" [y/N] ")
+	line, err := bufio.NewReader(t.o.Stdin).ReadString('\n')
+	if err != nil && line == "" {
+		return false, err
+	}
+	line = strings.ToLower(strings.TrimSpace(line))
+	return line == "y" || line == "yes", nil
+}

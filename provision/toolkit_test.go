@@ -1,0 +1,211 @@
+package provision
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/provision/fleet"
+)
+
+// open is a toolkit whose operator has an inventory, and other files beside it.
+func opened(t *testing.T, inventory string, files map[string]string, environ map[string]string) (*Toolkit, *os.File) {
+	t.Helper()
+	toolkit, out, err := tryOpen(t, inventory, files, environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return toolkit, out
+}
+
+func tryOpen(t *testing.T, inventory string, files map[string]string, environ map[string]string) (*Toolkit, *os.File, error) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "configs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files2 := map[string]string{"hosts.yaml": inventory}
+	for name, text := range files {
+		files2[name] = text
+	}
+	for name, text := range files2 {
+		if err := os.WriteFile(filepath.Join(dir, "configs", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := os.Create(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close() })
+	in, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close() })
+	toolkit, err := Open(Options{Dir: dir, Stdin: in, Stdout: out, Stderr: out, Getenv: func(name string) string { return environ[name] }})
+	if err == nil {
+		t.Cleanup(func() { toolkit.Close() })
+	}
+	return toolkit, out, err
+}
+
+// text is what was written.
+func text(t *testing.T, f *os.File) string {
+	t.Helper()
+	data, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+const fleetOfTwo = `
+hosts:
+  - {name: one, address: 10.0.0.1, roles: [filter, redis, mongodb]}
+  - {name: two, address: 10.0.0.2, settings: {log: {level: warn}}}
+settings: {uri_num_scale: 1000}
+settings_file: base.yaml
+mongodb: {flavor: ferretdb}
+`
+
+// Settings come from four places; what roles say is filled in, in the words of each host.
+func TestSettingsOfRoles(t *testing.T) {
+	t.Parallel()
+	toolkit, out := opened(t, fleetOfTwo, map[string]string{
+		"base.yaml":   "uri_num_scale: 5\ndurability: interval\n",
+		"tokens.yaml": "- {name: a, token: abcdefghijklmnopqrst, scopes: [read]}\n",
+	}, nil)
+	if err := toolkit.SettingsCheck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := `# one:/etc/urifilter/urifilter.yaml
+uri_num_scale: 1000
+durability: interval
+store: redis
+redis:
+  addrs:
+    - 127.0.0.1:6379
+  password_file: /etc/urifilter/redis.password
+mongodb:
+  uri: mongodb://10.0.0.1:27017/
+auth:
+  tokens_file: /etc/urifilter/tokens.yaml
+
+# two:/etc/urifilter/urifilter.yaml
+uri_num_scale: 1000
+durability: interval
+log:
+  level: warn
+store: redis
+redis:
+  addrs:
+    - 10.0.0.1:6379
+  password_file: /etc/urifilter/redis.password
+mongodb:
+  uri: mongodb://10.0.0.1:27017/
+auth:
+  tokens_file: /etc/urifilter/tokens.yaml
+`
+	if got := text(t, out); strings.TrimSpace(got) != strings.TrimSpace(want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// What people say themselves goes before what roles say, and passwords are not shown.
+func TestSettingsThatPeopleGive(t *testing.T) {
+	t.Parallel()
+	toolkit, out := opened(t, `
+hosts:
+  - {name: one, address: 10.0.0.1, roles: [filter, redis]}
+  - {name: two, address: 10.0.0.2, settings: {store: embedded}}
+mongodb: {uri_env: ARCHIVE}
+`, nil, map[string]string{"ARCHIVE": "mongodb://u:S3cretOfArchive@db.example.com:27017/"})
+	if err := toolkit.SettingsCheck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := text(t, out)
+	_, two, _ := strings.Cut(got, "# two:")
+	if strings.Contains(two, "redis") || !strings.Contains(two, "store: embedded") || !strings.Contains(two, "@db.example.com:27017/") {
+		t.Errorf("host two:\n%s", two)
+	}
+	if strings.Contains(got, "S3cret") {
+		t.Errorf("a password is shown:\n%s", got)
+	}
+}
+
+func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		inventory string
+		files     map[string]string
+		do        func(*Toolkit, context.Context) error
+		want      string
+	}{
+		"open without tokens": {
+			"hosts: [{name: a, address: 10.0.0.1}]\nsettings: {listen: '0.0.0.0:8000'}\n", nil, (*Toolkit).SettingsCheck,
+			"host a: listen: \"0.0.0.0:8000\": other machines could call without a token",
+		},
+		"next step": {
+			"hosts: [{name: a, address: 10.0.0.1}]\nsettings: {listen: '0.0.0.0:8000'}\n", nil, (*Toolkit).SettingsCheck,
+			"hint: go tool mage settings:token -name=crawler -scopes=filter",
+		},
+		"whose setting": {
+			"hosts: [{name: a, address: 10.0.0.1, settings: {uri_num_scale: 0}}]\n", nil, (*Toolkit).SettingsCheck,
+			"settings of host a)",
+		},
+		"tokens that are not there": {
+			"hosts: [{name: a, address: 10.0.0.1}]\ntokens_file: t.yaml\n", nil, nil, "hint: go tool mage settings:token",
+		},
+		"a malformed token": {
+			"hosts: [{name: a, address: 10.0.0.1}]\n", map[string]string{"tokens.yaml": "- {name: a, token: short, scopes: [read]}\n"}, nil, "secret of 5 characters",
+		},
+		"a role that nobody has": {
+			"hosts: [{name: a, address: 10.0.0.1}]\n", nil, (*Toolkit).InstallRedis, "none of the hosts has the role redis: a",
+		},
+		"no archive": {
+			"hosts: [{name: a, address: 10.0.0.1}]\n", nil, (*Toolkit).BitmapInit, "host a has no archive\nhint: give a host the role mongodb",
+		},
+		"a name to bind to": {
+			"hosts: [{name: a, address: db.example.com, roles: [redis]}, {name: b, address: 10.0.0.2}]\n", nil, (*Toolkit).Deploy,
+			"hint: give the IP address that it shall listen on, bind: [10.0.0.1]",
+		},
+		"a variable that is not set": {
+			"hosts: [{name: a, address: 10.0.0.1}]\nmongodb: {uri_env: ARCHIVE}\n", nil, (*Toolkit).SettingsCheck, "the variable ARCHIVE is not set",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			toolkit, _, err := tryOpen(t, c.inventory, c.files, nil)
+			if err == nil && c.do != nil {
+				err = c.do(toolkit, t.Context())
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || fleet.Code(err) != fleet.CodeUsage {
+				t.Errorf("exit code %d: %v", fleet.Code(err), err)
+			}
+		})
+	}
+}
+
+// A run is resumed only with what it began with.
+func TestFingerprintFollowsWhatIsRolledOut(t *testing.T) {
+	t.Parallel()
+	base, _ := opened(t, fleetOfTwo, map[string]string{"base.yaml": "{}\n"}, nil)
+	same := base.fingerprint()
+	if base.fingerprint() != same || same == "" {
+		t.Error("it is not always the same")
+	}
+	base.o.Revision = "another"
+	if base.fingerprint() == same {
+		t.Error("other sources, the same fingerprint")
+	}
+	base.o.Revision = ""
+	if err := os.WriteFile(base.inventory.SettingsFile, []byte("durability: none\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if base.fingerprint() == same {
+		t.Error("other settings, the same fingerprint")
+	}
+}
