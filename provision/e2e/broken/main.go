@@ -1,0 +1,129 @@
+//go:build linux
+
+// Command broken is a release of urifilter that is broken in a way that tests choose. It
+// is the real program in all but serve: the real one's bytes are appended to its own, and
+// it runs them. See Make in package e2e.
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// trailer ends the file: the size of the real program, and the mode, padded by blanks.
+const trailer = 8 + 16
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "broken release:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	info, err := self.Stat()
+	if err != nil {
+		return err
+	}
+	end := make([]byte, trailer)
+	if _, err := self.ReadAt(end, info.Size()-trailer); err != nil {
+		return err
+	}
+	size := int64(binary.BigEndian.Uint64(end))
+	if !slices.Contains(os.Args, "serve") {
+		return execute(io.NewSectionReader(self, info.Size()-trailer-size, size))
+	}
+	return serve(strings.TrimSpace(string(end[8:])))
+}
+
+// execute becomes the real program.
+func execute(program io.Reader) error {
+	fd, err := unix.MemfdCreate("urifilter", unix.MFD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	memory := os.NewFile(uintptr(fd), "urifilter")
+	if _, err := io.Copy(memory, program); err != nil {
+		return err
+	}
+	return unix.Exec(fmt.Sprintf("/proc/self/fd/%d", fd), os.Args, os.Environ())
+}
+
+func serve(mode string) error {
+	switch mode {
+	case "exit":
+		return says("I exit at once, as the test wants it")
+	case "silent": // it never says that it is ready
+		time.Sleep(time.Hour)
+	}
+	listener, err := net.FileListener(os.NewFile(3, "socket"))
+	if err != nil {
+		return err
+	}
+	if err := notify("READY=1"); err != nil {
+		return err
+	}
+	go func() {
+		for range time.Tick(5 * time.Second) {
+			if err := notify("WATCHDOG=1"); err != nil {
+				os.Exit(1)
+			}
+		}
+	}()
+	switch mode {
+	case "500":
+		return http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "I answer 500, as the test wants it", http.StatusInternalServerError)
+		}))
+	case "forgetful": // ready, and everything is new each time
+		return http.Serve(listener, http.HandlerFunc(forget))
+	case "hang": // it takes calls and never answers
+		for {
+			if _, err := listener.Accept(); err != nil {
+				return err
+			}
+		}
+	case "late": // it dies when a check has seen it up
+		time.Sleep(2 * time.Second)
+		return says("I exit a little later, as the test wants it")
+	}
+	return fmt.Errorf("mode %q: no such way to be broken", mode)
+}
+
+func forget(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/readyz" {
+		fmt.Fprintln(w, "ready")
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	_, list, _ := strings.Cut(string(body), `"uri_list":`)
+	fmt.Fprintf(w, `{"uri_list":%s,"total":1,"duplicates":0}`, strings.TrimSuffix(list, "}"))
+}
+
+func notify(state string) error {
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: os.Getenv("NOTIFY_SOCKET"), Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.Write([]byte(state))
+	return err
+}
+
+// says is an error in the program's own voice.
+type says string
+
+func (s says) Error() string { return string(s) }

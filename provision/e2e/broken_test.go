@@ -1,0 +1,170 @@
+package e2e_test
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/e2e"
+	"github.com/cr-clawer/urifilter/provision/e2e/programs"
+	"github.com/cr-clawer/urifilter/provision/fleet"
+)
+
+// fingerprint is what a deployment may change on a host: programs, links, settings, units
+// and which release runs. The process is another one after a rollback.
+const fingerprint = `readlink /opt/urifilter/current
+cd /etc && find urifilter systemd/system/urifilter* -type f ! -name '*.bak*' ! -name '*~' -exec sha256sum {} + | sort -k2
+systemctl is-active urifilter.service urifilter.socket
+readlink /proc/$(systemctl show urifilter -p MainPID --value)/exe
+systemctl show urifilter.socket -p Listen`
+
+// bounded is far more than finding out and going back takes: nothing waits for ever.
+const bounded = 4 * time.Minute
+
+// TestBrokenReleases: whatever is wrong with a release is found out on the first host within
+// bounded time, that host is brought back to what it ran before, and the others are not
+// touched.
+func TestBrokenReleases(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it deploys real hosts")
+	}
+	t.Parallel()
+	l := e2e.New(t, e2e.Options{
+		Hosts:    []e2e.Host{{Name: "a"}, {Name: "b"}, {Name: "c"}},
+		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",
+		More:     "fleet: {health_timeout: 12s}\n",
+	})
+	good := l.Inventory(t)
+	token := strings.TrimSpace(l.Must(t, "settings:token", "-name=crawler", "-scopes=filter").Stdout)
+
+	t.Run("first of all", func(t *testing.T) {
+		r := l.Mage(t, "deploy", "-hosts=a", "-binary="+l.Broken(t, programs.Exit))
+		want(t, r, fleet.CodeFailed, "a: service: running", "the daemon does not stay up", "I exit at once, as the test wants it",
+			"there was no daemon before: it is stopped")
+		left := l.Sh(t, "a", "systemctl is-active urifilter.service urifilter.socket urifilter-retry.timer; ls -d /opt/urifilter/current /etc/systemd/system/urifilter* /etc/systemd/system/*.wants/urifilter* 2>/dev/null; ss -Hltn sport = :8000; :")
+		if left != "inactive\ninactive\ninactive" {
+			t.Errorf("half of it is there:\n%s", left)
+		}
+	})
+
+	l.Must(t, "deploy")
+	before := map[string]string{}
+	for _, host := range []string{"a", "b", "c"} {
+		l.Crawler(host, 8000, token).Filter(t, "https://example.com/before")
+		before[host] = l.Sh(t, host, fingerprint)
+	}
+	// after is what holds after each deployment that has failed.
+	after := func(t *testing.T, r e2e.Result, others string) {
+		t.Helper()
+		if r.Took > bounded {
+			t.Errorf("it took %s", r.Took)
+		}
+		for host, was := range before {
+			if now := l.Sh(t, host, fingerprint); now != was {
+				t.Errorf("%s has changed from\n%s\nto\n%s", host, was, now)
+			}
+			if fresh := l.Crawler(host, 8000, token).Filter(t, "https://example.com/before"); len(fresh) != 0 {
+				t.Errorf("%s: forgotten", host)
+			}
+			if left := l.Sh(t, host, "ls -d /opt/urifilter/releases/.staged-* 2>/dev/null; :"); left != "" {
+				t.Errorf("%s: left behind: %s", host, left)
+			}
+		}
+		for _, host := range []string{"b", "c"} {
+			if n := l.Sh(t, host, "ls /opt/urifilter/releases | wc -l"); n != "1" {
+				t.Errorf("%s has %s releases", host, n)
+			}
+			if !regexp.MustCompile(`(?m)^` + host + ` +` + others + ` +0 `).MatchString(r.Stdout) {
+				t.Errorf("%s is not %q", host, others)
+			}
+		}
+	}
+	for mode, says := range map[string]string{
+		programs.Exit:      "I exit at once, as the test wants it",
+		programs.Silent:    "the daemon is still activating after 12s",
+		programs.Answer500: "500",
+		programs.Hang:      "not ready after 12s",
+		programs.Forgetful: "the filter said of the same item twice that it is new",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			r := l.Mage(t, "deploy", "-binary="+l.Broken(t, mode))
+			want(t, r, fleet.CodeFailed, says, "journalctl -u urifilter says:", "systemd[1]: Starting urifilter.service", "rolled back: release", "hint: go tool mage urifilter:logs -hosts=a")
+			after(t, r, "not started")
+		})
+	}
+	t.Run("late, with other settings and units", func(t *testing.T) {
+		t.Cleanup(func() { l.WriteInventory(t, good) })
+		l.WriteInventory(t, strings.Replace(good, "0.0.0.0:8000", "0.0.0.0:8001", 1)+"service: {open_files: 65536}\n")
+		r := l.Mage(t, "deploy", "-binary="+l.Broken(t, programs.Late))
+		want(t, r, fleet.CodeFailed, "the daemon does not stay up", "I exit a little later", "rolled back: release", "/etc/urifilter/urifilter.yaml is as it was before", "the units are as they were before", "limits are as they were before")
+		after(t, r, "not started")
+	})
+
+	for what, c := range map[string]struct {
+		program []byte
+		says    string
+		others  string // what became of them
+	}{
+		"for another processor": {foreign(t, l.Program(t)), "it is for ", "failed"},
+		"truncated":             {read(t, l.Program(t))[:1<<20], "it is damaged or cut off", "failed"},
+		"damaged":               {damaged(t, l.Program(t)), "does not run on the host", "not started"},
+		"something else":        {read(t, "/bin/echo"), "is no urifilter: asked for its version it says", "not started"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "urifilter")
+			if err := os.WriteFile(path, c.program, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			r := l.Mage(t, "deploy", "-binary="+path)
+			want(t, r, fleet.CodeFailed, c.says)
+			after(t, r, c.others)
+		})
+	}
+}
+
+// want checks what a target ended with, and what it said.
+func want(t *testing.T, r e2e.Result, code int, says ...string) {
+	t.Helper()
+	if r.Code != code {
+		t.Errorf("exit code %d, want %d", r.Code, code)
+	}
+	for _, s := range says {
+		if !strings.Contains(r.Text(), s) {
+			t.Errorf("it does not say %q", s)
+		}
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// foreign is a program whose header says that it is for another processor.
+func foreign(t *testing.T, path string) []byte {
+	t.Helper()
+	data := read(t, path)
+	machine := elf.EM_AARCH64
+	if elf.Machine(binary.LittleEndian.Uint16(data[18:])) == machine {
+		machine = elf.EM_X86_64
+	}
+	binary.LittleEndian.PutUint16(data[18:], uint16(machine))
+	return data
+}
+
+// damaged is a program whose header is good and whose code is gone.
+func damaged(t *testing.T, path string) []byte {
+	t.Helper()
+	data := read(t, path)
+	clear(data[0x1000 : len(data)/2])
+	return data
+}

@@ -1,0 +1,142 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/e2e"
+	"github.com/cr-clawer/urifilter/provision/fleet"
+	"github.com/cr-clawer/urifilter/provision/report"
+)
+
+// reached waits until a target that was run with -json -v tells an event of that kind about a
+// step of a host.
+func reached(t *testing.T, r *e2e.Running, kind, host, step string) {
+	t.Helper()
+	event := regexp.MustCompile(`(?m)^\{"event":"` + kind + `",[^\n]*"host":"` + host + `","step":"` + step + `"`)
+	for end := time.Now().Add(3 * time.Minute); !event.MatchString(r.Text()); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s of %s on %s does not come:\n%s", kind, step, host, r.Text())
+		}
+	}
+}
+
+// TestBrokenOff: a deployment that ends in the middle, by its operator, by the death of
+// the laptop or of the line, or that meets another one, leaves hosts that answer and are
+// not locked, and the next one completes.
+func TestBrokenOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it deploys real hosts")
+	}
+	t.Parallel()
+	l := e2e.New(t, e2e.Options{
+		Hosts:    []e2e.Host{{Name: "a", Sudo: true}, {Name: "b"}},
+		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",
+		More:     "fleet: {health_timeout: 20s}\n",
+	})
+	token := strings.TrimSpace(l.Must(t, "settings:token", "-name=crawler", "-scopes=filter").Stdout)
+	l.Must(t, "deploy")
+	l.Crawler("a", 8000, token).Filter(t, "https://example.com/before")
+	l.Crawler("b", 8000, token).Filter(t, "https://example.com/before")
+	// completes is the second run.
+	completes := func(t *testing.T, binary string) {
+		t.Helper()
+		for _, host := range []string{"a", "b"} {
+			if fresh := l.Crawler(host, 8000, token).Filter(t, "https://example.com/before"); len(fresh) != 0 {
+				t.Errorf("%s: forgotten", host)
+			}
+		}
+		r := l.Must(t, "deploy", "-json", "-binary="+binary)
+		asJSON(t, r)
+		for _, host := range []string{"a", "b"} {
+			l.Sh(t, host, "systemctl is-active urifilter")
+			if left := l.Sh(t, host, "ls -d /opt/urifilter/releases/.staged-* 2>/dev/null; :"); left != "" {
+				t.Errorf("%s: left behind: %s", host, left)
+			}
+		}
+		unlocked(t, l)
+	}
+
+	t.Run("two at once", func(t *testing.T) {
+		binary := padded(t, l, 60)
+		first := l.Start(t, "deploy", "-json", "-v", "-binary="+binary)
+		reached(t, first, "begin", "a", "release: upload")
+		if err := first.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		second := l.Mage(t, "deploy", "-hosts=a")
+		_ = first.Cmd.Process.Signal(syscall.SIGCONT)
+		want(t, second, fleet.CodeLocked, "a: lock", "locked by ", " since 2", ": deploy, run ", "hint: wait until it has ended")
+		r := first.Wait(t)
+		want(t, r, 0)
+		asJSON(t, r)
+		completes(t, binary)
+	})
+
+	for what, c := range map[string]struct{ kind, host, step string }{
+		"Ctrl-C while uploading":  {"progress", "a", "release: upload"},
+		"Ctrl-C while starting":   {"begin", "a", "service: running"},
+		"Ctrl-C at the last host": {"begin", "b", "release: upload"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			binary := padded(t, l, 60)
+			run := l.Start(t, "deploy", "-json", "-v", "-binary="+binary)
+			reached(t, run, c.kind, c.host, c.step)
+			if err := run.Cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			r := run.Wait(t)
+			t.Logf("ended %s after the signal", time.Since(began).Round(time.Millisecond))
+			want(t, r, fleet.CodeInterrupted)
+			asJSON(t, r)
+			statuses(t, r, map[string]report.Status{c.host: report.Interrupted})
+			if c.host == "a" {
+				statuses(t, r, map[string]report.Status{"b": report.NotStarted})
+			} else {
+				statuses(t, r, map[string]report.Status{"a": report.Changed})
+			}
+			unlocked(t, l)
+			completes(t, binary)
+		})
+	}
+
+	t.Run("kill -9", func(t *testing.T) {
+		binary := padded(t, l, 60)
+		run := l.Start(t, "deploy", "-json", "-v", "-binary="+binary)
+		reached(t, run, "progress", "a", "release: upload")
+		if err := run.Cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		run.Wait(t)
+		completes(t, binary)
+	})
+
+	t.Run("cut while uploading", func(t *testing.T) {
+		binary := padded(t, l, 60)
+		run := l.Start(t, "deploy", "-json", "-v", "-binary="+binary)
+		reached(t, run, "progress", "b", "release: upload")
+		if err := l.Hosts["b"].Isolate(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		r := run.Wait(t)
+		if err := l.Hosts["b"].Isolate(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		want(t, r, fleet.CodeFailed, "no sign of life for 30s", "hint: look whether the host is up")
+		asJSON(t, r)
+		statuses(t, r, map[string]report.Status{"a": report.Changed, "b": report.Unreachable})
+		// The host gives the lock up by itself.
+		for end := time.Now().Add(2 * time.Minute); l.Sh(t, "b", "flock -n "+fleet.LockPath+" true || echo held") != "" && time.Now().Before(end); {
+			time.Sleep(200 * time.Millisecond)
+		}
+		unlocked(t, l)
+		completes(t, binary)
+	})
+}

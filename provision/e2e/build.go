@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/provision/e2e/programs"
+)
+
+// What is built is built once for all tests of a process, into a folder that Main
+// removes.
+var builds struct {
+	sync.Mutex
+	dir  string
+	made map[string]string // by what it is
+}
+
+// Main runs the tests of a package: func TestMain(m *testing.M) { os.Exit(e2e.Main(m)) }.
+func Main(m *testing.M) (code int) {
+	dir, err := os.MkdirTemp("", "urifilter-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	builds.dir, builds.made = dir, map[string]string{}
+	return m.Run()
+}
+
+// once builds something that is not built yet.
+func once(name string, build func(dir string) (string, error)) (string, error) {
+	builds.Lock()
+	defer builds.Unlock()
+	if builds.dir == "" {
+		return "", fmt.Errorf("TestMain does not call e2e.Main")
+	}
+	if path := builds.made[name]; path != "" {
+		return path, nil
+	}
+	path, err := build(builds.dir)
+	if err == nil {
+		builds.made[name] = path
+	}
+	return path, err
+}
+
+// compiled is the targets as one program, as `mage -compile` makes it for operators who
+// have no Go.
+func compiled() (string, error) {
+	return once("mage", func(dir string) (string, error) {
+		root, err := programs.Root(context.Background())
+		if err != nil {
+			return "", err
+		}
+		out := filepath.Join(dir, "mage")
+		cmd := exec.Command("go", "tool", "mage", "-compile", out)
+		cmd.Dir = root
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("mage -compile: %w\n%s", err, text)
+		}
+		return out, nil
+	})
+}
+
+// Program is the daemon, as the inventory has it.
+func (l *Laptop) Program(t *testing.T) string { return l.Another(t, "first") }
+
+// Another is the daemon again, under a name that makes it another release.
+func (l *Laptop) Another(t *testing.T, mark string) string {
+	t.Helper()
+	path, err := once("real "+mark, func(dir string) (string, error) { return programs.Real(context.Background(), dir, mark) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Broken is a release that is broken in a way of package programs.
+func (l *Laptop) Broken(t *testing.T, mode string) string {
+	t.Helper()
+	real := l.Program(t)
+	path, err := once("broken "+mode, func(dir string) (string, error) {
+		return programs.Broken(context.Background(), dir, real, mode)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,81 @@
+package e2e_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/e2e"
+	"github.com/cr-clawer/urifilter/provision/fleet"
+)
+
+// TestCrashes: a daemon that is killed or hangs comes back by itself, with all that it
+// has said it remembers; one that cannot start is failed for everybody to see, and is
+// started again once the reason is mended.
+func TestCrashes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it deploys real hosts")
+	}
+	t.Parallel()
+	l := e2e.New(t, e2e.Options{
+		Hosts:    []e2e.Host{{Name: "one", Release: "trixie"}},
+		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",
+	})
+	token := strings.TrimSpace(l.Must(t, "settings:token", "-name=crawler", "-scopes=filter").Stdout)
+	crawler := l.Crawler("one", 8000, token)
+	l.Must(t, "deploy")
+	if got := l.Sh(t, "one", "systemctl show urifilter -p WatchdogUSec -p TimeoutAbortUSec"); got != "TimeoutAbortUSec=10s\nWatchdogUSec=30s" {
+		t.Errorf("the unit has\n%s", got)
+	}
+	// The times of the watchdog are an administrator's to change; here they save a minute.
+	l.Sh(t, "one", `mkdir -p /etc/systemd/system/urifilter.service.d
+printf '[Service]\nWatchdogSec=4s\nTimeoutAbortSec=2s\n' >/etc/systemd/system/urifilter.service.d/local.conf
+systemctl daemon-reload && systemctl restart urifilter`)
+	process := func() string { return l.Sh(t, "one", "systemctl show urifilter -p MainPID --value") }
+
+	for i, signal := range []string{"KILL", "STOP"} {
+		item := "https://example.com/before-" + signal
+		crawler.Filter(t, item)
+		pid, began := process(), time.Now()
+		l.Sh(t, "one", "kill -"+signal+" "+pid)
+		// Who asks meanwhile waits, and is answered.
+		if fresh := crawler.Filter(t, item); len(fresh) != 0 {
+			t.Errorf("SIG%s: %s is forgotten", signal, item)
+		}
+		t.Logf("SIG%s: a call was answered after %s", signal, time.Since(began).Round(time.Millisecond))
+		if process() == pid {
+			t.Errorf("SIG%s: process %s is still there", signal, pid)
+		}
+		if got := l.Sh(t, "one", "systemctl show urifilter -p NRestarts --value"); got != string(rune('1'+i)) {
+			t.Errorf("SIG%s: %s restarts", signal, got)
+		}
+	}
+
+	// Settings that somebody has spoilt on the host, and the daemon dies: a crash loop.
+	l.Sh(t, "one", `cp -a /etc/urifilter/urifilter.yaml /root/saved && echo 'no_such_key: 1' >>/etc/urifilter/urifilter.yaml && kill -KILL `+process())
+	r := l.Mage(t, "urifilter:status")
+	want(t, r, fleet.CodeFailed, "crash loop", "go tool mage urifilter:logs -hosts=one says why")
+	for end := time.Now().Add(3 * time.Minute); l.Sh(t, "one", "systemctl is-failed urifilter || :") != "failed"; time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the crash loop does not end")
+		}
+	}
+	r = l.Mage(t, "urifilter:status")
+	want(t, r, fleet.CodeFailed, "exit-code", "go tool mage urifilter:logs -hosts=one says why")
+	if !regexp.MustCompile(`(?m)^one +failed +-`).MatchString(r.Stdout) {
+		t.Errorf("status does not say failed:\n%s", r.Stdout)
+	}
+	if got := l.Sh(t, "one", "systemctl is-active urifilter-retry.timer"); got != "active" {
+		t.Errorf("the timer for the next try is %s", got)
+	}
+	want(t, l.Must(t, "urifilter:logs", "-lines=20"), 0, "no_such_key")
+	// Starting it does not help, and says why; mended, it does.
+	want(t, l.Mage(t, "urifilter:start"), fleet.CodeFailed, "/etc/urifilter/urifilter.yaml:", "no_such_key: unknown key")
+	l.Sh(t, "one", "mv /root/saved /etc/urifilter/urifilter.yaml")
+	l.Must(t, "urifilter:start")
+	want(t, l.Must(t, "urifilter:status"), 0, "active")
+	if fresh := crawler.Filter(t, "https://example.com/before-KILL"); len(fresh) != 0 {
+		t.Error("items are forgotten")
+	}
+}

@@ -1,0 +1,106 @@
+package e2e_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/provision/e2e"
+	"github.com/cr-clawer/urifilter/provision/fleet"
+)
+
+// TestFromNothing: one command makes two fresh hosts a fleet that answers, one reached as
+// root and one as a user whose sudo asks for a password, with the program built from the
+// sources, Redis from apt, and the archive from a repository of packages.
+func TestFromNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it deploys real hosts")
+	}
+	t.Parallel()
+	l := e2e.New(t, e2e.Options{
+		Hosts: []e2e.Host{
+			{Name: "one", Release: "bookworm", Roles: "filter, redis, mongodb"},
+			{Name: "two", Release: "trixie", Sudo: true},
+		},
+		Repository: true, Sources: true,
+		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",
+	})
+
+	// Open to the network without a token: refused before anything is touched.
+	r := l.Mage(t, "deploy")
+	if r.Code != fleet.CodeFailed || !strings.Contains(r.Text(), "hint: go tool mage settings:token -name=crawler -scopes=filter") {
+		t.Fatalf("without tokens: exit code %d\n%s", r.Code, r.Text())
+	}
+	if got := l.Sh(t, "one", "ls -d /opt/urifilter /etc/urifilter /etc/redis 2>/dev/null || :"); got != "" {
+		t.Errorf("a refused deployment made %s", got)
+	}
+	token := strings.TrimSpace(l.Must(t, "settings:token", "-name=crawler", "-scopes=filter").Stdout)
+
+	plan := l.Mage(t, "plan", "-exitCode", "-json")
+	if plan.Code != fleet.CodeChanges {
+		t.Errorf("plan of fresh hosts: exit code %d", plan.Code)
+	}
+	if got := l.Sh(t, "two", "ls -d /opt/urifilter /etc/urifilter 2>/dev/null || :"); got != "" {
+		t.Errorf("a plan made %s", got)
+	}
+
+	first := l.Must(t, "deploy", "-json")
+	for _, h := range first.Summary(t).Hosts {
+		if h.Status != "changed" {
+			t.Errorf("%s: %+v", h.Host, h)
+		}
+	}
+	one, two := l.Crawler("one", 8000, token), l.Crawler("two", 8000, token)
+	items := []string{"https://example.com/1", "https://example.com/2"}
+	if fresh := one.Filter(t, items...); !slices.Equal(fresh, items) {
+		t.Errorf("first sight: new are %q", fresh)
+	}
+	if fresh := two.Filter(t, append(items, "https://example.com/3")...); !slices.Equal(fresh, []string{"https://example.com/3"}) {
+		t.Errorf("at the other host, which shares the store: new are %q", fresh)
+	}
+	if _, err := l.Crawler("one", 8000, "").Ask("x"); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("without a token: %v", err)
+	}
+
+	for _, host := range []string{"one", "two"} {
+		if got := l.Sh(t, host, "systemctl is-active urifilter.service; systemctl is-enabled urifilter.service urifilter.socket"); got != "active\nenabled\nenabled" {
+			t.Errorf("%s: %s", host, got)
+		}
+		if got := l.Sh(t, host, "cat /etc/cron.d/urifilter; stat -c '%a %U' /etc/cron.d/urifilter"); !regexp.MustCompile(`(?m)^0 0 1 \* \* urifilter .*/opt/urifilter/current/urifilter bitmap update`).MatchString(got) || !strings.HasSuffix(got, "644 root") {
+			t.Errorf("%s: crontab:\n%s", host, got)
+		}
+		if got := l.Sh(t, host, "find /etc/urifilter -type f -perm /o+r ! -name '.*'"); got != "" {
+			t.Errorf("%s: anybody reads %s", host, got)
+		}
+	}
+	if status := l.Must(t, "bitmap:status").Stdout; strings.Count(status, "uri-") == 0 || strings.Contains(status, "unknown") {
+		t.Errorf("the archive has no bit-map:\n%s", status)
+	}
+
+	// A second time there is nothing to do, and a plan says so.
+	shown := plan.Text() + first.Text()
+	for _, args := range [][]string{{"deploy", "-json", "-v"}, {"plan", "-exitCode", "-json"}} {
+		again := l.Must(t, args...)
+		shown += again.Text()
+		for _, h := range again.Summary(t).Hosts {
+			if h.Status != "ok" || h.Changed != 0 {
+				t.Errorf("%s again: %+v", args[0], h)
+			}
+		}
+	}
+	if status := l.Must(t, "urifilter:status").Stdout; strings.Count(status, "active") != 2 || strings.Count(status, "yes") != 2 {
+		t.Errorf("status:\n%s", status)
+	}
+
+	// No secret of the hosts, or of sudo, is in what was shown.
+	secrets := []string{l.Password, token}
+	for _, host := range []string{"one", "two"} {
+		secrets = append(secrets, l.Sh(t, host, "cat /etc/urifilter/operator.token"), l.Sh(t, host, "cat /etc/urifilter/redis.password"))
+	}
+	for i, secret := range secrets {
+		if len(secret) < 8 || strings.Contains(shown, secret) {
+			t.Errorf("secret %d of %d characters was shown, or is none", i, len(secret))
+		}
+	}
+}

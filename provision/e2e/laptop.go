@@ -1,0 +1,333 @@
+// Package e2e tries the toolkit as its users have it: the mage targets, as processes of
+// their own, on real hosts with systemd and sshd that are there for the test alone.
+//
+// A Laptop is an operator's machine: a folder like a clone of the repository, with a home
+// of its own, from which targets are run. Its hosts are those of package sandbox. A test
+// makes one, deploys, and then does to it what it is about:
+//
+//	l := e2e.New(t, e2e.Options{Hosts: []e2e.Host{{Name: "one", Roles: "filter, redis"}, {Name: "two", Sudo: true}}})
+//	l.Must(t, "deploy")
+//	l.Hosts["one"].Exec(...)                      // the truth, not through the toolkit
+//	r := l.Mage(t, "deploy", "-binary="+l.Broken(t, programs.Exit))
+//	if r.Code != fleet.CodeFailed || !strings.Contains(r.Text(), "rolled back") { ... }
+//
+// One Laptop with hosts that are deployed serves many subtests, as long as each leaves
+// the hosts as it found them: a deployment takes ten times as long as most checks.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/e2e/programs"
+	"github.com/cr-clawer/urifilter/provision/report"
+	"github.com/cr-clawer/urifilter/provision/sandbox"
+	"github.com/cr-clawer/urifilter/provision/sandbox/sandboxtest"
+)
+
+// Options of a Laptop.
+type Options struct {
+	Hosts []Host
+	// Repository serves a repository of packages with FerretDB, and the inventory has it.
+	Repository bool
+	// Settings are keys of urifilter.yaml for all hosts, as YAML in one line:
+	// "listen: 0.0.0.0:8000, uri_num_scale: 100000". "": the defaults.
+	Settings string
+	// More are lines of the inventory.
+	More string
+	// Sources makes the targets build the program from the sources, as operators do.
+	// Without it a program is pushed that is built once for all tests.
+	Sources bool
+}
+
+// Host is one that shall be there.
+type Host struct {
+	Name    string
+	Release string // bookworm (default) or trixie
+	Roles   string // "filter, redis, mongodb"; "": filter
+	// Sudo reaches it as the user deploy, whose sudo asks for a password.
+	Sudo bool
+	// Disks are folders with a small file system of their own, in bytes.
+	Disks map[string]int64
+}
+
+// Laptop is an operator's machine.
+type Laptop struct {
+	Dir   string // the clone: configs/hosts.yaml, .urifilter, dist
+	Home  string
+	Hosts map[string]*sandbox.Host
+	// Sandbox has what belongs to all hosts.
+	Sandbox *sandbox.Sandbox
+	// Password is that of sudo on hosts with Sudo.
+	Password string
+	// Environ is added to the environment of targets: NAME=value.
+	Environ []string
+
+	options Options
+}
+
+// New makes the hosts and an inventory of them. The test is skipped where sandboxes
+// cannot be had.
+func New(t *testing.T, o Options) *Laptop {
+	t.Helper()
+	dir := t.TempDir()
+	l := &Laptop{Dir: filepath.Join(dir, "clone"), Home: filepath.Join(dir, "home"), Hosts: map[string]*sandbox.Host{}, Password: "s3cret of sudo", options: o}
+	var specs []sandbox.Spec
+	for _, h := range o.Hosts {
+		specs = append(specs, sandbox.Spec{Name: h.Name, Release: h.Release, Password: l.Password, Disks: h.Disks})
+	}
+	l.Sandbox = sandboxtest.Up(t, sandbox.Options{Hosts: specs, Repository: o.Repository})
+	for _, h := range l.Sandbox.Hosts {
+		l.Hosts[h.Name] = h
+	}
+	l.Environ = []string{"E2E_SUDO_PASSWORD=" + l.Password}
+	if err := l.clone(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.WriteInventory(t, l.Inventory(t))
+	return l
+}
+
+// clone makes the operator's folders. What the targets compile is copied.
+func (l *Laptop) clone(ctx context.Context) error {
+	if err := errors.Join(os.MkdirAll(filepath.Join(l.Dir, "configs"), 0o755), os.MkdirAll(l.Home, 0o700)); err != nil {
+		return err
+	}
+	if !l.options.Sources {
+		return nil
+	}
+	root, err := programs.Root(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"go.mod", "go.sum", "client", "configs", "daemon", "systemd"} {
+		if err := copyTree(filepath.Join(root, name), filepath.Join(l.Dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, rel)
+		if entry.IsDir() {
+			return os.MkdirAll(target, 0o755)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, data, 0o644)
+	})
+}
+
+// Inventory is the text of one with all hosts.
+func (l *Laptop) Inventory(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "defaults: {user: root, identity_file: %q, known_hosts: %q}\nhosts:\n", l.Sandbox.KeyFile, l.Sandbox.KnownHosts)
+	for _, h := range l.options.Hosts {
+		roles := h.Roles
+		if roles == "" {
+			roles = "filter"
+		}
+		login := ""
+		if h.Sudo {
+			login = ", user: deploy, sudo_password_env: E2E_SUDO_PASSWORD"
+		}
+		fmt.Fprintf(&b, "  - {name: %s, address: %s, roles: [%s]%s}\n", h.Name, l.Hosts[h.Name].Address, roles, login)
+	}
+	if l.options.Settings != "" {
+		fmt.Fprintf(&b, "settings: {%s}\n", l.options.Settings)
+	}
+	if r := l.Sandbox.Repository; r != nil {
+		fmt.Fprintf(&b, "mongodb:\n  flavor: ferretdb\n  repository: {url: %q, suite: %s, component: %s, key_file: %q, packages: [%s]}\n",
+			r.URL, r.Suite, r.Component, r.KeyFile, r.Package)
+	}
+	if !l.options.Sources {
+		fmt.Fprintf(&b, "release: {binary: %q}\n", l.Program(t))
+	}
+	b.WriteString(l.options.More)
+	return b.String()
+}
+
+// WriteInventory replaces configs/hosts.yaml.
+func (l *Laptop) WriteInventory(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(l.Dir, "configs", "hosts.yaml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Result is what a target did.
+type Result struct {
+	Code           int
+	Stdout, Stderr string
+	Took           time.Duration
+}
+
+// Text is all that it wrote.
+func (r Result) Text() string { return r.Stdout + r.Stderr }
+
+// Summary is the last event of a target that was run with -json.
+func (r Result) Summary(t *testing.T) report.Summary {
+	t.Helper()
+	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(r.Stdout), "\n")) {
+		var e report.Event
+		if err := json.Unmarshal([]byte(line), &e); err == nil && e.Summary != nil {
+			return *e.Summary
+		}
+	}
+	t.Fatalf("no summary in\n%s", r.Text())
+	return report.Summary{}
+}
+
+// Mage runs a target to its end, whatever that is. It is logged.
+func (l *Laptop) Mage(t *testing.T, args ...string) Result {
+	t.Helper()
+	return l.Start(t, args...).Wait(t)
+}
+
+// Must is Mage for a target that has to succeed.
+func (l *Laptop) Must(t *testing.T, args ...string) Result {
+	t.Helper()
+	r := l.Mage(t, args...)
+	if r.Code != 0 {
+		t.Fatalf("%s: exit code %d\n%s", strings.Join(args, " "), r.Code, r.Text())
+	}
+	return r
+}
+
+// Running is a target under way.
+type Running struct {
+	Cmd            *exec.Cmd
+	stdout, stderr *output
+	began          time.Time
+	args           string
+}
+
+// output can be read while it is written.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// Start begins a target, to be interrupted for instance.
+func (l *Laptop) Start(t *testing.T, args ...string) *Running {
+	t.Helper()
+	mage, err := compiled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Running{Cmd: exec.Command(mage, args...), stdout: &output{}, stderr: &output{}, began: time.Now(), args: strings.Join(args, " ")}
+	r.Cmd.Dir, r.Cmd.Stdout, r.Cmd.Stderr = l.Dir, r.stdout, r.stderr
+	r.Cmd.Env = l.environ()
+	if err := r.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if r.Cmd.ProcessState == nil { // the test has ended without waiting for it
+			_ = r.Cmd.Process.Kill()
+			_ = r.Cmd.Wait()
+		}
+	})
+	return r
+}
+
+// WaitFor waits until the target has written a text. When it ends without, the test does.
+func (r *Running) WaitFor(t *testing.T, text string) {
+	t.Helper()
+	for !strings.Contains(r.Text(), text) {
+		if err := t.Context().Err(); err != nil {
+			t.Fatal(err)
+		}
+		if time.Since(r.began) > 5*time.Minute {
+			t.Fatalf("%s: %q was not written:\n%s", r.args, text, r.Text())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Text is what it has written so far.
+func (r *Running) Text() string { return r.stdout.String() + r.stderr.String() }
+
+// Wait waits until it ends.
+func (r *Running) Wait(t *testing.T) Result {
+	t.Helper()
+	err := r.Cmd.Wait()
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	result := Result{Code: r.Cmd.ProcessState.ExitCode(), Stdout: r.stdout.String(), Stderr: r.stderr.String(), Took: time.Since(r.began)}
+	t.Logf("mage %s: exit code %d after %s\n%s", r.args, result.Code, result.Took.Round(100*time.Millisecond), result.Text())
+	return result
+}
+
+// environ is that of the test without what is its user's own.
+func (l *Laptop) environ() []string {
+	var env []string
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		if name != "HOME" && name != "SSH_AUTH_SOCK" && !strings.HasPrefix(name, "URIFILTER_") && !strings.HasPrefix(name, "MAGEFILE_") {
+			env = append(env, e)
+		}
+	}
+	return slices.Concat(env, goEnviron(), []string{"HOME=" + l.Home}, l.Environ)
+}
+
+// goEnviron keeps the caches of this user's Go for another home.
+var goEnviron = sync.OnceValue(func() []string {
+	names := []string{"GOCACHE", "GOMODCACHE", "GOPATH"}
+	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
+	if err != nil {
+		return nil
+	}
+	var env []string
+	for i, value := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		env = append(env, names[i]+"="+value)
+	}
+	return env
+})
+
+// Sh runs shell text on a host as root, without the toolkit, and returns what it wrote
+// without the line end at its end.
+func (l *Laptop) Sh(t *testing.T, host, script string) string {
+	t.Helper()
+	out, err := l.Hosts[host].Exec(t.Context(), script)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", host, err, out)
+	}
+	return strings.TrimRight(out, "\n")
+}

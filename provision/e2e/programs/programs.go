@@ -1,0 +1,73 @@
+// Package programs builds the programs that the toolkit's tests push to hosts: the real
+// daemon, and releases of it that are broken in a chosen way.
+package programs
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Modes of a broken release, which is the real program in all but serve.
+const (
+	Exit      = "exit"      // exits at once
+	Silent    = "silent"    // never says that it is ready
+	Answer500 = "500"       // says that it is ready, and answers 500
+	Hang      = "hang"      // says that it is ready, and never answers
+	Late      = "late"      // is ready for two seconds, then exits
+	Forgetful = "forgetful" // answers, and takes everything for new
+)
+
+// Real builds the daemon for Linux on this machine's architecture into dir. Different
+// marks make programs that differ in their bytes alone, as two releases do.
+func Real(ctx context.Context, dir, mark string) (string, error) {
+	path := filepath.Join(dir, "urifilter-"+mark)
+	return path, build(ctx, path, "./daemon/urifilter", "-X=main.mark="+mark)
+}
+
+// Broken makes a broken release of the real program at the path real.
+func Broken(ctx context.Context, dir, real, mode string) (string, error) {
+	path := filepath.Join(dir, "broken-"+mode)
+	if err := build(ctx, path, "./provision/e2e/broken", ""); err != nil {
+		return "", err
+	}
+	program, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	payload, err := os.ReadFile(real)
+	if err != nil {
+		return "", err
+	}
+	size := binary.BigEndian.AppendUint64(nil, uint64(len(payload)))
+	whole := bytes.Join([][]byte{program, payload, size, fmt.Appendf(nil, "%-16s", mode)}, nil)
+	return path, os.WriteFile(path, whole, 0o755)
+}
+
+func build(ctx context.Context, path, pkg, ldflags string) error {
+	root, err := Root(ctx)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w "+ldflags, "-o", path, pkg)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}
+
+// Root is the folder of the module.
+func Root(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}
