@@ -10,8 +10,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 )
 
@@ -39,31 +37,6 @@ func (r Repo) run(ctx context.Context, env []string, name string, args ...string
 		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
 	}
 	return nil
-}
-
-// binary is where Build leaves the program, relative to the tree.
-func binary() string {
-	if runtime.GOOS == "windows" {
-		return filepath.Join("dist", "urifilter.exe")
-	}
-	return filepath.Join("dist", "urifilter")
-}
-
-// Build compiles the program. Its version comes from git where git answers.
-func (r Repo) Build(ctx context.Context) error {
-	args := []string{"build", "-trimpath", "-buildvcs=" + r.buildVCS(ctx), "-ldflags=-s -w", "-o", binary(), "./daemon/urifilter"}
-	return r.run(ctx, []string{"CGO_ENABLED=0"}, "go", args...)
-}
-
-// buildVCS says whether go build can stamp the commit: not without git, in a tree
-// without .git, or where git refuses the owner of the tree.
-func (r Repo) buildVCS(ctx context.Context) string {
-	git := exec.CommandContext(ctx, "git", "status", "--porcelain")
-	git.Dir = r.Dir
-	if _, err := os.Stat(filepath.Join(r.Dir, ".git")); err != nil || git.Run() != nil {
-		return "false"
-	}
-	return "true"
 }
 
 // Bench runs the benchmark program.

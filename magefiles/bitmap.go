@@ -1,0 +1,104 @@
+//go:build mage
+
+package main
+
+import (
+	"context"
+
+	"github.com/magefile/mage/mg"
+
+	"github.com/cr-clawer/urifilter/provision"
+)
+
+// Bitmap copies bit-maps to and from the archive in MongoDB.
+type Bitmap mg.Namespace
+
+// Init makes, on the filter hosts, the bit-maps that store or archive lack; what is there stays.
+//
+//	go tool mage bitmap:init
+func (Bitmap) Init(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.BitmapInit(ctx) })
+}
+
+// Update writes the bit-maps back to the archive now.
+//
+//	go tool mage bitmap:update
+//	go tool mage bitmap:update -filters=uri,ip -hosts=web1
+func (Bitmap) Update(
+	ctx context.Context,
+	filters *string, // only these filters, comma-separated
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.BitmapUpdate(ctx, valueOr(filters, "")) })
+}
+
+// Restore puts the archive's bit-maps back into the stores, beside what they remember already.
+//
+//	go tool mage bitmap:restore
+//	go tool mage bitmap:restore -filters=uri -version=uri-12
+func (Bitmap) Restore(
+	ctx context.Context,
+	filters *string, // only these filters, comma-separated
+	version *string, // this version in place of the newest, as `urifilter bitmap list` shows it
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error {
+		return t.BitmapRestore(ctx, valueOr(filters, ""), valueOr(version, ""))
+	})
+}
+
+// Status shows what stores and archive have of each filter, and how old it is.
+//
+//	go tool mage bitmap:status
+func (Bitmap) Status(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.BitmapStatus(ctx) })
+}
+
+// WritebackStart sets up the monthly writeback to the archive, and says when it runs next.
+//
+//	go tool mage bitmap:writebackStart
+func (Bitmap) WritebackStart(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.WritebackStart(ctx) })
+}
+
+// WritebackStop takes the monthly writeback down.
+//
+//	go tool mage bitmap:writebackStop
+func (Bitmap) WritebackStop(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.WritebackStop(ctx) })
+}

@@ -1,0 +1,102 @@
+package chores
+
+import (
+	"context"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+// servers are the platforms that the daemon is deployed to, all on Linux.
+func servers() []string { return []string{"amd64", "arm64"} }
+
+// binary is where Build leaves the program, relative to the tree.
+func binary() string {
+	if runtime.GOOS == "windows" {
+		return filepath.Join("dist", "urifilter.exe")
+	}
+	return filepath.Join("dist", "urifilter")
+}
+
+// Build compiles the program for this machine. Its version comes from git where git
+// answers.
+func (r Repo) Build(ctx context.Context) error {
+	return r.BuildFor(ctx, runtime.GOOS, runtime.GOARCH, binary())
+}
+
+// BuildLinux compiles the programs that servers run to dist/urifilter-linux-ARCH.
+func (r Repo) BuildLinux(ctx context.Context) error {
+	for _, arch := range servers() {
+		out := filepath.Join("dist", "urifilter-linux-"+arch)
+		if err := r.BuildFor(ctx, "linux", arch, out); err != nil {
+			return err
+		}
+		fmt.Fprintln(r.Out, filepath.ToSlash(out))
+	}
+	return nil
+}
+
+// BuildFor compiles the program for a platform to out, which is relative to the tree or
+// absolute. The same commit gives the same bytes, wherever the tree is and whoever
+// builds it. For Linux the program is static: it runs on any distribution.
+func (r Repo) BuildFor(ctx context.Context, goos, goarch, out string) error {
+	env := []string{"CGO_ENABLED=0", "GOOS=" + goos, "GOARCH=" + goarch, "GOAMD64=v1", "GOARM64=v8.0"}
+	if err := r.run(ctx, env, "go", "build", "-trimpath", "-buildvcs="+r.buildVCS(ctx), "-ldflags=-s -w -buildid=", "-o", out, "./daemon/urifilter"); err != nil {
+		return err
+	}
+	if goos != "linux" {
+		return nil
+	}
+	if !filepath.IsAbs(out) {
+		out = filepath.Join(r.Dir, out)
+	}
+	return static(out)
+}
+
+// static returns an error for a program that needs a loader, and so the libraries of
+// the machine that it was built on.
+func static(path string) error {
+	file, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	defer file.Close()
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("%s: wants a loader: not a static program", path)
+		}
+	}
+	return nil
+}
+
+// buildVCS says whether go build can stamp the commit: not without git, in a tree
+// without .git, or where git refuses the owner of the tree.
+func (r Repo) buildVCS(ctx context.Context) string {
+	git := exec.CommandContext(ctx, "git", "status", "--porcelain")
+	git.Dir = r.Dir
+	if _, err := os.Stat(filepath.Join(r.Dir, ".git")); err != nil || git.Run() != nil {
+		return "false"
+	}
+	return "true"
+}
+
+// Revision names the state of the sources: the commit, and what differs from it. "" where
+// git does not answer.
+func (r Repo) Revision() string {
+	sum := sha256.New()
+	for _, args := range [][]string{{"rev-parse", "HEAD"}, {"diff", "HEAD"}} {
+		git := exec.Command("git", args...)
+		git.Dir = r.Dir
+		out, err := git.Output()
+		if err != nil {
+			return ""
+		}
+		sum.Write(out)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16]
+}

@@ -1,0 +1,116 @@
+package chores
+
+import (
+	"bytes"
+	"debug/elf"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// The programs for servers are static, for the machine that was asked for, and the same
+// when they are built from a copy of the tree elsewhere.
+func TestBuildFor(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A copy of what go build reads, so that the paths differ.
+	elsewhere := filepath.Join(t.TempDir(), "copy")
+	for _, name := range []string{"go.mod", "go.sum", "client", "configs", "daemon", "systemd"} {
+		if err := copyTree(filepath.Join(root, name), filepath.Join(elsewhere, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+	for _, arch := range servers() {
+		out := filepath.Join(t.TempDir(), "urifilter-linux-"+arch)
+		if err := (Repo{Dir: elsewhere, Out: t.Output()}).BuildFor(t.Context(), "linux", arch, out); err != nil {
+			t.Fatal(err)
+		}
+		file, err := elf.Open(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file.Machine != machines[arch] {
+			t.Errorf("%s: it is for %s", arch, file.Machine)
+		}
+		_ = file.Close()
+		if arch != servers()[0] || testing.Short() {
+			continue
+		}
+		third := filepath.Join(t.TempDir(), "another")
+		if err := os.Rename(elsewhere, third); err != nil {
+			t.Fatal(err)
+		}
+		again := out + ".again"
+		if err := (Repo{Dir: third, Out: t.Output()}).BuildFor(t.Context(), "linux", arch, again); err != nil {
+			t.Fatal(err)
+		}
+		elsewhere = third
+		if !sameBytes(t, out, again) {
+			t.Errorf("%s: two builds of the same files differ", arch)
+		}
+	}
+}
+
+func sameBytes(t *testing.T, a, b string) bool {
+	t.Helper()
+	first, err := os.ReadFile(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := os.ReadFile(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Equal(first, second)
+}
+
+func copyTree(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return os.CopyFS(to, os.DirFS(from))
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	_, err = io.Copy(target, source)
+	return err
+}
+
+func TestStatic(t *testing.T) {
+	t.Parallel()
+	if err := static(filepath.Join("testdata", "none")); err == nil {
+		t.Error("a file that is not there passes")
+	}
+	if err := static("build_test.go"); err == nil {
+		t.Error("a file that is no program passes")
+	}
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		return
+	}
+	if file, err := elf.Open(shell); err != nil || file.Close() != nil || file.Section(".interp") == nil {
+		return // a static shell, or none of ELF
+	}
+	if err := static(shell); err == nil {
+		t.Error("a program with a loader passes")
+	}
+}

@@ -1,0 +1,53 @@
+//go:build mage
+
+package main
+
+import (
+	"context"
+
+	"github.com/cr-clawer/urifilter/provision"
+)
+
+// Deploy sets up or upgrades the whole fleet: Redis, archive, program, settings, service; host after host, each checked by a real request, rolled back where that fails.
+//
+// A second run changes nothing. Every host is connected to, checked and locked before any
+// is changed; the filter hosts follow the canary in batches (fleet in the inventory).
+//
+//	go tool mage deploy                                # all of configs/hosts.yaml
+//	go tool mage deploy -dryRun                        # what would change, and nothing else
+//	go tool mage deploy -hosts=web1,web2 -v
+//	go tool mage deploy -resume                        # after a failure was mended
+//	URIFILTER_HOSTS=root@10.0.0.5 go tool mage deploy  # without an inventory
+//
+// It exits with 0 done, 1 failed, 2 wrong settings or call, 3 hosts not reached, 4 locked
+// by another run, 130 interrupted.
+func Deploy(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	binary *string, // push this program and build none; {arch} stands for amd64 or arm64
+	resume *bool, // go on with the hosts with which the last run was not done
+	keepGoing *bool, // go on with other hosts after one has failed
+	parallel *int, // how many hosts to work on at once
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, binary: binary, resume: resume, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Deploy(ctx) })
+}
+
+// Plan shows what deploy would change, with differences of files, and changes nothing.
+//
+//	go tool mage plan
+//	go tool mage plan -exitCode   # exits with 5 when something would change
+func Plan(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	exitCode *bool, // exit with 5 when something would change
+	binary *string, // push this program and build none; {arch} stands for amd64 or arm64
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, exitCode: exitCode, binary: binary, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Plan(ctx) })
+}

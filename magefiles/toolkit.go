@@ -1,0 +1,86 @@
+//go:build mage
+
+// The comments of targets and flags are their help: go tool mage -h deploy.
+//mage:multiline
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/magefile/mage/mg"
+
+	"github.com/cr-clawer/urifilter/magefiles/chores"
+	"github.com/cr-clawer/urifilter/provision"
+	"github.com/cr-clawer/urifilter/provision/fleet"
+)
+
+// Aliases are the names of the fabric tasks that the targets replace.
+var Aliases = map[string]interface{}{
+	"bitmap_init":                     Bitmap.Init,
+	"bitmap_update":                   Bitmap.Update,
+	"bitmap_wrback_start":             Bitmap.WritebackStart,
+	"bitmap_wrback_stop":              Bitmap.WritebackStop,
+	"urifilter_get":                   Urifilter.Get,
+	"urifilter_start":                 Urifilter.Start,
+	"urifilter_stop":                  Urifilter.Stop,
+	"urifilter_restart":               Urifilter.Restart,
+	"install_settings":                Install.Settings,
+	"install_env":                     Install.Env,
+	"install_redis":                   Install.Redis,
+	"install_mongodb":                 Install.Mongodb,
+	"install_django":                  Install.Service,
+	"install_all":                     Install.All,
+	"setting_urifilter":               Settings.Check,
+	"update_urifilter_setting_remote": Settings.Push,
+	"update":                          Settings.Update,
+}
+
+// flags are those that targets have in common; nil is not given.
+type flags struct {
+	hosts, inventory, binary                                *string
+	dryRun, exitCode, json, verbose, yes, resume, keepGoing *bool
+	parallel                                                *int
+}
+
+func (f flags) options() provision.Options {
+	return provision.Options{
+		Hosts: valueOr(f.hosts, ""), Inventory: valueOr(f.inventory, ""), Binary: valueOr(f.binary, ""),
+		DryRun: valueOr(f.dryRun, false), ExitCode: valueOr(f.exitCode, false), JSON: valueOr(f.json, false),
+		Verbose: valueOr(f.verbose, mg.Verbose()), Yes: valueOr(f.yes, false), Resume: valueOr(f.resume, false),
+		KeepGoing: valueOr(f.keepGoing, false), Parallel: valueOr(f.parallel, 0), Build: build, Revision: repo().Revision(),
+	}
+}
+
+// build makes the program for servers from the sources here.
+func build(ctx context.Context, arch string) (string, error) {
+	out := filepath.Join("dist", "urifilter-linux-"+arch)
+	err := chores.Repo{Dir: ".", Out: os.Stderr}.BuildFor(ctx, "linux", arch, out)
+	if errors.Is(err, exec.ErrNotFound) {
+		err = fmt.Errorf("%w\nhint: without Go, give a ready program: -binary=urifilter-linux-{arch}", err)
+	}
+	return out, err
+}
+
+// with opens the toolkit, lets do work with it, and turns the error into an exit code.
+func with(f flags, do func(*provision.Toolkit) error) error {
+	toolkit, err := provision.Open(f.options())
+	if err != nil {
+		return coded(err)
+	}
+	err = do(toolkit)
+	return coded(errors.Join(err, toolkit.Close()))
+}
+
+// coded gives an error the exit code that package fleet documents.
+func coded(err error) error {
+	if err == nil {
+		return nil
+	}
+	return mg.Fatal(fleet.Code(err), err)
+}

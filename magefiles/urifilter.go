@@ -1,0 +1,139 @@
+//go:build mage
+
+package main
+
+import (
+	"context"
+
+	"github.com/magefile/mage/mg"
+
+	"github.com/cr-clawer/urifilter/provision"
+)
+
+// Urifilter is the daemon on the filter hosts.
+type Urifilter mg.Namespace
+
+// Get pushes the program to the hosts, makes it current, and makes the bit-maps that are not there; a daemon that runs goes on with the old one until it is restarted.
+//
+//	go tool mage urifilter:get
+//	go tool mage urifilter:get -binary=urifilter-linux-{arch}
+func (Urifilter) Get(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	binary *string, // push this program and build none; {arch} stands for amd64 or arm64
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, binary: binary, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Get(ctx) })
+}
+
+// Start starts the daemons that do not run, and checks them by a real request.
+//
+//	go tool mage urifilter:start -hosts=web1
+func (Urifilter) Start(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Start(ctx) })
+}
+
+// Stop stops the daemons and their ports; what they remember stays.
+//
+//	go tool mage urifilter:stop -hosts=web1
+func (Urifilter) Stop(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Stop(ctx) })
+}
+
+// Restart restarts the daemons host after host; callers wait meanwhile, and none is refused.
+//
+//	go tool mage urifilter:restart
+func (Urifilter) Restart(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	resume *bool, // go on with the hosts with which the last run was not done
+	keepGoing *bool, // go on with other hosts after one has failed
+	parallel *int, // how many hosts to work on at once
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, resume: resume, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Restart(ctx) })
+}
+
+// Status shows what runs on each host, which release, since when, and whether it is ready.
+//
+//	go tool mage urifilter:status
+//	go tool mage urifilter:status -json
+//
+// It exits with 1 when a daemon is not ready, and with 3 when a host is not reached.
+func (Urifilter) Status(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Status(ctx) })
+}
+
+// Logs shows the last lines of the daemons' journals.
+//
+//	go tool mage urifilter:logs -lines=200
+//	go tool mage urifilter:logs -since="10 min ago" -hosts=web1
+func (Urifilter) Logs(
+	ctx context.Context,
+	lines *int, // how many of each host
+	since *string, // not before this time, as journalctl takes it
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Logs(ctx, valueOr(lines, 50), valueOr(since, "")) })
+}
+
+// Releases lists the releases that the hosts have; * is the current one.
+//
+//	go tool mage urifilter:releases
+func (Urifilter) Releases(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Releases(ctx) })
+}
+
+// Rollback goes back to the release that was healthy before, or to the one that is named, and restarts host after host.
+//
+//	go tool mage urifilter:rollback
+//	go tool mage urifilter:rollback -version=20261121T091500Z
+func (Urifilter) Rollback(
+	ctx context.Context,
+	version *string, // this release: its id or the beginning of it
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	resume *bool, // go on with the hosts with which the last run was not done
+	keepGoing *bool, // go on with other hosts after one has failed
+	parallel *int, // how many hosts to work on at once
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, resume: resume, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Rollback(ctx, valueOr(version, "")) })
+}
