@@ -1,0 +1,158 @@
+"""One attempt at one server, over connections that are kept."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import ssl
+import threading
+from email.message import Message
+from typing import Dict, List, Mapping, NamedTuple, Optional
+
+from ._servers import Server
+from .errors import SettingsError
+
+#: Connections kept open to a server while nobody uses them.
+MOST_IDLE = 32
+
+
+class Answer(NamedTuple):
+    """A whole answer."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+
+class NoAnswer(Exception):
+    """An attempt without a whole answer. ``sent`` says that the whole request had left,
+    so that the daemon may have carried it out."""
+
+    def __init__(self, cause: BaseException, code: str, sent: bool) -> None:
+        super().__init__(str(cause) or type(cause).__name__)
+        self.code = code
+        self.sent = sent
+
+
+class Connections:
+    """Safe for threads, and for a process that is forked: its child opens its own."""
+
+    def __init__(self, timeout: float, ca_file: str) -> None:
+        self._timeout = timeout
+        self._ca_file = ca_file
+        self._tls: Optional[ssl.SSLContext] = None
+        self._lock = threading.Lock()
+        self._idle: Dict[Server, List[http.client.HTTPConnection]] = {}
+        self._process = os.getpid()
+        self.dialled = 0  # connections made
+
+    def attempt(self, server: Server, method: str, path: str, headers: Mapping[str, str], body: Optional[bytes]) -> Answer:
+        """Sends one request and reads its answer, or raises NoAnswer."""
+        connection = self._take(server) or self._dial(server)
+        kept = False
+        try:
+            answer = self._exchange(connection, method, server.prefix + path, headers, body)
+            kept = connection.sock is not None  # http.client closes what cannot be used again
+            return answer
+        finally:
+            if kept:
+                self._keep(server, connection)
+            else:
+                connection.close()
+
+    def _exchange(
+        self, connection: http.client.HTTPConnection, method: str, path: str, headers: Mapping[str, str], body: Optional[bytes]
+    ) -> Answer:
+        broken: Optional[OSError] = None
+        try:
+            connection.request(method, path, body, dict(headers))
+        except OSError as err:
+            # The daemon may have answered before it had read all, and hung up.
+            broken = err
+        except http.client.HTTPException as err:
+            raise NoAnswer(err, "connection_lost", sent=False) from err
+        try:
+            response = connection.getresponse()
+            answer = Answer(response.status, response.headers, response.read())
+        except (OSError, http.client.HTTPException) as err:
+            cause: BaseException = broken or err
+            code = "timeout" if isinstance(cause, socket.timeout) else "connection_lost"
+            raise NoAnswer(cause, code, sent=broken is None) from cause
+        if broken is not None:
+            connection.close()
+            if answer.status < 400:
+                raise NoAnswer(broken, "connection_lost", sent=False) from broken
+        return answer
+
+    def _dial(self, server: Server) -> http.client.HTTPConnection:
+        if server.tls:
+            if self._tls is None:
+                self._tls = _tls(self._ca_file)
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                server.host, server.port, timeout=self._timeout, context=self._tls
+            )
+        else:
+            connection = http.client.HTTPConnection(server.host, server.port, timeout=self._timeout)
+        self.dialled += 1
+        try:
+            connection.connect()
+        except OSError as err:
+            connection.close()
+            raise NoAnswer(err, "unreachable", sent=False) from err
+        return connection
+
+    def _take(self, server: Server) -> Optional[http.client.HTTPConnection]:
+        if self._process != os.getpid():
+            # The parent goes on using its connections; so must not we. Its lock may
+            # have been held by another of its threads.
+            self._lock = threading.Lock()
+            self._process = os.getpid()
+            self.close()
+        while True:
+            with self._lock:
+                idle = self._idle.get(server)
+                connection = idle.pop() if idle else None
+            if connection is None or self._is_open(connection):
+                return connection
+            connection.close()
+
+    def _is_open(self, connection: http.client.HTTPConnection) -> bool:
+        """Whether nobody has closed it since. What is sent to one that the daemon has
+        closed, as when it was restarted, would be in doubt without need."""
+        sock = connection.sock
+        try:
+            sock.settimeout(0)
+            # Not SSLSocket.recv, which takes no flags.
+            socket.socket.recv(sock, 1, socket.MSG_PEEK)
+        except BlockingIOError:
+            sock.settimeout(self._timeout)
+            return True
+        except OSError:
+            pass
+        return False
+
+    def _keep(self, server: Server, connection: http.client.HTTPConnection) -> None:
+        with self._lock:
+            idle = self._idle.setdefault(server, [])
+            if len(idle) < MOST_IDLE:
+                idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Closes what is idle."""
+        if self._process != os.getpid():
+            return
+        with self._lock:
+            idle, self._idle = self._idle, {}
+        for connections in idle.values():
+            for connection in connections:
+                connection.close()
+
+
+def _tls(ca_file: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file or None)
+    except OSError as err:  # ssl.SSLError is one
+        raise SettingsError(f"ca_file: {ca_file}: {err}") from err

@@ -1,0 +1,62 @@
+"""The calls, as plain functions over one shared client.
+
+    from crawlerfilter.api import FilterAPI
+    new = FilterAPI(1, ["https://example.com/a", "https://example.com/b"])
+
+The server, the token and the rest come from the environment (see
+:class:`crawlerfilter.settings.Settings`). All may be called from many threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Dict, Iterable, List, Union
+
+from .client import Expire, FilterAPIClient
+from .errors import FilterError
+from .settings import Settings
+from .textfile import read_urilist_from_txt
+
+__all__ = [
+    "FilterAPI",
+    "FilterAPIClient",
+    "FilterError",
+    "bloom_filter_api",
+    "read_urilist_from_txt",
+    "timing_filter_api",
+]
+
+_clients: Dict[Settings, FilterAPIClient] = {}
+_lock = threading.Lock()
+
+
+def FilterAPI(filter_typeid: Union[int, str], uri_list: Iterable[Any], access_token: str = "") -> List[Any]:
+    """The unique list: the items of ``uri_list`` that filter ``filter_typeid`` has not
+    seen, each once, in their order. They are remembered.
+
+    ``access_token`` goes before ``URIFILTER_TOKEN``.
+    """
+    return _client().filter(filter_typeid, uri_list, access_token=access_token)
+
+
+def bloom_filter_api(type: Union[int, str], uri_list: Iterable[Any]) -> List[Any]:
+    """The items that filter ``type``, of the kind bloom, has never seen."""
+    return _client().filter(type, uri_list)
+
+
+def timing_filter_api(type: Union[int, str], uri_list: Iterable[Any], expire: Expire) -> List[Any]:
+    """The items that filter ``type``, of the kind timing, has not found new in the last
+    ``expire`` seconds (or timedelta). A hit does not renew the time of an item.
+
+    A filter of another kind is FilterError, ``expire_not_supported``.
+    """
+    return _client().filter(type, uri_list, expire)
+
+
+def _client() -> FilterAPIClient:
+    settings = Settings.from_env()
+    with _lock:
+        client = _clients.get(settings)
+        if client is None:
+            client = _clients[settings] = FilterAPIClient(settings)
+        return client

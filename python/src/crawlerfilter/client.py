@@ -1,0 +1,309 @@
+"""The client: which items are new?"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from datetime import timedelta
+from itertools import islice
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Type, Union
+from urllib.parse import quote, urlencode
+
+from . import _encoding
+from ._answer import error_of, member_of, object_of, strange
+from ._connection import Answer, Connections, NoAnswer
+from ._servers import Server, Servers
+from .errors import PASSING, FilterError, InDoubtError, SettingsError, UnavailableError
+from .settings import Settings, is_token
+
+#: Seconds, or a timedelta.
+Expire = Union[int, float, timedelta, None]
+
+# Pauses between attempts, when all servers have been tried: doubled each time, half of
+# it by chance, so that a fleet of crawlers does not come back in step.
+_FIRST_PAUSE = 0.05
+_LAST_PAUSE = 2.0
+
+_FILTER = "/api/v1/filter"
+
+# A batch of more than one item that is answered so is sent in halves: the daemon's limits
+# are lower than ours.
+_TOO_LARGE = ("too_many_items", "body_too_large")
+
+
+class FilterAPIClient:
+    """A client of the daemon, or of several that share one store.
+
+    It keeps its connections and may be used by many threads at once, and after a fork;
+    make one and share it::
+
+        client = FilterAPIClient(url="http://127.0.0.1:8000", token="...")
+        new = client.filter("uri", ["https://example.com/a", "https://example.com/b"])
+
+    A list of more than ``Settings.batch_items`` items, or ``batch_bytes`` bytes, is sent
+    in several requests, one after the other. Each request is all or nothing. All items
+    are looked at before the first one is sent; should the connection break off between
+    two requests, the error's ``new_items`` has what was new in those that were answered.
+    """
+
+    def __init__(self, settings: Optional[Settings] = None, **given: Any) -> None:
+        """Settings, or single ones by name, which go before those of the environment."""
+        if settings is not None and given:
+            raise SettingsError("FilterAPIClient: want a Settings object or single settings, not both")
+        self.settings = settings if settings is not None else Settings.from_env(**given)
+        #: Called before each pause of a call that is made again, with the error and the
+        #: seconds; what it raises ends the call.
+        self.on_wait: Optional[Callable[[FilterError, float], None]] = None
+        self._servers = Servers(self.settings.url)
+        self._connections = Connections(self.settings.timeout, self.settings.ca_file)
+
+    def filter(
+        self, filter_typeid: Union[int, str], uri_list: Iterable[Any], expire: Expire = None, *, access_token: str = ""
+    ) -> List[Any]:
+        """The items that are new, in their order; they are remembered.
+
+        ``filter_typeid`` is the id or the name of a filter. Items are texts or any other
+        values that JSON has. ``expire`` is for filters of the kind timing: for how many
+        seconds the items found new are duplicates. An empty list is not sent.
+        """
+        new: List[Any] = []
+        done = 0
+        pending = self._batches(uri_list)[::-1]
+        while pending:
+            batch = pending.pop()
+            try:
+                new += self._filter(filter_typeid, batch, expire, access_token)
+            except FilterError as err:
+                if err.error_code in _TOO_LARGE and len(batch.items) > 1:
+                    pending += reversed(_encoding.halves(batch))
+                    continue
+                raise _placed(err, batch, done, new)
+            done += len(batch.items)
+        return new
+
+    def stream(
+        self, filter_typeid: Union[int, str], items: Iterable[Any], expire: Expire = None, *, access_token: str = ""
+    ) -> Iterator[Any]:
+        """Like :meth:`filter`, for items without end: takes them batch by batch, and gives
+        out the new ones as they are known, so that memory stays constant."""
+        source, taken = iter(items), 0
+        while True:
+            part = list(islice(source, self.settings.batch_items))
+            if not part:
+                return
+            try:
+                new = self.filter(filter_typeid, part, expire, access_token=access_token)
+            except FilterError as err:
+                if err.index is not None:
+                    err.index += taken
+                err.judged += taken
+                raise
+            taken += len(part)
+            yield from new
+
+    def check(self, filter_typeid: Union[int, str], uri_list: Iterable[Any], *, access_token: str = "") -> List[bool]:
+        """For every item whether it would be new. Nothing is remembered; equal items of
+        one list are all reported alike."""
+        verdicts: List[bool] = []
+        pending = self._batches(uri_list)[::-1]
+        while pending:
+            batch = pending.pop()
+            try:
+                answer = self._send("/api/v1/check", filter_typeid, batch, None, access_token, again=True)
+                part = member_of(answer, "new")
+                if not isinstance(part, list) or len(part) != len(batch.items):
+                    raise strange(answer)
+            except FilterError as err:
+                if err.error_code in _TOO_LARGE and len(batch.items) > 1:
+                    pending += reversed(_encoding.halves(batch))
+                    continue
+                raise _placed(err, batch, 0, [])
+            verdicts += part
+        return verdicts
+
+    def filters(self) -> List[Dict[str, Any]]:
+        """All filters."""
+        listed = member_of(self._exchange("GET", "/api/v1/filters", None, again=True), "filters")
+        return list(listed)
+
+    def filter_info(self, filter_typeid: Union[int, str]) -> Dict[str, Any]:
+        """One filter: its kind, size and fill."""
+        return object_of(self._exchange("GET", _path(filter_typeid), None, again=True))
+
+    def create_filter(self, name: str, **spec: Any) -> Dict[str, Any]:
+        """Makes a filter, or finds it with these parameters (``kind``, ``capacity``,
+        ``error_rate``, ``on_full``, ``expire``, ``id``). Wants a token with the scope admin.
+
+        A filter of that name with others is FilterError, ``filter_conflict``.
+        """
+        body = _dumps(spec)
+        return object_of(self._exchange("PUT", _path(name), body, again=True))
+
+    def drop_filter(self, name: str) -> None:
+        """Drops a filter: all its items are forgotten. Wants a token with the scope admin."""
+        doubted = [False]
+        try:
+            self._exchange("DELETE", _path(name) + "?" + urlencode({"confirm": name}), None, again=True, doubted=doubted)
+        except FilterError as err:
+            if not (doubted[0] and err.error_code == "unknown_filter"):
+                raise  # otherwise the attempt whose answer was lost has dropped it
+
+    def ready(self) -> None:
+        """Returns if a daemon is there and ready; raises UnavailableError otherwise."""
+        self._exchange("GET", "/readyz", None, again=True)
+
+    def close(self) -> None:
+        """Closes the connections that are idle. The client can still be used."""
+        self._connections.close()
+
+    def __enter__(self) -> "FilterAPIClient":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _batches(self, uri_list: Iterable[Any]) -> List[_encoding.Batch]:
+        if isinstance(uri_list, (str, bytes, bytearray, dict)):
+            raise SettingsError(
+                f"uri_list: want a list of items, not one {type(uri_list).__name__}", error_code="invalid_call"
+            )
+        items: Sequence[Any] = uri_list if isinstance(uri_list, (list, tuple)) else list(uri_list)
+        return _encoding.batches(items, self.settings.batch_items, self.settings.batch_bytes)
+
+    def _filter(self, filter_typeid: Union[int, str], batch: _encoding.Batch, expire: Expire, token: str) -> List[Any]:
+        doubted = [False]
+        again = self.settings.in_doubt != "error"
+        answer = self._send(_FILTER, filter_typeid, batch, expire, token, again=again, doubted=doubted)
+        if doubted[0] and self.settings.in_doubt == "new":
+            return _encoding.distinct(batch)
+        try:
+            return _encoding.pick(batch, answer.body)
+        except (ValueError, KeyError, TypeError) as err:
+            raise strange(answer, InDoubtError) from err
+
+    def _send(
+        self,
+        path: str,
+        filter_typeid: Union[int, str],
+        batch: _encoding.Batch,
+        expire: Expire,
+        token: str,
+        again: bool,
+        doubted: Optional[List[bool]] = None,
+    ) -> Answer:
+        head: Dict[str, Any] = {"filter_typeid": _typeid(filter_typeid)}
+        if expire is not None:
+            head["expire"] = _seconds(expire)
+        body = b"".join((_dumps(head)[:-1], b',"uri_list":', batch.text, b"}"))
+        return self._exchange("POST", path, body, token=token, again=again, doubted=doubted)
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: Optional[bytes],
+        *,
+        again: bool,
+        token: str = "",
+        doubted: Optional[List[bool]] = None,
+    ) -> Answer:
+        """Sends until there is an answer. ``again`` says that a call whose answer was lost
+        may be repeated; one that is certain not to have been carried out is in any case.
+        ``doubted[0]`` becomes true when an attempt before the last may have been."""
+        headers = {"User-Agent": "crawlerfilter-python", "Accept-Encoding": "identity"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        token = token or self.settings.token
+        if token:
+            headers["Authorization"] = "Bearer " + _header_safe(token)
+        began, pause, made = time.monotonic(), _FIRST_PAUSE, 0
+        lost: Optional[InDoubtError] = None
+        while True:
+            server = self._servers.now()
+            try:
+                return self._attempt(server, method, path, headers, body)
+            except FilterError as err:
+                made += 1
+                if isinstance(err, InDoubtError):
+                    lost = err
+                    if doubted is not None:
+                        doubted[0] = True
+                if isinstance(err, (UnavailableError, InDoubtError)):
+                    self._servers.failed(server)
+                wait = 0.0
+                if made >= len(self._servers.all):
+                    wait = max(pause / 2 + random.random() * pause / 2, err.retry_after)
+                    pause = min(2 * pause, _LAST_PAUSE)
+                too_late = wait > 0 and time.monotonic() - began + wait > self.settings.patience
+                if too_late or not _repeatable(err, again):
+                    if lost is not None and path == _FILTER:
+                        raise lost from (None if lost is err else err)  # a later answer ends no doubt
+                    raise
+                if wait > 0:
+                    if self.on_wait is not None:
+                        self.on_wait(err, wait)
+                    time.sleep(wait)
+
+    def _attempt(
+        self, server: Server, method: str, path: str, headers: Dict[str, str], body: Optional[bytes]
+    ) -> Answer:
+        where = f"{method} {server.shown}{path.partition('?')[0]}"
+        try:
+            answer = self._connections.attempt(server, method, path, headers, body)
+        except NoAnswer as err:
+            kind: Type[FilterError] = InDoubtError if err.sent else UnavailableError
+            more = " (items may have been remembered)" if err.sent and path == _FILTER else ""
+            raise kind(f"{where}: {err}{more}", error_code=err.code, detail=str(err)) from None
+        if not 200 <= answer.status < 300:
+            raise error_of(where, answer)
+        return answer
+
+
+def _repeatable(err: FilterError, again: bool) -> bool:
+    if isinstance(err, InDoubtError):
+        return again
+    return isinstance(err, UnavailableError) and (err.status in (0, 429) or err.error_code in PASSING)
+
+
+def _placed(err: FilterError, batch: _encoding.Batch, done: int, new: List[Any]) -> FilterError:
+    """err of a batch as one of the whole list."""
+    if err.index is not None:
+        err.index += batch.start
+    err.judged, err.new_items = done, new
+    return err
+
+
+def _dumps(value: Dict[str, Any]) -> bytes:
+    try:
+        return _encoding.dumps(value).encode()
+    except (TypeError, ValueError) as err:
+        raise SettingsError(f"arguments: {err}", error_code="invalid_call") from None
+
+
+def _typeid(filter_typeid: Union[int, str]) -> Union[int, str]:
+    """An id, or a name; an id may be given as a text."""
+    if isinstance(filter_typeid, bool) or not isinstance(filter_typeid, (int, str)) or filter_typeid == "":
+        raise SettingsError(
+            "filter_typeid: want the id or the name of a filter, such as 1 or 'uri'", error_code="invalid_call"
+        )
+    if isinstance(filter_typeid, str) and filter_typeid.isascii() and filter_typeid.isdigit() and len(filter_typeid) < 19:
+        return int(filter_typeid)
+    return filter_typeid
+
+
+def _path(filter_typeid: Union[int, str]) -> str:
+    return "/api/v1/filters/" + quote(str(_typeid(filter_typeid)), safe="", errors="replace")
+
+
+def _seconds(expire: Union[int, float, timedelta]) -> Union[int, float]:
+    seconds = expire.total_seconds() if isinstance(expire, timedelta) else expire
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
+        raise SettingsError("expire: want seconds, as a number or a timedelta", error_code="expire_invalid")
+    return int(seconds) if seconds == int(seconds) else seconds
+
+
+def _header_safe(token: str) -> str:
+    if not is_token(token):
+        raise SettingsError("access_token: want printable ASCII without blanks (the value is not shown)")
+    return token

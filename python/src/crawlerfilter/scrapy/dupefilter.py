@@ -1,0 +1,354 @@
+"""The dupefilter."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from typing import Any, Dict, Iterable, List, Optional, Set
+
+from scrapy import signals
+from scrapy.dupefilters import BaseDupeFilter
+from scrapy.utils.request import referer_str
+
+from ..client import FilterAPIClient
+from ..errors import FilterError, SettingsError
+from .engine import close_soon, scheduler_of
+from .options import Options, logger
+from .seen import Seen
+
+#: Seconds after which ``pass`` asks a daemon again that was away, and how many times as
+#: long as it took to learn that: one that hangs must not hold up the crawl.
+ASK_AGAIN = 2.0
+ASK_AGAIN_FACTOR = 10
+
+#: Fingerprints that ``pass`` keeps to tell the daemon of when it is back.
+MOST_UNTOLD = 1_000_000
+
+_of_crawler: "weakref.WeakKeyDictionary[Any, RFPDupeFilter]" = weakref.WeakKeyDictionary()
+
+
+def of_crawler(crawler: Any) -> Optional["RFPDupeFilter"]:
+    """The dupefilter that was made for crawler."""
+    return _of_crawler.get(crawler)
+
+
+class RFPDupeFilter(BaseDupeFilter):
+    """Asks the daemon whether a request's fingerprint is new, which remembers it.
+
+    A request is remembered when it is scheduled, not when it has been fetched. It asks
+    from the reactor's thread, which waits for the answer.
+
+    When the daemon cannot answer, ``URIFILTER_WHEN_AWAY`` says what happens:
+
+    * ``wait``: it is asked again for ``URIFILTER_WAIT`` seconds; then the crawl is closed
+      with the reason ``urifilter_away``. The requests it could not judge stay scheduled,
+      so that with a JOBDIR none is lost.
+    * ``raise``: the FilterError is raised at once, the request dropped by Scrapy with a
+      message, and the crawl closed.
+    * ``pass``: the request is new, unless this process has seen it. The daemon is told of
+      all these requests when it is back.
+
+    An answer that will not change by waiting, such as that the token is not valid,
+    prevents the crawl from starting, or closes it with the reason ``urifilter_refused``.
+    """
+
+    def __init__(self, options: Options, fingerprinter: Any = None, crawler: Any = None) -> None:
+        self.options = options
+        self.client = FilterAPIClient(options.client)
+        self.client.on_wait = self._note_wait
+        self.fingerprinter = fingerprinter or _default_fingerprinter()
+        self.debug = options.debug
+        self.logdupes = True
+        self._crawler = crawler
+        self._ready = False
+        self._caching = options.expire is None
+        self._seen = Seen(options.cache)
+        # What was asked ahead: fingerprint to whether it is new. Entries that are new
+        # stay until the request comes: nobody else will be told.
+        self._verdicts: Dict[str, bool] = {}
+        self._ask_after = 0.0  # time.monotonic, while the daemon is away
+        self._away_logged = self._full_logged = False
+        self._untold: Dict[str, None] = {}  # passed while the daemon was away
+        self._closing = self._closed = False
+        if crawler is not None:
+            _of_crawler[crawler] = self
+
+    # The ways in which schedulers make a dupefilter.
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> "RFPDupeFilter":
+        """Scrapy's present contract."""
+        spider = crawler.spider or crawler.spidercls
+        options = Options.read(crawler.settings, spider.name)
+        dupefilter = cls(options, getattr(crawler, "request_fingerprinter", None), crawler)
+        # What is wrong is said before the engine has opened anything.
+        dupefilter.open()
+        # The scheduler of scrapy-redis does not close its dupefilter.
+        crawler.signals.connect(dupefilter._spider_closed, signal=signals.spider_closed)
+        return dupefilter
+
+    @classmethod
+    def from_spider(cls, spider: Any) -> "RFPDupeFilter":
+        """What the scheduler of scrapy-redis calls."""
+        return cls.from_crawler(spider.crawler)
+
+    @classmethod
+    def from_settings(cls, settings: Any, *, fingerprinter: Any = None) -> "RFPDupeFilter":
+        """Scrapy's old contract. It tells of no spider, so that URIFILTER_TYPE must be a
+        filter's name or id; there is no crawl to close either, so that errors are raised."""
+        return cls(Options.read(settings, None), fingerprinter)
+
+    # What schedulers call.
+
+    def open(self) -> None:
+        """Finds the filter, or makes it."""
+        began = time.monotonic()
+        if self._ready or began < self._ask_after:
+            return
+        try:
+            self._prepare()
+        except FilterError as err:
+            if not (self.options.when_away == "pass" and _away(err)):
+                raise
+            self._note_away(err, began)
+
+    def request_seen(self, request: Any) -> bool:
+        """Whether the request is a duplicate. A new one is remembered."""
+        fingerprint = self.request_fingerprint(request)
+        verdict = self._verdicts.pop(fingerprint, None)
+        if verdict is None:
+            if self._caching and fingerprint in self._seen:
+                self._count("local")
+                return True
+            new = self._ask([fingerprint])
+            if new is None:
+                return self._unjudged(fingerprint)
+            verdict = fingerprint in new
+        if self._caching:
+            self._seen.add(fingerprint)
+        return not verdict
+
+    def request_fingerprint(self, request: Any) -> str:
+        """The text that the daemon is asked for."""
+        fingerprint: str = self.fingerprinter.fingerprint(request).hex()
+        return fingerprint
+
+    def log(self, request: Any, spider: Any) -> None:
+        """Logs the first duplicate, or with DUPEFILTER_DEBUG all, and counts."""
+        if self.debug:
+            logger.debug(
+                "Filtered duplicate request: %(request)s (referer: %(referer)s)",
+                {"request": request, "referer": referer_str(request)},
+                extra={"spider": spider},
+            )
+        elif self.logdupes:
+            logger.debug(
+                "Filtered duplicate request: %(request)s - no more duplicates will be shown"
+                " (see DUPEFILTER_DEBUG to show all duplicates)",
+                {"request": request},
+                extra={"spider": spider},
+            )
+            self.logdupes = False
+        for stat in ("dupefilter/filtered", "bloomfilter/filtered"):
+            spider.crawler.stats.inc_value(stat)
+
+    def clear(self) -> None:
+        """Drops the filter and makes it again with the same parameters: all is forgotten,
+        for everybody who uses it. Wants a token with the scope admin."""
+        info = self._find()
+        if info is not None:
+            self.client.drop_filter(info["name"])
+            keep = ("id", "kind", "capacity", "error_rate", "on_full", "expire")
+            self.client.create_filter(info["name"], **{k: info[k] for k in keep if info.get(k) is not None})
+        self._seen.clear()
+        self._verdicts.clear()
+        self._untold.clear()
+
+    def close(self, reason: str = "") -> None:
+        """Tells the daemon what it has not been told yet, and logs what it was told in vain."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._untold:
+            try:
+                self._tell()
+            except FilterError as err:
+                logger.warning("urifilter: %d requests stay unknown to the daemon: %s", len(self._untold), err)
+        vain = sum(self._verdicts.values())
+        if vain:
+            logger.warning("urifilter: %d requests were asked for and remembered, but not scheduled: another middleware dropped them", vain)
+        waiting = self._scheduled()
+        if waiting:
+            logger.warning(
+                "urifilter: %d scheduled requests were not fetched, and are remembered as seen"
+                "\nhint: a JOBDIR keeps them for the next run; without it, clear or choose another filter (URIFILTER_TYPE)",
+                waiting,
+            )
+        self.client.close()
+
+    def _spider_closed(self, spider: Any, reason: str) -> None:
+        self.close(reason)
+
+    # For BatchMiddleware.
+
+    def ask_ahead(self, requests: Iterable[Any]) -> None:
+        """Asks for many requests in one call. request_seen then knows of them."""
+        unknown: List[str] = []
+        for request in requests:
+            fingerprint = self.request_fingerprint(request)
+            if fingerprint not in self._verdicts and not (self._caching and fingerprint in self._seen):
+                unknown.append(fingerprint)
+        if not unknown:
+            return
+        try:
+            new = self._ask(list(dict.fromkeys(unknown)))
+        except FilterError:
+            return  # the crawl is being closed; what else the response has shall not be lost
+        if new is None:
+            return  # request_seen will say what becomes of them
+        for fingerprint in unknown:
+            if fingerprint in new:
+                self._verdicts[fingerprint] = True
+            elif self._caching:
+                self._seen.add(fingerprint)
+            else:
+                self._verdicts[fingerprint] = False
+
+    # The conversation with the daemon.
+
+    def _ask(self, fingerprints: List[str]) -> Optional[Set[str]]:
+        """Which are new; None when nobody can tell."""
+        began = time.monotonic()
+        if self._closing or began < self._ask_after:
+            return None
+        try:
+            if not self._ready:
+                self._prepare()
+            if self._untold:
+                self._tell()
+            new = self.client.filter(self.options.typeid, fingerprints, self.options.expire)
+        except FilterError as err:
+            self._gone(err, began)
+            return None
+        self._note_back()
+        self._count("calls")
+        self._count("asked", len(fingerprints))
+        return set(new)
+
+    def _prepare(self) -> None:
+        info = self._find()
+        if info is None:
+            info = self.client.create_filter(str(self.options.typeid), **self.options.spec)
+            logger.info("urifilter: filter %s made at %s", info["name"], self.client.settings.url)
+        elif self.options.expire is not None and info["kind"] != "timing":
+            raise SettingsError(
+                f"URIFILTER_EXPIRE: filter {info['name']} is of the kind {info['kind']}, which does not forget"
+                "\nhint: let URIFILTER_TYPE name another filter"
+            )
+        elif "capacity" in info and self.options.spec.get("capacity", info["capacity"]) != info["capacity"]:
+            logger.info("urifilter: filter %s stays as it is: capacity %d", info["name"], info["capacity"])
+        # Where items are forgotten, only the daemon knows what is a duplicate.
+        self._caching = self.options.expire is None and info["kind"] == "bloom"
+        self._ready = True
+        self._note_back()
+
+    def _find(self) -> Optional[Dict[str, Any]]:
+        """The filter; None if it is not there and may be made."""
+        try:
+            return self.client.filter_info(self.options.typeid)
+        except FilterError as err:
+            if err.error_code != "unknown_filter" or not self.options.create or isinstance(self.options.typeid, int):
+                raise
+            return None
+
+    def _tell(self) -> None:
+        untold = list(self._untold)
+        try:
+            self.client.filter(self.options.typeid, untold, self.options.expire)
+        except FilterError as err:
+            for fingerprint in untold[: err.judged]:
+                del self._untold[fingerprint]
+            raise
+        self._untold.clear()
+
+    # When it does not answer.
+
+    def _gone(self, err: FilterError, began: float) -> None:
+        if self._crawler is None and self.options.when_away != "pass":
+            raise err
+        if not _away(err):
+            self._close_crawl("urifilter_refused", err)
+        elif self.options.when_away == "pass":
+            self._note_away(err, began)
+            return
+        else:
+            self._close_crawl("urifilter_away", err)
+        if self.options.when_away == "raise":
+            raise err
+
+    def _unjudged(self, fingerprint: str) -> bool:
+        """A request that nobody could judge is taken for new."""
+        if self._closing:
+            return False  # stays scheduled, for a JOBDIR
+        if fingerprint in self._untold or (self._caching and fingerprint in self._seen):
+            return True
+        if self._caching:
+            self._seen.add(fingerprint)
+        if len(self._untold) < MOST_UNTOLD:
+            self._untold[fingerprint] = None
+        elif not self._full_logged:
+            self._full_logged = True
+            logger.warning("urifilter: the daemon will not be told of more than %d requests that passed", MOST_UNTOLD)
+        self._count("passed")
+        return False
+
+    def _close_crawl(self, reason: str, err: FilterError) -> None:
+        if self._closing or self._crawler is None:
+            return
+        self._closing = True
+        logger.error("urifilter: the crawl is closed (%s): %s", reason, err)
+        close_soon(self._crawler, reason)
+
+    def _note_wait(self, err: FilterError, seconds: float) -> None:
+        if not self._away_logged:
+            logger.warning("urifilter: the crawl waits, for %g s at most: %s", self.options.client.patience, err)
+        self._away_logged = True
+
+    def _note_away(self, err: FilterError, began: float) -> None:
+        now = time.monotonic()
+        self._ask_after = now + max(ASK_AGAIN, ASK_AGAIN_FACTOR * (now - began))
+        if not self._away_logged:
+            logger.warning("urifilter: away; requests pass unless this process has seen them: %s", err)
+        self._away_logged = True
+
+    def _note_back(self) -> None:
+        if self._away_logged:
+            logger.info("urifilter: back")
+        self._away_logged, self._ask_after = False, 0.0
+
+    # What Scrapy knows.
+
+    def _count(self, what: str, by: int = 1) -> None:
+        if self._crawler is not None:
+            self._crawler.stats.inc_value("urifilter/" + what, by)
+
+    def _scheduled(self) -> int:
+        """How many requests the scheduler will lose."""
+        if self._crawler is None or self._crawler.settings.get("JOBDIR"):
+            return 0
+        scheduler = scheduler_of(self._crawler)
+        # Only Scrapy's own, whose queue is in memory: others keep theirs elsewhere.
+        if type(scheduler).__module__ != "scrapy.core.scheduler":
+            return 0
+        return len(scheduler)
+
+
+def _away(err: FilterError) -> bool:
+    """Whether the daemon may answer otherwise another time."""
+    return err.status == 0 and err.error_code not in ("invalid_settings", "invalid_call") or err.status == 429 or err.status >= 500
+
+
+def _default_fingerprinter() -> Any:
+    from scrapy.utils.request import RequestFingerprinter
+
+    return RequestFingerprinter()

@@ -1,0 +1,42 @@
+"""What differs between Scrapy's versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scrapy.utils.defer import deferred_from_coro
+
+try:
+    from scrapy.utils.asyncio import call_later  # there need be no reactor
+except ImportError:
+    call_later = None
+
+
+def close_soon(crawler: Any, reason: str) -> None:
+    """Closes the crawl, but not at once: the engine is in the middle of something."""
+    if call_later is not None:
+        call_later(0, _close, crawler, reason)
+        return
+    from twisted.internet import reactor  # here, as Scrapy chooses which reactor it is
+
+    reactor.callLater(0, _close, crawler, reason)  # type: ignore[attr-defined]
+
+
+def _close(crawler: Any, reason: str) -> None:
+    if hasattr(crawler.engine, "close_spider_async"):
+        deferred_from_coro(crawler.engine.close_spider_async(reason=reason))
+    else:
+        crawler.engine.close_spider(crawler.spider, reason)
+
+
+def scheduler_of(crawler: Any) -> Any:
+    """The scheduler; None before the crawl."""
+    try:
+        engine = crawler.engine
+    except RuntimeError:
+        return None
+    for place in (engine, getattr(engine, "slot", None), getattr(engine, "_slot", None)):
+        scheduler = getattr(place, "scheduler", None)
+        if scheduler is not None:
+            return scheduler
+    return None

@@ -1,0 +1,187 @@
+"""The settings of the dupefilter, as they stand in a Scrapy project.
+
+====================== ============== ====================================================
+setting                default        meaning
+====================== ============== ====================================================
+URIFILTER_URL          see below      address of the daemon; several with commas
+URIFILTER_TOKEN        see below      token, with the scope ``filter``, or ``admin`` where
+                                      filters are to be made or cleared
+URIFILTER_TOKEN_FILE   see below      file that holds the token alone
+URIFILTER_TYPE         %(spider)s     name or id of the filter; spiders that share it do
+                                      not fetch what another has fetched
+URIFILTER_CREATE       see below      whether a filter that is missing is made
+URIFILTER_CAPACITY     the daemon's   items that a filter is made for
+URIFILTER_ERROR_RATE   the daemon's   its false positives at capacity, as a ratio
+URIFILTER_EXPIRE       none           seconds; the filter is then of the kind timing, and
+                                      what was seen longer ago is fetched again
+URIFILTER_WHEN_AWAY    wait           ``wait``, ``raise`` or ``pass``
+URIFILTER_WAIT         60             seconds that ``wait`` waits
+URIFILTER_TIMEOUT      10             seconds that one attempt waits for its answer
+URIFILTER_IN_DOUBT     new            what is done when an answer was lost: ``new`` takes
+                                      the request, ``seen`` may drop it, ``error`` is as
+                                      if the daemon were away
+URIFILTER_CACHE        200000         fingerprints that this process keeps, so that it
+                                      need not ask twice: about 100 bytes each; 0: none
+URIFILTER_BATCH        500            requests that BatchMiddleware asks for in one call
+====================== ============== ====================================================
+
+URL, TOKEN, TOKEN_FILE, TIMEOUT, IN_DOUBT and CA_FILE are also read from the environment. CREATE is
+true where the name is that of the spider, or CAPACITY, ERROR_RATE, EXPIRE or one of the
+two below is set. ``BLOOMFILTER_BIT`` and ``BLOOMFILTER_HASH_NUMBER``, of those who come
+from scrapy-redis-bloomfilter, give a capacity, see :func:`old_capacity`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Optional, Tuple, Union
+
+from ..errors import SettingsError
+from ..settings import Settings, read_token
+
+logger = logging.getLogger("crawlerfilter.scrapy")
+
+WHEN_AWAY = ("wait", "raise", "pass")
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The settings, read and checked."""
+
+    client: Settings
+    typeid: Union[int, str]
+    create: bool
+    spec: Dict[str, Any]  # of the filter, if it is made
+    expire: Optional[float]
+    when_away: str
+    cache: int
+    debug: bool
+
+    @classmethod
+    def read(cls, settings: Any, spider: Optional[str]) -> "Options":
+        """From a crawler's settings. ``spider`` is None where no spider is known."""
+        typeid, own = type_of(settings.get("URIFILTER_TYPE") or "%(spider)s", spider)
+        when_away = settings.get("URIFILTER_WHEN_AWAY") or "wait"
+        if when_away not in WHEN_AWAY:
+            raise SettingsError(f"URIFILTER_WHEN_AWAY: {when_away!r}: want wait, raise or pass")
+        wait = number(settings, "URIFILTER_WAIT", float, 60.0)
+        expire = number(settings, "URIFILTER_EXPIRE", float, None)
+        spec = spec_of(settings, expire)
+        create = settings.get("URIFILTER_CREATE")
+        return cls(
+            client=client_settings(settings, wait if when_away == "wait" else 0.0),
+            typeid=typeid,
+            create=settings.getbool("URIFILTER_CREATE") if create is not None else own or bool(spec),
+            spec=spec,
+            expire=expire,
+            when_away=when_away,
+            cache=number(settings, "URIFILTER_CACHE", int, 200_000),
+            debug=settings.getbool("DUPEFILTER_DEBUG"),
+        )
+
+
+def number(settings: Any, name: str, convert: Callable[[Any], Any], default: Any) -> Any:
+    """A setting that is a number, 0 or more. A malformed one is an error."""
+    value = settings.get(name)
+    if value is None or value == "":
+        return default
+    try:
+        read = convert(value)
+    except (TypeError, ValueError):
+        read = math.nan
+    if isinstance(value, bool) or not 0 <= read < math.inf:
+        raise SettingsError(f"{name}: {value!r}: want a {'whole ' if convert is int else ''}number, 0 or more")
+    return read
+
+
+def client_settings(settings: Any, patience: float) -> Settings:
+    """What the client is told: of the project, else of the environment."""
+    given: Dict[str, Any] = {}
+    for name in ("url", "token", "in_doubt", "ca_file"):
+        value = settings.get("URIFILTER_" + name.upper())
+        if value:
+            given[name] = ",".join(value) if isinstance(value, (list, tuple)) else value
+    file = settings.get("URIFILTER_TOKEN_FILE")
+    if file and "token" not in given:
+        given["token"] = read_token(file)
+    timeout = number(settings, "URIFILTER_TIMEOUT", float, None)
+    if timeout is not None:
+        given["timeout"] = timeout
+    # The crawl stands still while it waits, and must rather fetch twice than never.
+    for name, default in (("timeout", 10.0), ("in_doubt", "new")):
+        if name not in given and not os.environ.get("URIFILTER_" + name.upper(), "").strip():
+            given[name] = default
+    return Settings.from_env(patience=patience, **given)
+
+
+def type_of(setting: Union[int, str], spider: Optional[str]) -> Tuple[Union[int, str], bool]:
+    """The filter's id or name, and whether it was made of the spider's name."""
+    setting = str(setting)
+    if "%(spider)s" not in setting:
+        is_id = setting.isascii() and setting.isdigit()
+        if not is_id and not _NAME.fullmatch(setting):
+            raise SettingsError(
+                f"URIFILTER_TYPE: {setting!r}: want the id of a filter, or a name: "
+                "a letter or _, then letters, digits, _ . -, 64 at most"
+            )
+        return (int(setting) if is_id else setting), False
+    if spider is None:
+        raise SettingsError(
+            f"URIFILTER_TYPE: {setting!r}: there is no spider to take the name of"
+            "\nhint: set URIFILTER_TYPE to the name of a filter"
+        )
+    name = setting.replace("%(spider)s", spider)
+    if _NAME.fullmatch(name):
+        return name, True
+    # The hash keeps apart what would look alike.
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_")[:50] or "spider"
+    mapped = ("" if plain[0].isalpha() else "_") + plain + "-" + hashlib.sha1(name.encode()).hexdigest()[:8]
+    logger.info("urifilter: %r is no name of a filter; %s stands for it (URIFILTER_TYPE chooses another)", name, mapped)
+    return mapped, True
+
+
+def spec_of(settings: Any, expire: Optional[float]) -> Dict[str, Any]:
+    """What a filter that is missing is made with; what is left out is the daemon's default."""
+    if expire is not None:
+        return {"kind": "timing", "expire": int(expire) if expire == int(expire) else expire}
+    spec: Dict[str, Any] = {}
+    capacity = number(settings, "URIFILTER_CAPACITY", int, None)
+    rate = number(settings, "URIFILTER_ERROR_RATE", float, None)
+    bit = number(settings, "BLOOMFILTER_BIT", int, None)
+    hashes = number(settings, "BLOOMFILTER_HASH_NUMBER", int, None)
+    if capacity is None and (bit is not None or hashes is not None):
+        bit, hashes = 30 if bit is None else bit, 6 if hashes is None else hashes
+        capacity = old_capacity(bit, hashes, rate or 0.0001)
+        logger.info(
+            "urifilter: BLOOMFILTER_BIT = %d and BLOOMFILTER_HASH_NUMBER = %d had an error rate of %g at "
+            "%d items: the capacity of a filter that is made (URIFILTER_CAPACITY sets another)",
+            bit, hashes, rate or 0.0001, capacity,
+        )  # fmt: skip
+    if capacity is not None:
+        spec["capacity"] = capacity
+    if rate is not None:
+        spec["error_rate"] = rate
+    if spec:
+        spec["kind"] = "bloom"
+    return spec
+
+
+def old_capacity(bit: int, hashes: int, error_rate: float) -> int:
+    """At how many items a classic Bloom filter of ``2**bit`` bits and so many hash
+    functions has the error rate: solved from ``(1 - exp(-k*n/m)) ** k``.
+
+    The filter that is made for it has about as many bytes as the old one in Redis.
+    """
+    if not 1 <= bit <= 64 or not 1 <= hashes <= 64 or not 0 < error_rate < 1:
+        raise SettingsError(
+            f"BLOOMFILTER_BIT {bit}, BLOOMFILTER_HASH_NUMBER {hashes}: want 1 to 64 each, and an error rate between 0 and 1"
+        )
+    per_bit = -math.log1p(-(error_rate ** (1 / hashes))) / hashes
+    return max(1, int(2**bit * per_bit))

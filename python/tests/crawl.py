@@ -1,0 +1,129 @@
+"""A web server that counts, and crawls of it by the command scrapy."""
+
+from __future__ import annotations
+
+import collections
+import http.server
+import importlib.util
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional
+
+from .daemon import clean_environment
+
+TESTS = pathlib.Path(__file__).resolve().parent
+
+#: The tests that need Scrapy are skipped where the interpreter has none.
+NO_SCRAPY = "" if importlib.util.find_spec("scrapy") else f"{sys.executable} has no Scrapy: on Debian, /usr/bin/python3 with python3-scrapy"
+
+#: Pages of the web server, each with links to LINKS others.
+PAGES, LINKS = 120, 12
+
+
+class Web:
+    """A local site of PAGES pages, and /s?wd=... for all words."""
+
+    def __init__(self, cleanup: Callable[..., Any]) -> None:
+        self.served: Counter[str] = collections.Counter()
+        self.before: Callable[[str], None] = lambda path: None  # called with every path
+        web, lock = self, threading.Lock()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                with lock:
+                    web.served[self.path] += 1
+                    web.before(self.path)
+                body = page(self.path).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True  # connections that a crawl has kept
+
+        server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        cleanup(thread.join)
+        cleanup(server.server_close)
+        cleanup(server.shutdown)
+
+    def pages(self) -> Counter[str]:
+        """How often each page was fetched since the last call."""
+        served, self.served = self.served, collections.Counter()
+        return served
+
+
+def page(path: str) -> str:
+    """Every page links to the next ones, so that all are found, most of them many times."""
+    if not path.startswith("/page/"):
+        return "<p>word</p>"
+    number = int(path[len("/page/") :])
+    links = [(number * step + step) % PAGES for step in range(1, LINKS)] + [(number + 1) % PAGES]
+    return "".join(f'<a href="/page/{to}">{to}</a>' for to in links)
+
+
+class Crawl(NamedTuple):
+    """What became of one."""
+
+    status: int
+    stats: Dict[str, Any]
+    log: str
+
+
+def crawl(
+    spider: str,
+    web: Web,
+    url: str,
+    arguments: Optional[Dict[str, str]] = None,
+    watch: Callable[[str], None] = lambda line: None,
+    **settings: Any,
+) -> Crawl:
+    """Runs ``scrapy runspider`` with our dupefilter to its end. ``watch`` is called with
+    every line that it logs, when it does."""
+    settings = {
+        "DUPEFILTER_CLASS": "crawlerfilter.scrapy.RFPDupeFilter",
+        "URIFILTER_URL": url,
+        "REQUEST_FINGERPRINTER_IMPLEMENTATION": "2.7",
+        "TELNETCONSOLE_ENABLED": False,
+        **settings,
+    }
+    command = [sys.executable, "-m", "scrapy", "runspider", str(TESTS / "spiders" / f"{spider}.py")]
+    for name, value in settings.items():
+        command += ["-s", f"{name}={json.dumps(value) if isinstance(value, dict) else value}"]
+    for name, value in (arguments or {}).items():
+        command += ["-a", f"{name}={value}"]
+    with tempfile.TemporaryDirectory() as folder:
+        stats = pathlib.Path(folder, "stats.json")
+        env = clean_environment(
+            URIFILTER_TEST_WEB=web.url,
+            URIFILTER_TEST_STATS=str(stats),
+            PYTHONPATH=f"{TESTS.parent / 'src'}:{TESTS.parent}",
+            PYTHONDONTWRITEBYTECODE="1",
+        )
+        lines: List[str] = []
+        with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+            limit = threading.Timer(300, process.kill)
+            limit.start()
+            try:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    lines.append(line.decode(errors="replace"))
+                    watch(lines[-1])
+            finally:
+                limit.cancel()
+                process.kill()
+        written = json.loads(stats.read_text(encoding="utf-8")) if stats.exists() else {}
+    return Crawl(process.returncode, written, "".join(lines))

@@ -1,0 +1,1 @@
+"""Spiders that the tests run with the command scrapy."""

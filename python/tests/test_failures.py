@@ -1,0 +1,326 @@
+"""What a client says and does when something is wrong, over real connections."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import pathlib
+import pickle
+import socket
+import threading
+import time
+import unittest
+from typing import Any, Tuple, Type
+from unittest import mock
+
+from crawlerfilter import FilterAPIClient, FilterError, InDoubtError, Settings, SettingsError, UnavailableError, api
+
+from .daemon import Daemon, free_port
+from .proxy import CUT_ANSWER, CUT_REQUEST, HOLD, Proxy
+
+TOKENS = """
+- {name: reader, token: a-token-that-may-read, scopes: [read]}
+- {name: crawler, token: a-token-that-may-filter, scopes: [filter]}
+"""
+
+
+class FailureTest(unittest.TestCase):
+    daemon: Daemon
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.daemon = Daemon(cls.addClassCleanup)
+
+    def client(self, url: str, **settings: Any) -> FilterAPIClient:
+        """With little patience, so that the tests are quick."""
+        client = FilterAPIClient(Settings(url=url, **{"patience": 0.0, "timeout": 20.0, **settings}))
+        self.addCleanup(client.close)
+        return client
+
+    def raises(self, kind: Type[FilterError], code: str, status: int, do: Any, *args: Any) -> FilterError:
+        with self.assertRaises(kind) as caught:
+            do(*args)
+        self.assertEqual((type(caught.exception), caught.exception.error_code, caught.exception.status), (kind, code, status), caught.exception)
+        return caught.exception
+
+    def proxied(self, **settings: Any) -> Tuple[Proxy, FilterAPIClient]:
+        proxy = Proxy(self.addCleanup, self.daemon.port)
+        return proxy, self.client(proxy.url, **settings)
+
+    def test_unknown_type(self) -> None:
+        err = self.raises(FilterError, "unknown_filter", 404, self.client(self.daemon.url).filter, "nope", ["a"])
+        self.assertIn("uri_parse", err.known)
+        self.assertIn("\nhint: there are ", str(err))
+
+    def test_expire_of_a_bloom_filter(self) -> None:
+        client = self.client(self.daemon.url)
+        self.raises(FilterError, "expire_not_supported", 422, client.filter, "uri", ["not remembered"], 60)
+        self.assertEqual(client.filter("uri", ["not remembered"]), ["not remembered"])
+
+    def test_tokens(self) -> None:
+        daemon = Daemon(self.addCleanup, wait=False)
+        (daemon.folder / "tokens.yaml").write_text(TOKENS, encoding="utf-8")
+        (daemon.folder / "tokens.yaml").chmod(0o600)
+        daemon.start(args=["--tokens-file", str(daemon.folder / "tokens.yaml")])
+        wrong = self.client(daemon.url, token="a-token-that-is-wrong")
+        err = self.raises(FilterError, "unauthorized", 401, wrong.filter, "uri", ["a"])
+        self.assertNotIn("a-token-that-is-wrong", str(err) + repr(wrong.settings))
+        self.assertEqual(wrong.filter("uri", ["a"], access_token="a-token-that-may-filter"), ["a"])
+        with mock.patch.dict(os.environ, {"URIFILTER_URL": daemon.url}):
+            self.addCleanup(lambda: [client.close() for client in api._clients.values()])
+            self.assertEqual(api.FilterAPI("uri", ["a", "first"], access_token="a-token-that-may-filter"), ["first"])
+            self.raises(FilterError, "unauthorized", 401, api.FilterAPI, "uri", ["a"], "a-token-that-is-wrong")
+        self.raises(FilterError, "unauthorized", 401, self.client(daemon.url).check, "uri", ["a"])
+        reader = self.client(daemon.url, token="a-token-that-may-read")
+        self.assertEqual(reader.check("uri", ["a", "b"]), [False, True])
+        self.raises(FilterError, "forbidden", 403, reader.filter, "uri", ["b"])
+        self.raises(FilterError, "forbidden", 403, self.client(daemon.url, token="a-token-that-may-filter").create_filter, "made")
+
+    def test_nobody_there(self) -> None:
+        url = f"http://127.0.0.1:{free_port()}"
+        err = self.raises(UnavailableError, "unreachable", 0, self.client(url).filter, "uri", ["a"])
+        self.assertIn(url, str(err))
+        self.assertIn("hint: is the daemon running", str(err))
+        self.raises(UnavailableError, "unreachable", 0, self.client("http://name.invalid:80").filter, "uri", ["a"])
+
+    def test_patience_has_a_bound(self) -> None:
+        client = self.client(f"http://127.0.0.1:{free_port()}", patience=0.5)
+        began = time.monotonic()
+        self.raises(UnavailableError, "unreachable", 0, client.filter, "uri", ["a"])
+        self.assertGreater(time.monotonic() - began, 0.02)  # more than one attempt
+
+    def test_killed_and_restarted(self) -> None:
+        """A call waits for the daemon that comes back; what it has answered stays."""
+        daemon = Daemon(self.addCleanup)
+        client = self.client(daemon.url, patience=60.0)
+        self.assertEqual(client.filter("uri", ["before", "again"]), ["before", "again"])
+        daemon.kill()
+        restart = threading.Timer(0.3, daemon.start, kwargs={"wait": False})
+        restart.start()
+        self.addCleanup(restart.join)
+        self.assertEqual(client.filter("uri", ["before", "after"]), ["after"])
+        # A connection that was kept is no reason for doubt when it is closed meanwhile.
+        daemon.kill()
+        daemon.start()
+        self.assertEqual(self.client(daemon.url).settings.in_doubt, "error")
+        self.assertEqual(client.filter("uri", ["again", "last"]), ["last"])
+
+    def test_killed_under_load(self) -> None:
+        """Every item is new once, or its batch is in doubt; none is lost without a word."""
+        daemon = Daemon(self.addCleanup)
+        client = self.client(daemon.url, patience=60.0)
+        kills = threading.Event()
+
+        def kill() -> None:
+            for _ in range(3):
+                time.sleep(0.3)
+                daemon.kill()
+                daemon.start(wait=False)
+            daemon.await_ready()
+            kills.set()
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        self.addCleanup(killer.join)
+        new, doubtful, round_ = [], [], 0
+        while not kills.is_set():
+            items = [f"load {round_} {i}" for i in range(50)]
+            try:
+                new += client.filter("uri", items)
+            except InDoubtError:
+                doubtful += items
+            round_ += 1
+        self.assertEqual(len(new) + len(doubtful), 50 * round_)
+        self.assertEqual(client.check("uri", new), [False] * len(new))
+
+    def test_answer_lost(self) -> None:
+        items = ["lost 1", "lost 2", "lost 1", 7, 7]
+        self.daemon_filter("lost", ["lost 2"])
+        proxy, client = self.proxied()
+        proxy.cut(CUT_ANSWER)
+        err = self.raises(InDoubtError, "connection_lost", 0, client.filter, "lost", items)
+        self.assertTrue(err.in_doubt)
+        self.assertIn("items may have been remembered", str(err))
+        self.assertEqual(self.client(self.daemon.url).check("lost", items), [False] * 5)
+
+    def test_answer_lost_then_seen(self) -> None:
+        self.daemon_filter("seen", ["b"])
+        proxy, client = self.proxied(in_doubt="seen", patience=60.0)
+        proxy.cut(CUT_ANSWER, times=2)
+        self.assertEqual(client.filter("seen", ["a", "b", "c"]), [])
+
+    def test_answer_lost_then_new(self) -> None:
+        self.daemon_filter("new", ["b"])
+        proxy, client = self.proxied(in_doubt="new", patience=60.0)
+        proxy.cut(CUT_ANSWER, times=1)
+        self.assertEqual(client.filter("new", ["a", "b", "a", 1, 1, (2,)]), ["a", "b", 1, (2,)])
+        self.assertEqual(client.filter("new", ["a", "b", 1, (2,), "z"]), ["z"])
+
+    def test_answer_lost_until_the_end(self) -> None:
+        """The doubt of the first attempt stays, though the last one is certain."""
+        daemon = Daemon(self.addCleanup)
+        proxy = Proxy(self.addCleanup, daemon.port)
+        client = self.client(proxy.url + f",http://127.0.0.1:{free_port()}", in_doubt="new")
+        proxy.cut(CUT_ANSWER)
+        self.raises(InDoubtError, "connection_lost", 0, client.filter, "uri", ["a"])
+
+    def test_answer_lost_then_refused(self) -> None:
+        """Nor does an answer to the repeated call end the doubt."""
+        self.daemon_filter("refused", [])
+        proxy, client = self.proxied(in_doubt="seen", patience=60.0)
+        admin = self.client(self.daemon.url)
+        proxy.cut(CUT_ANSWER, times=1)
+        proxy.after_cut = lambda: admin.drop_filter("refused")
+        err = self.raises(InDoubtError, "connection_lost", 0, client.filter, "refused", ["a"])
+        self.assertEqual(getattr(err.__cause__, "error_code", ""), "unknown_filter")
+
+    def test_tls(self) -> None:
+        pem = str(pathlib.Path(__file__).parent / "testdata" / "tls.pem")
+        daemon = Daemon(self.addCleanup, wait=False, URIFILTER_TLS_CERT_FILE=pem, URIFILTER_TLS_KEY_FILE=pem)
+        daemon.start(wait=False)
+        url = f"https://127.0.0.1:{daemon.port}"
+        client = self.client(url, ca_file=pem, patience=60.0)
+        client.ready()
+        before = client._connections.dialled
+        for i in range(5):
+            self.assertEqual(client.filter("uri", [f"tls {i}"]), [f"tls {i}"])
+        self.assertEqual(client._connections.dialled, before)  # it is kept
+        self.assertIn("CERTIFICATE_VERIFY_FAILED", str(self.raises(UnavailableError, "unreachable", 0, self.client(url).filter, "uri", ["a"])))
+        plain = self.raises(FilterError, "invalid_answer", 400, self.client(daemon.url).filter, "uri", ["a"])
+        self.assertIn("HTTPS", plain.detail)
+        with self.assertRaises(SettingsError):
+            self.client(url, ca_file="/nowhere.pem").filter("uri", ["a"])
+
+    def test_request_cut(self) -> None:
+        """A request that did not arrive whole has done nothing, and is sent again."""
+        items = ["%01000d" % i for i in range(40_000)]  # more than the sockets hold
+        proxy, client = self.proxied(patience=60.0, batch_items=100_000, batch_bytes=64 << 20)
+        proxy.cut(CUT_REQUEST, times=1)
+        self.daemon_filter("cut", [])
+        self.assertEqual(client.filter("cut", items), items)
+
+    def test_slow_daemon(self) -> None:
+        proxy, client = self.proxied(timeout=0.3)
+        proxy.cut(HOLD, times=1)
+        self.raises(InDoubtError, "timeout", 0, client.filter, "uri", ["slow"])
+        self.assertEqual(client.filter("uri", ["slow"]), ["slow"])  # a connection of its own
+        proxy.cut(HOLD, times=1)
+        self.assertEqual(self.client(proxy.url, timeout=0.3, patience=60.0).check("uri", ["slow"]), [False])
+
+    def test_part_of_a_list(self) -> None:
+        """What was new in the batches before the one that failed is not lost."""
+        self.daemon_filter("part", [])
+        proxy, client = self.proxied(batch_items=10)
+        items = [f"part {i}" for i in range(35)]
+        original = client._connections.attempt
+        sent = []
+
+        def attempt(*args: Any) -> Any:
+            sent.append(args)
+            if len(sent) == 3:
+                proxy.cut(CUT_ANSWER, times=1)
+            return original(*args)
+
+        client._connections.attempt = attempt  # type: ignore[method-assign]
+        err = self.raises(InDoubtError, "connection_lost", 0, client.filter, "part", items)
+        self.assertEqual((err.judged, err.new_items), (20, items[:20]))
+        self.assertEqual(err.new_items + items[20:30] + client.filter("part", items[30:]), items)
+
+    def test_failover(self) -> None:
+        dead = f"http://127.0.0.1:{free_port()}"
+        client = self.client(f"{dead},{self.daemon.url}")
+        for i in range(3):
+            self.assertEqual(client.filter("uri", [f"failover {i}"]), [f"failover {i}"])
+        self.assertEqual(client._servers.now().shown, self.daemon.url)
+
+    def test_restart_of_one_of_two(self) -> None:
+        one, two = Daemon(self.addCleanup), Daemon(self.addCleanup)
+        client = self.client(f"{one.url},{two.url}")
+        self.assertEqual(client.filter("uri", ["a"]), ["a"])
+        one.kill()
+        self.assertEqual(client.filter("uri", ["b"]), ["b"])
+        one.start()
+        self.assertEqual(client.filter("uri", ["b"]), [])  # stays where it is
+        two.kill()
+        self.assertEqual(client.filter("uri", ["a", "c"]), ["c"])
+
+    def test_error_survives_pickling(self) -> None:
+        err = self.raises(FilterError, "unknown_filter", 404, self.client(self.daemon.url).filter, "nope", ["a"])
+        err.new_items = ["x"]
+        again = pickle.loads(pickle.dumps(err))
+        self.assertEqual((type(again), str(again), again.known, again.new_items), (type(err), str(err), err.known, ["x"]))
+
+    def daemon_filter(self, name: str, items: Any) -> None:
+        client = self.client(self.daemon.url)
+        client.create_filter(name)
+        client.filter(name, items)
+
+
+class OtherServerTest(unittest.TestCase):
+    """Something else listens at the address."""
+
+    def serve(self, status: int, body: bytes, **headers: str) -> FilterAPIClient:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name.replace("_", "-"), value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        client = FilterAPIClient(Settings(url=f"http://127.0.0.1:{server.server_port}", patience=0))
+        self.addCleanup(client.close)
+        return client
+
+    def test_answers(self) -> None:
+        html = b"<html>"
+        for status, body, headers, kind, code in (
+            (200, html, {}, InDoubtError, "invalid_answer"),
+            (200, b'{"uri_list":["a","b","c"]}', {}, InDoubtError, "invalid_answer"),
+            (200, b'{"uri_list":7}', {}, InDoubtError, "invalid_answer"),
+            (200, b"[]", {}, InDoubtError, "invalid_answer"),
+            (404, html, {}, FilterError, "invalid_answer"),
+            (302, b"", {"Location": "https://other.example/"}, FilterError, "invalid_answer"),
+            (502, html, {}, InDoubtError, "invalid_answer"),
+            (503, html, {"Content_Type": "application/problem+json"}, InDoubtError, "invalid_answer"),
+            (503, b'{"error_code":"outcome_unknown"}', {"Content_Type": "application/problem+json"}, InDoubtError, "outcome_unknown"),
+            (503, b'{"error_code":"store_unavailable"}', {"Content_Type": "application/problem+json", "Retry_After": "1"}, UnavailableError, "store_unavailable"),
+            (507, b'{"error_code":"filter_full"}', {"Content_Type": "application/problem+json"}, UnavailableError, "filter_full"),
+            (429, b"", {}, UnavailableError, "invalid_answer"),
+        ):
+            with self.subTest(status=status, body=body):
+                with self.assertRaises(kind) as caught:
+                    self.serve(status, body, **headers).filter("uri", ["a", "b"])
+                self.assertEqual((type(caught.exception), caught.exception.error_code), (kind, code))
+        with self.assertRaises(FilterError) as moved:
+            self.serve(302, b"", Location="https://other.example/").filter("uri", ["a"])
+        self.assertIn("https://other.example/", str(moved.exception))
+
+    def test_no_http(self) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        self.addCleanup(thread.join)
+        with FilterAPIClient(Settings(url=f"127.0.0.1:{listener.getsockname()[1]}", patience=0)) as client:
+            with self.assertRaises(InDoubtError) as caught:
+                client.filter("uri", ["a"])
+        self.assertEqual(caught.exception.error_code, "connection_lost")
