@@ -37,7 +37,7 @@ func rules() []rule {
 		{folder: "provision", ours: []string{"systemd", "configs"}, never: []string{"daemon"}},
 		{folder: "daemon", ours: []string{"configs", "client", "systemd"}, never: []string{"provision", "magefiles"}},
 		{folder: "configs", ours: []string{}},
-		{folder: "systemd", ours: []string{}},
+		{folder: "systemd", ours: []string{}, onlyModules: []string{}},
 		{folder: "client", ours: []string{}, onlyModules: []string{}},
 		{
 			folder: "daemon/internal/bloom", ours: []string{},
@@ -77,6 +77,9 @@ func readImports(root string) ([]importing, error) {
 		if entry.IsDir() {
 			if name != root && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata" || base == "dist") {
 				return filepath.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil && name != root {
+				return filepath.SkipDir // a module of its own
 			}
 			return nil
 		}
