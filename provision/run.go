@@ -1,0 +1,86 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/apt"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/mongodb"
+	"github.com/cr-clawer/urifilter/provision/redis"
+	"github.com/cr-clawer/urifilter/provision/release"
+)
+
+// run is one target under way: what its hosts share.
+type run struct {
+	*Toolkit
+	at       time.Time // the same for all hosts: releases are named by it
+	machines map[string]*machine
+
+	mu       sync.Mutex
+	binaries map[string]*release.Binaries // by what was given for them
+	redis    *redis.Server                // nil: no host has the role
+	password func(context.Context) (string, error)
+	mongo    *mongodb.Server // nil: no host has the role
+	uris     uris
+	offline  bool // no host is asked
+	bundles  map[string]*apt.Bundle
+	turn     chan struct{} // of the host that makes bit-maps
+}
+
+func (t *Toolkit) newRun() (*run, error) {
+	r := &run{Toolkit: t, at: time.Now().UTC().Truncate(time.Second), machines: map[string]*machine{}, binaries: map[string]*release.Binaries{}, turn: make(chan struct{}, 1)}
+	if with := t.inventory.With(inventory.RoleRedis); len(with) > 0 {
+		options, err := t.redisOptions(with[0])
+		if err != nil {
+			return nil, err
+		}
+		options.Known = r.knownPassword
+		if r.redis, err = redis.New(options); err != nil {
+			return nil, err
+		}
+		r.password = r.redisPassword(with[0])
+	}
+	if with := t.inventory.With(inventory.RoleMongoDB); len(with) > 0 {
+		options, err := t.mongoOptions(with[0])
+		if err != nil {
+			return nil, err
+		}
+		if r.mongo, err = mongodb.New(options); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// close closes the bundles that were opened.
+func (r *run) close() error {
+	var failed []error
+	for _, b := range r.bundles {
+		failed = append(failed, b.Close())
+	}
+	return errors.Join(failed...)
+}
+
+// system is how packages get on a host: from a bundle at path, or from repositories.
+func (r *run) system(path string) (*apt.System, error) {
+	o := apt.Options{Proxy: r.inventory.Packages.Proxy, KeepLists: !r.inventory.Packages.Update}
+	if path != "" {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.bundles[path] == nil {
+			b, err := apt.OpenBundle(path)
+			if err != nil {
+				return nil, err
+			}
+			if r.bundles == nil {
+				r.bundles = map[string]*apt.Bundle{}
+			}
+			r.bundles[path] = b
+		}
+		o.Bundle = r.bundles[path]
+	}
+	return apt.New(o), nil
+}
