@@ -16,7 +16,10 @@ func (h *Host) Exec(ctx context.Context, script string) (string, error) {
 	if leader == 0 {
 		return "", fmt.Errorf("host %s: not up", h.Name)
 	}
-	cmd := command(ctx, "nsenter", "--target", strconv.Itoa(leader), "--all", "/bin/sh", "-c", script)
+	// nsenter's own way of going into a PID name space stops with the process inside when
+	// systemd stops all for a shutdown; then that one is never reaped, and the host never
+	// ends. A shell takes no notice of stops.
+	cmd := command(ctx, "nsenter", "--target", strconv.Itoa(leader), "--all", "--no-fork", "/bin/sh", "-c", `/bin/sh -c "$1"; exit $?`, "sh", script)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C"}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -1,6 +1,8 @@
 package sandbox_test
 
 import (
+	"context"
+	"errors"
 	"net"
 	"os"
 	"strings"
@@ -121,6 +123,15 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// began is when a host's first process began; "" while there is none.
+func began(ctx context.Context, h *sandbox.Host) string {
+	out, err := h.Exec(ctx, "cut -d' ' -f22 /proc/1/stat")
+	if err != nil {
+		return ""
+	}
+	return out
+}
+
 func TestPower(t *testing.T) {
 	t.Parallel()
 	s := up(t, sandbox.Options{Hosts: []sandbox.Spec{{Name: "alone", Disks: map[string]int64{"/var/lib": 200 << 20}}}})
@@ -139,9 +150,15 @@ func TestPower(t *testing.T) {
 	for name, restart := range map[string]func() error{
 		"reboot": func() error { return h.Reboot(ctx) },
 		"reboot over ssh": func() error {
+			before := began(ctx, h)
 			_, _ = login(t, h, "root", key(t, s), "systemctl reboot", "")
-			for h.Up() {
-				time.Sleep(10 * time.Millisecond)
+			wait, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			for now := before; now == before || now == ""; now = began(ctx, h) {
+				if wait.Err() != nil {
+					return errors.New("no reboot")
+				}
+				time.Sleep(20 * time.Millisecond)
 			}
 			return h.Start(ctx)
 		},
