@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,7 @@ type bitmapFlags struct {
 	config, dataDir, server string
 	token                   credential
 	asJSON, quiet, yield    bool
+	wait                    time.Duration // for others that are writing back
 }
 
 func newBitmapCommand() *cobra.Command {
@@ -54,6 +56,7 @@ there is not changed, so that a second run says "unchanged".`,
 		},
 	}
 	flags.register(cmd, true)
+	flags.registerWait(cmd)
 	return cmd
 }
 
@@ -65,16 +68,18 @@ func newBitmapUpdate() *cobra.Command {
 		Long: `Write bit-maps back to the archive now. Only what has changed since the last version is
 sent; what others wrote meanwhile is kept. However it ends, the last good version stays.
 
-A filter that another daemon is writing back at that moment is an error, unless --yield
-says to leave it to that one: right for daemons that share a store, for they write the
+A filter that another daemon is writing back at that moment is waited for, up to --wait;
+--yield leaves it to that one: right for daemons that share a store, for they write the
 same bit-map.`,
 		Example: `  urifilter bitmap update
+  urifilter bitmap update --wait 0         # or fail at once
   urifilter bitmap update uri ip --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withHolder(cmd, &flags, args, func(w *bitmapWork) error { return w.update(args) })
 		},
 	}
 	flags.register(cmd, true)
+	flags.registerWait(cmd)
 	cmd.Flags().BoolVar(&flags.yield, "yield", false, "leave filters that another daemon is writing back to it")
 	return cmd
 }
@@ -161,6 +166,10 @@ func (b *bitmapFlags) register(cmd *cobra.Command, store bool) {
 		f.StringVarP(&b.server, "server", "s", "", "ask the daemon at this `URL` (env URIFILTER_URL)")
 		b.token.register(cmd)
 	}
+}
+
+func (b *bitmapFlags) registerWait(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&b.wait, "wait", leaseWait, "how long to wait for another daemon that is writing back the same filter")
 }
 
 // load reads the settings, with the flags over them.

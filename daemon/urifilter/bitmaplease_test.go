@@ -59,7 +59,7 @@ func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
 	if err != nil || status != 409 || !strings.Contains(answer, `"lease_held"`) || !strings.Contains(answer, "another-host:77 until 20") {
 		t.Errorf("%d %s %v", status, answer, err)
 	}
-	code, _, errOut := command(t, dir, asking, "bitmap", "update", "uri")
+	code, _, errOut := command(t, dir, asking, "bitmap", "update", "--wait", "0", "uri")
 	if code != 1 || !strings.Contains(errOut, "another-host:77") || !strings.Contains(errOut, "hint: try again") {
 		t.Errorf("%d %s", code, errOut)
 	}
@@ -70,22 +70,25 @@ func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
 	}
 	_, metrics, _ := p.get("/metrics")
 	mustContain(t, metrics, `urifilter_writeback_failures_total{filter="uri"} 0`)
-	close(release)
-	ended.Wait()
-	// Two at once: each is done, or says that the other is at it.
+	// Two at once wait for that one, and for each other.
 	var both sync.WaitGroup
-	var done [2]string
-	for i := range done {
+	var codes [2]int
+	var outs, errs [2]string
+	for i := range codes {
 		both.Go(func() {
-			_, _, done[i] = command(t, dir, asking, "bitmap", "update", "uri")
+			codes[i], outs[i], errs[i] = command(t, dir, asking, "bitmap", "update", "uri")
 		})
 	}
+	time.Sleep(300 * time.Millisecond)
+	close(release)
+	ended.Wait()
 	both.Wait()
-	for _, errOut := range done {
-		if strings.Contains(errOut, "urifilter: ") && !strings.Contains(errOut, "lease_held") {
-			t.Errorf("two at once: %s", errOut)
+	for i, code := range codes {
+		if code != 0 || !strings.Contains(outs[i], "uri: written") {
+			t.Errorf("two at once: %d %s %s", code, outs[i], errs[i])
 		}
 	}
+	mustContain(t, strings.Join(errs[:], ""), "waits up to 10m0s: ", "another-host:77")
 	out, _ := mustCommand(t, dir, asking, "bitmap", "update", "uri")
 	mustContain(t, out, "uri: written", "about 10 items")
 }

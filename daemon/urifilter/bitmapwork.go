@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,7 +94,7 @@ func (w *bitmapWork) init(names []string) error {
 		if err != nil || archived || byName[name].Kind != engine.Bloom {
 			return outcome{Done: done}, err
 		}
-		c, err := w.holder.writeback(w.ctx, name, p)
+		c, err := w.writeback(name, p)
 		if done == "unchanged" {
 			done = "written"
 		}
@@ -109,19 +108,12 @@ func (w *bitmapWork) update(names []string) error {
 		return err
 	}
 	return w.each(names, func(name string, p archive.Progress) (outcome, error) {
-		c, err := w.holder.writeback(w.ctx, name, p)
+		c, err := w.writeback(name, p)
 		if w.flags.yield && leaseHeld(err) {
 			return outcome{Done: "left to who is writing it back"}, nil
 		}
 		return outcome{Done: "written", Copy: &c}, err
 	})
-}
-
-// leaseHeld tells whether somebody else is writing the filter back.
-func leaseHeld(err error) bool {
-	var lease *archive.LeaseError
-	var answer *client.Error
-	return errors.As(err, &lease) || errors.As(err, &answer) && answer.ErrorCode == "lease_held"
 }
 
 func (w *bitmapWork) restore(names []string, version string) error {
@@ -222,62 +214,4 @@ func (o outcome) String() string {
 		text += ", " + byteSize(o.Copy.Uploaded) + " sent"
 	}
 	return text + fmt.Sprintf(", in %s", took)
-}
-
-// copyProgress is the line on a terminal that says how far one copy is. A daemon that
-// is asked does not tell; then it says how long it takes.
-type copyProgress struct {
-	mu       sync.Mutex
-	w        io.Writer
-	name     string
-	text     string
-	start    time.Time
-	finish   chan struct{}
-	finished sync.WaitGroup
-}
-
-func newCopyProgress(w io.Writer, name string, on bool) *copyProgress {
-	if !on {
-		return nil
-	}
-	p := &copyProgress{w: w, name: name, start: time.Now(), finish: make(chan struct{})}
-	p.finished.Go(func() {
-		tick := time.NewTicker(progressEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-p.finish:
-				fmt.Fprint(p.w, clearLine)
-				return
-			case <-tick.C:
-				if time.Since(p.start) > progressAfter {
-					fmt.Fprint(p.w, clearLine+p.line(time.Since(p.start)))
-				}
-			}
-		}
-	})
-	return p
-}
-
-func (p *copyProgress) line(elapsed time.Duration) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return fmt.Sprintf("%s: %s%s", p.name, p.text, elapsed.Round(time.Second))
-}
-
-// stripe is an archive.Progress.
-func (p *copyProgress) stripe(stripe, of int) {
-	if p == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.text = fmt.Sprintf("stripe %d of %d, ", stripe, of)
-}
-
-func (p *copyProgress) stop() {
-	if p != nil {
-		close(p.finish)
-		p.finished.Wait()
-	}
 }
