@@ -12,14 +12,10 @@ from scrapy.utils.request import referer_str
 
 from ..client import FilterAPIClient
 from ..errors import FilterError, SettingsError
-from .engine import close_soon, scheduler_of
+from .away import Absence, may_pass
+from .engine import close_soon, unfetched
 from .options import Options, logger
 from .seen import Seen
-
-#: Seconds after which ``pass`` asks a daemon again that was away, and how many times as
-#: long as it took to learn that: one that hangs must not hold up the crawl.
-ASK_AGAIN = 2.0
-ASK_AGAIN_FACTOR = 10
 
 #: Fingerprints that ``pass`` keeps to tell the daemon of when it is back.
 MOST_UNTOLD = 1_000_000
@@ -55,7 +51,8 @@ class RFPDupeFilter(BaseDupeFilter):
     def __init__(self, options: Options, fingerprinter: Any = None, crawler: Any = None) -> None:
         self.options = options
         self.client = FilterAPIClient(options.client)
-        self.client.on_wait = self._note_wait
+        self._absence = Absence(options.client.patience)
+        self.client.on_wait = self._absence.waits
         self.fingerprinter = fingerprinter or _default_fingerprinter()
         self.debug = options.debug
         self.logdupes = True
@@ -66,8 +63,7 @@ class RFPDupeFilter(BaseDupeFilter):
         # What was asked ahead: fingerprint to whether it is new. Entries that are new
         # stay until the request comes: nobody else will be told.
         self._verdicts: Dict[str, bool] = {}
-        self._ask_after = 0.0  # time.monotonic, while the daemon is away
-        self._away_logged = self._full_logged = False
+        self._full_logged = False
         self._untold: Dict[str, None] = {}  # passed while the daemon was away
         self._closing = self._closed = False
         if crawler is not None:
@@ -103,14 +99,14 @@ class RFPDupeFilter(BaseDupeFilter):
     def open(self) -> None:
         """Finds the filter, or makes it."""
         began = time.monotonic()
-        if self._ready or began < self._ask_after:
+        if self._ready or began < self._absence.until:
             return
         try:
             self._prepare()
         except FilterError as err:
-            if not (self.options.when_away == "pass" and _away(err)):
+            if not (self.options.when_away == "pass" and may_pass(err)):
                 raise
-            self._note_away(err, began)
+            self._absence.passes(err, began)
 
     def request_seen(self, request: Any) -> bool:
         """Whether the request is a duplicate. A new one is remembered."""
@@ -177,7 +173,7 @@ class RFPDupeFilter(BaseDupeFilter):
         vain = sum(self._verdicts.values())
         if vain:
             logger.warning("urifilter: %d requests were asked for and remembered, but not scheduled: another middleware dropped them", vain)
-        waiting = self._scheduled()
+        waiting = unfetched(self._crawler)
         if waiting:
             logger.warning(
                 "urifilter: %d scheduled requests were not fetched, and are remembered as seen"
@@ -219,7 +215,7 @@ class RFPDupeFilter(BaseDupeFilter):
     def _ask(self, fingerprints: List[str]) -> Optional[Set[str]]:
         """Which are new; None when nobody can tell."""
         began = time.monotonic()
-        if self._closing or began < self._ask_after:
+        if self._closing or began < self._absence.until:
             return None
         try:
             if not self._ready:
@@ -230,7 +226,7 @@ class RFPDupeFilter(BaseDupeFilter):
         except FilterError as err:
             self._gone(err, began)
             return None
-        self._note_back()
+        self._absence.ends()
         self._count("calls")
         self._count("asked", len(fingerprints))
         return set(new)
@@ -250,7 +246,7 @@ class RFPDupeFilter(BaseDupeFilter):
         # Where items are forgotten, only the daemon knows what is a duplicate.
         self._caching = self.options.expire is None and info["kind"] == "bloom"
         self._ready = True
-        self._note_back()
+        self._absence.ends()
 
     def _find(self) -> Optional[Dict[str, Any]]:
         """The filter; None if it is not there and may be made."""
@@ -276,10 +272,10 @@ class RFPDupeFilter(BaseDupeFilter):
     def _gone(self, err: FilterError, began: float) -> None:
         if self._crawler is None and self.options.when_away != "pass":
             raise err
-        if not _away(err):
+        if not may_pass(err):
             self._close_crawl("urifilter_refused", err)
         elif self.options.when_away == "pass":
-            self._note_away(err, began)
+            self._absence.passes(err, began)
             return
         else:
             self._close_crawl("urifilter_away", err)
@@ -309,43 +305,9 @@ class RFPDupeFilter(BaseDupeFilter):
         logger.error("urifilter: the crawl is closed (%s): %s", reason, err)
         close_soon(self._crawler, reason)
 
-    def _note_wait(self, err: FilterError, seconds: float) -> None:
-        if not self._away_logged:
-            logger.warning("urifilter: the crawl waits, for %g s at most: %s", self.options.client.patience, err)
-        self._away_logged = True
-
-    def _note_away(self, err: FilterError, began: float) -> None:
-        now = time.monotonic()
-        self._ask_after = now + max(ASK_AGAIN, ASK_AGAIN_FACTOR * (now - began))
-        if not self._away_logged:
-            logger.warning("urifilter: away; requests pass unless this process has seen them: %s", err)
-        self._away_logged = True
-
-    def _note_back(self) -> None:
-        if self._away_logged:
-            logger.info("urifilter: back")
-        self._away_logged, self._ask_after = False, 0.0
-
-    # What Scrapy knows.
-
     def _count(self, what: str, by: int = 1) -> None:
         if self._crawler is not None:
             self._crawler.stats.inc_value("urifilter/" + what, by)
-
-    def _scheduled(self) -> int:
-        """How many requests the scheduler will lose."""
-        if self._crawler is None or self._crawler.settings.get("JOBDIR"):
-            return 0
-        scheduler = scheduler_of(self._crawler)
-        # Only Scrapy's own, whose queue is in memory: others keep theirs elsewhere.
-        if type(scheduler).__module__ != "scrapy.core.scheduler":
-            return 0
-        return len(scheduler)
-
-
-def _away(err: FilterError) -> bool:
-    """Whether the daemon may answer otherwise another time."""
-    return err.status == 0 and err.error_code not in ("invalid_settings", "invalid_call") or err.status == 429 or err.status >= 500
 
 
 def _default_fingerprinter() -> Any:

@@ -29,7 +29,18 @@ def _close(crawler: Any, reason: str) -> None:
         crawler.engine.close_spider(crawler.spider, reason)
 
 
-def scheduler_of(crawler: Any) -> Any:
+def unfetched(crawler: Any) -> int:
+    """How many requests the crawl's scheduler will lose when it is closed."""
+    if crawler is None or crawler.settings.get("JOBDIR"):
+        return 0
+    scheduler = _scheduler_of(crawler)
+    # Only Scrapy's own, whose queue is in memory: others keep theirs elsewhere.
+    if type(scheduler).__module__ != "scrapy.core.scheduler":
+        return 0
+    return len(scheduler)
+
+
+def _scheduler_of(crawler: Any) -> Any:
     """The scheduler; None before the crawl."""
     try:
         engine = crawler.engine
