@@ -94,16 +94,20 @@ func (Urifilter) Status(
 //
 //	go tool mage urifilter:logs -lines=200
 //	go tool mage urifilter:logs -since="10 min ago" -hosts=web1
+//	go tool mage urifilter:logs -follow
 func (Urifilter) Logs(
 	ctx context.Context,
 	lines *int, // how many of each host
 	since *string, // not before this time, as journalctl takes it
+	follow *bool, // go on with what they write, until Ctrl-C
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	json *bool, // write JSON lines
 	v *bool, // show what commands wrote
 ) error {
-	return with(flags{hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Logs(ctx, valueOr(lines, 50), valueOr(since, "")) })
+	return with(flags{hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error {
+		return t.Logs(ctx, valueOr(lines, 50), valueOr(since, ""), valueOr(follow, false))
+	})
 }
 
 // Releases lists the releases that the hosts have; * is the current one.

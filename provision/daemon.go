@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
@@ -203,19 +202,4 @@ func memory(bytes int64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%d MB", bytes/1e6)
-}
-
-// Logs shows the last lines of the daemons' journals; since is a time as journalctl takes
-// it, "" for any.
-func (t *Toolkit) Logs(ctx context.Context, lines int, since string) error {
-	if lines <= 0 {
-		lines = 50
-	}
-	return t.query(ctx, "urifilter:logs", inventory.RoleFilter, func(ctx context.Context, _ *machine, h host.Host) (answer, error) {
-		text, err := service.Journal(ctx, h, lines, since)
-		if err != nil {
-			return answer{}, fleet.Usage(err)
-		}
-		return answer{text: text, data: map[string]any{"lines": strings.Split(text, "\n")}}, nil
-	})
 }

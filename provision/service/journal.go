@@ -15,7 +15,42 @@ const tail = 50
 // Journal are the last lines of the journal of the daemon and its port; since is a time as journalctl takes
 // it, "" for any.
 func Journal(ctx context.Context, h host.Host, lines int, since string) (string, error) {
-	script := fmt.Sprintf("journalctl --no-pager --quiet --output=short-iso --no-hostname -u %s -u %s -n %d", Unit, Socket, lines)
+	out, err := journal(ctx, h, fmt.Sprintf("-n %d", lines), since)
+	return strings.TrimRight(out, "\n"), err
+}
+
+// Follow gives those lines, and then each as it is written, until ctx ends.
+func Follow(ctx context.Context, h host.Host, lines int, since string, line func(string)) error {
+	from := fmt.Sprintf("-n %d", lines)
+	for {
+		out, err := journal(ctx, h, from+" --show-cursor", since)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for text := range strings.Lines(out) {
+			text = strings.TrimRight(text, "\n")
+			if cursor, is := strings.CutPrefix(text, "-- cursor: "); is {
+				from, since = "--after-cursor="+host.Quote(cursor), ""
+				continue
+			}
+			line(text)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(followEvery):
+		}
+	}
+}
+
+// followEvery is how often Follow looks.
+const followEvery = time.Second
+
+func journal(ctx context.Context, h host.Host, which, since string) (string, error) {
+	script := fmt.Sprintf("journalctl --no-pager --quiet --output=short-iso --no-hostname -u %s -u %s %s", Unit, Socket, which)
 	if since != "" {
 		script += " --since=" + host.Quote(since)
 	}
@@ -23,7 +58,7 @@ func Journal(ctx context.Context, h host.Host, lines int, since string) (string,
 	if err != nil {
 		return "", fmt.Errorf("read the journal: %w", err)
 	}
-	return strings.TrimRight(out.Stdout, "\n"), nil
+	return out.Stdout, nil
 }
 
 // withJournal adds to an error what the daemon said lately.

@@ -1,0 +1,50 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/cr-clawer/urifilter/provision/fleet"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/service"
+)
+
+// Logs shows the last lines of the daemons' journals; since is a time as journalctl takes
+// it, "" for any. With follow it goes on with what they write, until ctx ends.
+func (t *Toolkit) Logs(ctx context.Context, lines int, since string, follow bool) error {
+	if lines <= 0 {
+		lines = 50
+	}
+	var mu sync.Mutex
+	show := func(host, line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		line = t.masker.Mask(line)
+		if t.json() {
+			if text, err := json.Marshal(map[string]string{"host": host, "line": line}); err == nil {
+				line = string(text)
+			}
+		} else {
+			line = host + " | " + line
+		}
+		fmt.Fprintln(t.o.Stdout, line)
+	}
+	return t.query(ctx, "urifilter:logs", inventory.RoleFilter, func(ctx context.Context, _ *machine, h host.Host) (answer, error) {
+		if follow {
+			err := service.Follow(ctx, h, lines, since, func(line string) { show(h.Name(), line) })
+			if err != nil {
+				fmt.Fprintf(t.o.Stderr, "%s: %v\n", h.Name(), err)
+			}
+			return answer{}, err
+		}
+		text, err := service.Journal(ctx, h, lines, since)
+		if err != nil {
+			return answer{}, fleet.Usage(err)
+		}
+		return answer{text: text, data: map[string]any{"lines": strings.Split(text, "\n")}}, nil
+	})
+}
