@@ -262,7 +262,7 @@ func (m *machine) schedule(kind string) (*schedule.Schedule, error) {
 		kind = schedule.None // there is nothing to write back to
 	}
 	return schedule.New(schedule.Options{
-		Kind: kind, When: s.When, User: m.run.inventory.Service.User, Config: settings.Path,
+		Kind: kind, When: s.When, User: m.run.inventory.Service.User, Group: m.run.inventory.Service.Group, Config: settings.Path,
 		TokenFile: environment.TokenPath(settings.Dir), Program: m.release.Folder.Program(), Shared: m.shares(),
 	})
 }

@@ -74,6 +74,19 @@ func TestFailureIsUndoneLastFirst(t *testing.T) {
 	}
 }
 
+// A step that has nothing to bring back, as what it made is to stay, is not told as undone.
+func TestNothingToUndo(t *testing.T) {
+	t.Parallel()
+	s := &scene{}
+	one := s.change("a", "one", nil)
+	one.Undo = func(context.Context, host.Host, error) (string, error) { return "", nil }
+	sum, err := Run(t.Context(), []Phase{{Name: "p", Jobs: []Job{job("a", one, s.change("a", "two", broken))}}}, s.options())
+	wantCode(t, err, CodeFailed)
+	if last := sum.Results[len(sum.Results)-1]; last.Step != "undo one" || last.Status != report.OK {
+		t.Errorf("last result: %+v", last)
+	}
+}
+
 func TestCanaryThatFailsKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	for _, keepGoing := range []bool{false, true} {

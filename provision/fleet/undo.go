@@ -30,8 +30,11 @@ func (m *member) undo(ctx context.Context, phase string, begun []step.Step, caus
 		r := Result{Phase: phase, Step: "undo " + s.Name, undo: true, Status: report.Undone}
 		m.run.emit(report.Event{Kind: report.StepBegan, Phase: phase, Host: m.name, Step: r.Step})
 		r.Detail, r.Err = m.undoStep(m.run.voice(m, phase)(ctx, r.Step), phase, s, cause)
-		if r.Err != nil {
+		switch {
+		case r.Err != nil:
 			r.Status = report.Failed
+		case r.Detail == "":
+			r.Status = report.OK // nothing had to be brought back
 		}
 		r.Took = time.Since(began)
 		m.told(r)

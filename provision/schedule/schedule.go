@@ -33,6 +33,8 @@ type Options struct {
 	Kind string // Crontab, Timer or None; "": Crontab
 	When string // as in a crontab; "": 0 0 1 * *
 	User string // of the service; "": urifilter
+	// Group is the service's; "": the one with the user's name.
+	Group string
 	// Program, Config and TokenFile are paths on the host. "": /opt/urifilter/current/urifilter,
 	// /etc/urifilter/urifilter.yaml and /etc/urifilter/operator.token.
 	Program, Config, TokenFile string
@@ -60,6 +62,9 @@ func New(o Options) (*Schedule, error) {
 		if *d.value == "" {
 			*d.value = d.with
 		}
+	}
+	if o.Group == "" {
+		o.Group = o.User
 	}
 	s := &Schedule{Options: o}
 	var faults []error

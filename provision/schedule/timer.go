@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -102,16 +101,31 @@ func (s *Schedule) timer() step.Step {
 			return nil, err
 		}
 		return &step.Change{Summary: "enable and start " + systemd.WritebackTimer, Apply: func(ctx context.Context) error {
-			if st, err := stateOf(ctx, h); err != nil {
-				return err
-			} else if !st.loaded {
-				return errors.New(systemd.WritebackTimer + " is not installed\nhint: go tool mage install:service")
+			if !st.loaded {
+				return s.register(ctx, h)
 			}
 			_, err := h.Run(ctx, host.Command{Script: "systemctl enable --now " + systemd.WritebackTimer, Root: true})
 			return err
 		}}, nil
 	}}
 }
+
+// register has the program install the timer's units, which it does only when it is asked
+// to, and start the timer. From then on it keeps them up to date with its other units.
+func (s *Schedule) register(ctx context.Context, h host.Host) error {
+	words := []string{s.Program, "service", "install", "--timer", "--config", s.Config, "--user", s.User, "--group", s.Group}
+	for i, w := range words {
+		words[i] = host.Quote(w)
+	}
+	out, err := h.Run(ctx, host.Command{Script: strings.Join(words, " "), Root: true, OK: []int{noProgram}})
+	if err == nil && out.Code == noProgram {
+		return fmt.Errorf("%s is not there\nhint: go tool mage deploy", s.Program)
+	}
+	return err
+}
+
+// noProgram is the shell's exit code for a program that is not there.
+const noProgram = 127
 
 // noTimer is the step after which no timer runs. Its units stay, disabled.
 func (s *Schedule) noTimer() step.Step {

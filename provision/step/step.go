@@ -27,7 +27,8 @@ type Step struct {
 	// Undo, when not nil, is called when this step or a later one of the same host
 	// fails after Apply of this step was begun: in the opposite order, with a context
 	// that has not ended. It brings back what was there before. Its first result tells
-	// what it did, for people.
+	// what it did, for people; "": nothing, as it has been brought back already, or is to
+	// stay.
 	Undo func(ctx context.Context, h host.Host, cause error) (string, error)
 }
 
