@@ -24,6 +24,9 @@ import (
 // daemon does not get healthy is brought back to what it ran before.
 func (t *Toolkit) Deploy(ctx context.Context) error {
 	return t.do(ctx, "deploy", func(r *run) ([]fleet.Phase, error) {
+		if err := r.openBundles(); err != nil {
+			return nil, err
+		}
 		var phases []fleet.Phase
 		if with := t.with(inventory.RoleRedis); len(with) > 0 {
 			phases = append(phases, r.phase("redis", with, r.redisSteps))
@@ -56,7 +59,7 @@ func (t *Toolkit) do(ctx context.Context, target string, plan func(*run) ([]flee
 	}
 	phases, err := plan(r)
 	if err != nil {
-		return fleet.Usage(err)
+		return errors.Join(fleet.Usage(err), r.close())
 	}
 	_, err = fleet.Run(ctx, phases, t.fleet(target))
 	return errors.Join(err, r.close())

@@ -41,6 +41,9 @@ func (m *machine) install() ([]step.Step, error) {
 // a release comes.
 func (t *Toolkit) InstallAll(ctx context.Context) error {
 	return t.do(ctx, "install:all", func(r *run) ([]fleet.Phase, error) {
+		if err := r.openBundles(); err != nil {
+			return nil, err
+		}
 		var phases []fleet.Phase
 		for _, part := range []struct {
 			role  string
@@ -72,6 +75,11 @@ func (t *Toolkit) on(ctx context.Context, target, role string, steps func(*run) 
 		return err
 	}
 	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
+		if role != inventory.RoleFilter { // those of the daemon install no packages
+			if err := r.openBundles(); err != nil {
+				return nil, err
+			}
+		}
 		return []fleet.Phase{r.phase(role, hosts, steps(r))}, nil
 	})
 }

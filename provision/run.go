@@ -64,6 +64,20 @@ func (r *run) close() error {
 	return errors.Join(failed...)
 }
 
+// openBundles opens those of the inventory, so that a damaged one is told before a host is
+// touched.
+func (r *run) openBundles() error {
+	for _, path := range []string{r.inventory.Packages.Bundle, r.inventory.MongoDB.Bundle} {
+		if path == "" {
+			continue
+		}
+		if _, err := r.system(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // system is how packages get on a host: from a bundle at path, or from repositories.
 func (r *run) system(path string) (*apt.System, error) {
 	o := apt.Options{Proxy: r.inventory.Packages.Proxy, KeepLists: !r.inventory.Packages.Update}

@@ -172,6 +172,11 @@ func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
 			"hosts: [{name: a, address: db.example.com, roles: [redis]}, {name: b, address: 10.0.0.2}]\n", nil, (*Toolkit).Deploy,
 			"hint: give the IP address that it shall listen on, bind: [10.0.0.1]",
 		},
+		"a damaged bundle": {
+			"hosts: [{name: a, address: 10.0.0.1, roles: [filter, redis]}]\npackages: {bundle: .}\n", map[string]string{
+				"a.deb": "changed", "SHA256SUMS": strings.Repeat("0", 64) + "  a.deb\n", "hosts.deb": "",
+			}, (*Toolkit).Deploy, "a.deb: it is damaged",
+		},
 		"a variable that is not set": {
 			"hosts: [{name: a, address: 10.0.0.1}]\nmongodb: {uri_env: ARCHIVE}\n", nil, (*Toolkit).SettingsCheck, "the variable ARCHIVE is not set",
 		},

@@ -20,7 +20,7 @@ const staging = "/var/cache/urifilter-toolkit"
 // index makes a repository of the files in the folder, which apt then knows beside what
 // is installed and nothing else: it takes the files that are needed, and asks no network.
 // The host's own lists and caches are not touched.
-const index = `cd %s && mkdir -p lists/partial && for f in *.deb; do
+const index = `cd %s && mkdir -p lists/partial archives/partial && for f in *.deb; do
 	dpkg-deb --field "$f" && printf 'Filename: ./%%s\nSize: %%s\nSHA256: %%s\n\n' "$f" "$(stat -c %%s "$f")" "$(sha256sum <"$f" | cut -d' ' -f1)" || exit
 done >Packages && printf 'deb [trusted=yes] file:%%s ./\n' "$PWD" >sources.list`
 
@@ -57,10 +57,12 @@ func (s *System) fromBundle(ctx context.Context, h host.Host, packages []string)
 	return clearStaging(ctx, h)
 }
 
-// alone has apt-get know the files in the folder and nothing else.
+// alone has apt-get know the files in the folder and nothing else: what lies in the host's
+// own cache is not counted on either, as it would be left out of what is sent.
 func alone(args ...string) []string {
 	return append([]string{
 		"-oDir::Etc::sourcelist=" + staging + "/sources.list", "-oDir::Etc::sourceparts=-", "-oDir::State::lists=" + staging + "/lists",
+		"-oDir::Cache::archives=" + staging + "/archives",
 		"-oDir::Cache::pkgcache=", "-oDir::Cache::srcpkgcache=", "-oAPT::Sandbox::User=root",
 	}, args...)
 }
@@ -70,7 +72,7 @@ var needed = regexp.MustCompile(`(?m)^'file:` + staging + `/(?:\./)?([^'/]+)' `)
 
 // lacking are the packages that the host would take.
 func (s *System) lacking(ctx context.Context, h host.Host, known string, debs []deb, packages []string) ([]deb, error) {
-	if _, err := h.Run(ctx, host.Command{Script: "install -d -m 755 " + staging + "/lists/partial", Root: true}); err != nil {
+	if _, err := h.Run(ctx, host.Command{Script: "install -d -m 755 " + staging + "/lists/partial " + staging + "/archives/partial", Root: true}); err != nil {
 		return nil, err
 	}
 	for name, text := range map[string]string{Index: known, "sources.list": "deb [trusted=yes] file:" + staging + " ./\n"} {
