@@ -12,6 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/redis"
+	"github.com/cr-clawer/urifilter/provision/release"
 	"github.com/cr-clawer/urifilter/provision/schedule"
 	"github.com/cr-clawer/urifilter/provision/service"
 	"github.com/cr-clawer/urifilter/provision/settings"
@@ -95,7 +96,7 @@ func (m *machine) ready() step.Step {
 	}}
 }
 
-// leastDisk is what a release and its upload need in /opt, in KiB.
+// leastDisk is what a release and its upload need where releases are, in KiB.
 const leastDisk = 100 << 10
 
 // preflight is that of a filter host.
@@ -106,7 +107,7 @@ func (m *machine) preflight() []step.Step {
 			return err
 		}},
 		{Name: "preflight: disk", Prove: func(ctx context.Context, h host.Host) error {
-			script := fmt.Sprintf(`d=/opt; [ -d "$d" ] || d=/; free=$(df -Pk "$d" | awk 'NR==2{print $4}'); [ "$free" -ge %d ] || { echo "$((free/1024)) MB are free on $(df -P "$d" | awk 'NR==2{print $6}'): want %d MB for a release" >&2; exit 1; }`, leastDisk, leastDisk>>10)
+			script := fmt.Sprintf(`for d in %s/releases %[1]s /opt /; do [ ! -d "$d" ] || break; done; free=$(df -Pk "$d" | awk 'NR==2{print $4}'); [ "$free" -ge %[2]d ] || { echo "$((free/1024)) MB are free on $(df -P "$d" | awk 'NR==2{print $6}'): want %[3]d MB for a release" >&2; exit 1; }`, release.Root, leastDisk, leastDisk>>10)
 			_, err := h.Run(ctx, host.Command{Script: script})
 			var failed *host.CommandError
 			if errors.As(err, &failed) {

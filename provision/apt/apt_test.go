@@ -49,6 +49,18 @@ func TestParseInstalled(t *testing.T) {
 	}
 }
 
+func TestAudited(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"The following packages are only half configured, probably due to problems\nconfiguring them the first time.  The configuration should be retried using\ndpkg --configure <package> or the configure menu option in dselect:\n redis-server         Persistent key-value database\n cron                 process scheduling daemon\n": "not installed as a whole: cron, redis-server",
+		"an update of the package database was broken off: /var/lib/dpkg/updates/0001": "an update of the package database was broken off: /var/lib/dpkg/updates/0001",
+	} {
+		if got := audited(text); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 func TestSupported(t *testing.T) {
 	t.Parallel()
 	good := host.Facts{OS: "debian", Version: "12", Arch: "amd64", Systemd: 252}

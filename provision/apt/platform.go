@@ -3,6 +3,7 @@ package apt
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -67,6 +68,23 @@ dpkg --audit 2>&1
 for f in /var/lib/dpkg/updates/*; do [ -e "$f" ] && echo "an update of the package database was broken off: $f"; done
 :`
 
+// auditLine is a package in the list of dpkg --audit.
+var auditLine = regexp.MustCompile(`(?m)^ (\S+)`)
+
+// audited is the first line of what was found, or the packages that it is about.
+func audited(text string) string {
+	var names []string
+	for _, m := range auditLine.FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	if len(names) == 0 {
+		first, _, _ := strings.Cut(text, "\n")
+		return first
+	}
+	slices.Sort(names)
+	return "not installed as a whole: " + strings.Join(slices.Compact(names), ", ")
+}
+
 // Ready is a preflight: the host is of a kind on which packages can be installed, and no
 // earlier installation has been broken off.
 func Ready() step.Step {
@@ -83,8 +101,7 @@ func Ready() step.Step {
 			return fmt.Errorf("dpkg --audit: %w", err)
 		}
 		if text := strings.TrimSpace(out.Stdout); text != "" {
-			first, _, _ := strings.Cut(text, "\n")
-			return fmt.Errorf("dpkg: %s\nhint: `dpkg --audit` on the host says which packages; `dpkg --configure -a` as root ends an installation that was broken off", first)
+			return fmt.Errorf("dpkg: %s\nhint: `dpkg --audit` on the host says which packages; `dpkg --configure -a` as root ends an installation that was broken off", audited(text))
 		}
 		return nil
 	}}

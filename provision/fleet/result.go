@@ -91,10 +91,24 @@ func (r Result) errorText() string {
 		return text
 	}
 	wrote := strings.TrimSpace(joinOutput(bad.Output))
+	if !strings.Contains(text, "\nhint:") {
+		text += hintFor(wrote)
+	}
 	if strings.Contains(wrote, "\n") {
 		text = insertBeforeHint(text, "it wrote:\n"+indent(lastLines(wrote, 40)))
 	}
 	return text
+}
+
+// hintFor is the next step where a host's disk is the reason, whatever the command was.
+func hintFor(wrote string) string {
+	switch {
+	case strings.Contains(wrote, "No space left on device"), strings.Contains(wrote, "Disk quota exceeded"):
+		return "\nhint: `df -h` and `df -i` on the host show which file system is full; make room there, then run the same again"
+	case strings.Contains(wrote, "Read-only file system"):
+		return "\nhint: `findmnt -T PATH` on the host shows the file system, and `dmesg` why it is read-only; make it writable, then run the same again"
+	}
+	return ""
 }
 
 // insertBeforeHint keeps the next step at the end, where it is looked for.

@@ -36,9 +36,13 @@ func backup(ctx context.Context, h host.Host, s state) error {
 	return err
 }
 
-// restore brings a file back to a state.
+// restore brings a file back to a state. One that is as it was is not written again: where
+// nothing could be written in the first place, that is not a second failure.
 func restore(ctx context.Context, h host.Host, path string, s state) error {
 	if s.there {
+		if now, there, err := host.ReadFile(ctx, h, path); err == nil && there && s.Same(now) {
+			return nil
+		}
 		return host.WriteFile(ctx, h, s.File)
 	}
 	_, err := h.Run(ctx, host.Command{Root: true, Script: "rm -f " + host.Quote(path)})

@@ -96,6 +96,19 @@ func TestOnAHost(t *testing.T) {
 		t.Errorf("undo: %q, %v", said, err)
 	}
 
+	// On a file system that takes nothing, what could not be changed is as it was.
+	h.Sh(t, "mount --bind /etc/urifilter /etc/urifilter && mount -o remount,ro,bind /etc/urifilter")
+	write := steps(f)[1]
+	if c, err := write.Look(t.Context(), h); err != nil || c == nil {
+		t.Fatal(c, err)
+	} else if err := c.Apply(t.Context()); err == nil {
+		t.Error("written on a file system that is read-only")
+	}
+	if said, err := write.Undo(t.Context(), h, nil); err != nil || !strings.Contains(said, "as it was before") {
+		t.Errorf("undo on a read-only file system: %q, %v", said, err)
+	}
+	h.Sh(t, "umount /etc/urifilter")
+
 	// Faults of the host's file are told with their line, and nothing is touched.
 	h.Sh(t, "echo 'lisen: x' >>/etc/urifilter/urifilter.yaml")
 	before := h.Sh(t, "sha256sum /etc/urifilter/*")
