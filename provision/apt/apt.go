@@ -134,6 +134,9 @@ var (
 	noRight    = regexp.MustCompile(`\(13: Permission denied\)|are you root`)
 	errorLines = regexp.MustCompile(`(?m)^E: (.*)$`)
 	warnLines  = regexp.MustCompile(`(?m)^(?:E: |W: |Err:\d+ )(.*)$`)
+	// Of warnLines, those that say why: the others name an address, or come at the end.
+	whyLines = regexp.MustCompile(`(?m)^[EW]: (.*)$`)
+	noWhy    = regexp.MustCompile(`Some index files failed to download`)
 )
 
 // lockHolder says who has the lock that apt-get wants, if that is why it ended.
@@ -198,8 +201,15 @@ func (s *System) update(ctx context.Context, h host.Host) error {
 // complaints are the lines with which apt-get tells what went wrong.
 func complaints(text string) error {
 	var lines []string
-	for _, m := range warnLines.FindAllStringSubmatch(text, -1) {
-		lines = append(lines, strings.TrimSpace(m[1]))
+	for _, form := range []*regexp.Regexp{whyLines, warnLines} {
+		for _, m := range form.FindAllStringSubmatch(text, -1) {
+			if line := strings.TrimSpace(m[1]); !noWhy.MatchString(line) {
+				lines = append(lines, line)
+			}
+		}
+		if len(lines) > 0 {
+			break
+		}
 	}
 	if len(lines) == 0 {
 		lines = []string{lastLine(text)}

@@ -26,12 +26,14 @@ func TestLockHolder(t *testing.T) {
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"E: dpkg was interrupted, you must manually run 'dpkg --configure -a' to correct the problem.": "hint: an installation was broken off",
-		"Reading...\nE: Unable to locate package redis-servr\n":                                        "apt-get: Unable to locate package redis-servr\nhint: no repository",
-		"E: Packages need to be removed but remove is disabled.":                                       "never does",
-		"W: GPG error: x NO_PUBKEY 123\nE: The repository 'x' is not signed.":                          "hint: the key does not belong",
-		"E: Failed to fetch http://x/y.deb  Temporary failure resolving 'x'":                           "a bundle where there is no network",
-		"E: Write error - write (28: No space left on device)":                                         "disk of the host is full",
+		"E: dpkg was interrupted, you must manually run 'dpkg --configure -a' to correct the problem.":                    "hint: an installation was broken off",
+		"Reading...\nE: Unable to locate package redis-servr\n":                                                           "apt-get: Unable to locate package redis-servr\nhint: no repository",
+		"E: Packages need to be removed but remove is disabled.":                                                          "never does",
+		"W: GPG error: x NO_PUBKEY 123\nE: The repository 'x' is not signed.":                                             "hint: the key does not belong",
+		"W: GPG error: x: The following signatures were invalid: BADSIG 9BF7\nE: The repository 'x' is not signed.":       "hint: what the repository gives is not what its owner has signed",
+		"W: OpenPGP signature verification failed: x: Message has been manipulated\nE: The repository 'x' is not signed.": "hint: what the repository gives is not what its owner has signed",
+		"E: Failed to fetch http://x/y.deb  Temporary failure resolving 'x'":                                              "a bundle where there is no network",
+		"E: Write error - write (28: No space left on device)":                                                            "disk of the host is full",
 		"something new": "apt-get: something new\nhint: /var/log/apt/term.log",
 		"":              "it wrote nothing",
 	} {
@@ -46,6 +48,20 @@ func TestParseInstalled(t *testing.T) {
 	got := parseInstalled("cron installed 3.0pl1-162\nredis-server not-installed \nredis-tools config-files 5:7.0\nhalf half-installed 1\n")
 	if len(got) != 1 || got["cron"] != "3.0pl1-162" {
 		t.Errorf("got %v, want cron alone", got)
+	}
+}
+
+// What is shown of a list that was not refreshed says why.
+func TestComplaints(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"Err:1 http://x trixie InRelease\n  Unable to connect to x:\nReading package lists...\nW: Failed to fetch http://x/InRelease  Unable to connect to x:\nW: Some index files failed to download. They have been ignored, or old ones used instead.\n": "Failed to fetch http://x/InRelease  Unable to connect to x:",
+		"Err:1 http://x trixie InRelease\n  Unable to connect to x:\n": "http://x trixie InRelease",
+		"killed\n": "killed",
+	} {
+		if got := complaints(text).Error(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ var known = []struct {
 	{regexp.MustCompile(`held broken packages|Held packages were changed`), "packages of the host are held or from another release; `apt-mark showhold` and `apt-get --simulate install` show which"},
 	{regexp.MustCompile(`unmet dependencies`), "the repositories of the host do not fit together; `apt-get --simulate install` says what is missing"},
 	{regexp.MustCompile(`Unable to locate package|has no installation candidate`), "no repository of the host has it; look at /etc/apt/sources.list and sources.list.d, or give a repository or a bundle in the inventory"},
+	{regexp.MustCompile(`BADSIG|Message has been manipulated|Bad signature|BAD signature`), "what the repository gives is not what its owner has signed: a mirror or proxy on the way has changed it, or is being renewed right now; if it stays so in some minutes, ask who runs it, and install nothing from there"},
 	{regexp.MustCompile(`NO_PUBKEY|EXPKEYSIG|is not signed|not available for verification`), "the key does not belong to that repository, or has run out; see the repository's key in the inventory"},
 	{regexp.MustCompile(`does not have a Release file`), "the address, or the suite, of the repository is wrong"},
 	{regexp.MustCompile(`Temporary failure resolving|Could not resolve|Could not connect|Unable to connect|Connection timed out|Connection failed`), "the host does not reach its repositories; give a proxy or a mirror in the inventory, or a bundle where there is no network"},
@@ -30,6 +31,9 @@ type fault struct{ what, hint string }
 
 func (f *fault) Error() string { return f.what + "\nhint: " + f.hint }
 
+// lists tells whether a package may be missing because the lists are old.
+var lists = regexp.MustCompile(`Unable to locate package|has no installation candidate|unmet dependencies|Failed to fetch`)
+
 // explain makes an error of what apt-get wrote.
 func explain(text string) error {
 	var lines []string
@@ -39,11 +43,15 @@ func explain(text string) error {
 	if len(lines) == 0 {
 		lines = []string{lastLine(text)}
 	}
-	message := "apt-get: " + strings.Join(lines[:min(3, len(lines))], "; ")
+	return &fault{"apt-get: " + strings.Join(lines[:min(3, len(lines))], "; "), hintOf(text, "/var/log/apt/term.log on the host has the whole")}
+}
+
+// hintOf is the next step that is known for what apt-get wrote, or another.
+func hintOf(text, other string) string {
 	for _, k := range known {
 		if k.sign.MatchString(text) {
-			return &fault{message, k.hint}
+			return k.hint
 		}
 	}
-	return &fault{message, "/var/log/apt/term.log on the host has the whole"}
+	return other
 }

@@ -63,6 +63,9 @@ func (s *System) install(ctx context.Context, h host.Host, packages []string) er
 	_, err := s.get(ctx, h, append([]string{"install", "--no-install-recommends", "--no-remove", "--"}, packages...)...)
 	var f *fault
 	if errors.As(err, &f) && s.stale != nil {
+		if lists.MatchString(f.what) {
+			f.hint = hintOf(s.stale.Error(), f.hint)
+		}
 		f.what += "; apt-get update said before: " + s.stale.Error()
 	}
 	return err

@@ -118,7 +118,7 @@ func (m *member) work(ctx context.Context, phase string, j Job) {
 	for _, s := range steps {
 		r := m.try(guarded, phase, s, &begun)
 		if r.Err != nil && ctx.Err() == nil && context.Cause(guarded) != nil {
-			r.Err = fmt.Errorf("%w (%w)", context.Cause(guarded), r.Err)
+			r.Err = &lossError{context.Cause(guarded), r.Err}
 			r.Status = statusOf(ctx, m, r.Err)
 		}
 		if !m.told(r) {

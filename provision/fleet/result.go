@@ -100,6 +100,26 @@ func (r Result) errorText() string {
 	return text
 }
 
+// lossError is a step that ended because something was lost which all steps need. Its text
+// has one hint, that of the loss.
+type lossError struct{ loss, err error }
+
+func (e *lossError) Error() string {
+	what, hint, _ := strings.Cut(e.loss.Error(), "\nhint:")
+	step, own, _ := strings.Cut(e.err.Error(), "\nhint:")
+	text := what + " (" + step + ")"
+	if hint == "" {
+		hint = own
+	}
+	if hint != "" {
+		text += "\nhint:" + hint
+	}
+	return text
+}
+
+// Unwrap gives both.
+func (e *lossError) Unwrap() []error { return []error{e.loss, e.err} }
+
 // hintFor is the next step where a host's disk is the reason, whatever the command was.
 func hintFor(wrote string) string {
 	switch {
