@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/cr-clawer/urifilter/provision/apt"
@@ -43,9 +44,27 @@ func (t *Toolkit) CollectBundle(ctx context.Context, dir string) error {
 		fmt.Fprintln(t.o.Stderr, err)
 	}
 	if len(failed) == 0 {
-		fmt.Fprintf(t.o.Stdout, "%s has all of it. In the inventory of the site without a network:\n\npackages:\n  bundle: %[1]q\nrelease:\n  binary: %q\n", dir, filepath.Join(dir, "urifilter-linux-{arch}"))
+		named := t.fromInventory(dir)
+		fmt.Fprintf(t.o.Stdout, "%s has all of it. In the inventory of the site without a network, where paths begin at the inventory's folder:\n\npackages:\n  bundle: %q\nrelease:\n  binary: %q\n",
+			dir, named, path.Join(named, "urifilter-linux-{arch}"))
 	}
 	return verdict(ctx, failed, len(t.hosts)+1)
+}
+
+// fromInventory is a folder as configs/hosts.yaml names it: one below ours lies at the same
+// place of the clone that the site has.
+func (t *Toolkit) fromInventory(dir string) string {
+	whole, err := filepath.Abs(dir)
+	root, err2 := filepath.Abs(t.o.Dir)
+	if err != nil || err2 != nil {
+		return dir
+	}
+	if rel, err := filepath.Rel(root, whole); err == nil && filepath.IsLocal(rel) {
+		if rel, err = filepath.Rel(filepath.Join(root, "configs"), whole); err == nil {
+			return filepath.ToSlash(rel)
+		}
+	}
+	return filepath.ToSlash(whole)
 }
 
 // told gives what steps say to people, with the host's name.

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,6 +44,17 @@ func tryTargets(t *testing.T, o *operator) {
 		t.Error("urifilter_restart restarted nothing")
 	}
 	told(t, o.Must(t, "urifilter:logs", "-lines=5", "-hosts=one"), 0, "one | ")
+	told(t, o.Mage(t, "urifilter:logs", "-since=soonish", "-hosts=one"), fleet.CodeFailed, "one: since \"soonish\": journalctl knows no such time", "hint: a time such as")
+	follow := o.Start(t, "urifilter:logs", "-lines=1", "-follow")
+	for _, host := range []string{"one", "two"} {
+		follow.WaitFor(t, host+" | ")
+	}
+	if err := follow.Cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if r := follow.Wait(t); r.Code != 0 || strings.Contains(r.Text(), "Error") {
+		t.Errorf("Ctrl-C: exit code %d\n%s", r.Code, r.Text())
+	}
 	told(t, o.Must(t, "urifilter:releases"), 0, "RELEASE")
 
 	// Each line of JSON is for a program.

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -55,6 +56,10 @@ func journal(ctx context.Context, h host.Host, which, since string) (string, err
 		script += " --since=" + host.Quote(since)
 	}
 	out, err := h.Run(ctx, host.Command{Root: true, Script: script})
+	var failed *host.CommandError
+	if errors.As(err, &failed) && strings.Contains(failed.Output.Stderr, "Failed to parse timestamp") {
+		return "", fmt.Errorf("since %q: journalctl knows no such time\nhint: a time such as \"10 min ago\", yesterday or \"2026-11-21 08:00\"", since)
+	}
 	if err != nil {
 		return "", fmt.Errorf("read the journal: %w", err)
 	}
