@@ -145,6 +145,11 @@ func (w watch) active(ctx context.Context) (Status, error) {
 			if gone && time.Since(began) > startsWithin {
 				return s, fmt.Errorf("systemd has not started the daemon: %s; %s is %s", s, Socket, s.Socket)
 			}
+		case w.replace && s.Load == "loaded":
+			// The process to watch. Where the one before was crashing, systemd may have counted
+			// this start among its own restarts.
+			w.replace, w.restarts = false, s.Restarts
+			continue
 		case s.Load != "loaded":
 			return s, fmt.Errorf("%s is %s\nhint: go tool mage install:service", Unit, s)
 		case w.down(s) != nil:

@@ -1,0 +1,49 @@
+package service
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+)
+
+// told is a host on which systemd says one thing after the other, the last again and again.
+type told struct {
+	host.Host
+	says []string
+}
+
+func (t *told) Run(context.Context, host.Command) (host.Output, error) {
+	text := "LoadState=loaded\nSocket=active\n" + strings.ReplaceAll(t.says[0], " ", "\n")
+	if len(t.says) > 1 {
+		t.says = t.says[1:]
+	}
+	return host.Output{Stdout: text}, nil
+}
+
+const (
+	crashing = "Started=1000 ActiveState=activating SubState=auto-restart NRestarts=0 MainPID=0"
+	counted  = "Started=2000 ActiveState=activating SubState=start NRestarts=1 MainPID=22"
+	again    = "Started=3000 ActiveState=activating SubState=start NRestarts=2 MainPID=33"
+	up       = "Started=2000 ActiveState=active SubState=running NRestarts=1 MainPID=22"
+)
+
+// A daemon that replaces a crashing one is not blamed for the restarts of that one.
+func TestWhoIsBlamedForRestarts(t *testing.T) {
+	for name, c := range map[string]struct {
+		says []string
+		want string
+	}{
+		"a start that systemd was making already": {[]string{crashing, crashing, counted, up}, ""},
+		"it crashes too":                          {[]string{crashing, counted, again}, "does not stay up"},
+		"it waits to be restarted":                {[]string{crashing, strings.Replace(crashing, "1000", "2000", 1)}, "does not stay up"},
+	} {
+		w := watch{Health: &Health{Timeout: time.Minute}, h: &told{says: c.says}, deadline: time.Now().Add(time.Minute), old: time.UnixMicro(1000), replace: true}
+		s, err := w.active(t.Context())
+		if c.want == "" && (err != nil || s.PID != 22) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, %v; want %q", name, s, err, c.want)
+		}
+	}
+}
