@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"runtime"
 )
 
 // Test runs gofmt, go vet, all tests of both languages, and the short tests again under
@@ -42,9 +41,7 @@ func (r Repo) raceTests(ctx context.Context, packages []string) error {
 
 // goTest runs go test with a report on it.
 func (r Repo) goTest(ctx context.Context, noSkip bool, env []string, args ...string) error {
-	// Many of the tests wait, for servers, clocks and hosts: two more than there are cores.
-	atOnce := fmt.Sprintf("-p=%d", runtime.NumCPU()+2)
-	return r.report("go test", noSkip, r.command(ctx, env, "go", append([]string{"test", "-json", "-timeout=60m", atOnce}, args...)...))
+	return r.report("go test", noSkip, r.command(ctx, env, "go", append([]string{"test", "-json", "-timeout=60m"}, args...)...))
 }
 
 // report runs commands that print events as go test -json does, one after the other,
