@@ -54,13 +54,20 @@ func validID(id string) bool {
 	return regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{12}$`).MatchString(id)
 }
 
-// Short is the version without what all releases have in common.
+// untagged is the version that Go gives to a commit between two tags.
+var untagged = regexp.MustCompile(`^(v[0-9.]+-(.*\.)?[0-9]{14}-[0-9a-f]{12}(\+dirty)?|\(devel\)) \((.*)\)$`)
+
+// Short is the version as a table shows it: the tag, or without one the commit.
 func (m Manifest) Short() string {
 	text := strings.TrimPrefix(m.Version, program+" ")
 	if i := strings.LastIndex(text, " go1."); i > 0 {
 		text = text[:i]
 	}
-	return text
+	if parts := untagged.FindStringSubmatch(text); parts != nil {
+		return parts[4]
+	}
+	tag, _, _ := strings.Cut(text, " (commit ")
+	return tag
 }
 
 // parseManifest reads a manifest of the folder id.

@@ -332,3 +332,18 @@ func TestBinariesAsksOnceAnArchitecture(t *testing.T) {
 		t.Errorf("asked %d times", asked.Load())
 	}
 }
+
+func TestShort(t *testing.T) {
+	for version, want := range map[string]string{
+		"urifilter v0.0.0-20261121200901-7172e587f87f (commit 7172e587f87f of 2026-11-21T20:09:01Z) go1.26.8 linux/amd64": "commit 7172e587f87f of 2026-11-21T20:09:01Z",
+		"urifilter v1.2.1-0.20261121200901-7172e587f87f+dirty (commit 7172e587f87f, modified) go1.26.8 linux/amd64":       "commit 7172e587f87f, modified",
+		"urifilter (devel) (commit 7172e587f87f) go1.26.8 linux/amd64":                                                    "commit 7172e587f87f",
+		"urifilter v1.2.0 (commit 7172e587f87f of 2026-11-21T20:09:01Z) go1.26.8 linux/amd64":                             "v1.2.0",
+		"urifilter (devel) go1.26.8 linux/arm64":                                                                          "(devel)",
+		"":                                                                                                                "",
+	} {
+		if got := (Manifest{Version: version}).Short(); got != want {
+			t.Errorf("%s: %q, want %q", version, got, want)
+		}
+	}
+}
