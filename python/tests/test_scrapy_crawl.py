@@ -205,6 +205,16 @@ class CrawlTest(unittest.TestCase):
                 self.assertEqual((done.stats, self.web.pages()), ({}, {}), done.log)
                 self.assertIn(said, done.log)
 
+    def test_nothing_was_judged(self) -> None:
+        """What was scheduled unjudged when the crawl was closed is not called seen."""
+        client = FilterAPIClient(Settings(url=self.daemon.url))
+        self.addCleanup(client.close)
+        client.create_filter("timeless", kind="timing")
+        done = self.crawl("seed", URIFILTER_TYPE="timeless")
+        self.assertEqual(done.stats["finish_reason"], "urifilter_refused", done.log)
+        self.assertIn("422 expire_missing", done.log)
+        self.assertNotIn("remembered as seen", done.log)
+
     def test_filter_dropped_in_the_middle(self) -> None:
         client = FilterAPIClient(Settings(url=self.daemon.url))
         self.addCleanup(client.close)

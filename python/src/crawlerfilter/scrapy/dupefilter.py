@@ -66,6 +66,7 @@ class RFPDupeFilter(BaseDupeFilter):
         self._full_logged = False
         self._untold: Dict[str, None] = {}  # passed while the daemon was away
         self._closing = self._closed = False
+        self._unjudged_at_end = 0  # scheduled while the crawl was being closed
         if crawler is not None:
             _of_crawler[crawler] = self
 
@@ -173,8 +174,8 @@ class RFPDupeFilter(BaseDupeFilter):
         vain = sum(self._verdicts.values())
         if vain:
             logger.warning("urifilter: %d requests were asked for and remembered, but not scheduled: another middleware dropped them", vain)
-        waiting = unfetched(self._crawler)
-        if waiting:
+        waiting = unfetched(self._crawler) - self._unjudged_at_end
+        if waiting > 0:
             logger.warning(
                 "urifilter: %d scheduled requests were not fetched, and are remembered as seen"
                 "\nhint: a JOBDIR keeps them for the next run; without it, clear or choose another filter (URIFILTER_TYPE)",
@@ -285,6 +286,7 @@ class RFPDupeFilter(BaseDupeFilter):
     def _unjudged(self, fingerprint: str) -> bool:
         """A request that nobody could judge is taken for new."""
         if self._closing:
+            self._unjudged_at_end += 1
             return False  # stays scheduled, for a JOBDIR
         if fingerprint in self._untold or (self._caching and fingerprint in self._seen):
             return True
