@@ -190,6 +190,13 @@ class FailureTest(unittest.TestCase):
         self.assertIn("HTTPS", plain.detail)
         with self.assertRaises(SettingsError):
             self.client(url, ca_file="/nowhere.pem").filter("uri", ["a"])
+        tls = self.raises(UnavailableError, "unreachable", 0, self.client(self.daemon.url.replace("http:", "https:")).filter, "uri", ["a"])
+        self.assertIn("want http://", tls.detail)
+
+    def test_address_with_a_path(self) -> None:
+        legacy = self.client(self.daemon.url + "/cr-clawr/uri_filter/api/uri_filter")
+        err = self.raises(FilterError, "unknown_path", 404, legacy.filter, "uri", ["a"])
+        self.assertIn("hint: URIFILTER_URL is the daemon's address alone", str(err))
 
     def test_request_cut(self) -> None:
         """A request that did not arrive whole has done nothing, and is sent again."""

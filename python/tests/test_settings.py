@@ -81,12 +81,15 @@ class SettingsTest(unittest.TestCase):
             ("https://filter.example/uri/", "https://filter.example:443/uri"),
         ):
             self.assertEqual(Servers(text).all[0].shown, want)
-        for text in ("", "http://", "ftp://a", "http://a:b", "http://a:99999", "http://a b", "http://a/?q=1", "http://a,http://a:80", "http://a,", "http://例"):
-            with self.subTest(text), self.assertRaises(SettingsError):
+        for text in ("", "http://", "ftp://a", "http://a:b", "http://a:99999", "http://a b", "http://a/?q=1", "http://a,http://a:80", "http://a,", "http://例",
+                     "http://a:0", "::1", "http://a..b:80", "http://" + "a" * 64 + ".example"):  # fmt: skip
+            with self.subTest(text), self.assertRaises(SettingsError) as caught:
                 Servers(text)
-        with self.assertRaises(SettingsError) as caught:
-            FilterAPIClient(url="http://user:secret@a:1")
-        self.assertNotIn("secret", str(caught.exception))
+            self.assertIn(text.split(",")[-1], str(caught.exception))
+        for text in ("http://user:secret@a:1", "http://user:secret@a:b"):
+            with self.subTest(text), self.assertRaises(SettingsError) as caught:
+                FilterAPIClient(url=text)
+            self.assertNotIn("secret", str(caught.exception))
 
 
 class TextFileTest(unittest.TestCase):

@@ -16,6 +16,9 @@ from .errors import SettingsError
 #: Connections kept open to a server while nobody uses them.
 MOST_IDLE = 32
 
+#: What OpenSSL says, by its version, of an answer in plain text.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE")
+
 
 class Answer(NamedTuple):
     """A whole answer."""
@@ -99,7 +102,10 @@ class Connections:
             connection.connect()
         except OSError as err:
             connection.close()
-            raise NoAnswer(err, "unreachable", sent=False) from err
+            cause: BaseException = err
+            if isinstance(err, ssl.SSLError) and err.reason in _NO_TLS:
+                cause = ConnectionError(f"the server speaks no TLS: want http:// in its URL ({err.reason})")
+            raise NoAnswer(cause, "unreachable", sent=False) from err
         return connection
 
     def _take(self, server: Server) -> Optional[http.client.HTTPConnection]:

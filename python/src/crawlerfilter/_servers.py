@@ -22,7 +22,8 @@ class Server:
             parts = urlsplit(full)
             port = parts.port
         except ValueError as err:
-            raise SettingsError(f"url: {err}") from None
+            shown = "" if "@" in full else f"{text!r}: "  # a password is not shown
+            raise SettingsError(f"url: {shown}{err}: want http://HOST:PORT, an IPv6 address in brackets") from None
         if parts.username is not None or parts.password is not None:
             raise SettingsError("url: holds a user or password: want the token in URIFILTER_TOKEN")
         if parts.scheme not in ("http", "https"):
@@ -31,6 +32,12 @@ class Server:
             raise SettingsError(f"url: {text!r}: want http://HOST:PORT")
         if parts.query or parts.fragment:
             raise SettingsError(f"url: {text!r}: want no query and no fragment")
+        try:
+            parts.hostname.encode("idna")  # as the socket will
+        except UnicodeError:
+            raise SettingsError(f"url: {text!r}: a part of the host's name is empty or too long") from None
+        if port == 0:
+            raise SettingsError(f"url: {text!r}: want a port from 1 to 65535")
         self.tls = parts.scheme == "https"
         self.host = parts.hostname
         self.port = port or (443 if self.tls else 80)
