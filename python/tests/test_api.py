@@ -68,6 +68,7 @@ class APITest(unittest.TestCase):
             ("times", -1, "expire_invalid"),
             ("times", 1e12, "expire_invalid"),
             ("times", float("inf"), "expire_invalid"),
+            ("times", 10**400, "expire_invalid"),
             ("times", "3600", "expire_invalid"),
             ("times", None, "expire_missing"),
             ("uri", 60, "expire_not_supported"),
@@ -146,10 +147,23 @@ class APITest(unittest.TestCase):
             lambda: FilterAPI("", ["a"]),
             lambda: FilterAPI(True, ["a"]),
             lambda: FilterAPI(None, ["a"]),  # type: ignore[arg-type]
+            lambda: FilterAPI(1, None),  # type: ignore[arg-type]
+            lambda: FilterAPI(1, 7),  # type: ignore[arg-type]
+            lambda: FilterAPI(1, memoryview(b"a")),
+            lambda: list(self.client.stream(1, "http://one.example/")),
         ):
             with self.assertRaises(SettingsError) as caught:
                 call()
             self.assertEqual(caught.exception.error_code, "invalid_call")
+        for token in (b"a-token", 7):
+            with self.subTest(token), self.assertRaises(SettingsError):
+                FilterAPI(1, ["a"], token)  # type: ignore[arg-type]
+        with self.assertRaises(SettingsError) as address:
+            FilterAPIClient("http://127.0.0.1:8000")  # type: ignore[arg-type]
+        self.assertIn("url='http://", str(address.exception))
+        with self.assertRaises(ItemError) as faulty:
+            self.client.filter("uri", ["a"] * 3 + ["x" * 70_000])
+        self.assertIn("(item 3)", str(faulty.exception))
         for unknown in (-1, 10**30, "9" * 5000, "a/b", "../uri", "一"):
             with self.subTest(unknown), self.assertRaises(FilterError) as refused:
                 FilterAPI(unknown, ["a"])
@@ -162,6 +176,7 @@ class APITest(unittest.TestCase):
         made = self.client.create_filter("made", capacity=1000, error_rate=0.01)
         self.assertEqual((made["capacity"], made["error_rate"]), (1000, 0.01))
         self.assertEqual(self.client.create_filter("made"), made)
+        self.assertEqual(self.client.create_filter("made-for-an-hour", kind="timing", expire=timedelta(hours=1))["expire"], 3600)
         self.assertEqual(self.client.filter_info("made")["id"], made["id"])
         self.assertEqual(self.client.filter_info(made["id"])["name"], "made")
         self.assertIn("made", [f["name"] for f in self.client.filters()])

@@ -214,6 +214,12 @@ class FailureTest(unittest.TestCase):
         proxy.cut(HOLD, times=1)
         self.assertEqual(self.client(proxy.url, timeout=0.3, patience=60.0).check("uri", ["slow"]), [False])
 
+    def test_calls_that_only_look_leave_no_doubt(self) -> None:
+        proxy, client = self.proxied(timeout=0.3)
+        for do, arguments in ((client.check, ("uri", ["a"])), (client.ready, ()), (client.filter_info, ("uri",))):
+            proxy.cut(HOLD, times=1)
+            self.raises(UnavailableError, "timeout", 0, do, *arguments)
+
     def test_part_of_a_list(self) -> None:
         """What was new in the batches before the one that failed is not lost."""
         self.daemon_filter("part", [])

@@ -12,7 +12,8 @@ from __future__ import annotations
 import threading
 from typing import Any, Dict, Iterable, List, Union
 
-from .client import Expire, FilterAPIClient
+from ._arguments import Expire
+from .client import FilterAPIClient
 from .errors import FilterError
 from .settings import Settings
 from .textfile import read_urilist_from_txt

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from datetime import timedelta
 from itertools import islice
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Type, Union
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from . import _encoding
 from ._answer import error_of, member_of, object_of, strange
+from ._arguments import Expire, dumps, header_safe, items_of, path_of, seconds_of, typeid_of
 from ._connection import Answer, Connections, NoAnswer
 from ._servers import Server, Servers
 from .errors import PASSING, FilterError, InDoubtError, SettingsError, UnavailableError
-from .settings import Settings, is_token
-
-#: Seconds, or a timedelta.
-Expire = Union[int, float, timedelta, None]
+from .settings import Settings
 
 # Pauses between attempts, when all servers have been tried: doubled each time, half of
 # it by chance, so that a fleet of crawlers does not come back in step.
@@ -26,6 +23,7 @@ _FIRST_PAUSE = 0.05
 _LAST_PAUSE = 2.0
 
 _FILTER = "/api/v1/filter"
+_CHECK = "/api/v1/check"
 
 # A batch of more than one item that is answered so is sent in halves: the daemon's limits
 # are lower than ours.
@@ -49,8 +47,8 @@ class FilterAPIClient:
 
     def __init__(self, settings: Optional[Settings] = None, **given: Any) -> None:
         """Settings, or single ones by name, which go before those of the environment."""
-        if settings is not None and given:
-            raise SettingsError("FilterAPIClient: want a Settings object or single settings, not both")
+        if settings is not None and (given or not isinstance(settings, Settings)):
+            raise SettingsError("FilterAPIClient: want a Settings object, or settings by name such as url='http://127.0.0.1:8000'")
         self.settings = settings if settings is not None else Settings.from_env(**given)
         #: Called before each pause of a call that is made again, with the error and the
         #: seconds; what it raises ends the call.
@@ -87,7 +85,7 @@ class FilterAPIClient:
     ) -> Iterator[Any]:
         """Like :meth:`filter`, for items without end: takes them batch by batch, and gives
         out the new ones as they are known, so that memory stays constant."""
-        source, taken = iter(items), 0
+        source, taken = items_of(items), 0
         while True:
             part = list(islice(source, self.settings.batch_items))
             if not part:
@@ -110,7 +108,7 @@ class FilterAPIClient:
         while pending:
             batch = pending.pop()
             try:
-                answer = self._send("/api/v1/check", filter_typeid, batch, None, access_token, again=True)
+                answer = self._send(_CHECK, filter_typeid, batch, None, access_token, again=True)
                 part = member_of(answer, "new")
                 if not isinstance(part, list) or len(part) != len(batch.items):
                     raise strange(answer)
@@ -129,7 +127,7 @@ class FilterAPIClient:
 
     def filter_info(self, filter_typeid: Union[int, str]) -> Dict[str, Any]:
         """One filter: its kind, size and fill."""
-        return object_of(self._exchange("GET", _path(filter_typeid), None, again=True))
+        return object_of(self._exchange("GET", path_of(filter_typeid), None, again=True))
 
     def create_filter(self, name: str, **spec: Any) -> Dict[str, Any]:
         """Makes a filter, or finds it with these parameters (``kind``, ``capacity``,
@@ -137,20 +135,23 @@ class FilterAPIClient:
 
         A filter of that name with others is FilterError, ``filter_conflict``.
         """
-        body = _dumps(spec)
-        return object_of(self._exchange("PUT", _path(name), body, again=True))
+        if isinstance(spec.get("expire"), timedelta):
+            spec["expire"] = seconds_of(spec["expire"])
+        body = dumps(spec)
+        return object_of(self._exchange("PUT", path_of(name), body, again=True))
 
     def drop_filter(self, name: str) -> None:
         """Drops a filter: all its items are forgotten. Wants a token with the scope admin."""
         doubted = [False]
         try:
-            self._exchange("DELETE", _path(name) + "?" + urlencode({"confirm": name}), None, again=True, doubted=doubted)
+            self._exchange("DELETE", path_of(name) + "?" + urlencode({"confirm": name}), None, again=True, doubted=doubted)
         except FilterError as err:
             if not (doubted[0] and err.error_code == "unknown_filter"):
                 raise  # otherwise the attempt whose answer was lost has dropped it
 
     def ready(self) -> None:
-        """Returns if a daemon is there and ready; raises UnavailableError otherwise."""
+        """Returns when a daemon is there and ready; raises UnavailableError if there is
+        none for as long as ``Settings.patience`` says."""
         self._exchange("GET", "/readyz", None, again=True)
 
     def close(self) -> None:
@@ -164,11 +165,7 @@ class FilterAPIClient:
         self.close()
 
     def _batches(self, uri_list: Iterable[Any]) -> List[_encoding.Batch]:
-        if isinstance(uri_list, (str, bytes, bytearray, dict)):
-            raise SettingsError(
-                f"uri_list: want a list of items, not one {type(uri_list).__name__}", error_code="invalid_call"
-            )
-        items: Sequence[Any] = uri_list if isinstance(uri_list, (list, tuple)) else list(uri_list)
+        items: Sequence[Any] = uri_list if isinstance(uri_list, (list, tuple)) else list(items_of(uri_list))
         return _encoding.batches(items, self.settings.batch_items, self.settings.batch_bytes)
 
     def _filter(self, filter_typeid: Union[int, str], batch: _encoding.Batch, expire: Expire, token: str) -> List[Any]:
@@ -192,10 +189,10 @@ class FilterAPIClient:
         again: bool,
         doubted: Optional[List[bool]] = None,
     ) -> Answer:
-        head: Dict[str, Any] = {"filter_typeid": _typeid(filter_typeid)}
+        head: Dict[str, Any] = {"filter_typeid": typeid_of(filter_typeid)}
         if expire is not None:
-            head["expire"] = _seconds(expire)
-        body = b"".join((_dumps(head)[:-1], b',"uri_list":', batch.text, b"}"))
+            head["expire"] = seconds_of(expire)
+        body = b"".join((dumps(head)[:-1], b',"uri_list":', batch.text, b"}"))
         return self._exchange("POST", path, body, token=token, again=again, doubted=doubted)
 
     def _exchange(
@@ -216,7 +213,7 @@ class FilterAPIClient:
             headers["Content-Type"] = "application/json"
         token = token or self.settings.token
         if token:
-            headers["Authorization"] = "Bearer " + _header_safe(token)
+            headers["Authorization"] = "Bearer " + header_safe(token)
         began, pause, made = time.monotonic(), _FIRST_PAUSE, 0
         lost: Optional[InDoubtError] = None
         while True:
@@ -239,6 +236,8 @@ class FilterAPIClient:
                 if too_late or not _repeatable(err, again):
                     if lost is not None and path == _FILTER:
                         raise lost from (None if lost is err else err)  # a later answer ends no doubt
+                    if isinstance(err, InDoubtError) and (method == "GET" or path == _CHECK):
+                        raise err.as_unavailable() from None  # a call that only looks leaves no doubt
                     raise
                 if wait > 0:
                     if self.on_wait is not None:
@@ -272,38 +271,3 @@ def _placed(err: FilterError, batch: _encoding.Batch, done: int, new: List[Any])
         err.index += batch.start
     err.judged, err.new_items = done, new
     return err
-
-
-def _dumps(value: Dict[str, Any]) -> bytes:
-    try:
-        return _encoding.dumps(value).encode()
-    except (TypeError, ValueError) as err:
-        raise SettingsError(f"arguments: {err}", error_code="invalid_call") from None
-
-
-def _typeid(filter_typeid: Union[int, str]) -> Union[int, str]:
-    """An id, or a name; an id may be given as a text."""
-    if isinstance(filter_typeid, bool) or not isinstance(filter_typeid, (int, str)) or filter_typeid == "":
-        raise SettingsError(
-            "filter_typeid: want the id or the name of a filter, such as 1 or 'uri'", error_code="invalid_call"
-        )
-    if isinstance(filter_typeid, str) and filter_typeid.isascii() and filter_typeid.isdigit() and len(filter_typeid) < 19:
-        return int(filter_typeid)
-    return filter_typeid
-
-
-def _path(filter_typeid: Union[int, str]) -> str:
-    return "/api/v1/filters/" + quote(str(_typeid(filter_typeid)), safe="", errors="replace")
-
-
-def _seconds(expire: Union[int, float, timedelta]) -> Union[int, float]:
-    seconds = expire.total_seconds() if isinstance(expire, timedelta) else expire
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
-        raise SettingsError("expire: want seconds, as a number or a timedelta", error_code="expire_invalid")
-    return int(seconds) if seconds == int(seconds) else seconds
-
-
-def _header_safe(token: str) -> str:
-    if not is_token(token):
-        raise SettingsError("access_token: want printable ASCII without blanks (the value is not shown)")
-    return token

@@ -71,6 +71,8 @@ class FilterError(Exception):
 
     def __str__(self) -> str:
         text = str(self.args[0]) if self.args else self.error_code
+        if self.status and self.index is not None:  # without an answer it is in the text
+            text += f" (item {self.index})"
         hint = _HINTS.get(self.error_code)
         if self.error_code == "unknown_filter" and self.known:
             hint = "there are " + ", ".join(self.known) + "; make one with: urifilter filters create NAME [--kind timing]"
@@ -107,6 +109,12 @@ class InDoubtError(FilterError):
     Asked again, the daemon may call them duplicates although nobody was told that they
     are new. ``Settings.in_doubt`` chooses what becomes of such a call.
     """
+
+    def as_unavailable(self) -> UnavailableError:
+        """The same of a call that remembers nothing."""
+        error = UnavailableError(*self.args)
+        error.__dict__.update(self.__dict__)
+        return error
 
 
 class SettingsError(FilterError, ValueError):
