@@ -28,7 +28,7 @@ import (
 
 // ErrTaken is what a collector's Visit returns for a request that another collector, or
 // another goroutine, began between colly's two questions about it: whether it was
-// visited, and that it is now. Treat it as colly.ErrAlreadyVisited.
+// visited, and that it is now. Treat it as a *colly.AlreadyVisitedError.
 var ErrTaken = errors.New("request was begun elsewhere at the same moment")
 
 // mostKnown bounds what is remembered in this process: some 20 MB.
