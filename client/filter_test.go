@@ -289,6 +289,8 @@ func TestNewRefusesBadAddresses(t *testing.T) {
 		"http://h/%zz":     "invalid URL escape",
 		"unix:///run/sock": "want http or https",
 		":8000":            "no host",
+		"h:99999":          "port 99999: want 1 to 65535",
+		"h:0":              "port 0: want 1 to 65535",
 		"h:1,":             "no host",
 		"h:1, h:1":         "is there twice",
 	} {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -61,11 +62,19 @@ func parseBase(text string) (*url.URL, error) {
 		return nil, fmt.Errorf("server address %q: scheme %q: want http or https", text, u.Scheme)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("server address %q: no host: want http://HOST:PORT", text)
+	case !isPort(u.Port()):
+		return nil, fmt.Errorf("server address %q: port %s: want 1 to 65535", text, u.Port())
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("server address %q: want no query and no fragment", text)
 	}
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
 	return u, nil
+}
+
+// isPort says whether a server can listen at text; none at all is that of the scheme.
+func isPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return text == "" || err == nil && port > 0
 }
 
 // now is the server that is being called.
