@@ -38,6 +38,9 @@ func (e *Error) Error() string {
 			break
 		}
 	}
+	if e.Index != nil {
+		fmt.Fprintf(&b, " (item %d)", *e.Index)
+	}
 	return b.String()
 }
 

@@ -132,7 +132,7 @@ func TestErrorsCarryTheProblem(t *testing.T) {
 	if !errors.As(err, &e) || e.Status != 400 || e.ErrorCode != "empty_item" || e.Index == nil || *e.Index != 1 {
 		t.Fatalf("empty item: got %#v", err)
 	}
-	if want := "POST " + s.URL + "/api/v1/filter: 400 empty_item: item 1: empty_item"; err.Error() != want {
+	if want := "POST " + s.URL + "/api/v1/filter: 400 empty_item: empty_item (item 1)"; err.Error() != want {
 		t.Errorf("text: got %q, want %q", err, want)
 	}
 	if n, _ := s.Items("uri", ""); n != 0 {

@@ -58,7 +58,7 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 	for i, raw := range req.List {
 		k, err := itemKey(raw)
 		if err != nil {
-			Problem(w, http.StatusBadRequest, err.Error(), fmt.Sprintf("item %d: %v", i, err), map[string]any{"index": i})
+			Problem(w, http.StatusBadRequest, err.Error(), err.Error(), map[string]any{"index": i})
 			return
 		}
 		keys[i] = k

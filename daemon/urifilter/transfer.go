@@ -124,7 +124,13 @@ func (t *transfer) halted(err error) error {
 func (t *transfer) broken(b batch, err error) error {
 	var answer *client.Error
 	if errors.As(err, &answer) && answer.Index != nil {
-		err = fmt.Errorf("line %s: %w", grouped(b.line(*answer.Index)), err)
+		line := grouped(b.line(*answer.Index))
+		if err == error(answer) { // and not one with a doubt around it
+			plain := *answer
+			plain.Index = nil // it counts from the beginning of the batch
+			err = &plain
+		}
+		err = fmt.Errorf("line %s: %w", line, err)
 	}
 	switch certain := nothingRemembered(err); {
 	case b.first == 1 && (certain || !t.remembers):
