@@ -24,6 +24,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Method and URL name the request.
 	Method, URL string
+
+	looked bool // the call was to remember nothing
 }
 
 func (e *Error) Error() string {

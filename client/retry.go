@@ -45,7 +45,7 @@ var certain = []string{"not_ready", "overloaded", "filter_restoring", "archive_u
 var passing = []string{"not_ready", "overloaded", "filter_restoring", "archive_unavailable", "store_unavailable"}
 
 // InDoubt says of an error of this package whether the call may have been carried out
-// although no answer tells of it.
+// although no answer tells of it. It is false for Check and the other calls that only look.
 func InDoubt(err error) bool {
 	var answered *Error
 	var broken *ConnectionError
@@ -53,7 +53,7 @@ func InDoubt(err error) bool {
 	case errors.As(err, &broken): // before the other, which it may wrap
 		return broken.InDoubt
 	case errors.As(err, &answered):
-		return answered.Status >= 500 && !slices.Contains(certain, answered.ErrorCode)
+		return answered.Status >= 500 && !answered.looked && !slices.Contains(certain, answered.ErrorCode)
 	}
 	return false
 }
@@ -120,10 +120,26 @@ func (c *Client) exchange(ctx context.Context, k call, body, space []byte) (answ
 			return answer, nil
 		}
 		if !t.again(ctx, srv, err) {
+			if k.looks() {
+				return reply{}, looked(err)
+			}
 			return reply{}, told(err, doubted)
 		}
 		doubted = doubted || !k.idempotent && InDoubt(err)
 	}
+}
+
+// looked takes the doubt from the error of a call that only looks.
+func looked(err error) error {
+	var answered *Error
+	var broken *ConnectionError
+	switch {
+	case errors.As(err, &broken):
+		broken.InDoubt = false
+	case errors.As(err, &answered):
+		answered.looked = true
+	}
+	return err
 }
 
 // told keeps the doubt of an attempt before the last one.

@@ -110,6 +110,35 @@ func TestDoubtIsKept(t *testing.T) {
 	}
 }
 
+// A call that remembers nothing leaves no doubt, however it ended.
+func TestLookingLeavesNoDoubt(t *testing.T) {
+	for _, answer := range []func(http.ResponseWriter){
+		func(w http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		func(w http.ResponseWriter) {
+			clienttest.Problem(w, http.StatusInternalServerError, "internal", "", nil)
+		},
+	} {
+		s := clienttest.NewServer(t)
+		s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+			io.Copy(io.Discard, r.Body)
+			answer(w)
+			return true
+		})
+		c := newClient(t, s.URL, client.WithPatience(0))
+		_, check := c.Check(t.Context(), "uri", []string{"a"})
+		_, get := c.GetFilter(t.Context(), "uri")
+		_, _, put := c.CreateFilter(t.Context(), "new", client.FilterSpec{})
+		for _, err := range []error{check, get, c.Ready(t.Context())} {
+			if err == nil || client.InDoubt(err) {
+				t.Errorf("got %v, in doubt %t", err, client.InDoubt(err))
+			}
+		}
+		if !client.InDoubt(put) {
+			t.Errorf("CreateFilter: got %v, which is no doubt", put)
+		}
+	}
+}
+
 func TestErrorsInDoubt(t *testing.T) {
 	for _, test := range []struct {
 		status int

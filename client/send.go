@@ -30,6 +30,9 @@ type call struct {
 	untimed    bool  // only the context limits it
 }
 
+// looks says that the call leaves nothing behind that was not there.
+func (k *call) looks() bool { return k.idempotent && k.method != http.MethodPut }
+
 // ConnectionError is a call that got no whole answer.
 type ConnectionError struct {
 	// Method and URL name the request.
