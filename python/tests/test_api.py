@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 import tempfile
 import threading
 import time
@@ -32,7 +33,7 @@ class APITest(unittest.TestCase):
         patch = mock.patch.dict(os.environ, clean_environment(URIFILTER_URL=self.daemon.url), clear=True)
         patch.start()
         self.addCleanup(patch.stop)
-        self.addCleanup(lambda: [client.close() for client in api._clients.values()])
+        self.addCleanup(lambda: [client.close() for client in api._shared.clients.values()])
         self.client = FilterAPIClient()
         self.addCleanup(self.client.close)
 
@@ -242,6 +243,23 @@ class APITest(unittest.TestCase):
         self.assertEqual([x for item in mine for x in self.client.filter("forked", [item])], mine)
         for child in children:
             self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "this system has no fork")
+    def test_fork_while_threads_call(self) -> None:
+        """A lock that another thread holds at that moment does not stay locked in the child."""
+        FilterAPI("uri", ["parent of a fork"])
+        client = api._client()
+        with api._shared.lock, client._servers._lock, client._connections._lock:
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    signal.alarm(20)
+                    client._servers.failed(client._servers.now())
+                    status = 0 if FilterAPI("uri", ["child of a fork"]) == ["child of a fork"] else 2
+                finally:
+                    os._exit(status)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
 
 
 if __name__ == "__main__":

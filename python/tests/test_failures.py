@@ -67,7 +67,7 @@ class FailureTest(unittest.TestCase):
         self.assertNotIn("a-token-that-is-wrong", str(err) + repr(wrong.settings))
         self.assertEqual(wrong.filter("uri", ["a"], access_token="a-token-that-may-filter"), ["a"])
         with mock.patch.dict(os.environ, {"URIFILTER_URL": daemon.url}):
-            self.addCleanup(lambda: [client.close() for client in api._clients.values()])
+            self.addCleanup(lambda: [client.close() for client in api._shared.clients.values()])
             self.assertEqual(api.FilterAPI("uri", ["a", "first"], access_token="a-token-that-may-filter"), ["first"])
             self.raises(FilterError, "unauthorized", 401, api.FilterAPI, "uri", ["a"], "a-token-that-is-wrong")
         self.raises(FilterError, "unauthorized", 401, self.client(daemon.url).check, "uri", ["a"])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import http.client
-import os
 import socket
 import ssl
 import threading
 from email.message import Message
 from typing import Dict, List, Mapping, NamedTuple, Optional
 
+from ._forks import renew_in_children
 from ._servers import Server
 from .errors import SettingsError
 
@@ -47,8 +47,8 @@ class Connections:
         self._tls: Optional[ssl.SSLContext] = None
         self._lock = threading.Lock()
         self._idle: Dict[Server, List[http.client.HTTPConnection]] = {}
-        self._process = os.getpid()
         self.dialled = 0  # connections made
+        renew_in_children(self)
 
     def attempt(self, server: Server, method: str, path: str, headers: Mapping[str, str], body: Optional[bytes]) -> Answer:
         """Sends one request and reads its answer, or raises NoAnswer."""
@@ -88,6 +88,11 @@ class Connections:
                 raise NoAnswer(broken, "connection_lost", sent=False) from broken
         return answer
 
+    def after_fork(self) -> None:
+        """The parent goes on using its connections."""
+        self._lock = threading.Lock()
+        self.close()
+
     def _dial(self, server: Server) -> http.client.HTTPConnection:
         if server.tls:
             if self._tls is None:
@@ -109,12 +114,6 @@ class Connections:
         return connection
 
     def _take(self, server: Server) -> Optional[http.client.HTTPConnection]:
-        if self._process != os.getpid():
-            # The parent goes on using its connections; so must not we. Its lock may
-            # have been held by another of its threads.
-            self._lock = threading.Lock()
-            self._process = os.getpid()
-            self.close()
         while True:
             with self._lock:
                 idle = self._idle.get(server)
@@ -148,8 +147,6 @@ class Connections:
 
     def close(self) -> None:
         """Closes what is idle."""
-        if self._process != os.getpid():
-            return
         with self._lock:
             idle, self._idle = self._idle, {}
         for connections in idle.values():

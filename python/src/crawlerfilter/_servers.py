@@ -7,6 +7,7 @@ import time
 from typing import List
 from urllib.parse import urlsplit
 
+from ._forks import renew_in_children
 from .errors import SettingsError
 
 #: Seconds for which a server that failed is passed over while another may answer.
@@ -58,8 +59,13 @@ class Servers:
             if any(server.shown == other.shown for other in self.all):
                 raise SettingsError(f"url: {server.shown} is there twice")
             self.all.append(server)
-        self._lock = threading.Lock()
         self._current = 0
+        self.after_fork()
+        renew_in_children(self)
+
+    def after_fork(self) -> None:
+        """Another thread may have held it."""
+        self._lock = threading.Lock()
 
     def now(self) -> Server:
         """The server to call."""

@@ -13,6 +13,7 @@ import threading
 from typing import Any, Dict, Iterable, List, Union
 
 from ._arguments import Expire
+from ._forks import renew_in_children
 from .client import FilterAPIClient
 from .errors import FilterError
 from .settings import Settings
@@ -26,10 +27,6 @@ __all__ = [
     "read_urilist_from_txt",
     "timing_filter_api",
 ]
-
-_clients: Dict[Settings, FilterAPIClient] = {}
-_lock = threading.Lock()
-
 
 def FilterAPI(filter_typeid: Union[int, str], uri_list: Iterable[Any], access_token: str = "") -> List[Any]:
     """The unique list: the items of ``uri_list`` that filter ``filter_typeid`` has not
@@ -54,10 +51,26 @@ def timing_filter_api(type: Union[int, str], uri_list: Iterable[Any], expire: Ex
     return _client().filter(type, uri_list, expire)
 
 
+class _Shared:
+    """The clients of these functions, one for each environment that there has been."""
+
+    def __init__(self) -> None:
+        self.clients: Dict[Settings, FilterAPIClient] = {}
+        self.after_fork()
+        renew_in_children(self)
+
+    def after_fork(self) -> None:
+        """Another thread may have held it."""
+        self.lock = threading.Lock()
+
+
+_shared = _Shared()
+
+
 def _client() -> FilterAPIClient:
     settings = Settings.from_env()
-    with _lock:
-        client = _clients.get(settings)
+    with _shared.lock:
+        client = _shared.clients.get(settings)
         if client is None:
-            client = _clients[settings] = FilterAPIClient(settings)
+            client = _shared.clients[settings] = FilterAPIClient(settings)
         return client
