@@ -92,6 +92,9 @@ class OptionsTest(unittest.TestCase):
             n = old_capacity(bit, hashes, rate)
             self.assertAlmostEqual((1 - math.exp(-hashes * n / 2**bit)) ** hashes, rate, delta=rate / 100)
         self.assertEqual(round(old_capacity(30, 6, 1e-4), -6), 43_000_000)
+        for bit, hashes in ((0, 6), (33, 6), (30, 0), (30, 65)):
+            with self.assertRaises(SettingsError):
+                old_capacity(bit, hashes, 1e-4)
 
 
 @unittest.skipIf(NO_SCRAPY, NO_SCRAPY)

@@ -179,9 +179,10 @@ def old_capacity(bit: int, hashes: int, error_rate: float) -> int:
 
     The filter that is made for it has about as many bytes as the old one in Redis.
     """
-    if not 1 <= bit <= 64 or not 1 <= hashes <= 64 or not 0 < error_rate < 1:
+    if not 1 <= bit <= 32 or not 1 <= hashes <= 64 or not 0 < error_rate < 1:
         raise SettingsError(
-            f"BLOOMFILTER_BIT {bit}, BLOOMFILTER_HASH_NUMBER {hashes}: want 1 to 64 each, and an error rate between 0 and 1"
+            f"BLOOMFILTER_BIT {bit}, BLOOMFILTER_HASH_NUMBER {hashes}: want 1 to 32 (512 MiB, all that a key of Redis holds)"
+            " and 1 to 64, and an error rate between 0 and 1"
         )
     per_bit = -math.log1p(-(error_rate ** (1 / hashes))) / hashes
     return max(1, int(2**bit * per_bit))
