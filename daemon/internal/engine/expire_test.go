@@ -26,6 +26,13 @@ func TestExpire(t *testing.T) {
 	}
 }
 
+// The number is shown as people write it, to be held against the bound.
+func TestExpireIsShownInFull(t *testing.T) {
+	if _, err := engine.Expire(315360001); err == nil || !strings.HasPrefix(err.Error(), "expire: 315360001 s: ") {
+		t.Error(err)
+	}
+}
+
 func TestSpecsOfKinds(t *testing.T) {
 	bloom := engine.Spec{Name: "a", Kind: "bloom", Capacity: 1000, ErrorRate: 1e-4, OnFull: "warn"}
 	timing := engine.Spec{Name: "a", Kind: "timing"}
