@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -230,8 +231,11 @@ func TestCancelMany(t *testing.T) {
 	for len(begun) < mostSessions {
 		begun, _ = filepath.Glob(dir + "/*")
 		time.Sleep(10 * time.Millisecond)
+		begun = slices.DeleteFunc(begun, func(file string) bool { // its number is not written yet
+			pid, _ := os.ReadFile(file)
+			return !strings.HasSuffix(string(pid), "\n")
+		})
 	}
-	time.Sleep(100 * time.Millisecond) // the numbers are written
 	cancel()
 	for range cap(ended) {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
