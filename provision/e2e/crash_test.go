@@ -38,7 +38,7 @@ systemctl daemon-reload && systemctl restart urifilter`)
 		item := "https://example.com/before-" + signal
 		crawler.Filter(t, item)
 		pid, began := process(), time.Now()
-		l.Sh(t, "one", "kill -"+signal+" "+pid+`; while grep -q '^State:[[:blank:]]*[^TZX]' /proc/`+pid+`/status 2>/dev/null; do sleep 0.01; done`)
+		l.Sh(t, "one", "kill -"+signal+" "+pid+`; while grep -q '^State:[[:blank:]]*[RSDI]' /proc/`+pid+`/status 2>/dev/null; do sleep 0.01; done`)
 		// Who asks meanwhile waits, and is answered.
 		if fresh := crawler.Filter(t, item); len(fresh) != 0 {
 			t.Errorf("SIG%s: %s is forgotten", signal, item)
