@@ -17,3 +17,12 @@ func allocate(size uint64) (memory, error) {
 }
 
 func (m memory) free() error { return unix.Munmap(m) }
+
+// Memory is how many bytes this machine has, 0 where that is not known.
+func Memory() uint64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	return uint64(info.Totalram) * uint64(info.Unit) // narrower on some processors
+}
