@@ -37,8 +37,8 @@ func TestWhoIsBlamedForRestarts(t *testing.T) {
 		want string
 	}{
 		"a start that systemd was making already": {[]string{crashing, crashing, counted, up}, ""},
-		"it crashes too":                          {[]string{crashing, counted, again}, "does not stay up"},
-		"it waits to be restarted":                {[]string{crashing, strings.Replace(crashing, "1000", "2000", 1)}, "does not stay up"},
+		"it crashes too":           {[]string{crashing, counted, again}, "does not stay up"},
+		"it waits to be restarted": {[]string{crashing, strings.Replace(crashing, "1000", "2000", 1)}, "does not stay up"},
 	} {
 		w := watch{Health: &Health{Timeout: time.Minute}, h: &told{says: c.says}, deadline: time.Now().Add(time.Minute), old: time.UnixMicro(1000), replace: true}
 		s, err := w.active(t.Context())
