@@ -22,7 +22,14 @@ func (s *Schedule) Steps(packages *apt.System) []step.Step {
 	return []step.Step{s.noCrontab(), s.noTimer()}
 }
 
-func (s *Schedule) noCrontab() step.Step { return removal("schedule: crontab", "", CrontabPath) }
+// noticed has cron see a change. It compares the times of its folder and files in whole
+// seconds, so that of two changes in one second it may never learn of the second: on a
+// quick host, that of its own installation and the file of ours.
+const noticed = "sleep 1.1; touch /etc/cron.d"
+
+func (s *Schedule) noCrontab() step.Step {
+	return removal("schedule: crontab", "; "+noticed, CrontabPath)
+}
 
 // text is the crontab file. cron takes a % for the end of the line unless it has a \
 // before it; variables are taken as they stand, and nothing in them is expanded.
@@ -56,7 +63,7 @@ func (s *Schedule) crontab() step.Step {
 				if _, err := h.Run(ctx, host.Command{Script: "install -d -m 755 /etc/cron.d", Root: true}); err != nil {
 					return err
 				}
-				return host.WriteFile(ctx, h, wish)
+				return write(ctx, h, wish)
 			}}, nil
 		},
 		Undo: func(ctx context.Context, h host.Host, _ error) (string, error) {
@@ -64,12 +71,20 @@ func (s *Schedule) crontab() step.Step {
 			case !touched:
 				return "", nil
 			case there:
-				return CrontabPath + " is as it was before", host.WriteFile(ctx, h, before)
+				return CrontabPath + " is as it was before", write(ctx, h, before)
 			}
-			_, err := h.Run(ctx, host.Command{Script: "rm -f " + CrontabPath, Root: true})
+			_, err := h.Run(ctx, host.Command{Script: "rm -f " + CrontabPath + "; " + noticed, Root: true})
 			return CrontabPath + " is removed again", err
 		},
 	}
+}
+
+func write(ctx context.Context, h host.Host, crontab host.File) error {
+	if err := host.WriteFile(ctx, h, crontab); err != nil {
+		return err
+	}
+	_, err := h.Run(ctx, host.Command{Script: noticed, Root: true})
+	return err
 }
 
 // findCron prints the unit of the cron that is installed, and how it is.

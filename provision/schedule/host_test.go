@@ -70,8 +70,13 @@ apt-get update -qq && apt-get install -qq -y %s >&2`, repository.KeyURL, reposit
 			h.Sh(t, "mkdir -p /var/spool/cron/crontabs /etc/cron.d; echo '0 5 * * * root true' >/etc/cron.d/theirs; touch -d 2020-01-01 /etc/cron.d/theirs")
 
 			_, crontab := steps(t, schedule.Options{When: "* * * * *"})
-			if plan := hosttest.Plan(t, h, crontab); len(plan) != 3 || plan[0] != "schedule: cron: install cron" {
-				t.Errorf("plan: %q", plan)
+			if h.Sandbox.Release == "bookworm" {
+				if plan := hosttest.Plan(t, h, crontab); len(plan) != 3 || plan[0] != "schedule: cron: install cron" {
+					t.Errorf("plan: %q", plan)
+				}
+			} else { // one that has read its folder in the very second in which ours is written
+				h.Sh(t, `apt-get install -qq -y cron >&2; touch -d '+2 sec' /etc/cron.d; systemctl restart cron
+while [ "$(date +%s)" -lt "$(stat -c %Y /etc/cron.d)" ]; do sleep 0.02; done`)
 			}
 			hosttest.Must(t, h, crontab)
 			h.Wait(t, "journalctl -q -t urifilter-writeback | grep -q 'uri: written, version uri-[0-9]*, about 3 items'")
