@@ -36,10 +36,10 @@ func (t *Toolkit) Logs(ctx context.Context, lines int, since string, follow bool
 	return t.query(ctx, "urifilter:logs", inventory.RoleFilter, func(ctx context.Context, _ *machine, h host.Host) (answer, error) {
 		if follow {
 			err := service.Follow(ctx, h, lines, since, func(line string) { show(h.Name(), line) })
-			if err != nil {
-				fmt.Fprintf(t.o.Stderr, "%s: %v\n", h.Name(), err)
+			if err != nil { // the others may go on for hours
+				fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Name(), t.masker.Mask(err.Error()))
 			}
-			return answer{}, err
+			return answer{told: err != nil}, err
 		}
 		text, err := service.Journal(ctx, h, lines, since)
 		if err != nil {

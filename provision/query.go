@@ -25,6 +25,8 @@ type answer struct {
 	data any
 	// failed makes the target end with 1, though the host has answered.
 	failed bool
+	// told: its error has been shown already.
+	told bool
 }
 
 // query asks all hosts at once, changes nothing, takes no lock, and shows the answers in
@@ -75,6 +77,7 @@ func (t *Toolkit) show(summary fleet.Summary, answers map[string]answer) {
 		switch {
 		case t.json():
 			t.showJSON(h, a)
+		case a.told:
 		case !good:
 			flush(table)
 			fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Host, t.masker.Mask(h.Error))

@@ -29,9 +29,6 @@ func (s *style) summary(target string, sum Summary) string {
 	fmt.Fprintf(&b, "\n%s\n", s.verdict(target, sum))
 	if sum.Next != "" {
 		fmt.Fprintf(&b, "next: %s\n", sum.Next)
-		if strings.HasSuffix(sum.Next, " -resume") {
-			b.WriteString("      without -resume when program, settings or inventory have changed\n")
-		}
 	}
 	return b.String()
 }

@@ -28,7 +28,7 @@ func (s *Schedule) Steps(packages *apt.System) []step.Step {
 const noticed = "sleep 1.1; touch /etc/cron.d"
 
 func (s *Schedule) noCrontab() step.Step {
-	return removal("schedule: crontab", "; "+noticed, CrontabPath)
+	return removal("schedule: crontab", noticed, CrontabPath)
 }
 
 // text is the crontab file. cron takes a % for the end of the line unless it has a \
@@ -73,7 +73,7 @@ func (s *Schedule) crontab() step.Step {
 			case there:
 				return CrontabPath + " is as it was before", write(ctx, h, before)
 			}
-			_, err := h.Run(ctx, host.Command{Script: "rm -f " + CrontabPath + "; " + noticed, Root: true})
+			_, err := h.Run(ctx, host.Command{Script: "rm -f " + CrontabPath + " && " + noticed, Root: true})
 			return CrontabPath + " is removed again", err
 		},
 	}

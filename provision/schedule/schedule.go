@@ -138,7 +138,7 @@ func removal(name string, after string, paths ...string) step.Step {
 			for _, p := range there {
 				words = append(words, host.Quote(p))
 			}
-			_, err := h.Run(ctx, host.Command{Script: "rm -f " + strings.Join(words, " ") + after, Root: true})
+			_, err := h.Run(ctx, host.Command{Script: "rm -f " + strings.Join(words, " ") + " && { " + after + "; }", Root: true})
 			return err
 		}}, nil
 	}}

@@ -130,7 +130,7 @@ const noProgram = 127
 // noTimer is the step after which no timer runs. Its units stay, disabled.
 func (s *Schedule) noTimer() step.Step {
 	job, timer := dropInPath(systemd.Writeback), dropInPath(systemd.WritebackTimer)
-	files := removal("", "; rmdir "+path.Dir(job)+" "+path.Dir(timer)+" 2>/dev/null; systemctl daemon-reload", job, timer)
+	files := removal("", "rmdir "+path.Dir(job)+" "+path.Dir(timer)+" 2>/dev/null; systemctl daemon-reload", job, timer)
 	return step.Step{Name: "schedule: no timer", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
 		st, err := stateOf(ctx, h)
 		if err != nil {

@@ -1,0 +1,248 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+func testOrder(t *testing.T, o Opener) {
+	store, set := one(t, o, 10_000)
+	defer closeStore(t, store)
+	keys := Keys(set, 0, 4)
+	batch := []bloom.Hash{keys[0], keys[1], keys[0], keys[2], keys[1]}
+	for i, got := range Add(t, set, batch) {
+		if want := []bool{true, true, false, true, false}[i]; got != want {
+			t.Errorf("first of equal keys wins: fresh[%d] = %v, want %v", i, got, want)
+		}
+	}
+	for i, got := range has(t, set, keys) {
+		if want := i == 3; got != want {
+			t.Errorf("Has: fresh[%d] = %v, want %v", i, got, want)
+		}
+	}
+	if got := count(Add(t, set, keys)); got != 1 {
+		t.Errorf("after Has: %d fresh, want 1: Has must not remember", got)
+	}
+}
+
+func testEmpty(t *testing.T, o Opener) {
+	store, set := one(t, o, 10_000)
+	defer closeStore(t, store)
+	Add(t, set, nil)
+	has(t, set, nil)
+	if st := set.Stats(); st.Items != 0 || st.Fill != 0 || st.FPR != 0 || st.Bytes == 0 || st.Generation != 1 {
+		t.Errorf("stats of an empty filter: %+v", st)
+	}
+	if err := store.Ready(context.Background()); err != nil {
+		t.Errorf("Ready: %v", err)
+	}
+}
+
+func testHuge(t *testing.T, o Opener) {
+	const n = 300_000
+	store, set := one(t, o, n)
+	defer closeStore(t, store)
+	keys := Keys(set, 0, n)
+	if got := count(Add(t, set, keys)); got < n-n/1000 {
+		t.Errorf("one batch of %d: %d fresh", n, got)
+	}
+	if got := count(Add(t, set, keys)); got != 0 {
+		t.Errorf("again: %d fresh", got)
+	}
+}
+
+func testRestart(t *testing.T, o Opener) {
+	store, set := one(t, o, 50_000)
+	seed, total := set.Seed(), 0
+	for round := range 3 {
+		Add(t, set, Keys(set, total, 5000))
+		total += 5000
+		closeStore(t, store)
+		store = open(t, o)
+		sets := load(t, store)
+		set = sets[spec("uri", 1, 50_000)]
+		if set == nil {
+			t.Fatalf("round %d: the filter is gone: %v", round, sets)
+		}
+		if set.Seed() != seed {
+			t.Fatalf("round %d: seed changed", round)
+		}
+		if got := count(has(t, set, Keys(set, 0, total))); got != 0 {
+			t.Fatalf("round %d: %d of %d items are forgotten", round, got, total)
+		}
+		if got := set.Stats().Items; math.Abs(float64(got)-float64(total)) > float64(total)/50 {
+			t.Errorf("round %d: estimate %d items, want about %d", round, got, total)
+		}
+	}
+	closeStore(t, store)
+}
+
+func testContention(t *testing.T, o Opener) {
+	const workers, rounds, n = 8, 10, 1500
+	store, set := one(t, o, workers*rounds*n)
+	defer closeStore(t, store)
+	for round := range rounds {
+		wins := make([][]bool, workers)
+		gate := make(chan struct{})
+		var wg sync.WaitGroup
+		for w := range workers {
+			wg.Go(func() {
+				keys, fresh := Keys(set, round*n, n), make([]bool, n)
+				<-gate
+				if _, err := set.Add(context.Background(), keys, fresh); err != nil {
+					t.Error(err)
+				}
+				wins[w] = fresh
+			})
+		}
+		close(gate)
+		wg.Wait()
+		for i := range n {
+			won := 0
+			for w := range workers {
+				if wins[w][i] {
+					won++
+				}
+			}
+			if won > 1 {
+				t.Fatalf("round %d: item %d was new for %d callers", round, i, won)
+			}
+		}
+	}
+}
+
+func testIndependent(t *testing.T, o Opener) {
+	store, a := one(t, o, 10_000)
+	defer closeStore(t, store)
+	b, err := store.Create(context.Background(), spec("ip", 2, 10_000), Birth())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Seed() == b.Seed() {
+		t.Error("two filters have one seed")
+	}
+	Add(t, a, Keys(a, 0, 100))
+	if got := count(Add(t, b, Keys(b, 0, 100))); got != 100 {
+		t.Errorf("second filter: %d fresh, want 100", got)
+	}
+}
+
+func testCreateDrop(t *testing.T, o Opener) {
+	ctx := context.Background()
+	store, set := one(t, o, 10_000)
+	keys := Keys(set, 0, 100)
+	Add(t, set, keys)
+	if err := store.Drop(ctx, spec("uri", 1, 10_000)); err != nil {
+		t.Fatal(err)
+	}
+	var unknown *engine.UnknownFilterError
+	if _, err := set.Add(ctx, keys, make([]bool, 100)); !errors.As(err, &unknown) {
+		t.Errorf("Add to a dropped filter: %v, want UnknownFilterError", err)
+	}
+	if err := set.Has(ctx, keys, make([]bool, 100)); !errors.As(err, &unknown) {
+		t.Errorf("Has of a dropped filter: %v, want UnknownFilterError", err)
+	}
+	if err := store.Drop(ctx, spec("uri", 1, 10_000)); !errors.As(err, &unknown) {
+		t.Errorf("second Drop: %v, want UnknownFilterError", err)
+	}
+	again, err := store.Create(ctx, spec("uri", 1, 20_000), Birth())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := count(Add(t, again, Keys(again, 0, 100))); got != 100 {
+		t.Errorf("made again: %d fresh, want 100", got)
+	}
+	closeStore(t, store)
+	store = open(t, o)
+	defer closeStore(t, store)
+	if sets := load(t, store); len(sets) != 1 || sets[spec("uri", 1, 20_000)] == nil {
+		t.Errorf("after a restart: %v", sets)
+	}
+}
+
+func testCapacity(t *testing.T, o Opener) {
+	const n = 60_000
+	store, set := one(t, o, n)
+	defer closeStore(t, store)
+	Add(t, set, Keys(set, 0, n))
+	wrong := n - count(has(t, set, Keys(set, n, n)))
+	if rate := float64(wrong) / n; rate > 3e-4 {
+		t.Errorf("at full load %v false positives, asked 1e-4", rate)
+	}
+	before := set.Stats()
+	Add(t, set, Keys(set, n, n)) // beyond capacity: works, and is seen
+	if after := set.Stats(); after.FPR <= before.FPR || after.Items < n*3/2 {
+		t.Errorf("twice the capacity: %+v, before %+v", after, before)
+	}
+	if got := count(has(t, set, Keys(set, 0, 2*n))); got != 0 {
+		t.Errorf("%d false negatives beyond capacity", got)
+	}
+}
+
+func testClosed(t *testing.T, o Opener) {
+	store, set := one(t, o, 10_000)
+	keys := Keys(set, 0, 10)
+	closeStore(t, store)
+	if _, err := set.Add(context.Background(), keys, make([]bool, 10)); err == nil {
+		t.Error("Add after Close: no error")
+	}
+	if err := set.Has(context.Background(), keys, make([]bool, 10)); err == nil {
+		t.Error("Has after Close: no error")
+	}
+}
+
+// Stripes of one filter, merged into another with its header, make it remember the same.
+func testStripes(t *testing.T, o Opener) {
+	ctx := context.Background()
+	const capacity, n = 3_000_000, 20_000 // three stripes
+	store, set := one(t, o, capacity)
+	a := set.(engine.BitMap)
+	Add(t, a, Keys(a, 0, n))
+	h := a.Header()
+	made, err := store.Create(ctx, spec("copy", 2, capacity), engine.Birth{Seed: h.Seed, Generation: h.Generation, Created: h.Created})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := made.(engine.BitMap)
+	if b.Header() != h {
+		t.Errorf("header %+v, want %+v", b.Header(), h)
+	}
+	Add(t, b, Keys(b, n, 1000))
+	buf := make([]byte, bloom.StripeBytes)
+	for i := range a.Header().Stripes() {
+		stripe, err := a.Stripe(ctx, i, buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.MergeStripe(ctx, i, stripe); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().Truncate(time.Second)
+	b.WrittenBack(at)
+	if got := b.Stats().LastWriteback; !got.Equal(at) {
+		t.Errorf("last writeback %v, want %v", got, at)
+	}
+	if err := b.MergeStripe(ctx, 0, buf[:64]); err == nil {
+		t.Error("a stripe of a wrong size is merged")
+	}
+	closeStore(t, store)
+	store = open(t, o)
+	defer closeStore(t, store)
+	if set = load(t, store)[spec("copy", 2, capacity)]; set == nil {
+		t.Fatal("the filter is gone")
+	}
+	if got := count(has(t, set, Keys(set, 0, n+1000))); got != 0 {
+		t.Errorf("%d of %d merged items are forgotten", got, n+1000)
+	}
+}
