@@ -35,6 +35,9 @@ const (
 	archiveClose = 5 * time.Second
 	// failedGrace lets the answers that tell of a failed store reach their callers.
 	failedGrace = time.Second
+	// stopMargin is how much earlier than the service manager the daemon itself ends a stop
+	// that hangs: so the log has what it hung on.
+	stopMargin = 10 * time.Second
 )
 
 // daemon is the running service: newDaemon opens everything, run serves until the
@@ -51,12 +54,19 @@ type daemon struct {
 	api       *api.Server
 	http      *http.Server
 	drain     *drain.Drainer
+	stopping  *stopGuard
 }
 
 // newDaemon opens the port, so that a mistake there is told at once and callers queue
 // instead of being refused, and then the store.
 func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *daemon, err error) {
-	d := &daemon{cfg: cfg, log: log}
+	d := &daemon{cfg: cfg, log: log, stopping: newStopGuard(cfg.ShutdownTimeout+stopRest-stopMargin, log)}
+	disarm := context.AfterFunc(ctx, d.stopping.arm) // a start may hang as well
+	defer func() {
+		if disarm(); err != nil {
+			d.stopping.disarm()
+		}
+	}()
 	defer func() {
 		if err != nil {
 			d.close()
@@ -110,6 +120,10 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	d.drain = drain.New(d.http)
+	for i, l := range d.listeners {
+		// Before anybody can ask for a stop, or it would not end these.
+		d.listeners[i] = d.drain.Listener(l, d.secrets.tlsConfig() != nil)
+	}
 	state := "ready"
 	if len(d.engine.Waiting()) > 0 {
 		state = "serving; not ready before the archive was asked for filters that the store lacks"
@@ -138,6 +152,7 @@ func (d *daemon) url() string {
 // run serves until ctx ends, which is no error, or something fails. Each signal of
 // reload makes it read the tokens and the certificate anew.
 func (d *daemon) run(ctx context.Context, reload <-chan os.Signal) (err error) {
+	defer d.stopping.disarm()
 	defer func() { err = errors.Join(err, d.close()) }()
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -192,9 +207,7 @@ func (d *daemon) run(ctx context.Context, reload <-chan os.Signal) (err error) {
 }
 
 func (d *daemon) serve(l net.Listener) error {
-	encrypt := d.secrets.tlsConfig()
-	l = d.drain.Listener(l, encrypt != nil)
-	if encrypt != nil {
+	if encrypt := d.secrets.tlsConfig(); encrypt != nil {
 		l = tls.NewListener(l, encrypt)
 	}
 	return d.drain.Served(d.http.Serve(l))
@@ -203,6 +216,7 @@ func (d *daemon) serve(l net.Listener) error {
 // shutdown fails readiness, tells the clients to go, and waits for the requests under
 // way; then it stops accepting.
 func (d *daemon) shutdown(linger, patience time.Duration) {
+	d.stopping.arm()
 	d.api.Drain()
 	if d.keeper != nil {
 		d.keeper.Stop() // a copy may take minutes, and can be made again

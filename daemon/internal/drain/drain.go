@@ -68,8 +68,9 @@ func tracked(c net.Conn) *conn {
 	return own
 }
 
-// Listener makes the connections of l known to d. The server is to serve on what it
-// returns; encrypted says that TLS will be put on it.
+// Listener makes l and its connections known to d. The server is to serve on what it
+// returns; encrypted says that TLS will be put on it. It is called before anybody may call
+// Drain, which neither closes nor waits for a listener that it does not know.
 func (d *Drainer) Listener(l net.Listener, encrypted bool) net.Listener {
 	own := &listener{Listener: l, d: d, encrypted: encrypted}
 	d.mu.Lock()
@@ -116,7 +117,7 @@ func (d *Drainer) serve(w http.ResponseWriter, r *http.Request) {
 // for linger and what it takes to close them; then it closes the listeners, waits for
 // the requests that are under way, and returns. A connection that has been silent for
 // linger is closed. When ctx ends before that, what is left is cut off, and cut says
-// how many connections those were. The server must be serving on the listeners; its
+// how many connections those were. The server serves on the listeners, or is about to: its
 // Serve returns when they are closed, with an error for Served.
 func (d *Drainer) Drain(ctx context.Context, linger time.Duration) (cut int) {
 	start := time.Now()

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"runtime/pprof"
+	"sync"
+	"time"
+)
+
+// stopGuard ends the process when a stop takes longer than it may: a disk that hangs
+// holds a sync, and whoever waits for it, for ever. What was answered does not depend on
+// an orderly end. It is safe for concurrent use.
+type stopGuard struct {
+	limit time.Duration
+	log   *slog.Logger
+	exit  func(code int) // os.Exit, but in tests
+
+	mu    sync.Mutex
+	timer *time.Timer // nil: no stop is under way
+	over  bool
+}
+
+func newStopGuard(limit time.Duration, log *slog.Logger) *stopGuard {
+	return &stopGuard{limit: limit, log: log, exit: os.Exit}
+}
+
+// arm notes that a stop has begun; the first call counts.
+func (g *stopGuard) arm() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.timer == nil && !g.over {
+		g.timer = time.AfterFunc(g.limit, g.fire)
+	}
+}
+
+// disarm notes that the stop has come to its end.
+func (g *stopGuard) disarm() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.over = true
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+}
+
+func (g *stopGuard) fire() {
+	g.mu.Lock()
+	over := g.over
+	g.mu.Unlock()
+	if over {
+		return
+	}
+	g.log.Error("the stop hangs; the process ends without its orderly end. What was answered is kept as the settings say (durability); the goroutines that follow show what it waited for",
+		"after", g.limit)
+	_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+	g.exit(exitFailure)
+}
