@@ -23,6 +23,9 @@ type rule struct {
 	folder string
 	// ours are the folders of this module that may be imported, beside folder itself.
 	ours []string
+	// testsToo says whether ours holds for tests as well, which otherwise may use any
+	// room to try theirs.
+	testsToo bool
 	// never are folders of this module that may not be reached, even through others.
 	never []string
 	// onlyModules, when not nil, are the packages of other modules that may be
@@ -32,19 +35,40 @@ type rule struct {
 
 // rules are the import rules of the repository.
 func rules() []rule {
+	in := func(names ...string) []string { // folders of daemon/internal
+		folders := []string{}
+		for _, name := range names {
+			folders = append(folders, "daemon/internal/"+name)
+		}
+		return folders
+	}
+	room := func(name string, ours ...string) rule {
+		return rule{folder: "daemon/internal/" + name, ours: in(ours...)}
+	}
+	api := room("api", "engine", "items", "bloom", "keeper", "archive")
+	api.ours = append(api.ours, "client")
+	bitmap := room("bloom")
+	bitmap.onlyModules = []string{"github.com/zeebo/xxh3", "golang.org/x/sys"}
 	return []rule{
-		{folder: "magefiles", ours: []string{"provision", "configs"}},
-		{folder: "provision", ours: []string{"systemd", "configs"}, never: []string{"daemon"}},
-		{folder: "daemon", ours: []string{"configs", "client", "systemd"}, never: []string{"provision", "magefiles"}},
-		{folder: "configs", ours: []string{}},
-		{folder: "systemd", ours: []string{}, onlyModules: []string{}},
-		{folder: "client", ours: []string{}, onlyModules: []string{}},
-		{
-			folder: "daemon/internal/bloom", ours: []string{},
-			onlyModules: []string{"github.com/zeebo/xxh3", "golang.org/x/sys"},
-		},
-		{folder: "daemon/internal/embedded", ours: []string{"daemon/internal"}, never: []string{"daemon/internal/api"}},
-		{folder: "daemon/internal/redis", ours: []string{"daemon/internal"}, never: []string{"daemon/internal/api"}},
+		{folder: "magefiles", ours: []string{"provision", "configs"}, testsToo: true},
+		{folder: "provision", ours: []string{"systemd", "configs"}, testsToo: true, never: []string{"daemon"}},
+		{folder: "daemon", ours: []string{"configs", "client", "systemd"}, testsToo: true, never: []string{"provision", "magefiles"}},
+		{folder: "configs", ours: []string{}, testsToo: true},
+		{folder: "systemd", ours: []string{}, testsToo: true, onlyModules: []string{}},
+		{folder: "client", ours: []string{}, testsToo: true, onlyModules: []string{}},
+		// What docs/architecture.md says of the rooms of the daemon: no arrow goes back up.
+		bitmap,
+		room("timing", "bloom"),
+		room("durable"),
+		room("journal", "bloom", "durable"),
+		room("items", "bloom"),
+		room("engine", "bloom"),
+		room("embedded", "engine", "journal", "durable", "timing", "bloom"),
+		room("redisstore", "engine", "timing", "bloom"),
+		room("archive", "engine", "bloom"),
+		room("keeper", "engine", "archive", "bloom"),
+		room("drain"),
+		api,
 	}
 }
 
@@ -116,7 +140,7 @@ func violations(rules []rule, imports []importing) []string {
 			}
 			folder, isOurs := i.ours()
 			switch {
-			case isOurs && !under(folder, r.folder) && !underAny(folder, r.ours):
+			case isOurs && (r.testsToo || !i.test) && !under(folder, r.folder) && !underAny(folder, r.ours):
 				found = append(found, fmt.Sprintf("%s imports %s: of this module %s may import %s", i.file, folder, r.folder, listed(r.ours)))
 			case isOurs && !i.test:
 				if way := reaches(folder, r.never, imports, nil); way != nil {
@@ -128,6 +152,20 @@ func violations(rules []rule, imports []importing) []string {
 		}
 	}
 	return found
+}
+
+// guardNothing lists the folders that rules name, as guarded or as allowed, and that have
+// no Go file: a room that was renamed would be without its rule.
+func guardNothing(rules []rule, imports []importing) []string {
+	var empty []string
+	for _, r := range rules {
+		for _, folder := range slices.Concat([]string{r.folder}, r.ours, r.never) {
+			if !slices.ContainsFunc(imports, func(i importing) bool { return under(i.from(), folder) }) && !slices.Contains(empty, folder) {
+				empty = append(empty, folder)
+			}
+		}
+	}
+	return empty
 }
 
 // reaches returns the chain of packages from folder to one of never, nil if there is none.
@@ -174,6 +212,9 @@ func TestImportRules(t *testing.T) {
 	if len(imports) < 50 {
 		t.Fatalf("only %d imports found: the walk looks at the wrong place", len(imports))
 	}
+	for _, folder := range guardNothing(rules(), imports) {
+		t.Errorf("the rule for %s guards nothing: no Go file is under it", folder)
+	}
 	for _, v := range violations(rules(), imports) {
 		t.Error(v)
 	}
@@ -183,22 +224,23 @@ func TestImportRules(t *testing.T) {
 func TestImportRulesBite(t *testing.T) {
 	root := t.TempDir()
 	for name, imports := range map[string][]string{
-		"magefiles/targets.go":            {"fmt", module + "/provision", module + "/configs", module + "/daemon/urifilter"},
-		"provision/host.go":               {module + "/systemd", module + "/configs", module + "/client"},
-		"daemon/urifilter/main.go":        {module + "/daemon/internal/api", module + "/client", module + "/magefiles"},
-		"daemon/internal/api/api.go":      {module + "/daemon/internal/engine", module + "/provision"},
-		"daemon/internal/engine/e.go":     {module + "/daemon/internal/middle"},
-		"daemon/internal/middle/m.go":     {module + "/daemon/internal/api", module + "/daemon/internal/engine"},
-		"daemon/internal/embedded/s.go":   {module + "/daemon/internal/bloom", module + "/daemon/internal/engine"},
-		"daemon/internal/redis/s.go":      {module + "/daemon/internal/api"},
-		"daemon/internal/bloom/b.go":      {"math/bits", "github.com/zeebo/xxh3", "golang.org/x/sys/cpu", "golang.org/x/system", module + "/configs"},
-		"daemon/internal/bloom/b_test.go": {"github.com/bits-and-blooms/bloom/v3"},
-		"client/client.go":                {"net/http", "github.com/spf13/cobra", module + "/configs"},
-		"client/clienttest/server.go":     {module + "/client"},
-		"configs/config.go":               {"os", "go.yaml.in/yaml/v4", module + "/client"},
-		"systemd/unit.go":                 {module + "/configs"},
-		"systemd/testdata/x.go":           {module + "/daemon/urifilter"},
-		"systemd/unit_windows_test.go":    {module + "/provision"},
+		"magefiles/targets.go":                 {"fmt", module + "/provision", module + "/configs", module + "/daemon/urifilter"},
+		"provision/host.go":                    {module + "/systemd", module + "/configs", module + "/client"},
+		"daemon/urifilter/main.go":             {module + "/daemon/internal/api", module + "/client", module + "/magefiles"},
+		"daemon/internal/api/api.go":           {module + "/daemon/internal/engine", module + "/provision"},
+		"daemon/internal/engine/e.go":          {module + "/daemon/internal/middle"},
+		"daemon/internal/middle/m.go":          {module + "/daemon/internal/api", module + "/daemon/internal/engine"},
+		"daemon/internal/embedded/s.go":        {module + "/daemon/internal/bloom", module + "/daemon/internal/engine"},
+		"daemon/internal/redisstore/s.go":      {module + "/daemon/internal/api"},
+		"daemon/internal/redisstore/s_test.go": {module + "/daemon/internal/embedded"},
+		"daemon/internal/bloom/b.go":           {"math/bits", "github.com/zeebo/xxh3", "golang.org/x/sys/cpu", "golang.org/x/system", module + "/configs"},
+		"daemon/internal/bloom/b_test.go":      {"github.com/bits-and-blooms/bloom/v3"},
+		"client/client.go":                     {"net/http", "github.com/spf13/cobra", module + "/configs"},
+		"client/clienttest/server.go":          {module + "/client"},
+		"configs/config.go":                    {"os", "go.yaml.in/yaml/v4", module + "/client"},
+		"systemd/unit.go":                      {module + "/configs"},
+		"systemd/testdata/x.go":                {module + "/daemon/urifilter"},
+		"systemd/unit_windows_test.go":         {module + "/provision"},
 	} {
 		var text strings.Builder
 		text.WriteString("//go:build never\n\npackage x\n\n")
@@ -222,11 +264,12 @@ func TestImportRulesBite(t *testing.T) {
 		"client/client.go imports github.com/spf13/cobra: beside the standard library client may import nothing",
 		"client/client.go imports configs: of this module client may import nothing",
 		"configs/config.go imports client: of this module configs may import nothing",
+		"daemon/internal/api/api.go imports provision: of this module daemon/internal/api may import daemon/internal/engine, daemon/internal/items, daemon/internal/bloom, daemon/internal/keeper, daemon/internal/archive, client",
 		"daemon/internal/api/api.go imports provision: of this module daemon may import configs, client, systemd",
 		"daemon/internal/bloom/b.go imports golang.org/x/system: beside the standard library daemon/internal/bloom may import github.com/zeebo/xxh3, golang.org/x/sys",
 		"daemon/internal/bloom/b.go imports configs: of this module daemon/internal/bloom may import nothing",
-		"daemon/internal/embedded/s.go imports daemon/internal/engine, which imports daemon/internal/middle, which imports daemon/internal/api: daemon/internal/embedded must not reach it",
-		"daemon/internal/redis/s.go imports daemon/internal/api: daemon/internal/redis must not reach it",
+		"daemon/internal/engine/e.go imports daemon/internal/middle: of this module daemon/internal/engine may import daemon/internal/bloom",
+		"daemon/internal/redisstore/s.go imports daemon/internal/api: of this module daemon/internal/redisstore may import daemon/internal/engine, daemon/internal/timing, daemon/internal/bloom",
 		"daemon/urifilter/main.go imports daemon/internal/api, which imports provision: daemon must not reach it",
 		"daemon/urifilter/main.go imports magefiles: of this module daemon may import configs, client, systemd",
 		"magefiles/targets.go imports daemon/urifilter: of this module magefiles may import provision, configs",
@@ -244,5 +287,9 @@ func TestImportRulesBite(t *testing.T) {
 		if !slices.Contains(want, g) && !strings.Contains(g, "must not reach it") {
 			t.Errorf("found, but allowed: %s", g)
 		}
+	}
+	empty := guardNothing(rules(), imports)
+	if !slices.Contains(empty, "daemon/internal/journal") || slices.Contains(empty, "daemon/internal/api") {
+		t.Errorf("folders without a Go file: got %v, want daemon/internal/journal among them, and not daemon/internal/api", empty)
 	}
 }
