@@ -60,12 +60,16 @@ type Limits struct {
 	// ItemBytes of one item. Default: 64 KiB.
 	ItemBytes int
 	// BodyTimeout is how long a client may send nothing while its body is awaited, or
-	// read nothing while its answer is. A JSON body must also come at 1 KiB/s on
-	// average once that time is over. Default: 30 s.
+	// read nothing while its answer is. A JSON body must also come at 1 KiB/s in each
+	// such span of time. Where tokens are asked for, a body without an Authorization
+	// header must be whole after it. Default: 30 s.
 	BodyTimeout time.Duration
 	// HeldBytes bounds the bodies in memory of all requests together; a stream counts
-	// as 4 MiB. Past it requests are answered 503 overloaded. What a request holds
-	// besides (its items unescaped, its answer) is at most about twice its body.
+	// as 4 MiB, a body that grows for a moment as its old and its new buffer. Past it
+	// requests are answered 503 overloaded. What a request holds besides (its items
+	// unescaped, its answer) is at most about twice its body. Bodies that come without
+	// an Authorization header where tokens are asked for have 64 KiB at most, and are
+	// bounded apart.
 	// Default: four times BodyBytes, and 256 MiB at least.
 	HeldBytes int64
 	// SpoolBytes bounds the answers that wait on disk, of all streams together. Past
@@ -89,6 +93,7 @@ type Server struct {
 	calls     callPool
 	unzippers sync.Pool // of *gzip.Reader
 	held      budget    // bytes of bodies in memory
+	anonymous budget    // the same of those that came without an Authorization header
 	spooled   budget    // bytes of answers on disk
 	draining  atomic.Bool
 	header    sharedHeader
@@ -108,8 +113,10 @@ func New(o Options) *Server {
 		tempDir: o.TempDir,
 		errors:  errorsByCode(),
 		held:    budget{limit: o.Limits.HeldBytes},
-		spooled: budget{limit: o.Limits.SpoolBytes},
-		header:  newSharedHeader(),
+
+		anonymous: budget{limit: anonymousHeld},
+		spooled:   budget{limit: o.Limits.SpoolBytes},
+		header:    newSharedHeader(),
 	}
 	s.metrics = newMetrics(o.Registry, o.Engine, o.Version)
 	s.routes = s.newRoutes(o.Registry)
@@ -162,8 +169,9 @@ func (s *Server) Drain() { s.draining.Store(true) }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := s.calls.get(r.ContentLength)
-	c.begin(s, w, r)
+	anonymous := s.auth != nil && r.Header["Authorization"] == nil
+	c := s.calls.get(r.ContentLength, anonymous)
+	c.begin(s, w, r, anonymous)
 	defer c.end()
 	if err := c.serve(); err != nil {
 		c.fail(err)

@@ -60,13 +60,13 @@ func (c *call) mayCopy(known ...string) error {
 			return &fault{code: codeUnknownParameter, detail: strconv.Quote(name), known: known}
 		}
 	}
-	if err := c.body.open(true); err != nil {
+	if err := c.body.open(true, specBytes); err != nil {
 		return err
 	}
 	if n, err := io.Copy(io.Discard, io.LimitReader(&c.body, specBytes+1)); err != nil {
 		return err
 	} else if n > specBytes {
-		return tooLarge(specBytes)
+		return c.tooLarge(specBytes)
 	}
 	if c.s.keeper == nil {
 		f, err := c.s.engine.Lookup(c.name)

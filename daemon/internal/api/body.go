@@ -13,11 +13,21 @@ import (
 )
 
 const (
-	// minBytesPerSecond is the average speed that a JSON body must keep, and an answer.
-	minBytesPerSecond = 1 << 10
-	firstRead         = 16 << 10
+	firstRead = 16 << 10
 	// maxAhead bounds the memory taken for what a Content-Length only promises.
 	maxAhead = 1 << 20
+	// unzipHeld is what a decompressor counts of Limits.HeldBytes.
+	unzipHeld = 64 << 10
+	// maxGzipOverhead is how much longer than its content gzip may be: it has no need to.
+	maxGzipOverhead = 64 << 10
+
+	// anonymousBody bounds a JSON body that comes without an Authorization header where
+	// tokens are asked for: it is read before the token in it can be looked at.
+	anonymousBody = 64 << 10
+	// anonymousHeld bounds all such bodies together. They have a budget of their own, so
+	// that callers who have no token take nothing from those who have.
+	anonymousHeld = 16 << 20
+	anonymousRead = 4 << 10
 )
 
 // body reads a request's body, giving up on a client that sends nothing. Its errors
@@ -27,13 +37,16 @@ type body struct {
 	c       *call
 	timeout time.Duration
 	armed   time.Time // when the deadline was set last
-	first   time.Time // when reading began
+	end     time.Time // when all of it must have come; zero: it may take its time
 	read    int64     // bytes on the wire
-	paced   bool      // minBytesPerSecond is asked
+	most    int64     // of them that may come; 0: any number
+	paced   bool      // pace is asked for
+	pace    pace
 	err     error
 
-	unzip *gzip.Reader
-	done  bool // the body's end was seen, after decompression
+	unzip    *gzip.Reader
+	unzipped int64
+	done     bool // the body's end was seen, after decompression
 }
 
 func (b *body) begin(c *call) {
@@ -48,12 +61,25 @@ func (b *body) arm(now time.Time) {
 		return
 	}
 	b.armed = now
-	_ = b.c.rc.SetReadDeadline(now.Add(b.timeout)) // see call.writeBy
+	deadline := now.Add(b.timeout)
+	if !b.end.IsZero() && b.end.Before(deadline) {
+		deadline = b.end
+	}
+	_ = b.c.rc.SetReadDeadline(deadline) // see call.writeBy
 }
 
-// open looks at the Content-Encoding.
-func (b *body) open(paced bool) error {
-	b.paced, b.first = paced, time.Now()
+// open looks at the Content-Encoding. most bounds a paced body, unpacked; a stream is not
+// paced, and has no bound.
+func (b *body) open(paced bool, most int64) error {
+	now := time.Now()
+	if b.paced = paced; paced {
+		b.pace.begin(b.timeout, now)
+		b.most = most + 1 + maxGzipOverhead
+	}
+	if !b.c.admitted {
+		b.end = now.Add(b.timeout)
+		b.arm(now)
+	}
 	switch coding := b.c.r.Header.Get("Content-Encoding"); strings.ToLower(coding) {
 	case "", "identity":
 		return nil
@@ -70,6 +96,9 @@ func (b *body) open(paced bool) error {
 }
 
 func (b *body) openGzip() error {
+	if !b.c.hold(unzipHeld) {
+		return b.c.overloaded()
+	}
 	pool := &b.c.s.unzippers
 	z, ok := pool.Get().(*gzip.Reader)
 	if !ok {
@@ -83,8 +112,8 @@ func (b *body) openGzip() error {
 	return nil
 }
 
-// end returns the decompressor; the body must not be read after.
-func (b *body) end() {
+// close returns the decompressor; the body must not be read after.
+func (b *body) close() {
 	if b.unzip != nil {
 		b.c.s.unzippers.Put(b.unzip)
 	}
@@ -100,6 +129,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, err
 	}
 	n, err := b.unzip.Read(p)
+	b.unzipped += int64(n)
 	switch {
 	case err == io.EOF:
 		b.done = true
@@ -124,8 +154,15 @@ func (b wire) Read(p []byte) (int, error) {
 	if now.Sub(b.armed) > b.timeout/8 {
 		b.arm(now)
 	}
-	if took := now.Sub(b.first); b.paced && took > b.timeout && b.read < int64(took.Seconds()*minBytesPerSecond) {
+	switch {
+	case b.most > 0 && b.read > b.most:
+		b.err = b.c.tooLarge(b.most)
+		return 0, b.err
+	case b.paced && !b.pace.keeps(now, b.useful()):
 		b.err = &fault{code: codeRequestTimeout, detail: "want " + strconv.Itoa(minBytesPerSecond) + " bytes a second at least"}
+		return 0, b.err
+	case !b.end.IsZero() && now.After(b.end):
+		b.err = b.tooSlow(nil)
 		return 0, b.err
 	}
 	n, err := b.c.r.Body.Read(p)
@@ -138,29 +175,50 @@ func (b wire) Read(p []byte) (int, error) {
 	case err == io.EOF:
 		return n, err
 	case errors.As(err, &timeout) && timeout.Timeout():
-		b.err = &fault{code: codeRequestTimeout, detail: "nothing came for " + b.timeout.String(), cause: err}
+		b.err = b.tooSlow(err)
 	default:
 		b.err = &fault{code: codeIncompleteBody, cause: err}
 	}
 	return n, b.err
 }
 
+// useful is what the pace counts: bytes that came and are of use. Of gzip that is the
+// smaller of its two sizes, for it may unpack to nothing, or a few bytes of it to all that a
+// body may have.
+func (b *body) useful() int64 {
+	if b.unzip == nil {
+		return b.read
+	}
+	return min(b.read, b.unzipped)
+}
+
+func (b *body) tooSlow(cause error) error {
+	f := &fault{code: codeRequestTimeout, detail: "nothing came for " + b.timeout.String(), cause: cause}
+	if !b.end.IsZero() {
+		f.detail = "without an Authorization header a body must be whole after " + b.timeout.String()
+	}
+	return f
+}
+
 // readBody reads a whole body of at most limit bytes into the call's buffer. What it
 // takes of the budget grows with what has come, not with what is promised.
 func (c *call) readBody(limit int64) ([]byte, error) {
-	if c.r.ContentLength > limit {
-		return nil, tooLarge(limit)
+	want := int64(firstRead)
+	if !c.admitted {
+		limit, want = min(limit, anonymousBody), anonymousRead
 	}
-	if err := c.body.open(true); err != nil {
+	if c.r.ContentLength > limit {
+		return nil, c.tooLarge(limit)
+	}
+	if err := c.body.open(true, limit); err != nil {
 		return nil, err
 	}
-	want := int64(firstRead)
-	if c.r.ContentLength > 0 && c.body.unzip == nil {
+	if c.r.ContentLength > 0 && c.body.unzip == nil && c.admitted {
 		want = min(c.r.ContentLength+1, maxAhead) // 1: room to see the end in the same read
 	}
 	c.buf = c.buf[:0]
 	if !c.hold(int64(cap(c.buf))) {
-		return nil, overloaded()
+		return nil, c.overloaded()
 	}
 	if err := c.growBody(want); err != nil {
 		return nil, err
@@ -175,7 +233,7 @@ func (c *call) readBody(limit int64) ([]byte, error) {
 		n, err := c.body.Read(c.buf[len(c.buf):cap(c.buf)])
 		c.buf = c.buf[:len(c.buf)+n]
 		if int64(len(c.buf)) > limit {
-			return nil, tooLarge(limit)
+			return nil, c.tooLarge(limit)
 		}
 		if err == io.EOF {
 			return c.buf, nil
@@ -186,31 +244,48 @@ func (c *call) readBody(limit int64) ([]byte, error) {
 	}
 }
 
+// growBody copies the buffer to a larger one; while it does, both are held.
 func (c *call) growBody(size int64) error {
-	more := size - int64(cap(c.buf))
-	if more <= 0 {
+	old := int64(cap(c.buf))
+	if size <= old {
 		return nil
 	}
-	if !c.hold(more) {
-		return overloaded()
+	if !c.hold(size) {
+		return c.overloaded()
 	}
 	grown := make([]byte, len(c.buf), size)
 	copy(grown, c.buf)
 	c.buf = grown
+	c.release(old)
 	return nil
 }
 
-// hold takes n bytes of the budget for bodies, until the call ends.
+// hold takes n bytes of the budget for bodies, until the call ends or releases them.
 func (c *call) hold(n int64) bool {
-	if !c.s.held.take(n) {
+	if !c.budget.take(n) {
 		return false
 	}
 	c.held += n
 	return true
 }
 
-func overloaded() error { return &fault{code: codeOverloaded} }
+func (c *call) release(n int64) {
+	c.budget.give(n)
+	c.held -= n
+}
 
-func tooLarge(limit int64) error {
+func (c *call) overloaded() error {
+	if c.admitted {
+		return &fault{code: codeOverloaded}
+	}
+	return &fault{code: codeOverloaded, detail: "too many bodies come without an Authorization header: send the token in one"}
+}
+
+// tooLarge is the error of a body past a limit. Who has sent no token is not told of the
+// limit that holds with one.
+func (c *call) tooLarge(limit int64) error {
+	if !c.admitted {
+		return unauthorized("send the token in the Authorization header; without it a body may have "+strconv.Itoa(anonymousBody>>10)+" KiB", "")
+	}
 	return &fault{code: codeBodyTooLarge, detail: "want at most " + strconv.FormatInt(limit, 10) + " bytes"}
 }

@@ -20,6 +20,9 @@ const (
 	statusCut        = 599 // the answer was begun and cut off
 )
 
+// answerPiece is how much of an answer is written at once, with a deadline of its own.
+const answerPiece = 256 << 10
+
 // lingerTime bounds how long a connection that is cut is read on.
 const lingerTime = 10 * time.Second
 
@@ -33,12 +36,14 @@ type call struct {
 	name  string // {name} in the path
 	who   string // name of the token
 
-	admitted bool // by the Authorization header, or because no tokens are asked for
+	admitted  bool // by the Authorization header, or because no tokens are asked for
+	anonymous bool // tokens are asked for, and there is no Authorization header
 
 	start  time.Time
-	status int   // answered; 0: not yet
-	sent   int64 // bytes of the answer
-	held   int64 // taken of Server.held
+	status int     // answered; 0: not yet
+	sent   int64   // bytes of the answer
+	budget *budget // for bodies: Server.held, or Server.anonymous until a token was seen
+	held   int64   // taken of it
 
 	body   body
 	buf    []byte // the JSON body
@@ -50,8 +55,12 @@ type call struct {
 }
 
 // begin readies a pooled call for a request.
-func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request) {
+func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request, anonymous bool) {
 	c.s, c.w, c.r = s, w, r
+	c.anonymous, c.budget = anonymous, &s.held
+	if anonymous {
+		c.budget = &s.anonymous
+	}
 	c.rc = http.NewResponseController(w)
 	c.start = time.Now()
 	c.route, c.name = s.match(r.URL.Path)
@@ -93,9 +102,8 @@ func (c *call) method() string {
 // server survives it.
 func (c *call) end() {
 	p := recover()
-	c.body.end()
-	c.s.held.give(c.held)
-	c.held = 0
+	c.body.close()
+	c.release(c.held)
 	if p != nil && p != http.ErrAbortHandler {
 		c.s.log.Error("panic in a request", "path", c.route.path, "err", p, "stack", string(debug.Stack()))
 		if c.status == 0 {
@@ -155,12 +163,18 @@ func (c *call) send(status int, contentType []string, body []byte) error {
 	h["Cache-Control"] = c.s.header.noStore
 	h["X-Content-Type-Options"] = c.s.header.noSniff
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	c.writeBy(time.Now().Add(c.s.limits.BodyTimeout + time.Duration(len(body)/minBytesPerSecond)*time.Second))
 	c.status, c.sent = status, int64(len(body))
-	c.w.WriteHeader(status)
-	_, err := c.w.Write(body)
-	if err != nil {
-		c.hangUp(statusClientGone)
+	for first := true; first || len(body) > 0; first = false {
+		piece := body[:min(len(body), answerPiece)]
+		body = body[len(piece):]
+		// Each piece has its time, so that who reads nothing of a large answer is noticed soon.
+		c.writeBy(time.Now().Add(c.s.limits.BodyTimeout + time.Duration(len(piece)/minBytesPerSecond)*time.Second))
+		if first {
+			c.w.WriteHeader(status)
+		}
+		if _, err := c.w.Write(piece); err != nil {
+			c.hangUp(statusClientGone)
+		}
 	}
 	return nil
 }
@@ -201,11 +215,14 @@ const (
 	largeBody = 16 << 20
 )
 
-type callPool struct{ small, large sync.Pool }
+type callPool struct{ anonymous, small, large sync.Pool }
 
-func (p *callPool) get(contentLength int64) *call {
+func (p *callPool) get(contentLength int64, anonymous bool) *call {
 	pool := &p.small
-	if contentLength > smallBody/2 {
+	switch {
+	case anonymous:
+		pool = &p.anonymous
+	case contentLength > smallBody/2:
 		pool = &p.large
 	}
 	if c, ok := pool.Get().(*call); ok {
@@ -214,10 +231,17 @@ func (p *callPool) get(contentLength int64) *call {
 	return new(call)
 }
 
+// put keeps a call for another request. What a caller without a token left is not kept: its
+// list may be large, and is counted by nobody.
 func (p *callPool) put(c *call) {
-	c.s, c.w, c.r, c.rc, c.route = nil, nil, nil, nil, nil
+	known := c.who != ""
+	c.s, c.w, c.r, c.rc, c.route, c.budget = nil, nil, nil, nil, nil, nil
 	c.req.Reset() // it refers to the body, and to the token
 	switch size := max(cap(c.buf), cap(c.out)); {
+	case c.anonymous:
+		if known && size <= 2*anonymousBody {
+			p.anonymous.Put(c)
+		}
 	case size <= smallBody:
 		p.small.Put(c)
 	case size <= largeBody:

@@ -41,16 +41,16 @@ type stream struct {
 
 func (c *call) stream(j judgement, m media) error {
 	if !c.admitted {
-		return c.admit("", j.scope)
+		return unauthorized("send the token of a stream in the Authorization header", "")
 	}
 	f, err := c.streamFilter(j)
 	if err != nil {
 		return err
 	}
 	if !c.hold(streamHeld) {
-		return overloaded()
+		return c.overloaded()
 	}
-	if err := c.body.open(false); err != nil {
+	if err := c.body.open(false, 0); err != nil {
 		return err
 	}
 	st := &stream{c: c, j: j, media: m, filter: f}
@@ -103,6 +103,12 @@ func (st *stream) run() error {
 		block = min(block, n+1) // 1: room to see the end in the same read
 	}
 	lines := items.NewReader(&c.body, format, limits, int(block))
+	lines.Grow = func(more int) error { // for a line that is longer than a block
+		if !c.hold(int64(more)) {
+			return c.overloaded()
+		}
+		return nil
+	}
 	list := &c.req.List
 	for judged := false; ; judged = true {
 		more, err := lines.Next(list)

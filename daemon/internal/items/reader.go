@@ -31,6 +31,10 @@ const (
 // lines are no items; a UTF-8 byte-order mark before the first line is skipped.
 // It is not safe for concurrent use.
 type Reader struct {
+	// Grow is asked before the block grows by more bytes, for a line that is longer; an
+	// error of it ends the reading. Nil: it may.
+	Grow func(more int) error
+
 	src    io.Reader
 	format Format
 	lim    Limits
@@ -115,7 +119,13 @@ func (r *Reader) makeRoom(l *List) bool {
 		r.err = r.tooLong(0)
 		return false
 	default:
-		r.buf = append(make([]byte, 0, min(2*len(r.buf), r.most+len("\r\n"))), r.buf...)
+		size := min(2*len(r.buf), r.most+len("\r\n"))
+		if r.Grow != nil {
+			if r.err = r.Grow(size - len(r.buf)); r.err != nil {
+				return false
+			}
+		}
+		r.buf = append(make([]byte, 0, size), r.buf...)
 		r.buf = r.buf[:cap(r.buf)]
 	}
 	return true

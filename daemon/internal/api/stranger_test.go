@@ -1,0 +1,152 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+const strangersBody = 1 << 20 // Limits.BodyBytes of the test
+
+// strangers are callers who have no token, and what each of them sends before it falls
+// silent with its connection open.
+func strangers(t *testing.T) map[string]string {
+	t.Helper()
+	const head = "POST /api/v1/filter HTTP/1.1\r\nHost: h\r\n"
+	spaces := strings.Repeat(" ", strangersBody-1)
+	length := fmt.Sprintf("Content-Length: %d\r\n", strangersBody)
+	return map[string]string{
+		"body without its last byte":     head + length + "\r\n" + spaces,
+		"promise of a body":              head + length + "\r\n",
+		"promise of a small body":        head + "Content-Length: 65536\r\n\r\n",
+		"small body without its end":     head + "Content-Length: 65536\r\n\r\n" + spaces[:65535],
+		"chunks without end":             head + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(spaces), spaces),
+		"gzip bomb without its end":      head + "Content-Encoding: gzip\r\n" + length + "\r\n" + unfinished(t, spaces),
+		"gzip of nothing, many times":    head + "Content-Encoding: gzip\r\n" + length + "\r\n" + strings.Repeat(zipped(t, ""), 2000),
+		"stream without its end":         head + "Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"header without its end":         head + "X: " + spaces[:4000],
+		"answers that nobody reads":      strings.Repeat("GET /openapi.yaml HTTP/1.1\r\nHost: h\r\n\r\n", 200),
+		"body of a call that reads none": "PUT /api/v1/filters/x HTTP/1.1\r\nHost: h\r\n" + length + "\r\n" + spaces,
+	}
+}
+
+// unfinished is gzip of text without its end.
+func unfinished(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := io.WriteString(z, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Callers without a token cost those who have one nothing, however they dawdle.
+func TestStrangersDoNotStopTheDaemon(t *testing.T) {
+	for name, text := range strangers(t) {
+		for _, n := range []int{4, 400} {
+			t.Run(fmt.Sprintf("%d times %s", n, name), func(t *testing.T) {
+				r := newRig(t, withTokens, func(o *Options) {
+					o.Limits.BodyBytes, o.Limits.HeldBytes = strangersBody, 4*strangersBody
+				})
+				for range n {
+					conn := r.dial()
+					go func() { _, _ = io.WriteString(conn, text) }() // answered and closed, it cannot send all
+				}
+				// The gate has met them all, or their header is not whole.
+				if !strings.HasPrefix(name, "header") {
+					r.eventually("all have come", func() bool { return r.arrived.Load() >= int64(n) })
+				}
+				large := strings.Repeat(" ", strangersBody/4)
+				for i := range 8 {
+					body := fmt.Sprintf(`{"filter_typeid":1,"uri_list":["%s-%d"]%s}`, name, i, large)
+					a := r.post("/api/v1/filter", body, "Content-Type", jsonType, "Authorization", "Bearer secret-filter")
+					if want := fmt.Sprintf(`{"uri_list":["%s-%d"],"total":1,"duplicates":0}`+"\n", name, i); a.status != 200 || a.body != want {
+						t.Fatalf("a caller with a token: %d %s", a.status, a.body)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A token in the body is for small bodies; a large one needs the header.
+func TestBodyWithoutAHeader(t *testing.T) {
+	r := newRig(t, withTokens)
+	body := func(size int) string {
+		const start, end = `{"filter_typeid":1,"uri_list":["a"],"access_token":"secret-filter"`, `}`
+		return start + strings.Repeat(" ", size-len(start)-len(end)) + end
+	}
+	if a := r.post("/api/v1/filter", body(anonymousBody)); a.status != 200 {
+		t.Errorf("64 KiB: %d %s", a.status, a.body)
+	}
+	for name, send := range map[string]func() answer{
+		"with its length": func() answer { return r.post("/api/v1/filter", body(anonymousBody+1)) },
+		"in chunks": func() answer {
+			return raw(fmt.Sprintf("POST /api/v1/filter HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", anonymousBody+1, body(anonymousBody+1)))(r)
+		},
+		"in gzip": func() answer {
+			return r.post("/api/v1/filter", zipped(t, body(anonymousBody+1)), "Content-Encoding", "gzip")
+		},
+	} {
+		a := send()
+		if p := a.problem(t); a.status != 401 || p.ErrorCode != codeUnauthorized || !strings.Contains(p.Detail, "Authorization header; without it a body may have 64 KiB") {
+			t.Errorf("a byte more, %s: %d %s", name, a.status, a.body)
+		}
+	}
+	if a := r.post("/api/v1/filter", body(anonymousBody+1), "Authorization", "Bearer secret-filter"); a.status != 200 {
+		t.Errorf("a byte more, with the header: %d %s", a.status, a.body)
+	}
+}
+
+// Bodies without a header have a budget of their own; when it is used up those who send
+// the header are served all the same.
+func TestStrangersShareABudget(t *testing.T) {
+	r := newRig(t, withTokens)
+	if !r.api.anonymous.take(anonymousHeld - anonymousRead) {
+		t.Fatal("the budget is smaller than it says")
+	}
+	defer r.api.anonymous.give(anonymousHeld - anonymousRead)
+	const body = `{"filter_typeid":1,"uri_list":["a"],"access_token":"secret-filter"}`
+	if a := r.post("/api/v1/filter", body); a.status != 200 {
+		t.Errorf("a small body: %d %s", a.status, a.body)
+	}
+	a := r.post("/api/v1/filter", body+strings.Repeat(" ", anonymousRead))
+	if p := a.problem(t); p.ErrorCode != codeOverloaded || !strings.Contains(p.Detail, "Authorization header") {
+		t.Errorf("a larger one: %d %s", a.status, a.body)
+	}
+	if a := r.post("/api/v1/filter", body+strings.Repeat(" ", anonymousRead), "Authorization", "Bearer secret-filter"); a.status != 200 {
+		t.Errorf("the same with the header: %d %s", a.status, a.body)
+	}
+}
+
+// A body that grows is in memory twice for a moment, and counted so.
+func TestABodyThatGrowsIsHeldTwice(t *testing.T) {
+	const body = `{"filter_typeid":1,"uri_list":["a"]}`
+	chunked := func(size int) func(*rig) answer {
+		return raw(fmt.Sprintf("POST /api/v1/filter HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
+			size, body+strings.Repeat(" ", size-len(body))))
+	}
+	r := newRig(t, func(o *Options) { o.Limits.HeldBytes = 3 * firstRead })
+	if a := chunked(2*firstRead - 1)(r); a.status != 200 {
+		t.Errorf("grown once: %d %s", a.status, a.body)
+	}
+	if a := chunked(2*firstRead + 1)(r); a.problem(t).ErrorCode != codeOverloaded {
+		t.Errorf("grown twice, to more than there may be: %d %s", a.status, a.body)
+	}
+}
+
+// Gzip that unpacks to nothing is bounded too.
+func TestGzipOfNothingEnds(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Limits.BodyBytes, o.Limits.ItemBytes = 1000, 1000 })
+	a := r.post("/api/v1/filter", strings.Repeat(zipped(t, ""), 10_000), "Content-Encoding", "gzip")
+	if p := a.problem(t); p.ErrorCode != codeBodyTooLarge {
+		t.Errorf("got %d %s", a.status, a.body)
+	}
+}
