@@ -26,14 +26,14 @@ func TestArchiveOfRedis(t *testing.T) {
 	p.wantFresh(0, 1000, 1000)
 	out, errOut := mustCommand(t, dir, asking, "bitmap", "update")
 	mustContain(t, errOut, "asking the daemon at http://"+p.addr+": it runs here")
-	mustContain(t, out, "uri: written, version uri-1, about 1,000 items")
+	wantAbout(t, out, "uri: written, version uri-1, ", 1000)
 	p.wantFresh(1000, 1500, 500)
 	if err := p.end(syscall.SIGTERM); err != nil {
 		t.Fatalf("%v\n%s", err, p.log)
 	}
 	out, errOut = mustCommand(t, dir, asking, "bitmap", "update")
 	mustContain(t, errOut, "opening the store in redis: no daemon answers at http://"+p.addr)
-	mustContain(t, out, "uri: written, version uri-2, about 1,500 items")
+	wantAbout(t, out, "uri: written, version uri-2, ", 1500)
 
 	redis.Kill()
 	redis = redistest.Start(t)

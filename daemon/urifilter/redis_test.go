@@ -20,7 +20,7 @@ import (
 
 func redisEnv(addrs ...string) []string {
 	return []string{"URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS=" + strings.Join(addrs, ","),
-		`URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 2000000}]`}
+		fmt.Sprintf(`URIFILTER_FILTERS=[{id: 1, name: uri, capacity: %d}]`, uriCapacity)}
 }
 
 // scores count how often each item was called new in an answer that came.

@@ -58,7 +58,9 @@ func newRigOver(t testing.TB, store engine.Store, change ...func(*Options)) *rig
 	r := &rig{t: t, log: &lockedBuffer{}}
 	log := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	want := []engine.Spec{
-		{ID: 1, Name: "uri", Kind: "bloom", Capacity: 1_000_000, ErrorRate: 0.0001, OnFull: "warn"},
+		// So large that of the 300,000 items of a test none is a false positive: the
+		// chance is one in a million.
+		{ID: 1, Name: "uri", Kind: "bloom", Capacity: 4_000_000, ErrorRate: 0.0001, OnFull: "warn"},
 		{ID: 2, Name: "ip", Kind: "bloom", Capacity: 10_000, ErrorRate: 0.0001, OnFull: "warn"},
 	}
 	e, err := engine.Open(context.Background(), store, want, log)
