@@ -91,10 +91,22 @@ func TestLeaseIsRenewed(t *testing.T) {
 		first, second := r.open(as("first:1"), p.option, short), r.open(short)
 		h := header(1)
 		result := r.start(first, p, newSet(t, h).add(key(h, 0, 1)))
-		time.Sleep(1200 * time.Millisecond)
-		var held *LeaseError
-		if err := second.Held(context.Background(), "uri"); !errors.As(err, &held) {
-			t.Errorf("after three times its length: %v, want a *LeaseError", err)
+		ctx := context.Background()
+		begun, err := second.lastLease(ctx, "uri")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for give := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			now, err := second.lastLease(ctx, "uri")
+			if err != nil || now.N != begun.N || now.Owner != "first:1" {
+				t.Fatalf("lease %+v, %v; at first %+v", now, err, begun)
+			}
+			if now.Expires.Sub(begun.Expires) >= 3*400*time.Millisecond {
+				break
+			}
+			if time.Now().After(give) {
+				t.Fatalf("lease of %s still ends at %s", begun.Expires, now.Expires)
+			}
 		}
 		close(p.goOn)
 		if err := <-result; err != nil {
@@ -157,20 +169,34 @@ func (r *rig) expireLease(a *Archive) {
 
 func TestLostLeaseEndsTheWork(t *testing.T) {
 	onServers(t, func(t *testing.T, r *rig) {
-		p := pauseAt("upload")
-		late := r.open(leaseOfTime(200*time.Millisecond), p.option)
+		late := r.open(leaseOfTime(200 * time.Millisecond))
 		h := header(1)
-		result := r.start(late, p, newSet(t, h).add(key(h, 0, 1)))
-		if _, err := late.leases.DeleteMany(context.Background(), bson.M{}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(300 * time.Millisecond)
-		close(p.goOn)
+		src := &standing{newSet(t, h).add(key(h, 0, 1)), late}
+		_, err := late.Writeback(context.Background(), spec("uri"), src, nil)
 		var overtaken *OvertakenError
-		if err := <-result; !errors.As(err, &overtaken) {
+		if !errors.As(err, &overtaken) {
 			t.Errorf("%v, want an *OvertakenError", err)
 		}
 	})
+}
+
+// standing is a source that loses the lease when it is read, and then waits for the end
+// of the work.
+type standing struct {
+	*set
+	a *Archive
+}
+
+func (s *standing) Stripe(work context.Context, i int, buf []byte) ([]byte, error) {
+	if _, err := s.a.leases.DeleteMany(context.Background(), bson.M{}); err != nil {
+		return nil, err
+	}
+	select {
+	case <-work.Done():
+		return s.set.Stripe(work, i, buf)
+	case <-time.After(time.Minute):
+		return nil, errors.New("the work goes on a minute after its lease was lost")
+	}
 }
 
 // TestManyAtOnce has several daemons write back until each has been served.

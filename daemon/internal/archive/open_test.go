@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,12 +21,12 @@ import (
 func tryOpen(t *testing.T, uri string) error {
 	t.Helper()
 	start := time.Now()
-	a, err := Open(context.Background(), Options{URI: uri, Timeout: time.Second})
+	a, err := Open(context.Background(), Options{URI: uri, Timeout: 3 * time.Second})
 	if err == nil {
 		_ = a.Close(context.Background())
 		t.Fatalf("opened %s", uri)
 	}
-	if took := time.Since(start); took > 4*time.Second {
+	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("took %v", took)
 	}
 	if strings.Contains(err.Error(), "tops3cret") {
@@ -54,7 +55,7 @@ func answer(t *testing.T, text string) (addr string) {
 					return
 				}
 				if text == "" {
-					time.Sleep(5 * time.Second)
+					_, _ = io.Copy(io.Discard, conn) // until the other hangs up
 					return
 				}
 				_, _ = conn.Write([]byte(text)) // who has gone has seen enough
@@ -158,7 +159,7 @@ func TestServerGoesAndComes(t *testing.T) {
 		if err := call(); !errors.Is(err, ErrUnreachable) {
 			t.Errorf("%s: %v, want ErrUnreachable", name, err)
 		}
-		if took := time.Since(start); took > 8*time.Second {
+		if took := time.Since(start); took > 30*time.Second {
 			t.Errorf("%s: took %v", name, took)
 		}
 	}
@@ -184,7 +185,7 @@ func TestServerDiesInTheMiddle(t *testing.T) {
 	r.write(r.open(), "uri", all)
 	for i, label := range []string{"latest", "download", "upload", "file", "verify", "switch"} {
 		a := r.open(func(o *Options) {
-			o.Timeout = 300 * time.Millisecond
+			o.Timeout = 2 * time.Second
 			o.Fault = func(at string) error {
 				if at == label {
 					s.Kill()

@@ -42,7 +42,7 @@ type rig struct {
 
 func newRig(t *testing.T, uri string) *rig {
 	t.Helper()
-	r := &rig{t, Options{URI: uri, Database: "urifilter_test_" + newToken(), Keep: 3, Timeout: 5 * time.Second}}
+	r := &rig{t, Options{URI: uri, Database: "urifilter_test_" + newToken(), Keep: 3, Timeout: 30 * time.Second}}
 	if uri == os.Getenv(mongotest.EnvURI) {
 		t.Cleanup(func() {
 			a := r.open()

@@ -22,9 +22,6 @@ const (
 	ferretSum     = "h1:7WJmezL48Bj9bYWnhT/bEJgX5gjT5s7LFdHTqkN25rA="
 )
 
-// buildWait bounds how long another process is waited for that builds.
-const buildWait = 5 * time.Minute
-
 // build returns the server's binary, in the folder .cache of the repository. The first
 // call of all builds it, in about a minute; those that come meanwhile, in any process,
 // wait. It is renamed into place when it is whole.
@@ -76,12 +73,12 @@ func cacheDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
+// waitLock waits as long as another process builds: the lock ends with its holder.
 func waitLock(path string) (*durable.Lock, error) {
-	deadline := time.Now().Add(buildWait)
 	for {
 		lock, err := durable.AcquireLock(path)
 		var busy *durable.InUseError
-		if !errors.As(err, &busy) || time.Now().After(deadline) {
+		if !errors.As(err, &busy) {
 			return lock, err
 		}
 		time.Sleep(200 * time.Millisecond)

@@ -133,7 +133,7 @@ func (s *Server) arguments() []string {
 func (s *Server) waitReady(logName string) error {
 	said := regexp.MustCompile(`Listening on TCP (127\.0\.0\.1:[0-9]+)`)
 	var dialer net.Dialer
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for time.Now().Before(deadline) {
 		text, err := os.ReadFile(logName)
 		if err != nil {
@@ -149,7 +149,7 @@ func (s *Server) waitReady(logName string) error {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return fmt.Errorf("not ready after 30 s")
+	return fmt.Errorf("not ready after 2 min")
 }
 
 func without(env []string, prefix string) []string {

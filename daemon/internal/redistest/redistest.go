@@ -81,7 +81,7 @@ func (s *Server) run() bool {
 		close(ended)
 	}()
 	s.cmd, s.ended = cmd, ended
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		text, _ := os.ReadFile(log.Name())
 		if strings.Contains(string(text), "eady to accept connections") || strings.Contains(string(text), "Sentinel ID is") {
 			return true
@@ -95,7 +95,7 @@ func (s *Server) run() bool {
 		default:
 		}
 	}
-	s.t.Fatal("redis-server is not ready after 20 s")
+	s.t.Fatal("redis-server is not ready after 2 min")
 	return false
 }
 
@@ -132,7 +132,7 @@ func Cluster(t testing.TB) []*Server {
 	}
 	servers[0].CLI(create...)
 	for _, s := range servers {
-		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(s.CLI("cluster", "info"), "cluster_state:ok"); time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(s.CLI("cluster", "info"), "cluster_state:ok"); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal(fmt.Errorf("the cluster at %s does not become whole", s.Addr))
 			}
@@ -157,7 +157,7 @@ func Sentinels(t testing.TB) (sentinel, master, replica *Server) {
 	sentinel = &Server{Addr: testport.Free(t), Dir: dir, t: t, config: []string{conf, "--sentinel"}}
 	t.Cleanup(sentinel.Kill)
 	sentinel.Run()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if strings.Contains(sentinel.CLI("sentinel", "master", "mymaster"), "num-slaves\n1") &&
 			strings.Contains(replica.CLI("info", "replication"), "master_link_status:up") {
 			return sentinel, master, replica
