@@ -60,6 +60,19 @@ func newRig(t *testing.T, debian string) *rig {
 	return r
 }
 
+// exposed has the host's systemd judge the sandbox of the services, as it has loaded them.
+func (r *rig) exposed(t *testing.T) {
+	t.Helper()
+	for _, unit := range []string{systemd.Service, systemd.Writeback} {
+		out := r.Sh(t, "systemd-analyze security --no-pager --threshold=19 "+unit+" 2>&1 || echo '(exit code' $?')'")
+		if strings.Contains(out, "(exit code") || !strings.Contains(out, "Overall exposure level for "+unit) {
+			t.Errorf("%s: want an exposure below 2.0:\n%s", unit, out)
+			continue
+		}
+		t.Log(out[strings.Index(out, "Overall exposure"):])
+	}
+}
+
 // put makes a program the current release.
 func (r *rig) put(t *testing.T, path string) {
 	t.Helper()
@@ -104,14 +117,14 @@ func TestDaemonOnAHost(t *testing.T) {
 	if changed := hosttest.Must(t, r, running); len(changed) != 1 || !strings.Contains(changed[0], "urifilter.yaml has changed since it was started") {
 		t.Errorf("other settings: %q", changed)
 	}
-	// A port of its own, and tokens.
+	// A port of its own, which only root may bind, and tokens.
 	token := r.Sh(t, "cat /etc/urifilter/operator.token")
 	r.Sh(t, fmt.Sprintf(`cd /etc/urifilter
 echo '- {name: toolkit, token: "%s", scopes: [read, filter, admin]}' >tokens.yaml
-echo 'listen: 0.0.0.0:8100
+echo 'listen: 0.0.0.0:810
 auth: {tokens_file: /etc/urifilter/tokens.yaml}' >urifilter.yaml
 chgrp urifilter tokens.yaml; chmod 640 tokens.yaml
-sed -i s/127.0.0.1:8000/8100/ /etc/systemd/system/urifilter.socket; systemctl daemon-reload`, environment.Digest(token)))
+sed -i s/127.0.0.1:8000/810/ /etc/systemd/system/urifilter.socket; systemctl daemon-reload`, environment.Digest(token)))
 	if changed := hosttest.Must(t, r, running); len(changed) != 1 || !strings.Contains(changed[0], "restart with its port: /etc/systemd/system/urifilter.socket has changed") {
 		t.Errorf("another port: %q", changed)
 	}
@@ -122,6 +135,12 @@ sed -i s/127.0.0.1:8000/8100/ /etc/systemd/system/urifilter.socket; systemctl da
 	}
 	if now := r.Sh(t, "systemctl show urifilter -p MainPID --value"); now != pid {
 		t.Errorf("a reload made process %s of %s", now, pid)
+	}
+	r.exposed(t)
+	// Within its sandbox the daemon has what it is fast by: its bit-maps' pages are huge
+	// where the kernel has them.
+	if got := r.Sh(t, "grep -c '^VmFlags:.* hg\\b' /proc/"+pid+"/smaps || [ ! -e /sys/kernel/mm/transparent_hugepage ]"); got == "0" {
+		t.Error("no memory of the daemon asks for huge pages")
 	}
 	// Without tunnels the host's own command line asks.
 	if err := r.daemon.Health.Prove(hosttest.Voiced(t), blind{r}); err != nil {
@@ -158,6 +177,7 @@ func TestBrokenReleasesAreFoundOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRig(t, "trixie")
+	r.exposed(t)
 	steps := []step.Step{r.daemon.Running(), r.daemon.Health.Step()}
 	for mode, want := range map[string]string{
 		programs.Answer500: "GET /readyz: 500 Internal Server Error: I answer 500",
