@@ -15,6 +15,8 @@ import (
 type FS struct {
 	// Hook, when set, is asked before every operation what is to go wrong with it.
 	Hook func(label, path string) Fault
+	// Record, when set, does every operation by calling run, and may look at it.
+	Record func(op Op, run func() (done bool, err error)) error
 }
 
 // Fault is what a test wants of one operation; the zero Fault lets it be.
@@ -23,21 +25,32 @@ type Fault struct {
 	After  error // do it, then fail: it persisted, but nobody knows
 }
 
-func (fs FS) do(label, path string, op func() error) error {
-	if fs.Hook == nil {
-		return op()
+// do runs work as one operation.
+func (fs FS) do(op Op, work func() error) error {
+	if fs.Hook == nil && fs.Record == nil {
+		return work()
 	}
-	fault := fs.Hook(label, path)
-	if fault.Before != nil {
-		return &os.PathError{Op: label, Path: path, Err: fault.Before}
+	run := func() (done bool, err error) {
+		var fault Fault
+		if fs.Hook != nil {
+			fault = fs.Hook(op.Label, op.Path)
+		}
+		if fault.Before != nil {
+			return false, &os.PathError{Op: op.Label, Path: op.Path, Err: fault.Before}
+		}
+		if err := work(); err != nil {
+			return false, err
+		}
+		if fault.After != nil {
+			return true, &os.PathError{Op: op.Label, Path: op.Path, Err: fault.After}
+		}
+		return true, nil
 	}
-	if err := op(); err != nil {
-		return err
+	if fs.Record != nil {
+		return fs.Record(op, run)
 	}
-	if fault.After != nil {
-		return &os.PathError{Op: label, Path: path, Err: fault.After}
-	}
-	return nil
+	_, err := run()
+	return err
 }
 
 // IsNoSpace tells whether err means that a file could not grow: disk full, quota, or
@@ -54,18 +67,18 @@ type File struct {
 
 // OpenFile opens or creates a file as os.OpenFile does.
 func (fs FS) OpenFile(label, path string, flag int) (*File, error) {
-	var f *os.File
-	err := fs.do(label, path, func() (err error) {
-		f, err = os.OpenFile(path, flag, 0o600)
+	file := &File{fs: fs}
+	err := fs.do(Op{Kind: OpOpen, Label: label, Path: path, File: file, Flag: flag}, func() (err error) {
+		file.f, err = openReserved(func() (*os.File, error) { return os.OpenFile(path, flag, 0o600) })
 		return err
 	})
 	if err != nil {
-		if f != nil { // failed, but persisted
-			err = errors.Join(err, f.Close())
+		if file.f != nil { // failed, but persisted
+			err = errors.Join(err, file.f.Close())
 		}
 		return nil, err
 	}
-	return &File{fs, f}, nil
+	return file, nil
 }
 
 // Name is the path by which the file was opened.
@@ -73,7 +86,7 @@ func (f *File) Name() string { return f.f.Name() }
 
 // WriteAt writes all of b at off.
 func (f *File) WriteAt(label string, b []byte, off int64) error {
-	return f.fs.do(label, f.f.Name(), func() error {
+	return f.fs.do(Op{Kind: OpWrite, Label: label, Path: f.f.Name(), File: f, Data: b, Off: off}, func() error {
 		_, err := f.f.WriteAt(b, off)
 		return err
 	})
@@ -84,31 +97,113 @@ func (f *File) ReadAt(b []byte, off int64) (int, error) { return f.f.ReadAt(b, o
 
 // Truncate sets the size; what is new reads as zeroes and takes no space yet.
 func (f *File) Truncate(label string, size int64) error {
-	return f.fs.do(label, f.f.Name(), func() error { return f.f.Truncate(size) })
+	return f.fs.do(Op{Kind: OpTruncate, Label: label, Path: f.f.Name(), File: f, Off: size}, func() error { return f.f.Truncate(size) })
 }
 
 // Sync makes data and size durable. After an error it must not be tried again: the
 // system may have dropped the pages that it could not write.
 func (f *File) Sync(label string) error {
-	return f.fs.do(label, f.f.Name(), func() error { return datasync(f.f) })
+	return f.fs.do(Op{Kind: OpSync, Label: label, Path: f.f.Name(), File: f}, func() error { return datasync(f.f) })
 }
 
 // Close closes the file.
-func (f *File) Close() error { return f.f.Close() }
+func (f *File) Close() error {
+	err := f.f.Close()
+	refill()
+	return err
+}
 
 // Rename renames, replacing what is at the new path. SyncDir makes it durable.
 func (fs FS) Rename(label, from, to string) error {
-	return fs.do(label, to, func() error { return os.Rename(from, to) })
+	return fs.do(Op{Kind: OpRename, Label: label, Path: to, From: from}, func() error { return os.Rename(from, to) })
 }
 
 // Remove removes a file.
 func (fs FS) Remove(label, path string) error {
-	return fs.do(label, path, func() error { return os.Remove(path) })
+	return fs.do(Op{Kind: OpRemove, Label: label, Path: path}, func() error { return os.Remove(path) })
+}
+
+// RemoveAll removes a folder and all in it; none is no error.
+func (fs FS) RemoveAll(label, path string) error {
+	return fs.do(Op{Kind: OpRemoveAll, Label: label, Path: path}, func() error {
+		_, err := openReserved(func() (*os.File, error) { return nil, os.RemoveAll(path) })
+		return err
+	})
+}
+
+// Mkdir makes a folder. SyncDir of its parent makes it durable.
+func (fs FS) Mkdir(label, path string) error {
+	return fs.do(Op{Kind: OpMkdir, Label: label, Path: path}, func() error { return os.Mkdir(path, 0o700) })
+}
+
+// MkdirAll makes a folder and those above it that are missing, all durable on return:
+// the folder itself too where it was there, since who made it may not have come so far.
+func (fs FS) MkdirAll(label, path string) error {
+	parent := filepath.Dir(path)
+	if st, err := os.Stat(path); err == nil {
+		if !st.IsDir() {
+			return &os.PathError{Op: label, Path: path, Err: syscall.ENOTDIR}
+		}
+		err := fs.SyncDir(label+"-syncdir", parent)
+		if errors.Is(err, os.ErrPermission) { // a parent of somebody else, who made the folder for us
+			err = nil
+		}
+		return err
+	}
+	if parent != path {
+		if err := fs.MkdirAll(label, parent); err != nil {
+			return err
+		}
+	}
+	if err := fs.Mkdir(label, path); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return fs.SyncDir(label+"-syncdir", parent)
+}
+
+// Dir is an open directory, whose names can be made durable though no descriptor is left.
+type Dir struct {
+	fs   FS
+	path string
+	d    *os.File // nil where the system has no such call
+}
+
+// OpenDir opens a directory for Sync.
+func (fs FS) OpenDir(path string) (*Dir, error) {
+	d, err := openReserved(func() (*os.File, error) { return openDir(path) })
+	if err != nil {
+		return nil, err
+	}
+	return &Dir{fs, path, d}, nil
+}
+
+// Sync makes the names in the directory durable.
+func (d *Dir) Sync(label string) error {
+	return d.fs.do(Op{Kind: OpSyncDir, Label: label, Path: d.path}, func() error {
+		if d.d == nil {
+			return nil
+		}
+		return d.d.Sync()
+	})
+}
+
+// Close closes the directory.
+func (d *Dir) Close() error {
+	if d.d == nil {
+		return nil
+	}
+	err := d.d.Close()
+	refill()
+	return err
 }
 
 // SyncDir makes the names in a directory durable.
-func (fs FS) SyncDir(label, dir string) error {
-	return fs.do(label, dir, func() error { return syncDir(dir) })
+func (fs FS) SyncDir(label, path string) error {
+	d, err := fs.OpenDir(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(label), d.Close())
 }
 
 // WriteFile replaces path by what fill writes, in one step: after a crash the old
@@ -124,7 +219,7 @@ func (fs FS) WriteFile(label, path string, fill func(*File) error) (err error) {
 	defer func() {
 		if err != nil {
 			_ = f.Close() // a second Close is harmless
-			_ = os.Remove(tmp)
+			_ = fs.Remove(label+"-remove", tmp)
 		}
 	}()
 	if err := fill(f); err != nil {

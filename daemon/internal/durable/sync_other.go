@@ -12,15 +12,10 @@ var errQuota error = syscall.ENOSPC // where there is no EDQUOT
 
 func datasync(f *os.File) error { return f.Sync() }
 
-// syncDir does nothing on Windows, which has no such call.
-func syncDir(dir string) error {
+// openDir gives nil on Windows, which cannot sync a directory.
+func openDir(path string) (*os.File, error) {
 	if runtime.GOOS == "windows" {
-		return nil
+		return nil, nil
 	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return os.Open(path)
 }
