@@ -23,7 +23,9 @@ import (
 //	    24     8  size of the file in bytes
 //	    32     4  sync: 0 always, 1 interval, 2 none
 //	    36     4  slots of an entry, if more than 1, else 0
-//	    40    20  zero
+//	    40     4  1: what stands before a seal was durable before the seal was written;
+//	          0 in segments of older versions, which could not promise it
+//	    44    16  zero
 //	    60     4  CRC-32C of bytes 0 to 59
 //	    64        records
 //
@@ -35,12 +37,14 @@ import (
 //	 8     8  sequence number of the segment
 //	16   16n  slots: Hi, Lo
 //
-// Segments are written in order, each record synced before the next is begun. A
-// file may be used again for another segment, so what follows the last record is
-// anything at all; the sequence number in each record keeps old ones from counting.
+// Segments are written in order: with Sync Always each record is synced before the next
+// is begun, and in every mode all of them before the seal, the seal before the next
+// segment. A file may be used again for another segment, so what follows the last record
+// is anything at all; the sequence number in each record keeps old ones from counting.
 // A segment is sealed when it is full, when the journal is closed, and by recovery.
 // So: an unsealed segment is the last one, and its end is what a crash left; the one
-// record that may be torn there was answered to nobody.
+// record that may be torn there was answered to nobody. (With other modes any page may
+// be missing that was written since the last sync.)
 const (
 	headerSize = 64
 	slot       = 16 // of keys and record headers alike
@@ -58,6 +62,7 @@ type header struct {
 	size       uint64
 	sync       Sync
 	width      int
+	ordered    bool // what stands before a seal was durable before it
 }
 
 func (h header) encode() []byte {
@@ -70,6 +75,9 @@ func (h header) encode() []byte {
 	le.PutUint32(b[32:], uint32(h.sync))
 	if h.width > 1 {
 		le.PutUint32(b[36:], uint32(h.width))
+	}
+	if h.ordered {
+		le.PutUint32(b[40:], 1)
 	}
 	le.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
 	return b
@@ -89,6 +97,7 @@ func decodeHeader(b []byte) (header, error) {
 		size:       le.Uint64(b[24:]),
 		sync:       Sync(le.Uint32(b[32:])),
 		width:      int(max(1, le.Uint32(b[36:]))),
+		ordered:    le.Uint32(b[40:]) == 1,
 	}, nil
 }
 

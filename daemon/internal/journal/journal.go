@@ -29,13 +29,15 @@ var (
 	ErrDamaged = errors.New("damaged journal")
 	// ErrNoSpace is wrapped by Reserve's error when the disk is full.
 	ErrNoSpace = errors.New("no space for the journal")
+	// ErrShortage is wrapped by Reserve's error when descriptors or memory have run out.
+	ErrShortage = errors.New("the journal cannot make a file at present")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("journal is closed")
 )
 
 const (
-	minSegment = 1 << 20
-	maxSegment = 16 << 20
+	firstSegment = 1 << 20
+	maxSegment   = 16 << 20
 	// retrySpace is how long Reserve believes that a full disk is still full.
 	retrySpace = time.Second
 )
@@ -53,7 +55,10 @@ type Options struct {
 	// Parts is in how many calls of Append the entries of one Reserve may come, beside
 	// one for every 256 of them.
 	Parts int
-	Log   *slog.Logger
+	// FirstSegment is the size in bytes of the first segment, and the least of any; the
+	// following ones grow. 0: 1 MiB.
+	FirstSegment int64
+	Log          *slog.Logger
 	// Failed is called once, when a write or sync has failed and the journal is dead.
 	Failed func(error)
 }
@@ -74,6 +79,8 @@ type Journal struct {
 	free     int64 // slots left in cur and spares
 	reserved int64 // of those, promised to batches under way
 	spares   []*segment
+	made     int          // spares, for their names
+	dir      *durable.Dir // open before the first spare is there
 	nextSize int64
 	growing  bool      // somebody makes a spare
 	fullAt   time.Time // when making one last failed
@@ -92,7 +99,10 @@ type Journal struct {
 // Files are made when the first key needs them.
 func Open(opt Options) *Journal {
 	opt.Width = max(1, opt.Width)
-	j := &Journal{opt: opt, seq: opt.Next, nextSize: minSegment}
+	if opt.FirstSegment == 0 {
+		opt.FirstSegment = firstSegment
+	}
+	j := &Journal{opt: opt, seq: opt.Next, nextSize: opt.FirstSegment}
 	j.wake.L = &j.mu
 	return j
 }
@@ -188,9 +198,9 @@ func (j *Journal) commit(sync bool) error {
 		}
 		group = rest
 	}
-	// A segment that was filled on the way has been synced by its seal.
+	// A segment that was filled on the way was synced when it was sealed.
 	if sync && j.cur != nil {
-		if err := j.cur.file.Sync("journal-sync"); err != nil {
+		if err := j.cur.sync(); err != nil {
 			return err
 		}
 	}
@@ -230,7 +240,8 @@ func (j *Journal) exclusive(work func() error) error {
 
 // Rotate makes everything appended so far durable and ends the segment. All that is
 // appended from now on goes to segments from the returned sequence number on.
-// An error that wraps ErrNoSpace means that nothing was done, and is not final.
+// An error that wraps ErrNoSpace or ErrShortage means that nothing was done, and is not
+// final.
 func (j *Journal) Rotate() (next uint64, err error) {
 	var full error
 	err = j.exclusive(func() error {
@@ -283,10 +294,23 @@ func (j *Journal) Close() error {
 	for _, s := range j.spares {
 		err = errors.Join(err, s.file.Close(), j.opt.FS.Remove("journal-spare-remove", s.file.Name()))
 	}
-	j.spares = nil
+	j.spares, j.free = nil, 0
 	if j.cur != nil { // only after a failure
 		_ = j.cur.file.Close()
 		j.cur = nil
 	}
+	if j.dir != nil {
+		err = errors.Join(err, j.dir.Close())
+		j.dir = nil
+	}
 	return err
+}
+
+// Resume takes back a Close that had no error. It must not be called beside others.
+func (j *Journal) Resume() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if errors.Is(j.err, ErrClosed) {
+		j.err = nil
+	}
 }

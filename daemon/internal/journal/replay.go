@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -34,7 +33,7 @@ type Found struct {
 	Segments int
 	Keys     uint64 // entries
 	Bytes    int64  // of records
-	Torn     int64  // bytes of an unfinished record at the end, left by a crash
+	Torn     int64  // bytes of unfinished records, left by a crash
 	// Damage lists what is wrong when Salvage went on behind it.
 	Damage []error
 }
@@ -47,9 +46,17 @@ type Found struct {
 //   - the last segment, unsealed: its end is the first place without a whole record.
 //     If a whole record follows later, the place is damage, since records are synced
 //     one after the other (where the segment was written with Sync Always); if not, it
-//     is what a crash left of a record that was not acknowledged. The end is sealed;
+//     is what a crash left of a record that was not acknowledged;
+//   - the last segment, unsealed, of another mode: what is not whole was not synced. It is
+//     left out, wherever it is;
+//   - the last segment, sealed by an older version, which did not sync before the seal: as
+//     an unsealed one, and one record directly before the seal may be torn;
 //   - an unsealed segment that is not the last, a gap in the sequence, a file shorter
 //     than it was made whose records run up to its end, a bad header: damage.
+//
+// The last segment is written anew and sealed, so that what was applied is on the disk
+// before anybody is told of it: what was read may have come from the system's cache, and
+// after a sync that failed the cache has what the disk will never get.
 //
 // Damage is an error that wraps ErrDamaged and names the file, unless Salvage is set.
 func Replay(r Reading) (Found, error) {
@@ -123,74 +130,17 @@ func (r Reading) segment(found *Found, path string, seq uint64, last bool) error
 		return fmt.Errorf("%w: its entries have %d slots, those of the filter's kind %d", ErrDamaged, h.width, r.width())
 	}
 	found.Segments++
-	end, sealed := r.records(found, data, headerSize, seq)
-	if sealed {
-		return nil
-	}
-	if later := r.findRecord(data, end+slot, seq); later > 0 && (!last || h.sync == Always || r.Salvage) {
-		err := fmt.Errorf("%w: the record at byte %d is not whole, though one at byte %d is", ErrDamaged, end, later)
-		for r.Salvage && later > 0 {
-			end, _ = r.records(found, data, later, seq)
-			later = r.findRecord(data, end+slot, seq)
-		}
+	w := walk{Reading: r, found: found, data: data, header: h}
+	if err := w.all(last); err != nil {
 		return err
-	} else if later > 0 {
-		// Without a sync after each record the system wrote them in any order.
-		end, _ = r.records(found, data, later, seq)
 	}
 	switch {
-	case !last:
+	case !last && !w.sealed:
 		return fmt.Errorf("%w: it has no seal, though it is not the last", ErrDamaged)
-	case uint64(len(data)) < h.size && cutOff(data[end:], seq):
+	case !w.sealed && uint64(len(data)) < h.size && cutOff(data[w.end:], seq):
 		return fmt.Errorf("%w: it has %d of its %d bytes, and records to the end", ErrDamaged, len(data), h.size)
-	}
-	found.Torn = torn(data[end:], seq)
-	if r.ReadOnly {
+	case !last || r.ReadOnly:
 		return nil
 	}
-	f, err := r.FS.OpenFile("journal-reopen", path, os.O_RDWR)
-	if err != nil {
-		return err
-	}
-	return errors.Join(writeSeal(f, seq, int64(end)), f.Close())
-}
-
-// records applies the records from byte at on, up to the first that is not whole.
-func (r Reading) records(found *Found, data []byte, at int, seq uint64) (end int, sealed bool) {
-	var keys []bloom.Hash
-	for {
-		raw, seal, ok := record(data[at:], seq)
-		if !ok || seal || len(raw)%(r.width()*slot) != 0 {
-			return at, ok && seal
-		}
-		keys = decodeKeys(keys[:0], raw)
-		r.Apply(keys)
-		found.Keys += uint64(len(keys) / r.width())
-		found.Bytes += int64(slot + len(raw))
-		at += slot + len(raw)
-	}
-}
-
-// findRecord looks for a whole record or seal of segment seq from byte at on.
-func (r Reading) findRecord(data []byte, at int, seq uint64) int {
-	for ; at+slot <= len(data); at += slot {
-		if _, _, ok := record(data[at:], seq); ok {
-			return at
-		}
-	}
-	return 0
-}
-
-// cutOff tells whether the end of the file may have cut a record off.
-func cutOff(rest []byte, seq uint64) bool {
-	return len(rest) < slot || torn(rest, seq) == int64(len(rest))
-}
-
-// torn is the length of an unfinished record of segment seq, 0 when there is none.
-func torn(rest []byte, seq uint64) int64 {
-	le := binary.LittleEndian
-	if len(rest) < slot || le.Uint64(rest[8:]) != seq {
-		return 0
-	}
-	return min(int64(len(rest)), slot+int64(le.Uint32(rest))*slot)
+	return w.renew(path)
 }

@@ -27,13 +27,14 @@ func (j *Journal) kept() int64 { return int64(j.opt.Width) + 2 }
 
 // Reserve makes sure that n entries can be appended without the disk getting full. It
 // is called before the keys become visible, and Release after Wait. The error wraps
-// ErrNoSpace when there is none; then nothing has changed, and a later call may succeed.
+// ErrNoSpace when there is none, and ErrShortage when a file could not be made for want
+// of descriptors or memory; then nothing has changed, and a later call may succeed.
 func (j *Journal) Reserve(n int) error {
 	need := j.cost(n)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.ensure(func() bool { return j.free-j.reserved >= need }, need); err != nil {
-		if errors.Is(err, ErrNoSpace) {
+		if errors.Is(err, ErrNoSpace) || errors.Is(err, ErrShortage) {
 			j.refused = max(j.refused, n)
 		}
 		return err
@@ -127,18 +128,22 @@ func (j *Journal) grow(need int64) error {
 	switch {
 	case err == nil && j.err != nil: // closed meanwhile
 		_ = s.file.Close()
-		_ = os.Remove(s.file.Name())
+		_ = j.opt.FS.Remove("journal-spare-remove", s.file.Name())
 		return j.err
 	case err == nil:
 		j.spares = append(j.spares, s)
 		j.free += s.slots()
 		j.nextSize = min(j.nextSize*2, maxSegment)
 		return nil
-	case durable.IsNoSpace(err) && need == 0:
+	case (durable.IsNoSpace(err) || durable.IsShortage(err)) && need == 0:
 		// There was no room for a whole segment ahead of time; whoever needs some now
 		// may find enough for a small one.
 		j.aheadAt = time.Now()
 		return err
+	case durable.IsShortage(err): // nothing was written that anybody waits for
+		j.fullAt = time.Now()
+		j.fullErr = fmt.Errorf("%w: %w", ErrShortage, err)
+		return j.fullErr
 	case durable.IsNoSpace(err):
 		j.fullAt = time.Now()
 		j.fullErr = fmt.Errorf("%w: %w", ErrNoSpace, err)
@@ -149,8 +154,12 @@ func (j *Journal) grow(need int64) error {
 	}
 }
 
+// makeSpare makes a file for a segment.
 func (j *Journal) makeSpare(size int64) (*segment, error) {
-	path := filepath.Join(j.opt.Dir, fmt.Sprintf("%s%d", sparePrefix, time.Now().UnixNano()))
+	if err := j.openDir(); err != nil {
+		return nil, err
+	}
+	path := j.sparePath()
 	f, err := j.opt.FS.OpenFile("journal-spare-create", path, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return nil, err
@@ -160,9 +169,30 @@ func (j *Journal) makeSpare(size int64) (*segment, error) {
 		err = f.Sync("journal-spare-sync")
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close(), os.Remove(path))
+		return nil, errors.Join(err, f.Close(), j.opt.FS.Remove("journal-spare-remove", path))
 	}
 	return &segment{file: f, size: size, off: headerSize, kept: j.kept()}, nil
+}
+
+// openDir opens the directory, so that a segment can be begun when no descriptor is left.
+func (j *Journal) openDir() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.dir != nil {
+		return nil
+	}
+	d, err := j.opt.FS.OpenDir(j.opt.Dir)
+	j.dir = d
+	return err
+}
+
+// sparePath is a name that no other spare of the directory has: Replay has removed what
+// an earlier process left.
+func (j *Journal) sparePath() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.made++
+	return filepath.Join(j.opt.Dir, fmt.Sprintf("%s%d", sparePrefix, j.made))
 }
 
 // Discard removes the segments before next, which a bit-map file now covers. One is
@@ -188,29 +218,37 @@ func (j *Journal) recycle(path string) error {
 	j.mu.Lock()
 	wanted := j.err == nil && len(j.spares) < 2
 	j.mu.Unlock()
-	if !wanted {
+	if !wanted || j.openDir() != nil {
 		return fs.Remove("journal-remove", path)
 	}
-	spare := filepath.Join(j.opt.Dir, fmt.Sprintf("%s%d", sparePrefix, time.Now().UnixNano()))
+	spare := j.sparePath()
 	if err := fs.Rename("journal-recycle", path, spare); err != nil {
 		return err
 	}
 	// Before its bytes change the file must not come back under its old name.
-	if err := fs.SyncDir("journal-recycle-syncdir", j.opt.Dir); err != nil {
+	if err := j.dir.Sync("journal-recycle-syncdir"); err != nil {
 		return err
 	}
 	f, err := fs.OpenFile("journal-recycle-open", spare, os.O_RDWR)
-	if err != nil {
-		return err
+	if err == nil {
+		err = j.adopt(f)
 	}
+	if err != nil { // it was to be removed in any case
+		return fs.Remove("journal-spare-remove", spare)
+	}
+	return nil
+}
+
+// adopt makes a spare of a file. On an error it is closed.
+func (j *Journal) adopt(f *durable.File) error {
 	size, err := f.Size()
-	if err != nil || size < minSegment {
-		return errors.Join(err, f.Close(), os.Remove(spare))
+	if err == nil && size < j.opt.FirstSegment {
+		err = errors.New("too small")
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.err != nil {
-		return errors.Join(f.Close(), os.Remove(spare))
+	if err = errors.Join(err, j.err); err != nil {
+		return errors.Join(err, f.Close())
 	}
 	s := &segment{file: f, size: size, off: headerSize, kept: j.kept()}
 	j.spares = append(j.spares, s)

@@ -14,6 +14,20 @@ type segment struct {
 	size int64
 	off  int64
 	kept int64 // Journal.kept
+
+	dirty bool // something was written since the last sync
+}
+
+// sync makes what was written durable.
+func (s *segment) sync() error {
+	if !s.dirty {
+		return nil
+	}
+	if err := s.file.Sync("journal-sync"); err != nil {
+		return err
+	}
+	s.dirty = false
+	return nil
 }
 
 // room is how many keys and record headers still fit, the seal left out.
@@ -45,6 +59,7 @@ func (j *Journal) writeRecord(buf []byte) (rest []byte, err error) {
 		return nil, err
 	}
 	before := j.cur.slots()
+	j.cur.dirty = true
 	j.cur.off += int64(len(rec))
 	j.mu.Lock()
 	j.free -= before - j.cur.slots()
@@ -65,7 +80,7 @@ func (j *Journal) begin() error {
 	j.spares = j.spares[1:]
 	j.mu.Unlock()
 
-	h := header{seq: j.seq, generation: j.opt.Generation, size: uint64(s.size), sync: j.opt.Sync, width: j.opt.Width}
+	h := header{seq: j.seq, generation: j.opt.Generation, size: uint64(s.size), sync: j.opt.Sync, width: j.opt.Width, ordered: true}
 	if err := s.file.WriteAt("journal-header", h.encode(), 0); err != nil {
 		return err
 	}
@@ -75,19 +90,24 @@ func (j *Journal) begin() error {
 	if err := j.opt.FS.Rename("journal-rename", s.file.Name(), segmentPath(j.opt.Dir, j.seq)); err != nil {
 		return err
 	}
-	if err := j.opt.FS.SyncDir("journal-syncdir", j.opt.Dir); err != nil {
+	if err := j.dir.Sync("journal-syncdir"); err != nil {
 		return err
 	}
 	j.cur = s
 	return nil
 }
 
-// seal ends the current segment, if there is one, and makes it durable.
+// seal ends the current segment, if there is one, and makes it durable. The records come
+// first: of what is written between two syncs any page may reach the disk, and a seal
+// says that everything before it is there.
 func (j *Journal) seal() error {
 	if j.cur == nil {
 		return nil
 	}
 	s := j.cur
+	if err := s.sync(); err != nil {
+		return err
+	}
 	if err := writeSeal(s.file, j.seq, s.off); err != nil {
 		return err
 	}
