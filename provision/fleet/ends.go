@@ -25,8 +25,7 @@ func (r *run) open(ctx context.Context) bool {
 	if r.o.Plan || r.o.NoLock {
 		return true
 	}
-	r.each(r.ableMembers(), func(m *member) { m.takeLock(ctx) })
-	return r.mayGoOn(ctx)
+	return r.lockAll(ctx)
 }
 
 func (r *run) ableMembers() []*member {

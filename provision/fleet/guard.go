@@ -1,11 +1,44 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/report"
 )
+
+// lockAll locks the hosts one after the other, in an order that is the same for all runs,
+// whatever their inventories call the hosts, and stops at the first that another run
+// holds. So of runs that begin at once one gets all of its locks: each that is refused is
+// refused by one that holds a later host than any of its own. It says whether the phases
+// may begin.
+func (r *run) lockAll(ctx context.Context) bool {
+	members := r.ableMembers()
+	r.each(members, func(m *member) { m.identify(ctx) })
+	slices.SortStableFunc(members, func(a, b *member) int {
+		return cmp.Or(strings.Compare(a.machine, b.machine), strings.Compare(a.name, b.name))
+	})
+	for _, m := range members {
+		if m.takeLock(ctx); !r.mayGoOn(ctx) {
+			return false
+		}
+	}
+	return true
+}
+
+// identify asks a host which machine it is. One that does not tell is ordered by its name.
+func (m *member) identify(ctx context.Context) {
+	m.mu.Lock()
+	conn := m.conn
+	m.mu.Unlock()
+	if out, err := conn.Run(ctx, host.Command{Script: "cat /etc/machine-id 2>/dev/null || :"}); err == nil {
+		m.machine = strings.TrimSpace(out.Stdout)
+	}
+}
 
 // takeLock locks the host for the run.
 func (m *member) takeLock(ctx context.Context) {

@@ -20,10 +20,11 @@ type member struct {
 	name      string
 	connect   func(ctx context.Context) (host.Host, io.Closer, error)
 	preflight []step.Step
-	jobs      int  // that the run has for it
-	required  bool // by later phases
-	skip      bool // a resumed run has no need of it
-	apart     bool // the run that is resumed did not concern it
+	jobs      int    // that the run has for it
+	required  bool   // by later phases
+	skip      bool   // a resumed run has no need of it
+	apart     bool   // the run that is resumed did not concern it
+	machine   string // its machine-id, "" if it does not tell; known when it is locked
 
 	// Of the goroutine that works on the host.
 	pending bool // in a plan: a step before would have changed something
