@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Binary is a program on this machine that shall go to hosts of one architecture.
@@ -21,7 +22,13 @@ type Binary struct {
 	SHA256 string // hexadecimal
 	Size   int64
 	Commit string // "" where the program does not tell
+	// Made is the time of that commit; of the file, where the program does not tell.
+	Made time.Time
 }
+
+// ID names the release of the program. It is the same for all hosts and all runs that
+// deploy it, a resumed one among them.
+func (b Binary) ID() string { return NewID(b.Made, b.SHA256) }
 
 // OpenBinary looks at a program that is meant for Linux on an architecture.
 func OpenBinary(path, arch string) (Binary, error) {
@@ -38,11 +45,20 @@ func OpenBinary(path, arch string) (Binary, error) {
 	if err != nil {
 		return Binary{}, fmt.Errorf("%s: %w", path, err)
 	}
-	b := Binary{Path: path, Arch: arch, SHA256: hex.EncodeToString(sum.Sum(nil)), Size: size}
+	info, err := file.Stat()
+	if err != nil {
+		return Binary{}, err
+	}
+	b := Binary{Path: path, Arch: arch, SHA256: hex.EncodeToString(sum.Sum(nil)), Size: size, Made: info.ModTime()}
 	if info, err := buildinfo.Read(file); err == nil {
 		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
+			switch s.Key {
+			case "vcs.revision":
 				b.Commit = s.Value
+			case "vcs.time":
+				if at, err := time.Parse(time.RFC3339, s.Value); err == nil {
+					b.Made = at
+				}
 			}
 		}
 	}

@@ -22,7 +22,7 @@ type Deployment struct {
 	Folder Folder
 	// Binary gives the program for the host.
 	Binary func(ctx context.Context, h host.Host) (Binary, error)
-	At     time.Time // of the run, the same for all its hosts
+	At     time.Time // of the run
 	By     string    // who does it, user@machine
 	Keep   int       // how many releases stay
 
@@ -40,10 +40,17 @@ func (d *Deployment) Upload() step.Step {
 		if err != nil {
 			return nil, err
 		}
-		if d.id, err = d.there(ctx, h, binary); err != nil || d.id != "" {
+		list, err := d.Folder.List(ctx, h)
+		if err != nil {
 			return nil, err
 		}
-		d.id = NewID(d.At, binary.SHA256)
+		if d.id, err = d.there(ctx, h, list, binary); err != nil || d.id != "" {
+			return nil, err
+		}
+		d.id = binary.ID()
+		if list.has(d.id) { // a damaged one, which the daemon may still run
+			d.id = NewID(d.At, binary.SHA256)
+		}
 		return &step.Change{
 			Summary: fmt.Sprintf("upload release %s, %s", d.id, megabytes(binary.Size)),
 			Apply:   func(ctx context.Context) error { return d.upload(ctx, h, binary) },
@@ -71,12 +78,8 @@ func (d *Deployment) UploadFirst() step.Step {
 
 // there is the id of a release on the host that has the program, the current one if
 // it does; "" if there is none.
-func (d *Deployment) there(ctx context.Context, h host.Host, binary Binary) (string, error) {
-	list, err := d.Folder.List(ctx, h)
-	if err != nil {
-		return "", err
-	}
-	candidates := slices.DeleteFunc(list.Releases, func(m Manifest) bool { return m.SHA256 != binary.SHA256 })
+func (d *Deployment) there(ctx context.Context, h host.Host, list Listing, binary Binary) (string, error) {
+	candidates := slices.DeleteFunc(slices.Clone(list.Releases), func(m Manifest) bool { return m.SHA256 != binary.SHA256 })
 	slices.SortStableFunc(candidates, func(a, b Manifest) int {
 		switch {
 		case a.ID == list.Current:
@@ -241,18 +244,27 @@ func (d *Deployment) Prune() step.Step {
 	}}
 }
 
-// superfluous are the releases to remove once id is current, which a plan asks before it is.
+// alwaysKept is how many healthy releases beside the one that is deployed stay, however
+// few are to be kept: that one may turn out bad, and so may the one before it.
+const alwaysKept = 2
+
+// superfluous are the releases to remove once id is current, which a plan asks before it
+// is. Those that never were healthy do not push out those that were: keep counts the
+// healthy ones, and of the others only the newest stays, for a look at it.
 func superfluous(list Listing, id string, keep int) []string {
+	healthy := slices.DeleteFunc(slices.Clone(list.Releases), func(m Manifest) bool { return m.Healthy == nil || m.ID == id })
+	slices.SortStableFunc(healthy, func(a, b Manifest) int { return b.Healthy.Compare(*a.Healthy) })
 	stay := map[string]bool{id: true}
-	after := list
-	after.Current = id
-	if last, ok := after.Previous(); ok {
-		stay[last.ID] = true
+	for _, m := range healthy[:min(len(healthy), max(keep-1, alwaysKept))] {
+		stay[m.ID] = true
 	}
 	var old []string
+	broken := 0
 	for _, m := range list.Releases { // the newest first
-		if len(stay) < keep {
-			stay[m.ID] = true
+		if m.Healthy == nil && m.ID != id {
+			if broken++; broken == 1 {
+				continue
+			}
 		}
 		if !stay[m.ID] {
 			old = append(old, m.ID)

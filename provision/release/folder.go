@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,13 @@ type Listing struct {
 	Current string
 	// Faults are folders that are no release, with the reason.
 	Faults []error
+	faulty []string // the names of these folders
+}
+
+// has tells whether there is a folder of that id, whole or not.
+func (l Listing) has(id string) bool {
+	_, whole := l.Find(id)
+	return whole || slices.Contains(l.faulty, id)
 }
 
 // Find returns the release with that id.
@@ -72,11 +80,12 @@ func parseListing(text string) Listing {
 		m, err := parseManifest(id, manifest)
 		if err != nil {
 			l.Faults = append(l.Faults, err)
+			l.faulty = append(l.faulty, id)
 			continue
 		}
 		l.Releases = append(l.Releases, m)
 	}
-	slices.SortFunc(l.Releases, func(a, b Manifest) int { return strings.Compare(b.ID, a.ID) })
+	slices.SortFunc(l.Releases, func(a, b Manifest) int { return cmp.Or(b.Created.Compare(a.Created), strings.Compare(b.ID, a.ID)) })
 	return l
 }
 
@@ -132,7 +141,8 @@ func (f Folder) writeManifest(ctx context.Context, h host.Host, dir string, m Ma
 // ErrNoPrevious is that there is nothing to roll back to.
 var ErrNoPrevious = errors.New("no other release that was healthy\nhint: `go tool mage urifilter:releases` lists what is there; -version=ID takes one that never was")
 
-// Target is the release that a rollback to version shall make current; "" is Previous.
+// Target is the release that a rollback to version shall make current: the beginning of its
+// id, or six digits or more of its commit or of its program's SHA-256; "" is Previous.
 func (l Listing) Target(version string) (Manifest, error) {
 	if version == "" {
 		if m, ok := l.Previous(); ok {
@@ -142,7 +152,7 @@ func (l Listing) Target(version string) (Manifest, error) {
 	}
 	var matches []Manifest
 	for _, m := range l.Releases {
-		if strings.HasPrefix(m.ID, version) || len(version) >= 6 && strings.HasPrefix(m.SHA256, version) {
+		if strings.HasPrefix(m.ID, version) || len(version) >= 6 && (strings.HasPrefix(m.SHA256, version) || strings.HasPrefix(m.Commit, version)) {
 			matches = append(matches, m)
 		}
 	}
@@ -150,7 +160,7 @@ func (l Listing) Target(version string) (Manifest, error) {
 	case 1:
 		return matches[0], nil
 	case 0:
-		return Manifest{}, fmt.Errorf("release %s: not on the host\nhint: it has %s", version, l.ids())
+		return Manifest{}, fmt.Errorf("release %s: not on the host\nhint: it has %s; the commit that a release was built from will do as well", version, l.ids())
 	}
 	return Manifest{}, fmt.Errorf("release %s: that is the beginning of %d releases\nhint: it has %s", version, len(matches), l.ids())
 }

@@ -27,8 +27,8 @@ const program = "urifilter"
 
 // Manifest is what a release says of itself, in manifest.json.
 type Manifest struct {
-	// ID is the name of its folder: the time of the deployment in UTC, and the first 12
-	// digits of SHA256.
+	// ID is the name of its folder: the time of Commit in UTC, or of the file that was
+	// uploaded where it has none, and the first 12 digits of SHA256.
 	ID     string `json:"id"`
 	SHA256 string `json:"sha256"` // of the program, hexadecimal
 	Arch   string `json:"arch"`   // amd64 or arm64
@@ -37,14 +37,14 @@ type Manifest struct {
 	// Commit is the commit that the program was built from, "" where it does not tell.
 	Commit string `json:"commit,omitempty"`
 	// By says who put it there, user@machine.
-	By      string    `json:"by"`
+	By string `json:"by"`
+	// Created is when it was put there.
 	Created time.Time `json:"created"`
 	// Healthy is when it last passed the health check as the current release; nil: never.
 	Healthy *time.Time `json:"healthy,omitempty"`
 }
 
-// NewID names the release of a program that is deployed at a time. A deployment makes it
-// once, so that all its hosts have the same.
+// NewID names the release of a program that was made at a time.
 func NewID(at time.Time, sha256 string) string {
 	return at.UTC().Format("20060102T150405Z") + "-" + sha256[:12]
 }

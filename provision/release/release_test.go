@@ -210,7 +210,7 @@ func TestTarget(t *testing.T) {
 		return &x
 	}
 	l := Listing{Current: "20260103T000000Z-cccccccccccc", Releases: []Manifest{
-		{ID: "20260104T000000Z-dddddddddddd", SHA256: strings.Repeat("d", 64)},
+		{ID: "20260104T000000Z-dddddddddddd", SHA256: strings.Repeat("d", 64), Commit: "0123456789abcdef"},
 		{ID: "20260103T000000Z-cccccccccccc", SHA256: strings.Repeat("c", 64), Healthy: at(9)},
 		{ID: "20260102T000000Z-bbbbbbbbbbbb", SHA256: strings.Repeat("b", 64), Healthy: at(2)},
 		{ID: "20260101T000000Z-aaaaaaaaaaaa", SHA256: strings.Repeat("a", 64), Healthy: at(3)},
@@ -219,6 +219,7 @@ func TestTarget(t *testing.T) {
 		"":                              "20260101T000000Z-aaaaaaaaaaaa", // healthy last, though it is older
 		"20260104":                      "20260104T000000Z-dddddddddddd",
 		"bbbbbbb":                       "20260102T000000Z-bbbbbbbbbbbb",
+		"0123456":                       "20260104T000000Z-dddddddddddd",
 		"20260103T000000Z-cccccccccccc": "20260103T000000Z-cccccccccccc",
 	} {
 		if m, err := l.Target(version); err != nil || m.ID != want {
@@ -237,19 +238,57 @@ func TestTarget(t *testing.T) {
 
 func TestSuperfluousKeepsWhatARollbackNeeds(t *testing.T) {
 	t.Parallel()
-	healthy := time.Now()
-	var l Listing
-	for i := 9; i >= 1; i-- {
-		l.Releases = append(l.Releases, Manifest{ID: fmt.Sprintf("2026010%dT000000Z-aaaaaaaaaaaa", i)})
+	day := func(i int) time.Time { return time.Date(2026, 1, i, 0, 0, 0, 0, time.UTC) }
+	id := func(i int) string { return NewID(day(i), strings.Repeat("a", 64)) }
+	// Of 12 releases, the newest first, the healthy ones are those of the days named.
+	listing := func(healthy ...int) Listing {
+		var l Listing
+		for i := 12; i >= 1; i-- {
+			m := Manifest{ID: id(i), Created: day(i)}
+			if slices.Contains(healthy, i) {
+				at := day(i)
+				m.Healthy = &at
+			}
+			l.Releases = append(l.Releases, m)
+		}
+		return l
 	}
-	l.Releases[8].Healthy = &healthy // the oldest is the only one that ever was
-	l.Current = l.Releases[0].ID
-	old := superfluous(l, l.Current, 3)
-	if len(old) != 6 || slices.Contains(old, l.Current) || slices.Contains(old, l.Releases[8].ID) || slices.Contains(old, l.Releases[1].ID) {
-		t.Errorf("superfluous: %v", old)
+	for _, c := range []struct {
+		what    string
+		healthy []int
+		current int
+		keep    int
+		stay    []int
+	}{
+		{"all were healthy", []int{12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, 12, 5, []int{12, 11, 10, 9, 8}},
+		{"failed ones push none out", []int{5, 4, 3, 2, 1}, 12, 5, []int{12, 11, 5, 4, 3, 2}},
+		{"the last two that were healthy stay", []int{2, 1}, 12, 1, []int{12, 11, 2, 1}},
+		{"an old one is current again", []int{12, 11, 10, 3}, 3, 3, []int{12, 11, 9, 3}},
+		{"one to come", []int{12, 11, 10}, 13, 3, []int{12, 11, 9}},
+		{"none was", nil, 12, 5, []int{12, 11}},
+	} {
+		old := superfluous(listing(c.healthy...), id(c.current), c.keep)
+		for i := 1; i <= 12; i++ {
+			if want := !slices.Contains(c.stay, i); slices.Contains(old, id(i)) != want {
+				t.Errorf("%s: release of day %d: removed %v, want %v", c.what, i, !want, want)
+			}
+		}
 	}
-	if old := superfluous(l, "20260201T000000Z-bbbbbbbbbbbb", 9); len(old) != 1 {
-		t.Errorf("with one to come: %v", old)
+}
+
+// A release has one id, whichever run and host it is deployed in.
+func TestTheIDIsTheReleases(t *testing.T) {
+	t.Parallel()
+	onUnix(t)
+	now := time.Date(2026, 11, 21, 9, 15, 0, 0, time.UTC)
+	a, b := At(t.TempDir()), At(t.TempDir())
+	first := deployment(t, a, "urifilter v1.0.0", now)
+	apply(t, &machine{}, all(first)...)
+	resumed := deployment(t, b, "urifilter v1.0.0", now.Add(time.Hour))
+	resumed.Binary = first.Binary
+	apply(t, &machine{}, all(resumed)...)
+	if first.ID() == "" || resumed.ID() != first.ID() {
+		t.Errorf("ids %q and %q, want one", first.ID(), resumed.ID())
 	}
 }
 
