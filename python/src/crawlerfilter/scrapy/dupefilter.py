@@ -16,9 +16,7 @@ from .away import Absence, may_pass
 from .engine import close_soon, unfetched
 from .options import Options, logger
 from .seen import Seen
-
-#: Fingerprints that ``pass`` keeps to tell the daemon of when it is back.
-MOST_UNTOLD = 1_000_000
+from .untold import Untold
 
 _of_crawler: "weakref.WeakKeyDictionary[Any, RFPDupeFilter]" = weakref.WeakKeyDictionary()
 
@@ -63,10 +61,8 @@ class RFPDupeFilter(BaseDupeFilter):
         # What was asked ahead: fingerprint to whether it is new. Entries that are new
         # stay until the request comes: nobody else will be told.
         self._verdicts: Dict[str, bool] = {}
-        self._full_logged = False
-        self._untold: Dict[str, None] = {}  # passed while the daemon was away
+        self._untold = Untold((crawler.settings.get("JOBDIR") or "") if crawler is not None else "")
         self._closing = self._closed = False
-        self._unjudged_at_end = 0  # scheduled while the crawl was being closed
         if crawler is not None:
             _of_crawler[crawler] = self
 
@@ -166,15 +162,19 @@ class RFPDupeFilter(BaseDupeFilter):
         if self._closed:
             return
         self._closed = True
-        if self._untold:
+        failure: Optional[FilterError] = None
+        if not self._closing:
             try:
                 self._tell()
             except FilterError as err:
-                logger.warning("urifilter: %d requests stay unknown to the daemon: %s", len(self._untold), err)
+                failure = err
+        lost = self._untold.keep()
+        if lost:
+            logger.warning("urifilter: %d requests stay unknown to the daemon: %s", lost, failure or "the crawl was closed")
         vain = sum(self._verdicts.values())
         if vain:
             logger.warning("urifilter: %d requests were asked for and remembered, but not scheduled: another middleware dropped them", vain)
-        waiting = unfetched(self._crawler) - self._unjudged_at_end
+        waiting = unfetched(self._crawler) - self._untold.unjudged_at_end()
         if waiting > 0:
             logger.warning(
                 "urifilter: %d scheduled requests were not fetched, and are remembered as seen"
@@ -221,8 +221,7 @@ class RFPDupeFilter(BaseDupeFilter):
         try:
             if not self._ready:
                 self._prepare()
-            if self._untold:
-                self._tell()
+            self._tell()
             new = self.client.filter(self.options.typeid, fingerprints, self.options.expire)
         except FilterError as err:
             self._gone(err, began)
@@ -259,14 +258,15 @@ class RFPDupeFilter(BaseDupeFilter):
             return None
 
     def _tell(self) -> None:
-        untold = list(self._untold)
+        untold = self._untold.to_tell()
+        if not untold:
+            return
         try:
             self.client.filter(self.options.typeid, untold, self.options.expire)
         except FilterError as err:
-            for fingerprint in untold[: err.judged]:
-                del self._untold[fingerprint]
+            self._untold.told(untold[: err.judged])
             raise
-        self._untold.clear()
+        self._untold.told(untold)
 
     # When it does not answer.
 
@@ -284,19 +284,15 @@ class RFPDupeFilter(BaseDupeFilter):
             raise err
 
     def _unjudged(self, fingerprint: str) -> bool:
-        """A request that nobody could judge is taken for new."""
-        if self._closing:
-            self._unjudged_at_end += 1
-            return False  # stays scheduled, for a JOBDIR
+        """A request that nobody could judge is taken for new, once."""
         if fingerprint in self._untold or (self._caching and fingerprint in self._seen):
             return True
+        if self._closing:
+            self._untold.at_end(fingerprint)
+            return False  # stays scheduled, for a JOBDIR
         if self._caching:
             self._seen.add(fingerprint)
-        if len(self._untold) < MOST_UNTOLD:
-            self._untold[fingerprint] = None
-        elif not self._full_logged:
-            self._full_logged = True
-            logger.warning("urifilter: the daemon will not be told of more than %d requests that passed", MOST_UNTOLD)
+        self._untold.passed(fingerprint)
         self._count("passed")
         return False
 
