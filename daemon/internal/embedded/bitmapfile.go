@@ -31,8 +31,8 @@ const (
 )
 
 // writeBitmap writes a snapshot of m. Adds may go on: what was added before the call
-// is in the file.
-func writeBitmap(fs durable.FS, path string, m *bloom.Map, from uint64) error {
+// is in the file. more, if not nil, may set further bits in each stripe.
+func writeBitmap(fs durable.FS, path string, m *bloom.Map, from uint64, more func(i int, stripe []byte) error) error {
 	h := m.Header()
 	return fs.WriteFile("bitmap", path, func(f *durable.File) error {
 		head, err := h.MarshalBinary()
@@ -49,6 +49,11 @@ func writeBitmap(fs durable.FS, path string, m *bloom.Map, from uint64) error {
 		at := int64(bitsOffset)
 		for i := range h.Stripes() {
 			stripe := m.Stripe(i, buf)
+			if more != nil {
+				if err := more(i, stripe); err != nil {
+					return err
+				}
+			}
 			sums = binary.LittleEndian.AppendUint32(sums, bloom.Checksum(stripe))
 			if !zero(stripe) {
 				if err := f.WriteAt("bitmap-write", stripe, at); err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
@@ -60,11 +59,7 @@ func (s *Store) Create(_ context.Context, spec engine.Spec, b engine.Birth) (eng
 func (s *Store) found(spec engine.Spec, kind kind, m memory) (engine.Set, error) {
 	dir, err := s.makeDir(spec, kind, m)
 	if err != nil {
-		err = errors.Join(fmt.Errorf("create filter %s: %w", spec.Name, err), m.free())
-		if durable.IsNoSpace(err) {
-			err = fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
-		}
-		return nil, err
+		return nil, nameSpace(errors.Join(fmt.Errorf("create filter %s: %w", spec.Name, err), m.free()))
 	}
 	_, set := s.start(spec, dir, kind, m, 1)
 	return set, nil

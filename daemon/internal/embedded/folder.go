@@ -3,6 +3,7 @@ package embedded
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -82,24 +83,27 @@ func damaged(err error, dir string) error {
 
 // makeDir makes the folder of a new filter, whole or not at all.
 func (s *Store) makeDir(spec engine.Spec, kind kind, m memory) (dir string, err error) {
-	parent := filepath.Join(s.opt.Dir, filtersDir)
+	fs, parent := s.opt.FS, filepath.Join(s.opt.Dir, filtersDir)
+	dir = filepath.Join(parent, folderName(spec))
+	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+		return "", errors.Join(fmt.Errorf("%s: is there already, and is not served", dir), err)
+	}
 	tmp := filepath.Join(parent, newPrefix+folderName(spec))
-	if err := os.RemoveAll(tmp); err != nil {
+	if err := fs.RemoveAll("filter-remove", tmp); err != nil {
 		return "", err
 	}
-	if err := os.Mkdir(tmp, 0o700); err != nil {
+	if err := fs.Mkdir("filter-mkdir", tmp); err != nil {
 		return "", err
 	}
 	defer func() {
 		if err != nil {
-			_ = os.RemoveAll(tmp)
+			_ = fs.RemoveAll("filter-remove", tmp)
 		}
 	}()
 	text, err := json.MarshalIndent(describe(spec), "", "  ")
 	if err != nil {
 		return "", err
 	}
-	fs := s.opt.FS
 	err = fs.WriteFile("spec", filepath.Join(tmp, specName), func(f *durable.File) error {
 		return f.WriteAt("spec-write", append(text, '\n'), 0)
 	})
@@ -109,42 +113,61 @@ func (s *Store) makeDir(spec engine.Spec, kind kind, m memory) (dir string, err 
 	if err := m.write(fs, filepath.Join(tmp, kind.file), 1); err != nil {
 		return "", err
 	}
-	dir = filepath.Join(parent, folderName(spec))
-	if err := fs.Rename("filter-rename", tmp, dir); err != nil {
+	err = fs.Rename("filter-rename", tmp, dir)
+	if err == nil {
+		err = fs.SyncDir("filter-syncdir", parent)
+	}
+	if err != nil {
+		// Nobody is told that the filter is there, so its name must become free again.
+		if _, found := os.Lstat(dir); found == nil {
+			if undo := fs.Rename("filter-undo", dir, tmp); undo != nil {
+				s.fail(errors.Join(err, undo))
+			}
+		}
 		return "", err
 	}
-	return dir, fs.SyncDir("filter-syncdir", parent)
+	return dir, nil
 }
 
-// removeDir takes the folder's name away, ends the set by end, and removes the files.
-func (s *Store) removeDir(dir string, end func() error) error {
-	parent := filepath.Dir(dir)
-	away := filepath.Join(parent, droppedPrefix+filepath.Base(dir))
-	if err := end(); err != nil {
-		return err
+// takeAway takes a folder's name away, durable on return. On an error the folder is as
+// it was.
+func (s *Store) takeAway(dir string) (away string, err error) {
+	fs, parent := s.opt.FS, filepath.Dir(dir)
+	away = filepath.Join(parent, fmt.Sprintf("%s%s-%d", droppedPrefix, filepath.Base(dir), s.drops.Add(1)))
+	err = fs.Rename("filter-drop", dir, away)
+	if err == nil {
+		err = fs.SyncDir("filter-drop-syncdir", parent)
 	}
-	if err := s.opt.FS.Rename("filter-drop", dir, away); err != nil {
-		return err
+	if err == nil {
+		return away, nil
 	}
-	if err := s.opt.FS.SyncDir("filter-drop-syncdir", parent); err != nil {
-		return err
+	if _, found := os.Lstat(away); found == nil {
+		undo := fs.Rename("filter-drop-undo", away, dir)
+		if undo == nil {
+			// Under the other name the next start would remove it.
+			undo = fs.SyncDir("filter-drop-undo-syncdir", parent)
+		}
+		if undo != nil {
+			s.fail(errors.Join(err, undo))
+		}
 	}
-	return os.RemoveAll(away)
+	return "", err
 }
 
 // tidy removes what a crash left half made or half removed and returns the folders of
-// the filters.
+// the filters, whose names are then durable: a process that was killed may have made one
+// and not come so far.
 func (s *Store) tidy() ([]string, error) {
 	dirs, leftovers, err := list(s.opt.Dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, path := range leftovers {
-		if err := os.RemoveAll(path); err != nil {
+		if err := s.opt.FS.RemoveAll("leftover-remove", path); err != nil {
 			return nil, err
 		}
 	}
-	return dirs, nil
+	return dirs, s.opt.FS.SyncDir("filters-syncdir", filepath.Join(s.opt.Dir, filtersDir))
 }
 
 // list finds the filters' folders in a data directory, and what may be removed.

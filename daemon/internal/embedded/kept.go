@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/journal"
 )
@@ -29,6 +30,7 @@ type kept struct {
 
 	use  sync.RWMutex // read-held by batches, write-held to end them
 	gone bool
+	end  func() // called, if not nil, when it is gone
 
 	checkpointing sync.Mutex
 	retryAt       time.Time // after a checkpoint that failed; guarded by checkpointing
@@ -78,9 +80,23 @@ func translate(err error) error {
 		return nil
 	case errors.Is(err, journal.ErrNoSpace):
 		return fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
+	case errors.Is(err, journal.ErrShortage):
+		return fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
 	default:
 		return fmt.Errorf("%w: %w", engine.ErrFailed, err)
 	}
+}
+
+// nameSpace gives an error that came of a full disk, or of too few descriptors, the
+// engine's name.
+func nameSpace(err error) error {
+	switch {
+	case durable.IsNoSpace(err):
+		return fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
+	case durable.IsShortage(err):
+		return fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
+	}
+	return err
 }
 
 // due tells whether a restart would have too much journal to read: a quarter of the
@@ -94,30 +110,39 @@ func (k *kept) due() bool {
 // checkpoint writes the file anew and drops the journal before it. A failure leaves the
 // old file and the whole journal: nothing is lost, the journal grows.
 func (k *kept) checkpoint() error {
+	return k.checkpointBy(false, func(path string, from uint64) error { return k.memory.write(k.store.opt.FS, path, from) })
+}
+
+// checkpointBy is checkpoint with write to write the file. It is done now, also after one
+// that failed, where somebody waits for it.
+func (k *kept) checkpointBy(waited bool, write func(path string, from uint64) error) error {
 	k.checkpointing.Lock()
 	defer k.checkpointing.Unlock()
 	k.use.RLock()
 	defer k.use.RUnlock()
-	if k.gone || time.Now().Before(k.retryAt) {
+	switch {
+	case k.gone && waited:
+		return &engine.UnknownFilterError{Ref: k.spec.Name}
+	case k.gone, !waited && time.Now().Before(k.retryAt):
 		return nil
 	}
 	start := time.Now()
-	err := k.writeCheckpoint()
+	err := k.writeCheckpoint(write)
 	if err != nil {
 		k.retryAt = time.Now().Add(checkpointRetry)
-		return fmt.Errorf("checkpoint of filter %s: %w", k.spec.Name, err)
+		return fmt.Errorf("checkpoint of filter %s: %w", k.spec.Name, nameSpace(err))
 	}
 	k.store.log.Debug("checkpoint", "filter", k.spec.Name, "took", time.Since(start), slog.Uint64("bytes", k.memory.bytes()))
 	return nil
 }
 
-func (k *kept) writeCheckpoint() error {
+func (k *kept) writeCheckpoint(write func(path string, from uint64) error) error {
 	from, err := k.journal.Rotate()
 	if err != nil {
 		return err
 	}
 	// Every key in a segment before from was in memory before it was appended.
-	if err := k.memory.write(k.store.opt.FS, filepath.Join(k.dir, k.kind.file), from); err != nil {
+	if err := write(filepath.Join(k.dir, k.kind.file), from); err != nil {
 		return err
 	}
 	return k.journal.Discard(from)
@@ -142,8 +167,31 @@ func (k *kept) room() error {
 	return translate(k.journal.Full())
 }
 
+// drop ends the set and takes its folder's name away. On an error all is as before.
+func (k *kept) drop() (away string, err error) {
+	defer k.ended()
+	k.use.Lock()
+	defer k.use.Unlock()
+	if k.gone {
+		return "", &engine.UnknownFilterError{Ref: k.spec.Name}
+	}
+	if err := k.journal.Close(); err != nil {
+		return "", err
+	}
+	if away, err = k.store.takeAway(k.dir); err != nil {
+		k.journal.Resume()
+		return "", err
+	}
+	k.gone = true
+	if err := k.memory.free(); err != nil {
+		k.store.log.Warn("memory of a dropped filter is not given back", "filter", k.spec.Name, "err", err)
+	}
+	return away, nil
+}
+
 // close ends the set. Batches under way are waited for, later ones get an error.
 func (k *kept) close() error {
+	defer k.ended()
 	k.use.Lock()
 	defer k.use.Unlock()
 	if k.gone {
@@ -151,4 +199,14 @@ func (k *kept) close() error {
 	}
 	k.gone = true
 	return errors.Join(k.journal.Close(), k.memory.free())
+}
+
+// ended calls end if the set is gone.
+func (k *kept) ended() {
+	k.use.RLock()
+	gone := k.gone
+	k.use.RUnlock()
+	if gone && k.end != nil {
+		k.end()
+	}
 }

@@ -16,6 +16,7 @@ type set struct {
 	*kept
 	bits        *bloom.Map
 	writtenBack atomic.Pointer[time.Time]
+	merging     merging
 }
 
 var _ engine.BitMap = (*set)(nil)
@@ -40,7 +41,9 @@ func bloomKind() kind {
 		serve: func(k *kept, m memory) engine.Set {
 			bits := m.(*bitmap).Map
 			bits.OnAdd(k.journal.Append)
-			return &set{kept: k, bits: bits}
+			s := &set{kept: k, bits: bits}
+			k.end = s.endMerging
+			return s
 		},
 	}
 }
@@ -76,7 +79,7 @@ func (b *bitmap) apply(keys []bloom.Hash) error {
 }
 
 func (b *bitmap) write(fs durable.FS, path string, from uint64) error {
-	return writeBitmap(fs, path, b.Map, from)
+	return writeBitmap(fs, path, b.Map, from, nil)
 }
 
 // Add implements engine.Set.
@@ -115,21 +118,4 @@ func (s *set) Stripe(_ context.Context, i int, buf []byte) ([]byte, error) {
 	}
 	defer s.use.RUnlock()
 	return s.bits.Stripe(i, buf), nil
-}
-
-// MergeStripe implements engine.BitMap.
-func (s *set) MergeStripe(_ context.Context, i int, data []byte) error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.use.RUnlock()
-	return s.bits.MergeStripe(i, data)
-}
-
-// Commit implements engine.BitMap.
-func (s *set) Commit(context.Context) error {
-	s.checkpointing.Lock()
-	s.retryAt = time.Time{}
-	s.checkpointing.Unlock()
-	return s.checkpoint()
 }

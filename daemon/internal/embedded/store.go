@@ -10,9 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
@@ -52,6 +52,7 @@ type Store struct {
 	sets map[string]*kept
 	err  error // sticky
 
+	drops  atomic.Int64 // for names
 	failed chan struct{}
 	stop   context.CancelFunc
 	work   sync.WaitGroup
@@ -72,8 +73,11 @@ func Open(opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(opt.Dir, filtersDir), 0o700); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+	durable.KeepReserve()
+	for _, dir := range []string{opt.Dir, filepath.Join(opt.Dir, filtersDir)} {
+		if err := opt.FS.MkdirAll("data-dir", dir); err != nil {
+			return nil, fmt.Errorf("data directory: %w", err)
+		}
 	}
 	lock, err := durable.AcquireLock(filepath.Join(opt.Dir, "lock"))
 	if err != nil {
@@ -143,6 +147,9 @@ func (s *Store) load(dir string) (*kept, engine.Set, journal.Found, error) {
 	if err != nil {
 		return nil, nil, none, err
 	}
+	if err := s.opt.FS.SyncDir("folder-syncdir", dir); err != nil { // as tidy does above it
+		return nil, nil, none, err
+	}
 	m, from, err := kind.read(filepath.Join(dir, kind.file))
 	if err != nil {
 		return nil, nil, none, damaged(err, dir)
@@ -182,13 +189,19 @@ func (s *Store) start(spec engine.Spec, dir string, kind kind, m memory, next ui
 func (s *Store) Drop(_ context.Context, spec engine.Spec) error {
 	s.mu.Lock()
 	set := s.sets[spec.Name]
-	delete(s.sets, spec.Name)
 	s.mu.Unlock()
 	if set == nil {
 		return &engine.UnknownFilterError{Ref: spec.Name}
 	}
-	if err := s.removeDir(set.dir, set.close); err != nil {
+	away, err := set.drop()
+	if err != nil {
 		return fmt.Errorf("drop filter %s: %w", spec.Name, err)
+	}
+	s.mu.Lock()
+	delete(s.sets, spec.Name)
+	s.mu.Unlock()
+	if err := s.opt.FS.RemoveAll("filter-drop-remove", away); err != nil {
+		s.log.Warn("files of a dropped filter are left; the next start removes them", "filter", spec.Name, "path", away, "err", err)
 	}
 	return nil
 }
