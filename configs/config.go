@@ -143,7 +143,7 @@ type TLS struct {
 	KeyFile string `yaml:"key_file"`
 }
 
-// Limits bound what one request may cost.
+// Limits bound what one request, and all of them together, may cost.
 type Limits struct {
 	// BodyBytes is the largest request body after decompression; streamed bodies
 	// (text/plain and NDJSON) are not bound by it. 1 KiB to 1 TiB. Default 64MiB.
@@ -160,6 +160,18 @@ type Limits struct {
 	// BodyTimeout is how long a caller may send nothing of a body that it has begun;
 	// a long body that keeps coming is not cut off. More than 0. Default 30s.
 	BodyTimeout time.Duration `yaml:"body_timeout"`
+	// HeldBytes bounds the bodies in memory of all requests together; a stream counts as
+	// 4 MiB, and a body that grows twice for a moment. Past it calls get 503 overloaded.
+	// 0, or twice body_bytes and more. Default 0: four times body_bytes, and 256 MiB at least.
+	HeldBytes Size `yaml:"held_bytes"`
+	// Connections is how many may be open at once; one more is answered 503 and closed. The
+	// process needs a file descriptor for each; where it may not have so many, three
+	// quarters of those that it may have are the limit. 0: no limit. Default 10000.
+	Connections int `yaml:"connections"`
+	// ConnectionsPerAddress is how many of them one address may have (of IPv6 a network of
+	// 64 bits). Connections from this machine are not bound by it. Default 0: half of
+	// connections.
+	ConnectionsPerAddress int `yaml:"connections_per_address"`
 }
 
 // Writeback is the daemon's own schedule of copies to the archive, beside the

@@ -45,6 +45,7 @@ func Default() Config {
 			ItemBytes:     64 * KiB,
 			HeaderTimeout: 10 * time.Second,
 			BodyTimeout:   30 * time.Second,
+			Connections:   10_000,
 		},
 		Writeback:       Writeback{Keep: 3},
 		ShutdownTimeout: 30 * time.Second,

@@ -82,6 +82,15 @@ func (c Config) validateServing(f *faults) {
 	if l.Items < 1 {
 		f.add("limits.items", "%d: want 1 or more", l.Items)
 	}
+	if l.HeldBytes != 0 && l.HeldBytes/2 < l.BodyBytes {
+		f.add("limits.held_bytes", "%s: want 0, or twice limits.body_bytes (%s) and more", l.HeldBytes, l.BodyBytes)
+	}
+	if l.Connections < 0 {
+		f.add("limits.connections", "%d: want 1 or more, or 0 for no limit", l.Connections)
+	}
+	if l.ConnectionsPerAddress < 0 {
+		f.add("limits.connections_per_address", "%d: want 1 or more, or 0 for half of limits.connections", l.ConnectionsPerAddress)
+	}
 	f.atLeast("limits.header_timeout", l.HeaderTimeout, time.Millisecond)
 	f.atLeast("limits.body_timeout", l.BodyTimeout, time.Millisecond)
 	f.atLeast("shutdown_timeout", c.ShutdownTimeout, time.Millisecond)

@@ -68,6 +68,7 @@ func rules() []rule {
 		room("archive", "engine", "bloom"),
 		room("keeper", "engine", "archive", "bloom"),
 		room("drain"),
+		room("connlimit"),
 		api,
 	}
 }

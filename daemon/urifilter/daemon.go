@@ -17,6 +17,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/connlimit"
 	"github.com/cr-clawer/urifilter/daemon/internal/drain"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
@@ -101,6 +102,7 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 			Items:       cfg.Limits.Items,
 			ItemBytes:   int(cfg.Limits.ItemBytes),
 			BodyTimeout: cfg.Limits.BodyTimeout,
+			HeldBytes:   int64(cfg.Limits.HeldBytes),
 		},
 		Authenticate: d.secrets.authenticate(),
 		Capacity:     cfg.URINumScale,
@@ -120,9 +122,11 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	d.drain = drain.New(d.http)
+	limiter := connlimit.New(connectionLimits(cfg.Limits, log), options.Registry)
 	for i, l := range d.listeners {
+		encrypted := d.secrets.tlsConfig() != nil
 		// Before anybody can ask for a stop, or it would not end these.
-		d.listeners[i] = d.drain.Listener(l, d.secrets.tlsConfig() != nil)
+		d.listeners[i] = d.drain.Listener(limiter.Listener(l, encrypted), encrypted)
 	}
 	state := "ready"
 	if len(d.engine.Waiting()) > 0 {

@@ -100,7 +100,7 @@ func errorTable() []errorEntry {
 		{codeBitMapNotSupported, http.StatusUnprocessableEntity, "Filters of this kind have no bit-map that could be archived."},
 		{codeInternal, http.StatusInternalServerError, "The daemon erred; its log says more."},
 		{codeArchiveFailed, http.StatusInternalServerError, "The copy from or to the archive failed; what was archived before is as it was."},
-		{codeOverloaded, http.StatusServiceUnavailable, "Too many bodies are being received; try again."},
+		{codeOverloaded, http.StatusServiceUnavailable, "Too much is being received at once; try again."},
 		{codeFilterRestoring, http.StatusServiceUnavailable, "The filter is being restored from the archive."},
 		{codeArchiveUnavailable, http.StatusServiceUnavailable, "The archive cannot be had at present."},
 		{codeStoreUnavailable, http.StatusServiceUnavailable, "The store cannot be reached, or is being healed; nothing was remembered."},
@@ -213,6 +213,22 @@ func (c *call) fail(err error) {
 	if entry.status >= 500 && !expected(entry.code) {
 		c.s.log.Error("request failed", "path", c.route.path, "status", entry.status, "err", err)
 	}
+	body := problemOf(entry, f, index)
+	h := c.w.Header()
+	if f.header[0] != "" {
+		h.Set(f.header[0], f.header[1])
+	}
+	switch entry.status {
+	case http.StatusServiceUnavailable:
+		h.Set("Retry-After", "1")
+	case http.StatusRequestTimeout:
+		h.Set("Connection", "close")
+	}
+	c.send(entry.status, c.s.header.problem, body)
+}
+
+// problemOf is an error in problem+json.
+func problemOf(entry errorEntry, f *fault, index *int) []byte {
 	body, err := json.Marshal(client.Problem{
 		Type:      "urn:urifilter:problem:" + entry.code,
 		Title:     entry.title,
@@ -226,15 +242,10 @@ func (c *call) fail(err error) {
 	if err != nil {
 		panic(err) // a Problem has nothing that cannot be marshalled
 	}
-	h := c.w.Header()
-	if f.header[0] != "" {
-		h.Set(f.header[0], f.header[1])
-	}
-	switch entry.status {
-	case http.StatusServiceUnavailable:
-		h.Set("Retry-After", "1")
-	case http.StatusRequestTimeout:
-		h.Set("Connection", "close")
-	}
-	c.send(entry.status, c.s.header.problem, append(body, '\n'))
+	return append(body, '\n')
+}
+
+// Overloaded is the problem that a caller is told whose connection is not taken.
+func Overloaded(detail string) []byte {
+	return problemOf(errorsByCode()[codeOverloaded], &fault{detail: detail}, nil)
 }

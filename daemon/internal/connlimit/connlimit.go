@@ -1,0 +1,203 @@
+// Package connlimit bounds the connections that a server has open, in all and from one
+// address, so that who opens very many leaves room for others, and file descriptors for
+// the store.
+//
+// Connections are accepted at any time. One past a limit is told so, by a whole HTTP/1.1
+// answer of 503, and closed; behind TLS, where to say anything would take a handshake, it is
+// only closed. To stop accepting would be worse: callers would wait without knowing why, and
+// the operator's own would wait with them. What comes from this machine (loopback, Unix
+// sockets) is not bound by address, for it may be a proxy or a tunnel for many, and has a few
+// connections beyond the limit in all, for health checks.
+//
+// The package reads no request and knows nothing of idle connections: net/http ends those.
+package connlimit
+
+import (
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	// reserve is how many connections from this machine there may be beyond the limit in all.
+	reserve = 16
+	// A connection that was refused stays open for a moment, so that its end does not overtake
+	// the answer; so many at a time do, others are closed at once.
+	refusedLinger = time.Second
+	maxLingering  = 64
+	// logEvery is how often a refusal is logged at most.
+	logEvery = time.Minute
+)
+
+// The limits by name.
+const (
+	limitAll     = "all"
+	limitAddress = "address"
+)
+
+// refusal begins the answer to a connection that is past a limit.
+const refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: "
+
+// Options are the limits; 0 is none.
+type Options struct {
+	All        int
+	PerAddress int // IPv6 counts by networks of 64 bits, of which one caller has all
+	// Answer is the body of the 503, a problem in JSON.
+	Answer []byte
+	Log    *slog.Logger
+}
+
+// Limiter counts the connections of several listeners together. It is safe for
+// concurrent use.
+type Limiter struct {
+	opt       Options
+	answer    []byte
+	lingering atomic.Int32
+	refused   *prometheus.CounterVec
+
+	mu     sync.Mutex
+	open   int
+	byAddr map[netip.Addr]int // of those that are bound by address
+	logged time.Time
+	untold int // refusals since then
+}
+
+// New makes a Limiter and registers its metrics.
+func New(opt Options, registry prometheus.Registerer) *Limiter {
+	m := &Limiter{
+		opt: opt, answer: answerOf(opt.Answer), byAddr: map[netip.Addr]int{},
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "urifilter_connections_refused_total",
+			Help: "Connections that were closed because of a limit: all or address.",
+		}, []string{"limit"}),
+	}
+	for _, limit := range []string{limitAll, limitAddress} {
+		m.refused.WithLabelValues(limit) // so that a first refusal shows as a step
+	}
+	registry.MustRegister(m.refused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "urifilter_connections", Help: "Connections that are open.",
+	}, func() float64 { return float64(m.Open()) }))
+	return m
+}
+
+// Open is the number of connections that are open.
+func (m *Limiter) Open() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.open
+}
+
+// Listener bounds the connections of l; encrypted says that TLS will be put on it.
+func (m *Limiter) Listener(l net.Listener, encrypted bool) net.Listener {
+	return &listener{Listener: l, limiter: m, encrypted: encrypted}
+}
+
+type listener struct {
+	net.Listener
+	limiter   *Limiter
+	encrypted bool
+}
+
+// Accept refuses connections that are past a limit until one comes that is not.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		addr := boundBy(c.RemoteAddr())
+		limit := l.limiter.take(addr)
+		if limit == "" {
+			return l.limiter.counted(c, addr), nil
+		}
+		l.limiter.refuse(c, limit, l.encrypted)
+	}
+}
+
+// boundBy is what the connections of a caller are counted by; not valid for this machine.
+func boundBy(a net.Addr) netip.Addr {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
+	switch {
+	case addr.IsLoopback():
+		return netip.Addr{}
+	case addr.Is6():
+		network, _ := addr.Prefix(64) // an IPv6 address has 128 bits
+		return network.Addr()
+	}
+	return addr
+}
+
+// take counts a connection, or names the limit that it is past.
+func (m *Limiter) take(addr netip.Addr) (limit string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.opt.All
+	if !addr.IsValid() {
+		all += reserve
+	}
+	switch {
+	case m.opt.All > 0 && m.open >= all:
+		return limitAll
+	case addr.IsValid() && m.opt.PerAddress > 0 && m.byAddr[addr] >= m.opt.PerAddress:
+		return limitAddress
+	}
+	m.open++
+	if addr.IsValid() {
+		m.byAddr[addr]++
+	}
+	return ""
+}
+
+func (m *Limiter) give(addr netip.Addr) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.open--
+	if !addr.IsValid() {
+		return
+	}
+	if m.byAddr[addr]--; m.byAddr[addr] == 0 {
+		delete(m.byAddr, addr)
+	}
+}
+
+// refuse answers a connection that is past a limit, and closes it.
+func (m *Limiter) refuse(c net.Conn, limit string, encrypted bool) {
+	m.refused.WithLabelValues(limit).Inc()
+	m.logRefusal(c, limit)
+	half, ok := c.(interface{ CloseWrite() error })
+	if encrypted || !ok || m.lingering.Add(1) > maxLingering {
+		if !encrypted && ok {
+			m.lingering.Add(-1)
+		}
+		_ = c.Close()
+		return
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(refusedLinger)) // the first bytes of a connection need no waiting
+	_, _ = c.Write(m.answer)
+	_ = half.CloseWrite()
+	time.AfterFunc(refusedLinger, func() {
+		_ = c.Close()
+		m.lingering.Add(-1)
+	})
+}
+
+func (m *Limiter) logRefusal(c net.Conn, limit string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.untold++
+	if now := time.Now(); now.Sub(m.logged) >= logEvery {
+		m.logged = now
+		m.opt.Log.Warn("connections refused: limits.connections or limits.connections_per_address is reached",
+			"limit", limit, "remote", c.RemoteAddr().String(), "refused", m.untold, "open", m.open)
+		m.untold = 0
+	}
+}

@@ -1,0 +1,18 @@
+//go:build unix
+
+package main
+
+import (
+	"math"
+	"syscall"
+)
+
+// openFiles is how many files this process may have open; 0: not known, or any number. Go has
+// raised the soft limit to the hard one.
+func openFiles() int {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil || uint64(limit.Cur) > math.MaxInt32 {
+		return 0
+	}
+	return int(limit.Cur)
+}
