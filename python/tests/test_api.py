@@ -62,6 +62,17 @@ class APITest(unittest.TestCase):
         self.assertEqual(timing_filter_api("news", ["a", "short"], 0.05), [])
         self.assertEqual(self.client.check("news", ["a", "d"]), [False, True])
 
+    def test_bloom_filter_api_on_a_timing_filter(self) -> None:
+        self.client.create_filter("hours", kind="timing")
+        self.client.create_filter("days", kind="timing", expire=86400)
+        for name in ("hours", "days", self.client.filter_info("days")["id"]):
+            with self.subTest(name), self.assertRaises(FilterError) as caught:
+                bloom_filter_api(name, ["not remembered"])
+            self.assertEqual(caught.exception.error_code, "wrong_kind")
+            self.assertIn("is of the kind timing\nhint: call timing_filter_api, with expire in seconds", str(caught.exception))
+        self.assertEqual(self.client.check("hours", ["not remembered"]), [True])
+        self.assertEqual(self.client.check("days", ["not remembered"]), [True])
+
     def test_wrong_expire(self) -> None:
         self.client.create_filter("times", kind="timing")
         for typeid, expire, code in (

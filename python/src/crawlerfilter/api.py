@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterable, List, Union
 
 from ._arguments import Expire
 from ._forks import renew_in_children
+from ._kinds import Kinds
 from .client import FilterAPIClient
 from .errors import FilterError
 from .settings import Settings
@@ -38,8 +39,13 @@ def FilterAPI(filter_typeid: Union[int, str], uri_list: Iterable[Any], access_to
 
 
 def bloom_filter_api(type: Union[int, str], uri_list: Iterable[Any]) -> List[Any]:
-    """The items that filter ``type``, of the kind bloom, has never seen."""
-    return _client().filter(type, uri_list)
+    """The items that filter ``type``, of the kind bloom, has never seen.
+
+    A filter of the kind timing is FilterError, ``wrong_kind``.
+    """
+    client = _client()
+    _kinds.want_bloom(client, type)
+    return client.filter(type, uri_list)
 
 
 def timing_filter_api(type: Union[int, str], uri_list: Iterable[Any], expire: Expire) -> List[Any]:
@@ -65,6 +71,7 @@ class _Shared:
 
 
 _shared = _Shared()
+_kinds = Kinds()
 
 
 def _client() -> FilterAPIClient:

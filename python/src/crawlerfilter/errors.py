@@ -30,7 +30,7 @@ class FilterError(Exception):
 
     Branch on ``error_code``, a stable word: that of the daemon's answer (its
     ``/openapi.yaml`` lists them), or one of this package: ``unreachable``, ``timeout``,
-    ``connection_lost``, ``invalid_answer``, ``invalid_settings``, ``invalid_call``. The
+    ``connection_lost``, ``invalid_answer``, ``invalid_settings``, ``invalid_call``, ``wrong_kind``. The
     text shows no token and no item.
     """
 
