@@ -132,6 +132,20 @@ class CrawlTest(unittest.TestCase):
         self.assertEqual(done.stats["finish_reason"], "urifilter_away", done.log)
         self.assertRegex(done.log, r"\ncrawlerfilter.errors.(Unavailable|InDoubt)Error: POST")
 
+    def test_raise_loses_nothing_of_the_callback(self) -> None:
+        """What it yields after the request that could not be judged, and that one too."""
+        daemon = Daemon(self.addCleanup)
+        with tempfile.TemporaryDirectory() as folder:
+            more = {"JOBDIR": os.path.join(folder, "job")}
+            self.kill_at("/page/7", daemon)
+            first = self.crawl("links", daemon.url, URIFILTER_WHEN_AWAY="raise", **more)
+            self.assertEqual(first.stats["item_scraped_count"] % LINKS, 0, first.log)
+            fetched = self.web.pages()
+            self.web.before = lambda path: None
+            daemon.start()
+            second = self.crawl("links", daemon.url, URIFILTER_WHEN_AWAY="raise", **more)
+            self.assertEqual((fetched + self.web.pages(), second.stats["finish_reason"]), (ALL_PAGES, "finished"), second.log)
+
     def test_raise_with_batches(self) -> None:
         """The items of a response are not lost with its requests."""
         daemon = Daemon(self.addCleanup)

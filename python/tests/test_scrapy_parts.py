@@ -17,6 +17,7 @@ from .daemon import Daemon, clean_environment
 
 if not NO_SCRAPY:
     from scrapy import Request, Spider
+    from scrapy.core.scheduler import Scheduler
     from scrapy.settings import Settings as ScrapySettings
     from scrapy.utils.test import get_crawler
 
@@ -60,8 +61,14 @@ class OptionsTest(unittest.TestCase):
             ({"URIFILTER_TYPE": "not a name"}, "URIFILTER_TYPE: 'not a name': want the id of a filter"),
             ({"URIFILTER_WHEN_AWAY": "sleep"}, "URIFILTER_WHEN_AWAY: 'sleep': want wait, raise or pass"),
             ({"URIFILTER_WAIT": "long"}, "URIFILTER_WAIT: 'long': want a number"),
-            ({"URIFILTER_WAIT": -1}, "URIFILTER_WAIT: -1"),
+            ({"URIFILTER_WAIT": -1}, "URIFILTER_WAIT: -1: want a number of seconds, 0 or more"),
             ({"URIFILTER_WAIT": True}, "URIFILTER_WAIT: True"),
+            ({"URIFILTER_EXPIRE": -1}, "URIFILTER_EXPIRE: -1: want a number of seconds, more than 0"),
+            ({"URIFILTER_EXPIRE": 0}, "URIFILTER_EXPIRE: 0: want a number of seconds, more than 0"),
+            ({"URIFILTER_TIMEOUT": 0}, "URIFILTER_TIMEOUT: 0: want a number of seconds, more than 0"),
+            ({"URIFILTER_CAPACITY": 0}, "URIFILTER_CAPACITY: 0: want a whole number, 1 or more"),
+            ({"URIFILTER_ERROR_RATE": 0}, "URIFILTER_ERROR_RATE: 0: want a number, more than 0 and less than 1"),
+            ({"URIFILTER_ERROR_RATE": 1}, "URIFILTER_ERROR_RATE: 1: want a number, more than 0 and less than 1"),
             ({"URIFILTER_CACHE": "1.5"}, "URIFILTER_CACHE: '1.5': want a whole number"),
             ({"URIFILTER_URL": 7}, "url: want a text"),
             ({"BLOOMFILTER_BIT": "99"}, "BLOOMFILTER_BIT 99"),
@@ -173,6 +180,50 @@ class ContractTest(unittest.TestCase):
         with self.assertRaises(SettingsError) as caught:
             RFPDupeFilter.from_settings(ScrapySettings(self.settings()))
         self.assertIn("hint: set URIFILTER_TYPE", str(caught.exception))
+
+    def test_names_of_spiders(self) -> None:
+        """The spider's own name, else its class's, else that of the class; or none is asked for."""
+        class Unnamed(Spider):
+            pass
+
+        class Named(Spider):
+            name = "of-the-class"
+
+        for crawler, want in (
+            (self.spider("of-the-spider").crawler, "of-the-spider"),
+            (get_crawler(Named, self.settings()), "of-the-class"),
+            (get_crawler(Unnamed, self.settings()), "Unnamed"),
+            (get_crawler(Unnamed, self.settings(URIFILTER_TYPE="uri")), "uri"),
+        ):
+            with self.subTest(want):
+                dupefilter = self.closing(RFPDupeFilter.from_crawler(crawler))
+                self.assertEqual(dupefilter.options.typeid, want)
+
+    def test_as_the_tests_of_scrapy_have_it(self) -> None:
+        """A crawler without a spider, and duplicates in Scrapy's own logger."""
+        crawler = get_crawler(settings_dict=self.settings(DUPEFILTER_CLASS="crawlerfilter.scrapy.RFPDupeFilter", DUPEFILTER_DEBUG=True))
+        dupefilter = self.closing(Scheduler.from_crawler(crawler).df)
+        spider = self.spider("simple")
+        with self.assertLogs("scrapy.dupefilters", "DEBUG") as logs:
+            dupefilter.log(Request("http://scrapytest.org/index.html"), spider)
+        self.assertEqual(logs.records[0].getMessage(), "Filtered duplicate request: <GET http://scrapytest.org/index.html> (referer: None)")
+
+    def test_settings_of_a_filter_that_is_there(self) -> None:
+        """It stays as it is, which is said."""
+        first = self.closing(RFPDupeFilter.from_crawler(self.spider("sized", URIFILTER_CAPACITY=1000, URIFILTER_ERROR_RATE=0.01).crawler))
+        self.assertEqual(first.client.filter_info("sized")["error_rate"], 0.01)
+        for more, said in (
+            ({"URIFILTER_CAPACITY": 1000, "URIFILTER_ERROR_RATE": 0.001}, "URIFILTER_ERROR_RATE 0.001 is not used: filter sized is there with error_rate 0.01"),
+            ({"URIFILTER_CAPACITY": 5000}, "URIFILTER_CAPACITY 5000 is not used: filter sized is there with capacity 1000"),
+        ):
+            with self.subTest(**more), self.assertLogs("crawlerfilter.scrapy", "WARNING") as logs:
+                self.closing(RFPDupeFilter.from_crawler(self.spider("sized", **more).crawler))
+            self.assertEqual(len(logs.output), 1)
+            self.assertIn(said, logs.output[0])
+        first.client.create_filter("timed", kind="timing", expire=60)
+        with self.assertLogs("crawlerfilter.scrapy", "WARNING") as logs:
+            self.closing(RFPDupeFilter.from_crawler(self.spider("timed", URIFILTER_CAPACITY=1000).crawler))
+        self.assertIn("URIFILTER_CAPACITY 1000 is not used: filter timed is of the kind timing", logs.output[0])
 
     def test_own_fingerprint(self) -> None:
         class ByPath(RFPDupeFilter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import weakref
 from typing import Any, Dict, Iterable, List, Optional, Set
@@ -11,12 +12,15 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.utils.request import referer_str
 
 from ..client import FilterAPIClient
-from ..errors import FilterError, SettingsError
+from ..errors import FilterError
 from .away import Absence, may_pass
 from .engine import close_soon, unfetched
+from .filters import find, find_or_make
 from .options import Options, logger
 from .seen import Seen
 from .untold import Untold
+
+duplicates = logging.getLogger("scrapy.dupefilters")
 
 _of_crawler: "weakref.WeakKeyDictionary[Any, RFPDupeFilter]" = weakref.WeakKeyDictionary()
 
@@ -37,8 +41,8 @@ class RFPDupeFilter(BaseDupeFilter):
     * ``wait``: it is asked again for ``URIFILTER_WAIT`` seconds; then the crawl is closed
       with the reason ``urifilter_away``. The requests it could not judge stay scheduled,
       so that with a JOBDIR none is lost.
-    * ``raise``: the FilterError is raised at once, the request dropped by Scrapy with a
-      message, and the crawl closed.
+    * ``raise``: nothing is waited for: the FilterError is logged with its traceback, and
+      the crawl closed in the same way. Without a crawl (:meth:`from_settings`) it is raised.
     * ``pass``: the request is new, unless this process has seen it. The daemon is told of
       all these requests when it is back.
 
@@ -71,8 +75,7 @@ class RFPDupeFilter(BaseDupeFilter):
     @classmethod
     def from_crawler(cls, crawler: Any) -> "RFPDupeFilter":
         """Scrapy's present contract."""
-        spider = crawler.spider or crawler.spidercls
-        options = Options.read(crawler.settings, spider.name)
+        options = Options.read(crawler.settings, _spider_name(crawler))
         dupefilter = cls(options, getattr(crawler, "request_fingerprinter", None), crawler)
         # What is wrong is said before the engine has opened anything.
         dupefilter.open()
@@ -127,15 +130,17 @@ class RFPDupeFilter(BaseDupeFilter):
         return fingerprint
 
     def log(self, request: Any, spider: Any) -> None:
-        """Logs the first duplicate, or with DUPEFILTER_DEBUG all, and counts."""
+        """Logs the first duplicate, or with DUPEFILTER_DEBUG all, and counts.
+
+        In the logger of Scrapy's own filter, so that what a project has set for it holds."""
         if self.debug:
-            logger.debug(
+            duplicates.debug(
                 "Filtered duplicate request: %(request)s (referer: %(referer)s)",
                 {"request": request, "referer": referer_str(request)},
                 extra={"spider": spider},
             )
         elif self.logdupes:
-            logger.debug(
+            duplicates.debug(
                 "Filtered duplicate request: %(request)s - no more duplicates will be shown"
                 " (see DUPEFILTER_DEBUG to show all duplicates)",
                 {"request": request},
@@ -148,7 +153,7 @@ class RFPDupeFilter(BaseDupeFilter):
     def clear(self) -> None:
         """Drops the filter and makes it again with the same parameters: all is forgotten,
         for everybody who uses it. Wants a token with the scope admin."""
-        info = self._find()
+        info = find(self.client, self.options)
         if info is not None:
             self.client.drop_filter(info["name"])
             keep = ("id", "kind", "capacity", "error_rate", "on_full", "expire")
@@ -197,10 +202,7 @@ class RFPDupeFilter(BaseDupeFilter):
                 unknown.append(fingerprint)
         if not unknown:
             return
-        try:
-            new = self._ask(list(dict.fromkeys(unknown)))
-        except FilterError:
-            return  # the crawl is being closed; what else the response has shall not be lost
+        new = self._ask(list(dict.fromkeys(unknown)))
         if new is None:
             return  # request_seen will say what becomes of them
         for fingerprint in unknown:
@@ -232,30 +234,11 @@ class RFPDupeFilter(BaseDupeFilter):
         return set(new)
 
     def _prepare(self) -> None:
-        info = self._find()
-        if info is None:
-            info = self.client.create_filter(str(self.options.typeid), **self.options.spec)
-            logger.info("urifilter: filter %s made at %s", info["name"], self.client.settings.url)
-        elif self.options.expire is not None and info["kind"] != "timing":
-            raise SettingsError(
-                f"URIFILTER_EXPIRE: filter {info['name']} is of the kind {info['kind']}, which does not forget"
-                "\nhint: let URIFILTER_TYPE name another filter"
-            )
-        elif "capacity" in info and self.options.spec.get("capacity", info["capacity"]) != info["capacity"]:
-            logger.info("urifilter: filter %s stays as it is: capacity %d", info["name"], info["capacity"])
+        info = find_or_make(self.client, self.options)
         # Where items are forgotten, only the daemon knows what is a duplicate.
         self._caching = self.options.expire is None and info["kind"] == "bloom"
         self._ready = True
         self._absence.ends()
-
-    def _find(self) -> Optional[Dict[str, Any]]:
-        """The filter; None if it is not there and may be made."""
-        try:
-            return self.client.filter_info(self.options.typeid)
-        except FilterError as err:
-            if err.error_code != "unknown_filter" or not self.options.create or isinstance(self.options.typeid, int):
-                raise
-            return None
 
     def _tell(self) -> None:
         untold = self._untold.to_tell()
@@ -280,8 +263,6 @@ class RFPDupeFilter(BaseDupeFilter):
             return
         else:
             self._close_crawl("urifilter_away", err)
-        if self.options.when_away == "raise":
-            raise err
 
     def _unjudged(self, fingerprint: str) -> bool:
         """A request that nobody could judge is taken for new, once."""
@@ -300,12 +281,24 @@ class RFPDupeFilter(BaseDupeFilter):
         if self._closing or self._crawler is None:
             return
         self._closing = True
-        logger.error("urifilter: the crawl is closed (%s): %s", reason, err)
+        # Raised from here, it would end the callback whose requests are asked for, and lose the others.
+        trace = err if self.options.when_away == "raise" else None
+        logger.error("urifilter: the crawl is closed (%s): %s", reason, err, exc_info=trace)
         close_soon(self._crawler, reason)
 
     def _count(self, what: str, by: int = 1) -> None:
         if self._crawler is not None:
             self._crawler.stats.inc_value("urifilter/" + what, by)
+
+
+def _spider_name(crawler: Any) -> str:
+    """Of the spider, else of its class. One without a name cannot crawl, though tests and
+    tools make crawlers of such: it is called as its class."""
+    for holder in (crawler.spider, crawler.spidercls):
+        name = getattr(holder, "name", None)
+        if name:
+            return str(name)
+    return str(crawler.spidercls.__name__)
 
 
 def _default_fingerprinter() -> Any:

@@ -7,7 +7,7 @@ from typing import Any, AsyncIterator, Iterable, Iterator, List, Optional
 from scrapy import Request
 
 from .dupefilter import of_crawler
-from .options import logger, number
+from .options import WHOLE, logger, number
 
 
 class BatchMiddleware:
@@ -23,7 +23,7 @@ class BatchMiddleware:
 
     def __init__(self, crawler: Any) -> None:
         self._crawler = crawler
-        self._most = max(1, number(crawler.settings, "URIFILTER_BATCH", int, 500))
+        self._most = max(1, number(crawler.settings, "URIFILTER_BATCH", WHOLE, 500))
         self._warned = False
 
     @classmethod

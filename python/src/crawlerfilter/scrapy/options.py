@@ -39,7 +39,7 @@ import math
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union
 
 from ..errors import SettingsError
 from ..settings import Settings, read_token
@@ -59,6 +59,7 @@ class Options:
     typeid: Union[int, str]
     create: bool
     spec: Dict[str, Any]  # of the filter, if it is made
+    set_by: Dict[str, str]  # the settings that its capacity and error rate come from
     expire: Optional[float]
     when_away: str
     cache: int
@@ -71,8 +72,8 @@ class Options:
         when_away = settings.get("URIFILTER_WHEN_AWAY") or "wait"
         if when_away not in WHEN_AWAY:
             raise SettingsError(f"URIFILTER_WHEN_AWAY: {when_away!r}: want wait, raise or pass")
-        wait = number(settings, "URIFILTER_WAIT", float, 60.0)
-        expire = number(settings, "URIFILTER_EXPIRE", float, None)
+        wait = number(settings, "URIFILTER_WAIT", PAUSE, 60.0)
+        expire = number(settings, "URIFILTER_EXPIRE", SECONDS, None)
         spec = spec_of(settings, expire)
         create = settings.get("URIFILTER_CREATE")
         return cls(
@@ -80,24 +81,44 @@ class Options:
             typeid=typeid,
             create=settings.getbool("URIFILTER_CREATE") if create is not None else own or bool(spec),
             spec=spec,
+            set_by={
+                member: setting if settings.get(setting) else "the capacity of BLOOMFILTER_BIT,"
+                for member, setting in (("capacity", "URIFILTER_CAPACITY"), ("error_rate", "URIFILTER_ERROR_RATE"))
+                if member in spec
+            },
             expire=expire,
             when_away=when_away,
-            cache=number(settings, "URIFILTER_CACHE", int, 200_000),
+            cache=number(settings, "URIFILTER_CACHE", WHOLE, 200_000),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
 
 
-def number(settings: Any, name: str, convert: Callable[[Any], Any], default: Any) -> Any:
-    """A setting that is a number, 0 or more. A malformed one is an error."""
+class Number(NamedTuple):
+    """What a setting may be."""
+
+    want: str
+    convert: Callable[[Any], Any]
+    fits: Callable[[Any], bool]
+
+
+WHOLE = Number("a whole number, 0 or more", int, lambda n: n >= 0)
+COUNT = Number("a whole number, 1 or more", int, lambda n: n >= 1)
+RATIO = Number("a number, more than 0 and less than 1", float, lambda x: 0 < x < 1)
+PAUSE = Number("a number of seconds, 0 or more", float, lambda s: 0 <= s < math.inf)
+SECONDS = Number("a number of seconds, more than 0", float, lambda s: 0 < s < math.inf)
+
+
+def number(settings: Any, name: str, kind: Number, default: Any) -> Any:
+    """A setting that is a number. A malformed one is an error."""
     value = settings.get(name)
     if value is None or value == "":
         return default
     try:
-        read = convert(value)
-    except (TypeError, ValueError):
+        read = kind.convert(value)
+    except (TypeError, ValueError, OverflowError):
         read = math.nan
-    if isinstance(value, bool) or not 0 <= read < math.inf:
-        raise SettingsError(f"{name}: {value!r}: want a {'whole ' if convert is int else ''}number, 0 or more")
+    if isinstance(value, bool) or not kind.fits(read):
+        raise SettingsError(f"{name}: {value!r}: want {kind.want}")
     return read
 
 
@@ -111,7 +132,7 @@ def client_settings(settings: Any, patience: float) -> Settings:
     file = settings.get("URIFILTER_TOKEN_FILE")
     if file and "token" not in given:
         given["token"] = read_token(file)
-    timeout = number(settings, "URIFILTER_TIMEOUT", float, None)
+    timeout = number(settings, "URIFILTER_TIMEOUT", SECONDS, None)
     if timeout is not None:
         given["timeout"] = timeout
     # The crawl stands still while it waits, and must rather fetch twice than never.
@@ -152,10 +173,10 @@ def spec_of(settings: Any, expire: Optional[float]) -> Dict[str, Any]:
     if expire is not None:
         return {"kind": "timing", "expire": int(expire) if expire == int(expire) else expire}
     spec: Dict[str, Any] = {}
-    capacity = number(settings, "URIFILTER_CAPACITY", int, None)
-    rate = number(settings, "URIFILTER_ERROR_RATE", float, None)
-    bit = number(settings, "BLOOMFILTER_BIT", int, None)
-    hashes = number(settings, "BLOOMFILTER_HASH_NUMBER", int, None)
+    capacity = number(settings, "URIFILTER_CAPACITY", COUNT, None)
+    rate = number(settings, "URIFILTER_ERROR_RATE", RATIO, None)
+    bit = number(settings, "BLOOMFILTER_BIT", WHOLE, None)
+    hashes = number(settings, "BLOOMFILTER_HASH_NUMBER", WHOLE, None)
     if capacity is None and (bit is not None or hashes is not None):
         bit, hashes = 30 if bit is None else bit, 6 if hashes is None else hashes
         capacity = old_capacity(bit, hashes, rate or 0.0001)
