@@ -182,7 +182,8 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// The real process, whose reader leaves, does not die of it and says what it did.
+// The real process, whose reader leaves, does not die of it, fails, and says from which
+// line to go on. What it has not sent by then is not remembered.
 func TestOutputClosedByItsReader(t *testing.T) {
 	p := start(t, t.TempDir(), nil)
 	path, err := binary()
@@ -193,16 +194,34 @@ func TestOutputClosedByItsReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Close()
 	cmd := exec.Command(path, "filter", "--server", p.addr)
-	cmd.Stdin = strings.NewReader("a\nb\n")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd.Stdout = w
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
-	err = cmd.Run()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	w.Close()
-	if err != nil || !strings.HasPrefix(errOut.String(), "0 read, ") || !strings.HasSuffix(errOut.String(), "not all of lines 1 to 2 was printed, but all is remembered\n") {
+	io.WriteString(in, "a\nb\n")
+	line := make([]byte, 4)
+	if _, err := io.ReadFull(r, line); err != nil || string(line) != "a\nb\n" {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	r.Close()
+	io.WriteString(in, "c\nd\n")
+	in.Close()
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.HasPrefix(errOut.String(), "urifilter: output: closed by its reader\nlines before 3 are remembered") {
 		t.Errorf("got %v, %q", err, &errOut)
+	}
+	t.Setenv("URIFILTER_URL", p.addr)
+	if code, out, _ := cli(t, nil, "a\nb\nc\nd\n", "check", "-q"); code != 0 || out != "c\nd\n" {
+		t.Errorf("afterwards: got %d, new: %q", code, out)
 	}
 }
 
@@ -237,7 +256,7 @@ func TestInterruptedProcess(t *testing.T) {
 	}
 	err = cmd.Wait()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(errOut.String(), "interrupt") || !strings.Contains(errOut.String(), "\nlines before 3 are done") {
+	if !errors.As(err, &exit) || exit.ExitCode() != 130 || !strings.Contains(errOut.String(), "interrupt") || !strings.Contains(errOut.String(), "\nlines before 3 are done") {
 		t.Errorf("got %v, %q", err, &errOut)
 	}
 }

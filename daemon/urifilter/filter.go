@@ -15,7 +15,10 @@ of up to 10,000 lines, and each batch is printed before the next is sent. A summ
 goes to the standard error, and progress if that is a terminal.
 
 When it fails, the message says which lines are done and which may have been
-remembered though they were not printed; those are not new when asked again.`,
+remembered though they were not printed; those are not new when asked again. That
+the reader of the output leaves early (as head does) is such a failure too; to look
+at some items, "urifilter check" remembers nothing. Ctrl-C ends the run after the
+batch under way, with exit code 130.`,
 		Example: `  urifilter filter --type uri_generator links.txt > new.txt
 
   # from a pipe, to a daemon elsewhere

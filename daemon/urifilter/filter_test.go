@@ -227,14 +227,20 @@ func TestOutputThatFails(t *testing.T) {
 	}
 	var errOut bytes.Buffer
 	out := &failingWriter{after: 1, err: &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}}
-	if code := run(t.Context(), []string{"filter"}, strings.NewReader(in.String()), out, &errOut); code != 0 {
+	if code := run(t.Context(), []string{"filter"}, strings.NewReader(in.String()), out, &errOut); code != 1 {
 		t.Errorf("closed output: code %d, %s", code, &errOut)
 	}
-	if want := "; then the output was closed: not all of lines 10001 to 20000 was printed, but all is remembered\n"; !strings.HasPrefix(errOut.String(), "10,000 read, 10,000 new, ") || !strings.HasSuffix(errOut.String(), want) {
+	if want := "urifilter: output: closed by its reader\nlines before 20001 are remembered, whether their new items were read or not (tail -n +20001 gives the rest)\nhint: `urifilter check` "; !strings.HasPrefix(errOut.String(), want) {
 		t.Errorf("closed output: got %q", &errOut)
 	}
 	if n := len(s.Requests()); n != 2 {
 		t.Errorf("%d requests, want none after the output was closed", n)
+	}
+	// Nothing is lost where nothing is remembered.
+	errOut.Reset()
+	out = &failingWriter{after: 1, err: syscall.EPIPE}
+	if code := run(t.Context(), []string{"check", "-t", "ip"}, strings.NewReader(in.String()), out, &errOut); code != 0 || !strings.HasSuffix(errOut.String(), "; then the output was closed\n") {
+		t.Errorf("closed output of check: code %d, %q", code, &errOut)
 	}
 	errOut.Reset()
 	out = &failingWriter{err: syscall.ENOSPC}

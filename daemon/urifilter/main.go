@@ -17,8 +17,7 @@ func main() { os.Exit(runMain()) }
 func runMain() int {
 	// A reader of our output who leaves is an error to handle, not a death.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := withSignals(context.Background())
 	defer stop()
-	context.AfterFunc(ctx, stop) // the second signal kills
 	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }

@@ -69,11 +69,8 @@ func (t tally) summary(elapsed time.Duration, remembers bool) string {
 	}
 	text := fmt.Sprintf("%s read, %s new, %s %s in %.1fs (%s)", grouped(t.read), grouped(t.fresh),
 		grouped(t.read-t.fresh), others, elapsed.Seconds(), rate(t.read, elapsed))
-	if t.cut > 0 {
+	if t.cut {
 		text += "; then the output was closed"
-		if remembers {
-			text += ": not all of " + lines(t.line+1, t.cut) + " was printed, but all is remembered"
-		}
 	}
 	return text
 }

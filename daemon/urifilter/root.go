@@ -49,6 +49,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		return exitUsage
 	default:
 		printError(errOut, err, "")
+		if signal, ok := stoppedBy(ctx, err); ok {
+			return signal.exitCode()
+		}
 		return exitFailure
 	}
 }
@@ -77,7 +80,8 @@ A daemon (urifilter serve) keeps the filters. Crawlers ask it over HTTP; people 
 scripts with the commands below. An item is a URI, an IP address, any line or JSON
 value; a filter is a named set of items.
 
-Exit codes: 0 done, 1 failed, 2 wrong command line; "service" has two more.`,
+Exit codes: 0 done, 1 failed, 2 wrong command line, 130 after Ctrl-C (128 and the
+number of the signal); "service" has two more.`,
 		Example: `  # start a daemon on this machine, with its data under the present folder
   urifilter serve --data-dir ./data
 

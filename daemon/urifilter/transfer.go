@@ -46,11 +46,12 @@ type tally struct {
 	read, fresh int64 // items
 	bytes       int64 // of the input
 	line        int64 // the last that is done
-	cut         int64 // the last line of the batch at which the output was closed; 0: it was not
+	cut         bool  // the reader of the output left before the end
 }
 
-// run works until the input ends. When the reader of the output has left it stops and
-// returns nil, and total.cut is set.
+// run works until the input ends. When the reader of the output has left, what follows is
+// not sent: it would be remembered, and nobody would be told. That is an error where the
+// daemon remembers, since the reader may have missed some of what was written.
 func (t *transfer) run(ctx context.Context, in *input) error {
 	for {
 		b, err := in.next(ctx)
@@ -60,15 +61,16 @@ func (t *transfer) run(ctx context.Context, in *input) error {
 		if err != nil {
 			return t.halted(err)
 		}
+		if readerLeft(t.out) {
+			return t.cut(b.first - 1)
+		}
 		v, err := t.ask(ctx, b)
 		if err != nil {
 			return t.broken(b, err)
 		}
-		if _, err := t.out.Write(v.text); err != nil {
-			if outputClosed(err) {
-				t.total.cut = b.last()
-				return nil
-			}
+		if _, err := t.out.Write(v.text); outputClosed(err) {
+			return t.cut(b.last())
+		} else if err != nil {
 			return t.broken(b, fmt.Errorf("output: %w", err))
 		}
 		t.total.read += v.read
@@ -77,6 +79,19 @@ func (t *transfer) run(ctx context.Context, in *input) error {
 		t.total.line = b.last()
 		t.progress.update(t.total)
 	}
+}
+
+// cut ends a run whose reader has left; lines up to last were sent to the daemon.
+func (t *transfer) cut(last int64) error {
+	t.total.cut = true
+	switch {
+	case !t.remembers:
+		return nil
+	case last == 0:
+		return errors.New("output: closed by its reader\nno line is remembered")
+	}
+	return fmt.Errorf("output: closed by its reader\nlines before %[1]d are remembered, whether their new items were read or not (tail -n +%[1]d gives the rest)%[2]s"+
+		"`urifilter check` prints what is new and remembers nothing", last+1, hintMark)
 }
 
 // ask sends a batch, and again while the daemon is too busy to take it, which is certain
