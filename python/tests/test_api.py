@@ -62,6 +62,57 @@ class APITest(unittest.TestCase):
         self.assertEqual(timing_filter_api("news", ["a", "short"], 0.05), [])
         self.assertEqual(self.client.check("news", ["a", "d"]), [False, True])
 
+    def test_old_manual_on_a_fresh_daemon(self) -> None:
+        """The line of the older manual: uri_parse is of the kind bloom here, so that its
+        timing filter stands beside it."""
+        daemon = Daemon(self.addCleanup)
+        with mock.patch.dict(os.environ, {"URIFILTER_URL": daemon.url}):
+            client = FilterAPIClient()
+            self.addCleanup(client.close)
+            ids = {f["name"]: (f["id"], f["kind"]) for f in client.filters()}
+            uri_list, expire = ["http://a.example/", "http://b.example/", "http://a.example/"], 3600
+            with self.assertLogs("crawlerfilter", "INFO") as logs:
+                self.assertEqual(timing_filter_api('uri_parse', uri_list, expire), uri_list[:2])
+            self.assertIn("filter uri_parse.timing, of the kind timing, stands for uri_parse, which is of the kind bloom", logs.output[-1])
+            self.assertEqual(timing_filter_api("uri_parse", iter(uri_list), expire), [])
+            self.assertEqual(timing_filter_api(5, uri_list, expire), [])  # the same filter by its id
+            self.assertEqual(bloom_filter_api("uri_parse", uri_list), uri_list[:2])  # another one
+            self.assertEqual(client.filter_info("uri_parse.timing")["kind"], "timing")
+            self.assertEqual({name: ids[name] for name in ids}, {f["name"]: (f["id"], f["kind"]) for f in client.filters() if f["name"] in ids})
+            self.assertEqual(timing_filter_api("uri_parse", ["soon"], 0.05), ["soon"])
+            while not timing_filter_api("uri_parse", ["soon"], 3600):
+                time.sleep(0.01)
+            client.drop_filter("uri_parse.timing")  # by an operator: it is made again
+            self.assertEqual(timing_filter_api("uri_parse", uri_list, expire), uri_list[:2])
+            client.drop_filter("uri_parse.timing")
+            client.create_filter("uri_parse.timing")  # and one of that name that is none
+            with self.assertRaises(FilterError) as taken:
+                timing_filter_api("uri_parse", uri_list, expire)
+            self.assertIn("filter uri_parse.timing is of the kind bloom", str(taken.exception))
+            for wrong in (0, -1, "3600"):
+                with self.subTest(wrong), self.assertRaises(FilterError):
+                    timing_filter_api("ip", ["not remembered"], wrong)  # type: ignore[arg-type]
+            self.assertNotIn("ip.timing", [f["name"] for f in client.filters()])
+
+    def test_timing_filter_that_a_token_may_not_make(self) -> None:
+        daemon = Daemon(self.addCleanup, wait=False)
+        tokens = daemon.folder / "tokens.yaml"
+        tokens.write_text(
+            "[{name: crawler, token: a-token-that-may-filter, scopes: [filter]}, {name: boss, token: a-token-that-may-all, scopes: [admin]}]",
+            encoding="utf-8",
+        )
+        tokens.chmod(0o600)
+        daemon.start(args=["--tokens-file", str(tokens)])
+        with mock.patch.dict(os.environ, {"URIFILTER_URL": daemon.url, "URIFILTER_TOKEN": "a-token-that-may-filter"}):
+            with self.assertRaises(FilterError) as caught:
+                timing_filter_api("uri_parse", ["a"], 60)
+            self.assertEqual((caught.exception.error_code, caught.exception.status), ("forbidden", 403))
+            self.assertIn("urifilter filters create uri_parse.timing --kind timing", str(caught.exception))
+        with FilterAPIClient(url=daemon.url, token="a-token-that-may-all") as boss:
+            boss.create_filter("uri_parse.timing", kind="timing")
+        with mock.patch.dict(os.environ, {"URIFILTER_URL": daemon.url, "URIFILTER_TOKEN": "a-token-that-may-filter"}):
+            self.assertEqual(timing_filter_api("uri_parse", ["a"], 60), ["a"])
+
     def test_bloom_filter_api_on_a_timing_filter(self) -> None:
         self.client.create_filter("hours", kind="timing")
         self.client.create_filter("days", kind="timing", expire=86400)
@@ -83,7 +134,6 @@ class APITest(unittest.TestCase):
             ("times", 10**400, "expire_invalid"),
             ("times", "3600", "expire_invalid"),
             ("times", None, "expire_missing"),
-            ("uri", 60, "expire_not_supported"),
         ):
             with self.subTest(expire=expire, typeid=typeid), self.assertRaises(FilterError) as caught:
                 timing_filter_api(typeid, ["not remembered"], expire)  # type: ignore[arg-type]
