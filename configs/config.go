@@ -133,6 +133,11 @@ type Auth struct {
 	// TokensFile lists the tokens that callers present; tokens.example.yaml shows its
 	// form. Default "": everybody may do everything, on a loopback address only.
 	TokensFile string `yaml:"tokens_file"`
+	// AllowedHosts are names, without a port, by which calls may name the daemon where there
+	// is no tokens_file, besides localhost and loopback addresses: what a proxy on this
+	// machine passes on as Host, or has as its own name. Web pages by these names may call
+	// too. Default none.
+	AllowedHosts []string `yaml:"allowed_hosts"`
 }
 
 // TLS makes the daemon serve HTTPS. Both files are given, or neither.

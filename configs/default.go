@@ -32,6 +32,7 @@ func Default() Config {
 		MongoDB:         MongoDB{Database: "urifilter", IfUnreachable: "wait"},
 		URINumScale:     10_000_000,
 		AcceptErrorRate: 0.0001,
+		Auth:            Auth{AllowedHosts: []string{}},
 		Filters: []Filter{
 			{ID: 1, Name: "uri", Kind: "bloom", OnFull: "warn"},
 			{ID: 2, Name: "ip", Kind: "bloom", OnFull: "warn"},

@@ -66,6 +66,11 @@ func (c Config) validateServing(f *faults) {
 	} else if c.Auth.TokensFile == "" && !Loopback(c.Listen) {
 		f.add("listen", "%q: other machines could call without a token: set auth.tokens_file to a file of tokens, or listen on 127.0.0.1", c.Listen)
 	}
+	for i, host := range c.Auth.AllowedHosts {
+		if host == "" || strings.ContainsAny(host, ":/*[] ") {
+			f.add(fmt.Sprintf("auth.allowed_hosts[%d]", i), "%q: want the name or IPv4 address of a host, without a port", host)
+		}
+	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		f.add("tls", "cert_file %q and key_file %q: want both or neither", c.TLS.CertFile, c.TLS.KeyFile)
 	}

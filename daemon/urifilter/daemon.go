@@ -105,6 +105,7 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 			HeldBytes:   int64(cfg.Limits.HeldBytes),
 		},
 		Authenticate: d.secrets.authenticate(),
+		AllowedHosts: cfg.Auth.AllowedHosts,
 		Capacity:     cfg.URINumScale,
 		ErrorRate:    cfg.AcceptErrorRate,
 		Version:      readVersion().Version,

@@ -105,7 +105,7 @@ func rawSender(addr string) func(string) (string, error) {
 			}
 			in = bufio.NewReader(conn)
 		}
-		if _, err := fmt.Fprintf(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+		if _, err := fmt.Fprintf(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
 			return "", err
 		}
 		resp, err := http.ReadResponse(in, nil)

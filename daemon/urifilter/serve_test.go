@@ -94,7 +94,7 @@ func TestStopDrains(t *testing.T) {
 	}
 	defer conn.Close()
 	body := list(t, "slow")
-	fmt.Fprintf(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10])
+	fmt.Fprintf(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10])
 	time.Sleep(100 * time.Millisecond)
 	p.signal(syscall.SIGTERM)
 	time.Sleep(300 * time.Millisecond)

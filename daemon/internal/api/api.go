@@ -38,6 +38,9 @@ type Options struct {
 	// Authenticate finds the token that secret belongs to, in constant time.
 	// Nil: calls need no token.
 	Authenticate func(secret string) (name string, scopes []string, ok bool)
+	// AllowedHosts are names, besides localhost and loopback addresses, that calls without
+	// tokens may have in Host and Origin. Others are refused where Authenticate is nil.
+	AllowedHosts []string
 	// Capacity and ErrorRate are those of a filter whose PUT names none.
 	// Default: 10,000,000 and 0.0001.
 	Capacity  uint64
@@ -79,35 +82,40 @@ type Limits struct {
 
 // Server is the HTTP interface over one engine. It is safe for concurrent use.
 type Server struct {
-	engine    *engine.Engine
-	keeper    Keeper // nil: no archive
-	log       *slog.Logger
-	limits    Limits
-	auth      func(secret string) (name string, scopes []string, ok bool)
-	spec      engine.Spec // what a PUT leaves out
-	version   string
-	tempDir   string
-	routes    map[string]*route
-	errors    map[string]errorEntry
-	metrics   *metrics
-	calls     callPool
-	unzippers sync.Pool // of *gzip.Reader
-	held      budget    // bytes of bodies in memory
-	anonymous budget    // the same of those that came without an Authorization header
-	spooled   budget    // bytes of answers on disk
-	draining  atomic.Bool
-	header    sharedHeader
+	engine *engine.Engine
+	keeper Keeper // nil: no archive
+	log    *slog.Logger
+	limits Limits
+	auth   func(secret string) (name string, scopes []string, ok bool)
+	// allowedHosts may stand in Host and Origin where auth is nil.
+	allowedHosts []string
+	spec         engine.Spec // what a PUT leaves out
+	version      string
+	tempDir      string
+	routes       map[string]*route
+	errors       map[string]errorEntry
+	metrics      *metrics
+	calls        callPool
+	unzippers    sync.Pool // of *gzip.Reader
+	held         budget    // bytes of bodies in memory
+	anonymous    budget    // the same of those that came without an Authorization header
+	spooled      budget    // bytes of answers on disk
+	draining     atomic.Bool
+	header       sharedHeader
 }
 
 // New makes a Server and registers its metrics.
 func New(o Options) *Server {
 	o.setDefaults()
 	s := &Server{
-		engine:  o.Engine,
-		keeper:  o.Keeper,
-		log:     o.Logger,
-		limits:  o.Limits,
-		auth:    o.Authenticate,
+		engine: o.Engine,
+		keeper: o.Keeper,
+		log:    o.Logger,
+		limits: o.Limits,
+		auth:   o.Authenticate,
+
+		allowedHosts: o.AllowedHosts,
+
 		spec:    engine.Spec{Kind: engine.Bloom, Capacity: o.Capacity, ErrorRate: o.ErrorRate, OnFull: "warn"},
 		version: o.Version,
 		tempDir: o.TempDir,

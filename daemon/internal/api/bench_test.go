@@ -28,7 +28,7 @@ const (
 func thousand() (request []byte, body int) {
 	list := strings.Repeat(","+itemText, 1000)[1:]
 	text := `{"filter_typeid":"bench","uri_list":[` + list + `]}`
-	request = fmt.Appendf(nil, "POST /api/v1/filter HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(text))
+	request = fmt.Appendf(nil, "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(text))
 	return append(request, text...), len(text)
 }
 

@@ -68,8 +68,13 @@ func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request, anonymou
 	c.body.begin(c)
 }
 
-// serve is the gate: the path, the method, the token, then the action.
+// serve is the gate: who calls from where, the path, the method, the token, then the action.
 func (c *call) serve() error {
+	if c.s.auth == nil {
+		if err := c.refuseOthersPages(); err != nil {
+			return err
+		}
+	}
 	act, ok := c.route.actions[c.method()]
 	switch {
 	case len(c.route.actions) == 0:

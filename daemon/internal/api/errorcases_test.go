@@ -113,9 +113,9 @@ func errorCases() map[string]errorCase {
 		"gzip with garbage": {code: "malformed_gzip", status: 400, call: func(r *rig) answer {
 			return lines("?filter_typeid=1", zipped(r.t, "a\n")+"x", "Content-Encoding", "gzip")(r)
 		}},
-		"body breaks off":         {code: "incomplete_body", status: 400, call: raw("POST /api/v1/filter HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{\"filter_typeid\":1,")},
-		"bad chunk":               {code: "incomplete_body", status: 400, call: raw("POST /api/v1/filter HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")},
-		"stream breaks off":       {code: "incomplete_body", status: 400, call: raw("POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: h\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\na\nb\n")},
+		"body breaks off":         {code: "incomplete_body", status: 400, call: raw("POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"filter_typeid\":1,")},
+		"bad chunk":               {code: "incomplete_body", status: 400, call: raw("POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")},
+		"stream breaks off":       {code: "incomplete_body", status: 400, call: raw("POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\na\nb\n")},
 		"no filter in the query":  {code: "missing_parameter", status: 400, call: lines("", "a\n")},
 		"typing error in query":   {code: "unknown_parameter", status: 400, call: lines("?filter_typeid=1&expires=5", "a\n")},
 		"filter twice in query":   {code: "invalid_parameter", status: 400, call: lines("?filter_typeid=1&filter_typeid=2", "a\n")},
@@ -132,6 +132,7 @@ func errorCases() map[string]errorCase {
 		"password":                {code: "unauthorized", status: 401, opts: withTokens, call: request("GET", "/api/v1/filters", "", "Authorization", "Basic eDp5")},
 		"scope lacks":             {code: "forbidden", status: 403, detail: "filter lacks the scope admin", header: `Www-Authenticate: Bearer realm="urifilter", error="insufficient_scope", scope="admin"`, opts: withTokens, call: request("PUT", "/api/v1/filters/new", "{}", "Authorization", "Bearer secret-filter")},
 		"scope lacks in the body": {code: "forbidden", status: 403, opts: withTokens, call: list(`{"filter_typeid":1,"uri_list":["a"],"access_token":"secret-read"}`)},
+		"another site's page":     {code: "cross_site", status: 403, call: request("POST", "/api/v1/filter", ok, "Origin", "https://evil.example")},
 		"unknown path":            {code: "unknown_path", status: 404, call: request("GET", "/api/v2/filter", "")},
 		"unclean path":            {code: "unknown_path", status: 404, call: request("POST", "/api//v1/filter", ok)},
 		"label is no path":        {code: "unknown_path", status: 404, call: request("GET", "/api/v1/filters/uri/unknown", "")},
@@ -142,13 +143,13 @@ func errorCases() map[string]errorCase {
 		"unknown filter, restore": {code: "unknown_filter", status: 404, call: request("POST", "/api/v1/filters/nope/restore", "")},
 		"GET of the filter call":  {code: "method_not_allowed", status: 405, header: "Allow: POST", call: request("GET", "/api/v1/filter", "")},
 		"PATCH of a filter":       {code: "method_not_allowed", status: 405, header: "Allow: DELETE, GET, HEAD, PUT", call: request("PATCH", "/api/v1/filters/uri", "")},
-		"slow client":             {code: "request_timeout", status: 408, header: "Connection: close", opts: slow, call: raw("POST /api/v1/filter HTTP/1.1\r\nHost: h\r\nX-Keep-Open: 1\r\nContent-Length: 100\r\n\r\n{\"filter")},
-		"slow client, stream":     {code: "request_timeout", status: 408, opts: slow, call: raw("POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: h\r\nX-Keep-Open: 1\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\na\n")},
+		"slow client":             {code: "request_timeout", status: 408, header: "Connection: close", opts: slow, call: raw("POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nX-Keep-Open: 1\r\nContent-Length: 100\r\n\r\n{\"filter")},
+		"slow client, stream":     {code: "request_timeout", status: 408, opts: slow, call: raw("POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nX-Keep-Open: 1\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\na\n")},
 		"other parameters":        {code: "filter_conflict", status: 409, call: request("PUT", "/api/v1/filters/uri", `{"capacity":7}`)},
 		"id of another":           {code: "filter_conflict", status: 409, call: request("PUT", "/api/v1/filters/uri2", `{"id":1}`)},
 		"large body":              {code: "body_too_large", status: 413, opts: small, call: list(ok + strings.Repeat(" ", 1000))},
 		"large spec":              {code: "body_too_large", status: 413, call: request("PUT", "/api/v1/filters/x", strings.Repeat(" ", specBytes+1))},
-		"large chunked body":      {code: "body_too_large", status: 413, opts: small, call: raw("POST /api/v1/filter HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" + strings.Repeat(" ", 1001) + "\r\n0\r\n\r\n")},
+		"large chunked body":      {code: "body_too_large", status: 413, opts: small, call: raw("POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" + strings.Repeat(" ", 1001) + "\r\n0\r\n\r\n")},
 		"gzip bomb": {code: "body_too_large", status: 413, call: func(r *rig) answer {
 			return r.post("/api/v1/filter", zipped(r.t, strings.Repeat(" ", 65<<20)), "Content-Encoding", "gzip")
 		}},

@@ -22,6 +22,7 @@ const (
 	codeConfirmRequired    = "confirm_required"
 	codeUnauthorized       = "unauthorized"
 	codeForbidden          = "forbidden"
+	codeCrossSite          = "cross_site"
 	codeUnknownPath        = "unknown_path"
 	codeUnknownFilter      = "unknown_filter"
 	codeUnknownVersion     = "unknown_version"
@@ -79,6 +80,7 @@ func errorTable() []errorEntry {
 		{codeConfirmRequired, http.StatusBadRequest, "Dropping a filter must be confirmed by its name."},
 		{codeUnauthorized, http.StatusUnauthorized, "A valid token is required."},
 		{codeForbidden, http.StatusForbidden, "The token lacks a scope."},
+		{codeCrossSite, http.StatusForbidden, "A web page of another site may have made the call; without tokens the daemon refuses those."},
 		{codeUnknownPath, http.StatusNotFound, "There is nothing at this path."},
 		{codeUnknownFilter, http.StatusNotFound, "There is no such filter."},
 		{codeUnknownVersion, http.StatusNotFound, "The archive has no such version."},

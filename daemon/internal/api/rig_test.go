@@ -130,6 +130,12 @@ func (r *rig) do(method, path, body string, header ...string) answer {
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
+	return r.send(req, body)
+}
+
+// send sends a request whose body is known.
+func (r *rig) send(req *http.Request, body string) answer {
+	r.t.Helper()
 	resp, err := r.http.Client().Do(req)
 	if err != nil {
 		r.t.Fatal(err)

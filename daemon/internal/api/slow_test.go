@@ -14,7 +14,7 @@ import (
 func TestDribblingClient(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 300 * time.Millisecond })
 	conn := r.dial()
-	io.WriteString(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n")
+	io.WriteString(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
 	go func() {
 		for range 100 {
 			time.Sleep(20 * time.Millisecond)
@@ -41,7 +41,7 @@ func TestConnectionLivesOnAfterBodyTimeout(t *testing.T) {
 	for i := range 3 {
 		for _, kind := range []string{"application/json", "text/plain"} {
 			body := fmt.Sprintf(`{"filter_typeid":1,"uri_list":[%d]}`, i)
-			fmt.Fprintf(conn, "POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: h\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body)
+			fmt.Fprintf(conn, "POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body)
 			resp, err := http.ReadResponse(in, nil)
 			if err != nil {
 				t.Fatalf("request %d, %s: %v", i, kind, err)
@@ -73,7 +73,7 @@ func TestContinueAfterALongPause(t *testing.T) {
 	in := bufio.NewReader(conn)
 	const body = `{"filter_typeid":1,"uri_list":["a"]}`
 	for range 2 {
-		fmt.Fprintf(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
+		fmt.Fprintf(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
 		resp, err := http.ReadResponse(in, nil)
 		if err != nil || resp.StatusCode != http.StatusContinue {
 			t.Fatalf("got %v, %v; want 100", resp, err)

@@ -15,7 +15,7 @@ const strangersBody = 1 << 20 // Limits.BodyBytes of the test
 // silent with its connection open.
 func strangers(t *testing.T) map[string]string {
 	t.Helper()
-	const head = "POST /api/v1/filter HTTP/1.1\r\nHost: h\r\n"
+	const head = "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\n"
 	spaces := strings.Repeat(" ", strangersBody-1)
 	length := fmt.Sprintf("Content-Length: %d\r\n", strangersBody)
 	return map[string]string{
@@ -28,8 +28,8 @@ func strangers(t *testing.T) map[string]string {
 		"gzip of nothing, many times":    head + "Content-Encoding: gzip\r\n" + length + "\r\n" + strings.Repeat(zipped(t, ""), 2000),
 		"stream without its end":         head + "Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n",
 		"header without its end":         head + "X: " + spaces[:4000],
-		"answers that nobody reads":      strings.Repeat("GET /openapi.yaml HTTP/1.1\r\nHost: h\r\n\r\n", 200),
-		"body of a call that reads none": "PUT /api/v1/filters/x HTTP/1.1\r\nHost: h\r\n" + length + "\r\n" + spaces,
+		"answers that nobody reads":      strings.Repeat("GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
+		"body of a call that reads none": "PUT /api/v1/filters/x HTTP/1.1\r\nHost: localhost\r\n" + length + "\r\n" + spaces,
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-const streamHead = "POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: h\r\nContent-Type: text/plain\r\n"
+const streamHead = "POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
 
 // numbered writes n different lines of 66 bytes, from first on.
 func numbered(w io.Writer, first, n int) error {
@@ -128,7 +128,7 @@ func TestStreamThatIsReadOnlyAfterwards(t *testing.T) {
 		t.Errorf("heap reached %d MiB", peak.Load()>>20)
 	}
 	// The connection is good for another request.
-	io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+	io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 	if rest, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(rest), "HTTP/1.1 200 OK") {
 		t.Errorf("after the stream: %q, %v", rest, err)
 	}
