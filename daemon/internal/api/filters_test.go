@@ -128,7 +128,7 @@ func TestMetrics(t *testing.T) {
 		`urifilter_store_request_duration_seconds_count{op="add"} 3`,
 		`urifilter_store_request_duration_seconds_count{op="has"} 1`,
 		`urifilter_filter_items_estimate{filter="uri"} 3`,
-		`urifilter_filter_capacity_items{filter="uri"} 1e+06`,
+		`urifilter_filter_capacity_items{filter="uri"} 4e+06`,
 		`urifilter_filter_fill_ratio{filter="uri"} `,
 		`urifilter_filter_fpr_estimate_ratio{filter="uri"} `,
 		`urifilter_filter_bytes{filter="uri"} `,
@@ -156,7 +156,7 @@ func TestHealth(t *testing.T) {
 	r := newRig(t)
 	wantBody(t, r.do("GET", "/livez", ""), "ok\n")
 	wantBody(t, r.do("GET", "/readyz", ""), "ready\n")
-	wantBody(t, r.do("GET", "/readyz?verbose", ""), "daemon: ok\nfilter uri: about 0 of 1000000 items\nfilter ip: about 0 of 10000 items\n")
+	wantBody(t, r.do("GET", "/readyz?verbose", ""), "daemon: ok\nfilter uri: about 0 of 4000000 items\nfilter ip: about 0 of 10000 items\n")
 	r.store.notReady(errors.New("journal is being read"))
 	if p := r.do("GET", "/readyz", "").problem(t); p.Detail != "journal is being read" {
 		t.Errorf("detail: %q", p.Detail)
