@@ -73,10 +73,8 @@ type Redis struct {
 	// Default "": no password.
 	PasswordFile string `yaml:"password_file"`
 	// DB is the number of the database; a cluster has 0 only. Default 0.
-	DB int `yaml:"db"`
-	// TLS encrypts the connection and checks the server's certificate against the
-	// authorities of the system. Default false.
-	TLS bool `yaml:"tls"`
+	DB      int `yaml:"db"`
+	CallTLS `yaml:",inline"`
 	// InDoubt says what becomes of items whose test-and-set may have reached Redis when
 	// the connection broke, and that are asked for again at the same daemon: seen (an
 	// item is never new twice, and may be new for nobody) or new (the other way round).
@@ -87,11 +85,31 @@ type Redis struct {
 	MasterName string `yaml:"master_name"`
 }
 
+// CallTLS is how the daemon calls a server by TLS. The files are read again for a new
+// connection when they have changed, so that certificates are renewed without a restart;
+// connections that are there stay.
+type CallTLS struct {
+	// TLS encrypts the connections and checks the certificate of the server. Default false.
+	TLS bool `yaml:"tls"`
+	// TLSCAFile holds the authorities, in PEM, of which the server's certificate must be.
+	// Default "": those of the system.
+	TLSCAFile string `yaml:"tls_ca_file"`
+	// TLSCertFile and TLSKeyFile are the certificate, in PEM, by which the daemon shows who
+	// it is, and its private key; one file may hold both. Default "": it shows none.
+	TLSCertFile string `yaml:"tls_cert_file"`
+	TLSKeyFile  string `yaml:"tls_key_file"`
+	// TLSServerName is the name that the server's certificate must have. Default "": the
+	// host name or IP address that is called.
+	TLSServerName string `yaml:"tls_server_name"`
+}
+
 // MongoDB is the archive of bit-maps.
 type MongoDB struct {
 	// URI is a connection string, mongodb://... or mongodb+srv://...; it may hold a
 	// password, which is never shown. Default "": no archive.
 	URI string `yaml:"uri"`
+	// CallTLS goes before what the URI says of TLS; with tls false the URI alone decides.
+	CallTLS `yaml:",inline"`
 	// Database is the name of the database. Default urifilter.
 	Database string `yaml:"database"`
 	// IfUnreachable says what a start does with a filter that the store lacks while the

@@ -62,11 +62,12 @@ func missingKeys(n *yaml.Node, t reflect.Type, path string) []string {
 		values[n.Content[i].Value] = n.Content[i+1]
 	}
 	var missing []string
-	for i, key := range keysOf(t) {
+	for _, field := range keyed(t) {
+		key := field.Tag.Get("yaml")
 		if value, ok := values[key]; !ok {
 			missing = append(missing, join(path, key))
 		} else {
-			missing = append(missing, missingKeys(value, t.Field(i).Type, join(path, key))...)
+			missing = append(missing, missingKeys(value, field.Type, join(path, key))...)
 		}
 	}
 	return missing

@@ -183,12 +183,28 @@ func (r Redis) validate(f *faults) {
 			f.add(fmt.Sprintf("redis.addrs[%d]", i), "%q: want host:port of a server", addr)
 		}
 	}
+	r.CallTLS.validate(f, "redis.")
 	f.oneOf("redis.in_doubt", r.InDoubt, "seen", "new")
 	switch {
 	case r.DB < 0:
 		f.add("redis.db", "%d: want 0 or more", r.DB)
 	case r.DB > 0 && len(r.Addrs) > 1 && r.MasterName == "":
 		f.add("redis.db", "%d: want 0: several addrs without master_name are a cluster, which has no other database", r.DB)
+	}
+}
+
+// validate wants no setting that would do nothing: who names an authority and forgets tls
+// would send everything in plain text.
+func (c CallTLS) validate(f *faults, key string) {
+	for _, s := range []struct{ key, value string }{
+		{"tls_ca_file", c.TLSCAFile}, {"tls_cert_file", c.TLSCertFile}, {"tls_key_file", c.TLSKeyFile}, {"tls_server_name", c.TLSServerName},
+	} {
+		if s.value != "" && !c.TLS {
+			f.add(key+s.key, "%q: %stls is false: want true, or none of its settings", s.value, key)
+		}
+	}
+	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
+		f.add(key+"tls_cert_file", "%q and tls_key_file %q: want both or neither; a file that holds both is named twice", c.TLSCertFile, c.TLSKeyFile)
 	}
 }
 
@@ -209,6 +225,7 @@ func (c Config) validateArchive(f *faults) {
 	if err := validMongoURI(c.MongoDB.URI); err != nil {
 		f.add("mongodb.uri", "%w", err)
 	}
+	c.MongoDB.CallTLS.validate(f, "mongodb.")
 	if db := c.MongoDB.Database; db == "" || len(db) > 63 || strings.ContainsAny(db, "/\\. \"$*<>:|?\x00") {
 		f.add("mongodb.database", `%q: want a name of 1 to 63 bytes without / \ . " $ * < > : | ? or blanks`, db)
 	}

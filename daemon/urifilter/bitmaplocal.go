@@ -41,9 +41,9 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 		}
 	}
 	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	l := &local{cfg: cfg, log: log, link: newLink(cfg, log)}
-	if l.link == nil {
-		return nil, errNoArchive
+	l := &local{cfg: cfg, log: log}
+	if l.link, err = archiveOf(cfg, log); err != nil {
+		return nil, err
 	}
 	if l.store, err = openStore(cfg, log); err != nil {
 		return nil, err

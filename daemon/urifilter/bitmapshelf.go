@@ -52,9 +52,9 @@ func withArchive(cmd *cobra.Command, flags *bitmapFlags, do func(*shelf) error) 
 	if err != nil {
 		return err
 	}
-	link := newLink(cfg, nil)
-	if link == nil {
-		return errNoArchive
+	link, err := archiveOf(cfg, nil)
+	if err != nil {
+		return err
 	}
 	a, err := link.Open(cmd.Context())
 	if err != nil {

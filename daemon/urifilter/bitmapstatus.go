@@ -79,9 +79,9 @@ func statusOfStore(cmd *cobra.Command, flags *bitmapFlags, cfg configs.Config, g
 }
 
 func statusOfArchive(ctx context.Context, cfg configs.Config, get func(string) *filterStatus) error {
-	link := newLink(cfg, nil)
-	if link == nil {
-		return errNoArchive
+	link, err := archiveOf(cfg, nil)
+	if err != nil {
+		return err
 	}
 	a, err := link.Open(ctx)
 	if err != nil {

@@ -35,11 +35,24 @@ type holder interface {
 }
 
 // newLink is the way to the archive that the settings name; nil: they name none.
-func newLink(cfg configs.Config, log *slog.Logger) *keeper.Link {
+func newLink(cfg configs.Config, log *slog.Logger) (*keeper.Link, error) {
 	if cfg.MongoDB.URI == "" {
-		return nil
+		return nil, nil
 	}
-	return keeper.NewLink(archive.Options{URI: cfg.MongoDB.URI, Database: cfg.MongoDB.Database, Keep: cfg.Writeback.Keep, Log: log})
+	dialer, err := openCall("mongodb", cfg.MongoDB.CallTLS, log)
+	if err != nil {
+		return nil, err
+	}
+	return keeper.NewLink(archive.Options{URI: cfg.MongoDB.URI, TLS: dialer, Database: cfg.MongoDB.Database, Keep: cfg.Writeback.Keep, Log: log}), nil
+}
+
+// archiveOf is newLink where there must be an archive.
+func archiveOf(cfg configs.Config, log *slog.Logger) (*keeper.Link, error) {
+	link, err := newLink(cfg, log)
+	if link == nil && err == nil {
+		err = errNoArchive
+	}
+	return link, err
 }
 
 // chooseHolder takes the store itself unless somebody else has it, whom it then asks.

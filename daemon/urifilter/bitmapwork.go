@@ -132,7 +132,10 @@ func (w *bitmapWork) restore(names []string, version string) error {
 // archivedNames are the filters to restore when none is named: those in the archive, or
 // where this process does not know the archive, those of the daemon.
 func (w *bitmapWork) archivedNames() ([]string, error) {
-	link := newLink(w.cfg, nil)
+	link, err := newLink(w.cfg, nil)
+	if err != nil {
+		return nil, err
+	}
 	if link == nil {
 		return w.namesOr(nil, "restore")
 	}

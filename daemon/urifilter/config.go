@@ -71,6 +71,9 @@ func newConfigCheck() *cobra.Command {
 					return err
 				}
 			}
+			if err := checkCalls(cfg, nil); err != nil {
+				return err
+			}
 			if path == "" {
 				path = "defaults and environment"
 			}

@@ -86,7 +86,10 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 		return nil, err
 	}
 	settings := engine.Settings{Filters: specs(cfg), StartEmpty: cfg.MongoDB.IfUnreachable == "empty", Log: log}
-	if d.link = newLink(cfg, log); d.link != nil {
+	if d.link, err = newLink(cfg, log); err != nil {
+		return nil, err
+	}
+	if d.link != nil {
 		settings.Archive = d.link
 		healFrom(d.store, d.link)
 	}

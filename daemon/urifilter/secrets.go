@@ -15,6 +15,7 @@ import (
 type secrets struct {
 	tokensFile        string // "": calls need no token
 	certFile, keyFile string // "": no TLS
+	cfg               configs.Config
 	log               *slog.Logger
 
 	tokens atomic.Pointer[configs.Tokens]
@@ -22,7 +23,7 @@ type secrets struct {
 }
 
 func openSecrets(cfg configs.Config, log *slog.Logger) (*secrets, error) {
-	s := &secrets{tokensFile: cfg.Auth.TokensFile, certFile: cfg.TLS.CertFile, keyFile: cfg.TLS.KeyFile, log: log}
+	s := &secrets{tokensFile: cfg.Auth.TokensFile, certFile: cfg.TLS.CertFile, keyFile: cfg.TLS.KeyFile, cfg: cfg, log: log}
 	return s, errors.Join(s.loadTokens(), s.loadCertificate())
 }
 
@@ -79,6 +80,16 @@ func (s *secrets) reload() {
 		}
 		s.log.Info(file.what+" reloaded", "file", file.name)
 	}
+	if !s.cfg.Redis.TLS && !s.cfg.MongoDB.TLS {
+		return
+	}
+	// Those for servers that are called are read for each new connection if they have
+	// changed; a reload says what is wrong with them.
+	if err := checkCalls(s.cfg, s.log); err != nil {
+		s.log.Error("certificates for redis or mongodb not reloaded; those read before stay in use", "err", err)
+		return
+	}
+	s.log.Info("certificates for redis and mongodb are good; new connections use them")
 }
 
 // authenticate is for api.Options; nil when calls need no token.

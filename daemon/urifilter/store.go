@@ -31,10 +31,14 @@ func openRedis(c configs.Redis, log *slog.Logger) (engine.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis.password_file: %w", err)
 	}
+	dialer, err := openCall("redis", c.CallTLS, log)
+	if err != nil {
+		return nil, err
+	}
 	// Open has timeouts of its own for each server that it asks.
 	store, err := redisstore.Open(context.Background(), redisstore.Config{
 		Options: redisstore.Options{
-			Addrs: c.Addrs, Username: c.Username, Password: password, DB: c.DB, TLS: c.TLS, MasterName: c.MasterName,
+			Addrs: c.Addrs, Username: c.Username, Password: password, DB: c.DB, TLS: dialer, MasterName: c.MasterName,
 		},
 		Log:        log,
 		DoubtIsNew: c.InDoubt == "new",

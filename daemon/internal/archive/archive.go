@@ -27,6 +27,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
 // What is where in the database.
@@ -42,6 +44,8 @@ const (
 type Options struct {
 	// URI is MongoDB's connection string; it may hold a password and is not logged.
 	URI string
+	// TLS makes the connections, whatever the URI says of TLS; nil: the URI decides.
+	TLS *tlsdial.Dialer
 	// Database holds all collections. Empty: urifilter.
 	Database string
 	// Keep is how many versions of a filter stay. Less than 1: 1.
@@ -97,6 +101,10 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 		SetServerMonitor(&event.ServerMonitor{
 			ServerHeartbeatFailed: func(e *event.ServerHeartbeatFailedEvent) { lastBeat.Store(&e.Failure) },
 		})
+	if o.TLS != nil {
+		co.TLSConfig = nil
+		co.SetDialer(o.TLS)
+	}
 	if err := co.Validate(); err != nil {
 		// The driver's words may quote a part of the URI, which may be of the password.
 		return nil, errors.New("archive: mongodb uri is malformed: want mongodb://user:password@host:port/ with user and password percent-encoded")

@@ -9,6 +9,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/auth"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
 // What went wrong, for those who branch on it.
@@ -122,9 +124,12 @@ func explainOpen(ctx context.Context, err error, beat *error) error {
 	if !errors.Is(err, ErrUnreachable) || beat == nil {
 		return err
 	}
+	if hint := tlsdial.Hint("mongodb", *beat); hint != "" {
+		return fmt.Errorf("%w: %w\nhint: %s", ErrUnreachable, *beat, hint)
+	}
 	var dial *net.OpError
 	if errors.As(*beat, &dial) && dial.Op == "dial" || mongo.IsTimeout(*beat) {
 		return fmt.Errorf("%w: %w\nhint: see the address in mongodb.uri, and whether MongoDB runs and lets this machine in", ErrUnreachable, *beat)
 	}
-	return fmt.Errorf("%w: %w\nhint: see address and port in mongodb.uri, and whether the server wants tls=true", ErrNotMongoDB, *beat)
+	return fmt.Errorf("%w: %w\nhint: see address and port in mongodb.uri, and whether the server wants TLS (mongodb.tls)", ErrNotMongoDB, *beat)
 }

@@ -30,6 +30,9 @@ type Options struct {
 	User, Password string
 	// ReplicaSet is the name of the set of which the server says to be the primary.
 	ReplicaSet string
+	// CA, Cert and Key are files in PEM, by which the server has TLS alone and wants
+	// certificates of its clients. "": it has none.
+	CA, Cert, Key string
 }
 
 // Server is a FerretDB process on a free port of this machine.
@@ -122,6 +125,9 @@ func (s *Server) arguments() []string {
 		"--telemetry=disable", "--log-level=INFO", "--log-format=text",
 		"--repl-set-name=" + s.opt.ReplicaSet,
 	}
+	if s.opt.CA != "" {
+		args = append(args, "--listen-addr=", "--listen-tls="+s.addr, "--listen-tls-ca-file="+s.opt.CA, "--listen-tls-cert-file="+s.opt.Cert, "--listen-tls-key-file="+s.opt.Key)
+	}
 	if s.opt.User != "" {
 		args = append(args, "--test-enable-new-auth", "--setup-database=admin",
 			"--setup-username="+s.opt.User, "--setup-password="+s.opt.Password)
@@ -131,7 +137,7 @@ func (s *Server) arguments() []string {
 
 // waitReady waits until the server has said its address and takes connections there.
 func (s *Server) waitReady(logName string) error {
-	said := regexp.MustCompile(`Listening on TCP (127\.0\.0\.1:[0-9]+)`)
+	said := regexp.MustCompile(`Listening on (?:TCP|TLS) (127\.0\.0\.1:[0-9]+)`)
 	var dialer net.Dialer
 	deadline := time.Now().Add(2 * time.Minute)
 	for time.Now().Before(deadline) {

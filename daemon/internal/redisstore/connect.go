@@ -2,15 +2,18 @@ package redisstore
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
 // Options say which Redis, and how to log in. They are those of the settings.
@@ -19,8 +22,8 @@ type Options struct {
 	Username   string
 	Password   string
 	DB         int
-	TLS        bool
-	MasterName string // of sentinels
+	TLS        *tlsdial.Dialer // nil: connections are plain
+	MasterName string          // of sentinels
 	// Timeout of a connection attempt, and of each read and write. Default 5 s.
 	Timeout time.Duration
 }
@@ -50,8 +53,8 @@ func dial(ctx context.Context, o Options, onConnect func(context.Context, *redis
 		ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
 		PipelinePoolSize: -1, // one pool
 	}
-	if o.TLS {
-		u.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.TLS != nil {
+		u.Dialer = o.TLS.DialContext
 	}
 	if o.MasterName == "" {
 		cluster, err := isCluster(ctx, *u)
@@ -91,9 +94,10 @@ func isCluster(ctx context.Context, u redis.UniversalOptions) (bool, error) {
 // explain says what an error of Redis means to an operator.
 func explain(addr string, err error) error {
 	text := err.Error()
-	hint := ""
+	hint := tlsdial.Hint("redis", err)
 	var dns *net.DNSError
 	switch {
+	case hint != "":
 	case strings.HasPrefix(text, "WRONGPASS"), strings.HasPrefix(text, "NOAUTH"), strings.Contains(text, "without any password"):
 		hint = "check redis.username and redis.password_file"
 	case strings.HasPrefix(text, "NOPERM"):
@@ -102,6 +106,8 @@ func explain(addr string, err error) error {
 		hint = "check redis.addrs"
 	case isDial(err):
 		hint = "is Redis running there? (systemctl status redis-server)"
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		hint = "the server ended the connection at once: see whether it wants TLS (redis.tls), and a certificate of its clients (redis.tls_cert_file)"
 	case strings.Contains(text, "redis: can't parse"), strings.Contains(text, "invalid reply"):
 		hint = "what listens there does not speak Redis's protocol; check redis.addrs and redis.tls"
 	}
@@ -115,7 +121,8 @@ func explain(addr string, err error) error {
 // isDial tells whether err came before anything was sent.
 func isDial(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	var handshake *tlsdial.HandshakeError
+	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &handshake)
 }
 
 // masters runs do once for each server that holds data.

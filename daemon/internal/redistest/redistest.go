@@ -22,6 +22,7 @@ type Server struct {
 	Dir  string // its working folder, with its append-only file
 	t    testing.TB
 	args []string
+	tls  *TLS
 	// config is a sentinel's file and flags; nil for a server.
 	config []string
 	cmd    *exec.Cmd
@@ -29,14 +30,24 @@ type Server struct {
 	ended chan struct{}
 }
 
+// TLS are files in PEM, by which a server has TLS alone and wants certificates of its
+// clients.
+type TLS struct{ CA, Cert, Key string }
+
 // Start starts a server without persistence; args are further settings of redis-server,
 // such as "--requirepass", "secret".
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
+	return StartTLS(t, nil, args...)
+}
+
+// StartTLS is Start for a server with TLS; nil: without.
+func StartTLS(t testing.TB, tls *TLS, args ...string) *Server {
+	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed (Debian: redis-server)")
 	}
-	s := &Server{Addr: testport.Free(t), Dir: t.TempDir(), t: t, args: args}
+	s := &Server{Addr: testport.Free(t), Dir: t.TempDir(), t: t, args: args, tls: tls}
 	t.Cleanup(s.Kill)
 	for range 5 {
 		if s.run() {
@@ -63,6 +74,10 @@ func (s *Server) run() bool {
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no"}, s.args...)
 	if s.config != nil { // a sentinel, which takes no --save
 		args = append(s.config, "--port", port, "--bind", "127.0.0.1", "--dir", s.Dir)
+	}
+	if s.tls != nil {
+		args = append(args, "--port", "0", "--tls-port", port, "--tls-cluster", "yes", "--tls-replication", "yes",
+			"--tls-ca-cert-file", s.tls.CA, "--tls-cert-file", s.tls.Cert, "--tls-key-file", s.tls.Key)
 	}
 	cmd := exec.Command("redis-server", args...)
 	log, err := os.Create(filepath.Join(s.Dir, "log"))
@@ -114,7 +129,11 @@ func (s *Server) CLI(args ...string) string {
 	_, port, _ := net.SplitHostPort(s.Addr)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "redis-cli", append([]string{"-p", port}, args...)...).CombinedOutput()
+	with := []string{"-p", port}
+	if s.tls != nil {
+		with = append(with, "--tls", "--cacert", s.tls.CA, "--cert", s.tls.Cert, "--key", s.tls.Key)
+	}
+	out, err := exec.CommandContext(ctx, "redis-cli", append(with, args...)...).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("redis-cli %v: %v\n%s", args, err, out)
 	}
@@ -124,10 +143,16 @@ func (s *Server) CLI(args ...string) string {
 // Cluster starts three masters that are a cluster, and returns when it is whole.
 func Cluster(t testing.TB) []*Server {
 	t.Helper()
+	return ClusterTLS(t, nil)
+}
+
+// ClusterTLS is Cluster for servers with TLS; nil: without.
+func ClusterTLS(t testing.TB, tls *TLS) []*Server {
+	t.Helper()
 	servers := make([]*Server, 3)
 	create := []string{"--cluster-yes", "--cluster", "create"}
 	for i := range servers {
-		servers[i] = Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--appendonly", "yes")
+		servers[i] = StartTLS(t, tls, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--appendonly", "yes")
 		create = append(create, servers[i].Addr)
 	}
 	servers[0].CLI(create...)
@@ -145,16 +170,22 @@ func Cluster(t testing.TB) []*Server {
 // mymaster and fails over half a second after the master is gone.
 func Sentinels(t testing.TB) (sentinel, master, replica *Server) {
 	t.Helper()
-	master = Start(t)
+	return SentinelsTLS(t, nil)
+}
+
+// SentinelsTLS is Sentinels for servers, and a sentinel, with TLS; nil: without.
+func SentinelsTLS(t testing.TB, tls *TLS) (sentinel, master, replica *Server) {
+	t.Helper()
+	master = StartTLS(t, tls)
 	host, port, _ := net.SplitHostPort(master.Addr)
-	replica = Start(t, "--replicaof", host, port)
+	replica = StartTLS(t, tls, "--replicaof", host, port)
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "sentinel.conf")
 	text := fmt.Sprintf("sentinel monitor mymaster %s %s 1\nsentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 3000\n", host, port)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sentinel = &Server{Addr: testport.Free(t), Dir: dir, t: t, config: []string{conf, "--sentinel"}}
+	sentinel = &Server{Addr: testport.Free(t), Dir: dir, t: t, tls: tls, config: []string{conf, "--sentinel"}}
 	t.Cleanup(sentinel.Kill)
 	sentinel.Run()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {

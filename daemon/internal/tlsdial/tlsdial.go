@@ -1,0 +1,158 @@
+// Package tlsdial connects by TLS to the servers that the daemon calls, Redis and
+// MongoDB: with authorities and a client certificate from files, which may be renewed
+// while the daemon runs, and with errors that say what to do.
+//
+// It makes connections and keeps none. What is said on them, and when another attempt is
+// made, is for whoever asked for them.
+package tlsdial
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// Files say how a server is called; they are those of the settings.
+type Files struct {
+	// CA holds authorities in PEM. "": those of the system.
+	CA string
+	// Cert and Key are the client's certificate and key in PEM, which one file may hold.
+	// "": none is shown.
+	Cert, Key string
+	// ServerName is the name that the server's certificate must have. "": the host called.
+	ServerName string
+}
+
+// endsSoon is when a client certificate that is about to end is told of.
+const endsSoon = 14 * 24 * time.Hour
+
+// Dialer makes connections. It is safe for concurrent use.
+type Dialer struct {
+	section string // of the settings: "redis"
+	files   Files
+	timeout time.Duration
+	log     *slog.Logger // nil: nothing is logged
+
+	mu     sync.Mutex
+	config *tls.Config // as last read without a fault
+	stamps [3]stamp    // of the files then, or when they had the fault
+}
+
+// stamp tells one content of a file from another.
+type stamp struct {
+	changed time.Time
+	size    int64
+}
+
+// Open reads the files. The section of the settings is for errors; timeout is of a
+// connection with its handshake.
+func Open(section string, f Files, timeout time.Duration, log *slog.Logger) (*Dialer, error) {
+	d := &Dialer{section: section, files: f, timeout: timeout, log: log}
+	d.stamps = d.look()
+	var err error
+	d.config, err = d.read()
+	return d, err
+}
+
+// DialContext connects and shakes hands. An error that is a *HandshakeError, or a
+// *net.OpError of the operation dial, came before anything else was sent.
+func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = addr // a socket's path
+	}
+	config := d.current()
+	if config.ServerName == "" {
+		config.ServerName = host
+	}
+	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3}}
+	plain, err := dialer.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	conn := tls.Client(plain, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		_ = plain.Close() // nothing was sent that counts
+		return nil, &HandshakeError{Addr: addr, Err: err}
+	}
+	return conn, nil
+}
+
+// current is the configuration for a connection. Files that have changed are read again;
+// where that fails, as in the middle of a renewal, what was read before is used.
+func (d *Dialer) current() *tls.Config {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := d.look(); now != d.stamps {
+		d.stamps = now
+		config, err := d.read()
+		switch {
+		case err == nil:
+			d.config = config
+			d.say(slog.LevelInfo, "certificates were renewed; new connections use them", "for", d.section)
+		default:
+			d.say(slog.LevelWarn, "certificates have changed and cannot be used; those read before stay in use", "for", d.section, "err", err)
+		}
+	}
+	return d.config.Clone()
+}
+
+func (d *Dialer) say(level slog.Level, text string, args ...any) {
+	if d.log != nil {
+		d.log.Log(context.Background(), level, text, args...)
+	}
+}
+
+func (d *Dialer) look() (all [3]stamp) {
+	for i, name := range []string{d.files.CA, d.files.Cert, d.files.Key} {
+		if name == "" {
+			continue
+		}
+		if info, err := os.Stat(name); err == nil {
+			all[i] = stamp{info.ModTime(), info.Size()}
+		}
+	}
+	return all
+}
+
+func (d *Dialer) read() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: d.files.ServerName}
+	if name := d.files.CA; name != "" {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s.tls_ca_file: %w", d.section, err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s.tls_ca_file: %s: there is no certificate in PEM in it%s", d.section, name, keyHint(text))
+		}
+	}
+	if d.files.Cert != "" {
+		cert, err := tls.LoadX509KeyPair(d.files.Cert, d.files.Key)
+		if err != nil {
+			return nil, fmt.Errorf("%s.tls_cert_file, tls_key_file: %w", d.section, err)
+		}
+		// Shown whatever authorities the server names: it then says itself what is wrong.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
+		if end := cert.Leaf.NotAfter; time.Until(end) < endsSoon {
+			d.say(slog.LevelWarn, "the client certificate ends soon; renew it", "for", d.section, "file", d.files.Cert, "ends", end.UTC().Format(time.RFC3339))
+		}
+	}
+	return config, nil
+}
+
+func keyHint(text []byte) string {
+	if bytes.Contains(text, []byte("PRIVATE KEY-----")) {
+		return ", but a private key"
+	}
+	return ""
+}
