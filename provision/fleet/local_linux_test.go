@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cr-clawer/urifilter/provision/host"
 )
@@ -99,10 +100,17 @@ func (h *local) Run(ctx context.Context, c host.Command) (host.Output, error) {
 	return out, &host.CommandError{Host: h.name, Script: firstLine(c.Script), Output: out}
 }
 
+// hangUp does what package remote does: a process that ignores a hang-up, as all do that
+// nohup's children start, is asked to terminate.
 func (h *local) hangUp(cmd *exec.Cmd, in io.Closer, ended chan error) {
 	in.Close()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGHUP)
-	<-ended
+	select {
+	case <-ended:
+	case <-time.After(time.Second):
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		<-ended
+	}
 }
 
 // isFree says whether somebody could take the lock.
