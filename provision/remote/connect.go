@@ -72,13 +72,23 @@ func (d *Dialer) via(ctx context.Context, chain []target) (*link, error) {
 // mostTries bounds how often a dropped connection is tried again.
 const mostTries = 6
 
-// connect logs in to the last of a chain.
+// connect logs in to the last of a chain. A bastion that was logged in to earlier may have
+// been lost since: it is then connected to once more.
 func (d *Dialer) connect(ctx context.Context, chain []target, how ways) (*link, error) {
-	bastion, err := d.via(ctx, chain[:len(chain)-1])
-	if err != nil {
-		return nil, err
+	for again := false; ; again = true {
+		bastion, err := d.via(ctx, chain[:len(chain)-1])
+		if err != nil {
+			return nil, err
+		}
+		l, err := d.through(ctx, bastion, chain[len(chain)-1], how)
+		if err == nil || again || bastion == nil || bastion.alive() || ctx.Err() != nil {
+			return l, err
+		}
 	}
-	t := chain[len(chain)-1]
+}
+
+// through logs in to a host, over the connection to its bastion unless that is nil.
+func (d *Dialer) through(ctx context.Context, bastion *link, t target, how ways) (*link, error) {
 	select {
 	case d.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -116,6 +126,9 @@ func (d *Dialer) attempt(ctx context.Context, bastion *link, t target, how ways)
 	l, err := d.handshake(ctx, conn, t, how)
 	if err != nil {
 		conn.Close()
+		if bastion != nil && !bastion.alive() {
+			return nil, bastion.lost(err)
+		}
 		return nil, err
 	}
 	return l, nil
@@ -131,6 +144,11 @@ func (d *Dialer) dialTCP(ctx context.Context, bastion *link, t target) (net.Conn
 	}
 	conn, err := dial(dialing, "tcp", t.hostport())
 	if err != nil {
+		// Any answer of the bastion is an *ssh.OpenChannelError. Without one its connection
+		// has ended, which others may be about to notice.
+		if bastion != nil && !errors.As(err, new(*ssh.OpenChannelError)) && ctx.Err() == nil && !isTimeout(err) {
+			bastion.end()
+		}
 		if bastion != nil && !bastion.alive() {
 			return nil, bastion.lost(err)
 		}
@@ -149,7 +167,6 @@ func (d *Dialer) handshake(ctx context.Context, conn net.Conn, t target, how way
 	// through bastions.
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	p := newPatience(d.o.Timeout, func() { conn.Close() })
-	defer p.end()
 	l := &login{d: d, t: t, patience: p}
 	heard := &listener{Conn: conn}
 	var shown ssh.PublicKey
@@ -166,7 +183,8 @@ func (d *Dialer) handshake(ctx context.Context, conn net.Conn, t target, how way
 		},
 	}
 	c, channels, requests, err := ssh.NewClientConn(heard, t.hostport(), config)
-	if err == nil {
+	p.end() // from here on nobody closes the connection for its silence
+	if err == nil && !p.over() {
 		return newLink(t, ssh.NewClient(c, channels, requests), l.signed, d.o.KeepAlive), nil
 	}
 	switch {

@@ -91,6 +91,12 @@ func (l *link) start(f func()) bool {
 	return !l.closed
 }
 
+// end closes the connection, and returns when it has ended for everybody.
+func (l *link) end() {
+	l.client.Close()
+	<-l.ended
+}
+
 // close ends it and waits for all that runs for it.
 func (l *link) close() {
 	l.mu.Lock()
