@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/magefile/mage/mg"
 
@@ -34,6 +35,30 @@ func Bench(ctx context.Context, args *string) error {
 		return repo().Bench(ctx, nil)
 	}
 	return repo().Bench(ctx, strings.Fields(*args))
+}
+
+// Chaos kills, halts and cuts off daemons and Redis under callers, and looks whether of equal items exactly one was new.
+//
+//	go tool mage chaos -duration=2h -seed=7
+//	go tool mage chaos -store=redis,sentinel -faults=kill,redis-cut
+//	go tool mage chaos -faults=-clock
+func Chaos(
+	ctx context.Context,
+	duration *time.Duration, // how long; 10m if not given
+	seed *string, // of the faults and the callers' choices; chosen and printed if not given
+	store *string, // embedded, redis, sentinel, cluster, comma-separated, in turns; all if not given
+	faults *string, // only these, comma-separated, or all but -these; daemon/internal/chaos lists them
+) error {
+	var c chores.Campaign
+	for to, given := range map[*string]*string{&c.Seed: seed, &c.Store: store, &c.Faults: faults} {
+		if given != nil {
+			*to = *given
+		}
+	}
+	if duration != nil {
+		c.Duration = *duration
+	}
+	return repo().Chaos(ctx, c)
 }
 
 // Python has the targets of the Python client.

@@ -123,6 +123,13 @@ func (s *Server) Kill() {
 	}
 }
 
+// Signal sends sig to the server, if it runs.
+func (s *Server) Signal(sig os.Signal) {
+	if s.cmd != nil {
+		_ = s.cmd.Process.Signal(sig)
+	}
+}
+
 // CLI runs a command by redis-cli and returns what it prints.
 func (s *Server) CLI(args ...string) string {
 	s.t.Helper()

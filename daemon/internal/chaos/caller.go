@@ -1,0 +1,203 @@
+//go:build unix
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/history"
+)
+
+// asker is a client: of Go in this process, or of Python in another.
+type asker interface {
+	// filter returns which items were new. The error is one of the client's, or lost.
+	filter(ctx context.Context, filter string, items []string) ([]string, error)
+	check(ctx context.Context, filter string, items []string) ([]bool, error)
+	// url is who answered, or was asked last.
+	url() string
+	close()
+}
+
+// goAsker is the Go client.
+type goAsker struct{ *client.Client }
+
+func (a goAsker) filter(ctx context.Context, filter string, items []string) ([]string, error) {
+	return a.Filter(ctx, filter, items)
+}
+
+func (a goAsker) check(ctx context.Context, filter string, items []string) ([]bool, error) {
+	return a.Check(ctx, filter, items)
+}
+func (a goAsker) url() string { return a.URL() }
+func (a goAsker) close()      { a.Close() }
+
+// caller asks for items of one memory until the round ends.
+type caller struct {
+	name    string
+	memory  int
+	asker   asker
+	doubt   client.Doubt
+	rnd     *rand.Rand
+	round   *round
+	daemons []*daemon
+	calls   []history.Call
+	odd     []string // answers that no daemon may give
+}
+
+func (r *round) newCaller(name string, memory int, daemons []*daemon, doubt client.Doubt, seed uint64) (*caller, error) {
+	c := &caller{
+		name: name, memory: memory, doubt: doubt, round: r, daemons: daemons,
+		rnd: rand.New(rand.NewPCG(r.seed, seed)),
+	}
+	patience := time.Duration(c.rnd.IntN(1500)) * time.Millisecond
+	cl, err := client.New(addresses(daemons), client.WithTimeout(4*time.Second), client.WithPatience(patience), client.WithInDoubt(doubt))
+	c.asker = goAsker{cl}
+	return c, err
+}
+
+func (c *caller) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		b := c.round.pools[c.memory].choose(c.rnd, c.round.elapsed())
+		c.ask(ctx, b, c.rnd.IntN(8) == 0)
+		pause(ctx, time.Duration(c.rnd.IntN(c.round.campaign.pace()))*time.Millisecond)
+	}
+	c.asker.close()
+}
+
+// ask makes one call and notes what came of it. A call is not broken off when the round
+// ends: what became of it is to be known.
+func (c *caller) ask(ctx context.Context, b batch, look bool) {
+	ctx = context.WithoutCancel(ctx)
+	texts := b.texts(c.round.seed)
+	before := c.lives()
+	call := history.Call{Caller: c.name, Filter: b.key(c.memory), Expire: b.expire(), Items: b.items, Invoke: c.round.elapsed()}
+	outcomes := make([]history.Outcome, len(b.items))
+	var err error
+	if look {
+		var fresh []bool
+		fresh, err = c.asker.check(ctx, b.filter, texts)
+		for i := range fresh {
+			outcomes[i] = history.Present
+			if fresh[i] {
+				outcomes[i] = history.Absent
+			}
+		}
+	} else {
+		var fresh []string
+		fresh, err = c.asker.filter(ctx, b.filter, texts)
+		if err == nil && !c.place(outcomes, texts, fresh) {
+			c.odd = append(c.odd, fmt.Sprintf("%s: the new items are not among those sent, in their order", call.Filter))
+		}
+	}
+	call.Return = c.round.elapsed()
+	call.Daemon, call.Life = c.answered(before)
+	if err != nil {
+		o := c.outcomeOf(err)
+		if look {
+			o = history.Refused // nothing was to be remembered
+		}
+		for i := range outcomes {
+			outcomes[i] = o
+		}
+		call.Told = toldOf(err)
+		if !look {
+			c.round.pools[c.memory].trouble(b)
+		}
+	}
+	call.Outcomes = outcomes
+	c.calls = append(c.calls, call)
+	c.round.count(&call, len(b.items))
+}
+
+// place notes which of the items were new; fresh has them in the order of texts.
+func (c *caller) place(outcomes []history.Outcome, texts, fresh []string) bool {
+	isNew, isSeen := history.New, history.Seen
+	switch c.doubt {
+	case client.DoubtSeen: // a lost attempt before may have been the one that got it
+		isSeen = history.Unknown
+	case client.DoubtNew: // as many times as answers are lost
+		isNew = history.Unknown
+	}
+	next := 0
+	for i, text := range texts {
+		outcomes[i] = isSeen
+		if next < len(fresh) && fresh[next] == text {
+			outcomes[i] = isNew
+			next++
+		}
+	}
+	return next == len(fresh)
+}
+
+// outcomeOf is what an error of a filter call promises.
+func (c *caller) outcomeOf(err error) history.Outcome {
+	var answered *client.Error
+	var broken *client.ConnectionError
+	var python *pythonError
+	switch {
+	case errors.As(err, &python) && !python.inDoubt, !client.InDoubt(err) && (errors.As(err, &answered) || errors.As(err, &broken)):
+		return history.Refused
+	case !errors.As(err, &python) && !errors.As(err, &answered) && !errors.As(err, &broken):
+		c.odd = append(c.odd, err.Error())
+	}
+	return history.Unknown
+}
+
+// toldOf is the stable word of an error, or the cause.
+func toldOf(err error) string {
+	var answered *client.Error
+	var broken *client.ConnectionError
+	var python *pythonError
+	switch {
+	case errors.As(err, &python):
+		return python.code
+	case errors.As(err, &broken):
+		return "connection: " + causeOf(broken)
+	case errors.As(err, &answered):
+		return answered.ErrorCode
+	}
+	return "odd answer"
+}
+
+// causeOf is the kind of an error of a connection, without what differs each time.
+func causeOf(err *client.ConnectionError) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return "broken"
+	case err.InDoubt:
+		return "half an answer"
+	}
+	return "other"
+}
+
+func (c *caller) lives() []int {
+	var all []int
+	for _, d := range c.daemons {
+		all = append(all, d.lives())
+	}
+	return all
+}
+
+// answered is the daemon that was asked last, and its life when the call began: should it
+// have been another one at the end, what is claimed of the earlier one holds as well.
+func (c *caller) answered(before []int) (name string, life int) {
+	url := c.asker.url()
+	for i, d := range c.daemons {
+		if strings.HasSuffix(url, d.front.addr()) {
+			return d.name, before[i]
+		}
+	}
+	return "", -1 // not known: nothing is claimed of it
+}

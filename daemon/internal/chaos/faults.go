@@ -1,0 +1,162 @@
+//go:build unix
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/history"
+)
+
+func kill(ctx context.Context, n *nemesis, e event) bool {
+	d := n.daemonOf(e)
+	defer n.hold(d.name)()
+	down := e.length / 4
+	d.end(syscall.SIGKILL, down)
+	if e.coin { // the next one may come while it starts
+		down += 300 * time.Millisecond
+	}
+	pause(ctx, down)
+	return true
+}
+
+func term(ctx context.Context, n *nemesis, e event) bool {
+	d := n.daemonOf(e)
+	defer n.hold(d.name)()
+	d.end(syscall.SIGTERM, e.length/4)
+	pause(ctx, e.length)
+	return true
+}
+
+func halt(ctx context.Context, n *nemesis, e event) bool {
+	d := n.daemonOf(e)
+	defer n.hold(d.name)()
+	d.halt(ctx, e.length)
+	return true
+}
+
+func cut(ctx context.Context, n *nemesis, e event) bool {
+	d := n.daemonOf(e)
+	defer n.hold("front " + d.name)()
+	breakLink(ctx, d.front, e)
+	return true
+}
+
+// breakLink lets connections break for a while, after some bytes or at once.
+func breakLink(ctx context.Context, p *proxy, e event) {
+	if e.coin {
+		p.setCuts(true)
+		defer p.setCuts(false)
+	}
+	end := time.Now().Add(e.length)
+	for time.Now().Before(end) && ctx.Err() == nil {
+		p.breakAll()
+		pause(ctx, max(e.length/5, 20*time.Millisecond))
+	}
+}
+
+// mostOff bounds how far a clock gets off, so that what is to be remembered for days
+// never expires.
+const mostOff = 30 * 24 * time.Hour
+
+// stepClock sets a daemon's wall clock, seconds or days from where it was.
+func stepClock(ctx context.Context, n *nemesis, e event) bool {
+	d := n.daemonOf(e)
+	defer n.hold("clock " + d.name)()
+	step := e.length.Truncate(time.Second)
+	if e.target%3 == 0 {
+		step *= 24 * 60
+	}
+	if e.coin {
+		step = -step
+	}
+	n.mu.Lock()
+	off := n.wall[d.name] + step
+	if off > mostOff || off < -mostOff {
+		off, step = 0, -n.wall[d.name]
+	}
+	n.wall[d.name] = off
+	if n.store == "embedded" {
+		// Forward is time that has passed if the daemon is down, or goes down before it has
+		// written the step down; back undoes what a step forward hid.
+		n.steps = append(n.steps, history.Step{At: n.elapsed(), By: max(step, -step)})
+	}
+	n.mu.Unlock()
+	if err := d.setClock(off); err != nil {
+		return false
+	}
+	pause(ctx, e.length/8)
+	return true
+}
+
+func archiveAway(ctx context.Context, n *nemesis, e event) bool {
+	if n.rig.mongo == nil {
+		return false
+	}
+	defer n.hold("archive")()
+	n.rig.mongo.Kill()
+	pause(ctx, e.length)
+	n.rig.mongo.Restart()
+	return true
+}
+
+// dropGrace is how long daemons may take to learn that another one dropped a filter.
+const dropGrace = 3 * time.Second
+
+// drop drops a filter and makes it again under its name. Every other time a daemon is
+// killed beside it.
+func drop(ctx context.Context, n *nemesis, e event) bool {
+	memory := e.target % len(n.rig.memories)
+	daemons := n.rig.memories[memory]
+	if n.rig.awaitReady(ctx, time.Minute) != nil {
+		return false
+	}
+	if e.coin && len(daemons) > 1 {
+		daemons[e.target%len(daemons)].end(syscall.SIGKILL, e.length/4)
+	}
+	c, err := client.New(addresses(daemons), client.WithPatience(20*time.Second), client.WithTimeout(20*time.Second))
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	from := n.elapsed()
+	dropped, made := false, false
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && !made; {
+		if !dropped {
+			err := c.DropFilter(context.WithoutCancel(ctx), churned)
+			var answered *client.Error
+			dropped = err == nil || errors.As(err, &answered) && answered.ErrorCode == "unknown_filter"
+			continue
+		}
+		_, _, err := c.CreateFilter(context.WithoutCancel(ctx), churned, churnedSpec)
+		made = err == nil
+	}
+	if len(daemons) > 1 {
+		pause(context.WithoutCancel(ctx), dropGrace)
+	}
+	if made && n.rig.awaitReady(ctx, time.Minute) != nil {
+		made = ctx.Err() != nil
+	}
+	n.reborn(batch{filter: churned}.key(memory), from)
+	if !made {
+		n.fail("%s cannot be dropped and made again", churned)
+	}
+	return made
+}
+
+// reborn notes a new incarnation of a filter that was dropped at from.
+func (n *nemesis) reborn(filter string, from time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := n.elapsed()
+	all := n.incarnations[filter]
+	if len(all) == 0 {
+		all = []history.Incarnation{{}}
+	}
+	all[len(all)-1].End, all[len(all)-1].Latest = from, now
+	n.incarnations[filter] = append(all, history.Incarnation{Earliest: from, Begin: now, End: history.Forever, Latest: history.Forever})
+}

@@ -1,0 +1,235 @@
+//go:build unix
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/history"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+)
+
+func (n *nemesis) serverOf(e event) (s *redistest.Server, release func()) {
+	i := e.target % len(n.rig.servers)
+	return n.rig.servers[i], n.hold(fmt.Sprint("redis ", i))
+}
+
+func redisKill(ctx context.Context, n *nemesis, e event) bool {
+	s, release := n.serverOf(e)
+	defer release()
+	s.Kill()
+	pause(ctx, e.length/2)
+	s.Run()
+	return true
+}
+
+func redisStop(ctx context.Context, n *nemesis, e event) bool {
+	s, release := n.serverOf(e)
+	defer release()
+	s.Signal(syscall.SIGSTOP)
+	pause(ctx, e.length)
+	s.Signal(syscall.SIGCONT)
+	return true
+}
+
+func redisSlow(ctx context.Context, n *nemesis, e event) bool {
+	link := n.linkOf(e)
+	link.setDelay(time.Duration(e.target*5) * time.Millisecond)
+	defer link.setDelay(0)
+	pause(ctx, e.length)
+	return true
+}
+
+func redisCut(ctx context.Context, n *nemesis, e event) bool {
+	defer n.hold("link " + n.daemonOf(e).name)()
+	breakLink(ctx, n.linkOf(e), e)
+	return true
+}
+
+func redisPartition(ctx context.Context, n *nemesis, e event) bool {
+	defer n.hold("link " + n.daemonOf(e).name)()
+	link := n.linkOf(e)
+	link.interrupt()
+	pause(ctx, e.length)
+	if e.coin { // what was under way never arrives
+		link.breakAll()
+	}
+	link.resume()
+	return true
+}
+
+func (n *nemesis) linkOf(e event) *proxy { return n.rig.links[e.target%len(n.rig.links)] }
+
+func redisFull(ctx context.Context, n *nemesis, e event) bool {
+	_, release := n.serverOf(e)
+	defer release()
+	ctx = context.WithoutCancel(ctx)
+	if n.rig.admin.ConfigSet(ctx, "maxmemory", "1").Err() != nil {
+		return false
+	}
+	pause(ctx, e.length/4)
+	for range 100 {
+		if n.rig.admin.ConfigSet(ctx, "maxmemory", "0").Err() == nil {
+			return true
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+	return false
+}
+
+func redisEmpty(ctx context.Context, n *nemesis, e event) bool {
+	return n.lose(ctx, func() bool {
+		if c, ok := n.rig.admin.(*redis.ClusterClient); ok && e.coin {
+			return c.ForEachMaster(ctx, func(ctx context.Context, m *redis.Client) error { return m.FlushAll(ctx).Err() }) == nil
+		}
+		s := n.rig.servers[e.target%len(n.rig.servers)]
+		c := redis.NewClient(&redis.Options{Addr: s.Addr})
+		defer c.Close()
+		return c.FlushAll(ctx).Err() == nil
+	})
+}
+
+// failover has the sentinels choose another master.
+func failover(ctx context.Context, n *nemesis, e event) bool {
+	if !n.replicated(ctx) {
+		return false
+	}
+	var killed *redistest.Server
+	done := n.lose(ctx, func() bool {
+		if !e.coin {
+			out, err := n.sentinel("failover")
+			return err == nil && strings.Contains(out, "OK")
+		}
+		port, err := n.sentinel("get-master-addr-by-name")
+		if err != nil {
+			return false
+		}
+		for _, s := range n.rig.servers {
+			if strings.Contains(port, s.Addr[strings.LastIndex(s.Addr, ":")+1:]) {
+				killed = s
+				s.Kill()
+			}
+		}
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); pause(ctx, 100*time.Millisecond) {
+			if now, err := n.sentinel("get-master-addr-by-name"); err == nil && now != port {
+				return true
+			}
+		}
+		return false
+	})
+	if killed != nil {
+		killed.Run()
+	}
+	return done
+}
+
+func (n *nemesis) sentinel(command string) (string, error) {
+	addr := n.rig.sentinel.Addr
+	out, err := exec.Command("redis-cli", "-p", addr[strings.LastIndex(addr, ":")+1:], "sentinel", command, "mymaster").Output()
+	return string(out), err
+}
+
+// replicated waits until the master has its replica.
+func (n *nemesis) replicated(ctx context.Context) bool {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
+		info, err := n.rig.admin.Info(ctx, "replication").Result()
+		if out, _ := n.sentinel("replicas"); err == nil && strings.Contains(info, "state=online") && strings.Contains(out, "master-link-status\nok") {
+			return true
+		}
+	}
+	return false
+}
+
+// healed is how long daemons may take to put back what Redis lost: the documents' two
+// minutes, and some more for a busy machine.
+const healed = 3 * time.Minute
+
+// lose has Redis lose data while every daemon is there, and waits until each has shown by
+// a batch that they are back.
+func (n *nemesis) lose(ctx context.Context, do func() bool) bool {
+	if n.rig.awaitReady(ctx, time.Minute) != nil {
+		return false
+	}
+	loss := history.Loss{Lives: map[string]int{}}
+	for _, d := range n.rig.daemons {
+		loss.Lives[d.name] = d.lives()
+	}
+	loss.From = n.elapsed()
+	done := do()
+	end := time.Now().Add(healed)
+	for i, d := range n.rig.daemons {
+		if err := n.probe(context.WithoutCancel(ctx), i, end); err != nil {
+			n.fail("%s does not answer again after redis has lost data: %v\n%s", d.name, err, tail(d.logName()))
+		}
+	}
+	loss.To = n.elapsed()
+	n.mu.Lock()
+	n.losses = append(n.losses, loss)
+	n.mu.Unlock()
+	return done
+}
+
+// probe sends batches of items of its own to a daemon, to both kinds, until they are taken.
+func (n *nemesis) probe(ctx context.Context, daemon int, end time.Time) error {
+	c, err := client.New(n.rig.daemons[daemon].addr, client.WithPatience(0), client.WithTimeout(5*time.Second))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for {
+		item := []string{fmt.Sprintf("probe/%d/%d", daemon, time.Now().UnixNano())}
+		if _, err = c.Filter(ctx, forEver, item); err == nil {
+			if _, err = c.Filter(ctx, forDays, item); err == nil {
+				return nil
+			}
+		}
+		if time.Now().After(end) {
+			return err
+		}
+		pause(ctx, 50*time.Millisecond)
+	}
+}
+
+// reshard moves slots from one master to another.
+func reshard(ctx context.Context, n *nemesis, e event) bool {
+	defer n.hold("slots")()
+	count := len(n.rig.servers)
+	from, to := e.target%count, (e.target+1+btoi(e.coin))%count
+	if from == to {
+		to = (to + 1) % count
+	}
+	var ids [2]string
+	for i, s := range []int{from, to} {
+		id, err := cli(ctx, n.rig.servers[s], "cluster", "myid")
+		if err != nil {
+			return false
+		}
+		ids[i] = id
+	}
+	out, err := cli(ctx, nil, "--cluster", "reshard", n.rig.servers[to].Addr, "--cluster-from", ids[0], "--cluster-to", ids[1],
+		"--cluster-slots", fmt.Sprint(100+e.target*10), "--cluster-yes", "--cluster-timeout", "5000")
+	if err != nil || strings.Contains(out, "[ERR]") {
+		_, _ = cli(ctx, nil, "--cluster", "fix", n.rig.servers[to].Addr) // slots that were under way
+		return false
+	}
+	return true
+}
+
+// cli runs redis-cli at a server; a nil server is named in args.
+func cli(ctx context.Context, s *redistest.Server, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if s != nil {
+		args = append([]string{"-p", s.Addr[strings.LastIndex(s.Addr, ":")+1:]}, args...)
+	}
+	out, err := exec.CommandContext(ctx, "redis-cli", args...).CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}

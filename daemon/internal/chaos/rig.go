@@ -1,0 +1,181 @@
+//go:build unix
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testport"
+)
+
+// Filters of a round. The capacity is so far above what is sent that no false positive is
+// to be expected.
+const (
+	forEver  = "uri"     // bloom
+	forDays  = "days"    // timing, longer than any campaign and any step of a clock
+	forShort = "seconds" // timing
+	churned  = "churned" // bloom, dropped and made again
+
+	daysExpire  = 90 * 24 * time.Hour
+	shortExpire = 4 * time.Second
+)
+
+var churnedSpec = client.FilterSpec{Kind: "bloom", Capacity: 200_000, ErrorRate: 1e-6}
+
+// rig is the servers of a round.
+type rig struct {
+	store    string
+	daemons  []*daemon
+	links    []*proxy // of each daemon to Redis, with one server; else none
+	servers  []*redistest.Server
+	sentinel *redistest.Server
+	mongo    *mongotest.Server // nil: no archive
+	admin    redis.UniversalClient
+	// memories are the addresses of daemons that answer as one: all of those that share
+	// Redis, each by itself otherwise.
+	memories [][]*daemon
+}
+
+// newRig starts the servers. Daemons are there, and perhaps not yet ready.
+func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
+	g := &rig{store: store}
+	count := 3
+	var addrs []string
+	env := []string{
+		"URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 3000000, error_rate: 0.000001}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}]",
+		"URIFILTER_CHECKPOINT_BYTES=256KiB", "URIFILTER_LOG_LEVEL=info", "URIFILTER_SHUTDOWN_TIMEOUT=5s",
+	}
+	switch store {
+	case "embedded":
+		count = 2
+	case "redis":
+		s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction")
+		g.servers, addrs = []*redistest.Server{s}, []string{s.Addr}
+		g.admin = redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
+	case "sentinel":
+		sentinel, master, replica := redistest.Sentinels(t)
+		g.servers, g.sentinel, addrs = []*redistest.Server{master, replica}, sentinel, []string{sentinel.Addr}
+		env = append(env, "URIFILTER_REDIS_MASTER_NAME=mymaster")
+		g.admin = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "mymaster", SentinelAddrs: addrs, MaxRetries: -1})
+	case "cluster":
+		g.servers = redistest.Cluster(t)
+		for _, s := range g.servers {
+			addrs = append(addrs, s.Addr)
+		}
+		g.admin = redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	default:
+		return nil, fmt.Errorf("store %q: want embedded, redis, sentinel or cluster", store)
+	}
+	if store != "embedded" {
+		env = append(env, "URIFILTER_STORE=redis", "URIFILTER_REDIS_IN_DOUBT="+r.inDoubt)
+	}
+	if r.campaign.has("archive") {
+		g.mongo = mongotest.New(t, mongotest.Options{})
+		env = append(env, "URIFILTER_MONGODB_URI="+g.mongo.URI())
+	}
+	for i := range count {
+		d := &daemon{
+			name: fmt.Sprintf("d%d", i+1), addr: testport.Free(t), dir: t.TempDir(), binary: binary,
+			env: append([]string{}, env...), since: r.elapsed, ended: make(chan struct{}),
+		}
+		if g.mongo != nil { // an embedded daemon has an archive of its own
+			d.env = append(d.env, fmt.Sprintf("URIFILTER_MONGODB_DATABASE=archive%d", i*btoi(store == "embedded")))
+		}
+		if r.campaign.has("clock") {
+			d.clock = filepath.Join(d.dir, "clock")
+			if err := d.setClock(0); err != nil {
+				return nil, err
+			}
+		}
+		reach := addrs
+		if store == "redis" {
+			link, err := newProxy(addrs[0], r.seed+uint64(i))
+			if err != nil {
+				return nil, err
+			}
+			g.links = append(g.links, link)
+			reach = []string{link.addr()}
+		}
+		if store != "embedded" {
+			d.env = append(d.env, "URIFILTER_REDIS_ADDRS="+strings.Join(reach, ","))
+		}
+		var err error
+		if d.front, err = newProxy(d.addr, r.seed+100+uint64(i)); err != nil {
+			return nil, err
+		}
+		g.daemons = append(g.daemons, d)
+		if store == "embedded" {
+			g.memories = append(g.memories, []*daemon{d})
+		}
+		go d.supervise()
+	}
+	if store != "embedded" {
+		g.memories = [][]*daemon{g.daemons}
+	}
+	return g, nil
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// awaitReady waits until all daemons are ready; it names those that are not.
+func (g *rig) awaitReady(ctx context.Context, most time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for _, d := range g.daemons {
+		for !d.ready(ctx) {
+			if ctx.Err() != nil {
+				return fmt.Errorf("%s is not ready after %s; its log ends with:\n%s", d.name, most, tail(d.logName()))
+			}
+			pause(ctx, 20*time.Millisecond)
+		}
+	}
+	return nil
+}
+
+func tail(file string) string {
+	text, _ := os.ReadFile(file)
+	return string(text[max(0, len(text)-3000):])
+}
+
+// addresses is how the daemons of a memory are reached.
+func addresses(daemons []*daemon) string {
+	var all []string
+	for _, d := range daemons {
+		all = append(all, d.front.addr())
+	}
+	return strings.Join(all, ",")
+}
+
+// close stops everything, and says which daemon does not end as it should.
+func (g *rig) close() []error {
+	var wrong []error
+	for _, d := range g.daemons {
+		if err := d.finish(); err != nil {
+			wrong = append(wrong, err)
+		}
+		d.front.close()
+	}
+	for _, l := range g.links {
+		l.close()
+	}
+	if g.admin != nil {
+		_ = g.admin.Close()
+	}
+	return wrong
+}
