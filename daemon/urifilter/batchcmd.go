@@ -73,7 +73,8 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 	if isTerminal(errOut) && !isTerminal(out) && !b.quiet {
 		t.progress = newProgress(errOut, size)
 	}
-	in := newInput(source)
+	t.input = &unpacked{source: source}
+	in := newInput(t.input)
 	defer in.close()
 	err = t.run(cmd.Context(), in)
 	t.progress.clear()

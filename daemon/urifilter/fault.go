@@ -35,11 +35,14 @@ func printError(w io.Writer, err error, other string) {
 // hintFor is the next step after an error of a call to the daemon, "" if none is known.
 func hintFor(err error) string {
 	var answer *client.Error
+	var text *notText
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &answer):
 		return hintForAnswer(answer)
+	case errors.As(err, &text):
+		return text.hint
 	case refused(err):
 		return "is the daemon running? start it with `urifilter serve`, or name it with --server or URIFILTER_URL"
 	case errors.As(err, &dns):

@@ -9,10 +9,11 @@ func newFilterCommand() *cobra.Command {
 		Long: `Print the items that are new, in their order, and have the daemon remember them.
 
 FILE, or the standard input, holds one item a line (LF or CR LF; empty lines and a
-byte order mark at the start are skipped), or with --json one JSON value a line. Of
-equal items the first is new. Input of any size passes in constant memory, in batches
-of up to 10,000 lines, and each batch is printed before the next is sent. A summary
-goes to the standard error, and progress if that is a terminal.
+byte order mark at the start are skipped), or with --json one JSON value a line. What
+begins as gzip or zstd files do is read as what is in it; UTF-16, other archives and
+binary files are refused. Of equal items the first is new. Input of any size passes in
+constant memory, in batches of up to 10,000 lines, and each batch is printed before the
+next is sent. A summary goes to the standard error, and progress if that is a terminal.
 
 When it fails, the message says which lines are done and which may have been
 remembered though they were not printed; those are not new when asked again. That
@@ -21,8 +22,8 @@ at some items, "urifilter check" remembers nothing. Ctrl-C ends the run after th
 batch under way, with exit code 130.`,
 		Example: `  urifilter filter --type uri_generator links.txt > new.txt
 
-  # from a pipe, to a daemon elsewhere
-  zcat links.gz | URIFILTER_TOKEN=... urifilter filter -s https://filter.example.com -
+  # a compressed file, to a daemon elsewhere
+  URIFILTER_TOKEN=... urifilter filter -s https://filter.example.com links.gz
 
   # in a filter of the kind timing: seen for a day, then new again
   urifilter filter --type news --expire 24h headlines.txt

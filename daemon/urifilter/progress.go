@@ -53,6 +53,13 @@ func (p *progress) line(t tally, elapsed time.Duration) string {
 	return fmt.Sprintf("%3.0f %% of %s, %s, %s left", 100*done, byteSize(p.size), text, left)
 }
 
+// unsized forgets the size of the input.
+func (p *progress) unsized() {
+	if p != nil {
+		p.size = 0
+	}
+}
+
 // clear wipes the line, so that what follows stands alone.
 func (p *progress) clear() {
 	if p != nil && p.shown {

@@ -38,6 +38,7 @@ type transfer struct {
 	remembers bool // whether the daemon remembers what it judges
 	timeout   time.Duration
 	progress  *progress
+	input     *unpacked // nil: plain lines
 	total     tally
 }
 
@@ -77,6 +78,9 @@ func (t *transfer) run(ctx context.Context, in *input) error {
 		t.total.fresh += v.fresh
 		t.total.bytes += int64(len(b.data))
 		t.total.line = b.last()
+		if t.input != nil && t.input.packed.Load() != nil {
+			t.progress.unsized() // the size is that of the file, the bytes are those in it
+		}
 		t.progress.update(t.total)
 	}
 }
@@ -90,8 +94,8 @@ func (t *transfer) cut(last int64) error {
 	case last == 0:
 		return errors.New("output: closed by its reader\nno line is remembered")
 	}
-	return fmt.Errorf("output: closed by its reader\nlines before %[1]d are remembered, whether their new items were read or not (tail -n +%[1]d gives the rest)%[2]s"+
-		"`urifilter check` prints what is new and remembers nothing", last+1, hintMark)
+	return fmt.Errorf("output: closed by its reader\nlines before %d are remembered, whether their new items were read or not (%s gives the rest)%s"+
+		"`urifilter check` prints what is new and remembers nothing", last+1, t.input.rest(last+1), hintMark)
 }
 
 // ask sends a batch, and again while the daemon is too busy to take it, which is certain
@@ -163,7 +167,7 @@ func (t *transfer) sureBefore(line int64) string {
 	if line == 1 {
 		return "no line is done"
 	}
-	return fmt.Sprintf("lines before %d are done (tail -n +%d gives the rest)", line, line)
+	return fmt.Sprintf("lines before %d are done (%s gives the rest)", line, t.input.rest(line))
 }
 
 func lines(first, last int64) string {
