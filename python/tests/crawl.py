@@ -100,30 +100,53 @@ def crawl(
         "TELNETCONSOLE_ENABLED": False,
         **settings,
     }
-    command = [sys.executable, "-m", "scrapy", "runspider", str(TESTS / "spiders" / f"{spider}.py")]
+    command = ["runspider", str(TESTS / "spiders" / f"{spider}.py")]
     for name, value in settings.items():
         command += ["-s", f"{name}={json.dumps(value) if isinstance(value, dict) else value}"]
     for name, value in (arguments or {}).items():
         command += ["-a", f"{name}={value}"]
     with tempfile.TemporaryDirectory() as folder:
-        stats = pathlib.Path(folder, "stats.json")
-        env = clean_environment(
-            URIFILTER_TEST_WEB=web.url,
-            URIFILTER_TEST_STATS=str(stats),
-            PYTHONPATH=f"{TESTS.parent / 'src'}:{TESTS.parent}",
-            PYTHONDONTWRITEBYTECODE="1",
+        return _scrapy(command, folder, web, watch)
+
+
+def project(command: List[str], web: Web, url: str) -> Crawl:
+    """Runs a command of ``scrapy`` in a project with our dupefilter and these spiders."""
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "scrapy.cfg").write_text("[settings]\ndefault = project_settings\n", encoding="utf-8")
+        pathlib.Path(folder, "project_settings.py").write_text(
+            f"""
+SPIDER_MODULES = ["tests.spiders"]
+DUPEFILTER_CLASS = "crawlerfilter.scrapy.RFPDupeFilter"
+URIFILTER_URL = "{url}"
+REQUEST_FINGERPRINTER_IMPLEMENTATION = "2.7"
+TELNETCONSOLE_ENABLED = False
+""",
+            encoding="utf-8",
         )
-        lines: List[str] = []
-        with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-            limit = threading.Timer(300, process.kill)
-            limit.start()
-            try:
-                assert process.stdout is not None
-                for line in process.stdout:
-                    lines.append(line.decode(errors="replace"))
-                    watch(lines[-1])
-            finally:
-                limit.cancel()
-                process.kill()
-        written = json.loads(stats.read_text(encoding="utf-8")) if stats.exists() else {}
+        return _scrapy(command, folder, web, lambda line: None)
+
+
+def _scrapy(command: List[str], folder: str, web: Web, watch: Callable[[str], None]) -> Crawl:
+    stats = pathlib.Path(folder, "stats.json")
+    env = clean_environment(
+        URIFILTER_TEST_WEB=web.url,
+        URIFILTER_TEST_STATS=str(stats),
+        PYTHONPATH=f"{TESTS.parent / 'src'}:{TESTS.parent}",
+        PYTHONDONTWRITEBYTECODE="1",
+    )
+    lines: List[str] = []
+    with subprocess.Popen(
+        [sys.executable, "-m", "scrapy", *command], cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        limit = threading.Timer(300, process.kill)
+        limit.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                lines.append(line.decode(errors="replace"))
+                watch(lines[-1])
+        finally:
+            limit.cancel()
+            process.kill()
+    written = json.loads(stats.read_text(encoding="utf-8")) if stats.exists() else {}
     return Crawl(process.returncode, written, "".join(lines))

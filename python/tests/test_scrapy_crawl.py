@@ -6,17 +6,16 @@ import os
 import tempfile
 import threading
 import unittest
-from typing import Any, Callable
+from typing import Any, Callable, Dict
 
 from crawlerfilter import FilterAPIClient, Settings
 
-from .crawl import LINKS, NO_SCRAPY, PAGES, Crawl, Web, crawl
+from .crawl import LINKS, NO_SCRAPY, PAGES, Crawl, Web, crawl, project
 from .daemon import Daemon, free_port
 from .proxy import CUT_ANSWER, HOLD, Proxy
 
 BATCH = {"crawlerfilter.scrapy.BatchMiddleware": 10}
 ALL_PAGES = {f"/page/{i}": 1 for i in range(PAGES)}
-
 
 @unittest.skipIf(NO_SCRAPY, NO_SCRAPY)
 class CrawlTest(unittest.TestCase):
@@ -177,7 +176,7 @@ class CrawlTest(unittest.TestCase):
         self.assertGreater(self.stat(done, "urifilter/passed")[0], 0)
         client = FilterAPIClient(Settings(url=daemon.url))
         self.addCleanup(client.close)
-        self.assertEqual(client.filter_info("links")["items_estimate"], PAGES)
+        self.assertEqual(client.filter_info("links")["items_estimate"], PAGES + 1)  # whose filter it is
 
     def test_pass_without_a_daemon(self) -> None:
         url = f"http://127.0.0.1:{free_port()}"
@@ -238,6 +237,67 @@ class CrawlTest(unittest.TestCase):
         self.web.before = lambda path: client.drop_filter("dropped") if path == "/page/7" else None
         done = self.crawl("links", URIFILTER_TYPE="dropped")
         self.assertEqual(done.stats["finish_reason"], "urifilter_refused", done.log)
+
+    def test_dry_run(self) -> None:
+        """What is known is a duplicate, the rest is fetched; nothing is remembered, however often."""
+        for more in ({}, {"SPIDER_MIDDLEWARES": BATCH, "URIFILTER_CACHE": 0}):
+            with self.subTest(**more):
+                done = self.crawl("links", arguments={"name": "dry"}, URIFILTER_DRY_RUN=True, **more)
+                self.assertEqual((self.web.pages(), done.stats["finish_reason"]), (ALL_PAGES, "finished"), done.log)
+                self.assertNotIn("remembered", done.log.replace("nothing is remembered", ""))
+                self.assertNotIn("dry", self.filters())
+        self.crawl("links", arguments={"name": "half-dry"}, CLOSESPIDER_PAGECOUNT=5, CONCURRENT_REQUESTS=2)
+        self.web.pages()
+        before = self.filters()["half-dry"]
+        for more in ({}, {"SPIDER_MIDDLEWARES": BATCH}):
+            done = self.crawl("links", arguments={"name": "half-dry", "start_page": "/page/119"}, URIFILTER_DRY_RUN=True, **more)
+            fetched = self.web.pages()
+            self.assertEqual((max(fetched.values()), done.stats["finish_reason"]), (1, "finished"), done.log)
+            self.assertLess(len(fetched), PAGES)
+            self.assertEqual(self.filters()["half-dry"], before)
+
+    def test_commands_that_only_look(self) -> None:
+        """They make no filter, mark nothing, and need no daemon."""
+        away = f"http://127.0.0.1:{free_port()}"
+        page, before = f"{self.web.url}/page/0", self.filters()
+        for url in (self.daemon.url, away):
+            for command in (
+                ["parse", "--spider=links", "--depth=2", page],
+                ["shell", "--spider=links", "-c", "response.status", page],
+                ["fetch", "--spider=links", page],
+                ["check", "links"],
+                ["bench", "-s", "CLOSESPIDER_PAGECOUNT=20"],
+            ):
+                with self.subTest(command, url=url):
+                    done = project(command, self.web, url)
+                    self.assertEqual(done.status, 0, done.log)
+                    self.assertIn(f"urifilter: only looks (scrapy {command[0]})" if command[0] not in ("check", "bench") else "", done.log)
+                    self.assertNotIn("the crawl waits", done.log)
+        self.assertEqual(self.filters(), before)
+        self.web.pages()
+        done = project(["crawl", "links"], self.web, self.daemon.url)
+        self.assertEqual(self.web.pages(), ALL_PAGES, done.log)
+        self.assertIn("links", self.filters())
+
+    def test_projects_with_a_spider_of_one_name(self) -> None:
+        said = "does another project have a spider of that name?"
+        name = {"name": "clash"}
+        first = self.crawl("links", arguments=name, BOT_NAME="one")
+        self.assertEqual((self.web.pages(), first.log.count(said)), (ALL_PAGES, 0), first.log)
+        self.assertEqual(self.crawl("links", arguments=name, BOT_NAME="one").log.count(said), 0)
+        second = self.crawl("links", arguments=name, BOT_NAME="two")
+        self.assertEqual((self.web.pages(), second.log.count(said)), ({}, 1), second.log)
+        self.assertIn('hint: URIFILTER_TYPE = "%(project)s-%(spider)s" keeps them apart', second.log)
+        apart = self.crawl("links", arguments=name, BOT_NAME="two", URIFILTER_TYPE="%(project)s-%(spider)s")
+        self.assertEqual((self.web.pages(), apart.log.count(said)), (ALL_PAGES, 0), apart.log)
+        self.assertIn("two-clash", self.filters())
+        shared = self.crawl("links", arguments=name, BOT_NAME="two", URIFILTER_TYPE="clash")
+        self.assertEqual((self.web.pages(), shared.log.count(said)), ({}, 0), shared.log)
+
+    def filters(self) -> Dict[str, Any]:
+        """How many items each filter of the daemon has."""
+        with FilterAPIClient(Settings(url=self.daemon.url)) as client:
+            return {f["name"]: f.get("items_estimate", f.get("items")) for f in client.filters()}
 
     def test_old_settings(self) -> None:
         done = self.crawl("seed", arguments={"name": "old"}, BLOOMFILTER_BIT=20, BLOOMFILTER_HASH_NUMBER=6)

@@ -10,7 +10,7 @@ import unittest
 from typing import Any
 from unittest import mock
 
-from crawlerfilter import FilterError, Settings, SettingsError
+from crawlerfilter import FilterAPIClient, FilterError, Settings, SettingsError
 
 from .crawl import NO_SCRAPY
 from .daemon import Daemon, clean_environment
@@ -35,7 +35,7 @@ class OptionsTest(unittest.TestCase):
     def test_defaults(self) -> None:
         options = self.read()
         self.assertEqual((options.typeid, options.create, options.spec, options.expire), ("quotes", True, {}, None))
-        self.assertEqual((options.when_away, options.cache, options.debug), ("wait", 200_000, False))
+        self.assertEqual((options.when_away, options.cache, options.debug, options.dry_run), ("wait", 200_000, False, ""))
         self.assertEqual(options.client, Settings(patience=60.0, timeout=10.0, in_doubt="new"))
 
     def test_given(self) -> None:
@@ -87,6 +87,8 @@ class OptionsTest(unittest.TestCase):
             (3, "quotes", (3, False)),
         ):
             self.assertEqual(type_of(setting, spider), want)
+        for setting, want in (("%(project)s-%(spider)s", "shop-quotes"), ("%(project)s", "shop"), ("%(project)s.all", "shop.all")):
+            self.assertEqual(type_of(setting, "quotes", "shop"), (want, True))
         with self.assertLogs("crawlerfilter.scrapy", "INFO"):
             mapped = [type_of("%(spider)s", name)[0] for name in ("quotes spider", "quotes_spider", "quotes/spider", "我", "123", "x" * 100, "x" * 101)]
         self.assertEqual(len(set(mapped)), 7)
@@ -286,6 +288,25 @@ class ContractTest(unittest.TestCase):
         self.assertFalse(again.request_seen(one))
         while again.request_seen(one):
             time.sleep(0.01)
+
+    def test_owner_of_a_timing_filter(self) -> None:
+        """It is known for as long as the filter remembers anything."""
+        more = {"URIFILTER_EXPIRE": 60, "BOT_NAME": "one"}
+        self.closing(RFPDupeFilter.from_crawler(self.spider("owned", **more).crawler)).clear()
+        with self.assertNoLogs("crawlerfilter.scrapy", "WARNING"):
+            self.closing(RFPDupeFilter.from_crawler(self.spider("owned", **more).crawler))
+        with self.assertLogs("crawlerfilter.scrapy", "WARNING") as logs:
+            self.closing(RFPDupeFilter.from_crawler(self.spider("owned", **{**more, "BOT_NAME": "two"}).crawler))
+        self.assertIn("filter owned holds what project two has not put there", logs.output[0])
+
+    def test_filter_that_was_made_before(self) -> None:
+        """By an operator, and empty: it is the first project's."""
+        client = FilterAPIClient(url=self.daemon.url)
+        self.addCleanup(client.close)
+        client.create_filter("made-before")
+        with self.assertNoLogs("crawlerfilter.scrapy", "WARNING"):
+            for _ in range(2):
+                self.closing(RFPDupeFilter.from_crawler(self.spider("made-before").crawler))
 
     def test_expire_of_a_bloom_filter(self) -> None:
         with self.assertRaises(SettingsError) as caught:

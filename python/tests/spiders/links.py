@@ -12,13 +12,14 @@ from tests.spiders.report import ReportingSpider
 class LinksSpider(ReportingSpider):
     name = "links"
     fault = asynchronous = unfiltered = None  # scrapy -a fault=1
+    start_page = "/page/0"
 
     async def start(self) -> AsyncIterator[Request]:  # Scrapy 2.13 and later
         for request in self.start_requests():
             yield request
 
     def start_requests(self) -> Iterator[Request]:
-        yield Request(f"{self.web}/page/0", callback=self.parse_async if self.asynchronous else self.parse)
+        yield Request(f"{self.web}{self.start_page}", callback=self.parse_async if self.asynchronous else self.parse)
 
     def parse(self, response: Any) -> Iterator[Any]:
         for at, link in enumerate(response.css("a::attr(href)").getall()):

@@ -14,8 +14,9 @@ from scrapy.utils.request import referer_str
 from ..client import FilterAPIClient
 from ..errors import FilterError
 from .away import Absence, may_pass
+from .dryrun import DryRun
 from .engine import close_soon, unfetched
-from .filters import find, find_or_make
+from .filters import find, find_or_make, mark
 from .options import Options, logger
 from .seen import Seen
 from .untold import Untold
@@ -62,10 +63,11 @@ class RFPDupeFilter(BaseDupeFilter):
         self._ready = False
         self._caching = options.expire is None
         self._seen = Seen(options.cache)
+        self._dry_run = DryRun(self.client, options) if options.dry_run else None
         # What was asked ahead: fingerprint to whether it is new. Entries that are new
         # stay until the request comes: nobody else will be told.
         self._verdicts: Dict[str, bool] = {}
-        self._untold = Untold((crawler.settings.get("JOBDIR") or "") if crawler is not None else "")
+        self._untold = Untold("" if crawler is None or options.dry_run else crawler.settings.get("JOBDIR") or "")
         self._closing = self._closed = False
         if crawler is not None:
             _of_crawler[crawler] = self
@@ -98,6 +100,9 @@ class RFPDupeFilter(BaseDupeFilter):
 
     def open(self) -> None:
         """Finds the filter, or makes it."""
+        if self._dry_run is not None:
+            self._dry_run.open()
+            return
         began = time.monotonic()
         if self._ready or began < self._absence.until:
             return
@@ -111,6 +116,8 @@ class RFPDupeFilter(BaseDupeFilter):
     def request_seen(self, request: Any) -> bool:
         """Whether the request is a duplicate. A new one is remembered."""
         fingerprint = self.request_fingerprint(request)
+        if self._dry_run is not None:
+            return self._dry_run.seen(fingerprint)
         verdict = self._verdicts.pop(fingerprint, None)
         if verdict is None:
             if self._caching and fingerprint in self._seen:
@@ -153,11 +160,15 @@ class RFPDupeFilter(BaseDupeFilter):
     def clear(self) -> None:
         """Drops the filter and makes it again with the same parameters: all is forgotten,
         for everybody who uses it. Wants a token with the scope admin."""
+        if self._dry_run is not None:
+            self._dry_run.clear()
+            return
         info = find(self.client, self.options)
         if info is not None:
             self.client.drop_filter(info["name"])
             keep = ("id", "kind", "capacity", "error_rate", "on_full", "expire")
             self.client.create_filter(info["name"], **{k: info[k] for k in keep if info.get(k) is not None})
+            mark(self.client, self.options, info)
         self._seen.clear()
         self._verdicts.clear()
         self._untold.clear()
@@ -167,6 +178,9 @@ class RFPDupeFilter(BaseDupeFilter):
         if self._closed:
             return
         self._closed = True
+        if self._dry_run is not None:
+            self.client.close()
+            return
         failure: Optional[FilterError] = None
         if not self._closing:
             try:
@@ -195,6 +209,9 @@ class RFPDupeFilter(BaseDupeFilter):
 
     def ask_ahead(self, requests: Iterable[Any]) -> None:
         """Asks for many requests in one call. request_seen then knows of them."""
+        if self._dry_run is not None:
+            self._dry_run.ask_ahead(map(self.request_fingerprint, requests))
+            return
         unknown: List[str] = []
         for request in requests:
             fingerprint = self.request_fingerprint(request)

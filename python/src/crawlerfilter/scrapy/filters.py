@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from ..client import FilterAPIClient
 from ..errors import FilterError, SettingsError
 from .options import Options, logger
+
+#: Seconds that an item of a filter of the kind timing can last: ten years.
+MOST_EXPIRE = 315_360_000
 
 
 def find(client: FilterAPIClient, options: Options) -> Optional[Dict[str, Any]]:
@@ -25,9 +28,37 @@ def find_or_make(client: FilterAPIClient, options: Options) -> Dict[str, Any]:
     if info is None:
         info = client.create_filter(str(options.typeid), **options.spec)
         logger.info("urifilter: filter %s made at %s", info["name"], client.settings.url)
+        mark(client, options, info)
         return info
     _compare(info, options)
+    if options.project is not None:
+        _tell_a_clash(client, options, info)
     return info
+
+
+def mark(client: FilterAPIClient, options: Options, info: Dict[str, Any]) -> None:
+    """Has a filter that is named after a spider remember whose spider that is: one item, a
+    list, which is no request's fingerprint."""
+    if options.project is not None:
+        client.filter(options.typeid, [_owner(options)], MOST_EXPIRE if info["kind"] == "timing" else None)
+
+
+def _owner(options: Options) -> List[str]:
+    return ["crawlerfilter.scrapy", "BOT_NAME", str(options.project)]
+
+
+def _tell_a_clash(client: FilterAPIClient, options: Options, info: Dict[str, Any]) -> None:
+    if not client.check(options.typeid, [_owner(options)])[0]:
+        return
+    if info.get("items_estimate", info.get("items")) == 0:
+        mark(client, options, info)  # somebody has made it for us
+        return
+    logger.warning(
+        "urifilter: filter %s holds what project %s has not put there: does another project have a spider of that name? "
+        "Neither fetches what the other has fetched"
+        '\nhint: URIFILTER_TYPE = "%%(project)s-%%(spider)s" keeps them apart; with URIFILTER_TYPE = "%s" they share it on purpose',
+        info["name"], options.project, info["name"],
+    )  # fmt: skip
 
 
 def _compare(info: Dict[str, Any], options: Options) -> None:

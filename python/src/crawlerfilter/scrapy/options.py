@@ -8,7 +8,10 @@ URIFILTER_TOKEN        see below      token, with the scope ``filter``, or ``adm
                                       filters are to be made or cleared
 URIFILTER_TOKEN_FILE   see below      file that holds the token alone
 URIFILTER_TYPE         %(spider)s     name or id of the filter; spiders that share it do
-                                      not fetch what another has fetched
+                                      not fetch what another has fetched. %(project)s is
+                                      the project's BOT_NAME
+URIFILTER_DRY_RUN      see below      whether only to look: nothing is remembered, and no
+                                      filter is made
 URIFILTER_CREATE       see below      whether a filter that is missing is made
 URIFILTER_CAPACITY     the daemon's   items that a filter is made for
 URIFILTER_ERROR_RATE   the daemon's   its false positives at capacity, as a ratio
@@ -25,7 +28,8 @@ URIFILTER_CACHE        200000         fingerprints that this process keeps, so t
 URIFILTER_BATCH        500            requests that BatchMiddleware asks for in one call
 ====================== ============== ====================================================
 
-URL, TOKEN, TOKEN_FILE, TIMEOUT, IN_DOUBT and CA_FILE are also read from the environment. CREATE is
+URL, TOKEN, TOKEN_FILE, TIMEOUT, IN_DOUBT and CA_FILE are also read from the environment. DRY_RUN
+is true in the commands bench, check, fetch, parse, shell and view. CREATE is
 true where the name is that of the spider, or CAPACITY, ERROR_RATE, EXPIRE or one of the
 two below is set. ``BLOOMFILTER_BIT`` and ``BLOOMFILTER_HASH_NUMBER``, of those who come
 from scrapy-redis-bloomfilter, give a capacity, see :func:`old_capacity`.
@@ -43,6 +47,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union
 
 from ..errors import SettingsError
 from ..settings import Settings, read_token
+from .commands import looking_command
 
 logger = logging.getLogger("crawlerfilter.scrapy")
 
@@ -64,11 +69,16 @@ class Options:
     when_away: str
     cache: int
     debug: bool
+    dry_run: str = ""  # why only to look; "": nothing is only looked at
+    project: Optional[str] = None  # whose spider the filter is named after
 
     @classmethod
     def read(cls, settings: Any, spider: Optional[str]) -> "Options":
         """From a crawler's settings. ``spider`` is None where no spider is known."""
-        typeid, own = type_of(settings.get("URIFILTER_TYPE") or "%(spider)s", spider)
+        setting = str(settings.get("URIFILTER_TYPE") or "%(spider)s")
+        project = str(settings.get("BOT_NAME") or "")
+        typeid, own = type_of(setting, spider, project)
+        dry_run = dry_run_of(settings)
         when_away = settings.get("URIFILTER_WHEN_AWAY") or "wait"
         if when_away not in WHEN_AWAY:
             raise SettingsError(f"URIFILTER_WHEN_AWAY: {when_away!r}: want wait, raise or pass")
@@ -77,7 +87,7 @@ class Options:
         spec = spec_of(settings, expire)
         create = settings.get("URIFILTER_CREATE")
         return cls(
-            client=client_settings(settings, wait if when_away == "wait" else 0.0),
+            client=client_settings(settings, wait if when_away == "wait" and not dry_run else 0.0),
             typeid=typeid,
             create=settings.getbool("URIFILTER_CREATE") if create is not None else own or bool(spec),
             spec=spec,
@@ -90,6 +100,8 @@ class Options:
             when_away=when_away,
             cache=number(settings, "URIFILTER_CACHE", WHOLE, 200_000),
             debug=settings.getbool("DUPEFILTER_DEBUG"),
+            dry_run=dry_run,
+            project=project if own and "%(project)s" not in setting else None,
         )
 
 
@@ -142,10 +154,18 @@ def client_settings(settings: Any, patience: float) -> Settings:
     return Settings.from_env(patience=patience, **given)
 
 
-def type_of(setting: Union[int, str], spider: Optional[str]) -> Tuple[Union[int, str], bool]:
-    """The filter's id or name, and whether it was made of the spider's name."""
+def dry_run_of(settings: Any) -> str:
+    """Why the dupefilter only looks; nothing if it does not."""
+    if settings.get("URIFILTER_DRY_RUN") not in (None, ""):
+        return "URIFILTER_DRY_RUN" if settings.getbool("URIFILTER_DRY_RUN") else ""
+    command = looking_command()
+    return f"scrapy {command}" if command else ""
+
+
+def type_of(setting: Union[int, str], spider: Optional[str], project: str = "scrapybot") -> Tuple[Union[int, str], bool]:
+    """The filter's id or name, and whether it was made of the names of spider and project."""
     setting = str(setting)
-    if "%(spider)s" not in setting:
+    if "%(spider)s" not in setting and "%(project)s" not in setting:
         is_id = setting.isascii() and setting.isdigit()
         if not is_id and not _NAME.fullmatch(setting):
             raise SettingsError(
@@ -153,12 +173,12 @@ def type_of(setting: Union[int, str], spider: Optional[str]) -> Tuple[Union[int,
                 "a letter or _, then letters, digits, _ . -, 64 at most"
             )
         return (int(setting) if is_id else setting), False
-    if spider is None:
+    if spider is None and "%(spider)s" in setting:
         raise SettingsError(
             f"URIFILTER_TYPE: {setting!r}: there is no spider to take the name of"
             "\nhint: set URIFILTER_TYPE to the name of a filter"
         )
-    name = setting.replace("%(spider)s", spider)
+    name = setting.replace("%(project)s", project).replace("%(spider)s", spider or "")
     if _NAME.fullmatch(name):
         return name, True
     # The hash keeps apart what would look alike.
