@@ -34,7 +34,8 @@ def of_crawler(crawler: Any) -> Optional["RFPDupeFilter"]:
 class RFPDupeFilter(BaseDupeFilter):
     """Asks the daemon whether a request's fingerprint is new, which remembers it.
 
-    A request is remembered when it is scheduled, not when it has been fetched. It asks
+    A request is remembered when it is scheduled, not when it has been fetched: what a
+    crawler had scheduled when it was killed is never fetched, by no later crawl. It asks
     from the reactor's thread, which waits for the answer.
 
     When the daemon cannot answer, ``URIFILTER_WHEN_AWAY`` says what happens:
