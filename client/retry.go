@@ -58,6 +58,13 @@ func InDoubt(err error) bool {
 	return false
 }
 
+// Repeatable says of the error of a call that remembers whether the call can be made again
+// with nothing done twice, and may then succeed: no server was reached, or none was ready.
+// pause is how long the daemon asks to wait before; 0: it did not say.
+func Repeatable(err error) (again bool, pause time.Duration) {
+	return new(call).repeatable(err)
+}
+
 // repeatable says whether another attempt makes sense, and pause how long the daemon asks
 // to wait before it.
 func (k *call) repeatable(err error) (again bool, pause time.Duration) {

@@ -25,6 +25,7 @@ type batchCommand struct {
 
 func (b *batchCommand) register(cmd *cobra.Command) {
 	b.conn.register(cmd)
+	b.conn.registerPatience(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&b.typ, "type", "t", defaultType, "name or id of the `filter` (env URIFILTER_TYPE)")
 	f.BoolVar(&b.ndjson, "json", false, "each line is a JSON value, instead of plain text")
@@ -68,6 +69,10 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 		out:       out,
 		remembers: b.remembers,
 		timeout:   b.conn.timeout,
+		patience:  b.conn.patience,
+	}
+	if !b.quiet {
+		t.notice = errOut
 	}
 	// On a terminal the items show by themselves how far things are.
 	if isTerminal(errOut) && !isTerminal(out) && !b.quiet {

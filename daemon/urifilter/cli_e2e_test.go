@@ -160,7 +160,7 @@ func TestKilledDaemonLosesNoLineThatIsDone(t *testing.T) {
 		}
 		return out.Write(b)
 	})
-	code := run(t.Context(), []string{"filter", "-s", p.addr}, bytes.NewReader(in.Bytes()), printed, &errOut)
+	code := run(t.Context(), []string{"filter", "--patience", "0", "-s", p.addr}, bytes.NewReader(in.Bytes()), printed, &errOut)
 	<-p.done
 	m := regexp.MustCompile(`\nlines before (\d+) are done`).FindStringSubmatch(errOut.String())
 	if code != 1 || m == nil {

@@ -45,6 +45,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"filter", "a", "b"}, 2, "accepts at most 1 arg"},
 		{[]string{"filter", "--server", "ftp://x"}, 2, "want http or https"},
 		{[]string{"filter", "--timeout", "0s"}, 2, "--timeout 0s"},
+		{[]string{"filter", "--patience", "-1s"}, 2, "--patience -1s: want 0 or more"},
 		{[]string{"filter", "/nonexistent/file"}, 1, "urifilter: open /nonexistent/file: "},
 		{[]string{"filters", "show"}, 2, "accepts 1 arg"},
 		{[]string{"filters", "create", "x", "--capacity", "many"}, 2, "want a whole number of items"},

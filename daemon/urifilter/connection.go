@@ -22,6 +22,8 @@ type connection struct {
 	server  string
 	token   credential
 	timeout time.Duration
+
+	patience time.Duration // of commands that wait for a daemon
 }
 
 func (c *connection) register(cmd *cobra.Command) {
@@ -29,6 +31,11 @@ func (c *connection) register(cmd *cobra.Command) {
 	f.StringVarP(&c.server, "server", "s", defaultServer, "`URL` of the daemon; without a scheme it is http (env URIFILTER_URL)")
 	c.token.register(cmd)
 	f.DurationVar(&c.timeout, "timeout", time.Minute, "give up a call to the daemon after this time")
+}
+
+// registerPatience is for commands that go on when a daemon is back.
+func (c *connection) registerPatience(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&c.patience, "patience", 30*time.Second, "go on for this time while the daemon restarts, is not ready or is too busy; 0: do not wait")
 }
 
 func (c *connection) dial(cmd *cobra.Command) (*client.Client, error) {
@@ -39,6 +46,9 @@ func (c *connection) dial(cmd *cobra.Command) (*client.Client, error) {
 	}
 	if c.timeout <= 0 {
 		return nil, usageError{fmt.Errorf("--timeout %s: want more than 0", c.timeout)}
+	}
+	if c.patience < 0 {
+		return nil, usageError{fmt.Errorf("--patience %s: want 0 or more", c.patience)}
 	}
 	daemon, err := client.New(server, client.WithToken(token), client.WithTimeout(c.timeout), client.WithPatience(0))
 	if err != nil {

@@ -307,11 +307,11 @@ func TestBusyDaemonIsAskedAgain(t *testing.T) {
 		t.Errorf("got %d, %q, %q", code, out, errOut)
 	}
 	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool { busy(w, r); return true })
-	code, _, errOut = cli(t, s, "c\n", "filter", "--timeout", "250ms")
+	code, _, errOut = cli(t, s, "c\n", "filter", "--patience", "250ms")
 	if code != 1 || errOut != "urifilter: POST "+s.URL+"/api/v1/filter?filter_typeid=uri: 503 overloaded: later\n" {
 		t.Errorf("always busy: got %d, %q", code, errOut)
 	}
-	if n := len(s.Requests()); n < 4 || n > 7 {
+	if n := len(s.Requests()); n < 4 || n > 6 {
 		t.Errorf("%d requests, want some again after a pause", n)
 	}
 }

@@ -6,19 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
-)
-
-const (
-	// interruptGrace is how long the batch under way may take after an interrupt.
-	interruptGrace = 5 * time.Second
-	// busyWait is the pause before a batch is sent again to a busy daemon, unless it
-	// asks for a longer one.
-	busyWait = 100 * time.Millisecond
 )
 
 // verdicts is the answer to one batch: the text to print, and the counts.
@@ -35,8 +25,10 @@ type verdicts struct {
 type transfer struct {
 	judge     func(context.Context, batch) (verdicts, error)
 	out       io.Writer
-	remembers bool // whether the daemon remembers what it judges
-	timeout   time.Duration
+	remembers bool          // whether the daemon remembers what it judges
+	timeout   time.Duration // of one call
+	patience  time.Duration // with a daemon that does not take a batch
+	notice    io.Writer     // told when a daemon is waited for; nil: nobody
 	progress  *progress
 	input     *unpacked // nil: plain lines
 	total     tally
@@ -98,42 +90,6 @@ func (t *transfer) cut(last int64) error {
 		"`urifilter check` prints what is new and remembers nothing", last+1, t.input.rest(last+1), hintMark)
 }
 
-// ask sends a batch, and again while the daemon is too busy to take it, which is certain
-// to have left nothing behind. An interrupt lets the call under way end, if it does so
-// soon: then it is known what was remembered.
-func (t *transfer) ask(ctx context.Context, b batch) (verdicts, error) {
-	inner, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), t.timeout,
-		fmt.Errorf("no whole answer within %s: %w", t.timeout, context.DeadlineExceeded))
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-time.After(interruptGrace):
-			cancel()
-		case <-inner.Done():
-		}
-	})
-	defer stop()
-	for {
-		v, err := t.judge(inner, b)
-		var answer *client.Error
-		if !errors.As(err, &answer) || !busy(answer) {
-			return v, err
-		}
-		select {
-		case <-time.After(max(answer.RetryAfter, busyWait)):
-		case <-inner.Done():
-			return v, err
-		case <-ctx.Done():
-			return v, err
-		}
-	}
-}
-
-// busy tells the answers that refuse a batch for now, with nothing of it remembered.
-func busy(e *client.Error) bool {
-	return e.Status == http.StatusTooManyRequests || e.ErrorCode == "overloaded"
-}
-
 // halted says where the input stopped between two batches.
 func (t *transfer) halted(err error) error {
 	return fmt.Errorf("%w\n%s", err, t.sureBefore(t.total.line+1))
@@ -178,14 +134,11 @@ func lines(first, last int64) string {
 }
 
 // nothingRemembered tells the failures of a batch after which the daemon has certainly
-// remembered nothing of it: it refused the batch, or was never reached.
+// remembered nothing of it: it refused the batch, or was never reached. What the client
+// says of its calls is said here too.
 func nothingRemembered(err error) bool {
-	var answer *client.Error
-	if errors.As(err, &answer) {
-		return answer.Status < 500 || answer.Status == http.StatusInsufficientStorage || busy(answer)
-	}
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	told := errors.As(err, new(*client.Error)) || errors.As(err, new(*client.ConnectionError))
+	return told && !client.InDoubt(err)
 }
 
 // filterBatch remembers a batch; the text is that of the new items.
