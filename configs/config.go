@@ -151,6 +151,10 @@ type Auth struct {
 	// TokensFile lists the tokens that callers present; tokens.example.yaml shows its
 	// form. Default "": everybody may do everything, on a loopback address only.
 	TokensFile string `yaml:"tokens_file"`
+	// ProtectMetrics asks for a token with the scope read for /metrics and /readyz?verbose,
+	// which tell of the filters, their names and sizes. It needs tokens_file. Default
+	// false: everybody may read them.
+	ProtectMetrics bool `yaml:"protect_metrics"`
 	// AllowedHosts are names, without a port, by which calls may name the daemon where there
 	// is no tokens_file, besides localhost and loopback addresses: what a proxy on this
 	// machine passes on as Host, or has as its own name. Web pages by these names may call

@@ -66,6 +66,9 @@ func (c Config) validateServing(f *faults) {
 	} else if c.Auth.TokensFile == "" && !Loopback(c.Listen) {
 		f.add("listen", "%q: other machines could call without a token: set auth.tokens_file to a file of tokens, or listen on 127.0.0.1", c.Listen)
 	}
+	if c.Auth.ProtectMetrics && c.Auth.TokensFile == "" {
+		f.add("auth.protect_metrics", "true: there is no token that could be asked for: set auth.tokens_file, or want false")
+	}
 	for i, host := range c.Auth.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, ":/*[] ") {
 			f.add(fmt.Sprintf("auth.allowed_hosts[%d]", i), "%q: want the name or IPv4 address of a host, without a port", host)

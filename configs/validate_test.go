@@ -60,6 +60,7 @@ func TestValidateFaults(t *testing.T) {
 		{func(c *Config) { c.Limits.ItemBytes = 0 }, "limits.item_bytes: 0"},
 		{func(c *Config) { c.Limits.Items = 0 }, "limits.items: 0: want 1 or more"},
 		{func(c *Config) { c.Auth.AllowedHosts = []string{"a", "b:8000"} }, `auth.allowed_hosts[1]: "b:8000": want the name`},
+		{func(c *Config) { c.Auth.ProtectMetrics = true }, "auth.protect_metrics: true: there is no token"},
 		{func(c *Config) { c.Auth.AllowedHosts = []string{"*"} }, `auth.allowed_hosts[0]: "*"`},
 		{func(c *Config) { c.Limits.HeldBytes = 100 * MiB }, "limits.held_bytes: 100MiB: want 0, or twice limits.body_bytes (64MiB) and more"},
 		{func(c *Config) { c.Limits.HeldBytes = -1 }, "limits.held_bytes: -1"},

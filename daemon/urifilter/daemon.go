@@ -81,6 +81,7 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 	if d.listeners, err = listen(cfg, log); err != nil {
 		return nil, err
 	}
+	warnPlainText(d.listeners, cfg, log)
 	start := time.Now()
 	if d.store, err = openStore(cfg, log); err != nil {
 		return nil, err
@@ -109,9 +110,11 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 		},
 		Authenticate: d.secrets.authenticate(),
 		AllowedHosts: cfg.Auth.AllowedHosts,
-		Capacity:     cfg.URINumScale,
-		ErrorRate:    cfg.AcceptErrorRate,
-		Version:      readVersion().Version,
+
+		ProtectMetrics: cfg.Auth.ProtectMetrics,
+		Capacity:       cfg.URINumScale,
+		ErrorRate:      cfg.AcceptErrorRate,
+		Version:        readVersion().Version,
 	}
 	if d.link != nil {
 		d.keeper = keeper.New(d.engine, d.link, options.Registry, log)

@@ -72,3 +72,15 @@ func sameAddress(listen string, socket net.Addr) bool {
 	every := func(ip net.IP) bool { return ip == nil || ip.IsUnspecified() }
 	return want.IP.Equal(have.IP) || every(want.IP) && every(have.IP)
 }
+
+// warnPlainText tells of tokens that others on the way can read.
+func warnPlainText(listeners []net.Listener, cfg configs.Config, log *slog.Logger) {
+	if cfg.Auth.TokensFile == "" || cfg.TLS.CertFile != "" {
+		return
+	}
+	for _, l := range listeners {
+		if a := l.Addr(); a.Network() == "tcp" && !configs.Loopback(a.String()) {
+			log.Warn("tokens and items travel in plain text on this address: set tls.cert_file and tls.key_file, or let only what has TLS in front reach it", "address", a.String())
+		}
+	}
+}

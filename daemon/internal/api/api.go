@@ -38,6 +38,9 @@ type Options struct {
 	// Authenticate finds the token that secret belongs to, in constant time.
 	// Nil: calls need no token.
 	Authenticate func(secret string) (name string, scopes []string, ok bool)
+	// ProtectMetrics asks for a token with the scope read for /metrics and /readyz?verbose
+	// too, which otherwise tell everybody of the filters.
+	ProtectMetrics bool
 	// AllowedHosts are names, besides localhost and loopback addresses, that calls without
 	// tokens may have in Host and Origin. Others are refused where Authenticate is nil.
 	AllowedHosts []string
@@ -82,11 +85,14 @@ type Limits struct {
 
 // Server is the HTTP interface over one engine. It is safe for concurrent use.
 type Server struct {
-	engine *engine.Engine
-	keeper Keeper // nil: no archive
-	log    *slog.Logger
-	limits Limits
-	auth   func(secret string) (name string, scopes []string, ok bool)
+	engine   *engine.Engine
+	keeper   Keeper // nil: no archive
+	log      *slog.Logger
+	limits   Limits
+	auth     func(secret string) (name string, scopes []string, ok bool)
+	refusals *refusals
+	// statusScope is what /metrics and /readyz?verbose ask for; "": nothing.
+	statusScope string
 	// allowedHosts may stand in Host and Origin where auth is nil.
 	allowedHosts []string
 	spec         engine.Spec // what a PUT leaves out
@@ -125,6 +131,10 @@ func New(o Options) *Server {
 		anonymous: budget{limit: anonymousHeld},
 		spooled:   budget{limit: o.Limits.SpoolBytes},
 		header:    newSharedHeader(),
+	}
+	s.refusals = newRefusals()
+	if o.ProtectMetrics {
+		s.statusScope = scopeRead
 	}
 	s.metrics = newMetrics(o.Registry, o.Engine, o.Version)
 	s.routes = s.newRoutes(o.Registry)

@@ -34,6 +34,7 @@ func (c *call) writeback() error {
 	if err != nil {
 		return err
 	}
+	c.name = done.Filter // it may be the id
 	return c.sendJSON(http.StatusOK, describeCopy(done))
 }
 
@@ -45,6 +46,7 @@ func (c *call) restore() error {
 	if err != nil {
 		return err
 	}
+	c.name = done.Filter // it may be the id
 	return c.sendJSON(http.StatusOK, describeCopy(done))
 }
 

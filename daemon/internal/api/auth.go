@@ -2,7 +2,9 @@ package api
 
 import (
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // The scopes of tokens. admin includes all others, filter includes read.
@@ -21,29 +23,40 @@ func (c *call) authenticateHeader(scope string) (present bool, err error) {
 	}
 	scheme, secret, _ := strings.Cut(value, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return true, unauthorized("Authorization: want Bearer and a token", "")
+		return true, c.refuse(unauthorized("Authorization: want Bearer and a token", ""), "no bearer token", scope)
 	}
 	return true, c.admit(strings.TrimSpace(secret), scope)
+}
+
+// require admits a call that has its token in the header, or none.
+func (c *call) require(scope string) error {
+	if c.s.auth == nil {
+		return nil
+	}
+	if present, err := c.authenticateHeader(scope); present || err != nil {
+		return err
+	}
+	return c.admit("", scope)
 }
 
 // admit checks that secret is a token with the scope.
 func (c *call) admit(secret, scope string) error {
 	if secret == "" {
-		return unauthorized("send Authorization: Bearer and a token", "")
+		return c.refuse(unauthorized("send Authorization: Bearer and a token", ""), "no token", scope)
 	}
 	name, scopes, ok := c.s.auth(secret)
 	if !ok {
-		return unauthorized("the token is not known", `, error="invalid_token"`)
+		return c.refuse(c.wrongToken(), "unknown token", scope)
 	}
 	c.who = name
 	if allows(scopes, scope) {
 		return nil
 	}
-	return &fault{
+	return c.refuse(&fault{
 		code:   codeForbidden,
 		detail: "token " + name + " lacks the scope " + scope,
 		header: [2]string{"WWW-Authenticate", `Bearer realm="urifilter", error="insufficient_scope", scope="` + scope + `"`},
-	}
+	}, "scope lacks", scope)
 }
 
 func unauthorized(detail, params string) error {
@@ -51,6 +64,15 @@ func unauthorized(detail, params string) error {
 		code:   codeUnauthorized,
 		detail: detail,
 		header: [2]string{"WWW-Authenticate", `Bearer realm="urifilter"` + params},
+	}
+}
+
+func tooManyRefusals(wait time.Duration) error {
+	seconds := strconv.Itoa(int((wait + time.Second - 1) / time.Second))
+	return &fault{
+		code:   codeTooManyRefusals,
+		detail: "the token is not known, and neither were others from this address: look at the caller's settings, or wait " + seconds + " s",
+		header: [2]string{"Retry-After", seconds},
 	}
 }
 

@@ -39,6 +39,9 @@ type call struct {
 	admitted  bool // by the Authorization header, or because no tokens are asked for
 	anonymous bool // tokens are asked for, and there is no Authorization header
 
+	acted string // what an admitted call did that is audited; "": nothing
+	code  string // of the error that was answered
+
 	start  time.Time
 	status int     // answered; 0: not yet
 	sent   int64   // bytes of the answer
@@ -65,6 +68,7 @@ func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request, anonymou
 	c.start = time.Now()
 	c.route, c.name = s.match(r.URL.Path)
 	c.who, c.status, c.sent = "", 0, 0
+	c.acted, c.code = "", ""
 	c.body.begin(c)
 }
 
@@ -92,6 +96,7 @@ func (c *call) serve() error {
 	if !c.admitted && !act.tokenInBody {
 		return c.admit("", act.scope)
 	}
+	c.acted = act.audit
 	return act.do(c)
 }
 
@@ -132,6 +137,9 @@ func (c *call) record() {
 	took := time.Since(c.start)
 	c.route.count(c.status)
 	c.route.seconds.Observe(took.Seconds())
+	if c.acted != "" {
+		c.audit()
+	}
 	ctx := c.r.Context()
 	if c.s.log.Enabled(ctx, slog.LevelDebug) {
 		c.s.log.DebugContext(ctx, "request", "method", c.r.Method, "path", c.route.path, "name", c.name, "status", c.status,

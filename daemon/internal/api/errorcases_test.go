@@ -130,6 +130,12 @@ func errorCases() map[string]errorCase {
 		"wrong token in the body": {code: "unauthorized", status: 401, opts: withTokens, call: list(`{"filter_typeid":1,"uri_list":["a"],"access_token":"x"}`)},
 		"header wins over body":   {code: "unauthorized", status: 401, opts: withTokens, call: request("POST", "/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"],"access_token":"secret-filter"}`, "Authorization", "Bearer x")},
 		"password":                {code: "unauthorized", status: 401, opts: withTokens, call: request("GET", "/api/v1/filters", "", "Authorization", "Basic eDp5")},
+		"wrong tokens in a row": {code: "too_many_refusals", status: 429, header: "Retry-After: 10", opts: withTokens, call: func(r *rig) (last answer) {
+			for range refusedBurst + 1 {
+				last = r.do("GET", "/api/v1/filters", "", "Authorization", "Bearer x")
+			}
+			return last
+		}},
 		"scope lacks":             {code: "forbidden", status: 403, detail: "filter lacks the scope admin", header: `Www-Authenticate: Bearer realm="urifilter", error="insufficient_scope", scope="admin"`, opts: withTokens, call: request("PUT", "/api/v1/filters/new", "{}", "Authorization", "Bearer secret-filter")},
 		"scope lacks in the body": {code: "forbidden", status: 403, opts: withTokens, call: list(`{"filter_typeid":1,"uri_list":["a"],"access_token":"secret-read"}`)},
 		"another site's page":     {code: "cross_site", status: 403, call: request("POST", "/api/v1/filter", ok, "Origin", "https://evil.example")},

@@ -87,6 +87,7 @@ func (c *call) dropFilter() error {
 	if err != nil {
 		return err
 	}
+	c.name = f.Name // it may be the id
 	if c.r.URL.Query().Get("confirm") != f.Name {
 		return &fault{code: codeConfirmRequired, detail: "all items of the filter will be forgotten; if that is meant, add ?confirm=" + f.Name}
 	}

@@ -14,8 +14,14 @@ func (c *call) live() error { return c.sendText(http.StatusOK, "ok\n") }
 
 // readiness answers /readyz: a line, a problem, or with ?verbose a line a check.
 func (c *call) readiness() error {
+	verbose := c.r.URL.Query().Has("verbose")
+	if verbose && c.s.statusScope != "" {
+		if err := c.require(c.s.statusScope); err != nil {
+			return err
+		}
+	}
 	err := c.s.ready(c.r.Context())
-	if c.r.URL.Query().Has("verbose") {
+	if verbose {
 		return c.readyVerbose(err)
 	}
 	if err != nil {

@@ -23,6 +23,7 @@ const (
 	codeUnauthorized       = "unauthorized"
 	codeForbidden          = "forbidden"
 	codeCrossSite          = "cross_site"
+	codeTooManyRefusals    = "too_many_refusals"
 	codeUnknownPath        = "unknown_path"
 	codeUnknownFilter      = "unknown_filter"
 	codeUnknownVersion     = "unknown_version"
@@ -100,6 +101,7 @@ func errorTable() []errorEntry {
 		{codeExpireMissing, http.StatusUnprocessableEntity, "Neither the filter nor the call says when items expire."},
 		{items.ExpireInvalid, http.StatusUnprocessableEntity, "Items cannot expire after that time."},
 		{codeBitMapNotSupported, http.StatusUnprocessableEntity, "Filters of this kind have no bit-map that could be archived."},
+		{codeTooManyRefusals, http.StatusTooManyRequests, "Too many tokens from this address were not known."},
 		{codeInternal, http.StatusInternalServerError, "The daemon erred; its log says more."},
 		{codeArchiveFailed, http.StatusInternalServerError, "The copy from or to the archive failed; what was archived before is as it was."},
 		{codeOverloaded, http.StatusServiceUnavailable, "Too much is being received at once; try again."},
@@ -212,6 +214,7 @@ func (c *call) fail(err error) {
 	if !ok {
 		f, entry = &fault{cause: err}, c.s.errors[codeInternal]
 	}
+	c.code = entry.code
 	if entry.status >= 500 && !expected(entry.code) {
 		c.s.log.Error("request failed", "path", c.route.path, "status", entry.status, "err", err)
 	}

@@ -26,8 +26,17 @@ type action struct {
 	// tokenInBody: without an Authorization header do asks for the token itself,
 	// once the body is read.
 	tokenInBody bool
+	audit       string // what the audit line calls it; "": it has none
 	do          func(*call) error
 }
+
+// What audit lines call the calls that they are about.
+const (
+	auditCreate    = "create"
+	auditDrop      = "drop"
+	auditWriteback = "writeback"
+	auditRestore   = "restore"
+)
 
 // route is one path with its metrics.
 type route struct {
@@ -50,14 +59,14 @@ func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
 		pathFilters:         {http.MethodGet: {scope: scopeRead, do: (*call).listFilters}},
 		pathOne: {
 			http.MethodGet:    {scope: scopeRead, do: (*call).getFilter},
-			http.MethodPut:    {scope: scopeAdmin, do: (*call).putFilter},
-			http.MethodDelete: {scope: scopeAdmin, do: (*call).dropFilter},
+			http.MethodPut:    {scope: scopeAdmin, audit: auditCreate, do: (*call).putFilter},
+			http.MethodDelete: {scope: scopeAdmin, audit: auditDrop, do: (*call).dropFilter},
 		},
-		pathWriteback:   {http.MethodPost: {scope: scopeAdmin, do: (*call).writeback}},
-		pathRestore:     {http.MethodPost: {scope: scopeAdmin, do: (*call).restore}},
+		pathWriteback:   {http.MethodPost: {scope: scopeAdmin, audit: auditWriteback, do: (*call).writeback}},
+		pathRestore:     {http.MethodPost: {scope: scopeAdmin, audit: auditRestore, do: (*call).restore}},
 		"/livez":        {http.MethodGet: {do: (*call).live}},
 		"/readyz":       {http.MethodGet: {do: (*call).readiness}},
-		"/metrics":      {http.MethodGet: {do: func(c *call) error { return c.handOver(scrape) }}},
+		"/metrics":      {http.MethodGet: {scope: s.statusScope, do: func(c *call) error { return c.handOver(scrape) }}},
 		"/openapi.yaml": {http.MethodGet: {do: (*call).openAPI}},
 		"/":             {http.MethodGet: {do: (*call).root}},
 		pathUnknown:     {},

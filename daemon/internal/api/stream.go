@@ -41,7 +41,7 @@ type stream struct {
 
 func (c *call) stream(j judgement, m media) error {
 	if !c.admitted {
-		return unauthorized("send the token of a stream in the Authorization header", "")
+		return c.refuse(unauthorized("send the token of a stream in the Authorization header", ""), "no token", j.scope)
 	}
 	f, err := c.streamFilter(j)
 	if err != nil {

@@ -28,7 +28,7 @@ def error_of(where: str, answer: Answer) -> FilterError:
     kind: Type[FilterError] = FilterError
     if isinstance(index, int):
         kind = ItemError
-    elif code in CERTAIN or status == 429:
+    elif code in CERTAIN or status == 429 and code != "too_many_refusals":
         kind = UnavailableError
     elif status >= 500:
         kind = InDoubtError

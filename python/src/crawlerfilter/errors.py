@@ -16,6 +16,7 @@ PASSING = CERTAIN - {"insufficient_storage", "filter_full"}
 _HINTS = {
     "unauthorized": "set URIFILTER_TOKEN or URIFILTER_TOKEN_FILE, or pass access_token",
     "forbidden": "use a token with the scope that is named",
+    "too_many_refusals": "set URIFILTER_TOKEN or URIFILTER_TOKEN_FILE to a token that the daemon knows",
     "cross_site": "URIFILTER_URL must name the daemon localhost or 127.0.0.1, or by a name of its auth.allowed_hosts",
     "filter_full": "make a larger filter, or let it go on: on_full: warn",
     "insufficient_storage": "the disk of the server is full; the daemon goes on by itself once there is space",

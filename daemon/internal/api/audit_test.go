@@ -1,0 +1,175 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// linesOf are the lines of the log with that message, from the message on.
+func linesOf(r *rig, level, msg string) (lines []string) {
+	for line := range strings.Lines(r.log.String()) {
+		if _, rest, ok := strings.Cut(line, "level="+level+` msg="`+msg+`" `); ok {
+			lines = append(lines, strings.TrimSpace(rest))
+		}
+	}
+	return lines
+}
+
+// Every call that acts on filters has one line in the log, whatever became of it.
+func TestAdminActionsAreLogged(t *testing.T) {
+	for name, opts := range map[string]func(*Options){"admin": withTokens, "-": func(*Options) {}} {
+		copies := &fakeKeeper{}
+		r := newRig(t, opts, func(o *Options) { o.Keeper = copies })
+		const token = "Bearer secret-admin"
+		for _, call := range []struct{ method, path, body, want string }{
+			{"PUT", "/api/v1/filters/news", `{"kind":"timing","expire":60}`, "action=create filter=news token=%s remote=%s outcome=done status=201"},
+			{"PUT", "/api/v1/filters/news", `{"kind":"timing","expire":60}`, "action=create filter=news token=%s remote=%s outcome=unchanged status=200"},
+			{"PUT", "/api/v1/filters/news", `{"kind":"timing","expire":61}`, "action=create filter=news token=%s remote=%s outcome=refused status=409 error_code=filter_conflict"},
+			{"POST", "/api/v1/filters/uri/writeback", "", "action=writeback filter=uri token=%s remote=%s outcome=done status=200"},
+			{"POST", "/api/v1/filters/uri/restore", "", "action=restore filter=uri token=%s remote=%s outcome=failed status=500 error_code=internal"},
+			{"DELETE", "/api/v1/filters/news", "", "action=drop filter=news token=%s remote=%s outcome=refused status=400 error_code=confirm_required"},
+			{"DELETE", "/api/v1/filters/1000?confirm=news", "", "action=drop filter=news token=%s remote=%s outcome=done status=204"},
+			{"DELETE", "/api/v1/filters/" + strings.Repeat("x", 1000), "", "action=drop filter=" + strings.Repeat("x", 64) + " token=%s remote=%s outcome=refused status=404 error_code=unknown_filter"},
+		} {
+			if strings.HasSuffix(call.path, "restore") {
+				copies.err = errors.New("it fails")
+			}
+			before := len(linesOf(r, "INFO", "admin action"))
+			a := r.do(call.method, call.path, call.body, "Content-Type", jsonType, "Authorization", token)
+			lines := linesOf(r, "INFO", "admin action")[before:]
+			want := regexp.MustCompile("^" + fmt.Sprintf(call.want, name, `127\.0\.0\.1:[0-9]+`) + "$")
+			if len(lines) != 1 || !want.MatchString(lines[0]) {
+				t.Errorf("%s %.60s answered %d: logged %q, want %s", call.method, call.path, a.status, lines, want)
+			}
+		}
+		before := len(linesOf(r, "INFO", "admin action"))
+		for _, path := range []string{"/api/v1/filters", "/api/v1/filters/uri", "/metrics"} {
+			r.do("GET", path, "", "Authorization", token)
+		}
+		r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`, "Authorization", token)
+		if lines := linesOf(r, "INFO", "admin action")[before:]; len(lines) > 0 {
+			t.Errorf("calls that only look or filter are logged: %q", lines)
+		}
+	}
+}
+
+// A token or scope that is refused has a line with its name or -, and never the token.
+func TestRefusalsAreLogged(t *testing.T) {
+	r := newRig(t, withTokens)
+	for _, call := range []struct{ method, path, body, header, want string }{
+		{"GET", "/api/v1/filters", "", "", `reason="no token" token=- scope=read remote=%s method=GET path=/api/v1/filters`},
+		{"GET", "/api/v1/filters", "", "Basic eDp5", `reason="no bearer token" token=- scope=read remote=%s method=GET path=/api/v1/filters`},
+		{"POST", "/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"],"access_token":"wrong-token"}`, "", `reason="unknown token" token=- scope=filter remote=%s method=POST path=/api/v1/filter`},
+		{"GET", "/api/v1/filters", "", "Bearer wrong-token", `reason="unknown token" token=- scope=read remote=%s method=GET path=/api/v1/filters`},
+		{"DELETE", "/api/v1/filters/uri?confirm=uri", "", "Bearer secret-filter", `reason="scope lacks" token=filter scope=admin remote=%s method=DELETE path=/api/v1/filters/{name}`},
+	} {
+		before := len(linesOf(r, "WARN", "call refused"))
+		header := []string{"Content-Type", jsonType}
+		if call.header != "" {
+			header = append(header, "Authorization", call.header)
+		}
+		a := r.do(call.method, call.path, call.body, header...)
+		lines := linesOf(r, "WARN", "call refused")[before:]
+		want := regexp.MustCompile("^" + fmt.Sprintf(call.want, `127\.0\.0\.1:[0-9]+`) + "$")
+		if len(lines) != 1 || !want.MatchString(lines[0]) {
+			t.Errorf("%s %s answered %d: logged %q, want %s", call.method, call.path, a.status, lines, want)
+		}
+	}
+	if log := r.log.String(); strings.Contains(log, "wrong-token") || strings.Contains(log, "secret-") {
+		t.Error("a token is in the log")
+	}
+	if lines := linesOf(r, "INFO", "admin action"); len(lines) > 0 {
+		t.Errorf("who is refused acts on nothing: %q", lines)
+	}
+}
+
+// A flood of wrong tokens is told to stop and does not fill the log, and whoever shares its
+// address goes on being served.
+func TestAFloodOfWrongTokens(t *testing.T) {
+	r := newRig(t, withTokens)
+	const flood = 1000
+	begin := time.Now()
+	told := map[int]int{}
+	for range flood {
+		told[r.do("GET", "/api/v1/filters", "", "Authorization", "Bearer wrong").status]++
+		if a := r.do("GET", "/api/v1/filters", "", "Authorization", "Bearer secret-read"); a.status != 200 {
+			t.Fatalf("a correct token beside them: %d %s", a.status, a.body)
+		}
+	}
+	took := time.Since(begin)
+	if most := refusedBurst + int(took/refusedEvery) + 1; told[401] < refusedBurst || told[401] > most || told[401]+told[429] != flood {
+		t.Errorf("answers: %v, want %d to %d with 401 and all others with 429", told, refusedBurst, most)
+	}
+	if n, most := len(linesOf(r, "WARN", "call refused")), loggedBurst+int(took/loggedEvery)+1; n < loggedBurst || n > most {
+		t.Errorf("%d lines, want %d to %d", n, loggedBurst, most)
+	}
+}
+
+func TestLimiter(t *testing.T) {
+	l := newLimiter(3, time.Second)
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for l.slotOf(a) == l.slotOf(b) {
+		b = b.Next()
+	}
+	now := time.Unix(1000, 0)
+	for i, step := range []struct {
+		addr netip.Addr
+		pass time.Duration
+		wait time.Duration
+	}{
+		{a, 0, 0}, {a, 0, 0}, {a, 0, 0}, {a, 0, time.Second}, {b, 0, 0}, {a, time.Second / 2, time.Second / 2},
+		{a, time.Second / 2, 0}, {a, 0, time.Second}, {a, time.Hour, 0}, {a, 0, 0}, {a, 0, 0}, {a, 0, time.Second},
+	} {
+		now = now.Add(step.pass)
+		if ok, wait := l.take(step.addr, now); ok != (step.wait == 0) || wait > 0 != !ok || !ok && wait != step.wait {
+			t.Errorf("step %d: %v, wait %s; want %s", i, ok, wait, step.wait)
+		}
+	}
+}
+
+// What is not said of the first refusals that are not logged is said with the next that is.
+func TestRefusalsThatAreNotLoggedAreCounted(t *testing.T) {
+	r := newRig(t, withTokens)
+	r.api.refusals.untold.Store(7)
+	r.do("GET", "/api/v1/filters", "")
+	if lines := linesOf(r, "WARN", "call refused"); len(lines) != 1 || !strings.HasSuffix(lines[0], "not_logged_before=7") {
+		t.Errorf("logged %q", lines)
+	}
+}
+
+func TestAddressOf(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8::1:2]:80": "2001:db8::", "[fe80::1%eth0]:80": "fe80::",
+		"@": "invalid IP", "": "invalid IP",
+	} {
+		if got := addressOf(remote).String(); got != want {
+			t.Errorf("%q: got %s, want %s", remote, got, want)
+		}
+	}
+}
+
+// What tells of the filters can be had with a token only, where the settings say so.
+func TestProtectedMetrics(t *testing.T) {
+	r := newRig(t, withTokens, func(o *Options) { o.ProtectMetrics = true })
+	for _, path := range []string{"/metrics", "/readyz?verbose"} {
+		for header, want := range map[string]int{"": 401, "Bearer x": 401, "Bearer secret-read": 200, "Bearer secret-filter": 200} {
+			var with []string
+			if header != "" {
+				with = []string{"Authorization", header}
+			}
+			if a := r.do("GET", path, "", with...); a.status != want {
+				t.Errorf("GET %s with %q: %d, want %d", path, header, a.status, want)
+			}
+		}
+	}
+	for _, path := range []string{"/", "/livez", "/readyz", "/openapi.yaml"} {
+		if a := r.do("GET", path, ""); a.status != 200 {
+			t.Errorf("GET %s: %d", path, a.status)
+		}
+	}
+}
