@@ -102,33 +102,47 @@ func failover(ctx context.Context, n *nemesis, e event) bool {
 	if !n.replicated(ctx) {
 		return false
 	}
-	var killed *redistest.Server
+	old := n.master()
+	if old == nil {
+		return false
+	}
 	done := n.lose(ctx, func() bool {
-		if !e.coin {
-			out, err := n.sentinel("failover")
-			return err == nil && strings.Contains(out, "OK")
-		}
-		port, err := n.sentinel("get-master-addr-by-name")
-		if err != nil {
+		if e.coin {
+			old.Kill()
+		} else if out, err := n.sentinel("failover"); err != nil || !strings.Contains(out, "OK") {
 			return false
 		}
-		for _, s := range n.rig.servers {
-			if strings.Contains(port, s.Addr[strings.LastIndex(s.Addr, ":")+1:]) {
-				killed = s
-				s.Kill()
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); pause(ctx, 50*time.Millisecond) {
+			now := n.master()
+			if now == nil || now == old {
+				continue
 			}
-		}
-		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); pause(ctx, 100*time.Millisecond) {
-			if now, err := n.sentinel("get-master-addr-by-name"); err == nil && now != port {
+			// The old master takes writes until the sentinel has told it.
+			if role, err := cli(ctx, old, "role"); e.coin || err == nil && strings.HasPrefix(role, "slave") {
 				return true
 			}
 		}
 		return false
 	})
-	if killed != nil {
-		killed.Run()
+	if e.coin {
+		old.Run()
 	}
 	return done
+}
+
+// master is the server that the sentinels name.
+func (n *nemesis) master() *redistest.Server {
+	out, err := n.sentinel("get-master-addr-by-name")
+	fields := strings.Fields(out)
+	if err != nil || len(fields) != 2 {
+		return nil
+	}
+	for _, s := range n.rig.servers {
+		if strings.HasSuffix(s.Addr, ":"+fields[1]) {
+			return s
+		}
+	}
+	return nil
 }
 
 func (n *nemesis) sentinel(command string) (string, error) {
@@ -173,6 +187,7 @@ func (n *nemesis) lose(ctx context.Context, do func() bool) bool {
 	loss.To = n.elapsed()
 	n.mu.Lock()
 	n.losses = append(n.losses, loss)
+	n.faults = append(n.faults, history.Fault{Name: "data lost, until all have answered", From: loss.From, To: loss.To})
 	n.mu.Unlock()
 	return done
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // around is how long before and after a witness a fault is of interest.
-const around = 2 * time.Second
+const around = time.Second
 
 // mostOps bounds how much of an item's history is printed beside the witness.
 const mostOps = 30
@@ -38,6 +38,14 @@ func (r *Report) Shortest(n int) []*Violation {
 	return some
 }
 
+// near says whether a fault was about the time of a call that may have been the reason.
+func (v *Violation) near(f Fault) bool {
+	return slices.ContainsFunc(v.All, func(op Op) bool {
+		telling := slices.Contains(v.Witness, op) || op.Outcome == Refused || op.Outcome == Unknown
+		return telling && f.To >= op.Invoke-around && (op.Return == Forever || f.From <= op.Return+around)
+	})
+}
+
 // Print writes the witness, marked with >, among the item's calls, and the faults around it.
 func (v *Violation) Print(w io.Writer, h *History, name func(Item) string) {
 	fmt.Fprintf(w, "%s: %s\n", v.Rule, name(v.Item))
@@ -46,10 +54,6 @@ func (v *Violation) Print(w io.Writer, h *History, name func(Item) string) {
 		text string
 	}
 	var lines []line
-	from, to := Forever, time.Duration(0)
-	for _, op := range v.Witness {
-		from, to = min(from, op.Invoke), max(to, op.Invoke)
-	}
 	left := 0
 	for _, op := range v.All {
 		mark := " "
@@ -68,12 +72,9 @@ func (v *Violation) Print(w io.Writer, h *History, name func(Item) string) {
 			text += " (" + op.Told + ")"
 		}
 		lines = append(lines, line{op.Invoke, text})
-		if op.Outcome != Seen { // what may have been the reason
-			from = min(from, op.Invoke)
-		}
 	}
 	for _, f := range h.Faults {
-		if f.To >= from-around && f.From <= to+around {
+		if v.near(f) {
 			lines = append(lines, line{f.From, fmt.Sprintf("  %9.3f .. %-9.3f fault: %s %s", f.From.Seconds(), f.To.Seconds(), f.Name, f.Target)})
 		}
 	}
