@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -34,8 +35,20 @@ func (t Token) Digest() string { return "sha256:" + hex.EncodeToString(t.digest[
 // for concurrent use.
 type Tokens []Token
 
+// Scopes are what a token can allow.
+func Scopes() []string { return []string{"read", "filter", "admin"} }
+
+// NewToken makes a secret that nobody can guess, and its entry of a tokens file.
+func NewToken(name string, scopes []string) (secret string, entry Token) {
+	random := make([]byte, 24)
+	_, _ = rand.Read(random) // it never fails
+	secret = hex.EncodeToString(random)
+	return secret, Token{Name: name, Scopes: slices.Clone(scopes), digest: sha256.Sum256([]byte(secret))}
+}
+
 // LoadTokens reads a tokens file. It refuses unknown keys and scopes, tokens under
-// 16 characters and names or tokens that are there twice; its errors show no token.
+// 16 characters, those of the shipped example, and names or tokens that are there
+// twice; its errors show no token.
 // Warnings are about a file that others than its owner and group can read, or that
 // others than its owner can write.
 func LoadTokens(path string) (tokens Tokens, warnings []string, err error) {
@@ -75,6 +88,7 @@ func parseTokens(path string, data []byte) (Tokens, error) {
 		return nil, fmt.Errorf("%s: no tokens: want at least one, such as - {name: crawler, token: ..., scopes: [filter]}", path)
 	}
 	var f faults
+	public := published()
 	tokens := make(Tokens, len(entries))
 	for i, e := range entries {
 		key := fmt.Sprintf("%s: token %d", path, i+1)
@@ -86,6 +100,8 @@ func parseTokens(path string, data []byte) (Tokens, error) {
 		digest, err := digestOf(e.Token)
 		if err != nil {
 			f.add(key, "%w", err)
+		} else if slices.Contains(public, digest) {
+			f.add(key, "secret is the public one of tokens.example.yaml: want one of your own, as `urifilter token new` makes it")
 		}
 		for j, other := range tokens[:i] {
 			if e.Name != "" && other.Name == e.Name {
@@ -99,7 +115,7 @@ func parseTokens(path string, data []byte) (Tokens, error) {
 			f.add(key, "no scopes: want some of read, filter, admin")
 		}
 		for _, scope := range e.Scopes {
-			f.oneOf(key+": scope", scope, "read", "filter", "admin")
+			f.oneOf(key+": scope", scope, Scopes()...)
 		}
 		tokens[i] = Token{Name: e.Name, Scopes: slices.Clone(e.Scopes), digest: digest}
 	}
@@ -107,6 +123,22 @@ func parseTokens(path string, data []byte) (Tokens, error) {
 		return nil, err
 	}
 	return tokens, nil
+}
+
+// published are the digests in the example, which everybody can read.
+func published() (digests [][sha256.Size]byte) {
+	var entries []tokenEntry
+	if err := decodeYAML("tokens.example.yaml", ExampleTokens, &entries); err != nil {
+		panic(err) // it is part of the program
+	}
+	for _, e := range entries {
+		digest, err := digestOf(e.Token)
+		if err != nil {
+			panic(err)
+		}
+		digests = append(digests, digest)
+	}
+	return digests
 }
 
 // digestOf reads a token as the file gives it: the secret, or sha256: and the 64

@@ -66,13 +66,24 @@ func TestTokenDigestStandsForItsSecret(t *testing.T) {
 	}
 }
 
-func TestTokensExample(t *testing.T) {
-	tokens, err := parseTokens("tokens.example.yaml", ExampleTokens)
-	if err != nil {
-		t.Fatal(err)
+// The tokens of the example are public: a daemon that took them would have none.
+func TestTokensExampleIsRefused(t *testing.T) {
+	_, _, err := LoadTokens(writeFile(t, "tokens.yaml", string(ExampleTokens)))
+	if err == nil {
+		t.Fatal("taken as it is")
 	}
-	if len(tokens) != 2 || tokens[0].Name != "crawler" || tokens[1].Name != "operator" {
-		t.Errorf("got %+v", tokens)
+	for _, want := range []string{"token 1 (crawler): secret is the public one of tokens.example.yaml: want one of your own, as `urifilter token new` makes it", "token 2 (operator): secret is the public"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v\nwant %s", err, want)
+		}
+	}
+	if n := len(published()); n != 2 || strings.Count(err.Error(), "token ") != 2*2 {
+		t.Errorf("%d tokens in the example, and another fault with them: %v", n, err)
+	}
+	// Its digest is as public.
+	plain := fmt.Sprintf("%x", sha256.Sum256([]byte("replace-me-with-48-hexadecimal-digits")))
+	if _, _, err := LoadTokens(writeFile(t, "tokens.yaml", "[{name: a, token: 'sha256:"+plain+"', scopes: [read]}]")); err == nil {
+		t.Error("taken as a digest")
 	}
 }
 

@@ -100,7 +100,7 @@ number of the signal); "service" has two more.`,
 	)
 	holdsOthers(root)
 	add(root, groupFilter, newFilterCommand(), newCheckCommand(), newFiltersCommand())
-	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), newBitmapCommand(), newConfigCommand(), newServiceCommand())
+	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), newBitmapCommand(), newConfigCommand(), newTokenCommand(), newServiceCommand())
 	add(root, groupOther, newVersionCommand(), newManCommand())
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
