@@ -23,8 +23,22 @@ func BuildLinux(ctx context.Context) error { return repo().BuildLinux(ctx) }
 // Run builds, starts the filter on 127.0.0.1:8000 with its data in .run, and prints two calls to try.
 func Run(ctx context.Context) error { return repo().Run(ctx, os.Getenv("URIFILTER_LISTEN")) }
 
-// Test runs everything that must be green before a change is merged; CI runs the same.
-func Test(ctx context.Context) error { return repo().Test(ctx) }
+// Test runs all tests but the system tests; -run=... only Go tests of such names, -short leaves out what takes long.
+func Test(ctx context.Context, run *string, short *bool) error {
+	o := chores.TestOptions{Short: short != nil && *short}
+	if run != nil {
+		o.Run = *run
+	}
+	return repo().Test(ctx, o)
+}
+
+// TestSystem runs the tests that boot hosts, or kill and restart for minutes; -run=TestSystem... only those of such names.
+func TestSystem(ctx context.Context, run *string) error {
+	if run == nil {
+		run = new(string)
+	}
+	return repo().TestSystem(ctx, *run)
+}
 
 // Check runs the linters, the race detector on all tests, the other platforms and the search for known vulnerabilities.
 func Check(ctx context.Context) error { return repo().Check(ctx) }

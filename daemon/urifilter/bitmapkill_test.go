@@ -15,16 +15,15 @@ import (
 
 // `bitmap update`, killed at random moments, leaves the last version that was reported as
 // written, whole, or the one after it.
-func TestKilledUpdate(t *testing.T) {
+func TestKilledUpdate(t *testing.T)       { killUpdates(t, 2) }
+func TestSystemKilledUpdate(t *testing.T) { killUpdates(t, 8) }
+
+func killUpdates(t *testing.T, rounds int) {
 	t.Parallel()
 	uri := mongotest.Start(t)
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
-	}
-	rounds := 8
-	if testing.Short() {
-		rounds = 3
 	}
 	before, after := 0, 0
 	for round := range rounds {

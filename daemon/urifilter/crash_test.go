@@ -76,12 +76,11 @@ func (c *crasher) mustRemember(p *process, ranges [][2]int) error {
 
 // The real binary under load from several clients is killed at random moments, some
 // of them while it starts: no acknowledged item is ever new again.
-func TestKill9(t *testing.T) {
+func TestKill9(t *testing.T)       { kill9(t, 10) }
+func TestSystemKill9(t *testing.T) { kill9(t, 60) }
+
+func kill9(t *testing.T, rounds int) {
 	t.Parallel()
-	rounds := 60
-	if testing.Short() {
-		rounds = 10
-	}
 	dir := t.TempDir()
 	// Many checkpoints, so that some of the kills fall into one: a bit-map of 37 MB and
 	// a quarter of it in the journal.

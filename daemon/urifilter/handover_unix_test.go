@@ -138,7 +138,10 @@ func goSender(t *testing.T, url string, transport *http.Transport) func(string) 
 
 // The daemon behind a socket is stopped and started again under load, several times:
 // no client sees an error, and each item is new exactly once.
-func TestRestartLosesNoRequest(t *testing.T) {
+func TestRestartLosesNoRequest(t *testing.T)       { restartPlain(t, 2) }
+func TestSystemRestartLosesNoRequest(t *testing.T) { restartPlain(t, 6) }
+
+func restartPlain(t *testing.T, restarts int) {
 	t.Parallel()
 	var senders []func(addr string) func(string) (string, error)
 	for id := range 12 {
@@ -150,11 +153,14 @@ func TestRestartLosesNoRequest(t *testing.T) {
 			})
 		}
 	}
-	restartUnderLoad(t, nil, senders)
+	restartUnderLoad(t, restarts, nil, senders)
 }
 
 // The same over TLS, with clients of HTTP/2 and of HTTP/1.1.
-func TestRestartLosesNoRequestTLS(t *testing.T) {
+func TestRestartLosesNoRequestTLS(t *testing.T)       { restartTLS(t, 2) }
+func TestSystemRestartLosesNoRequestTLS(t *testing.T) { restartTLS(t, 6) }
+
+func restartTLS(t *testing.T, restarts int) {
 	t.Parallel()
 	cert, key, roots := selfSigned(t, "first")
 	var senders []func(addr string) func(string) (string, error)
@@ -163,15 +169,11 @@ func TestRestartLosesNoRequestTLS(t *testing.T) {
 			return goSender(t, "https://"+addr, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: id%2 == 0})
 		})
 	}
-	restartUnderLoad(t, []string{"URIFILTER_TLS_CERT_FILE=" + cert, "URIFILTER_TLS_KEY_FILE=" + key}, senders)
+	restartUnderLoad(t, restarts, []string{"URIFILTER_TLS_CERT_FILE=" + cert, "URIFILTER_TLS_KEY_FILE=" + key}, senders)
 }
 
-func restartUnderLoad(t *testing.T, env []string, senders []func(addr string) func(string) (string, error)) {
+func restartUnderLoad(t *testing.T, restarts int, env []string, senders []func(addr string) func(string) (string, error)) {
 	t.Helper()
-	restarts := 6
-	if testing.Short() {
-		restarts = 3
-	}
 	dir, sockets := t.TempDir(), []*os.File{socketFile(t)}
 	p := beginOn(t, sockets, dir, env)
 	p.awaitListening()

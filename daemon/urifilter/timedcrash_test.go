@@ -111,12 +111,11 @@ func (e *expiring) load(p *process) error {
 // The real binary under load is killed at random moments, while items are accepted,
 // expire and are accepted again: none is a duplicate after it expired, and none that was
 // acknowledged is new before.
-func TestKill9Timing(t *testing.T) {
+func TestKill9Timing(t *testing.T)       { kill9Timing(t, 10) }
+func TestSystemKill9Timing(t *testing.T) { kill9Timing(t, 40) }
+
+func kill9Timing(t *testing.T, rounds int) {
 	t.Parallel()
-	rounds := 40
-	if testing.Short() {
-		rounds = 10
-	}
 	dir := t.TempDir()
 	env := []string{`URIFILTER_FILTERS=[{id: 7, name: news, kind: timing}]`, "URIFILTER_CHECKPOINT_BYTES=64KiB"}
 	clients := []*expiring{

@@ -29,7 +29,7 @@ func (r Repo) testModules(ctx context.Context) error {
 	for _, folder := range folders {
 		other := r
 		other.Dir = folder
-		failed = append(failed, other.run(ctx, nil, "go", "vet", "./..."), other.goTest(ctx, r.NoSkip, nil, "./..."))
+		failed = append(failed, other.run(ctx, nil, "go", "vet", "./..."), other.goTest(ctx, TestOptions{}, nil, "./..."))
 	}
 	return errors.Join(failed...)
 }

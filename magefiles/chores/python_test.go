@@ -25,7 +25,7 @@ func TestReportOfCommands(t *testing.T) {
 		for _, script := range scripts {
 			commands = append(commands, exec.CommandContext(t.Context(), interpreter, "-c", script))
 		}
-		err := Repo{Dir: ".", Out: &out}.report("python", noSkip, commands...)
+		err := Repo{Dir: ".", Out: &out, NoSkip: noSkip}.report("python", false, commands...)
 		return out.String(), err
 	}
 	prints := func(lines ...string) string { return "print('" + strings.Join(lines, "\\n") + "')" }

@@ -20,6 +20,8 @@ type Repo struct {
 	Out io.Writer
 	// NoSkip makes a skipped test a failure.
 	NoSkip bool
+
+	total *total // counts the tests of a target; nil: nobody asks
 }
 
 // command is a command in the tree, with its output going to r.Out; env is added

@@ -94,7 +94,7 @@ func TestVerdict(t *testing.T) {
 		{"nothing", []string{none}, false, "no test ran"},
 	} {
 		r, _ := reported(t, test.lines...)
-		err := r.verdict(test.noSkip)
+		err := r.verdict(test.noSkip, false)
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
 		}
@@ -114,10 +114,11 @@ func TestGoTest(t *testing.T) {
 	write("a_test.go", "package a\n\nimport \"testing\"\n\nfunc TestA(*testing.T) {}\n\nfunc TestB(t *testing.T) { t.Skip(\"no moon\") }\n")
 	var out strings.Builder
 	r := Repo{Dir: dir, Out: &out}
-	if err := r.goTest(t.Context(), false, nil, "./..."); err != nil {
+	if err := r.goTest(t.Context(), TestOptions{}, nil, "./..."); err != nil {
 		t.Errorf("skips allowed: %v\n%s", err, &out)
 	}
-	if err := r.goTest(t.Context(), true, nil, "./..."); err == nil {
+	r.NoSkip = true
+	if err := r.goTest(t.Context(), TestOptions{}, nil, "./..."); err == nil {
 		t.Errorf("skips forbidden: no error\n%s", &out)
 	}
 	if !strings.Contains(out.String(), "1 passed, 0 failed, 1 skipped\n") || !strings.Contains(out.String(), "no moon") {
@@ -125,12 +126,12 @@ func TestGoTest(t *testing.T) {
 	}
 	write("b_test.go", "package a\n\nfunc broken( {}\n")
 	out.Reset()
-	if err := r.goTest(t.Context(), false, nil, "./..."); err == nil || !strings.Contains(out.String(), "b_test.go:3") {
+	if err := r.goTest(t.Context(), TestOptions{}, nil, "./..."); err == nil || !strings.Contains(out.String(), "b_test.go:3") {
 		t.Errorf("a package that does not compile: %v\n%s", err, &out)
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.goTest(canceled, false, nil, "./..."); err == nil {
+	if err := r.goTest(canceled, TestOptions{}, nil, "./..."); err == nil {
 		t.Error("canceled: no error")
 	}
 }

@@ -6,47 +6,134 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
+	"strings"
+	"time"
 )
 
-// Test runs gofmt, go vet, all tests of both languages, and the short tests again under
-// the race detector where goroutines share memory.
-func (r Repo) Test(ctx context.Context) error {
+// TestOptions choose among the tests. The zero value is all of them, in full.
+type TestOptions struct {
+	Run   string // only Go tests whose names match, as of go test -run; "": all
+	Short bool   // leave out or shorten what takes long, as of go test -short
+}
+
+// systemPrefix begins the name of each test that boots hosts, or kills and restarts for
+// minutes. Such tests are run by TestSystem, all others by Test.
+const systemPrefix = "TestSystem"
+
+// Test runs gofmt, go vet and all tests of both languages but the system tests: each
+// once, under the race detector where goroutines share memory.
+func (r Repo) Test(ctx context.Context, o TestOptions) error {
 	race, err := r.prepare(ctx)
 	if err != nil {
 		return err
 	}
+	plain, raced, err := r.testPackages(ctx)
+	if err != nil {
+		return err
+	}
+	r.total = &total{}
+	args := append(o.arguments(), "-skip=^"+systemPrefix)
 	steps := []step{
-		{"gofmt", r.gofmt},
-		{"go vet", r.vet},
-		{"tests", func(ctx context.Context) error { return r.goTest(ctx, r.NoSkip, nil, "./...") }},
-		{"tests of the other modules", r.testModules},
-		{"tests of the Python client and of Scrapy", r.PythonTest},
+		{"tests", func(ctx context.Context) error {
+			return r.goTest(ctx, o, nil, append(args[:len(args):len(args)], plain...)...)
+		}},
+		{"tests under the race detector", func(ctx context.Context) error {
+			// Most of their time they wait for servers.
+			raceArgs := append(args[:len(args):len(args)], "-parallel=6")
+			if !race {
+				return r.goTest(ctx, o, nil, append(raceArgs, raced...)...)
+			}
+			return r.goTest(ctx, o, []string{"CGO_ENABLED=1"}, append(append(raceArgs, "-race"), raced...)...)
+		}},
 	}
-	if race {
-		steps = append(steps, step{"tests under the race detector", func(ctx context.Context) error { return r.raceTests(ctx, racePackages()) }})
+	if o.Run == "" {
+		steps = append([]step{{"gofmt", r.gofmt}, {"go vet", r.vet}}, steps...)
+		steps = append(steps,
+			step{"tests of the other modules", r.testModules},
+			step{"tests of the Python client and of Scrapy", r.PythonTest})
 	}
-	return r.steps(ctx, steps)
+	return r.counted(ctx, "test", steps)
 }
 
-// racePackages are those that -race is worth its tenfold time for in every run;
-// Check takes all.
-func racePackages() []string {
-	return []string{"./client/...", "./daemon/internal/...", "./magefiles/...", "./provision/fleet", "./provision/report"}
+// TestSystem runs the system tests, or those of them that have such names ("": all).
+func (r Repo) TestSystem(ctx context.Context, names string) error {
+	if _, err := r.prepare(ctx); err != nil {
+		return err
+	}
+	packages, err := systemPackages(r.Dir)
+	if err != nil {
+		return err
+	}
+	names = strings.TrimPrefix(names, "^")
+	if names == "" {
+		names = systemPrefix
+	}
+	if !strings.HasPrefix(names, systemPrefix) {
+		return fmt.Errorf("-run=%s: the names of system tests begin with %s", names, systemPrefix)
+	}
+	r.total = &total{}
+	return r.counted(ctx, "testSystem", []step{
+		{"system tests", func(ctx context.Context) error {
+			return r.goTest(ctx, TestOptions{}, nil, append([]string{"-run=^" + names}, packages...)...)
+		}},
+	})
 }
 
-// raceTests runs tests with -race and -short: what -short leaves out has run without.
-func (r Repo) raceTests(ctx context.Context, packages []string) error {
-	return r.goTest(ctx, false, []string{"CGO_ENABLED=1"}, append([]string{"-race", "-short"}, packages...)...)
+func (o TestOptions) arguments() []string {
+	var args []string
+	if o.Run != "" {
+		args = append(args, "-run="+o.Run)
+	}
+	if o.Short {
+		args = append(args, "-short")
+	}
+	return args
+}
+
+// counted does steps, and says what became of the tests that they add to r.total: in a
+// table of the slowest, and in a last line.
+func (r Repo) counted(ctx context.Context, target string, steps []step) error {
+	began := time.Now()
+	err := r.steps(ctx, steps)
+	fmt.Fprint(r.Out, r.total.slowest(20))
+	fmt.Fprintf(r.Out, "total of %s: %s, in %s\n", target, r.total, time.Since(began).Round(time.Second))
+	if err == nil && r.total.passed == 0 {
+		err = errors.New("no test ran")
+	}
+	return err
+}
+
+// racePackage tells whether the tests of a package are run under the race detector:
+// there goroutines share memory, and its tenfold time is worth it. Check takes all.
+var racePackage = regexp.MustCompile(`/(client|client/.*|daemon/internal/.*|magefiles/.*|provision/fleet|provision/report)$`)
+
+// testPackages are the packages of the module, without and with the race detector.
+func (r Repo) testPackages(ctx context.Context) (plain, race []string, err error) {
+	var list strings.Builder
+	cmd := r.command(ctx, nil, "go", "list", "./...")
+	cmd.Stdout = &list
+	if err := cmd.Run(); err != nil {
+		return nil, nil, fmt.Errorf("go list: %w", err)
+	}
+	for _, name := range strings.Fields(list.String()) {
+		if racePackage.MatchString(name) {
+			race = append(race, name)
+		} else {
+			plain = append(plain, name)
+		}
+	}
+	return plain, race, nil
 }
 
 // goTest runs go test with a report on it.
-func (r Repo) goTest(ctx context.Context, noSkip bool, env []string, args ...string) error {
-	return r.report("go test", noSkip, r.command(ctx, env, "go", append([]string{"test", "-json", "-timeout=60m"}, args...)...))
+func (r Repo) goTest(ctx context.Context, o TestOptions, env []string, args ...string) error {
+	return r.report("go test", o.Run != "", r.command(ctx, env, "go", append([]string{"test", "-json", "-timeout=40m"}, args...)...))
 }
 
 // report runs commands that print events as go test -json does, one after the other,
-// and reports on all of their tests.
-func (r Repo) report(what string, noSkip bool, commands ...*exec.Cmd) error {
+// and reports on all of their tests. mayBeNone: there need not be a test.
+func (r Repo) report(what string, mayBeNone bool, commands ...*exec.Cmd) error {
 	rep := newReport(r.Out)
 	var broken error
 	for _, cmd := range commands {
@@ -63,7 +150,8 @@ func (r Repo) report(what string, noSkip bool, commands ...*exec.Cmd) error {
 		}
 	}
 	fmt.Fprintln(r.Out, rep.sum())
-	if err := rep.verdict(noSkip); err != nil {
+	r.total.add(rep)
+	if err := rep.verdict(r.NoSkip, mayBeNone); err != nil {
 		return err
 	}
 	if broken != nil {

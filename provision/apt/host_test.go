@@ -23,7 +23,7 @@ func fails(t *testing.T, h host.Host, want string, steps ...step.Step) {
 	}
 }
 
-func TestInstall(t *testing.T) {
+func TestSystemInstall(t *testing.T) {
 	t.Parallel()
 	for _, release := range []string{"bookworm", "trixie"} {
 		t.Run(release, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-func TestFaults(t *testing.T) {
+func TestSystemFaults(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
 	install := func(packages ...string) step.Step {
@@ -110,7 +110,7 @@ func TestFaults(t *testing.T) {
 	h.Sh(t, "rm /var/lib/dpkg/updates/0001")
 }
 
-func TestBundleOnAHostWithoutANetwork(t *testing.T) {
+func TestSystemBundleOnAHostWithoutANetwork(t *testing.T) {
 	t.Parallel()
 	hosts := hosttest.All(t, "bookworm", "bookworm")
 	online, offline := hosts[0], hosts[1]

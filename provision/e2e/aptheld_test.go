@@ -8,9 +8,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// TestAptHeld: while somebody else installs packages on a host, a deployment that needs
+// TestSystemAptHeld: while somebody else installs packages on a host, a deployment that needs
 // some waits, says for whom, and completes.
-func TestAptHeld(t *testing.T) {
+func TestSystemAptHeld(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it deploys real hosts")
 	}

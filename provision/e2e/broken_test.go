@@ -26,10 +26,10 @@ systemctl show urifilter.socket -p Listen`
 // bounded is far more than finding out and going back takes: nothing waits for ever.
 const bounded = 4 * time.Minute
 
-// TestBrokenReleases: whatever is wrong with a release is found out on the first host within
+// TestSystemBrokenReleases: whatever is wrong with a release is found out on the first host within
 // bounded time, that host is brought back to what it ran before, and the others are not
 // touched.
-func TestBrokenReleases(t *testing.T) {
+func TestSystemBrokenReleases(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it deploys real hosts")
 	}

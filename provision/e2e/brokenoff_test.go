@@ -27,10 +27,10 @@ func reached(t *testing.T, r *e2e.Running, kind, host, step string) {
 	}
 }
 
-// TestBrokenOff: a deployment that ends in the middle, by its operator, by the death of
+// TestSystemBrokenOff: a deployment that ends in the middle, by its operator, by the death of
 // the laptop or of the line, or that meets another one, leaves hosts that answer and are
 // not locked, and the next one completes.
-func TestBrokenOff(t *testing.T) {
+func TestSystemBrokenOff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it deploys real hosts")
 	}

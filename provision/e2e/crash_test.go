@@ -10,10 +10,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// TestCrashes: a daemon that is killed or hangs comes back by itself, with all that it
+// TestSystemCrashes: a daemon that is killed or hangs comes back by itself, with all that it
 // has said it remembers; one that cannot start is failed for everybody to see, and is
 // started again once the reason is mended.
-func TestCrashes(t *testing.T) {
+func TestSystemCrashes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it deploys real hosts")
 	}

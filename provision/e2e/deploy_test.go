@@ -10,10 +10,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// TestFromNothing: one command makes two fresh hosts a fleet that answers, one reached as
+// TestSystemFromNothing: one command makes two fresh hosts a fleet that answers, one reached as
 // root and one as a user whose sudo asks for a password, with the program built from the
 // sources, Redis from apt, and the archive from a repository of packages.
-func TestFromNothing(t *testing.T) {
+func TestSystemFromNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it deploys real hosts")
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// TestFailingHosts: whatever is wrong with one host, it is told with the next step, the
+// TestSystemFailingHosts: whatever is wrong with one host, it is told with the next step, the
 // other host is served or left alone as a whole, no lock stays, and once the reason is
 // mended the same command completes.
-func TestFailingHosts(t *testing.T) {
+func TestSystemFailingHosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it deploys real hosts")
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// TestNewcomer: who has a password for a host and nothing else is told to set up SSH,
+// TestSystemNewcomer: who has a password for a host and nothing else is told to set up SSH,
 // compares the fingerprint with that of the host itself, and needs no password for it
 // from then on.
-func TestNewcomer(t *testing.T) {
+func TestSystemNewcomer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it boots a real host")
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// TestRefusedSettings: settings that no daemon can run with are refused before a host is
+// TestSystemRefusedSettings: settings that no daemon can run with are refused before a host is
 // touched, where that can be seen; else the host is brought back.
-func TestRefusedSettings(t *testing.T) {
+func TestSystemRefusedSettings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it deploys real hosts")
 	}

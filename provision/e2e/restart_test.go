@@ -9,10 +9,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// TestUnderLoad: neither a restart by systemd or by the toolkit, nor an upgrade, nor one
+// TestSystemUnderLoad: neither a restart by systemd or by the toolkit, nor an upgrade, nor one
 // to a release that does not start and is rolled back, loses a call or an item of crawlers
 // that never stop asking; with the store of the host itself, and with Redis.
-func TestUnderLoad(t *testing.T) {
+func TestSystemUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it deploys real hosts")
 	}

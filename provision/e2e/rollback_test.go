@@ -10,9 +10,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// TestReleases: what a host keeps, how an operator goes back, and that units of an older
+// TestSystemReleases: what a host keeps, how an operator goes back, and that units of an older
 // version are replaced while an administrator's own lines beside them stay.
-func TestReleases(t *testing.T) {
+func TestSystemReleases(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it deploys real hosts")
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// TestSiteWithoutNetwork: what a host with a network has collected is enough for a host
+// TestSystemSiteWithoutNetwork: what a host with a network has collected is enough for a host
 // that has none, and a file of it that was damaged on the way is refused before a host is
 // touched. The writeback there is by the timer.
-func TestSiteWithoutNetwork(t *testing.T) {
+func TestSystemSiteWithoutNetwork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it deploys real hosts")
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-func TestSteps(t *testing.T) {
+func TestSystemSteps(t *testing.T) {
 	t.Parallel()
 	for _, release := range []string{"bookworm", "trixie"} {
 		t.Run(release, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestDigestIsThatOfTokensFiles(t *testing.T) {
 	}
 }
 
-func TestOvercommit(t *testing.T) {
+func TestSystemOvercommit(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
 	steps := []step.Step{environment.Overcommit(), environment.RedisHugePages()}

@@ -10,12 +10,11 @@ import (
 
 // Of runs that begin at the same moment, over hosts that they name in different orders,
 // one goes through.
-func TestOneOfSeveralRunsGetsAllLocks(t *testing.T) {
+func TestOneOfSeveralRunsGetsAllLocks(t *testing.T)       { oneGetsAllLocks(t, 3) }
+func TestSystemOneOfSeveralRunsGetsAllLocks(t *testing.T) { oneGetsAllLocks(t, 20) }
+
+func oneGetsAllLocks(t *testing.T, rounds int) {
 	t.Parallel()
-	rounds := 20
-	if testing.Short() {
-		rounds = 3
-	}
 	for range rounds {
 		a, b, c := newLocal(t, "a"), newLocal(t, "b"), newLocal(t, "c")
 		var through atomic.Int32

@@ -10,7 +10,7 @@ import (
 
 // The lock over SSH, on Debian: who has it, the way out that the refusal names, and a
 // laptop that vanishes from the network without a word.
-func TestLockOnARealHost(t *testing.T) {
+func TestSystemLockOnARealHost(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
 	info := LockInfo{Who: "alice@laptop", What: "deploy", Run: "r1", silence: 12}

@@ -40,7 +40,7 @@ func ferret(t *testing.T, r *sandbox.Repository, change func(*Options)) (*Server
 	return s, s.Steps(apt.New(apt.Options{}))
 }
 
-func TestFerretDB(t *testing.T) {
+func TestSystemFerretDB(t *testing.T) {
 	t.Parallel()
 	hosts, repository := hosttest.WithRepository(t, "bookworm", "trixie")
 	for _, h := range hosts {
@@ -105,7 +105,7 @@ func wrongKey(context.Context) ([]byte, error) {
 	return os.ReadFile("/usr/share/keyrings/debian-archive-keyring.gpg")
 }
 
-func TestMongoDBWhereItIsNotMade(t *testing.T) {
+func TestSystemMongoDBWhereItIsNotMade(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "trixie")
 	s, err := New(Options{})
@@ -120,7 +120,7 @@ func TestMongoDBWhereItIsNotMade(t *testing.T) {
 // There is no MongoDB to be had here. What is said to it over the wire, and the file
 // that is edited, are tried on FerretDB with its own users: it makes and knows them as
 // MongoDB does, but asks nobody for a password whose connection brings none.
-func TestUsers(t *testing.T) {
+func TestSystemUsers(t *testing.T) {
 	t.Parallel()
 	hosts, repository := hosttest.WithRepository(t, "bookworm")
 	h := hosts[0]

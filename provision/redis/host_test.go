@@ -39,7 +39,7 @@ func password(t *testing.T, h *hosttest.Host, s *redis.Server) string {
 	return secret
 }
 
-func TestFromNothing(t *testing.T) {
+func TestSystemFromNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ release, pkg, cli string }{{"bookworm", "", "redis-cli"}, {"trixie", "", "redis-cli"}, {"trixie", "valkey-server", "valkey-cli"}} {
 		t.Run(c.release+" "+c.pkg, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestFromNothing(t *testing.T) {
 	}
 }
 
-func TestServerWithData(t *testing.T) {
+func TestSystemServerWithData(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
 	s, steps := server(t, redis.Options{})
@@ -147,7 +147,7 @@ func TestServerWithData(t *testing.T) {
 	refused(t, h, redis.Options{}, "maxmemory-policy is set again after the line")
 }
 
-func TestServerOfOthers(t *testing.T) {
+func TestSystemServerOfOthers(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
 	h.Sh(t, "apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -qq -y redis-server >/dev/null; redis-cli set shop:cart 1")
@@ -183,7 +183,7 @@ func TestServerOfOthers(t *testing.T) {
 	}
 }
 
-func TestPasswordFile(t *testing.T) {
+func TestSystemPasswordFile(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "trixie")
 	h.Sh(t, "groupadd urifilter; mkdir -p /etc/urifilter")

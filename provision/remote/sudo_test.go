@@ -37,9 +37,9 @@ func (s *site) entry(h *sandbox.Host, user string) inventory.Host {
 	return inventory.Host{Name: h.Name, Address: h.Address, Login: inventory.Login{Port: h.Port, User: user, KnownHosts: s.KnownHosts}}
 }
 
-// TestRealHosts is what needs other users than that of the test: sudo and passwords. The
+// TestSystemRealHosts is what needs other users than that of the test: sudo and passwords. The
 // hosts are Debian 12 and 13, whose sudos differ.
-func TestRealHosts(t *testing.T) {
+func TestSystemRealHosts(t *testing.T) {
 	t.Parallel()
 	releases := []string{"bookworm", "trixie"}
 	var specs []sandbox.Spec

@@ -14,8 +14,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/sandbox"
 )
 
-// TestCacheMissing has a builder killed and then two at once fill an empty cache.
-func TestCacheMissing(t *testing.T) {
+// TestSystemCacheMissing has a builder killed and then two at once fill an empty cache.
+func TestSystemCacheMissing(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	cache, parent := t.TempDir(), t.TempDir()
@@ -59,8 +59,8 @@ func TestCacheMissing(t *testing.T) {
 	}
 }
 
-// TestInventory reads the inventory as the toolkit does, and logs in by ssh as people do.
-func TestInventory(t *testing.T) {
+// TestSystemInventory reads the inventory as the toolkit does, and logs in by ssh as people do.
+func TestSystemInventory(t *testing.T) {
 	t.Parallel()
 	s := up(t, sandbox.Options{Hosts: twoHosts(), Repository: true})
 	i, _, err := inventory.Open(inventory.Source{Path: s.Inventory, Dir: s.Dir, Getenv: func(string) string { return "" }})

@@ -34,8 +34,8 @@ func twoHosts() []sandbox.Spec {
 	return []sandbox.Spec{{Name: "a", Disks: map[string]int64{"/opt": 8 << 20}}, {Name: "b"}}
 }
 
-// TestCreatorKilled kills the process that makes a sandbox, at several moments.
-func TestCreatorKilled(t *testing.T) {
+// TestSystemCreatorKilled kills the process that makes a sandbox, at several moments.
+func TestSystemCreatorKilled(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	if err := up(t, sandbox.Options{Hosts: twoHosts()}).Down(t.Context()); err != nil { // the cache is there now
@@ -80,9 +80,9 @@ func TestCreatorKilled(t *testing.T) {
 	noTraces(t, dir, index)
 }
 
-// TestUpAgain continues from what is there: nothing to do, a host that is down, one more
+// TestSystemUpAgain continues from what is there: nothing to do, a host that is down, one more
 // host, the work of a creator that was killed.
-func TestUpAgain(t *testing.T) {
+func TestSystemUpAgain(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	dir := t.TempDir()
@@ -124,8 +124,8 @@ func TestUpAgain(t *testing.T) {
 	}
 }
 
-// TestHostCannotBoot has a host whose disk cannot be mounted.
-func TestHostCannotBoot(t *testing.T) {
+// TestSystemHostCannotBoot has a host whose disk cannot be mounted.
+func TestSystemHostCannotBoot(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	dir := filepath.Join(t.TempDir(), "box")
@@ -139,8 +139,8 @@ func TestHostCannotBoot(t *testing.T) {
 	}
 }
 
-// TestMachineRebooted has all gone but the files.
-func TestMachineRebooted(t *testing.T) {
+// TestSystemMachineRebooted has all gone but the files.
+func TestSystemMachineRebooted(t *testing.T) {
 	t.Parallel()
 	s := up(t, sandbox.Options{Hosts: twoHosts()[:1], Repository: true, Keep: true})
 	execute(t, s.Hosts[0], "echo kept >/root/kept; sync")
@@ -169,9 +169,9 @@ func TestMachineRebooted(t *testing.T) {
 	}
 }
 
-// TestSideBySide has sandboxes made and removed at the same time, as by tests of several
+// TestSystemSideBySide has sandboxes made and removed at the same time, as by tests of several
 // packages.
-func TestSideBySide(t *testing.T) {
+func TestSystemSideBySide(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	parent := t.TempDir()

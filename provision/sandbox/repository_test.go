@@ -14,8 +14,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/sandbox/aptrepo"
 )
 
-// TestRepository installs FerretDB by its address and key, as an operator would.
-func TestRepository(t *testing.T) {
+// TestSystemRepository installs FerretDB by its address and key, as an operator would.
+func TestSystemRepository(t *testing.T) {
 	t.Parallel()
 	s := up(t, sandbox.Options{Repository: true, Hosts: []sandbox.Spec{{Name: "book"}, {Name: "trix", Release: "trixie"}}})
 	r := s.Repository

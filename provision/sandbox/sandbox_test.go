@@ -68,7 +68,7 @@ func key(t *testing.T, s *sandbox.Sandbox) ssh.AuthMethod {
 	return ssh.PublicKeys(signer)
 }
 
-func TestHosts(t *testing.T) {
+func TestSystemHosts(t *testing.T) {
 	t.Parallel()
 	s := up(t, sandbox.Options{Hosts: []sandbox.Spec{
 		{Name: "one", Release: "bookworm", Disks: map[string]int64{"/opt": 16 << 20}},
@@ -132,7 +132,7 @@ func began(ctx context.Context, h *sandbox.Host) string {
 	return out
 }
 
-func TestPower(t *testing.T) {
+func TestSystemPower(t *testing.T) {
 	t.Parallel()
 	s := up(t, sandbox.Options{Hosts: []sandbox.Spec{{Name: "alone", Disks: map[string]int64{"/var/lib": 200 << 20}}}})
 	h := s.Hosts[0]

@@ -133,7 +133,7 @@ func needSandbox(t *testing.T) {
 	}
 }
 
-func TestDownLeavesNothing(t *testing.T) {
+func TestSystemDownLeavesNothing(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	dir := filepath.Join(t.TempDir(), "box")

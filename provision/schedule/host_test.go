@@ -57,7 +57,7 @@ func daemon(t *testing.T, h *hosttest.Host) {
 }
 
 // Both kinds are left to run by themselves: cron, and the timer, at the next minute.
-func TestScheduleRuns(t *testing.T) {
+func TestSystemScheduleRuns(t *testing.T) {
 	t.Parallel()
 	hosts, repository := hosttest.WithRepository(t, "bookworm", "trixie")
 	for _, h := range hosts {
@@ -112,7 +112,7 @@ while [ "$(date +%s)" -lt "$(stat -c %Y /etc/cron.d)" ]; do sleep 0.02; done`)
 }
 
 // What systemd understands of our expressions is what cron would.
-func TestNext(t *testing.T) {
+func TestSystemNext(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "trixie")
 	h.Sh(t, "ln -sf /usr/share/zoneinfo/Asia/Tokyo /etc/localtime")
@@ -132,7 +132,7 @@ func TestNext(t *testing.T) {
 }
 
 // A host that has no program yet is told, and what a plan says stays true.
-func TestTimerWithoutProgram(t *testing.T) {
+func TestSystemTimerWithoutProgram(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
 	_, timer := steps(t, schedule.Options{Kind: schedule.Timer})

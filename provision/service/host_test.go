@@ -88,7 +88,7 @@ func (r *rig) put(t *testing.T, path string) {
 	hosttest.Must(t, r, []step.Step{d.Upload(), d.Current()})
 }
 
-func TestDaemonOnAHost(t *testing.T) {
+func TestSystemDaemonOnAHost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it boots a host")
 	}
@@ -164,9 +164,9 @@ sed -i s/127.0.0.1:8000/810/ /etc/systemd/system/urifilter.socket; systemctl dae
 // blind is a host that opens no tunnels.
 type blind struct{ host.Host }
 
-// TestBrokenReleasesAreFoundOut is of those that say that they are up; the others, and what
+// TestSystemBrokenReleasesAreFoundOut is of those that say that they are up; the others, and what
 // becomes of a fleet, are tried in package e2e.
-func TestBrokenReleasesAreFoundOut(t *testing.T) {
+func TestSystemBrokenReleasesAreFoundOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it boots a host")
 	}

@@ -29,7 +29,7 @@ func steps(f *settings.Files) []step.Step {
 	return []step.Step{f.TokensFile(), f.Settings()}
 }
 
-func TestOnAHost(t *testing.T) {
+func TestSystemOnAHost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it boots a host")
 	}
@@ -129,7 +129,7 @@ func TestOnAHost(t *testing.T) {
 	}
 }
 
-func TestLoopbackWithoutTokensNeedsNone(t *testing.T) {
+func TestSystemLoopbackWithoutTokensNeedsNone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it boots a host")
 	}

@@ -73,11 +73,10 @@ const victimLease = 300 * time.Millisecond
 // TestKilledAtAnyMoment kills a process that writes back. The newest version is always
 // whole, has every item of a writeback that was acknowledged, and the next process goes
 // on from there.
-func TestKilledAtAnyMoment(t *testing.T) {
-	rounds := 25
-	if testing.Short() {
-		rounds = 5
-	}
+func TestKilledAtAnyMoment(t *testing.T)       { killAtAnyMoment(t, 5) }
+func TestSystemKilledAtAnyMoment(t *testing.T) { killAtAnyMoment(t, 25) }
+
+func killAtAnyMoment(t *testing.T, rounds int) {
 	onServers(t, func(t *testing.T, r *rig) {
 		h := header(1)
 		acknowledged := uint64(0) // items 1 to this

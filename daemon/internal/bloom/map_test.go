@@ -174,11 +174,10 @@ func TestAddKeysAgainstPortable(t *testing.T) {
 }
 
 // At full load the measured rate is at most the one asked, and nothing added is fresh.
-func TestFalsePositivesAtFullLoad(t *testing.T) {
-	capacity := 2_000_000
-	if testing.Short() {
-		capacity = 200_000
-	}
+func TestFalsePositivesAtFullLoad(t *testing.T)       { falsePositives(t, 200_000) }
+func TestSystemFalsePositivesAtFullLoad(t *testing.T) { falsePositives(t, 2_000_000) }
+
+func falsePositives(t *testing.T, capacity int) {
 	for _, rate := range []float64{0.01, 0.001, 0.0001} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			t.Parallel()

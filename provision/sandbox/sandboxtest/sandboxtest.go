@@ -4,6 +4,7 @@ package sandboxtest
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/cr-clawer/urifilter/provision/sandbox"
@@ -13,6 +14,9 @@ import (
 // the hosts' consoles are logged.
 func Up(t testing.TB, o sandbox.Options) *sandbox.Sandbox {
 	t.Helper()
+	if !strings.HasPrefix(t.Name(), "TestSystem") {
+		t.Fatal("a test that boots hosts is named TestSystem..., so that `go tool mage testSystem` runs it")
+	}
 	if err := sandbox.Missing(); err != nil {
 		t.Skip(err)
 	}

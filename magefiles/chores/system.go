@@ -1,0 +1,50 @@
+package chores
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// systemPackages are the folders of the module at root that have system tests, as go test
+// wants them.
+func systemPackages(root string) ([]string, error) {
+	var found []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() {
+			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "dist" || ofAnotherModule(path)) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if bytes.Contains(text, []byte("\nfunc "+systemPrefix)) {
+			folder, err := filepath.Rel(root, filepath.Dir(path))
+			if err != nil {
+				return err
+			}
+			found = append(found, "./"+filepath.ToSlash(folder))
+		}
+		return nil
+	})
+	slices.Sort(found)
+	return slices.Compact(found), err
+}
+
+func ofAnotherModule(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "go.mod"))
+	return err == nil
+}

@@ -1,0 +1,74 @@
+package chores
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The two targets run each test of the module once, and each ends in its count.
+func TestTestsAreDividedOnce(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":               "module made.up\n\ngo 1.26.0\n",
+		"client/a_test.go":     "package a\n\nimport \"testing\"\n\nfunc TestA(*testing.T) {}\n\nfunc TestSystemA(t *testing.T) { t.Error(\"no moon\") }\n",
+		"plain/b_test.go":      "package b\n\nimport \"testing\"\n\nfunc TestB(*testing.T) {}\n\nfunc TestC(t *testing.T) { t.Skip() }\n",
+		"other/go.mod":         "module other\n",
+		"other/c_test.go":      "package c\n\nimport \"testing\"\n\nfunc TestSystemOfOthers(*testing.T) {}\n",
+		"testdata/c_test.go":   "package c\n\nfunc TestSystem() {}\n",
+		"client/quick/code.go": "package quick\n",
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	r := Repo{Dir: dir, Out: &out, total: &total{}}
+	plain, race, err := r.testPackages(t.Context())
+	if err != nil || !slices.Equal(plain, []string{"made.up/plain"}) || !slices.Equal(race, []string{"made.up/client", "made.up/client/quick"}) {
+		t.Errorf("got %q and, under the race detector, %q, %v", plain, race, err)
+	}
+	system, err := systemPackages(dir)
+	if err != nil || !slices.Equal(system, []string{"./client"}) {
+		t.Errorf("system tests in %q, %v", system, err)
+	}
+	tests := func(args ...string) step {
+		return step{"tests", func(ctx context.Context) error { return r.goTest(ctx, TestOptions{}, nil, args...) }}
+	}
+	err = r.counted(t.Context(), "test", []step{tests("-skip=^"+systemPrefix, "./..."), tests("-run=^"+systemPrefix, "./client")})
+	if err == nil || !strings.Contains(out.String(), "\ntotal of test: 2 passed, 1 failed, 1 skipped; broken: made.up/client, in ") {
+		t.Errorf("%v; got:\n%s", err, &out)
+	}
+	r.total = &total{}
+	if err := r.counted(t.Context(), "test", nil); err == nil {
+		t.Error("no test: no error")
+	}
+	if err := r.counted(t.Context(), "test", []step{{"lost", func(context.Context) error { return errors.New("lost") }}}); err == nil || !strings.Contains(err.Error(), "lost") {
+		t.Errorf("a step that fails: %v", err)
+	}
+}
+
+func TestSlowest(t *testing.T) {
+	r, _ := reported(t,
+		`{"Action":"pass","Package":"p","Test":"TestA/sub","Elapsed":9}`,
+		`{"Action":"pass","Package":"p","Test":"TestA","Elapsed":9.5}`,
+		`{"Action":"fail","Package":"q","Test":"TestB","Elapsed":61}`,
+		`{"Action":"pass","Package":"q","Test":"TestC","Elapsed":0.4}`,
+	)
+	all := &total{}
+	all.add(r)
+	if got, want := all.slowest(5), "== the slowest tests\n   61.0s\tq TestB\n    9.5s\tp TestA\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := all.slowest(1); strings.Contains(got, "TestA") {
+		t.Errorf("more than one: %q", got)
+	}
+}

@@ -1,0 +1,57 @@
+package chores
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// total counts the tests of several reports.
+type total struct {
+	passed, failed, skipped int
+	broken                  []string
+	times                   []testTime
+}
+
+// testTime is how long a test took, with all that it is made of.
+type testTime struct {
+	name    string // package and test
+	seconds float64
+}
+
+// add adds a report. Of a nil total nobody asks.
+func (t *total) add(r *report) {
+	if t == nil {
+		return
+	}
+	t.passed += r.passed
+	t.failed += r.failed
+	t.skipped += r.skipped
+	t.broken = append(t.broken, r.broken...)
+	t.times = append(t.times, r.times...)
+}
+
+func (t *total) String() string {
+	s := fmt.Sprintf("%d passed, %d failed, %d skipped", t.passed, t.failed, t.skipped)
+	if len(t.broken) > 0 {
+		s += "; broken: " + strings.Join(t.broken, " ")
+	}
+	return s
+}
+
+// slowest is a table of the tests that took longest, those of half a second and more.
+func (t *total) slowest(most int) string {
+	slices.SortFunc(t.times, func(a, b testTime) int { return cmp.Compare(b.seconds, a.seconds) })
+	var b strings.Builder
+	for i, test := range t.times[:min(most, len(t.times))] {
+		if test.seconds < 0.5 {
+			break
+		}
+		if i == 0 {
+			b.WriteString("== the slowest tests\n")
+		}
+		fmt.Fprintf(&b, "%7.1fs\t%s\n", test.seconds, test.name)
+	}
+	return b.String()
+}
