@@ -24,6 +24,9 @@ func (r Repo) Check(ctx context.Context) error {
 		{"staticcheck", r.staticcheck},
 		{"golangci-lint", r.golangci},
 		{"import rules", func(ctx context.Context) error { return r.goTest(ctx, TestOptions{}, nil, "-count=1", "./daemon") }},
+		{"every state of a disk after a power cut", func(ctx context.Context) error {
+			return r.run(ctx, nil, "go", "test", "-count=1", "-timeout=60m", "./daemon/internal/powerloss", "-exhaustive", "-scripts=60")
+		}},
 		{"other platforms", r.platforms},
 		{"govulncheck", r.govulncheck},
 	}

@@ -44,7 +44,7 @@ func writeBitmap(fs durable.FS, path string, m *bloom.Map, from uint64, more fun
 		if err := f.WriteAt("bitmap-write", head, 0); err != nil {
 			return err
 		}
-		buf := make([]byte, bloom.StripeBytes)
+		buf := make([]byte, h.StripeSize(0))
 		var sums []byte
 		at := int64(bitsOffset)
 		for i := range h.Stripes() {
@@ -124,7 +124,7 @@ func readBitmap(path string) (m *bloom.Map, from uint64, err error) {
 		return nil, 0, err
 	}
 	var bad []error
-	buf := make([]byte, bloom.StripeBytes)
+	buf := make([]byte, h.StripeSize(0))
 	for i := range n {
 		stripe := buf[:h.StripeSize(i)]
 		at := bitsOffset + int64(i)*bloom.StripeBytes

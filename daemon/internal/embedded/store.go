@@ -36,9 +36,12 @@ type Options struct {
 	// CheckpointBytes of a journal make a checkpoint due, a quarter of the bit-map if that
 	// is more. Default 64 MiB.
 	CheckpointBytes int64
-	Log             *slog.Logger
-	FS              durable.FS   // zero: the real one
-	Clock           timing.Clock // zero: the machine's
+	// SegmentBytes of the first file of a journal; the following ones are larger. Default
+	// 1 MiB.
+	SegmentBytes int64
+	Log          *slog.Logger
+	FS           durable.FS   // zero: the real one
+	Clock        timing.Clock // zero: the machine's
 }
 
 // Store implements engine.Store in a data directory that it owns alone.
@@ -175,7 +178,8 @@ func replay(kind kind, m memory, from uint64, r journal.Reading) (journal.Found,
 func (s *Store) start(spec engine.Spec, dir string, kind kind, m memory, next uint64) (*kept, engine.Set) {
 	j := journal.Open(journal.Options{
 		Dir: dir, FS: s.opt.FS, Sync: s.sync, Generation: m.stat().generation, Next: next, Width: kind.width, Parts: kind.parts,
-		Log: s.log, Failed: s.fail,
+		FirstSegment: s.opt.SegmentBytes,
+		Log:          s.log, Failed: s.fail,
 	})
 	k := &kept{store: s, spec: spec, dir: dir, kind: kind, memory: m, journal: j}
 	set := kind.serve(k, m)

@@ -1,0 +1,248 @@
+package powerloss
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/timing"
+)
+
+// known is what must hold at a cut.
+type known map[string]*promise
+
+// promise is what callers were told of a filter.
+type promise struct {
+	filter
+	there  bool // it must be
+	gone   bool // it must not be
+	must   map[bloom.Hash]bool
+	later  []bloom.Hash // told, and durable with the next flush
+	merged []bloom.Hash
+	tried  []bloom.Hash
+}
+
+// take takes in a note.
+func (k known) take(note any, durability string) {
+	of := func(name string) *promise {
+		if k[name] == nil {
+			k[name] = &promise{must: map[bloom.Hash]bool{}}
+		}
+		return k[name]
+	}
+	keep := func(p *promise, keys []bloom.Hash) {
+		for _, key := range keys {
+			p.must[key] = true
+		}
+	}
+	switch n := note.(type) {
+	case began:
+		delete(k, n.name)
+		of(n.name)
+	case created:
+		p := of(n.spec.Name)
+		p.filter, p.there, p.gone = n.filter, true, false
+	case ending:
+		of(n.name).there = false
+	case dropped:
+		of(n.name).gone = true
+	case told:
+		if durability == "always" {
+			keep(of(n.name), n.keys)
+		} else {
+			of(n.name).later = append(of(n.name).later, n.keys...)
+		}
+	case tried:
+		of(n.name).tried = append(of(n.name).tried, n.keys...)
+	case merged:
+		of(n.name).merged = append(of(n.name).merged, n.keys...)
+	case committed:
+		p := of(n.name)
+		keep(p, p.merged)
+		keep(p, p.later)
+		p.merged, p.later = nil, nil
+	case flushed:
+		for _, p := range k {
+			keep(p, p.later)
+			p.later = nil
+		}
+	}
+}
+
+// recovery starts the daemon's store in a folder that a cut has left.
+type recovery struct {
+	s     script
+	clock timing.Clock
+	known known
+}
+
+func (r recovery) open(root string, fs durable.FS) (*embedded.Store, map[engine.Spec]engine.Set, error) {
+	store, err := embedded.Open(embedded.Options{
+		Dir: filepath.Join(root, "var", "urifilter"), Durability: r.s.durability, SegmentBytes: segmentBytes,
+		Log: slog.New(slog.DiscardHandler), FS: fs, Clock: r.clock,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	sets, err := store.Load(context.Background())
+	if err != nil {
+		_ = store.Close()
+		return nil, nil, err
+	}
+	return store, sets, nil
+}
+
+// verify says what is wrong with a folder that a cut has left. The first start is
+// cut too, after it has found its filters: the folder is then made anew at again,
+// with the least that must have reached the disk. With more written, a third start
+// follows.
+func (r recovery) verify(root, again string) error {
+	log := NewLog(root)
+	disk, err := diskOf(root)
+	if err != nil {
+		return err
+	}
+	store, sets, err := r.open(root, durable.FS{Record: log.Record})
+	if err != nil {
+		return fmt.Errorf("first start: %w", err)
+	}
+	seen, err := r.compare(sets, nil)
+	if err != nil {
+		_ = store.Close()
+		return fmt.Errorf("first start: %w", err)
+	}
+	cut := len(log.Entries())
+	for _, set := range sets {
+		keys := storetest.Keys(set, 1_000_000, 20)
+		if _, err := set.Add(context.Background(), keys, make([]bool, len(keys))); err != nil {
+			return fmt.Errorf("after the first start: %w", err)
+		}
+		seen[set] = append(seen[set], keys...)
+	}
+	if err := store.Close(); err != nil {
+		return fmt.Errorf("after the first start: %w", err)
+	}
+	byName := map[string][]bloom.Hash{}
+	before := map[string][]bloom.Hash{}
+	for spec, set := range sets {
+		byName[spec.Name] = seen[set]
+		before[spec.Name] = seen[set][:len(seen[set])-20]
+	}
+	if err := r.restart(root, byName); err != nil {
+		return fmt.Errorf("second start: %w", err)
+	}
+	for _, e := range log.Entries()[:cut] {
+		disk.Apply(e)
+	}
+	if err := disk.Intact().Oldest().Make(again); err != nil {
+		return err
+	}
+	if err := r.restart(again, before); err != nil {
+		return fmt.Errorf("second start, after a cut directly after the first: %w", err)
+	}
+	return nil
+}
+
+func (r recovery) restart(root string, seen map[string][]bloom.Hash) error {
+	store, sets, err := r.open(root, durable.FS{})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	_, err = r.compare(sets, seen)
+	return err
+}
+
+// compare holds what a start has found against what was promised, and against what an
+// earlier one has called seen, and returns what is seen now.
+func (r recovery) compare(sets map[engine.Spec]engine.Set, earlier map[string][]bloom.Hash) (map[engine.Set][]bloom.Hash, error) {
+	seen := map[engine.Set][]bloom.Hash{}
+	byName := map[string]engine.Set{}
+	for spec, set := range sets {
+		byName[spec.Name] = set
+	}
+	for name, p := range r.known {
+		set := byName[name]
+		switch {
+		case set == nil && p.there:
+			return nil, fmt.Errorf("filter %s is gone", name)
+		case set != nil && p.gone:
+			return nil, fmt.Errorf("filter %s is back after it was dropped", name)
+		case set == nil || !p.there && len(p.must) > 0 && set.Seed() != p.seed:
+			continue
+		}
+		must := earlier[name]
+		if p.there {
+			for key := range p.must {
+				must = append(must, key)
+			}
+		}
+		if err := allSeen(name, set, must); err != nil {
+			return nil, err
+		}
+		all := append(p.tried, must...)
+		fresh := make([]bool, len(all))
+		if err := set.Has(context.Background(), all, fresh); err != nil {
+			return nil, err
+		}
+		seen[set] = seenOf(all, fresh)
+		never := storetest.Keys(set, 2_000_000, 50)
+		fresh = make([]bool, len(never))
+		if err := set.Has(context.Background(), never, fresh); err != nil {
+			return nil, err
+		}
+		if n := len(seenOf(never, fresh)); n > 2 {
+			return nil, fmt.Errorf("filter %s: %d items of 50 are seen that nobody has added", name, n)
+		}
+	}
+	return seen, nil
+}
+
+func allSeen(name string, set engine.Set, keys []bloom.Hash) error {
+	fresh := make([]bool, len(keys))
+	if err := set.Has(context.Background(), keys, fresh); err != nil {
+		return err
+	}
+	if lost := len(keys) - len(seenOf(keys, fresh)); lost > 0 {
+		return fmt.Errorf("filter %s: %d of %d items are lost that somebody was told are seen", name, lost, len(keys))
+	}
+	return nil
+}
+
+// diskOf is a disk that has all of a folder.
+func diskOf(root string) (*Disk, error) {
+	d := NewDisk(root)
+	return d, d.top.read(d, root)
+}
+
+func (n *node) read(d *Disk, path string) error {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		child := d.newNode(entry.IsDir())
+		n.names[entry.Name()] = []*node{child}
+		inner := filepath.Join(path, entry.Name())
+		if entry.IsDir() {
+			if err := child.read(d, inner); err != nil {
+				return err
+			}
+			continue
+		}
+		data, err := os.ReadFile(inner)
+		if err != nil {
+			return err
+		}
+		child.write(data, 0)
+		child.sync()
+	}
+	return nil
+}

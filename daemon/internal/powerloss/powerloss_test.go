@@ -1,0 +1,209 @@
+package powerloss
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+)
+
+var (
+	seedFlag   = flag.Uint64("seed", 1, "of the first script")
+	scripts    = flag.Int("scripts", 12, "how many to perform; the seed grows by one")
+	perCut     = flag.Int("states", 4, "to try of a cut")
+	exhaustive = flag.Bool("exhaustive", false, "try every cut, and of a small run every state")
+)
+
+// What was told to callers is there after a power cut at any moment, whatever the disk
+// made of what was not synced.
+func TestPowerLoss(t *testing.T) {
+	var tried figures
+	for i := range *scripts {
+		s := write(*seedFlag+uint64(i), 14)
+		check(t, s, *perCut, &tried)
+		if t.Failed() {
+			break
+		}
+	}
+	t.Log(tried.String())
+}
+
+// A small run of each durability, at every cut: with -exhaustive all states, those with
+// torn pages left out, of which some are tried.
+func TestEveryStateOfASmallRun(t *testing.T) {
+	states := 2
+	if *exhaustive {
+		states = 1 << 12
+	}
+	var tried figures
+	for i, durability := range []string{"always", "interval", "none"} {
+		check(t, script{seed: uint64(i), durability: durability, checkpoint: 1, steps: []step{
+			{"add", "uri", 3}, {"add", "uri", 600}, {"add", "times", 40}, {"rest", "", 150}, {"add", "uri", 5},
+			{"kill after operations", "", 9}, {"add", "uri", 300}, {"reopen", "", 0},
+		}}, -states, &tried)
+	}
+	t.Log(tried.String())
+}
+
+// figures count what was tried.
+type figures struct{ operations, cuts, states int }
+
+func (f figures) String() string {
+	return fmt.Sprintf("%d states of the disk at %d cuts in %d operations", f.states, f.cuts, f.operations)
+}
+
+// check performs a script and cuts the power after its operations. perCut states are
+// tried of each; -n: of each cut as many as there are, n at most.
+func check(t *testing.T, s script, perCut int, tried *figures) {
+	t.Helper()
+	bad, _ := find(t, s, perCut, tried)
+	if bad == nil {
+		return
+	}
+	for i := len(s.steps) - 1; i >= 0; i-- { // a shorter script that fails too
+		shorter := s
+		shorter.steps = slices.Delete(slices.Clone(s.steps), i, i+1)
+		if again, ok := find(t, shorter, 3, &figures{}); ok && again != nil {
+			s, bad = shorter, again
+		}
+	}
+	t.Errorf("%v\n%v", s, bad)
+}
+
+// failure is a cut after which something is wrong.
+type failure struct {
+	err  error
+	lost []string
+	last []string // operations before the cut
+}
+
+func (f *failure) String() string {
+	return fmt.Sprintf("%v\nlost by the cut:\n\t%s\nthe last operations before it:\n\t%s", f.err, strings.Join(f.lost, "\n\t"), strings.Join(f.last, "\n\t"))
+}
+
+// find is false where the script cannot be performed.
+func find(t *testing.T, s script, perCut int, tried *figures) (bad *failure, ok bool) {
+	base := scratch(t)
+	root := filepath.Join(base, "run")
+	if err := os.Mkdir(root, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log, clock := perform(t, s, root)
+	if t.Failed() {
+		return nil, false
+	}
+	entries := log.Entries()
+	rng := rand.New(rand.NewPCG(s.seed, 3))
+	disk, known := NewDisk(root), known{}
+	for i, e := range entries {
+		if e.Note != nil {
+			known.take(e.Note, s.durability)
+		} else {
+			disk.Apply(e)
+			tried.operations++
+		}
+		// Where notes follow, they are to be taken first: the callers were told.
+		if i+1 < len(entries) && entries[i+1].Note != nil || perCut > 0 && !*exhaustive && rng.IntN(5) > 0 && i+1 < len(entries) {
+			continue
+		}
+		tried.cuts++
+		states := choose(disk.Intact(), perCut, rng)
+		tried.states += len(states)
+		if bad := try(t, base, recovery{s, clock, known}, states); bad != nil {
+			bad.last = describe(entries[:i+1], root)
+			return bad, true
+		}
+	}
+	return nil, true
+}
+
+// choose is which states of a cut to try.
+func choose(intact State, perCut int, rng *rand.Rand) (states []State) {
+	if perCut < 0 {
+		if ways := intact.Ways(1 - perCut); ways <= -perCut {
+			for i := range ways {
+				states = append(states, intact.Nth(i))
+			}
+			perCut = 1
+		} else {
+			perCut = min(-perCut, 200)
+		}
+	}
+	states = append(states, intact.Oldest())
+	for len(states) < perCut {
+		states = append(states, intact.Random(rng))
+	}
+	return states
+}
+
+// try tries states, some at a time, and makes one that is bad as small as can be.
+func try(t *testing.T, base string, r recovery, states []State) *failure {
+	errs := make([]error, len(states))
+	var wg sync.WaitGroup
+	slots := make(chan bool, 4)
+	for i, s := range states {
+		slots <- true
+		wg.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = one(base, r, s)
+		})
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		small := states[i].Shrink(func(s State) bool { return one(base, r, s) != nil })
+		return &failure{err: one(base, r, small), lost: small.Lost()}
+	}
+	return nil
+}
+
+// one makes a state and starts from it.
+func one(base string, r recovery, s State) error {
+	dir, err := os.MkdirTemp(base, "state")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	root := filepath.Join(dir, "disk")
+	if err := s.Make(root); err != nil {
+		return err
+	}
+	return r.verify(root, filepath.Join(dir, "again"))
+}
+
+// scratch is a folder in memory, where there is one: what counts is in the log.
+func scratch(t *testing.T) string {
+	if dir, err := os.MkdirTemp("/dev/shm", "powerloss"); err == nil {
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		return dir
+	}
+	return t.TempDir()
+}
+
+func describe(entries []Entry, root string) []string {
+	var lines []string
+	for _, e := range entries {
+		if e.Note != nil {
+			lines = append(lines, fmt.Sprintf("(%.60s)", strings.ReplaceAll(fmt.Sprintf("%T %v", e.Note, e.Note), "powerloss.", "")))
+			continue
+		}
+		line := e.Op.Label + " " + strings.TrimPrefix(e.Op.Path, root)
+		if e.Op.Kind == durable.OpWrite {
+			line += fmt.Sprintf(" at %d, %d bytes", e.Op.Off, len(e.Op.Data))
+		}
+		if e.Err != nil {
+			line += ": " + e.Err.Error()
+		}
+		lines = append(lines, line)
+	}
+	return lines[max(0, len(lines)-16):]
+}
