@@ -85,7 +85,7 @@ def measure(client: FilterAPIClient, size: int, seconds: float) -> Dict[str, Any
                 rates[who].append(rate(call, f"bench_{who}_{size}", sources[who], seconds / ROUNDS))
     finally:
         for who in calls:
-            client.drop_filter(f"bench_{who}_{size}")
+            client.drop_filter(f"bench_{who}_{size}", confirm=f"bench_{who}_{size}")
     ours, limit = (statistics.median(rates[who]) for who in calls)
     return {"name": f"python, batches of {size:,}", "unit": "items/s", "value": ours, "beside": "http.client and json", "limit": limit, "ratio": ours / limit}
 

@@ -77,6 +77,6 @@ def crawl(python: str, client: FilterAPIClient, address: str, settings: Dict[str
         try:
             subprocess.run(command, cwd=folder, env=env, check=True)
         finally:
-            client.drop_filter(FILTER)
+            client.drop_filter(FILTER, confirm=FILTER)
         found = json.loads(stats.read_text(encoding="utf-8"))
     return float(found["response_received_count"]) / float(found["elapsed_time_seconds"])

@@ -12,7 +12,7 @@ import unittest
 from datetime import timedelta
 from unittest import mock
 
-from crawlerfilter import FilterError, ItemError, SettingsError, api
+from crawlerfilter import AsyncFilterAPIClient, FilterError, ItemError, SettingsError, api
 from crawlerfilter.api import FilterAPI, FilterAPIClient, bloom_filter_api, read_urilist_from_txt, timing_filter_api
 
 from .daemon import Daemon, clean_environment
@@ -82,9 +82,9 @@ class APITest(unittest.TestCase):
             self.assertEqual(timing_filter_api("uri_parse", ["soon"], 0.05), ["soon"])
             while not timing_filter_api("uri_parse", ["soon"], 3600):
                 time.sleep(0.01)
-            client.drop_filter("uri_parse.timing")  # by an operator: it is made again
+            client.drop_filter("uri_parse.timing", confirm="uri_parse.timing")  # by an operator: it is made again
             self.assertEqual(timing_filter_api("uri_parse", uri_list, expire), uri_list[:2])
-            client.drop_filter("uri_parse.timing")
+            client.drop_filter("uri_parse.timing", confirm="uri_parse.timing")
             client.create_filter("uri_parse.timing")  # and one of that name that is none
             with self.assertRaises(FilterError) as taken:
                 timing_filter_api("uri_parse", uri_list, expire)
@@ -234,6 +234,39 @@ class APITest(unittest.TestCase):
                 self.client.filter_info(unknown)
             self.assertIn(refused.exception.status, (400, 404))
 
+    def test_add(self) -> None:
+        self.assertEqual([self.client.add("uri", "added") for _ in range(2)], [True, False])
+        self.assertIs(self.client.add("uri", {"any": ["value"]}), True)
+        self.client.create_filter("hour", kind="timing")
+        self.assertEqual([self.client.add("hour", "added", timedelta(hours=1)) for _ in range(2)], [True, False])
+        self.assertEqual(self.client.add_many("uri", ["added", "b", "c", "b", "added"]), [False, True, True, False, False])
+        self.client.create_filter("added", capacity=100_000)
+        values = [True, 1, 1.0, "1", "é", "é", [1], [1.0], "1", 2, True]
+        self.assertEqual(self.client.add_many("added", values), [True, True, False, True, True, False, True, False, False, True, False])
+        items = [f"added {i % 30_000}" for i in range(50_000)]
+        self.assertEqual(self.client.add_many("added", iter(items)), [True] * 30_000 + [False] * 20_000)
+        self.assertEqual(self.client.add_many("added", []), [])
+
+    def test_repr(self) -> None:
+        client = FilterAPIClient(url="http://a.example:1", token="secret-token", patience=3)
+        for shown in (repr(client), repr(AsyncFilterAPIClient(client.settings))):
+            self.assertRegex(shown, r"^(Async)?FilterAPIClient\(Settings\(url='http://a.example:1', .*patience=3,")
+            self.assertNotIn("secret", shown)
+
+    def test_arguments_are_typed(self) -> None:
+        with self.assertRaises(TypeError):
+            FilterAPIClient(pacience=3)  # type: ignore[call-arg]
+        with self.assertRaises(TypeError):
+            self.client.create_filter("typed", capacty=1000)  # type: ignore[call-arg]
+
+    def test_drop_asks_for_the_name(self) -> None:
+        self.client.create_filter("precious")
+        for confirm in ({}, {"confirm": "other"}, {"confirm": True}):
+            with self.subTest(**confirm), self.assertRaises(SettingsError) as caught:
+                self.client.drop_filter("precious", **confirm)
+            self.assertIn("drop_filter('precious', confirm='precious')", str(caught.exception))
+        self.client.drop_filter("precious", confirm="precious")
+
     def test_filters(self) -> None:
         made = self.client.create_filter("made", capacity=1000, error_rate=0.01)
         self.assertEqual((made["capacity"], made["error_rate"]), (1000, 0.01))
@@ -245,9 +278,9 @@ class APITest(unittest.TestCase):
         with self.assertRaises(FilterError) as conflict:
             self.client.create_filter("made", capacity=2000)
         self.assertEqual(conflict.exception.error_code, "filter_conflict")
-        self.client.drop_filter("made")
+        self.client.drop_filter("made", confirm="made")
         with self.assertRaises(FilterError) as gone:
-            self.client.drop_filter("made")
+            self.client.drop_filter("made", confirm="made")
         self.assertEqual(gone.exception.error_code, "unknown_filter")
         self.client.ready()
 

@@ -170,7 +170,7 @@ class FailureTest(unittest.TestCase):
         proxy, client = self.proxied(in_doubt="seen", patience=60.0)
         admin = self.client(self.daemon.url)
         proxy.cut(CUT_ANSWER, times=1)
-        proxy.after_cut = lambda: admin.drop_filter("refused")
+        proxy.after_cut = lambda: admin.drop_filter("refused", confirm="refused")
         err = self.raises(InDoubtError, "connection_lost", 0, client.filter, "refused", ["a"])
         self.assertEqual(getattr(err.__cause__, "error_code", ""), "unknown_filter")
 

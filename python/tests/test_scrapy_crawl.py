@@ -48,6 +48,9 @@ class CrawlTest(unittest.TestCase):
         self.assertEqual(self.stat(again, *counted), [0, 110, 110, "finished"], again.log)
         self.assertEqual(self.web.pages(), {})
         self.assertEqual(again.log.count("Filtered duplicate request"), 110)
+        said = "urifilter: nothing was new: filter seed knows all 110 requests, from an earlier crawl or another spider"
+        self.assertEqual((first.log.count("nothing was new"), again.log.count(said)), (0, 1), again.log)
+        self.assertIn("hint: URIFILTER_EXPIRE has pages fetched again", again.log)
         # Another spider that shares the type; and one with a type of its own.
         shared = self.crawl("seed", arguments={"name": "second"}, URIFILTER_TYPE="seed")
         self.assertEqual(self.stat(shared, *counted), [0, 110, 110, "finished"], shared.log)
@@ -234,7 +237,7 @@ class CrawlTest(unittest.TestCase):
         client = FilterAPIClient(Settings(url=self.daemon.url))
         self.addCleanup(client.close)
         client.create_filter("dropped")
-        self.web.before = lambda path: client.drop_filter("dropped") if path == "/page/7" else None
+        self.web.before = lambda path: client.drop_filter("dropped", confirm="dropped") if path == "/page/7" else None
         done = self.crawl("links", URIFILTER_TYPE="dropped")
         self.assertEqual(done.stats["finish_reason"], "urifilter_refused", done.log)
 

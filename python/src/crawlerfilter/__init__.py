@@ -7,6 +7,7 @@ The package needs Python 3.9 and its standard library. ``crawlerfilter.scrapy``,
 imported only by those who use it, needs Scrapy.
 """
 
+from .aio import AsyncFilterAPIClient
 from .client import FilterAPIClient
 from .errors import FilterError, InDoubtError, ItemError, SettingsError, UnavailableError
 from .settings import Settings
@@ -14,6 +15,7 @@ from .settings import Settings
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncFilterAPIClient",
     "FilterAPIClient",
     "FilterError",
     "InDoubtError",

@@ -157,6 +157,17 @@ def pick(batch: Batch, answer: bytes) -> List[Any]:
     return picked
 
 
+def verdicts(items: Sequence[Any], new: Sequence[Any]) -> List[bool]:
+    """For every item whether it is one of new, which has some of the items, in their order:
+    texts that are equal, or the very objects (1, 1.0 and True are equal in Python)."""
+    found, at = [], 0
+    for item in items:
+        hit = at < len(new) and (item is new[at] or isinstance(item, str) and isinstance(new[at], str) and item == new[at])
+        found.append(hit)
+        at += hit
+    return found
+
+
 def distinct(batch: Batch) -> List[Any]:
     """The items of batch, of equal ones the first."""
     if batch.each is None:

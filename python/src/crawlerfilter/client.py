@@ -14,6 +14,7 @@ from ._answer import error_of, member_of, object_of, strange
 from ._arguments import Expire, dumps, header_safe, items_of, path_of, seconds_of, typeid_of
 from ._connection import Answer, Connections, NoAnswer
 from ._servers import Server, Servers
+from ._waiting import Waiting
 from .errors import PASSING, FilterError, InDoubtError, SettingsError, UnavailableError
 from .settings import Settings
 
@@ -45,14 +46,32 @@ class FilterAPIClient:
     two requests, the error's ``new_items`` has what was new in those that were answered.
     """
 
-    def __init__(self, settings: Optional[Settings] = None, **given: Any) -> None:
-        """Settings, or single ones by name, which go before those of the environment."""
-        if settings is not None and (given or not isinstance(settings, Settings)):
+    def __init__(
+        self,
+        settings: Optional[Settings] = None,
+        *,
+        url: Optional[str] = None,
+        token: Optional[str] = None,
+        timeout: Optional[float] = None,
+        patience: Optional[float] = None,
+        in_doubt: Optional[str] = None,
+        batch_items: Optional[int] = None,
+        batch_bytes: Optional[int] = None,
+        ca_file: Optional[str] = None,
+    ) -> None:
+        """A Settings object, or single settings, which go before those of the environment."""
+        own = (url, token, timeout, patience, in_doubt, batch_items, batch_bytes, ca_file)
+        if settings is not None and (not isinstance(settings, Settings) or own != (None,) * len(own)):
             raise SettingsError("FilterAPIClient: want a Settings object, or settings by name such as url='http://127.0.0.1:8000'")
-        self.settings = settings if settings is not None else Settings.from_env(**given)
+        self.settings = settings or Settings.from_env(
+            url=url, token=token, timeout=timeout, patience=patience, in_doubt=in_doubt,
+            batch_items=batch_items, batch_bytes=batch_bytes, ca_file=ca_file,
+        )  # fmt: skip
         #: Called before each pause of a call that is made again, with the error and the
-        #: seconds; what it raises ends the call.
+        #: seconds; what it raises ends the call. None: the first pause is logged, by the
+        #: logger ``crawlerfilter``, and that the daemon is back.
         self.on_wait: Optional[Callable[[FilterError, float], None]] = None
+        self._waiting = Waiting(self.settings.patience)
         self._servers = Servers(self.settings.url)
         self._connections = Connections(self.settings.timeout, self.settings.ca_file)
 
@@ -80,6 +99,19 @@ class FilterAPIClient:
             done += len(batch.items)
         return new
 
+    def add(self, filter_typeid: Union[int, str], item: Any, expire: Expire = None, *, access_token: str = "") -> bool:
+        """Whether one item is new; it is remembered. For many items :meth:`filter` and
+        :meth:`add_many` are hundreds of times as quick."""
+        return bool(self.filter(filter_typeid, [item], expire, access_token=access_token))
+
+    def add_many(
+        self, filter_typeid: Union[int, str], items: Iterable[Any], expire: Expire = None, *, access_token: str = ""
+    ) -> List[bool]:
+        """For every item whether it is new; they are remembered. Of equal items in the
+        list the first is new. Errors are those of :meth:`filter`."""
+        listed = list(items_of(items))
+        return _encoding.verdicts(listed, self.filter(filter_typeid, listed, expire, access_token=access_token))
+
     def stream(
         self, filter_typeid: Union[int, str], items: Iterable[Any], expire: Expire = None, *, access_token: str = ""
     ) -> Iterator[Any]:
@@ -93,10 +125,7 @@ class FilterAPIClient:
             try:
                 new = self.filter(filter_typeid, part, expire, access_token=access_token)
             except FilterError as err:
-                if err.index is not None:
-                    err.index += taken
-                err.judged += taken
-                raise
+                raise err.later_by(taken)
             taken += len(part)
             yield from new
 
@@ -129,19 +158,36 @@ class FilterAPIClient:
         """One filter: its kind, size and fill."""
         return object_of(self._exchange("GET", path_of(filter_typeid), None, again=True))
 
-    def create_filter(self, name: str, **spec: Any) -> Dict[str, Any]:
-        """Makes a filter, or finds it with these parameters (``kind``, ``capacity``,
-        ``error_rate``, ``on_full``, ``expire``, ``id``). Wants a token with the scope admin.
+    def create_filter(
+        self,
+        name: str,
+        *,
+        kind: Optional[str] = None,
+        capacity: Optional[int] = None,
+        error_rate: Optional[float] = None,
+        on_full: Optional[str] = None,
+        expire: Expire = None,
+        id: Optional[int] = None,
+    ) -> Dict[str, Any]:
+        """Makes a filter, or finds it with these parameters; None is the daemon's default.
+        Wants a token with the scope admin.
 
         A filter of that name with others is FilterError, ``filter_conflict``.
         """
-        if isinstance(spec.get("expire"), timedelta):
-            spec["expire"] = seconds_of(spec["expire"])
-        body = dumps(spec)
+        if isinstance(expire, timedelta):
+            expire = seconds_of(expire)
+        spec = {"kind": kind, "capacity": capacity, "error_rate": error_rate, "on_full": on_full, "expire": expire, "id": id}
+        body = dumps({member: value for member, value in spec.items() if value is not None})
         return object_of(self._exchange("PUT", path_of(name), body, again=True))
 
-    def drop_filter(self, name: str) -> None:
-        """Drops a filter: all its items are forgotten. Wants a token with the scope admin."""
+    def drop_filter(self, name: str, *, confirm: str = "") -> None:
+        """Drops a filter: all its items are forgotten, for everybody. ``confirm`` is its
+        name again: ``drop_filter("shop", confirm="shop")``. Wants a token with the scope admin."""
+        if confirm != name:
+            raise SettingsError(
+                f"drop_filter: all items of filter {name} would be forgotten\nhint: if that is meant: drop_filter({name!r}, confirm={name!r})",
+                error_code="invalid_call",
+            )
         doubted = [False]
         try:
             self._exchange("DELETE", path_of(name) + "?" + urlencode({"confirm": name}), None, again=True, doubted=doubted)
@@ -157,6 +203,9 @@ class FilterAPIClient:
     def close(self) -> None:
         """Closes the connections that are idle. The client can still be used."""
         self._connections.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.settings!r})"  # which leaves out the token
 
     def __enter__(self) -> "FilterAPIClient":
         return self
@@ -219,7 +268,9 @@ class FilterAPIClient:
         while True:
             server = self._servers.now()
             try:
-                return self._attempt(server, method, path, headers, body)
+                answer = self._attempt(server, method, path, headers, body)
+                self._waiting.ends()
+                return answer
             except FilterError as err:
                 made += 1
                 if isinstance(err, InDoubtError):
@@ -240,8 +291,7 @@ class FilterAPIClient:
                         raise err.as_unavailable() from None  # a call that only looks leaves no doubt
                     raise
                 if wait > 0:
-                    if self.on_wait is not None:
-                        self.on_wait(err, wait)
+                    (self.on_wait or self._waiting.begins)(err, wait)
                     time.sleep(wait)
 
     def _attempt(

@@ -66,6 +66,13 @@ class FilterError(Exception):
         self.judged = 0
         self.new_items: List[Any] = []
 
+    def later_by(self, items: int) -> "FilterError":
+        """The same, of a list that has so many judged items before it."""
+        if self.index is not None:
+            self.index += items
+        self.judged += items
+        return self
+
     @property
     def in_doubt(self) -> bool:
         """Whether items may have been remembered although no answer tells of them."""

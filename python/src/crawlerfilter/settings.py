@@ -65,14 +65,31 @@ class Settings:
             raise SettingsError(f"in_doubt: {self.in_doubt!r}: want {', '.join(IN_DOUBT[:-1])} or {IN_DOUBT[-1]}")
 
     @classmethod
-    def from_env(cls, environ: Optional[Mapping[str, str]] = None, **given: Any) -> "Settings":
+    def from_env(
+        cls,
+        environ: Optional[Mapping[str, str]] = None,
+        *,
+        url: Optional[str] = None,
+        token: Optional[str] = None,
+        timeout: Optional[float] = None,
+        patience: Optional[float] = None,
+        in_doubt: Optional[str] = None,
+        batch_items: Optional[int] = None,
+        batch_bytes: Optional[int] = None,
+        ca_file: Optional[str] = None,
+    ) -> "Settings":
         """The settings of the environment (``URIFILTER_URL``, ``URIFILTER_TOKEN``,
-        ``URIFILTER_TIMEOUT``, ...), those that are given going first. Where there is no
+        ``URIFILTER_TIMEOUT``, ...), those that are given (not None) going first. Where there is no
         token, ``URIFILTER_TOKEN_FILE`` may name the file that holds it.
 
         An empty variable is as good as none; a malformed one is an error.
         """
         values: Dict[str, Any] = {}
+        asked = {
+            "url": url, "token": token, "timeout": timeout, "patience": patience, "in_doubt": in_doubt,
+            "batch_items": batch_items, "batch_bytes": batch_bytes, "ca_file": ca_file,
+        }  # fmt: skip
+        given = {name: value for name, value in asked.items() if value is not None}
         environ = os.environ if environ is None else environ
         for name, convert in _CONVERT.items():
             variable = "URIFILTER_" + name.upper()

@@ -70,6 +70,7 @@ class RFPDupeFilter(BaseDupeFilter):
         self._verdicts: Dict[str, bool] = {}
         self._untold = Untold("" if crawler is None or options.dry_run else crawler.settings.get("JOBDIR") or "")
         self._closing = self._closed = False
+        self._new = self._known = 0  # verdicts that were given
         if crawler is not None:
             _of_crawler[crawler] = self
 
@@ -116,6 +117,12 @@ class RFPDupeFilter(BaseDupeFilter):
 
     def request_seen(self, request: Any) -> bool:
         """Whether the request is a duplicate. A new one is remembered."""
+        known = self._is_known(request)
+        self._known += known
+        self._new += not known
+        return known
+
+    def _is_known(self, request: Any) -> bool:
         fingerprint = self.request_fingerprint(request)
         if self._dry_run is not None:
             return self._dry_run.seen(fingerprint)
@@ -166,7 +173,7 @@ class RFPDupeFilter(BaseDupeFilter):
             return
         info = find(self.client, self.options)
         if info is not None:
-            self.client.drop_filter(info["name"])
+            self.client.drop_filter(info["name"], confirm=info["name"])
             keep = ("id", "kind", "capacity", "error_rate", "on_full", "expire")
             self.client.create_filter(info["name"], **{k: info[k] for k in keep if info.get(k) is not None})
             mark(self.client, self.options, info)
@@ -194,6 +201,12 @@ class RFPDupeFilter(BaseDupeFilter):
         vain = sum(self._verdicts.values())
         if vain:
             logger.warning("urifilter: %d requests were asked for and remembered, but not scheduled: another middleware dropped them", vain)
+        if self._known and not self._new:
+            logger.info(
+                "urifilter: nothing was new: filter %s knows all %d requests, from an earlier crawl or another spider"
+                "\nhint: URIFILTER_EXPIRE has pages fetched again after a while; another URIFILTER_TYPE begins anew",
+                self.options.typeid, self._known,
+            )  # fmt: skip
         waiting = unfetched(self._crawler) - self._untold.unjudged_at_end()
         if waiting > 0:
             logger.warning(

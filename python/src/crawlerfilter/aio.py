@@ -1,0 +1,186 @@
+"""The client for programs on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any, AsyncIterable, AsyncIterator, Callable, Dict, Iterable, List, Optional, TypeVar, Union
+
+from ._arguments import Expire, items_of
+from ._waiting import Waiting
+from .client import FilterAPIClient
+from .errors import FilterError, SettingsError
+from .settings import Settings
+
+_Result = TypeVar("_Result")
+
+
+class AsyncFilterAPIClient:
+    """:class:`~crawlerfilter.client.FilterAPIClient` with calls to await::
+
+        async with AsyncFilterAPIClient(url="http://127.0.0.1:8000") as client:
+            new = await client.filter("uri", ["https://example.com/a", "https://example.com/b"])
+
+    The calls do what those of the other class do, and raise the same errors. They run in
+    ``concurrency`` threads of the client's own: so many are on their way at once, those
+    beyond wait for their turn, and the loop goes on meanwhile. Any number of tasks, of one
+    loop or several, may share a client.
+
+    A call that is cancelled ends at once for its task. One that has not begun is not sent.
+    One that is on its way may be carried out, so that its items are remembered although
+    nobody was told; it is not made again.
+    """
+
+    def __init__(
+        self,
+        settings: Optional[Settings] = None,
+        *,
+        url: Optional[str] = None,
+        token: Optional[str] = None,
+        timeout: Optional[float] = None,
+        patience: Optional[float] = None,
+        in_doubt: Optional[str] = None,
+        batch_items: Optional[int] = None,
+        batch_bytes: Optional[int] = None,
+        ca_file: Optional[str] = None,
+        concurrency: int = 16,
+    ) -> None:
+        """A Settings object, or single settings, which go before those of the environment."""
+        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+            raise SettingsError(f"concurrency: {concurrency!r}: want a whole number, 1 or more")
+        self._client = FilterAPIClient(
+            settings, url=url, token=token, timeout=timeout, patience=patience, in_doubt=in_doubt,
+            batch_items=batch_items, batch_bytes=batch_bytes, ca_file=ca_file,
+        )  # fmt: skip
+        self.settings = self._client.settings
+        self._client.on_wait = self._waits
+        self._waiting: Waiting = self._client._waiting
+        self._threads = ThreadPoolExecutor(concurrency, "crawlerfilter")
+        self._own = threading.local()  # .cancelled: of the call that the thread makes
+
+    async def filter(
+        self, filter_typeid: Union[int, str], uri_list: Iterable[Any], expire: Expire = None, *, access_token: str = ""
+    ) -> List[Any]:
+        """The items that are new, in their order; they are remembered."""
+        return await self._call(self._client.filter, filter_typeid, uri_list, expire, access_token=access_token)
+
+    async def add(self, filter_typeid: Union[int, str], item: Any, expire: Expire = None, *, access_token: str = "") -> bool:
+        """Whether one item is new; it is remembered."""
+        return await self._call(self._client.add, filter_typeid, item, expire, access_token=access_token)
+
+    async def add_many(
+        self, filter_typeid: Union[int, str], items: Iterable[Any], expire: Expire = None, *, access_token: str = ""
+    ) -> List[bool]:
+        """For every item whether it is new; they are remembered."""
+        return await self._call(self._client.add_many, filter_typeid, items, expire, access_token=access_token)
+
+    async def check(self, filter_typeid: Union[int, str], uri_list: Iterable[Any], *, access_token: str = "") -> List[bool]:
+        """For every item whether it would be new. Nothing is remembered."""
+        return await self._call(self._client.check, filter_typeid, uri_list, access_token=access_token)
+
+    async def stream(
+        self,
+        filter_typeid: Union[int, str],
+        items: Union[Iterable[Any], AsyncIterable[Any]],
+        expire: Expire = None,
+        *,
+        access_token: str = "",
+    ) -> AsyncIterator[Any]:
+        """Gives out the new ones of items without end, batch by batch, in constant memory."""
+        source, taken = _parts(items, self.settings.batch_items), 0
+        async for part in source:
+            try:
+                new = await self.filter(filter_typeid, part, expire, access_token=access_token)
+            except FilterError as err:
+                raise err.later_by(taken)
+            taken += len(part)
+            for item in new:
+                yield item
+
+    async def filters(self) -> List[Dict[str, Any]]:
+        """All filters."""
+        return await self._call(self._client.filters)
+
+    async def filter_info(self, filter_typeid: Union[int, str]) -> Dict[str, Any]:
+        """One filter: its kind, size and fill."""
+        return await self._call(self._client.filter_info, filter_typeid)
+
+    async def create_filter(
+        self,
+        name: str,
+        *,
+        kind: Optional[str] = None,
+        capacity: Optional[int] = None,
+        error_rate: Optional[float] = None,
+        on_full: Optional[str] = None,
+        expire: Expire = None,
+        id: Optional[int] = None,
+    ) -> Dict[str, Any]:
+        """Makes a filter, or finds it with these parameters. Wants a token with the scope admin."""
+        return await self._call(
+            self._client.create_filter, name, kind=kind, capacity=capacity, error_rate=error_rate, on_full=on_full, expire=expire, id=id
+        )
+
+    async def drop_filter(self, name: str, *, confirm: str = "") -> None:
+        """Drops a filter; ``confirm`` is its name again. Wants a token with the scope admin."""
+        await self._call(self._client.drop_filter, name, confirm=confirm)
+
+    async def ready(self) -> None:
+        """Returns when a daemon is there and ready."""
+        await self._call(self._client.ready)
+
+    async def close(self) -> None:
+        """Waits for the calls that are on their way, and closes the connections. The client
+        cannot be used any more."""
+        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        self._client.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.settings!r})"  # which leaves out the token
+
+    async def __aenter__(self) -> "AsyncFilterAPIClient":
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.close()
+
+    async def _call(self, do: Callable[..., _Result], *given: Any, **named: Any) -> _Result:
+        cancelled = threading.Event()
+
+        def work() -> _Result:
+            self._own.cancelled = cancelled
+            return do(*given, **named)
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    def _waits(self, err: FilterError, seconds: float) -> None:
+        """Before each pause of a call, in its thread."""
+        if self._own.cancelled.is_set():
+            raise err
+        self._waiting.begins(err, seconds)
+
+
+async def _parts(items: Union[Iterable[Any], AsyncIterable[Any]], most: int) -> AsyncIterator[List[Any]]:
+    """The items in lists of that many."""
+    part: List[Any] = []
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            part.append(item)
+            if len(part) == most:
+                yield part
+                part = []
+        if part:
+            yield part
+        return
+    source = items_of(items)
+    while True:
+        part = list(islice(source, most))
+        if not part:
+            return
+        yield part

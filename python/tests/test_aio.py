@@ -1,0 +1,134 @@
+"""The client for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import unittest
+from typing import Any, AsyncIterator
+
+from crawlerfilter import AsyncFilterAPIClient, FilterAPIClient, FilterError, ItemError, SettingsError, UnavailableError
+
+from .daemon import Daemon, free_port
+from .proxy import HOLD, Proxy
+
+
+class AsyncTest(unittest.IsolatedAsyncioTestCase):
+    daemon: Daemon
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.daemon = Daemon(cls.addClassCleanup)
+
+    def client(self, **settings: Any) -> AsyncFilterAPIClient:
+        client = AsyncFilterAPIClient(**{"url": self.daemon.url, **settings})
+        self.addAsyncCleanup(client.close)
+        return client
+
+    async def test_calls(self) -> None:
+        client = self.client()
+        await client.ready()
+        made = await client.create_filter("calls", capacity=1000)
+        self.assertEqual(await client.filter("calls", ["a", "b", "a"]), ["a", "b"])
+        self.assertEqual(await client.add_many("calls", ["b", "c", "c"]), [False, True, False])
+        self.assertEqual([await client.add("calls", "d"), await client.add("calls", "d")], [True, False])
+        self.assertEqual(await client.check("calls", ["a", "z"]), [False, True])
+        self.assertEqual((await client.filter_info("calls"))["id"], made["id"])
+        self.assertIn("calls", [f["name"] for f in await client.filters()])
+        with self.assertRaises(SettingsError):
+            await client.drop_filter("calls")
+        await client.drop_filter("calls", confirm="calls")
+        with self.assertRaises(FilterError) as gone:
+            await client.filter("calls", ["a"])
+        self.assertEqual(gone.exception.error_code, "unknown_filter")
+
+    async def test_many_tasks(self) -> None:
+        """Of equal items from many tasks one is new, and the loop goes on meanwhile."""
+        client = self.client(concurrency=4)
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.ensure_future(count())
+        verdicts = await asyncio.gather(*(client.add("uri", f"task {i % 100}") for i in range(400)))
+        counting.cancel()
+        self.assertEqual(sum(verdicts), 100)
+        self.assertGreater(turns, 10)
+        self.assertLessEqual(client._client._connections.dialled, 4)
+
+    async def test_stream(self) -> None:
+        client = self.client(batch_items=7)
+
+        async def source() -> AsyncIterator[str]:
+            for i in range(30):
+                yield f"stream {i % 20}"
+
+        want = [f"stream {i}" for i in range(20)]
+        self.assertEqual([item async for item in client.stream("ip", source())], want)
+        self.assertEqual([item async for item in client.stream("uri_parse", iter(want))], want)
+        with self.assertRaises(ItemError) as caught:
+            [item async for item in client.stream("ip", [f"later {i}" for i in range(20)] + [None])]
+        self.assertEqual((caught.exception.index, caught.exception.judged), (20, 14))
+        with self.assertRaises(SettingsError):
+            [item async for item in client.stream("ip", "one item")]
+
+    async def test_cancelled_while_it_waits(self) -> None:
+        """The task goes on at once, and the call is not made again."""
+        daemon = Daemon(self.addCleanup, wait=False)
+        client = self.client(url=daemon.url, patience=60)
+        with self.assertLogs("crawlerfilter", "WARNING") as logs:
+            task = asyncio.ensure_future(client.add("uri", "cancelled"))
+            while not logs.output:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            await client.close()  # waits for the call's thread
+        self.assertIn("urifilter: calls wait, for 60 s each at most: POST", logs.output[0])
+        self.assertEqual(len(logs.output), 1)
+        daemon.start()
+        with FilterAPIClient(url=daemon.url) as other:
+            self.assertEqual(other.check("uri", ["cancelled"]), [True])
+
+    async def test_cancelled_before_its_turn(self) -> None:
+        proxy = Proxy(self.addCleanup, self.daemon.port)
+        proxy.cut(HOLD, times=1)
+        client = self.client(url=proxy.url, concurrency=1, timeout=2, patience=0)
+        first = asyncio.ensure_future(client.check("uri", ["first"]))
+        second = asyncio.ensure_future(client.add("uri", "never sent"))
+        while proxy.mode == HOLD:
+            await asyncio.sleep(0.01)
+        second.cancel()
+        with self.assertRaises(UnavailableError):
+            await first
+        self.assertTrue(second.cancelled())
+        self.assertEqual(await client.check("uri", ["never sent"]), [True])
+
+    async def test_waits_and_says_so(self) -> None:
+        port = free_port()
+        daemon = Daemon(self.addCleanup, wait=False)
+        client = self.client(url=f"http://127.0.0.1:{port},{daemon.url}", patience=60)
+        with self.assertLogs("crawlerfilter", "INFO") as logs:
+            task = asyncio.ensure_future(client.add("uri", "patient"))
+            while not logs.output:
+                await asyncio.sleep(0.01)
+            await asyncio.get_running_loop().run_in_executor(None, daemon.start)
+            self.assertTrue(await task)
+        self.assertEqual([record.levelname for record in logs.records], ["WARNING", "INFO"])
+        self.assertIn("urifilter: back", logs.output[1])
+
+    async def test_settings(self) -> None:
+        for wrong in (0, True, 1.5):
+            with self.subTest(wrong), self.assertRaises(SettingsError):
+                AsyncFilterAPIClient(concurrency=wrong)  # type: ignore[arg-type]
+        async with AsyncFilterAPIClient(url=self.daemon.url) as client:
+            await client.ready()
+        self.assertFalse([t.name for t in threading.enumerate() if t.name.startswith("crawlerfilter")])
+
+
+if __name__ == "__main__":
+    unittest.main()
