@@ -60,7 +60,8 @@ func WithPatience(d time.Duration) Option { return func(c *Client) { c.patience 
 // scheme may be left out and is then http; a path is kept as a prefix. Several
 // addresses, with commas between them, are daemons that share one store: calls go to
 // one of them until it fails, then to the next. Nothing is sent until the first call;
-// [Client.Ready] asks whether a daemon is there.
+// [Client.Ready] asks whether a daemon is there. With an error the client is nil, and
+// its methods panic.
 func New(address string, options ...Option) (*Client, error) {
 	all, err := parseServers(address)
 	if err != nil {
@@ -95,11 +96,23 @@ func newTransport() http.RoundTripper {
 	return t
 }
 
+// mustBeMade panics with a sentence where a client is used that New has not returned: what
+// follows from it would only name a line of this package.
+func (c *Client) mustBeMade() {
+	if c == nil || c.servers == nil {
+		panic("client: a *Client that is nil, or not made by New, was used: look at New's error before the first call")
+	}
+}
+
 // URL returns the address of the daemon that is being called, as it is shown in errors.
-func (c *Client) URL() string { return c.servers.now().base.Redacted() }
+func (c *Client) URL() string {
+	c.mustBeMade()
+	return c.servers.now().base.Redacted()
+}
 
 // Close closes the connections that are idle. The client can still be used.
 func (c *Client) Close() {
+	c.mustBeMade()
 	c.http.CloseIdleConnections()
 	if c.quick != nil {
 		c.quick.close()

@@ -1,6 +1,9 @@
 // Package client asks a urifilter daemon which items are new.
 //
 //	c, err := client.New("http://127.0.0.1:8000")
+//	if err != nil {
+//		return err
+//	}
 //	fresh, err := c.Filter(ctx, "uri", []string{"https://example.com/a", "https://example.com/b"})
 //
 // A [Client] is safe for concurrent use and keeps its connections; make one and

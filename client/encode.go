@@ -23,6 +23,7 @@ type request struct {
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 func (c *Client) encode(typ string, items []string, o callOptions) *request {
+	c.mustBeMade()
 	r := requests.Get().(*request)
 	r.encode(typ, items, o)
 	return r

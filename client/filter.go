@@ -109,6 +109,7 @@ func (c *Client) check(ctx context.Context, body []byte, items int) ([]bool, err
 }
 
 func (c *Client) filter(ctx context.Context, body, space []byte) (reply, error) {
+	c.mustBeMade()
 	return c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "filter"}, doubt: c.inDoubt}, body, space)
 }
 

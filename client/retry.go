@@ -91,6 +91,7 @@ type tries struct {
 }
 
 func (c *Client) newTries(k call) *tries {
+	c.mustBeMade()
 	return &tries{c: c, k: k, start: time.Now(), pause: firstPause}
 }
 

@@ -75,6 +75,7 @@ type stream struct {
 // run sends r and copies the answer to w. lines counts what was written, also when the
 // stream broke.
 func (c *Client) run(ctx context.Context, s stream, r io.Reader, w io.Writer) (total, duplicates, lines int64, err error) {
+	c.mustBeMade()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	body := newSource(ctx, r)
