@@ -37,6 +37,19 @@ func TestFilterRemembers(t *testing.T) {
 	wantBody(t, r.post("/api/v1/filter", body), `{"uri_list":[],"total":3,"duplicates":3}`+"\n")
 }
 
+// filter and items are other names of filter_typeid and uri_list: in lists, in queries of
+// streams and on every path. The answer is the same.
+func TestBothNamesOfAMember(t *testing.T) {
+	for _, path := range []string{"/api/v1/filter", "/cr-clawr/uri_filter/api/uri_filter"} {
+		r := newRig(t)
+		wantBody(t, r.post(path, `{"filter":"uri","items":["a","b"]}`), `{"uri_list":["a","b"],"total":2,"duplicates":0}`+"\n")
+		wantBody(t, r.post(path, `{"items":["b","c"],"filter_typeid":1}`), `{"uri_list":["c"],"total":2,"duplicates":1}`+"\n")
+		wantBody(t, r.post("/api/v1/check", `{"uri_list":["c","d"],"filter":1}`), `{"new":[false,true]}`+"\n")
+		wantBody(t, r.post(path+"?filter=uri", "d\nc\n", "Content-Type", "text/plain"), "d\n")
+		wantBody(t, r.post("/api/v1/check?filter=1", "d\ne\n", "Content-Type", "text/plain"), "seen\nnew\n")
+	}
+}
+
 func TestItemsAreRememberedAsThemselves(t *testing.T) {
 	r := newRig(t)
 	list := `["\u4e2d\u6587","10.0.0.1",1,"1",1.5,true,[1,2],{"a":1,"b":2},"two\nlines","` + strings.Repeat("x", 10_000) + `"]`

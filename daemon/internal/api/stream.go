@@ -65,7 +65,7 @@ func (c *call) streamFilter(j judgement) (*engine.Filter, error) {
 	if err != nil {
 		return nil, &fault{code: codeInvalidParameter, detail: err.Error()}
 	}
-	known := []string{"expire", "filter_typeid"}
+	known := []string{"expire", "filter", "filter_typeid"}
 	for name, values := range query {
 		if !slices.Contains(known, name) {
 			return nil, &fault{code: codeUnknownParameter, detail: strconv.Quote(name), known: known}
@@ -74,10 +74,14 @@ func (c *call) streamFilter(j judgement) (*engine.Filter, error) {
 			return nil, &fault{code: codeInvalidParameter, detail: name + " is given twice"}
 		}
 	}
-	if query.Get("filter_typeid") == "" {
-		return nil, &fault{code: codeMissingParameter, detail: "want ?filter_typeid= and the name or id of a filter"}
+	if query.Has("filter") && query.Has("filter_typeid") {
+		return nil, &fault{code: codeInvalidParameter, detail: "filter and filter_typeid are two names of one parameter: give one of them"}
 	}
-	f, err := c.s.engine.Lookup(query.Get("filter_typeid"))
+	ref := query.Get("filter") + query.Get("filter_typeid")
+	if ref == "" {
+		return nil, &fault{code: codeMissingParameter, detail: "want ?filter= (or ?filter_typeid=) and the name or id of a filter"}
+	}
+	f, err := c.s.engine.Lookup(ref)
 	if err != nil {
 		return nil, err
 	}

@@ -20,12 +20,16 @@ type Request struct {
 	lastFilter, lastToken string
 }
 
-// The members of a request.
+// The members of a request. Two have a second name, which reads as well; it is an error to
+// give one of them by both names, though they say the same: which of two lists was meant
+// could only be found out by comparing them.
 const (
-	fieldFilter = "filter_typeid"
-	fieldList   = "uri_list"
-	fieldToken  = "access_token"
-	fieldExpire = "expire"
+	fieldFilter      = "filter_typeid"
+	fieldFilterShort = "filter"
+	fieldList        = "uri_list"
+	fieldListShort   = "items"
+	fieldToken       = "access_token"
+	fieldExpire      = "expire"
 )
 
 // Reset empties the request and lets go of the body.
@@ -56,7 +60,7 @@ func (r *Request) decode(p *parser) *Error {
 	}
 	p.pos++
 	if p.space() == '}' {
-		return missing(fieldFilter)
+		return missing(fieldFilter, fieldFilterShort)
 	}
 	var seen fields
 	for {
@@ -79,34 +83,38 @@ func (r *Request) decode(p *parser) *Error {
 		return err
 	}
 	switch {
-	case !seen.filter:
-		return missing(fieldFilter)
-	case !seen.list:
-		return missing(fieldList)
+	case seen.filter == "":
+		return missing(fieldFilter, fieldFilterShort)
+	case seen.list == "":
+		return missing(fieldList, fieldListShort)
 	}
 	return nil
 }
 
-func missing(field string) *Error {
-	return &Error{MissingField, -1, -1, "member " + field + " is missing"}
+func missing(field, short string) *Error {
+	return &Error{MissingField, -1, -1, "member " + field + " (or " + short + ") is missing"}
 }
 
-// fields is a set of members.
-type fields struct{ filter, list, token, expire bool }
+// fields are the members that were met, each by the name that it had.
+type fields struct{ filter, list, token, expire string }
 
-// named is the one of the fields that has this key; nil for an unknown one.
-func (f *fields) named(key []byte) *bool {
+// named is the one of the fields that has this key, and the name; nil for an unknown one.
+func (f *fields) named(key []byte) (field *string, name string) {
 	switch string(key) {
 	case fieldFilter:
-		return &f.filter
+		return &f.filter, fieldFilter
+	case fieldFilterShort:
+		return &f.filter, fieldFilterShort
 	case fieldList:
-		return &f.list
+		return &f.list, fieldList
+	case fieldListShort:
+		return &f.list, fieldListShort
 	case fieldToken:
-		return &f.token
+		return &f.token, fieldToken
 	case fieldExpire:
-		return &f.expire
+		return &f.expire, fieldExpire
 	}
-	return nil
+	return nil, ""
 }
 
 // member takes one key and its value.
@@ -119,15 +127,17 @@ func (r *Request) member(p *parser, seen *fields) *Error {
 	if err != nil {
 		return err
 	}
-	met := seen.named(key)
+	met, name := seen.named(key)
 	switch {
 	case met == nil:
-		return p.fault(UnknownField, at, "member %q is unknown; known are %s, %s, %s, %s",
-			shown(key), fieldFilter, fieldList, fieldToken, fieldExpire)
-	case *met:
-		return p.fault(DuplicateField, at, "member %s is there twice", key)
+		return p.fault(UnknownField, at, "member %q is unknown; known are %s (or %s), %s (or %s), %s, %s",
+			shown(key), fieldFilter, fieldFilterShort, fieldList, fieldListShort, fieldToken, fieldExpire)
+	case *met == name:
+		return p.fault(DuplicateField, at, "member %s is there twice", name)
+	case *met != "":
+		return p.fault(DuplicateField, at, "%s and %s are two names of one member: give one of them", *met, name)
 	}
-	*met = true
+	*met = name
 	if p.space() != ':' {
 		return p.unexpected("a colon")
 	}
@@ -135,16 +145,16 @@ func (r *Request) member(p *parser, seen *fields) *Error {
 	p.space()
 	switch met {
 	case &seen.filter:
-		return r.filter(p)
+		return r.filter(p, name)
 	case &seen.list:
-		return r.items(p)
+		return r.items(p, name)
 	case &seen.token:
 		return r.token(p)
 	}
 	return r.expire(p)
 }
 
-func (r *Request) filter(p *parser) *Error {
+func (r *Request) filter(p *parser, field string) *Error {
 	const want = "an integer or a string that is not empty"
 	at := p.pos
 	kind, err := p.kind()
@@ -157,18 +167,18 @@ func (r *Request) filter(p *parser) *Error {
 			return err
 		}
 		if len(name) == 0 {
-			return p.wrongType(fieldFilter, at, "an empty string", want)
+			return p.wrongType(field, at, "an empty string", want)
 		}
 		r.lastFilter = same(r.lastFilter, name)
 	case kind == "a number":
-		n, err := p.integerMember(fieldFilter, want)
+		n, err := p.integerMember(field, want)
 		if err != nil {
 			return err
 		}
 		var decimal [20]byte
 		r.lastFilter = same(r.lastFilter, strconv.AppendInt(decimal[:0], n, 10))
 	default:
-		return p.wrongType(fieldFilter, at, kind, want)
+		return p.wrongType(field, at, kind, want)
 	}
 	r.Filter = r.lastFilter
 	return nil
@@ -229,14 +239,14 @@ func Seconds(text string) (float64, error) {
 	return 0, &Error{ExpireInvalid, -1, -1, fmt.Sprintf("expire: found %q, want a number of seconds", shown([]byte(text)))}
 }
 
-func (r *Request) items(p *parser) *Error {
+func (r *Request) items(p *parser, field string) *Error {
 	at := p.pos
 	kind, err := p.kind()
 	switch {
 	case err != nil:
 		return err
 	case kind != "an array":
-		return p.wrongType(fieldList, at, kind, "an array")
+		return p.wrongType(field, at, kind, "an array")
 	}
 	return p.array()
 }
