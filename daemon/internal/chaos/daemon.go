@@ -5,6 +5,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -25,6 +26,7 @@ const restartAfter = 200 * time.Millisecond
 type daemon struct {
 	name, addr string
 	front      *proxy
+	net        *netns // nil: that of this process
 	dir        string // data, log
 	binary     string
 	env        []string
@@ -87,7 +89,7 @@ func (d *daemon) begin() (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(d.binary, "serve", "--listen", d.addr, "--data-dir", filepath.Join(d.dir, "data"))
+	cmd := d.net.command(d.binary, "serve", "--listen", d.addr, "--data-dir", filepath.Join(d.dir, "data"))
 	cmd.Env = append(os.Environ(), d.env...)
 	if d.clock != "" {
 		cmd.Env = append(cmd.Env, clockVariable+"="+d.clock)
@@ -128,6 +130,14 @@ func (d *daemon) lives() int {
 	return d.life
 }
 
+// http reaches the daemon past its proxy, with a connection for each request.
+func (d *daemon) http() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return d.net.dial(d.addr) },
+	}}
+}
+
 func (d *daemon) ready(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -135,7 +145,7 @@ func (d *daemon) ready(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := d.http().Do(req)
 	if err != nil {
 		return false
 	}

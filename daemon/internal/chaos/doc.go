@@ -19,7 +19,9 @@
 //	redis-stop   Redis is halted for a while
 //	redis-slow   Redis answers late
 //	redis-cut    connections between a daemon and Redis break, at any byte
-//	redis-part   a daemon and Redis do not reach each other
+//	redis-part   a daemon and Redis do not reach each other: a proxy passes nothing on
+//	redis-net    the same by packets that are lost: the daemon has a network namespace of
+//	             its own, whose cable is pulled; only where such can be made (root on Linux)
 //	redis-full   Redis refuses writes: out of memory
 //	redis-empty  Redis is emptied
 //	failover     the master is killed, or told to hand over; sentinels choose the replica
@@ -42,6 +44,6 @@
 // pace. A wall clock is stepped in a program whose package time is replaced at build time,
 // since Go reads the clock without a library that could be put before it, and a time
 // namespace of Linux does not shift the wall clock. The clock of Redis is left alone.
-// Partitions are made by a proxy that stops to pass bytes on, not by a firewall: no reset or
-// ICMP is seen by either side, as with packets that are dropped.
+// With sentinels and a cluster, whose servers name their own addresses, there are no links
+// to break between a daemon and Redis, nor between the servers.
 package chaos

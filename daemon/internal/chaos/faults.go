@@ -12,21 +12,34 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/history"
 )
 
+// killPause is how long a killed daemon may take to become ready before it is killed again.
+const killPause = 10 * time.Second
+
 func kill(ctx context.Context, n *nemesis, e event) bool {
 	d := n.daemonOf(e)
-	defer n.hold(d.name)()
+	release := n.hold(d.name)
+	if release == nil {
+		return false
+	}
+	defer release()
 	down := e.length / 4
 	d.end(syscall.SIGKILL, down)
-	if e.coin { // the next one may come while it starts
-		down += 300 * time.Millisecond
-	}
 	pause(ctx, down)
+	// Every other time the next one may come while it starts; else it is to have served.
+	for end := time.Now().Add(killPause); e.coin && time.Now().Before(end) && ctx.Err() == nil && !d.ready(ctx); {
+		pause(ctx, 20*time.Millisecond)
+	}
+	pause(ctx, e.length/8)
 	return true
 }
 
 func term(ctx context.Context, n *nemesis, e event) bool {
 	d := n.daemonOf(e)
-	defer n.hold(d.name)()
+	release := n.hold(d.name)
+	if release == nil {
+		return false
+	}
+	defer release()
 	d.end(syscall.SIGTERM, e.length/4)
 	pause(ctx, e.length)
 	return true
@@ -34,14 +47,22 @@ func term(ctx context.Context, n *nemesis, e event) bool {
 
 func halt(ctx context.Context, n *nemesis, e event) bool {
 	d := n.daemonOf(e)
-	defer n.hold(d.name)()
+	release := n.hold(d.name)
+	if release == nil {
+		return false
+	}
+	defer release()
 	d.halt(ctx, e.length)
 	return true
 }
 
 func cut(ctx context.Context, n *nemesis, e event) bool {
 	d := n.daemonOf(e)
-	defer n.hold("front " + d.name)()
+	release := n.hold("front " + d.name)
+	if release == nil {
+		return false
+	}
+	defer release()
 	breakLink(ctx, d.front, e)
 	return true
 }
@@ -66,7 +87,11 @@ const mostOff = 30 * 24 * time.Hour
 // stepClock sets a daemon's wall clock, seconds or days from where it was.
 func stepClock(ctx context.Context, n *nemesis, e event) bool {
 	d := n.daemonOf(e)
-	defer n.hold("clock " + d.name)()
+	release := n.hold("clock " + d.name)
+	if release == nil {
+		return false
+	}
+	defer release()
 	step := e.length.Truncate(time.Second)
 	if e.target%3 == 0 {
 		step *= 24 * 60
@@ -97,7 +122,11 @@ func archiveAway(ctx context.Context, n *nemesis, e event) bool {
 	if n.rig.mongo == nil {
 		return false
 	}
-	defer n.hold("archive")()
+	release := n.hold("archive")
+	if release == nil {
+		return false
+	}
+	defer release()
 	n.rig.mongo.Kill()
 	pause(ctx, e.length)
 	n.rig.mongo.Restart()

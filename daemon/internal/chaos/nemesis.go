@@ -46,6 +46,7 @@ func faults() []*fault {
 		{name: "redis-slow", weight: 1, stores: []string{"redis"}, do: redisSlow},
 		{name: "redis-cut", weight: 4, stores: []string{"redis"}, do: redisCut},
 		{name: "redis-part", weight: 2, stores: []string{"redis"}, do: redisPartition},
+		{name: "redis-net", weight: 2, stores: []string{"redis"}, do: redisUnplugged},
 		{name: "redis-full", weight: 1, stores: []string{"redis"}, do: redisFull},
 		{name: "redis-empty", weight: 2, stores: []string{"redis", "cluster"}, alone: true, do: redisEmpty},
 		{name: "failover", weight: 3, stores: []string{"sentinel"}, alone: true, do: failover},
@@ -142,7 +143,7 @@ func (n *nemesis) note(name, target string, from time.Duration) {
 // targetOf is what an event was done to, for people.
 func (n *nemesis) targetOf(e event) string {
 	switch e.name {
-	case "kill", "term", "stop", "cut", "clock", "redis-slow", "redis-cut", "redis-part":
+	case "kill", "term", "stop", "cut", "clock", "redis-slow", "redis-cut", "redis-part", "redis-net":
 		return n.daemonOf(e).name
 	}
 	return ""
@@ -150,10 +151,12 @@ func (n *nemesis) targetOf(e event) string {
 
 func (n *nemesis) daemonOf(e event) *daemon { return n.rig.daemons[e.target%len(n.rig.daemons)] }
 
-// hold takes the lock of a target; a fault that finds it taken waits for its turn.
+// hold takes a target for a fault; nil if another one has it, so that faults do not queue.
 func (n *nemesis) hold(name string) (release func()) {
 	m, _ := n.locks.LoadOrStore(name, new(sync.Mutex))
 	mu, _ := m.(*sync.Mutex)
-	mu.Lock()
+	if !mu.TryLock() {
+		return nil
+	}
 	return mu.Unlock
 }

@@ -14,7 +14,7 @@ import (
 // when the server is started again.
 type proxy struct {
 	listener net.Listener
-	target   string
+	dial     func() (net.Conn, error) // the server
 	work     sync.WaitGroup
 	rnd      *rand.Rand // of cuts; guarded by mu
 
@@ -26,13 +26,14 @@ type proxy struct {
 	ended bool
 }
 
-func newProxy(target string, seed uint64) (*proxy, error) {
+// newProxy listens on a free port of host and passes on to what dial connects to.
+func newProxy(host string, dial func() (net.Conn, error), seed uint64) (*proxy, error) {
 	var config net.ListenConfig
-	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	l, err := config.Listen(context.Background(), "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, err
 	}
-	p := &proxy{listener: l, target: target, rnd: rand.New(rand.NewPCG(seed, 1)), conns: map[net.Conn]bool{}, open: make(chan struct{})}
+	p := &proxy{listener: l, dial: dial, rnd: rand.New(rand.NewPCG(seed, 1)), conns: map[net.Conn]bool{}, open: make(chan struct{})}
 	close(p.open)
 	p.work.Go(p.accept)
 	return p, nil
@@ -53,8 +54,7 @@ func (p *proxy) accept() {
 func (p *proxy) serve(c net.Conn) {
 	defer c.Close()
 	<-p.gate()
-	var dialer net.Dialer
-	s, err := dialer.Dial("tcp", p.target)
+	s, err := p.dial()
 	if err != nil {
 		return
 	}

@@ -24,6 +24,9 @@ func (n *nemesis) serverOf(e event) (s *redistest.Server, release func()) {
 
 func redisKill(ctx context.Context, n *nemesis, e event) bool {
 	s, release := n.serverOf(e)
+	if release == nil {
+		return false
+	}
 	defer release()
 	s.Kill()
 	pause(ctx, e.length/2)
@@ -33,6 +36,9 @@ func redisKill(ctx context.Context, n *nemesis, e event) bool {
 
 func redisStop(ctx context.Context, n *nemesis, e event) bool {
 	s, release := n.serverOf(e)
+	if release == nil {
+		return false
+	}
 	defer release()
 	s.Signal(syscall.SIGSTOP)
 	pause(ctx, e.length)
@@ -49,13 +55,21 @@ func redisSlow(ctx context.Context, n *nemesis, e event) bool {
 }
 
 func redisCut(ctx context.Context, n *nemesis, e event) bool {
-	defer n.hold("link " + n.daemonOf(e).name)()
+	release := n.hold("link " + n.daemonOf(e).name)
+	if release == nil {
+		return false
+	}
+	defer release()
 	breakLink(ctx, n.linkOf(e), e)
 	return true
 }
 
 func redisPartition(ctx context.Context, n *nemesis, e event) bool {
-	defer n.hold("link " + n.daemonOf(e).name)()
+	release := n.hold("link " + n.daemonOf(e).name)
+	if release == nil {
+		return false
+	}
+	defer release()
 	link := n.linkOf(e)
 	link.interrupt()
 	pause(ctx, e.length)
@@ -66,10 +80,28 @@ func redisPartition(ctx context.Context, n *nemesis, e event) bool {
 	return true
 }
 
+// redisUnplugged cuts a daemon's own network off.
+func redisUnplugged(ctx context.Context, n *nemesis, e event) bool {
+	d := n.daemonOf(e)
+	release := n.hold("link " + d.name)
+	if release == nil {
+		return false
+	}
+	defer release()
+	if d.net == nil || d.net.unplug() != nil {
+		return false
+	}
+	pause(ctx, e.length)
+	return d.net.plug() == nil
+}
+
 func (n *nemesis) linkOf(e event) *proxy { return n.rig.links[e.target%len(n.rig.links)] }
 
 func redisFull(ctx context.Context, n *nemesis, e event) bool {
 	_, release := n.serverOf(e)
+	if release == nil {
+		return false
+	}
 	defer release()
 	ctx = context.WithoutCancel(ctx)
 	if n.rig.admin.ConfigSet(ctx, "maxmemory", "1").Err() != nil {
@@ -194,7 +226,8 @@ func (n *nemesis) lose(ctx context.Context, do func() bool) bool {
 
 // probe sends batches of items of its own to a daemon, to both kinds, until they are taken.
 func (n *nemesis) probe(ctx context.Context, daemon int, end time.Time) error {
-	c, err := client.New(n.rig.daemons[daemon].addr, client.WithPatience(0), client.WithTimeout(5*time.Second))
+	d := n.rig.daemons[daemon]
+	c, err := client.New(d.addr, client.WithHTTPClient(d.http()), client.WithPatience(0), client.WithTimeout(5*time.Second))
 	if err != nil {
 		return err
 	}
@@ -215,7 +248,11 @@ func (n *nemesis) probe(ctx context.Context, daemon int, end time.Time) error {
 
 // reshard moves slots from one master to another.
 func reshard(ctx context.Context, n *nemesis, e event) bool {
-	defer n.hold("slots")()
+	release := n.hold("slots")
+	if release == nil {
+		return false
+	}
+	defer release()
 	count := len(n.rig.servers)
 	from, to := e.target%count, (e.target+1+btoi(e.coin))%count
 	if from == to {

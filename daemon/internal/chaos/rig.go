@@ -5,6 +5,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,7 +101,16 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 		}
 		reach := addrs
 		if store == "redis" {
-			link, err := newProxy(addrs[0], r.seed+uint64(i))
+			host := "127.0.0.1"
+			if r.campaign.has("redis-net") {
+				var err error
+				if d.net, err = newNetns(r.seed, i); err == nil {
+					host = d.net.here
+				} else if i == 0 {
+					fmt.Fprintln(r.Out, "no networks of their own for the daemons:", err)
+				}
+			}
+			link, err := newProxy(host, func() (net.Conn, error) { return (*netns)(nil).dial(addrs[0]) }, r.seed+uint64(i))
 			if err != nil {
 				return nil, err
 			}
@@ -111,7 +121,7 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 			d.env = append(d.env, "URIFILTER_REDIS_ADDRS="+strings.Join(reach, ","))
 		}
 		var err error
-		if d.front, err = newProxy(d.addr, r.seed+100+uint64(i)); err != nil {
+		if d.front, err = newProxy("127.0.0.1", func() (net.Conn, error) { return d.net.dial(d.addr) }, r.seed+100+uint64(i)); err != nil {
 			return nil, err
 		}
 		g.daemons = append(g.daemons, d)
@@ -170,6 +180,9 @@ func (g *rig) close() []error {
 			wrong = append(wrong, err)
 		}
 		d.front.close()
+		if d.net != nil {
+			d.net.close()
+		}
 	}
 	for _, l := range g.links {
 		l.close()
