@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 import tracemalloc
 import unittest
@@ -173,6 +174,55 @@ class ContractTest(unittest.TestCase):
         same = ("id", "name", "kind", "capacity", "error_rate", "on_full")
         self.assertEqual([after[k] for k in same], [before[k] for k in same])
         self.assertFalse(dupefilter.request_seen(one))
+
+    def test_cleared_by_another_crawler(self) -> None:
+        """One that asks in between is not closed: the filter is there again in a moment."""
+        clearing = self.closing(RFPDupeFilter.from_crawler(self.spider("cleared", URIFILTER_CAPACITY=5000).crawler))
+        asking = self.closing(RFPDupeFilter.from_crawler(self.spider("asking", URIFILTER_TYPE="cleared", URIFILTER_CACHE=0).crawler))
+        before = asking.client.filter_info("cleared")
+        done, errors = threading.Event(), []
+
+        def clear() -> None:
+            try:
+                for _ in range(30):
+                    clearing.clear()
+            except Exception as err:
+                errors.append(err)
+            finally:
+                done.set()
+
+        thread = threading.Thread(target=clear)
+        thread.start()
+        asked = 0
+        while not (done.is_set() or asking._closing):
+            asking.request_seen(Request(f"http://cleared.example/{asked}"))
+            asked += 1
+        thread.join()
+        self.assertEqual((errors, asking._closing), ([], False))
+        after = asking.client.filter_info("cleared")
+        self.assertEqual([after[k] for k in ("id", "capacity")], [before[k] for k in ("id", "capacity")])
+
+    def test_two_that_clear_at_once(self) -> None:
+        both = [self.closing(RFPDupeFilter.from_crawler(self.spider(name, URIFILTER_TYPE="both", URIFILTER_CREATE=True).crawler)) for name in "ab"]
+        before, errors = both[0].client.filter_info("both"), []
+        for _ in range(10):
+            together = threading.Barrier(2)
+
+            def clear(dupefilter: Any, together: threading.Barrier = together) -> None:
+                try:
+                    together.wait()
+                    dupefilter.clear()
+                except Exception as err:
+                    errors.append(err)
+
+            threads = [threading.Thread(target=clear, args=(dupefilter,)) for dupefilter in both]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(errors, [])
+        self.assertEqual(both[0].client.filter_info("both")["id"], before["id"])
+        self.assertFalse(both[1].request_seen(Request("http://both.example/")))
 
     def test_old_contract(self) -> None:
         dupefilter = self.closing(RFPDupeFilter.from_settings(ScrapySettings(self.settings(URIFILTER_TYPE="uri"))))

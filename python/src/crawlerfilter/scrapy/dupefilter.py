@@ -16,7 +16,7 @@ from ..errors import FilterError
 from .away import Absence, may_pass
 from .dryrun import DryRun
 from .engine import close_soon, unfetched
-from .filters import find, find_or_make, mark
+from .filters import ask, clear, find_or_make
 from .options import Options, logger
 from .seen import Seen
 from .untold import Untold
@@ -171,12 +171,7 @@ class RFPDupeFilter(BaseDupeFilter):
         if self._dry_run is not None:
             self._dry_run.clear()
             return
-        info = find(self.client, self.options)
-        if info is not None:
-            self.client.drop_filter(info["name"], confirm=info["name"])
-            keep = ("id", "kind", "capacity", "error_rate", "on_full", "expire")
-            self.client.create_filter(info["name"], **{k: info[k] for k in keep if info.get(k) is not None})
-            mark(self.client, self.options, info)
+        clear(self.client, self.options)
         self._seen.clear()
         self._verdicts.clear()
         self._untold.clear()
@@ -255,7 +250,7 @@ class RFPDupeFilter(BaseDupeFilter):
             if not self._ready:
                 self._prepare()
             self._tell()
-            new = self.client.filter(self.options.typeid, fingerprints, self.options.expire)
+            new = ask(self.client, self.options, fingerprints)
         except FilterError as err:
             self._gone(err, began)
             return None
@@ -276,7 +271,7 @@ class RFPDupeFilter(BaseDupeFilter):
         if not untold:
             return
         try:
-            self.client.filter(self.options.typeid, untold, self.options.expire)
+            ask(self.client, self.options, untold)
         except FilterError as err:
             self._untold.told(untold[: err.judged])
             raise

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Dict, List, Optional
 
 from ..client import FilterAPIClient
 from ..errors import FilterError, SettingsError
 from .options import Options, logger
+
+#: Seconds for which a filter may be missing because somebody clears it.
+CLEARING = 3.0
 
 #: Seconds that an item of a filter of the kind timing can last: ten years.
 MOST_EXPIRE = 315_360_000
@@ -34,6 +38,39 @@ def find_or_make(client: FilterAPIClient, options: Options) -> Dict[str, Any]:
     if options.project is not None:
         _tell_a_clash(client, options, info)
     return info
+
+
+def ask(client: FilterAPIClient, options: Options, fingerprints: List[str]) -> List[str]:
+    """Those that are new. A filter that is not there may be one that another crawler clears
+    at this moment: it is asked again for a while, as nothing was remembered."""
+    until = time.monotonic() + CLEARING
+    while True:
+        try:
+            return client.filter(options.typeid, fingerprints, options.expire)
+        except FilterError as err:
+            if err.error_code != "unknown_filter" or err.judged or time.monotonic() > until:
+                raise
+        time.sleep(CLEARING / 100)
+
+
+def clear(client: FilterAPIClient, options: Options) -> None:
+    """Drops the filter and makes it again with the same parameters. Others may do the same
+    at the same moment, or make it anew before we do: then it is cleared too."""
+    try:
+        info = client.filter_info(options.typeid)
+        client.drop_filter(info["name"], confirm=info["name"])
+    except FilterError as err:
+        if err.error_code != "unknown_filter":
+            raise
+        return  # somebody else has dropped it, and makes it
+    keep = ("id", "kind", "capacity", "error_rate", "on_full", "expire")
+    try:
+        client.create_filter(info["name"], **{k: info[k] for k in keep if info.get(k) is not None})
+    except FilterError as err:
+        if err.error_code != "filter_conflict":
+            raise
+        logger.warning("urifilter: filter %s was made by somebody else while it was cleared, with other parameters or id", info["name"])
+    mark(client, options, info)
 
 
 def mark(client: FilterAPIClient, options: Options, info: Dict[str, Any]) -> None:
