@@ -74,15 +74,20 @@ func parseYAML(file string, data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
+// SyntaxError is the fault of a file of which nothing could be read.
+type SyntaxError struct{ text string }
+
+func (e *SyntaxError) Error() string { return e.text }
+
 func syntaxError(file string, err error) error {
 	var at *yaml.LoadError
 	if !errors.As(err, &at) {
-		return fmt.Errorf("%s: not YAML: %w", file, err)
+		return &SyntaxError{fmt.Sprintf("%s: not YAML: %v", file, err)}
 	}
 	if at.Mark.Line > 0 {
 		file = fmt.Sprintf("%s:%d", file, at.Mark.Line)
 	}
-	return fmt.Errorf("%s: not YAML: %s", file, at.Message)
+	return &SyntaxError{fmt.Sprintf("%s: not YAML: %s", file, at.Message)}
 }
 
 func (d *decoder) fault(at *yaml.Node, key, format string, args ...any) {

@@ -16,20 +16,36 @@ const envPrefix = "URIFILTER_"
 // The error joins all faults and names file, line and key, or the variable. Load
 // does not validate: flags come between it and Validate.
 func Load(path string, env []string) (Config, error) {
+	c, err := load(path, env)
+	if err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// Check is Load and Validate, whose faults it joins, so that all of them show at once:
+// keys that cannot be read count as left out.
+func Check(path string, env []string) (Config, error) {
+	c, err := load(path, env)
+	if err = errors.Join(err, c.Validate()); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// load returns what can be read beside what cannot.
+func load(path string, env []string) (Config, error) {
 	c := Default()
 	if path != "" {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return Config{}, err
+			return c, err
 		}
 		if err := decodeYAML(path, data, &c); err != nil {
-			return Config{}, err
+			return c, errors.Join(err, c.setEnv(env))
 		}
 	}
-	if err := c.setEnv(env); err != nil {
-		return Config{}, err
-	}
-	return c, nil
+	return c, c.setEnv(env)
 }
 
 // Parse is Load of the text of a file, which need not be here, without an environment.

@@ -182,6 +182,16 @@ func TestConfigCommands(t *testing.T) {
 	if code, _, errOut := cli(t, nil, "", "config", "check", "-c", bad); code != 1 || !strings.Contains(errOut, "store") || !strings.Contains(errOut, "durability") {
 		t.Errorf("check of two faults: got %d, %q", code, errOut)
 	}
+	// A key that is not known hides no other fault, of the file or of the environment.
+	write(t, bad, "stor: embedded\ndurability: often\nlimits: {items: many, item_bytes: 0}\n")
+	t.Setenv("URIFILTER_WRITEBACK_KEEP", "0")
+	code, _, errOut := cli(t, nil, "", "config", "check", "-c", bad)
+	for _, want := range []string{"stor: unknown key", "durability: \"often\"", "limits.items: ", "limits.item_bytes: ", "writeback.keep: 0"} {
+		if code != 1 || !strings.Contains(errOut, want) {
+			t.Errorf("check of five faults: got %d, no %q in %s", code, want, errOut)
+		}
+	}
+	t.Setenv("URIFILTER_WRITEBACK_KEEP", "3")
 	t.Setenv("URIFILTER_CONFIG", good)
 	t.Setenv("URIFILTER_DATA_DIR", "/from/env")
 	if code, out, _ := cli(t, nil, "", "config", "show"); code != 0 || !strings.Contains(out, "durability: none\n") || !strings.Contains(out, "/from/env") || strings.Contains(out, "hunter2") {

@@ -57,19 +57,19 @@ func newConfigCheck() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			var tokens, certificate error
 			if cfg.Auth.TokensFile != "" {
-				_, warnings, err := configs.LoadTokens(cfg.Auth.TokensFile)
-				if err != nil {
-					return err
-				}
+				var warnings []string
+				_, warnings, tokens = configs.LoadTokens(cfg.Auth.TokensFile)
 				for _, warning := range warnings {
 					fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+warning)
 				}
 			}
 			if cfg.TLS.CertFile != "" {
-				if _, err := loadCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile); err != nil {
-					return err
-				}
+				_, certificate = loadCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile)
+			}
+			if err := errors.Join(tokens, certificate); err != nil {
+				return err
 			}
 			if err := checkCalls(cfg, nil); err != nil {
 				return err
@@ -127,9 +127,5 @@ func registerConfig(cmd *cobra.Command, file *string) {
 }
 
 func loadConfig(path string) (configs.Config, error) {
-	cfg, err := configs.Load(path, os.Environ())
-	if err != nil {
-		return configs.Config{}, err
-	}
-	return cfg, cfg.Validate()
+	return configs.Check(path, os.Environ())
 }

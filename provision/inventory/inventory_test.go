@@ -191,6 +191,25 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A key that is not known hides no other fault.
+func TestAllFaultsShowAtOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "h.yaml")
+	const text = `hosts: [{name: a, adress: b, port: 70000, settings: {stor: redis}}]
+fleet: {canry: 1, batch: 0%}
+release: {keep: many}
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := Open(Source{Path: path, Getenv: func(string) string { return "" }})
+	for _, want := range []string{"hosts[0].adress: unknown key", "hosts[0].port: 70000", "hosts[0].settings.stor: unknown key", "fleet.canry: unknown key", "fleet.batch", `release.keep: "many"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in: %v", want, err)
+		}
+	}
+}
+
 // TestPasswordsAreNotTold puts passwords where names belong.
 func TestPasswordsAreNotTold(t *testing.T) {
 	t.Parallel()

@@ -53,9 +53,15 @@ func Open(s Source) (i *Inventory, notice string, err error) {
 	}
 	switch {
 	case path != "":
-		if i, err = Load(s.join(path)); err != nil {
-			return nil, "", err
+		var unread error
+		if i, unread = load(s.join(path)); i == nil {
+			return nil, "", unread
 		}
+		defer func() { // beside what else is wrong
+			if unread != nil {
+				i, notice, err = nil, "", errors.Join(unread, err)
+			}
+		}()
 	case hosts != "":
 		i = Default()
 	default:
@@ -103,32 +109,39 @@ func there(path string) bool {
 }
 
 // Load reads a file and does not validate it. Faults name file, line and key.
-func Load(path string) (*Inventory, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w\nhint: cp configs/hosts.example.yaml %s and write your hosts there", err, path)
-	} else if err != nil {
-		return nil, err
-	}
-	i, err := Parse(path, data)
+func Load(path string) (*Inventory, error) { return whole(load(path)) }
+
+// whole takes an inventory that was read in part for none.
+func whole(i *Inventory, err error) (*Inventory, error) {
 	if err != nil {
 		return nil, err
 	}
 	return i, nil
 }
 
-// Parse is Load of text. Relative paths in it begin at the folder of path.
-func Parse(path string, data []byte) (*Inventory, error) {
-	i := Default()
-	if err := configs.Decode(path, data, i); err != nil {
+// load returns what could be read of a file beside what could not; nil: nothing.
+func load(path string) (*Inventory, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w\nhint: cp configs/hosts.example.yaml %s and write your hosts there", err, path)
+	} else if err != nil {
 		return nil, err
 	}
-	faults := []error{checkSettings(path, "settings", i)}
+	return parse(path, data)
+}
+
+// Parse is Load of text. Relative paths in it begin at the folder of path.
+func Parse(path string, data []byte) (*Inventory, error) { return whole(parse(path, data)) }
+
+func parse(path string, data []byte) (*Inventory, error) {
+	i := Default()
+	err := configs.Decode(path, data, i)
+	if errors.As(err, new(*configs.SyntaxError)) {
+		return nil, err
+	}
+	faults := []error{err, checkSettings(path, "settings", i)}
 	for n := range i.Hosts {
 		faults = append(faults, checkHostSettings(path, n, &i.Hosts[n]))
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
 	}
 	i.path, i.from = path, path
 	dir, err := filepath.Abs(filepath.Dir(path))
@@ -138,7 +151,7 @@ func Parse(path string, data []byte) (*Inventory, error) {
 	for _, p := range i.paths() {
 		*p = absolute(dir, *p)
 	}
-	return i, nil
+	return i, errors.Join(faults...)
 }
 
 func checkSettings(path, key string, i *Inventory) error {

@@ -105,6 +105,32 @@ func TestSpecIsDecodedStrictly(t *testing.T) {
 	}
 }
 
+// What is wrong with a filter that is asked for is said in plain words, with an example or
+// with both values.
+func TestSpecFaultsSayWhatIsWanted(t *testing.T) {
+	r := newRig(t)
+	if a := r.do("PUT", "/api/v1/filters/pages", `{"capacity":1000,"error_rate":0.001}`, "Content-Type", jsonType); a.status != 201 {
+		t.Fatalf("got %d %s", a.status, a.body)
+	}
+	for _, test := range []struct{ name, body, code, detail string }{
+		{"x", `{"capacity":"many"}`, "wrong_type", "capacity: a text: want a whole number of items, such as 10000000"},
+		{"x", `{"capacity":1.5}`, "wrong_type", "capacity: 1.5: want a whole number of items, such as 10000000"},
+		{"x", `{"error_rate":[]}`, "wrong_type", "error_rate: a list: want a number, such as 0.0001"},
+		{"x", `{"on_full":true}`, "wrong_type", `on_full: true or false: want a text, such as "warn"`},
+		{"x", `{"error_rate":2}`, "invalid_filter", "error_rate: 2: want 1e-06 to 0.5, such as 0.0001"},
+		{"x", `{"capacity":18446744073709551615}`, "invalid_filter", "capacity: 18446744073709551615: want 1 to 1099511627776 items, such as 10000000"},
+		{"pages", `{"capacity":2000}`, "filter_conflict", "filter pages: filter exists with other parameters: capacity is 1000, not 2000"},
+		{"pages", `{"error_rate":0.01,"on_full":"reject"}`, "filter_conflict", "filter pages: filter exists with other parameters: error_rate is 0.001, not 0.01, on_full is warn, not reject"},
+		{"pages", `{"kind":"timing","expire":60}`, "filter_conflict", "filter pages: filter exists with other parameters: kind is bloom, not timing"},
+		{"pages", `{"id":77}`, "filter_conflict", "id is 1000, not 77"},
+	} {
+		p := r.do("PUT", "/api/v1/filters/"+test.name, test.body, "Content-Type", jsonType).problem(t)
+		if p.ErrorCode != test.code || !strings.HasSuffix(p.Detail, test.detail) {
+			t.Errorf("%s %s:\ngot  %s %s\nwant %s %s", test.name, test.body, p.ErrorCode, p.Detail, test.code, test.detail)
+		}
+	}
+}
+
 func TestPanicIsSurvived(t *testing.T) {
 	r := newRig(t)
 	r.store.beforeEachBatch(func() { panic("out of cheese") })

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
@@ -166,19 +167,40 @@ func (c *call) decodeSpec() (askedSpec, error) {
 	if err != nil || len(bytes.TrimSpace(text)) == 0 {
 		return spec, err
 	}
-	return spec, decodeObject(text, map[string]any{
-		"id":         &spec.ID,
-		"kind":       &spec.Kind,
-		"capacity":   &spec.Capacity,
-		"error_rate": &spec.ErrorRate,
-		"on_full":    &spec.OnFull,
-		"expire":     &spec.expire,
+	return spec, decodeObject(text, map[string]member{
+		"id":         {&spec.ID, "a whole number, such as 1001"},
+		"kind":       {&spec.Kind, `a text, such as "bloom"`},
+		"capacity":   {&spec.Capacity, "a whole number of items, such as 10000000"},
+		"error_rate": {&spec.ErrorRate, "a number, such as 0.0001"},
+		"on_full":    {&spec.OnFull, `a text, such as "warn"`},
+		"expire":     {&spec.expire, "a number of seconds, such as 86400"},
 	})
+}
+
+// member is where a member of an object goes, and what a caller is told to send.
+type member struct {
+	to   any
+	want string
+}
+
+// found says in plain words what encoding/json calls the value of a member.
+func found(value string) string {
+	switch value {
+	case "string":
+		return "a text"
+	case "bool":
+		return "true or false"
+	case "array":
+		return "a list"
+	case "object":
+		return "an object"
+	}
+	return strings.TrimPrefix(value, "number ")
 }
 
 // decodeObject decodes a JSON object whose members are those of into, each at most
 // once: what encoding/json would let pass would be a typing error that nobody sees.
-func decodeObject(text []byte, into map[string]any) error {
+func decodeObject(text []byte, into map[string]member) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	bad := func(code, detail string) error {
 		offset := d.InputOffset()
@@ -205,9 +227,9 @@ func decodeObject(text []byte, into map[string]any) error {
 		}
 		seen[name] = true
 		var mismatch *json.UnmarshalTypeError
-		switch err := d.Decode(to); {
+		switch err := d.Decode(to.to); {
 		case errors.As(err, &mismatch):
-			return bad(items.WrongType, name+": "+mismatch.Value+", want "+mismatch.Type.String())
+			return bad(items.WrongType, name+": "+found(mismatch.Value)+": want "+to.want)
 		case err != nil:
 			return bad(items.MalformedJSON, err.Error())
 		}
@@ -221,7 +243,7 @@ func decodeObject(text []byte, into map[string]any) error {
 	return nil
 }
 
-func unknownField(name string, into map[string]any) error {
+func unknownField(name string, into map[string]member) error {
 	var known []string
 	for k := range into {
 		known = append(known, k)

@@ -49,7 +49,7 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 	case a.Items == 0:
 		f, err = e.makeEmpty(ctx, spec, a.Header.Generation+1)
 	default:
-		err = fmt.Errorf("filter %s: the archive has it as %+v: %w", spec.Name, a.Spec, ErrConflict)
+		err = fmt.Errorf("filter %s: in the archive: %w: %s", spec.Name, ErrConflict, a.Spec.differences(spec))
 	}
 	return f, err == nil, err
 }
@@ -138,7 +138,7 @@ func (e *Engine) existing(spec *Spec) (*Filter, error) {
 			spec.ID = f.ID
 		}
 		if f.Spec != *spec {
-			return nil, fmt.Errorf("filter %s: %w", spec.Name, ErrConflict)
+			return nil, fmt.Errorf("filter %s: %w: %s", spec.Name, ErrConflict, f.differences(*spec))
 		}
 		return f, nil
 	}

@@ -108,7 +108,7 @@ func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 
 func (e *Engine) warnDiffers(made, settings Spec) {
 	e.log.Warn("filter is kept as it was made; the settings differ", "filter", made.Name,
-		"made", fmt.Sprintf("%+v", made), "settings", fmt.Sprintf("%+v", settings))
+		"differences", made.differences(settings))
 }
 
 func (e *Engine) insert(spec Spec, set Set) *Filter {

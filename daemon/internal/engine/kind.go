@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
@@ -58,6 +59,26 @@ func (s Spec) sameMap(o Spec) bool {
 	return s.Kind == o.Kind && s.Capacity == o.Capacity && s.ErrorRate == o.ErrorRate
 }
 
+// differences say in which parameters a filter that is made otherwise than asked for
+// differs, with both values.
+func (s Spec) differences(asked Spec) string {
+	var all []string
+	note := func(parameter string, made, asked any) {
+		if made != asked {
+			all = append(all, fmt.Sprintf("%s is %v, not %v", parameter, made, asked))
+		}
+	}
+	note("id", s.ID, asked.ID)
+	note("kind", s.Kind, asked.Kind)
+	if s.Kind == asked.Kind { // others have no parameters in common
+		note("capacity", s.Capacity, asked.Capacity)
+		note("error_rate", s.ErrorRate, asked.ErrorRate)
+		note("on_full", s.OnFull, asked.OnFull)
+		note("expire", s.Expire.Seconds(), asked.Expire.Seconds())
+	}
+	return strings.Join(all, ", ")
+}
+
 // parameters are what the log says of a filter.
 func (s Spec) parameters() slog.Attr {
 	if s.Kind == Timing {
@@ -89,8 +110,11 @@ func (s *Spec) validateBloom() error {
 	case s.Expire != 0:
 		return &SpecError{"expire", "is for filters of the kind timing: items of a bloom filter do not expire"}
 	}
-	if err := bloom.ValidCapacity(s.Capacity, s.ErrorRate); err != nil {
-		return &SpecError{"capacity", err.Error()}
+	if s.Capacity < 1 || s.Capacity > bloom.MaxCapacity {
+		return &SpecError{"capacity", fmt.Sprintf("%d: want 1 to %d items, such as 10000000", s.Capacity, uint64(bloom.MaxCapacity))}
+	}
+	if !(s.ErrorRate >= bloom.MinErrorRate && s.ErrorRate <= bloom.MaxErrorRate) {
+		return &SpecError{"error_rate", fmt.Sprintf("%v: want %v to %v, such as 0.0001", s.ErrorRate, bloom.MinErrorRate, bloom.MaxErrorRate)}
 	}
 	return nil
 }
