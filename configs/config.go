@@ -16,7 +16,9 @@ type Config struct {
 	// auth.tokens_file. A socket handed over by systemd takes precedence.
 	// Default 127.0.0.1:8000.
 	Listen string `yaml:"listen"`
-	// DataDir is the folder of the embedded store. One process owns it at a time.
+	// DataDir is the folder of the embedded store. One process owns it at a time. Answers to
+	// long streams wait there too, in spool, until their callers read them; with store redis
+	// it need not be there, and then they wait in the system's folder for temporary files.
 	// Default /var/lib/urifilter.
 	DataDir string `yaml:"data_dir"`
 	// Store says where bit-maps live: embedded (memory and data_dir of this machine)

@@ -97,6 +97,10 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 	if d.engine, err = engine.OpenWith(ctx, d.store, settings); err != nil {
 		return nil, err
 	}
+	spool, err := spoolDir(cfg, log)
+	if err != nil {
+		return nil, err
+	}
 	options := api.Options{
 		Engine:   d.engine,
 		Logger:   log,
@@ -115,6 +119,7 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 		Capacity:       cfg.URINumScale,
 		ErrorRate:      cfg.AcceptErrorRate,
 		Version:        readVersion().Version,
+		TempDir:        spool,
 	}
 	if d.link != nil {
 		d.keeper = keeper.New(d.engine, d.link, options.Registry, log)

@@ -14,6 +14,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,8 @@ type Options struct {
 	ErrorRate float64
 	// Version is shown by / and urifilter_build_info.
 	Version string
-	// TempDir is where the answer to a stream waits when its client does not read.
+	// TempDir is where the answer to a stream waits when its client does not read. The
+	// daemon leaves the last tenth of its file system free, or 4 GiB where that is less.
 	// Default: os.TempDir().
 	TempDir string
 }
@@ -156,6 +158,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Version == "" {
 		o.Version = "unknown"
+	}
+	if o.TempDir == "" {
+		o.TempDir = os.TempDir()
 	}
 	o.Limits.setDefaults()
 }

@@ -5,13 +5,41 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 )
 
 const (
 	spoolMemory = 1 << 20  // bytes of an answer that wait in memory
 	spoolPiece  = 64 << 10 // bytes sent at a time
+	spoolFile   = "urifilter-answer-"
+
+	// spoolSpares is what spools leave free of a file system at least, unless a tenth of it
+	// is less: the journal may be there too.
+	spoolSpares = 4 << 30
 )
+
+// spoolRoom tells whether a file system has room for answers that wait. Where nobody knows
+// it has.
+func spoolRoom(free, size uint64, known bool) bool {
+	return !known || free > min(size/10, spoolSpares)
+}
+
+// TidySpool removes from dir what a process left there that ended between making a file and
+// taking its name away, or that could not take it away.
+func TidySpool(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, spoolFile+"*"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, file := range left {
+		if err := os.Remove(file); !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // spool is the queue between a stream that is judged and a client that reads its
 // answer later, perhaps only when it has sent everything: memory first, then a file
@@ -98,7 +126,7 @@ func (sp *spool) put(p []byte) bool {
 
 func (sp *spool) putFile(p []byte) {
 	if sp.file == nil {
-		if sp.file, sp.err = os.CreateTemp(sp.dir, "urifilter-answer-*"); sp.err != nil {
+		if sp.file, sp.err = os.CreateTemp(sp.dir, spoolFile+"*"); sp.err != nil {
 			sp.budget.give(int64(len(p)))
 			return
 		}

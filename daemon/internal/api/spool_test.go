@@ -1,10 +1,14 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -100,4 +104,68 @@ func TestSpoolFileThatIsDrainedGivesItsSpaceBack(t *testing.T) {
 		t.Errorf("drained: file of %d bytes (%v), %d taken, %d wait", st.Size(), err, b.used.Load(), sp.len())
 	}
 	sp.free()
+}
+
+// Spools leave room on the disk: the journal needs it more.
+func TestSpoolLeavesRoomOnTheDisk(t *testing.T) {
+	const gib = 1 << 30
+	for _, test := range []struct {
+		free, size uint64
+		known      bool
+		want       bool
+	}{
+		{0, 0, false, true}, {2 * gib, 10 * gib, true, true}, {gib, 10 * gib, true, false}, {gib + 1, 10 * gib, true, true},
+		{5 * gib, 1000 * gib, true, true}, {4 * gib, 1000 * gib, true, false},
+	} {
+		if got := spoolRoom(test.free, test.size, test.known); got != test.want {
+			t.Errorf("%d of %d free: got %v", test.free, test.size, got)
+		}
+	}
+	if free, size, known := diskSpace(t.TempDir()); known && (size == 0 || free > size) {
+		t.Errorf("%d of %d bytes are free", free, size)
+	}
+
+	// Without room a stream goes on as its client reads, and makes no file.
+	r := newRig(t)
+	r.api.spooled.room = func() bool { return false }
+	conn := r.dial()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(conn, streamHead+"Transfer-Encoding: chunked\r\n\r\n")
+		if err == nil {
+			err = numbered(chunker{conn}, 0, 200_000)
+		}
+		if err == nil {
+			_, err = io.WriteString(conn, "0\r\n\r\n")
+		}
+		sent <- err
+	}()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := lineCount(t, resp.Body, 0); got != 200_000 {
+		t.Errorf("%d lines answered, want 200000", got)
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+	if n := r.api.spooled.used.Load(); n != 0 {
+		t.Errorf("%d bytes on disk", n)
+	}
+}
+
+func TestTidySpool(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{spoolFile + "123", "another"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := TidySpool(dir); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 || left[0].Name() != "another" {
+		t.Errorf("left: %v", left)
+	}
 }

@@ -23,6 +23,7 @@ import (
 //	    entries              of the kind timing, see entriesfile.go
 //	    journal-<sequence>   see package journal
 //	    spare-<number>       files for coming segments; *.tmp: being written
+//	spool/                   answers that wait for their clients, see package api
 //	filters/new-…            being made: removed at the next start
 //	filters/dropped-…        being removed: likewise
 const (

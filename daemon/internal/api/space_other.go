@@ -1,0 +1,5 @@
+//go:build !linux
+
+package api
+
+func diskSpace(string) (free, size uint64, ok bool) { return 0, 0, false }
