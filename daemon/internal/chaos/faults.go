@@ -119,7 +119,7 @@ func stepClock(ctx context.Context, n *nemesis, e event) bool {
 }
 
 func archiveAway(ctx context.Context, n *nemesis, e event) bool {
-	if n.rig.mongo == nil {
+	if n.rig.archive == nil {
 		return false
 	}
 	release := n.hold("archive")
@@ -127,9 +127,12 @@ func archiveAway(ctx context.Context, n *nemesis, e event) bool {
 		return false
 	}
 	defer release()
-	n.rig.mongo.Kill()
+	n.rig.archive.interrupt()
+	if e.coin {
+		n.rig.archive.breakAll()
+	}
 	pause(ctx, e.length)
-	n.rig.mongo.Restart()
+	n.rig.archive.resume()
 	return true
 }
 

@@ -41,7 +41,7 @@ type rig struct {
 	links    []*proxy // of each daemon to Redis, with one server; else none
 	servers  []*redistest.Server
 	sentinel *redistest.Server
-	mongo    *mongotest.Server // nil: no archive
+	archive  *proxy // nil: there is none
 	admin    redis.UniversalClient
 	// memories are the addresses of daemons that answer as one: all of those that share
 	// Redis, each by itself otherwise.
@@ -54,12 +54,12 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 	count := 3
 	var addrs []string
 	env := []string{
-		"URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 3000000, error_rate: 0.000001}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}]",
+		"URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 1500000, error_rate: 0.000001}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}]",
 		"URIFILTER_CHECKPOINT_BYTES=256KiB", "URIFILTER_LOG_LEVEL=info", "URIFILTER_SHUTDOWN_TIMEOUT=5s",
 	}
 	switch store {
 	case "embedded":
-		count = 2
+		count = 4
 	case "redis":
 		s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction")
 		g.servers, addrs = []*redistest.Server{s}, []string{s.Addr}
@@ -82,15 +82,19 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 		env = append(env, "URIFILTER_STORE=redis", "URIFILTER_REDIS_IN_DOUBT="+r.inDoubt)
 	}
 	if r.campaign.has("archive") {
-		g.mongo = mongotest.New(t, mongotest.Options{})
-		env = append(env, "URIFILTER_MONGODB_URI="+g.mongo.URI())
+		addr := mongotest.New(t, mongotest.Options{}).Addr()
+		var err error
+		if g.archive, err = newProxy("127.0.0.1", func() (net.Conn, error) { return (*netns)(nil).dial(addr) }, r.seed); err != nil {
+			return nil, err
+		}
+		env = append(env, "URIFILTER_MONGODB_URI=mongodb://"+g.archive.addr()+"/")
 	}
 	for i := range count {
 		d := &daemon{
 			name: fmt.Sprintf("d%d", i+1), addr: testport.Free(t), dir: t.TempDir(), binary: binary,
 			env: append([]string{}, env...), since: r.elapsed, ended: make(chan struct{}),
 		}
-		if g.mongo != nil { // an embedded daemon has an archive of its own
+		if g.archive != nil { // an embedded daemon has an archive of its own
 			d.env = append(d.env, fmt.Sprintf("URIFILTER_MONGODB_DATABASE=archive%d", i*btoi(store == "embedded")))
 		}
 		if r.campaign.has("clock") {
@@ -186,6 +190,9 @@ func (g *rig) close() []error {
 	}
 	for _, l := range g.links {
 		l.close()
+	}
+	if g.archive != nil {
+		g.archive.close()
 	}
 	if g.admin != nil {
 		_ = g.admin.Close()

@@ -142,7 +142,7 @@ func (r *round) disturb(ctx context.Context, length time.Duration) error {
 
 // writeBack uses the archive, if there is one; what comes of it shows in the items.
 func (r *round) writeBack(ctx context.Context) {
-	if r.rig.mongo == nil {
+	if r.rig.archive == nil {
 		return
 	}
 	rnd := rand.New(rand.NewPCG(r.seed, 5))
