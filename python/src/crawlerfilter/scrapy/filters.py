@@ -10,7 +10,7 @@ from ..errors import FilterError, SettingsError
 from .options import Options, logger
 
 #: Seconds for which a filter may be missing because somebody clears it.
-CLEARING = 3.0
+CLEARING = 10.0
 
 #: Seconds that an item of a filter of the kind timing can last: ten years.
 MOST_EXPIRE = 315_360_000
@@ -50,7 +50,7 @@ def ask(client: FilterAPIClient, options: Options, fingerprints: List[str]) -> L
         except FilterError as err:
             if err.error_code != "unknown_filter" or err.judged or time.monotonic() > until:
                 raise
-        time.sleep(CLEARING / 100)
+        time.sleep(0.05)
 
 
 def clear(client: FilterAPIClient, options: Options) -> None:
