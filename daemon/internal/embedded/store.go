@@ -55,6 +55,8 @@ type Store struct {
 	sets map[string]*kept
 	err  error // sticky
 
+	numbering sync.Mutex // guards the file of numbers.go
+
 	drops  atomic.Int64 // for names
 	failed chan struct{}
 	stop   context.CancelFunc

@@ -31,6 +31,9 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 		return f, false, err
 	}
 	if !spec.hasBitMap() {
+		if err := e.number(ctx, &spec); err != nil {
+			return nil, false, err
+		}
 		f, err = e.makeEmpty(ctx, spec, 1)
 		return f, err == nil, err
 	}
@@ -40,6 +43,9 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 	}
 	if a != nil && asked.ID == 0 && e.freeID(a.Spec.ID, a.Spec.Name) {
 		spec.ID = a.Spec.ID
+	}
+	if err := e.number(ctx, &spec); err != nil {
+		return nil, false, err
 	}
 	switch {
 	case a == nil:
@@ -129,7 +135,35 @@ func newBirth(generation uint64) Birth {
 	return Birth{Seed: binary.LittleEndian.Uint64(seed[:]), Generation: generation, Created: time.Now()}
 }
 
-// existing finds the filter that spec asks for, or settles the id of a new one.
+// lastNoted is the largest id whose choice by a caller moves on those that are given.
+const lastNoted = 1 << 30
+
+// number settles the id of a filter that is to be made: that of the settings, which it
+// keeps when it is dropped and made again, or one that none has had. The caller holds
+// change.
+func (e *Engine) number(ctx context.Context, spec *Spec) error {
+	store, keeps := e.store.(Numbers)
+	fixed := e.fixed[spec.Name]
+	switch {
+	case spec.ID == 0 && fixed != 0 && e.freeID(fixed, spec.Name):
+		spec.ID = fixed
+	case spec.ID >= firstFreeID && spec.ID <= lastNoted && keeps:
+		return store.NoteID(ctx, spec.ID)
+	case spec.ID == 0:
+		for spec.ID = firstFreeID; !e.freeID(spec.ID, spec.Name); spec.ID++ {
+		}
+		if keeps {
+			id, err := store.TakeID(ctx, spec.Name, spec.ID)
+			for ; err == nil && !e.freeID(id, spec.Name); id++ { // one above lastNoted
+			}
+			spec.ID = id
+			return err
+		}
+	}
+	return nil
+}
+
+// existing finds the filter that spec asks for.
 func (e *Engine) existing(spec *Spec) (*Filter, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -143,9 +177,9 @@ func (e *Engine) existing(spec *Spec) (*Filter, error) {
 		return f, nil
 	}
 	if spec.ID == 0 {
-		for spec.ID = firstFreeID; e.ownerOf(spec.ID, spec.Name) != ""; spec.ID++ {
-		}
-	} else if other := e.ownerOf(spec.ID, spec.Name); other != "" {
+		return nil, nil
+	}
+	if other := e.ownerOf(spec.ID, spec.Name); other != "" {
 		return nil, fmt.Errorf("filter %s: id %d is that of %s: %w", spec.Name, spec.ID, other, ErrConflict)
 	}
 	return nil, nil

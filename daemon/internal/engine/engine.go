@@ -24,6 +24,7 @@ type Engine struct {
 	store      Store
 	archive    Archive // nil: none
 	startEmpty bool
+	fixed      map[string]int // ids that the settings give
 	log        *slog.Logger
 
 	mu      sync.RWMutex // guards the following; the filters guard themselves
@@ -75,7 +76,10 @@ func Open(ctx context.Context, store Store, want []Spec, log *slog.Logger) (*Eng
 func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	e := &Engine{
 		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log,
-		name: map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{},
+		name: map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{}, fixed: map[string]int{},
+	}
+	for _, spec := range s.Filters {
+		e.fixed[spec.Name] = spec.ID
 	}
 	held, err := store.Load(ctx)
 	if err != nil {

@@ -117,6 +117,17 @@ type Store interface {
 	Close() error
 }
 
+// Numbers is a Store that keeps which ids it has given, so that none is given again: a
+// caller that kept the number of a dropped filter would write into another one.
+type Numbers interface {
+	// TakeID gives an id of least or more to the filter name that is to be made: one above
+	// every id that was given or noted before, durable on return, also between daemons that
+	// share the store. Daemons that make the same filter at once get the same.
+	TakeID(ctx context.Context, name string, least int) (int, error)
+	// NoteID keeps TakeID from giving id, which a caller chose. Durable on return.
+	NoteID(ctx context.Context, id int) error
+}
+
 // Change is a filter that another daemon made (Set is what to use) or dropped (nil).
 type Change struct {
 	Spec Spec

@@ -20,6 +20,8 @@ import (
 //	                                 timed.go; tag tells apart the filters that had the id
 //	urifilter:{<id>:<tag>:<g>}<key>  string, until it expires: an item, key being the 16
 //	                                 bytes of its hash
+//	urifilter:ids                    hash: ":highest" -> the highest id that a filter was
+//	                                 given; name of a filter -> the id that it was given
 //	urifilter:members                hash: daemon -> its last sign of life
 //	urifilter:incarnation            string: changes whenever data was found lost
 //	urifilter:stopped:<incident>     set: the daemons that send no batches until these
@@ -30,6 +32,7 @@ import (
 // a stripe and its temporary key share one.
 const (
 	registryKey    = "urifilter:filters"
+	idsKey         = "urifilter:ids"
 	membersKey     = "urifilter:members"
 	incarnationKey = "urifilter:incarnation"
 	stoppedPrefix  = "urifilter:stopped:"

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -53,6 +54,8 @@ type Store struct {
 
 	mu   sync.Mutex
 	sets map[string]filter
+
+	highestID atomic.Int64 // that this daemon has seen in idsKey
 
 	awaited []string // owned by heal: the daemons to wait for since trust was lost
 
@@ -202,8 +205,10 @@ func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 	if err := closeFilter(f); err != nil {
 		return err
 	}
-	if err := s.admin.HDel(ctx, registryKey, spec.Name).Err(); err != nil {
-		return f.base().trouble(err)
+	for _, key := range []string{registryKey, idsKey} { // who makes it anew gets another id
+		if err := s.admin.HDel(ctx, key, spec.Name).Err(); err != nil {
+			return f.base().trouble(err)
+		}
 	}
 	return f.remove(ctx)
 }

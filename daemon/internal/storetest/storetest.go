@@ -43,6 +43,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		"Capacity":    testCapacity,
 		"Stripes":     testStripes,
 		"Closed":      testClosed,
+		"Numbers":     testNumbers,
 
 		"TimingDeadline":   testDeadline,
 		"TimingExpire":     testExpire,
