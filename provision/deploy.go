@@ -22,7 +22,8 @@ import (
 // Deploy makes the whole fleet as the inventory has it, in order: preflight of all hosts;
 // Redis and the archive on their hosts; then, rolling over the filter hosts: environment,
 // release, settings, service, bit-maps, start, health check, schedule. A host whose
-// daemon does not get healthy is brought back to what it ran before.
+// daemon does not get healthy is brought back to what it ran before. At the end Redis's
+// plain port is closed, if it is to be called by TLS and every filter host does.
 func (t *Toolkit) Deploy(ctx context.Context) error {
 	return t.do(ctx, "deploy", func(r *run) ([]fleet.Phase, error) {
 		if err := r.openBundles(); err != nil {
@@ -48,7 +49,7 @@ func (t *Toolkit) Deploy(ctx context.Context) error {
 			}
 			phases = append(phases, p)
 		}
-		return phases, nil
+		return append(phases, r.closePlain()...), nil
 	})
 }
 
@@ -167,6 +168,9 @@ func (m *machine) settingsSteps() []step.Step {
 	var steps []step.Step
 	if m.shares() {
 		steps = append(steps, m.ledger.watch(redis.PasswordFile(m.run.inventory.Service.Group, m.run.password)))
+	}
+	if m.certified() {
+		steps = append(steps, m.ledger.record(m.callingCard()))
 	}
 	// What the settings name is there before them. The daemon rereads tokens without a
 	// restart, so they are not a reason for one.

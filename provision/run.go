@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/mongodb"
+	"github.com/cr-clawer/urifilter/provision/pki"
 	"github.com/cr-clawer/urifilter/provision/redis"
 	"github.com/cr-clawer/urifilter/provision/release"
 )
@@ -24,6 +26,7 @@ type run struct {
 	redis    *redis.Server                // nil: no host has the role
 	password func(context.Context) (string, error)
 	mongo    *mongodb.Server // nil: no host has the role
+	certs    *pki.Certificates
 	uris     uris
 	offline  bool // no host is asked
 	bundles  map[string]*apt.Bundle
@@ -32,10 +35,15 @@ type run struct {
 
 func (t *Toolkit) newRun() (*run, error) {
 	r := &run{Toolkit: t, at: time.Now().UTC().Truncate(time.Second), machines: map[string]*machine{}, binaries: map[string]*release.Binaries{}, turn: make(chan struct{}, 1)}
+	r.certs = pki.New(t.certificates())
 	if with := t.inventory.With(inventory.RoleRedis); len(with) > 0 {
 		options, err := t.redisOptions(with[0])
 		if err != nil {
 			return nil, err
+		}
+		if t.inventory.Redis.TLS {
+			options.TLSPort = t.inventory.Redis.TLSPort
+			options.Certificate = r.certificate(with[0], options.Bind)
 		}
 		options.Known = r.knownPassword
 		if r.redis, err = redis.New(options); err != nil {
@@ -47,6 +55,10 @@ func (t *Toolkit) newRun() (*run, error) {
 		options, err := t.mongoOptions(with[0])
 		if err != nil {
 			return nil, err
+		}
+		if t.inventory.MongoDB.TLS {
+			options.Certificate = r.certificate(with[0], options.Bind)
+			options.Client = func(ctx context.Context) (*tls.Config, error) { return r.certs.Client(ctx, with[0].Name) }
 		}
 		if r.mongo, err = mongodb.New(options); err != nil {
 			return nil, err

@@ -81,17 +81,19 @@ func (t *Toolkit) pushSettings(ctx context.Context, target string) error {
 	if err != nil {
 		return err
 	}
-	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
-		p := fleet.Phase{Name: inventory.RoleFilter, Rolling: true}
-		for _, h := range hosts {
-			m := r.machine(h)
-			p.Jobs = append(p.Jobs, fleet.Job{
-				Host: h.Name, Connect: r.connect(h), Preflight: []step.Step{m.ready(), m.settingsCheck()},
-				Steps: func(ctx context.Context, h host.Host) ([]step.Step, error) { return m.pushSteps(ctx, h) },
-			})
-		}
-		return []fleet.Phase{p}, nil
-	})
+	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) { return []fleet.Phase{r.pushPhase(hosts)}, nil })
+}
+
+func (r *run) pushPhase(hosts []inventory.Host) fleet.Phase {
+	p := fleet.Phase{Name: inventory.RoleFilter, Rolling: true}
+	for _, h := range hosts {
+		m := r.machine(h)
+		p.Jobs = append(p.Jobs, fleet.Job{
+			Host: h.Name, Connect: r.connect(h), Preflight: []step.Step{m.ready(), m.settingsCheck()},
+			Steps: func(ctx context.Context, h host.Host) ([]step.Step, error) { return m.pushSteps(ctx, h) },
+		})
+	}
+	return p
 }
 
 // pushSteps depend on what the host has: settings may be there before a daemon is.

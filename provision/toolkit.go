@@ -75,6 +75,7 @@ type Toolkit struct {
 	display   *report.Display
 	masker    *secret.Masker
 	dialer    *remote.Dialer
+	renew     time.Time // certificates made before are made anew
 }
 
 // Open reads the inventory and chooses hosts. Errors are of the caller: fleet.CodeUsage.

@@ -136,6 +136,33 @@ mongodb: {uri_env: ARCHIVE}
 	}
 }
 
+// With tls the daemons call Redis at its other port, and both servers with certificates;
+// a host that keeps its items itself has one for the archive alone.
+func TestSettingsOfTLS(t *testing.T) {
+	t.Parallel()
+	toolkit, out := opened(t, `
+hosts:
+  - {name: one, address: 10.0.0.1, roles: [filter, redis, mongodb]}
+  - {name: two, address: 10.0.0.2}
+  - {name: three, address: 10.0.0.3, settings: {store: embedded}}
+redis: {tls: true}
+mongodb: {flavor: ferretdb, tls: true}
+`, nil, nil)
+	if err := toolkit.SettingsCheck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const certificates = "  tls: true\n  tls_ca_file: /etc/urifilter/tls.ca.pem\n  tls_cert_file: /etc/urifilter/tls.pem\n  tls_key_file: /etc/urifilter/tls.pem\n"
+	hosts := strings.Split(text(t, out), "# ")
+	for i, want := range []int{0, 2, 2, 1} {
+		if i < len(hosts) && strings.Count(hosts[i], certificates) != want {
+			t.Errorf("want certificates for %d servers in\n%s", want, hosts[i])
+		}
+	}
+	if got := strings.Join(hosts, "# "); len(hosts) != 4 || !strings.Contains(got, "- 10.0.0.1:6380") || strings.Contains(got, ":6379") {
+		t.Errorf("addresses:\n%s", got)
+	}
+}
+
 func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -56,11 +56,22 @@ func (r *run) values(ctx context.Context, h inventory.Host, early bool) (setting
 			failed = append(failed, v.Set(key, to, from))
 		}
 	}
+	certified := func(section, from string) {
+		set(section+"tls", true, from)
+		set(section+"tls_ca_file", daemonAuthority, from)
+		set(section+"tls_cert_file", daemonPair, from)
+		set(section+"tls_key_file", daemonPair, from)
+	}
 	if m.shares() {
 		with := r.inventory.With(inventory.RoleRedis)[0]
 		from := "the role redis of host " + with.Name
 		set("store", "redis", from)
-		set("redis.addrs", []string{net.JoinHostPort(seen(h, with), strconv.Itoa(r.inventory.Redis.Port))}, from)
+		port := r.inventory.Redis.Port
+		if r.inventory.Redis.TLS {
+			port = r.inventory.Redis.TLSPort
+			certified("redis.", from)
+		}
+		set("redis.addrs", []string{net.JoinHostPort(seen(h, with), strconv.Itoa(port))}, from)
 		set("redis.password_file", redis.PasswordPath, from)
 	}
 	if !v.Has("mongodb.uri") {
@@ -68,6 +79,9 @@ func (r *run) values(ctx context.Context, h inventory.Host, early bool) (setting
 		failed = append(failed, err)
 		if uri != "" {
 			set("mongodb.uri", uri, from)
+			if r.inventory.MongoDB.TLS {
+				certified("mongodb.", from)
+			}
 		}
 	}
 	if r.tokens != nil {

@@ -1,17 +1,20 @@
 package e2e_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/cr-clawer/urifilter/provision/e2e"
 	"github.com/cr-clawer/urifilter/provision/e2e/programs"
 	"github.com/cr-clawer/urifilter/provision/fleet"
+	"github.com/cr-clawer/urifilter/provision/report"
 )
 
 // TestSystemUnderLoad: neither a restart by systemd or by the toolkit, nor an upgrade, nor one
 // to a release that does not start and is rolled back, loses a call or an item of crawlers
-// that never stop asking; with the store of the host itself, and with Redis.
+// that never stop asking; with the store of the host itself, and with Redis. Nor does a
+// deployment that has the daemon call Redis by TLS, nor a renewal of its certificates.
 func TestSystemUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it deploys real hosts")
@@ -45,6 +48,27 @@ func TestSystemUnderLoad(t *testing.T) {
 			l.Sh(t, "shared", "systemctl restart urifilter")
 		})
 	}
+	inventory := string(read(t, filepath.Join(l.Dir, "configs", "hosts.yaml")))
+	l.WriteInventory(t, inventory+"redis: {tls: true}\n")
+	round("deploy that has the daemon call Redis by TLS", func() {
+		want(t, l.Mage(t, "plan", "-exitCode"), fleet.CodeChanges, "write /etc/redis/urifilter.pem: a new certificate, of an authority that is made in", "close the plain port 6379")
+		want(t, l.Must(t, "deploy"), 0, "close the plain port 6379: every filter host calls by TLS")
+	})
+	if got := l.Sh(t, "shared", "ss -Hltn | awk '{print $4}' | grep -E ':(6379|6380)$' | sort; stat -c '%a %U:%G' /etc/urifilter/tls.pem /etc/redis/urifilter.pem; redis-cli ping 2>&1 || :"); strings.Contains(got, ":6379\n") || !strings.Contains(got, "127.0.0.1:6380\n640 root:urifilter\n640 root:redis\nCould not connect") {
+		t.Errorf("Redis with TLS: %s", got)
+	}
+	statuses(t, l.Must(t, "deploy", "-json"), map[string]report.Status{"own": report.OK, "shared": report.OK})
+	round("certificates:renew", func() {
+		pid := l.Sh(t, "shared", "systemctl show -p MainPID --value urifilter redis-server")
+		r := l.Must(t, "certificates:renew", "-v")
+		want(t, r, 0, "write /etc/redis/urifilter.pem: a new certificate, as a renewal was asked for", "write /etc/urifilter/tls.pem: a new certificate", "reload: ")
+		if now := l.Sh(t, "shared", "systemctl show -p MainPID --value urifilter redis-server"); now != pid {
+			t.Errorf("a renewal restarted something: %s, before %s", now, pid)
+		}
+		if strings.Contains(r.Text(), "PRIVATE KEY") {
+			t.Error("a key is shown")
+		}
+	})
 	round("urifilter:restart", func() { l.Must(t, "urifilter:restart") })
 	round("deploy of another build", func() { l.Must(t, "deploy", "-binary="+l.Another(t, "second")) })
 	round("deploy of a release that exits at once", func() {

@@ -13,7 +13,8 @@ import (
 
 // TestSystemSiteWithoutNetwork: what a host with a network has collected is enough for a host
 // that has none, and a file of it that was damaged on the way is refused before a host is
-// touched. The writeback there is by the timer.
+// touched. The writeback there is by the timer, and Redis and the archive are called by
+// TLS.
 func TestSystemSiteWithoutNetwork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it deploys real hosts")
@@ -35,7 +36,7 @@ func TestSystemSiteWithoutNetwork(t *testing.T) {
 	_, tail, _ := strings.Cut(l.Inventory(t), "  - {name: site")
 	host, _, _ := strings.Cut(tail, "\n")
 	inventory := func(bundle string) string {
-		return head + "  - {name: site" + host + "\nsettings: {uri_num_scale: 100000}\nmongodb: {flavor: ferretdb}\nschedule: {kind: timer}\npackages: {bundle: '" + bundle + "'}\nrelease: {binary: '" + bundle + "/urifilter-linux-{arch}'}\n"
+		return head + "  - {name: site" + host + "\nsettings: {uri_num_scale: 100000}\nredis: {tls: true}\nmongodb: {flavor: ferretdb, tls: true}\nschedule: {kind: timer}\npackages: {bundle: '" + bundle + "'}\nrelease: {binary: '" + bundle + "/urifilter-linux-{arch}'}\n"
 	}
 	damaged := filepath.Join(l.Home, "damaged")
 	if err := os.CopyFS(damaged, os.DirFS(bundle)); err != nil {
@@ -66,6 +67,18 @@ func TestSystemSiteWithoutNetwork(t *testing.T) {
 systemctl start urifilter-writeback.service && runuser -u urifilter -- /opt/urifilter/current/urifilter bitmap verify --config /etc/urifilter/urifilter.yaml`)
 	if !strings.Contains(got, "uri-2: sound; ") {
 		t.Errorf("the archive: %s", got)
+	}
+
+	// Redis and the archive, set up with TLS from the beginning, take no others.
+	if got := l.Sh(t, "site", `ss -Hltn | awk '{print $4}' | grep -E ':(6379|6380|27017)$' | sort
+grep -c 'tls: true' /etc/urifilter/urifilter.yaml; stat -c '%a %U:%G' /etc/urifilter-mongodb-tls/server.pem
+redis-cli -p 6380 ping 2>&1 | head -1; journalctl -u ferretdb -q -o cat | grep -c 'Listening on TLS'`); !strings.HasPrefix(got, "127.0.0.1:27017\n127.0.0.1:6380\n2\n640 root:ferretdb\n") || strings.Contains(got, "PONG") {
+		t.Errorf("the site's servers: %s", got)
+	}
+	want(t, l.Must(t, "certificates:renew"), 0, "write /etc/urifilter-mongodb-tls/server.pem: a new certificate")
+	statuses(t, l.Must(t, "deploy", "-json"), map[string]report.Status{"site": report.OK})
+	if got := l.Sh(t, "site", "systemctl start urifilter-writeback.service && systemctl is-active urifilter redis-server ferretdb"); got != "active\nactive\nactive" {
+		t.Errorf("after a renewal: %s", got)
 	}
 	unlocked(t, l)
 }

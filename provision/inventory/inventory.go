@@ -41,6 +41,7 @@ type Inventory struct {
 	Service  Service  `yaml:"service"`
 	Redis    Redis    `yaml:"redis"`
 	MongoDB  MongoDB  `yaml:"mongodb"`
+	TLS      TLS      `yaml:"tls"`
 	Packages Packages `yaml:"packages"`
 	Schedule Schedule `yaml:"schedule"`
 	Fleet    Fleet    `yaml:"fleet"`
@@ -144,6 +145,12 @@ type Redis struct {
 	// Bind are addresses to listen on beside loopback. Default []: the host's address
 	// where other hosts have the role filter.
 	Bind []string `yaml:"bind"`
+	// TLS has daemons call it by TLS alone, with certificates that the toolkit makes and
+	// renews, or yours: see TLS of the inventory. Default false.
+	TLS bool `yaml:"tls"`
+	// TLSPort is where it speaks TLS; Port is closed when every filter host does.
+	// Default 6380.
+	TLSPort int `yaml:"tls_port"`
 	// MaxMemory bounds its memory, as redis.conf writes it: 4gb. When it is reached,
 	// writes are refused and nothing is evicted. Default "": no bound.
 	MaxMemory string `yaml:"maxmemory"`
@@ -174,6 +181,8 @@ type MongoDB struct {
 	// Bind are addresses to listen on beside loopback. Default []: the host's address
 	// where other hosts have the role filter.
 	Bind []string `yaml:"bind"`
+	// TLS has daemons call it, at Port, by TLS alone, as that of Redis. Default false.
+	TLS bool `yaml:"tls"`
 	// Repository has the packages. Default: that of MongoDB Inc. for the flavor mongodb,
 	// those that the host has for ferretdb.
 	Repository Repository `yaml:"repository"`
@@ -199,6 +208,22 @@ type Repository struct {
 	KeyFile string `yaml:"key_file"`
 	// Packages to install. Default []: mongodb-org, or ferretdb.
 	Packages []string `yaml:"packages"`
+}
+
+// TLS is where the certificates for redis.tls and mongodb.tls come from.
+type TLS struct {
+	// Dir is the folder here of the authority that the toolkit makes, with its key. Default
+	// "": .urifilter/tls of the folder in which targets are run.
+	Dir string `yaml:"dir"`
+	// Days is how long a certificate is good, 2 or more. A deployment renews it when a third
+	// of that is left. Default 365.
+	Days int `yaml:"days"`
+	// CAFile is the authority, CertFile and KeyFile are certificates and keys of your own,
+	// in PEM, in place of that authority; {host} in the last two stands for the name of the
+	// host. Default "": the toolkit makes them.
+	CAFile   string `yaml:"ca_file"`
+	CertFile string `yaml:"cert_file"`
+	KeyFile  string `yaml:"key_file"`
 }
 
 // Packages is how packages get on hosts.
@@ -242,8 +267,9 @@ func Default() *Inventory {
 	return &Inventory{
 		Release:  Release{Keep: 5},
 		Service:  Service{User: "urifilter", Group: "urifilter"},
-		Redis:    Redis{Port: 6379, AppendFsync: "everysec"},
+		Redis:    Redis{Port: 6379, TLSPort: 6380, AppendFsync: "everysec"},
 		MongoDB:  MongoDB{Flavor: "mongodb", Version: "8.0", Port: 27017},
+		TLS:      TLS{Days: 365},
 		Packages: Packages{Update: true},
 		Schedule: Schedule{Kind: "crontab", When: "0 0 1 * *"},
 		Fleet:    Fleet{Canary: 1, Batch: "25%", Parallel: 8, HealthTimeout: 2 * time.Minute},

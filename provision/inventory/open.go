@@ -174,6 +174,7 @@ func (i *Inventory) paths() []*string {
 		&i.SettingsFile, &i.TokensFile, &i.Release.Binary,
 		&i.MongoDB.Bundle, &i.MongoDB.Repository.KeyFile, &i.Packages.Bundle,
 		&i.Defaults.IdentityFile, &i.Defaults.KnownHosts,
+		&i.TLS.Dir, &i.TLS.CAFile, &i.TLS.CertFile, &i.TLS.KeyFile,
 	}
 	for n := range i.Hosts {
 		h := &i.Hosts[n]

@@ -56,6 +56,10 @@ func (i *Inventory) Validate() error {
 	i.validateHosts(&f)
 	i.Redis.validate(&f)
 	i.MongoDB.validate(&f)
+	i.TLS.validate(&f)
+	if i.MongoDB.External() && i.MongoDB.TLS {
+		f.add("mongodb.tls", "true: the server of mongodb.uri is not the toolkit's: say how it is called in settings: {mongodb: {tls: true, ...}}")
+	}
 	if i.MongoDB.External() && len(i.With(RoleMongoDB)) > 0 {
 		f.add("mongodb.uri", "it is a server that is there, and host %s has the role mongodb: want one of them", i.With(RoleMongoDB)[0].Name)
 	}
@@ -154,11 +158,24 @@ func (r Redis) validate(f *faults) {
 		f.matches("redis.package", r.Package, packagePattern, "the name of a package")
 	}
 	f.port("redis.port", r.Port, 1)
+	f.port("redis.tls_port", r.TLSPort, 1)
+	if r.TLS && r.TLSPort == r.Port {
+		f.add("redis.tls_port", "%d: is redis.port: want another, as both are open until every filter host calls by TLS", r.TLSPort)
+	}
 	f.binds("redis.bind", r.Bind)
 	if r.MaxMemory != "" {
 		f.matches("redis.maxmemory", r.MaxMemory, redisPattern, "a size as redis.conf has it, such as 4gb")
 	}
 	f.oneOf("redis.appendfsync", r.AppendFsync, "everysec", "always")
+}
+
+func (t TLS) validate(f *faults) {
+	if t.Days < 2 {
+		f.add("tls.days", "%d: want 2 or more", t.Days)
+	}
+	if own := t.CAFile != ""; own != (t.CertFile != "") || own != (t.KeyFile != "") {
+		f.add("tls.ca_file", "%q, cert_file %q and key_file %q: want all three for certificates of your own, or none", t.CAFile, t.CertFile, t.KeyFile)
+	}
 }
 
 func (m MongoDB) validate(f *faults) {

@@ -16,7 +16,8 @@ import (
 // configPath is MongoDB's file.
 const configPath = "/etc/mongod.conf"
 
-// setting is a key of the file with the value that it shall have.
+// setting is a key of the file with the value that it shall have; nil: it shall not be
+// there.
 type setting struct {
 	key   string
 	value any
@@ -38,6 +39,12 @@ func edited(text string, settings ...setting) (string, error) {
 	}
 	var edits []yamledit.Edit
 	for _, s := range settings {
+		if s.value == nil {
+			if strings.Contains(text, tlsPair) { // the toolkit has set it
+				edits = append(edits, yamledit.Edit{Key: s.key})
+			}
+			continue
+		}
 		value, err := yamledit.Value(s.value)
 		if err != nil {
 			return "", err
@@ -47,13 +54,14 @@ func edited(text string, settings ...setting) (string, error) {
 	return yamledit.Apply(configPath, text, edits)
 }
 
-// port gives MongoDB its port before it first starts, while it listens to its own host alone.
+// port gives MongoDB its port, and TLS, before it first starts, while it listens to its own
+// host alone.
 func (s *Server) port() step.Step {
 	return s.edit("mongodb: port", func(there bool) []setting {
-		if !there && s.options.Port == 27017 {
+		if !there && s.options.Port == 27017 && !s.encrypts() {
 			return nil // as the package has it
 		}
-		return []setting{{"net.port", s.options.Port}}
+		return append([]setting{{"net.port", s.options.Port}}, s.encryption()...)
 	})
 }
 

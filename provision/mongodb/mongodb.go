@@ -7,6 +7,7 @@ package mongodb
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/apt"
+	"github.com/cr-clawer/urifilter/provision/pki"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -51,6 +53,11 @@ type Options struct {
 	Unit string
 	// Database of the archive; "": urifilter.
 	Database string
+	// Certificate is the step that puts the server's certificate in a place; it then
+	// speaks TLS alone, with clients that show a certificate. Nil: no TLS.
+	Certificate func(pki.Place) step.Step
+	// Client is how the toolkit calls such a server.
+	Client func(ctx context.Context) (*tls.Config, error)
 }
 
 // Server is one host's server during one run.
@@ -145,6 +152,9 @@ func (s *Server) Steps(packages *apt.System) []step.Step {
 	steps = append(steps,
 		packages.Install("mongodb: packages", s.options.Packages...),
 		apt.Hold("mongodb: version", s.held()...))
+	if s.encrypts() {
+		steps = append(steps, s.options.Certificate(s.place()))
+	}
 	if s.options.Flavor == FerretDB {
 		return append(steps, s.ferretListens(), s.service(), s.answers(), s.ferretWarning())
 	}

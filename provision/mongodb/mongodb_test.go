@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/pki"
+	"github.com/cr-clawer/urifilter/provision/step"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -135,5 +137,32 @@ net:
 		if _, err := edited(text, wish...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q in it", text, err, want)
 		}
+	}
+}
+
+// TLS is set, and taken back where the toolkit has set it; what others set stays.
+func TestEditedForTLS(t *testing.T) {
+	t.Parallel()
+	with := &Server{Options{Certificate: func(pki.Place) step.Step { return step.Step{} }}}
+	without := &Server{}
+	const before = "net:\n  port: 27017\n"
+	on, err := edited(before, with.encryption()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"mode: requireTLS\n", "certificateKeyFile: /etc/urifilter-mongodb-tls/server.pem\n", "CAFile: /etc/urifilter-mongodb-tls/ca.pem\n"} {
+		if !strings.Contains(on, want) {
+			t.Errorf("no %q in\n%s", want, on)
+		}
+	}
+	if again, err := edited(on, with.encryption()...); err != nil || again != on {
+		t.Errorf("a second time: %v\n%s", err, again)
+	}
+	if off, err := edited(on, without.encryption()...); err != nil || strings.Contains(off, "requireTLS") || strings.Contains(off, "urifilter") {
+		t.Errorf("taken back: %v\n%s", err, off)
+	}
+	theirs := before + "  tls: {mode: requireTLS, certificateKeyFile: /etc/ssl/mongo.pem}\n"
+	if kept, err := edited(theirs, without.encryption()...); err != nil || kept != theirs {
+		t.Errorf("of others: %v\n%s", err, kept)
 	}
 }

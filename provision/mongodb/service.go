@@ -123,8 +123,7 @@ Wants=network-online.target
 After=network-online.target
 
 [Service]
-Environment=FERRETDB_LISTEN_ADDR=` + s.Address(true, "") + `
-Restart=on-failure
+` + s.ferretAddress() + `Restart=on-failure
 RestartSec=3s
 `
 	return step.Step{Name: "mongodb: address", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
@@ -154,7 +153,7 @@ RestartSec=3s
 // ferretWarning says each time what is not there.
 func (s *Server) ferretWarning() step.Step {
 	return step.Step{Name: "mongodb: who may call", Prove: func(ctx context.Context, _ host.Host) error {
-		if len(s.options.Bind) > 0 {
+		if len(s.options.Bind) > 0 && !s.encrypts() {
 			step.Warn(ctx, "FerretDB asks for no password: whoever reaches %s can read and change the archive; let a firewall admit the filter hosts alone", s.Address(true, ""))
 		}
 		return nil

@@ -61,6 +61,15 @@ func (s *Server) call(ctx context.Context, h host.Host, as account, do func(cont
 	d := &dialer{tunnel: t}
 	o := options.Client().ApplyURI("mongodb://" + s.Address(true, "") + "/").SetDialer(d).SetDirect(true).
 		SetServerSelectionTimeout(callWait / 2).SetTimeout(callWait)
+	if encrypted, err := s.speaksTLS(ctx, h); err != nil {
+		return err
+	} else if encrypted {
+		config, err := s.options.Client(ctx)
+		if err != nil {
+			return err
+		}
+		o.SetTLSConfig(config)
+	}
 	if as.name != "" {
 		o.SetAuth(options.Credential{AuthSource: "admin", Username: as.name, Password: as.password})
 	}

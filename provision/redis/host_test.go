@@ -2,13 +2,17 @@ package redis_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/hosttest"
+	"github.com/cr-clawer/urifilter/provision/pki"
 	"github.com/cr-clawer/urifilter/provision/redis"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
@@ -80,7 +84,97 @@ func TestSystemFromNothing(t *testing.T) {
 			if changed := hosttest.Must(t, h, steps); len(changed) != 0 {
 				t.Errorf("after a reboot, changed: %q", changed)
 			}
+			if c.release == "bookworm" { // package e2e has it on the other
+				encrypted(t, h, s, steps, redis.Options{Bind: []string{h.Sandbox.Address}, MaxMemory: "64mb", AppendFsync: "always"})
+			}
 		})
+	}
+}
+
+// encrypted takes a server that daemons use to TLS, renews its certificate and takes it
+// back. Until ClosePlain it answers both ways, and up to there it is not restarted.
+func encrypted(t *testing.T, h *hosttest.Host, s *redis.Server, plain []step.Step, o redis.Options) {
+	t.Helper()
+	certificates := pki.Options{Dir: filepath.Join(t.TempDir(), "tls"), Life: 90 * 24 * time.Hour}
+	with := func(p pki.Options) (*redis.Server, []step.Step) {
+		t.Helper()
+		certs := pki.New(p)
+		o.TLSPort = 6380
+		o.Certificate = func(place pki.Place) step.Step {
+			return certs.Step(place, "host1", []string{"127.0.0.1", h.Sandbox.Address})
+		}
+		return server(t, o)
+	}
+	// shown is the serial number of the certificate that a client gets.
+	shown := func() string {
+		t.Helper()
+		config, err := pki.New(certificates).Client(t.Context(), "host1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", h.Sandbox.Address+":6380")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	process := func() string { return h.Sh(t, "systemctl show -p MainPID --value "+s.Package()) }
+	before := process()
+	now, steps := with(certificates)
+	hosttest.Must(t, h, steps)
+	ask := fmt.Sprintf("redis-cli --no-auth-warning -a %s -p ", password(t, h, now))
+	if got := h.Sh(t, ask+"6379 get urifilter:x"); got != "1" {
+		t.Errorf("without TLS, while daemons may need it: %s", got)
+	}
+	first := shown()
+	by := func(text string) []step.Step {
+		return []step.Step{now.ClosePlain(func(context.Context) (string, error) { return text, nil })}
+	}
+	if changed := hosttest.Must(t, h, by("host web1 needs it")); len(changed) != 0 {
+		t.Errorf("a port that is needed: %q", changed)
+	}
+	if changed := hosttest.Must(t, h, by("")); len(changed) != 1 || !strings.HasPrefix(changed[0], "redis: plain port: close the plain port 6379") {
+		t.Errorf("closing: %q", changed)
+	}
+	if got := h.Sh(t, ask+"6379 ping 2>&1 || :"); !strings.Contains(got, "Could not connect") {
+		t.Errorf("the plain port: %s", got)
+	}
+	if got := h.Sh(t, ask+"6380 --tls --cacert /etc/redis/urifilter.ca.pem ping 2>&1 || :"); strings.Contains(got, "PONG") {
+		t.Errorf("a client without a certificate: %s", got)
+	}
+	if changed := hosttest.Must(t, h, steps); len(changed) != 0 {
+		t.Errorf("a second time: %q", changed)
+	}
+
+	certificates.Renew = time.Now()
+	_, steps = with(certificates)
+	if changed := hosttest.Must(t, h, steps); len(changed) != 1 || !strings.Contains(changed[0], "a renewal was asked for") {
+		t.Errorf("renewal: %q", changed)
+	}
+	if shown() == first {
+		t.Error("the old certificate is in use")
+	}
+	if process() != before {
+		t.Error("it was restarted for TLS")
+	}
+	// A run that was broken off before the server had taken the certificate is made good.
+	h.Sh(t, "rm /etc/*/.urifilter.pem.loaded")
+	if changed := hosttest.Must(t, h, steps); len(changed) != 1 || !strings.Contains(changed[0], "it is not in use yet") {
+		t.Errorf("broken off: %q", changed)
+	}
+	if got := h.Sh(t, "stat -c '%a %U' /etc/*/urifilter.pem; runuser -u nobody -- cat /etc/*/urifilter.pem 2>&1 || :"); !strings.HasPrefix(got, "640 root\n") || strings.Contains(got, "PRIVATE") {
+		t.Errorf("its key: %s", got)
+	}
+	// Another machine's authority does not take its place unasked.
+	certificates.Dir = filepath.Join(t.TempDir(), "tls")
+	_, steps = with(certificates)
+	if _, err := hosttest.Apply(t, h, steps); err == nil || !strings.Contains(err.Error(), "it is of another authority than that of this machine\nhint: bring ") {
+		t.Errorf("another machine: %v", err)
+	}
+	hosttest.Must(t, h, plain)
+	if got := h.Sh(t, ask+"6379 get urifilter:x; ss -Hltn sport = :6380"); got != "1" {
+		t.Errorf("without TLS again: %s", got)
 	}
 }
 

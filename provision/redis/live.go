@@ -26,6 +26,7 @@ type client struct {
 	cli      string
 	port     int
 	password string // "": none
+	tls      string // arguments of redis-cli; "": plain
 }
 
 // fault is an error that the server answers with.
@@ -57,7 +58,7 @@ func (c client) ask(ctx context.Context, commands ...string) ([]string, error) {
 	for _, command := range commands {
 		in.WriteString("ECHO " + mark + "\n" + command + "\n")
 	}
-	script := fmt.Sprintf("command -v %s >/dev/null || { echo 'Could not connect: no %[1]s'; exit 0; }; %[1]s -h 127.0.0.1 -p %d 2>&1; :", c.cli, c.port)
+	script := fmt.Sprintf("command -v %s >/dev/null || { echo 'Could not connect: no %[1]s'; exit 0; }; %[1]s -h 127.0.0.1 -p %d%s 2>&1; :", c.cli, c.port, c.tls)
 	out, err := c.host.Run(ctx, host.Command{Script: script, Stdin: strings.NewReader(in.String()), Secret: true, Root: true})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.cli, err)

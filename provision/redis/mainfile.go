@@ -170,12 +170,13 @@ func withInclude(text, file string) string {
 }
 
 // overridden says what, after the line that includes our file, undoes a setting of ours.
-func (s *Server) overridden(lines []line, at int) error {
+func (s *Server) overridden(st state) error {
+	lines, at := st.lines, st.include
 	if at < 0 {
 		return nil
 	}
 	for _, l := range lines[at+1:] {
-		for _, d := range append(s.directives(), directive{"requirepass", ""}) {
+		for _, d := range append(s.directives(st), directive{"requirepass", ""}) {
 			if l.key == d.key && !strings.EqualFold(l.value(), d.value) {
 				return fmt.Errorf("%s:%d: %s is set again after the line that includes %s, and goes before it\nhint: remove the line, or move it above the include; `CONFIG REWRITE` adds such lines",
 					s.product.main, l.number, l.key, s.product.settings())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/environment"
+	"github.com/cr-clawer/urifilter/provision/pki"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -39,6 +40,11 @@ type Options struct {
 	// lost; ErrNoPassword where there is none. They then need no restart, and put back what
 	// they remember. It is asked when a password is to be made. Nil: none.
 	Known func(ctx context.Context) (string, error)
+	// TLSPort is where it speaks TLS, with clients that show a certificate; the plain Port
+	// is then closed, at once where nothing used it yet, else by ClosePlain. 0: no TLS.
+	TLSPort int
+	// Certificate is the step that puts the server's certificate in a place. With TLSPort.
+	Certificate func(pki.Place) step.Step
 }
 
 // product is what a package calls its things.
@@ -65,6 +71,7 @@ func (p product) dropIn() string {
 type Server struct {
 	options Options
 	product product
+	closing bool // the plain port is to be closed now
 }
 
 var memory = regexp.MustCompile(`^(?i)[1-9][0-9]*(b|kb?|mb?|gb?)?$`)
@@ -89,6 +96,9 @@ func New(o Options) (*Server, error) {
 	if o.Port < 1 || o.Port > 65535 {
 		fault("port %d: want 1 to 65535", o.Port)
 	}
+	if o.TLSPort < 0 || o.TLSPort > 65535 || o.TLSPort == o.Port {
+		fault("tls_port %d: want 1 to 65535, and another than port: both are open until every filter host calls by TLS", o.TLSPort)
+	}
 	if o.AppendFsync != "everysec" && o.AppendFsync != "always" {
 		fault("appendfsync %q: want everysec or always", o.AppendFsync)
 	}
@@ -111,7 +121,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	o.Bind = bind
-	return &Server{o, products()[i]}, nil
+	return &Server{options: o, product: products()[i]}, nil
 }
 
 // Package is the name of the server's package.
@@ -119,29 +129,37 @@ func (s *Server) Package() string { return s.product.pkg }
 
 // Steps install the server, set it up, and prove that it is as it shall be.
 func (s *Server) Steps(packages *apt.System) []step.Step {
-	return []step.Step{
+	steps := []step.Step{
 		packages.Install("redis: package", s.product.pkg),
 		environment.Overcommit(),
 		s.secretStep(),
+	}
+	if s.options.TLSPort != 0 {
+		steps = append(steps, s.options.Certificate(s.place()))
+	}
+	return append(steps,
 		s.configuration(),
 		s.service(),
 		s.proof(),
 		environment.RedisHugePages(),
-	}
+	)
 }
 
 // directive is one line of our file, by which the running server is also known.
 type directive struct{ key, value string }
 
-func (s *Server) directives() []directive {
+func (s *Server) directives(st state) []directive {
 	all := []directive{
 		{"bind", strings.Join(append([]string{"127.0.0.1"}, s.options.Bind...), " ")},
-		{"port", fmt.Sprint(s.options.Port)},
+		{"port", fmt.Sprint(s.plainPort(st))},
+	}
+	all = append(all, s.encryption(st)...)
+	all = append(all, []directive{
 		{"protected-mode", "yes"},
 		{"maxmemory-policy", "noeviction"},
 		{"appendonly", "yes"},
 		{"appendfsync", s.options.AppendFsync},
-	}
+	}...)
 	if s.options.MaxMemory != "" {
 		all = append(all, directive{"maxmemory", s.options.MaxMemory})
 	}
@@ -149,22 +167,23 @@ func (s *Server) directives() []directive {
 }
 
 // text is our file.
-func (s *Server) text(own bool) string {
+func (s *Server) text(st state) string {
 	why := map[string]string{
 		"bind":             "Filter hosts reach it here, and nobody else: a firewall is not ours.",
+		"tls-port":         "Clients show a certificate. A plain port other than 0 is open for filter hosts that do\n# not call by TLS yet.",
 		"maxmemory-policy": "An evicted bit-map is a filter that has forgotten: writes are refused instead.",
 		"appendonly":       "A restart finds everything, but for what appendfsync allows; that is healed from the\n# memory of the daemons.",
 		"maxmemory":        "When it is reached, writes are refused.",
 	}
 	var b strings.Builder
 	b.WriteString("# Written by the urifilter toolkit, which writes it anew when it differs. Other settings\n# belong in " + s.product.main + ", above the line that includes this file.\n")
-	for _, d := range s.directives() {
+	for _, d := range s.directives(st) {
 		if text := why[d.key]; text != "" {
 			b.WriteString("\n# " + text + "\n")
 		}
 		b.WriteString(d.key + " " + d.value + "\n")
 	}
-	if own {
+	if st.own {
 		b.WriteString("\n# The password.\ninclude " + s.product.secret() + "\n")
 	}
 	return b.String()

@@ -26,7 +26,7 @@ func TestNewRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := s.text(true)
+	text := s.text(state{own: true})
 	for _, want := range []string{"\nbind 127.0.0.1 10.0.0.5\n", "\nport 6379\n", "\nmaxmemory 4GB\n", "\nmaxmemory-policy noeviction\n", "\nappendonly yes\n", "\nappendfsync everysec\n", "\ninclude /etc/redis/urifilter.secret.conf\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -34,6 +34,50 @@ func TestNewRefuses(t *testing.T) {
 	}
 	if lines, err := parseConf("x", text); err != nil || len(lines) != 8 {
 		t.Errorf("our own file: %v, %v", lines, err)
+	}
+}
+
+// A server that daemons use without TLS keeps its plain port until it is closed; one that
+// is new never has it; and one that goes back has none for TLS.
+func TestPortsOfTLS(t *testing.T) {
+	t.Parallel()
+	with, err := New(Options{TLSPort: 6380})
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing := *with
+	closing.closing = true
+	used := []line{{1, "port", []string{"6379"}}}
+	changed := append([]line{{2, "tls-port", []string{"6380"}}}, used...)
+	const tls = "port %s\ntls-port 6380\ntls-auth-clients yes\ntls-ca-cert-file /etc/redis/urifilter.ca.pem\ntls-cert-file /etc/redis/urifilter.pem\ntls-key-file /etc/redis/urifilter.pem\n"
+	for name, c := range map[string]struct {
+		server *Server
+		ours   []line
+		want   string
+	}{
+		"new":         {with, nil, strings.Replace(tls, "%s", "0", 1)},
+		"used":        {with, used, strings.Replace(tls, "%s", "6379", 1)},
+		"used, again": {with, changed, strings.Replace(tls, "%s", "6379", 1)},
+		"closed":      {&closing, changed, strings.Replace(tls, "%s", "0", 1)},
+		"back":        {without, changed, "port 6379\ntls-port 0\n"},
+		"never":       {without, used, "port 6379\n"},
+	} {
+		var got strings.Builder
+		for _, d := range c.server.directives(state{ours: c.ours}) {
+			if strings.HasPrefix(d.key, "tls-") || d.key == "port" {
+				got.WriteString(d.key + " " + d.value + "\n")
+			}
+		}
+		if got.String() != c.want {
+			t.Errorf("%s: got\n%swant\n%s", name, &got, c.want)
+		}
+	}
+	if _, err := New(Options{TLSPort: 6379}); err == nil || !strings.Contains(err.Error(), "redis.tls_port 6379: want 1 to 65535, and another than port") {
+		t.Errorf("one port for both: %v", err)
 	}
 }
 
@@ -83,7 +127,7 @@ func TestOverridden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = s.overridden(lines, included(lines, s.product.settings()))
+		err = s.overridden(state{lines: lines, include: included(lines, s.product.settings())})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: got %v, want %q in it", after, err, want)
 		}

@@ -49,14 +49,14 @@ func (s *Server) service() step.Step {
 func (s *Server) restartFor(ctx context.Context, h host.Host, st state) (string, error) {
 	// It may still listen where the files before ours said.
 	c := s.client(h, st)
-	differ, err := s.differing(ctx, c)
+	differ, err := s.differing(ctx, c, st)
 	var auth errAuth
 	var down errDown
 	switch {
 	case errors.As(err, &auth):
 		return "it has another password than its files say", nil
 	case errors.As(err, &down):
-		return fmt.Sprintf("it does not listen on port %d", st.port), nil
+		return fmt.Sprintf("it does not listen on port %d", c.port), nil
 	case err != nil && strings.HasPrefix(err.Error(), "LOADING"):
 		return "", nil
 	case err != nil:
@@ -138,7 +138,7 @@ func (s *Server) proof() step.Step {
 		if err := c.ready(ctx); err != nil {
 			return fmt.Errorf("%s: %w", s.product.name, err)
 		}
-		differ, err := s.differing(ctx, c)
+		differ, err := s.differing(ctx, c, st)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.product.name, err)
 		}

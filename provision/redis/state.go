@@ -16,13 +16,15 @@ type state struct {
 	installed                      bool // the distribution's file is there
 	made                           bool // our password is there
 	lines                          []line
-	include                        int // index of the line that includes our file, -1 for none
+	ours                           []line // of our file, if it is included
+	include                        int    // index of the line that includes our file, -1 for none
 
 	loaded, active, enabled, stale bool // of the unit
 
 	password string // the one to be used, "" where none is known
 	own      bool   // the password is ours
-	port     int    // at which the server that runs listens
+	port     int    // at which the server that runs listens; 0: not without TLS
+	tlsPort  int    // the same with TLS, by our file; 0: not with it
 }
 
 // inspect reads the host's files and asks for the unit. It refuses servers that are set
@@ -52,6 +54,11 @@ func (s *Server) inspect(ctx context.Context, h host.Host) (state, error) {
 		return st, err
 	}
 	st.include = included(st.lines, s.product.settings())
+	if st.include >= 0 {
+		if st.ours, err = parseConf(s.product.settings(), st.settings.Content); err != nil {
+			return st, err
+		}
+	}
 	if err := s.understood(st); err != nil {
 		return st, err
 	}
@@ -76,24 +83,18 @@ func (s *Server) understood(st state) error {
 			return fmt.Errorf("%s:%d: the command CONFIG is renamed, by which the toolkit looks at a server and changes it%s", s.product.main, l.number, elsewhere)
 		}
 	}
-	return s.overridden(st.lines, st.include)
+	return s.overridden(st)
 }
 
 // passwordOf finds the password and the port of the server as its files have them.
 func (s *Server) passwordOf(st *state) error {
-	lines := st.lines
-	if st.include >= 0 {
-		ours, err := parseConf(s.product.settings(), st.settings.Content)
-		if err != nil {
-			return err
-		}
-		lines = append(append([]line{}, lines...), ours...)
-	}
+	lines := append(append([]line{}, st.lines...), st.ours...)
 	st.port = 6379
 	if port, err := strconv.Atoi(last(lines, "port")); err == nil {
 		st.port = port
 	}
-	if st.port == 0 {
+	st.tlsPort, _ = strconv.Atoi(last(st.ours, "tls-port")) // "": 0
+	if st.port == 0 && st.tlsPort == 0 {
 		return fmt.Errorf("%s: port 0: this server listens on a socket alone, which is not supported", s.product.main)
 	}
 	st.own = true
@@ -136,7 +137,11 @@ func (s *Server) unit(ctx context.Context, h host.Host, st *state) error {
 }
 
 func (s *Server) client(h host.Host, st state) client {
-	return client{host: h, cli: s.product.cli, port: st.port, password: st.password}
+	c := client{host: h, cli: s.product.cli, port: st.port, password: st.password}
+	if st.tlsPort != 0 {
+		c.port, c.tls = st.tlsPort, s.cliTLS()
+	}
+	return c
 }
 
 // mayTake says why a server that we have not set up yet is not ours to take.

@@ -86,7 +86,7 @@ RestartSec=3s
 
 // wishes are the files as they shall be.
 func (s *Server) wishes(st state) (settings, main, dropIn host.File) {
-	settings = host.File{Path: s.product.settings(), Content: s.text(st.own), Mode: 0o640, Group: s.product.group}
+	settings = host.File{Path: s.product.settings(), Content: s.text(st), Mode: 0o640, Group: s.product.group}
 	main = st.main
 	main.Path = s.product.main
 	if st.include < 0 {
@@ -197,13 +197,13 @@ func (s *Server) apply(ctx context.Context, h host.Host, st state) error {
 		}
 		c.password = st.password
 	}
-	differ, err := s.differing(ctx, c)
+	differ, err := s.differing(ctx, c, st)
 	if err != nil {
 		return err
 	}
 	for i := len(differ) - 1; i >= 0; i-- { // bind and port are the first of the list
 		d := differ[i]
-		if d.key == "port" {
+		if d.key == "port" && c.tls == "" || d.key == "tls-port" && c.tls != "" {
 			continue // a server that changes it loses the line to us; a restart does it
 		}
 		_, err := c.ask(ctx, "CONFIG SET "+d.key+" "+quoteArg(d.value))
@@ -240,9 +240,9 @@ func (s *Server) reach(ctx context.Context, h host.Host, st state) (client, erro
 }
 
 // differing are the settings that the running server has otherwise.
-func (s *Server) differing(ctx context.Context, c client) ([]directive, error) {
+func (s *Server) differing(ctx context.Context, c client, st state) ([]directive, error) {
 	var keys []string
-	for _, d := range s.directives() {
+	for _, d := range s.directives(st) {
 		keys = append(keys, d.key)
 	}
 	now, err := c.config(ctx, keys...)
@@ -250,7 +250,7 @@ func (s *Server) differing(ctx context.Context, c client) ([]directive, error) {
 		return nil, err
 	}
 	var differ []directive
-	for _, d := range s.directives() {
+	for _, d := range s.directives(st) {
 		want := d.value
 		if d.key == "maxmemory" {
 			want = fmt.Sprint(bytesOf(d.value))

@@ -145,7 +145,10 @@ func (d *Daemon) look(ctx context.Context, h host.Host) (seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	reread := []string{cfg.Auth.TokensFile, cfg.TLS.CertFile, cfg.TLS.KeyFile}
+	reread := []string{
+		cfg.Auth.TokensFile, cfg.TLS.CertFile, cfg.TLS.KeyFile,
+		cfg.Redis.TLSCAFile, cfg.Redis.TLSCertFile, cfg.Redis.TLSKeyFile, cfg.MongoDB.TLSCAFile, cfg.MongoDB.TLSCertFile, cfg.MongoDB.TLSKeyFile,
+	}
 	script := fmt.Sprintf("echo \"program 0 $(readlink -f %s)\"\n", host.Quote(d.Program))
 	group := func(name string, patterns []string) {
 		// A pattern is not quoted, for the shell to expand; unquotable has none of its other letters.

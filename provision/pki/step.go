@@ -1,0 +1,179 @@
+package pki
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// Place is where a program of a host has its certificate.
+type Place struct {
+	// Name of the step.
+	Name string
+	// CA is the file of the authority, Pair that of certificate and key together, so that
+	// a renewal replaces both in one step.
+	CA, Pair string
+	// Group may read them. It is asked for on the host, once it is there; in a plan it may
+	// be "".
+	Group func(ctx context.Context, h host.Host) (string, error)
+	// Load makes a program that runs take the files; nil: it finds out itself.
+	Load func(ctx context.Context, h host.Host) error
+}
+
+// As is a Group that is known.
+func As(group string) func(context.Context, host.Host) (string, error) {
+	return func(context.Context, host.Host) (string, error) { return group, nil }
+}
+
+// loaded is the file that tells what the program has taken, so that a run that is broken
+// off between writing and loading is made good by the next.
+func (p Place) loaded() string {
+	return path.Dir(p.Pair) + "/." + path.Base(p.Pair) + ".loaded"
+}
+
+func digest(ca, pair string) string {
+	sum := sha256.Sum256([]byte(ca + pair))
+	return hex.EncodeToString(sum[:]) + "\n"
+}
+
+// Step puts a certificate on a host and renews it. The names are those by which a server
+// is called; a client needs none.
+func (c *Certificates) Step(p Place, hostName string, names []string) step.Step {
+	var before map[string]host.File
+	return step.Step{
+		Name: p.Name,
+		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+			now, err := host.ReadFiles(ctx, h, p.CA, p.Pair, p.loaded())
+			if err != nil {
+				return nil, err
+			}
+			why, err := c.differs(ctx, h, p, hostName, names, now)
+			if err != nil || why == "" {
+				return nil, err
+			}
+			return &step.Change{Summary: fmt.Sprintf("write %s: %s", p.Pair, why), Apply: func(ctx context.Context) error {
+				before = now
+				return c.put(ctx, h, p, hostName, names, now)
+			}}, nil
+		},
+		Undo: func(ctx context.Context, h host.Host, _ error) (string, error) {
+			if before == nil || before[p.Pair].Content == "" {
+				return "", nil // none was there before; one that nobody names does no harm
+			}
+			err := errors.Join(host.WriteFile(ctx, h, before[p.CA]), host.WriteFile(ctx, h, before[p.Pair]))
+			if err == nil && p.Load != nil {
+				err = p.Load(ctx, h)
+			}
+			return p.Pair + " is as it was before", err
+		},
+	}
+}
+
+// differs says why the files are to be written, "" if they need not.
+func (c *Certificates) differs(ctx context.Context, h host.Host, p Place, hostName string, names []string, now map[string]host.File) (string, error) {
+	ca, pair := now[p.CA].Content, now[p.Pair].Content
+	if c.own() {
+		wantCA, wantPair, err := c.given(ctx, hostName, names)
+		if err != nil {
+			return "", err
+		}
+		if ca != wantCA || pair != wantPair {
+			return "your own", nil
+		}
+	} else {
+		a, err := c.open()
+		if err != nil {
+			return "", err
+		}
+		if ca != "" && (a == nil || ca != a.PEM) {
+			return "", fmt.Errorf("%s: it is of another authority than that of this machine\nhint: bring %s from the machine that made it; to begin anew, remove %s and %s on each host first", p.CA, filepath.Join(c.o.Dir, authorityFile), p.CA, p.Pair)
+		}
+		if a == nil {
+			return "a new certificate, of an authority that is made in " + c.o.Dir, nil
+		}
+		asked, err := c.asked()
+		if err != nil {
+			return "", err
+		}
+		if why := a.Due(pair, names, c.o.Now(), asked); why != "" {
+			return "a new certificate, as " + why, nil
+		}
+		if ca != a.PEM {
+			return "the authority", nil
+		}
+		if a.cert.NotAfter.Sub(c.o.Now()) < c.o.Life {
+			step.Warn(ctx, "the authority in %s ends at %s: docs/operations.md, \"Replace the authority\"", c.o.Dir, a.cert.NotAfter.UTC().Format("2006-01-02"))
+		}
+	}
+	group, err := p.Group(ctx, h)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range []host.File{p.file(p.CA, ca, group), p.file(p.Pair, pair, group)} {
+		if !f.Same(now[f.Path]) {
+			return "its owner and mode", nil
+		}
+	}
+	if p.Load != nil && now[p.loaded()].Content != digest(ca, pair) {
+		return "it is not in use yet", nil
+	}
+	return "", nil
+}
+
+func (p Place) file(path, content, group string) host.File {
+	return host.File{Path: path, Content: content, Mode: 0o640, Group: group}
+}
+
+// put writes the files, and has them taken.
+func (c *Certificates) put(ctx context.Context, h host.Host, p Place, hostName string, names []string, now map[string]host.File) error {
+	ca, pair := now[p.CA].Content, now[p.Pair].Content
+	var err error
+	if c.own() {
+		ca, pair, err = c.given(ctx, hostName, names)
+	} else {
+		var a *Authority
+		if a, err = c.make(ctx); err != nil {
+			return err
+		}
+		asked, err := c.asked()
+		if err != nil {
+			return err
+		}
+		ca = a.PEM
+		if a.Due(pair, names, c.o.Now(), asked) != "" {
+			if pair, err = a.Issue(hostName, names, c.o.Now(), c.o.Life); err != nil {
+				return err
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	group, err := p.Group(ctx, h)
+	if err != nil {
+		return err
+	}
+	script := fmt.Sprintf("[ -d %s ] || install -d -m 0750 -o root -g %s %[1]s", host.Quote(path.Dir(p.Pair)), host.Quote(group))
+	if _, err := h.Run(ctx, host.Command{Script: script, Root: true}); err != nil {
+		return err
+	}
+	for _, f := range []host.File{p.file(p.CA, ca, group), p.file(p.Pair, pair, group)} {
+		if err := host.WriteFile(ctx, h, f); err != nil {
+			return err
+		}
+	}
+	if p.Load == nil {
+		return nil
+	}
+	if err := p.Load(ctx, h); err != nil {
+		return err
+	}
+	return host.WriteFile(ctx, h, host.File{Path: p.loaded(), Content: digest(ca, pair)})
+}
