@@ -190,7 +190,7 @@ func TestFilterSaysWhatIsCertainWhenItFails(t *testing.T) {
 func TestCheckFailureSaysNothingOfRemembering(t *testing.T) {
 	s := clienttest.NewServer(t)
 	failAt(s, 2, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	code, out, errOut := cli(t, s, strings.Repeat("a\n", 15_000), "check")
+	code, out, errOut := cli(t, s, strings.Repeat("a\n", 15_000), "check", "--patience", "0")
 	if code != 1 || strings.Count(out, "\n") != 10_000 || !strings.Contains(errOut, "lines before 10001 are done") || strings.Contains(errOut, "remembered") {
 		t.Errorf("got %d, %d lines, %q", code, strings.Count(out, "\n"), errOut)
 	}
