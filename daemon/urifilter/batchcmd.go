@@ -64,8 +64,9 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 		fmt.Fprintln(errOut, "reading items from the terminal, one a line; end with Ctrl-D")
 	}
 	start := time.Now()
+	typ := flagOrEnv(cmd, "type", b.typ, "URIFILTER_TYPE")
 	t := &transfer{
-		judge:     b.judge(daemon, flagOrEnv(cmd, "type", b.typ, "URIFILTER_TYPE"), b.ndjson, b.expire.options()...),
+		judge:     b.judge(daemon, typ, b.ndjson, b.expire.options()...),
 		out:       out,
 		remembers: b.remembers,
 		timeout:   b.conn.timeout,
@@ -85,6 +86,9 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 	t.progress.clear()
 	if err == nil && !b.quiet {
 		fmt.Fprintln(errOut, t.total.summary(time.Since(start), b.remembers))
+	}
+	if err == nil {
+		warnOverCapacity(cmd.Context(), errOut, daemon, typ)
 	}
 	return err
 }

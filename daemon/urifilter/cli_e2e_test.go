@@ -67,6 +67,34 @@ func TestCommandsAgainstTheDaemon(t *testing.T) {
 	}
 }
 
+// A filter past its capacity calls new items seen: whoever runs a file through it is told,
+// with and without a summary.
+func TestRunPastTheCapacityWarns(t *testing.T) {
+	p := start(t, t.TempDir(), nil)
+	t.Setenv("URIFILTER_URL", p.addr)
+	if code, _, errOut := cli(t, nil, "", "filters", "create", "pages", "--capacity", "1k", "--error-rate", "0.01"); code != 0 {
+		t.Fatal(errOut)
+	}
+	numbered := func(from, n int) string {
+		var in strings.Builder
+		for i := range n {
+			fmt.Fprintf(&in, "https://example.com/%d\n", from+i)
+		}
+		return in.String()
+	}
+	const warning = "urifilter: warning: filter pages holds about "
+	if code, _, errOut := cli(t, nil, numbered(0, 500), "filter", "-t", "pages"); code != 0 || strings.Contains(errOut, "warning") {
+		t.Errorf("half full: got %d, %q", code, errOut)
+	}
+	code, _, errOut := cli(t, nil, numbered(500, 5000), "filter", "-t", "pages")
+	if code != 0 || !strings.Contains(errOut, "\n"+warning) || !strings.Contains(errOut, "items and was made for 1,000: of new items ") || !strings.Contains(errOut, " are called seen now, 1 % was asked for\nhint: ") {
+		t.Errorf("past it: got %d, %q", code, errOut)
+	}
+	if code, _, errOut := cli(t, nil, "x\n", "check", "-q", "-t", "pages"); code != 0 || !strings.HasPrefix(errOut, warning) {
+		t.Errorf("check: got %d, %q", code, errOut)
+	}
+}
+
 // A mark at the start of a batch that is not the first belongs to its item.
 func TestByteOrderMarkWithinTheInputIsAnItems(t *testing.T) {
 	p := start(t, t.TempDir(), nil)

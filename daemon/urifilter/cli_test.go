@@ -280,7 +280,7 @@ func TestServerWithoutScheme(t *testing.T) {
 	if code != 0 || out.String() != "a\n" || errOut.Len() != 0 {
 		t.Errorf("got %d, %q, %q", code, &out, &errOut)
 	}
-	if want := []string{"POST /api/v1/filter?filter_typeid=uri"}; !slices.Equal(s.Requests(), want) {
+	if want := []string{"POST /api/v1/filter?filter_typeid=uri", "GET /api/v1/filters/uri"}; !slices.Equal(s.Requests(), want) {
 		t.Errorf("requests %q, want %q", s.Requests(), want)
 	}
 }

@@ -15,6 +15,9 @@ binary files are refused. Of equal items the first is new. Input of any size pas
 constant memory, in batches of up to 10,000 lines, and each batch is printed before the
 next is sent. A summary goes to the standard error, and progress if that is a terminal.
 
+A filter that holds more items than it was made for calls some new ones duplicates; a
+warning at the end of the run says so, and how many in a hundred.
+
 While the daemon restarts, or is too busy, the run waits as long as --patience says.
 When it fails, the message says which lines are done and which may have been
 remembered though they were not printed; those are not new when asked again. That
