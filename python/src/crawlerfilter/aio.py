@@ -26,7 +26,7 @@ class AsyncFilterAPIClient:
     The calls do what those of the other class do, and raise the same errors. They run in
     ``concurrency`` threads of the client's own: so many are on their way at once, those
     beyond wait for their turn, and the loop goes on meanwhile. Any number of tasks, of one
-    loop or several, may share a client.
+    loop or several, may share a client; the child of a fork makes its own.
 
     A call that is cancelled ends at once for its task. One that has not begun is not sent.
     One that is on its way may be carried out, so that its items are remembered although
