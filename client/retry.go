@@ -39,7 +39,7 @@ const (
 
 // certain are the codes of answers with a status of 500 or more that promise that nothing
 // of the call was done.
-var certain = []string{"not_ready", "overloaded", "filter_restoring", "archive_unavailable", "store_unavailable", "insufficient_storage", "filter_full"}
+var certain = []string{"not_ready", "overloaded", "filter_restoring", "archive_unavailable", "store_unavailable", "filter_quarantined", "insufficient_storage", "filter_full"}
 
 // passing are those of them that another attempt, or another server, may not get.
 var passing = []string{"not_ready", "overloaded", "filter_restoring", "archive_unavailable", "store_unavailable"}

@@ -74,6 +74,15 @@ func (f FilterInfo) MarshalJSON() ([]byte, error) {
 // FilterList answers GET /api/v1/filters.
 type FilterList struct {
 	Filters []FilterInfo `json:"filters"`
+	// Quarantined are those that the daemon does not serve, since their data are damaged.
+	Quarantined []QuarantinedFilter `json:"quarantined,omitempty"`
+}
+
+// QuarantinedFilter is a filter that is not served.
+type QuarantinedFilter struct {
+	ID     int    `json:"id,omitempty"` // 0: it cannot be told
+	Name   string `json:"name"`
+	Reason string `json:"reason"` // what is damaged
 }
 
 // CopyResult answers the writeback and restore of a filter.

@@ -208,7 +208,13 @@ func TestRefusesToStart(t *testing.T) {
 		if err := os.WriteFile(bitmap, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		mustContain(t, mustRefuse(t, nil, "--listen", "127.0.0.1:0", "--data-dir", dir), bitmap, "stripe", "hint:", "verify")
+		p := start(t, dir, nil)
+		p.mustPost("/api/v1/filter", `{"filter_typeid":"uri","uri_list":["a"]}`, 503)
+		p.mustPost("/api/v1/filter", `{"filter_typeid":"ip","uri_list":["a"]}`, 200)
+		if err := p.end(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		mustContain(t, p.log.String(), "QUARANTINE", bitmap, "stripe", "hint:", "verify")
 		path, _ := binary()
 		out, err := exec.Command(path, "verify", "--data-dir", dir).CombinedOutput()
 		if err == nil {

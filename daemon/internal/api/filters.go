@@ -24,6 +24,10 @@ func (c *call) listFilters() error {
 	for _, f := range c.s.engine.Filters() {
 		list.Filters = append(list.Filters, describe(f))
 	}
+	for _, q := range c.s.engine.Quarantined() {
+		reason, _, _ := strings.Cut(q.Cause.Error(), "\n")
+		list.Quarantined = append(list.Quarantined, client.QuarantinedFilter{ID: q.ID, Name: q.Name, Reason: reason})
+	}
 	return c.sendJSON(http.StatusOK, list)
 }
 
@@ -85,14 +89,21 @@ func or[T comparable](asked, otherwise T) T {
 
 func (c *call) dropFilter() error {
 	f, err := c.s.engine.Lookup(c.name)
-	if err != nil {
+	var bad *engine.QuarantinedError
+	name, lost := "", "all items of the filter will be forgotten"
+	switch {
+	case errors.As(err, &bad):
+		name, lost = bad.Name, "the filter's damaged data will be moved away"
+	case err != nil:
 		return err
+	default:
+		name = f.Name
 	}
-	c.name = f.Name // it may be the id
-	if c.r.URL.Query().Get("confirm") != f.Name {
-		return &fault{code: codeConfirmRequired, detail: "all items of the filter will be forgotten; if that is meant, add ?confirm=" + f.Name}
+	c.name = name // it may be the id
+	if c.r.URL.Query().Get("confirm") != name {
+		return &fault{code: codeConfirmRequired, detail: lost + "; if that is meant, add ?confirm=" + name}
 	}
-	if err := c.s.engine.Drop(c.r.Context(), f.Name); err != nil {
+	if err := c.s.engine.Drop(c.r.Context(), name); err != nil {
 		return err
 	}
 	return c.sendNothing()

@@ -27,7 +27,15 @@ func (c *call) readiness() error {
 	if err != nil {
 		return err
 	}
-	return c.sendText(http.StatusOK, "ready\n")
+	text := "ready\n"
+	if bad := c.s.engine.Quarantined(); len(bad) > 0 { // the others are served
+		names := make([]string, len(bad))
+		for i, q := range bad {
+			names[i] = q.Name
+		}
+		text = "ready, but for filters in quarantine: " + strings.Join(names, ", ") + "\n"
+	}
+	return c.sendText(http.StatusOK, text)
 }
 
 func (c *call) readyVerbose(err error) error {
@@ -46,6 +54,9 @@ func (c *call) readyVerbose(err error) error {
 			continue
 		}
 		fmt.Fprintf(&b, "filter %s: about %d of %d items\n", f.Name, st.Items, f.Capacity)
+	}
+	for _, q := range c.s.engine.Quarantined() {
+		fmt.Fprintf(&b, "filter %s: in quarantine, its data are damaged; the log says more\n", q.Name)
 	}
 	return c.sendText(status, b.String())
 }

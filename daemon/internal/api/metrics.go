@@ -80,7 +80,7 @@ type tallies struct {
 	engine *engine.Engine
 	byKey  sync.Map // *engine.Filter to *tally
 
-	items, info, live, fill, estimate, capacity, fpr, bytes, writeback *prometheus.Desc
+	items, info, live, fill, estimate, capacity, fpr, bytes, writeback, quarantined *prometheus.Desc
 }
 
 type tally struct{ fresh, duplicates atomic.Uint64 }
@@ -90,8 +90,10 @@ func newTallies(e *engine.Engine) *tallies {
 		return prometheus.NewDesc("urifilter_"+name, help, append([]string{"filter"}, labels...), nil)
 	}
 	return &tallies{
-		engine:    e,
-		items:     desc("items_total", "Items of filter calls, by whether they were new or duplicate.", "result"),
+		engine:      e,
+		items:       desc("items_total", "Items of filter calls, by whether they were new or duplicate.", "result"),
+		quarantined: desc("filter_quarantined", "Always 1: the filter's data are damaged, and it is not served."),
+
 		info:      desc("filter_info", "Always 1; the labels say what the filter is.", "id", "kind"),
 		live:      desc("filter_items", "Items of a timing filter that have not expired, as last counted."),
 		fill:      desc("filter_fill_ratio", "Bits that are set among all, 0 to 1."),
@@ -119,7 +121,7 @@ func (t *tallies) count(f *engine.Filter, fresh, duplicates int) {
 
 // Describe implements [prometheus.Collector].
 func (t *tallies) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{t.items, t.info, t.live, t.fill, t.estimate, t.capacity, t.fpr, t.bytes, t.writeback} {
+	for _, d := range []*prometheus.Desc{t.items, t.info, t.live, t.fill, t.estimate, t.capacity, t.fpr, t.bytes, t.writeback, t.quarantined} {
 		ch <- d
 	}
 }
@@ -130,6 +132,13 @@ func (t *tallies) Collect(ch chan<- prometheus.Metric) {
 	for _, f := range t.engine.Filters() {
 		live[f] = true
 		t.collect(ch, f)
+	}
+	named := map[string]bool{} // two folders may claim one name
+	for _, q := range t.engine.Quarantined() {
+		if !named[q.Name] {
+			named[q.Name] = true
+			ch <- prometheus.MustNewConstMetric(t.quarantined, prometheus.GaugeValue, 1, q.Name)
+		}
 	}
 	t.byKey.Range(func(f, _ any) bool {
 		if !live[f.(*engine.Filter)] {

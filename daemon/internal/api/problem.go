@@ -44,6 +44,7 @@ const (
 	codeArchiveFailed      = "archive_failed"
 	codeOverloaded         = "overloaded"
 	codeFilterRestoring    = "filter_restoring"
+	codeFilterQuarantined  = "filter_quarantined"
 	codeArchiveUnavailable = "archive_unavailable"
 	codeStoreUnavailable   = "store_unavailable"
 	codeOutcomeUnknown     = "outcome_unknown"
@@ -106,6 +107,7 @@ func errorTable() []errorEntry {
 		{codeArchiveFailed, http.StatusInternalServerError, "The copy from or to the archive failed; what was archived before is as it was."},
 		{codeOverloaded, http.StatusServiceUnavailable, "Too much is being received at once; try again."},
 		{codeFilterRestoring, http.StatusServiceUnavailable, "The filter is being restored from the archive."},
+		{codeFilterQuarantined, http.StatusServiceUnavailable, "The filter's data are damaged; it is not served until somebody has decided what is to become of it."},
 		{codeArchiveUnavailable, http.StatusServiceUnavailable, "The archive cannot be had at present."},
 		{codeStoreUnavailable, http.StatusServiceUnavailable, "The store cannot be reached, or is being healed; nothing was remembered."},
 		{codeOutcomeUnknown, http.StatusServiceUnavailable, "The store broke off in the middle of the batch; some of its items may have been remembered."},
@@ -156,6 +158,7 @@ func asFault(err error) (*fault, *int) {
 		unknown *engine.UnknownFilterError
 		spec    *engine.SpecError
 		waits   *engine.RestoringError
+		bad     *engine.QuarantinedError
 		kind    *engine.KindError
 	)
 	switch {
@@ -170,6 +173,8 @@ func asFault(err error) (*fault, *int) {
 			return f, &item.Index
 		}
 		return f, nil
+	case errors.As(err, &bad):
+		return &fault{code: codeFilterQuarantined, detail: "filter " + bad.Name + ": the daemon's log, at its start, names what is damaged and the ways out"}, nil
 	case errors.As(err, &waits) && waits.Cause == nil:
 		return &fault{code: codeFilterRestoring, detail: waits.Error()}, nil
 	case errors.As(err, &waits):
@@ -201,7 +206,7 @@ func asFault(err error) (*fault, *int) {
 
 // expected tells of codes that the log is told otherwise, or need not be.
 func expected(code string) bool {
-	return slices.Contains([]string{codeNotReady, codeOverloaded, codeFilterRestoring, codeArchiveUnavailable}, code)
+	return slices.Contains([]string{codeNotReady, codeOverloaded, codeFilterRestoring, codeFilterQuarantined, codeArchiveUnavailable}, code)
 }
 
 // fail answers err. It must not be called once an answer has begun.

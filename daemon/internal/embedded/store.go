@@ -53,6 +53,7 @@ type Store struct {
 
 	mu   sync.Mutex
 	sets map[string]*kept
+	bad  []engine.Quarantined
 	err  error // sticky
 
 	numbering sync.Mutex // guards the file of numbers.go
@@ -111,27 +112,31 @@ func parseDurability(s string) (journal.Sync, error) {
 	return 0, fmt.Errorf("durability %q: want always, interval or none", s)
 }
 
-// Load implements engine.Store. Damage is an error that names the file and, on a
-// hint: line, what to do.
+// Load implements engine.Store. A filter that is damaged is left out; Quarantined says
+// why. An error is for what concerns all of them.
 func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	dirs, err := s.tidy()
 	if err != nil {
 		return nil, err
 	}
 	loaded := map[engine.Spec]engine.Set{}
+	bad := clashing(dirs)
 	for _, dir := range dirs {
+		if bad[dir] != nil {
+			s.quarantine(dir, bad[dir])
+			continue
+		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		start := time.Now()
 		k, set, found, err := s.load(dir)
-		if err != nil {
+		if ofAll(err) {
 			return nil, err
 		}
-		for other := range loaded {
-			if other.ID == k.spec.ID || other.Name == k.spec.Name {
-				return nil, fmt.Errorf("%s: id or name is also that of filter %d-%s\nhint: move one of the two folders away", dir, other.ID, other.Name)
-			}
+		if err != nil {
+			s.quarantine(dir, err)
+			continue
 		}
 		s.log.Info("filter loaded", "filter", k.spec.Name, "kind", k.spec.Kind, "bytes", k.memory.bytes(), "replayed_keys", found.Keys,
 			"torn_bytes", found.Torn, "took", time.Since(start).Round(time.Microsecond))

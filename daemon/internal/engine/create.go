@@ -16,7 +16,8 @@ const firstFreeID = 1000
 // (created is then false). What the archive has of it is restored. An ID of 0 takes the
 // next free one, or that of the filter that is there or archived. It returns a
 // *SpecError for a spec that cannot be, ErrConflict where name or id is taken by
-// another, and a *RestoringError where the archive must be asked and cannot be.
+// another, a *RestoringError where the archive must be asked and cannot be, and a
+// *QuarantinedError for one in quarantine.
 func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool, err error) {
 	if err := spec.validate(); err != nil {
 		return nil, false, err
@@ -79,6 +80,11 @@ func (e *Engine) ownerOf(id int, name string) string {
 	for other, w := range e.waiting {
 		if w.spec.ID == id && other != name {
 			return other
+		}
+	}
+	for _, q := range e.quarantine {
+		if q.ID == id && q.Name != name {
+			return q.Name
 		}
 	}
 	return ""
@@ -167,6 +173,9 @@ func (e *Engine) number(ctx context.Context, spec *Spec) error {
 func (e *Engine) existing(spec *Spec) (*Filter, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
+	if err := e.quarantined(spec.Name); err != nil {
+		return nil, err
+	}
 	if f := e.name[spec.Name]; f != nil {
 		if spec.ID == 0 {
 			spec.ID = f.ID

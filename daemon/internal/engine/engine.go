@@ -34,6 +34,8 @@ type Engine struct {
 	fresh   bool               // the store held nothing, and the archive has not given all
 	asked   bool               // the archive has answered once
 
+	quarantine []Quarantined
+
 	change sync.Mutex // held while a filter is created or dropped
 }
 
@@ -88,10 +90,12 @@ func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	for spec, set := range held {
 		e.insert(spec, set)
 	}
-	e.fresh = len(held) == 0
+	e.takeQuarantined()
+	e.fresh = len(held)+len(e.quarantine) == 0
 	for _, spec := range s.Filters {
 		have := e.name[spec.Name]
 		switch {
+		case e.quarantined(spec.Name) != nil:
 		case have != nil:
 			if spec.ID == 0 {
 				spec.ID = have.ID
@@ -125,7 +129,7 @@ func (e *Engine) insert(spec Spec, set Set) *Filter {
 }
 
 // Lookup finds a filter by its name or its id in decimal.
-// The error is an *UnknownFilterError, or a *RestoringError.
+// The error is an *UnknownFilterError, a *RestoringError or a *QuarantinedError.
 func (e *Engine) Lookup(ref string) (*Filter, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -136,6 +140,9 @@ func (e *Engine) Lookup(ref string) (*Filter, error) {
 		if f := e.id[id]; f != nil {
 			return f, nil
 		}
+	}
+	if err := e.quarantined(ref); err != nil {
+		return nil, err
 	}
 	if err := e.waitingFor(ref); err != nil {
 		return nil, err
@@ -161,10 +168,14 @@ func (e *Engine) Filters() []*Filter {
 }
 
 // Drop forgets a filter and all its items. Batches under way in it may still succeed.
+// The data of one in quarantine are moved away instead.
 func (e *Engine) Drop(ctx context.Context, name string) error {
 	e.change.Lock()
 	defer e.change.Unlock()
 	f, err := e.Lookup(name)
+	if bad := asQuarantined(err); bad != nil {
+		return e.dropQuarantined(ctx, bad)
+	}
 	if err != nil {
 		return err
 	}

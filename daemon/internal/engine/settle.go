@@ -63,7 +63,7 @@ func (e *Engine) announce(inArchive map[string]*Archived, fresh bool) {
 		e.waiting[name] = w
 	}
 	for name, a := range inArchive {
-		if _, known := e.waiting[name]; fresh && !known && e.name[name] == nil {
+		if _, known := e.waiting[name]; fresh && !known && e.name[name] == nil && e.quarantined(name) == nil {
 			e.waiting[name] = waiting{spec: a.Spec}
 		}
 	}
@@ -103,7 +103,11 @@ func (e *Engine) settleOne(ctx context.Context, name string, a *Archived, fresh 
 	e.mu.RLock()
 	have := e.name[name]
 	w, wanted := e.waiting[name]
+	bad := e.quarantined(name)
 	e.mu.RUnlock()
+	if bad != nil {
+		return nil // stays as it is, here and in the archive, until somebody decides
+	}
 	defer func() {
 		if err == nil {
 			return
@@ -182,8 +186,11 @@ func (e *Engine) adopt(ctx context.Context, a Archived) (*Filter, error) {
 		return nil, err
 	}
 	e.mu.RLock()
-	other := e.ownerOf(a.Spec.ID, a.Spec.Name)
+	other, bad := e.ownerOf(a.Spec.ID, a.Spec.Name), e.quarantined(a.Spec.Name)
 	e.mu.RUnlock()
+	if bad != nil {
+		return nil, bad
+	}
 	if other != "" {
 		return nil, fmt.Errorf("id %d of the archived filter is that of %s: %w", a.Spec.ID, other, ErrConflict)
 	}

@@ -7,11 +7,11 @@ from typing import Any, Iterable, List, Optional, Tuple
 #: Codes of answers with a status of 500 or more that promise that nothing was done.
 CERTAIN = frozenset(
     "not_ready overloaded filter_restoring archive_unavailable store_unavailable "
-    "insufficient_storage filter_full".split()
+    "filter_quarantined insufficient_storage filter_full".split()
 )
 
 #: Those of them that another attempt, or another server, may not get.
-PASSING = CERTAIN - {"insufficient_storage", "filter_full"}
+PASSING = CERTAIN - {"filter_quarantined", "insufficient_storage", "filter_full"}
 
 _HINTS = {
     "unauthorized": "set URIFILTER_TOKEN or URIFILTER_TOKEN_FILE, or pass access_token",

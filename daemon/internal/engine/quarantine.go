@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Quarantined is a filter whose data in the store are damaged. It is not served, and its
+// name and id are given to no other: an empty filter in its place would call old items new.
+type Quarantined struct {
+	ID    int // 0 where it cannot be told
+	Name  string
+	Where string // in the store
+	Cause error  // names what is damaged, and the way out
+}
+
+// Quarantiner is a Store that serves the other filters when one is damaged.
+type Quarantiner interface {
+	// Quarantined lists what the last Load has left out.
+	Quarantined() []Quarantined
+	// PutAway takes the data of one out of the store's way, durable on return, and says
+	// where they are now. Nothing of them is removed.
+	PutAway(ctx context.Context, q Quarantined) (to string, err error)
+}
+
+// QuarantinedError is returned for a filter that is in quarantine.
+type QuarantinedError struct{ Quarantined }
+
+func (e *QuarantinedError) Error() string {
+	return fmt.Sprintf("filter %s: is in quarantine: %v", e.Name, e.Cause)
+}
+
+func (e *QuarantinedError) Unwrap() error { return e.Cause }
+
+// takeQuarantined asks the store what Load has left out.
+func (e *Engine) takeQuarantined() {
+	store, ok := e.store.(Quarantiner)
+	if !ok {
+		return
+	}
+	e.quarantine = store.Quarantined()
+	for _, q := range e.quarantine {
+		e.log.Error("filter is in QUARANTINE and not served; the others are", "filter", q.Name, "id", q.ID, "where", q.Where, "err", q.Cause)
+	}
+}
+
+// Quarantined lists the filters that are in quarantine.
+func (e *Engine) Quarantined() []Quarantined {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return slices.Clone(e.quarantine)
+}
+
+// quarantined finds one by its name or its id in decimal; nil for none. The caller holds mu.
+func (e *Engine) quarantined(ref string) error {
+	for _, q := range e.quarantine {
+		if q.Name == ref || q.ID != 0 && strconv.Itoa(q.ID) == ref {
+			return &QuarantinedError{q}
+		}
+	}
+	return nil
+}
+
+// dropQuarantined is Drop for one in quarantine. Its data are moved away, and the archive
+// keeps what it has: a filter that is then made with the same parameters comes from there.
+func (e *Engine) dropQuarantined(ctx context.Context, bad *QuarantinedError) error {
+	store, ok := e.store.(Quarantiner)
+	if !ok {
+		return bad
+	}
+	for _, q := range e.Quarantined() {
+		if q.Where != bad.Where && (q.Name == bad.Name || q.ID != 0 && q.ID == bad.ID) {
+			return fmt.Errorf("filter %s: %s and %s both claim its name or id\nhint: move one of them away, and start the daemon again: %w", bad.Name, bad.Where, q.Where, ErrConflict)
+		}
+	}
+	to, err := store.PutAway(ctx, bad.Quarantined)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.quarantine = slices.DeleteFunc(e.quarantine, func(q Quarantined) bool { return q.Where == bad.Where })
+	e.mu.Unlock()
+	e.log.Warn("filter dropped from quarantine; its data are moved away, and what the archive has stays", "filter", bad.Name, "id", bad.ID, "to", to)
+	return nil
+}
+
+// asQuarantined is the error of a filter in quarantine; nil for another.
+func asQuarantined(err error) *QuarantinedError {
+	var bad *QuarantinedError
+	if errors.As(err, &bad) {
+		return bad
+	}
+	return nil
+}
