@@ -193,6 +193,10 @@ type Limits struct {
 	// 4 MiB, and a body that grows twice for a moment. Past it calls get 503 overloaded.
 	// 0, or twice body_bytes and more. Default 0: four times body_bytes, and 256 MiB at least.
 	HeldBytes Size `yaml:"held_bytes"`
+	// FilterBytes is how much memory of this machine a filter of the kind timing may take, 26
+	// bytes for each item that has not expired. At it calls with new items get 507
+	// filter_full and nothing is remembered. 1 MiB or more. Default 0: half of the memory.
+	FilterBytes Size `yaml:"filter_bytes"`
 	// Connections is how many may be open at once; one more is answered 503 and closed. The
 	// process needs a file descriptor for each; where it may not have so many, three
 	// quarters of those that it may have are the limit. 0: no limit. Default 10000.

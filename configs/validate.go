@@ -93,6 +93,9 @@ func (c Config) validateServing(f *faults) {
 	if l.HeldBytes != 0 && l.HeldBytes/2 < l.BodyBytes {
 		f.add("limits.held_bytes", "%s: want 0, or twice limits.body_bytes (%s) and more", l.HeldBytes, l.BodyBytes)
 	}
+	if l.FilterBytes != 0 && l.FilterBytes < MiB {
+		f.add("limits.filter_bytes", "%s: want 0 for half of the machine's memory, or %s and more", l.FilterBytes, MiB)
+	}
 	if l.Connections < 0 {
 		f.add("limits.connections", "%d: want 1 or more, or 0 for no limit", l.Connections)
 	}

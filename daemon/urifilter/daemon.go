@@ -86,7 +86,7 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 	if d.store, err = openStore(cfg, log); err != nil {
 		return nil, err
 	}
-	settings := engine.Settings{Filters: specs(cfg), StartEmpty: cfg.MongoDB.IfUnreachable == "empty", Log: log}
+	settings := engine.Settings{Filters: specs(cfg), StartEmpty: cfg.MongoDB.IfUnreachable == "empty", FilterBytes: uint64(cfg.Limits.FilterBytes), Log: log}
 	if d.link, err = newLink(cfg, log); err != nil {
 		return nil, err
 	}

@@ -114,7 +114,7 @@ func errorTable() []errorEntry {
 		{codeStoreFailed, http.StatusServiceUnavailable, "The store has failed and takes nothing until the daemon is restarted."},
 		{codeNotReady, http.StatusServiceUnavailable, "The daemon should not be sent requests now."},
 		{codeNoStorage, http.StatusInsufficientStorage, "The store has no space left for new items."},
-		{codeFilterFull, http.StatusInsufficientStorage, "The filter is full and set to reject what is new."},
+		{codeFilterFull, http.StatusInsufficientStorage, "The filter is full and takes nothing new."},
 	}
 }
 

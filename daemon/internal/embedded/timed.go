@@ -69,7 +69,7 @@ const (
 	waste      = 1 << 20
 )
 
-func (e *entries) bytes() uint64 { return e.table.Stats().Bytes }
+func (e *entries) bytes() uint64 { return e.table.Memory() }
 func (e *entries) sweep() error  { return e.table.Sweep() }
 func (e *entries) free() error   { return e.table.Close() }
 
@@ -139,6 +139,9 @@ func (s *timed) AddFor(_ context.Context, keys []bloom.Hash, expire time.Duratio
 func (s *timed) Has(_ context.Context, keys []bloom.Hash, fresh []bool) error {
 	return s.has(func() { s.table.Has(keys, fresh) })
 }
+
+// Memory implements engine.Timed.
+func (s *timed) Memory() uint64 { return s.table.Memory() }
 
 // Seed implements engine.Set.
 func (s *timed) Seed() uint64 { return s.head.seed }

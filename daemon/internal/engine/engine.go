@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
 // Filter is one named filter. It is safe for concurrent use.
@@ -17,6 +19,7 @@ type Filter struct {
 	Spec
 	Set
 	warned *fullness
+	most   uint64 // bytes of memory that a Timed set may take; 0: any number
 }
 
 // Engine holds the filters of one store. It is safe for concurrent use.
@@ -25,6 +28,7 @@ type Engine struct {
 	archive    Archive // nil: none
 	startEmpty bool
 	fixed      map[string]int // ids that the settings give
+	most       uint64         // see Filter
 	log        *slog.Logger
 
 	mu      sync.RWMutex // guards the following; the filters guard themselves
@@ -48,7 +52,11 @@ type Settings struct {
 	// StartEmpty makes a filter that the store lacks empty when the archive cannot be
 	// asked. Otherwise it waits, and calls for it get a *RestoringError.
 	StartEmpty bool
-	Log        *slog.Logger
+	// FilterBytes is how much memory a filter may take that grows with its items, a Timed one.
+	// It is looked at before a batch, so that the last one may go beyond it. 0: half of the
+	// machine's memory.
+	FilterBytes uint64
+	Log         *slog.Logger
 }
 
 // UnknownFilterError is returned for a name or id that no filter has.
@@ -77,11 +85,14 @@ func Open(ctx context.Context, store Store, want []Spec, log *slog.Logger) (*Eng
 // kept as it is, with a warning.
 func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	e := &Engine{
-		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log,
+		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log, most: s.FilterBytes,
 		name: map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{}, fixed: map[string]int{},
 	}
 	for _, spec := range s.Filters {
 		e.fixed[spec.Name] = spec.ID
+	}
+	if e.most == 0 {
+		e.most = bloom.Memory() / 2
 	}
 	held, err := store.Load(ctx)
 	if err != nil {
@@ -120,7 +131,7 @@ func (e *Engine) warnDiffers(made, settings Spec) {
 }
 
 func (e *Engine) insert(spec Spec, set Set) *Filter {
-	f := &Filter{Spec: spec, Set: set, warned: &fullness{}}
+	f := &Filter{Spec: spec, Set: set, warned: &fullness{}, most: e.most}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.name[spec.Name], e.id[spec.ID] = f, f

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,11 +14,16 @@ import (
 // fullness remembers which warning about a filter's fill was given last.
 type fullness struct{ percent atomic.Uint32 }
 
-// Add is Set.Add, with on_full obeyed. expire is for Timed filters; 0 is that of the
+// Add is Set.Add, with on_full and the bound on memory obeyed. expire is for Timed filters; 0 is that of the
 // filter.
 func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error) {
-	if timed, ok := f.Set.(Timed); ok && expire != 0 {
-		return timed.AddFor(ctx, keys, expire, fresh)
+	if timed, ok := f.Set.(Timed); ok {
+		switch {
+		case f.most > 0 && timed.Memory() >= f.most:
+			return f.addToFull(ctx, timed, keys, fresh)
+		case expire != 0:
+			return timed.AddFor(ctx, keys, expire, fresh)
+		}
 	}
 	if f.OnFull == "reject" {
 		if st := f.Stats(); st.Items >= f.Capacity {
@@ -27,12 +33,41 @@ func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, expire time.Duratio
 	return f.Set.Add(ctx, keys, fresh)
 }
 
+// addToFull adds nothing: a batch of which all is seen has its answer, another one ErrFull.
+func (f *Filter) addToFull(ctx context.Context, timed Timed, keys []bloom.Hash, fresh []bool) (int, error) {
+	if err := timed.Has(ctx, keys, fresh); err != nil {
+		return 0, err
+	}
+	if slices.Contains(fresh, true) {
+		return 0, fmt.Errorf("filter %s: its items take %d bytes of memory, and limits.filter_bytes is %d; it takes new ones when others have expired: %w",
+			f.Name, timed.Memory(), f.most, ErrFull)
+	}
+	return 0, nil
+}
+
+// warnMemory is WarnFull for a filter that grows.
+func (f *Filter) warnMemory(timed Timed, log *slog.Logger) {
+	const near = 90
+	percent := uint32(float64(timed.Memory()) / float64(f.most) * 100)
+	switch was := f.warned.percent.Load(); {
+	case percent >= near && was < near:
+		f.warned.percent.Store(near)
+		log.Warn("filter is near limits.filter_bytes; at it new items are refused until others have expired", "filter", f.Name,
+			"bytes", timed.Memory(), "limit", f.most)
+	case percent < near/2 && was >= near:
+		f.warned.percent.Store(0) // it may come again
+	}
+}
+
 // WarnFull logs once for every threshold that a filter's fill has passed.
 // The caller calls it now and then.
 func (e *Engine) WarnFull(log *slog.Logger) {
 	for _, f := range e.Filters() {
+		if timed, ok := f.Set.(Timed); ok && f.most > 0 {
+			f.warnMemory(timed, log)
+		}
 		if f.Capacity == 0 {
-			continue // of a kind that is never full
+			continue // of a kind without one
 		}
 		st := f.Stats()
 		percent := uint32(float64(st.Items) / float64(f.Capacity) * 100)

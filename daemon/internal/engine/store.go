@@ -20,7 +20,8 @@ var (
 	ErrInDoubt = errors.New("store broke off in the middle of the batch")
 	// ErrFailed: the store failed and answers nothing more until it is opened again.
 	ErrFailed = errors.New("store failed")
-	// ErrFull: the filter is at capacity and its on_full is reject; nothing was remembered.
+	// ErrFull: the filter is at capacity and its on_full is reject, or takes as much memory as
+	// it may; nothing was remembered.
 	ErrFull = errors.New("filter is full")
 	// ErrConflict: a filter of that name or id exists with other parameters.
 	ErrConflict = errors.New("filter exists with other parameters")
@@ -79,6 +80,9 @@ type Timed interface {
 	// AddFor is Add for keys that are to be seen for expire from now on, in whole
 	// milliseconds. Add has the expire of the set's Spec, and is an error without one.
 	AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error)
+	// Memory is how many bytes of this machine's memory the keys take at present. It is
+	// asked before every batch, so it must cost nothing.
+	Memory() uint64
 }
 
 // BitMap is a Set whose memory is a bit-map, which can be copied and merged.

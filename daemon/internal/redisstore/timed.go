@@ -168,6 +168,9 @@ func (s *timed) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error 
 	return nil
 }
 
+// Memory implements engine.Timed: of the mirror.
+func (s *timed) Memory() uint64 { return s.mirror.Memory() }
+
 // Seed implements engine.Set.
 func (s *timed) Seed() uint64 { return s.seed }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
@@ -30,6 +31,8 @@ type part struct {
 	used    int
 	dead    int    // of those, expired when last counted
 	soonest uint64 // no deadline is earlier
+
+	total *atomic.Int64 // bytes of the tables of all parts
 }
 
 type slot [slotBytes]byte
@@ -152,7 +155,7 @@ func (p *part) remake(now uint64, more, extra int) error {
 	size := sizeFor(live + more)
 	homes := uint64(size/slotBytes - overflow)
 	for size += extra; ; size += pageBytes {
-		next := part{homes: homes, soonest: maxDeadline}
+		next := part{homes: homes, soonest: maxDeadline, total: p.total}
 		var err error
 		if next.mem, err = allocate(size); err != nil {
 			return fmt.Errorf("table of %d bytes: %w", size, err)
@@ -161,6 +164,7 @@ func (p *part) remake(now uint64, more, extra int) error {
 		if p.copyTo(&next, now) {
 			old := p.mem
 			*p = next
+			p.total.Add(int64(len(p.mem) - len(old)))
 			return old.free()
 		}
 		if err := next.mem.free(); err != nil { // too many keys in the last homes
@@ -212,6 +216,7 @@ func (p *part) sweep(now uint64) error {
 // drop forgets everything.
 func (p *part) drop() error {
 	old := p.mem
-	*p = part{soonest: maxDeadline}
+	*p = part{soonest: maxDeadline, total: p.total}
+	p.total.Add(-int64(len(old)))
 	return old.free()
 }

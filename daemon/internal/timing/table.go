@@ -43,7 +43,8 @@ type Table struct {
 
 	lock  [locks]paddedLock
 	parts [parts]part // guarded by lock[i/share]
-	swept int         // the part that Sweep begins with; guarded by sweeping
+	bytes atomic.Int64
+	swept int // the part that Sweep begins with; guarded by sweeping
 
 	sweeping sync.Mutex
 }
@@ -79,6 +80,7 @@ func start(clock Clock, elapsed time.Duration, now int64) *Table {
 	t.scratch.New = func() any { return new(group) }
 	for i := range t.parts {
 		t.parts[i].soonest = maxDeadline
+		t.parts[i].total = &t.bytes
 	}
 	return t
 }

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// A token that may only filter cannot fill the machine's memory with items that hardly ever
+// expire: at the bound of its filter new items are refused, and seen ones still answered.
+func TestATimingFilterHasABound(t *testing.T) {
+	const bound = 8 << 20
+	mem := &memStore{}
+	e, err := engine.OpenWith(context.Background(), mem, engine.Settings{
+		Filters:     []engine.Spec{{ID: 7, Name: "news", Kind: engine.Timing, Expire: time.Hour}},
+		FilterBytes: bound, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRigOver(t, mem, func(o *Options) { o.Engine = e })
+	batch := func(n int) string {
+		items := make([]string, 10_000)
+		for i := range items {
+			items[i] = fmt.Sprintf("%d", n*len(items)+i)
+		}
+		return `{"filter_typeid":"news","expire":315360000,"uri_list":[` + strings.Join(items, ",") + `]}`
+	}
+	taken := 0
+	for ; ; taken++ {
+		a := r.post("/api/v1/filter", batch(taken))
+		if a.status == 507 {
+			if p := a.problem(t); p.ErrorCode != codeFilterFull || !strings.Contains(p.Detail, "limits.filter_bytes") {
+				t.Errorf("got %s", a.body)
+			}
+			break
+		}
+		if a.status != 200 {
+			t.Fatalf("batch %d: %d %s", taken, a.status, a.body)
+		}
+		if taken > 2*bound/26/10_000 {
+			t.Fatalf("%d items were taken", taken*10_000)
+		}
+	}
+	if least := bound / 30 / 10_000; taken < least {
+		t.Errorf("%d batches were taken, want %d and more", taken, least)
+	}
+	f, err := e.Lookup("news")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := f.Stats()
+	if st.Items != uint64(taken*10_000) || st.Bytes > bound*3/2 {
+		t.Errorf("%d items take %d bytes, want those of %d batches", st.Items, st.Bytes, taken)
+	}
+	if got := f.Set.(engine.Timed).Memory(); got != st.Bytes {
+		t.Errorf("Memory is %d, and Stats says %d", got, st.Bytes)
+	}
+	if a := r.post("/api/v1/filter", batch(0)); a.status != 200 || !strings.Contains(a.body, `"uri_list":[],"total":10000,"duplicates":10000`) {
+		t.Errorf("a batch that was seen: %d %.200s", a.status, a.body)
+	}
+	if a := r.post("/api/v1/check", strings.Replace(batch(taken), `"expire":315360000,`, "", 1)); a.status != 200 || strings.Contains(a.body, "false") {
+		t.Errorf("something of the batch that was refused is remembered: %d %.200s", a.status, a.body)
+	}
+	mem.pass(20 * 365 * 24 * time.Hour)
+	f.Stats() // sweeps
+	if a := r.post("/api/v1/filter", batch(taken)); a.status != 200 {
+		t.Errorf("after all have expired: %d %s", a.status, a.body)
+	}
+}
