@@ -228,10 +228,14 @@ func TestTruncatedAnswerIsAnError(t *testing.T) {
 
 func TestContextAndTimeoutEndACall(t *testing.T) {
 	s := clienttest.NewServer(t)
-	release := make(chan struct{})
+	release, arrived := make(chan struct{}), make(chan struct{}, 1)
 	defer close(release)
 	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		io.Copy(io.Discard, r.Body)
+		select {
+		case arrived <- struct{}{}:
+		default:
+		}
 		select {
 		case <-r.Context().Done():
 		case <-release:
@@ -239,7 +243,11 @@ func TestContextAndTimeoutEndACall(t *testing.T) {
 		return true
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(20*time.Millisecond, cancel)
+	defer cancel()
+	go func() {
+		<-arrived
+		cancel()
+	}()
 	if _, err := newClient(t, s.URL).Filter(ctx, "uri", []string{"a"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: got %v", err)
 	}

@@ -89,7 +89,7 @@ func (p *process) waitReady(within time.Duration) {
 
 func (p *process) waitLog(text string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if strings.Contains(p.log.String(), text) {
 			return
 		}

@@ -67,8 +67,8 @@ func TestRedisIsHealedFromTheArchive(t *testing.T) {
 // wantFreshSoon is wantFresh, once the daemon answers: while it heals it refuses.
 func (p *process) wantFreshSoon(from, to, want int) {
 	p.t.Helper()
-	p.waitReady(40 * time.Second)
-	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	p.waitReady(2 * time.Minute)
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		status, _, err := p.post(context.Background(), "/api/v1/filter", list(p.t, fmt.Sprintf("https://example.com/%d", from)))
 		if err == nil && status == http.StatusOK {
 			p.wantFresh(from, to, want)

@@ -241,9 +241,9 @@ func restartUnderLoad(t *testing.T, restarts int, env []string, senders []func(a
 // awaitListening waits until the daemon takes connections off its socket.
 func (p *process) awaitListening() {
 	p.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(p.log.String(), `"msg":"ready"`); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(p.log.String(), `"msg":"ready"`); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			p.t.Fatalf("not ready after 30 s\n%s", p.log)
+			p.t.Fatalf("not ready after 2 min\n%s", p.log)
 		}
 	}
 }

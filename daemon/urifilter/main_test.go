@@ -102,7 +102,7 @@ func start(t testing.TB, dir string, env []string, args ...string) *process {
 func (p *process) awaitReady() *process {
 	t := p.t
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		select {
 		case <-p.done:
 			t.Fatalf("the daemon ended at once: %v\n%s", p.err, p.log)
@@ -112,7 +112,7 @@ func (p *process) awaitReady() *process {
 			return p
 		}
 	}
-	t.Fatalf("not ready after 30 s\n%s", p.log)
+	t.Fatalf("not ready after 2 min\n%s", p.log)
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (p *process) end(sig syscall.Signal) error {
 	select {
 	case <-p.done:
 		return p.err
-	case <-time.After(60 * time.Second):
+	case <-time.After(2 * time.Minute):
 		p.t.Fatalf("does not end on %v\n%s", sig, p.log)
 		return nil
 	}
@@ -160,10 +160,10 @@ func (p *process) post(ctx context.Context, path, body string) (int, string, err
 
 func waitLive(t testing.TB, p *process) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if status, _, err := p.get("/livez"); err == nil && status == http.StatusOK {
 			return
 		}
 	}
-	t.Fatalf("not live after 20 s\n%s", p.log)
+	t.Fatalf("not live after 2 min\n%s", p.log)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -68,12 +69,26 @@ func (m *manager) all() string {
 	return "\n" + strings.Join(m.said, "\n") + "\n"
 }
 
+// hear has the manager read all that was said before, and this line.
+func (m *manager) hear(line string) {
+	m.t.Helper()
+	conn, err := net.Dial("unixgram", m.path)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte(line)); err != nil {
+		m.t.Fatal(err)
+	}
+	m.await(line, 1)
+}
+
 // await waits until a line that begins so has been said n times.
 func (m *manager) await(line string, n int) {
 	m.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); strings.Count(m.all(), "\n"+line) < n; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); strings.Count(m.all(), "\n"+line) < n; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			m.t.Fatalf("%s: not said %d times in 30 s:%s", line, n, m.all())
+			m.t.Fatalf("%s: not said %d times in 2 min:%s", line, n, m.all())
 		}
 	}
 }
@@ -118,6 +133,7 @@ func TestNoWatchdogForAnother(t *testing.T) {
 type stuckStore struct {
 	engine.Store // what the test does not call
 	lock         sync.Mutex
+	asked        atomic.Int32 // calls that have not returned
 }
 
 type stuckSet struct {
@@ -130,6 +146,8 @@ func (s *stuckStore) Load(context.Context) (map[engine.Spec]engine.Set, error) {
 }
 
 func (s stuckSet) Stats() engine.Stats {
+	s.s.asked.Add(1)
+	defer s.s.asked.Add(-1)
 	s.s.lock.Lock()
 	defer s.s.lock.Unlock()
 	return engine.Stats{}
@@ -156,9 +174,12 @@ func TestWatchdogIsNotPingedForAHungFilter(t *testing.T) {
 	pings := func() int { return strings.Count(m.all(), "\nWATCHDOG=1") }
 	m.await("WATCHDOG=1", 3)
 	store.lock.Lock()
-	time.Sleep(50 * time.Millisecond) // one ping may have been under way
+	for store.asked.Load() == 0 { // whoever is stuck has sent all pings before
+		time.Sleep(time.Millisecond)
+	}
+	m.hear("STUCK=1")
 	before := pings()
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(200 * time.Millisecond) // ten pings
 	if after := pings(); after != before {
 		t.Errorf("%d pings while the filter was stuck", after-before)
 	}

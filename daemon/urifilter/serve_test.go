@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -94,10 +95,27 @@ func TestStopDrains(t *testing.T) {
 	}
 	defer conn.Close()
 	body := list(t, "slow")
-	fmt.Fprintf(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10])
-	time.Sleep(100 * time.Millisecond)
+	fmt.Fprintf(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
+	const goOn = "HTTP/1.1 100 Continue\r\n\r\n" // the daemon waits for the body
+	if said := make([]byte, len(goOn)); true {
+		if _, err := io.ReadFull(conn, said); err != nil || string(said) != goOn {
+			t.Fatalf("%q, %v", said, err)
+		}
+	}
+	if _, err := fmt.Fprint(conn, body[:10]); err != nil {
+		t.Fatal(err)
+	}
 	p.signal(syscall.SIGTERM)
-	time.Sleep(300 * time.Millisecond)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		other, err := net.Dial("tcp", p.addr)
+		if err != nil {
+			break // it takes no more connections
+		}
+		_ = other.Close()
+		if time.Now().After(end) {
+			t.Fatalf("connections are taken a minute after SIGTERM\n%s", p.log)
+		}
+	}
 	if _, err := fmt.Fprint(conn, body[10:]); err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func child(log string) {
 func waitFor(t *testing.T, log, want string) {
 	t.Helper()
 	var got []byte
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if got, _ = os.ReadFile(log); strings.Contains(string(got), want) {
 			return
 		}

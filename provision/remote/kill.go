@@ -9,7 +9,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// killWait bounds how long the end of an interrupted command is waited for.
+// killWait bounds how long the end of an interrupted command is waited for, unless a test
+// has another time for it.
 const killWait = 2 * time.Second
 
 // killScript ends the processes of commands: those that have one of the words among their
@@ -54,7 +55,7 @@ type killBatch struct {
 // gather is how long a batch waits for more.
 const gather = 20 * time.Millisecond
 
-// kill ends the command with a word on the host, as far as that goes within killWait.
+// kill ends the command with a word on the host, as far as that goes within the Dialer's killWait.
 func (c *Conn) kill(ctx context.Context, as identity, word string) {
 	if as.user != "" { // whoever may become that user may become root
 		as = as.asRoot()
@@ -83,7 +84,7 @@ func (c *Conn) killAll(ctx context.Context, as identity, b *killBatch) {
 	delete(c.killer.batches, as)
 	words := b.words.String()
 	c.killer.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, killWait)
+	ctx, cancel := context.WithTimeout(ctx, c.dialer.killWait)
 	defer cancel()
 	_, _ = c.exec(ctx, as, host.Command{Script: killScript, Stdin: strings.NewReader(words)}, false)
 }

@@ -70,6 +70,7 @@ type Dialer struct {
 	closing bool
 
 	sudoWait time.Duration
+	killWait time.Duration
 	pause    time.Duration // before a dropped connection is tried again, doubled each time
 }
 
@@ -96,7 +97,7 @@ func New(o Options) *Dialer {
 	if o.ConfigFile == "" {
 		o.ConfigFile = o.Getenv(ConfigEnv)
 	}
-	d := &Dialer{o: o, user: localUser(o.Getenv), vault: newVault(o), slots: make(chan struct{}, o.Dials), hops: map[string]*hop{}, sudoWait: sudoWait, pause: 200 * time.Millisecond}
+	d := &Dialer{o: o, user: localUser(o.Getenv), vault: newVault(o), slots: make(chan struct{}, o.Dials), hops: map[string]*hop{}, sudoWait: sudoWait, killWait: killWait, pause: 200 * time.Millisecond}
 	d.config = sync.OnceValues(func() (*sshConfig, error) { return readConfig(o.ConfigFile, o.Home) })
 	return d
 }

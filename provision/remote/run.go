@@ -89,7 +89,7 @@ func (c *Conn) exec(ctx context.Context, as identity, cmd host.Command, kill boo
 	})
 	select {
 	case <-ended:
-	case <-time.After(killWait + time.Second): // the connection may be dead
+	case <-time.After(c.dialer.killWait + time.Second): // the connection may be dead
 	}
 	return host.Output{}, context.Cause(ctx)
 }

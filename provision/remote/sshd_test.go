@@ -227,6 +227,7 @@ func (m *me) answers(answers ...string) {
 func (m *me) dialer(t *testing.T) *Dialer {
 	t.Helper()
 	d := New(m.o)
+	d.killWait = time.Minute // on a busy machine a command's end takes its time too
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)

@@ -62,7 +62,7 @@ func (c *Conn) upload(ctx context.Context, u host.Upload) error {
 		err = context.Cause(ctx)
 	}
 	// Also after an interruption: the host is to be left as it was.
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), killWait)
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.dialer.killWait)
 	defer cancel()
 	_, _ = c.exec(clean, identity{}, host.Command{Script: "rm -f " + host.Quote(s.file)}, false) // or the next upload does
 	return err

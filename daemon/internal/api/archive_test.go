@@ -127,31 +127,34 @@ func TestCopies(t *testing.T) {
 // A copy goes on for longer than any of the daemon's timeouts, and ends when its client
 // leaves.
 func TestCopiesLastAsLongAsTheirClient(t *testing.T) {
+	t.Parallel()
+	const timeout = 2 * time.Second
 	k := &fakeKeeper{hold: func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(500 * time.Millisecond):
+		case <-time.After(timeout + timeout/4):
 			return nil
 		}
 	}}
-	r := newRig(t, func(o *Options) { o.Keeper, o.Limits.BodyTimeout = k, 50*time.Millisecond })
+	r := newRig(t, func(o *Options) { o.Keeper, o.Limits.BodyTimeout = k, timeout })
 	for _, body := range []string{"", "{}"} {
 		if a := r.do("POST", "/api/v1/filters/uri/writeback", body); a.status != 200 {
 			t.Errorf("body %q: %d %s", body, a.status, a.body)
 		}
 	}
 	left := make(chan error, 1)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
 	k.hold = func(ctx context.Context) error {
+		leave()
 		select {
 		case <-ctx.Done():
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 		}
 		left <- ctx.Err()
 		return ctx.Err()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "POST", r.http.URL+"/api/v1/filters/uri/writeback", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)

@@ -35,10 +35,12 @@ func TestDribblingClient(t *testing.T) {
 
 // A deadline that was set for one request must not end the next on its connection.
 func TestConnectionLivesOnAfterBodyTimeout(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 150 * time.Millisecond })
+	t.Parallel()
+	const timeout = 2 * time.Second
+	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
 	conn := r.dial()
 	in := bufio.NewReader(conn)
-	for i := range 3 {
+	for i := range 2 {
 		for _, kind := range []string{"application/json", "text/plain"} {
 			body := fmt.Sprintf(`{"filter_typeid":1,"uri_list":[%d]}`, i)
 			fmt.Fprintf(conn, "POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body)
@@ -50,15 +52,17 @@ func TestConnectionLivesOnAfterBodyTimeout(t *testing.T) {
 			if resp.StatusCode != 200 {
 				t.Fatalf("request %d, %s: %d", i, kind, resp.StatusCode)
 			}
-			time.Sleep(250 * time.Millisecond)
+			time.Sleep(timeout + timeout/4)
 		}
 	}
 }
 
 // The deadline must not end a request whose body has come but whose store is slow.
 func TestSlowStoreIsNotASlowClient(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 100 * time.Millisecond })
-	r.store.beforeEachBatch(func() { time.Sleep(300 * time.Millisecond) })
+	t.Parallel()
+	const timeout = 2 * time.Second
+	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
+	r.store.beforeEachBatch(func() { time.Sleep(timeout + timeout/4) })
 	wantBody(t, r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`), `{"uri_list":["a"],"total":1,"duplicates":0}`+"\n")
 	wantBody(t, r.post("/api/v1/filter?filter_typeid=1", "b\n", "Content-Type", textType), "b\n")
 	if log := r.log.String(); strings.Contains(log, "status=499") {
@@ -68,7 +72,9 @@ func TestSlowStoreIsNotASlowClient(t *testing.T) {
 
 // The deadline of one answer must not keep "100 Continue" of the next request back.
 func TestContinueAfterALongPause(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 200 * time.Millisecond })
+	t.Parallel()
+	const timeout = 2 * time.Second
+	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
 	conn := r.dial()
 	in := bufio.NewReader(conn)
 	const body = `{"filter_typeid":1,"uri_list":["a"]}`
@@ -83,21 +89,22 @@ func TestContinueAfterALongPause(t *testing.T) {
 			t.Fatalf("got %v, %v; want 200", resp, err)
 		}
 		io.Copy(io.Discard, resp.Body)
-		time.Sleep(400 * time.Millisecond)
+		time.Sleep(timeout + timeout/4)
 	}
 }
 
 // What counts is how long a client does nothing, not how long it takes.
 func TestSteadyClientMayTakeLonger(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 500 * time.Millisecond })
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 2 * time.Second })
 	conn := r.dial()
 	conn.SetReadBuffer(64 << 10)
 	io.WriteString(conn, streamHead+"Transfer-Encoding: chunked\r\n\r\n")
-	for i := range 15 { // 1.5 s, 20 MB
+	for i := range 15 { // 3 s, 20 MB
 		if err := numbered(chunker{conn}, i*20_000, 20_000); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
 	}
 	io.WriteString(conn, "0\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReaderSize(slowReader{conn}, 64<<10), nil)
