@@ -290,12 +290,12 @@ func TestHalfARequestIsNoDoubt(t *testing.T) {
 			conn.Close() // with bytes unread: a reset
 		}
 	}()
-	items := make([]string, 1000)
+	items := make([]string, 1000) // 20 MB, more than the sockets hold
 	for i := range items {
-		items[i] = fmt.Sprint(i, strings.Repeat("x", 60_000))
+		items[i] = fmt.Sprint(i, strings.Repeat("x", 20_000))
 	}
 	s := clienttest.NewServer(t)
-	c := newClient(t, l.Addr().String()+","+s.URL, client.WithPatience(0))
+	c := newClient(t, l.Addr().String()+","+s.URL, client.WithPatience(0), client.WithTimeout(10*time.Minute))
 	if got, err := c.Filter(t.Context(), "uri", items); err != nil || len(got) != len(items) {
 		t.Errorf("%d new, %v", len(got), err)
 	}
