@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 )
 
 // HandshakeError is a connection that did not come to be after the server was reached.
@@ -44,7 +45,7 @@ func Hint(section string, err error) string {
 		return "the server needs another certificate"
 	case errors.As(err, &op) && op.Op == "remote error":
 		return refused(section, op.Err.Error())
-	case errors.As(err, &noTLS), errors.As(err, &shake) && errors.Is(err, io.EOF):
+	case errors.As(err, &noTLS), errors.As(err, &shake) && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
 		return fmt.Sprintf("the server does not speak TLS at that port: see its port, or set %s.tls: false", section)
 	case errors.As(err, &shake) && isTimeout(err):
 		return fmt.Sprintf("the server does not answer a handshake of TLS: see its port, or set %s.tls: false", section)
