@@ -22,7 +22,7 @@ var (
 // TestCampaign is what go tool mage chaos runs.
 func TestCampaign(t *testing.T) {
 	if *duration == 0 {
-		return // without the flag there is nothing to try; TestMinute runs always
+		return // without the flag there is nothing to try; TestSeconds runs always
 	}
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano()) % 1_000_000
@@ -46,13 +46,20 @@ func chosen(list string) []string {
 	return slices.DeleteFunc(some, func(name string) bool { return slices.Contains(without, name) })
 }
 
-// TestMinute is a campaign for every change: the store of one machine, and the shared one.
-func TestMinute(t *testing.T) {
-	o := Options{Seed: 9, Gentle: true, Out: os.Stdout}
-	o.Stores, o.Round, o.Duration = []string{"embedded", "redis"}, 20*time.Second, 40*time.Second
-	o.Faults = []string{"kill", "term", "stop", "cut", "redis-slow"}
-	if testing.Short() { // under the race detector: of the callers, not of the daemons
-		o.Stores, o.Duration = []string{"embedded"}, 5*time.Second
+// A campaign of some seconds for every change, under the race detector: of the callers,
+// not of the daemons.
+func TestSeconds(t *testing.T) {
+	Run(t, gentle(5*time.Second, "embedded"))
+}
+
+// A campaign of a minute: the store of one machine, and the shared one.
+func TestSystemMinute(t *testing.T) {
+	Run(t, gentle(40*time.Second, "embedded", "redis"))
+}
+
+func gentle(duration time.Duration, stores ...string) Options {
+	return Options{
+		Seed: 9, Gentle: true, Out: os.Stdout, Stores: stores, Round: 20 * time.Second, Duration: duration,
+		Faults: []string{"kill", "term", "stop", "cut", "redis-slow"},
 	}
-	Run(t, o)
 }
