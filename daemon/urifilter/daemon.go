@@ -234,6 +234,7 @@ func (d *daemon) serve(l net.Listener) error {
 func (d *daemon) shutdown(linger, patience time.Duration) {
 	d.stopping.arm()
 	d.api.Drain()
+	d.engine.Stop() // what waits for a restore is answered
 	if d.keeper != nil {
 		d.keeper.Stop() // a copy may take minutes, and can be made again
 	}

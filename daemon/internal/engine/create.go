@@ -25,8 +25,11 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 	if err := e.mayCreate(spec.Name); err != nil {
 		return nil, false, err
 	}
-	e.change.Lock()
-	defer e.change.Unlock()
+	ctx, end, err := e.begin(ctx, spec.Name)
+	if err != nil {
+		return nil, false, err
+	}
+	defer end()
 	asked := spec
 	if f, err := e.existing(&spec); f != nil || err != nil {
 		return f, false, err
@@ -42,7 +45,7 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 	if err != nil {
 		return nil, false, err
 	}
-	if a != nil && asked.ID == 0 && e.freeID(a.Spec.ID, a.Spec.Name) {
+	if a != nil && asked.ID == 0 && e.takeID(a.Spec.ID, a.Spec.Name) {
 		spec.ID = a.Spec.ID
 	}
 	if err := e.number(ctx, &spec); err != nil {
@@ -87,13 +90,19 @@ func (e *Engine) ownerOf(id int, name string) string {
 			return q.Name
 		}
 	}
+	for other, u := range e.changing {
+		if u.id == id && other != name {
+			return other
+		}
+	}
 	return ""
 }
 
-func (e *Engine) freeID(id int, name string) bool {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	return e.ownerOf(id, name) == ""
+// takeID reserves an id, and tells whether nobody else has it.
+func (e *Engine) takeID(id int, name string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.reserve(id, name) == ""
 }
 
 // archived finds the newest version of a filter in the archive; nil for none, and where
@@ -118,7 +127,7 @@ func (e *Engine) archived(ctx context.Context, name string) (*Archived, error) {
 	return nil, nil
 }
 
-// makeEmpty makes a filter that has nothing in it. The caller holds change.
+// makeEmpty makes a filter that has nothing in it. The caller has begun its change.
 func (e *Engine) makeEmpty(ctx context.Context, spec Spec, generation uint64) (*Filter, error) {
 	if err := spec.validate(); err != nil {
 		return nil, err
@@ -145,22 +154,22 @@ func newBirth(generation uint64) Birth {
 const lastNoted = 1 << 30
 
 // number settles the id of a filter that is to be made: that of the settings, which it
-// keeps when it is dropped and made again, or one that none has had. The caller holds
-// change.
+// keeps when it is dropped and made again, or one that none has had. The caller has
+// begun its change.
 func (e *Engine) number(ctx context.Context, spec *Spec) error {
 	store, keeps := e.store.(Numbers)
 	fixed := e.fixed[spec.Name]
 	switch {
-	case spec.ID == 0 && fixed != 0 && e.freeID(fixed, spec.Name):
+	case spec.ID == 0 && fixed != 0 && e.takeID(fixed, spec.Name):
 		spec.ID = fixed
 	case spec.ID >= firstFreeID && spec.ID <= lastNoted && keeps:
 		return store.NoteID(ctx, spec.ID)
 	case spec.ID == 0:
-		for spec.ID = firstFreeID; !e.freeID(spec.ID, spec.Name); spec.ID++ {
+		for spec.ID = firstFreeID; !e.takeID(spec.ID, spec.Name); spec.ID++ {
 		}
 		if keeps {
 			id, err := store.TakeID(ctx, spec.Name, spec.ID)
-			for ; err == nil && !e.freeID(id, spec.Name); id++ { // one above lastNoted
+			for ; err == nil && !e.takeID(id, spec.Name); id++ { // one above lastNoted
 			}
 			spec.ID = id
 			return err
@@ -171,8 +180,8 @@ func (e *Engine) number(ctx context.Context, spec *Spec) error {
 
 // existing finds the filter that spec asks for.
 func (e *Engine) existing(spec *Spec) (*Filter, error) {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if err := e.quarantined(spec.Name); err != nil {
 		return nil, err
 	}
@@ -188,7 +197,7 @@ func (e *Engine) existing(spec *Spec) (*Filter, error) {
 	if spec.ID == 0 {
 		return nil, nil
 	}
-	if other := e.ownerOf(spec.ID, spec.Name); other != "" {
+	if other := e.reserve(spec.ID, spec.Name); other != "" {
 		return nil, fmt.Errorf("filter %s: id %d is that of %s: %w", spec.Name, spec.ID, other, ErrConflict)
 	}
 	return nil, nil

@@ -40,7 +40,10 @@ type Engine struct {
 
 	quarantine []Quarantined
 
-	change sync.Mutex // held while a filter is created or dropped
+	changing map[string]*underway // by name
+
+	stopped context.Context // of changes; ended by stop
+	stop    context.CancelFunc
 }
 
 // Settings say what filters an Engine shall have, and where they come from.
@@ -87,6 +90,7 @@ func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	e := &Engine{
 		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log, most: s.FilterBytes,
 		name: map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{}, fixed: map[string]int{},
+		changing: map[string]*underway{},
 	}
 	for _, spec := range s.Filters {
 		e.fixed[spec.Name] = spec.ID
@@ -94,6 +98,7 @@ func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	if e.most == 0 {
 		e.most = bloom.Memory() / 2
 	}
+	e.stopped, e.stop = context.WithCancel(context.Background())
 	held, err := store.Load(ctx)
 	if err != nil {
 		return nil, err
@@ -181,13 +186,24 @@ func (e *Engine) Filters() []*Filter {
 // Drop forgets a filter and all its items. Batches under way in it may still succeed.
 // The data of one in quarantine are moved away instead.
 func (e *Engine) Drop(ctx context.Context, name string) error {
-	e.change.Lock()
-	defer e.change.Unlock()
 	f, err := e.Lookup(name)
 	if bad := asQuarantined(err); bad != nil {
+		ctx, end, err := e.begin(ctx, bad.Name)
+		if err != nil {
+			return err
+		}
+		defer end()
 		return e.dropQuarantined(ctx, bad)
 	}
 	if err != nil {
+		return err
+	}
+	ctx, end, err := e.begin(ctx, f.Name)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if f, err = e.Lookup(f.Name); err != nil {
 		return err
 	}
 	if err := e.bury(ctx, f); err != nil {

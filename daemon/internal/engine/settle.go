@@ -85,11 +85,15 @@ func (e *Engine) settleAlone(ctx context.Context, cause error) error {
 	}
 	var errs []error
 	for _, spec := range specs {
-		e.change.Lock()
+		ctx, end, err := e.begin(ctx, spec.Name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		e.log.Warn("filter starts EMPTY: the archive cannot be asked, and the settings say not to wait for it; "+
 			"items seen before are new again, and if the archive has this filter the two cannot be merged", "filter", spec.Name, "err", cause)
-		_, err := e.makeEmpty(ctx, spec, 1)
-		e.change.Unlock()
+		_, err = e.makeEmpty(ctx, spec, 1)
+		end()
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -98,8 +102,11 @@ func (e *Engine) settleAlone(ctx context.Context, cause error) error {
 // settleOne is the case analysis of one filter: who has it, and how much of it.
 // a is nil where the archive has none.
 func (e *Engine) settleOne(ctx context.Context, name string, a *Archived, fresh bool) (err error) {
-	e.change.Lock()
-	defer e.change.Unlock()
+	ctx, end, err := e.begin(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer end()
 	e.mu.RLock()
 	have := e.name[name]
 	w, wanted := e.waiting[name]
@@ -180,14 +187,18 @@ func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
 	return nil
 }
 
-// adopt makes a filter from an archived version. The caller holds change.
+// adopt makes a filter from an archived version. The caller has begun its change.
 func (e *Engine) adopt(ctx context.Context, a Archived) (*Filter, error) {
 	if err := a.Spec.validate(); err != nil {
 		return nil, err
 	}
-	e.mu.RLock()
-	other, bad := e.ownerOf(a.Spec.ID, a.Spec.Name), e.quarantined(a.Spec.Name)
-	e.mu.RUnlock()
+	e.mu.Lock()
+	bad := e.quarantined(a.Spec.Name)
+	other := ""
+	if bad == nil {
+		other = e.reserve(a.Spec.ID, a.Spec.Name)
+	}
+	e.mu.Unlock()
 	if bad != nil {
 		return nil, bad
 	}
@@ -218,8 +229,12 @@ func (e *Engine) Restore(ctx context.Context, a Archived) (*Filter, error) {
 	have := e.name[a.Spec.Name]
 	e.mu.RUnlock()
 	if have == nil {
-		e.change.Lock()
-		defer e.change.Unlock()
+		changing, end, err := e.begin(ctx, a.Spec.Name)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		ctx = changing
 		e.mu.RLock()
 		have = e.name[a.Spec.Name]
 		e.mu.RUnlock()

@@ -24,7 +24,7 @@ import (
 const noteTimeout = 5 * time.Second
 
 // ErrStopping is returned for copies that the daemon's end has cut off.
-var ErrStopping = errors.New("the daemon is stopping")
+var ErrStopping = engine.ErrStopping
 
 // BusyError is returned when a copy of the filter is under way in this process.
 type BusyError struct{ Filter, Doing string }
