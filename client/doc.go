@@ -26,15 +26,21 @@
 // came to be, the request never left as a whole, or the daemon answered that it is not
 // ready. Check and the calls that only look are repeated in any case.
 //
-// Filter remembers. When its answer is lost on the way (a connection that is cut, a
-// timeout, an answer 5xx), the daemon may have remembered the items, and called again it
-// calls them duplicates, although nobody was told that they are new. [InDoubt] is true
-// for such an error. What becomes of such a call is a choice, [WithInDoubt]:
+// Filter remembers. Its outcome is unknown when the answer is lost on the way (a
+// connection that is cut, a timeout), or is a 5xx that does not promise that nothing was
+// remembered, such as outcome_unknown: the daemon may have remembered the items, and
+// called again may call them duplicates, although no answer said that they are new.
+// [InDoubt] is true for such an error. What becomes of such a call is a choice,
+// [WithInDoubt]:
 //
 //	DoubtError  the call fails, and the caller decides      (default)
-//	DoubtSeen   it is repeated: no item is new twice, some may be new for nobody
+//	DoubtSeen   it is repeated: no item is new twice, some may be lost, as everybody is
+//	            told that they are duplicates
 //	DoubtNew    it is repeated, and all of its items are returned as new: none is
 //	            missed, some that were seen before are new again
+//
+// After outcome_unknown it is repeated at the same server, which knows which items it
+// told nobody of; the others learn of them within a second.
 //
 // A stream ([Client.FilterLines]) is repeated only while nothing of it was sent. An
 // [*Error] with a 4xx status is certain, and final: nothing was remembered.

@@ -19,7 +19,8 @@ const (
 	// DoubtError makes the call fail, with an error for which [InDoubt] is true. The default.
 	DoubtError Doubt = iota
 	// DoubtSeen repeats the call. Items that the lost answer called new are then called
-	// duplicates: no item is new twice, and some may be new for nobody.
+	// duplicates: no item is new twice, and some may be lost, as nobody is told that they
+	// are new.
 	DoubtSeen
 	// DoubtNew repeats the call, so that its items are remembered, and then returns all of
 	// them as new: no new item is missed, and some that were seen before are new again.
@@ -76,9 +77,20 @@ func (k *call) repeatable(err error) (again bool, pause time.Duration) {
 	case errors.As(err, &answered) && answered.Status < 500, !errors.As(err, &answered) && !errors.As(err, &broken):
 		return false, 0
 	case InDoubt(err):
-		return k.idempotent || k.doubt != DoubtError, 0
+		if stays(err) {
+			pause = answered.RetryAfter
+		}
+		return k.idempotent || k.doubt != DoubtError, pause
 	}
 	return broken != nil, 0
+}
+
+// stays says of the error of an attempt that the same server is to be asked again: its store
+// broke off in the middle of the batch, and it knows best, and at first alone, which items
+// it told nobody of. Another server might call them seen.
+func stays(err error) bool {
+	var answered *Error
+	return errors.As(err, &answered) && answered.ErrorCode == "outcome_unknown"
 }
 
 // tries counts the attempts of one call.
@@ -96,20 +108,25 @@ func (c *Client) newTries(k call) *tries {
 }
 
 // again says whether another attempt shall follow the one at srv that ended with err, and
-// waits until it is time for it: at once while there are servers that were not tried.
+// waits until it is time for it: at once while there are servers that were not tried,
+// unless it is srv that is to be asked again.
 func (t *tries) again(ctx context.Context, srv *server, err error) bool {
 	t.made++
 	repeat, asked := t.k.repeatable(err)
 	if !repeat || ctx.Err() != nil {
 		return false
 	}
-	t.c.servers.failed(srv, time.Now())
-	if t.made < len(t.c.servers.all) {
-		return true
-	}
 	wait := max(t.pause/2+rand.N(t.pause/2), asked)
+	patient := !t.k.once && time.Since(t.start)+wait <= t.c.patience
+	stay := stays(err) && patient
+	if !stay {
+		t.c.servers.failed(srv, time.Now())
+		if t.made < len(t.c.servers.all) {
+			return true
+		}
+	}
 	t.pause = min(2*t.pause, lastPause)
-	return !t.k.once && time.Since(t.start)+wait <= t.c.patience && sleep(ctx, wait)
+	return patient && sleep(ctx, wait)
 }
 
 // exchange sends body and reads the whole answer, so that the connection can be used

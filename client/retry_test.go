@@ -344,3 +344,49 @@ func TestExpire(t *testing.T) {
 		}
 	}
 }
+
+// A daemon whose store broke off in the middle of the batch knows best which items it told
+// nobody of: it is asked again, not another one that may call them seen.
+func TestUnknownOutcomeStaysWithTheServer(t *testing.T) {
+	for name, test := range map[string]struct {
+		patience time.Duration
+		doubt    client.Doubt
+		first    int
+		second   int
+		fails    bool
+	}{
+		"seen":         {time.Minute, client.DoubtSeen, 2, 0, false},
+		"new":          {time.Minute, client.DoubtNew, 2, 0, false},
+		"error":        {time.Minute, client.DoubtError, 1, 0, true},
+		"no patience":  {0, client.DoubtSeen, 1, 1, false},
+		"only to look": {time.Minute, client.DoubtError, 0, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			one, two := clienttest.NewServer(t), clienttest.NewServer(t)
+			var broke atomic.Bool
+			one.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+				if broke.Swap(true) {
+					return false
+				}
+				_, _ = io.Copy(io.Discard, r.Body)
+				clienttest.Problem(w, http.StatusServiceUnavailable, "outcome_unknown", "", nil)
+				return true
+			})
+			c := newClient(t, one.URL+","+two.URL, client.WithInDoubt(test.doubt), client.WithPatience(test.patience))
+			if test.first == 0 {
+				if _, err := c.Check(t.Context(), "uri", []string{"a"}); err != nil || client.InDoubt(err) {
+					t.Errorf("check: %v", err)
+				}
+				return
+			}
+			got, err := c.Filter(t.Context(), "uri", []string{"a"})
+			if (err != nil) != test.fails || test.fails && !client.InDoubt(err) || !test.fails && !slices.Equal(got, []string{"a"}) {
+				t.Errorf("got %q, %v", got, err)
+			}
+			if len(one.Requests()) != test.first || len(two.Requests()) != test.second {
+				t.Errorf("%d calls of the first server, %d of the second; want %d, %d", len(one.Requests()), len(two.Requests()), test.first, test.second)
+			}
+		})
+	}
+}

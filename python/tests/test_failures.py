@@ -320,6 +320,43 @@ class OtherServerTest(unittest.TestCase):
             self.serve(302, b"", Location="https://other.example/").filter("uri", ["a"])
         self.assertIn("https://other.example/", str(moved.exception))
 
+    def test_unknown_outcome_stays_with_the_server(self) -> None:
+        """A daemon whose store broke off knows best which items it told nobody of: it is
+        asked again, not another one that may call them seen."""
+        asked = []
+
+        def serve(name: str) -> str:
+            class Handler(http.server.BaseHTTPRequestHandler):
+                def do_POST(self) -> None:
+                    self.rfile.read(int(self.headers["Content-Length"]))
+                    asked.append(name)
+                    first = len(asked) == 1
+                    body = b'{"error_code":"outcome_unknown"}' if first else b'{"uri_list":["a"],"total":1,"duplicates":0}'
+                    self.send_response(503 if first else 200)
+                    self.send_header("Content-Type", "application/problem+json" if first else "application/json")
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
+
+                def log_message(self, *_: Any) -> None:
+                    pass
+
+            server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            self.addCleanup(thread.join)
+            self.addCleanup(server.server_close)
+            self.addCleanup(server.shutdown)
+            return f"http://127.0.0.1:{server.server_port}"
+
+        url = serve("one") + "," + serve("two")
+        for in_doubt, patience, want in (("seen", 60.0, ["one", "one"]), ("new", 60.0, ["one", "one"]), ("seen", 0.0, ["one", "two"])):
+            with self.subTest(in_doubt=in_doubt, patience=patience):
+                asked.clear()
+                with FilterAPIClient(Settings(url=url, patience=patience, in_doubt=in_doubt)) as client:
+                    self.assertEqual(client.filter("uri", ["a"]), ["a"])
+                self.assertEqual(asked, want)
+
     def test_no_http(self) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)

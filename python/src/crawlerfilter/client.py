@@ -277,13 +277,17 @@ class FilterAPIClient:
                     lost = err
                     if doubted is not None:
                         doubted[0] = True
-                if isinstance(err, (UnavailableError, InDoubtError)):
+                wait = max(pause / 2 + random.random() * pause / 2, err.retry_after)
+                too_late = time.monotonic() - began + wait > self.settings.patience
+                # A daemon whose store broke off knows best, and at first alone, which items
+                # it told nobody of; another one might call them seen.
+                stay = err.error_code == "outcome_unknown" and not too_late
+                if isinstance(err, (UnavailableError, InDoubtError)) and not stay:
                     self._servers.failed(server)
-                wait = 0.0
-                if made >= len(self._servers.all):
-                    wait = max(pause / 2 + random.random() * pause / 2, err.retry_after)
+                if stay or made >= len(self._servers.all):
                     pause = min(2 * pause, _LAST_PAUSE)
-                too_late = wait > 0 and time.monotonic() - began + wait > self.settings.patience
+                else:
+                    wait, too_late = 0.0, False
                 if too_late or not _repeatable(err, again):
                     if lost is not None and path == _FILTER:
                         raise lost from (None if lost is err else err)  # a later answer ends no doubt

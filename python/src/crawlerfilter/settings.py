@@ -36,7 +36,7 @@ class Settings:
     #: been remembered although nobody was told which of them are new:
     #:
     #: * ``error``: it raises InDoubtError, and the caller decides
-    #: * ``seen``: it is repeated; no item is new twice, some may be new for nobody
+    #: * ``seen``: it is repeated; no item is new twice, some may be lost, as everybody is told that they are duplicates
     #: * ``new``: it is repeated, so that the items are remembered, and all of the batch
     #:   are returned as new; none is missed, some that were seen before are new again
     in_doubt: str = "error"
