@@ -77,10 +77,10 @@ type Redis struct {
 	// DB is the number of the database; a cluster has 0 only. Default 0.
 	DB      int `yaml:"db"`
 	CallTLS `yaml:",inline"`
-	// InDoubt says what becomes of items whose test-and-set may have reached Redis when
-	// the connection broke, and that are asked for again at the same daemon: seen (an
-	// item is never new twice, and may be new for nobody) or new (the other way round).
-	// Default seen.
+	// InDoubt says what becomes of items for which Redis's reply was lost, so that they may
+	// be set though no caller was told that they are new: seen (no item is ever new twice,
+	// and one of these may be lost, as everybody is told that it is a duplicate) or new
+	// (none is lost, and one may be new for two callers). Default seen.
 	InDoubt string `yaml:"in_doubt"`
 	// MasterName is the name of the master that the sentinels watch.
 	// Default "": addrs are not sentinels.

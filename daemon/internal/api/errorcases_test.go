@@ -184,7 +184,7 @@ func errorCases() map[string]errorCase {
 		"no memory, stream":    {code: "overloaded", status: 503, opts: func(o *Options) { o.Limits.HeldBytes = 10 }, call: lines("?filter_typeid=1", "a\n")},
 		"no memory for more":   {code: "overloaded", status: 503, opts: func(o *Options) { o.Limits.HeldBytes = 2 << 20 }, call: func(r *rig) answer { return r.post("/api/v1/filter", ok+strings.Repeat(" ", 4<<20)) }},
 		"store is away":        {code: "store_unavailable", status: 503, header: "Retry-After: 1", store: failing(fmt.Errorf("redis: %w", engine.ErrUnavailable)), call: list(ok)},
-		"store broke off":      {code: "outcome_unknown", status: 503, header: "Retry-After: 1", store: failing(fmt.Errorf("%w: %w", engine.ErrInDoubt, engine.ErrUnavailable)), call: list(ok)},
+		"store broke off":      {code: "outcome_unknown", status: 503, header: "Retry-After: 2", store: failing(fmt.Errorf("%w: %w", engine.ErrInDoubt, engine.ErrUnavailable)), call: list(ok)},
 		"filter is damaged": {code: "filter_quarantined", status: 503, header: "Retry-After: 1", detail: "filter uri",
 			store: failing(&engine.QuarantinedError{Quarantined: engine.Quarantined{ID: 1, Name: "uri", Cause: errors.New("bad sector")}}), call: list(ok)},
 		"store has failed":      {code: "store_failed", status: 503, header: "Retry-After: 1", detail: "fsync", store: failing(fmt.Errorf("fsync x: %w", engine.ErrFailed)), call: list(ok)},

@@ -62,7 +62,7 @@ type errorEntry struct {
 }
 
 // errorTable is every error that the interface answers with. A 4xx and a 507 promise
-// that nothing of the request was remembered; after another 5xx some of it may be.
+// that nothing of the request was remembered, and so do the 503 that say so.
 func errorTable() []errorEntry {
 	return []errorEntry{
 		{items.MalformedJSON, http.StatusBadRequest, "The body is not well-formed JSON."},
@@ -110,7 +110,7 @@ func errorTable() []errorEntry {
 		{codeFilterQuarantined, http.StatusServiceUnavailable, "The filter's data are damaged; it is not served until somebody has decided what is to become of it."},
 		{codeArchiveUnavailable, http.StatusServiceUnavailable, "The archive cannot be had at present."},
 		{codeStoreUnavailable, http.StatusServiceUnavailable, "The store cannot be reached, or is being healed; nothing was remembered."},
-		{codeOutcomeUnknown, http.StatusServiceUnavailable, "The store broke off in the middle of the batch; some of its items may have been remembered."},
+		{codeOutcomeUnknown, http.StatusServiceUnavailable, "The store failed in the middle of the batch; some of its items may have been remembered."},
 		{codeStoreFailed, http.StatusServiceUnavailable, "The store has failed and takes nothing until the daemon is restarted."},
 		{codeNotReady, http.StatusServiceUnavailable, "The daemon should not be sent requests now."},
 		{codeNoStorage, http.StatusInsufficientStorage, "The store has no space left for new items."},
@@ -209,6 +209,15 @@ func expected(code string) bool {
 	return slices.Contains([]string{codeNotReady, codeOverloaded, codeFilterRestoring, codeFilterQuarantined, codeArchiveUnavailable}, code)
 }
 
+// retryAfter is in how many seconds to ask again. After a batch that broke off, the other
+// daemons that share the store need one to learn of it.
+func retryAfter(code string) string {
+	if code == codeOutcomeUnknown {
+		return "2"
+	}
+	return "1"
+}
+
 // fail answers err. It must not be called once an answer has begun.
 func (c *call) fail(err error) {
 	if errors.Is(err, context.Canceled) && c.r.Context().Err() != nil {
@@ -230,7 +239,7 @@ func (c *call) fail(err error) {
 	}
 	switch entry.status {
 	case http.StatusServiceUnavailable:
-		h.Set("Retry-After", "1")
+		h.Set("Retry-After", retryAfter(entry.code))
 	case http.StatusRequestTimeout:
 		h.Set("Connection", "close")
 	}

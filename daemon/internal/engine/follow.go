@@ -22,7 +22,7 @@ func (e *Engine) take(change Change) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if f := e.name[change.Spec.Name]; f != nil && f.Spec == change.Spec {
+	if f := e.name[change.Spec.Name]; f != nil && f.Set == change.Gone {
 		delete(e.name, f.Name)
 		delete(e.id, f.ID)
 		e.log.Info("filter dropped by another daemon", "filter", f.Name, "id", f.ID)

@@ -15,8 +15,9 @@ var (
 	// ErrUnavailable: the store cannot be reached, or is not to be trusted, for now;
 	// nothing was remembered.
 	ErrUnavailable = errors.New("store is unavailable")
-	// ErrInDoubt: the connection to the store broke in the middle of the batch. Some of its
-	// items may have been remembered without anybody being told that they are new.
+	// ErrInDoubt: the store failed in the middle of the batch. Some of its items may have
+	// been remembered without anybody being told that they are new. It wraps the cause, and
+	// goes before it.
 	ErrInDoubt = errors.New("store broke off in the middle of the batch")
 	// ErrFailed: the store failed and answers nothing more until it is opened again.
 	ErrFailed = errors.New("store failed")
@@ -62,8 +63,8 @@ type Set interface {
 	// Add remembers keys and sets fresh[i] to whether keys[i] was not seen before;
 	// the first of equal keys wins. It returns the number of fresh ones.
 	// On a nil error all of it is durable as the store's durability setting says.
-	// On ErrNoSpace, ErrFull and ErrUnavailable nothing was remembered; on any other error
-	// keys may be.
+	// On ErrNoSpace, ErrFull and ErrUnavailable, without ErrInDoubt, nothing was remembered,
+	// by whichever process the store is asked next; on any other error keys may be.
 	// len(fresh) == len(keys); no keys is no work.
 	Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error)
 	// Has is Add without remembering; equal keys in one call are all reported alike.
@@ -132,8 +133,9 @@ type Numbers interface {
 	NoteID(ctx context.Context, id int) error
 }
 
-// Change is a filter that another daemon made (Set is what to use) or dropped (nil).
+// Change is a filter that another daemon made (Set is what to use) or dropped (Gone is what
+// is of no use any more).
 type Change struct {
-	Spec Spec
-	Set  Set
+	Spec      Spec
+	Set, Gone Set
 }

@@ -23,110 +23,168 @@ func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Birth) (e
 	return s.create(ctx, e)
 }
 
+// create makes the filter of e, or opens the one that another daemon has made.
 func (s *Store) create(ctx context.Context, e entry) (engine.Set, error) {
 	if _, err := s.trust.check(); err != nil {
 		return nil, err
 	}
-	e, err := s.register(ctx, e)
+	have, err := s.entryOf(ctx, e)
 	if err != nil {
 		return nil, err
 	}
+	if have != e {
+		return s.open(ctx, have)
+	}
+	return s.make(ctx, e, func(f filter) error { return f.lay(ctx) })
+}
+
+// CreateFilled implements engine.Filler: the bits are in Redis before the registry names
+// the filter, so no daemon ever sees a part of it.
+func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Header, fill func(context.Context, engine.Sink) error) (engine.Set, error) {
+	if _, err := s.trust.check(); err != nil {
+		return nil, err
+	}
+	e := newBitMapEntry(spec, h)
+	have, err := s.entryOf(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	if have != e {
+		return s.open(ctx, have) // another daemon has filled it
+	}
+	return s.make(ctx, e, func(f filter) error {
+		if err := f.lay(ctx); err != nil {
+			return err
+		}
+		return fill(ctx, f.(*set))
+	})
+}
+
+// make makes a filter in Redis and then names it in the registry. Until then a tombstone
+// sees to it that its keys do not stay if this daemon dies.
+func (s *Store) make(ctx context.Context, e entry, fill func(f filter) error) (engine.Set, error) {
 	f, err := s.newFilter(e)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.lay(ctx); err != nil {
+	undo := func(err error) (engine.Set, error) {
+		return nil, errors.Join(err, s.unmake(context.WithoutCancel(ctx), e), closeFilter(f))
+	}
+	tomb, err := s.beginMaking(ctx, e)
+	if err != nil {
+		return nil, errors.Join(err, closeFilter(f))
+	}
+	if err := fill(f); err != nil {
+		return undo(err)
+	}
+	registered, err := s.register(ctx, e, tomb)
+	switch {
+	case err != nil:
+		return undo(err)
+	case registered != e: // another daemon was quicker
+		if _, err := undo(nil); err != nil {
+			return nil, err
+		}
+		return s.open(ctx, registered)
+	}
+	return s.adopt(f)
+}
+
+// open is the filter of an entry of the registry.
+func (s *Store) open(ctx context.Context, e entry) (engine.Set, error) {
+	f, err := s.newFilter(e)
+	if err != nil {
+		return nil, err
+	}
+	lost, err := f.learn(ctx)
+	if err == nil && lost {
+		err = f.base().trouble(ctx, errLost)
+	}
+	if err != nil {
 		return nil, errors.Join(err, closeFilter(f))
 	}
 	return s.adopt(f)
 }
 
-// CreateFilled implements engine.Filler: the bits are in Redis before the registry names
-// the filter, so no daemon ever sees a part of it. What is left by one that dies on the
-// way is replaced by the next that makes a filter of this name.
-func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Header, fill func(context.Context, engine.Sink) error) (engine.Set, error) {
-	if _, err := s.trust.check(); err != nil {
-		return nil, err
-	}
+// entryOf is what the registry has for the spec of e, or e.
+func (s *Store) entryOf(ctx context.Context, e entry) (entry, error) {
 	have, err := s.admin.HGetAll(ctx, registryKey).Result()
 	if err != nil {
-		return nil, err
+		return e, err
 	}
-	if _, err := settle(have, spec, ""); err != nil {
-		return nil, err
-	}
-	e := bitMapEntry(spec, h)
-	if have[spec.Name] != "" {
-		return s.create(ctx, e) // another daemon has filled it
-	}
-	set, err := s.newSet(e)
-	if err != nil {
-		return nil, err
-	}
-	err = set.lay(ctx)
-	if err == nil {
-		err = fill(ctx, set)
-	}
-	if err != nil {
-		return nil, errors.Join(err, closeFilter(set))
-	}
-	registered, err := s.register(ctx, e)
-	switch {
-	case err != nil:
-		return nil, errors.Join(err, closeFilter(set))
-	case registered != e: // made anew by another daemon in this moment
-		return nil, errors.Join(fmt.Errorf("filter %s: %w", spec.Name, engine.ErrConflict), closeFilter(set))
-	}
-	return s.adopt(set)
+	return settle(have, e)
 }
 
-// register puts a filter into the registry, and returns the entry that it has there: that
-// of another daemon which was quicker, or e.
-func (s *Store) register(ctx context.Context, e entry) (entry, error) {
-	spec := e.spec
+// register puts a filter into the registry, in place of its tombstone, and returns the
+// entry that it has there: that of another daemon which was quicker, or e.
+func (s *Store) register(ctx context.Context, e entry, tomb string) (entry, error) {
 	text, err := e.encode()
 	if err != nil {
 		return e, err
 	}
+	var found entry
+	err = s.changeRegistry(ctx, func(have, tombs map[string]string, commit func(func(redis.Pipeliner)) error) error {
+		if found, err = settle(have, e); err != nil || found != e {
+			return err
+		}
+		if tombs[tomb] != s.peers.self {
+			return fmt.Errorf("filter %s: %w: redis lost, or another daemon removed, what was made of it", e.spec.Name, engine.ErrUnavailable)
+		}
+		return commit(func(p redis.Pipeliner) {
+			p.HSet(ctx, registryKey, e.spec.Name, text, formatField, format)
+			p.HDel(ctx, tombstonesKey, tomb)
+		})
+	})
+	return found, err
+}
+
+// changeRegistry lets change look at the registry and say, by a call of its second
+// argument, what is to be changed if nobody else has changed it since.
+func (s *Store) changeRegistry(ctx context.Context, change func(have, tombs map[string]string, commit func(func(redis.Pipeliner)) error) error) (err error) {
 	for range 10 { // others may change the registry meanwhile
 		err = s.admin.Watch(ctx, func(tx *redis.Tx) error {
 			have, err := tx.HGetAll(ctx, registryKey).Result()
 			if err != nil {
 				return err
 			}
-			if text, err = settle(have, spec, text); err != nil {
+			tombs, err := tx.HGetAll(ctx, tombstonesKey).Result()
+			if err != nil {
 				return err
 			}
-			_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-				p.HSet(ctx, registryKey, spec.Name, text, formatField, format)
-				return nil
+			return change(have, tombs, func(what func(redis.Pipeliner)) error {
+				_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+					what(p)
+					return nil
+				})
+				return err
 			})
-			return err
-		}, registryKey)
+		}, registryKey, tombstonesKey)
 		if !errors.Is(err, redis.TxFailedErr) {
 			break
 		}
 	}
-	if err != nil {
-		return e, err
-	}
-	return decodeEntry(spec.Name, text)
+	return err
 }
 
-// adopt begins to serve a filter, or finds the one that poll has taken in meanwhile.
+// adopt begins to serve a filter, or finds it where poll has taken it in meanwhile.
 func (s *Store) adopt(f filter) (engine.Set, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	spec := f.base().spec
-	if have := s.sets[spec.Name]; have != nil && have.base().spec == spec {
+	e := f.base().entry
+	have := s.sets[e.spec.Name]
+	if have != nil && have.base().entry == e {
 		return have, closeFilter(f)
 	}
-	s.sets[spec.Name] = f
+	s.sets[e.spec.Name] = f
+	if have != nil { // dropped by another daemon, and made again
+		return f, closeFilter(have)
+	}
 	return f, nil
 }
 
-// settle finds the entry that spec is to have beside those that are there.
-func settle(have map[string]string, spec engine.Spec, text string) (string, error) {
+// settle finds the entry that the spec of e is to have beside those that are there.
+func settle(have map[string]string, e entry) (entry, error) {
+	spec := e.spec
 	for name, other := range have {
 		if name == formatField {
 			continue
@@ -134,12 +192,12 @@ func settle(have map[string]string, spec engine.Spec, text string) (string, erro
 		its, err := decodeEntry(name, other)
 		switch {
 		case err != nil:
-			return "", err
+			return e, err
 		case its.spec == spec:
-			return other, nil
+			return its, nil
 		case its.spec.Name == spec.Name || its.spec.ID == spec.ID:
-			return "", fmt.Errorf("filter %s, id %d: redis has %s, id %d: %w", spec.Name, spec.ID, its.spec.Name, its.spec.ID, engine.ErrConflict)
+			return e, fmt.Errorf("filter %s, id %d: redis has %s, id %d: %w", spec.Name, spec.ID, its.spec.Name, its.spec.ID, engine.ErrConflict)
 		}
 	}
-	return text, nil
+	return e, nil
 }

@@ -1,8 +1,11 @@
 package redisstore
 
 import (
+	"crypto/rand"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -18,6 +21,9 @@ type entry struct {
 	gen    uint64
 	born   int64        // nanoseconds since 1970 UTC
 	header bloom.Header // of the kind bloom
+	// tag is in the keys of its stripes, so that they are those of no other filter, be it
+	// restored from the same version of the archive; "" in filters of earlier versions.
+	tag string
 }
 
 // newEntry is that of a new filter.
@@ -26,7 +32,7 @@ func newEntry(spec engine.Spec, b engine.Birth) (entry, error) {
 	switch spec.Kind {
 	case engine.Bloom:
 		h, err := engine.BitMapHeader(spec, b)
-		return bitMapEntry(spec, h), err
+		return newBitMapEntry(spec, h), err
 	case engine.Timing:
 		return e, nil
 	}
@@ -37,6 +43,20 @@ func bitMapEntry(spec engine.Spec, h bloom.Header) entry {
 	return entry{spec: spec, seed: h.Seed, gen: h.Generation, born: h.Created.UnixNano(), header: h}
 }
 
+func (e entry) hasBitMap() bool { return e.spec.Kind == engine.Bloom }
+
+func newTag() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails, says its documentation
+	return hex.EncodeToString(b[:])
+}
+
+func newBitMapEntry(spec engine.Spec, h bloom.Header) entry {
+	e := bitMapEntry(spec, h)
+	e.tag = newTag()
+	return e
+}
+
 // entryJSON is an entry as it stands in the registry.
 type entryJSON struct {
 	ID        int     `json:"id"`
@@ -44,7 +64,11 @@ type entryJSON struct {
 	Capacity  uint64  `json:"capacity,omitempty"`
 	ErrorRate float64 `json:"error_rate,omitempty"`
 	OnFull    string  `json:"on_full,omitempty"`
-	Header    string  `json:"header,omitempty"` // of the bit-map, base64
+	// Header of the bit-map, base64. Filters whose keys have a tag have it as Map, so that
+	// earlier versions, which would look for other keys, refuse them.
+	Header string `json:"header,omitempty"`
+	Map    string `json:"map,omitempty"`
+	Tag    string `json:"tag,omitempty"`
 
 	ExpireMS   int64  `json:"expire_ms,omitempty"`
 	Seed       string `json:"seed,omitempty"` // hexadecimal
@@ -57,12 +81,15 @@ func (e entry) encode() (string, error) {
 		ID: e.spec.ID, Kind: e.spec.Kind, Capacity: e.spec.Capacity, ErrorRate: e.spec.ErrorRate, OnFull: e.spec.OnFull,
 		ExpireMS: e.spec.Expire.Milliseconds(),
 	}
-	if e.spec.Kind == engine.Bloom {
+	if e.hasBitMap() {
 		raw, err := e.header.MarshalBinary()
 		if err != nil {
 			return "", err
 		}
 		j.Header = base64.StdEncoding.EncodeToString(raw)
+		if e.tag != "" {
+			j.Header, j.Map, j.Tag = "", j.Header, e.tag
+		}
 	} else {
 		j.Seed, j.Generation, j.Created = strconv.FormatUint(e.seed, 16), e.gen, e.born
 	}
@@ -86,7 +113,7 @@ func decodeEntry(name, text string) (e entry, err error) {
 	}
 	switch j.Kind {
 	case engine.Bloom:
-		raw, err := base64.StdEncoding.DecodeString(j.Header)
+		raw, err := base64.StdEncoding.DecodeString(j.Header + j.Map)
 		if err != nil {
 			return e, err
 		}
@@ -94,7 +121,11 @@ func decodeEntry(name, text string) (e entry, err error) {
 		if err := h.UnmarshalBinary(raw); err != nil {
 			return e, err
 		}
-		return bitMapEntry(spec, h), nil
+		e = bitMapEntry(spec, h)
+		if e.tag = j.Tag; (e.tag == "") != (j.Map == "") {
+			return e, errors.New("has a tag without a map, or a map without a tag")
+		}
+		return e, nil
 	case engine.Timing:
 		seed, err := strconv.ParseUint(j.Seed, 16, 64)
 		return entry{spec: spec, seed: seed, gen: j.Generation, born: j.Created}, err

@@ -34,6 +34,18 @@ func incident(runIDs []string, incarnation string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// incidentNow is the incident as it presents itself now.
+func (s *Store) incidentNow(ctx context.Context) (string, error) {
+	ids, err := s.runIDs(ctx)
+	if err != nil {
+		return "", err
+	}
+	inc, err := s.incarnation(ctx, "")
+	return incident(ids, inc), err
+}
+
+var errChanged = errors.New("redis changed while it was healed; once more")
+
 // healer restores trust whenever it was lost.
 func (s *Store) healer(ctx context.Context) {
 	retry := time.NewTicker(retryHeal)
@@ -60,11 +72,6 @@ func (s *Store) healer(ctx context.Context) {
 // Load calls it with the servers that it has just read everything from.
 func (s *Store) heal(ctx context.Context, justRead ...string) error {
 	start := time.Now()
-	if s.awaited == nil {
-		// Who of the others was alive when Redis was last seen? While it is away nobody
-		// can give a sign, so this is asked once for every loss of trust.
-		s.awaited = append([]string{}, s.peers.alive(s.peers.lastRead())...)
-	}
 	epoch := s.trust.epoch.Load()
 	ids, err := s.runIDs(ctx)
 	if err != nil {
@@ -78,18 +85,17 @@ func (s *Store) heal(ctx context.Context, justRead ...string) error {
 	s.flight.Lock()
 	//lint:ignore SA2001 nothing is done under it: later batches see that trust is lost
 	s.flight.Unlock()
+	started := s.trust.anyNew(ids)
 	for _, f := range s.all() {
-		if p, ok := f.(perishable); ok {
-			if err := p.stop(ctx); err != nil {
-				return fmt.Errorf("filter %s: %w", f.base().spec.Name, err)
-			}
+		if err := f.stop(ctx, started && s.trust.any()); err != nil {
+			return fmt.Errorf("filter %s: %w", f.base().spec.Name, err)
 		}
 	}
 	in := incident(ids, inc)
-	if err := s.together(ctx, stoppedPrefix+in); err != nil {
+	if err := s.together(ctx, stoppedPrefix, in); err != nil {
 		return err
 	}
-	if err := s.reconcile(ctx, s.trust.anyNew(ids)); err != nil {
+	if err := s.reconcile(ctx, started); err != nil {
 		return err
 	}
 	lost := false
@@ -102,13 +108,16 @@ func (s *Store) heal(ctx context.Context, justRead ...string) error {
 		s.trust.lose(errLost) // nobody has told the others yet
 		return errLost
 	}
-	if err := s.together(ctx, healedPrefix+in); err != nil {
+	if err := s.together(ctx, healedPrefix, in); err != nil {
+		return err
+	}
+	// What the others have put there is known before anything is answered.
+	if err := s.followUnacked(ctx, true); err != nil {
 		return err
 	}
 	if !s.trust.restore(epoch, ids, inc) {
-		return errors.New("redis changed while it was healed; once more")
+		return errChanged
 	}
-	s.awaited = nil
 	s.log.Info("redis is trusted", "servers", len(ids), "lost_data", lost, "filters", len(s.all()), "took", time.Since(start).Round(time.Millisecond))
 	return nil
 }
@@ -132,38 +141,56 @@ func (s *Store) putBack(ctx context.Context) (lost bool, err error) {
 }
 
 // reconcile makes the registry and the filters here agree. What the registry lacks was
-// dropped by another daemon, or, where a server was started anew, lost.
+// dropped by another daemon; or it was lost, where a server was started anew or the
+// registry is not the one that was there.
 func (s *Store) reconcile(ctx context.Context, started bool) error {
-	have, err := s.registry(ctx)
+	have, id, err := s.readRegistry(ctx)
 	if err != nil {
 		return err
 	}
-	formatThere, err := s.admin.HExists(ctx, registryKey, formatField).Result()
-	if err != nil {
-		return err
-	}
-	if err := s.admin.HSetNX(ctx, registryKey, formatField, format).Err(); err != nil {
-		return err
-	}
+	s.mu.Lock()
+	lost := started || have[formatField] == "" || id == "" || s.registryID != "" && s.registryID != id
+	s.mu.Unlock()
+	missing := []any{}
 	for _, f := range s.all() {
 		mine := f.base().entry
 		text, there := have[mine.spec.Name]
-		if !there && formatThere && !started {
-			s.forget(f)
-			continue
-		}
-		if !there {
+		switch {
+		case there:
+			if e, err := decodeEntry(mine.spec.Name, text); err == nil && e != mine {
+				s.forget(f) // made anew; poll finds the new one
+			}
+		case lost:
 			if text, err = mine.encode(); err != nil {
 				return err
 			}
-			if err := s.admin.HSetNX(ctx, registryKey, mine.spec.Name, text).Err(); err != nil {
-				return err
-			}
-			continue
-		}
-		if e, err := decodeEntry(mine.spec.Name, text); err == nil && e != mine {
-			s.forget(f) // made anew; poll finds the new one
+			missing = append(missing, mine.spec.Name, text)
+		default:
+			s.forget(f)
 		}
 	}
+	if id, err = s.mendRegistry(ctx, missing); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.registryID = id
+	s.mu.Unlock()
 	return nil
+}
+
+// mend adds to the registry KEYS[1] the entries ARGV[3...] that it lacks, and its format,
+// ARGV[1]. One that had none is a new registry, and gets the id ARGV[2] at KEYS[2].
+// Returns the id.
+var mend = redis.NewScript(`
+for i = 3, #ARGV, 2 do redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i+1]) end
+if redis.call('HSETNX', KEYS[1], ':format', ARGV[1]) == 1 then redis.call('DEL', KEYS[2]) end
+redis.call('SET', KEYS[2], ARGV[2], 'NX')
+return redis.call('GET', KEYS[2])
+`)
+
+// mendRegistry adds entries that are missing, and what tells one registry from another,
+// in one step. It returns the id.
+func (s *Store) mendRegistry(ctx context.Context, entries []any) (string, error) {
+	args := append([]any{format, rand.Text()}, entries...)
+	return mend.Run(ctx, s.admin, []string{registryKey, registryIDKey}, args...).Text()
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
@@ -21,24 +20,23 @@ type filter interface {
 	lay(ctx context.Context) error
 	// learn reads what is to be known here, and tells whether Redis has lost some of it.
 	learn(ctx context.Context) (lost bool, err error)
+	// stop is called when no batch is under way, before the first daemon heals: it takes
+	// out of Redis what does not count. started tells whether a server was.
+	stop(ctx context.Context, started bool) error
 	// heal puts back what is known here, and tells whether Redis had lost data.
 	heal(ctx context.Context) (gone bool, err error)
-	// remove begins to take a dropped filter out of Redis.
-	remove(ctx context.Context) error
 	// free gives the memory back; nobody uses the filter any more.
 	free() error
 }
 
 // counted is a filter of which Redis can count what Stats shows.
 type counted interface {
-	count(ctx context.Context) error
+	// countNext counts a part, and tells whether it was the last one.
+	countNext(ctx context.Context) (last bool, err error)
 }
 
-// perishable is a filter whose items expire.
-type perishable interface {
-	// stop is called when no batch is under way, before the first daemon heals: it takes
-	// out of Redis what does not count.
-	stop(ctx context.Context) error
+// expiring is a filter whose items expire.
+type expiring interface {
 	// sweep lets go of a part of the memory of what has expired.
 	sweep() error
 }
@@ -59,7 +57,6 @@ func (s *Store) newFilter(e entry) (filter, error) {
 type kept struct {
 	store *Store
 	entry
-	doubt doubt
 
 	use  sync.RWMutex // read-held by all that use the memory, write-held to end them
 	gone bool
@@ -90,8 +87,9 @@ func closeFilter(f filter) error {
 }
 
 // trouble gives an error of Redis the engine's name, and takes the trust away where it
-// shows that data is lost.
-func (k *kept) trouble(err error) error {
+// shows that data is lost. What is gone because the filter was dropped is not lost: the
+// entry in the registry goes first, long before the keys.
+func (k *kept) trouble(ctx context.Context, err error) error {
 	var unknown *engine.UnknownFilterError
 	switch {
 	case err == nil, errors.As(err, &unknown), errors.Is(err, engine.ErrUnavailable):
@@ -101,21 +99,20 @@ func (k *kept) trouble(err error) error {
 	case strings.HasPrefix(err.Error(), "WRONGTYPE"):
 		return fmt.Errorf("%w: %w", engine.ErrUnavailable, foreign("urifilter:{"+fmt.Sprint(k.spec.ID)+"-"+k.spec.Name+":...}"))
 	case errors.Is(err, errLost), errors.Is(err, errOther):
+		if dropped, _ := k.store.dropped(ctx, k.entry); dropped {
+			k.store.pollSoon() // which forgets it
+			return &engine.UnknownFilterError{Ref: k.spec.Name}
+		}
 		k.store.trust.lose(err)
 	}
 	return fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
 }
 
-// owe keeps items that are new and of which nobody was told.
-func (k *kept) owe(keys []bloom.Hash) {
-	if left := k.doubt.add(keys); left > 0 {
-		k.store.log.Error("more items are owed to callers than can be kept; those beyond will look seen", "filter", k.spec.Name, "items", left)
-	}
-}
-
-// inDoubt is the error of a batch of which unsure items may have been remembered.
+// inDoubt is the error of a batch of which unsure items may have been remembered. A filter
+// that was dropped remembers none.
 func inDoubt(err error, unsure int) error {
-	if unsure == 0 {
+	var unknown *engine.UnknownFilterError
+	if unsure == 0 || errors.As(err, &unknown) {
 		return err
 	}
 	return fmt.Errorf("%w: %d items may have been remembered: %w", engine.ErrInDoubt, unsure, err)

@@ -5,17 +5,30 @@ import (
 	"fmt"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
 // What is in Redis, all of it under urifilter:
 //
 //	urifilter:filters                hash: name of a filter -> entry (JSON)
 //	                                 field ":format": the version of all this, 1
-//	urifilter:{<id>-<name>:<i>}      string: stripe i of a filter's bit-map: 8 bytes of
+//	urifilter:registry:{urifilter:filters}
+//	                                 string: tells this registry from one that was lost
+//	urifilter:tombstones:{urifilter:filters}
+//	                                 hash: entry of a filter that was dropped, or is being
+//	                                 made -> what removes its keys, see tombstone.go
+//	urifilter:{<id>-<name>:<tag>:<i>}
+//	                                 string: stripe i of a filter's bit-map: 8 bytes of
 //	                                 head, then the stripe's bytes as in docs/format.md;
-//	                                 what is missing at the end is zero
-//	urifilter:{<id>-<name>:<i>}:<d>  string: a stripe on its way into the one above
+//	                                 what is missing at the end is zero. tag tells apart
+//	                                 the filters that had the name; those that earlier
+//	                                 versions made have none
+//	urifilter:{<id>-<name>:<tag>:<i>}:<d>:<n>
+//	                                 string: a stripe on its way into the one above, of
+//	                                 call n of daemon d
+//	urifilter:{<id>-<name>:<tag>}:unacknowledged
+//	                                 set: items that were set, and no caller was told of,
+//	                                 see unacked.go
+//	urifilter:unacknowledged         string: counts what is put into these sets
 //	urifilter:{<id>:<tag>:<g>}       string: the witness of group g of a timing filter, see
 //	                                 timed.go; tag tells apart the filters that had the id
 //	urifilter:{<id>:<tag>:<g>}<key>  string, until it expires: an item, key being the 16
@@ -37,6 +50,7 @@ const (
 	incarnationKey = "urifilter:incarnation"
 	stoppedPrefix  = "urifilter:stopped:"
 	healedPrefix   = "urifilter:healed:"
+	unackedVersion = "urifilter:unacknowledged"
 
 	formatField = ":format"
 	format      = "1"
@@ -45,9 +59,19 @@ const (
 	headMark  = "URIS"
 )
 
-func stripeKey(spec engine.Spec, i int) string {
-	return fmt.Sprintf("urifilter:{%d-%s:%d}", spec.ID, spec.Name, i)
+// mapPrefix is what the keys of a bit-map begin with. What a dropped filter of the same
+// name has left does not begin with it, if the filter was made by this version.
+func mapPrefix(e entry) string {
+	prefix := fmt.Sprintf("urifilter:{%d-%s", e.spec.ID, e.spec.Name)
+	if e.tag != "" {
+		prefix += ":" + e.tag
+	}
+	return prefix
 }
+
+func stripeKey(e entry, i int) string { return fmt.Sprintf("%s:%d}", mapPrefix(e), i) }
+
+func unackedSetKey(e entry) string { return mapPrefix(e) + "}:unacknowledged" }
 
 // head is what a stripe's key begins with: that it is ours, and a checksum of the
 // filter's header, so that it belongs to this map and generation and no other.

@@ -17,79 +17,104 @@ import (
 // Several daemons share one Redis, and each knows best what it acknowledged itself. When
 // Redis has lost data, one daemon's memory is not enough: an item that another daemon
 // acknowledged would be new again until that one has healed too. So every daemon leaves a
-// sign of life each second, remembers whose signs it has seen, and after a loss waits for
+// heartbeat each second, remembers whose it has seen change, and after a loss waits for
 // those, or until they are taken for dead.
 const (
 	pollEvery = time.Second
 	retryHeal = 300 * time.Millisecond
-	// peerDead is how long a daemon may give no sign before nobody waits for it.
+	// peerDead is how long a daemon may show no heartbeat before nobody waits for it.
 	peerDead = 10 * time.Second
-	// healMost is how long one that gives signs, and is still not done, is waited for.
+	// healMost is how long one that shows heartbeats, and is still not done, is waited for.
 	healMost = 2 * time.Minute
-	// newcomerWait lets running daemons sign into an empty Redis before a daemon that
+	// newcomerWait lets running daemons leave heartbeats in an empty Redis before a daemon that
 	// has just started, and knows of nobody, takes it for a new one.
 	newcomerWait = 1500 * time.Millisecond
 	healedTTL    = 24 * time.Hour
-	forgetSigns  = time.Hour
+	// forgetPeers is after how long the entry of a daemon that was killed is removed.
+	forgetPeers = 10 * time.Minute
 )
 
-// peers are the other daemons. Times are of this machine: a sign is one that changed.
+// peers are the other daemons. One is judged by whether its heartbeat changes while this
+// daemon looks, never by the time that is in it: clocks differ, and are set.
 type peers struct {
 	self string
 	mu   sync.Mutex
 	seen map[string]peer
-	read time.Time // when the signs were last read
-}
-
-func (p *peers) lastRead() time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.read
+	read time.Time // when the heartbeats were last read
+	beat int64     // the last one of this daemon
+	wall func() time.Time
 }
 
 type peer struct {
-	sign string
-	at   time.Time
+	beat string
+	// silent is for how long this daemon has looked and the heartbeat was the same. Time
+	// in which it could not look, as Redis was away, does not count.
+	silent time.Duration
+	mute   bool // it was waited for, and given up
 }
 
-// note takes in the members as read from Redis.
-func (p *peers) note(members map[string]string, now time.Time) {
+func newPeers(self string) *peers { return &peers{self: self, seen: map[string]peer{}, wall: time.Now} }
+
+// heartbeat is the next one of this daemon: the time, for people, but never one that was.
+func (p *peers) heartbeat() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.beat = max(p.beat+1, p.wall().UnixMilli())
+	return strconv.FormatInt(p.beat, 10)
+}
+
+// note takes in the members as read from Redis, and returns those that nobody will hear of
+// again. now has a monotonic reading.
+func (p *peers) note(members map[string]string, now time.Time) (stale []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	looked := time.Duration(0)
+	if !p.read.IsZero() {
+		looked = min(now.Sub(p.read), 2*pollEvery)
+	}
 	p.read = now
-	for id, sign := range members {
-		if old, ok := p.seen[id]; id == p.self || ok && old.sign == sign {
+	for id, beat := range members {
+		if id == p.self {
 			continue
 		}
-		if strings.HasPrefix(sign, goodbye) {
-			delete(p.seen, id)
-			continue
+		// Of one that is seen for the first time it is not known whether it lives: it has
+		// as long to show it as one that was heard of.
+		old, known := p.seen[id]
+		left := strings.HasPrefix(beat, goodbye)
+		switch {
+		case known && old.beat == beat:
+			old.silent += looked
+			p.seen[id] = old
+		case left:
+			p.seen[id] = peer{beat: beat, silent: peerDead, mute: true}
+		default:
+			p.seen[id] = peer{beat: beat}
 		}
-		if age, ok := signAge(sign, now); !ok || age > time.Minute {
-			continue // left by a daemon long gone; clocks are not that wrong
+		if p.seen[id].silent > forgetPeers {
+			stale = append(stale, id)
 		}
-		p.seen[id] = peer{sign, now}
 	}
 	for id, old := range p.seen {
-		if now.Sub(old.at) > forgetSigns {
-			delete(p.seen, id)
+		if _, there := members[id]; there {
+			continue
 		}
+		// As after a flush, which it will answer with a heartbeat, if it lives.
+		if old.silent += looked; old.silent > forgetPeers {
+			delete(p.seen, id)
+			continue
+		}
+		p.seen[id] = old
 	}
+	return stale
 }
 
-// signAge is how old a sign is by the clocks of this machine and its giver's.
-func signAge(sign string, now time.Time) (time.Duration, bool) {
-	ms, err := strconv.ParseInt(strings.TrimPrefix(sign, goodbye), 10, 64)
-	return now.Sub(time.UnixMilli(ms)), err == nil
-}
-
-// alive lists those that gave a sign within peerDead before now.
-func (p *peers) alive(now time.Time) []string {
+// alive lists those that have shown a heartbeat within peerDead, or may yet do so.
+func (p *peers) alive() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var ids []string
 	for id, peer := range p.seen {
-		if now.Sub(peer.at) < peerDead {
+		if peer.silent < peerDead {
 			ids = append(ids, id)
 		}
 	}
@@ -97,27 +122,44 @@ func (p *peers) alive(now time.Time) []string {
 	return ids
 }
 
-// goodbye begins the sign of a daemon that has stopped in order: what it acknowledged was
-// in Redis, and it holds nothing that others should wait for.
+// mayLive tells whether id is this daemon, or one that alive lists.
+func (p *peers) mayLive(id string) bool {
+	return id == p.self || slices.Contains(p.alive(), id)
+}
+
+// lost lists those among ids that were waited for and are dead now, each once.
+func (p *peers) lost(waited map[string]bool) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var ids []string
+	for id := range waited {
+		if peer, ok := p.seen[id]; ok && peer.silent >= peerDead && !peer.mute {
+			peer.mute = true
+			p.seen[id] = peer
+			ids = append(ids, id)
+		}
+	}
+	sort.Strings(ids)
+	return ids
+}
+
+// goodbye begins the last heartbeat of a daemon that has stopped in order: what it
+// acknowledged was in Redis, and it holds nothing that others should wait for.
 const goodbye = "left "
 
-// sign gives a sign of life and reads the others'.
-func (s *Store) sign(ctx context.Context) error {
+// beat gives a heartbeat and reads the others'.
+func (s *Store) beat(ctx context.Context) error {
 	var members *redis.MapStringStringCmd
 	_, err := s.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.HSet(ctx, membersKey, s.peers.self, time.Now().UnixMilli())
+		p.HSet(ctx, membersKey, s.peers.self, s.peers.heartbeat())
 		members = p.HGetAll(ctx, membersKey)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	s.peers.note(members.Val(), now)
-	for id, sign := range members.Val() {
-		if age, ok := signAge(sign, now); !ok || age > forgetSigns {
-			return s.admin.HDel(ctx, membersKey, id).Err() // one at a time will do
-		}
+	if stale := s.peers.note(members.Val(), time.Now()); len(stale) > 0 {
+		return s.admin.HDel(ctx, membersKey, stale...).Err()
 	}
 	return nil
 }
@@ -134,45 +176,53 @@ func (s *Store) announce(ctx context.Context, keys ...string) error {
 	if err != nil {
 		return err
 	}
-	return s.sign(ctx)
+	return s.beat(ctx)
 }
 
-// together takes a step of healing, and waits for the other daemons to take it too.
-func (s *Store) together(ctx context.Context, key string) error {
+// together takes a step of healing an incident, and waits until all other daemons have taken it too,
+// have signed off, or are taken for dead.
+func (s *Store) together(ctx context.Context, step, in string) error {
+	key := step + in
 	if err := s.announce(ctx, key); err != nil {
 		return err
 	}
-	return s.awaitPeers(ctx, key, s.awaited)
-}
-
-// awaitPeers waits until all of ids have announced themselves under key, have signed off,
-// or are taken for dead.
-func (s *Store) awaitPeers(ctx context.Context, key string, ids []string) error {
 	start := time.Now()
+	waited := map[string]bool{}
 	for {
+		// Should Redis lose data once more, the others heal another incident by now.
+		if now, err := s.incidentNow(ctx); err != nil {
+			return err
+		} else if now != in {
+			return errChanged
+		}
 		done, err := s.admin.SMembersMap(ctx, key).Result()
 		if err != nil {
 			return err
 		}
-		if err := s.sign(ctx); err != nil {
+		if err := s.beat(ctx); err != nil {
 			return err
 		}
 		var missing []string
-		alive := s.peers.alive(time.Now())
-		most := peerDead
-		for _, id := range append(ids, alive...) {
-			if _, ok := done[id]; !ok && s.peers.knows(id) {
+		for _, id := range s.peers.alive() {
+			if _, ok := done[id]; !ok {
 				missing = append(missing, id)
-				if slices.Contains(alive, id) {
-					most = healMost
+				waited[id] = true
+			}
+		}
+		given := s.peers.lost(waited)
+		if time.Since(start) > healMost {
+			given, missing = append(given, missing...), nil
+		}
+		if len(given) > 0 {
+			s.log.Warn("daemons that shared this redis do not answer; what only they knew may be new again", "daemons", strings.Join(given, " "))
+			// Nor need others wait for them, those that are started later included.
+			for _, key := range []string{stoppedPrefix + in, healedPrefix + in} {
+				if err := s.admin.SAdd(ctx, key, boxed(given)...).Err(); err != nil {
+					return err
 				}
 			}
 		}
 		if len(missing) == 0 {
-			return nil
-		}
-		if time.Since(start) > most {
-			s.log.Warn("daemons that shared this redis do not answer; what only they knew may be new again", "daemons", strings.Join(missing, " "))
 			return nil
 		}
 		s.trust.still(fmt.Errorf("waiting for other daemons that share this redis: %s", strings.Join(missing, " ")))
@@ -184,14 +234,15 @@ func (s *Store) awaitPeers(ctx context.Context, key string, ids []string) error 
 	}
 }
 
-func (p *peers) knows(id string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, ok := p.seen[id]
-	return ok
+func boxed(ids []string) []any {
+	all := make([]any, len(ids))
+	for i, id := range ids {
+		all[i] = id
+	}
+	return all
 }
 
-// poll gives signs of life, keeps the announcement from expiring, follows filters that
+// poll leaves heartbeats, keeps the announcement from expiring, follows filters that
 // other daemons make and drop, and notices masters that are new.
 func (s *Store) poll(ctx context.Context) {
 	tick := time.NewTicker(pollEvery)
@@ -201,6 +252,7 @@ func (s *Store) poll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-s.early:
 		}
 		epoch, err := s.trust.check()
 		if err != nil {
@@ -238,5 +290,19 @@ func (s *Store) pollOnce(ctx context.Context, epoch uint64) error {
 	if err := s.announce(ctx, stoppedPrefix+in, healedPrefix+in); err != nil {
 		return err
 	}
-	return s.follow(ctx, epoch)
+	if err := s.follow(ctx, epoch); err != nil {
+		return err
+	}
+	if err := s.publishAll(ctx); err != nil {
+		return err
+	}
+	return s.followUnacked(ctx, false)
+}
+
+// pollSoon makes poll look at once.
+func (s *Store) pollSoon() {
+	select {
+	case s.early <- struct{}{}:
+	default:
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
@@ -22,16 +24,45 @@ func (s *Store) registry(ctx context.Context) (map[string]string, error) {
 	return all, nil
 }
 
+// registryIDKey is a string that tells a registry from one that was begun after it was lost:
+// what the new one lacks was not dropped. It is in the registry's slot of a cluster.
+const registryIDKey = "urifilter:registry:{" + registryKey + "}"
+
+// readRegistry reads all fields of the registry, and its id, at one moment. It has none if
+// it was lost, or if only earlier versions have written to it.
+func (s *Store) readRegistry(ctx context.Context) (all map[string]string, id string, err error) {
+	var fields *redis.MapStringStringCmd
+	var got *redis.StringCmd
+	_, err = s.admin.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		fields, got = p.HGetAll(ctx, registryKey), p.Get(ctx, registryIDKey)
+		return nil
+	})
+	if errors.Is(err, redis.Nil) {
+		err = nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return fields.Val(), got.Val(), nil
+}
+
+// sameRegistry tells whether an id is that of the registry that was last healed.
+func (s *Store) sameRegistry(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return id != "" && s.registryID == id
+}
+
 // Changes implements engine.Store.
 func (s *Store) Changes() <-chan engine.Change { return s.changes }
 
 // follow compares the registry with the filters here.
 func (s *Store) follow(ctx context.Context, epoch uint64) error {
-	all, err := s.admin.HGetAll(ctx, registryKey).Result()
+	all, id, err := s.readRegistry(ctx)
 	if err != nil {
 		return err
 	}
-	if all[formatField] == "" {
+	if all[formatField] == "" || !s.sameRegistry(id) {
 		return fmt.Errorf("key %s: %w", registryKey, errLost)
 	}
 	delete(all, formatField)
@@ -50,12 +81,20 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 		s.forget(f)
 	}
 	for name, text := range all {
-		f, _, err := s.load(ctx, name, text)
+		f, lost, err := s.load(ctx, name, text)
 		if err != nil {
 			return err
 		}
+		if lost {
+			if gone, err := s.dropped(ctx, f.base().entry); err != nil || gone {
+				return errors.Join(err, s.discard(f)) // dropped in this moment
+			}
+		}
 		if err := s.send(ctx, engine.Change{Spec: f.base().spec, Set: f}); err != nil {
 			return err
+		}
+		if lost {
+			return fmt.Errorf("filter %s: %w", name, errLost)
 		}
 	}
 	return nil
@@ -64,15 +103,21 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 // forget ends a filter that another daemon has dropped.
 func (s *Store) forget(f filter) {
 	spec := f.base().spec
-	s.mu.Lock()
-	if s.sets[spec.Name] == f {
-		delete(s.sets, spec.Name)
-	}
-	s.mu.Unlock()
-	if err := closeFilter(f); err != nil {
+	if err := s.discard(f); err != nil {
 		s.log.Warn("mirror of a dropped filter", "filter", spec.Name, "err", err)
 	}
-	_ = s.send(context.Background(), engine.Change{Spec: spec})
+	_ = s.send(context.Background(), engine.Change{Spec: spec, Gone: f})
+}
+
+// discard ends a filter here.
+func (s *Store) discard(f filter) error {
+	name := f.base().spec.Name
+	s.mu.Lock()
+	if s.sets[name] == f {
+		delete(s.sets, name)
+	}
+	s.mu.Unlock()
+	return closeFilter(f)
 }
 
 func (s *Store) send(ctx context.Context, change engine.Change) error {

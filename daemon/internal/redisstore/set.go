@@ -22,7 +22,10 @@ type set struct {
 	keys      []string // of the stripes
 	boxedKeys []any    // the same, as go-redis takes them
 
-	counted     atomic.Uint64 // bits set in Redis, when last asked
+	unacked    unacked
+	unackedKey string // of the set that all daemons share
+
+	counts      counts
 	writtenBack atomic.Pointer[time.Time]
 }
 
@@ -36,9 +39,12 @@ func (s *Store) newSet(e entry) (*set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
 	}
-	set := &set{kept: kept{store: s, entry: e}, bits: bits, head: head(e.header), headInt: headNumber(e.header)}
+	set := &set{
+		kept: kept{store: s, entry: e}, bits: bits, head: head(e.header), headInt: headNumber(e.header),
+		unackedKey: unackedSetKey(e),
+	}
 	for i := range e.header.Stripes() {
-		key := stripeKey(e.spec, i)
+		key := stripeKey(e, i)
 		set.keys = append(set.keys, key)
 		set.boxedKeys = append(set.boxedKeys, key)
 	}
@@ -62,20 +68,21 @@ func (s *set) Add(ctx context.Context, keys []bloom.Hash, isNew []bool) (int, er
 	}
 	missing := make([]uint8, len(keys))
 	s.bits.Missing(keys, missing)
-	questions, err := s.ask(context.WithoutCancel(ctx), keys, missing, "set")
+	ctx = context.WithoutCancel(ctx)
+	questions, err := s.ask(ctx, keys, missing, "set")
 	for i := range questions {
-		if q := &questions[i]; err == nil && (q.Err() != nil || len(q.Val()) < 2 || q.Val()[0] != s.headInt) {
+		q := &questions[i]
+		if err == nil && (q.Err() != nil || len(q.Val()) < 2 || q.Val()[0] != s.headInt) {
 			err = errLost
 			if q.Err() != nil {
 				err = q.Err()
 			}
 		}
 	}
-	if err != nil {
-		return 0, s.broken(keys, questions, err)
-	}
-	n := 0
 	clear(isNew)
+	if err != nil {
+		return 0, s.broken(ctx, keys, isNew, questions, nil, err)
+	}
 	asked := make([]bloom.Hash, len(questions))
 	for i := range questions {
 		q := &questions[i]
@@ -83,36 +90,53 @@ func (s *set) Add(ctx context.Context, keys []bloom.Hash, isNew []bool) (int, er
 		isNew[q.index] = q.verdict(s.headInt) == fresh
 	}
 	s.bits.Add(asked, make([]bool, len(asked)))
-	for i, key := range keys {
-		if s.doubt.take(key) {
-			isNew[i] = true
-		}
-		if isNew[i] {
+	if claims, err := s.takeUnacked(ctx, keys, isNew); err != nil {
+		return 0, s.broken(ctx, keys, isNew, nil, claims, err)
+	}
+	n := 0
+	for _, is := range isNew {
+		if is {
 			n++
 		}
 	}
 	return n, nil
 }
 
-// broken sorts out a batch that failed: which of its items are new and nobody was told,
-// and of which this cannot be known.
-func (s *set) broken(keys []bloom.Hash, questions []question, err error) error {
-	var owed []bloom.Hash
+// broken sorts out a batch that failed. Items that were new, and of which nobody is told
+// now, are unacknowledged; of those whose reply was lost this cannot be known. Only where
+// there are neither was nothing remembered.
+func (s *set) broken(ctx context.Context, keys []bloom.Hash, isNew []bool, questions []question, claims []claim, err error) error {
+	var untold, shared []bloom.Hash
 	unsure := 0
-	for i := range questions {
-		switch questions[i].verdict(s.headInt) {
-		case fresh:
-			owed = append(owed, keys[questions[i].index])
-		case unknown:
+	note := func(v verdict, key bloom.Hash) {
+		switch {
+		case v == fresh:
+			untold = append(untold, key)
+		case v == unknown:
 			unsure++
 			if s.store.opt.DoubtIsNew {
-				owed = append(owed, keys[questions[i].index])
+				untold = append(untold, key)
 			}
 		}
 	}
-	err = s.trouble(err)
-	s.owe(owed)
-	return inDoubt(err, unsure)
+	for i, is := range isNew {
+		if is {
+			untold = append(untold, keys[i])
+		}
+	}
+	for i := range questions {
+		note(questions[i].verdict(s.headInt), keys[questions[i].index])
+	}
+	for i := range claims {
+		v := claims[i].verdict()
+		if note(v, keys[claims[i].index]); v == undone {
+			shared = append(shared, keys[claims[i].index])
+		}
+	}
+	s.unacked.put(shared, true)
+	err = s.trouble(ctx, err)
+	s.unacknowledge(untold)
+	return inDoubt(err, len(untold)+unsure)
 }
 
 // Has implements engine.Set.
@@ -128,19 +152,19 @@ func (s *set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 	s.bits.Missing(keys, missing)
 	questions, err := s.ask(ctx, keys, missing, "get")
 	if err != nil {
-		return s.trouble(err)
+		return s.trouble(ctx, err)
 	}
 	clear(isNew)
 	for i := range questions {
 		q := &questions[i]
 		v := q.verdict(s.headInt)
 		if v == undone {
-			return s.trouble(errLost)
+			return s.trouble(ctx, errLost)
 		}
 		isNew[q.index] = v == fresh
 	}
-	for i, key := range keys {
-		isNew[i] = isNew[i] || s.doubt.has(key)
+	if err := s.hasUnacked(ctx, keys, isNew); err != nil {
+		return s.trouble(ctx, err)
 	}
 	return nil
 }
@@ -157,7 +181,7 @@ func (s *set) WrittenBack(at time.Time) { s.writtenBack.Store(&at) }
 // Stats implements engine.Set: of the mirror or of Redis, whichever has more.
 func (s *set) Stats() engine.Stats {
 	h, fill := s.bits.Header(), s.bits.Fill()
-	if shared := h.Fill(s.counted.Load()); shared.Ratio > fill.Ratio {
+	if shared := h.Fill(s.counts.sum()); shared.Ratio > fill.Ratio {
 		fill = shared
 	}
 	st := engine.Stats{Items: fill.Items, Fill: fill.Ratio, FPR: fill.FPR, Bytes: h.Bytes(), Generation: h.Generation}

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,7 +26,6 @@ import (
 
 const (
 	defaultTimeout = 5 * time.Second
-	countEvery     = 10 * time.Second
 	sweepEvery     = 100 * time.Millisecond
 )
 
@@ -54,12 +52,15 @@ type Store struct {
 
 	mu   sync.Mutex
 	sets map[string]filter
+	// registryID is that of the registry in Redis with which the filters here agree.
+	registryID string
+	// unackedRead is the version of the unacknowledged items in Redis that was last read.
+	unackedRead string
 
 	highestID atomic.Int64 // that this daemon has seen in idsKey
 
-	awaited []string // owned by heal: the daemons to wait for since trust was lost
-
-	debris chan string // prefixes of the keys of dropped filters
+	unpublished chan struct{} // the publisher has work
+	early       chan struct{} // poll is not to wait for its next time
 
 	changes chan engine.Change
 	stop    context.CancelFunc
@@ -75,8 +76,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	s := &Store{
 		opt: c, log: c.Log, trust: newTrust(), sets: map[string]filter{},
-		peers:   &peers{self: selfName(), seen: map[string]peer{}},
-		changes: make(chan engine.Change, 64), debris: make(chan string, 1024),
+		peers:   newPeers(selfName()),
+		changes: make(chan engine.Change, 64), unpublished: make(chan struct{}, 1), early: make(chan struct{}, 1),
 	}
 	var err error
 	if s.client, s.admin, err = dial(ctx, c.Options, s.trust.onConnect); err != nil {
@@ -122,7 +123,7 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.sign(ctx); err != nil {
+	if err := s.beat(ctx); err != nil {
 		return nil, err
 	}
 	if len(registry) == 0 {
@@ -132,10 +133,10 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 			return nil, ctx.Err()
 		case <-time.After(newcomerWait):
 		}
-		if err := s.sign(ctx); err != nil {
+		if err := s.beat(ctx); err != nil {
 			return nil, err
 		}
-		if err := s.admin.HSetNX(ctx, registryKey, formatField, format).Err(); err != nil {
+		if _, err := s.mendRegistry(ctx, nil); err != nil {
 			return nil, err
 		}
 		if registry, err = s.registry(ctx); err != nil {
@@ -163,6 +164,7 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	s.work.Go(func() { s.counter(run) })
 	s.work.Go(func() { s.sweeper(run) })
 	s.work.Go(func() { s.cleaner(run) })
+	s.work.Go(func() { s.publisher(run) })
 	return loaded, nil
 }
 
@@ -205,36 +207,11 @@ func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 	if err := closeFilter(f); err != nil {
 		return err
 	}
-	for _, key := range []string{registryKey, idsKey} { // who makes it anew gets another id
-		if err := s.admin.HDel(ctx, key, spec.Name).Err(); err != nil {
-			return f.base().trouble(err)
-		}
+	if err := s.unregister(ctx, f.base().entry); err != nil {
+		return f.base().trouble(ctx, err)
 	}
-	return f.remove(ctx)
-}
-
-func (s *Store) counter(ctx context.Context) {
-	tick := time.NewTicker(countEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		for _, f := range s.all() {
-			if _, err := s.trust.check(); err != nil {
-				break
-			}
-			c, ok := f.(counted)
-			if !ok {
-				continue
-			}
-			if err := c.count(ctx); err != nil && ctx.Err() == nil {
-				s.log.Debug("count bits in redis", "filter", f.base().spec.Name, "err", err)
-			}
-		}
-	}
+	// Who makes it again gets another id.
+	return f.base().trouble(ctx, s.admin.HDel(ctx, idsKey, spec.Name).Err())
 }
 
 // sweeper lets go of what has expired, here; Redis does so by itself.
@@ -249,7 +226,7 @@ func (s *Store) sweeper(ctx context.Context) {
 		}
 		for _, f := range s.all() {
 			k := f.base()
-			p, ok := f.(perishable)
+			p, ok := f.(expiring)
 			if !ok || k.enter() != nil { // dropped meanwhile
 				continue
 			}
@@ -294,7 +271,8 @@ func (s *Store) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = s.admin.HSet(ctx, membersKey, s.peers.self, goodbye+strconv.FormatInt(time.Now().UnixMilli(), 10)).Err() // Redis may be down
+	_ = s.publishAll(ctx) // Redis may be down
+	_ = s.admin.HSet(ctx, membersKey, s.peers.self, goodbye+s.peers.heartbeat()).Err()
 	var errs []error
 	for _, f := range s.all() {
 		errs = append(errs, closeFilter(f))

@@ -31,6 +31,7 @@ if head ~= '' and head ~= string.rep('\0', 8) then
   if ARGV[2] ~= '1' then redis.call('DEL', KEYS[2]) return -1 end
 end
 redis.call('RENAME', KEYS[2], KEYS[1])
+redis.call('PERSIST', KEYS[1])
 return 0
 `)
 
@@ -41,7 +42,8 @@ const tmpTTL = 5 * time.Minute
 // stripe is there. It tells whether it was not.
 func (s *set) putStripe(ctx context.Context, i int, data []byte, replace bool) (gone bool, err error) {
 	key := s.keys[i]
-	tmp := key + ":" + s.store.peers.self
+	// Of this call alone: a restore may put in the same stripe that is being healed.
+	tmp := key + ":" + s.store.peers.self + ":" + serial()
 	value := append(append(make([]byte, 0, headBytes+len(data)), s.head...), data...)
 	if err := s.store.admin.Set(ctx, tmp, value, tmpTTL).Err(); err != nil {
 		return false, err
@@ -55,8 +57,7 @@ func (s *set) putStripe(ctx context.Context, i int, data []byte, replace bool) (
 	case err != nil:
 		return false, err
 	case code == 0:
-		// The value came with the time to live of a temporary key.
-		return true, s.store.admin.Persist(ctx, key).Err()
+		return true, nil
 	case code == -1:
 		return false, fmt.Errorf("key %s: %w", key, errOther)
 	case code == -2:
@@ -104,7 +105,7 @@ func (s *set) Stripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
 	}
 	data, err := s.getStripe(ctx, i, buf)
 	if err != nil {
-		return nil, s.trouble(err)
+		return nil, s.trouble(ctx, err)
 	}
 	return data, s.bits.MergeStripe(i, data) // what is known need not be asked
 }
@@ -119,7 +120,7 @@ func (s *set) MergeStripe(ctx context.Context, i int, data []byte) error {
 		return s.bits.MergeStripe(i, data) // says what is wrong
 	}
 	if _, err := s.putStripe(ctx, i, data, false); err != nil {
-		return s.trouble(err)
+		return s.trouble(ctx, err)
 	}
 	return s.bits.MergeStripe(i, data)
 }
@@ -143,11 +144,10 @@ func (s *set) learn(ctx context.Context) (lost bool, err error) {
 			return lost, err
 		}
 	}
-	return lost, nil
+	return lost, s.refreshUnacked(ctx)
 }
 
-// lay implements filter: all stripes are there, in place of those that a filter of this
-// name left that was dropped or made in part.
+// lay implements filter: all stripes are there.
 func (s *set) lay(ctx context.Context) error {
 	for i := range s.keys {
 		if _, err := s.putStripe(ctx, i, nil, true); err != nil {
@@ -157,14 +157,13 @@ func (s *set) lay(ctx context.Context) error {
 	return nil
 }
 
-// remove implements filter.
-func (s *set) remove(ctx context.Context) error {
-	for _, key := range s.keys {
-		if err := s.store.admin.Unlink(ctx, key).Err(); err != nil {
-			return s.trouble(err)
-		}
+// stop implements filter. What a server that was started anew has of unacknowledged items
+// may have been given out since: see unacked.
+func (s *set) stop(ctx context.Context, started bool) error {
+	if !started || s.store.opt.DoubtIsNew {
+		return nil
 	}
-	return nil
+	return s.store.admin.Unlink(ctx, s.unackedKey).Err()
 }
 
 // heal implements filter: it ors the mirror into Redis.
@@ -173,6 +172,10 @@ func (s *set) heal(ctx context.Context) (gone bool, err error) {
 		return false, nil // dropped meanwhile
 	}
 	defer s.use.RUnlock()
+	// Unacknowledged items are new for who finds them in the set, and for nobody else: their
+	// bits may have been lost.
+	held := s.unacked.all()
+	s.bits.Add(held, make([]bool, len(held)))
 	buf := make([]byte, bloom.StripeBytes)
 	for i := range s.keys {
 		data := trimZeroes(s.bits.Stripe(i, buf))
@@ -182,7 +185,7 @@ func (s *set) heal(ctx context.Context) (gone bool, err error) {
 		}
 		gone = gone || missing
 	}
-	return gone, nil
+	return gone, s.publishUnacked(ctx, s.store.admin)
 }
 
 func trimZeroes(b []byte) []byte {
@@ -190,22 +193,4 @@ func trimZeroes(b []byte) []byte {
 		b = b[:len(b)-1]
 	}
 	return b
-}
-
-// count implements counted: it asks Redis how many bits are set, for the estimates.
-func (s *set) count(ctx context.Context) error {
-	if s.enter() != nil {
-		return nil
-	}
-	defer s.use.RUnlock()
-	total := uint64(0)
-	for _, key := range s.keys {
-		n, err := s.store.admin.BitCount(ctx, key, &redis.BitCount{Start: headBytes, End: -1}).Result()
-		if err != nil {
-			return err
-		}
-		total += uint64(n)
-	}
-	s.counted.Store(total)
-	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,13 +30,12 @@ type timed struct {
 	prefix string // of the keys
 	mirror *timing.Table
 
-	mu   sync.Mutex
-	void []bloom.Hash // set in a Redis that had lost data; to be removed before it is healed
+	undos undos
 }
 
 var (
 	_ engine.Timed = (*timed)(nil)
-	_ perishable   = (*timed)(nil)
+	_ expiring     = (*timed)(nil)
 )
 
 // groups is the number of witnesses, and of slots in a cluster: a mask has them all.
@@ -98,11 +96,15 @@ func (s *timed) AddFor(ctx context.Context, keys []bloom.Hash, expire time.Durat
 	if _, err := s.store.trust.check(); err != nil {
 		return 0, err
 	}
+	ctx = context.WithoutCancel(ctx)
+	if err := s.undoPending(ctx, s.store.client); err != nil {
+		return 0, s.trouble(ctx, err)
+	}
 	until := s.mirror.Now() + expire.Milliseconds()
 	s.mirror.Has(keys, isNew)
-	questions, err := s.ask(context.WithoutCancel(ctx), keys, isNew, expire)
+	questions, err := s.ask(ctx, keys, isNew, expire)
 	if err != nil {
-		return 0, s.broken(keys, questions, err)
+		return 0, s.broken(ctx, keys, questions, until, err)
 	}
 	accepted := make([]bloom.Hash, 0, len(questions))
 	for i := range questions {
@@ -118,32 +120,26 @@ func (s *timed) AddFor(ctx context.Context, keys []bloom.Hash, expire time.Durat
 	return len(accepted), nil
 }
 
-// broken sorts out a batch that failed: which of its items are new and nobody was told,
-// and of which this cannot be known.
-func (s *timed) broken(keys []bloom.Hash, questions []timedQuestion, err error) error {
-	var owed, void []bloom.Hash
+// broken sorts out a batch that failed. Items that were new, and of which nobody is told
+// now, are taken out of Redis; of those whose reply was lost it cannot be known whether
+// they were. Only where all of them are out was nothing remembered.
+func (s *timed) broken(ctx context.Context, keys []bloom.Hash, questions []timedQuestion, until int64, err error) error {
+	var untold []undoItem
 	unsure := 0
 	for i := range questions {
-		q, key := &questions[i], keys[questions[i].index]
-		switch v := q.verdict(); {
-		case q.owed: // it still is, whatever became of this command
-			owed = append(owed, key)
-		case v == fresh && q.void:
-			void = append(void, key)
-		case v == fresh:
-			owed = append(owed, key)
-		case v == unknown:
+		v := questions[i].verdict()
+		if v == unknown {
 			unsure++
-			if s.store.opt.DoubtIsNew {
-				owed = append(owed, key)
-			}
+		}
+		if v == fresh || v == unknown && s.store.opt.DoubtIsNew {
+			untold = append(untold, undoItem{keys[questions[i].index], until})
 		}
 	}
-	s.mu.Lock()
-	s.void = append(s.void, void...)
-	s.mu.Unlock()
-	err = s.trouble(err)
-	s.owe(owed)
+	err = s.trouble(ctx, err)
+	if undo := s.undo(ctx, s.store.client, untold); undo != nil {
+		unsure += len(untold)
+		s.store.log.Debug("items of a batch that failed are still in redis", "filter", s.spec.Name, "items", len(untold), "err", undo)
+	}
 	return inDoubt(err, unsure)
 }
 
@@ -159,11 +155,11 @@ func (s *timed) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error 
 	s.mirror.Has(keys, isNew)
 	questions, err := s.ask(ctx, keys, isNew, 0)
 	if err != nil {
-		return s.trouble(err)
+		return s.trouble(ctx, err)
 	}
 	for i := range questions {
 		q := &questions[i]
-		isNew[q.index] = !q.Val() || s.doubt.has(keys[q.index])
+		isNew[q.index] = !q.Val()
 	}
 	return nil
 }
@@ -186,9 +182,7 @@ func (s *timed) free() error  { return s.mirror.Close() }
 // timedQuestion is one item's SET or EXISTS.
 type timedQuestion struct {
 	redis.BoolCmd
-	index int  // in the batch
-	owed  bool // its SET was without NX, for the item is owed to a caller here
-	void  bool // the witness of its group was gone
+	index int // in the batch
 }
 
 // NoRetry keeps go-redis from sending a pipeline again whose replies were lost: the
@@ -225,17 +219,13 @@ func (s *timed) ask(ctx context.Context, keys []bloom.Hash, wanted []bool, expir
 		}
 		start := len(args)
 		buf = s.key(buf[:0], keys[i])
-		owed := false
 		if expire == 0 {
 			args = append(args, "exists", string(buf))
 		} else {
 			// "1" is a value that Redis need not allocate.
-			args = append(args, "set", string(buf), "1", "px", ms)
-			if owed = s.doubt.take(keys[i]); !owed {
-				args = append(args, "nx")
-			}
+			args = append(args, "set", string(buf), "1", "px", ms, "nx")
 		}
-		questions = append(questions, timedQuestion{BoolCmd: *redis.NewBoolCmd(ctx, args[start:len(args):len(args)]...), index: i, owed: owed})
+		questions = append(questions, timedQuestion{BoolCmd: *redis.NewBoolCmd(ctx, args[start:len(args):len(args)]...), index: i})
 	}
 	for start := 0; start < len(questions); start += pieceItems {
 		piece := questions[start:min(start+pieceItems, len(questions))]
@@ -271,14 +261,10 @@ func (s *timed) askPiece(ctx context.Context, keys []bloom.Hash, piece []timedQu
 		}
 		return nil
 	})
-	lost := false
-	for i := range piece {
-		w := witnesses[groupOf(keys[piece[i].index])]
-		piece[i].void = w != nil && w.Err() == nil && !w.Val()
-		lost = lost || piece[i].void
-	}
-	if lost && err == nil {
-		err = errLost
+	for _, w := range witnesses {
+		if err == nil && w != nil && w.Err() == nil && !w.Val() {
+			err = errLost
+		}
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -47,26 +46,9 @@ func (s *timed) learn(ctx context.Context) (lost bool, err error) {
 	return !whole, err
 }
 
-// stop implements perishable: it removes what was set in a Redis that had lost data. Nobody was
-// told of these items, and another daemon may know that they were seen.
-func (s *timed) stop(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.void) > 0 {
-		n := min(pieceItems, len(s.void))
-		_, err := s.store.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, key := range s.void[:n] {
-				p.Unlink(ctx, string(s.key(nil, key)))
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		s.void = s.void[n:]
-	}
-	return nil
-}
+// stop implements filter: it removes what nobody was told of. Items that were set in a
+// Redis that had lost data are among them, and another daemon may know that they were seen.
+func (s *timed) stop(ctx context.Context, _ bool) error { return s.undoPending(ctx, s.store.admin) }
 
 // heal implements filter: it puts back what the mirror has, for as long as it has yet to
 // be seen. The witnesses come first and are looked at again in the end, so that a Redis
@@ -84,7 +66,7 @@ func (s *timed) heal(ctx context.Context) (gone bool, err error) {
 		return false, err
 	}
 	var entries []timing.Entry
-	signed := time.Now()
+	beat := time.Now()
 	for part := range timing.Parts {
 		entries = s.mirror.Part(part, entries[:0])
 		for rest := entries; len(rest) > 0; {
@@ -94,11 +76,11 @@ func (s *timed) heal(ctx context.Context) (gone bool, err error) {
 			}
 			rest = rest[n:]
 			// This may take longer than the other daemons wait for one that is silent.
-			if time.Since(signed) > pollEvery {
-				if err := s.store.sign(ctx); err != nil {
+			if time.Since(beat) > pollEvery {
+				if err := s.store.beat(ctx); err != nil {
 					return !whole, err
 				}
-				signed = time.Now()
+				beat = time.Now()
 			}
 		}
 	}
@@ -121,64 +103,4 @@ func (s *timed) putBack(ctx context.Context, entries []timing.Entry) error {
 		return nil
 	})
 	return err
-}
-
-// remove implements filter. Without its entry in the registry nobody asks for the keys any
-// more, and a new filter has others; the cleaner takes them away.
-func (s *timed) remove(context.Context) error {
-	select {
-	case s.store.debris <- s.prefix:
-	default: // they expire some day
-	}
-	return nil
-}
-
-// debrisWait is how long the other daemons may take to see that a filter was dropped; a
-// witness that is gone before would be taken for lost data.
-const debrisWait = 3 * pollEvery
-
-// cleaner removes the keys of dropped timing filters. What it leaves when the daemon stops
-// expires by itself.
-func (s *Store) cleaner(ctx context.Context) {
-	for {
-		var prefix string
-		select {
-		case <-ctx.Done():
-			return
-		case prefix = <-s.debris:
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(debrisWait):
-		}
-		err := masters(ctx, s.admin, func(ctx context.Context, c *redis.Client) error { return clean(ctx, c, prefix) })
-		if err != nil && ctx.Err() == nil {
-			s.log.Warn("keys of a dropped filter are left in redis until they expire", "prefix", prefix, "err", err)
-		}
-	}
-}
-
-// clean removes the keys that begin with prefix from one server.
-func clean(ctx context.Context, c *redis.Client, prefix string) error {
-	for cursor := uint64(0); ; {
-		keys, next, err := c.Scan(ctx, cursor, prefix+"*", 1000).Result()
-		if err != nil {
-			return err
-		}
-		if len(keys) > 0 {
-			_, err = c.Pipelined(ctx, func(p redis.Pipeliner) error {
-				for _, key := range keys {
-					p.Unlink(ctx, key)
-				}
-				return nil
-			})
-			if moved := err != nil && strings.HasPrefix(err.Error(), "MOVED"); err != nil && !moved {
-				return err
-			}
-		}
-		if cursor = next; cursor == 0 {
-			return nil
-		}
-	}
 }

@@ -108,6 +108,13 @@ func (t *trust) knows(runID string) bool {
 	return t.healed[runID]
 }
 
+// any tells whether there was trust before.
+func (t *trust) any() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.healed) > 0
+}
+
 // anyNew tells whether one of the servers was started since trust was last restored.
 func (t *trust) anyNew(runIDs []string) bool {
 	return slices.ContainsFunc(runIDs, func(id string) bool { return !t.knows(id) })

@@ -1,0 +1,283 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+)
+
+// counting is a log that counts lines with a text.
+type counting struct {
+	slog.Handler
+	text string
+	n    atomic.Int32
+}
+
+func (c *counting) Enabled(context.Context, slog.Level) bool { return true }
+func (c *counting) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, c.text) {
+		c.n.Add(1)
+	}
+	return nil
+}
+
+// Filters are dropped and made again while other daemons use them: nothing is taken for
+// lost data, no call of another filter fails, and no key stays in Redis.
+func TestDropBesideUse(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	trusted := &counting{Handler: slog.DiscardHandler, text: "redis is trusted"}
+	c := config(server.Addr)
+	c.Log = slog.New(trusted)
+	storeA, _ := opened(t, c)
+	storeB, b := opened(t, c)
+	started := trusted.n.Load()
+	spec := engine.Spec{ID: 9, Name: "extra", Kind: "bloom", Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}
+	stop := make(chan struct{})
+	var work sync.WaitGroup
+	// Another daemon's callers use whatever is there under the name, and the filter beside it.
+	taken := sync.Map{}
+	work.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case change := <-storeB.Changes():
+				if change.Spec == spec && change.Set != nil {
+					taken.Store("extra", change.Set)
+				}
+			}
+		}
+	})
+	work.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if set, ok := taken.Load("extra"); ok {
+				var unknown *engine.UnknownFilterError
+				keys := storetest.Keys(set.(engine.Set), i*100, 100)
+				if _, err := set.(engine.Set).Add(ctx, keys, make([]bool, 100)); err != nil && !errors.As(err, &unknown) {
+					t.Errorf("a filter that others drop: %v", err)
+				}
+			}
+			if _, err := b.Add(ctx, storetest.Keys(b, i*100, 100), make([]bool, 100)); err != nil {
+				t.Errorf("the filter beside it: %v", err)
+			}
+		}
+	})
+	for round := range 6 {
+		made, err := storeA.Create(ctx, spec, engine.Birth{Seed: uint64(round + 1), Generation: 1, Created: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(20 * time.Second); round%2 == 0; time.Sleep(5 * time.Millisecond) {
+			if set, ok := taken.Load("extra"); ok && set.(engine.Set).Seed() == made.Seed() {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the other daemon does not see the filter")
+			}
+		}
+		if n := add(t, made.(*set), 0, 1000); n > 1000 || n == 0 {
+			t.Errorf("made again: %d of 1000 items are new", n)
+		}
+		if err := storeA.Drop(ctx, spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		left := server.CLI("--scan", "--pattern", "urifilter:{9-extra*")
+		if left == "" && server.CLI("hlen", tombstonesKey) == "0" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("keys of dropped filters are left:\n%s", left)
+		}
+	}
+	close(stop)
+	work.Wait()
+	if n := trusted.n.Load(); n != started {
+		t.Errorf("redis was taken for one that has lost data %d times", n-started)
+	}
+	waitReady(t, storeA, storeB)
+}
+
+// A daemon dies after a drop, or in the middle of making a filter: another one, or the
+// next, removes the keys.
+func TestKeysOfDeadDaemonsAreRemoved(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	store, s := opened(t, config(server.Addr))
+	tomb, err := tombOf(s.entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.CLI("hdel", registryKey, uri.Name) // as Drop does, in one step
+	server.CLI("hset", tombstonesKey, tomb, dropped)
+	half, err := newEntry(engine.Spec{ID: 5, Name: "half", Kind: "bloom", Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}, storetest.Birth())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := store.newSet(half)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.lay(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if tomb, err = tombOf(half); err != nil {
+		t.Fatal(err)
+	}
+	server.CLI("hset", tombstonesKey, tomb, "a-daemon:1:killed")
+	if err := errors.Join(f.free(), store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	next, other := opened(t, config(server.Addr))
+	add(t, other, 0, 1000)
+	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		var left []string
+		for key := range strings.Lines(server.CLI("--scan", "--pattern", "urifilter:{[15]-*")) {
+			if !strings.HasPrefix(strings.TrimSpace(key), mapPrefix(other.entry)) {
+				left = append(left, key)
+			}
+		}
+		if len(left) == 0 && server.CLI("hlen", tombstonesKey) == "0" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("keys are left: %q", left)
+		}
+	}
+	waitReady(t, next)
+	if n := add(t, other, 0, 1000); n != 0 {
+		t.Errorf("%d items of the filter that was made since are new again", n)
+	}
+}
+
+// What versions before tags have left in Redis is served, healed, dropped and made again.
+func TestFiltersWithoutTags(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	store, s := opened(t, config(server.Addr))
+	add(t, s, 0, 5000)
+	old := s.entry
+	old.tag = ""
+	text, err := old.encode()
+	if err != nil || strings.Contains(text, "tag") || strings.Contains(text, `"map"`) {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for i, key := range s.keys {
+		server.CLI("rename", key, fmt.Sprintf("urifilter:{%d-%s:%d}", uri.ID, uri.Name, i))
+	}
+	server.CLI("hset", registryKey, uri.Name, text)
+	_ = store.Close()
+	storeA, a := opened(t, config(server.Addr))
+	_, b := opened(t, config(server.Addr))
+	if a.keys[0] != "urifilter:{1-uri:0}" {
+		t.Fatal(a.keys[0])
+	}
+	if n := add(t, a, 0, 5000); n != 0 {
+		t.Errorf("%d items are new again", n)
+	}
+	add(t, a, 5000, 1000)
+	server.CLI("del", a.keys[1])
+	for _, s := range []*set{b, a} {
+		if isNew, _ := addUntilAnswered(t, s, 0, 6000); countOf(isNew) != 0 {
+			t.Errorf("%d items are new after a stripe was lost", countOf(isNew))
+		}
+	}
+	waitReady(t, storeA)
+	if err := storeA.Drop(ctx, uri); err != nil {
+		t.Fatal(err)
+	}
+	again, err := storeA.Create(ctx, uri, storetest.Birth())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := add(t, again.(*set), 0, 6000); n != 6000 {
+		t.Errorf("made again: %d of 6000 are new", n)
+	}
+	for deadline := time.Now().Add(40 * time.Second); server.CLI("exists", "urifilter:{1-uri:0}") != "0"; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the stripes of the dropped filter are left")
+		}
+	}
+	if n := add(t, again.(*set), 0, 6000); n != 0 {
+		t.Errorf("made again: %d items are new again", n)
+	}
+}
+
+func countOf(isNew []bool) (n int) {
+	for _, is := range isNew {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+// Restores and healing put into the same stripes at the same moment: neither loses bits.
+func TestRestoreBesideHealing(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	store, s := opened(t, config(server.Addr))
+	add(t, s, 0, 5000)
+	var parts []*bloom.Map
+	for i := range 4 {
+		part, err := bloom.New(s.Header())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer part.Close()
+		part.Add(storetest.Keys(s, 10_000*(i+1), 5000), make([]bool, 5000))
+		parts = append(parts, part)
+	}
+	var work sync.WaitGroup
+	for _, part := range parts {
+		work.Go(func() {
+			for i := range s.keys {
+				if err := s.MergeStripe(ctx, i, part.Stripe(i, make([]byte, bloom.StripeBytes))); err != nil {
+					t.Errorf("stripe %d: %v", i, err)
+				}
+			}
+		})
+	}
+	for range 5 {
+		work.Go(func() {
+			if _, err := s.heal(ctx); err != nil {
+				t.Errorf("heal: %v", err)
+			}
+		})
+	}
+	work.Wait()
+	_ = store.Close()
+	_, other := opened(t, config(server.Addr))
+	for from := 0; from < 50_000; from += 10_000 {
+		if n := add(t, other, from, 5000); n != 0 {
+			t.Errorf("%d items from %d on are lost", n, from)
+		}
+	}
+	for _, key := range s.keys {
+		if ttl := server.CLI("ttl", key); ttl != "-1" {
+			t.Errorf("%s has %s s to live", key, ttl)
+		}
+	}
+}

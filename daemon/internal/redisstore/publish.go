@@ -1,0 +1,205 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+)
+
+func memberOf(key bloom.Hash) []byte {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 16), key.Hi)
+	return binary.BigEndian.AppendUint64(b, key.Lo)
+}
+
+func keyOf(member string) (key bloom.Hash, ok bool) {
+	if len(member) != 16 {
+		return key, false
+	}
+	b := []byte(member)
+	return bloom.Hash{Hi: binary.BigEndian.Uint64(b), Lo: binary.BigEndian.Uint64(b[8:])}, true
+}
+
+// publishUnacked puts what this daemon holds into the set in Redis, and says to the others
+// that there is something to read. It may be repeated.
+func (s *set) publishUnacked(ctx context.Context, c redis.UniversalClient) error {
+	if s.unacked.size.Load() == 0 && len(s.unacked.all()) == 0 {
+		return nil
+	}
+	s.unacked.moving.Lock()
+	defer s.unacked.moving.Unlock()
+	for _, p := range s.unacked.next(s.store.peers.self) {
+		args := make([]any, 0, 1+len(p.keys))
+		args = append(args, int(publicationTTL.Seconds()))
+		for _, key := range p.keys {
+			args = append(args, memberOf(key))
+		}
+		if err := publish.Run(ctx, c, []string{s.unackedKey, s.unackedKey + ":" + p.token}, args...).Err(); err != nil {
+			return err
+		}
+		if err := c.Incr(ctx, unackedVersion).Err(); err != nil {
+			return err
+		}
+		s.unacked.sent(p.token)
+	}
+	return nil
+}
+
+// refreshUnacked reads the set in Redis into the copy.
+func (s *set) refreshUnacked(ctx context.Context) error {
+	members, err := s.store.admin.SMembers(ctx, s.unackedKey).Result()
+	if err != nil {
+		return err
+	}
+	keys := make([]bloom.Hash, 0, len(members))
+	for _, member := range members {
+		if key, ok := keyOf(member); ok {
+			keys = append(keys, key)
+		}
+	}
+	s.unacked.put(keys, true)
+	return nil
+}
+
+// claim is a command for one item of the set in Redis.
+type claim struct {
+	redis.BoolCmd
+	index int // in the batch
+}
+
+// NoRetry keeps go-redis from removing an item twice: the second time it is not there.
+func (*claim) NoRetry() bool { return true }
+
+func (c *claim) verdict() verdict {
+	switch err := c.Err(); {
+	case err != nil:
+		return verdictOf(err)
+	case c.Val():
+		return fresh
+	}
+	return seen
+}
+
+// askUnacked sends op, SREM or SISMEMBER, for those of keys that shared names.
+func (s *set) askUnacked(ctx context.Context, op string, keys []bloom.Hash, shared []int) ([]claim, error) {
+	if len(shared) == 0 {
+		return nil, nil
+	}
+	claims := make([]claim, len(shared))
+	_, err := s.store.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for k, i := range shared {
+			claims[k] = claim{*redis.NewBoolCmd(ctx, op, s.unackedKey, memberOf(keys[i])), i}
+			if err := p.Process(ctx, &claims[k]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return claims, err
+}
+
+// takeUnacked sets isNew for those of keys that are unacknowledged, and now given out.
+// On an error the items that this call took, or may have taken, are in the claims.
+func (s *set) takeUnacked(ctx context.Context, keys []bloom.Hash, isNew []bool) ([]claim, error) {
+	if s.unacked.size.Load() == 0 {
+		return nil, nil
+	}
+	s.unacked.moving.RLock()
+	defer s.unacked.moving.RUnlock()
+	claims, err := s.askUnacked(ctx, "srem", keys, s.unacked.find(keys, isNew))
+	if err != nil {
+		return claims, err
+	}
+	for i := range claims {
+		isNew[claims[i].index] = isNew[claims[i].index] || claims[i].Val()
+	}
+	return claims, nil
+}
+
+// hasUnacked is takeUnacked for those who only look.
+func (s *set) hasUnacked(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
+	if s.unacked.size.Load() == 0 {
+		return nil
+	}
+	s.unacked.moving.RLock()
+	defer s.unacked.moving.RUnlock()
+	claims, err := s.askUnacked(ctx, "sismember", keys, s.unacked.peek(keys, isNew))
+	if err != nil {
+		return err
+	}
+	for i := range claims {
+		isNew[claims[i].index] = isNew[claims[i].index] || claims[i].Val()
+	}
+	return nil
+}
+
+// unacknowledge keeps items that nobody was told of, and wakes who publishes them.
+func (s *set) unacknowledge(keys []bloom.Hash) {
+	if left := s.unacked.hold(keys); left > 0 {
+		s.store.log.Error("more items are unacknowledged than can be kept; those beyond will look seen", "filter", s.spec.Name, "items", left)
+	}
+	if len(keys) == 0 {
+		return
+	}
+	select {
+	case s.store.unpublished <- struct{}{}:
+	default:
+	}
+}
+
+// publisher puts unacknowledged items where all daemons see them, as soon as Redis
+// answers. While trust is lost this waits for the healing, which does it.
+func (s *Store) publisher(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.unpublished:
+		}
+		if err := s.publishAll(ctx); err != nil && ctx.Err() == nil {
+			s.log.Debug("publish unacknowledged items", "err", err) // poll tries again
+		}
+	}
+}
+
+func (s *Store) publishAll(ctx context.Context) error {
+	if _, err := s.trust.check(); err != nil {
+		return err
+	}
+	var errs []error
+	for _, f := range s.all() {
+		if set, ok := f.(*set); ok {
+			errs = append(errs, set.publishUnacked(ctx, s.client))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// followUnacked reads the sets in Redis where another daemon has added to one since they
+// were last read, or always.
+func (s *Store) followUnacked(ctx context.Context, always bool) error {
+	version, err := s.admin.Get(ctx, unackedVersion).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	s.mu.Lock()
+	same := s.unackedRead == version
+	s.mu.Unlock()
+	if same && !always {
+		return nil
+	}
+	for _, f := range s.all() {
+		if set, ok := f.(*set); ok {
+			if err := set.refreshUnacked(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	s.mu.Lock()
+	s.unackedRead = version
+	s.mu.Unlock()
+	return nil
+}

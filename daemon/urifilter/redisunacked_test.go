@@ -1,0 +1,98 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+)
+
+// brokenPart is two daemons on one Redis which has lost one of the 12 stripes of the filter
+// uri, and items that fall into all of them: in a batch of these most are remembered when
+// the batch fails.
+func brokenPart(t *testing.T) (ps []*process, items []string) {
+	t.Helper()
+	server := redistest.Start(t)
+	env := redisEnv(server.Addr)
+	env[2] = `URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 15000000}]`
+	ps = []*process{start(t, t.TempDir(), env), start(t, t.TempDir(), env)}
+	for i := range 300 {
+		items = append(items, fmt.Sprintf("https://example.com/%d", i))
+	}
+	for key := range strings.Lines(server.CLI("--scan", "--pattern", "urifilter:{1-uri*:3}")) {
+		server.CLI("del", strings.TrimSpace(key))
+	}
+	return ps, items
+}
+
+func clientOf(t *testing.T, doubt client.Doubt, patience time.Duration, ps ...*process) *client.Client {
+	t.Helper()
+	var addrs []string
+	for _, p := range ps {
+		addrs = append(addrs, "http://"+p.addr)
+	}
+	c, err := client.New(strings.Join(addrs, ","), client.WithInDoubt(doubt), client.WithPatience(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// What a caller is told of a batch that breaks off in part is true whichever daemon he
+// asks next: that nothing was remembered is said only where that is so.
+func TestNothingWasRememberedIsTrueElsewhere(t *testing.T) {
+	t.Parallel()
+	ps, items := brokenPart(t)
+	_, err := clientOf(t, client.DoubtError, 0, ps[0]).Filter(context.Background(), "uri", items)
+	if err == nil {
+		t.Fatal("the batch does not break off: this tries nothing")
+	}
+	fresh, asked := clientOf(t, client.DoubtError, time.Minute, ps[1]).Filter(context.Background(), "uri", items)
+	if asked != nil {
+		t.Fatal(asked)
+	}
+	if lost := len(items) - len(fresh); lost > 0 && !client.InDoubt(err) {
+		t.Errorf("%d of %d items are called seen by the other daemon; the caller was told: %v", lost, len(items), err)
+	}
+}
+
+// A client repeats such a batch as it was told to: seen gives every item to somebody, at
+// most once; new gives all of them to this caller.
+func TestClientsRepeatABatchThatBrokeOff(t *testing.T) {
+	t.Parallel()
+	for name, doubt := range map[string]client.Doubt{"seen": client.DoubtSeen, "new": client.DoubtNew} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ps, items := brokenPart(t)
+			wins := map[string]int{}
+			fresh, err := clientOf(t, doubt, time.Minute, ps...).Filter(context.Background(), "uri", items)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if doubt == client.DoubtNew && len(fresh) != len(items) {
+				t.Errorf("%d of %d items are new for the caller that was not answered", len(fresh), len(items))
+			}
+			for _, p := range []*process{nil, ps[1], ps[0]} {
+				if p != nil {
+					if fresh, err = clientOf(t, doubt, time.Minute, p).Filter(context.Background(), "uri", items); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for _, item := range fresh {
+					wins[item]++
+				}
+			}
+			for _, item := range items {
+				if n := wins[item]; n != 1 && (n == 0 || doubt == client.DoubtSeen) {
+					t.Fatalf("%s was new %d times", item, n)
+				}
+			}
+		})
+	}
+}
