@@ -82,6 +82,11 @@ type Redis struct {
 	// and one of these may be lost, as everybody is told that it is a duplicate) or new
 	// (none is lost, and one may be new for two callers). Default seen.
 	InDoubt string `yaml:"in_doubt"`
+	// Durability says what an answer waits for: server (what Redis waits for: with its
+	// usual appendfsync everysec a power cut there loses the last second) or fsync (what
+	// was answered is on the disk of the master: servers that do not run with appendonly
+	// yes and appendfsync always are refused). Default server.
+	Durability string `yaml:"durability"`
 	// MasterName is the name of the master that the sentinels watch.
 	// Default "": addrs are not sentinels.
 	MasterName string `yaml:"master_name"`

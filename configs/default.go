@@ -28,7 +28,7 @@ func Default() Config {
 		Store:           "embedded",
 		Durability:      "always",
 		CheckpointBytes: 64 * MiB,
-		Redis:           Redis{Addrs: []string{"127.0.0.1:6379"}, InDoubt: "seen"},
+		Redis:           Redis{Addrs: []string{"127.0.0.1:6379"}, InDoubt: "seen", Durability: "server"},
 		MongoDB:         MongoDB{Database: "urifilter", IfUnreachable: "wait"},
 		URINumScale:     10_000_000,
 		AcceptErrorRate: 0.0001,

@@ -42,6 +42,7 @@ func openRedis(c configs.Redis, log *slog.Logger) (engine.Store, error) {
 		},
 		Log:        log,
 		DoubtIsNew: c.InDoubt == "new",
+		Fsync:      c.Durability == "fsync",
 	})
 	if err != nil {
 		return nil, err // not a typed nil

@@ -36,6 +36,8 @@ type Config struct {
 	// DoubtIsNew gives items whose replies were lost as new when they are asked for again
 	// here, though another daemon's caller may have got them too.
 	DoubtIsNew bool
+	// Fsync refuses servers that answer before they have synced.
+	Fsync bool
 }
 
 // Store implements engine.Store.
@@ -93,6 +95,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		}
 		return nil, errors.Join(explain(where, err), s.hangUp())
 	}
+	s.warnSplit(ctx)
 	return s, nil
 }
 

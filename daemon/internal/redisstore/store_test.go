@@ -349,6 +349,18 @@ func TestRefusals(t *testing.T) {
 		s := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 		mustFail(t, config(s.Addr), "allkeys-lru", "CONFIG SET maxmemory-policy noeviction")
 	})
+	t.Run("answers before it syncs", func(t *testing.T) {
+		s := redistest.Start(t, "--appendonly", "yes")
+		c := config(s.Addr)
+		c.Fsync = true
+		mustFail(t, c, "appendfsync", "everysec", "CONFIG SET appendfsync always")
+		s.CLI("config", "set", "appendfsync", "always")
+		store, _ := opened(t, c)
+		s.CLI("config", "set", "appendonly", "no")
+		if _, err := store.runIDs(context.Background()); err == nil || !strings.Contains(err.Error(), "CONFIG SET appendonly yes") {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("password missing", func(t *testing.T) {
 		s := redistest.Start(t, "--requirepass", "secret")
 		mustFail(t, config(s.Addr), "NOAUTH", "redis.password_file")

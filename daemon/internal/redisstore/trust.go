@@ -187,6 +187,9 @@ func (s *Store) runIDs(ctx context.Context) ([]string, error) {
 		if err == nil {
 			err = checkPolicy(ctx, c)
 		}
+		if err == nil && s.opt.Fsync {
+			err = checkDurability(ctx, c)
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		ids = append(ids, id)

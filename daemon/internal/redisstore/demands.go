@@ -1,0 +1,42 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// checkDurability refuses a server whose answers may come before what they tell of is on
+// its disk.
+func checkDurability(ctx context.Context, c *redis.Client) error {
+	addr := c.Options().Addr
+	got, err := c.ConfigGet(ctx, "append*").Result()
+	if err != nil {
+		return fmt.Errorf("redis %s: redis.durability: fsync wants to see appendonly and appendfsync: %w\nhint: let the user call CONFIG GET, or set redis.durability: server", addr, err)
+	}
+	for _, want := range [][2]string{{"appendonly", "yes"}, {"appendfsync", "always"}} {
+		if got[want[0]] != want[1] {
+			return fmt.Errorf("redis %s: %s is %q, and redis.durability: fsync wants %q\nhint: redis-cli -u redis://%s CONFIG SET %s %s, and the same in redis.conf",
+				addr, want[0], got[want[0]], want[1], addr, want[0], want[1])
+		}
+	}
+	return nil
+}
+
+// warnSplit tells of a master under sentinels that goes on writing when it is cut off from
+// its replicas: the sentinels may have made one of them the master, and an item is then
+// new at both.
+func (s *Store) warnSplit(ctx context.Context) {
+	if s.opt.MasterName == "" {
+		return
+	}
+	_ = masters(ctx, s.admin, func(ctx context.Context, c *redis.Client) error {
+		got, err := c.ConfigGet(ctx, "min-replicas-to-write").Result()
+		if err == nil && got["min-replicas-to-write"] == "0" {
+			s.log.Warn("a master that is cut off from its replicas goes on, while the sentinels make another one: items may be new twice",
+				"server", c.Options().Addr, "hint", "CONFIG SET min-replicas-to-write 1, and the other settings of docs/redis.md, on all servers")
+		}
+		return nil // managed servers refuse CONFIG
+	})
+}
