@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
@@ -187,7 +188,7 @@ func (r recovery) compare(sets map[engine.Spec]engine.Set, earlier map[string][]
 		if err := allSeen(name, set, must); err != nil {
 			return nil, err
 		}
-		all := append(p.tried, must...)
+		all := slices.Concat(p.tried, must)
 		fresh := make([]bool, len(all))
 		if err := set.Has(context.Background(), all, fresh); err != nil {
 			return nil, err

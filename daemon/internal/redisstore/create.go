@@ -77,17 +77,22 @@ func (s *Store) make(ctx context.Context, e entry, fill func(f filter) error) (e
 	if err := fill(f); err != nil {
 		return undo(err)
 	}
+	s.changing.Lock()
 	registered, err := s.register(ctx, e, tomb)
+	if err == nil && registered == e {
+		defer s.changing.Unlock()
+		return s.adopt(f)
+	}
+	s.changing.Unlock()
 	switch {
 	case err != nil:
 		return undo(err)
-	case registered != e: // another daemon was quicker
+	default: // another daemon was quicker
 		if _, err := undo(nil); err != nil {
 			return nil, err
 		}
 		return s.open(ctx, registered)
 	}
-	return s.adopt(f)
 }
 
 // open is the filter of an entry of the registry.
@@ -167,7 +172,7 @@ func (s *Store) changeRegistry(ctx context.Context, change func(have, tombs map[
 }
 
 // adopt begins to serve a filter, or finds it where poll has taken it in meanwhile.
-func (s *Store) adopt(f filter) (engine.Set, error) {
+func (s *Store) adopt(f filter) (filter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := f.base().entry

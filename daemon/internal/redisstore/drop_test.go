@@ -47,6 +47,8 @@ func TestDropBesideUse(t *testing.T) {
 	spec := engine.Spec{ID: 9, Name: "extra", Kind: "bloom", Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}
 	stop := make(chan struct{})
 	var work sync.WaitGroup
+	end := sync.OnceFunc(func() { close(stop); work.Wait() })
+	defer end() // before the stores are closed
 	// Another daemon's callers use whatever is there under the name, and the filter beside it.
 	taken := sync.Map{}
 	work.Go(func() {
@@ -109,8 +111,7 @@ func TestDropBesideUse(t *testing.T) {
 			t.Fatalf("keys of dropped filters are left:\n%s", left)
 		}
 	}
-	close(stop)
-	work.Wait()
+	end()
 	if n := trusted.n.Load(); n != started {
 		t.Errorf("redis was taken for one that has lost data %d times", n-started)
 	}

@@ -86,11 +86,16 @@ func (s *Store) heal(ctx context.Context, justRead ...string) error {
 	//lint:ignore SA2001 nothing is done under it: later batches see that trust is lost
 	s.flight.Unlock()
 	started := s.trust.anyNew(ids)
+	// Once for each start of a server: when this is tried again, the others may have put there
+	// what they know.
+	servers := strings.Join(ids, " ")
+	first := started && s.trust.any() && s.stoppedFor != servers
 	for _, f := range s.all() {
-		if err := f.stop(ctx, started && s.trust.any()); err != nil {
+		if err := f.stop(ctx, first); err != nil {
 			return fmt.Errorf("filter %s: %w", f.base().spec.Name, err)
 		}
 	}
+	s.stoppedFor = servers
 	in := incident(ids, inc)
 	if err := s.together(ctx, stoppedPrefix, in); err != nil {
 		return err
@@ -144,6 +149,8 @@ func (s *Store) putBack(ctx context.Context) (lost bool, err error) {
 // dropped by another daemon; or it was lost, where a server was started anew or the
 // registry is not the one that was there.
 func (s *Store) reconcile(ctx context.Context, started bool) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	have, id, err := s.readRegistry(ctx)
 	if err != nil {
 		return err

@@ -101,6 +101,10 @@ func (k *kept) trouble(ctx context.Context, err error) error {
 	case errors.Is(err, errLost), errors.Is(err, errOther):
 		if dropped, _ := k.store.dropped(ctx, k.entry); dropped {
 			k.store.pollSoon() // which forgets it
+			// The batch may have made keys again that the cleaner had removed.
+			if err := k.store.unmake(ctx, k.entry); err != nil {
+				k.store.log.Warn("keys of a dropped filter may be left in redis", "filter", k.spec.Name, "err", err)
+			}
 			return &engine.UnknownFilterError{Ref: k.spec.Name}
 		}
 		k.store.trust.lose(err)

@@ -58,6 +58,8 @@ func (s *Store) Changes() <-chan engine.Change { return s.changes }
 
 // follow compares the registry with the filters here.
 func (s *Store) follow(ctx context.Context, epoch uint64) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	all, id, err := s.readRegistry(ctx)
 	if err != nil {
 		return err

@@ -52,6 +52,13 @@ type Store struct {
 
 	flight sync.RWMutex // read-held by batches, from before they look whether there is trust
 
+	// changing is held while the registry and the filters here are changed or compared
+	// together: a filter that is dropped here while the registry is read would come back.
+	changing sync.Mutex
+
+	// stoppedFor are the servers for which the filters were stopped last; owned by heal.
+	stoppedFor string
+
 	mu   sync.Mutex
 	sets map[string]filter
 	// registryID is that of the registry in Redis with which the filters here agree.
@@ -188,9 +195,9 @@ func (s *Store) load(ctx context.Context, name, text string) (_ filter, lost boo
 	if lost {
 		s.log.Warn("redis has lost a part of the filter", "filter", name)
 	}
-	s.mu.Lock()
-	s.sets[name] = f
-	s.mu.Unlock()
+	if f, err = s.adopt(f); err != nil {
+		return nil, false, err
+	}
 	s.log.Info("filter loaded", "filter", name, "kind", e.spec.Kind, "bytes", f.Stats().Bytes, "took", time.Since(start).Round(time.Millisecond))
 	return f, lost, nil
 }
@@ -200,6 +207,8 @@ func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 	if _, err := s.trust.check(); err != nil {
 		return err
 	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	s.mu.Lock()
 	f := s.sets[spec.Name]
 	delete(s.sets, spec.Name)

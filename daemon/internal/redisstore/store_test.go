@@ -19,7 +19,7 @@ import (
 )
 
 func config(addrs ...string) Config {
-	return Config{Options: Options{Addrs: addrs, Timeout: 10 * time.Second}, Log: slog.New(slog.DiscardHandler)}
+	return Config{Options: Options{Addrs: addrs, Timeout: time.Minute}, Log: slog.New(slog.DiscardHandler)}
 }
 
 func TestConformance(t *testing.T) {
