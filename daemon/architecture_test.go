@@ -70,6 +70,7 @@ func rules() []rule {
 		room("keeper", "engine", "archive", "bloom"),
 		room("drain"),
 		room("connlimit"),
+		room("tlshint"),
 		room("powerloss", "durable"),
 		api,
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/drain"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
+	"github.com/cr-clawer/urifilter/daemon/internal/tlshint"
 )
 
 // Limits of a connection that are nobody's business to set.
@@ -138,7 +139,11 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 	for i, l := range d.listeners {
 		encrypted := d.secrets.tlsConfig() != nil
 		// Before anybody can ask for a stop, or it would not end these.
-		d.listeners[i] = d.drain.Listener(limiter.Listener(l, encrypted), encrypted)
+		l = limiter.Listener(l, encrypted)
+		if encrypted {
+			l = tlshint.Listener(l)
+		}
+		d.listeners[i] = d.drain.Listener(l, encrypted)
 	}
 	state := "ready"
 	if len(d.engine.Waiting()) > 0 {

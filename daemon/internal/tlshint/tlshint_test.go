@@ -1,0 +1,107 @@
+package tlshint
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
+)
+
+// served is a server of TLS, and how a client trusts it.
+func served(t *testing.T) (addr string, trusting *tls.Config) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority := certtest.New(t, "authority")
+	pair := authority.Issue(t, "server", time.Hour, "127.0.0.1")
+	cert, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pem, err := os.ReadFile(authority.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		t.Fatal("no certificate")
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}), ReadHeaderTimeout: time.Minute}
+	done := make(chan error, 1)
+	go func() {
+		done <- server.Serve(tls.NewListener(Listener(l), &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}))
+	}()
+	t.Cleanup(func() {
+		server.Close()
+		<-done
+	})
+	return l.Addr().String(), &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+}
+
+// A request whose body comes in pieces of its own is the one that a reset would meet.
+func TestPlainRequests(t *testing.T) {
+	addr, _ := served(t)
+	for range 200 {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := strings.Repeat("x", 10_000)
+		for _, part := range []string{"POST /api/v1/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n", body, body} {
+			if _, err := io.WriteString(c, part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != 400 || string(said) != text {
+			t.Fatalf("%d %q %v", resp.StatusCode, said, err)
+		}
+		c.Close()
+	}
+}
+
+func TestRequestsByTLS(t *testing.T) {
+	addr, trusting := served(t)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: trusting}}
+	defer client.CloseIdleConnections()
+	resp, err := client.Post("https://"+addr, "text/plain", strings.NewReader("as it is"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if said, err := io.ReadAll(resp.Body); err != nil || string(said) != "as it is" {
+		t.Fatalf("%q %v", said, err)
+	}
+}
+
+// What is neither TLS nor HTTP is closed without a word that could be taken for one.
+func TestGarbage(t *testing.T) {
+	addr, _ := served(t)
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write(make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := io.ReadAll(c); strings.Contains(string(said), "HTTP") {
+		t.Fatalf("%q", said)
+	}
+}
