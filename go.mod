@@ -64,7 +64,7 @@ require (
 )
 
 tool (
-	github.com/magefile/mage
+	github.com/cr-clawer/urifilter/magefiles/mage
 	golang.org/x/vuln/cmd/govulncheck
 	honnef.co/go/tools/cmd/staticcheck
 )

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// ours are the targets of this repository.
+func ours(t *testing.T) func(string) (*targets, error) {
+	t.Helper()
+	all, err := magefiles("../..")
+	if err != nil || all == nil {
+		t.Fatalf("%v, %v", all, err)
+	}
+	return func(string) (*targets, error) { return all, nil }
+}
+
+func TestCallsAreGivenAsMageReadsThem(t *testing.T) {
+	t.Parallel()
+	read := ours(t)
+	for call, want := range map[string]string{
+		"deploy":                            "deploy",
+		"deploy --inventory=f.yaml":         "deploy -inventory=f.yaml",
+		"deploy -inventory f.yaml -dry-run": "deploy -inventory=f.yaml -dryRun=true",
+		"deploy --dry_run --parallel 3 -v":  "deploy -dryRun=true -parallel=3 -v=true",
+		"deploy -DRYRUN=false":              "deploy -dryRun=false",
+		"deploy -binary=a=b":                "deploy -binary=a=b",
+		"deploy --help":                     "-h deploy",
+		"plan -inventory f -h":              "-h plan",
+		"-v build test -run TestX":          "-v build test -run=TestX",
+		"install:bundle dir --hosts online": "install:bundle dir -hosts=online",
+		"bitmap_update --filters uri,ip":    "bitmap_update -filters=uri,ip",
+		"chaos -duration 2h":                "chaos -duration=2h",
+		"chaos -faults=-clock":              "chaos -faults=-clock",
+		"urifilter:LOGS -since=-5min":       "urifilter:LOGS -since=-5min",
+		"-l":                                "-l",
+		"-h deploy":                         "-h deploy",
+		"-version":                          "-version",
+		"":                                  "",
+		"-compile out":                      "-compile out",
+	} {
+		got, err := rewrite(strings.Fields(call), read)
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%q: got %q, %v, want %q", call, got, err, want)
+		}
+	}
+}
+
+func TestRefusedCallsSayWhatToType(t *testing.T) {
+	t.Parallel()
+	read := ours(t)
+	for call, want := range map[string][]string{
+		"deploi":                         {"there is no target deploi", "hint: did you mean deploy? go tool mage -l"},
+		"-h deploi":                      {"did you mean deploy?"},
+		"bitmap:writebackstrat":          {"did you mean bitmap:writebackStart?"},
+		"install_djago":                  {"did you mean install_django?"},
+		"nonsense":                       {"there is no target nonsense\nhint: go tool mage -l"},
+		"deploy web1":                    {"hint: if it is a host: go tool mage deploy -hosts=web1"},
+		"deploy -dryRun true":            {"-dryRun=true"},
+		"deploy -inventry=f":             {"deploy has no flag -inventry\nhint: did you mean -inventory?"},
+		"deploy -follow":                 {"deploy has no flag -follow\nhint: it takes -hosts "},
+		"deploy -inventory":              {"-inventory of deploy wants a value: -inventory=<string>", "in place of configs/hosts.yaml"},
+		"deploy -inventory -dryRun":      {"-inventory of deploy wants a value"},
+		"deploy -parallel=many":          {"-parallel=many of deploy: want a whole number", "how many hosts"},
+		"deploy -resume=perhaps":         {"want true or false"},
+		"chaos -duration=2":              {"want a time such as 90s"},
+		"install:bundle":                 {"install:bundle wants <folder> next"},
+		"install:bundle -hosts=a bundle": {"install:bundle wants <folder> next"},
+		"-dryRun deploy":                 {"-dryRun stands before the target\nhint: the target first, then its flags: go tool mage deploy -dryRun"},
+		"sandbox:status -hosts=a":        {"sandbox:status has no flag -hosts\nhint: go tool mage -h sandbox:status"},
+	} {
+		got, err := rewrite(strings.Fields(call), read)
+		if err == nil {
+			t.Errorf("%q: taken as %q", call, got)
+			continue
+		}
+		for _, w := range want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%q: got %q, want %q", call, err, w)
+			}
+		}
+	}
+}
+
+// What is not about targets stays with mage, whatever it says.
+func TestOtherCallsAreLeftToMage(t *testing.T) {
+	t.Parallel()
+	read := ours(t)
+	for _, call := range []string{"-nonsense", "-t soon deploy", "-h deploy plan", "-clean -l"} {
+		if got, err := rewrite(strings.Fields(call), read); err != nil || strings.Join(got, " ") != call {
+			t.Errorf("%q: got %q, %v", call, got, err)
+		}
+	}
+	none, err := magefiles(t.TempDir())
+	if none != nil || err != nil {
+		t.Errorf("an empty folder: %v, %v", none, err)
+	}
+}

@@ -1,0 +1,110 @@
+// Command mage is what `go tool mage` runs: mage itself, behind a reader of the command
+// line that takes flags as people write them (--inventory=F, -inventory F, -dry-run) and
+// says of a call that mage would refuse what is wrong and what to type. Targets and flags
+// are those of the magefiles; none is listed here.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/magefile/mage/mage"
+	"github.com/magefile/mage/parse"
+)
+
+func main() {
+	args, err := rewrite(os.Args[1:], magefiles)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(2) // as of mage for a call that it does not understand
+	}
+	os.Exit(mage.ParseAndRun(os.Stdout, os.Stderr, os.Stdin, args))
+}
+
+// rewrite gives the call as mage reads it. What is not about targets is left to mage.
+func rewrite(args []string, read func(dir string) (*targets, error)) ([]string, error) {
+	call, command, err := mage.Parse(io.Discard, io.Discard, args)
+	if err != nil {
+		return args, misplaced(args, err, read)
+	}
+	if command != mage.None || len(call.Args) == 0 {
+		return args, nil
+	}
+	all, err := read(call.Dir)
+	if err != nil || all == nil {
+		return args, nil // mage tells what is wrong with its folder
+	}
+	before := slices.Clone(args[:len(args)-len(call.Args)])
+	if call.Help {
+		_, err := all.find(call.Args[0])
+		return args, err
+	}
+	words, help, err := all.read(call.Args)
+	if help {
+		before = append(before, "-h")
+	}
+	return append(before, words...), err
+}
+
+// misplaced explains a flag of a target that stands before the target; nil where mage's own
+// words do.
+func misplaced(args []string, cause error, read func(dir string) (*targets, error)) error {
+	_, name, ok := strings.Cut(cause.Error(), "flag provided but not defined: -")
+	if !ok {
+		return nil
+	}
+	all, err := read("")
+	if err != nil || all == nil {
+		return nil
+	}
+	for _, f := range all.funcs {
+		if _, found := flagOf(f, name); found {
+			return fmt.Errorf("-%s stands before the target\nhint: the target first, then its flags: go tool mage %s -%[1]s ...", name, exampleTarget(args, all))
+		}
+	}
+	return nil
+}
+
+// exampleTarget is the target that the call names somewhere.
+func exampleTarget(args []string, all *targets) string {
+	for _, a := range args {
+		if f, err := all.find(a); err == nil {
+			return all.shown(f)
+		}
+	}
+	return "TARGET"
+}
+
+// magefiles reads the targets of the folder that mage would take; nil: there is none.
+func magefiles(dir string) (*targets, error) {
+	if dir == "" {
+		dir = "."
+	}
+	if sub := filepath.Join(dir, mage.MagefilesDirName); isDir(sub) {
+		dir = sub
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(paths) == 0 {
+		return nil, err
+	}
+	var files []string
+	for _, p := range paths {
+		if !strings.HasSuffix(p, "_test.go") {
+			files = append(files, filepath.Base(p))
+		}
+	}
+	info, err := parse.PrimaryPackage("go", dir, files, true)
+	if err != nil {
+		return nil, err
+	}
+	return &targets{funcs: info.Funcs, aliases: info.Aliases}, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
