@@ -33,13 +33,7 @@ func Default() Config {
 		URINumScale:     10_000_000,
 		AcceptErrorRate: 0.0001,
 		Auth:            Auth{AllowedHosts: []string{}},
-		Filters: []Filter{
-			{ID: 1, Name: "uri", Kind: "bloom", OnFull: "warn"},
-			{ID: 2, Name: "ip", Kind: "bloom", OnFull: "warn"},
-			{ID: 3, Name: "uri_generator", Kind: "bloom", OnFull: "warn"},
-			{ID: 4, Name: "uri_download", Kind: "bloom", OnFull: "warn"},
-			{ID: 5, Name: "uri_parse", Kind: "bloom", OnFull: "warn"},
-		},
+		Filters:         defaultFilters("uri", "ip", "uri_generator", "uri_download", "uri_parse"),
 		Limits: Limits{
 			BodyBytes:     64 * MiB,
 			Items:         100_000,
@@ -54,28 +48,32 @@ func Default() Config {
 	}
 }
 
+// defaultFilters are filters of the default kind, numbered from 1.
+func defaultFilters(names ...string) []Filter {
+	var all []Filter
+	for i, name := range names {
+		all = append(all, Filter{ID: i + 1, Name: name, Kind: DefaultKind().Name, OnFull: "warn"})
+	}
+	return all
+}
+
 // Specs returns the filters with what they leave out filled in from the defaults.
 // An ID of 0 is left for the daemon to choose.
 func (c Config) Specs() []Filter {
 	specs := make([]Filter, len(c.Filters))
 	for i, f := range c.Filters {
-		if f.Kind == "" {
-			f.Kind = "bloom"
-		}
-		if f.Kind != "bloom" {
-			specs[i] = f
-			continue
-		}
-		if f.Capacity == 0 {
-			f.Capacity = c.URINumScale
-		}
-		if f.ErrorRate == 0 {
-			f.ErrorRate = c.AcceptErrorRate
-		}
-		if f.OnFull == "" {
-			f.OnFull = "warn"
-		}
-		specs[i] = f
+		specs[i] = f.complete(c.Defaults())
 	}
 	return specs
+}
+
+// complete fills in what was left out. A kind that is not known stays as it is.
+func (f Filter) complete(d Defaults) Filter {
+	if f.Kind == "" {
+		f.Kind = DefaultKind().Name
+	}
+	if kind, ok := KindOf(f.Kind); ok {
+		f = kind.Complete(f, d)
+	}
+	return f
 }

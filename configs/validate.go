@@ -6,17 +6,9 @@ import (
 	"net"
 	"net/netip"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-)
-
-const (
-	minErrorRate = 1e-6
-	maxErrorRate = 0.5
-	maxCapacity  = 1 << 40
-	maxExpire    = 87_600 * time.Hour
 )
 
 // faults collects what is wrong, each fault with its key first.
@@ -26,11 +18,16 @@ func (f *faults) add(key, format string, args ...any) {
 	*f = append(*f, fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
 }
 
+// check adds what is wrong with a setting, if text says something.
+func (f *faults) check(key, text string) {
+	if text != "" {
+		f.add(key, "%s", text)
+	}
+}
+
 // oneOf wants value to be one of allowed.
 func (f *faults) oneOf(key, value string, allowed ...string) {
-	if !slices.Contains(allowed, value) {
-		f.add(key, "%q: want %s", value, strings.Join(allowed, " or "))
-	}
+	f.check(key, checkOneOf(value, allowed...))
 }
 
 func (f *faults) atLeast(key string, value, least time.Duration) {
@@ -108,25 +105,14 @@ func (c Config) validateServing(f *faults) {
 }
 
 func (c Config) validateFilters(f *faults) {
-	capacity := func(key string, n uint64) {
-		if n < 1 || n > maxCapacity {
-			f.add(key, "%d: want 1 to %d items", n, uint64(maxCapacity))
-		}
-	}
-	rate := func(key string, r float64) {
-		if !(r >= minErrorRate && r <= maxErrorRate) {
-			f.add(key, "%v: want %v to %v", r, minErrorRate, maxErrorRate)
-		}
-	}
-	capacity("uri_num_scale", c.URINumScale)
-	rate("accept_error_rate", c.AcceptErrorRate)
+	f.check("uri_num_scale", checkCapacity(c.URINumScale))
+	f.check("accept_error_rate", checkErrorRate(c.AcceptErrorRate))
 
-	pattern := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 	names, ids := map[string]int{}, map[int]int{}
 	for i, spec := range c.Specs() {
 		key := fmt.Sprintf("filters[%d].", i)
-		if !pattern.MatchString(spec.Name) {
-			f.add(key+"name", "%q: want a letter or _, then letters, digits, _ . -, 64 at most", spec.Name)
+		if text := CheckName(spec.Name); text != "" {
+			f.check(key+"name", text)
 		} else if first, twice := names[spec.Name]; twice {
 			f.add(key+"name", "%q: is that of filters[%d]: want each once", spec.Name, first)
 		} else {
@@ -139,44 +125,28 @@ func (c Config) validateFilters(f *faults) {
 		} else {
 			ids[spec.ID] = i
 		}
-		switch spec.Kind {
-		case "bloom":
-			if c.Filters[i].Capacity != 0 {
-				capacity(key+"capacity", spec.Capacity)
-			}
-			if c.Filters[i].ErrorRate != 0 {
-				rate(key+"error_rate", spec.ErrorRate)
-			}
-			f.oneOf(key+"on_full", spec.OnFull, "warn", "reject")
-			if spec.Expire != 0 {
-				f.add(key+"expire", "%s: is for the kind timing, want 0s: items of a bloom filter do not expire", spec.Expire)
-			}
-		case "timing":
-			spec.validateTiming(f, key)
-		case "exact", "simhash":
-			f.add(key+"kind", "kind %s is not available in this version: want bloom or timing", spec.Kind)
-		default:
-			f.add(key+"kind", "%q: want bloom or timing", spec.Kind)
+		for _, wrong := range c.checkable(i).CheckParameters() {
+			f.check(key+wrong.Field, wrong.Setting)
 		}
 	}
 }
 
-// validateTiming wants what the kind timing has, and nothing that it has not.
-func (spec Filter) validateTiming(f *faults, key string) {
-	const not = "is for the kind bloom: a timing filter is exact, and has no capacity"
-	if spec.Capacity != 0 {
-		f.add(key+"capacity", "%d: %s", spec.Capacity, not)
-	}
-	if spec.ErrorRate != 0 {
-		f.add(key+"error_rate", "%v: %s", spec.ErrorRate, not)
-	}
-	if spec.OnFull != "" {
-		f.add(key+"on_full", "%q: %s", spec.OnFull, not)
-	}
-	if spec.Expire < 0 || spec.Expire > maxExpire || spec.Expire%time.Millisecond != 0 {
-		f.add(key+"expire", "%s: want 1ms to 87600h (ten years) in whole milliseconds, or 0s", spec.Expire)
-	}
+// checkable is a filter completed from sound defaults, so that a wrong default is one fault,
+// and not one of each filter that takes it.
+func (c Config) checkable(i int) Filter {
+	sound := Default().Defaults()
+	return c.Filters[i].complete(sound)
 }
+
+// CheckName says what is wrong with the name of a filter; "" for nothing.
+func CheckName(name string) string {
+	if !namePattern.MatchString(name) {
+		return fmt.Sprintf("%q: want a letter or _, then letters, digits, _ . -, 64 at most", name)
+	}
+	return ""
+}
+
+var namePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
 func (r Redis) validate(f *faults) {
 	if len(r.Addrs) == 0 {
