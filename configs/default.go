@@ -62,13 +62,13 @@ func defaultFilters(names ...string) []Filter {
 func (c Config) Specs() []Filter {
 	specs := make([]Filter, len(c.Filters))
 	for i, f := range c.Filters {
-		specs[i] = f.complete(c.Defaults())
+		specs[i] = f.Complete(c.Defaults())
 	}
 	return specs
 }
 
-// complete fills in what was left out. A kind that is not known stays as it is.
-func (f Filter) complete(d Defaults) Filter {
+// Complete fills in what was left out. A kind that is not known stays as it is.
+func (f Filter) Complete(d Defaults) Filter {
 	if f.Kind == "" {
 		f.Kind = DefaultKind().Name
 	}

@@ -135,7 +135,7 @@ func (c Config) validateFilters(f *faults) {
 // and not one of each filter that takes it.
 func (c Config) checkable(i int) Filter {
 	sound := Default().Defaults()
-	return c.Filters[i].complete(sound)
+	return c.Filters[i].Complete(sound)
 }
 
 // CheckName says what is wrong with the name of a filter; "" for nothing.

@@ -10,10 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs"
 )
-
-// maxExpire is the longest time that a daemon takes: ten years.
-const maxExpire = 315_360_000 * time.Second
 
 // expireFlag is a flag's value: a time as seconds, or with a unit as the settings have it,
 // d for days besides.
@@ -34,7 +32,7 @@ func (e *expireFlag) Type() string { return "time" }
 
 func (e *expireFlag) Set(text string) error {
 	d, err := parseExpire(text)
-	if err != nil || d <= 0 || d > maxExpire {
+	if err != nil || d <= 0 || d > configs.MaxExpire {
 		return errors.New("want a time above 0 and at most ten years: seconds such as 90 or 0.5, or with a unit 500ms, 15m, 36h, 30d")
 	}
 	*e = expireFlag(d)

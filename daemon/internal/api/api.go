@@ -21,6 +21,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
@@ -97,7 +98,7 @@ type Server struct {
 	statusScope string
 	// allowedHosts may stand in Host and Origin where auth is nil.
 	allowedHosts []string
-	spec         engine.Spec // what a PUT leaves out
+	defaults     configs.Defaults // what a PUT leaves out
 	version      string
 	tempDir      string
 	routes       map[string]*route
@@ -124,11 +125,11 @@ func New(o Options) *Server {
 
 		allowedHosts: o.AllowedHosts,
 
-		spec:    engine.Spec{Kind: engine.Bloom, Capacity: o.Capacity, ErrorRate: o.ErrorRate, OnFull: "warn"},
-		version: o.Version,
-		tempDir: o.TempDir,
-		errors:  errorsByCode(),
-		held:    budget{limit: o.Limits.HeldBytes},
+		defaults: configs.Defaults{Capacity: o.Capacity, ErrorRate: o.ErrorRate},
+		version:  o.Version,
+		tempDir:  o.TempDir,
+		errors:   errorsByCode(),
+		held:     budget{limit: o.Limits.HeldBytes},
 
 		anonymous: budget{limit: anonymousHeld},
 		spooled:   budget{limit: o.Limits.SpoolBytes},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
@@ -46,16 +47,11 @@ func (c *call) putFilter() error {
 	if err != nil {
 		return err
 	}
-	base := c.s.spec
-	if f, err := c.s.engine.Lookup(c.name); err == nil && f.Name == c.name {
-		base = f.Spec
+	base := engine.Spec{Kind: asked.Kind}
+	if f, err := c.s.engine.Lookup(c.name); err == nil && f.Name == c.name && or(asked.Kind, f.Kind) == f.Kind {
+		base = f.Spec // another kind has nothing in common with it
 	}
-	if kind := or(asked.Kind, base.Kind); kind != base.Kind { // has nothing in common with base
-		base = engine.Spec{Kind: kind}
-		if kind == c.s.spec.Kind {
-			base = c.s.spec
-		}
-	}
+	base = base.Complete(c.s.defaults)
 	expire, err := asked.expiry(base.Kind)
 	if err != nil {
 		return err
@@ -154,7 +150,7 @@ func (a *askedSpec) expiry(kind string) (time.Duration, error) {
 	if a.expire == nil || string(a.expire) == "null" {
 		return 0, nil
 	}
-	if kind == engine.Bloom {
+	if of, known := configs.KindOf(kind); known && !of.Has("expire") {
 		return 0, &fault{code: codeExpireNotSupported, detail: "expire is for filters of the kind timing"}
 	}
 	seconds, err := items.Seconds(string(a.expire))

@@ -19,7 +19,7 @@ const firstFreeID = 1000
 // another, a *RestoringError where the archive must be asked and cannot be, and a
 // *QuarantinedError for one in quarantine.
 func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool, err error) {
-	if err := spec.validate(); err != nil {
+	if err := validate(spec); err != nil {
 		return nil, false, err
 	}
 	if err := e.mayCreate(spec.Name); err != nil {
@@ -34,7 +34,7 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 	if f, err := e.existing(&spec); f != nil || err != nil {
 		return f, false, err
 	}
-	if !spec.hasBitMap() {
+	if !hasBitMap(spec) {
 		if err := e.number(ctx, &spec); err != nil {
 			return nil, false, err
 		}
@@ -59,7 +59,7 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 	case a.Items == 0:
 		f, err = e.makeEmpty(ctx, spec, a.Header.Generation+1)
 	default:
-		err = fmt.Errorf("filter %s: in the archive: %w: %s", spec.Name, ErrConflict, a.Spec.differences(spec))
+		err = fmt.Errorf("filter %s: in the archive: %w: %s", spec.Name, ErrConflict, a.Spec.Differences(spec))
 	}
 	return f, err == nil, err
 }
@@ -129,7 +129,7 @@ func (e *Engine) archived(ctx context.Context, name string) (*Archived, error) {
 
 // makeEmpty makes a filter that has nothing in it. The caller has begun its change.
 func (e *Engine) makeEmpty(ctx context.Context, spec Spec, generation uint64) (*Filter, error) {
-	if err := spec.validate(); err != nil {
+	if err := validate(spec); err != nil {
 		return nil, err
 	}
 	if f, err := e.existing(&spec); f != nil || err != nil {
@@ -139,7 +139,7 @@ func (e *Engine) makeEmpty(ctx context.Context, spec Spec, generation uint64) (*
 	if err != nil {
 		return nil, err
 	}
-	e.log.Info("filter created", "filter", spec.Name, "id", spec.ID, "kind", spec.Kind, spec.parameters())
+	e.log.Info("filter created", "filter", spec.Name, "id", spec.ID, "kind", spec.Kind, parameters(spec))
 	return e.insert(spec, set), nil
 }
 
@@ -190,7 +190,7 @@ func (e *Engine) existing(spec *Spec) (*Filter, error) {
 			spec.ID = f.ID
 		}
 		if f.Spec != *spec {
-			return nil, fmt.Errorf("filter %s: %w: %s", spec.Name, ErrConflict, f.differences(*spec))
+			return nil, fmt.Errorf("filter %s: %w: %s", spec.Name, ErrConflict, f.Differences(*spec))
 		}
 		return f, nil
 	}

@@ -70,14 +70,6 @@ type UnknownFilterError struct {
 
 func (e *UnknownFilterError) Error() string { return fmt.Sprintf("filter %q: unknown", e.Ref) }
 
-// SpecError is returned for a filter that cannot be made as asked.
-type SpecError struct {
-	Field string // name, id, kind, capacity, error_rate, on_full, expire
-	Msg   string
-}
-
-func (e *SpecError) Error() string { return e.Field + ": " + e.Msg }
-
 // Open is OpenWith without an archive.
 func Open(ctx context.Context, store Store, want []Spec, log *slog.Logger) (*Engine, error) {
 	return OpenWith(ctx, store, Settings{Filters: want, Log: log})
@@ -119,7 +111,7 @@ func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 			if have.Spec != spec {
 				e.warnDiffers(have.Spec, spec)
 			}
-		case e.archive != nil && spec.hasBitMap():
+		case e.archive != nil && hasBitMap(spec):
 			e.waiting[spec.Name] = waiting{spec: spec}
 		default:
 			if _, _, err := e.Create(ctx, spec); err != nil {
@@ -132,7 +124,7 @@ func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 
 func (e *Engine) warnDiffers(made, settings Spec) {
 	e.log.Warn("filter is kept as it was made; the settings differ", "filter", made.Name,
-		"differences", made.differences(settings))
+		"differences", made.Differences(settings))
 }
 
 func (e *Engine) insert(spec Spec, set Set) *Filter {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
 )
 
 // Expire is the time that so many seconds are, in whole milliseconds, rounded up. An
@@ -11,8 +13,8 @@ import (
 func Expire(seconds float64) (time.Duration, error) {
 	// A thousandth of a millisecond is what the double adds to 0.1 or 1.001, not the caller.
 	ms := math.Ceil(seconds*1000 - 0.001)
-	if !(seconds > 0) || ms > float64(MaxExpire/time.Millisecond) {
-		return 0, fmt.Errorf("expire: %.15g s: want more than 0, and at most %.0f (ten years)", seconds, MaxExpire.Seconds())
+	if !(seconds > 0) || ms > float64(configs.MaxExpire/time.Millisecond) {
+		return 0, fmt.Errorf("expire: %.15g s: want more than 0, and at most %.0f (ten years)", seconds, configs.MaxExpire.Seconds())
 	}
 	return time.Duration(max(1, ms)) * time.Millisecond, nil
 }

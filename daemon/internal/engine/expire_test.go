@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
@@ -13,7 +14,7 @@ func TestExpire(t *testing.T) {
 	for seconds, want := range map[float64]time.Duration{
 		1: time.Second, 0.5: 500 * time.Millisecond, 0.1: 100 * time.Millisecond, 1.001: 1001 * time.Millisecond,
 		4.35: 4350 * time.Millisecond, 0.57: 570 * time.Millisecond, 1e-9: time.Millisecond, 5e-324: time.Millisecond,
-		0.0011: 2 * time.Millisecond, 3600: time.Hour, 315360000: engine.MaxExpire, 123456789.123: 123456789123 * time.Millisecond,
+		0.0011: 2 * time.Millisecond, 3600: time.Hour, 315360000: configs.MaxExpire, 123456789.123: 123456789123 * time.Millisecond,
 	} {
 		if got, err := engine.Expire(seconds); err != nil || got != want {
 			t.Errorf("%v: %v, %v; want %v", seconds, got, err, want)
@@ -47,7 +48,7 @@ func TestSpecsOfKinds(t *testing.T) {
 		{with(timing, func(s *engine.Spec) { s.ErrorRate = 0.1 }), "error_rate"},
 		{with(timing, func(s *engine.Spec) { s.OnFull = "warn" }), "on_full"},
 		{with(timing, func(s *engine.Spec) { s.Expire = -1 }), "expire"},
-		{with(timing, func(s *engine.Spec) { s.Expire = engine.MaxExpire + 1 }), "expire"},
+		{with(timing, func(s *engine.Spec) { s.Expire = configs.MaxExpire + 1 }), "expire"},
 		{with(timing, func(s *engine.Spec) { s.Expire = time.Microsecond }), "expire"},
 		{with(timing, func(s *engine.Spec) { s.Kind = "exact" }), "kind"},
 		{with(timing, func(s *engine.Spec) { s.Kind = "" }), "kind"},

@@ -141,7 +141,7 @@ func (e *Engine) settleOne(ctx context.Context, name string, a *Archived, fresh 
 	case !wanted && !fresh:
 		e.log.Info("filter is in the archive only, and the settings do not name it; PUT or `urifilter bitmap restore` brings it back", "filter", name)
 		return nil
-	case wanted && !a.Spec.sameMap(w.spec) && a.Items == 0:
+	case wanted && !sameMap(a.Spec, w.spec) && a.Items == 0:
 		e.log.Warn("filter starts EMPTY: so is what the archive has, with other parameters", "filter", name)
 		_, err := e.makeEmpty(ctx, w.spec, a.Header.Generation+1)
 		return err
@@ -189,7 +189,7 @@ func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
 
 // adopt makes a filter from an archived version. The caller has begun its change.
 func (e *Engine) adopt(ctx context.Context, a Archived) (*Filter, error) {
-	if err := a.Spec.validate(); err != nil {
+	if err := validate(a.Spec); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()

@@ -28,18 +28,6 @@ var (
 	ErrConflict = errors.New("filter exists with other parameters")
 )
 
-// Spec says what a filter is. Its fields do not change while the filter lives; those of
-// other kinds than its own are zero.
-type Spec struct {
-	ID        int
-	Name      string
-	Kind      string        // Bloom or Timing
-	Capacity  uint64        // Bloom: items
-	ErrorRate float64       // Bloom: ratio, 0 to 1
-	OnFull    string        // Bloom: "warn" or "reject"
-	Expire    time.Duration // Timing: of items whose call names none; 0: each call must name one
-}
-
 // Birth is what a new filter gets once and for all, beside what it is.
 type Birth struct {
 	Seed       uint64 // the secret that items are hashed with

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
@@ -147,7 +148,7 @@ func testExpire(t *testing.T, o Opener) {
 	if got := count(has(t, none, a)); got != 10 {
 		t.Errorf("and %d items were remembered", 10-got)
 	}
-	AddFor(t, none.(engine.Timed), a, engine.MaxExpire)
+	AddFor(t, none.(engine.Timed), a, configs.MaxExpire)
 	if got := count(has(t, none, a)); got != 0 {
 		t.Errorf("ten years: %d items are new", got)
 	}
