@@ -74,13 +74,20 @@ func with(f flags, do func(*provision.Toolkit) error) error {
 		return coded(err)
 	}
 	err = do(toolkit)
-	return coded(errors.Join(err, toolkit.Close()))
+	if failed := toolkit.Close(); failed != nil {
+		err = errors.Join(err, failed)
+	}
+	return coded(err)
 }
 
-// coded gives an error the exit code that package fleet documents.
+// coded gives an error the exit code that package fleet documents. What the report of a run
+// has told ends here, or mage would tell it once more.
 func coded(err error) error {
 	if err == nil {
 		return nil
+	}
+	if only, ok := err.(*fleet.Error); ok && only.Told {
+		os.Exit(only.Code)
 	}
 	return mg.Fatal(fleet.Code(err), err)
 }

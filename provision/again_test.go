@@ -42,10 +42,34 @@ func TestResumableTargetsAreThoseOfMage(t *testing.T) {
 	if !slices.Equal(found, resumable) {
 		t.Errorf("magefiles have -resume for %q, provision says %q", found, resumable)
 	}
-	if got := again("bitmap:restore"); got != "go tool mage bitmap:restore" {
-		t.Errorf("a target without -resume is called as %q", got)
-	}
-	if got := again("deploy"); got != "go tool mage deploy -resume" {
-		t.Errorf("deploy is called as %q", got)
+}
+
+// A call that is to be pasted says all that the one before it did.
+func TestTheNextCallSaysWhatWasGiven(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]struct {
+		o      Options
+		env    map[string]string
+		target string
+		more   []string
+	}{
+		"go tool mage bitmap:restore -filters=uri -version=uri-3": {target: "bitmap:restore", more: []string{"filters", "uri", "version", "uri-3"}},
+		"go tool mage deploy -resume":                             {target: "deploy"},
+		"go tool mage deploy -resume -hosts='web*' -inventory='my hosts.yaml' -binary=dist/x-{arch} -keepGoing -v -parallel=2": {
+			target: "deploy", o: Options{Hosts: "web*", Inventory: "my hosts.yaml", Binary: "dist/x-{arch}", KeepGoing: true, Verbose: true, Parallel: 2, Resume: true},
+		},
+		"URIFILTER_HOSTS=root@10.0.0.5,root@10.0.0.6 go tool mage deploy -resume": {target: "deploy", env: map[string]string{"URIFILTER_HOSTS": "root@10.0.0.5,root@10.0.0.6"}},
+		"go tool mage deploy -resume -inventory=f.yaml -json":                     {target: "deploy", env: map[string]string{"URIFILTER_HOSTS": "a"}, o: Options{Inventory: "f.yaml", JSON: true}},
+	} {
+		toolkit := &Toolkit{o: c.o}
+		toolkit.o.Getenv = func(name string) string { return c.env[name] }
+		toolkit.noteFlags(c.more...)
+		got := toolkit.resume(c.target)
+		if got == "" {
+			got = toolkit.call(c.target)
+		}
+		if got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }

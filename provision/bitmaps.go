@@ -22,6 +22,7 @@ func (t *Toolkit) BitmapInit(ctx context.Context) error {
 
 // BitmapUpdate writes bit-maps back to the archive now.
 func (t *Toolkit) BitmapUpdate(ctx context.Context, filters string) error {
+	t.noteFlags("filters", filters)
 	return t.onArchived(ctx, "bitmap:update", func(m *machine) ([]step.Step, error) {
 		return []step.Step{m.cli.Update(words(filters)...)}, nil
 	})
@@ -33,6 +34,7 @@ func (t *Toolkit) BitmapRestore(ctx context.Context, filters, version string) er
 	if version != "" && len(names) != 1 {
 		return fleet.Usage(fmt.Errorf("-version=%s: want one filter with it: -filters=NAME", version))
 	}
+	t.noteFlags("filters", filters, "version", version)
 	return t.onArchived(ctx, "bitmap:restore", func(m *machine) ([]step.Step, error) {
 		return []step.Step{m.cli.Restore(version, names...)}, nil
 	})

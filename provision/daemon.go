@@ -97,6 +97,7 @@ func (m *machine) restart() step.Step {
 // beginning of it; "": the one that was healthy last. Every host must have it before any
 // is changed.
 func (t *Toolkit) Rollback(ctx context.Context, version string) error {
+	t.noteFlags("version", version)
 	hosts, err := t.filters()
 	if err != nil {
 		return err

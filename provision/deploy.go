@@ -24,9 +24,11 @@ import (
 // release, settings, service, bit-maps, start, health check, schedule. A host whose
 // daemon does not get healthy is brought back to what it ran before. At the end Redis's
 // plain port is closed, if it is to be called by TLS and every filter host does.
-func (t *Toolkit) Deploy(ctx context.Context) error {
-	return t.do(ctx, "deploy", func(r *run) ([]fleet.Phase, error) {
-		if err := r.openBundles(); err != nil {
+func (t *Toolkit) Deploy(ctx context.Context) error { return t.deploy(ctx, "deploy") }
+
+func (t *Toolkit) deploy(ctx context.Context, target string) error {
+	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
+		if err := errors.Join(r.openBundles(), r.checkPrograms()); err != nil {
 			return nil, err
 		}
 		var phases []fleet.Phase
@@ -64,7 +66,10 @@ func (t *Toolkit) do(ctx context.Context, target string, plan func(*run) ([]flee
 		return errors.Join(fleet.Usage(err), r.close())
 	}
 	_, err = fleet.Run(ctx, phases, t.fleet(target))
-	return errors.Join(err, r.close())
+	if failed := r.close(); failed != nil {
+		err = errors.Join(err, failed)
+	}
+	return err
 }
 
 // phase is the same steps for some hosts.
@@ -100,13 +105,13 @@ func (m *machine) ready() step.Step {
 // leastDisk is what a release and its upload need where releases are, in KiB.
 const leastDisk = 100 << 10
 
-// preflight is that of a filter host.
+// preflight is that of a filter host. The program is last: building it takes the longest.
 func (m *machine) preflight() []step.Step {
+	name := "preflight: build the program"
+	if m.run.program(m.host) != "" {
+		name = "preflight: program"
+	}
 	return []step.Step{
-		{Name: "preflight: program", Prove: func(ctx context.Context, h host.Host) error {
-			_, err := m.binary(ctx, h)
-			return err
-		}},
 		{Name: "preflight: disk", Prove: func(ctx context.Context, h host.Host) error {
 			script := fmt.Sprintf(`for d in %s/releases %[1]s /opt /; do [ ! -d "$d" ] || break; done; free=$(df -Pk "$d" | awk 'NR==2{print $4}'); [ "$free" -ge %[2]d ] || { echo "$((free/1024)) MB are free on $(df -P "$d" | awk 'NR==2{print $6}'): want %[3]d MB for a release" >&2; exit 1; }`, release.Root, leastDisk, leastDisk>>10)
 			_, err := h.Run(ctx, host.Command{Script: script})
@@ -117,6 +122,10 @@ func (m *machine) preflight() []step.Step {
 			return err
 		}},
 		m.settingsCheck(),
+		{Name: name, Prove: func(ctx context.Context, h host.Host) error {
+			_, err := m.binary(ctx, h)
+			return err
+		}},
 	}
 }
 
@@ -293,5 +302,5 @@ func (r *run) redisSteps(m *machine) ([]step.Step, error) {
 // Plan is Deploy that looks only.
 func (t *Toolkit) Plan(ctx context.Context) error {
 	t.o.DryRun = true
-	return t.Deploy(ctx)
+	return t.deploy(ctx, "plan")
 }

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"errors"
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/inventory"
@@ -41,7 +42,7 @@ func (m *machine) install() ([]step.Step, error) {
 // a release comes.
 func (t *Toolkit) InstallAll(ctx context.Context) error {
 	return t.do(ctx, "install:all", func(r *run) ([]fleet.Phase, error) {
-		if err := r.openBundles(); err != nil {
+		if err := errors.Join(r.openBundles(), r.checkPrograms()); err != nil {
 			return nil, err
 		}
 		var phases []fleet.Phase
@@ -79,6 +80,8 @@ func (t *Toolkit) on(ctx context.Context, target, role string, steps func(*run) 
 			if err := r.openBundles(); err != nil {
 				return nil, err
 			}
+		} else if err := r.checkPrograms(); err != nil {
+			return nil, err
 		}
 		return []fleet.Phase{r.phase(role, hosts, steps(r))}, nil
 	})

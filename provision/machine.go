@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,12 +11,14 @@ import (
 	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/bitmap"
 	"github.com/cr-clawer/urifilter/provision/environment"
+	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/redis"
 	"github.com/cr-clawer/urifilter/provision/release"
 	"github.com/cr-clawer/urifilter/provision/service"
 	"github.com/cr-clawer/urifilter/provision/settings"
+	"github.com/cr-clawer/urifilter/provision/step"
 )
 
 // machine is one host during a run: what its steps share.
@@ -112,15 +115,12 @@ func (m *machine) binary(ctx context.Context, h host.Host) (release.Binary, erro
 	if facts.Arch != "amd64" && facts.Arch != "arm64" {
 		return release.Binary{}, fmt.Errorf("the host's processor is %s: the daemon is for amd64 and arm64", facts.Arch)
 	}
-	given, source := "", m.run.o.Build
-	for _, path := range []string{m.run.o.Binary, m.host.Binary, m.run.inventory.Release.Binary} {
-		if path != "" {
-			given, source = path, release.Ready(path)
-			break
-		}
+	given, source := m.run.program(m.host), m.run.building
+	if given != "" {
+		source = release.Ready(given)
 	}
-	if source == nil {
-		return release.Binary{}, errors.New("no program is given\nhint: -binary=PATH")
+	if given == "" && m.run.o.Build == nil {
+		return release.Binary{}, fleet.Usage(errors.New("no program is given\nhint: -binary=PATH"))
 	}
 	m.run.mu.Lock()
 	binaries := m.run.binaries[given]
@@ -129,7 +129,36 @@ func (m *machine) binary(ctx context.Context, h host.Host) (release.Binary, erro
 		m.run.binaries[given] = binaries
 	}
 	m.run.mu.Unlock()
-	return binaries.For(ctx, facts.Arch)
+	b, err := binaries.For(ctx, facts.Arch)
+	if given != "" {
+		err = fleet.Usage(err) // one for another processor, for instance
+	}
+	return b, err
+}
+
+// program is the ready program for a host: that of the command line, the host's, or the one
+// for all; "": it is built.
+func (r *run) program(h inventory.Host) string {
+	return cmp.Or(r.o.Binary, h.Binary, r.inventory.Release.Binary)
+}
+
+// building is the source of programs that are made from the sources here.
+func (r *run) building(ctx context.Context, arch string) (string, error) {
+	step.Say(ctx, "building the program for linux/%s from the sources here: the first time takes some minutes", arch)
+	return r.o.Build(ctx, arch)
+}
+
+// checkPrograms refuses ready programs that are none, before a host is asked.
+func (r *run) checkPrograms() error {
+	var faults []error
+	seen := map[string]bool{"": true}
+	for _, h := range r.with(inventory.RoleFilter) {
+		if path := r.program(h); !seen[path] {
+			seen[path] = true
+			faults = append(faults, release.Check(path))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // onHost is what a host's daemon is told now.

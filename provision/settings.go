@@ -137,7 +137,13 @@ func (m *machine) settingsCheck() step.Step {
 	files.Values = func(ctx context.Context) (settings.Values, error) { return m.run.values(ctx, m.host, true) }
 	check := files.Check()
 	prove := check.Prove
-	check.Prove = func(ctx context.Context, h host.Host) error { return hinted(prove(ctx, h)) }
+	check.Prove = func(ctx context.Context, h host.Host) error {
+		err := hinted(prove(ctx, h))
+		if ctx.Err() != nil || errors.As(err, new(*host.ConnectionError)) || errors.As(err, new(*host.CommandError)) {
+			return err
+		}
+		return fleet.Usage(err)
+	}
 	return check
 }
 

@@ -56,8 +56,7 @@ type Options struct {
 
 	// Dir is the folder of the repository: inventory, runs. "": the working directory.
 	Dir string
-	// Build makes the program for an architecture, from sources that Revision names; a
-	// run is not resumed with others.
+	// Build makes the program for an architecture, from sources that Revision names.
 	Build    release.Source
 	Revision string
 	// Stdin, Stdout and Stderr; nil: those of the process.
@@ -76,6 +75,7 @@ type Toolkit struct {
 	masker    *secret.Masker
 	dialer    *remote.Dialer
 	renew     time.Time // certificates made before are made anew
+	more      []string  // flags of the target that only it has, as they were given
 }
 
 // Open reads the inventory and chooses hosts. Errors are of the caller: fleet.CodeUsage.
@@ -239,7 +239,7 @@ func (t *Toolkit) fleet(target string) fleet.Options {
 		Target: target, Who: whoami(), Plan: t.o.DryRun, ExitCode: t.o.ExitCode,
 		Canary: f.Canary, Batch: f.Batch, Parallel: parallel, KeepGoing: t.o.KeepGoing,
 		Runs: filepath.Join(t.o.Dir, ".urifilter", "runs"), Resume: t.o.Resume,
-		Again: again(target), Inputs: t.fingerprint(),
+		Again: t.call(target), GoOn: t.resume(target), Inputs: t.fingerprint(),
 		Sink: t.display, Masker: t.masker,
 	}
 }
@@ -248,13 +248,59 @@ func (t *Toolkit) fleet(target string) fleet.Options {
 // The others are run again as they are.
 var resumable = []string{"deploy", "settings:push", "settings:update", "urifilter:restart", "urifilter:rollback"}
 
-// again is the command that goes on after a failure.
-func again(target string) string {
-	command := "go tool mage " + target
-	if slices.Contains(resumable, target) {
-		command += " -resume"
+// resume is the command that goes on after a failure, "" where that is the call again.
+func (t *Toolkit) resume(target string) string {
+	if !slices.Contains(resumable, target) {
+		return ""
 	}
-	return command
+	return t.call(target, "-resume")
+}
+
+// call is the command that does a target with what it was given, to be pasted.
+func (t *Toolkit) call(target string, more ...string) string {
+	words := append([]string{"go", "tool", "mage", target}, more...)
+	var variables []string
+	for _, name := range []string{inventory.HostsEnv, inventory.PathEnv} {
+		if value := t.o.Getenv(name); value != "" && t.o.Inventory == "" {
+			variables = append(variables, name+"="+shellWord(value))
+		}
+	}
+	for _, f := range []struct{ name, value string }{
+		{"hosts", t.o.Hosts}, {"inventory", t.o.Inventory}, {"binary", t.o.Binary},
+	} {
+		if f.value != "" {
+			words = append(words, "-"+f.name+"="+shellWord(f.value))
+		}
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"keepGoing", t.o.KeepGoing}, {"json", t.o.JSON}, {"v", t.o.Verbose}} {
+		if f.set {
+			words = append(words, "-"+f.name)
+		}
+	}
+	if t.o.Parallel > 0 {
+		words = append(words, fmt.Sprintf("-parallel=%d", t.o.Parallel))
+	}
+	return strings.Join(slices.Concat(variables, words, t.more), " ")
+}
+
+// noteFlags notes flags that only this target has, name and value in turns.
+func (t *Toolkit) noteFlags(flags ...string) {
+	for i := 0; i < len(flags); i += 2 {
+		if flags[i+1] != "" {
+			t.more = append(t.more, "-"+flags[i]+"="+shellWord(flags[i+1]))
+		}
+	}
+}
+
+// shellWord quotes a text where a shell would take it for more than one plain word.
+func shellWord(text string) string {
+	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./@:,+%={}") == "" {
+		return text
+	}
+	return host.Quote(text)
 }
 
 // fingerprint stands for what is rolled out: inventory, settings, tokens and program.

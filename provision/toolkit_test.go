@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -204,6 +205,12 @@ func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
 				"a.deb": "changed", "SHA256SUMS": strings.Repeat("0", 64) + "  a.deb\n", "hosts.deb": "",
 			}, (*Toolkit).Deploy, "a.deb: it is damaged",
 		},
+		"a program that is none": {
+			"hosts: [{name: a, address: 127.0.0.1, port: 1}]\nrelease: {binary: hosts.yaml}\n", nil, (*Toolkit).Deploy, "hosts.yaml: it is no program for Linux\nhint: ",
+		},
+		"a host's program that is not there": {
+			"hosts: [{name: a, address: 127.0.0.1, port: 1, binary: 'x-{arch}'}]\n", nil, (*Toolkit).Get, "x-arm64: no such file or directory\nhint: -binary, or release.binary",
+		},
 		"a variable that is not set": {
 			"hosts: [{name: a, address: 10.0.0.1}]\nmongodb: {uri_env: ARCHIVE}\n", nil, (*Toolkit).SettingsCheck, "the variable ARCHIVE is not set",
 		},
@@ -221,7 +228,24 @@ func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
 	}
 }
 
-// A run is resumed only with what it began with.
+// A plan is called what it was asked for by, and its one error is told in the lines of the
+// run and in its summary, not a third time.
+func TestAPlanThatFailsSaysSo(t *testing.T) {
+	t.Parallel()
+	toolkit, out := opened(t, "hosts: [{name: a, address: 127.0.0.1, port: 1}]\n", nil, nil)
+	toolkit.o.Build = func(context.Context, string) (string, error) { return "", nil }
+	err := toolkit.Plan(t.Context())
+	var told *fleet.Error
+	if fleet.Code(err) != fleet.CodeUnreachable || !errors.As(err, &told) || !told.Told || !strings.HasPrefix(err.Error(), "plan: ") {
+		t.Errorf("exit code %d: %v", fleet.Code(err), err)
+	}
+	got := text(t, out)
+	if !strings.HasPrefix(got, "plan (nothing is changed): 1 host\n") || strings.Contains(got, "deploy") || strings.Contains(got, "next:") {
+		t.Errorf("it says\n%s", got)
+	}
+}
+
+// What is rolled out has a name: a run that goes on with something else does all hosts again.
 func TestFingerprintFollowsWhatIsRolledOut(t *testing.T) {
 	t.Parallel()
 	base, _ := opened(t, fleetOfTwo, map[string]string{"base.yaml": "{}\n"}, nil)

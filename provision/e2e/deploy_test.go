@@ -29,7 +29,7 @@ func TestSystemFromNothing(t *testing.T) {
 
 	// Open to the network without a token: refused before anything is touched.
 	r := l.Mage(t, "deploy")
-	if r.Code != fleet.CodeFailed || !strings.Contains(r.Text(), "hint: go tool mage settings:token -name=crawler -scopes=filter") {
+	if r.Code != fleet.CodeUsage || !strings.Contains(r.Text(), "hint: go tool mage settings:token -name=crawler -scopes=filter") {
 		t.Fatalf("without tokens: exit code %d\n%s", r.Code, r.Text())
 	}
 	if got := l.Sh(t, "one", "ls -d /opt/urifilter /etc/urifilter /etc/redis 2>/dev/null || :"); got != "" {

@@ -37,7 +37,7 @@ func TestSystemRefusedSettings(t *testing.T) {
 		says           []string
 	}{
 		{"unknown key", "no_such_key: 1", fleet.CodeUsage, false, []string{"no_such_key", "hosts.yaml"}},
-		{"value out of range", "accept_error_rate: 2", fleet.CodeFailed, false, []string{"accept_error_rate", "hosts.yaml"}},
+		{"value out of range", "accept_error_rate: 2", fleet.CodeUsage, false, []string{"accept_error_rate", "hosts.yaml"}},
 		{"certificate that is not there", "tls: {cert_file: /etc/urifilter/none.pem, key_file: /etc/urifilter/none.key}", fleet.CodeFailed, false,
 			[]string{"the release refuses the settings of the host", "/etc/urifilter/none.pem", "/etc/urifilter/urifilter.yaml is as it was before"}},
 		{"port in use", "listen: '0.0.0.0:8001'", fleet.CodeFailed, true,

@@ -21,6 +21,8 @@ const (
 type Error struct {
 	Code int
 	Err  error
+	// Told is that the report has said the same already.
+	Told bool
 }
 
 func (e *Error) Error() string { return e.Err.Error() }

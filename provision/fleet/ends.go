@@ -95,6 +95,9 @@ func (r *run) end(ctx context.Context) (Summary, error) {
 	unfinished := s.Code == CodeFailed || s.Code == CodeUnreachable || s.Code == CodeInterrupted
 	if unfinished && r.record != nil && !r.o.Plan {
 		s.Next = r.o.Again
+		if r.begun && r.o.GoOn != "" {
+			s.Next = r.o.GoOn
+		}
 	}
 	r.save(&s)
 	s.Warnings = r.warnings // saving may have added one
@@ -102,7 +105,7 @@ func (r *run) end(ctx context.Context) (Summary, error) {
 	if s.Code == CodeDone {
 		return s, nil
 	}
-	return s, &Error{Code: s.Code, Err: errors.New(r.o.Masker.Mask(verdict(r.o.Target, s)))}
+	return s, &Error{Code: s.Code, Told: r.o.Sink != discard{}, Err: errors.New(r.o.Masker.Mask(verdict(r.o.Target, s)))}
 }
 
 func (r *run) whyNotStarted(ctx context.Context) string {
@@ -118,19 +121,23 @@ func (r *run) whyNotStarted(ctx context.Context) string {
 }
 
 func (r *run) code(ctx context.Context) int {
-	var locked, failed, unreachable, changes bool
+	var locked, failed, wrong, unreachable, changes bool
 	for _, m := range r.members {
-		switch {
-		case m.status == report.Failed || m.cut:
-			failed = true
-		case m.status == report.Unreachable:
-			unreachable = true
-		}
+		failed = failed || m.cut
+		unreachable = unreachable || m.status == report.Unreachable && !m.cut
 		changes = changes || m.sum.Changed > 0
 	}
 	for _, result := range r.results {
+		before := result.Phase == "" && !result.undo // anything is changed
 		var held *LockedError
-		locked = locked || result.Phase == "" && errors.As(result.Err, &held)
+		switch {
+		case before && errors.As(result.Err, &held):
+			locked = true
+		case before && result.Err != nil && Code(result.Err) == CodeUsage:
+			wrong = true
+		case result.Status == report.Failed:
+			failed = true
+		}
 	}
 	switch {
 	case ctx.Err() != nil && r.unfinished():
@@ -139,6 +146,8 @@ func (r *run) code(ctx context.Context) int {
 		return CodeLocked
 	case failed:
 		return CodeFailed
+	case wrong:
+		return CodeUsage
 	case unreachable:
 		return CodeUnreachable
 	case r.o.Plan && r.o.ExitCode && changes:

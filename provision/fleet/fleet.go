@@ -88,12 +88,13 @@ type Options struct {
 	// Resume leaves out the hosts with which the last run of Target was done, and those
 	// that it did not concern.
 	Resume bool
-	// Inputs is a fingerprint of what is rolled out. A run with another one cannot be
-	// resumed; "": is not compared.
+	// Inputs is a fingerprint of what is rolled out. When a run with another one is
+	// resumed, its hosts are all done again, so that they end alike; "": is not compared.
 	Inputs string
-	// Again is the command that goes on after a failure, for the summary: "go tool mage
-	// deploy -resume".
-	Again string
+	// Again is the command that was given, and GoOn the one that goes on with the rest, for
+	// the summary of a run that is not done: "go tool mage deploy -resume". GoOn is told
+	// once a host has been worked on; "": Again is.
+	Again, GoOn string
 
 	// Grace is how long the run may last after ctx has ended: for undoing, for giving
 	// back the locks, and for the summary. 0: 4 s, less than the 5 s that mage gives.

@@ -57,14 +57,15 @@ func (r *run) resume() error {
 	if last == nil {
 		return Usage(fmt.Errorf("resume: no run of %s is kept in %s\nhint: run it without -resume", r.o.Target, r.o.Runs))
 	}
-	if last.Inputs != r.o.Inputs && last.Inputs != "" && r.o.Inputs != "" {
-		return Usage(fmt.Errorf("resume: what is rolled out has changed since run %s: its hosts would not be alike\nhint: run %s without -resume", last.ID, r.o.Target))
+	changed := last.Inputs != r.o.Inputs && last.Inputs != "" && r.o.Inputs != ""
+	if changed {
+		r.notice = fmt.Sprintf("what is rolled out has changed since run %s: all of its hosts are done again", last.ID)
 	}
 	r.record.Resumed = last.ID
 	for _, m := range r.members {
 		i := slices.IndexFunc(last.Hosts, func(h outcome) bool { return h.Host == m.name })
 		m.apart = i < 0
-		m.skip = m.apart || last.Hosts[i].Done
+		m.skip = m.apart || last.Hosts[i].Done && !changed
 	}
 	return nil
 }

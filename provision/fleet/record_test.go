@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/provision/report"
 	"github.com/cr-clawer/urifilter/provision/secret"
 )
 
@@ -22,7 +24,7 @@ func TestResumeRunsWhatWasNotDone(t *testing.T) {
 		}
 	}
 	o := s.options()
-	o.NoLock, o.Runs, o.Again, o.Inputs = false, filepath.Join(t.TempDir(), "runs"), "mage deploy -resume", "sha1"
+	o.NoLock, o.Runs, o.Again, o.GoOn, o.Inputs = false, filepath.Join(t.TempDir(), "runs"), "mage deploy", "mage deploy -resume", "sha1"
 	o.Canary, o.Batch = 0, "1"
 	o.Masker = &secret.Masker{}
 	o.Masker.Add("disk is full")
@@ -55,7 +57,7 @@ func TestResumeRunsWhatWasNotDone(t *testing.T) {
 	sum, err := run(phases(job("b", s.change("b", "x", broken))), false)
 	wantCode(t, err, CodeFailed)
 	wantStatuses(t, sum, "a not started", "b failed", "c not started", "d unreachable")
-	if sum.Next != o.Again {
+	if sum.Next != o.GoOn {
 		t.Errorf("next: %q", sum.Next)
 	}
 	names, _ := recordNames(o.Runs)
@@ -93,8 +95,14 @@ func TestResumeRunsWhatWasNotDone(t *testing.T) {
 	}
 
 	o.Inputs = "sha2"
-	if _, err = run(phases(job("b")), true); Code(err) != CodeUsage || !strings.Contains(err.Error(), "has changed since run") {
-		t.Errorf("other inputs: %v", err)
+	s.state = nil
+	sum, err = run(more, true)
+	wantCode(t, err, CodeUnreachable)
+	wantStatuses(t, sum, "a changed", "b ok", "c changed", "d unreachable", "e skipped")
+	if !slices.ContainsFunc(s.events, func(e report.Event) bool {
+		return e.Kind == report.Said && strings.Contains(e.Text, "has changed since run")
+	}) {
+		t.Error("nobody was told why hosts that were done are done again")
 	}
 	o.Target = "other"
 	if _, err = run(phases(job("b")), true); Code(err) != CodeUsage {

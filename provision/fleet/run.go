@@ -23,6 +23,7 @@ type run struct {
 	began   time.Time
 	room    chan struct{} // holds one token a host that is worked on
 	record  *record       // nil: not kept
+	notice  string        // told at the beginning; "": nothing
 
 	// hurry ends when an interrupted run has no more time for undoing.
 	hurry context.Context
@@ -32,6 +33,7 @@ type run struct {
 	warnings []report.Warning
 	stopped  bool // no job begins any more
 	unsaved  bool // a warning says so
+	begun    bool // a phase was
 }
 
 // phase is a Phase whose jobs know their hosts.
@@ -140,6 +142,9 @@ func (r *run) begin() {
 		names[i] = m.name
 	}
 	r.emit(report.Event{Kind: report.RunBegan, Run: r.o.ID, Text: r.o.Target, Hosts: names, Plan: r.o.Plan})
+	if r.notice != "" {
+		r.emit(report.Event{Kind: report.Said, Text: r.notice})
+	}
 	for _, m := range r.members {
 		switch {
 		case m.apart:
@@ -171,25 +176,30 @@ func (r *run) voice(m *member, phase string) func(ctx context.Context, name stri
 			e := report.Event{Kind: report.Said, Phase: phase, Host: m.name, Step: name, Text: text}
 			if warning {
 				e.Kind = report.Warned
-				r.warn(m.name, text)
+				if !r.warn(m.name, text) {
+					return // a step that is looked at again warns again
+				}
 			}
 			r.emit(e)
 		})
 	}
 }
 
-func (r *run) warn(on, text string) {
+// warn keeps a warning for the summary. False: it was given for that host before.
+func (r *run) warn(on, text string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, w := range r.warnings {
 		if w.Text == text {
-			if !slices.Contains(w.Hosts, on) {
-				r.warnings[i].Hosts = append(w.Hosts, on)
+			if slices.Contains(w.Hosts, on) {
+				return false
 			}
-			return
+			r.warnings[i].Hosts = append(w.Hosts, on)
+			return true
 		}
 	}
 	r.warnings = append(r.warnings, report.Warning{Text: text, Hosts: []string{on}})
+	return true
 }
 
 func (r *run) stop() {
@@ -234,6 +244,9 @@ func (r *run) wave(ctx context.Context, p phase, w wave) {
 	for i, j := range w.jobs {
 		members[i], names[i], work[j.of] = j.of, j.of.name, j.Job
 	}
+	r.mu.Lock()
+	r.begun = true
+	r.mu.Unlock()
 	r.emit(report.Event{Kind: report.PhaseBegan, Phase: p.Name, Text: w.name, Hosts: names})
 	r.each(members, func(m *member) {
 		if ctx.Err() == nil {

@@ -30,6 +30,32 @@ type Binary struct {
 // deploy it, a resumed one among them.
 func (b Binary) ID() string { return NewID(b.Made, b.SHA256) }
 
+// Check looks at a ready program, with {arch} in its path for each architecture: one of them
+// at least must be a program for Linux.
+func Check(path string) error {
+	var first error
+	for _, arch := range []string{"amd64", "arm64"} {
+		file, err := os.Open(strings.ReplaceAll(path, "{arch}", arch))
+		if err == nil {
+			err = checkELF(file, arch)
+			_ = file.Close() // it was read only
+			if err != nil {
+				err = fmt.Errorf("%s: %w", file.Name(), err)
+			}
+		}
+		if err == nil {
+			return nil
+		}
+		if first == nil || errors.Is(first, os.ErrNotExist) {
+			first = err
+		}
+	}
+	if errors.Is(first, os.ErrNotExist) {
+		return fmt.Errorf("%w\nhint: -binary, or release.binary of the inventory, names a program that is there; without either it is built", first)
+	}
+	return first
+}
+
 // OpenBinary looks at a program that is meant for Linux on an architecture.
 func OpenBinary(path, arch string) (Binary, error) {
 	file, err := os.Open(path)
