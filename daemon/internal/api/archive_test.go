@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
@@ -127,46 +128,47 @@ func TestCopies(t *testing.T) {
 // A copy goes on for longer than any of the daemon's timeouts, and ends when its client
 // leaves.
 func TestCopiesLastAsLongAsTheirClient(t *testing.T) {
-	t.Parallel()
-	const timeout = 2 * time.Second
-	k := &fakeKeeper{hold: func(ctx context.Context) error {
-		select {
-		case <-ctx.Done():
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 2 * time.Second
+		k := &fakeKeeper{hold: func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(timeout + timeout/4):
+				return nil
+			}
+		}}
+		r := newPipedRig(t, func(o *Options) { o.Keeper, o.Limits.BodyTimeout = k, timeout })
+		for _, body := range []string{"", "{}"} {
+			if a := r.do("POST", "/api/v1/filters/uri/writeback", body); a.status != 200 {
+				t.Errorf("body %q: %d %s", body, a.status, a.body)
+			}
+		}
+		left := make(chan error, 1)
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		k.hold = func(ctx context.Context) error {
+			leave()
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Minute):
+			}
+			left <- ctx.Err()
 			return ctx.Err()
-		case <-time.After(timeout + timeout/4):
-			return nil
 		}
-	}}
-	r := newRig(t, func(o *Options) { o.Keeper, o.Limits.BodyTimeout = k, timeout })
-	for _, body := range []string{"", "{}"} {
-		if a := r.do("POST", "/api/v1/filters/uri/writeback", body); a.status != 200 {
-			t.Errorf("body %q: %d %s", body, a.status, a.body)
+		req, err := http.NewRequestWithContext(ctx, "POST", r.http.URL+"/api/v1/filters/uri/writeback", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	left := make(chan error, 1)
-	ctx, leave := context.WithCancel(t.Context())
-	defer leave()
-	k.hold = func(ctx context.Context) error {
-		leave()
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Minute):
+		if resp, err := r.http.Client().Do(req); err == nil {
+			resp.Body.Close()
+			t.Error("answered")
 		}
-		left <- ctx.Err()
-		return ctx.Err()
-	}
-	req, err := http.NewRequestWithContext(ctx, "POST", r.http.URL+"/api/v1/filters/uri/writeback", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp, err := r.http.Client().Do(req); err == nil {
-		resp.Body.Close()
-		t.Error("answered")
-	}
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("the copy goes on without its client: %v", err)
-	}
-	r.eventually("counted as gone", func() bool {
-		return strings.Contains(r.scrape(), `urifilter_requests_total{code="499",path="/api/v1/filters/{name}/writeback"} 1`)
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("the copy goes on without its client: %v", err)
+		}
+		r.eventually("counted as gone", func() bool {
+			return strings.Contains(r.scrape(), `urifilter_requests_total{code="499",path="/api/v1/filters/{name}/writeback"} 1`)
+		})
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
@@ -27,6 +26,7 @@ type errorCase struct {
 	opts   func(*Options)
 	store  func(*memStore) // makes the store fail, once the filters are there
 	call   func(r *rig) answer
+	waits  bool // for a time limit of the daemon
 }
 
 func list(body string) func(*rig) answer {
@@ -47,12 +47,12 @@ func request(method, path, body string, header ...string) func(*rig) answer {
 func raw(text string) func(*rig) answer {
 	return func(r *rig) answer {
 		r.t.Helper()
-		conn := r.dial()
+		conn := r.dialAny()
 		if _, err := io.WriteString(conn, text); err != nil {
 			r.t.Fatal(err)
 		}
 		if !strings.Contains(text, "X-Keep-Open") {
-			conn.CloseWrite()
+			conn.(halfCloser).CloseWrite()
 		}
 		req, err := http.NewRequest("POST", r.http.URL+"/api/v1/filter", nil)
 		if err != nil {
@@ -91,7 +91,6 @@ func failing(err error) func(*memStore) {
 func errorCases() map[string]errorCase {
 	const ok = `{"filter_typeid":1,"uri_list":["a"]}`
 	small := func(o *Options) { o.Limits = Limits{BodyBytes: 1000, Items: 3, ItemBytes: 10} }
-	slow := func(o *Options) { o.Limits.BodyTimeout = 100 * time.Millisecond }
 	return map[string]errorCase{
 		"broken JSON":             {code: "malformed_json", status: 400, call: list(`{"filter_typeid":1,"uri_list":["a",]}`)},
 		"empty body":              {code: "malformed_json", status: 400, call: list(``)},
@@ -152,8 +151,8 @@ func errorCases() map[string]errorCase {
 		"unknown filter, restore": {code: "unknown_filter", status: 404, call: request("POST", "/api/v1/filters/nope/restore", "")},
 		"GET of the filter call":  {code: "method_not_allowed", status: 405, header: "Allow: POST", call: request("GET", "/api/v1/filter", "")},
 		"PATCH of a filter":       {code: "method_not_allowed", status: 405, header: "Allow: DELETE, GET, HEAD, PUT", call: request("PATCH", "/api/v1/filters/uri", "")},
-		"slow client":             {code: "request_timeout", status: 408, header: "Connection: close", opts: slow, call: raw("POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nX-Keep-Open: 1\r\nContent-Length: 100\r\n\r\n{\"filter")},
-		"slow client, stream":     {code: "request_timeout", status: 408, opts: slow, call: raw("POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nX-Keep-Open: 1\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\na\n")},
+		"slow client":             {code: "request_timeout", status: 408, header: "Connection: close", waits: true, call: raw("POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nX-Keep-Open: 1\r\nContent-Length: 100\r\n\r\n{\"filter")},
+		"slow client, stream":     {code: "request_timeout", status: 408, waits: true, call: raw("POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nX-Keep-Open: 1\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\na\n")},
 		"other parameters":        {code: "filter_conflict", status: 409, call: request("PUT", "/api/v1/filters/uri", `{"capacity":7}`)},
 		"id of another":           {code: "filter_conflict", status: 409, call: request("PUT", "/api/v1/filters/uri2", `{"id":1}`)},
 		"large body":              {code: "body_too_large", status: 413, opts: small, call: list(ok + strings.Repeat(" ", 1000))},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // Every refusal has its status and code, and leaves the item a unseen.
@@ -16,40 +17,48 @@ func TestErrors(t *testing.T) {
 	for name, c := range cases {
 		tested[c.code] = true
 		t.Run(name, func(t *testing.T) {
-			var opts []func(*Options)
-			if c.opts != nil {
-				opts = append(opts, c.opts)
+			if c.waits {
+				synctest.Test(t, func(t *testing.T) { c.check(t, newPipedRig) })
+				return
 			}
-			r := newRig(t, opts...)
-			if c.store != nil {
-				c.store(r.store)
-			}
-			a := c.call(r)
-			p := a.problem(t)
-			if a.status != c.status || p.ErrorCode != c.code {
-				t.Errorf("got %d %s, want %d %s; body %s", a.status, p.ErrorCode, c.status, c.code, a.body)
-			}
-			if p.Type != "urn:urifilter:problem:"+c.code {
-				t.Errorf("type: got %q", p.Type)
-			}
-			checkDetail(t, r, c, p.Detail)
-			if name, value, ok := strings.Cut(c.header, ": "); ok && a.header.Get(name) != value {
-				t.Errorf("header %s: got %q, want %q", name, a.header.Get(name), value)
-			}
-			r.store.fail(nil)
-			f, err := r.api.engine.Lookup("uri")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if st := f.Stats(); st.Items != 0 {
-				t.Errorf("%d items are remembered of a request that was refused", st.Items)
-			}
+			c.check(t, newRig)
 		})
 	}
 	for _, e := range errorTable() {
 		if !tested[e.code] {
 			t.Errorf("no case for %s", e.code)
 		}
+	}
+}
+
+func (c errorCase) check(t *testing.T, rigs func(testing.TB, ...func(*Options)) *rig) {
+	var opts []func(*Options)
+	if c.opts != nil {
+		opts = append(opts, c.opts)
+	}
+	r := rigs(t, opts...)
+	if c.store != nil {
+		c.store(r.store)
+	}
+	a := c.call(r)
+	p := a.problem(t)
+	if a.status != c.status || p.ErrorCode != c.code {
+		t.Errorf("got %d %s, want %d %s; body %s", a.status, p.ErrorCode, c.status, c.code, a.body)
+	}
+	if p.Type != "urn:urifilter:problem:"+c.code {
+		t.Errorf("type: got %q", p.Type)
+	}
+	checkDetail(t, r, c, p.Detail)
+	if name, value, ok := strings.Cut(c.header, ": "); ok && a.header.Get(name) != value {
+		t.Errorf("header %s: got %q, want %q", name, a.header.Get(name), value)
+	}
+	r.store.fail(nil)
+	f, err := r.api.engine.Lookup("uri")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := f.Stats(); st.Items != 0 {
+		t.Errorf("%d items are remembered of a request that was refused", st.Items)
 	}
 }
 

@@ -41,6 +41,7 @@ type rig struct {
 	doc   *openapi3.T
 	paths routers.Router
 
+	connect func() (net.Conn, error)
 	arrived atomic.Int64 // requests whose header is whole
 }
 
@@ -54,6 +55,22 @@ func newRig(t testing.TB, change ...func(*Options)) *rig {
 
 // newRigOver is newRig over another store, which the test closes.
 func newRigOver(t testing.TB, store engine.Store, change ...func(*Options)) *rig {
+	t.Helper()
+	return serveRig(t, store, serveOverTCP, change...)
+}
+
+func serveOverTCP(r *rig) {
+	r.http = httptest.NewServer(r)
+	r.connect = func() (net.Conn, error) { return net.Dial("tcp", r.http.Listener.Addr().String()) }
+}
+
+// ServeHTTP is the server's, with a count of the requests.
+func (r *rig) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.arrived.Add(1)
+	r.api.ServeHTTP(w, req)
+}
+
+func serveRig(t testing.TB, store engine.Store, serve func(*rig), change ...func(*Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, log: &lockedBuffer{}}
 	log := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -72,25 +89,28 @@ func newRigOver(t testing.TB, store engine.Store, change ...func(*Options)) *rig
 		f(&o)
 	}
 	r.api = New(o)
-	r.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r.arrived.Add(1)
-		r.api.ServeHTTP(w, req)
-	}))
-	r.loadSpec()
+	serve(r)
+	spec, err := openAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.doc, r.paths = spec.doc, spec.paths
 	t.Cleanup(r.close)
 	return r
 }
 
-func (r *rig) loadSpec() {
-	r.t.Helper()
-	var err error
-	if r.doc, err = openapi3.NewLoader().LoadFromData(openAPIText); err != nil {
-		r.t.Fatal(err)
-	}
-	if r.paths, err = legacy.NewRouter(r.doc); err != nil {
-		r.t.Fatal(err)
-	}
+type openAPISpec struct {
+	doc   *openapi3.T
+	paths routers.Router
 }
+
+// openAPI is openapi.yaml, which takes long to load.
+var openAPI = sync.OnceValues(func() (spec openAPISpec, err error) {
+	if spec.doc, err = openapi3.NewLoader().LoadFromData(openAPIText); err == nil {
+		spec.paths, err = legacy.NewRouter(spec.doc)
+	}
+	return spec, err
+})
 
 // close checks that nothing is still held when all requests are over.
 func (r *rig) close() {
@@ -245,25 +265,33 @@ func errorCodesOf(resp *openapi3.ResponseRef) []string {
 // dial opens a connection for a test that speaks HTTP itself.
 func (r *rig) dial() *net.TCPConn {
 	r.t.Helper()
-	conn, err := net.Dial("tcp", r.http.Listener.Addr().String())
+	return r.dialAny().(*net.TCPConn)
+}
+
+// halfCloser is a connection that can be told that no more will be sent.
+type halfCloser interface{ CloseWrite() error }
+
+// dialAny is dial also where connections are pipes.
+func (r *rig) dialAny() net.Conn {
+	r.t.Helper()
+	conn, err := r.connect()
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Minute)); err != nil {
 		r.t.Fatal(err)
 	}
-	return conn.(*net.TCPConn)
+	return conn
 }
 
 // eventually waits for what happens on the other side of a connection.
 func (r *rig) eventually(what string, ok func() bool) {
 	r.t.Helper()
-	for range 500 {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if ok() {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	r.t.Errorf("never: %s; log:", what)
 	for line := range strings.Lines(r.log.String()) {

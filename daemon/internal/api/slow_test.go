@@ -7,119 +7,139 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // A client that sends a byte now and then is not idle, but holds memory all the same.
 func TestDribblingClient(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 300 * time.Millisecond })
-	conn := r.dial()
-	io.WriteString(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
-	go func() {
-		for range 100 {
-			time.Sleep(20 * time.Millisecond)
-			if _, err := io.WriteString(conn, " "); err != nil {
-				return
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 30 * time.Second
+		r := newPipedRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
+		conn := r.dialAny()
+		start := time.Now()
+		io.WriteString(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			for range 100 {
+				time.Sleep(time.Second)
+				if _, err := io.WriteString(conn, " "); err != nil {
+					return
+				}
 			}
+		}()
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusRequestTimeout {
-		t.Errorf("got %d, want 408", resp.StatusCode)
-	}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("got %d, want 408", resp.StatusCode)
+		}
+		defer func() { <-gone }()
+		if took := time.Since(start); took < timeout || took > timeout+2*time.Second {
+			t.Errorf("answered after %s, want it after %s", took, timeout)
+		}
+	})
 }
 
 // A deadline that was set for one request must not end the next on its connection.
 func TestConnectionLivesOnAfterBodyTimeout(t *testing.T) {
-	t.Parallel()
-	const timeout = 2 * time.Second
-	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
-	conn := r.dial()
-	in := bufio.NewReader(conn)
-	for i := range 2 {
-		for _, kind := range []string{"application/json", "text/plain"} {
-			body := fmt.Sprintf(`{"filter_typeid":1,"uri_list":[%d]}`, i)
-			fmt.Fprintf(conn, "POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body)
-			resp, err := http.ReadResponse(in, nil)
-			if err != nil {
-				t.Fatalf("request %d, %s: %v", i, kind, err)
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 2 * time.Second
+		r := newPipedRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
+		conn := r.dialAny()
+		in := bufio.NewReader(conn)
+		for i := range 2 {
+			for _, kind := range []string{"application/json", "text/plain"} {
+				body := fmt.Sprintf(`{"filter_typeid":1,"uri_list":[%d]}`, i)
+				fmt.Fprintf(conn, "POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body)
+				resp, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatalf("request %d, %s: %v", i, kind, err)
+				}
+				io.Copy(io.Discard, resp.Body)
+				if resp.StatusCode != 200 {
+					t.Fatalf("request %d, %s: %d", i, kind, resp.StatusCode)
+				}
+				time.Sleep(timeout + timeout/4)
 			}
-			io.Copy(io.Discard, resp.Body)
-			if resp.StatusCode != 200 {
-				t.Fatalf("request %d, %s: %d", i, kind, resp.StatusCode)
-			}
-			time.Sleep(timeout + timeout/4)
 		}
-	}
+	})
 }
 
 // The deadline must not end a request whose body has come but whose store is slow.
 func TestSlowStoreIsNotASlowClient(t *testing.T) {
-	t.Parallel()
-	const timeout = 2 * time.Second
-	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
-	r.store.beforeEachBatch(func() { time.Sleep(timeout + timeout/4) })
-	wantBody(t, r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`), `{"uri_list":["a"],"total":1,"duplicates":0}`+"\n")
-	wantBody(t, r.post("/api/v1/filter?filter_typeid=1", "b\n", "Content-Type", textType), "b\n")
-	if log := r.log.String(); strings.Contains(log, "status=499") {
-		t.Errorf("taken for gone:\n%s", log)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 2 * time.Second
+		r := newPipedRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
+		r.store.beforeEachBatch(func() { time.Sleep(timeout + timeout/4) })
+		wantBody(t, r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`), `{"uri_list":["a"],"total":1,"duplicates":0}`+"\n")
+		wantBody(t, r.post("/api/v1/filter?filter_typeid=1", "b\n", "Content-Type", textType), "b\n")
+		if log := r.log.String(); strings.Contains(log, "status=499") {
+			t.Errorf("taken for gone:\n%s", log)
+		}
+	})
 }
 
 // The deadline of one answer must not keep "100 Continue" of the next request back.
 func TestContinueAfterALongPause(t *testing.T) {
-	t.Parallel()
-	const timeout = 2 * time.Second
-	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
-	conn := r.dial()
-	in := bufio.NewReader(conn)
-	const body = `{"filter_typeid":1,"uri_list":["a"]}`
-	for range 2 {
-		fmt.Fprintf(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
-		resp, err := http.ReadResponse(in, nil)
-		if err != nil || resp.StatusCode != http.StatusContinue {
-			t.Fatalf("got %v, %v; want 100", resp, err)
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 2 * time.Second
+		r := newPipedRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
+		conn := r.dialAny()
+		in := bufio.NewReader(conn)
+		const body = `{"filter_typeid":1,"uri_list":["a"]}`
+		for range 2 {
+			fmt.Fprintf(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil || resp.StatusCode != http.StatusContinue {
+				t.Fatalf("got %v, %v; want 100", resp, err)
+			}
+			io.WriteString(conn, body)
+			if resp, err = http.ReadResponse(in, nil); err != nil || resp.StatusCode != 200 {
+				t.Fatalf("got %v, %v; want 200", resp, err)
+			}
+			io.Copy(io.Discard, resp.Body)
+			time.Sleep(timeout + timeout/4)
 		}
-		io.WriteString(conn, body)
-		if resp, err = http.ReadResponse(in, nil); err != nil || resp.StatusCode != 200 {
-			t.Fatalf("got %v, %v; want 200", resp, err)
-		}
-		io.Copy(io.Discard, resp.Body)
-		time.Sleep(timeout + timeout/4)
-	}
+	})
 }
 
 // What counts is how long a client does nothing, not how long it takes.
 func TestSteadyClientMayTakeLonger(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 2 * time.Second })
-	conn := r.dial()
-	conn.SetReadBuffer(64 << 10)
-	io.WriteString(conn, streamHead+"Transfer-Encoding: chunked\r\n\r\n")
-	for i := range 15 { // 3 s, 20 MB
-		if err := numbered(chunker{conn}, i*20_000, 20_000); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 2 * time.Second
+		r := newPipedRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
+		conn := r.dialAny()
+		start := time.Now()
+		io.WriteString(conn, streamHead+"Transfer-Encoding: chunked\r\n\r\n")
+		for i := range 15 { // 20 MB
+			if err := numbered(chunker{conn}, i*20_000, 20_000); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(timeout / 2)
+		}
+		io.WriteString(conn, "0\r\n\r\n")
+		resp, err := http.ReadResponse(bufio.NewReaderSize(slowReader{conn}, 64<<10), nil)
+		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(200 * time.Millisecond)
-	}
-	io.WriteString(conn, "0\r\n\r\n")
-	resp, err := http.ReadResponse(bufio.NewReaderSize(slowReader{conn}, 64<<10), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := lineCount(t, resp.Body, 0); got != 300_000 {
-		t.Errorf("%d new, want 300000", got)
-	}
+		if got := lineCount(t, resp.Body, 0); got != 300_000 {
+			t.Errorf("%d new, want 300000", got)
+		}
+		if took := time.Since(start); took < 10*timeout {
+			t.Errorf("it took %s: too short to show anything", took)
+		}
+	})
 }
 
-// slowReader reads about 15 MB/s.
+// slowReader reads about 1 MB/s: an answer takes it longer than the timeout, a piece does not.
 type slowReader struct{ io.Reader }
 
 func (r slowReader) Read(p []byte) (int, error) {
-	time.Sleep(time.Duration(len(p)) * 65 * time.Nanosecond)
-	return r.Reader.Read(p)
+	n, err := r.Reader.Read(p)
+	time.Sleep(time.Duration(n) * time.Microsecond)
+	return n, err
 }

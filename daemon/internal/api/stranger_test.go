@@ -137,6 +137,7 @@ func TestABodyThatGrowsIsHeldTwice(t *testing.T) {
 	if a := chunked(2*firstRead - 1)(r); a.status != 200 {
 		t.Errorf("grown once: %d %s", a.status, a.body)
 	}
+	r.eventually("no bytes of bodies held", func() bool { return r.api.held.used.Load() == 0 })
 	if a := chunked(2*firstRead + 1)(r); a.problem(t).ErrorCode != codeOverloaded {
 		t.Errorf("grown twice, to more than there may be: %d %s", a.status, a.body)
 	}

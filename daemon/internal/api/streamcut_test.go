@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -125,41 +126,50 @@ func TestFilterDroppedDuringItsFirstBatch(t *testing.T) {
 }
 
 func TestStreamWhoseClientVanishes(t *testing.T) {
-	for name, leave := range map[string]func(*net.TCPConn){
-		"while it sends": func(c *net.TCPConn) { c.SetLinger(0); c.Close() },
-		"half":           func(c *net.TCPConn) { c.CloseWrite() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 300 * time.Millisecond })
-			conn := r.dial()
-			io.WriteString(conn, streamHead+"Transfer-Encoding: chunked\r\n\r\n")
-			if err := numbered(chunker{conn}, 0, 100_000); err != nil {
-				t.Fatal(err)
-			}
-			leave(conn)
-			r.eventually("request over", func() bool { return r.api.held.used.Load() == 0 })
-			r.eventually("request counted", func() bool {
-				return strings.Contains(r.scrape(), `code="599",path="/api/v1/filter"} 1`) || strings.Contains(r.scrape(), `code="499",path="/api/v1/filter"} 1`)
-			})
-			if log := r.log.String(); strings.Contains(log, "level=ERROR") || strings.Contains(log, "level=WARN") {
-				t.Errorf("a client that leaves is no news:\n%s", log)
-			}
+	vanishes := func(r *rig, conn net.Conn, leave func() error) {
+		r.t.Helper()
+		io.WriteString(conn, streamHead+"Transfer-Encoding: chunked\r\n\r\n")
+		if err := numbered(chunker{conn}, 0, 100_000); err != nil {
+			r.t.Fatal(err)
+		}
+		if err := leave(); err != nil {
+			r.t.Fatal(err)
+		}
+		r.eventually("request over", func() bool { return r.api.held.used.Load() == 0 })
+		r.eventually("request counted", func() bool {
+			return strings.Contains(r.scrape(), `code="599",path="/api/v1/filter"} 1`) || strings.Contains(r.scrape(), `code="499",path="/api/v1/filter"} 1`)
 		})
+		if log := r.log.String(); strings.Contains(log, "level=ERROR") || strings.Contains(log, "level=WARN") {
+			r.t.Errorf("a client that leaves is no news:\n%s", log)
+		}
 	}
+	t.Run("while it sends", func(t *testing.T) {
+		r := newRig(t)
+		conn := r.dial()
+		vanishes(r, conn, func() error { return errors.Join(conn.SetLinger(0), conn.Close()) })
+	})
+	t.Run("half", func(t *testing.T) { // what was answered until then waits for it for a while
+		synctest.Test(t, func(t *testing.T) {
+			r := newPipedRig(t)
+			conn := r.dialAny()
+			vanishes(r, conn, conn.(halfCloser).CloseWrite)
+		})
+	})
 }
 
 // A client that has sent all must read its answer, or is cut off.
 func TestStreamWhoseAnswerIsNotRead(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = time.Second })
-	conn := r.dial()
-	conn.SetReadBuffer(4096)
-	io.WriteString(conn, streamHead+"Transfer-Encoding: chunked\r\n\r\n")
-	if err := numbered(chunker{conn}, 0, 300_000); err != nil {
-		t.Fatal(err)
-	}
-	io.WriteString(conn, "0\r\n\r\n")
-	r.eventually("cut off", func() bool {
-		return strings.Contains(r.scrape(), `urifilter_requests_total{code="499",path="/api/v1/filter"} 1`)
+	synctest.Test(t, func(t *testing.T) {
+		r := newPipedRig(t, func(o *Options) { o.Limits.BodyTimeout = time.Second })
+		conn := r.dialAny()
+		io.WriteString(conn, streamHead+"Transfer-Encoding: chunked\r\n\r\n")
+		if err := numbered(chunker{conn}, 0, 300_000); err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(conn, "0\r\n\r\n")
+		r.eventually("cut off", func() bool {
+			return strings.Contains(r.scrape(), `urifilter_requests_total{code="499",path="/api/v1/filter"} 1`)
+		})
 	})
 }
 
@@ -180,25 +190,27 @@ func TestStreamPastTheSpoolLimit(t *testing.T) {
 
 // ... and one that does not is cut off.
 func TestStreamPastTheSpoolLimitNotRead(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Limits.SpoolBytes, o.Limits.BodyTimeout = 1, time.Second })
-	conn := r.dial()
-	conn.SetReadBuffer(4096)
-	io.WriteString(conn, streamHead+"Transfer-Encoding: chunked\r\n\r\n")
-	numbered(chunker{conn}, 0, 1_000_000)
-	r.eventually("cut off", func() bool {
-		return strings.Contains(r.scrape(), `urifilter_requests_total{code="499",path="/api/v1/filter"} 1`)
+	synctest.Test(t, func(t *testing.T) {
+		r := newPipedRig(t, func(o *Options) { o.Limits.SpoolBytes, o.Limits.BodyTimeout = 1, time.Second })
+		conn := r.dialAny()
+		io.WriteString(conn, streamHead+"Transfer-Encoding: chunked\r\n\r\n")
+		numbered(chunker{conn}, 0, 1_000_000)
+		r.eventually("cut off", func() bool {
+			return strings.Contains(r.scrape(), `urifilter_requests_total{code="499",path="/api/v1/filter"} 1`)
+		})
 	})
 }
 
 // A place for the spool that cannot be written cuts the answer, not the daemon.
 func TestStreamWithoutTemporaryDirectory(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.TempDir, o.Limits.BodyTimeout = "/nonexistent", time.Second })
-	conn := r.dial()
-	conn.SetReadBuffer(4096)
-	io.WriteString(conn, streamHead+"Transfer-Encoding: chunked\r\n\r\n")
-	numbered(chunker{conn}, 0, 300_000)
-	r.eventually("cut off", func() bool {
-		return strings.Contains(r.scrape(), `urifilter_requests_total{code="599",path="/api/v1/filter"} 1`)
+	synctest.Test(t, func(t *testing.T) {
+		r := newPipedRig(t, func(o *Options) { o.TempDir, o.Limits.BodyTimeout = "/nonexistent", time.Second })
+		conn := r.dialAny()
+		io.WriteString(conn, streamHead+"Transfer-Encoding: chunked\r\n\r\n")
+		numbered(chunker{conn}, 0, 300_000)
+		r.eventually("cut off", func() bool {
+			return strings.Contains(r.scrape(), `urifilter_requests_total{code="599",path="/api/v1/filter"} 1`)
+		})
+		r.eventually("logged", func() bool { return strings.Contains(r.log.String(), "/nonexistent") })
 	})
-	r.eventually("logged", func() bool { return strings.Contains(r.log.String(), "/nonexistent") })
 }
