@@ -45,7 +45,7 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 	if l.link, err = archiveOf(cfg, log); err != nil {
 		return nil, err
 	}
-	if l.store, err = openStore(cfg, log); err != nil {
+	if l.store, err = openStore(cfg, "", log); err != nil {
 		return nil, err
 	}
 	settings := engine.Settings{Log: log}

@@ -84,7 +84,7 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 	}
 	warnPlainText(d.listeners, cfg, log)
 	start := time.Now()
-	if d.store, err = openStore(cfg, log); err != nil {
+	if d.store, err = openStore(cfg, cfg.DataDir, log); err != nil {
 		return nil, err
 	}
 	settings := engine.Settings{Filters: specs(cfg), StartEmpty: cfg.MongoDB.IfUnreachable == "empty", FilterBytes: uint64(cfg.Limits.FilterBytes), Log: log}

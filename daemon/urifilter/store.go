@@ -14,10 +14,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
 )
 
-// openStore opens the store that the settings name.
-func openStore(cfg configs.Config, log *slog.Logger) (engine.Store, error) {
+// openStore opens the store that the settings name. livesDir is where a daemon that shares
+// Redis leaves what shows that it is dead, once it is; "" for who is none.
+func openStore(cfg configs.Config, livesDir string, log *slog.Logger) (engine.Store, error) {
 	if cfg.Store == "redis" {
-		return openRedis(cfg.Redis, log)
+		return openRedis(cfg.Redis, livesDir, log)
 	}
 	store, err := embedded.Open(embedded.Options{Dir: cfg.DataDir, Durability: cfg.Durability, CheckpointBytes: int64(cfg.CheckpointBytes), Log: log})
 	if err != nil {
@@ -26,7 +27,7 @@ func openStore(cfg configs.Config, log *slog.Logger) (engine.Store, error) {
 	return store, nil
 }
 
-func openRedis(c configs.Redis, log *slog.Logger) (engine.Store, error) {
+func openRedis(c configs.Redis, livesDir string, log *slog.Logger) (engine.Store, error) {
 	password, err := redisstore.ReadPassword(c.PasswordFile)
 	if err != nil {
 		return nil, fmt.Errorf("redis.password_file: %w", err)
@@ -43,6 +44,7 @@ func openRedis(c configs.Redis, log *slog.Logger) (engine.Store, error) {
 		Log:        log,
 		DoubtIsNew: c.InDoubt == "new",
 		Fsync:      c.Durability == "fsync",
+		Dir:        livesDir,
 	})
 	if err != nil {
 		return nil, err // not a typed nil

@@ -40,8 +40,9 @@ type peers struct {
 	self string
 	mu   sync.Mutex
 	seen map[string]peer
-	read time.Time // when the heartbeats were last read
-	beat int64     // the last one of this daemon
+	dead map[string]bool // earlier lives of this daemon, see lives.go
+	read time.Time       // when the heartbeats were last read
+	beat int64           // the last one of this daemon
 	wall func() time.Time
 }
 
@@ -51,9 +52,33 @@ type peer struct {
 	// in which it could not look, as Redis was away, does not count.
 	silent time.Duration
 	mute   bool // it was waited for, and given up
+	left   bool // it has signed off, or is known to be dead: no name is used again
 }
 
-func newPeers(self string) *peers { return &peers{self: self, seen: map[string]peer{}, wall: time.Now} }
+func newPeers(self string) *peers {
+	return &peers{self: self, seen: map[string]peer{}, dead: map[string]bool{}, wall: time.Now}
+}
+
+// bury notes who is dead.
+func (p *peers) bury(names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range names {
+		p.dead[name] = true
+	}
+}
+
+// unburied lists those of members that this daemon knows to be dead, and others do not.
+func (p *peers) unburied(members map[string]string) (ids []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id := range p.dead {
+		if beat, there := members[id]; there && !strings.HasPrefix(beat, goodbye) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
 
 // heartbeat is the next one of this daemon: the time, for people, but never one that was.
 func (p *peers) heartbeat() string {
@@ -82,11 +107,12 @@ func (p *peers) note(members map[string]string, now time.Time) (stale []string) 
 		old, known := p.seen[id]
 		left := strings.HasPrefix(beat, goodbye)
 		switch {
-		case known && old.beat == beat:
+		// An older file of Redis may bring back the heartbeat of one that has left.
+		case known && (old.beat == beat || old.left):
 			old.silent += looked
 			p.seen[id] = old
-		case left:
-			p.seen[id] = peer{beat: beat, silent: peerDead, mute: true}
+		case left || p.dead[id]:
+			p.seen[id] = peer{beat: beat, silent: peerDead, mute: beat != killed && !p.dead[id], left: true}
 		default:
 			p.seen[id] = peer{beat: beat}
 		}
@@ -147,6 +173,9 @@ func (p *peers) lost(waited map[string]bool) []string {
 // acknowledged was in Redis, and it holds nothing that others should wait for.
 const goodbye = "left "
 
+// killed is what a daemon leaves in the place of the heartbeat of its own earlier life.
+const killed = goodbye + "killed"
+
 // beat gives a heartbeat and reads the others'.
 func (s *Store) beat(ctx context.Context) error {
 	var members *redis.MapStringStringCmd
@@ -158,10 +187,24 @@ func (s *Store) beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if stale := s.peers.note(members.Val(), time.Now()); len(stale) > 0 {
-		return s.admin.HDel(ctx, membersKey, stale...).Err()
+	stale := s.peers.note(members.Val(), time.Now())
+	fallen := s.peers.unburied(members.Val())
+	if len(stale)+len(fallen) == 0 {
+		return nil
 	}
-	return nil
+	_, err = s.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+		if len(stale) > 0 {
+			p.HDel(ctx, membersKey, stale...)
+		}
+		for _, id := range fallen {
+			p.HSet(ctx, membersKey, id, killed)
+		}
+		return nil
+	})
+	if err == nil && len(fallen) > 0 {
+		s.log.Info("the earlier life of this daemon was killed; nobody waits for it", "daemons", strings.Join(fallen, " "))
+	}
+	return err
 }
 
 // announce adds this daemon to the sets of those who have stopped, or healed.
@@ -254,6 +297,7 @@ func (s *Store) poll(ctx context.Context) {
 		case <-tick.C:
 		case <-s.early:
 		}
+		s.claim() // the daemon before this one may have ended since
 		epoch, err := s.trust.check()
 		if err != nil {
 			continue

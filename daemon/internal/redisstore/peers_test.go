@@ -48,6 +48,22 @@ func TestPeers(t *testing.T) {
 			}
 		})
 	}
+	// Whoever has left stays so, should an older file of Redis bring back its heartbeat.
+	back := newPeers("me")
+	for i, beat := range []string{"1", "left 2", "1", "1"} {
+		back.note(map[string]string{"other": beat}, start.Add(time.Duration(i)*pollEvery))
+	}
+	own := newPeers("me") // the same for the daemon's own earlier life
+	own.bury([]string{"other"})
+	own.note(map[string]string{"other": "1"}, start)
+	for _, p := range []*peers{back, own} {
+		if alive := p.alive(); len(alive) > 0 {
+			t.Errorf("%q are alive, who have left or are dead", alive)
+		}
+	}
+	if ids := own.unburied(map[string]string{"other": "1", "another": "1"}); !slices.Equal(ids, []string{"other"}) {
+		t.Errorf("%q are dead and not known to be, want other", ids)
+	}
 	p := newPeers("me")
 	looks := 0
 	for ; p.note(map[string]string{"dead": "1"}, start.Add(time.Duration(looks)*pollEvery)) == nil; looks++ {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
@@ -38,6 +39,9 @@ type Config struct {
 	DoubtIsNew bool
 	// Fsync refuses servers that answer before they have synced.
 	Fsync bool
+	// Dir is where this daemon keeps what proves to the next one there that it is dead: see
+	// lives.go. "": nowhere.
+	Dir string
 }
 
 // Store implements engine.Store.
@@ -70,6 +74,10 @@ type Store struct {
 
 	unpublished chan struct{} // the publisher has work
 	early       chan struct{} // poll is not to wait for its next time
+
+	// lives is the lock of Dir; nil: not held. Owned by Load, then poll, then Close.
+	lives       *durable.Lock
+	claimFailed bool // and it was said
 
 	changes chan engine.Change
 	stop    context.CancelFunc
@@ -125,6 +133,7 @@ func selfName() string {
 // Load implements engine.Store: it reads every filter into a mirror, and then waits until
 // the other daemons, if there are any, trust this Redis.
 func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
+	s.claim()
 	justRead, err := s.runIDs(ctx)
 	if err != nil {
 		return nil, err
@@ -289,5 +298,9 @@ func (s *Store) Close() error {
 	for _, f := range s.all() {
 		errs = append(errs, closeFilter(f))
 	}
-	return errors.Join(append(errs, s.hangUp())...)
+	errs = append(errs, s.hangUp())
+	if s.lives != nil { // last: the name in its file is that of a dead daemon from now on
+		errs = append(errs, s.lives.Release())
+	}
+	return errors.Join(errs...)
 }
