@@ -50,25 +50,11 @@ func (c *call) restore() error {
 	return c.sendJSON(http.StatusOK, describeCopy(done))
 }
 
-// mayCopy checks the query, reads a body that nobody asked for (net/http sees a client
-// leave only when the body has ended), and that there is an archive.
+// mayCopy checks the query, reads a body that nobody asked for, and that there is an
+// archive.
 func (c *call) mayCopy(known ...string) error {
-	query, err := url.ParseQuery(c.r.URL.RawQuery)
-	if err != nil {
-		return &fault{code: codeInvalidParameter, detail: err.Error()}
-	}
-	for name := range query {
-		if !slices.Contains(known, name) {
-			return &fault{code: codeUnknownParameter, detail: strconv.Quote(name), known: known}
-		}
-	}
-	if err := c.body.open(true, specBytes); err != nil {
+	if err := c.queryOnly(known...); err != nil {
 		return err
-	}
-	if n, err := io.Copy(io.Discard, io.LimitReader(&c.body, specBytes+1)); err != nil {
-		return err
-	} else if n > specBytes {
-		return c.tooLarge(specBytes)
 	}
 	if c.s.keeper == nil {
 		f, err := c.s.engine.Lookup(c.name)
@@ -81,6 +67,28 @@ func (c *call) mayCopy(known ...string) error {
 		return &fault{code: codeNoArchive, detail: "set mongodb.uri in the daemon's settings"}
 	}
 	return nil
+}
+
+// queryOnly checks the query of a call that has no body, and reads one that nobody asked for:
+// net/http sees a client leave only when the body has ended.
+func (c *call) queryOnly(known ...string) error {
+	query, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return &fault{code: codeInvalidParameter, detail: err.Error()}
+	}
+	for name := range query {
+		if !slices.Contains(known, name) {
+			return &fault{code: codeUnknownParameter, detail: strconv.Quote(name), known: known}
+		}
+	}
+	if err := c.body.open(true, specBytes); err != nil {
+		return err
+	}
+	n, err := io.Copy(io.Discard, io.LimitReader(&c.body, specBytes+1))
+	if err == nil && n > specBytes {
+		return c.tooLarge(specBytes)
+	}
+	return err
 }
 
 func describeCopy(d keeper.Copy) client.CopyResult {

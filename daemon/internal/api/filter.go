@@ -105,18 +105,31 @@ func expiry(f *engine.Filter, seconds float64, given, remembers bool) (time.Dura
 	return 0, nil
 }
 
-// judge hashes a list and judges it; c.fresh tells the outcome of each item.
+// judge hashes a list and judges it; c.fresh tells the outcome of each item. A filter that is
+// cleared meanwhile is judged by as it is then: its keys are other ones.
 func (c *call) judge(j judgement, f *engine.Filter, l *items.List) (fresh int, err error) {
 	n := l.Len()
-	c.keys = l.Keys(c.keys[:0], f.Seed())
 	c.fresh = slices.Grow(c.fresh[:0], n)[:n]
-	if fresh, err = j.judge(c, f); err == nil {
-		return fresh, nil
+	for {
+		c.keys = l.Keys(c.keys[:0], f.Seed())
+		if fresh, err = j.judge(c, f); err == nil {
+			return fresh, nil
+		}
+		now, lookup := c.s.engine.Lookup(f.Name)
+		var ended *engine.UnknownFilterError
+		if now == f && errors.As(err, &ended) {
+			now, lookup = c.s.engine.Successor(c.r.Context(), f, err)
+		}
+		switch {
+		case now == f:
+			return 0, err
+		case lookup != nil || now.Life() != f.Life():
+			return 0, gone(f, lookup)
+		case !errors.As(err, &ended):
+			return 0, err
+		}
+		f = now
 	}
-	if now, lookup := c.s.engine.Lookup(f.Name); now != f {
-		return 0, gone(f, lookup)
-	}
-	return 0, err
 }
 
 // gone is the error of a filter that was dropped while a request was in it; lookup is

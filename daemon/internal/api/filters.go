@@ -96,13 +96,40 @@ func (c *call) dropFilter() error {
 		name = f.Name
 	}
 	c.name = name // it may be the id
-	if c.r.URL.Query().Get("confirm") != name {
-		return &fault{code: codeConfirmRequired, detail: lost + "; if that is meant, add ?confirm=" + name}
+	if err := c.confirmed(name, lost); err != nil {
+		return err
 	}
 	if err := c.s.engine.Drop(c.r.Context(), name); err != nil {
 		return err
 	}
 	return c.sendNothing()
+}
+
+// confirmed refuses a call that loses something and does not name the filter twice.
+func (c *call) confirmed(name, lost string) error {
+	if c.r.URL.Query().Get("confirm") != name {
+		return &fault{code: codeConfirmRequired, detail: lost + "; if that is meant, add ?confirm=" + name}
+	}
+	return nil
+}
+
+// clearFilter forgets the items of a filter, which stays. Nobody who asks meanwhile is refused.
+func (c *call) clearFilter() error {
+	if err := c.queryOnly("confirm"); err != nil {
+		return err
+	}
+	f, err := c.s.engine.Lookup(c.name)
+	if err != nil {
+		return err
+	}
+	c.name = f.Name // it may be the id
+	if err := c.confirmed(f.Name, "all items of the filter will be forgotten"); err != nil {
+		return err
+	}
+	if f, err = c.s.engine.Clear(c.r.Context(), f.Name); err != nil {
+		return err
+	}
+	return c.sendJSON(http.StatusOK, describe(f))
 }
 
 func describe(f *engine.Filter) client.FilterInfo {

@@ -126,6 +126,14 @@ func (st *memStore) Create(_ context.Context, spec engine.Spec, b engine.Birth) 
 	return set, nil
 }
 
+func (st *memStore) Clear(ctx context.Context, spec engine.Spec, b engine.Birth, serve func(engine.Set)) error {
+	set, err := st.Create(ctx, spec, b)
+	if err == nil {
+		serve(set)
+	}
+	return err
+}
+
 func (st *memStore) Drop(_ context.Context, spec engine.Spec) error { return st.err() }
 
 func (m *memSet) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {

@@ -78,7 +78,7 @@ func (m *routeMetrics) count(status int) {
 // that the series of a filter end with it.
 type tallies struct {
 	engine *engine.Engine
-	byKey  sync.Map // *engine.Filter to *tally
+	byLife sync.Map // *engine.Life to *tally
 
 	items, info, live, fill, estimate, capacity, fpr, bytes, writeback, quarantined *prometheus.Desc
 }
@@ -106,10 +106,10 @@ func newTallies(e *engine.Engine) *tallies {
 }
 
 func (t *tallies) of(f *engine.Filter) *tally {
-	if found, ok := t.byKey.Load(f); ok {
+	if found, ok := t.byLife.Load(f.Life()); ok {
 		return found.(*tally)
 	}
-	made, _ := t.byKey.LoadOrStore(f, new(tally))
+	made, _ := t.byLife.LoadOrStore(f.Life(), new(tally))
 	return made.(*tally)
 }
 
@@ -128,9 +128,9 @@ func (t *tallies) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector]. It forgets filters that were dropped.
 func (t *tallies) Collect(ch chan<- prometheus.Metric) {
-	live := map[*engine.Filter]bool{}
+	live := map[*engine.Life]bool{}
 	for _, f := range t.engine.Filters() {
-		live[f] = true
+		live[f.Life()] = true
 		t.collect(ch, f)
 	}
 	named := map[string]bool{} // two folders may claim one name
@@ -140,9 +140,9 @@ func (t *tallies) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(t.quarantined, prometheus.GaugeValue, 1, q.Name)
 		}
 	}
-	t.byKey.Range(func(f, _ any) bool {
-		if !live[f.(*engine.Filter)] {
-			t.byKey.Delete(f)
+	t.byLife.Range(func(life, _ any) bool {
+		if !live[life.(*engine.Life)] {
+			t.byLife.Delete(life)
 		}
 		return true
 	})

@@ -79,7 +79,7 @@ func errorTable() []errorEntry {
 		{codeMissingParameter, http.StatusBadRequest, "A query parameter is required."},
 		{codeUnknownParameter, http.StatusBadRequest, "A query parameter is not known."},
 		{codeInvalidParameter, http.StatusBadRequest, "A query parameter's value is not valid."},
-		{codeConfirmRequired, http.StatusBadRequest, "Dropping a filter must be confirmed by its name."},
+		{codeConfirmRequired, http.StatusBadRequest, "What forgets a filter's items must be confirmed by its name."},
 		{codeUnauthorized, http.StatusUnauthorized, "A valid token is required."},
 		{codeForbidden, http.StatusForbidden, "The token lacks a scope."},
 		{codeCrossSite, http.StatusForbidden, "A web page of another site may have made the call; without tokens the daemon refuses those."},

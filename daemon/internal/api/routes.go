@@ -15,6 +15,7 @@ const (
 	pathCheck     = "/api/v1/check"
 	pathFilters   = "/api/v1/filters"
 	pathOne       = "/api/v1/filters/{name}"
+	pathClear     = "/api/v1/filters/{name}/clear"
 	pathWriteback = "/api/v1/filters/{name}/writeback"
 	pathRestore   = "/api/v1/filters/{name}/restore"
 	pathUnknown   = "unknown" // the label that all unknown paths share
@@ -34,6 +35,7 @@ type action struct {
 const (
 	auditCreate    = "create"
 	auditDrop      = "drop"
+	auditClear     = "clear"
 	auditWriteback = "writeback"
 	auditRestore   = "restore"
 )
@@ -62,6 +64,7 @@ func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
 			http.MethodPut:    {scope: scopeAdmin, audit: auditCreate, do: (*call).putFilter},
 			http.MethodDelete: {scope: scopeAdmin, audit: auditDrop, do: (*call).dropFilter},
 		},
+		pathClear:       {http.MethodPost: {scope: scopeAdmin, audit: auditClear, do: (*call).clearFilter}},
 		pathWriteback:   {http.MethodPost: {scope: scopeAdmin, audit: auditWriteback, do: (*call).writeback}},
 		pathRestore:     {http.MethodPost: {scope: scopeAdmin, audit: auditRestore, do: (*call).restore}},
 		"/livez":        {http.MethodGet: {do: (*call).live}},
@@ -106,6 +109,8 @@ func (s *Server) match(path string) (r *route, name string) {
 	case name == "":
 	case !deeper:
 		return s.routes[pathOne], name
+	case verb == "clear":
+		return s.routes[pathClear], name
 	case verb == "writeback":
 		return s.routes[pathWriteback], name
 	case verb == "restore":

@@ -141,9 +141,11 @@ func (st *stream) run() error {
 // judge judges a batch and queues its answer.
 func (st *stream) judge(l *items.List) error {
 	c := st.c
-	if now, err := c.s.engine.Lookup(st.filter.Name); now != st.filter {
+	now, err := c.s.engine.Lookup(st.filter.Name)
+	if err != nil || now.Life() != st.filter.Life() {
 		return gone(st.filter, err)
 	}
+	st.filter = now
 	n, err := c.judge(st.j, st.filter, l)
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 type Filter struct {
 	Spec
 	Set
+	life   *Life
 	warned *fullness
 	most   uint64 // bytes of memory that a Timed set may take; 0: any number
 }
@@ -41,6 +42,7 @@ type Engine struct {
 	quarantine []Quarantined
 
 	changing map[string]*underway // by name
+	changed  chan struct{}        // closed when a filter is made, replaced or dropped
 
 	stopped context.Context // of changes; ended by stop
 	stop    context.CancelFunc
@@ -82,7 +84,7 @@ func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	e := &Engine{
 		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log, most: s.FilterBytes,
 		name: map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{}, fixed: map[string]int{},
-		changing: map[string]*underway{},
+		changing: map[string]*underway{}, changed: make(chan struct{}),
 	}
 	for _, spec := range s.Filters {
 		e.fixed[spec.Name] = spec.ID
@@ -128,12 +130,37 @@ func (e *Engine) warnDiffers(made, settings Spec) {
 }
 
 func (e *Engine) insert(spec Spec, set Set) *Filter {
-	f := &Filter{Spec: spec, Set: set, warned: &fullness{}, most: e.most}
+	f := e.newFilter(spec, set)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.name[spec.Name], e.id[spec.ID] = f, f
-	delete(e.waiting, spec.Name)
+	e.put(f)
 	return f
+}
+
+func (e *Engine) newFilter(spec Spec, set Set) *Filter {
+	return &Filter{Spec: spec, Set: set, life: new(Life), warned: &fullness{}, most: e.most}
+}
+
+// put serves a filter. The caller holds mu.
+func (e *Engine) put(f *Filter) {
+	if was := e.name[f.Name]; was != nil && was.ID != f.ID {
+		delete(e.id, was.ID)
+	}
+	e.name[f.Name], e.id[f.ID] = f, f
+	delete(e.waiting, f.Name)
+	e.announceChange()
+}
+
+// remove ends the serving of a filter. The caller holds mu.
+func (e *Engine) remove(f *Filter) {
+	delete(e.name, f.Name)
+	delete(e.id, f.ID)
+	e.announceChange()
+}
+
+func (e *Engine) announceChange() {
+	close(e.changed)
+	e.changed = make(chan struct{})
 }
 
 // Lookup finds a filter by its name or its id in decimal.
@@ -205,8 +232,7 @@ func (e *Engine) Drop(ctx context.Context, name string) error {
 		return err
 	}
 	e.mu.Lock()
-	delete(e.name, f.Name)
-	delete(e.id, f.ID)
+	e.remove(f)
 	e.mu.Unlock()
 	e.log.Info("filter dropped", "filter", f.Name, "id", f.ID)
 	return nil

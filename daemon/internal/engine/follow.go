@@ -15,16 +15,26 @@ func (e *Engine) Follow(ctx context.Context) {
 }
 
 func (e *Engine) take(change Change) {
-	if change.Set != nil {
+	e.mu.RLock()
+	have := e.name[change.Spec.Name]
+	e.mu.RUnlock()
+	was := have != nil && have.Set == change.Gone
+	switch {
+	case change.Set != nil && was:
+		f := e.replace(have, change.Spec, change.Set)
+		if f.life == have.life {
+			e.log.Info("filter cleared by another daemon", "filter", f.Name, "id", f.ID, "generation", f.Stats().Generation)
+		} else {
+			e.log.Info("filter dropped and made again by another daemon", "filter", f.Name, "id", f.ID)
+		}
+	case change.Set != nil && have != nil && have.Set == change.Set: // known already
+	case change.Set != nil:
 		e.insert(change.Spec, change.Set)
 		e.log.Info("filter made by another daemon", "filter", change.Spec.Name, "id", change.Spec.ID)
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if f := e.name[change.Spec.Name]; f != nil && f.Set == change.Gone {
-		delete(e.name, f.Name)
-		delete(e.id, f.ID)
-		e.log.Info("filter dropped by another daemon", "filter", f.Name, "id", f.ID)
+	case was:
+		e.mu.Lock()
+		e.remove(have)
+		e.mu.Unlock()
+		e.log.Info("filter dropped by another daemon", "filter", have.Name, "id", have.ID)
 	}
 }

@@ -170,6 +170,13 @@ func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
 	}
 	h, st := bits.Header(), have.Stats()
 	switch {
+	case h.Generation > a.Header.Generation && a.Items > 0:
+		// A clear was cut off before the archive was told, which must not restore what it has.
+		if err := e.archive.Bury(ctx, have.Spec, h); err != nil {
+			return err
+		}
+		e.log.Info("the archive is told that the filter was cleared", "filter", have.Name, "generation", h.Generation)
+		return nil
 	case h.Generation > a.Header.Generation:
 		return nil // the next writeback begins anew
 	case h.Generation < a.Header.Generation, h.Seed != a.Header.Seed, h.Blocks != a.Header.Blocks:

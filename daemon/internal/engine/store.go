@@ -99,11 +99,18 @@ type Store interface {
 	Create(ctx context.Context, spec Spec, b Birth) (Set, error)
 	// Drop forgets a filter and its items, durable on return.
 	Drop(ctx context.Context, spec Spec) error
+	// Clear makes a filter empty, with the seed of b and its generation or a later one, in one
+	// step and durable on return: whatever ends the process, Load returns the filter as it was
+	// or as it is then. serve is called with the set that takes the place of the one of spec,
+	// at about the time from which calls of that one return an *UnknownFilterError. Other
+	// daemons that share the store use the new one when Clear returns. An error after serve
+	// was called says that this is not known of all of them.
+	Clear(ctx context.Context, spec Spec, b Birth, serve func(Set)) error
 	// Ready says why batches would not be accepted now; nil when they would.
 	Ready(ctx context.Context) error
 	// Failed is closed when the store has failed for good and the process should end.
 	Failed() <-chan struct{}
-	// Changes tells of filters that other daemons have made or dropped in a shared store.
+	// Changes tells of filters that other daemons have made, cleared or dropped in a shared store.
 	// It is nil where nobody else can.
 	Changes() <-chan Change
 	// Close makes everything durable and lets go of the store's resources.
@@ -121,8 +128,8 @@ type Numbers interface {
 	NoteID(ctx context.Context, id int) error
 }
 
-// Change is a filter that another daemon made (Set is what to use) or dropped (Gone is what
-// is of no use any more).
+// Change is a filter that another daemon made (Set is what to use), dropped (Gone is what
+// is of no use any more), or cleared (both).
 type Change struct {
 	Spec      Spec
 	Set, Gone Set

@@ -24,6 +24,7 @@ type promise struct {
 	filter
 	there  bool // it must be
 	gone   bool // it must not be
+	either bool // it may be cleared
 	must   map[bloom.Hash]bool
 	later  []bloom.Hash // told, and durable with the next flush
 	merged []bloom.Hash
@@ -48,8 +49,17 @@ func (k known) take(note any, durability string) {
 		delete(k, n.name)
 		of(n.name)
 	case created:
+		if p := of(n.spec.Name); p.either && p.seed != n.seed {
+			delete(k, n.spec.Name) // it was cleared after all
+		}
 		p := of(n.spec.Name)
-		p.filter, p.there, p.gone = n.filter, true, false
+		p.filter, p.there, p.gone, p.either = n.filter, true, false, false
+	case clearing:
+		of(n.name).either = true
+	case cleared:
+		delete(k, n.spec.Name)
+		p := of(n.spec.Name)
+		p.filter, p.there = n.filter, true
 	case ending:
 		of(n.name).there = false
 	case dropped:
@@ -180,7 +190,7 @@ func (r recovery) compare(sets map[engine.Spec]engine.Set, earlier map[string][]
 			continue
 		}
 		must := earlier[name]
-		if p.there {
+		if p.there && !(p.either && set.Seed() != p.seed) {
 			for key := range p.must {
 				must = append(must, key)
 			}

@@ -24,11 +24,13 @@ import (
 
 // What a run notes between the operations, of the filter of a name.
 type (
-	began   struct{ name string } // it may be there from now on
-	created struct{ filter }      // it is there
-	ending  struct{ name string } // it may be gone
-	dropped struct{ name string } // it is gone
-	told    struct {
+	began    struct{ name string } // it may be there from now on
+	created  struct{ filter }      // it is there
+	ending   struct{ name string } // it may be gone
+	dropped  struct{ name string } // it is gone
+	clearing struct{ name string } // it is there, as it was or cleared
+	cleared  struct{ filter }      // it is cleared
+	told     struct {
 		name string
 		keys []bloom.Hash
 	} // somebody was told that they are seen
@@ -89,7 +91,7 @@ func write(seed uint64, length int) script {
 	names := []string{"uri", "times"}
 	for range length {
 		name := names[rng.IntN(len(names))]
-		switch rng.IntN(20) {
+		switch rng.IntN(22) {
 		default:
 			s.steps = append(s.steps, step{"add", name, []int{1, 3, 40, 130, 300, 700, 1100}[rng.IntN(7)]})
 		case 8:
@@ -115,6 +117,10 @@ func write(seed uint64, length int) script {
 		case 19:
 			s.steps = append(s.steps, step{"drop", "other", 0}, step{"kill after operations", "", rng.IntN(16)},
 				step{"create", "other", 0}, step{"reopen", "", 0}, step{"add", "other", 30})
+		case 20:
+			s.steps = append(s.steps, step{"clear", name, 0}, step{"add", name, 40})
+		case 21:
+			s.steps = append(s.steps, step{"kill after operations", "", rng.IntN(16)}, step{"clear", name, 0}, step{"add", name, 20}, step{"reopen", "", 0}, step{"has", name, 0})
 		}
 	}
 	return s
@@ -260,8 +266,24 @@ func (r *run) do(s step) {
 			r.log.Note(dropped{s.name})
 		}
 		delete(r.sets, s.name)
+	case "clear":
+		if set != nil {
+			r.clear(s.name, set)
+		}
 	default:
 		r.t.Fatalf("step %v", s)
+	}
+}
+
+func (r *run) clear(name string, set engine.Set) {
+	spec := specOf(name)
+	r.log.Note(clearing{name})
+	b := engine.Birth{Seed: r.rng.Uint64(), Generation: set.Stats().Generation + 1, Created: time.Now()}
+	err := r.store.Clear(context.Background(), spec, b, func(now engine.Set) { r.sets[name] = now })
+	if err == nil {
+		r.log.Note(cleared{filter{spec, r.sets[name].Seed()}})
+	} else if r.healthy() {
+		r.log.Note(created{filter{spec, set.Seed()}})
 	}
 }
 

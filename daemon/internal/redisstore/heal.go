@@ -164,8 +164,18 @@ func (s *Store) reconcile(ctx context.Context, started bool) error {
 		text, there := have[mine.spec.Name]
 		switch {
 		case there:
-			if e, err := decodeEntry(mine.spec.Name, text); err == nil && e != mine {
-				s.forget(f) // made anew; poll finds the new one
+			e, err := decodeEntry(mine.spec.Name, text)
+			switch {
+			case err != nil || e == mine:
+			case lost && e.spec == mine.spec && e.gen < mine.gen && e.born < mine.born:
+				// Redis went back to before the filter was cleared.
+				if err := s.clearAgain(ctx, e, mine); err != nil {
+					return err
+				}
+			default: // cleared or made anew; what this one has is of no use
+				if err := s.take(ctx, mine.spec.Name, text); err != nil && !errors.Is(err, errLost) {
+					return err
+				}
 			}
 		case lost:
 			if text, err = mine.encode(); err != nil {

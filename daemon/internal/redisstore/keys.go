@@ -36,6 +36,10 @@ import (
 //	urifilter:ids                    hash: ":highest" -> the highest id that a filter was
 //	                                 given; name of a filter -> the id that it was given
 //	urifilter:members                hash: daemon -> its last sign of life
+//	urifilter:version:{urifilter:filters}
+//	                                 string: counts the clears of filters
+//	urifilter:followed               hash: daemon -> the version of the registry that it
+//	                                 serves, see clear.go
 //	urifilter:incarnation            string: changes whenever data was found lost
 //	urifilter:stopped:<incident>     set: the daemons that send no batches until these
 //	                                 servers, in this incarnation, are healed

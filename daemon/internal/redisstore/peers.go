@@ -195,6 +195,7 @@ func (s *Store) beat(ctx context.Context) error {
 	_, err = s.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 		if len(stale) > 0 {
 			p.HDel(ctx, membersKey, stale...)
+			p.HDel(ctx, followedKey, stale...)
 		}
 		for _, id := range fallen {
 			p.HSet(ctx, membersKey, id, killed)

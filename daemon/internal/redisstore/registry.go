@@ -60,6 +60,10 @@ func (s *Store) Changes() <-chan engine.Change { return s.changes }
 func (s *Store) follow(ctx context.Context, epoch uint64) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
+	version, err := s.admin.Get(ctx, versionKey).Result() // before what it is of
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
 	all, id, err := s.readRegistry(ctx)
 	if err != nil {
 		return err
@@ -80,24 +84,42 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 		if s.trust.epoch.Load() != epoch {
 			return nil // what was read may be of a Redis that is to be healed
 		}
-		s.forget(f)
+		if !ok {
+			s.forget(f)
+		}
 	}
 	for name, text := range all {
-		f, lost, err := s.load(ctx, name, text)
-		if err != nil {
+		if err := s.take(ctx, name, text); err != nil {
 			return err
 		}
-		if lost {
-			if gone, err := s.dropped(ctx, f.base().entry); err != nil || gone {
-				return errors.Join(err, s.discard(f)) // dropped in this moment
-			}
+	}
+	return s.noteFollowed(ctx, version)
+}
+
+// take serves the filter of an entry that is new in the registry, in the place of the one of
+// its name, if there is one.
+func (s *Store) take(ctx context.Context, name, text string) error {
+	f, lost, err := s.load(ctx, name, text)
+	if err != nil {
+		return err
+	}
+	if lost {
+		if gone, err := s.dropped(ctx, f.base().entry); err != nil || gone {
+			return errors.Join(err, closeFilter(f)) // dropped or cleared in this moment; poll comes again
 		}
-		if err := s.send(ctx, engine.Change{Spec: f.base().spec, Set: f}); err != nil {
-			return err
+	}
+	change := engine.Change{Spec: f.base().spec, Set: f}
+	if was := s.swap(f); was != nil {
+		change.Gone = was
+		if err := closeFilter(was); err != nil {
+			s.log.Warn("mirror of a filter that was replaced", "filter", name, "err", err)
 		}
-		if lost {
-			return fmt.Errorf("filter %s: %w", name, errLost)
-		}
+	}
+	if err := s.send(ctx, change); err != nil {
+		return err
+	}
+	if lost {
+		return fmt.Errorf("filter %s: %w", name, errLost)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,6 +139,14 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Before what it is of, and before anybody hears of this daemon.
+	version, err := s.version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.noteFollowed(ctx, strconv.FormatInt(version, 10)); err != nil {
+		return nil, err
+	}
 	registry, err := s.registry(ctx)
 	if err != nil {
 		return nil, err
@@ -171,6 +180,9 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 		if lost {
 			justRead = nil
 		}
+		if f, err = s.adopt(f); err != nil {
+			return nil, err
+		}
 		loaded[f.base().spec] = f
 	}
 	if err := s.heal(ctx, justRead...); err != nil {
@@ -187,7 +199,7 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	return loaded, nil
 }
 
-// load opens a filter of the registry.
+// load reads a filter of the registry.
 func (s *Store) load(ctx context.Context, name, text string) (_ filter, lost bool, err error) {
 	start := time.Now()
 	e, err := decodeEntry(name, text)
@@ -203,9 +215,6 @@ func (s *Store) load(ctx context.Context, name, text string) (_ filter, lost boo
 	}
 	if lost {
 		s.log.Warn("redis has lost a part of the filter", "filter", name)
-	}
-	if f, err = s.adopt(f); err != nil {
-		return nil, false, err
 	}
 	s.log.Info("filter loaded", "filter", name, "kind", e.spec.Kind, "bytes", f.Stats().Bytes, "took", time.Since(start).Round(time.Millisecond))
 	return f, lost, nil
@@ -294,6 +303,7 @@ func (s *Store) Close() error {
 	defer cancel()
 	_ = s.publishAll(ctx) // Redis may be down
 	_ = s.admin.HSet(ctx, membersKey, s.peers.self, goodbye+s.peers.heartbeat()).Err()
+	_ = s.admin.HDel(ctx, followedKey, s.peers.self).Err()
 	var errs []error
 	for _, f := range s.all() {
 		errs = append(errs, closeFilter(f))

@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Life is of one filter from when it is made until it is dropped: clearing the filter does
+// not end it.
+type Life struct{ _ byte }
+
+// Life tells a filter that was cleared from one that was dropped and made again.
+func (f *Filter) Life() *Life { return f.life }
+
+// Clear forgets all items of a filter in one step: it keeps its id, its name and its
+// parameters, and begins anew in the next generation. Batches get what they ask for of the
+// filter as it was or as it is, and none is refused. Daemons that share the store serve the
+// cleared one before Clear returns.
+//
+// The archive is told last. An error after the filter was cleared says so; a process that
+// ends between the two tells the archive at its next start.
+func (e *Engine) Clear(ctx context.Context, ref string) (*Filter, error) {
+	f, err := e.Lookup(ref)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end, err := e.begin(ctx, f.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if f, err = e.Lookup(f.Name); err != nil {
+		return nil, err
+	}
+	var inArchive *Archived
+	if hasBitMap(f.Spec) {
+		if inArchive, err = e.archived(ctx, f.Name); err != nil {
+			return nil, err // while nothing has changed
+		}
+	}
+	generation := f.Stats().Generation
+	if inArchive != nil {
+		generation = max(generation, inArchive.Header.Generation)
+	}
+	cleared := f
+	err = e.store.Clear(ctx, f.Spec, newBirth(generation+1), func(set Set) { cleared = e.replace(f, f.Spec, set) })
+	if err != nil {
+		return nil, err
+	}
+	e.log.Info("filter cleared", "filter", f.Name, "id", f.ID, "generation", cleared.Stats().Generation)
+	if inArchive == nil || inArchive.Items == 0 {
+		return cleared, nil
+	}
+	bits, err := cleared.BitMap()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.archive.Bury(ctx, cleared.Spec, bits.Header()); err != nil {
+		return nil, fmt.Errorf("filter %s is cleared, and the archive still has what was in it: %w", f.Name, err)
+	}
+	return cleared, nil
+}
+
+// replace serves set in the place of that of old, as the same filter if it has the same
+// parameters.
+func (e *Engine) replace(old *Filter, spec Spec, set Set) *Filter {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if have := e.name[spec.Name]; have != nil && have.Set == set {
+		return have
+	}
+	f := e.newFilter(spec, set)
+	if old != nil && old.Spec == spec {
+		f.life = old.life
+	}
+	e.put(f)
+	return f
+}
+
+// successorWait is how long Successor waits at most for what the store is about to tell.
+const successorWait = 5 * time.Second
+
+// Successor is the filter that has the name of f after the set of f was found to be gone. It
+// waits a while for it: a store ends a set before everybody has heard of the next one. The
+// error is that of Lookup, or gone where there is nothing new.
+func (e *Engine) Successor(ctx context.Context, f *Filter, gone error) (*Filter, error) {
+	limit := time.NewTimer(successorWait)
+	defer limit.Stop()
+	for {
+		e.mu.RLock()
+		changed := e.changed
+		e.mu.RUnlock()
+		if now, err := e.Lookup(f.Name); now != f {
+			return now, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-e.stopped.Done():
+			return nil, gone
+		case <-limit.C:
+			return nil, gone
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// clearOf clears a filter and returns the set that is served then.
+func clearOf(t *testing.T, store engine.Store, s engine.Spec, b engine.Birth) (now engine.Set) {
+	t.Helper()
+	if err := store.Clear(context.Background(), s, b, func(set engine.Set) { now = set }); err != nil {
+		t.Fatal(err)
+	}
+	if now == nil {
+		t.Fatal("nothing is served after Clear")
+	}
+	return now
+}
+
+func testClear(t *testing.T, o Opener) {
+	clears(t, o, spec("uri", 1, 50_000), true)
+}
+
+func testTimingClear(t *testing.T, o Opener) {
+	clears(t, o, engine.Spec{ID: 1, Name: "uri", Kind: engine.Timing, Expire: time.Hour}, false)
+}
+
+func clears(t *testing.T, o Opener, s engine.Spec, bitMap bool) {
+	ctx := context.Background()
+	store := open(t, o)
+	load(t, store)
+	var unknown *engine.UnknownFilterError
+	if err := store.Clear(ctx, s, Birth(), func(engine.Set) { t.Error("an unknown filter is served") }); !errors.As(err, &unknown) {
+		t.Errorf("clear of an unknown filter: %v, want UnknownFilterError", err)
+	}
+	set, err := store.Create(ctx, s, Birth())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := set
+	for round := range uint64(3) {
+		Add(t, set, Keys(set, 0, 3000))
+		b := Birth()
+		b.Generation = round + 2
+		before := set
+		set = clearOf(t, store, s, b)
+		if got := set.Stats().Generation; got != b.Generation {
+			t.Errorf("generation %d after the clear, want %d", got, b.Generation)
+		}
+		if bitMap && set.Seed() == before.Seed() {
+			t.Error("the seed is that of before")
+		}
+		if got := count(has(t, set, Keys(set, 0, 3000))); got != 3000 {
+			t.Errorf("after the clear %d of 3000 items are new", got)
+		}
+		keys := Keys(before, 0, 10)
+		if _, err := before.Add(ctx, keys, make([]bool, 10)); !errors.As(err, &unknown) {
+			t.Errorf("Add to the set from before: %v, want UnknownFilterError", err)
+		}
+		if round == 1 { // the clear is followed by nothing
+			closeStore(t, store)
+			store = open(t, o)
+			if set = load(t, store)[s]; set == nil {
+				t.Fatal("the filter is gone after a restart")
+			}
+			if got := count(has(t, set, Keys(set, 0, 3000))); got != 3000 {
+				t.Errorf("after clear and restart %d of 3000 items are new", got)
+			}
+		}
+	}
+	if err := old.Has(ctx, Keys(old, 0, 10), make([]bool, 10)); !errors.As(err, &unknown) {
+		t.Errorf("Has of the first set: %v, want UnknownFilterError", err)
+	}
+	Add(t, set, Keys(set, 5000, 2000))
+	closeStore(t, store)
+	store = open(t, o)
+	defer closeStore(t, store)
+	sets := load(t, store)
+	if set = sets[s]; set == nil || len(sets) != 1 {
+		t.Fatalf("after a restart: %v", sets)
+	}
+	if got := count(has(t, set, Keys(set, 5000, 2000))); got != 0 {
+		t.Errorf("%d of 2000 items from after the clear are forgotten", got)
+	}
+	if got := count(has(t, set, Keys(set, 0, 3000))); got < 2990 {
+		t.Errorf("%d of 3000 items from before the clear are new", got)
+	}
+}
+
+// Adders meet clears: each batch goes into the filter as it was or as it is, or is told that
+// the set is gone; and what was added to the last set is there.
+func testClearContention(t *testing.T, o Opener) {
+	ctx := context.Background()
+	store, set := one(t, o, 50_000)
+	s := spec("uri", 1, 50_000)
+	var mu sync.Mutex
+	told := map[engine.Set][]bloom.Hash{}
+	now := func() engine.Set { mu.Lock(); defer mu.Unlock(); return set }
+	var work sync.WaitGroup
+	for w := range 3 {
+		work.Go(func() {
+			for i := range 60 {
+				set := now()
+				keys := Keys(set, (w*60+i)*20, 20)
+				_, err := set.Add(ctx, keys, make([]bool, 20))
+				var unknown *engine.UnknownFilterError
+				switch {
+				case errors.As(err, &unknown):
+				case err != nil:
+					t.Errorf("Add beside a clear: %v", err)
+				default:
+					mu.Lock()
+					told[set] = append(told[set], keys...)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for i := range uint64(5) {
+		b := Birth()
+		b.Generation = i + 2
+		err := store.Clear(ctx, s, b, func(s engine.Set) { mu.Lock(); defer mu.Unlock(); set = s })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	work.Wait()
+	keys := told[set]
+	closeStore(t, store)
+	store = open(t, o)
+	defer closeStore(t, store)
+	if set = load(t, store)[s]; set == nil {
+		t.Fatal("the filter is gone")
+	}
+	if got := count(has(t, set, keys)); got != 0 {
+		t.Errorf("%d of %d items of the last generation are forgotten", got, len(keys))
+	}
+}
