@@ -10,7 +10,6 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
 func newVerifyCommand() *cobra.Command {
@@ -63,11 +62,14 @@ func verify(cmd *cobra.Command, dir string, repair bool) error {
 			state = "DAMAGED"
 			damaged++
 		}
-		about, pieces := "about ", "bit-map: %d stripes checked"
-		if f.Spec.Kind == engine.Timing {
-			about, pieces = "", "entries: %d blocks checked"
+		about, checked := "", "nothing checked"
+		if f.Kind.Estimates {
+			about = "about "
 		}
-		fmt.Fprintf(out, "%s: %s; %s%d items; "+pieces+"; journal: %d segments, %d keys", f.Spec.Name, state, about, f.Items, f.Blocks, f.Segments, f.Keys)
+		if f.Kind.Checked != "" {
+			checked = fmt.Sprintf(f.Kind.Checked, f.Blocks)
+		}
+		fmt.Fprintf(out, "%s: %s; %s%d items; %s; journal: %d segments, %d keys", f.Spec.Name, state, about, f.Items, checked, f.Segments, f.Keys)
 		if f.TornBytes > 0 {
 			fmt.Fprintf(out, ", %d bytes that a crash left unfinished (normal)", f.TornBytes)
 		}

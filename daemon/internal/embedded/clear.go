@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
 )
 
 const (
@@ -32,19 +33,19 @@ func (s *Store) Clear(_ context.Context, spec engine.Spec, b engine.Birth, serve
 	if k == nil {
 		return &engine.UnknownFilterError{Ref: spec.Name}
 	}
-	m, err := k.kind.create(spec, b)
+	m, err := k.kind.New(spec, b, s.opt.Clock)
 	if err != nil {
 		return err
 	}
 	if err := k.clear(m, serve); err != nil {
-		return nameSpace(errors.Join(fmt.Errorf("clear filter %s: %w", spec.Name, err), m.free()))
+		return nameSpace(errors.Join(fmt.Errorf("clear filter %s: %w", spec.Name, err), m.Free()))
 	}
 	return nil
 }
 
 // clear ends k, and serves m in its folder. On an error all is as before, or the store has
 // failed.
-func (k *kept) clear(m memory, serve func(engine.Set)) error {
+func (k *kept) clear(m kind.Memory, serve func(engine.Set)) error {
 	from, err := k.replaceFile(m)
 	if err != nil {
 		return err
@@ -54,7 +55,7 @@ func (k *kept) clear(m memory, serve func(engine.Set)) error {
 	}
 	now, set := k.store.start(k.spec, k.dir, k.kind, m, from)
 	serve(set)
-	if err := k.memory.free(); err != nil {
+	if err := k.memory.Free(); err != nil {
 		k.store.log.Warn("memory of a cleared filter is not given back", "filter", k.spec.Name, "err", err)
 	}
 	if err := now.journal.Discard(from); err != nil {
@@ -65,7 +66,7 @@ func (k *kept) clear(m memory, serve func(engine.Set)) error {
 
 // replaceFile writes the file of m and lets it take the place of the old one. It returns
 // the journal's first segment that the file does not cover.
-func (k *kept) replaceFile(m memory) (from uint64, err error) {
+func (k *kept) replaceFile(m kind.Memory) (from uint64, err error) {
 	k.checkpointing.Lock()
 	defer k.checkpointing.Unlock()
 	next, err := k.journal.Rotate()
@@ -73,8 +74,8 @@ func (k *kept) replaceFile(m memory) (from uint64, err error) {
 		return 0, translate(err)
 	}
 	from = next + segmentsMeanwhile
-	fs, path := k.store.opt.FS, filepath.Join(k.dir, k.kind.file)
-	if err := m.write(fs, path+clearedSuffix, from); err != nil {
+	fs, path := k.store.opt.FS, filepath.Join(k.dir, k.kind.File)
+	if err := m.Write(fs, path+clearedSuffix, from); err != nil {
 		return 0, err
 	}
 	if err := k.switchFile(path, from); err != nil {

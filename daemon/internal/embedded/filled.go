@@ -7,6 +7,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
 )
 
 var _ engine.Filler = (*Store)(nil)
@@ -17,18 +18,25 @@ func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Head
 	if err := s.sticky(); err != nil {
 		return nil, err
 	}
-	bits, err := newBitmap(h)
+	of, err := kindOf(spec)
 	if err != nil {
 		return nil, err
 	}
-	if err := fill(ctx, unborn{bits.Map}); err != nil {
-		return nil, errors.Join(err, bits.Close())
+	if of.BitMap == nil {
+		return nil, &engine.KindError{Filter: spec.Name, Kind: spec.Kind}
 	}
-	return s.found(spec, bloomKind(), bits)
+	bits, err := of.BitMap(h)
+	if err != nil {
+		return nil, err
+	}
+	if err := fill(ctx, unborn{bits}); err != nil {
+		return nil, errors.Join(err, bits.Free())
+	}
+	return s.found(spec, of, bits)
 }
 
 // unborn is a bit-map that no filter has yet.
-type unborn struct{ bits *bloom.Map }
+type unborn struct{ bits kind.BitMap }
 
 func (u unborn) Header() bloom.Header { return u.bits.Header() }
 
@@ -44,23 +52,23 @@ func (s *Store) Create(_ context.Context, spec engine.Spec, b engine.Birth) (eng
 	if err := s.sticky(); err != nil {
 		return nil, err
 	}
-	kind, err := kindOf(spec, s.opt.Clock)
+	of, err := kindOf(spec)
 	if err != nil {
 		return nil, err
 	}
-	m, err := kind.create(spec, b)
+	m, err := of.New(spec, b, s.opt.Clock)
 	if err != nil {
 		return nil, err
 	}
-	return s.found(spec, kind, m)
+	return s.found(spec, of, m)
 }
 
 // found makes the folder of a new filter and begins to serve it.
-func (s *Store) found(spec engine.Spec, kind kind, m memory) (engine.Set, error) {
-	dir, err := s.makeDir(spec, kind, m)
+func (s *Store) found(spec engine.Spec, of kind.Kind, m kind.Memory) (engine.Set, error) {
+	dir, err := s.makeDir(spec, of.File, m)
 	if err != nil {
-		return nil, nameSpace(errors.Join(fmt.Errorf("create filter %s: %w", spec.Name, err), m.free()))
+		return nil, nameSpace(errors.Join(fmt.Errorf("create filter %s: %w", spec.Name, err), m.Free()))
 	}
-	_, set := s.start(spec, dir, kind, m, 1)
+	_, set := s.start(spec, dir, of, m, 1)
 	return set, nil
 }

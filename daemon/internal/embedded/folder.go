@@ -12,6 +12,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
 )
 
 // A data directory holds
@@ -19,8 +20,7 @@ import (
 //	lock                     held by the process that owns it
 //	filters/<id>-<name>/     one folder a filter:
 //	    filter.json          what it is
-//	    bitmap               of the kind bloom, see bitmapfile.go
-//	    entries              of the kind timing, see entriesfile.go
+//	    bitmap, entries, ... what its kind has, see package kinds
 //	    journal-<sequence>   see package journal
 //	    spare-<number>       files for coming segments; *.tmp: being written
 //	spool/                   answers that wait for their clients, see package api
@@ -83,7 +83,7 @@ func damaged(err error, dir string) error {
 }
 
 // makeDir makes the folder of a new filter, whole or not at all.
-func (s *Store) makeDir(spec engine.Spec, kind kind, m memory) (dir string, err error) {
+func (s *Store) makeDir(spec engine.Spec, file string, m kind.Memory) (dir string, err error) {
 	fs, parent := s.opt.FS, filepath.Join(s.opt.Dir, filtersDir)
 	dir = filepath.Join(parent, folderName(spec))
 	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
@@ -111,7 +111,7 @@ func (s *Store) makeDir(spec engine.Spec, kind kind, m memory) (dir string, err 
 	if err != nil {
 		return "", err
 	}
-	if err := m.write(fs, filepath.Join(tmp, kind.file), 1); err != nil {
+	if err := m.Write(fs, filepath.Join(tmp, file), 1); err != nil {
 		return "", err
 	}
 	err = fs.Rename("filter-rename", tmp, dir)

@@ -11,6 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/journal"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
 )
 
 // kept is one filter of any kind: its memory, a file of it, and a journal of what the
@@ -24,8 +25,8 @@ type kept struct {
 	store   *Store
 	spec    engine.Spec
 	dir     string
-	kind    kind
-	memory  memory
+	kind    kind.Kind
+	memory  kind.Memory
 	journal *journal.Journal
 
 	use  sync.RWMutex // read-held by batches, write-held to end them
@@ -57,8 +58,9 @@ func (k *kept) add(n int, work func() (int, error)) (int, error) {
 	}
 	defer k.journal.Release(n)
 	added, err := work()
-	if err != nil {
-		return 0, err
+	if err != nil { // some may have been added, and who sees them would wait for the rest
+		k.store.fail(fmt.Errorf("filter %s: %w", k.spec.Name, err))
+		return 0, fmt.Errorf("%w: %w", engine.ErrFailed, err)
 	}
 	return added, translate(k.journal.Wait())
 }
@@ -103,14 +105,14 @@ func nameSpace(err error) error {
 // file is replayed in less time than the file is read.
 func (k *kept) due() bool {
 	journaled := k.journal.Bytes()
-	p, ok := k.memory.(perishable)
-	return journaled > max(k.store.opt.CheckpointBytes, int64(k.memory.bytes()/4)) || ok && p.stale(journaled)
+	p, ok := k.memory.(kind.Expiring)
+	return journaled > max(k.store.opt.CheckpointBytes, int64(k.memory.Bytes()/4)) || ok && p.Stale(journaled)
 }
 
 // checkpoint writes the file anew and drops the journal before it. A failure leaves the
 // old file and the whole journal: nothing is lost, the journal grows.
 func (k *kept) checkpoint() error {
-	return k.checkpointBy(false, func(path string, from uint64) error { return k.memory.write(k.store.opt.FS, path, from) })
+	return k.checkpointBy(false, func(path string, from uint64) error { return k.memory.Write(k.store.opt.FS, path, from) })
 }
 
 // checkpointBy is checkpoint with write to write the file. It is done now, also after one
@@ -132,7 +134,7 @@ func (k *kept) checkpointBy(waited bool, write func(path string, from uint64) er
 		k.retryAt = time.Now().Add(checkpointRetry)
 		return fmt.Errorf("checkpoint of filter %s: %w", k.spec.Name, nameSpace(err))
 	}
-	k.store.log.Debug("checkpoint", "filter", k.spec.Name, "took", time.Since(start), slog.Uint64("bytes", k.memory.bytes()))
+	k.store.log.Debug("checkpoint", "filter", k.spec.Name, "took", time.Since(start), slog.Uint64("bytes", k.memory.Bytes()))
 	return nil
 }
 
@@ -142,7 +144,7 @@ func (k *kept) writeCheckpoint(write func(path string, from uint64) error) error
 		return err
 	}
 	// Every key in a segment before from was in memory before it was appended.
-	if err := write(filepath.Join(k.dir, k.kind.file), from); err != nil {
+	if err := write(filepath.Join(k.dir, k.kind.File), from); err != nil {
 		return err
 	}
 	return k.journal.Discard(from)
@@ -150,12 +152,12 @@ func (k *kept) writeCheckpoint(write func(path string, from uint64) error) error
 
 // sweep lets go of a part of what has expired.
 func (k *kept) sweep() error {
-	p, ok := k.memory.(perishable)
+	p, ok := k.memory.(kind.Expiring)
 	if !ok || k.enter() != nil { // dropped meanwhile
 		return nil
 	}
 	defer k.use.RUnlock()
-	return p.sweep()
+	return p.Sweep()
 }
 
 // room says why a batch would not be accepted now.
@@ -183,7 +185,7 @@ func (k *kept) drop() (away string, err error) {
 		return "", err
 	}
 	k.gone = true
-	if err := k.memory.free(); err != nil {
+	if err := k.memory.Free(); err != nil {
 		k.store.log.Warn("memory of a dropped filter is not given back", "filter", k.spec.Name, "err", err)
 	}
 	return away, nil
@@ -198,7 +200,7 @@ func (k *kept) close() error {
 		return nil
 	}
 	k.gone = true
-	return errors.Join(k.journal.Close(), k.memory.free())
+	return errors.Join(k.journal.Close(), k.memory.Free())
 }
 
 // ended calls end if the set is gone.

@@ -104,7 +104,7 @@ func (s *set) Commit(context.Context) error {
 	s.merging.Lock()
 	defer s.merging.Unlock()
 	return s.checkpointBy(true, func(path string, from uint64) error {
-		if err := writeBitmap(s.store.opt.FS, path, s.bits, from, s.merging.or); err != nil {
+		if err := s.bits.WriteWith(s.store.opt.FS, path, from, s.merging.or); err != nil {
 			return err
 		}
 		buf := make([]byte, bloom.StripeBytes)

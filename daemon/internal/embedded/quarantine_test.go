@@ -64,8 +64,8 @@ func TestOneBadFilter(t *testing.T) {
 		return func(b []byte) []byte { b[at] ^= 1; return b }
 	}
 	for name, damage := range map[string]func(t *testing.T, dir string){
-		"bit-map":    func(t *testing.T, dir string) { change(t, filepath.Join(folder(dir), bitmapName), flip(5000)) },
-		"no bit-map": func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(folder(dir), bitmapName))) },
+		"bit-map":    func(t *testing.T, dir string) { change(t, filepath.Join(folder(dir), "bitmap"), flip(5000)) },
+		"no bit-map": func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(folder(dir), "bitmap"))) },
 		"journal's header": func(t *testing.T, dir string) {
 			change(t, filepath.Join(folder(dir), "journal-0000000000000001"), flip(9))
 		},

@@ -7,98 +7,56 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
 )
 
-// set is a filter of the kind bloom.
+// plain is a filter of a kind that can do nothing special.
+type plain struct{ *kept }
+
+// Add implements engine.Set.
+func (s plain) Add(_ context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
+	return s.add(len(keys), func() (int, error) { return s.memory.Add(keys, fresh) })
+}
+
+// Has implements engine.Set.
+func (s plain) Has(_ context.Context, keys []bloom.Hash, fresh []bool) error {
+	return s.has(func() { s.memory.Has(keys, fresh) })
+}
+
+// Seed implements engine.Set.
+func (s plain) Seed() uint64 { return s.memory.Seed() }
+
+// Stats implements engine.Set.
+func (s plain) Stats() engine.Stats { return s.memory.Stats() }
+
+// set is a filter whose memory is a bit-map.
 type set struct {
-	*kept
-	bits        *bloom.Map
+	plain
+	bits        kind.BitMap
 	writtenBack atomic.Pointer[time.Time]
 	merging     merging
 }
 
 var _ engine.BitMap = (*set)(nil)
 
-func bloomKind() kind {
-	return kind{
-		file: bitmapName, width: 1,
-		create: func(spec engine.Spec, b engine.Birth) (memory, error) {
-			h, err := engine.BitMapHeader(spec, b)
-			if err != nil {
-				return nil, err
-			}
-			return newBitmap(h)
-		},
-		read: func(path string) (memory, uint64, error) {
-			bits, from, err := readBitmap(path)
-			if err != nil {
-				return nil, 0, err
-			}
-			return &bitmap{Map: bits}, from, nil
-		},
-		serve: func(k *kept, m memory) engine.Set {
-			bits := m.(*bitmap).Map
-			bits.OnAdd(k.journal.Append)
-			s := &set{kept: k, bits: bits}
-			k.end = s.endMerging
-			return s
-		},
+// serve makes the set of a filter whose journal is open, by what its memory can do.
+func serve(k *kept) engine.Set {
+	k.memory.Log(k.journal)
+	switch m := k.memory.(type) {
+	case kind.BitMap:
+		s := &set{plain: plain{k}, bits: m}
+		k.end = s.endMerging
+		return s
+	case kind.Expiring:
+		return &timed{plain: plain{k}, entries: m}
 	}
+	return plain{k}
 }
-
-// bitmap is a bit-map as memory.
-type bitmap struct {
-	*bloom.Map
-	fresh []bool // for apply
-}
-
-func newBitmap(h bloom.Header) (*bitmap, error) {
-	bits, err := bloom.New(h)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
-	}
-	return &bitmap{Map: bits}, nil
-}
-
-func (b *bitmap) bytes() uint64 { return b.Header().Bytes() }
-func (b *bitmap) free() error   { return b.Close() }
-
-func (b *bitmap) stat() stat {
-	h := b.Header()
-	return stat{generation: h.Generation, items: b.Fill().Items, blocks: h.Stripes()}
-}
-
-func (b *bitmap) apply(keys []bloom.Hash) error {
-	if len(b.fresh) < len(keys) {
-		b.fresh = make([]bool, len(keys))
-	}
-	b.Add(keys, b.fresh)
-	return nil
-}
-
-func (b *bitmap) write(fs durable.FS, path string, from uint64) error {
-	return writeBitmap(fs, path, b.Map, from, nil)
-}
-
-// Add implements engine.Set.
-func (s *set) Add(_ context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
-	return s.add(len(keys), func() (int, error) { return s.bits.Add(keys, fresh), nil })
-}
-
-// Has implements engine.Set.
-func (s *set) Has(_ context.Context, keys []bloom.Hash, fresh []bool) error {
-	return s.has(func() { s.bits.Has(keys, fresh) })
-}
-
-// Seed implements engine.Set.
-func (s *set) Seed() uint64 { return s.bits.Header().Seed }
 
 // Stats implements engine.Set.
 func (s *set) Stats() engine.Stats {
-	h, fill := s.bits.Header(), s.bits.Fill()
-	st := engine.Stats{Items: fill.Items, Fill: fill.Ratio, FPR: fill.FPR, Bytes: h.Bytes(), Generation: h.Generation}
+	st := s.bits.Stats()
 	if at := s.writtenBack.Load(); at != nil {
 		st.LastWriteback = *at
 	}
@@ -119,3 +77,27 @@ func (s *set) Stripe(_ context.Context, i int, buf []byte) ([]byte, error) {
 	defer s.use.RUnlock()
 	return s.bits.Stripe(i, buf), nil
 }
+
+// timed is a filter whose items expire.
+type timed struct {
+	plain
+	entries kind.Expiring
+}
+
+var _ engine.Timed = (*timed)(nil)
+
+// Add implements engine.Set.
+func (s *timed) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
+	if s.spec.Expire == 0 {
+		return 0, fmt.Errorf("filter %s: neither filter nor call says when items expire", s.spec.Name)
+	}
+	return s.AddFor(ctx, keys, s.spec.Expire, fresh)
+}
+
+// AddFor implements engine.Timed.
+func (s *timed) AddFor(_ context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error) {
+	return s.add(len(keys), func() (int, error) { return s.entries.AddFor(keys, expire, fresh) })
+}
+
+// Memory implements engine.Timed.
+func (s *timed) Memory() uint64 { return s.entries.Bytes() }

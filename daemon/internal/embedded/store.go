@@ -1,6 +1,6 @@
 // Package embedded keeps filters on this machine: what they remember in memory, and on
 // disk a file of each and a journal of what the file lacks. docs/format.md has the files,
-// kept.go the argument why a crash loses nothing, kind.go what differs between kinds.
+// kept.go the argument why a crash loses nothing; what differs between kinds is in kinds.
 //
 // It does not hash, and does not know items.
 package embedded
@@ -19,6 +19,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/journal"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/kinds"
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
@@ -138,7 +140,7 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 			s.quarantine(dir, err)
 			continue
 		}
-		s.log.Info("filter loaded", "filter", k.spec.Name, "kind", k.spec.Kind, "bytes", k.memory.bytes(), "replayed_keys", found.Keys,
+		s.log.Info("filter loaded", "filter", k.spec.Name, "kind", k.spec.Kind, "bytes", k.memory.Bytes(), "replayed_keys", found.Keys,
 			"torn_bytes", found.Torn, "took", time.Since(start).Round(time.Microsecond))
 		loaded[k.spec] = set
 	}
@@ -153,47 +155,55 @@ func (s *Store) load(dir string) (*kept, engine.Set, journal.Found, error) {
 	if err != nil {
 		return nil, nil, none, damaged(err, dir)
 	}
-	kind, err := kindOf(spec, s.opt.Clock)
+	of, err := kindOf(spec)
 	if err != nil {
 		return nil, nil, none, err
 	}
 	if err := s.opt.FS.SyncDir("folder-syncdir", dir); err != nil { // as tidy does above it
 		return nil, nil, none, err
 	}
-	m, from, err := kind.read(filepath.Join(dir, kind.file))
+	m, from, err := of.Read(filepath.Join(dir, of.File), s.opt.Clock)
 	if err != nil {
 		return nil, nil, none, damaged(err, dir)
 	}
-	found, err := replay(kind, m, from, journal.Reading{Dir: dir, FS: s.opt.FS})
+	found, err := replay(of, m, from, journal.Reading{Dir: dir, FS: s.opt.FS})
 	if err != nil {
-		return nil, nil, none, damaged(errors.Join(err, m.free()), dir)
+		return nil, nil, none, damaged(errors.Join(err, m.Free()), dir)
 	}
-	k, set := s.start(spec, dir, kind, m, found.Next)
+	k, set := s.start(spec, dir, of, m, found.Next)
 	return k, set, found, nil
 }
 
 // replay lets memory take in the journal that follows its file; r says how it is read.
-func replay(kind kind, m memory, from uint64, r journal.Reading) (journal.Found, error) {
+func replay(of kind.Kind, m kind.Memory, from uint64, r journal.Reading) (journal.Found, error) {
 	var applied error
-	r.Generation, r.From, r.Width = m.stat().generation, from, kind.width
-	r.Apply = func(slots []bloom.Hash) { applied = errors.Join(applied, m.apply(slots)) }
+	r.Generation, r.From, r.Width = m.Stats().Generation, from, of.Width
+	r.Apply = func(slots []bloom.Hash) { applied = errors.Join(applied, m.Apply(slots)) }
 	found, err := journal.Replay(r)
 	return found, errors.Join(err, applied)
 }
 
 // start begins to serve a set.
-func (s *Store) start(spec engine.Spec, dir string, kind kind, m memory, next uint64) (*kept, engine.Set) {
+func (s *Store) start(spec engine.Spec, dir string, of kind.Kind, m kind.Memory, next uint64) (*kept, engine.Set) {
 	j := journal.Open(journal.Options{
-		Dir: dir, FS: s.opt.FS, Sync: s.sync, Generation: m.stat().generation, Next: next, Width: kind.width, Parts: kind.parts,
+		Dir: dir, FS: s.opt.FS, Sync: s.sync, Generation: m.Stats().Generation, Next: next, Width: of.Width, Parts: of.Parts,
 		FirstSegment: s.opt.SegmentBytes,
 		Log:          s.log, Failed: s.fail,
 	})
-	k := &kept{store: s, spec: spec, dir: dir, kind: kind, memory: m, journal: j}
-	set := kind.serve(k, m)
+	k := &kept{store: s, spec: spec, dir: dir, kind: of, memory: m, journal: j}
+	set := serve(k)
 	s.mu.Lock()
 	s.sets[spec.Name] = k
 	s.mu.Unlock()
 	return k, set
+}
+
+func kindOf(spec engine.Spec) (kind.Kind, error) {
+	of, err := kinds.Of(spec.Kind)
+	if err != nil {
+		return of, fmt.Errorf("filter %s: %w", spec.Name, err)
+	}
+	return of, nil
 }
 
 // Drop implements engine.Store.

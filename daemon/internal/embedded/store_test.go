@@ -310,7 +310,8 @@ func TestCorruptBitmap(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "filters", "1-uri", bitmapName)
+	path := filepath.Join(dir, "filters", "1-uri", "bitmap")
+	const coverEnd, bitsOffset = 140, 4096 // of the file, see docs/format.md
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -321,9 +322,9 @@ func TestCorruptBitmap(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		m, _, err := readBitmap(path)
+		m, _, err := kindReads(uri, path, newHands())
 		if err == nil {
-			_ = m.Close()
+			_ = m.Free()
 			t.Fatalf("%s: no error", what)
 		}
 		if !errors.Is(err, bloom.ErrCorrupt) && !strings.Contains(err.Error(), "format") {

@@ -9,6 +9,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/journal"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/kinds"
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
@@ -16,11 +18,12 @@ import (
 type Finding struct {
 	Dir       string
 	Spec      engine.Spec
-	Blocks    int    // checked in the filter's file: stripes of a bit-map, blocks of entries
-	Items     uint64 // journal included; of a bit-map an estimate
-	Segments  int    // of the journal
-	Keys      uint64 // in the journal
-	TornBytes int64  // of an unfinished record that a crash left: normal
+	Kind      kind.Kind // zero where it is not known
+	Blocks    int       // of the filter's file that were checked: see Kind.Checked
+	Items     uint64    // journal included; see Kind.Estimates
+	Segments  int       // of the journal
+	Keys      uint64    // in the journal
+	TornBytes int64     // of an unfinished record that a crash left: normal
 	Damage    []error
 	Repaired  bool
 }
@@ -60,28 +63,29 @@ func verifyFilter(dir string, repair bool) (Finding, error) {
 		spec = engine.Spec{Name: filepath.Base(dir), Kind: kindByFile(dir)}
 	}
 	found.Spec = spec
-	kind, err := kindOf(spec, timing.SystemClock())
+	of, err := kindOf(spec)
 	if err != nil {
 		found.Damage = append(found.Damage, err)
 		return found, nil
 	}
-	m, from, err := kind.read(filepath.Join(dir, kind.file))
+	found.Kind = of
+	m, from, err := of.Read(filepath.Join(dir, of.File), timing.SystemClock())
 	if err != nil {
 		found.Damage = append(found.Damage, err)
 		return found, nil
 	}
-	defer m.free()
-	found.Blocks = m.stat().blocks
-	replayed, err := replay(kind, m, from, journal.Reading{Dir: dir, ReadOnly: true, Salvage: true})
+	defer m.Free()
+	found.Blocks = m.Checked()
+	replayed, err := replay(of, m, from, journal.Reading{Dir: dir, ReadOnly: true, Salvage: true})
 	if err != nil {
 		return found, err
 	}
-	found.Items = m.stat().items
+	found.Items = m.Stats().Items
 	found.Segments, found.Keys, found.TornBytes = replayed.Segments, replayed.Keys, replayed.Torn
 	sound := len(found.Damage) == 0
 	found.Damage = append(found.Damage, replayed.Damage...)
 	if repair && sound && len(replayed.Damage) > 0 {
-		if err := rewrite(dir, kind, m, replayed.Next); err != nil {
+		if err := rewrite(dir, of, m, replayed.Next); err != nil {
 			return found, fmt.Errorf("repair %s: %w", dir, err)
 		}
 		found.Repaired = true
@@ -91,17 +95,20 @@ func verifyFilter(dir string, repair bool) (Finding, error) {
 
 // kindByFile guesses the kind of a filter whose description is damaged.
 func kindByFile(dir string) string {
-	if _, err := os.Stat(filepath.Join(dir, entriesName)); err == nil {
-		return engine.Timing
+	all := kinds.All()
+	for _, of := range all {
+		if _, err := os.Stat(filepath.Join(dir, of.File)); err == nil {
+			return of.Name
+		}
 	}
-	return engine.Bloom
+	return all[0].Name
 }
 
 // rewrite puts all that is in memory into the filter's file, and ends the journal.
-func rewrite(dir string, kind kind, m memory, next uint64) error {
-	if err := m.write(durable.FS{}, filepath.Join(dir, kind.file), next); err != nil {
+func rewrite(dir string, of kind.Kind, m kind.Memory, next uint64) error {
+	if err := m.Write(durable.FS{}, filepath.Join(dir, of.File), next); err != nil {
 		return err
 	}
-	j := journal.Open(journal.Options{Dir: dir, Generation: m.stat().generation, Next: next, Width: kind.width})
+	j := journal.Open(journal.Options{Dir: dir, Generation: m.Stats().Generation, Next: next, Width: of.Width})
 	return errors.Join(j.Discard(next), j.Close())
 }

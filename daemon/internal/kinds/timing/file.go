@@ -1,4 +1,4 @@
-package embedded
+package timing
 
 import (
 	"bufio"
@@ -41,7 +41,6 @@ import (
 // It is written whole to another name and renamed, never changed in place: so a
 // checksum that does not match is always damage, never a write that was cut short.
 const (
-	entriesName    = "entries"
 	entriesVersion = 1
 	entriesHead    = 128
 	entryBytes     = 24
@@ -50,8 +49,8 @@ const (
 
 var entriesMagic = [8]byte{'U', 'R', 'I', 'T', 'I', 'M', 'E', 'S'}
 
-// entriesHeader is what stands before the blocks.
-type entriesHeader struct {
+// header is what stands before the blocks.
+type header struct {
 	seed       uint64
 	generation uint64
 	created    time.Time
@@ -60,7 +59,7 @@ type entriesHeader struct {
 	count      uint64
 }
 
-func (h entriesHeader) encode() []byte {
+func (h header) encode() []byte {
 	b := make([]byte, entriesHead)
 	le := binary.LittleEndian
 	copy(b, entriesMagic[:])
@@ -76,7 +75,7 @@ func (h entriesHeader) encode() []byte {
 	return b
 }
 
-func decodeEntriesHeader(b []byte) (h entriesHeader, err error) {
+func decodeHeader(b []byte) (h header, err error) {
 	le := binary.LittleEndian
 	switch {
 	case len(b) < entriesHead:
@@ -89,7 +88,7 @@ func decodeEntriesHeader(b []byte) (h entriesHeader, err error) {
 	if v := le.Uint32(b[8:]); v != entriesVersion {
 		return h, fmt.Errorf("entries of format %d: this version reads format %d; use a newer urifilter", v, entriesVersion)
 	}
-	return entriesHeader{
+	return header{
 		seed:       le.Uint64(b[16:]),
 		generation: le.Uint64(b[24:]),
 		created:    time.Unix(0, int64(le.Uint64(b[32:]))).UTC(),
@@ -112,9 +111,9 @@ func appendBlock(b []byte, entries []timing.Entry) []byte {
 	return le.AppendUint32(b, bloom.Checksum(b[start:]))
 }
 
-// writeEntries writes a snapshot of the table, and tells its size. Adds may go on: what
+// write writes a snapshot of the table, and tells its size. Adds may go on: what
 // was added before the call and has not expired is in the file.
-func writeEntries(fs durable.FS, path string, t *timing.Table, h entriesHeader) (size int64, err error) {
+func write(fs durable.FS, path string, t *timing.Table, h header) (size int64, err error) {
 	err = fs.WriteFile("entries", path, func(f *durable.File) error {
 		h.count = 0
 		var entries []timing.Entry
@@ -149,17 +148,17 @@ func writeEntries(fs durable.FS, path string, t *timing.Table, h entriesHeader) 
 	return size, err
 }
 
-// decodeEntries reads a file of size bytes. It calls begin with the header, and then
+// decode reads a file of size bytes. It calls begin with the header, and then
 // each with the entries of every block that is whole. Damage is an error that wraps
 // bloom.ErrCorrupt and says where; what follows damaged entries of a block is still read.
-func decodeEntries(r io.Reader, size int64, begin func(entriesHeader) error, each func([]timing.Entry) error) (blocks int, err error) {
+func decode(r io.Reader, size int64, begin func(header) error, each func([]timing.Entry) error) (blocks int, err error) {
 	head := make([]byte, entriesHead)
 	if n, err := io.ReadFull(r, head); err != nil && !isEnd(err) {
 		return 0, err
 	} else if n < entriesHead {
 		head = head[:n]
 	}
-	h, err := decodeEntriesHeader(head)
+	h, err := decodeHeader(head)
 	if err != nil {
 		return 0, err
 	}
@@ -221,13 +220,13 @@ func decodeEntries(r io.Reader, size int64, begin func(entriesHeader) error, eac
 
 func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
-// readEntries reads the file into a new table whose time is that of now.
-func readEntries(path string, clock timing.Clock) (m *entries, err error) {
+// read reads the file into a new table whose time is that of now.
+func read(path string, clock timing.Clock) (m *entries, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s: %w", path, err)
 			if m != nil {
-				err = errors.Join(err, m.free())
+				err = errors.Join(err, m.Free())
 			}
 			m = nil
 		}
@@ -241,14 +240,14 @@ func readEntries(path string, clock timing.Clock) (m *entries, err error) {
 	if err != nil {
 		return nil, err
 	}
-	begin := func(h entriesHeader) error {
+	begin := func(h header) error {
 		m = &entries{head: h, table: timing.Resume(clock, h.clocks)}
 		if h.count == 0 {
 			return nil
 		}
 		return m.table.Reserve(int(h.count))
 	}
-	read, err := decodeEntries(bufio.NewReaderSize(f, 1<<20), st.Size(), begin, func(all []timing.Entry) error { return m.table.Put(all...) })
+	read, err := decode(bufio.NewReaderSize(f, 1<<20), st.Size(), begin, func(all []timing.Entry) error { return m.table.Put(all...) })
 	if m != nil {
 		m.read = read
 		m.wrote(m.head.clocks, st.Size())

@@ -1,4 +1,4 @@
-package embedded
+package bloom
 
 import (
 	"encoding/binary"
@@ -25,14 +25,13 @@ import (
 // It is written whole to another name and renamed, never changed in place: so a
 // checksum that does not match is always damage, never a write that was cut short.
 const (
-	bitmapName = "bitmap"
 	bitsOffset = 4096
 	coverEnd   = 140
 )
 
-// writeBitmap writes a snapshot of m. Adds may go on: what was added before the call
+// write writes a snapshot of m. Adds may go on: what was added before the call
 // is in the file. more, if not nil, may set further bits in each stripe.
-func writeBitmap(fs durable.FS, path string, m *bloom.Map, from uint64, more func(i int, stripe []byte) error) error {
+func write(fs durable.FS, path string, m *bloom.Map, from uint64, more func(i int, stripe []byte) error) error {
 	h := m.Header()
 	return fs.WriteFile("bitmap", path, func(f *durable.File) error {
 		head, err := h.MarshalBinary()
@@ -83,9 +82,9 @@ func readHead(f io.ReaderAt) (h bloom.Header, from uint64, err error) {
 	return h, le.Uint64(head[128:]), nil
 }
 
-// readBitmap reads the file into a new map. Damage is an error that wraps
+// read reads the file into a new map. Damage is an error that wraps
 // bloom.ErrCorrupt and lists every stripe that is wrong.
-func readBitmap(path string) (m *bloom.Map, from uint64, err error) {
+func read(path string) (m *bloom.Map, from uint64, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s: %w", path, err)

@@ -1,0 +1,88 @@
+// Package kind says what a kind of filter is: what its filters remember in memory, and how
+// that goes to a file and comes back. Package kinds lists those that there are.
+//
+// It knows no store: when the file is written, and which journal goes with it, is said by
+// the store on this machine. What filters of a kind are made with is in package configs.
+package kind
+
+import (
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/timing"
+)
+
+// Kind is what filters of one kind have of their own.
+type Kind struct {
+	Name string // as in the settings
+	File string // name of the file in the filter's folder
+	// Width is how many slots an entry of the journal has, Parts in how many pieces a batch
+	// may come to the journal; 0: one.
+	Width, Parts int
+	// Checked says what of a file was checked, with %d for how many.
+	Checked string
+	// Estimates tells that the number of items is an estimate.
+	Estimates bool
+
+	// New makes an empty memory.
+	New func(engine.Spec, engine.Birth, timing.Clock) (Memory, error)
+	// Read makes what a file has; from is the first journal segment that it does not
+	// cover. Damage is an error that wraps bloom.ErrCorrupt.
+	Read func(path string, clock timing.Clock) (m Memory, from uint64, err error)
+	// BitMap makes the empty memory that a header describes, which may be one of an earlier
+	// version. Nil: the kind has no bit-maps.
+	BitMap func(bloom.Header) (BitMap, error)
+}
+
+// Journal takes what is new in a memory, before anybody else can see it as seen.
+type Journal interface {
+	Append(keys []bloom.Hash, fresh []bool) // entries of one slot: the fresh ones
+	AppendEntries(slots []bloom.Hash)       // entries of several slots, all of them
+}
+
+// Memory is what one filter remembers. It is safe for concurrent use, but for Apply and
+// Free. What only some kinds can do is asked for by a type assertion: BitMap, Expiring.
+type Memory interface {
+	// Add remembers keys and sets fresh[i] to whether keys[i] was not seen before; the first
+	// of equal keys wins. It returns the number of fresh ones. After an error it is of no
+	// more use.
+	Add(keys []bloom.Hash, fresh []bool) (int, error)
+	// Has is Add without remembering.
+	Has(keys []bloom.Hash, fresh []bool)
+	// Log sets where fresh keys go. It is called once, before the first Add.
+	Log(Journal)
+	// Apply takes in what the journal has, in its order. What is there already does no harm.
+	Apply(slots []bloom.Hash) error
+	// Write writes the file. Adds may go on: what was added before the call is in it.
+	Write(fs durable.FS, path string, from uint64) error
+	Seed() uint64
+	Stats() engine.Stats
+	// Checked is how many pieces of the file that was read have a checksum.
+	Checked() int
+	// Bytes is how much memory the items take.
+	Bytes() uint64
+	Free() error
+}
+
+// BitMap is a memory that can be copied and merged by stripes.
+type BitMap interface {
+	Memory
+	Header() bloom.Header
+	Stripe(i int, buf []byte) []byte
+	MergeStripe(i int, data []byte) error
+	// WriteWith is Write; more, if not nil, may set further bits in each stripe.
+	WriteWith(fs durable.FS, path string, from uint64, more func(i int, stripe []byte) error) error
+}
+
+// Expiring is a memory whose items expire.
+type Expiring interface {
+	Memory
+	// AddFor is Add for keys that are seen for a time.
+	AddFor(keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error)
+	// Stale tells whether the file should be written anew although the journal is short.
+	Stale(journaled int64) bool
+	// Sweep lets go of a part of what has expired. It is called every tenth of a second.
+	Sweep() error
+}

@@ -1,0 +1,32 @@
+// Package kinds lists the kinds of filters that the daemon has: a line here, and one in
+// configs.Kinds, for the settings are checked where the daemon is not.
+package kinds
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/kinds/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/kinds/timing"
+)
+
+// All lists every kind.
+func All() []kind.Kind {
+	return []kind.Kind{
+		bloom.Kind(),
+		timing.Kind(),
+	}
+}
+
+// Of finds a kind by its name.
+func Of(name string) (kind.Kind, error) {
+	var known []string
+	for _, k := range All() {
+		if k.Name == name {
+			return k, nil
+		}
+		known = append(known, k.Name)
+	}
+	return kind.Kind{}, fmt.Errorf("kind %q: this version knows %s\nhint: use the urifilter that made it, or a newer one", name, strings.Join(known, " and "))
+}

@@ -1,0 +1,120 @@
+// Package timing is the kind timing: items are remembered until their deadline, exactly.
+// The table of deadlines is of the package of that name beside the kinds; here is how it is
+// made of a spec, and its file.
+package timing
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/timing"
+)
+
+// Kind is the kind timing.
+func Kind() kind.Kind {
+	return kind.Kind{
+		Name: "timing", File: "entries", Width: 2, Parts: timing.Groups, Checked: "entries: %d blocks checked",
+		New: func(_ engine.Spec, b engine.Birth, clock timing.Clock) (kind.Memory, error) {
+			return &entries{
+				head:  header{seed: b.Seed, generation: b.Generation, created: b.Created},
+				table: timing.New(clock),
+			}, nil
+		},
+		Read: func(path string, clock timing.Clock) (kind.Memory, uint64, error) {
+			m, err := read(path, clock)
+			if err != nil {
+				return nil, 0, err
+			}
+			return m, m.head.from, nil
+		},
+	}
+}
+
+// entries is a table as memory.
+type entries struct {
+	head  header // clocks and from are those of the last file
+	table *timing.Table
+	read  int // blocks
+
+	// Of the last file: how many bytes it has, when it was written by the table's time,
+	// and how far the machine's clock was ahead of that.
+	size, writtenAt, ahead atomic.Int64
+}
+
+var _ kind.Expiring = (*entries)(nil)
+
+const (
+	// clockStep is how far the machine's clock may depart from the table's time before
+	// the file is written anew, so that a restart finds out what time has passed by the
+	// machine's clock as it is now.
+	clockStep = time.Second
+	// wasteEvery and waste: a file and journal of so many bytes, four times what has not
+	// expired, are written anew after so long, to give the disk back.
+	wasteEvery = time.Minute
+	waste      = 1 << 20
+)
+
+// Add remembers keys for as long as can be: the store gives each call its time.
+func (e *entries) Add(keys []bloom.Hash, fresh []bool) (int, error) {
+	return e.table.Add(keys, configs.MaxExpire, fresh)
+}
+
+func (e *entries) AddFor(keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error) {
+	return e.table.Add(keys, expire, fresh)
+}
+
+func (e *entries) Has(keys []bloom.Hash, fresh []bool) { e.table.Has(keys, fresh) }
+func (e *entries) Log(j kind.Journal)                  { e.table.OnAdd(j.AppendEntries) }
+func (e *entries) Seed() uint64                        { return e.head.seed }
+func (e *entries) Checked() int                        { return e.read }
+func (e *entries) Bytes() uint64                       { return e.table.Memory() }
+func (e *entries) Sweep() error                        { return e.table.Sweep() }
+func (e *entries) Free() error                         { return e.table.Close() }
+
+func (e *entries) Stats() engine.Stats {
+	st := e.table.Stats()
+	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: e.head.generation}
+}
+
+// Apply takes in pairs of slots: a key; its deadline and when that was given. The last
+// deadline of a key counts.
+func (e *entries) Apply(slots []bloom.Hash) error {
+	for ; len(slots) > 1; slots = slots[2:] {
+		e.table.Advance(int64(slots[1].Lo))
+		if err := e.table.Put(timing.Entry{Key: slots[0], Until: int64(slots[1].Hi)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *entries) Write(fs durable.FS, path string, from uint64) error {
+	h := e.head
+	h.from, h.clocks = from, e.table.Read()
+	size, err := write(fs, path, e.table, h)
+	if err == nil {
+		e.wrote(h.clocks, size)
+	}
+	return err
+}
+
+// wrote notes that there is a file of so many bytes.
+func (e *entries) wrote(at timing.Reading, size int64) {
+	e.size.Store(size)
+	e.writtenAt.Store(at.Table)
+	e.ahead.Store(at.Wall - at.Table)
+}
+
+func (e *entries) Stale(journaled int64) bool {
+	now := e.table.Read()
+	if step := now.Wall - now.Table - e.ahead.Load(); max(step, -step) > clockStep.Milliseconds() {
+		return true
+	}
+	onDisk := e.size.Load() + journaled
+	return onDisk > waste && now.Table-e.writtenAt.Load() > wasteEvery.Milliseconds() && onDisk/4 > int64(e.table.Stats().Items)*entryBytes
+}
