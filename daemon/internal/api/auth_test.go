@@ -67,7 +67,7 @@ func TestNoTokensNoQuestions(t *testing.T) {
 // With a token in the header the body is not waited for.
 func TestWrongTokenIsAnsweredBeforeTheBody(t *testing.T) {
 	r := newRig(t, withTokens)
-	a := raw("POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nX-Keep-Open: 1\r\nAuthorization: Bearer x\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n")(r)
+	a := raw("POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n")(r)
 	if a.status != http.StatusUnauthorized {
 		t.Errorf("got %d", a.status)
 	}

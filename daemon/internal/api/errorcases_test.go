@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,15 +45,25 @@ func request(method, path, body string, header ...string) func(*rig) answer {
 }
 
 // raw sends bytes over a connection of its own and reads one answer.
-func raw(text string) func(*rig) answer {
+func raw(text string) func(*rig) answer { return rawThen(text, nil) }
+
+// cutOff is raw of a client that says then that no more will come. To net/http one that says
+// so after its request is gone, and may be left without an answer.
+func cutOff(text string) func(*rig) answer {
+	return rawThen(text, func(conn net.Conn) error { return conn.(halfCloser).CloseWrite() })
+}
+
+func rawThen(text string, then func(net.Conn) error) func(*rig) answer {
 	return func(r *rig) answer {
 		r.t.Helper()
 		conn := r.dialAny()
 		if _, err := io.WriteString(conn, text); err != nil {
 			r.t.Fatal(err)
 		}
-		if !strings.Contains(text, "X-Keep-Open") {
-			conn.(halfCloser).CloseWrite()
+		if then != nil {
+			if err := then(conn); err != nil {
+				r.t.Fatal(err)
+			}
 		}
 		req, err := http.NewRequest("POST", r.http.URL+"/api/v1/filter", nil)
 		if err != nil {
@@ -115,9 +126,9 @@ func errorCases() map[string]errorCase {
 		"gzip with garbage": {code: "malformed_gzip", status: 400, call: func(r *rig) answer {
 			return lines("?filter_typeid=1", zipped(r.t, "a\n")+"x", "Content-Encoding", "gzip")(r)
 		}},
-		"body breaks off":         {code: "incomplete_body", status: 400, call: raw("POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"filter_typeid\":1,")},
+		"body breaks off":         {code: "incomplete_body", status: 400, call: cutOff("POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"filter_typeid\":1,")},
 		"bad chunk":               {code: "incomplete_body", status: 400, call: raw("POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")},
-		"stream breaks off":       {code: "incomplete_body", status: 400, call: raw("POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\na\nb\n")},
+		"stream breaks off":       {code: "incomplete_body", status: 400, call: cutOff("POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\na\nb\n")},
 		"no filter in the query":  {code: "missing_parameter", status: 400, call: lines("", "a\n")},
 		"typing error in query":   {code: "unknown_parameter", status: 400, call: lines("?filter_typeid=1&expires=5", "a\n")},
 		"filter twice in query":   {code: "invalid_parameter", status: 400, call: lines("?filter_typeid=1&filter_typeid=2", "a\n")},
@@ -151,8 +162,8 @@ func errorCases() map[string]errorCase {
 		"unknown filter, restore": {code: "unknown_filter", status: 404, call: request("POST", "/api/v1/filters/nope/restore", "")},
 		"GET of the filter call":  {code: "method_not_allowed", status: 405, header: "Allow: POST", call: request("GET", "/api/v1/filter", "")},
 		"PATCH of a filter":       {code: "method_not_allowed", status: 405, header: "Allow: DELETE, GET, HEAD, PUT", call: request("PATCH", "/api/v1/filters/uri", "")},
-		"slow client":             {code: "request_timeout", status: 408, header: "Connection: close", waits: true, call: raw("POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nX-Keep-Open: 1\r\nContent-Length: 100\r\n\r\n{\"filter")},
-		"slow client, stream":     {code: "request_timeout", status: 408, waits: true, call: raw("POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nX-Keep-Open: 1\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\na\n")},
+		"slow client":             {code: "request_timeout", status: 408, header: "Connection: close", waits: true, call: raw("POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"filter")},
+		"slow client, stream":     {code: "request_timeout", status: 408, waits: true, call: raw("POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\na\n")},
 		"other parameters":        {code: "filter_conflict", status: 409, call: request("PUT", "/api/v1/filters/uri", `{"capacity":7}`)},
 		"id of another":           {code: "filter_conflict", status: 409, call: request("PUT", "/api/v1/filters/uri2", `{"id":1}`)},
 		"large body":              {code: "body_too_large", status: 413, opts: small, call: list(ok + strings.Repeat(" ", 1000))},
