@@ -19,19 +19,21 @@ func (r Repo) Check(ctx context.Context) error {
 		return err
 	}
 	steps := []step{
-		{"gofmt", r.gofmt},
-		{"go vet", r.vet},
-		{"staticcheck", r.staticcheck},
-		{"golangci-lint", r.golangci},
-		{"import rules", func(ctx context.Context) error { return r.goTest(ctx, TestOptions{}, nil, "-count=1", "./daemon") }},
-		{"every state of a disk after a power cut", func(ctx context.Context) error {
+		{name: "gofmt", do: Repo.gofmt},
+		{name: "go vet", do: Repo.vet},
+		{name: "staticcheck", do: Repo.staticcheck},
+		{name: "golangci-lint", do: Repo.golangci},
+		{name: "import rules", do: func(r Repo, ctx context.Context) error {
+			return r.goTest(ctx, TestOptions{}, nil, "-count=1", "./daemon")
+		}},
+		{name: "every state of a disk after a power cut", do: func(r Repo, ctx context.Context) error {
 			return r.run(ctx, nil, "go", "test", "-count=1", "-timeout=60m", "./daemon/internal/powerloss", "-exhaustive", "-scripts=60")
 		}},
-		{"other platforms", r.platforms},
-		{"govulncheck", r.govulncheck},
+		{name: "other platforms", do: Repo.platforms},
+		{name: "govulncheck", do: Repo.govulncheck},
 	}
 	if race {
-		steps = append(steps, step{"all tests but those of systems under the race detector", func(ctx context.Context) error {
+		steps = append(steps, step{name: "all tests but those of systems under the race detector", do: func(r Repo, ctx context.Context) error {
 			return r.goTest(ctx, TestOptions{}, []string{"CGO_ENABLED=1"}, "-race", "-short", "-skip=^"+systemPrefix, "./...")
 		}})
 	}

@@ -48,19 +48,31 @@ func (r Repo) Bench(ctx context.Context, args []string) error {
 
 // step is one of several things that are all done, whatever becomes of the others.
 type step struct {
-	name string
-	do   func(context.Context) error
+	name   string
+	do     func(Repo, context.Context) error
+	beside []step // done meanwhile, one after the other
 }
 
 // steps does all steps and returns the errors of those that failed.
 func (r Repo) steps(ctx context.Context, all []step) error {
+	return r.stepsThen(ctx, all, func() {})
+}
+
+// stepsThen calls then after each step.
+func (r Repo) stepsThen(ctx context.Context, all []step, then func()) error {
 	var failed []error
 	for _, s := range all {
-		fmt.Fprintf(r.Out, "== %s\n", s.name)
-		if err := s.do(ctx); err != nil {
-			fmt.Fprintf(r.Out, "-- %s: FAILED\n", s.name)
+		own, wait := r, func() error { return nil }
+		if len(s.beside) > 0 {
+			own, wait = r.begin(ctx, s.beside)
+		}
+		fmt.Fprintf(own.Out, "== %s\n", s.name)
+		if err := s.do(own, ctx); err != nil {
+			fmt.Fprintf(own.Out, "-- %s: FAILED\n", s.name)
 			failed = append(failed, fmt.Errorf("%s: %w", s.name, err))
 		}
+		failed = append(failed, wait())
+		then()
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(failed, err)...)
 		}

@@ -3,6 +3,7 @@ package chores
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +15,7 @@ func TestStepsAreAllDone(t *testing.T) {
 	var out strings.Builder
 	var done []string
 	note := func(name string, err error) step {
-		return step{name, func(context.Context) error { done = append(done, name); return err }}
+		return step{name: name, do: func(Repo, context.Context) error { done = append(done, name); return err }}
 	}
 	broken := errors.New("broken")
 	err := Repo{Out: &out}.steps(t.Context(), []step{note("a", nil), note("b", broken), note("c", nil)})
@@ -29,12 +30,49 @@ func TestStepsAreAllDone(t *testing.T) {
 	}
 }
 
+// What steps print that are done beside another comes in one piece, and their errors count.
+func TestStepsBesideAnother(t *testing.T) {
+	var out strings.Builder
+	begun := make(chan struct{})
+	prints := func(name string, err error, wait <-chan struct{}) step {
+		return step{name: name, do: func(r Repo, _ context.Context) error {
+			if wait != nil {
+				<-wait
+			}
+			fmt.Fprintln(r.Out, name, "prints")
+			fmt.Fprintln(r.Out, name, "ends")
+			return err
+		}}
+	}
+	long := step{name: "long", do: func(r Repo, _ context.Context) error {
+		close(begun)
+		fmt.Fprintln(r.Out, "long prints")
+		return nil
+	}}
+	broken := errors.New("broken")
+	long.beside = []step{prints("a", broken, begun), prints("b", nil, nil)}
+	err := Repo{Out: &out}.steps(t.Context(), []step{long, prints("last", nil, nil)})
+	if !errors.Is(err, broken) || err.Error() != "a: broken" {
+		t.Errorf("error: %v", err)
+	}
+	for _, want := range []string{
+		"== a\na prints\na ends\n-- a: FAILED\n", "== b\nb prints\nb ends\n", "== long\n", "long prints\n", "== last\nlast prints\nlast ends\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("want %q in:\n%s", want, &out)
+		}
+	}
+	if !strings.HasSuffix(out.String(), "== last\nlast prints\nlast ends\n") {
+		t.Errorf("the last step did not wait:\n%s", &out)
+	}
+}
+
 func TestStepsEndWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var second bool
 	err := Repo{Out: &strings.Builder{}}.steps(ctx, []step{
-		{"first", func(context.Context) error { cancel(); return nil }},
-		{"second", func(context.Context) error { second = true; return nil }},
+		{name: "first", do: func(Repo, context.Context) error { cancel(); return nil }},
+		{name: "second", do: func(Repo, context.Context) error { second = true; return nil }},
 	})
 	if !errors.Is(err, context.Canceled) || second {
 		t.Errorf("error %v, second done: %v", err, second)

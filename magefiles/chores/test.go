@@ -1,12 +1,15 @@
 package chores
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -34,26 +37,26 @@ func (r Repo) Test(ctx context.Context, o TestOptions) error {
 	}
 	r.total = &total{}
 	args := append(o.arguments(), "-skip=^"+systemPrefix)
-	steps := []step{
-		{"tests", func(ctx context.Context) error {
-			return r.goTest(ctx, o, nil, append(args[:len(args):len(args)], plain...)...)
-		}},
-		{"tests under the race detector", func(ctx context.Context) error {
-			// Most of their time they wait for servers.
-			raceArgs := append(args[:len(args):len(args)], "-parallel=6")
-			if !race {
-				return r.goTest(ctx, o, nil, append(raceArgs, raced...)...)
-			}
-			return r.goTest(ctx, o, []string{"CGO_ENABLED=1"}, append(append(raceArgs, "-race"), raced...)...)
-		}},
+	tests := step{name: "tests", do: func(r Repo, ctx context.Context) error {
+		return r.goTest(ctx, o, nil, append(args[:len(args):len(args)], plain...)...)
+	}}
+	raceTests := step{name: "tests under the race detector", do: func(r Repo, ctx context.Context) error {
+		// Most of their time they wait for servers and disks.
+		args := append(args[:len(args):len(args)], "-p=3", "-parallel=6")
+		if !race {
+			return r.goTest(ctx, o, nil, append(args, longestFirst(raced)...)...)
+		}
+		return r.goTest(ctx, o, []string{"CGO_ENABLED=1"}, append(append(args, "-race"), longestFirst(raced)...)...)
+	}}
+	if o.Run != "" {
+		return r.counted(ctx, "test", []step{tests, raceTests})
 	}
-	if o.Run == "" {
-		steps = append([]step{{"gofmt", r.gofmt}, {"go vet", r.vet}}, steps...)
-		steps = append(steps,
-			step{"tests of the other modules", r.testModules},
-			step{"tests of the Python client and of Scrapy", r.PythonTest})
+	raceTests.beside = []step{
+		tests,
+		{name: "tests of the Python client and of Scrapy", do: Repo.PythonTest},
+		{name: "tests of the other modules", do: Repo.testModules},
 	}
-	return r.counted(ctx, "test", steps)
+	return r.counted(ctx, "test", []step{{name: "gofmt", do: Repo.gofmt}, {name: "go vet", do: Repo.vet}, raceTests})
 }
 
 // TestSystem runs the system tests, or those of them that have such names ("": all).
@@ -74,7 +77,7 @@ func (r Repo) TestSystem(ctx context.Context, names string) error {
 	}
 	r.total = &total{}
 	return r.counted(ctx, "testSystem", []step{
-		{"system tests", func(ctx context.Context) error {
+		{name: "system tests", do: func(r Repo, ctx context.Context) error {
 			return r.goTest(ctx, TestOptions{}, nil, append([]string{"-run=^" + names}, packages...)...)
 		}},
 	})
@@ -108,6 +111,21 @@ func (r Repo) counted(ctx context.Context, target string, steps []step) error {
 // there goroutines share memory, and its tenfold time is worth it. Check takes all.
 var racePackage = regexp.MustCompile(`/(client|client/.*|daemon/internal/.*|magefiles/.*|provision/fleet|provision/report)$`)
 
+// longPackages take longest under the race detector, the first of them most.
+var longPackages = []string{"redisstore", "embedded", "api", "archive", "journal", "powerloss", "timing", "bloom", "chaos"}
+
+// longestFirst has packages in the order in which they shall begin, so that none runs by
+// itself at the end.
+func longestFirst(packages []string) []string {
+	rank := func(name string) int {
+		if i := slices.Index(longPackages, path.Base(name)); i >= 0 {
+			return i
+		}
+		return len(longPackages)
+	}
+	return slices.SortedStableFunc(slices.Values(packages), func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+}
+
 // testPackages are the packages of the module, without and with the race detector.
 func (r Repo) testPackages(ctx context.Context) (plain, race []string, err error) {
 	var list strings.Builder
@@ -126,9 +144,10 @@ func (r Repo) testPackages(ctx context.Context) (plain, race []string, err error
 	return plain, race, nil
 }
 
-// goTest runs go test with a report on it.
+// goTest runs go test with a report on it. What go test would vet is vetted by a step, or by
+// another target; without tables for debuggers its programs are linked sooner.
 func (r Repo) goTest(ctx context.Context, o TestOptions, env []string, args ...string) error {
-	return r.report("go test", o.Run != "", r.command(ctx, env, "go", append([]string{"test", "-json", "-timeout=40m"}, args...)...))
+	return r.report("go test", o.Run != "", r.command(ctx, env, "go", append([]string{"test", "-json", "-timeout=40m", "-vet=off", "-ldflags=-w"}, args...)...))
 }
 
 // report runs commands that print events as go test -json does, one after the other,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func TestTestsAreDividedOnce(t *testing.T) {
 		t.Errorf("system tests in %q, %v", system, err)
 	}
 	tests := func(args ...string) step {
-		return step{"tests", func(ctx context.Context) error { return r.goTest(ctx, TestOptions{}, nil, args...) }}
+		return step{name: "tests", do: func(r Repo, ctx context.Context) error { return r.goTest(ctx, TestOptions{}, nil, args...) }}
 	}
 	err = r.counted(t.Context(), "test", []step{tests("-skip=^"+systemPrefix, "./..."), tests("-run=^"+systemPrefix, "./client")})
 	if err == nil || !strings.Contains(out.String(), "\ntotal of test: 2 passed, 1 failed, 1 skipped; broken: made.up/client, in ") {
@@ -51,8 +52,23 @@ func TestTestsAreDividedOnce(t *testing.T) {
 	if err := r.counted(t.Context(), "test", nil); err == nil {
 		t.Error("no test: no error")
 	}
-	if err := r.counted(t.Context(), "test", []step{{"lost", func(context.Context) error { return errors.New("lost") }}}); err == nil || !strings.Contains(err.Error(), "lost") {
+	if err := r.counted(t.Context(), "test", []step{{name: "lost", do: func(Repo, context.Context) error { return errors.New("lost") }}}); err == nil || !strings.Contains(err.Error(), "lost") {
 		t.Errorf("a step that fails: %v", err)
+	}
+}
+
+func TestLongestFirst(t *testing.T) {
+	if got := longestFirst([]string{"m/a", "m/api", "m/b", "m/redisstore"}); !slices.Equal(got, []string{"m/redisstore", "m/api", "m/a", "m/b"}) {
+		t.Errorf("got %q", got)
+	}
+	_, race, err := (Repo{Dir: filepath.Join("..", ".."), Out: t.Output()}).testPackages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range longPackages {
+		if !slices.ContainsFunc(race, func(p string) bool { return path.Base(p) == name }) {
+			t.Errorf("no package %s is tested under the race detector", name)
+		}
 	}
 }
 

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // total counts the tests of several reports.
 type total struct {
+	mu                      sync.Mutex // of add
 	passed, failed, skipped int
 	broken                  []string
 	times                   []testTime
@@ -25,6 +27,8 @@ func (t *total) add(r *report) {
 	if t == nil {
 		return
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.passed += r.passed
 	t.failed += r.failed
 	t.skipped += r.skipped
