@@ -77,6 +77,7 @@ func rules() []rule {
 		room("drain"),
 		room("connlimit"),
 		room("tlshint"),
+		room("program"),
 		room("powerloss", "durable"),
 		api,
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // bitmapFlags are what the bitmap commands have in common.
@@ -36,7 +37,7 @@ admin (--token-file or URIFILTER_TOKEN). verify and list look at the archive alo
   urifilter bitmap restore --version uri-12 uri`,
 		DisableFlagsInUseLine: true,
 	}
-	holdsOthers(cmd)
+	command.Parent(cmd)
 	cmd.AddCommand(newBitmapInit(), newBitmapUpdate(), newBitmapRestore(), newBitmapVerify(), newBitmapStatus(), newBitmapList())
 	return cmd
 }
@@ -97,7 +98,7 @@ A version that is damaged is refused; an older one may be whole.`,
   urifilter bitmap restore --version uri-12 uri`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if version != "" && len(args) != 1 {
-				return usageError{fmt.Errorf("--version %s: want one NAME with it, not %d", version, len(args))}
+				return command.UsageError{Err: fmt.Errorf("--version %s: want one NAME with it, not %d", version, len(args))}
 			}
 			return withHolder(cmd, &flags, args, func(w *bitmapWork) error { return w.restore(args, version) })
 		},
@@ -158,7 +159,7 @@ func newBitmapList() *cobra.Command {
 
 func (b *bitmapFlags) register(cmd *cobra.Command, store bool) {
 	registerConfig(cmd, &b.config)
-	registerJSON(cmd, &b.asJSON)
+	command.JSONFlag(cmd, &b.asJSON)
 	f := cmd.Flags()
 	f.BoolVarP(&b.quiet, "quiet", "q", false, "no progress, and no word on the way taken")
 	if store {

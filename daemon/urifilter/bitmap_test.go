@@ -28,7 +28,7 @@ func archived(uri string) []string {
 }
 
 // command runs the binary with dir as its data directory and returns what it printed.
-func command(t testing.TB, dir string, env []string, args ...string) (code int, out, errOut string) {
+func commandLine(t testing.TB, dir string, env []string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	path, err := binary()
 	if err != nil {
@@ -48,7 +48,7 @@ func command(t testing.TB, dir string, env []string, args ...string) (code int, 
 
 func mustCommand(t testing.TB, dir string, env []string, args ...string) (out, errOut string) {
 	t.Helper()
-	code, out, errOut := command(t, dir, env, args...)
+	code, out, errOut := commandLine(t, dir, env, args...)
 	if code != 0 {
 		t.Fatalf("%q: exit code %d\n%s%s", args, code, out, errOut)
 	}
@@ -157,7 +157,7 @@ func TestBitmapCommandsShowTheArchive(t *testing.T) {
 	server := mongotest.New(t, mongotest.Options{})
 	env := archived(server.URI())
 	dir := filepath.Join(t.TempDir(), "data")
-	if code, _, errOut := command(t, dir, env, "bitmap", "update"); code != 1 || !strings.Contains(errOut, dir) || !strings.Contains(errOut, "hint: name the data directory") {
+	if code, _, errOut := commandLine(t, dir, env, "bitmap", "update"); code != 1 || !strings.Contains(errOut, dir) || !strings.Contains(errOut, "hint: name the data directory") {
 		t.Errorf("no data directory: %d, %s", code, errOut)
 	}
 	out, _ := mustCommand(t, dir, env, "bitmap", "init")
@@ -208,19 +208,19 @@ func TestBitmapCommandsShowTheArchive(t *testing.T) {
 		{[]string{"status", "nope"}, 1, []string{"filter nope: neither store nor archive has it"}},
 		{[]string{"updaet"}, 2, []string{"did you mean update"}},
 	} {
-		code, _, errOut := command(t, dir, asking, append([]string{"bitmap"}, test.args...)...)
+		code, _, errOut := commandLine(t, dir, asking, append([]string{"bitmap"}, test.args...)...)
 		if code != test.code {
 			t.Errorf("%q: exit code %d, want %d", test.args, code, test.code)
 		}
 		mustContain(t, errOut, test.want...)
 	}
-	code, _, errOut := command(t, dir, asking[:1], "bitmap", "list")
+	code, _, errOut := commandLine(t, dir, asking[:1], "bitmap", "list")
 	if code != 1 || !strings.Contains(errOut, "mongodb.uri: none is set\nhint:") {
 		t.Errorf("no archive: %d, %s", code, errOut)
 	}
 	server.Kill()
 	quick := append(asking, "URIFILTER_MONGODB_URI="+server.URI()+"?serverSelectionTimeoutMS=500")
-	code, out, errOut = command(t, dir, quick, "bitmap", "status")
+	code, out, errOut = commandLine(t, dir, quick, "bitmap", "status")
 	if code != 1 || !strings.Contains(errOut, server.Addr()) {
 		t.Errorf("archive is gone: %d, %s", code, errOut)
 	}

@@ -61,12 +61,12 @@ func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
 	if err != nil || status != 409 || !strings.Contains(answer, `"lease_held"`) || !strings.Contains(answer, "another-host:77 until 20") {
 		t.Errorf("%d %s %v", status, answer, err)
 	}
-	code, _, errOut := command(t, dir, asking, "bitmap", "update", "--wait", "0", "uri")
+	code, _, errOut := commandLine(t, dir, asking, "bitmap", "update", "--wait", "0", "uri")
 	if code != 1 || !strings.Contains(errOut, "another-host:77") || !strings.Contains(errOut, "hint: try again") {
 		t.Errorf("%d %s", code, errOut)
 	}
 	var left string
-	code, left, errOut = command(t, dir, asking, "bitmap", "update", "--yield", "uri")
+	code, left, errOut = commandLine(t, dir, asking, "bitmap", "update", "--yield", "uri")
 	if code != 0 || left != "uri: left to who is writing it back\n" {
 		t.Errorf("--yield: %d %s %s", code, left, errOut)
 	}

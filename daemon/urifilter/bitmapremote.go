@@ -8,6 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // remote is a daemon.
@@ -19,7 +20,7 @@ type remote struct {
 func newRemote(server, token, why string) (holder, error) {
 	daemon, err := client.New(server, client.WithToken(token))
 	if err != nil {
-		return nil, usageError{err}
+		return nil, command.UsageError{Err: err}
 	}
 	return &remote{daemon, why}, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // shelf is a run of verify or list, which look at the archive alone.
@@ -102,7 +103,7 @@ func (s *shelf) list(names []string) error {
 			grouped(int64(l.ItemsEstimate)), byteSize(l.Bytes), byteSize(l.Uploaded), l.Owner})
 	}
 	if s.flags.asJSON {
-		return writeJSON(s.out, map[string]any{"versions": lines})
+		return command.WriteJSON(s.out, map[string]any{"versions": lines})
 	}
 	return writeRows(s.out, rows, map[int]bool{0: true, 1: true, 2: true, 3: true, 8: true})
 }
@@ -143,7 +144,7 @@ func (s *shelf) verify(names []string, all bool) error {
 		}
 	}
 	if s.flags.asJSON {
-		if err := writeJSON(s.out, map[string]any{"versions": results}); err != nil {
+		if err := command.WriteJSON(s.out, map[string]any{"versions": results}); err != nil {
 			return err
 		}
 	}

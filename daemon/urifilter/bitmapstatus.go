@@ -15,6 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // filterStatus is one filter as status --json shows it; null is "there is none".
@@ -107,7 +108,7 @@ func statusOfArchive(ctx context.Context, cfg configs.Config, get func(string) *
 
 func writeStatus(cmd *cobra.Command, flags *bitmapFlags, all []*filterStatus, storeErr, archiveErr error) error {
 	if flags.asJSON {
-		return writeJSON(cmd.OutOrStdout(), map[string]any{"filters": all})
+		return command.WriteJSON(cmd.OutOrStdout(), map[string]any{"filters": all})
 	}
 	rows := [][]string{{"FILTER", "STORE", "ITEMS", "VERSION", "ARCHIVED", "AGE", "WRITER"}}
 	for _, s := range all {

@@ -15,6 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // bitmapWork is a run of init, update or restore.
@@ -197,7 +198,7 @@ func (w *bitmapWork) each(names []string, do func(name string, p archive.Progres
 		}
 	}
 	if w.flags.asJSON {
-		if err := writeJSON(w.out, map[string]any{"filters": outcomes}); err != nil {
+		if err := command.WriteJSON(w.out, map[string]any{"filters": outcomes}); err != nil {
 			return err
 		}
 	}

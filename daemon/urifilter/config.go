@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 const defaultConfigPath = "/etc/urifilter/urifilter.yaml"
@@ -39,7 +40,7 @@ it exists), overridden by URIFILTER_* in the environment.`,
   urifilter config example > urifilter.yaml`,
 		DisableFlagsInUseLine: true,
 	}
-	holdsOthers(cmd)
+	command.Parent(cmd)
 	cmd.AddCommand(newConfigCheck(), newConfigShow(), newConfigExample())
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 const (
@@ -45,14 +46,14 @@ func (c *connection) dial(cmd *cobra.Command) (*client.Client, error) {
 		return nil, err
 	}
 	if c.timeout <= 0 {
-		return nil, usageError{fmt.Errorf("--timeout %s: want more than 0", c.timeout)}
+		return nil, command.UsageError{Err: fmt.Errorf("--timeout %s: want more than 0", c.timeout)}
 	}
 	if c.patience < 0 {
-		return nil, usageError{fmt.Errorf("--patience %s: want 0 or more", c.patience)}
+		return nil, command.UsageError{Err: fmt.Errorf("--patience %s: want 0 or more", c.patience)}
 	}
 	daemon, err := client.New(server, client.WithToken(token), client.WithTimeout(c.timeout), client.WithPatience(0))
 	if err != nil {
-		return nil, usageError{err}
+		return nil, command.UsageError{Err: err}
 	}
 	return daemon, nil
 }

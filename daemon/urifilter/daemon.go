@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	sdnotify "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cr-clawer/urifilter/configs"
@@ -21,6 +20,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/drain"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/tlshint"
 )
 
@@ -56,17 +57,17 @@ type daemon struct {
 	api       *api.Server
 	http      *http.Server
 	drain     *drain.Drainer
-	stopping  *stopGuard
+	stopping  *lifecycle.StopGuard
 }
 
 // newDaemon opens the port, so that a mistake there is told at once and callers queue
 // instead of being refused, and then the store.
 func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *daemon, err error) {
-	d := &daemon{cfg: cfg, log: log, stopping: newStopGuard(cfg.ShutdownTimeout+stopRest-stopMargin, log)}
-	disarm := context.AfterFunc(ctx, d.stopping.arm) // a start may hang as well
+	d := &daemon{cfg: cfg, log: log, stopping: lifecycle.NewStopGuard(cfg.ShutdownTimeout+stopRest-stopMargin, log)}
+	disarm := context.AfterFunc(ctx, d.stopping.Arm) // a start may hang as well
 	defer func() {
 		if disarm(); err != nil {
-			d.stopping.disarm()
+			d.stopping.Disarm()
 		}
 	}()
 	defer func() {
@@ -74,8 +75,8 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 			d.close()
 		}
 	}()
-	defer keepStarting()()
-	notify(status("Starting: loading filters"))
+	defer lifecycle.KeepStarting()()
+	lifecycle.Notify(lifecycle.Status("Starting: loading filters"))
 	if d.secrets, err = openSecrets(cfg, log); err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 		ProtectMetrics: cfg.Auth.ProtectMetrics,
 		Capacity:       cfg.URINumScale,
 		ErrorRate:      cfg.AcceptErrorRate,
-		Version:        readVersion().Version,
+		Version:        command.ReadVersion().Version,
 		TempDir:        spool,
 	}
 	if d.link != nil {
@@ -173,7 +174,7 @@ func (d *daemon) url() string {
 // run serves until ctx ends, which is no error, or something fails. Each signal of
 // reload makes it read the tokens and the certificate anew.
 func (d *daemon) run(ctx context.Context, reload <-chan os.Signal) (err error) {
-	defer d.stopping.disarm()
+	defer d.stopping.Disarm()
 	defer func() { err = errors.Join(err, d.close()) }()
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -198,11 +199,11 @@ func (d *daemon) run(ctx context.Context, reload <-chan os.Signal) (err error) {
 			}
 		})
 	}
-	notify(sdnotify.SdNotifyReady)
-	work.Go(func() { d.pingWatchdog(inner) })
+	lifecycle.Notify(lifecycle.Ready)
+	work.Go(func() { lifecycle.PingWatchdog(inner, d.locksAreFree, d.log) })
 	telling, tellNoMore := context.WithCancel(inner)
 	defer tellNoMore()
-	work.Go(func() { d.tellStatus(telling) })
+	work.Go(func() { lifecycle.TellStatus(telling, d.statusLine) })
 
 	for {
 		select {
@@ -218,9 +219,9 @@ func (d *daemon) run(ctx context.Context, reload <-chan os.Signal) (err error) {
 			start := time.Now()
 			d.log.Info("stopping", "reason", context.Cause(ctx).Error())
 			tellNoMore()
-			notify(sdnotify.SdNotifyStopping, status("Stopping: answering the requests under way"), moreTime(d.cfg.ShutdownTimeout+stopRest))
+			lifecycle.Notify(lifecycle.Stopping, lifecycle.Status("Stopping: answering the requests under way"), lifecycle.MoreTime(d.cfg.ShutdownTimeout+stopRest))
 			d.shutdown(stopLinger, d.cfg.ShutdownTimeout)
-			notify(status("Stopped after %s", time.Since(start).Round(time.Millisecond)))
+			lifecycle.Notify(lifecycle.Status("Stopped after %s", time.Since(start).Round(time.Millisecond)))
 			d.log.Info("stopped", "took", time.Since(start).Round(time.Millisecond))
 			return nil
 		}
@@ -237,7 +238,7 @@ func (d *daemon) serve(l net.Listener) error {
 // shutdown fails readiness, tells the clients to go, and waits for the requests under
 // way; then it stops accepting.
 func (d *daemon) shutdown(linger, patience time.Duration) {
-	d.stopping.arm()
+	d.stopping.Arm()
 	d.api.Drain()
 	d.engine.Stop() // what waits for a restore is answered
 	if d.keeper != nil {

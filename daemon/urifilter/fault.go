@@ -15,23 +15,6 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 )
 
-const hintMark = "\nhint: "
-
-// printError writes err, and what to do next: the error's own hint, else the one for
-// errors of its kind, else other.
-func printError(w io.Writer, err error, other string) {
-	text := err.Error()
-	if !strings.Contains(text, hintMark) {
-		if hint := hintFor(err); hint != "" {
-			other = hint
-		}
-		if other != "" {
-			text += hintMark + other
-		}
-	}
-	fmt.Fprintf(w, "urifilter: %s\n", text)
-}
-
 // hintFor is the next step after an error of a call to the daemon, "" if none is known.
 func hintFor(err error) string {
 	var answer *client.Error

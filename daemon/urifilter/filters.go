@@ -1,16 +1,15 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 func newFiltersCommand() *cobra.Command {
@@ -23,7 +22,7 @@ func newFiltersCommand() *cobra.Command {
   urifilter filters create news --kind timing --expire 1h`,
 		DisableFlagsInUseLine: true,
 	}
-	holdsOthers(cmd)
+	command.Parent(cmd)
 	cmd.AddCommand(newFiltersList(), newFiltersShow(), newFiltersCreate(), newFiltersDrop())
 	return cmd
 }
@@ -53,13 +52,13 @@ remembered unless the call says otherwise.`,
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), client.FilterList{Filters: list})
+				return command.WriteJSON(cmd.OutOrStdout(), client.FilterList{Filters: list})
 			}
 			return writeFilterTable(cmd.OutOrStdout(), list)
 		},
 	}
 	conn.register(cmd)
-	registerJSON(cmd, &asJSON)
+	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -82,13 +81,13 @@ func newFiltersShow() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), info)
+				return command.WriteJSON(cmd.OutOrStdout(), info)
 			}
 			return writeFilter(cmd.OutOrStdout(), info)
 		},
 	}
 	conn.register(cmd)
-	registerJSON(cmd, &asJSON)
+	command.JSONFlag(cmd, &asJSON)
 	cmd.ValidArgsFunction = conn.completeFilter
 	return cmd
 }
@@ -125,7 +124,7 @@ item for a time, --expire unless the call says another, and exactly.`,
 			case err != nil:
 				return err
 			case asJSON:
-				return writeJSON(cmd.OutOrStdout(), info)
+				return command.WriteJSON(cmd.OutOrStdout(), info)
 			case !created:
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: unchanged, it is there with these parameters\n", info.Name)
 			case info.Kind == "timing":
@@ -138,7 +137,7 @@ item for a time, --expire unless the call says another, and exactly.`,
 		},
 	}
 	conn.register(cmd)
-	registerJSON(cmd, &asJSON)
+	command.JSONFlag(cmd, &asJSON)
 	f := cmd.Flags()
 	f.Var((*itemCount)(&spec.Capacity), "capacity", "`items` at which the error rate still holds, such as 500000 or 150M")
 	f.Float64Var(&spec.ErrorRate, "error-rate", 0, "`share` of new items that may be taken for seen, such as 0.0001")
@@ -171,9 +170,9 @@ confirmed. It needs a token of the scope admin, where tokens are in use.`,
 			name := args[0]
 			switch {
 			case confirm != "" && confirm != name:
-				return usageError{fmt.Errorf("drop %s: --confirm names another filter, %q", name, confirm)}
+				return command.UsageError{Err: fmt.Errorf("drop %s: --confirm names another filter, %q", name, confirm)}
 			case confirm == "" && !yes:
-				return usageError{fmt.Errorf("drop %s: all its items would be forgotten%sadd --confirm %s if that is meant", name, hintMark, name)}
+				return command.UsageError{Err: fmt.Errorf("drop %s: all its items would be forgotten%sadd --confirm %s if that is meant", name, command.HintMark, name)}
 			}
 			daemon, err := conn.dial(cmd)
 			if err != nil {
@@ -193,16 +192,6 @@ confirmed. It needs a token of the scope admin, where tokens are in use.`,
 	cmd.MarkFlagsMutuallyExclusive("confirm", "yes")
 	cmd.ValidArgsFunction = conn.completeFilter
 	return cmd
-}
-
-func registerJSON(cmd *cobra.Command, asJSON *bool) {
-	cmd.Flags().BoolVar(asJSON, "json", false, "print JSON, for programs")
-}
-
-func writeJSON(w io.Writer, value any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(value)
 }
 
 // itemCount is a flag's value: a number of items, with k, M or G for thousands,

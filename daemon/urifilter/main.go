@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 func main() { os.Exit(runMain()) }
@@ -17,7 +19,7 @@ func main() { os.Exit(runMain()) }
 func runMain() int {
 	// A reader of our output who leaves is an error to handle, not a death.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := withSignals(context.Background())
+	ctx, stop := command.WithSignals(context.Background())
 	defer stop()
 	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }

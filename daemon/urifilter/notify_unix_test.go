@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/testport"
 )
 
@@ -168,7 +169,7 @@ func TestWatchdogIsNotPingedForAHungFilter(t *testing.T) {
 	d := &daemon{engine: e, log: log}
 	ctx, cancel := context.WithCancel(t.Context())
 	var pinging sync.WaitGroup
-	pinging.Go(func() { d.pingWatchdog(ctx) })
+	pinging.Go(func() { lifecycle.PingWatchdog(ctx, d.locksAreFree, d.log) })
 	defer pinging.Wait()
 	defer cancel()
 	pings := func() int { return strings.Count(m.all(), "\nWATCHDOG=1") }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // A restart of the daemon in the middle of a run is waited out, and nothing is lost.
@@ -85,7 +86,7 @@ func TestInterruptEndsTheWaiting(t *testing.T) {
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	var errOut bytes.Buffer
 	notice := writerFunc(func(b []byte) (int, error) {
-		interrupt(signaled{syscall.SIGINT})
+		interrupt(command.Signaled{Signal: syscall.SIGINT})
 		return errOut.Write(b)
 	})
 	if code := run(ctx, []string{"filter", "--patience", "10m"}, strings.NewReader("a\n"), io.Discard, notice); code != 130 ||

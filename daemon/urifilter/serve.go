@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/logs"
 )
 
 func newServeCommand() *cobra.Command {
@@ -108,8 +109,8 @@ func newLogger(c configs.Log) *slog.Logger {
 	if c.Format == "text" || c.Format == "auto" && term.IsTerminal(int(os.Stderr.Fd())) {
 		return slog.New(slog.NewTextHandler(os.Stderr, opts))
 	}
-	if c.Format == "auto" && toJournal(os.Stderr) {
-		return slog.New(newJournalHandler(os.Stderr, level))
+	if c.Format == "auto" && logs.ToJournal(os.Stderr) {
+		return slog.New(logs.NewJournalHandler(os.Stderr, level))
 	}
 	opts.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindDuration { // else a bare number of nanoseconds

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 func (p *process) mustPost(path, body string, wantStatus int) string {
@@ -146,7 +147,7 @@ func TestStopWhileStarting(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var out, errOut strings.Builder
-	if code := run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--data-dir", dir}, nil, &out, &errOut); code != exitOK {
+	if code := run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--data-dir", dir}, nil, &out, &errOut); code != command.ExitOK {
 		t.Errorf("exit code %d: %s%s", code, out.String(), errOut.String())
 	}
 }

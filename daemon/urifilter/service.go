@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
@@ -22,11 +23,6 @@ const (
 	exitNotRunning   = 3 // status, as systemctl has it
 	exitNotInstalled = 4 // status
 )
-
-// exitCode ends the program with a code of its own, when all has been said.
-type exitCode int
-
-func (e exitCode) Error() string { return "exit code " + strconv.Itoa(int(e)) }
 
 func newServiceCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -56,7 +52,7 @@ On macOS the service is that of launchd. Other systems are not supported.`,
   urifilter service logs --follow`,
 		DisableFlagsInUseLine: true,
 	}
-	holdsOthers(cmd)
+	command.Parent(cmd)
 	cmd.AddCommand(newServiceInstall(), newServiceUninstall(), newServiceStatus(),
 		newServiceControl("start", "Start the daemon and its port", (*unitHost).start),
 		newServiceControl("stop", "Stop the daemon and its port; neither comes back before a start or a reboot", (*unitHost).stop),
@@ -104,7 +100,7 @@ nothing would, and with 3 when something would.`,
 	f.BoolVar(&o.timer, "timer", false, "write bit-maps back every month by a timer; --timer=false removes it; if not given it stays as it is")
 	f.BoolVar(&o.now, "now", false, "start the service, or restart it if its units have changed since it was started")
 	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "write nothing, print what would change, and exit with 3 if something would")
-	registerJSON(cmd, &asJSON)
+	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -135,7 +131,7 @@ the user and drop-ins (` + systemd.Service + `.d) stay.`,
 			return uninstallUnits(cmd, thisHost(), asJSON)
 		},
 	}
-	registerJSON(cmd, &asJSON)
+	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -156,7 +152,7 @@ when the daemon runs, with 3 when it does not, and with 4 when it is not install
 			return serviceStatus(cmd, thisHost(), asJSON)
 		},
 	}
-	registerJSON(cmd, &asJSON)
+	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 

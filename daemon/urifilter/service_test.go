@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
@@ -226,7 +227,7 @@ func TestServiceRefuses(t *testing.T) {
 		{[]string{"frobnicate"}, []string{`unknown command "frobnicate"`}},
 	} {
 		var out, errOut strings.Builder
-		if code := run(t.Context(), append([]string{"service"}, c.args...), nil, &out, &errOut); code == exitOK || code == exitWouldChange {
+		if code := run(t.Context(), append([]string{"service"}, c.args...), nil, &out, &errOut); code == command.ExitOK || code == exitWouldChange {
 			t.Errorf("%v: exit code %d\n%s", c.args, code, out.String())
 		}
 		mustContain(t, errOut.String(), c.want...)

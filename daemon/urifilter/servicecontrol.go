@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
@@ -156,7 +157,7 @@ func uninstallUnits(cmd *cobra.Command, h *unitHost, asJSON bool) error {
 	}
 	out := cmd.OutOrStdout()
 	if asJSON {
-		return writeJSON(out, done)
+		return command.WriteJSON(out, done)
 	}
 	for _, path := range done.Removed {
 		fmt.Fprintf(out, "%s: removed\n", path)

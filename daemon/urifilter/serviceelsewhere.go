@@ -8,6 +8,8 @@ import (
 
 	"github.com/kardianos/service"
 	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // registration is the service as the library knows it, which writes it down and removes
@@ -36,7 +38,7 @@ func installElsewhere(cmd *cobra.Command, o installOptions) error {
 		return err
 	}
 	if o.timer || o.group != "" {
-		return usageError{errors.New("--timer and --group are for systemd alone")}
+		return command.UsageError{Err: errors.New("--timer and --group are for systemd alone")}
 	}
 	config, err := filepath.Abs(configPath(o.config))
 	if err != nil {
@@ -61,7 +63,7 @@ func installElsewhere(cmd *cobra.Command, o installOptions) error {
 		return nil
 	case o.dryRun:
 		fmt.Fprintf(cmd.OutOrStdout(), "urifilter: would be installed: %s serve --config %s\n", o.binary, config)
-		return exitCode(exitWouldChange)
+		return command.ExitCode(exitWouldChange)
 	case installed:
 		if err := errors.Join(s.Uninstall(), s.Install()); err != nil {
 			return err
@@ -115,7 +117,7 @@ func statusElsewhere(cmd *cobra.Command) error {
 	if _, err := fmt.Fprintln(cmd.OutOrStdout(), "urifilter: "+text); err != nil || code == 0 {
 		return err
 	}
-	return exitCode(code)
+	return command.ExitCode(code)
 }
 
 func controlElsewhere(verb string) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
@@ -73,7 +74,7 @@ func installUnits(cmd *cobra.Command, h *unitHost, o installOptions, asJSON bool
 		if err := in.show(cmd.OutOrStdout(), asJSON, true); err != nil || !in.Changed {
 			return err
 		}
-		return exitCode(exitWouldChange)
+		return command.ExitCode(exitWouldChange)
 	}
 	if err := h.apply(ctx, in); err != nil {
 		return err
@@ -308,7 +309,7 @@ func writeUnit(path string, content []byte) (err error) {
 // show tells what was done, or with diffs what would be.
 func (in *installation) show(w io.Writer, asJSON, diffs bool) error {
 	if asJSON {
-		return writeJSON(w, in)
+		return command.WriteJSON(w, in)
 	}
 	var b strings.Builder
 	for _, u := range in.Units {

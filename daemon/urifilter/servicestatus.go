@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
@@ -103,7 +104,7 @@ func serviceStatus(cmd *cobra.Command, h *unitHost, asJSON bool) error {
 		s.Timer = &timer
 	}
 	if asJSON {
-		err = writeJSON(cmd.OutOrStdout(), s)
+		err = command.WriteJSON(cmd.OutOrStdout(), s)
 	} else {
 		_, err = fmt.Fprint(cmd.OutOrStdout(), s)
 	}
@@ -111,9 +112,9 @@ func serviceStatus(cmd *cobra.Command, h *unitHost, asJSON bool) error {
 	case err != nil:
 		return err
 	case s.Service.Load != "loaded":
-		return exitCode(exitNotInstalled)
+		return command.ExitCode(exitNotInstalled)
 	case !s.Service.running():
-		return exitCode(exitNotRunning)
+		return command.ExitCode(exitNotRunning)
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
@@ -86,34 +85,4 @@ func TestStopAtAnyMomentOfAStart(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A stop that hangs ends the process all the same; one that ends does not.
-func TestStopIsBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var exits []int
-		guard := func() *stopGuard {
-			g := newStopGuard(time.Minute, slog.New(slog.NewTextHandler(io.Discard, nil)))
-			g.exit = func(code int) { exits = append(exits, code) }
-			return g
-		}
-		hangs, ends, never := guard(), guard(), guard()
-		hangs.arm()
-		ends.arm()
-		time.Sleep(59 * time.Second)
-		synctest.Wait()
-		hangs.arm() // again: the first one counts
-		ends.disarm()
-		never.disarm()
-		never.arm()
-		if len(exits) > 0 {
-			t.Fatalf("ended the process too early: %v", exits)
-		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if len(exits) != 1 || exits[0] != exitFailure {
-			t.Errorf("exits: %v, want one with %d", exits, exitFailure)
-		}
-	})
 }

@@ -131,7 +131,7 @@ func TestBitmapCommandsLeaveTimingFiltersOut(t *testing.T) {
 			t.Errorf("restore: %s", out)
 		}
 		for _, verb := range []string{"update", "restore"} {
-			code, _, errOut := command(t, dir, asking, "bitmap", verb, "news")
+			code, _, errOut := commandLine(t, dir, asking, "bitmap", verb, "news")
 			if code != 1 || !strings.Contains(errOut, "filter news: is of the kind timing, which has no bit-map") {
 				t.Errorf("%s news: %d, %s", verb, code, errOut)
 			}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // credential is the flags by which a command gets the token for a daemon.
@@ -24,7 +26,7 @@ func (c *credential) register(cmd *cobra.Command) {
 func (c *credential) read(cmd *cobra.Command) (string, error) {
 	given := cmd.Flags().Changed
 	if given("token") && given("token-file") {
-		return "", usageError{errors.New("--token and --token-file: want one of them")}
+		return "", command.UsageError{Err: errors.New("--token and --token-file: want one of them")}
 	}
 	file := c.file
 	switch env := os.Getenv("URIFILTER_TOKEN"); {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 func newTokenCommand() *cobra.Command {
@@ -20,7 +21,7 @@ func newTokenCommand() *cobra.Command {
 		Example:               "  urifilter token new --name crawler --scopes read,filter >> tokens.yaml",
 		DisableFlagsInUseLine: true,
 	}
-	holdsOthers(cmd)
+	command.Parent(cmd)
 	cmd.AddCommand(newTokenNew())
 	return cmd
 }
@@ -45,11 +46,11 @@ daemon; one that runs knows the token after a reload (SIGHUP).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkToken(name, scopes); err != nil {
-				return usageError{err}
+				return command.UsageError{Err: err}
 			}
 			secret, entry := configs.NewToken(name, scopes)
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{"name": name, "token": secret, "digest": entry.Digest(), "scopes": scopes})
+				return command.WriteJSON(cmd.OutOrStdout(), map[string]any{"name": name, "token": secret, "digest": entry.Digest(), "scopes": scopes})
 			}
 			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "- name: %q\n  token: %s\n  scopes: [%s]\n", name, entry.Digest(), strings.Join(scopes, ", ")); err != nil {
 				return err
@@ -61,7 +62,7 @@ daemon; one that runs knows the token after a reload (SIGHUP).`,
 	f := cmd.Flags()
 	f.StringVar(&name, "name", "crawler", "`name` by which logs call its bearer; a file has each name once")
 	f.StringSliceVar(&scopes, "scopes", []string{"read", "filter"}, "what it allows, of read, filter and admin, with commas between")
-	registerJSON(cmd, &asJSON)
+	command.JSONFlag(cmd, &asJSON)
 	if err := cmd.RegisterFlagCompletionFunc("scopes", cobra.FixedCompletions(configs.Scopes(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // --scopes is defined above
 	}

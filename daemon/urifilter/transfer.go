@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // verdicts is the answer to one batch: the text to print, and the counts.
@@ -87,7 +88,7 @@ func (t *transfer) cut(last int64) error {
 		return errors.New("output: closed by its reader\nno line is remembered")
 	}
 	return fmt.Errorf("output: closed by its reader\nlines before %d are remembered, whether their new items were read or not (%s gives the rest)%s"+
-		"`urifilter check` prints what is new and remembers nothing", last+1, t.input.rest(last+1), hintMark)
+		"`urifilter check` prints what is new and remembers nothing", last+1, t.input.rest(last+1), command.HintMark)
 }
 
 // halted says where the input stopped between two batches.

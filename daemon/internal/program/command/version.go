@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version says which program this is, as the Go tool recorded it.
-type version struct {
+// Version says which program this is, as the Go tool recorded it.
+type Version struct {
 	Version  string `json:"version"`            // of the module; (devel) for a build that is no release
 	Commit   string `json:"commit,omitempty"`   // empty: built outside a checkout
 	Time     string `json:"time,omitempty"`     // of the commit, RFC 3339
@@ -19,7 +19,8 @@ type version struct {
 	Arch     string `json:"arch"`
 }
 
-func readVersion() version {
+// ReadVersion is that of this program.
+func ReadVersion() Version {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		info = &debug.BuildInfo{}
@@ -27,8 +28,8 @@ func readVersion() version {
 	return versionOf(info)
 }
 
-func versionOf(info *debug.BuildInfo) version {
-	v := version{Version: info.Main.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+func versionOf(info *debug.BuildInfo) Version {
+	v := Version{Version: info.Main.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if v.Version == "" {
 		v.Version = "(devel)"
 	}
@@ -45,8 +46,9 @@ func versionOf(info *debug.BuildInfo) version {
 	return v
 }
 
-func (v version) String() string {
-	text := "urifilter " + v.Version
+// Of is a line that names the program.
+func (v Version) Of(program string) string {
+	text := program + " " + v.Version
 	if v.Commit != "" {
 		text += " (commit " + v.Commit[:min(12, len(v.Commit))]
 		if v.Time != "" {
@@ -60,22 +62,22 @@ func (v version) String() string {
 	return fmt.Sprintf("%s %s %s/%s", text, v.Go, v.OS, v.Arch)
 }
 
-func newVersionCommand() *cobra.Command {
+// NewVersion makes the command version.
+func NewVersion(program string) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Say which version this is",
-		Example: `  urifilter version
-  urifilter version --json`,
-		Args: cobra.NoArgs,
+		Use:     "version",
+		Short:   "Say which version this is",
+		Example: "  " + program + " version\n  " + program + " version --json",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), readVersion())
+				return WriteJSON(cmd.OutOrStdout(), ReadVersion())
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), readVersion())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), ReadVersion().Of(program))
 			return err
 		},
 	}
-	registerJSON(cmd, &asJSON)
+	JSONFlag(cmd, &asJSON)
 	return cmd
 }

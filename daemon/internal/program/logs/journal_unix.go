@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package logs
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// toJournal tells whether what is written to a file goes to systemd's journal, of which
+// ToJournal tells whether what is written to a file goes to systemd's journal, of which
 // systemd gives the device and inode.
-func toJournal(f *os.File) bool {
+func ToJournal(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
 		return false

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"fmt"
@@ -8,15 +8,15 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-func newManCommand() *cobra.Command {
+// NewMan makes the command man, which writes a page for each command of the program.
+func NewMan(program, example string) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
-		Use:   "man",
-		Short: "Write the manual pages",
-		Long:  "Write a manual page for each command. The folder is made if it is not there.",
-		Example: `  urifilter man --dir ~/.local/share/man/man1
-  man urifilter-filter`,
-		Args: cobra.NoArgs,
+		Use:     "man",
+		Short:   "Write the manual pages",
+		Long:    "Write a manual page for each command. The folder is made if it is not there.",
+		Example: example,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
@@ -24,7 +24,7 @@ func newManCommand() *cobra.Command {
 			root := cmd.Root()
 			// The date of the day would make every build differ.
 			root.DisableAutoGenTag = true
-			header := &doc.GenManHeader{Section: "1", Source: "urifilter " + readVersion().Version, Manual: "urifilter"}
+			header := &doc.GenManHeader{Section: "1", Source: program + " " + ReadVersion().Version, Manual: program}
 			if err := doc.GenManTree(root, header, dir); err != nil {
 				return err
 			}

@@ -1,4 +1,6 @@
-package main
+// Package logs writes a program's log for whoever reads it: systemd's journal wants lines of
+// its own.
+package logs
 
 import (
 	"context"
@@ -14,7 +16,8 @@ type journalHandler struct {
 	level      slog.Level
 }
 
-func newJournalHandler(w io.Writer, level slog.Level) slog.Handler {
+// NewJournalHandler makes one.
+func NewJournalHandler(w io.Writer, level slog.Level) slog.Handler {
 	h := journalHandler{map[byte]slog.Handler{}, level}
 	for _, p := range []byte("3467") {
 		h.byPriority[p] = slog.NewTextHandler(&priorityWriter{w, p}, &slog.HandlerOptions{

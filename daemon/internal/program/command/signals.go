@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -8,16 +8,16 @@ import (
 	"syscall"
 )
 
-// signaled is why a context ended: the process was told to stop.
-type signaled struct{ sig syscall.Signal }
+// Signaled is why a context ended: the process was told to stop.
+type Signaled struct{ Signal syscall.Signal }
 
-func (s signaled) Error() string { return "stopped by a signal: " + s.sig.String() }
+func (s Signaled) Error() string { return "stopped by a signal: " + s.Signal.String() }
 
 // exitCode is what shells call the end of a process by this signal.
-func (s signaled) exitCode() int { return 128 + int(s.sig) }
+func (s Signaled) exitCode() int { return 128 + int(s.Signal) }
 
-// withSignals ends the context at the first SIGINT or SIGTERM. The second one kills.
-func withSignals(parent context.Context) (ctx context.Context, stop func()) {
+// WithSignals ends the context at the first SIGINT or SIGTERM. The second one kills.
+func WithSignals(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	got := make(chan os.Signal, 1)
 	signal.Notify(got, os.Interrupt, syscall.SIGTERM)
@@ -26,7 +26,7 @@ func withSignals(parent context.Context) (ctx context.Context, stop func()) {
 		case s := <-got:
 			signal.Stop(got)
 			sig, _ := s.(syscall.Signal)
-			cancel(signaled{sig})
+			cancel(Signaled{sig})
 		case <-ctx.Done():
 		}
 	}()
@@ -38,8 +38,8 @@ func withSignals(parent context.Context) (ctx context.Context, stop func()) {
 
 // stoppedBy tells whether err is what became of a command that a signal stopped, and
 // which signal: a command that failed for another reason meanwhile has failed.
-func stoppedBy(ctx context.Context, err error) (signaled, bool) {
-	var s signaled
+func stoppedBy(ctx context.Context, err error) (Signaled, bool) {
+	var s Signaled
 	if errors.As(err, &s) {
 		return s, true
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package logs
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 func TestJournalLines(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	log := slog.New(newJournalHandler(&out, slog.LevelInfo))
+	log := slog.New(NewJournalHandler(&out, slog.LevelInfo))
 	log.Debug("not asked for")
 	log.Info("ready", "filter", "uri")
 	log.With("filter", "ip").Warn("two\nlines", "level", "its own")
@@ -42,7 +42,7 @@ func TestToJournal(t *testing.T) {
 		fmt.Sprintf("%d:%d", stat.Dev, stat.Ino+1): false, // inherited, and standard error sent elsewhere
 	} {
 		t.Setenv("JOURNAL_STREAM", value)
-		if toJournal(f) != is {
+		if ToJournal(f) != is {
 			t.Errorf("JOURNAL_STREAM=%s: %t, want %t", value, !is, is)
 		}
 	}

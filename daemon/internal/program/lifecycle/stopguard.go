@@ -1,4 +1,4 @@
-package main
+package lifecycle
 
 import (
 	"log/slog"
@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// stopGuard ends the process when a stop takes longer than it may: a disk that hangs
+// StopGuard ends the process when a stop takes longer than it may: a disk that hangs
 // holds a sync, and whoever waits for it, for ever. What was answered does not depend on
 // an orderly end. It is safe for concurrent use.
-type stopGuard struct {
+type StopGuard struct {
 	limit time.Duration
 	log   *slog.Logger
 	exit  func(code int) // os.Exit, but in tests
@@ -21,12 +21,13 @@ type stopGuard struct {
 	over  bool
 }
 
-func newStopGuard(limit time.Duration, log *slog.Logger) *stopGuard {
-	return &stopGuard{limit: limit, log: log, exit: os.Exit}
+// NewStopGuard makes one that gives a stop that long.
+func NewStopGuard(limit time.Duration, log *slog.Logger) *StopGuard {
+	return &StopGuard{limit: limit, log: log, exit: os.Exit}
 }
 
-// arm notes that a stop has begun; the first call counts.
-func (g *stopGuard) arm() {
+// Arm notes that a stop has begun; the first call counts.
+func (g *StopGuard) Arm() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.timer == nil && !g.over {
@@ -34,8 +35,8 @@ func (g *stopGuard) arm() {
 	}
 }
 
-// disarm notes that the stop has come to its end.
-func (g *stopGuard) disarm() {
+// Disarm notes that the stop has come to its end.
+func (g *StopGuard) Disarm() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.over = true
@@ -44,7 +45,7 @@ func (g *stopGuard) disarm() {
 	}
 }
 
-func (g *stopGuard) fire() {
+func (g *StopGuard) fire() {
 	g.mu.Lock()
 	over := g.over
 	g.mu.Unlock()
@@ -54,5 +55,5 @@ func (g *stopGuard) fire() {
 	g.log.Error("the stop hangs; the process ends without its orderly end. What was answered is kept as the settings say (durability); the goroutines that follow show what it waited for",
 		"after", g.limit)
 	_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
-	g.exit(exitFailure)
+	g.exit(1)
 }

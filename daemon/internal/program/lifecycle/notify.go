@@ -1,0 +1,115 @@
+// Package lifecycle is what a program and its service manager (systemd) tell each other
+// between a start and a stop, and the bound on how long a stop may take. Where there is no
+// service manager nobody hears it.
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	sdnotify "github.com/coreos/go-systemd/v22/daemon"
+)
+
+const (
+	statusEvery   = 5 * time.Second
+	statusTimeout = 2 * time.Second
+	// A start is given more time as long as it lasts, up to startPatience: to load bit-maps
+	// from a slow disk takes minutes, and a Redis may be slower still.
+	startPatience = 30 * time.Minute
+	extendEvery   = 10 * time.Second
+	extendBy      = time.Minute
+)
+
+// What is told with Notify, as sd_notify(3) has it.
+const (
+	Ready    = sdnotify.SdNotifyReady
+	Stopping = sdnotify.SdNotifyStopping
+)
+
+// Notify tells the service manager.
+func Notify(assignments ...string) {
+	_, _ = sdnotify.SdNotify(false, strings.Join(assignments, "\n"))
+}
+
+// Reloading says that a reload begins; Ready ends it.
+func Reloading() { Notify(sdnotify.SdNotifyReloading, sdnotify.SdNotifyMonotonicUsec()) }
+
+// Status is the line that `systemctl status` shows.
+func Status(format string, args ...any) string {
+	return "STATUS=" + strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
+}
+
+// MoreTime asks the service manager to wait that long from now.
+func MoreTime(d time.Duration) string { return fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds()) }
+
+func heard() bool { return os.Getenv("NOTIFY_SOCKET") != "" }
+
+// KeepStarting asks for more time until stop is called.
+func KeepStarting() (stop func()) {
+	if !heard() {
+		return func() {}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	var work sync.WaitGroup
+	work.Go(func() {
+		every(ctx, extendEvery, func() { Notify(MoreTime(extendBy)) })
+	})
+	return func() {
+		cancel()
+		work.Wait()
+	}
+}
+
+// every calls f now and then again and again, until ctx ends.
+func every(ctx context.Context, interval time.Duration, f func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		f()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// PingWatchdog tells the service manager that the program lives, twice as often as it
+// wants to hear that, until ctx ends. Before each ping it calls alive: where that hangs, no
+// ping follows.
+func PingWatchdog(ctx context.Context, alive func(), log *slog.Logger) {
+	wanted, err := sdnotify.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("the watchdog of the service manager is not pinged", "err", err)
+		return
+	}
+	if wanted <= 0 {
+		return
+	}
+	every(ctx, wanted/2, func() {
+		alive()
+		Notify(sdnotify.SdNotifyWatchdog)
+	})
+}
+
+// TellStatus keeps the line that `systemctl status` shows, until ctx ends. The function that
+// it calls for the line has 2 s.
+func TellStatus(ctx context.Context, line func(context.Context) string) {
+	if !heard() {
+		return
+	}
+	last := ""
+	every(ctx, statusEvery, func() {
+		ask, cancel := context.WithTimeout(ctx, statusTimeout)
+		defer cancel()
+		if now := Status("%s", line(ask)); now != last && ctx.Err() == nil {
+			Notify(now)
+			last = now
+		}
+	})
+}

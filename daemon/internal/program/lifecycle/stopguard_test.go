@@ -1,0 +1,39 @@
+package lifecycle
+
+import (
+	"io"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A stop that hangs ends the process all the same; one that ends does not.
+func TestStopIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var exits []int
+		guard := func() *StopGuard {
+			g := NewStopGuard(time.Minute, slog.New(slog.NewTextHandler(io.Discard, nil)))
+			g.exit = func(code int) { exits = append(exits, code) }
+			return g
+		}
+		hangs, ends, never := guard(), guard(), guard()
+		hangs.Arm()
+		ends.Arm()
+		time.Sleep(59 * time.Second)
+		synctest.Wait()
+		hangs.Arm() // again: the first one counts
+		ends.Disarm()
+		never.Disarm()
+		never.Arm()
+		if len(exits) > 0 {
+			t.Fatalf("ended the process too early: %v", exits)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(exits) != 1 || exits[0] != 1 {
+			t.Errorf("exits: %v, want one with 1", exits)
+		}
+	})
+}
