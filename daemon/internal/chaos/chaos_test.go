@@ -14,7 +14,7 @@ import (
 var (
 	duration = flag.Duration("chaos.duration", 0, "how long TestCampaign disturbs; 0: it is left out")
 	round_   = flag.Duration("chaos.round", 3*time.Minute, "how long a round takes")
-	seed     = flag.Uint64("chaos.seed", 0, "seed of the first round; 0: chosen by the clock")
+	seed     = flag.Uint64("chaos.seed", 0, "seed of the first round; 0: chosen by the clock, or that of the test")
 	stores   = flag.String("chaos.store", "embedded,redis,sentinel,cluster", "stores, which take turns")
 	only     = flag.String("chaos.faults", "", "faults, with commas between them; -name leaves one out; none: all")
 )
@@ -54,12 +54,18 @@ func TestSeconds(t *testing.T) {
 
 // A campaign of a minute: the store of one machine, and the shared one.
 func TestSystemMinute(t *testing.T) {
-	Run(t, gentle(40*time.Second, "embedded", "redis"))
+	o := gentle(time.Minute, "redis", "embedded", "redis")
+	o.Faults = append(o.Faults, "drop", "redis-kill", "redis-cut", "redis-full", "redis-empty")
+	Run(t, o)
 }
 
 func gentle(duration time.Duration, stores ...string) Options {
-	return Options{
+	o := Options{
 		Seed: 9, Gentle: true, Out: os.Stdout, Stores: stores, Round: 20 * time.Second, Duration: duration,
 		Faults: []string{"kill", "term", "stop", "cut", "redis-slow"},
 	}
+	if *seed != 0 {
+		o.Seed = *seed
+	}
+	return o
 }

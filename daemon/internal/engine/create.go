@@ -30,30 +30,34 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 		return nil, false, err
 	}
 	defer end()
-	asked := spec
-	if f, err := e.existing(&spec); f != nil || err != nil {
-		return f, false, err
+	if f, err := e.existing(&spec); err != nil {
+		return nil, false, err
+	} else if f != nil {
+		if gone, err := e.goneElsewhere(ctx, f); err != nil || !gone {
+			return f, false, err
+		}
+		e.mu.Lock()
+		e.remove(f)
+		e.mu.Unlock()
 	}
-	if !hasBitMap(spec) {
-		if err := e.number(ctx, &spec); err != nil {
+	var a *Archived
+	if hasBitMap(spec) {
+		if a, err = e.archived(ctx, spec.Name); err != nil {
 			return nil, false, err
 		}
+	}
+	if a == nil {
 		f, err = e.makeEmpty(ctx, spec, 1)
 		return f, err == nil, err
 	}
-	a, err := e.archived(ctx, spec.Name)
-	if err != nil {
-		return nil, false, err
-	}
-	if a != nil && asked.ID == 0 && e.takeID(a.Spec.ID, a.Spec.Name) {
-		spec.ID = a.Spec.ID
-	}
-	if err := e.number(ctx, &spec); err != nil {
-		return nil, false, err
+	if spec.ID == 0 {
+		if other := e.takeID(a.Spec.ID, spec.Name); other == "" {
+			spec.ID = a.Spec.ID
+		} else if a.Items > 0 {
+			return nil, false, fmt.Errorf("filter %s: is in the archive with the id %d, which is that of %s: %w", spec.Name, a.Spec.ID, other, ErrConflict)
+		}
 	}
 	switch {
-	case a == nil:
-		f, err = e.makeEmpty(ctx, spec, 1)
 	case a.Spec == spec:
 		f, err = e.adopt(ctx, *a)
 	case a.Items == 0:
@@ -62,6 +66,17 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 		err = fmt.Errorf("filter %s: in the archive: %w: %s", spec.Name, ErrConflict, a.Spec.Differences(spec))
 	}
 	return f, err == nil, err
+}
+
+// goneElsewhere tells whether another daemon has dropped a filter, and Follow has not heard
+// of it yet.
+func (e *Engine) goneElsewhere(ctx context.Context, f *Filter) (bool, error) {
+	store, shared := e.store.(Shared)
+	if !shared {
+		return false, nil
+	}
+	there, err := store.Holds(ctx, f.Spec)
+	return !there, err
 }
 
 // mayCreate refuses a filter that waits for the archive.
@@ -77,6 +92,9 @@ func (e *Engine) mayCreate(name string) error {
 // ownerOf is the filter, other than name, that has or waits for an id; "" for none. The
 // caller holds mu.
 func (e *Engine) ownerOf(id int, name string) string {
+	if id == 0 {
+		return "" // not known yet; nobody's
+	}
 	if f := e.id[id]; f != nil && f.Name != name {
 		return f.Name
 	}
@@ -98,11 +116,11 @@ func (e *Engine) ownerOf(id int, name string) string {
 	return ""
 }
 
-// takeID reserves an id, and tells whether nobody else has it.
-func (e *Engine) takeID(id int, name string) bool {
+// takeID reserves an id for name, unless another filter has it, whose name it returns.
+func (e *Engine) takeID(id int, name string) (owner string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.reserve(id, name) == ""
+	return e.reserve(id, name)
 }
 
 // archived finds the newest version of a filter in the archive; nil for none, and where
@@ -135,6 +153,9 @@ func (e *Engine) makeEmpty(ctx context.Context, spec Spec, generation uint64) (*
 	if f, err := e.existing(&spec); f != nil || err != nil {
 		return f, err
 	}
+	if err := e.number(ctx, &spec); err != nil {
+		return nil, err
+	}
 	set, err := e.store.Create(ctx, spec, newBirth(generation))
 	if err != nil {
 		return nil, err
@@ -160,19 +181,24 @@ func (e *Engine) number(ctx context.Context, spec *Spec) error {
 	store, keeps := e.store.(Numbers)
 	fixed := e.fixed[spec.Name]
 	switch {
-	case spec.ID == 0 && fixed != 0 && e.takeID(fixed, spec.Name):
+	case spec.ID == 0 && fixed != 0 && e.takeID(fixed, spec.Name) == "":
 		spec.ID = fixed
 	case spec.ID >= firstFreeID && spec.ID <= lastNoted && keeps:
 		return store.NoteID(ctx, spec.ID)
-	case spec.ID == 0:
-		for spec.ID = firstFreeID; !e.takeID(spec.ID, spec.Name); spec.ID++ {
-		}
-		if keeps {
-			id, err := store.TakeID(ctx, spec.Name, spec.ID)
-			for ; err == nil && !e.takeID(id, spec.Name); id++ { // one above lastNoted
+	case spec.ID == 0 && keeps:
+		for least := firstFreeID; ; { // what waits for the archive, or is in quarantine, the store does not know
+			id, err := store.TakeID(ctx, spec.Name, least)
+			if err != nil {
+				return err
 			}
-			spec.ID = id
-			return err
+			if e.takeID(id, spec.Name) == "" {
+				spec.ID = id
+				return nil
+			}
+			least = id + 1
+		}
+	case spec.ID == 0:
+		for spec.ID = firstFreeID; e.takeID(spec.ID, spec.Name) != ""; spec.ID++ {
 		}
 	}
 	return nil

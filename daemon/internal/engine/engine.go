@@ -143,18 +143,23 @@ func (e *Engine) newFilter(spec Spec, set Set) *Filter {
 
 // put serves a filter. The caller holds mu.
 func (e *Engine) put(f *Filter) {
-	if was := e.name[f.Name]; was != nil && was.ID != f.ID {
-		delete(e.id, was.ID)
+	if was := e.name[f.Name]; was != nil && e.id[was.ID] == was {
+		delete(e.id, was.ID) // made again elsewhere, perhaps with another id
 	}
 	e.name[f.Name], e.id[f.ID] = f, f
 	delete(e.waiting, f.Name)
 	e.announceChange()
 }
 
-// remove ends the serving of a filter. The caller holds mu.
+// remove ends the serving of a filter, unless another one has come in its place. The
+// caller holds mu.
 func (e *Engine) remove(f *Filter) {
-	delete(e.name, f.Name)
-	delete(e.id, f.ID)
+	if e.name[f.Name] == f {
+		delete(e.name, f.Name)
+	}
+	if e.id[f.ID] == f {
+		delete(e.id, f.ID)
+	}
 	e.announceChange()
 }
 

@@ -90,13 +90,22 @@ func (e *Engine) settleAlone(ctx context.Context, cause error) error {
 			errs = append(errs, err)
 			continue
 		}
-		e.log.Warn("filter starts EMPTY: the archive cannot be asked, and the settings say not to wait for it; "+
-			"items seen before are new again, and if the archive has this filter the two cannot be merged", "filter", spec.Name, "err", cause)
-		_, err = e.makeEmpty(ctx, spec, 1)
+		if e.isWaiting(spec.Name) { // nobody has made it meanwhile
+			e.log.Warn("filter starts EMPTY: the archive cannot be asked, and the settings say not to wait for it; "+
+				"items seen before are new again, and if the archive has this filter the two cannot be merged", "filter", spec.Name, "err", cause)
+			_, err = e.makeEmpty(ctx, spec, 1)
+		}
 		end()
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+func (e *Engine) isWaiting(name string) bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	_, ok := e.waiting[name]
+	return ok
 }
 
 // settleOne is the case analysis of one filter: who has it, and how much of it.
@@ -211,6 +220,9 @@ func (e *Engine) adopt(ctx context.Context, a Archived) (*Filter, error) {
 	}
 	if other != "" {
 		return nil, fmt.Errorf("id %d of the archived filter is that of %s: %w", a.Spec.ID, other, ErrConflict)
+	}
+	if err := e.number(ctx, &a.Spec); err != nil { // its id is not given again
+		return nil, err
 	}
 	start := time.Now()
 	e.log.Info("filter is being restored from the archive", "filter", a.Spec.Name, "archived", a.Created, "items_estimate", a.Items, "bytes", a.Header.Bytes())

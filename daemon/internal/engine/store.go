@@ -128,6 +128,13 @@ type Numbers interface {
 	NoteID(ctx context.Context, id int) error
 }
 
+// Shared is a Store that several daemons use, so that a filter may be gone before Changes
+// has told of it.
+type Shared interface {
+	// Holds tells whether the store has a filter of that spec, be it cleared or made again.
+	Holds(ctx context.Context, spec Spec) (bool, error)
+}
+
 // Change is a filter that another daemon made (Set is what to use), dropped (Gone is what
 // is of no use any more), or cleared (both).
 type Change struct {

@@ -124,6 +124,28 @@ func (s *Store) take(ctx context.Context, name, text string) error {
 	return nil
 }
 
+var _ engine.Shared = (*Store)(nil)
+
+// Holds implements engine.Shared.
+func (s *Store) Holds(ctx context.Context, spec engine.Spec) (bool, error) {
+	if _, err := s.trust.check(); err != nil {
+		return true, err
+	}
+	have, id, err := s.readRegistry(ctx)
+	if err != nil {
+		return true, fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
+	}
+	if !s.sameRegistry(id) {
+		return true, nil // lost, as poll will find
+	}
+	its, err := decodeEntry(spec.Name, have[spec.Name])
+	if have[spec.Name] == "" || err == nil && its.spec != spec {
+		s.pollSoon() // which forgets it
+		return false, nil
+	}
+	return true, nil
+}
+
 // forget ends a filter that another daemon has dropped.
 func (s *Store) forget(f filter) {
 	spec := f.base().spec

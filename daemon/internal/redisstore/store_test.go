@@ -281,6 +281,12 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 	server := redistest.Start(t)
 	storeA, a := opened(t, config(server.Addr))
 	storeB, _ := opened(t, config(server.Addr))
+	holds := func(want bool) {
+		t.Helper()
+		if got, err := storeB.Holds(context.Background(), uri); got != want || err != nil {
+			t.Errorf("Holds: got %v, %v, want %v", got, err, want)
+		}
+	}
 	made := engine.Spec{ID: 9, Name: "extra", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
 	if _, err := storeA.Create(context.Background(), made, storetest.Birth()); err != nil {
 		t.Fatal(err)
@@ -307,9 +313,11 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 		}
 	}
 	add(t, a, 0, 100)
+	holds(true)
 	if err := storeA.Drop(context.Background(), uri); err != nil {
 		t.Fatal(err)
 	}
+	holds(false) // whether or not it has heard of the drop
 	if change := next(); change.Spec != uri || change.Set != nil {
 		t.Fatalf("got %+v, want uri dropped", change)
 	}
