@@ -18,7 +18,7 @@ import (
 // are not there. A daemon that runs goes on with its old release until it is restarted.
 func (t *Toolkit) Get(ctx context.Context) error {
 	return t.onFilters(ctx, "urifilter:get", func(m *machine) ([]step.Step, error) {
-		steps := []step.Step{m.release.Upload(), m.release.Current()}
+		steps := []step.Step{m.release.Upload(), m.crashed(), m.release.Current()}
 		if m.archived() {
 			steps = append(steps, m.cli.Init(m.filterNames, nil))
 		}
@@ -28,8 +28,8 @@ func (t *Toolkit) Get(ctx context.Context) error {
 
 // Start starts the daemons that do not run, and checks that they are healthy.
 func (t *Toolkit) Start(ctx context.Context) error {
-	return t.onFilters(ctx, "urifilter:start", func(m *machine) ([]step.Step, error) {
-		return append(append([]step.Step{m.there()}, m.again()...), m.daemon.Start(), m.health.Step(), m.release.Folder.Healthy()), nil
+	return t.daemons(ctx, "urifilter:start", false, func(m *machine) ([]step.Step, error) {
+		return append(append([]step.Step{m.there()}, m.again()...), m.daemon.Start(), m.healthy()), nil
 	})
 }
 
@@ -55,8 +55,8 @@ func (t *Toolkit) Stop(ctx context.Context) error {
 // Restart restarts the daemons, host after host as in a deployment. One that does not get
 // healthy with another release than it ran before is brought back to that.
 func (t *Toolkit) Restart(ctx context.Context) error {
-	return t.rolling(ctx, "urifilter:restart", func(m *machine) ([]step.Step, error) {
-		return append(append([]step.Step{m.there()}, m.again()...), m.restart(), m.health.Step(), m.release.Folder.Healthy()), nil
+	return t.daemons(ctx, "urifilter:restart", true, func(m *machine) ([]step.Step, error) {
+		return append(append([]step.Step{m.there()}, m.again()...), m.restart(), m.healthy()), nil
 	})
 }
 
@@ -73,6 +73,9 @@ func (m *machine) restart() step.Step {
 		return look(ctx, h)
 	}
 	s.Undo = func(ctx context.Context, h host.Host, cause error) (string, error) {
+		if m.ledger.kept {
+			return "", nil
+		}
 		list, err := m.release.Folder.List(ctx, h)
 		if err != nil {
 			return "", err
@@ -106,7 +109,9 @@ func (t *Toolkit) Rollback(ctx context.Context, version string) error {
 		p := r.phase(inventory.RoleFilter, hosts, (*machine).rollback)
 		p.Rolling = true
 		for i, h := range hosts {
-			p.Jobs[i].Preflight = append(p.Jobs[i].Preflight, r.machine(h).find(version))
+			m := r.machine(h)
+			p.Jobs[i].Preflight = append(p.Jobs[i].Preflight, m.find(version))
+			p.Jobs[i].Late = append(m.bake(), m.release.Folder.Healthy())
 		}
 		return []fleet.Phase{p}, nil
 	})
@@ -129,9 +134,9 @@ func (m *machine) rollback() ([]step.Step, error) {
 	folder := m.release.Folder
 	id := func() string { return m.target }
 	m.units.Program = func() string { return folder.ProgramOf(m.target) }
-	steps := []step.Step{m.settings.Accepted(m.units.Program, m.run.inventory.Service.User), m.ledger.watch(folder.Pointing(id))}
+	steps := []step.Step{m.settings.Accepted(m.units.Program, m.run.inventory.Service.User), m.crashed(), m.ledger.watch(folder.Pointing(id))}
 	steps = append(steps, m.serviceSteps()...)
-	return append(append(steps, m.start()...), folder.Healthy()), nil
+	return append(steps, m.start()...), nil
 }
 
 // Releases lists what filter hosts have.

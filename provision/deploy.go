@@ -47,7 +47,9 @@ func (t *Toolkit) deploy(ctx context.Context, target string) error {
 			p := r.phase("filter", with, (*machine).deploy)
 			p.Rolling = true
 			for i, h := range with {
-				p.Jobs[i].Preflight = append(p.Jobs[i].Preflight, r.machine(h).preflight()...)
+				m := r.machine(h)
+				p.Jobs[i].Preflight = append(p.Jobs[i].Preflight, m.preflight()...)
+				p.Jobs[i].Late = append(m.bake(), m.release.Healthy(), m.release.Prune())
 			}
 			phases = append(phases, p)
 		}
@@ -138,14 +140,13 @@ func (m *machine) deploy() ([]step.Step, error) {
 	steps := m.environment()
 	steps = append(steps, m.release.Upload())
 	steps = append(steps, m.settingsSteps()...)
-	steps = append(steps, m.accepted(), m.ledger.watch(m.release.Current()))
+	steps = append(steps, m.accepted(), m.crashed(), m.ledger.watch(m.release.Current()))
 	steps = append(steps, m.serviceSteps()...)
 	if m.archived() {
 		// A daemon that runs is asked for it once it knows the settings of today.
 		steps = append(steps, m.cli.Init(m.filterNames, running))
 	}
 	steps = append(steps, m.start()...)
-	steps = append(steps, m.release.Healthy(), m.release.Prune())
 	if m.archived() {
 		steps = append(steps, anew(m.cli.Init(m.filterNames, m.planned)))
 	}
@@ -219,16 +220,49 @@ func (m *machine) start() []step.Step {
 		return change, err
 	}
 	running.Undo = m.back
+	return []step.Step{running, m.healthy()}
+}
+
+// healthy is the health check, after which nothing is taken back for the fault of a step
+// that has nothing to do with it.
+func (m *machine) healthy() step.Step {
 	health := m.health.Step()
 	prove := health.Prove
 	health.Prove = func(ctx context.Context, h host.Host) error {
 		err := prove(ctx, h)
 		if err == nil {
-			m.ledger.keep()
+			m.ledger.keep(true)
 		}
 		return err
 	}
-	return []step.Step{running, health}
+	return health
+}
+
+// bake is the late step that watches a daemon which was healthy: one that crashes after all
+// is a reason to take everything back.
+func (m *machine) bake() []step.Step {
+	long := m.run.inventory.Fleet.Bake
+	if long == 0 || m.run.o.DryRun {
+		return nil
+	}
+	bake := m.health.Bake(long)
+	prove := bake.Prove
+	bake.Prove = func(ctx context.Context, h host.Host) error {
+		err := prove(ctx, h)
+		if err != nil && ctx.Err() == nil && !errors.As(err, new(*host.ConnectionError)) {
+			m.ledger.keep(false)
+		}
+		return err
+	}
+	return []step.Step{bake}
+}
+
+// crashed is the step before another release is made current.
+func (m *machine) crashed() step.Step {
+	return m.release.Folder.Unhealthy(func(ctx context.Context, h host.Host) (bool, error) {
+		s, err := service.StatusOf(ctx, h)
+		return s.Crashed(), err
+	})
 }
 
 // back is the way back to the daemon of before.

@@ -87,15 +87,20 @@ func (t *Toolkit) on(ctx context.Context, target, role string, steps func(*run) 
 	})
 }
 
-// rolling runs steps on filter hosts, the canary first.
-func (t *Toolkit) rolling(ctx context.Context, target string, steps func(*machine) ([]step.Step, error)) error {
+// daemons runs steps on filter hosts after which their daemons run, and watches these; the
+// canary first, where it is rolling.
+func (t *Toolkit) daemons(ctx context.Context, target string, rolling bool, steps func(*machine) ([]step.Step, error)) error {
 	hosts, err := t.filters()
 	if err != nil {
 		return err
 	}
 	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
 		p := r.phase(inventory.RoleFilter, hosts, steps)
-		p.Rolling = true
+		p.Rolling = rolling
+		for i, h := range hosts {
+			m := r.machine(h)
+			p.Jobs[i].Late = append(m.bake(), m.release.Folder.Healthy())
+		}
 		return []fleet.Phase{p}, nil
 	})
 }

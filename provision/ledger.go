@@ -19,7 +19,7 @@ type ledger struct {
 	begun   []entry
 	pending []string // what would change, or has changed and is not in use yet
 	reread  []string // the same of what the daemon takes without a restart
-	kept    bool     // the new state has proved itself: nothing is taken back any more
+	kept    bool     // the new state has proved itself: nothing is taken back
 }
 
 type entry struct {
@@ -91,15 +91,15 @@ func (l *ledger) begin(e entry) {
 	l.begun = append(l.begun, e)
 }
 
-// keep ends the taking back.
-func (l *ledger) keep() {
+// keep tells whether the new state has proved itself.
+func (l *ledger) keep(proved bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept, l.begun = true, nil
+	l.kept = proved
 }
 
 // back takes back what was begun under a name, or all of it without one; each once, the
-// last first.
+// last first. What has proved itself stays.
 func (l *ledger) back(ctx context.Context, h host.Host, cause error, name string) (string, error) {
 	var said []string
 	var failed []error
@@ -120,6 +120,9 @@ func (l *ledger) back(ctx context.Context, h host.Host, cause error, name string
 func (l *ledger) take(name string) (entry, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.kept {
+		return entry{}, false
+	}
 	for i := len(l.begun) - 1; i >= 0; i-- {
 		if e := l.begun[i]; name == "" || e.name == name {
 			l.begun = append(l.begun[:i:i], l.begun[i+1:]...)

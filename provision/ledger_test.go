@@ -95,9 +95,13 @@ func TestLedgerKeepsWhatHasProvedItself(t *testing.T) {
 	if restart, reload := l.why(); restart != "" || reload != "" {
 		t.Errorf("pending: %q, %q", restart, reload)
 	}
-	l.keep()
+	l.keep(true)
 	if said, err := a.Undo(t.Context(), nil, errors.New("a later step")); said != "" || err != nil || strings.Contains(strings.Join(log, " "), "off") {
 		t.Errorf("%q, %v, %q", said, err, log)
+	}
+	l.keep(false) // it has crashed while it was watched
+	if said, err := a.Undo(t.Context(), nil, errors.New("a crash")); said != "a is off" || err != nil {
+		t.Errorf("%q, %v", said, err)
 	}
 }
 

@@ -91,6 +91,7 @@ func (r *run) pushPhase(hosts []inventory.Host) fleet.Phase {
 		p.Jobs = append(p.Jobs, fleet.Job{
 			Host: h.Name, Connect: r.connect(h), Preflight: []step.Step{m.ready(), m.settingsCheck()},
 			Steps: func(ctx context.Context, h host.Host) ([]step.Step, error) { return m.pushSteps(ctx, h) },
+			Late:  m.bake(),
 		})
 	}
 	return p

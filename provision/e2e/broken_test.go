@@ -37,7 +37,7 @@ func TestSystemBrokenReleases(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "a"}, {Name: "b"}, {Name: "c"}},
 		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",
-		More:     "fleet: {health_timeout: 12s}\n",
+		More:     "fleet: {health_timeout: 12s, bake: 20s}\n",
 	})
 	good := l.Inventory(t)
 	token := strings.TrimSpace(l.Must(t, "settings:token", "-name=crawler", "-scopes=filter").Stdout)
@@ -58,11 +58,15 @@ func TestSystemBrokenReleases(t *testing.T) {
 		l.Crawler(host, 8000, token).Filter(t, "https://example.com/before")
 		before[host] = l.Sh(t, host, fingerprint)
 	}
+	marked := l.Sh(t, "a", `grep -l '"healthy"' /opt/urifilter/releases/*/manifest.json`)
 	// after is what holds after each deployment that has failed.
 	after := func(t *testing.T, r e2e.Result, others string) {
 		t.Helper()
 		if r.Took > bounded {
 			t.Errorf("it took %s", r.Took)
+		}
+		if now := l.Sh(t, "a", `grep -l '"healthy"' /opt/urifilter/releases/*/manifest.json`); now != marked {
+			t.Errorf("marked as healthy: %s", now)
 		}
 		for host, was := range before {
 			if now := l.Sh(t, host, fingerprint); now != was {
@@ -79,7 +83,7 @@ func TestSystemBrokenReleases(t *testing.T) {
 			if n := l.Sh(t, host, "ls /opt/urifilter/releases | wc -l"); n != "1" {
 				t.Errorf("%s has %s releases", host, n)
 			}
-			if !regexp.MustCompile(`(?m)^` + host + ` +` + others + ` +0 `).MatchString(r.Stdout) {
+			if others != "" && !regexp.MustCompile(`(?m)^`+host+` +`+others+` +0 `).MatchString(r.Stdout) {
 				t.Errorf("%s is not %q", host, others)
 			}
 		}
@@ -89,6 +93,7 @@ func TestSystemBrokenReleases(t *testing.T) {
 		programs.Silent:    "the daemon is still activating after 12s",
 		programs.Answer500: "500",
 		programs.Hang:      "not ready after 12s",
+		programs.Brief:     "was healthy and has ended",
 		programs.Forgetful: "the filter said of the same item twice that it is new",
 	} {
 		t.Run(mode, func(t *testing.T) {
@@ -107,13 +112,14 @@ func TestSystemBrokenReleases(t *testing.T) {
 
 	for what, c := range map[string]struct {
 		program []byte
+		code    int
 		says    string
-		others  string // what became of them
+		others  string // what became of them; "": nobody asked them
 	}{
-		"for another processor": {foreign(t, l.Program(t)), "it is for ", "failed"},
-		"truncated":             {read(t, l.Program(t))[:1<<20], "it is damaged or cut off", "failed"},
-		"damaged":               {damaged(t, l.Program(t)), "does not run on the host", "not started"},
-		"something else":        {read(t, "/bin/echo"), "is no urifilter: asked for its version it says", "not started"},
+		"for another processor": {foreign(t, l.Program(t)), fleet.CodeUsage, "it is for ", "failed"},
+		"truncated":             {read(t, l.Program(t))[:1<<20], fleet.CodeUsage, "it is damaged or cut off", ""},
+		"damaged":               {damaged(t, l.Program(t)), fleet.CodeFailed, "does not run on the host", "not started"},
+		"something else":        {read(t, "/bin/echo"), fleet.CodeFailed, "is no urifilter: asked for its version it says", "not started"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "urifilter")
@@ -121,7 +127,7 @@ func TestSystemBrokenReleases(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := l.Mage(t, "deploy", "-binary="+path)
-			want(t, r, fleet.CodeFailed, c.says)
+			want(t, r, c.code, c.says)
 			after(t, r, c.others)
 		})
 	}

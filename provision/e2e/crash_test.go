@@ -80,6 +80,8 @@ systemctl daemon-reload && systemctl restart urifilter`)
 		t.Errorf("the timer for the next try is %s", got)
 	}
 	want(t, l.Must(t, "urifilter:logs", "-lines=20"), 0, "no_such_key")
+	// What crashes is no release to go back to.
+	want(t, l.Mage(t, "plan", "-binary="+l.Another(t, "second")), 0, "as not healthy: its daemon crashes")
 	// Starting it does not help, and says why; mended, it does.
 	want(t, l.Mage(t, "urifilter:start"), fleet.CodeFailed, "/etc/urifilter/urifilter.yaml:", "no_such_key: unknown key")
 	l.Sh(t, "one", "mv /root/saved /etc/urifilter/urifilter.yaml")

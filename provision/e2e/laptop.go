@@ -167,7 +167,14 @@ func (l *Laptop) Inventory(t *testing.T) string {
 	if !l.options.Sources {
 		fmt.Fprintf(&b, "release: {binary: %q}\n", l.Program(t))
 	}
-	b.WriteString(l.options.More)
+	more := l.options.More
+	if !strings.Contains(more, "bake:") { // half a minute is for real fleets
+		if !strings.Contains(more, "fleet: {") {
+			more += "fleet: {}\n"
+		}
+		more = strings.Replace(more, "fleet: {", "fleet: {bake: 5s, ", 1)
+	}
+	b.WriteString(more)
 	return b.String()
 }
 

@@ -54,6 +54,10 @@ type Job struct {
 	// Steps are asked for when the job begins, so that they may build on what earlier
 	// phases brought about, and in a plan too.
 	Steps func(ctx context.Context, h host.Host) ([]step.Step, error)
+	// Late are done when the canary's Steps are, before the other hosts of the phase begin,
+	// and for those others once all of them have come to their end: what has to be watched
+	// for a while. When one of them fails, Steps are undone too.
+	Late []step.Step
 }
 
 // Options of a run.
@@ -135,7 +139,8 @@ type Summary struct {
 // Nothing is changed before all hosts are connected, checked and locked. A host that
 // cannot be reached is left out. A failing host never disturbs those beside it, but
 // after a canary or a batch with a failure the rest is not started. When a step fails,
-// or ctx ends, those steps of the job that were begun are undone, last first.
+// or ctx ends, those steps of the job that were begun are undone, last first. Late steps of
+// hosts whose other steps are done come to their end whatever becomes of other hosts.
 func Run(ctx context.Context, phases []Phase, o Options) (Summary, error) {
 	r, err := prepare(phases, o)
 	if err != nil {

@@ -27,7 +27,9 @@ type member struct {
 	machine   string // its machine-id, "" if it does not tell; known when it is locked
 
 	// Of the goroutine that works on the host.
-	pending bool // in a plan: a step before would have changed something
+	pending bool        // in a plan: a step before would have changed something
+	begun   []step.Step // of the job under way, to be undone
+	waits   bool        // the late steps of the job under way are left to do
 
 	mu     sync.Mutex
 	conn   host.Host
@@ -115,23 +117,48 @@ func (m *member) work(ctx context.Context, phase string, j Job) {
 		return
 	}
 	m.told(Result{Step: "prepare", Status: report.OK, Took: time.Since(began)})
-	var begun []step.Step
+	m.begun = nil
+	if !m.doAll(ctx, guarded, phase, steps) {
+		return
+	}
+	if m.waits = len(j.Late) > 0; !m.waits {
+		m.finish()
+	}
+}
+
+// late does the late steps of a job whose others are done.
+func (m *member) late(ctx context.Context, phase string, j Job) {
+	guarded, end := m.guard(ctx)
+	defer end()
+	m.waits = false
+	if m.doAll(ctx, guarded, phase, j.Late) {
+		m.finish()
+	}
+}
+
+// finish is that nothing of the job is left to do.
+func (m *member) finish() {
+	m.mu.Lock()
+	m.done++
+	m.mu.Unlock()
+	m.run.save(nil)
+}
+
+// doAll does steps until one fails. Then it undoes what was begun.
+func (m *member) doAll(ctx, guarded context.Context, phase string, steps []step.Step) bool {
 	for _, s := range steps {
-		r := m.try(guarded, phase, s, &begun)
+		r := m.try(guarded, phase, s, &m.begun)
 		if r.Err != nil && ctx.Err() == nil && context.Cause(guarded) != nil {
 			r.Err = &lossError{context.Cause(guarded), r.Err}
 			r.Status = statusOf(ctx, m, r.Err)
 		}
 		if !m.told(r) {
-			m.undo(ctx, phase, begun, r.Err)
+			m.undo(ctx, phase, m.begun, r.Err)
 			m.run.save(nil)
-			return
+			return false
 		}
 	}
-	m.mu.Lock()
-	m.done++
-	m.mu.Unlock()
-	m.run.save(nil)
+	return true
 }
 
 func (m *member) steps(ctx context.Context, phase string, j Job) (steps []step.Step, err error) {

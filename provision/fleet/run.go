@@ -229,28 +229,61 @@ func (r *run) phase(ctx context.Context, p phase) {
 	if p.Rolling && !r.o.Plan {
 		all = waves(jobs, r.o.Canary, p.batch)
 	}
+	var late wave
 	for _, w := range all {
 		if r.isStopped(ctx) {
-			return
+			break
 		}
 		r.wave(ctx, p, w)
+		if w.canary {
+			r.late(ctx, p, w)
+		} else {
+			late.jobs = append(late.jobs, w.jobs...)
+		}
 	}
+	r.late(ctx, p, late)
+}
+
+// late does what is left of hosts whose steps are done, also when the run is stopped or
+// interrupted: the steps see to it.
+func (r *run) late(ctx context.Context, p phase, w wave) {
+	var jobs []task
+	for _, j := range w.jobs {
+		if j.of.waits {
+			jobs = append(jobs, j)
+		}
+	}
+	r.work(p, wave{jobs: jobs, canary: w.canary}, func(m *member, j Job) { m.late(ctx, p.Name, j) })
 }
 
 func (r *run) wave(ctx context.Context, p phase, w wave) {
-	members := make([]*member, len(w.jobs))
 	names := make([]string, len(w.jobs))
-	work := map[*member]Job{}
 	for i, j := range w.jobs {
-		members[i], names[i], work[j.of] = j.of, j.of.name, j.Job
+		names[i] = j.of.name
 	}
 	r.mu.Lock()
 	r.begun = true
 	r.mu.Unlock()
 	r.emit(report.Event{Kind: report.PhaseBegan, Phase: p.Name, Text: w.name, Hosts: names})
+	r.work(p, w, func(m *member, j Job) {
+		if ctx.Err() != nil {
+			return
+		}
+		if m.work(ctx, p.Name, j); m.waits && r.o.Plan {
+			m.late(ctx, p.Name, j)
+		}
+	})
+}
+
+// work does a part of the jobs of a wave, for all of its hosts at once.
+func (r *run) work(p phase, w wave, part func(m *member, j Job)) {
+	members := make([]*member, len(w.jobs))
+	work := map[*member]Job{}
+	for i, j := range w.jobs {
+		members[i], work[j.of] = j.of, j.Job
+	}
 	r.each(members, func(m *member) {
-		if ctx.Err() == nil {
-			m.work(ctx, p.Name, work[m])
+		if part(m, work[m]); !m.waits {
 			r.emit(report.Event{Kind: report.HostDone, Phase: p.Name, Host: m.name})
 		}
 	})

@@ -260,6 +260,10 @@ type Fleet struct {
 	// HealthTimeout is how long a daemon may take to be healthy after a start; one that
 	// restores large bit-maps needs more. Default 2m.
 	HealthTimeout time.Duration `yaml:"health_timeout"`
+	// Bake is how long a daemon that was started and is healthy must run on without a crash:
+	// after the canary, before the other hosts are changed, and after the last batch, before
+	// its release counts as healthy. 0: it is not watched. Default 30s.
+	Bake time.Duration `yaml:"bake"`
 }
 
 // Default is an inventory without hosts.
@@ -272,6 +276,6 @@ func Default() *Inventory {
 		TLS:      TLS{Days: 365},
 		Packages: Packages{Update: true},
 		Schedule: Schedule{Kind: "crontab", When: "0 0 1 * *"},
-		Fleet:    Fleet{Canary: 1, Batch: "25%", Parallel: 8, HealthTimeout: 2 * time.Minute},
+		Fleet:    Fleet{Canary: 1, Batch: "25%", Parallel: 8, HealthTimeout: 2 * time.Minute, Bake: 30 * time.Second},
 	}
 }

@@ -261,6 +261,9 @@ func (o Fleet) validate(f *faults) {
 	if o.HealthTimeout < time.Second {
 		f.add("fleet.health_timeout", "%s: want 1s or more", o.HealthTimeout)
 	}
+	if o.Bake < 0 {
+		f.add("fleet.bake", "%s: want 0s or more", o.Bake)
+	}
 }
 
 // External tells whether the archive is a server that the toolkit does not manage.

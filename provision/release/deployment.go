@@ -224,6 +224,27 @@ func (f Folder) markHealthy(id func(Listing) string) step.Step {
 	}}
 }
 
+// Unhealthy is the step that takes the mark away from the current release when it crashes: no
+// rollback shall go back to it. crashed asks the host.
+func (f Folder) Unhealthy(crashed func(ctx context.Context, h host.Host) (bool, error)) step.Step {
+	return step.Step{Name: "release: still healthy", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+		list, err := f.List(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		if m, ok := list.Find(list.Current); !ok || m.Healthy == nil {
+			return nil, nil
+		}
+		if yes, err := crashed(ctx, h); err != nil || !yes {
+			return nil, err
+		}
+		return &step.Change{
+			Summary: "mark " + list.Current + " as not healthy: its daemon crashes",
+			Apply:   func(ctx context.Context) error { return f.mark(ctx, h, list.Current, nil) },
+		}, nil
+	}}
+}
+
 // Prune is the step that removes the oldest releases. It never removes the current one,
 // nor the one that a rollback would take.
 func (d *Deployment) Prune() step.Step {

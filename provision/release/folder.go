@@ -113,6 +113,12 @@ func (f Folder) point(ctx context.Context, h host.Host, id string) error {
 
 // MarkHealthy notes in a release's manifest that it has passed the health check.
 func (f Folder) MarkHealthy(ctx context.Context, h host.Host, id string, at time.Time) error {
+	at = at.UTC().Truncate(time.Second)
+	return f.mark(ctx, h, id, &at)
+}
+
+// mark notes when a release was healthy; nil: it is not.
+func (f Folder) mark(ctx context.Context, h host.Host, id string, healthy *time.Time) error {
 	list, err := f.List(ctx, h)
 	if err != nil {
 		return err
@@ -121,8 +127,7 @@ func (f Folder) MarkHealthy(ctx context.Context, h host.Host, id string, at time
 	if !ok {
 		return fmt.Errorf("release %s: it is not on the host", id)
 	}
-	at = at.UTC().Truncate(time.Second)
-	m.Healthy = &at
+	m.Healthy = healthy
 	return f.writeManifest(ctx, h, f.dir(id), m)
 }
 

@@ -35,6 +35,8 @@ type Health struct {
 
 	// acted is when this run started the daemon: the journal is shown from there.
 	acted time.Time
+	// proved is the daemon that Prove has found healthy.
+	proved Status
 }
 
 // Step is the check as a step.
@@ -89,7 +91,11 @@ func (c *Health) prove(ctx context.Context, h host.Host) error {
 	if err != nil {
 		return err
 	}
-	return w.steady(ctx, up, since)
+	if err := w.steady(ctx, up, since); err != nil {
+		return err
+	}
+	c.proved = up
+	return nil
 }
 
 // Ready asks the daemon once whether it is ready: "yes", or why not.

@@ -38,10 +38,15 @@ type Status struct {
 	Started, Changed time.Time
 	// Listening is when the socket unit began to listen.
 	Listening time.Time
+	// Now is the host's clock when it was asked; Started goes by the same one.
+	Now time.Time
 	// Program is the file that the process runs, with " (deleted)" if it is gone.
 	Program string
 	Memory  int64 // bytes, 0 where systemd does not count
 }
+
+// Age is how long the process has run.
+func (s Status) Age() time.Duration { return s.Now.Sub(s.Started) }
 
 // Running tells whether the daemon is up, by its own word.
 func (s Status) Running() bool { return s.Active == "active" || s.Active == "reloading" }
@@ -132,6 +137,7 @@ at() { busctl get-property org.freedesktop.systemd1 "/org/freedesktop/systemd1/u
 echo "Started=$(at service Service ExecMainStartTimestamp)"
 echo "Changed=$(at service Unit StateChangeTimestamp)"
 echo "Listening=$(at socket Unit ActiveEnterTimestamp)"
+echo "Now=$(date +%s%6N)"
 echo "Socket=$(systemctl show $s -p ActiveState --value)"
 systemctl show $u -p LoadState,ActiveState,SubState,Result,UnitFileState,StatusText,ExecMainStatus,MainPID,NRestarts,MemoryCurrent
 pid=$(systemctl show $u -p MainPID --value)
@@ -169,7 +175,7 @@ func parseStatus(text string) Status {
 	return Status{
 		Load: m["LoadState"], Active: m["ActiveState"], Sub: m["SubState"], Result: m["Result"], Enabled: m["UnitFileState"], Text: m["StatusText"],
 		ExitCode: int(number("ExecMainStatus")), PID: int(number("MainPID")), Restarts: int(number("NRestarts")),
-		Socket: m["Socket"], Started: at("Started"), Changed: at("Changed"), Listening: at("Listening"),
+		Socket: m["Socket"], Started: at("Started"), Changed: at("Changed"), Listening: at("Listening"), Now: at("Now"),
 		Program: m["Program"], Memory: number("MemoryCurrent"),
 	}
 }

@@ -30,6 +30,31 @@ const (
 	up       = "Started=2000 ActiveState=active SubState=running NRestarts=1 MainPID=22"
 )
 
+// A daemon that was found healthy is watched until it has run for long enough.
+func TestBakedDaemons(t *testing.T) {
+	t.Parallel()
+	at := func(now string) string { return "Now=" + now + " " + up }
+	for name, c := range map[string]struct {
+		says []string
+		pid  int
+		want string
+		left int
+	}{
+		"it has run for long":         {[]string{at("30002000"), "none"}, 22, "", 1},
+		"it is another process":       {[]string{at("1002000")}, 21, "process 21 was healthy and has ended", 1},
+		"it ends while it is watched": {[]string{at("29999000"), crashing}, 22, "process 22 was healthy and has ended, now activating (auto-restart)", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &told{says: c.says}
+			err := (&Health{proved: Status{PID: c.pid}}).bake(t.Context(), h, 30*time.Second)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) || len(h.says) != c.left {
+				t.Errorf("%v, left to say: %q; want %q", err, h.says, c.want)
+			}
+		})
+	}
+}
+
 // A daemon that replaces a crashing one is not blamed for the restarts of that one.
 func TestWhoIsBlamedForRestarts(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -90,6 +91,10 @@ func serve(mode string) error {
 		}))
 	case "forgetful": // ready, and everything is new each time
 		return http.Serve(listener, http.HandlerFunc(forget))
+	case "brief": // it dies when a check has seen it answer
+		go func() { _ = http.Serve(listener, http.HandlerFunc(remember)) }()
+		time.Sleep(8 * time.Second)
+		return says("I have answered for a while and exit, as the test wants it")
 	case "hang": // it takes calls and never answers
 		for {
 			if _, err := listener.Accept(); err != nil {
@@ -112,6 +117,22 @@ func forget(w http.ResponseWriter, r *http.Request) {
 	_, list, _ := strings.Cut(string(body), `"uri_list":`)
 	fmt.Fprintf(w, `{"uri_list":%s,"total":1,"duplicates":0}`, strings.TrimSuffix(list, "}"))
 }
+
+// remember answers as the real program does, as far as a check goes.
+func remember(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/readyz" {
+		fmt.Fprintln(w, "ready")
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	_, list, _ := strings.Cut(string(body), `"uri_list":`)
+	if _, known := seen.LoadOrStore(list, true); known {
+		list = "[]}"
+	}
+	fmt.Fprintf(w, `{"uri_list":%s,"total":1,"duplicates":0}`, strings.TrimSuffix(list, "}"))
+}
+
+var seen sync.Map
 
 func notify(state string) error {
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: os.Getenv("NOTIFY_SOCKET"), Net: "unixgram"})

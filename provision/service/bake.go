@@ -1,0 +1,61 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// bakeEvery is how often a daemon that is watched is looked at.
+const bakeEvery = time.Second
+
+// Bake is the step that watches a daemon which Prove has found healthy until it has run for
+// so long, and asks it once more. One that has run for longer is not waited for, and one
+// that Prove was not asked about not looked at.
+func (c *Health) Bake(long time.Duration) step.Step {
+	return step.Step{Name: "service: bake", Prove: func(ctx context.Context, h host.Host) error {
+		began := time.Now()
+		err := c.bake(ctx, h, long)
+		if err == nil || ctx.Err() != nil || errors.As(err, new(*host.ConnectionError)) {
+			return err
+		}
+		if !c.acted.IsZero() {
+			began = c.acted
+		}
+		return withJournal(ctx, h, err, time.Since(began))
+	}}
+}
+
+func (c *Health) bake(ctx context.Context, h host.Host, long time.Duration) error {
+	if c.proved.PID == 0 {
+		return nil // nothing runs that this run has started, or looked at
+	}
+	for waited := false; ; waited = true {
+		s, err := StatusOf(ctx, h)
+		switch {
+		case err != nil:
+			return err
+		case !s.Running() || s.PID != c.proved.PID:
+			return fmt.Errorf("the daemon does not stay up: process %d was healthy and has ended, now %s", c.proved.PID, s)
+		case s.Age() >= long && !waited:
+			return nil
+		case s.Age() >= long:
+			return c.prove(ctx, h)
+		case !waited:
+			step.Say(ctx, "it is watched until it has run for %s", long)
+		}
+		if err := sleep(ctx, min(bakeEvery, long-s.Age())); err != nil {
+			return err
+		}
+	}
+}
+
+// Crashed tells whether the daemon has come to its end by itself and not come back: systemd
+// has given up on it, or starts it again and again.
+func (s Status) Crashed() bool {
+	return s.looping() || s.Active == "failed" && s.Result != "success"
+}
