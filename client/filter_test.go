@@ -340,6 +340,15 @@ func TestFiltersAreManaged(t *testing.T) {
 	if err != nil || len(list) != 6 || list[0].Name != "uri" || list[5].Name != "mine.v2" {
 		t.Errorf("list: got %+v, %v", list, err)
 	}
+	if _, err := c.Filter(t.Context(), "mine.v2", []string{"a"}); err != nil {
+		t.Error(err)
+	}
+	if info, err := c.ClearFilter(t.Context(), "mine.v2"); err != nil || info.Generation != 2 || info.ID != list[5].ID {
+		t.Errorf("clear: got %+v, %v", info, err)
+	}
+	if count, _ := s.Items("mine.v2", "a"); count != 0 {
+		t.Errorf("%d items after the clear", count)
+	}
 	if err := c.DropFilter(t.Context(), "mine.v2"); err != nil {
 		t.Errorf("drop: %v", err)
 	}

@@ -54,6 +54,22 @@ func (c *Client) DropFilter(ctx context.Context, name string) error {
 	return err
 }
 
+// ClearFilter forgets all items of a filter, which keeps its id, name and parameters, in one
+// step: who asks meanwhile is answered. It may be repeated, and is, where an answer was lost:
+// what was remembered in between is then forgotten too. It needs a token of the admin scope.
+func (c *Client) ClearFilter(ctx context.Context, name string) (FilterInfo, error) {
+	k := filterCall(http.MethodPost, name)
+	k.path, k.query = append(k.path, "clear"), url.Values{"confirm": {name}}
+	k.idempotent, k.changes = true, true
+	answer, err := c.exchange(ctx, k, nil, nil)
+	if err != nil {
+		return FilterInfo{}, err
+	}
+	var info FilterInfo
+	err = c.decode("filters/"+name+"/clear", answer.body, &info)
+	return info, err
+}
+
 // Ready returns nil if a daemon takes batches now, and otherwise why not. It asks each
 // daemon once and does not wait.
 func (c *Client) Ready(ctx context.Context) error {

@@ -25,6 +25,7 @@ func TestClientThatIsNil(t *testing.T) {
 		"Filters":      func(c *client.Client) { c.Filters(ctx) },
 		"GetFilter":    func(c *client.Client) { c.GetFilter(ctx, "uri") },
 		"CreateFilter": func(c *client.Client) { c.CreateFilter(ctx, "uri", client.FilterSpec{}) },
+		"ClearFilter":  func(c *client.Client) { c.ClearFilter(ctx, "uri") },
 		"DropFilter":   func(c *client.Client) { c.DropFilter(ctx, "uri") },
 		"Writeback":    func(c *client.Client) { c.Writeback(ctx, "uri") },
 		"Restore":      func(c *client.Client) { c.Restore(ctx, "uri", "") },

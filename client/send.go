@@ -25,13 +25,14 @@ type call struct {
 	length int64 // of body; -1: not known
 
 	idempotent bool  // may be repeated whatever became of it
+	changes    bool  // although it is idempotent, and no PUT
 	doubt      Doubt // otherwise
 	once       bool  // each server is asked once, without patience
 	untimed    bool  // only the context limits it
 }
 
 // looks says that the call leaves nothing behind that was not there.
-func (k *call) looks() bool { return k.idempotent && k.method != http.MethodPut }
+func (k *call) looks() bool { return k.idempotent && k.method != http.MethodPut && !k.changes }
 
 // ConnectionError is a call that got no whole answer.
 type ConnectionError struct {

@@ -34,6 +34,7 @@ type Server struct {
 	requests  []string
 	conns     map[string]bool
 	ahead     time.Duration // of the real clock
+	highestID int           // that a filter was given by the server, or chose
 }
 
 type filter struct {
@@ -44,6 +45,8 @@ type filter struct {
 	kind      string
 	expire    time.Duration     // of kind timing; 0: each call must say
 	seen      map[key]time.Time // until when; zero: for ever
+
+	generation int
 }
 
 // has says whether k is a duplicate at that time; the caller holds mu.
@@ -55,7 +58,7 @@ func (f *filter) has(k key, now time.Time) bool {
 // NewServer starts a server with the default filters (uri, ip, uri_generator,
 // uri_download, uri_parse) that ends with the test.
 func NewServer(t testing.TB) *Server {
-	s := &Server{t: t, filters: map[string]*filter{}, conns: map[string]bool{}}
+	s := &Server{t: t, filters: map[string]*filter{}, conns: map[string]bool{}, highestID: 999}
 	for i, name := range []string{"uri", "ip", "uri_generator", "uri_download", "uri_parse"} {
 		s.filters[name] = newFilter(i+1, 10_000_000, 0.0001, "warn")
 	}
@@ -72,7 +75,7 @@ type key struct {
 }
 
 func newFilter(id int, capacity uint64, rate float64, onFull string) *filter {
-	return &filter{id: id, kind: "bloom", capacity: capacity, errorRate: rate, onFull: onFull, seen: map[key]time.Time{}}
+	return &filter{id: id, kind: "bloom", capacity: capacity, errorRate: rate, onFull: onFull, seen: map[key]time.Time{}, generation: 1}
 }
 
 // RequireToken makes every call but /readyz answer 401 without this token.
@@ -160,11 +163,15 @@ func (s *Server) Handle(w http.ResponseWriter, r *http.Request) {
 		Problem(w, http.StatusUnauthorized, "unauthorized", "a token is needed", nil)
 		return
 	}
-	switch name, isFilter := strings.CutPrefix(r.URL.Path, "/api/v1/filters/"); {
+	name, isFilter := strings.CutPrefix(r.URL.Path, "/api/v1/filters/")
+	cleared, isClear := strings.CutSuffix(name, "/clear")
+	switch {
 	case r.Method == http.MethodPost && (r.URL.Path == "/api/v1/filter" || r.URL.Path == "/api/v1/check"):
 		s.batch(w, r, r.URL.Path == "/api/v1/filter")
 	case r.Method == http.MethodGet && r.URL.Path == "/api/v1/filters":
 		s.list(w)
+	case isFilter && isClear && r.Method == http.MethodPost:
+		s.clear(w, r, cleared)
 	case isFilter && r.Method == http.MethodGet:
 		s.show(w, name, http.StatusOK)
 	case isFilter && r.Method == http.MethodPut:
@@ -213,7 +220,7 @@ func (s *Server) lookup(w http.ResponseWriter, ref string) *filter {
 func (s *Server) info(name string, f *filter) map[string]any {
 	return map[string]any{"id": f.id, "name": name, "kind": f.kind, "capacity": f.capacity, "error_rate": f.errorRate,
 		"on_full": f.onFull, "items_estimate": len(f.seen), "fill_ratio": 0.25, "fpr_estimate": 0.00001,
-		"bytes": f.capacity * 25 / 8, "generation": 1, "last_writeback": nil}
+		"bytes": f.capacity * 25 / 8, "generation": f.generation, "last_writeback": nil}
 }
 
 func (s *Server) list(w http.ResponseWriter) {
@@ -258,8 +265,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, name string) {
 	status := http.StatusOK
 	if have := s.filters[name]; have == nil {
 		if want.id == 0 {
-			want.id = 1000 + len(s.filters)
+			want.id = s.highestID + 1
 		}
+		s.highestID = max(s.highestID, want.id)
 		s.filters[name], status = want, http.StatusCreated
 	} else if have.capacity != want.capacity || have.errorRate != want.errorRate || have.onFull != want.onFull ||
 		have.kind != want.kind || have.expire != want.expire {
@@ -281,6 +289,22 @@ func (s *Server) drop(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	delete(s.filters, name)
 	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Server) clear(w http.ResponseWriter, r *http.Request, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.lookup(w, name)
+	if f == nil {
+		return
+	}
+	if r.URL.Query().Get("confirm") != name {
+		Problem(w, http.StatusBadRequest, "confirm_required", "add ?confirm="+name, nil)
+		return
+	}
+	f.seen = map[key]time.Time{}
+	f.generation++
+	reply(w, http.StatusOK, s.info(name, f))
 }
 
 func reply(w http.ResponseWriter, status int, body any) {

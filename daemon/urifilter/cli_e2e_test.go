@@ -164,6 +164,15 @@ func TestClientAgainstTheDaemon(t *testing.T) {
 	if _, _, err := c.CreateFilter(t.Context(), "mine", client.FilterSpec{Capacity: 2000}); !errors.As(err, &e) || e.ErrorCode != "filter_conflict" {
 		t.Errorf("create with another capacity: got %v", err)
 	}
+	if fresh, err := c.Filter(t.Context(), "mine", []string{"a"}); err != nil || len(fresh) != 1 {
+		t.Errorf("filter: got %v, %v", fresh, err)
+	}
+	if cleared, err := c.ClearFilter(t.Context(), "mine"); err != nil || cleared.ID != info.ID || cleared.Generation != info.Generation+1 {
+		t.Errorf("clear: got %+v, %v", cleared, err)
+	}
+	if fresh, err := c.Filter(t.Context(), "mine", []string{"a"}); err != nil || len(fresh) != 1 {
+		t.Errorf("after the clear: got %v, %v", fresh, err)
+	}
 	if err := c.DropFilter(t.Context(), "mine"); err != nil {
 		t.Errorf("drop: %v", err)
 	}

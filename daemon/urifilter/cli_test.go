@@ -49,6 +49,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"filter", "/nonexistent/file"}, 1, "urifilter: open /nonexistent/file: "},
 		{[]string{"filters", "show"}, 2, "accepts 1 arg"},
 		{[]string{"filters", "create", "x", "--capacity", "many"}, 2, "want a whole number of items"},
+		{[]string{"filters", "clear", "uri"}, 2, "hint: add --confirm uri"},
 		{[]string{"filters", "drop", "uri"}, 2, "hint: add --confirm uri"},
 		{[]string{"filters", "drop", "uri", "--confirm", "ip"}, 2, "names another filter"},
 		{[]string{"filters", "drop", "uri", "--confirm", "uri", "--yes"}, 2, "none of the others can be"},
@@ -129,7 +130,7 @@ func TestFiltersCommands(t *testing.T) {
 		t.Errorf("list: got %d,\n%s", code, out)
 	}
 	create := []string{"filters", "create", "pages", "--capacity", "1.5M", "--error-rate", "0.01", "--on-full", "reject"}
-	if code, out, _ := cli(t, s, "", create...); code != 0 || !strings.HasPrefix(out, "pages: created, id 1005, for 1,500,000 items at an error rate of 0.01, 4.5 MiB") {
+	if code, out, _ := cli(t, s, "", create...); code != 0 || !strings.HasPrefix(out, "pages: created, id 1000, for 1,500,000 items at an error rate of 0.01, 4.5 MiB") {
 		t.Errorf("create: got %d, %q", code, out)
 	}
 	if code, out, _ := cli(t, s, "", create...); code != 0 || !strings.HasPrefix(out, "pages: unchanged") {
@@ -144,6 +145,9 @@ func TestFiltersCommands(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &v); code != 0 || err != nil || v["filters"] == nil && v["capacity"] != 1.5e6 {
 			t.Errorf("%q: got %d, %v, %s", args, code, err, out)
 		}
+	}
+	if code, out, _ := cli(t, s, "", "filters", "clear", "pages", "--confirm", "pages"); code != 0 || !strings.HasPrefix(out, "pages: cleared, id 1000 as before, generation 2") {
+		t.Errorf("clear: got %d, %q", code, out)
 	}
 	if code, out, _ := cli(t, s, "", "filters", "drop", "pages", "--confirm", "pages"); code != 0 || out != "pages: dropped\n" {
 		t.Errorf("drop: got %d, %q", code, out)

@@ -15,15 +15,15 @@ import (
 func newFiltersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "filters",
-		Short: "List, show, create and drop filters",
-		Long:  "List, show, create and drop the filters of a daemon.",
+		Short: "List, show, create, clear and drop filters",
+		Long:  "List, show, create, clear and drop the filters of a daemon.",
 		Example: `  urifilter filters list
   urifilter filters create pages --capacity 150M --error-rate 0.0001
   urifilter filters create news --kind timing --expire 1h`,
 		DisableFlagsInUseLine: true,
 	}
 	command.Parent(cmd)
-	cmd.AddCommand(newFiltersList(), newFiltersShow(), newFiltersCreate(), newFiltersDrop())
+	cmd.AddCommand(newFiltersList(), newFiltersShow(), newFiltersCreate(), newFiltersClear(), newFiltersDrop())
 	return cmd
 }
 
@@ -155,35 +155,65 @@ item for a time, --expire unless the call says another, and exactly.`,
 	return cmd
 }
 
+func newFiltersClear() *cobra.Command {
+	var asJSON bool
+	cmd := forgetting("clear NAME", "clear", func(cmd *cobra.Command, daemon *client.Client, name string) error {
+		info, err := daemon.ClearFilter(cmd.Context(), name)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return command.WriteJSON(cmd.OutOrStdout(), info)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: cleared, id %d as before, generation %d\n", info.Name, info.ID, info.Generation)
+		return err
+	})
+	cmd.Short = "Forget all items of a filter, which stays"
+	cmd.Long = `Forget all items of a filter in one step. The filter keeps its id, its name and its
+parameters, and whoever asks meanwhile is answered. It cannot be undone, so the name
+must be confirmed. It needs a token of the scope admin, where tokens are in use.`
+	cmd.Example = "  urifilter filters clear pages --confirm pages"
+	command.JSONFlag(cmd, &asJSON)
+	return cmd
+}
+
 func newFiltersDrop() *cobra.Command {
+	cmd := forgetting("drop NAME", "drop", func(cmd *cobra.Command, daemon *client.Client, name string) error {
+		if err := daemon.DropFilter(cmd.Context(), name); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: dropped\n", name)
+		return err
+	})
+	cmd.Short = "Forget a filter and all its items"
+	cmd.Long = `Forget a filter and all its items. It cannot be undone, so the name must be
+confirmed. It needs a token of the scope admin, where tokens are in use.`
+	cmd.Example = "  urifilter filters drop pages --confirm pages"
+	return cmd
+}
+
+// forgetting is a command that forgets the items of a filter whose name is confirmed.
+func forgetting(use, verb string, do func(cmd *cobra.Command, daemon *client.Client, name string) error) *cobra.Command {
 	var conn connection
 	var confirm string
 	var yes bool
 	cmd := &cobra.Command{
-		Use:   "drop NAME",
-		Short: "Forget a filter and all its items",
-		Long: `Forget a filter and all its items. It cannot be undone, so the name must be
-confirmed. It needs a token of the scope admin, where tokens are in use.`,
-		Example: "  urifilter filters drop pages --confirm pages",
-		Args:    cobra.ExactArgs(1),
+		Use:  use,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]
 			switch {
 			case confirm != "" && confirm != name:
-				return command.UsageError{Err: fmt.Errorf("drop %s: --confirm names another filter, %q", name, confirm)}
+				return command.UsageError{Err: fmt.Errorf("%s %s: --confirm names another filter, %q", verb, name, confirm)}
 			case confirm == "" && !yes:
-				return command.UsageError{Err: fmt.Errorf("drop %s: all its items would be forgotten%sadd --confirm %s if that is meant", name, command.HintMark, name)}
+				return command.UsageError{Err: fmt.Errorf("%s %s: all its items would be forgotten%sadd --confirm %s if that is meant", verb, name, command.HintMark, name)}
 			}
 			daemon, err := conn.dial(cmd)
 			if err != nil {
 				return err
 			}
 			defer daemon.Close()
-			if err := daemon.DropFilter(cmd.Context(), name); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: dropped\n", name)
-			return err
+			return do(cmd, daemon, name)
 		},
 	}
 	conn.register(cmd)

@@ -37,6 +37,8 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
         self.assertIn("calls", [f["name"] for f in await client.filters()])
         with self.assertRaises(SettingsError):
             await client.drop_filter("calls")
+        self.assertEqual((await client.clear_filter("calls", confirm="calls"))["id"], made["id"])
+        self.assertEqual(await client.filter("calls", ["a"]), ["a"])
         await client.drop_filter("calls", confirm="calls")
         with self.assertRaises(FilterError) as gone:
             await client.filter("calls", ["a"])

@@ -267,6 +267,15 @@ class APITest(unittest.TestCase):
             self.assertIn("drop_filter('precious', confirm='precious')", str(caught.exception))
         self.client.drop_filter("precious", confirm="precious")
 
+    def test_clear(self) -> None:
+        made = self.client.create_filter("emptied", capacity=1000)
+        self.client.filter("emptied", ["a"])
+        with self.assertRaises(SettingsError):
+            self.client.clear_filter("emptied")
+        cleared = self.client.clear_filter("emptied", confirm="emptied")
+        self.assertEqual((cleared["id"], cleared["generation"]), (made["id"], made["generation"] + 1))
+        self.assertEqual(self.client.filter("emptied", ["a"]), ["a"])
+
     def test_filters(self) -> None:
         made = self.client.create_filter("made", capacity=1000, error_rate=0.01)
         self.assertEqual((made["capacity"], made["error_rate"]), (1000, 0.01))

@@ -8,7 +8,7 @@ import threading
 import time
 import tracemalloc
 import unittest
-from typing import Any
+from typing import Any, List
 from unittest import mock
 
 from crawlerfilter import FilterAPIClient, FilterError, Settings, SettingsError
@@ -176,7 +176,7 @@ class ContractTest(unittest.TestCase):
         self.assertFalse(dupefilter.request_seen(one))
 
     def test_cleared_by_another_crawler(self) -> None:
-        """One that asks in between is not closed: the filter is there again in a moment."""
+        """One that asks in between is answered at once: the filter is there all the time."""
         clearing = self.closing(RFPDupeFilter.from_crawler(self.spider("cleared", URIFILTER_CAPACITY=5000).crawler))
         asking = self.closing(RFPDupeFilter.from_crawler(self.spider("asking", URIFILTER_TYPE="cleared", URIFILTER_CACHE=0).crawler))
         before = asking.client.filter_info("cleared")
@@ -194,6 +194,8 @@ class ContractTest(unittest.TestCase):
         thread = threading.Thread(target=clear)
         thread.start()
         asked = 0
+        asking.client.on_wait = lambda err, seconds: errors.append(err)
+        self.patch_ask_again(errors)
         while not (done.is_set() or asking._closing):
             asking.request_seen(Request(f"http://cleared.example/{asked}"))
             asked += 1
@@ -201,6 +203,16 @@ class ContractTest(unittest.TestCase):
         self.assertEqual((errors, asking._closing), ([], False))
         after = asking.client.filter_info("cleared")
         self.assertEqual([after[k] for k in ("id", "capacity")], [before[k] for k in ("id", "capacity")])
+
+    def patch_ask_again(self, errors: List[BaseException]) -> None:
+        """A filter that is missing for a moment would be asked for again."""
+
+        def sleep(seconds: float) -> None:
+            errors.append(AssertionError("the filter was missing"))
+
+        patch = mock.patch("crawlerfilter.scrapy.filters.time.sleep", sleep)
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def test_two_that_clear_at_once(self) -> None:
         both = [self.closing(RFPDupeFilter.from_crawler(self.spider(name, URIFILTER_TYPE="both", URIFILTER_CREATE=True).crawler)) for name in "ab"]

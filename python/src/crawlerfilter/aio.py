@@ -127,6 +127,11 @@ class AsyncFilterAPIClient:
         """Drops a filter; ``confirm`` is its name again. Wants a token with the scope admin."""
         await self._call(self._client.drop_filter, name, confirm=confirm)
 
+    async def clear_filter(self, name: str, *, confirm: str = "") -> Dict[str, Any]:
+        """Forgets all items of a filter, which stays; ``confirm`` is its name again. Wants a
+        token with the scope admin."""
+        return await self._call(self._client.clear_filter, name, confirm=confirm)
+
     async def ready(self) -> None:
         """Returns when a daemon is there and ready."""
         await self._call(self._client.ready)

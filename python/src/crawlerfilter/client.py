@@ -195,6 +195,19 @@ class FilterAPIClient:
             if not (doubted[0] and err.error_code == "unknown_filter"):
                 raise  # otherwise the attempt whose answer was lost has dropped it
 
+    def clear_filter(self, name: str, *, confirm: str = "") -> Dict[str, Any]:
+        """Forgets all items of a filter, for everybody, in one step: it keeps its id, name and
+        parameters, and who asks meanwhile is answered. ``confirm`` is its name again. Made
+        again where an answer was lost: what was remembered in between is forgotten too. Wants
+        a token with the scope admin."""
+        if confirm != name:
+            raise SettingsError(
+                f"clear_filter: all items of filter {name} would be forgotten\nhint: if that is meant: clear_filter({name!r}, confirm={name!r})",
+                error_code="invalid_call",
+            )
+        path = path_of(name) + "/clear?" + urlencode({"confirm": name})
+        return object_of(self._exchange("POST", path, None, again=True))
+
     def ready(self) -> None:
         """Returns when a daemon is there and ready; raises UnavailableError if there is
         none for as long as ``Settings.patience`` says."""

@@ -166,8 +166,8 @@ class RFPDupeFilter(BaseDupeFilter):
             spider.crawler.stats.inc_value(stat)
 
     def clear(self) -> None:
-        """Drops the filter and makes it again with the same parameters: all is forgotten,
-        for everybody who uses it. Wants a token with the scope admin."""
+        """Clears the filter: all is forgotten, for everybody who uses it. Wants a token with
+        the scope admin."""
         if self._dry_run is not None:
             self._dry_run.clear()
             return

@@ -41,8 +41,9 @@ def find_or_make(client: FilterAPIClient, options: Options) -> Dict[str, Any]:
 
 
 def ask(client: FilterAPIClient, options: Options, fingerprints: List[str]) -> List[str]:
-    """Those that are new. A filter that is not there may be one that another crawler clears
-    at this moment: it is asked again for a while, as nothing was remembered."""
+    """Those that are new. With a daemon that cannot clear in one step, a filter that is not
+    there may be one that another crawler clears at this moment: it is asked again for a
+    while, as nothing was remembered."""
     until = time.monotonic() + CLEARING
     while True:
         try:
@@ -54,23 +55,30 @@ def ask(client: FilterAPIClient, options: Options, fingerprints: List[str]) -> L
 
 
 def clear(client: FilterAPIClient, options: Options) -> None:
-    """Drops the filter and makes it again with the same parameters. Others may do the same
-    at the same moment, or make it anew before we do: then it is cleared too."""
+    """Clears the filter in one step. Nothing is to be done where somebody has dropped it."""
     try:
         info = client.filter_info(options.typeid)
-        client.drop_filter(info["name"], confirm=info["name"])
+        client.clear_filter(info["name"], confirm=info["name"])
     except FilterError as err:
-        if err.error_code != "unknown_filter":
+        if err.error_code == "unknown_path":
+            _make_anew(client, info)  # a daemon from before it could clear
+        elif err.error_code == "unknown_filter":
+            return
+        else:
             raise
-        return  # somebody else has dropped it, and makes it
+    mark(client, options, info)
+
+
+def _make_anew(client: FilterAPIClient, info: Dict[str, Any]) -> None:
+    """Drops a filter and makes it again with the same parameters. Others may do the same at
+    the same moment, or make it anew before we do: then it is cleared too."""
     keep = ("id", "kind", "capacity", "error_rate", "on_full", "expire")
     try:
+        client.drop_filter(info["name"], confirm=info["name"])
         client.create_filter(info["name"], **{k: info[k] for k in keep if info.get(k) is not None})
     except FilterError as err:
-        if err.error_code != "filter_conflict":
+        if err.error_code not in ("unknown_filter", "filter_conflict"):
             raise
-        logger.warning("urifilter: filter %s was made by somebody else while it was cleared, with other parameters or id", info["name"])
-    mark(client, options, info)
 
 
 def mark(client: FilterAPIClient, options: Options, info: Dict[str, Any]) -> None:
