@@ -77,7 +77,7 @@ func rules() []rule {
 		room("drain"),
 		room("connlimit"),
 		room("tlshint"),
-		room("program"),
+		{folder: "daemon/internal/program", ours: []string{"systemd"}},
 		room("powerloss", "durable"),
 		api,
 	}

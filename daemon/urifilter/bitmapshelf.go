@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
 // shelf is a run of verify or list, which look at the archive alone.
@@ -100,12 +101,12 @@ func (s *shelf) list(names []string) error {
 		l := lineOf(v)
 		lines = append(lines, l)
 		rows = append(rows, []string{l.Filter, l.Version, l.Status, l.Created.Local().Format(time.DateTime), fmt.Sprint(l.Generation),
-			grouped(int64(l.ItemsEstimate)), byteSize(l.Bytes), byteSize(l.Uploaded), l.Owner})
+			human.Count(int64(l.ItemsEstimate)), human.Bytes(l.Bytes), human.Bytes(l.Uploaded), l.Owner})
 	}
 	if s.flags.asJSON {
 		return command.WriteJSON(s.out, map[string]any{"versions": lines})
 	}
-	return writeRows(s.out, rows, map[int]bool{0: true, 1: true, 2: true, 3: true, 8: true})
+	return human.Table(s.out, rows, map[int]bool{0: true, 1: true, 2: true, 3: true, 8: true})
 }
 
 // checked is one version as verify --json shows it.
@@ -136,7 +137,7 @@ func (s *shelf) verify(names []string, all bool) error {
 		}
 		results = append(results, c)
 		if !s.flags.asJSON {
-			fmt.Fprintf(s.out, "%s: %s; %s, about %s items, written %s\n", v.ID, state, byteSize(v.Bytes), grouped(int64(v.Items)), v.Created.Local().Format(time.DateTime))
+			fmt.Fprintf(s.out, "%s: %s; %s, about %s items, written %s\n", v.ID, state, human.Bytes(v.Bytes), human.Count(int64(v.Items)), v.Created.Local().Format(time.DateTime))
 		}
 		var damage *archive.DamageError
 		if err != nil && !errors.As(err, &damage) {

@@ -16,6 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
 // filterStatus is one filter as status --json shows it; null is "there is none".
@@ -115,13 +116,13 @@ func writeStatus(cmd *cobra.Command, flags *bitmapFlags, all []*filterStatus, st
 		row := []string{s.Filter, "-", "", "-", "", "", s.Writer}
 		switch {
 		case s.Store != nil:
-			row[1], row[2] = "there", grouped(int64(max(s.Store.ItemsEstimate, s.Store.Items)))
+			row[1], row[2] = "there", human.Count(int64(max(s.Store.ItemsEstimate, s.Store.Items)))
 		case storeErr != nil:
 			row[1] = "unknown"
 		}
 		switch {
 		case s.Archive != nil:
-			row[3], row[4] = s.Archive.Version, grouped(int64(s.Archive.ItemsEstimate))
+			row[3], row[4] = s.Archive.Version, human.Count(int64(s.Archive.ItemsEstimate))
 			row[5] = age(time.Duration(s.AgeSeconds * float64(time.Second)))
 		case s.Store != nil && s.Store.Kind == engine.Timing:
 			row[3] = "no bit-map"
@@ -130,5 +131,5 @@ func writeStatus(cmd *cobra.Command, flags *bitmapFlags, all []*filterStatus, st
 		}
 		rows = append(rows, row)
 	}
-	return writeRows(cmd.OutOrStdout(), rows, map[int]bool{0: true, 1: true, 3: true, 6: true})
+	return human.Table(cmd.OutOrStdout(), rows, map[int]bool{0: true, 1: true, 3: true, 6: true})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
 // bitmapWork is a run of init, update or restore.
@@ -213,9 +214,9 @@ func (o outcome) String() string {
 		return o.Filter + ": " + o.Done
 	}
 	took := time.Duration(o.Copy.TookSeconds * float64(time.Second)).Round(time.Millisecond)
-	text := fmt.Sprintf("%s: %s, version %s, about %s items, %s", o.Filter, o.Done, o.Copy.Version, grouped(int64(o.Copy.ItemsEstimate)), byteSize(o.Copy.Bytes))
+	text := fmt.Sprintf("%s: %s, version %s, about %s items, %s", o.Filter, o.Done, o.Copy.Version, human.Count(int64(o.Copy.ItemsEstimate)), human.Bytes(o.Copy.Bytes))
 	if o.Done != "restored" {
-		text += ", " + byteSize(o.Copy.Uploaded) + " sent"
+		text += ", " + human.Bytes(o.Copy.Uploaded) + " sent"
 	}
 	return text + fmt.Sprintf(", in %s", took)
 }

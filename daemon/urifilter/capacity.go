@@ -8,6 +8,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
 // capacityWait bounds the look at the filter after a run, whose work is done.
@@ -25,7 +26,7 @@ func warnOverCapacity(ctx context.Context, w io.Writer, daemon *client.Client, t
 	}
 	fmt.Fprintf(w, "urifilter: warning: filter %s holds about %s items and was made for %s: of new items %s are called seen now, %s was asked for"+
 		"%smake a larger one (`urifilter filters create NAME --capacity ...`) and ask that\n",
-		f.Name, grouped(int64(f.ItemsEstimate)), grouped(int64(f.Capacity)), hundredths(f.FPREstimate), hundredths(f.ErrorRate), command.HintMark)
+		f.Name, human.Count(int64(f.ItemsEstimate)), human.Count(int64(f.Capacity)), hundredths(f.FPREstimate), hundredths(f.ErrorRate), command.HintMark)
 }
 
 func hundredths(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
 // The tests of this file run the commands and the Go client against the real daemon.
@@ -41,7 +42,7 @@ func TestCommandsAgainstTheDaemon(t *testing.T) {
 		if code != 0 || wantNew > 0 && out != want.String() || wantNew == 0 && out != "" {
 			t.Fatalf("got %d and %d bytes, want those of %d items; %s", code, len(out), wantNew, errOut)
 		}
-		if !strings.HasPrefix(errOut, fmt.Sprintf("60,000 read, %s new, ", grouped(int64(wantNew)))) {
+		if !strings.HasPrefix(errOut, fmt.Sprintf("60,000 read, %s new, ", human.Count(int64(wantNew)))) {
 			t.Errorf("summary: %q", errOut)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
 const (
@@ -84,7 +85,7 @@ func (c *connection) completeFilter(cmd *cobra.Command, args []string, _ string)
 	}
 	var names []cobra.Completion
 	for _, f := range filters {
-		names = append(names, cobra.CompletionWithDesc(f.Name, f.Kind+", about "+grouped(int64(f.ItemsEstimate))+" items"))
+		names = append(names, cobra.CompletionWithDesc(f.Name, f.Kind+", about "+human.Count(int64(f.ItemsEstimate))+" items"))
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

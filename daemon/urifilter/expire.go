@@ -11,6 +11,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
 // expireFlag is a flag's value: a time as seconds, or with a unit as the settings have it,
@@ -25,7 +26,7 @@ func (e *expireFlag) String() string {
 	if *e == 0 {
 		return ""
 	}
-	return shortDuration(time.Duration(*e))
+	return human.Duration(time.Duration(*e))
 }
 
 func (e *expireFlag) Type() string { return "time" }
@@ -60,19 +61,4 @@ func (e *expireFlag) options() []client.CallOption {
 		return nil
 	}
 	return []client.CallOption{client.Expire(time.Duration(*e))}
-}
-
-// shortDuration writes a time without the units that are zero: 1h and not 1h0m0s.
-func shortDuration(d time.Duration) string {
-	if day := 24 * time.Hour; d >= 2*day && d%day == 0 {
-		return strconv.FormatInt(int64(d/day), 10) + "d"
-	}
-	text := d.String()
-	if short, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = short + "m"
-	}
-	if short, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = short + "h"
-	}
-	return text
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
 func newFiltersCommand() *cobra.Command {
@@ -131,7 +132,7 @@ item for a time, --expire unless the call says another, and exactly.`,
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d, items expire %s\n", info.Name, info.ID, expiry(info))
 			default:
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d, for %s items at an error rate of %g, %s\n",
-					info.Name, info.ID, grouped(int64(info.Capacity)), info.ErrorRate, byteSize(int64(info.Bytes)))
+					info.Name, info.ID, human.Count(int64(info.Capacity)), info.ErrorRate, human.Bytes(int64(info.Bytes)))
 			}
 			return err
 		},

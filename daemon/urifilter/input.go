@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
 const (
@@ -146,7 +148,7 @@ func (in *input) cut() (batch, error) {
 	if b.lines == 0 {
 		switch {
 		case in.end == nil:
-			return b, fmt.Errorf("line %s: longer than %d MiB", grouped(b.first), lineBytes>>20)
+			return b, fmt.Errorf("line %s: longer than %d MiB", human.Count(b.first), lineBytes>>20)
 		case !errors.Is(in.end, io.EOF):
 			return b, fmt.Errorf("input: %w", in.end)
 		case len(in.pending) == 0:

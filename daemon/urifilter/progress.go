@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
 const (
@@ -44,13 +44,13 @@ func (p *progress) update(t tally) {
 }
 
 func (p *progress) line(t tally, elapsed time.Duration) string {
-	text := fmt.Sprintf("%s items, %s new, %s", grouped(t.read), grouped(t.fresh), rate(t.read, elapsed))
+	text := fmt.Sprintf("%s items, %s new, %s", human.Count(t.read), human.Count(t.fresh), rate(t.read, elapsed))
 	if p.size <= 0 || t.bytes <= 0 {
-		return byteSize(t.bytes) + ", " + text
+		return human.Bytes(t.bytes) + ", " + text
 	}
 	done := min(float64(t.bytes)/float64(p.size), 1)
 	left := time.Duration(float64(elapsed) * (1 - done) / done).Round(time.Second)
-	return fmt.Sprintf("%3.0f %% of %s, %s, %s left", 100*done, byteSize(p.size), text, left)
+	return fmt.Sprintf("%3.0f %% of %s, %s, %s left", 100*done, human.Bytes(p.size), text, left)
 }
 
 // unsized forgets the size of the input.
@@ -74,8 +74,8 @@ func (t tally) summary(elapsed time.Duration, remembers bool) string {
 	if !remembers {
 		others = "seen"
 	}
-	text := fmt.Sprintf("%s read, %s new, %s %s in %.1fs (%s)", grouped(t.read), grouped(t.fresh),
-		grouped(t.read-t.fresh), others, elapsed.Seconds(), rate(t.read, elapsed))
+	text := fmt.Sprintf("%s read, %s new, %s %s in %.1fs (%s)", human.Count(t.read), human.Count(t.fresh),
+		human.Count(t.read-t.fresh), others, elapsed.Seconds(), rate(t.read, elapsed))
 	if t.cut {
 		text += "; then the output was closed"
 	}
@@ -86,37 +86,5 @@ func rate(items int64, elapsed time.Duration) string {
 	if elapsed <= 0 {
 		return "0 items/s"
 	}
-	return grouped(int64(float64(items)/elapsed.Seconds())) + " items/s"
-}
-
-// grouped writes n with a comma every three digits.
-func grouped(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return sign + b.String()
-}
-
-// byteSize writes n in the unit that leaves one to three digits before the point.
-func byteSize(n int64) string {
-	value, unit := float64(n), "B"
-	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if value < 1024 {
-			break
-		}
-		value, unit = value/1024, larger
-	}
-	if unit == "B" {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", value, unit)
+	return human.Count(int64(float64(items)/elapsed.Seconds())) + " items/s"
 }

@@ -3,11 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
 func writeFilterTable(w io.Writer, list []client.FilterInfo) error {
@@ -21,41 +20,13 @@ func writeFilterTable(w io.Writer, list []client.FilterInfo) error {
 	}
 	for _, f := range list {
 		if f.Kind == "timing" {
-			rows = append(rows, []string{fmt.Sprint(f.ID), f.Name, f.Kind, grouped(int64(f.Items)), "-", "-", "-", "-", byteSize(int64(f.Bytes)), expireText(f)})
+			rows = append(rows, []string{fmt.Sprint(f.ID), f.Name, f.Kind, human.Count(int64(f.Items)), "-", "-", "-", "-", human.Bytes(int64(f.Bytes)), expireText(f)})
 			continue
 		}
-		rows = append(rows, []string{fmt.Sprint(f.ID), f.Name, f.Kind, grouped(int64(f.ItemsEstimate)), grouped(int64(f.Capacity)),
-			fullness(f), fmt.Sprintf("%g", f.ErrorRate), fmt.Sprintf("%.2g", f.FPREstimate), byteSize(int64(f.Bytes))})
+		rows = append(rows, []string{fmt.Sprint(f.ID), f.Name, f.Kind, human.Count(int64(f.ItemsEstimate)), human.Count(int64(f.Capacity)),
+			fullness(f), fmt.Sprintf("%g", f.ErrorRate), fmt.Sprintf("%.2g", f.FPREstimate), human.Bytes(int64(f.Bytes))})
 	}
-	return writeRows(w, rows, map[int]bool{1: true, 2: true})
-}
-
-// writeRows aligns columns, those of left to the left and others to the right.
-func writeRows(w io.Writer, rows [][]string, left map[int]bool) error {
-	width := map[int]int{}
-	for _, row := range rows {
-		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
-		}
-	}
-	var b strings.Builder
-	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
-			if i > 0 {
-				line.WriteString("  ")
-			}
-			if left[i] {
-				line.WriteString(cell + pad)
-			} else {
-				line.WriteString(pad + cell)
-			}
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return human.Table(w, rows, map[int]bool{1: true, 2: true})
 }
 
 func writeFilter(w io.Writer, f client.FilterInfo) error {
@@ -64,25 +35,25 @@ func writeFilter(w io.Writer, f client.FilterInfo) error {
 		writeback = f.LastWriteback.Format(time.RFC3339)
 	}
 	if f.Kind == "timing" {
-		return writeRows(w, [][]string{
+		return human.Table(w, [][]string{
 			{"name", f.Name},
 			{"id", fmt.Sprint(f.ID)},
 			{"kind", f.Kind},
-			{"items", grouped(int64(f.Items)) + " that have not expired"},
+			{"items", human.Count(int64(f.Items)) + " that have not expired"},
 			{"expire", expiry(f)},
-			{"size", byteSize(int64(f.Bytes))},
+			{"size", human.Bytes(int64(f.Bytes))},
 			{"generation", fmt.Sprint(f.Generation)},
 		}, map[int]bool{0: true, 1: true})
 	}
-	return writeRows(w, [][]string{
+	return human.Table(w, [][]string{
 		{"name", f.Name},
 		{"id", fmt.Sprint(f.ID)},
 		{"kind", f.Kind},
-		{"items", "about " + grouped(int64(f.ItemsEstimate))},
-		{"capacity", grouped(int64(f.Capacity)) + " (" + fullness(f) + " full, " + f.OnFull + " beyond)"},
+		{"items", "about " + human.Count(int64(f.ItemsEstimate))},
+		{"capacity", human.Count(int64(f.Capacity)) + " (" + fullness(f) + " full, " + f.OnFull + " beyond)"},
 		{"error rate", fmt.Sprintf("%g asked, about %.2g now", f.ErrorRate, f.FPREstimate)},
 		{"bits set", percent(f.FillRatio)},
-		{"size", byteSize(int64(f.Bytes))},
+		{"size", human.Bytes(int64(f.Bytes))},
 		{"generation", fmt.Sprint(f.Generation)},
 		{"last writeback", writeback},
 	}, map[int]bool{0: true, 1: true})
@@ -93,7 +64,7 @@ func expireText(f client.FilterInfo) string {
 	if f.Expire == 0 {
 		return "by call"
 	}
-	return shortDuration(time.Duration(f.Expire * float64(time.Second)).Round(time.Millisecond))
+	return human.Duration(time.Duration(f.Expire * float64(time.Second)).Round(time.Millisecond))
 }
 
 // expiry says when the items of a timing filter expire.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
 // verdicts is the answer to one batch: the text to print, and the counts.
@@ -100,7 +101,7 @@ func (t *transfer) halted(err error) error {
 func (t *transfer) broken(b batch, err error) error {
 	var answer *client.Error
 	if errors.As(err, &answer) && answer.Index != nil {
-		line := grouped(b.line(*answer.Index))
+		line := human.Count(b.line(*answer.Index))
 		if err == error(answer) { // and not one with a doubt around it
 			plain := *answer
 			plain.Index = nil // it counts from the beginning of the batch

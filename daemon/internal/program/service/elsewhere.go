@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/kardianos/service"
+	kardianos "github.com/kardianos/service"
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
@@ -14,15 +14,15 @@ import (
 
 // registration is the service as the library knows it, which writes it down and removes
 // it. unit is systemd's; on macOS install fills in the rest.
-func registration(unit string) (service.Service, error) {
-	return service.New(noProgram{}, &service.Config{Name: "urifilter", Option: service.KeyValue{"SystemdScript": unit}})
+func registration(unit string) (kardianos.Service, error) {
+	return kardianos.New(noProgram{}, &kardianos.Config{Name: "urifilter", Option: kardianos.KeyValue{"SystemdScript": unit}})
 }
 
 // noProgram is for services that are registered, and run by others.
 type noProgram struct{}
 
-func (noProgram) Start(service.Service) error { return nil }
-func (noProgram) Stop(service.Service) error  { return nil }
+func (noProgram) Start(kardianos.Service) error { return nil }
+func (noProgram) Stop(kardianos.Service) error  { return nil }
 
 // supportedElsewhere refuses the systems for which the daemon is no service: one of
 // Windows must speak with its manager, which serve does not.
@@ -33,30 +33,30 @@ func supportedElsewhere() error {
 	return fmt.Errorf("service: not supported on %s: want Linux with systemd, or macOS\nhint: start the daemon with `urifilter serve`", runtime.GOOS)
 }
 
-func installElsewhere(cmd *cobra.Command, o installOptions) error {
+func installElsewhere(cmd *cobra.Command, settings Settings, o installOptions) error {
 	if err := supportedElsewhere(); err != nil {
 		return err
 	}
 	if o.timer || o.group != "" {
 		return command.UsageError{Err: errors.New("--timer and --group are for systemd alone")}
 	}
-	config, err := filepath.Abs(configPath(o.config))
+	config, err := filepath.Abs(settings.Find(o.config))
 	if err != nil {
 		return err
 	}
-	if _, err := loadConfig(config); err != nil {
+	if _, err := settings.Read(config); err != nil {
 		return err
 	}
-	s, err := service.New(noProgram{}, &service.Config{
+	s, err := kardianos.New(noProgram{}, &kardianos.Config{
 		Name: "urifilter", DisplayName: "urifilter", Description: "remembers which items have been seen",
 		Executable: o.binary, Arguments: []string{"serve", "--config", config}, UserName: o.user,
-		Option: service.KeyValue{"KeepAlive": true, "RunAtLoad": true, "LogOutput": true},
+		Option: kardianos.KeyValue{"KeepAlive": true, "RunAtLoad": true, "LogOutput": true},
 	})
 	if err != nil {
 		return err
 	}
 	state, err := s.Status()
-	installed := err == nil || !errors.Is(err, service.ErrNotInstalled)
+	installed := err == nil || !errors.Is(err, kardianos.ErrNotInstalled)
 	switch {
 	case o.dryRun && installed:
 		fmt.Fprintln(cmd.OutOrStdout(), "urifilter: installed; whether it is up to date is not looked at on this system")
@@ -73,7 +73,7 @@ func installElsewhere(cmd *cobra.Command, o installOptions) error {
 			return fmt.Errorf("%w\nhint: run it with sudo", err)
 		}
 	}
-	if o.now || state == service.StatusRunning {
+	if o.now || state == kardianos.StatusRunning {
 		if err := s.Start(); err != nil {
 			return err
 		}
@@ -107,11 +107,11 @@ func statusElsewhere(cmd *cobra.Command) error {
 	}
 	text, code := "running", 0
 	switch state, err := s.Status(); {
-	case errors.Is(err, service.ErrNotInstalled):
+	case errors.Is(err, kardianos.ErrNotInstalled):
 		text, code = "not installed", exitNotInstalled
 	case err != nil:
 		return err
-	case state != service.StatusRunning:
+	case state != kardianos.StatusRunning:
 		text, code = "not running", exitNotRunning
 	}
 	if _, err := fmt.Fprintln(cmd.OutOrStdout(), "urifilter: "+text); err != nil || code == 0 {

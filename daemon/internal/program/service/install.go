@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"bytes"
@@ -49,14 +49,14 @@ type installation struct {
 	disable []string
 }
 
-func installUnits(cmd *cobra.Command, h *unitHost, o installOptions, asJSON bool) error {
+func installUnits(cmd *cobra.Command, h *unitHost, s Settings, o installOptions, asJSON bool) error {
 	ctx := cmd.Context()
 	if !o.dryRun {
 		if err := h.mayChange("service install"); err != nil {
 			return err
 		}
 	}
-	files, err := wantedUnits(o)
+	files, err := wantedUnits(s, o)
 	if err != nil {
 		return err
 	}
@@ -95,20 +95,20 @@ func installUnits(cmd *cobra.Command, h *unitHost, o installOptions, asJSON bool
 }
 
 // wantedUnits renders all units, after a look at what they refer to.
-func wantedUnits(o installOptions) ([]systemd.File, error) {
-	path := configPath(o.config)
+func wantedUnits(s Settings, o installOptions) ([]systemd.File, error) {
+	path := s.Find(o.config)
 	if path == "" {
-		return nil, fmt.Errorf("service install: there are no settings: %s\nhint: urifilter config example > %s, and change what differs here", defaultConfigPath, defaultConfigPath)
+		return nil, fmt.Errorf("service install: there are no settings: %s\nhint: urifilter config example > %s, and change what differs here", s.Default, s.Default)
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := loadConfig(path)
+	p, err := s.Read(path)
 	if err != nil {
 		return nil, err
 	}
-	p := systemd.Params{Binary: o.binary, Config: path, DataDir: cfg.DataDir, User: o.user, Group: o.group, Listen: []string{cfg.Listen}}
+	p.Binary, p.Config, p.User, p.Group = o.binary, path, o.user, o.group
 	files, err := systemd.Render(p)
 	if err != nil {
 		return nil, fmt.Errorf("service install: %w", err)
@@ -123,7 +123,7 @@ func wantedUnits(o installOptions) ([]systemd.File, error) {
 		o.user = "urifilter"
 	}
 	if _, err := user.Lookup(o.user); err != nil {
-		return nil, fmt.Errorf("service install: %w\nhint: useradd --system --user-group --no-create-home --home-dir %s --shell /usr/sbin/nologin %s", err, cfg.DataDir, o.user)
+		return nil, fmt.Errorf("service install: %w\nhint: useradd --system --user-group --no-create-home --home-dir %s --shell /usr/sbin/nologin %s", err, p.DataDir, o.user)
 	}
 	if _, err := os.Stat(crontab); err == nil && o.timer {
 		return nil, fmt.Errorf("service install --timer: %s does the same every month\nhint: remove one of the two", crontab)

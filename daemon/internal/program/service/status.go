@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
@@ -84,7 +85,7 @@ type serviceState struct {
 	Timer   *unitState `json:"timer,omitempty"` // of the monthly writeback, where installed
 }
 
-func serviceStatus(cmd *cobra.Command, h *unitHost, asJSON bool) error {
+func showStatus(cmd *cobra.Command, h *unitHost, asJSON bool) error {
 	if err := h.hasSystemd("service status"); err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (s serviceState) String() string {
 		fmt.Fprintf(&b, ", process %d since %s", d.PID, d.Since)
 	}
 	if d.Memory > 0 { // where systemd counts it
-		fmt.Fprintf(&b, ", %s", byteSize(int64(d.Memory)))
+		fmt.Fprintf(&b, ", %s", human.Bytes(int64(d.Memory)))
 	}
 	if d.Restarts > 0 {
 		fmt.Fprintf(&b, ", restarted %d times", d.Restarts)

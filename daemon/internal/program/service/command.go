@@ -1,0 +1,272 @@
+// Package service makes a program a service of the machine that it runs on, and controls it:
+// that of systemd, or on macOS that of launchd. It is the command `service`; the units are
+// package systemd's.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/systemd"
+)
+
+// Exit codes of the service commands, beside those of all commands.
+const (
+	exitWouldChange  = 3 // install --dry-run
+	exitNotRunning   = 3 // status, as systemctl has it
+	exitNotInstalled = 4 // status
+)
+
+// Settings are how a program finds and reads its own.
+type Settings struct {
+	Default string                   // the file where nobody names one
+	Find    func(flag string) string // the file to read, "" if there is none
+	// Read checks a file and returns what the units need of it: DataDir and Listen.
+	Read func(file string) (systemd.Params, error)
+}
+
+// NewCommand makes the command service.
+func NewCommand(s Settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "service",
+		Short: "Make the daemon a service of this machine, and control it",
+		Long: `Make the daemon a service of this machine, and control it.
+
+On Linux the service is that of systemd: the daemon behind a socket, so that callers
+queue while it restarts, in a sandbox, with a watchdog. What install writes:
+
+  ` + systemd.Dir + `/` + systemd.Service + `
+  ` + systemd.Dir + `/` + systemd.Socket + `           the port, from "listen" in the settings
+  ` + systemd.Dir + `/` + systemd.Retry + `      tries again after a crash loop
+  ` + systemd.Dir + `/` + systemd.WritebackTimer + `  with --timer: writes back every month
+  ` + systemd.Dir + `/` + systemd.Writeback + `
+
+Changes of your own belong in ` + systemd.Service + `.d/*.conf (systemctl edit urifilter),
+which is never touched. The usual commands work too: systemctl start, stop, restart,
+reload, status urifilter; journalctl -u urifilter. (systemctl stop says that the
+socket can start the daemon again; it is stopped as well.)
+
+On macOS the service is that of launchd. Other systems are not supported.`,
+		Example: `  # as root, once the settings are written
+  urifilter service install --now
+
+  urifilter service status
+  urifilter service logs --follow`,
+		DisableFlagsInUseLine: true,
+	}
+	command.Parent(cmd)
+	cmd.AddCommand(newInstall(s), newUninstall(), newStatus(),
+		newControl("start", "Start the daemon and its port", (*unitHost).start),
+		newControl("stop", "Stop the daemon and its port; neither comes back before a start or a reboot", (*unitHost).stop),
+		newControl("restart", "Restart the daemon; callers wait meanwhile, and none is refused", (*unitHost).restart),
+		newControl("reload", "Read the tokens and the certificate anew, without a restart", (*unitHost).reload),
+		newLogs())
+	return cmd
+}
+
+func newInstall(s Settings) *cobra.Command {
+	var o installOptions
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "Install the service, or bring it up to date",
+		Long: `Install the service so that it starts with the machine, or bring an installed one up to
+date. A second run says "unchanged". Nothing is started or restarted without --now.
+
+Before anything is written the settings are checked, and systemd reads the units.
+
+With --dry-run nothing is written; what would change is printed. It exits with 0 when
+nothing would, and with 3 when something would.`,
+		Example: `  # what would be written?
+  urifilter service install --config /etc/urifilter/urifilter.yaml --dry-run
+
+  # install and start, with the monthly writeback
+  urifilter service install --timer --now
+
+  # another user and place
+  urifilter service install --user crawl --binary /usr/local/bin/urifilter`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.timerGiven = cmd.Flags().Changed("timer")
+			if runtime.GOOS != "linux" {
+				return installElsewhere(cmd, s, o)
+			}
+			return installUnits(cmd, thisHost(), s, o, asJSON)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.config, "config", "c", "", "`file` of settings (env URIFILTER_CONFIG)")
+	f.StringVar(&o.binary, "binary", defaultBinary(), "the `program` that the service runs; a link in the path is followed at each start")
+	f.StringVar(&o.user, "user", "", "run the daemon as this `user` (default \"urifilter\" on Linux)")
+	f.StringVar(&o.group, "group", "", "and this `group` (default: that of the name of the user)")
+	f.BoolVar(&o.timer, "timer", false, "write bit-maps back every month by a timer; --timer=false removes it; if not given it stays as it is")
+	f.BoolVar(&o.now, "now", false, "start the service, or restart it if its units have changed since it was started")
+	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "write nothing, print what would change, and exit with 3 if something would")
+	command.JSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+func defaultBinary() string {
+	if runtime.GOOS == "linux" {
+		return "/opt/urifilter/current/urifilter"
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+func newUninstall() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Stop the service and remove it; data, settings and programs stay",
+		Long: `Stop the service, and remove its units. The data directory, the settings, the program,
+the user and drop-ins (` + systemd.Service + `.d) stay.`,
+		Example: "  urifilter service uninstall",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if runtime.GOOS != "linux" {
+				return uninstallElsewhere(cmd)
+			}
+			return uninstallUnits(cmd, thisHost(), asJSON)
+		},
+	}
+	command.JSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+func newStatus() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show how the service fares",
+		Long: `Show how the service fares, by the words of systemd and of the daemon. It exits with 0
+when the daemon runs, with 3 when it does not, and with 4 when it is not installed.`,
+		Example: `  urifilter service status
+  urifilter service status --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if runtime.GOOS != "linux" {
+				return statusElsewhere(cmd)
+			}
+			return showStatus(cmd, thisHost(), asJSON)
+		},
+	}
+	command.JSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+func newControl(verb, short string, do func(*unitHost, context.Context) error) *cobra.Command {
+	return &cobra.Command{
+		Use:     verb,
+		Short:   short,
+		Example: "  urifilter service " + verb,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if runtime.GOOS != "linux" {
+				return controlElsewhere(verb)
+			}
+			h := thisHost()
+			if err := h.mayChange("service " + verb); err != nil {
+				return err
+			}
+			if err := do(h, cmd.Context()); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", systemd.Service, map[string]string{
+				"start": "started", "stop": "stopped", "restart": "restarted", "reload": "reloaded",
+			}[verb])
+			return nil
+		},
+	}
+}
+
+func newLogs() *cobra.Command {
+	var follow bool
+	var lines int
+	cmd := &cobra.Command{
+		Use:   "logs",
+		Short: "Show the daemon's lines of the journal",
+		Example: `  urifilter service logs --lines 100
+  urifilter service logs --follow`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if runtime.GOOS != "linux" {
+				return errors.New("service logs: there is no journal on this system\nhint: launchd writes the daemon's log to /usr/local/var/log")
+			}
+			args := []string{"--unit=" + systemd.Service, "--unit=" + systemd.Writeback, "--lines=" + strconv.Itoa(lines), "--output=short-iso"}
+			if follow {
+				args = append(args, "--follow")
+			}
+			journal := exec.CommandContext(cmd.Context(), "journalctl", args...)
+			journal.Stdout, journal.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if err := journal.Run(); err != nil && cmd.Context().Err() == nil {
+				return fmt.Errorf("journalctl: %w\nhint: root and the group systemd-journal may read the journal", err)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on showing what comes")
+	cmd.Flags().IntVarP(&lines, "lines", "l", 50, "show the last `n` lines")
+	return cmd
+}
+
+// unitHost is the machine whose units are managed.
+type unitHost struct {
+	dir string // of units
+	// run runs a program and returns what it wrote. Its error has the name of the program,
+	// and what it wrote to standard error.
+	run func(ctx context.Context, name string, args ...string) (string, error)
+}
+
+func thisHost() *unitHost { return &unitHost{dir: systemd.Dir, run: runProgram} }
+
+func runProgram(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "SYSTEMD_COLORS=0", "SYSTEMD_PAGER=cat")
+	var errOut strings.Builder
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+		if text := strings.TrimSpace(errOut.String()); text != "" {
+			err = fmt.Errorf("%w: %s", err, text)
+		}
+	}
+	return string(out), err
+}
+
+// mayChange says why this process cannot change the service.
+func (h *unitHost) mayChange(what string) error {
+	if err := h.hasSystemd(what); err != nil {
+		return err
+	}
+	if uid := os.Geteuid(); uid != 0 {
+		return fmt.Errorf("%s: user id %d: want root\nhint: sudo %s", what, uid, strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " "))
+	}
+	return nil
+}
+
+func (h *unitHost) hasSystemd(what string) error {
+	if _, err := os.Stat("/run/systemd/system"); err != nil {
+		return fmt.Errorf("%s: systemd does not run here\nhint: start the daemon with `urifilter serve`; `urifilter service install --dry-run` prints the units", what)
+	}
+	return nil
+}
+
+func (h *unitHost) systemctl(ctx context.Context, args ...string) error {
+	_, err := h.run(ctx, "systemctl", args...)
+	return err
+}
