@@ -23,9 +23,13 @@ func (r Repo) Run(ctx context.Context, listen string) error {
 	if err := free(ctx, listen); err != nil {
 		return err
 	}
+	if _, err := os.Stat(filepath.Join(r.Dir, binary())); errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintf(r.Out, "building %s from the sources here: the first time takes some minutes on a slow machine\n", filepath.ToSlash(binary()))
+	}
 	if err := r.Build(ctx); err != nil {
 		return err
 	}
+	fmt.Fprintf(r.Out, "starting %s on %s, with its data in .run/data\n", filepath.ToSlash(binary()), listen)
 	program, err := filepath.Abs(filepath.Join(r.Dir, binary()))
 	if err != nil {
 		return err

@@ -98,6 +98,7 @@ func TestRun(t *testing.T) {
 	out.waitFor(t, "urifilter is ready on http://"+addr)
 	for _, want := range []string{
 		fmt.Sprintf("called with [serve --data-dir %s --listen %s]", filepath.Join(".run", "data"), addr),
+		"building dist/urifilter from the sources here: the first time takes some minutes", "starting dist/urifilter on " + addr,
 		"curl -d ", "dist/urifilter filter --type uri_generator --server http://" + addr,
 	} {
 		if !strings.Contains(out.String(), want) {

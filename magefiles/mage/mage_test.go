@@ -1,8 +1,11 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/magefile/mage/mage"
 )
 
 // ours are the targets of this repository.
@@ -94,5 +97,33 @@ func TestOtherCallsAreLeftToMage(t *testing.T) {
 	none, err := magefiles(t.TempDir())
 	if none != nil || err != nil {
 		t.Errorf("an empty folder: %v, %v", none, err)
+	}
+}
+
+// The minutes of a first compilation are announced, those after it are none.
+func TestTheFirstCompilationIsTold(t *testing.T) {
+	t.Parallel()
+	all, err := ours(t)("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := mage.Invocation{CacheDir: t.TempDir()}
+	said := func() string {
+		var out strings.Builder
+		sayBuilding(&out, call, all)
+		return out.String()
+	}
+	if got := said(); !strings.HasPrefix(got, "compiling the targets") || strings.Count(got, "\n") != 1 {
+		t.Errorf("first: %q", got)
+	}
+	program, err := mage.ExeName("go", call.CacheDir, all.files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := said(); got != "" {
+		t.Errorf("second: %q", got)
 	}
 }

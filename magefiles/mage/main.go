@@ -5,6 +5,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -46,6 +48,8 @@ func rewrite(args []string, read func(dir string) (*targets, error)) ([]string, 
 	words, help, err := all.read(call.Args)
 	if help {
 		before = append(before, "-h")
+	} else if err == nil && !call.List && !call.Autocomplete {
+		sayBuilding(os.Stderr, call, all)
 	}
 	return append(before, words...), err
 }
@@ -91,17 +95,27 @@ func magefiles(dir string) (*targets, error) {
 	if err != nil || len(paths) == 0 {
 		return nil, err
 	}
-	var files []string
-	for _, p := range paths {
-		if !strings.HasSuffix(p, "_test.go") {
-			files = append(files, filepath.Base(p))
-		}
+	paths = slices.DeleteFunc(paths, func(p string) bool { return strings.HasSuffix(p, "_test.go") })
+	files := make([]string, len(paths))
+	for i, p := range paths {
+		files[i] = filepath.Base(p)
 	}
 	info, err := parse.PrimaryPackage("go", dir, files, true)
 	if err != nil {
 		return nil, err
 	}
-	return &targets{funcs: info.Funcs, aliases: info.Aliases}, nil
+	return &targets{funcs: info.Funcs, aliases: info.Aliases, files: paths}, nil
+}
+
+// sayBuilding tells people that mage compiles the targets, which takes long only once.
+func sayBuilding(out io.Writer, call mage.Invocation, all *targets) {
+	program, err := mage.ExeName(cmp.Or(call.GoCmd, "go"), call.CacheDir, all.files)
+	if err != nil {
+		return // mage tells
+	}
+	if _, err := os.Stat(program); errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintln(out, "compiling the targets of magefiles: the first time takes a minute or more")
+	}
 }
 
 func isDir(path string) bool {

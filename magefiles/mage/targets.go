@@ -15,6 +15,7 @@ import (
 type targets struct {
 	funcs   parse.Functions
 	aliases map[string]*parse.Function
+	files   []string // of the magefiles
 }
 
 // find is the target of a name, whatever its capitals.
