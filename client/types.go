@@ -52,7 +52,7 @@ type FilterInfo struct {
 
 // MarshalJSON writes the members that the filter's kind has.
 func (f FilterInfo) MarshalJSON() ([]byte, error) {
-	if f.Kind == "timing" {
+	if f.Capacity == 0 { // of a kind without one
 		var expire *float64
 		if f.Expire != 0 {
 			expire = &f.Expire

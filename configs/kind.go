@@ -56,6 +56,18 @@ func KindOf(name string) (Kind, bool) {
 	return Kind{}, false
 }
 
+// HasBitMap tells whether filters of a kind have a bit-map, which the archive keeps.
+func HasBitMap(kind string) bool {
+	k, _ := KindOf(kind)
+	return k.BitMap
+}
+
+// Expires tells whether items of filters of a kind expire.
+func Expires(kind string) bool {
+	k, _ := KindOf(kind)
+	return k.Has("expire")
+}
+
 // KindNames lists the names of all kinds, in words: "a or b".
 func KindNames() string {
 	var names []string

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
@@ -52,7 +53,7 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 	if want != nil {
 		settings.Archive = l.link
 		for _, spec := range want {
-			if spec.Kind == engine.Bloom { // others are no concern of the archive: ensure makes them
+			if configs.HasBitMap(spec.Kind) { // others are no concern of the archive: ensure makes them
 				settings.Filters = append(settings.Filters, spec)
 			}
 		}
@@ -77,7 +78,7 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 func (l *local) ensure(ctx context.Context, spec engine.Spec) (done string, archived bool, err error) {
 	f, err := l.engine.Lookup(spec.Name)
 	var unknown *engine.UnknownFilterError
-	if spec.Kind != engine.Bloom && errors.As(err, &unknown) {
+	if !configs.HasBitMap(spec.Kind) && errors.As(err, &unknown) {
 		_, _, err := l.engine.Create(ctx, spec)
 		return "created", false, err
 	}
@@ -104,14 +105,7 @@ func (l *local) way() string {
 func (l *local) filters(context.Context) ([]client.FilterInfo, error) {
 	var all []client.FilterInfo
 	for _, f := range l.engine.Filters() {
-		st := f.Stats()
-		if f.Kind == engine.Timing {
-			all = append(all, client.FilterInfo{ID: f.ID, Name: f.Name, Kind: f.Kind, Expire: f.Expire.Seconds(), Items: st.Items,
-				Bytes: st.Bytes, Generation: st.Generation})
-			continue
-		}
-		all = append(all, client.FilterInfo{ID: f.ID, Name: f.Name, Kind: f.Kind, Capacity: f.Capacity, ErrorRate: f.ErrorRate,
-			OnFull: f.OnFull, ItemsEstimate: st.Items, FillRatio: st.Fill, FPREstimate: st.FPR, Bytes: st.Bytes, Generation: st.Generation})
+		all = append(all, api.Describe(f))
 	}
 	return all, nil
 }

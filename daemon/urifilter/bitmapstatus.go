@@ -13,7 +13,6 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
@@ -124,7 +123,7 @@ func writeStatus(cmd *cobra.Command, flags *bitmapFlags, all []*filterStatus, st
 		case s.Archive != nil:
 			row[3], row[4] = s.Archive.Version, human.Count(int64(s.Archive.ItemsEstimate))
 			row[5] = age(time.Duration(s.AgeSeconds * float64(time.Second)))
-		case s.Store != nil && s.Store.Kind == engine.Timing:
+		case s.Store != nil && !configs.HasBitMap(s.Store.Kind):
 			row[3] = "no bit-map"
 		case archiveErr != nil:
 			row[3] = "unknown"

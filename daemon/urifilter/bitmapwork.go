@@ -93,7 +93,7 @@ func (w *bitmapWork) init(names []string) error {
 	}
 	return w.each(order, func(name string, p archive.Progress) (outcome, error) {
 		done, archived, err := w.holder.ensure(w.ctx, byName[name])
-		if err != nil || archived || byName[name].Kind != engine.Bloom {
+		if err != nil || archived || !configs.HasBitMap(byName[name].Kind) {
 			return outcome{Done: done}, err
 		}
 		c, err := w.writeback(name, p)
@@ -165,7 +165,7 @@ func (w *bitmapWork) namesOr(names []string, what string) ([]string, error) {
 		return nil, err
 	}
 	for _, f := range all {
-		if f.Kind == engine.Bloom {
+		if configs.HasBitMap(f.Kind) {
 			names = append(names, f.Name)
 		} else if !w.flags.quiet {
 			fmt.Fprintf(w.err, "%s: left out, filters of the kind %s have no bit-map\n", f.Name, f.Kind)

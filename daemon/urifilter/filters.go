@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
@@ -128,8 +129,10 @@ item for a time, --expire unless the call says another, and exactly.`,
 				return command.WriteJSON(cmd.OutOrStdout(), info)
 			case !created:
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: unchanged, it is there with these parameters\n", info.Name)
-			case info.Kind == "timing":
+			case configs.Expires(info.Kind):
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d, items expire %s\n", info.Name, info.ID, expiry(info))
+			case info.Capacity == 0:
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d\n", info.Name, info.ID)
 			default:
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d, for %s items at an error rate of %g, %s\n",
 					info.Name, info.ID, human.Count(int64(info.Capacity)), info.ErrorRate, human.Bytes(int64(info.Bytes)))
@@ -143,7 +146,7 @@ item for a time, --expire unless the call says another, and exactly.`,
 	f.Var((*itemCount)(&spec.Capacity), "capacity", "`items` at which the error rate still holds, such as 500000 or 150M")
 	f.Float64Var(&spec.ErrorRate, "error-rate", 0, "`share` of new items that may be taken for seen, such as 0.0001")
 	f.StringVar(&spec.OnFull, "on-full", "", "what to do beyond the capacity: `warn` or reject")
-	f.StringVar(&spec.Kind, "kind", "", "`kind` of filter: bloom or timing")
+	f.StringVar(&spec.Kind, "kind", "", "`kind` of filter: "+configs.KindNames())
 	expire.register(cmd, "timing: `time` for which items are remembered whose call names none, such as 90, 36h or 30d")
 	f.IntVar(&spec.ID, "id", 0, "`number` that callers may use in the place of the name")
 	fixed := func(flag string, values ...cobra.Completion) {
@@ -152,7 +155,11 @@ item for a time, --expire unless the call says another, and exactly.`,
 		}
 	}
 	fixed("on-full", "warn", "reject")
-	fixed("kind", "bloom", "timing")
+	var names []cobra.Completion
+	for _, kind := range configs.Kinds() {
+		names = append(names, kind.Name)
+	}
+	fixed("kind", names...)
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
@@ -13,13 +14,13 @@ func writeFilterTable(w io.Writer, list []client.FilterInfo) error {
 	rows := [][]string{{"ID", "NAME", "KIND", "ITEMS", "CAPACITY", "FULL", "ERROR ASKED", "ERROR NOW", "SIZE"}}
 	timed := false
 	for _, f := range list {
-		timed = timed || f.Kind == "timing"
+		timed = timed || configs.Expires(f.Kind)
 	}
 	if timed {
 		rows[0] = append(rows[0], "EXPIRE")
 	}
 	for _, f := range list {
-		if f.Kind == "timing" {
+		if f.Capacity == 0 {
 			rows = append(rows, []string{fmt.Sprint(f.ID), f.Name, f.Kind, human.Count(int64(f.Items)), "-", "-", "-", "-", human.Bytes(int64(f.Bytes)), expireText(f)})
 			continue
 		}
@@ -34,16 +35,15 @@ func writeFilter(w io.Writer, f client.FilterInfo) error {
 	if f.LastWriteback != nil {
 		writeback = f.LastWriteback.Format(time.RFC3339)
 	}
-	if f.Kind == "timing" {
-		return human.Table(w, [][]string{
-			{"name", f.Name},
-			{"id", fmt.Sprint(f.ID)},
-			{"kind", f.Kind},
-			{"items", human.Count(int64(f.Items)) + " that have not expired"},
-			{"expire", expiry(f)},
-			{"size", human.Bytes(int64(f.Bytes))},
-			{"generation", fmt.Sprint(f.Generation)},
-		}, map[int]bool{0: true, 1: true})
+	if f.Capacity == 0 {
+		rows := [][]string{{"name", f.Name}, {"id", fmt.Sprint(f.ID)}, {"kind", f.Kind}}
+		if configs.Expires(f.Kind) {
+			rows = append(rows, []string{"items", human.Count(int64(f.Items)) + " that have not expired"}, []string{"expire", expiry(f)})
+		} else {
+			rows = append(rows, []string{"items", human.Count(int64(f.Items))})
+		}
+		rows = append(rows, []string{"size", human.Bytes(int64(f.Bytes))}, []string{"generation", fmt.Sprint(f.Generation)})
+		return human.Table(w, rows, map[int]bool{0: true, 1: true})
 	}
 	return human.Table(w, [][]string{
 		{"name", f.Name},
@@ -59,8 +59,11 @@ func writeFilter(w io.Writer, f client.FilterInfo) error {
 	}, map[int]bool{0: true, 1: true})
 }
 
-// expireText is the time that a timing filter was made with.
+// expireText is the time that a filter was made with whose items expire.
 func expireText(f client.FilterInfo) string {
+	if !configs.Expires(f.Kind) {
+		return "-"
+	}
 	if f.Expire == 0 {
 		return "by call"
 	}

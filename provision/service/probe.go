@@ -80,12 +80,12 @@ func Address(cfg configs.Config) string {
 	return scheme + net.JoinHostPort(name, port)
 }
 
-// probed is the filter that a probe asks: the first bloom filter, for one more item in it
-// is nothing.
+// probed is the filter that a probe asks: the first one of fixed size, for one more item in
+// it is nothing.
 func probed(cfg configs.Config) string {
 	specs := cfg.Specs()
 	for _, s := range specs {
-		if s.Kind == "bloom" {
+		if kind, _ := configs.KindOf(s.Kind); kind.Fixed {
 			return s.Name
 		}
 	}

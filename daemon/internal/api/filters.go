@@ -23,7 +23,7 @@ const specBytes = 64 << 10
 func (c *call) listFilters() error {
 	list := client.FilterList{Filters: []client.FilterInfo{}}
 	for _, f := range c.s.engine.Filters() {
-		list.Filters = append(list.Filters, describe(f))
+		list.Filters = append(list.Filters, Describe(f))
 	}
 	for _, q := range c.s.engine.Quarantined() {
 		reason, _, _ := strings.Cut(q.Cause.Error(), "\n")
@@ -37,7 +37,7 @@ func (c *call) getFilter() error {
 	if err != nil {
 		return err
 	}
-	return c.sendJSON(http.StatusOK, describe(f))
+	return c.sendJSON(http.StatusOK, Describe(f))
 }
 
 // putFilter makes a filter or finds it. What the body leaves out is that of the filter
@@ -69,10 +69,10 @@ func (c *call) putFilter() error {
 		return err
 	}
 	if !created {
-		return c.sendJSON(http.StatusOK, describe(f))
+		return c.sendJSON(http.StatusOK, Describe(f))
 	}
 	c.w.Header().Set("Location", pathFilters+"/"+f.Name)
-	return c.sendJSON(http.StatusCreated, describe(f))
+	return c.sendJSON(http.StatusCreated, Describe(f))
 }
 
 func or[T comparable](asked, otherwise T) T {
@@ -129,12 +129,13 @@ func (c *call) clearFilter() error {
 	if f, err = c.s.engine.Clear(c.r.Context(), f.Name); err != nil {
 		return err
 	}
-	return c.sendJSON(http.StatusOK, describe(f))
+	return c.sendJSON(http.StatusOK, Describe(f))
 }
 
-func describe(f *engine.Filter) client.FilterInfo {
+// Describe is what callers see of a filter.
+func Describe(f *engine.Filter) client.FilterInfo {
 	st := f.Stats()
-	if _, timed := f.Set.(engine.Timed); timed {
+	if _, bits := f.Set.(engine.BitMap); !bits {
 		return client.FilterInfo{
 			ID: f.ID, Name: f.Name, Kind: f.Kind, Expire: f.Expire.Seconds(), Items: st.Items, Bytes: st.Bytes, Generation: st.Generation,
 		}
@@ -177,7 +178,7 @@ func (a *askedSpec) expiry(kind string) (time.Duration, error) {
 	if a.expire == nil || string(a.expire) == "null" {
 		return 0, nil
 	}
-	if of, known := configs.KindOf(kind); known && !of.Has("expire") {
+	if _, known := configs.KindOf(kind); known && !configs.Expires(kind) {
 		return 0, &fault{code: codeExpireNotSupported, detail: "expire is for filters of the kind timing"}
 	}
 	seconds, err := items.Seconds(string(a.expire))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
 )
 
 // Life is of one filter from when it is made until it is dropped: clearing the filter does
@@ -34,7 +36,7 @@ func (e *Engine) Clear(ctx context.Context, ref string) (*Filter, error) {
 		return nil, err
 	}
 	var inArchive *Archived
-	if hasBitMap(f.Spec) {
+	if configs.HasBitMap(f.Spec.Kind) {
 		if inArchive, err = e.archived(ctx, f.Name); err != nil {
 			return nil, err // while nothing has changed
 		}

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
 )
 
 // firstFreeID is where ids of filters made at run time begin, so that settings can
@@ -41,7 +43,7 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 		e.mu.Unlock()
 	}
 	var a *Archived
-	if hasBitMap(spec) {
+	if configs.HasBitMap(spec.Kind) {
 		if a, err = e.archived(ctx, spec.Name); err != nil {
 			return nil, false, err
 		}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
@@ -113,7 +114,7 @@ func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 			if have.Spec != spec {
 				e.warnDiffers(have.Spec, spec)
 			}
-		case e.archive != nil && hasBitMap(spec):
+		case e.archive != nil && configs.HasBitMap(spec.Kind):
 			e.waiting[spec.Name] = waiting{spec: spec}
 		default:
 			if _, _, err := e.Create(ctx, spec); err != nil {

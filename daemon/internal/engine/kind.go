@@ -39,12 +39,6 @@ func bitMapOf(spec Spec, set Set) (BitMap, error) {
 	return bits, nil
 }
 
-// hasBitMap tells whether sets of such filters are BitMaps, which the archive keeps.
-func hasBitMap(s Spec) bool {
-	kind, _ := configs.KindOf(s.Kind)
-	return kind.BitMap
-}
-
 // BitMapHeader describes the empty bit-map of a new filter. One that this machine could
 // not hold in its memory is refused: it would take all of it, later and for all filters.
 func BitMapHeader(spec Spec, b Birth) (bloom.Header, error) {
