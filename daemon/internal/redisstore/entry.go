@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
@@ -29,21 +30,21 @@ type entry struct {
 // newEntry is that of a new filter.
 func newEntry(spec engine.Spec, b engine.Birth) (entry, error) {
 	e := entry{spec: spec, seed: b.Seed, gen: b.Generation, born: b.Created.UnixNano()}
-	switch spec.Kind {
-	case engine.Bloom:
+	switch {
+	case configs.HasBitMap(spec.Kind):
 		h, err := engine.BitMapHeader(spec, b)
 		return newBitMapEntry(spec, h), err
-	case engine.Timing:
+	case configs.Expires(spec.Kind):
 		return e, nil
 	}
-	return e, fmt.Errorf("filter %s: kind %q cannot be kept in redis", spec.Name, spec.Kind)
+	return e, &engine.SpecError{Field: "kind", Msg: fmt.Sprintf("%q: filters of this kind cannot be kept in redis", spec.Kind)}
 }
 
 func bitMapEntry(spec engine.Spec, h bloom.Header) entry {
 	return entry{spec: spec, seed: h.Seed, gen: h.Generation, born: h.Created.UnixNano(), header: h}
 }
 
-func (e entry) hasBitMap() bool { return e.spec.Kind == engine.Bloom }
+func (e entry) hasBitMap() bool { return configs.HasBitMap(e.spec.Kind) }
 
 func newTag() string {
 	var b [4]byte
@@ -111,8 +112,8 @@ func decodeEntry(name, text string) (e entry, err error) {
 		ID: j.ID, Name: name, Kind: j.Kind, Capacity: j.Capacity, ErrorRate: j.ErrorRate, OnFull: j.OnFull,
 		Expire: time.Duration(j.ExpireMS) * time.Millisecond,
 	}
-	switch j.Kind {
-	case engine.Bloom:
+	switch {
+	case configs.HasBitMap(spec.Kind):
 		raw, err := base64.StdEncoding.DecodeString(j.Header + j.Map)
 		if err != nil {
 			return e, err
@@ -126,7 +127,7 @@ func decodeEntry(name, text string) (e entry, err error) {
 			return e, errors.New("has a tag without a map, or a map without a tag")
 		}
 		return e, nil
-	case engine.Timing:
+	case configs.Expires(spec.Kind):
 		seed, err := strconv.ParseUint(j.Seed, 16, 64)
 		return entry{spec: spec, seed: seed, gen: j.Generation, born: j.Created}, err
 	}

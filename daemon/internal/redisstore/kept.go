@@ -43,8 +43,8 @@ type expiring interface {
 
 // newFilter is the filter of an entry, without anything in it.
 func (s *Store) newFilter(e entry) (filter, error) {
-	if e.spec.Kind == engine.Timing {
-		return s.newTimed(e), nil
+	if !e.hasBitMap() {
+		return s.newTimed(e), nil // the registry takes no others
 	}
 	set, err := s.newSet(e)
 	if err != nil {
