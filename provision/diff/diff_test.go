@@ -62,7 +62,7 @@ func apply(t *testing.T, old, shown string) string {
 		return old
 	}
 	shown = strings.ReplaceAll(shown, "\n\\ No newline at end of file\n", "\x00\n")
-	left, at := lines(old), 1 // at is the number of left[0]
+	left, at := strings.SplitAfter(old, "\n"), 1 // at is the number of left[0]
 	var made []string
 	for _, line := range strings.SplitAfter(shown, "\n")[2:] {
 		text, cut := strings.CutSuffix(strings.TrimSuffix(line, "\n"), "\x00")

@@ -81,7 +81,7 @@ systemctl daemon-reload && systemctl restart urifilter`)
 	}
 	want(t, l.Must(t, "urifilter:logs", "-lines=20"), 0, "no_such_key")
 	// What crashes is no release to go back to.
-	want(t, l.Mage(t, "plan", "-binary="+l.Another(t, "second")), 0, "as not healthy: its daemon crashes")
+	want(t, l.Mage(t, "urifilter:get", "-dryRun", "-binary="+l.Another(t, "second")), 0, "as not healthy: its daemon crashes")
 	// Starting it does not help, and says why; mended, it does.
 	want(t, l.Mage(t, "urifilter:start"), fleet.CodeFailed, "/etc/urifilter/urifilter.yaml:", "no_such_key: unknown key")
 	l.Sh(t, "one", "mv /root/saved /etc/urifilter/urifilter.yaml")

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
@@ -32,7 +33,7 @@ type installOptions struct {
 type unitChange struct {
 	Path   string `json:"path"`
 	Change string `json:"change"`         // created, updated, removed, unchanged
-	Diff   string `json:"diff,omitempty"` // - lines go, + lines come
+	Diff   string `json:"diff,omitempty"` // hunks of a unified diff
 
 	name    string
 	content []byte
@@ -162,13 +163,13 @@ func (h *unitHost) compare(ctx context.Context, files []systemd.File, o installO
 		case isTimed(f.Name) && !timed && !there:
 			continue
 		case isTimed(f.Name) && !timed:
-			c.Change, c.content, c.Diff = "removed", nil, lineDiff(string(have), "")
+			c.Change, c.content, c.Diff = "removed", nil, hunks(string(have), "")
 		case there && bytes.Equal(have, f.Content):
 			c.Change = "unchanged"
 		case there:
-			c.Change, c.Diff = "updated", lineDiff(string(have), string(f.Content))
+			c.Change, c.Diff = "updated", hunks(string(have), string(f.Content))
 		default:
-			c.Change, c.Diff = "created", lineDiff("", string(f.Content))
+			c.Change, c.Diff = "created", hunks("", string(f.Content))
 		}
 		in.Changed = in.Changed || c.Change != "unchanged"
 		in.Units = append(in.Units, c)
@@ -215,6 +216,13 @@ func (h *unitHost) verify(ctx context.Context, files []systemd.File) error {
 		return fmt.Errorf("systemd does not take the units; nothing was changed: %w", err)
 	}
 	return nil
+}
+
+// hunks is what differs between two texts as `diff -u` shows it, without its two headings.
+func hunks(from, to string) string {
+	_, text, _ := strings.Cut(udiff.Unified("", "", from, to), "\n")
+	_, text, _ = strings.Cut(text, "\n")
+	return text
 }
 
 // apply writes what differs. The service itself is registered last, so that the units

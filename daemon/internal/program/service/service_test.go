@@ -123,7 +123,7 @@ func TestInstallLooksBeforeItChanges(t *testing.T) {
 	if got, want := changes(in), "urifilter-retry.timer unchanged, urifilter.service unchanged, urifilter.socket updated"; got != want {
 		t.Errorf("another port: %s, want %s", got, want)
 	}
-	if diff := in.Units[2].Diff; !strings.Contains(diff, "- ListenStream=127.0.0.1:8000\n+ ListenStream=9000\n") || strings.Contains(diff, "Backlog") {
+	if diff := in.Units[2].Diff; !strings.Contains(diff, "-ListenStream=127.0.0.1:8000\n+ListenStream=9000\n") || strings.Contains(diff, "Backlog") {
 		t.Errorf("diff:\n%s", diff)
 	}
 	if !slices.Equal(f.said, []string{"systemctl daemon-reload"}) {
@@ -205,16 +205,16 @@ func TestShow(t *testing.T) {
 	}
 }
 
-func TestLineDiff(t *testing.T) {
+func TestHunks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ from, to, want string }{
 		{"", "", ""},
 		{"a\n", "a\n", ""},
-		{"", "a\nb\n", "+ a\n+ b\n"},
-		{"a\n", "", "- a\n"},
-		{"1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\nx\n5\n6\n7\n", "  2\n  3\n- 4\n+ x\n  5\n  6\n ...\n"},
+		{"", "a\nb\n", "@@ -0,0 +1,2 @@\n+a\n+b\n"},
+		{"a\n", "", "@@ -1 +0,0 @@\n-a\n"},
+		{"1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\nx\n5\n6\n7\n", "@@ -1,7 +1,7 @@\n 1\n 2\n 3\n-4\n+x\n 5\n 6\n 7\n"},
 	} {
-		if got := lineDiff(c.from, c.to); got != c.want {
+		if got := hunks(c.from, c.to); got != c.want {
 			t.Errorf("from %q to %q:\n%swant\n%s", c.from, c.to, got, c.want)
 		}
 	}
