@@ -126,6 +126,10 @@ func (c *caller) place(outcomes []history.Outcome, texts, fresh []string) bool {
 	case client.DoubtNew: // as many times as answers are lost
 		isNew = history.Unknown
 	}
+	return place(outcomes, texts, fresh, isNew, isSeen)
+}
+
+func place(outcomes []history.Outcome, texts, fresh []string, isNew, isSeen history.Outcome) bool {
 	next := 0
 	for i, text := range texts {
 		outcomes[i] = isSeen

@@ -144,6 +144,18 @@ func TestFiltersThatOthersMakeAgain(t *testing.T) {
 	}
 	serves("uri", set)
 	serves("1", set)
+	// Damaged by another daemon, and dropped by it.
+	bad := engine.Quarantined{ID: 9, Name: "bad", Where: "there", Cause: errors.New("damaged")}
+	s.changes <- engine.Change{Bad: &bad}
+	s.changes <- engine.Change{} // nothing; the one before has been taken in
+	if _, err := b.Lookup("9"); !errors.As(err, new(*engine.QuarantinedError)) {
+		t.Errorf("got %v, want a QuarantinedError", err)
+	}
+	s.changes <- engine.Change{Mended: &bad}
+	s.changes <- engine.Change{}
+	if _, err := b.Lookup("bad"); !errors.As(err, new(*engine.UnknownFilterError)) {
+		t.Errorf("got %v, want an UnknownFilterError", err)
+	}
 	// Dropped by another daemon, which this one has not heard of: it is made, not found.
 	s.gone["uri"] = true
 	f, created, err := b.Create(t.Context(), spec(1, "uri"))

@@ -15,6 +15,14 @@ func (e *Engine) Follow(ctx context.Context) {
 }
 
 func (e *Engine) take(change Change) {
+	switch {
+	case change.Bad != nil:
+		e.confine(*change.Bad)
+		return
+	case change.Mended != nil:
+		e.release(*change.Mended)
+		return
+	}
 	e.mu.RLock()
 	have := e.name[change.Spec.Name]
 	e.mu.RUnlock()

@@ -41,9 +41,28 @@ func (e *Engine) takeQuarantined() {
 	if !ok {
 		return
 	}
-	e.quarantine = store.Quarantined()
-	for _, q := range e.quarantine {
-		e.log.Error("filter is in QUARANTINE and not served; the others are", "filter", q.Name, "id", q.ID, "where", q.Where, "err", q.Cause)
+	for _, q := range store.Quarantined() {
+		e.confine(q)
+	}
+}
+
+// confine puts a filter into quarantine.
+func (e *Engine) confine(q Quarantined) {
+	e.mu.Lock()
+	e.quarantine = append(slices.Clone(e.quarantine), q)
+	e.mu.Unlock()
+	e.log.Error("filter is in QUARANTINE and not served; the others are", "filter", q.Name, "id", q.ID, "where", q.Where, "err", q.Cause)
+}
+
+// release ends the quarantine of a filter that was dropped or mended elsewhere.
+func (e *Engine) release(q Quarantined) {
+	e.mu.Lock()
+	had := len(e.quarantine)
+	e.quarantine = slices.DeleteFunc(slices.Clone(e.quarantine), func(o Quarantined) bool { return o.Where == q.Where && o.Name == q.Name })
+	left := len(e.quarantine) < had
+	e.mu.Unlock()
+	if left {
+		e.log.Warn("filter is in quarantine no more: another daemon has dropped or mended it", "filter", q.Name, "id", q.ID)
 	}
 }
 

@@ -140,4 +140,6 @@ type Shared interface {
 type Change struct {
 	Spec      Spec
 	Set, Gone Set
+	// Bad is in quarantine from now on, Mended no more; nil: nothing.
+	Bad, Mended *Quarantined
 }

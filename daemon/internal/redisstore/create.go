@@ -196,8 +196,9 @@ func settle(have map[string]string, e entry) (entry, error) {
 		}
 		its, err := decodeEntry(name, other)
 		switch {
-		case err != nil:
-			return e, err
+		case err != nil && (name == spec.Name || spec.ID != 0 && idOf(other) == spec.ID):
+			return e, fmt.Errorf("filter %s, id %d: %w: %w", spec.Name, spec.ID, engine.ErrConflict, err)
+		case err != nil: // in quarantine
 		case its.spec == spec:
 			return its, nil
 		case its.spec.Name == spec.Name || its.spec.ID == spec.ID:

@@ -101,7 +101,7 @@ func (e entry) encode() (string, error) {
 func decodeEntry(name, text string) (e entry, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("key %s, field %s: %w\nhint: it was written by another program or a newer urifilter; give this one a database of its own (redis.db), or update it", registryKey, name, err)
+			err = damagedError{fmt.Errorf("key %s, field %s: %w\nhint: it was written by another program or a newer urifilter: update this one, or drop the filter, which moves the entry to %s", registryKey, name, err, quarantineKey)}
 		}
 	}()
 	var j entryJSON

@@ -35,6 +35,9 @@ import (
 //	                                 bytes of its hash
 //	urifilter:ids                    hash: ":highest" -> the highest id that a filter was
 //	                                 given; name of a filter -> the id that it was given
+//	urifilter:quarantine:{urifilter:filters}
+//	                                 hash: name and moment -> entry that could not be read
+//	                                 and was dropped, see quarantine.go
 //	urifilter:members                hash: daemon -> its last sign of life
 //	urifilter:version:{urifilter:filters}
 //	                                 string: counts the clears of filters

@@ -72,6 +72,9 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 		return fmt.Errorf("key %s: %w", registryKey, errLost)
 	}
 	delete(all, formatField)
+	if err := s.followQuarantine(ctx, all); err != nil {
+		return err
+	}
 	for _, f := range s.all() {
 		mine := f.base().entry
 		text, ok := all[mine.spec.Name]
@@ -100,6 +103,12 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 // its name, if there is one.
 func (s *Store) take(ctx context.Context, name, text string) error {
 	f, lost, err := s.load(ctx, name, text)
+	if asDamaged(err) {
+		if q, known := s.quarantine(name, text, err); !known {
+			return s.send(ctx, engine.Change{Spec: engine.Spec{ID: q.ID, Name: name}, Bad: &q})
+		}
+		return nil
+	}
 	if err != nil {
 		return err
 	}

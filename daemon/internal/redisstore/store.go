@@ -66,6 +66,7 @@ type Store struct {
 
 	mu   sync.Mutex
 	sets map[string]filter
+	bad  map[string]engine.Quarantined // by name
 	// registryID is that of the registry in Redis with which the filters here agree.
 	registryID string
 	// unackedRead is the version of the unacknowledged items in Redis that was last read.
@@ -93,7 +94,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		c.Timeout = defaultTimeout
 	}
 	s := &Store{
-		opt: c, log: c.Log, trust: newTrust(), sets: map[string]filter{},
+		opt: c, log: c.Log, trust: newTrust(), sets: map[string]filter{}, bad: map[string]engine.Quarantined{},
 		peers:   newPeers(selfName()),
 		changes: make(chan engine.Change, 64), unpublished: make(chan struct{}, 1), early: make(chan struct{}, 1),
 	}
@@ -174,6 +175,10 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	loaded := map[engine.Spec]engine.Set{}
 	for name, text := range registry {
 		f, lost, err := s.load(ctx, name, text)
+		if asDamaged(err) {
+			s.quarantine(name, text, err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

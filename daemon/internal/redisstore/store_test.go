@@ -406,18 +406,6 @@ func TestRefusals(t *testing.T) {
 		s.CLI("set", registryKey, "mine")
 		mustFail(t, config(s.Addr), registryKey, "another program", "hint:")
 	})
-	t.Run("foreign stripe", func(t *testing.T) {
-		s := redistest.Start(t)
-		store, set := opened(t, config(s.Addr))
-		_ = store.Close()
-		key := set.keys[1]
-		for _, command := range [][]string{{"set", key, "something else"}, {"del", key}, {"lpush", key, "x"}} {
-			s.CLI(command...)
-			if command[0] != "del" {
-				mustFail(t, config(s.Addr), key, "another program", "hint:")
-			}
-		}
-	})
 	t.Run("newer format", func(t *testing.T) {
 		s := redistest.Start(t)
 		s.CLI("hset", registryKey, formatField, "2")

@@ -74,7 +74,7 @@ func (s *set) getStripe(ctx context.Context, i int, buf []byte) ([]byte, error) 
 	text, err := s.store.admin.Get(ctx, s.keys[i]).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		if strings.HasPrefix(err.Error(), "WRONGTYPE") {
-			return nil, foreign(s.keys[i])
+			return nil, damagedError{foreign(s.keys[i])}
 		}
 		return nil, err
 	}
@@ -83,11 +83,11 @@ func (s *set) getStripe(ctx context.Context, i int, buf []byte) ([]byte, error) 
 	case len(text) < headBytes || text[:headBytes] == strings.Repeat("\x00", headBytes):
 		return nil, fmt.Errorf("key %s: %w", s.keys[i], errLost)
 	case text[:len(headMark)] != headMark:
-		return nil, foreign(s.keys[i])
+		return nil, damagedError{foreign(s.keys[i])}
 	case text[:headBytes] != string(s.head):
-		return nil, fmt.Errorf("key %s: %w", s.keys[i], errOther)
+		return nil, damagedError{fmt.Errorf("key %s: %w", s.keys[i], errOther)}
 	case len(text) > headBytes+size:
-		return nil, fmt.Errorf("key %s: has %d bytes, want %d at most", s.keys[i], len(text), headBytes+size)
+		return nil, damagedError{fmt.Errorf("key %s: has %d bytes, want %d at most", s.keys[i], len(text), headBytes+size)}
 	}
 	buf = buf[:size]
 	clear(buf[copy(buf, text[headBytes:]):])

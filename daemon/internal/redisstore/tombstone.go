@@ -149,15 +149,15 @@ func (s *Store) cleanOnce(ctx context.Context, since map[string]time.Time, now t
 func (s *Store) clean(ctx context.Context, tomb string) error {
 	var e entry
 	if err := e.fromTomb(tomb); err != nil {
-		return err
+		return nil // of a newer version, which will remove it
 	}
 	all, err := s.registry(ctx)
 	if err != nil {
 		return err
 	}
 	its, err := decodeEntry(e.spec.Name, all[e.spec.Name])
-	if err != nil && all[e.spec.Name] != "" {
-		return err
+	if err != nil && all[e.spec.Name] != "" && e.hasBitMap() && e.tag == "" {
+		return nil // a damaged entry, which may be that of the same keys
 	}
 	if all[e.spec.Name] == "" || keysOf(its) != keysOf(e) {
 		if err := s.removeKeys(ctx, e); err != nil {

@@ -1,0 +1,129 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+)
+
+// nextChange is what a store tells of other daemons.
+func nextChange(t *testing.T, s *Store) engine.Change {
+	t.Helper()
+	select {
+	case change := <-s.Changes():
+		return change
+	case <-time.After(30 * time.Second):
+		t.Fatal("no change is seen")
+		return engine.Change{}
+	}
+}
+
+// An entry that cannot be read keeps no other filter from being served, made or dropped, at
+// daemons that run and at one that starts; it goes where somebody can look at it.
+func TestQuarantine(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	storeA, a := opened(t, config(server.Addr))
+	add(t, a, 0, 1000)
+	entries := map[string]string{"later": `{"id":9,"kind":"of a newer version"}`, "broken": `{"id":10,"ki`, "half": `{"id":11,"kind":"bloom","map":"AAAA"}`}
+	for name, text := range entries {
+		server.CLI("hset", registryKey, name, text)
+	}
+	told := map[string]bool{}
+	for len(told) < len(entries) {
+		change := nextChange(t, storeA)
+		if change.Bad == nil || told[change.Bad.Name] {
+			t.Fatalf("got %+v, want each entry once", change)
+		}
+		told[change.Bad.Name] = true
+	}
+	storeB, b := opened(t, config(server.Addr))
+	var names []string
+	for _, q := range storeB.Quarantined() {
+		names = append(names, q.Name)
+		if want := map[string]int{"later": 9, "half": 11}[q.Name]; q.ID != want || !strings.Contains(q.Where, registryKey) || !strings.Contains(q.Cause.Error(), "hint:") {
+			t.Errorf("%+v", q)
+		}
+	}
+	if slices.Sort(names); !slices.Equal(names, []string{"broken", "half", "later"}) {
+		t.Fatalf("in quarantine are %q", names)
+	}
+	if n := add(t, b, 0, 1000); n != 0 {
+		t.Errorf("%d items of the filter beside them are new again", n)
+	}
+	made := engine.Spec{ID: 20, Name: "made", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
+	if _, err := storeB.Create(ctx, made, storetest.Birth()); err != nil {
+		t.Errorf("a filter beside them cannot be made: %v", err)
+	}
+	if change := nextChange(t, storeA); change.Spec != made || change.Set == nil {
+		t.Errorf("got %+v, want the filter that was made", change)
+	}
+	for _, spec := range []engine.Spec{{ID: 21, Name: "later"}, {ID: 9, Name: "other"}} {
+		spec.Kind, spec.Capacity, spec.ErrorRate, spec.OnFull = "bloom", 1000, 0.01, "warn"
+		if _, err := storeB.Create(ctx, spec, storetest.Birth()); !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("%s, id %d: %v, want ErrConflict", spec.Name, spec.ID, err)
+		}
+	}
+	for _, q := range storeB.Quarantined() {
+		if q.Name != "later" {
+			continue
+		}
+		if to, err := storeB.PutAway(ctx, q); err != nil || !strings.Contains(to, quarantineKey) {
+			t.Fatalf("%q, %v", to, err)
+		}
+	}
+	if change := nextChange(t, storeA); change.Mended == nil || change.Mended.Name != "later" {
+		t.Errorf("got %+v, want that it is in quarantine no more", change)
+	}
+	if got := server.CLI("hvals", quarantineKey); got != entries["later"] {
+		t.Errorf("the entry is not kept: %s", got)
+	}
+	if n := len(storeB.Quarantined()); n != 2 {
+		t.Errorf("%d are left in quarantine, want 2", n)
+	}
+	server.CLI("flushall") // what is in quarantine does not keep Redis from being healed
+	for _, s := range []*set{a, b} {
+		if isNew, _ := addUntilAnswered(t, s, 0, 1000); countOf(isNew) != 0 {
+			t.Errorf("%d items are new after redis was flushed", countOf(isNew))
+		}
+	}
+}
+
+// So does a stripe that is another program's, or another filter's.
+func TestQuarantineOfStripes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store, s := opened(t, config(server.Addr))
+	other := engine.Spec{ID: 2, Name: "ip", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
+	if _, err := store.Create(context.Background(), other, storetest.Birth()); err != nil {
+		t.Fatal(err)
+	}
+	_ = store.Close()
+	key := s.keys[1]
+	for _, command := range [][]string{{"set", key, "something else"}, {"del", key}, {"lpush", key, "x"}, {"del", key}, {"set", key, "URISxxxx and more"}} {
+		if server.CLI(command...); command[0] == "del" {
+			continue
+		}
+		store, err := Open(context.Background(), config(server.Addr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets, err := store.Load(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := store.Quarantined()
+		if len(sets) != 1 || sets[other] == nil || len(bad) != 1 || bad[0].Name != uri.Name || bad[0].ID != uri.ID || !strings.Contains(bad[0].Cause.Error(), key) {
+			t.Errorf("%q: served %v, in quarantine %+v", command, sets, bad)
+		}
+		_ = store.Close()
+	}
+}
