@@ -72,7 +72,7 @@ func (f Filter) Complete(d Defaults) Filter {
 	if f.Kind == "" {
 		f.Kind = DefaultKind().Name
 	}
-	if kind, ok := KindOf(f.Kind); ok {
+	if kind, ok := KindOf(f.Kind); ok && kind.Complete != nil {
 		f = kind.Complete(f, d)
 	}
 	return f

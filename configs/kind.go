@@ -15,7 +15,7 @@ type Kind struct {
 	Parameters []Parameter
 	// Lacks says why the other parameters mean nothing to it.
 	Lacks string
-	// Complete fills in what was left out.
+	// Complete fills in what was left out. Nil: nothing is.
 	Complete func(Filter, Defaults) Filter
 	// Fixed tells that such filters take no more memory for an item more.
 	Fixed bool

@@ -13,7 +13,6 @@ func timingKind() Kind {
 	return Kind{
 		Name: "timing", Lacks: "a timing filter is exact, and has no capacity",
 		Parameters: []Parameter{expireParameter()},
-		Complete:   func(f Filter, _ Defaults) Filter { return f },
 	}
 }
 

@@ -143,7 +143,7 @@ type stuckSet struct {
 }
 
 func (s *stuckStore) Load(context.Context) (map[engine.Spec]engine.Set, error) {
-	return map[engine.Spec]engine.Set{{ID: 1, Name: "uri", Kind: engine.Bloom}: stuckSet{s: s}}, nil
+	return map[engine.Spec]engine.Set{{ID: 1, Name: "uri", Kind: "bloom"}: stuckSet{s: s}}, nil
 }
 
 func (s stuckSet) Stats() engine.Stats {

@@ -104,7 +104,7 @@ func (st *memStore) Create(_ context.Context, spec engine.Spec, b engine.Birth) 
 	if err := st.err(); err != nil {
 		return nil, err
 	}
-	if spec.Kind == engine.Timing {
+	if spec.Kind == "timing" {
 		clock := timing.Clock{Elapsed: func() time.Duration { return time.Duration(st.elapsed.Load()) }, Wall: time.Now}
 		return &memTimed{timing.New(clock), st, b, spec.Expire}, nil
 	}

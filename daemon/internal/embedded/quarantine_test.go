@@ -43,7 +43,7 @@ func TestOneBadFilter(t *testing.T) {
 	sound := t.TempDir()
 	store, set := mustOpen(t, options(sound))
 	storetest.Add(t, set, storetest.Keys(set, 0, 1000))
-	other, err := store.Create(ctx, engine.Spec{ID: 2, Name: "times", Kind: engine.Timing, Expire: 3600e9}, storetest.Birth())
+	other, err := store.Create(ctx, engine.Spec{ID: 2, Name: "times", Kind: "timing", Expire: 3600e9}, storetest.Birth())
 	if err != nil {
 		t.Fatal(err)
 	}

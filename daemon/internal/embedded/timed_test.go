@@ -23,7 +23,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-var news = engine.Spec{ID: 7, Name: "news", Kind: engine.Timing, Expire: time.Hour}
+var news = engine.Spec{ID: 7, Name: "news", Kind: "timing", Expire: time.Hour}
 
 // timedOptions are those of a store whose time goes when the test says so.
 func timedOptions(dir string, clock *hands) Options {

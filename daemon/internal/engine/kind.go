@@ -8,12 +8,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// The kinds of filters, where one is named.
-const (
-	Bloom  = "bloom"  // a bit-map: BitMap
-	Timing = "timing" // keys with deadlines: Timed
-)
-
 // Spec says what a filter is: that of the settings, completed. Its fields do not change
 // while the filter lives; those of other kinds than its own are zero.
 type Spec = configs.Filter

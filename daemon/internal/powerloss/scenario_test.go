@@ -76,11 +76,11 @@ const segmentBytes = 8 << 10
 func specOf(name string) engine.Spec {
 	switch name {
 	case "times":
-		return engine.Spec{ID: 2, Name: name, Kind: engine.Timing, Expire: 24 * time.Hour}
+		return engine.Spec{ID: 2, Name: name, Kind: "timing", Expire: 24 * time.Hour}
 	case "other":
-		return engine.Spec{ID: 3, Name: name, Kind: engine.Bloom, Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}
+		return engine.Spec{ID: 3, Name: name, Kind: "bloom", Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}
 	}
-	return engine.Spec{ID: 1, Name: name, Kind: engine.Bloom, Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}
+	return engine.Spec{ID: 1, Name: name, Kind: "bloom", Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}
 }
 
 // write makes up a script.

@@ -71,7 +71,7 @@ func (d *daemon) ask(name string, from, n int) (fresh int) {
 func TestClearOnTwoDaemons(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	times := engine.Spec{ID: 7, Name: "times", Kind: engine.Timing, Expire: time.Hour}
+	times := engine.Spec{ID: 7, Name: "times", Kind: "timing", Expire: time.Hour}
 	a := startDaemon(t, server.Addr, uri, times)
 	b := startDaemon(t, server.Addr, uri, times)
 	stop := make(chan struct{})

@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-var news = engine.Spec{ID: 7, Name: "news", Kind: engine.Timing, Expire: time.Hour}
+var news = engine.Spec{ID: 7, Name: "news", Kind: "timing", Expire: time.Hour}
 
 // openedTimed opens a store with the filter news, made if missing.
 func openedTimed(t testing.TB, c Config) (*Store, *timed) {

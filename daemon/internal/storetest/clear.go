@@ -28,7 +28,7 @@ func testClear(t *testing.T, o Opener) {
 }
 
 func testTimingClear(t *testing.T, o Opener) {
-	clears(t, o, engine.Spec{ID: 1, Name: "uri", Kind: engine.Timing, Expire: time.Hour}, false)
+	clears(t, o, engine.Spec{ID: 1, Name: "uri", Kind: "timing", Expire: time.Hour}, false)
 }
 
 func clears(t *testing.T, o Opener, s engine.Spec, bitMap bool) {

@@ -1,0 +1,187 @@
+package daemon_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/client"
+)
+
+// A kind of filter is one package, and a line in each of the two lists of kinds: the
+// daemon's, and that of the settings, which are checked where the daemon is not. The daemon
+// is built with a kind that is not there, and has it in the settings, over HTTP, on disk,
+// in its commands.
+func TestNewKindIsOnePackage(t *testing.T) {
+	t.Parallel()
+	bin := buildWithKind(t)
+	dir := t.TempDir()
+	listen := freeAddress(t)
+	settings := filepath.Join(dir, "urifilter.yaml")
+	write(t, settings, fmt.Sprintf("log: {format: json}\nlisten: %s\ndata_dir: %s\nfilters: [{id: 9, name: fresh, kind: always_new}, {id: 1, name: uri, capacity: 1000}]\n", listen, filepath.Join(dir, "data")))
+
+	stop := serve(t, bin, settings, listen)
+	c, err := client.New("http://" + listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	always := func(name string) {
+		t.Helper()
+		for range 2 {
+			got, err := c.Filter(t.Context(), name, []string{"a", "b", "a"})
+			if err != nil || !slices.Equal(got, []string{"a", "b", "a"}) {
+				t.Fatalf("%s: %q, %v: want all three as new, in every call", name, got, err)
+			}
+		}
+	}
+	always("fresh")
+	made, created, err := c.CreateFilter(t.Context(), "other", client.FilterSpec{Kind: "always_new"})
+	if err != nil || !created || made.Kind != "always_new" {
+		t.Fatalf("%+v, %v, %v", made, created, err)
+	}
+	always("other")
+	if _, _, err := c.CreateFilter(t.Context(), "wrong", client.FilterSpec{Kind: "always_new", Capacity: 5}); err == nil ||
+		!strings.Contains(err.Error(), "capacity: is for filters of the kind bloom: it remembers nothing") {
+		t.Errorf("a capacity: %v", err)
+	}
+	if _, _, err := c.CreateFilter(t.Context(), "wrong", client.FilterSpec{Kind: "cuckoo"}); err == nil ||
+		!strings.Contains(err.Error(), "want bloom or timing or always_new") {
+		t.Errorf("an unknown kind: %v", err)
+	}
+	if _, err := c.ClearFilter(t.Context(), "other"); err != nil {
+		t.Error(err)
+	}
+	if text := run(t, bin, "filters", "list", "--server", "http://"+listen); !strings.Contains(text, "fresh  always_new") {
+		t.Errorf("filters list:\n%s", text)
+	}
+	stop()
+
+	if text := run(t, bin, "verify", "--data-dir", filepath.Join(dir, "data")); !strings.Contains(text, "fresh: sound; 0 items; nothing: 1 files checked") {
+		t.Errorf("verify:\n%s", text)
+	}
+	stop = serve(t, bin, settings, listen)
+	always("fresh")
+	always("other")
+	if err := c.DropFilter(t.Context(), "other"); err != nil {
+		t.Error(err)
+	}
+	stop()
+}
+
+// buildWithKind builds the daemon of this repository with the kind in testdata.
+func buildWithKind(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmp := t.TempDir()
+	overlay := map[string]string{
+		filepath.Join(root, "daemon/internal/kinds/alwaysnew/alwaysnew.go"): filepath.Join(root, "daemon/testdata/alwaysnew/alwaysnew.go"),
+	}
+	change := func(name string, lines ...[2]string) {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := string(text)
+		for _, l := range lines {
+			if strings.Count(changed, l[0]) != 1 {
+				t.Fatalf("%s: %q is not there once: has the list another form?", name, l[0])
+			}
+			changed = strings.Replace(changed, l[0], l[0]+l[1], 1)
+		}
+		path := filepath.Join(tmp, filepath.Base(name))
+		write(t, path, changed)
+		overlay[filepath.Join(root, name)] = path
+	}
+	change("daemon/internal/kinds/kinds.go",
+		[2]string{"import (\n", "\t\"github.com/cr-clawer/urifilter/daemon/internal/kinds/alwaysnew\"\n"},
+		[2]string{"\t\ttiming.Kind(),\n", "\t\talwaysnew.Kind(),\n"})
+	change("configs/kind.go",
+		[2]string{"\t\ttimingKind(),\n", "\t\t{Name: \"always_new\", Lacks: \"it remembers nothing\"},\n"})
+	list, err := json.Marshal(map[string]any{"Replace": overlay})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, bin := filepath.Join(tmp, "overlay.json"), filepath.Join(tmp, "urifilter")
+	write(t, path, string(list))
+	if out, err := exec.Command("go", "build", "-overlay", path, "-o", bin, "./urifilter").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}
+
+// serve starts the daemon and waits until it is ready; stop ends it, and it must have been
+// well.
+func serve(t *testing.T, bin, settings, listen string) (stop func()) {
+	t.Helper()
+	cmd := exec.Command(bin, "serve", "--config", settings)
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines, ready := bufio.NewScanner(log), false
+	var all strings.Builder
+	for !ready && lines.Scan() {
+		all.WriteString(lines.Text() + "\n")
+		ready = strings.Contains(lines.Text(), `"msg":"ready"`)
+	}
+	if !ready {
+		t.Fatalf("%v\n%s", cmd.Wait(), all.String())
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for lines.Scan() {
+			all.WriteString(lines.Text() + "\n")
+		}
+	}()
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return func() {
+		t.Helper()
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		<-ended
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("%v\n%s", err, all.String())
+		}
+	}
+}
+
+func run(t *testing.T, bin string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(bin, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,69 @@
+// Package alwaysnew is a kind of filter that remembers nothing: every item is new, in every
+// call. It is of no use but to show what a kind needs; the daemon is built with it in a test.
+package alwaysnew
+
+import (
+	"encoding/binary"
+	"os"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/timing"
+)
+
+// Kind is the kind always_new.
+func Kind() kind.Kind {
+	return kind.Kind{
+		Name: "always_new", File: "nothing", Width: 1, Checked: "nothing: %d files checked",
+		New: func(_ engine.Spec, b engine.Birth, _ timing.Clock) (kind.Memory, error) {
+			return &memory{seed: b.Seed, generation: b.Generation}, nil
+		},
+		Read: read,
+	}
+}
+
+// memory is what does not change in a filter. Its file is seed, generation, and the first
+// journal segment that is not covered, of 8 bytes each, and their CRC-32C.
+type memory struct{ seed, generation uint64 }
+
+func read(path string, _ timing.Clock) (kind.Memory, uint64, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	le := binary.LittleEndian
+	if len(data) != 28 || bloom.Checksum(data[:24]) != le.Uint32(data[24:]) {
+		return nil, 0, bloom.ErrCorrupt
+	}
+	return &memory{le.Uint64(data), le.Uint64(data[8:])}, le.Uint64(data[16:]), nil
+}
+
+func (m *memory) Write(fs durable.FS, path string, from uint64) error {
+	var data []byte
+	for _, n := range []uint64{m.seed, m.generation, from} {
+		data = binary.LittleEndian.AppendUint64(data, n)
+	}
+	data = binary.LittleEndian.AppendUint32(data, bloom.Checksum(data))
+	return fs.WriteFile("nothing", path, func(f *durable.File) error { return f.WriteAt("nothing-write", data, 0) })
+}
+
+func (m *memory) Add(keys []bloom.Hash, fresh []bool) (int, error) {
+	m.Has(keys, fresh)
+	return len(keys), nil
+}
+
+func (m *memory) Has(_ []bloom.Hash, fresh []bool) {
+	for i := range fresh {
+		fresh[i] = true
+	}
+}
+
+func (m *memory) Log(kind.Journal)         {}
+func (m *memory) Apply([]bloom.Hash) error { return nil }
+func (m *memory) Seed() uint64             { return m.seed }
+func (m *memory) Stats() engine.Stats      { return engine.Stats{Generation: m.generation} }
+func (m *memory) Checked() int             { return 1 }
+func (m *memory) Bytes() uint64            { return 0 }
+func (m *memory) Free() error              { return nil }
