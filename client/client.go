@@ -2,9 +2,11 @@ package client
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 )
@@ -27,6 +29,8 @@ type Client struct {
 	timeout  time.Duration // of one attempt, streams excepted; 0: none
 	patience time.Duration
 	inDoubt  Doubt
+	log      *slog.Logger // nil: slog.Default()
+	toldOver sync.Map     // filters, as callers name them, of which noteOver has told
 }
 
 // Option changes a Client as it is made.

@@ -188,7 +188,8 @@ func (r *request) parseFresh(answer []byte, items []string) (result FilterResult
 	result.Total, rest, good[1] = leadingInt(rest)
 	rest, good[2] = bytes.CutPrefix(rest, []byte(`,"duplicates":`))
 	result.Duplicates, rest, ok = leadingInt(rest)
-	return result, ok && good == [3]bool{true, true, true} && string(bytes.TrimSpace(rest)) == "}"
+	ended := string(bytes.TrimSpace(rest)) == "}" || bytes.HasPrefix(rest, []byte(`,"over_capacity":true,"fpr_estimate":`))
+	return result, ok && good == [3]bool{true, true, true} && ended
 }
 
 func startsWithItem(rest, text []byte) bool {

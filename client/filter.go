@@ -14,7 +14,7 @@ import (
 func (c *Client) Filter(ctx context.Context, typ string, items []string, options ...CallOption) ([]string, error) {
 	req := c.encode(typ, items, collect(options))
 	defer c.release(req)
-	answer, err := c.filter(ctx, req.body, req.answer)
+	answer, err := c.filter(ctx, typ, req.body, req.answer)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func FilterJSON[T any](ctx context.Context, c *Client, typ string, items []T, op
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.filter(ctx, body, nil)
+	answer, err := c.filter(ctx, typ, body, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func once[T any](items []T, text func(i int) string) []T {
 func (c *Client) Check(ctx context.Context, typ string, items []string) ([]bool, error) {
 	req := c.encode(typ, items, callOptions{})
 	defer c.release(req)
-	return c.check(ctx, req.body, len(items))
+	return c.check(ctx, typ, req.body, len(items))
 }
 
 // CheckJSON is [Client.Check] for items of any JSON value.
@@ -90,11 +90,11 @@ func CheckJSON[T any](ctx context.Context, c *Client, typ string, items []T) ([]
 	if err != nil {
 		return nil, err
 	}
-	return c.check(ctx, body, len(items))
+	return c.check(ctx, typ, body, len(items))
 }
 
-func (c *Client) check(ctx context.Context, body []byte, items int) ([]bool, error) {
-	answer, err := c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "check"}, idempotent: true}, body, nil)
+func (c *Client) check(ctx context.Context, typ string, body []byte, items int) ([]bool, error) {
+	answer, err := c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "check"}, filter: typ, idempotent: true}, body, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -108,9 +108,9 @@ func (c *Client) check(ctx context.Context, body []byte, items int) ([]bool, err
 	return result.New, nil
 }
 
-func (c *Client) filter(ctx context.Context, body, space []byte) (reply, error) {
+func (c *Client) filter(ctx context.Context, typ string, body, space []byte) (reply, error) {
 	c.mustBeMade()
-	return c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "filter"}, doubt: c.inDoubt}, body, space)
+	return c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "filter"}, filter: typ, doubt: c.inDoubt}, body, space)
 }
 
 func (c *Client) decode(name string, answer []byte, into any) error {

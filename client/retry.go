@@ -207,6 +207,9 @@ func (c *Client) attempt(ctx context.Context, srv *server, k call, body []byte, 
 	u := address(srv.base, k.path, k.query)
 	read := func(res *http.Response) error {
 		answer.status = res.StatusCode
+		if k.filter != "" {
+			c.noteOver(k.filter, res.Header)
+		}
 		if answer.body, err = readAll(res, space); err != nil {
 			return explain(ctx, k.method, u, fmt.Errorf("answer: %w", err), true)
 		}

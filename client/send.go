@@ -22,7 +22,8 @@ type call struct {
 	query  url.Values
 	kind   string // content type of the body
 	body   io.Reader
-	length int64 // of body; -1: not known
+	length int64  // of body; -1: not known
+	filter string // that is asked; "": none
 
 	idempotent bool  // may be repeated whatever became of it
 	changes    bool  // although it is idempotent, and no PUT

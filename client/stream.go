@@ -100,6 +100,7 @@ func (c *Client) run(ctx context.Context, s stream, r io.Reader, w io.Writer) (t
 		}
 		return 0, 0, out.lines, body.blame(explain(ctx, k.method, res.Request.URL, fmt.Errorf("answer: %w", err), true))
 	}
+	c.noteOver(s.typ, res.Header, res.Trailer)
 	total, duplicates, err = totals(res)
 	if err != nil {
 		return 0, 0, out.lines, c.odd(s.name, err)

@@ -13,11 +13,21 @@ type FilterResult[T any] struct {
 	Total int `json:"total"`
 	// Duplicates counts the items that were seen before or earlier in the same list.
 	Duplicates int `json:"duplicates"`
+	Fullness
 }
 
 // CheckResult answers POST /api/v1/check: one value an item, in order.
 type CheckResult struct {
 	New []bool `json:"new"`
+	Fullness
+}
+
+// Fullness is what an answer says of a filter that is past its capacity.
+type Fullness struct {
+	// OverCapacity: the filter holds more items than it was made for.
+	OverCapacity bool `json:"over_capacity,omitempty"`
+	// FPREstimate is then the share of new items that are called seen.
+	FPREstimate float64 `json:"fpr_estimate,omitempty"`
 }
 
 // FilterSpec is the body of PUT /api/v1/filters/{name}; zero fields take the daemon's defaults.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -52,7 +53,8 @@ func (c *connection) dial(cmd *cobra.Command) (*client.Client, error) {
 	if c.patience < 0 {
 		return nil, command.UsageError{Err: fmt.Errorf("--patience %s: want 0 or more", c.patience)}
 	}
-	daemon, err := client.New(server, client.WithToken(token), client.WithTimeout(c.timeout), client.WithPatience(0))
+	daemon, err := client.New(server, client.WithToken(token), client.WithTimeout(c.timeout), client.WithPatience(0),
+		client.WithLogger(slog.New(slog.DiscardHandler))) // commands say in the end that a filter is past its capacity
 	if err != nil {
 		return nil, command.UsageError{Err: err}
 	}

@@ -267,6 +267,15 @@ class APITest(unittest.TestCase):
             self.assertIn("drop_filter('precious', confirm='precious')", str(caught.exception))
         self.client.drop_filter("precious", confirm="precious")
 
+    def test_past_its_capacity(self) -> None:
+        self.client.create_filter("small", capacity=1000, error_rate=0.01)
+        with self.assertLogs("crawlerfilter", "WARNING") as logged:
+            for part in range(3):
+                self.client.filter("small", [f"item {part} {i}" for i in range(2000)])
+            self.client.check("small", ["item"])
+        self.assertEqual(len(logged.output), 1)
+        self.assertIn("filter small is past its capacity", logged.output[0])
+
     def test_clear(self) -> None:
         made = self.client.create_filter("emptied", capacity=1000)
         self.client.filter("emptied", ["a"])

@@ -54,6 +54,7 @@ type call struct {
 	expire time.Duration // of the items that are new; 0: as the filter has it
 	keys   []bloom.Hash
 	fresh  []bool
+	over   float64 // the false-positive ratio of a filter that is past its capacity; 0: it is not
 	out    []byte
 }
 
@@ -69,6 +70,7 @@ func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request, anonymou
 	c.route, c.name = s.match(r.URL.Path)
 	c.who, c.status, c.sent = "", 0, 0
 	c.acted, c.code = "", ""
+	c.over = 0
 	c.body.begin(c)
 }
 

@@ -18,7 +18,7 @@ type judgement struct {
 	remembers bool
 	judge     func(c *call, f *engine.Filter) (fresh int, err error)
 	// answer appends the JSON answer to a whole list, lines that to a part of a stream.
-	answer func(dst []byte, l *items.List, fresh []bool, n int) []byte
+	answer func(c *call, dst []byte, n int) []byte
 	lines  func(dst []byte, l *items.List, fresh []bool, m media) []byte
 }
 
@@ -67,7 +67,8 @@ func (c *call) list(j judgement, m media) error {
 	if err != nil {
 		return err
 	}
-	c.out = j.answer(c.out[:0], &c.req.List, c.fresh, n)
+	c.out = j.answer(c, c.out[:0], n)
+	c.tellOver(c.w.Header())
 	return c.send(http.StatusOK, c.s.header.json, c.out)
 }
 
@@ -113,6 +114,11 @@ func (c *call) judge(j judgement, f *engine.Filter, l *items.List) (fresh int, e
 	for {
 		c.keys = l.Keys(c.keys[:0], f.Seed())
 		if fresh, err = j.judge(c, f); err == nil {
+			added := 0
+			if j.remembers {
+				added = fresh
+			}
+			c.over, _ = f.OverCapacity(added)
 			return fresh, nil
 		}
 		now, lookup := c.s.engine.Lookup(f.Name)
@@ -163,25 +169,43 @@ func (c *call) look(f *engine.Filter) (fresh int, err error) {
 	return fresh, err
 }
 
-func appendFilterResult(dst []byte, l *items.List, fresh []bool, n int) []byte {
+func appendFilterResult(c *call, dst []byte, n int) []byte {
 	dst = append(dst, `{"uri_list":`...)
-	dst = l.AppendFresh(dst, fresh)
+	dst = c.req.List.AppendFresh(dst, c.fresh)
 	dst = append(dst, `,"total":`...)
-	dst = strconv.AppendInt(dst, int64(len(fresh)), 10)
+	dst = strconv.AppendInt(dst, int64(len(c.fresh)), 10)
 	dst = append(dst, `,"duplicates":`...)
-	dst = strconv.AppendInt(dst, int64(len(fresh)-n), 10)
-	return append(dst, "}\n"...)
+	dst = strconv.AppendInt(dst, int64(len(c.fresh)-n), 10)
+	return c.appendEnd(dst)
 }
 
-func appendCheckResult(dst []byte, _ *items.List, fresh []bool, _ int) []byte {
+func appendCheckResult(c *call, dst []byte, _ int) []byte {
 	dst = append(dst, `{"new":[`...)
-	for i, is := range fresh {
+	for i, is := range c.fresh {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = strconv.AppendBool(dst, is)
 	}
-	return append(dst, "]}\n"...)
+	return c.appendEnd(append(dst, ']'))
+}
+
+// appendEnd ends the answer to a list, with what there is to say beside it.
+func (c *call) appendEnd(dst []byte) []byte {
+	if c.over > 0 {
+		dst = append(dst, `,"over_capacity":true,"fpr_estimate":`...)
+		dst = strconv.AppendFloat(dst, c.over, 'g', 3, 64)
+	}
+	return append(dst, "}\n"...)
+}
+
+// headerOver tells, with the false-positive ratio, of a filter that is past its capacity.
+const headerOver = "Urifilter-Over-Capacity"
+
+func (c *call) tellOver(h http.Header) {
+	if c.over > 0 {
+		h.Set(headerOver, strconv.FormatFloat(c.over, 'g', 3, 64))
+	}
 }
 
 func appendNewItems(dst []byte, l *items.List, fresh []bool, _ media) []byte {

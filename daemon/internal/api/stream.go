@@ -180,7 +180,7 @@ func (st *stream) start() {
 	_ = c.rc.EnableFullDuplex() // HTTP/2 has nothing to enable
 	c.writeBy(time.Time{})      // the client may send all before it reads
 	st.headers()
-	c.w.Header().Set("Trailer", headerTotal+", "+headerDuplicates)
+	c.w.Header().Set("Trailer", headerTotal+", "+headerDuplicates+", "+headerOver)
 	c.status = http.StatusOK
 	c.w.WriteHeader(c.status)
 	st.send()
@@ -236,6 +236,7 @@ func (st *stream) finish() error {
 func (st *stream) totals(h http.Header) {
 	h.Set(headerTotal, strconv.FormatInt(st.total, 10))
 	h.Set(headerDuplicates, strconv.FormatInt(st.duplicates, 10))
+	st.c.tellOver(h)
 }
 
 // settle waits until the client has taken all that is queued.

@@ -21,6 +21,7 @@ type Filter struct {
 	Set
 	life   *Life
 	warned *fullness
+	load   *load
 	most   uint64 // bytes of memory that a Timed set may take; 0: any number
 }
 
@@ -139,7 +140,7 @@ func (e *Engine) insert(spec Spec, set Set) *Filter {
 }
 
 func (e *Engine) newFilter(spec Spec, set Set) *Filter {
-	return &Filter{Spec: spec, Set: set, life: new(Life), warned: &fullness{}, most: e.most}
+	return &Filter{Spec: spec, Set: set, life: new(Life), warned: &fullness{}, load: &load{}, most: e.most}
 }
 
 // put serves a filter. The caller holds mu.

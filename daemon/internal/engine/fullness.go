@@ -69,6 +69,7 @@ func (e *Engine) WarnFull(log *slog.Logger) {
 		if f.Capacity == 0 {
 			continue // of a kind without one
 		}
+		f.look() // another daemon may have filled it
 		st := f.Stats()
 		percent := uint32(float64(st.Items) / float64(f.Capacity) * 100)
 		for _, at := range []uint32{150, 100, 90} {

@@ -6,7 +6,7 @@ import random
 import time
 from datetime import timedelta
 from itertools import islice
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Type, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Type, Union
 from urllib.parse import urlencode
 
 from . import _encoding
@@ -14,7 +14,7 @@ from ._answer import error_of, member_of, object_of, strange
 from ._arguments import Expire, dumps, header_safe, items_of, path_of, seconds_of, typeid_of
 from ._connection import Answer, Connections, NoAnswer
 from ._servers import Server, Servers
-from ._waiting import Waiting
+from ._waiting import Waiting, logger
 from .errors import PASSING, FilterError, InDoubtError, SettingsError, UnavailableError
 from .settings import Settings
 
@@ -72,6 +72,7 @@ class FilterAPIClient:
         #: logger ``crawlerfilter``, and that the daemon is back.
         self.on_wait: Optional[Callable[[FilterError, float], None]] = None
         self._waiting = Waiting(self.settings.patience)
+        self._told: Set[Union[int, str]] = set()  # filters that are past their capacity
         self._servers = Servers(self.settings.url)
         self._connections = Connections(self.settings.timeout, self.settings.ca_file)
 
@@ -255,7 +256,16 @@ class FilterAPIClient:
         if expire is not None:
             head["expire"] = seconds_of(expire)
         body = b"".join((dumps(head)[:-1], b',"uri_list":', batch.text, b"}"))
-        return self._exchange("POST", path, body, token=token, again=again, doubted=doubted)
+        answer = self._exchange("POST", path, body, token=token, again=again, doubted=doubted)
+        ratio = answer.headers.get("Urifilter-Over-Capacity")
+        if ratio is not None and filter_typeid not in self._told:
+            self._told.add(filter_typeid)
+            logger.warning(
+                "filter %s is past its capacity: of new items a share of %s is called seen"
+                "\nhint: make a larger filter and ask that",
+                filter_typeid, ratio,
+            )  # fmt: skip
+        return answer
 
     def _exchange(
         self,

@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// load is what was last found of how full a filter is. To look costs some hundred
+// nanoseconds, so it is done once for each thousandth of the capacity that is added.
+type load struct {
+	due atomic.Int64  // items until the next look
+	fpr atomic.Uint64 // bits of the float64; 0: the filter is not past its capacity
+}
+
+const lookShare = 1000
+
+// OverCapacity tells whether the filter holds more items than it was made for, and then the
+// present false-positive ratio, an estimate. fresh is how many items were added since the
+// last call. It is as exact as the estimate of the items, give or take a thousandth.
+func (f *Filter) OverCapacity(fresh int) (fpr float64, over bool) {
+	if f.Capacity == 0 {
+		return 0, false // of a kind without one
+	}
+	if f.load.due.Load() <= 0 || fresh > 0 && f.load.due.Add(-int64(fresh)) <= 0 {
+		f.look()
+	}
+	bits := f.load.fpr.Load()
+	return math.Float64frombits(bits), bits != 0
+}
+
+func (f *Filter) look() {
+	f.load.due.Store(int64(f.Capacity/lookShare) + 1)
+	st, bits := f.Stats(), uint64(0)
+	if st.Items > f.Capacity {
+		bits = math.Float64bits(st.FPR)
+	}
+	f.load.fpr.Store(bits)
+}

@@ -1,0 +1,34 @@
+package engine_test
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// What a batch of a thousand new items pays to know whether its filter is past its capacity.
+func BenchmarkOverCapacity(b *testing.B) {
+	dir := b.TempDir()
+	store, err := embedded.Open(embedded.Options{Dir: dir, Durability: "none", Log: quiet})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	s := spec(1, "uri")
+	s.Capacity = 10_000_000
+	e, err := engine.Open(b.Context(), store, []engine.Spec{s}, quiet)
+	if err != nil {
+		b.Fatal(err)
+	}
+	f, err := e.Lookup("uri")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		f.OverCapacity(1000)
+	}
+}
