@@ -97,7 +97,7 @@ func (l *local) ensure(ctx context.Context, spec engine.Spec) (done string, arch
 
 func (l *local) way() string {
 	if l.cfg.Store == "redis" {
-		return "opening the store in redis: no daemon answers at " + addressOf(l.cfg)
+		return "opening the store in redis: no daemon answers at " + l.cfg.URL()
 	}
 	return "opening " + l.cfg.DataDir + ": no daemon has it"
 }

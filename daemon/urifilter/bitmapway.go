@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"time"
 
@@ -65,37 +63,21 @@ func chooseHolder(cmd *cobra.Command, flags *bitmapFlags, cfg configs.Config, wa
 	if server := flagOrEnv(cmd, "server", flags.server, "URIFILTER_URL"); server != "" {
 		return newRemote(server, token, "as --server or URIFILTER_URL says")
 	}
-	if cfg.Store == "redis" && answers(cmd.Context(), addressOf(cfg)) {
-		return newRemote(addressOf(cfg), token, "it runs here")
+	if cfg.Store == "redis" && answers(cmd.Context(), cfg.URL()) {
+		return newRemote(cfg.URL(), token, "it runs here")
 	}
 	h, err := openLocal(cmd.Context(), cfg, want, cmd.ErrOrStderr())
 	var inUse *durable.InUseError
 	switch {
 	case errors.As(err, &inUse):
-		return newRemote(addressOf(cfg), token, fmt.Sprintf("it has %s open", cfg.DataDir))
+		return newRemote(cfg.URL(), token, fmt.Sprintf("it has %s open", cfg.DataDir))
 	case errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission):
-		if answers(cmd.Context(), addressOf(cfg)) {
-			return newRemote(addressOf(cfg), token, fmt.Sprintf("%s cannot be opened here", cfg.DataDir))
+		if answers(cmd.Context(), cfg.URL()) {
+			return newRemote(cfg.URL(), token, fmt.Sprintf("%s cannot be opened here", cfg.DataDir))
 		}
 		return nil, fmt.Errorf("%w\nhint: name the data directory (--data-dir, --config), or the daemon to ask (--server), or run as the daemon's user", err)
 	}
 	return h, err
-}
-
-// addressOf is where a daemon with these settings answers on this machine.
-func addressOf(cfg configs.Config) string {
-	host, port, err := net.SplitHostPort(cfg.Listen)
-	if err != nil {
-		return cfg.Listen // Validate has refused it
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	scheme := "http"
-	if cfg.TLS.CertFile != "" {
-		scheme = "https"
-	}
-	return (&url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)}).String()
 }
 
 // answers tells whether a daemon is there.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
 )
 
 const defaultListen = "127.0.0.1:8000"
@@ -90,7 +92,7 @@ func ready(ctx context.Context, listen string) bool {
 func answersReady(ctx context.Context, listen string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(listen)+"/readyz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+configs.Reachable(listen)+"/readyz", nil)
 	if err != nil {
 		return false
 	}
@@ -102,21 +104,9 @@ func answersReady(ctx context.Context, listen string) bool {
 	return answer.StatusCode == http.StatusOK
 }
 
-// reachable is the address to call for one to listen on, which may be all of them.
-func reachable(listen string) string {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return listen
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port)
-}
-
 // callsToTry is what the newcomer pastes into a second terminal.
 func callsToTry(listen string) string {
-	at := reachable(listen)
+	at := configs.Reachable(listen)
 	server := ""
 	if at != defaultListen {
 		server = " --server http://" + at

@@ -56,7 +56,7 @@ func TestCallsToTry(t *testing.T) {
 		"127.0.0.1:8000":  " 127.0.0.1:8000/api/v1/filter",
 		"0.0.0.0:9000":    " 127.0.0.1:9000/api/v1/filter",
 		":9000":           " --server http://127.0.0.1:9000\n",
-		"[::]:9000":       " 127.0.0.1:9000/api/v1/filter",
+		"[::]:9000":       " [::1]:9000/api/v1/filter",
 		"[::1]:9000":      " [::1]:9000/api/v1/filter",
 		"localhost:9000":  " localhost:9000/api/v1/filter",
 		"192.0.2.7:18000": " --server http://192.0.2.7:18000\n",

@@ -49,7 +49,7 @@ func dial(h host.Host, cfg configs.Config, token string) (*daemon, error) {
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}
 	return &daemon{
-		base: Address(cfg), token: token, filter: probed(cfg),
+		base: cfg.URL(), token: token, filter: probed(cfg),
 		client: &http.Client{Transport: transport, Timeout: patience},
 	}, nil
 }
@@ -59,25 +59,6 @@ var errNoTunnel = errors.New("the connection opens no tunnels")
 // forbidden tells whether the host's sshd does not open tunnels.
 func forbidden(err error) bool {
 	return errors.Is(err, errNoTunnel) || errors.Is(err, remote.ErrForbidden)
-}
-
-// Address is the URL of a daemon with these settings, on its own machine.
-func Address(cfg configs.Config) string {
-	name, port, err := net.SplitHostPort(cfg.Listen)
-	if err != nil {
-		return cfg.Listen // Validate has refused it
-	}
-	if ip := net.ParseIP(name); name == "" || ip != nil && ip.IsUnspecified() {
-		name = "127.0.0.1"
-		if ip != nil && ip.To4() == nil {
-			name = "::1"
-		}
-	}
-	scheme := "http://"
-	if cfg.TLS.CertFile != "" {
-		scheme = "https://"
-	}
-	return scheme + net.JoinHostPort(name, port)
 }
 
 // probed is the filter that a probe asks: the first one of fixed size, for one more item in
@@ -206,7 +187,7 @@ func probe(ctx context.Context, h host.Host, ask func(ctx context.Context, item 
 func askOnHost(h host.Host, program string, cfg configs.Config, token string) func(context.Context, string) (bool, error) {
 	return func(ctx context.Context, item string) (bool, error) {
 		script := fmt.Sprintf("read -r URIFILTER_TOKEN; export URIFILTER_TOKEN\nexec %s filter -s %s --type %s --timeout %s -",
-			host.Quote(program), host.Quote(Address(cfg)), host.Quote(probed(cfg)), patience)
+			host.Quote(program), host.Quote(cfg.URL()), host.Quote(probed(cfg)), patience)
 		out, err := h.Run(ctx, host.Command{Script: script, Stdin: bytes.NewReader([]byte(token + "\n" + item + "\n"))})
 		if err != nil {
 			return false, err

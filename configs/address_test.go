@@ -1,0 +1,59 @@
+package configs_test
+
+import (
+	"net"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/configs"
+)
+
+// Whoever calls a daemon on its own machine does it at one URL, all of the programs at the
+// same one: that of the wildcard of IPv6 is ::1, for the daemon may listen for IPv6 alone.
+func TestTheURLOfAListenAddress(t *testing.T) {
+	t.Parallel()
+	for listen, want := range map[string]string{
+		"127.0.0.1:8000":  "http://127.0.0.1:8000",
+		"0.0.0.0:9000":    "http://127.0.0.1:9000",
+		":9000":           "http://127.0.0.1:9000",
+		"[::]:9000":       "http://[::1]:9000",
+		"[::1]:9000":      "http://[::1]:9000",
+		"localhost:9000":  "http://localhost:9000",
+		"192.0.2.7:18000": "http://192.0.2.7:18000",
+	} {
+		c := configs.Default()
+		c.Listen = listen
+		if got := c.URL(); got != want {
+			t.Errorf("%s: got %s, want %s", listen, got, want)
+		}
+	}
+	c := configs.Default()
+	c.TLS.CertFile = "/etc/c.pem"
+	if got := c.URL(); got != "https://127.0.0.1:8000" {
+		t.Errorf("with a certificate: %s", got)
+	}
+}
+
+// A program that listens on each of these is reached there.
+func TestAListenAddressIsReached(t *testing.T) {
+	t.Parallel()
+	for _, listen := range []string{"127.0.0.1:0", "0.0.0.0:0", ":0", "[::]:0", "[::1]:0"} {
+		network := "tcp"
+		if listen == "[::]:0" {
+			network = "tcp6" // as with net.ipv6.bindv6only
+		}
+		l, err := net.Listen(network, listen)
+		if err != nil {
+			t.Logf("%s: %v", listen, err) // a machine without IPv6
+			continue
+		}
+		host, _, _ := net.SplitHostPort(listen)
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		conn, err := net.Dial("tcp", configs.Reachable(net.JoinHostPort(host, port)))
+		if err != nil {
+			t.Errorf("%s: %v", listen, err)
+		} else {
+			conn.Close()
+		}
+		l.Close()
+	}
+}
