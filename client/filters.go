@@ -7,15 +7,21 @@ import (
 	"net/url"
 )
 
-// Filters lists all filters, by id.
+// Filters lists all filters that are served, by id.
 func (c *Client) Filters(ctx context.Context) ([]FilterInfo, error) {
+	list, err := c.AllFilters(ctx)
+	return list.Filters, err
+}
+
+// AllFilters is Filters with those that are in quarantine.
+func (c *Client) AllFilters(ctx context.Context) (FilterList, error) {
 	answer, err := c.exchange(ctx, call{method: http.MethodGet, path: []string{"api", "v1", "filters"}, idempotent: true}, nil, nil)
 	if err != nil {
-		return nil, err
+		return FilterList{}, err
 	}
 	var list FilterList
 	err = c.decode("filters", answer.body, &list)
-	return list.Filters, err
+	return list, err
 }
 
 // GetFilter describes the filter of that name. An *Error with the code unknown_filter

@@ -87,6 +87,10 @@ type Redis struct {
 	// was answered is on the disk of the master: servers that do not run with appendonly
 	// yes and appendfsync always are refused). Default server.
 	Durability string `yaml:"durability"`
+	// Replicas is how many replicas of the master must have a batch before it is answered, so
+	// that no failover loses what was answered; a batch that too few confirm within a second
+	// gets 503. Not for a cluster. Default 0: none.
+	Replicas int `yaml:"replicas"`
 	// MasterName is the name of the master that the sentinels watch.
 	// Default "": addrs are not sentinels.
 	MasterName string `yaml:"master_name"`

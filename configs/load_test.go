@@ -72,7 +72,7 @@ func TestLoadFileFaults(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"listen: a:1\nstoer: redis\n", ":2: stoer: unknown key; did you mean store?"},
 		{"redis:\n  addr: [a:1]\n", ":2: redis.addr: unknown key; did you mean addrs?"},
-		{"redis:\n  zzzzzz: 1\n", ":2: redis.zzzzzz: unknown key; known: addrs, username, password_file, db, tls, tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, in_doubt, durability, master_name"},
+		{"redis:\n  zzzzzz: 1\n", ":2: redis.zzzzzz: unknown key; known: addrs, username, password_file, db, tls, tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, in_doubt, durability, replicas, master_name"},
 		{"filters:\n  - {name: a}\n  - {nam: b}\n", ":3: filters[1].nam: unknown key; did you mean name?"},
 		{"listen: a:1\n\nlisten: b:1\n", ":3: listen: key is there twice, first in line 1"},
 		{"tls: {cert_file: a, cert_file: b}\n", ":1: tls.cert_file: key is there twice"},

@@ -162,6 +162,9 @@ func (r Redis) validate(f *faults) {
 	r.CallTLS.validate(f, "redis.")
 	f.oneOf("redis.in_doubt", r.InDoubt, "seen", "new")
 	f.oneOf("redis.durability", r.Durability, "server", "fsync")
+	if r.Replicas < 0 {
+		f.add("redis.replicas", "%d: want 0 or more", r.Replicas)
+	}
 	switch {
 	case r.DB < 0:
 		f.add("redis.db", "%d: want 0 or more", r.DB)

@@ -102,12 +102,16 @@ func (l *local) way() string {
 	return "opening " + l.cfg.DataDir + ": no daemon has it"
 }
 
-func (l *local) filters(context.Context) ([]client.FilterInfo, error) {
+func (l *local) filters(context.Context) (client.FilterList, error) {
 	var all []client.FilterInfo
 	for _, f := range l.engine.Filters() {
 		all = append(all, api.Describe(f))
 	}
-	return all, nil
+	list := client.FilterList{Filters: all}
+	for _, q := range l.engine.Quarantined() {
+		list.Quarantined = append(list.Quarantined, client.QuarantinedFilter{ID: q.ID, Name: q.Name, Reason: q.Cause.Error()})
+	}
+	return list, nil
 }
 
 func (l *local) writeback(ctx context.Context, name string, p archive.Progress) (client.CopyResult, error) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -43,6 +44,47 @@ func TestArchiveOfRedis(t *testing.T) {
 	p.wantFresh(0, 1600, 100)
 	if status, text, _ := p.get("/readyz"); status != http.StatusOK {
 		t.Errorf("readyz: %d %s", status, text)
+	}
+}
+
+// A filter in quarantine keeps no other from being written back, and is told of: with a
+// daemon and without.
+func TestUpdateSkipsWhatIsInQuarantine(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	env := append(redisEnv(redis.Addr), "URIFILTER_MONGODB_URI="+mongotest.Start(t))
+	dir := t.TempDir()
+	p := start(t, dir, env)
+	p.wantFresh(0, 100, 100)
+	redis.CLI("hset", "urifilter:filters", "strange", `{"id":77,"kind":"of a newer version"}`)
+	p.waitLog("filter is in QUARANTINE")
+	for status := 0; status != http.StatusServiceUnavailable; { // the line is written a moment later
+		var answer string
+		var err error
+		if status, answer, err = p.post(context.Background(), "/api/v1/filter", `{"filter_typeid":77,"uri_list":["x"]}`); err != nil {
+			t.Fatal(err)
+		} else if status == http.StatusServiceUnavailable {
+			mustContain(t, answer, "filter_quarantined")
+		}
+	}
+	if _, text, _ := p.get("/readyz"); !strings.Contains(text, "strange") {
+		t.Errorf("readyz does not name it: %s", text)
+	}
+	if _, text, _ := p.get("/metrics"); !strings.Contains(text, `urifilter_filter_quarantined{filter="strange"} 1`) {
+		t.Error("metrics do not name it")
+	}
+	asking := append([]string{"URIFILTER_LISTEN=" + p.addr}, env...)
+	code, out, errOut := commandLine(t, dir, asking, "bitmap", "update")
+	if code == 0 || !strings.Contains(out, "uri: written, version uri-1") || !strings.Contains(errOut, "strange: skipped, it is in quarantine") {
+		t.Errorf("at the daemon: exit code %d\n%s\n%s", code, out, errOut)
+	}
+	p.wantFresh(0, 200, 100)
+	if err := p.end(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errOut = commandLine(t, dir, asking, "bitmap", "update")
+	if code == 0 || !strings.Contains(out, "uri: written, version uri-2") || !strings.Contains(errOut, "strange: skipped, it is in quarantine") {
+		t.Errorf("without a daemon: exit code %d\n%s\n%s", code, out, errOut)
 	}
 }
 

@@ -27,8 +27,8 @@ func newRemote(server, token, why string) (holder, error) {
 
 func (r *remote) way() string { return "asking the daemon at " + r.daemon.URL() + ": " + r.why }
 
-func (r *remote) filters(ctx context.Context) ([]client.FilterInfo, error) {
-	return r.daemon.Filters(ctx)
+func (r *remote) filters(ctx context.Context) (client.FilterList, error) {
+	return r.daemon.AllFilters(ctx)
 }
 
 func (r *remote) ensure(ctx context.Context, spec engine.Spec) (done string, archived bool, err error) {

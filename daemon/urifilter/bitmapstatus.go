@@ -73,8 +73,12 @@ func statusOfStore(cmd *cobra.Command, flags *bitmapFlags, cfg configs.Config, g
 		fmt.Fprintln(cmd.ErrOrStderr(), h.way())
 	}
 	list, err := h.filters(cmd.Context())
-	for _, f := range list {
+	for _, f := range list.Filters {
 		get(f.Name).Store = &f
+	}
+	for _, q := range list.Quarantined {
+		get(q.Name)
+		err = errors.Join(err, inQuarantine(q))
 	}
 	return errors.Join(err, h.close())
 }

@@ -23,7 +23,7 @@ import (
 type holder interface {
 	// way says who that is, for people.
 	way() string
-	filters(ctx context.Context) ([]client.FilterInfo, error)
+	filters(ctx context.Context) (client.FilterList, error)
 	// ensure makes a filter as the start of a daemon would. It tells what was done
 	// (created, restored, unchanged) and whether the archive has a version of it.
 	ensure(ctx context.Context, spec engine.Spec) (done string, archived bool, err error)

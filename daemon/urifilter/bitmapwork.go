@@ -26,6 +26,7 @@ type bitmapWork struct {
 	holder   holder
 	flags    *bitmapFlags
 	out, err io.Writer
+	skip     map[string]error // filters that cannot be copied, and why
 }
 
 // outcome is what became of one filter.
@@ -164,17 +165,27 @@ func (w *bitmapWork) namesOr(names []string, what string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range all {
+	for _, f := range all.Filters {
 		if configs.HasBitMap(f.Kind) {
 			names = append(names, f.Name)
 		} else if !w.flags.quiet {
 			fmt.Fprintf(w.err, "%s: left out, filters of the kind %s have no bit-map\n", f.Name, f.Kind)
 		}
 	}
+	w.skip = map[string]error{}
+	for _, q := range all.Quarantined {
+		names = append(names, q.Name)
+		w.skip[q.Name] = inQuarantine(q)
+	}
 	if len(names) == 0 {
 		return nil, fmt.Errorf("the store has no filters with a bit-map: there is nothing to %s", what)
 	}
 	return names, nil
+}
+
+// inQuarantine says why nothing is done with a filter.
+func inQuarantine(q client.QuarantinedFilter) error {
+	return fmt.Errorf("%s: skipped, it is in quarantine: %s", q.Name, q.Reason)
 }
 
 // each does one filter after the other, goes on after an error, and tells how it went.
@@ -183,12 +194,18 @@ func (w *bitmapWork) each(names []string, do func(name string, p archive.Progres
 	var failed []error
 	for _, name := range names {
 		show := newCopyProgress(w.err, name, !w.flags.quiet && isTerminal(w.err))
-		o, err := do(name, show.stripe)
+		var o outcome
+		err := w.skip[name]
+		if err == nil {
+			if o, err = do(name, show.stripe); err != nil {
+				err = fmt.Errorf("%s: %w", name, err)
+			}
+		}
 		show.stop()
 		o.Filter = name
 		if err != nil {
-			o = outcome{Filter: name, Error: err.Error()}
-			failed = append(failed, fmt.Errorf("%s: %w", name, err))
+			o = outcome{Filter: name, Error: strings.TrimPrefix(err.Error(), name+": ")}
+			failed = append(failed, err)
 		}
 		outcomes = append(outcomes, o)
 		if !w.flags.asJSON && err == nil {

@@ -44,6 +44,7 @@ func openRedis(c configs.Redis, livesDir string, log *slog.Logger) (engine.Store
 		Log:        log,
 		DoubtIsNew: c.InDoubt == "new",
 		Fsync:      c.Durability == "fsync",
+		Replicas:   c.Replicas,
 		Dir:        livesDir,
 	})
 	if err != nil {

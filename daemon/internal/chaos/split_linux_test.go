@@ -102,11 +102,11 @@ func (s *side) sentinel(port, downAfter int) {
 	s.server(port, conf, "--sentinel")
 }
 
-func (s *side) daemon(binary string, since func() time.Duration) *daemon {
+func (s *side) daemon(binary string, replicas int, since func() time.Duration) *daemon {
 	d := &daemon{
 		name: s.name, addr: "127.0.0.1:8000", dir: s.t.TempDir(), binary: binary, net: s.netns, since: since, ended: make(chan struct{}),
 		env: []string{
-			"URIFILTER_STORE=redis", "URIFILTER_REDIS_MASTER_NAME=mymaster",
+			"URIFILTER_STORE=redis", "URIFILTER_REDIS_MASTER_NAME=mymaster", fmt.Sprint("URIFILTER_REDIS_REPLICAS=", replicas),
 			"URIFILTER_REDIS_ADDRS=" + oldSide + ":26379," + newSide + ":26379," + newSide + ":26380",
 			"URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 1500000, error_rate: 0.000001}]",
 		},
@@ -191,7 +191,7 @@ func (c *crawler) ask(cl *client.Client, batch uint32) bool {
 }
 
 // split parts the network for a while and returns what came of it, and the daemon's warning.
-func split(t *testing.T, binary string, length time.Duration, downAfter int, settings ...string) (report *history.Report, warned bool, served [2]int) {
+func split(t *testing.T, binary string, length time.Duration, replicas, downAfter int, settings ...string) (report *history.Report, warned bool, served [2]int) {
 	t.Helper()
 	old, fresh := newSides(t)
 	settings = append(settings, "--save", "", "--repl-timeout", "60")
@@ -209,7 +209,7 @@ func split(t *testing.T, binary string, length time.Duration, downAfter int, set
 	})
 	start := time.Now()
 	since := func() time.Duration { return time.Since(start) }
-	crawlers := []*crawler{{d: old.daemon(binary, since)}, {d: fresh.daemon(binary, since)}}
+	crawlers := []*crawler{{d: old.daemon(binary, replicas, since)}, {d: fresh.daemon(binary, replicas, since)}}
 	start = time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -267,18 +267,24 @@ func TestSystemSplitBrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
+		replicas  int // of the daemons
 		downAfter int // ms
 		settings  []string
 		warned    bool
 	}{
-		"as redis is": {3000, nil, true},
-		"as advised":  {10_000, []string{"--min-replicas-to-write", "1", "--min-replicas-max-lag", "5"}, false},
+		"as redis is":   {0, 3000, nil, true},
+		"servers alone": {0, 10_000, []string{"--min-replicas-to-write", "1", "--min-replicas-max-lag", "5"}, false},
+		"daemons alone": {1, 3000, nil, false},
+		"both":          {1, 10_000, []string{"--min-replicas-to-write", "1", "--min-replicas-max-lag", "5"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, warned, served := split(t, binary, 30*time.Second, c.downAfter, c.settings...)
+			r, warned, served := split(t, binary, 30*time.Second, c.replicas, c.downAfter, c.settings...)
 			rules := r.Rules()
 			t.Logf("%d items: new twice %d, new for nobody %d, seen before new %d, forgotten %d; items answered during the partition: %d at the old side, %d at the new one",
 				r.Items, rules[history.NewTwice], rules[history.NewForNobody], rules[history.SeenBeforeNew], rules[history.Forgotten], served[0], served[1])
+			if broken := len(r.Violations); c.replicas > 0 && broken > 0 {
+				t.Errorf("%d items break the rule", broken)
+			}
 			if warned != c.warned {
 				t.Errorf("warned %v, want %v", warned, c.warned)
 			}

@@ -102,14 +102,21 @@ func (s *set) ask(ctx context.Context, keys []bloom.Hash, missing []uint8, op st
 	}
 	for start := 0; start < len(questions); start += pieceItems {
 		piece := questions[start:min(start+pieceItems, len(questions))]
-		_, err := s.store.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		enough := func() error { return nil }
+		_, err := s.store.client.Pipelined(ctx, func(p redis.Pipeliner) (err error) {
 			for i := range piece {
 				if err := p.Process(ctx, &piece[i]); err != nil {
 					return err
 				}
 			}
-			return nil
+			if op == "set" {
+				enough, err = s.store.confirm(ctx, p)
+			}
+			return err
 		})
+		if err == nil {
+			err = enough()
+		}
 		if err != nil {
 			for i := start + len(piece); i < len(questions); i++ {
 				questions[i].SetErr(errNotAsked)

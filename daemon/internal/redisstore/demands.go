@@ -28,14 +28,14 @@ func checkDurability(ctx context.Context, c *redis.Client) error {
 // its replicas: the sentinels may have made one of them the master, and an item is then
 // new at both.
 func (s *Store) warnSplit(ctx context.Context) {
-	if s.opt.MasterName == "" {
+	if s.opt.MasterName == "" || s.opt.Replicas > 0 {
 		return
 	}
 	_ = masters(ctx, s.admin, func(ctx context.Context, c *redis.Client) error {
 		got, err := c.ConfigGet(ctx, "min-replicas-to-write").Result()
 		if err == nil && got["min-replicas-to-write"] == "0" {
 			s.log.Warn("a master that is cut off from its replicas goes on, while the sentinels make another one: items may be new twice",
-				"server", c.Options().Addr, "hint", "CONFIG SET min-replicas-to-write 1, and the other settings of docs/redis.md, on all servers")
+				"server", c.Options().Addr, "hint", "set redis.replicas: 1, and on all servers min-replicas-to-write 1 and what else docs/redis.md names")
 		}
 		return nil // managed servers refuse CONFIG
 	})

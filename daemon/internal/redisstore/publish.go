@@ -89,15 +89,22 @@ func (s *set) askUnacked(ctx context.Context, op string, keys []bloom.Hash, shar
 		return nil, nil
 	}
 	claims := make([]claim, len(shared))
-	_, err := s.store.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+	enough := func() error { return nil }
+	_, err := s.store.client.Pipelined(ctx, func(p redis.Pipeliner) (err error) {
 		for k, i := range shared {
 			claims[k] = claim{*redis.NewBoolCmd(ctx, op, s.unackedKey, memberOf(keys[i])), i}
 			if err := p.Process(ctx, &claims[k]); err != nil {
 				return err
 			}
 		}
-		return nil
+		if op == "srem" {
+			enough, err = s.store.confirm(ctx, p)
+		}
+		return err
 	})
+	if err == nil {
+		err = enough()
+	}
 	return claims, err
 }
 

@@ -40,6 +40,9 @@ type Config struct {
 	DoubtIsNew bool
 	// Fsync refuses servers that answer before they have synced.
 	Fsync bool
+	// Replicas is how many of them must have a batch before it is answered; 0: none. Not
+	// for a cluster.
+	Replicas int
 	// Dir is where this daemon keeps what proves to the next one there that it is dead: see
 	// lives.go. "": nowhere.
 	Dir string
@@ -101,6 +104,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	var err error
 	if s.client, s.admin, err = dial(ctx, c.Options, s.trust.onConnect); err != nil {
 		return nil, err
+	}
+	if _, cluster := s.client.(*redis.ClusterClient); cluster && c.Replicas > 0 {
+		return nil, errors.Join(fmt.Errorf("redis.replicas %d: want 0: it is for one master with replicas, and these addrs are a cluster", c.Replicas), s.hangUp())
 	}
 	where := strings.Join(c.Addrs, ",")
 	if _, err := s.runIDs(ctx); err != nil {

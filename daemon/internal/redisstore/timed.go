@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -135,6 +136,9 @@ func (s *timed) broken(ctx context.Context, keys []bloom.Hash, questions []timed
 			untold = append(untold, undoItem{keys[questions[i].index], until})
 		}
 	}
+	if errors.Is(err, errTooFewReplicas) {
+		unsure += len(untold) // a replica may have them, and never hear that they are taken out
+	}
 	err = s.trouble(ctx, err)
 	if undo := s.undo(ctx, s.store.client, untold); undo != nil {
 		unsure += len(untold)
@@ -229,7 +233,7 @@ func (s *timed) ask(ctx context.Context, keys []bloom.Hash, wanted []bool, expir
 	}
 	for start := 0; start < len(questions); start += pieceItems {
 		piece := questions[start:min(start+pieceItems, len(questions))]
-		if err := s.askPiece(ctx, keys, piece); err != nil {
+		if err := s.askPiece(ctx, keys, piece, expire != 0); err != nil {
 			for i := start + len(piece); i < len(questions); i++ {
 				questions[i].SetErr(errNotAsked)
 			}
@@ -240,9 +244,11 @@ func (s *timed) ask(ctx context.Context, keys []bloom.Hash, wanted []bool, expir
 }
 
 // askPiece sends a pipeline, and behind it the question for the witnesses of its groups.
-func (s *timed) askPiece(ctx context.Context, keys []bloom.Hash, piece []timedQuestion) error {
+// sets says that it changes something.
+func (s *timed) askPiece(ctx context.Context, keys []bloom.Hash, piece []timedQuestion, sets bool) error {
 	var witnesses [groups]*redis.BoolCmd
-	_, err := s.store.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+	enough := func() error { return nil }
+	_, err := s.store.client.Pipelined(ctx, func(p redis.Pipeliner) (err error) {
 		mask := uint64(0)
 		for i := range piece {
 			mask |= 1 << groupOf(keys[piece[i].index])
@@ -259,8 +265,14 @@ func (s *timed) askPiece(ctx context.Context, keys []bloom.Hash, piece []timedQu
 				return err
 			}
 		}
-		return nil
+		if sets {
+			enough, err = s.store.confirm(ctx, p)
+		}
+		return err
 	})
+	if err == nil {
+		err = enough()
+	}
 	for _, w := range witnesses {
 		if err == nil && w != nil && w.Err() == nil && !w.Val() {
 			err = errLost
