@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -71,6 +72,7 @@ type Options struct {
 type Archive struct {
 	opt      Options
 	client   *mongo.Client
+	dial     *dialer
 	admin    *mongo.Database
 	versions *mongo.Collection
 	leases   *mongo.Collection
@@ -101,10 +103,12 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 		SetServerMonitor(&event.ServerMonitor{
 			ServerHeartbeatFailed: func(e *event.ServerHeartbeatFailedEvent) { lastBeat.Store(&e.Failure) },
 		})
+	dial := newDialer(&net.Dialer{})
 	if o.TLS != nil {
 		co.TLSConfig = nil
-		co.SetDialer(o.TLS)
+		dial = newDialer(o.TLS)
 	}
+	co.SetDialer(dial)
 	if err := co.Validate(); err != nil {
 		// The driver's words may quote a part of the URI, which may be of the password.
 		return nil, errors.New("archive: mongodb uri is malformed: want mongodb://user:password@host:port/ with user and password percent-encoded")
@@ -114,8 +118,10 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 		return nil, fmt.Errorf("archive %s: %w", strings.Join(co.Hosts, ","), err)
 	}
 	a := newArchive(o, client, strings.Join(co.Hosts, ","))
+	a.dial = dial
 	if err := a.probe(ctx); err != nil {
 		err = a.named(explainOpen(ctx, err, lastBeat.Load()))
+		dial.cutAll()
 		_ = client.Disconnect(context.WithoutCancel(ctx)) // nothing is under way
 		return nil, err
 	}
@@ -162,8 +168,12 @@ func (a *Archive) probe(ctx context.Context) error {
 	return err
 }
 
-// Close ends the connection. Nothing may be under way.
-func (a *Archive) Close(ctx context.Context) error { return a.client.Disconnect(ctx) }
+// Close ends the connection. Nothing may be under way. When ctx ends the server is not
+// waited for any more.
+func (a *Archive) Close(ctx context.Context) error {
+	defer context.AfterFunc(ctx, a.dial.cutAll)()
+	return a.client.Disconnect(ctx)
+}
 
 // Ping tells whether the archive answers, in no more than Options.Timeout.
 func (a *Archive) Ping(ctx context.Context) error {

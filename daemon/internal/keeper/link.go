@@ -15,6 +15,7 @@ import (
 // of the archive. It is safe for concurrent use.
 type Link struct {
 	options archive.Options
+	connect func(context.Context, archive.Options) (*archive.Archive, error)
 	base    context.Context // of attempts; ended by Close
 	stop    context.CancelFunc
 
@@ -36,7 +37,7 @@ var _ engine.Archive = (*Link)(nil)
 // NewLink makes a Link; it opens nothing.
 func NewLink(o archive.Options) *Link {
 	base, stop := context.WithCancel(context.Background())
-	return &Link{options: o, base: base, stop: stop}
+	return &Link{options: o, connect: archive.Open, base: base, stop: stop}
 }
 
 // Open returns the archive, opened if it is not.
@@ -62,7 +63,7 @@ func (l *Link) Open(ctx context.Context) (*archive.Archive, error) {
 }
 
 func (l *Link) open(try *attempt) {
-	try.archive, try.err = archive.Open(l.base, l.options)
+	try.archive, try.err = l.connect(l.base, l.options)
 	l.mu.Lock()
 	l.archive, l.trying = try.archive, nil
 	l.mu.Unlock()
