@@ -12,7 +12,7 @@ import (
 
 // The programs for servers are static, for the machine that was asked for, and the same
 // when they are built from a copy of the tree elsewhere.
-func TestBuildFor(t *testing.T) {
+func TestSystemBuildFor(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {

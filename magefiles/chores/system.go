@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// systemPackages are the folders of the module at root that have system tests, as go test
-// wants them.
-func systemPackages(root string) ([]string, error) {
+// packagesWith are the folders of the module at root that have tests whose names begin with
+// prefix, as go test wants them.
+func packagesWith(root, prefix string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -31,7 +31,7 @@ func systemPackages(root string) ([]string, error) {
 		if err != nil {
 			return err
 		}
-		if bytes.Contains(text, []byte("\nfunc "+systemPrefix)) {
+		if bytes.Contains(text, []byte("\nfunc "+prefix)) {
 			folder, err := filepath.Rel(root, filepath.Dir(path))
 			if err != nil {
 				return err

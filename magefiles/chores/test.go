@@ -24,39 +24,65 @@ type TestOptions struct {
 // minutes. Such tests are run by TestSystem, all others by Test.
 const systemPrefix = "TestSystem"
 
+// noRacePrefix begins the name of each test that goes through many cases one after the other.
+// The race detector takes ten times as long for them and finds nothing; others in their
+// packages have it look at the same code.
+const noRacePrefix = "TestNoRace"
+
 // Test runs gofmt, go vet and all tests of both languages but the system tests: each
-// once, under the race detector where goroutines share memory.
+// once, under the race detector where goroutines share memory. With o.Run, Go tests alone.
 func (r Repo) Test(ctx context.Context, o TestOptions) error {
 	race, err := r.prepare(ctx)
 	if err != nil {
 		return err
 	}
-	plain, raced, err := r.testPackages(ctx)
+	tests, noRaceTests, raceTests, err := r.goTests(ctx, o, race)
 	if err != nil {
 		return err
 	}
 	r.total = &total{}
-	args := append(o.arguments(), "-skip=^"+systemPrefix)
-	tests := step{name: "tests", do: func(r Repo, ctx context.Context) error {
-		return r.goTest(ctx, o, nil, append(args[:len(args):len(args)], plain...)...)
-	}}
-	raceTests := step{name: "tests under the race detector", do: func(r Repo, ctx context.Context) error {
-		// Most of their time they wait for servers and disks.
-		args := append(args[:len(args):len(args)], "-p=3", "-parallel=6")
-		if !race {
-			return r.goTest(ctx, o, nil, append(args, longestFirst(raced)...)...)
-		}
-		return r.goTest(ctx, o, []string{"CGO_ENABLED=1"}, append(append(args, "-race"), longestFirst(raced)...)...)
-	}}
 	if o.Run != "" {
 		return r.counted(ctx, "test", []step{tests, raceTests})
 	}
 	raceTests.beside = []step{
 		tests,
+		noRaceTests,
 		{name: "tests of the Python client and of Scrapy", do: Repo.PythonTest},
 		{name: "tests of the other modules", do: Repo.testModules},
 	}
 	return r.counted(ctx, "test", []step{{name: "gofmt", do: Repo.gofmt}, {name: "go vet", do: Repo.vet}, raceTests})
+}
+
+// goTests are the steps that together run each test of the module once. Those that o.Run
+// chooses are all in the first and the last.
+func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noRaceTests, raceTests step, err error) {
+	plain, raced, err := r.testPackages(ctx)
+	if err != nil {
+		return
+	}
+	noRace, err := packagesWith(r.Dir, noRacePrefix)
+	if err != nil {
+		return
+	}
+	skip := "-skip=^" + systemPrefix
+	if o.Run == "" {
+		skip += "|^" + noRacePrefix
+	}
+	tests = step{name: "tests", do: func(r Repo, ctx context.Context) error {
+		return r.goTest(ctx, o, nil, o.arguments(skip, plain)...)
+	}}
+	noRaceTests = step{name: "tests without the race detector", do: func(r Repo, ctx context.Context) error {
+		return r.goTest(ctx, o, nil, o.arguments("-run=^"+noRacePrefix, noRace)...)
+	}}
+	raceTests = step{name: "tests under the race detector", do: func(r Repo, ctx context.Context) error {
+		// Most of their time they wait for servers and disks.
+		args, env := []string{"-p=3", "-parallel=6"}, []string(nil)
+		if race {
+			args, env = append(args, "-race"), []string{"CGO_ENABLED=1"}
+		}
+		return r.goTest(ctx, o, env, append(args, o.arguments(skip, longestFirst(raced))...)...)
+	}}
+	return
 }
 
 // TestSystem runs the system tests, or those of them that have such names ("": all).
@@ -64,7 +90,7 @@ func (r Repo) TestSystem(ctx context.Context, names string) error {
 	if _, err := r.prepare(ctx); err != nil {
 		return err
 	}
-	packages, err := systemPackages(r.Dir)
+	packages, err := packagesWith(r.Dir, systemPrefix)
 	if err != nil {
 		return err
 	}
@@ -83,15 +109,16 @@ func (r Repo) TestSystem(ctx context.Context, names string) error {
 	})
 }
 
-func (o TestOptions) arguments() []string {
-	var args []string
+// arguments are those of go test for the packages, with a choice among their tests.
+func (o TestOptions) arguments(choice string, packages []string) []string {
+	args := []string{choice}
 	if o.Run != "" {
 		args = append(args, "-run="+o.Run)
 	}
 	if o.Short {
 		args = append(args, "-short")
 	}
-	return args
+	return append(args, packages...)
 }
 
 // counted does steps, and says what became of the tests that they add to r.total: in a

@@ -22,6 +22,8 @@ func TestTestsAreDividedOnce(t *testing.T) {
 		"other/c_test.go":      "package c\n\nimport \"testing\"\n\nfunc TestSystemOfOthers(*testing.T) {}\n",
 		"testdata/c_test.go":   "package c\n\nfunc TestSystem() {}\n",
 		"client/quick/code.go": "package quick\n",
+		"client/b_test.go":     "package a\n\nimport \"testing\"\n\nfunc TestNoRaceB(*testing.T) {}\n",
+		"plain/d_test.go":      "package b\n\nimport \"testing\"\n\nfunc TestNoRaceD(*testing.T) {}\n",
 	} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -37,16 +39,29 @@ func TestTestsAreDividedOnce(t *testing.T) {
 	if err != nil || !slices.Equal(plain, []string{"made.up/plain"}) || !slices.Equal(race, []string{"made.up/client", "made.up/client/quick"}) {
 		t.Errorf("got %q and, under the race detector, %q, %v", plain, race, err)
 	}
-	system, err := systemPackages(dir)
+	system, err := packagesWith(dir, systemPrefix)
 	if err != nil || !slices.Equal(system, []string{"./client"}) {
 		t.Errorf("system tests in %q, %v", system, err)
 	}
-	tests := func(args ...string) step {
-		return step{name: "tests", do: func(r Repo, ctx context.Context) error { return r.goTest(ctx, TestOptions{}, nil, args...) }}
+	tests, noRace, raced, err := r.goTests(t.Context(), TestOptions{}, false)
+	if err != nil {
+		t.Fatal(err)
 	}
-	err = r.counted(t.Context(), "test", []step{tests("-skip=^"+systemPrefix, "./..."), tests("-run=^"+systemPrefix, "./client")})
-	if err == nil || !strings.Contains(out.String(), "\ntotal of test: 2 passed, 1 failed, 1 skipped; broken: made.up/client, in ") {
+	systemTests := step{name: "system", do: func(r Repo, ctx context.Context) error {
+		return r.goTest(ctx, TestOptions{}, nil, "-run=^"+systemPrefix, "./client")
+	}}
+	err = r.counted(t.Context(), "test", []step{tests, noRace, raced, systemTests})
+	if err == nil || !strings.Contains(out.String(), "\ntotal of test: 4 passed, 1 failed, 1 skipped; broken: made.up/client, in ") {
 		t.Errorf("%v; got:\n%s", err, &out)
+	}
+	// A choice by name is made among all of them.
+	r.total = &total{}
+	chosen := TestOptions{Run: "B", Short: true}
+	if tests, _, raced, err = r.goTests(t.Context(), chosen, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.counted(t.Context(), "test", []step{tests, raced}); err != nil || r.total.passed != 2 {
+		t.Errorf("%v; %d passed, want TestB and TestNoRaceB", err, r.total.passed)
 	}
 	r.total = &total{}
 	if err := r.counted(t.Context(), "test", nil); err == nil {

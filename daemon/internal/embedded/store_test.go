@@ -26,8 +26,11 @@ func options(dir string) Options {
 	return Options{Dir: dir, Durability: "always", Log: slog.New(slog.DiscardHandler)}
 }
 
-func TestConformance(t *testing.T) {
-	for _, durability := range []string{"always", "interval", "none"} {
+func TestConformance(t *testing.T)       { conforms(t, "always") }
+func TestNoRaceConformance(t *testing.T) { conforms(t, "interval", "none") }
+
+func conforms(t *testing.T, durabilities ...string) {
+	for _, durability := range durabilities {
 		t.Run(durability, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) storetest.Opener {
 				opt, clock := options(t.TempDir()), newHands()

@@ -309,7 +309,7 @@ func usage(t *testing.T, dir string) (total int64) {
 
 // Each file operation fails, before or after it took effect: what was acknowledged comes
 // back with its deadline.
-func TestEveryOperationFailingTimed(t *testing.T) {
+func TestNoRaceEveryOperationFailingTimed(t *testing.T) {
 	eio := errors.New("input/output error")
 	run := func(dir string, clock *hands, hook func(string, string) durable.Fault) (acked int, err error) {
 		opt := timedOptions(dir, clock)
@@ -385,7 +385,7 @@ func TestEveryOperationFailingTimed(t *testing.T) {
 
 // The journal cut at any length, as a crash leaves it: whole batches come back, and no
 // item has another deadline.
-func TestTornTimedJournal(t *testing.T) {
+func TestNoRaceTornTimedJournal(t *testing.T) {
 	dir, clock := t.TempDir(), newHands()
 	_, set := mustOpenTimed(t, timedOptions(dir, clock))
 	const batches, each = 12, 7
@@ -441,7 +441,7 @@ func TestTornTimedJournal(t *testing.T) {
 }
 
 // Every byte of a file of entries that is flipped, and every length it is cut to, is found.
-func TestCorruptEntries(t *testing.T) {
+func TestNoRaceCorruptEntries(t *testing.T) {
 	dir, clock := t.TempDir(), newHands()
 	store, set := mustOpenTimed(t, timedOptions(dir, clock))
 	accept(t, set, 0, 40, time.Hour)

@@ -59,9 +59,9 @@ func (s *search) mayBeNext(done uint, op Op) bool {
 	return true
 }
 
-// TestRulesAreTheModel holds the rules against the search, on small histories of which
+// TestNoRaceRulesAreTheModel holds the rules against the search, on small histories of which
 // every second is legal or nearly so.
-func TestRulesAreTheModel(t *testing.T) {
+func TestNoRaceRulesAreTheModel(t *testing.T) {
 	const histories = 50_000
 	legal := 0
 	for seed := range uint64(histories) {

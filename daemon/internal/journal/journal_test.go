@@ -84,7 +84,7 @@ func crash(t testing.TB, dir string) string {
 	return to
 }
 
-func TestReplayGivesWhatWasAppended(t *testing.T) {
+func TestNoRaceReplayGivesWhatWasAppended(t *testing.T) {
 	for _, mode := range []Sync{Always, Interval, None} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			dir := t.TempDir()
@@ -415,7 +415,7 @@ func TestStickyFailure(t *testing.T) {
 	}
 }
 
-func TestDamage(t *testing.T) {
+func TestNoRaceDamage(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir, Always, 1, nil)
 	j.nextSize = 20 << 10 // a small file is quicker to try at every byte

@@ -23,7 +23,7 @@ var (
 
 // What was told to callers is there after a power cut at any moment, whatever the disk
 // made of what was not synced.
-func TestPowerLoss(t *testing.T) {
+func TestNoRacePowerLoss(t *testing.T) {
 	var tried figures
 	for i := range *scripts {
 		s := write(*seedFlag+uint64(i), 14)
@@ -37,7 +37,7 @@ func TestPowerLoss(t *testing.T) {
 
 // A small run of each durability, at every cut: with -exhaustive all states, those with
 // torn pages left out, of which some are tried.
-func TestEveryStateOfASmallRun(t *testing.T) {
+func TestNoRaceEveryStateOfASmallRun(t *testing.T) {
 	states := 2
 	if *exhaustive {
 		states = 1 << 12

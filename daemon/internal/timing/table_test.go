@@ -121,7 +121,7 @@ func TestTheMachinesClockIsNotAsked(t *testing.T) {
 }
 
 // The table against a map, through growth, expiry and sweeps.
-func TestAgainstAMap(t *testing.T) {
+func TestNoRaceAgainstAMap(t *testing.T) {
 	table, h := newTable(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	model := map[bloom.Hash]int64{}
@@ -239,7 +239,7 @@ func TestExactlyOnce(t *testing.T) {
 }
 
 // A million keys: what they take, and that it is given back.
-func TestMemory(t *testing.T) {
+func TestNoRaceMemory(t *testing.T) {
 	const n = 1_000_000
 	table, h := newTable(t)
 	for from := 0; from < n; from += 1000 {
@@ -279,7 +279,7 @@ func TestMemory(t *testing.T) {
 
 // Growth leaves out what has expired, so that a table through which many keys pass does
 // not outgrow those that live.
-func TestGrowthFreesWhatHasExpired(t *testing.T) {
+func TestNoRaceGrowthFreesWhatHasExpired(t *testing.T) {
 	table, h := newTable(t)
 	largest := uint64(0)
 	for from := 0; from < 2_000_000; from += 1000 {
