@@ -11,11 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/server"
 )
 
 // blank is a bit-map to write back.
@@ -118,12 +120,12 @@ func TestWritebackInterval(t *testing.T) {
 	log := &lockedBuffer{}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	d, err := newDaemon(ctx, cfg, slog.New(slog.NewTextHandler(log, nil)))
+	d, err := server.New(ctx, cfg, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- d.run(ctx, nil) }()
+	go func() { ended <- d.Run(ctx, nil) }()
 	a, err := archive.Open(t.Context(), archive.Options{URI: uri})
 	if err != nil {
 		t.Fatal(err)
@@ -138,8 +140,13 @@ func TestWritebackInterval(t *testing.T) {
 			t.Fatalf("%v, %v\n%s", v, err, log)
 		}
 	}
-	if f, err := d.engine.Lookup("uri"); err != nil || f.Stats().LastWriteback.IsZero() {
-		t.Errorf("uri: %v", err)
+	c, err := client.New("http://" + d.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if f, err := c.GetFilter(t.Context(), "uri"); err != nil || f.LastWriteback == nil {
+		t.Errorf("uri: %+v, %v", f, err)
 	}
 	stop()
 	select {

@@ -17,6 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
+	"github.com/cr-clawer/urifilter/daemon/internal/server"
 )
 
 // local is this process with the store open.
@@ -46,7 +47,7 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 	if l.link, err = archiveOf(cfg, log); err != nil {
 		return nil, err
 	}
-	if l.store, err = openStore(cfg, "", log); err != nil {
+	if l.store, err = server.OpenStore(cfg, "", log); err != nil {
 		return nil, err
 	}
 	settings := engine.Settings{Log: log}

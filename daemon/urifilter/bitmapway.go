@@ -17,6 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
+	"github.com/cr-clawer/urifilter/daemon/internal/server"
 )
 
 // holder is who has the store open and can copy its bit-maps: a daemon, or this process.
@@ -32,21 +33,9 @@ type holder interface {
 	close() error
 }
 
-// newLink is the way to the archive that the settings name; nil: they name none.
-func newLink(cfg configs.Config, log *slog.Logger) (*keeper.Link, error) {
-	if cfg.MongoDB.URI == "" {
-		return nil, nil
-	}
-	dialer, err := openCall("mongodb", cfg.MongoDB.CallTLS, log)
-	if err != nil {
-		return nil, err
-	}
-	return keeper.NewLink(archive.Options{URI: cfg.MongoDB.URI, TLS: dialer, Database: cfg.MongoDB.Database, Keep: cfg.Writeback.Keep, Log: log}), nil
-}
-
-// archiveOf is newLink where there must be an archive.
+// archiveOf is server.OpenLink where there must be an archive.
 func archiveOf(cfg configs.Config, log *slog.Logger) (*keeper.Link, error) {
-	link, err := newLink(cfg, log)
+	link, err := server.OpenLink(cfg, log)
 	if link == nil && err == nil {
 		err = errNoArchive
 	}

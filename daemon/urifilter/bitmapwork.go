@@ -17,6 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/internal/server"
 )
 
 // bitmapWork is a run of init, update or restore.
@@ -45,7 +46,7 @@ func withHolder(cmd *cobra.Command, flags *bitmapFlags, names []string, do func(
 	}
 	var want []engine.Spec
 	if cmd.Name() == "init" {
-		if want, err = pickSpecs(specs(cfg), names); err != nil {
+		if want, err = pickSpecs(server.Specs(cfg), names); err != nil {
 			return err
 		}
 	}
@@ -82,7 +83,7 @@ func pickSpecs(all []engine.Spec, names []string) ([]engine.Spec, error) {
 }
 
 func (w *bitmapWork) init(names []string) error {
-	want, err := pickSpecs(specs(w.cfg), names)
+	want, err := pickSpecs(server.Specs(w.cfg), names)
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (w *bitmapWork) restore(names []string, version string) error {
 // archivedNames are the filters to restore when none is named: those in the archive, or
 // where this process does not know the archive, those of the daemon.
 func (w *bitmapWork) archivedNames() ([]string, error) {
-	link, err := newLink(w.cfg, nil)
+	link, err := server.OpenLink(w.cfg, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/server"
 )
 
 const defaultConfigPath = "/etc/urifilter/urifilter.yaml"
@@ -67,12 +68,12 @@ func newConfigCheck() *cobra.Command {
 				}
 			}
 			if cfg.TLS.CertFile != "" {
-				_, certificate = loadCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile)
+				_, certificate = server.LoadCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile)
 			}
 			if err := errors.Join(tokens, certificate); err != nil {
 				return err
 			}
-			if err := checkCalls(cfg, nil); err != nil {
+			if err := server.CheckCalls(cfg, nil); err != nil {
 				return err
 			}
 			if path == "" {

@@ -166,10 +166,9 @@ func TestWatchdogIsNotPingedForAHungFilter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{engine: e, log: log}
 	ctx, cancel := context.WithCancel(t.Context())
 	var pinging sync.WaitGroup
-	pinging.Go(func() { lifecycle.PingWatchdog(ctx, d.locksAreFree, d.log) })
+	pinging.Go(func() { lifecycle.PingWatchdog(ctx, e.TakeLocks, log) })
 	defer pinging.Wait()
 	defer cancel()
 	pings := func() int { return strings.Count(m.all(), "\nWATCHDOG=1") }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/logs"
+	"github.com/cr-clawer/urifilter/daemon/internal/server"
 )
 
 func newServeCommand() *cobra.Command {
@@ -66,7 +67,7 @@ manager starts it again. A socket that systemd hands over takes the place of
 			reload := reloadSignals()
 			defer signal.Stop(reload)
 			log := newLogger(cfg.Log)
-			d, err := newDaemon(cmd.Context(), cfg, log)
+			d, err := server.New(cmd.Context(), cfg, log)
 			switch {
 			case errors.Is(err, context.Canceled) && cmd.Context().Err() != nil:
 				log.Info("stopped before it was ready") // as it was told to
@@ -74,7 +75,7 @@ manager starts it again. A socket that systemd hands over takes the place of
 			case err != nil:
 				return err
 			}
-			return d.run(cmd.Context(), reload)
+			return d.Run(cmd.Context(), reload)
 		},
 	}
 	def := configs.Default()

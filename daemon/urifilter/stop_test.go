@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/server"
 )
 
 // A stop that is asked for before the first listener serves ends the daemon too: the
@@ -23,15 +24,15 @@ func TestStopBeforeServing(t *testing.T) {
 	cfg := configs.Default()
 	cfg.Listen, cfg.DataDir, cfg.URINumScale = "127.0.0.1:0", t.TempDir(), 1000
 	for range 20 {
-		d, err := newDaemon(t.Context(), cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		d, err := server.New(t.Context(), cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		address := d.listeners[0].Addr().String()
+		address := d.Addr().String()
 		stopped, stop := context.WithCancel(t.Context())
 		stop()
 		ended := make(chan error, 1)
-		go func() { ended <- d.run(stopped, nil) }()
+		go func() { ended <- d.Run(stopped, nil) }()
 		select {
 		case err := <-ended:
 			if err != nil {

@@ -1,6 +1,7 @@
-package main
+package server
 
 import (
+	"bytes"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -29,7 +30,7 @@ func TestTokensInPlainTextAreWarnedOf(t *testing.T) {
 		defer l.Close()
 		cfg := configs.Default()
 		cfg.Auth.TokensFile, cfg.TLS.CertFile = test.tokens, test.cert
-		var log lockedBuffer
+		var log bytes.Buffer
 		warnPlainText([]net.Listener{l}, cfg, slog.New(slog.NewTextHandler(&log, nil)))
 		if got := strings.Contains(log.String(), "plain text"); got != test.warned {
 			t.Errorf("%+v: logged %q", test, log.String())

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux
 
 package main
 
@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/testport"
@@ -101,6 +103,10 @@ func TestClientErrors(t *testing.T) {
 	}
 
 	p.signal(syscall.SIGSTOP)
+	// The signal reaches each thread by itself: wait until all have stopped.
+	if err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
 	slow, err := client.New(p.addr, client.WithTimeout(200*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)

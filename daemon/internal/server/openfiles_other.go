@@ -1,5 +1,5 @@
 //go:build !unix
 
-package main
+package server
 
 func openFiles() int { return 0 }

@@ -1,4 +1,6 @@
-package main
+// Package server is the filter daemon: it opens secrets, sockets, store, archive and engine as the
+// settings say, serves HTTP, and shuts down. It decides nothing about items.
+package server
 
 import (
 	"context"
@@ -43,9 +45,8 @@ const (
 	stopMargin = 10 * time.Second
 )
 
-// daemon is the running service: newDaemon opens everything, run serves until the
-// context ends or the store fails, and closes everything.
-type daemon struct {
+// Server is the running daemon.
+type Server struct {
 	cfg       configs.Config
 	log       *slog.Logger
 	secrets   *secrets
@@ -60,10 +61,10 @@ type daemon struct {
 	stopping  *lifecycle.StopGuard
 }
 
-// newDaemon opens the port, so that a mistake there is told at once and callers queue
+// New opens everything: first the port, so that a mistake there is told at once and callers queue
 // instead of being refused, and then the store.
-func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *daemon, err error) {
-	d := &daemon{cfg: cfg, log: log, stopping: lifecycle.NewStopGuard(cfg.ShutdownTimeout+stopRest-stopMargin, log)}
+func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, err error) {
+	d := &Server{cfg: cfg, log: log, stopping: lifecycle.NewStopGuard(cfg.ShutdownTimeout+stopRest-stopMargin, log)}
 	disarm := context.AfterFunc(ctx, d.stopping.Arm) // a start may hang as well
 	defer func() {
 		if disarm(); err != nil {
@@ -85,11 +86,11 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 	}
 	warnPlainText(d.listeners, cfg, log)
 	start := time.Now()
-	if d.store, err = openStore(cfg, cfg.DataDir, log); err != nil {
+	if d.store, err = OpenStore(cfg, cfg.DataDir, log); err != nil {
 		return nil, err
 	}
-	settings := engine.Settings{Filters: specs(cfg), StartEmpty: cfg.MongoDB.IfUnreachable == "empty", FilterBytes: uint64(cfg.Limits.FilterBytes), Log: log}
-	if d.link, err = newLink(cfg, log); err != nil {
+	settings := engine.Settings{Filters: Specs(cfg), StartEmpty: cfg.MongoDB.IfUnreachable == "empty", FilterBytes: uint64(cfg.Limits.FilterBytes), Log: log}
+	if d.link, err = OpenLink(cfg, log); err != nil {
 		return nil, err
 	}
 	if d.link != nil {
@@ -155,7 +156,8 @@ func newDaemon(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *da
 	return d, nil
 }
 
-func specs(cfg configs.Config) []engine.Spec {
+// Specs are the filters of the settings.
+func Specs(cfg configs.Config) []engine.Spec {
 	var all []engine.Spec
 	for _, f := range cfg.Specs() {
 		all = append(all, engine.Spec(f))
@@ -163,7 +165,10 @@ func specs(cfg configs.Config) []engine.Spec {
 	return all
 }
 
-func (d *daemon) url() string {
+// Addr is that of the first socket.
+func (d *Server) Addr() net.Addr { return d.listeners[0].Addr() }
+
+func (d *Server) url() string {
 	scheme := "http"
 	if d.cfg.TLS.CertFile != "" {
 		scheme = "https"
@@ -171,9 +176,9 @@ func (d *daemon) url() string {
 	return scheme + "://" + d.listeners[0].Addr().String()
 }
 
-// run serves until ctx ends, which is no error, or something fails. Each signal of
+// Run serves until ctx ends, which is no error, or something fails. Each signal of
 // reload makes it read the tokens and the certificate anew.
-func (d *daemon) run(ctx context.Context, reload <-chan os.Signal) (err error) {
+func (d *Server) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	defer d.stopping.Disarm()
 	defer func() { err = errors.Join(err, d.close()) }()
 	var work sync.WaitGroup
@@ -200,7 +205,7 @@ func (d *daemon) run(ctx context.Context, reload <-chan os.Signal) (err error) {
 		})
 	}
 	lifecycle.Notify(lifecycle.Ready)
-	work.Go(func() { lifecycle.PingWatchdog(inner, d.locksAreFree, d.log) })
+	work.Go(func() { lifecycle.PingWatchdog(inner, d.engine.TakeLocks, d.log) })
 	telling, tellNoMore := context.WithCancel(inner)
 	defer tellNoMore()
 	work.Go(func() { lifecycle.TellStatus(telling, d.statusLine) })
@@ -228,7 +233,7 @@ func (d *daemon) run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	}
 }
 
-func (d *daemon) serve(l net.Listener) error {
+func (d *Server) serve(l net.Listener) error {
 	if encrypt := d.secrets.tlsConfig(); encrypt != nil {
 		l = tls.NewListener(l, encrypt)
 	}
@@ -237,7 +242,7 @@ func (d *daemon) serve(l net.Listener) error {
 
 // shutdown fails readiness, tells the clients to go, and waits for the requests under
 // way; then it stops accepting.
-func (d *daemon) shutdown(linger, patience time.Duration) {
+func (d *Server) shutdown(linger, patience time.Duration) {
 	d.stopping.Arm()
 	d.api.Drain()
 	d.engine.Stop() // what waits for a restore is answered
@@ -251,7 +256,7 @@ func (d *daemon) shutdown(linger, patience time.Duration) {
 	}
 }
 
-func (d *daemon) warnFull(ctx context.Context) {
+func (d *Server) warnFull(ctx context.Context) {
 	tick := time.NewTicker(warnFullEvery)
 	defer tick.Stop()
 	for {
@@ -264,8 +269,8 @@ func (d *daemon) warnFull(ctx context.Context) {
 	}
 }
 
-// close lets go of what newDaemon opened, in the opposite order.
-func (d *daemon) close() error {
+// close lets go of what New opened, in the opposite order.
+func (d *Server) close() error {
 	var errs []error
 	if d.link != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), archiveClose)

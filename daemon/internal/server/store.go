@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
 )
 
-// openStore opens the store that the settings name. livesDir is where a daemon that shares
+// OpenStore opens the store that the settings name. livesDir is where a daemon that shares
 // Redis leaves what shows that it is dead, once it is; "" for who is none.
-func openStore(cfg configs.Config, livesDir string, log *slog.Logger) (engine.Store, error) {
+func OpenStore(cfg configs.Config, livesDir string, log *slog.Logger) (engine.Store, error) {
 	if cfg.Store == "redis" {
 		return openRedis(cfg.Redis, livesDir, log)
 	}
@@ -32,7 +32,7 @@ func openRedis(c configs.Redis, livesDir string, log *slog.Logger) (engine.Store
 	if err != nil {
 		return nil, fmt.Errorf("redis.password_file: %w", err)
 	}
-	dialer, err := openCall("redis", c.CallTLS, log)
+	dialer, err := OpenCall("redis", c.CallTLS, log)
 	if err != nil {
 		return nil, err
 	}

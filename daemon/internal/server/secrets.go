@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"crypto/tls"
@@ -46,7 +46,7 @@ func (s *secrets) loadCertificate() error {
 	if s.certFile == "" {
 		return nil
 	}
-	cert, err := loadCertificate(s.certFile, s.keyFile)
+	cert, err := LoadCertificate(s.certFile, s.keyFile)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,8 @@ func (s *secrets) loadCertificate() error {
 	return nil
 }
 
-func loadCertificate(certFile, keyFile string) (tls.Certificate, error) {
+// LoadCertificate reads a certificate chain and its key.
+func LoadCertificate(certFile, keyFile string) (tls.Certificate, error) {
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		return cert, fmt.Errorf("tls: %w", err)
@@ -85,7 +86,7 @@ func (s *secrets) reload() {
 	}
 	// Those for servers that are called are read for each new connection if they have
 	// changed; a reload says what is wrong with them.
-	if err := checkCalls(s.cfg, s.log); err != nil {
+	if err := CheckCalls(s.cfg, s.log); err != nil {
 		s.log.Error("certificates for redis or mongodb not reloaded; those read before stay in use", "err", err)
 		return
 	}

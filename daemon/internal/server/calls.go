@@ -1,0 +1,50 @@
+package server
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
+	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
+)
+
+// callTimeout bounds a connection to Redis or MongoDB, with the handshake of TLS.
+const callTimeout = 5 * time.Second
+
+// OpenCall is how a server is called by TLS; nil: without, or as its URI says.
+func OpenCall(section string, c configs.CallTLS, log *slog.Logger) (*tlsdial.Dialer, error) {
+	if !c.TLS {
+		return nil, nil
+	}
+	return tlsdial.Open(section, tlsdial.Files{CA: c.TLSCAFile, Cert: c.TLSCertFile, Key: c.TLSKeyFile, ServerName: c.TLSServerName}, callTimeout, log)
+}
+
+// CheckCalls reads the certificates for servers that the daemon calls. Those that cannot
+// be used are an error.
+func CheckCalls(cfg configs.Config, log *slog.Logger) error {
+	var faults []error
+	if cfg.Store == "redis" {
+		_, err := OpenCall("redis", cfg.Redis.CallTLS, log)
+		faults = append(faults, err)
+	}
+	if cfg.MongoDB.URI != "" {
+		_, err := OpenCall("mongodb", cfg.MongoDB.CallTLS, log)
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// OpenLink is the connection to the archive that the settings name; nil: they name none.
+func OpenLink(cfg configs.Config, log *slog.Logger) (*keeper.Link, error) {
+	if cfg.MongoDB.URI == "" {
+		return nil, nil
+	}
+	dialer, err := OpenCall("mongodb", cfg.MongoDB.CallTLS, log)
+	if err != nil {
+		return nil, err
+	}
+	return keeper.NewLink(archive.Options{URI: cfg.MongoDB.URI, TLS: dialer, Database: cfg.MongoDB.Database, Keep: cfg.Writeback.Keep, Log: log}), nil
+}
