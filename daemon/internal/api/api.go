@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
@@ -89,6 +90,7 @@ type Limits struct {
 // Server is the HTTP interface over one engine. It is safe for concurrent use.
 type Server struct {
 	engine   *engine.Engine
+	judge    batch.Judge
 	keeper   Keeper // nil: no archive
 	log      *slog.Logger
 	limits   Limits
@@ -140,6 +142,7 @@ func New(o Options) *Server {
 		s.statusScope = scopeRead
 	}
 	s.metrics = newMetrics(o.Registry, o.Engine, o.Version)
+	s.judge = batch.Judge{Engine: o.Engine, Observe: s.metrics.observe}
 	s.routes = s.newRoutes(o.Registry)
 	return s
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
 
@@ -48,14 +48,11 @@ type call struct {
 	budget *budget // for bodies: Server.held, or Server.anonymous until a token was seen
 	held   int64   // taken of it
 
-	body   body
-	buf    []byte // the JSON body
-	req    items.Request
-	expire time.Duration // of the items that are new; 0: as the filter has it
-	keys   []bloom.Hash
-	fresh  []bool
-	over   float64 // the false-positive ratio of a filter that is past its capacity; 0: it is not
-	out    []byte
+	body body
+	buf  []byte // the JSON body
+	req  items.Request
+	work batch.Batch
+	out  []byte
 }
 
 // begin readies a pooled call for a request.
@@ -70,7 +67,6 @@ func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request, anonymou
 	c.route, c.name = s.match(r.URL.Path)
 	c.who, c.status, c.sent = "", 0, 0
 	c.acted, c.code = "", ""
-	c.over = 0
 	c.body.begin(c)
 }
 
@@ -252,6 +248,7 @@ func (p *callPool) put(c *call) {
 	known := c.who != ""
 	c.s, c.w, c.r, c.rc, c.route, c.budget = nil, nil, nil, nil, nil, nil
 	c.req.Reset() // it refers to the body, and to the token
+	c.work.End()
 	switch size := max(cap(c.buf), cap(c.out)); {
 	case c.anonymous:
 		if known && size <= 2*anonymousBody {

@@ -3,31 +3,27 @@ package api
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
-	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
 
-// judgement is one of the two things to do with a batch. It is called with the call's
-// keys ready, and leaves in c.fresh what is new and in c.out what to answer.
+// judgement is one of the two things to do with a batch.
 type judgement struct {
-	scope     string
-	remembers bool
-	judge     func(c *call, f *engine.Filter) (fresh int, err error)
+	scope string
+	op    batch.Op
 	// answer appends the JSON answer to a whole list, lines that to a part of a stream.
 	answer func(c *call, dst []byte, n int) []byte
 	lines  func(dst []byte, l *items.List, fresh []bool, m media) []byte
 }
 
 func remembering() judgement {
-	return judgement{scopeFilter, true, (*call).add, appendFilterResult, appendNewItems}
+	return judgement{scopeFilter, batch.Add, appendFilterResult, appendNewItems}
 }
 
 func looking() judgement {
-	return judgement{scopeRead, false, (*call).look, appendCheckResult, appendVerdicts}
+	return judgement{scopeRead, batch.Check, appendCheckResult, appendVerdicts}
 }
 
 func (c *call) filter() error { return c.batch(remembering()) }
@@ -56,14 +52,10 @@ func (c *call) list(j judgement, m media) error {
 			return err
 		}
 	}
-	f, err := c.s.engine.Lookup(c.req.Filter)
-	if err != nil {
+	if err := c.s.judge.Begin(&c.work, j.op, c.req.Filter, batch.Expire{Seconds: c.req.Expire, Given: c.req.HasExpire}); err != nil {
 		return err
 	}
-	if c.expire, err = expiry(f, c.req.Expire, c.req.HasExpire, j.remembers); err != nil {
-		return err
-	}
-	n, err := c.judge(j, f, &c.req.List)
+	n, err := c.s.judge.Judge(c.r.Context(), &c.work, &c.req.List)
 	if err != nil {
 		return err
 	}
@@ -86,102 +78,19 @@ func (c *call) decode(m media) error {
 	return err
 }
 
-// expiry finds for how long the items that are new will be seen; 0 where the filter says so,
-// or its kind forgets nothing. A call that does not remember needs none, but a wrong one
-// is told.
-func expiry(f *engine.Filter, seconds float64, given, remembers bool) (time.Duration, error) {
-	_, timed := f.Set.(engine.Timed)
-	switch {
-	case !timed && given:
-		return 0, &fault{code: codeExpireNotSupported, detail: "filter " + f.Name + " is of the kind " + f.Kind}
-	case timed && given:
-		expire, err := engine.Expire(seconds)
-		if err != nil {
-			return 0, &fault{code: items.ExpireInvalid, detail: err.Error()}
-		}
-		return expire, nil
-	case timed && remembers && f.Expire == 0:
-		return 0, &fault{code: codeExpireMissing, detail: "filter " + f.Name + " was made without one"}
-	}
-	return 0, nil
-}
-
-// judge hashes a list and judges it; c.fresh tells the outcome of each item. A filter that is
-// cleared meanwhile is judged by as it is then: its keys are other ones.
-func (c *call) judge(j judgement, f *engine.Filter, l *items.List) (fresh int, err error) {
-	n := l.Len()
-	c.fresh = slices.Grow(c.fresh[:0], n)[:n]
-	for {
-		c.keys = l.Keys(c.keys[:0], f.Seed())
-		if fresh, err = j.judge(c, f); err == nil {
-			added := 0
-			if j.remembers {
-				added = fresh
-			}
-			c.over, _ = f.OverCapacity(added)
-			return fresh, nil
-		}
-		now, lookup := c.s.engine.Lookup(f.Name)
-		var ended *engine.UnknownFilterError
-		if now == f && errors.As(err, &ended) {
-			now, lookup = c.s.engine.Successor(c.r.Context(), f, err)
-		}
-		switch {
-		case now == f:
-			return 0, err
-		case lookup != nil || now.Life() != f.Life():
-			return 0, gone(f, lookup)
-		case !errors.As(err, &ended):
-			return 0, err
-		}
-		f = now
-	}
-}
-
-// gone is the error of a filter that was dropped while a request was in it; lookup is
-// what looking it up again gives: nil where it was made anew.
-func gone(f *engine.Filter, lookup error) error {
-	if lookup != nil {
-		return lookup
-	}
-	return &fault{code: codeUnknownFilter, detail: "filter " + f.Name + " was dropped while the request ran"}
-}
-
-func (c *call) add(f *engine.Filter) (fresh int, err error) {
-	start := time.Now()
-	fresh, err = f.Add(c.r.Context(), c.keys, c.expire, c.fresh)
-	c.s.metrics.add.Observe(time.Since(start).Seconds())
-	if err == nil {
-		c.s.metrics.items.count(f, fresh, len(c.keys)-fresh)
-	}
-	return fresh, err
-}
-
-func (c *call) look(f *engine.Filter) (fresh int, err error) {
-	start := time.Now()
-	err = f.Has(c.r.Context(), c.keys, c.fresh)
-	c.s.metrics.has.Observe(time.Since(start).Seconds())
-	for _, is := range c.fresh {
-		if is {
-			fresh++
-		}
-	}
-	return fresh, err
-}
-
 func appendFilterResult(c *call, dst []byte, n int) []byte {
 	dst = append(dst, `{"uri_list":`...)
-	dst = c.req.List.AppendFresh(dst, c.fresh)
+	dst = c.req.List.AppendFresh(dst, c.work.Fresh)
 	dst = append(dst, `,"total":`...)
-	dst = strconv.AppendInt(dst, int64(len(c.fresh)), 10)
+	dst = strconv.AppendInt(dst, int64(len(c.work.Fresh)), 10)
 	dst = append(dst, `,"duplicates":`...)
-	dst = strconv.AppendInt(dst, int64(len(c.fresh)-n), 10)
+	dst = strconv.AppendInt(dst, int64(len(c.work.Fresh)-n), 10)
 	return c.appendEnd(dst)
 }
 
 func appendCheckResult(c *call, dst []byte, _ int) []byte {
 	dst = append(dst, `{"new":[`...)
-	for i, is := range c.fresh {
+	for i, is := range c.work.Fresh {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -192,9 +101,9 @@ func appendCheckResult(c *call, dst []byte, _ int) []byte {
 
 // appendEnd ends the answer to a list, with what there is to say beside it.
 func (c *call) appendEnd(dst []byte) []byte {
-	if c.over > 0 {
+	if c.work.Over > 0 {
 		dst = append(dst, `,"over_capacity":true,"fpr_estimate":`...)
-		dst = strconv.AppendFloat(dst, c.over, 'g', 3, 64)
+		dst = strconv.AppendFloat(dst, c.work.Over, 'g', 3, 64)
 	}
 	return append(dst, "}\n"...)
 }
@@ -203,8 +112,8 @@ func (c *call) appendEnd(dst []byte) []byte {
 const headerOver = "Urifilter-Over-Capacity"
 
 func (c *call) tellOver(h http.Header) {
-	if c.over > 0 {
-		h.Set(headerOver, strconv.FormatFloat(c.over, 'g', 3, 64))
+	if c.work.Over > 0 {
+		h.Set(headerOver, strconv.FormatFloat(c.work.Over, 'g', 3, 64))
 	}
 }
 

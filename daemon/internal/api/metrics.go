@@ -5,10 +5,12 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
@@ -50,6 +52,18 @@ func newMetrics(registry *prometheus.Registry, e *engine.Engine, version string)
 	registry.MustRegister(m.requests, m.seconds, store, m.items, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// observe counts a batch.
+func (m *metrics) observe(op batch.Op, f *engine.Filter, took time.Duration, fresh, all int, err error) {
+	if op == batch.Check {
+		m.has.Observe(took.Seconds())
+		return
+	}
+	m.add.Observe(took.Seconds())
+	if err == nil {
+		m.items.count(f, fresh, all-fresh)
+	}
 }
 
 // routeMetrics are the metrics of one path.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
@@ -160,6 +161,8 @@ func asFault(err error) (*fault, *int) {
 		waits   *engine.RestoringError
 		bad     *engine.QuarantinedError
 		kind    *engine.KindError
+		expire  *batch.ExpireError
+		dropped *batch.DroppedError
 	)
 	switch {
 	case errors.As(err, &own):
@@ -181,6 +184,13 @@ func asFault(err error) (*fault, *int) {
 		return &fault{code: codeArchiveUnavailable, detail: "filter " + waits.Filter + ": waits for the archive"}, nil
 	case errors.As(err, &unknown):
 		return &fault{code: codeUnknownFilter, detail: unknown.Error(), known: unknown.Known}, nil
+	case errors.As(err, &dropped):
+		return &fault{code: codeUnknownFilter, detail: dropped.Error()}, nil
+	case errors.As(err, &expire):
+		codes := map[batch.ExpireReason]string{
+			batch.ExpireNotSupported: codeExpireNotSupported, batch.ExpireMissing: codeExpireMissing, batch.ExpireInvalid: items.ExpireInvalid,
+		}
+		return &fault{code: codes[expire.Reason], detail: expire.Msg}, nil
 	case errors.As(err, &kind):
 		return &fault{code: codeBitMapNotSupported, detail: kind.Error()}, nil
 	case errors.As(err, &spec):

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
 
@@ -28,10 +28,9 @@ const (
 // remembered. From then on something is, so an error cuts the connection after what
 // was answered so far: a client never takes a part for the whole.
 type stream struct {
-	c      *call
-	j      judgement
-	media  media
-	filter *engine.Filter
+	c     *call
+	j     judgement
+	media media
 
 	out               *spool
 	sending           chan struct{} // closed when the sender has ended; nil: not started
@@ -43,8 +42,7 @@ func (c *call) stream(j judgement, m media) error {
 	if !c.admitted {
 		return c.refuse(unauthorized("send the token of a stream in the Authorization header", ""), "no token", j.scope)
 	}
-	f, err := c.streamFilter(j)
-	if err != nil {
+	if err := c.streamFilter(j); err != nil {
 		return err
 	}
 	if !c.hold(streamHeld) {
@@ -53,46 +51,44 @@ func (c *call) stream(j judgement, m media) error {
 	if err := c.body.open(false, 0); err != nil {
 		return err
 	}
-	st := &stream{c: c, j: j, media: m, filter: f}
+	st := &stream{c: c, j: j, media: m}
 	st.out = newSpool(c.s.tempDir, &c.s.spooled, st.pace)
 	defer st.close()
 	return st.run()
 }
 
 // streamFilter reads the query, which is to a stream what the members are to JSON.
-func (c *call) streamFilter(j judgement) (*engine.Filter, error) {
+func (c *call) streamFilter(j judgement) error {
 	query, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
-		return nil, &fault{code: codeInvalidParameter, detail: err.Error()}
+		return &fault{code: codeInvalidParameter, detail: err.Error()}
 	}
 	known := []string{"expire", "filter", "filter_typeid"}
 	for name, values := range query {
 		if !slices.Contains(known, name) {
-			return nil, &fault{code: codeUnknownParameter, detail: strconv.Quote(name), known: known}
+			return &fault{code: codeUnknownParameter, detail: strconv.Quote(name), known: known}
 		}
 		if len(values) > 1 {
-			return nil, &fault{code: codeInvalidParameter, detail: name + " is given twice"}
+			return &fault{code: codeInvalidParameter, detail: name + " is given twice"}
 		}
 	}
 	if query.Has("filter") && query.Has("filter_typeid") {
-		return nil, &fault{code: codeInvalidParameter, detail: "filter and filter_typeid are two names of one parameter: give one of them"}
+		return &fault{code: codeInvalidParameter, detail: "filter and filter_typeid are two names of one parameter: give one of them"}
 	}
 	ref := query.Get("filter") + query.Get("filter_typeid")
 	if ref == "" {
-		return nil, &fault{code: codeMissingParameter, detail: "want ?filter= (or ?filter_typeid=) and the name or id of a filter"}
+		return &fault{code: codeMissingParameter, detail: "want ?filter= (or ?filter_typeid=) and the name or id of a filter"}
 	}
-	f, err := c.s.engine.Lookup(ref)
-	if err != nil {
-		return nil, err
+	if _, err := c.s.engine.Lookup(ref); err != nil {
+		return err // before what is wrong with the time
 	}
-	seconds := 0.0
-	if query.Has("expire") {
-		if seconds, err = items.Seconds(query.Get("expire")); err != nil {
-			return nil, err
+	expire := batch.Expire{Given: query.Has("expire")}
+	if expire.Given {
+		if expire.Seconds, err = items.Seconds(query.Get("expire")); err != nil {
+			return err
 		}
 	}
-	c.expire, err = expiry(f, seconds, query.Has("expire"), j.remembers)
-	return f, err
+	return c.s.judge.Begin(&c.work, j.op, ref, expire)
 }
 
 func (st *stream) run() error {
@@ -141,18 +137,16 @@ func (st *stream) run() error {
 // judge judges a batch and queues its answer.
 func (st *stream) judge(l *items.List) error {
 	c := st.c
-	now, err := c.s.engine.Lookup(st.filter.Name)
-	if err != nil || now.Life() != st.filter.Life() {
-		return gone(st.filter, err)
+	if err := c.s.judge.Resume(&c.work); err != nil {
+		return err
 	}
-	st.filter = now
-	n, err := c.judge(st.j, st.filter, l)
+	n, err := c.s.judge.Judge(c.r.Context(), &c.work, l)
 	if err != nil {
 		return err
 	}
 	st.total += int64(l.Len())
 	st.duplicates += int64(l.Len() - n)
-	c.out = st.j.lines(c.out[:0], l, c.fresh, st.media)
+	c.out = st.j.lines(c.out[:0], l, c.work.Fresh, st.media)
 	return st.write(c.out)
 }
 
@@ -271,7 +265,7 @@ func (st *stream) logCut(err error) {
 	case entry.status == 0 || entry.status >= 500:
 		level = slog.LevelError
 	}
-	st.c.s.log.Log(st.c.r.Context(), level, "answer to a stream cut off", "filter", st.filter.Name, "items", st.total, "err", err)
+	st.c.s.log.Log(st.c.r.Context(), level, "answer to a stream cut off", "filter", st.c.work.Filter.Name, "items", st.total, "err", err)
 }
 
 // close stops the sender, which must not outlive the call, and frees the spool.

@@ -1,0 +1,181 @@
+// Package batch is what every front does with a batch of items: it finds the filter, settles
+// for how long new items are remembered, hashes the items, asks the store which of them are
+// new, and counts. HTTP calls it; other protocols are to call it too.
+//
+// It reads no request and writes no answer, and knows nothing of tokens.
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/items"
+)
+
+// Op is what is done with the items of a batch.
+type Op uint8
+
+const (
+	Add   Op = iota // new items are remembered
+	Check           // nothing is
+)
+
+// Judge judges batches against the filters of an engine. It is safe for concurrent use.
+type Judge struct {
+	Engine *engine.Engine
+	// Observe is told of each batch that the store was asked about: how long that took, and
+	// where err is nil how many of all items were new.
+	Observe func(op Op, f *engine.Filter, took time.Duration, fresh, all int, err error)
+}
+
+// Expire is for how long a call asks its new items to be remembered.
+type Expire struct {
+	Seconds float64
+	Given   bool // false: the call says nothing
+}
+
+// Batch is one batch after another of one call, of one filter. One that is used again
+// allocates nothing for batches of the same size. It is not safe for concurrent use.
+type Batch struct {
+	Filter *engine.Filter
+	// Fresh tells of each item of the last batch whether it is new; of equal ones the first.
+	Fresh []bool
+	// Over is, after a batch, the false-positive ratio of a filter that holds more items than
+	// it was made for; 0: it does not.
+	Over float64
+
+	op     Op
+	expire time.Duration // of the items that are new; 0: as the filter has it
+	keys   []bloom.Hash
+}
+
+// ExpireError is returned for a time that a filter's items cannot have.
+type ExpireError struct {
+	Reason ExpireReason
+	Msg    string
+}
+
+// ExpireReason is what is wrong with a time.
+type ExpireReason uint8
+
+const (
+	ExpireNotSupported ExpireReason = iota // items of the filter's kind do not expire
+	ExpireMissing                          // neither filter nor call says when
+	ExpireInvalid                          // it is none that items can have
+)
+
+func (e *ExpireError) Error() string { return e.Msg }
+
+// DroppedError is returned for a filter that was dropped, and made anew, under a call.
+type DroppedError struct{ Filter string }
+
+func (e *DroppedError) Error() string {
+	return fmt.Sprintf("filter %s was dropped while the request ran", e.Filter)
+}
+
+// Begin readies b for batches of a call of the filter ref, a name or an id in decimal. It
+// returns what Engine.Lookup does, or an *ExpireError.
+func (j *Judge) Begin(b *Batch, op Op, ref string, expire Expire) (err error) {
+	b.op, b.Over = op, 0
+	if b.Filter, err = j.Engine.Lookup(ref); err != nil {
+		return err
+	}
+	b.expire, err = expiry(b.Filter, expire, op)
+	return err
+}
+
+// End lets go of the filter.
+func (b *Batch) End() { b.Filter = nil }
+
+// expiry finds for how long the items that are new will be seen; 0 where the filter says so,
+// or its kind forgets nothing. A call that does not remember needs none, but a wrong one
+// is told.
+func expiry(f *engine.Filter, asked Expire, op Op) (time.Duration, error) {
+	_, timed := f.Set.(engine.Timed)
+	switch {
+	case !timed && asked.Given:
+		return 0, &ExpireError{ExpireNotSupported, "filter " + f.Name + " is of the kind " + f.Kind}
+	case timed && asked.Given:
+		expire, err := engine.Expire(asked.Seconds)
+		if err != nil {
+			return 0, &ExpireError{ExpireInvalid, err.Error()}
+		}
+		return expire, nil
+	case timed && op == Add && f.Expire == 0:
+		return 0, &ExpireError{ExpireMissing, "filter " + f.Name + " was made without one"}
+	}
+	return 0, nil
+}
+
+// Resume is for calls of many batches, before each but the first: it finds the filter as it is
+// now, which may have been cleared. It returns what Engine.Lookup does of one that was dropped
+// meanwhile, or a *DroppedError.
+func (j *Judge) Resume(b *Batch) error {
+	now, err := j.Engine.Lookup(b.Filter.Name)
+	switch {
+	case err != nil:
+		return err
+	case now.Life() != b.Filter.Life():
+		return &DroppedError{b.Filter.Name}
+	}
+	b.Filter = now
+	return nil
+}
+
+// Judge finds out which items of a list are new, and leaves it in b.Fresh. A filter that is
+// cleared meanwhile is judged by as it is then: its keys are other ones. It returns what the
+// engine's Set does, what Engine.Lookup does of a filter that was dropped meanwhile, or a
+// *DroppedError.
+func (j *Judge) Judge(ctx context.Context, b *Batch, l *items.List) (fresh int, err error) {
+	n := l.Len()
+	b.Fresh = slices.Grow(b.Fresh[:0], n)[:n]
+	f := b.Filter
+	for {
+		b.keys = l.Keys(b.keys[:0], f.Seed())
+		if fresh, err = j.ask(ctx, b, f); err == nil {
+			added := 0
+			if b.op == Add {
+				added = fresh
+			}
+			b.Over, _ = f.OverCapacity(added)
+			return fresh, nil
+		}
+		now, lookup := j.Engine.Lookup(f.Name)
+		var ended *engine.UnknownFilterError
+		if now == f && errors.As(err, &ended) {
+			now, lookup = j.Engine.Successor(ctx, f, err)
+		}
+		switch {
+		case now == f:
+			return 0, err
+		case lookup != nil:
+			return 0, lookup
+		case now.Life() != f.Life():
+			return 0, &DroppedError{f.Name}
+		case !errors.As(err, &ended):
+			return 0, err
+		}
+		f = now
+	}
+}
+
+func (j *Judge) ask(ctx context.Context, b *Batch, f *engine.Filter) (fresh int, err error) {
+	start := time.Now()
+	if b.op == Check {
+		err = f.Has(ctx, b.keys, b.Fresh)
+		for _, is := range b.Fresh {
+			if is {
+				fresh++
+			}
+		}
+	} else {
+		fresh, err = f.Add(ctx, b.keys, b.expire, b.Fresh)
+	}
+	j.Observe(b.op, f, time.Since(start), fresh, len(b.keys), err)
+	return fresh, err
+}
