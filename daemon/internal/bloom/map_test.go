@@ -174,7 +174,7 @@ func TestAddKeysAgainstPortable(t *testing.T) {
 }
 
 // At full load the measured rate is at most the one asked, and nothing added is fresh.
-func TestNoRaceFalsePositivesAtFullLoad(t *testing.T)       { falsePositives(t, 200_000) }
+func TestNoRaceFalsePositivesAtFullLoad(t *testing.T) { falsePositives(t, 200_000) }
 func TestSystemFalsePositivesAtFullLoad(t *testing.T) { falsePositives(t, 2_000_000) }
 
 func falsePositives(t *testing.T, capacity int) {
