@@ -26,6 +26,7 @@ type Error struct {
 	Method, URL string
 
 	looked bool // the call was to remember nothing
+	partly bool // the error came in the middle of a stream: what is before it is remembered
 }
 
 func (e *Error) Error() string {

@@ -54,7 +54,7 @@ func InDoubt(err error) bool {
 	case errors.As(err, &broken): // before the other, which it may wrap
 		return broken.InDoubt
 	case errors.As(err, &answered):
-		return answered.Status >= 500 && !answered.looked && !slices.Contains(certain, answered.ErrorCode)
+		return (answered.Status >= 500 || answered.partly) && !answered.looked && !slices.Contains(certain, answered.ErrorCode)
 	}
 	return false
 }

@@ -29,6 +29,7 @@ type call struct {
 	changes    bool  // although it is idempotent, and no PUT
 	doubt      Doubt // otherwise
 	once       bool  // each server is asked once, without patience
+	streams    bool  // the answer may end with a problem
 	untimed    bool  // only the context limits it
 }
 
@@ -81,6 +82,9 @@ func (c *Client) send(ctx context.Context, srv *server, k call) (*http.Response,
 		req.GetBody = nil
 	}
 	req.Header.Set("User-Agent", userAgent)
+	if k.streams {
+		req.Header.Set("TE", "trailers") // what ends a stream early comes as one
+	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,8 @@ const (
 	// has them as headers.
 	trailerTotal      = "Urifilter-Total"
 	trailerDuplicates = "Urifilter-Duplicates"
+	// trailerError is the problem that ended the stream early.
+	trailerError = "Urifilter-Error"
 )
 
 // FilterLines sends r, one item a line (LF or CR LF; empty lines are skipped, and so is
@@ -24,7 +27,8 @@ const (
 //
 // A stream is remembered in blocks of about 1 MiB, as it goes. When it breaks, w holds
 // the beginning of the answer and fresh counts its lines, but more may have been
-// remembered; total is then 0. A source of less than 1 MiB, with no more lines than the
+// remembered; total is then 0. An [*Error] whose Index is the line, from 0, says that the
+// daemon refused that line, and has remembered nothing from its block on. A source of less than 1 MiB, with no more lines than the
 // daemon takes items in a call (100,000 by default), is one block: all or nothing as
 // [Client.Filter] is.
 //
@@ -81,7 +85,7 @@ func (c *Client) run(ctx context.Context, s stream, r io.Reader, w io.Writer) (t
 	body := newSource(ctx, r)
 	defer body.Close()
 	k := call{method: http.MethodPost, path: []string{"api", "v1", s.name}, query: url.Values{"filter_typeid": {s.typ}},
-		kind: s.kind, body: body, length: body.length}
+		kind: s.kind, body: body, length: body.length, streams: true}
 	if body.length == 0 { // with another body, net/http takes 0 as "not known"
 		k.body = http.NoBody
 	}
@@ -101,6 +105,13 @@ func (c *Client) run(ctx context.Context, s stream, r io.Reader, w io.Writer) (t
 		return 0, 0, out.lines, body.blame(explain(ctx, k.method, res.Request.URL, fmt.Errorf("answer: %w", err), true))
 	}
 	c.noteOver(s.typ, res.Header, res.Trailer)
+	if text := res.Trailer.Get(trailerError); text != "" {
+		e := &Error{Method: k.method, URL: res.Request.URL.Redacted(), partly: true, looked: s.name == "check"}
+		if err := json.Unmarshal([]byte(text), &e.Problem); err != nil {
+			return 0, 0, out.lines, c.odd(s.name, err)
+		}
+		return 0, 0, out.lines, e
+	}
 	total, duplicates, err = totals(res)
 	if err != nil {
 		return 0, 0, out.lines, c.odd(s.name, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
+	"github.com/cr-clawer/urifilter/daemon/internal/sniff"
 )
 
 func gzipped(t *testing.T, text string) string {
@@ -125,7 +126,7 @@ func TestInputThatIsNoText(t *testing.T) {
 
 // Text stays what it was, byte for byte, however it comes, and is not waited for.
 func TestPlainInputIsUntouched(t *testing.T) {
-	for _, text := range []string{"", "a", "\n", "a\nb\n", "BZhou.example\n", "PAR1S\n", "PK\n", "\ufeffa\n", "\x1f", "(\xb5", strings.Repeat("x\n", sniffBytes)} {
+	for _, text := range []string{"", "a", "\n", "a\nb\n", "BZhou.example\n", "PAR1S\n", "PK\n", "\ufeffa\n", "\x1f", "(\xb5", strings.Repeat("x\n", sniff.Bytes)} {
 		for name, r := range map[string]io.Reader{
 			"whole": strings.NewReader(text), "bytes": iotest.OneByteReader(strings.NewReader(text)), "with its end": iotest.DataErrReader(strings.NewReader(text)),
 		} {

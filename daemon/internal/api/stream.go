@@ -1,14 +1,19 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf16"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
@@ -20,6 +25,8 @@ const (
 
 	headerTotal      = "Urifilter-Total"
 	headerDuplicates = "Urifilter-Duplicates"
+	// headerError is the trailer with the problem that ended a stream early, as JSON.
+	headerError = "Urifilter-Error"
 )
 
 // stream judges a body of lines, batch by batch, and answers while it still comes.
@@ -102,7 +109,7 @@ func (st *stream) run() error {
 	if n := c.r.ContentLength; n > 0 && c.body.unzip == nil {
 		block = min(block, n+1) // 1: room to see the end in the same read
 	}
-	lines := items.NewReader(&c.body, format, limits, int(block))
+	lines := items.NewReader(&text{src: &c.body}, format, limits, int(block))
 	lines.Grow = func(more int) error { // for a line that is longer than a block
 		if !c.hold(int64(more)) {
 			return c.overloaded()
@@ -125,6 +132,7 @@ func (st *stream) run() error {
 		case err == nil:
 		case judged:
 			st.cut(err)
+			return nil // it was told in a trailer
 		default:
 			return err
 		}
@@ -174,7 +182,7 @@ func (st *stream) start() {
 	_ = c.rc.EnableFullDuplex() // HTTP/2 has nothing to enable
 	c.writeBy(time.Time{})      // the client may send all before it reads
 	st.headers()
-	c.w.Header().Set("Trailer", headerTotal+", "+headerDuplicates+", "+headerOver)
+	c.w.Header().Set("Trailer", headerTotal+", "+headerDuplicates+", "+headerOver+", "+headerError)
 	c.status = http.StatusOK
 	c.w.WriteHeader(c.status)
 	st.send()
@@ -247,13 +255,54 @@ func (st *stream) settle() error {
 func (st *stream) cut(err error) {
 	st.logCut(err)
 	if st.sending != nil && st.settle() == nil {
-		_ = st.c.rc.Flush() // the connection is cut in any case
+		_ = st.c.rc.Flush()
+		if st.told(err) {
+			return
+		}
 		st.c.linger()
 	}
 	if errors.Is(err, errClientGone) {
 		st.c.hangUp(statusClientGone)
 	}
 	st.c.hangUp(statusCut)
+}
+
+// told ends the answer in order, with the problem as its trailer, where the client says that
+// it looks at trailers (TE: trailers). To others a cut is the one sign that they cannot miss.
+func (st *stream) told(err error) bool {
+	c := st.c
+	if !slices.ContainsFunc(c.r.Header["Te"], func(te string) bool { return strings.Contains(te, "trailers") }) {
+		return false
+	}
+	f, index := asFault(err)
+	entry, ok := c.s.errors[f.code]
+	if !ok || f.code == codeIncompleteBody || c.r.Context().Err() != nil {
+		return false
+	}
+	// Else the system would throw away the trailer when the connection is closed with a part
+	// of the body unread. Who sends more than that sees a cut.
+	_ = c.rc.SetReadDeadline(time.Now().Add(min(lingerTime, c.s.limits.BodyTimeout)))
+	_, _ = io.Copy(io.Discard, c.r.Body)
+	c.code, c.status = entry.code, statusCut
+	c.w.Header().Set(headerError, asciiJSON(bytes.TrimSpace(problemOf(entry, f, index))))
+	return true
+}
+
+// asciiJSON is JSON whose characters beyond ASCII are escaped, for a header's value.
+func asciiJSON(text []byte) string {
+	var b strings.Builder
+	for _, r := range string(text) {
+		switch {
+		case r < 0x80:
+			b.WriteRune(r)
+		case r >= 0x10000:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, "\\u%04x\\u%04x", high, low)
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	return b.String()
 }
 
 func (st *stream) logCut(err error) {

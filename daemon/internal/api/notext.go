@@ -1,0 +1,58 @@
+package api
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/sniff"
+)
+
+// text is a stream of lines whose first bytes are looked at: those of a file that is packed
+// or no text would be remembered for ever, as what they look like between two line ends.
+type text struct {
+	src    io.Reader
+	looked bool
+}
+
+// Read implements [io.Reader].
+func (t *text) Read(p []byte) (n int, err error) {
+	if t.looked {
+		return t.src.Read(p)
+	}
+	t.looked = true
+	for err == nil && n < len(p) && (n == 0 || sniff.Unfinished(p[:n])) {
+		var more int
+		more, err = t.src.Read(p[n:])
+		n += more
+	}
+	if bad := notText(p[:n]); bad != nil {
+		return 0, bad
+	}
+	return n, err
+}
+
+func notText(first []byte) error {
+	switch {
+	case bytes.HasPrefix(first, sniff.Gzip):
+		return &fault{
+			code:   codeUnsupportedCoding,
+			detail: "the body is gzip: send it with Content-Encoding: gzip",
+			known:  []string{"gzip", "identity"},
+			header: [2]string{"Accept-Encoding", "gzip"},
+		}
+	case bytes.HasPrefix(first, sniff.Zstd):
+		return notTextFault("zstd", "`zstdcat FILE` makes text of it; `urifilter filter FILE` reads it as it is")
+	}
+	switch f := sniff.Look(first); {
+	case f == nil:
+		return nil
+	case f.Program != "":
+		return notTextFault(f.What, "`"+f.Program+"` makes text of it")
+	default:
+		return notTextFault(f.What, f.Advice)
+	}
+}
+
+func notTextFault(what, advice string) error {
+	return &fault{code: codeUnsupportedMedia, detail: "the body is " + what + ", want lines of UTF-8 text: " + advice}
+}
