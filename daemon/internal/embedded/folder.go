@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -19,7 +18,7 @@ import (
 //
 //	lock                     held by the process that owns it
 //	filters/<id>-<name>/     one folder a filter:
-//	    filter.json          what it is
+//	    filter.json          what it is: engine.Stored
 //	    bitmap, entries, ... what its kind has, see package kinds
 //	    journal-<sequence>   see package journal
 //	    spare-<number>       files for coming segments; *.tmp: being written
@@ -33,41 +32,19 @@ const (
 	droppedPrefix = "dropped-"
 )
 
-// description is filter.json.
-type description struct {
-	ID        int     `json:"id"`
-	Name      string  `json:"name"`
-	Kind      string  `json:"kind"`
-	Capacity  uint64  `json:"capacity,omitempty"`
-	ErrorRate float64 `json:"error_rate,omitempty"`
-	OnFull    string  `json:"on_full,omitempty"`
-	ExpireMS  int64   `json:"expire_ms,omitempty"`
-}
-
-func describe(s engine.Spec) description {
-	return description{s.ID, s.Name, s.Kind, s.Capacity, s.ErrorRate, s.OnFull, s.Expire.Milliseconds()}
-}
-
-func (d description) spec() engine.Spec {
-	return engine.Spec{
-		ID: d.ID, Name: d.Name, Kind: d.Kind, Capacity: d.Capacity, ErrorRate: d.ErrorRate, OnFull: d.OnFull,
-		Expire: time.Duration(d.ExpireMS) * time.Millisecond,
-	}
-}
-
 func readSpec(dir string) (engine.Spec, error) {
 	path := filepath.Join(dir, specName)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return engine.Spec{}, err
 	}
-	var d description
+	var d engine.Stored
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&d); err != nil {
 		return engine.Spec{}, fmt.Errorf("%s: %w", path, err)
 	}
-	spec := d.spec()
+	spec := d.Spec()
 	if want := folderName(spec); want != filepath.Base(dir) {
 		return engine.Spec{}, fmt.Errorf("%s: describes %s, another folder's filter", path, want)
 	}
@@ -101,7 +78,7 @@ func (s *Store) makeDir(spec engine.Spec, file string, m kind.Memory) (dir strin
 			_ = fs.RemoveAll("filter-remove", tmp)
 		}
 	}()
-	text, err := json.MarshalIndent(describe(spec), "", "  ")
+	text, err := json.MarshalIndent(engine.StoredSpec(spec), "", "  ")
 	if err != nil {
 		return "", err
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
@@ -60,28 +59,21 @@ func newBitMapEntry(spec engine.Spec, h bloom.Header) entry {
 
 // entryJSON is an entry as it stands in the registry.
 type entryJSON struct {
-	ID        int     `json:"id"`
-	Kind      string  `json:"kind"`
-	Capacity  uint64  `json:"capacity,omitempty"`
-	ErrorRate float64 `json:"error_rate,omitempty"`
-	OnFull    string  `json:"on_full,omitempty"`
+	engine.Stored // without the name, which is the field's
 	// Header of the bit-map, base64. Filters whose keys have a tag have it as Map, so that
 	// earlier versions, which would look for other keys, refuse them.
 	Header string `json:"header,omitempty"`
 	Map    string `json:"map,omitempty"`
 	Tag    string `json:"tag,omitempty"`
 
-	ExpireMS   int64  `json:"expire_ms,omitempty"`
 	Seed       string `json:"seed,omitempty"` // hexadecimal
 	Generation uint64 `json:"generation,omitempty"`
 	Created    int64  `json:"created,omitempty"`
 }
 
 func (e entry) encode() (string, error) {
-	j := entryJSON{
-		ID: e.spec.ID, Kind: e.spec.Kind, Capacity: e.spec.Capacity, ErrorRate: e.spec.ErrorRate, OnFull: e.spec.OnFull,
-		ExpireMS: e.spec.Expire.Milliseconds(),
-	}
+	j := entryJSON{Stored: engine.StoredSpec(e.spec)}
+	j.Name = ""
 	if e.hasBitMap() {
 		raw, err := e.header.MarshalBinary()
 		if err != nil {
@@ -108,10 +100,8 @@ func decodeEntry(name, text string) (e entry, err error) {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return e, err
 	}
-	spec := engine.Spec{
-		ID: j.ID, Name: name, Kind: j.Kind, Capacity: j.Capacity, ErrorRate: j.ErrorRate, OnFull: j.OnFull,
-		Expire: time.Duration(j.ExpireMS) * time.Millisecond,
-	}
+	spec := j.Spec()
+	spec.Name = name
 	switch {
 	case configs.HasBitMap(spec.Kind):
 		raw, err := base64.StdEncoding.DecodeString(j.Header + j.Map)
