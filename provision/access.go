@@ -36,7 +36,7 @@ func (t *Toolkit) SSHSetup(ctx context.Context, fingerprints string) error {
 			failed = append(failed, p.Err)
 			fmt.Fprintf(t.o.Stderr, "%s: %s\n", p.Host, t.masker.Mask(p.Err.Error()))
 		case len(did) == 0:
-			fmt.Fprintf(t.o.Stdout, "%s: unchanged, %s lets us in\n", p.Host, p.Key)
+			fmt.Fprintf(t.o.Stdout, "%s: unchanged, %s is accepted\n", p.Host, p.Key)
 		default:
 			fmt.Fprintf(t.o.Stdout, "%s: %s\n", p.Host, strings.Join(did, ", "))
 		}

@@ -289,13 +289,13 @@ func (m *machine) back(ctx context.Context, h host.Host, cause error) (string, e
 	}
 	if err == nil && errors.Is(cause, context.Canceled) {
 		// Whoever has interrupted the run does not wait for a check.
-		return join(said, "rolled back: release "+list.Current+" is up again; go tool mage urifilter:status shows how it fares"), nil
+		return join(said, "rolled back: release "+list.Current+" is up again; go tool mage urifilter:status shows its state"), nil
 	}
 	if err == nil {
 		err = m.health.Prove(ctx, h)
 	}
 	if err != nil {
-		return said, fmt.Errorf("the daemon of before does not get healthy either: %w", err)
+		return said, fmt.Errorf("the previous daemon does not become healthy either: %w", err)
 	}
 	return join(said, "rolled back: release "+list.Current+" runs again and is healthy"), nil
 }

@@ -61,7 +61,7 @@ func (t *Toolkit) query(ctx context.Context, target, role string, ask func(conte
 	t.show(summary, answers)
 	for _, a := range answers {
 		if a.failed && err == nil {
-			err = &fleet.Error{Code: fleet.CodeFailed, Err: errors.New("not all is well: see above")}
+			err = &fleet.Error{Code: fleet.CodeFailed, Err: errors.New("at least one daemon is not ready: see above")}
 		}
 	}
 	return err

@@ -206,7 +206,7 @@ func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
 			}, (*Toolkit).Deploy, "a.deb: it is damaged",
 		},
 		"a program that is none": {
-			"hosts: [{name: a, address: 127.0.0.1, port: 1}]\nrelease: {binary: hosts.yaml}\n", nil, (*Toolkit).Deploy, "hosts.yaml: it is no program for Linux\nhint: ",
+			"hosts: [{name: a, address: 127.0.0.1, port: 1}]\nrelease: {binary: hosts.yaml}\n", nil, (*Toolkit).Deploy, "hosts.yaml: it is not a program for Linux\nhint: ",
 		},
 		"a host's program that is not there": {
 			"hosts: [{name: a, address: 127.0.0.1, port: 1, binary: 'x-{arch}'}]\n", nil, (*Toolkit).Get, "x-arm64: no such file or directory\nhint: -binary, or release.binary",

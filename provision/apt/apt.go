@@ -108,7 +108,7 @@ func (s *System) get(ctx context.Context, h host.Host, args ...string) (string, 
 		case !locked:
 			return text, explain(text)
 		case waited > s.options.Wait:
-			return text, fmt.Errorf("apt-get: %s has held the lock for %s\nhint: let it end, or see what it does; then run the same again", holder, waited.Round(time.Second))
+			return text, fmt.Errorf("apt-get: %s has held the lock for %s\nhint: let it end, or see what it does; then run the same command again", holder, waited.Round(time.Second))
 		}
 		step.Say(ctx, "apt: waiting for %s, which holds the lock, %s of %s", holder, waited.Round(time.Second), s.options.Wait)
 		if err := sleep(ctx, pause); err != nil {
@@ -172,7 +172,7 @@ func (s *System) boot(ctx context.Context, h host.Host) error {
 			return fmt.Errorf("cloud-init: %w", err)
 		}
 		if out.Code != 0 {
-			step.Warn(ctx, "cloud-init has not ended well (`cloud-init status --long` says why); going on")
+			step.Warn(ctx, "cloud-init ended with an error (`cloud-init status --long` says why); going on")
 		}
 	}
 	s.booted = true
@@ -192,7 +192,7 @@ func (s *System) update(ctx context.Context, h host.Host) error {
 	}
 	if err != nil || warnLines.MatchString(text) {
 		s.stale = complaints(text)
-		step.Warn(ctx, "apt-get update: %v; going on with what is known", s.stale)
+		step.Warn(ctx, "apt-get update: %v; using the lists that are there", s.stale)
 	}
 	s.fresh = true
 	return nil

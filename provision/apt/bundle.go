@@ -202,13 +202,13 @@ func (b *Bundle) check(sums io.Reader) error {
 		faults = append(faults, fmt.Errorf("%s: in %s, but not there", name, Sums))
 	}
 	if !slices.ContainsFunc(b.debs, deb.isPackage) {
-		faults = append(faults, errors.New("no .deb file is in it"))
+		faults = append(faults, errors.New("it holds no .deb file"))
 	}
 	if len(faults) == 0 {
 		return nil
 	}
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return fmt.Errorf("%w\nhint: carry it over again from where it was made; go tool mage install:bundle makes one", errors.Join(faults...))
+	return fmt.Errorf("%w\nhint: copy it again from where it was made; go tool mage install:bundle makes one", errors.Join(faults...))
 }
 
 var platformFolder = regexp.MustCompile(`^(debian|ubuntu)[0-9.]+-[a-z0-9]+$`)

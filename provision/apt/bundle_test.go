@@ -120,8 +120,8 @@ func TestBundleFaults(t *testing.T) {
 		"SHA256SUMS:1: want lines as sha256sum":   {Sums: "hello\n", "a.deb": "aaa"},
 		"urifilter: it is damaged":                {Sums: sums(map[string]string{"a.deb": "aaa", "urifilter": "1"}), "a.deb": "aaa", "urifilter": "2"},
 		"urifilter: in SHA256SUMS, but not there": {Sums: sums(map[string]string{"a.deb": "aaa", "urifilter": "1"}), "a.deb": "aaa"},
-		"hint: carry it over again":               {Sums: sums(map[string]string{"a.deb": "aaa"}), "a.deb": "aab"},
-		"no .deb file is in it":                   {Sums: "\n"},
+		"hint: copy it again":                     {Sums: sums(map[string]string{"a.deb": "aaa"}), "a.deb": "aab"},
+		"it holds no .deb file":                   {Sums: "\n"},
 		"nothing is in it for ubuntu22.04-arm64":  {Sums: sums(good), "debian12-amd64/a.deb": "aaa"},
 		"hint: it has debian12-amd64":             {Sums: sums(good), "debian12-amd64/a.deb": "aaa"},
 	} {

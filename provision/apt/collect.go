@@ -150,7 +150,7 @@ func fetch(ctx context.Context, h host.Host, from, to string, size int64, sum st
 		content = append(content, part...)
 	}
 	if hexSum(content) != sum {
-		return fmt.Errorf("fetch %s: it came damaged: run the same again", from)
+		return fmt.Errorf("fetch %s: it arrived damaged: run the same command again", from)
 	}
 	if err := os.WriteFile(to+".new", content, 0o644); err != nil {
 		return err

@@ -101,7 +101,7 @@ func Ready() step.Step {
 			return fmt.Errorf("dpkg --audit: %w", err)
 		}
 		if text := strings.TrimSpace(out.Stdout); text != "" {
-			return fmt.Errorf("dpkg: %s\nhint: `dpkg --audit` on the host says which packages; `dpkg --configure -a` as root ends an installation that was broken off", audited(text))
+			return fmt.Errorf("dpkg: %s\nhint: `dpkg --audit` on the host says which packages; `dpkg --configure -a` as root completes an interrupted installation", audited(text))
 		}
 		return nil
 	}}

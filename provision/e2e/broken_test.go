@@ -94,7 +94,7 @@ func TestSystemBrokenReleases(t *testing.T) {
 		programs.Answer500: "500",
 		programs.Hang:      "not ready after 12s",
 		programs.Brief:     "was healthy and has ended",
-		programs.Forgetful: "the filter said of the same item twice that it is new",
+		programs.Forgetful: "the filter reported the same item as new twice",
 	} {
 		t.Run(mode, func(t *testing.T) {
 			r := l.Mage(t, "deploy", "-binary="+l.Broken(t, mode))
@@ -119,7 +119,7 @@ func TestSystemBrokenReleases(t *testing.T) {
 		"for another processor": {foreign(t, l.Program(t)), fleet.CodeUsage, "it is for ", "failed"},
 		"truncated":             {read(t, l.Program(t))[:1<<20], fleet.CodeUsage, "it is damaged or cut off", ""},
 		"damaged":               {damaged(t, l.Program(t)), fleet.CodeFailed, "does not run on the host", "not started"},
-		"something else":        {read(t, "/bin/echo"), fleet.CodeFailed, "is no urifilter: asked for its version it says", "not started"},
+		"something else":        {read(t, "/bin/echo"), fleet.CodeFailed, "is not urifilter: its version command prints", "not started"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "urifilter")

@@ -30,7 +30,7 @@ func TestSystemNewcomer(t *testing.T) {
 	if r := l.Mage(t, "ssh:setup"); r.Code == 0 || !strings.Contains(r.Text(), "-fingerprint="+right) {
 		t.Errorf("nobody was asked, exit code %d", r.Code)
 	}
-	if r := l.Mage(t, "ssh:setup", "-fingerprint=SHA256:"+strings.Repeat("A", 43)); r.Code == 0 || !strings.Contains(r.Text(), right+", which is none of those given with -fingerprint") {
+	if r := l.Mage(t, "ssh:setup", "-fingerprint=SHA256:"+strings.Repeat("A", 43)); r.Code == 0 || !strings.Contains(r.Text(), right+", which is not among those given with -fingerprint") {
 		t.Errorf("another fingerprint: exit code %d", r.Code)
 	}
 	if got := l.Sh(t, "one", "ls -A /home/deploy/.ssh 2>/dev/null || :"); got != "" {

@@ -86,7 +86,7 @@ systemctl daemon-reload`)
 	pid = process()
 	want(t, l.Must(t, "urifilter:rollback", "-version="+second), 0)
 	want(t, l.Mage(t, "urifilter:rollback", "-version=20240101T"), fleet.CodeFailed, "release 20240101T: not on the host", "hint: it has "+second)
-	want(t, l.Mage(t, "urifilter:rollback", "-version=2025"), fleet.CodeFailed, "release 2025: that is the beginning of 3 releases", "hint: it has ")
+	want(t, l.Mage(t, "urifilter:rollback", "-version=2025"), fleet.CodeFailed, "release 2025: 3 releases begin with it", "hint: it has ")
 	if runs(t, second); process() != pid {
 		t.Error("refused rollbacks restarted the daemon")
 	}

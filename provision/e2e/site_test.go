@@ -50,7 +50,7 @@ func TestSystemSiteWithoutNetwork(t *testing.T) {
 	text[len(text)/2] ^= 1
 	write(t, files[0], string(text))
 	l.WriteInventory(t, inventory(damaged))
-	want(t, l.Mage(t, "deploy"), fleet.CodeUsage, filepath.Base(files[0])+": it is damaged", "hint: carry it over again")
+	want(t, l.Mage(t, "deploy"), fleet.CodeUsage, filepath.Base(files[0])+": it is damaged", "hint: copy it again")
 	if got := l.Sh(t, "site", "getent passwd urifilter; ls -d /opt/urifilter /etc/redis 2>/dev/null; :"); got != "" {
 		t.Errorf("a host was touched: %s", got)
 	}

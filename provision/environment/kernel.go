@@ -77,7 +77,7 @@ func HugePages() step.Step {
 	return step.Step{Name: "environment: huge pages", Prove: func(ctx context.Context, h host.Host) error {
 		out, err := h.Run(ctx, host.Command{Script: "cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || :"})
 		if err == nil && strings.Contains(out.Stdout, "[never]") {
-			step.Warn(ctx, "transparent huge pages are off: filters of many million items answer more slowly; `echo madvise >/sys/kernel/mm/transparent_hugepage/enabled` lets those have them that ask")
+			step.Warn(ctx, "transparent huge pages are off: filters of many million items answer more slowly; `echo madvise >/sys/kernel/mm/transparent_hugepage/enabled` gives them to programs that ask for them")
 		}
 		return err
 	}}
@@ -88,7 +88,7 @@ func RedisHugePages() step.Step {
 	return step.Step{Name: "redis: huge pages", Prove: func(ctx context.Context, h host.Host) error {
 		out, err := h.Run(ctx, host.Command{Script: "cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || :"})
 		if err == nil && strings.Contains(out.Stdout, "[always]") {
-			step.Warn(ctx, "transparent huge pages are on for every program, which makes Redis slow while it forks; `echo madvise >/sys/kernel/mm/transparent_hugepage/enabled` gives them to those alone that ask")
+			step.Warn(ctx, "transparent huge pages are on for every program, which makes Redis slow while it forks; `echo madvise >/sys/kernel/mm/transparent_hugepage/enabled` gives them only to programs that ask for them")
 		}
 		return err
 	}}
@@ -108,7 +108,7 @@ func Clock() step.Step {
 	return step.Step{Name: "environment: clock", Prove: func(ctx context.Context, h host.Host) error {
 		out, err := h.Run(ctx, host.Command{Script: lookClock})
 		if err == nil && strings.TrimSpace(out.Stdout) == "nobody" {
-			step.Warn(ctx, "nobody keeps the clock right; `apt-get install systemd-timesyncd` or chrony does")
+			step.Warn(ctx, "the clock is not synchronized; `apt-get install systemd-timesyncd`, or chrony, does that")
 		}
 		return err
 	}}

@@ -55,7 +55,7 @@ func (e *LockedError) Error() string {
 	if e.What != "" {
 		text += fmt.Sprintf(": %s, run %s", e.What, e.Run)
 	}
-	text += fmt.Sprintf("\nhint: wait until it has ended; when its laptop is gone or asleep, the lock ends by itself %d s after the last sign of life", silentTime)
+	text += fmt.Sprintf("\nhint: wait until it has ended; when its laptop is gone or asleep, the lock ends by itself %d s after its last heartbeat", silentTime)
 	if e.PID != "" {
 		text += fmt.Sprintf(", or at once by `kill %s` as root on %s", e.PID, e.Host)
 	}

@@ -22,7 +22,7 @@ func (m *member) undo(ctx context.Context, phase string, begun []step.Step, caus
 	defer end()
 	if err := m.prepareUndo(ctx, cause); err != nil {
 		m.told(Result{Phase: phase, Step: "undo", undo: true, Status: m.connectStatus(ctx, err), Err: fmt.Errorf(
-			"nothing was undone: %w\nhint: look at the host, then run the target again: it begins with what is there", err)})
+			"nothing was undone: %w\nhint: look at the host, then run the target again: it starts from the present state", err)})
 		return
 	}
 	for i := len(begun) - 1; i >= 0; i-- {
@@ -45,7 +45,7 @@ func (m *member) undoStep(ctx context.Context, phase string, s step.Step, cause 
 	defer recovered(&err)
 	did, err = s.Undo(ctx, m.host(phase), cause)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		err = fmt.Errorf("not finished in time: %w\nhint: look at the host, then run the target again: it begins with what is there", err)
+		err = fmt.Errorf("not finished in time: %w\nhint: look at the host, then run the target again: it starts from the present state", err)
 	}
 	return did, err
 }

@@ -169,7 +169,7 @@ func TestFaults(t *testing.T) {
 		{"hosts: [{}]\n", "hosts[0].name: want a name or an address"},
 		{"hosts: [{name: a, port: 70000}]\n", "hosts[0].port: 70000: want 0 to 65535"},
 		{"hosts: [{name: a, host_keys: never}]\n", `hosts[0].host_keys: "never": want`},
-		{"hosts: [{name: a, roles: [mongodb]}]\nmongodb: {uri: mongodb://x}\n", "host a has the role mongodb: want one of them"},
+		{"hosts: [{name: a, roles: [mongodb]}]\nmongodb: {uri: mongodb://x}\n", "host a has the role mongodb: want only one of the two"},
 		{"hosts: [{name: a}]\nmongodb: {uri: http://x}\n", "mongodb.uri:"},
 		{"hosts: [{name: a}]\nmongodb: {repository: {url: https://m/x}}\n", "mongodb.repository.suite"},
 		{"hosts: [{name: a}]\nservice: {user: root}\n", "service.user: root: want an account that may do less"},
@@ -282,7 +282,7 @@ func TestOpen(t *testing.T) {
 		t.Errorf("default: got %v, %q, %v", i, notice, err)
 	}
 	env[HostsEnv] = "a"
-	if i, notice, err = open(""); err != nil || names(i) != "a" || i.Hosts[0].User != "deploy" || !strings.Contains(notice, "goes before") {
+	if i, notice, err = open(""); err != nil || names(i) != "a" || i.Hosts[0].User != "deploy" || !strings.Contains(notice, "takes the place") {
 		t.Errorf("variable over file: got %v, %q, %v", i, notice, err)
 	}
 	write("other.yaml", "hosts: [{name: other}]\n")

@@ -70,7 +70,7 @@ func Open(s Source) (i *Inventory, notice string, err error) {
 	if hosts != "" {
 		notice = ""
 		if path != "" {
-			notice = fmt.Sprintf("%s goes before the hosts of %s", HostsEnv, path)
+			notice = fmt.Sprintf("%s takes the place of the hosts in %s", HostsEnv, path)
 		}
 		if i.Hosts, err = parseHosts(hosts); err != nil {
 			return nil, "", err

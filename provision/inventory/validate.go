@@ -61,7 +61,7 @@ func (i *Inventory) Validate() error {
 		f.add("mongodb.tls", "true: the server of mongodb.uri is not the toolkit's: say how it is called in settings: {mongodb: {tls: true, ...}}")
 	}
 	if i.MongoDB.External() && len(i.With(RoleMongoDB)) > 0 {
-		f.add("mongodb.uri", "it is a server that is there, and host %s has the role mongodb: want one of them", i.With(RoleMongoDB)[0].Name)
+		f.add("mongodb.uri", "it names an existing server, and host %s has the role mongodb: want only one of the two", i.With(RoleMongoDB)[0].Name)
 	}
 	if i.Release.Keep < 2 {
 		f.add("release.keep", "%d: want 2 or more, so that there is one to go back to", i.Release.Keep)
@@ -103,7 +103,7 @@ func (l Login) validate(f *faults, key string) {
 		}
 	}
 	if !l.Bastion.None() && slices.ContainsFunc(l.Bastion, func(h Hop) bool { return h.Host == "none" }) {
-		f.add(key+"bastion", "none is among others: want it alone")
+		f.add(key+"bastion", "none stands beside others: want it alone")
 	}
 }
 

@@ -126,7 +126,7 @@ func (s *Server) replace(ctx context.Context, h host.Host, wish, before host.Fil
 			_, back = h.Run(undo, host.Command{Script: "systemctl reset-failed " + host.Quote(s.unit()) + "; systemctl restart " + host.Quote(s.unit()), Root: true})
 		}
 		if back != nil {
-			back = fmt.Errorf("and with the file of before: %w", back)
+			back = fmt.Errorf("and with the previous file: %w", back)
 		}
 		return errors.Join(err, back)
 	}

@@ -170,7 +170,7 @@ func TestSystemUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Sh(t, "rm -r /etc/urifilter-mongodb")
-	if _, err := hosttest.Apply(t, h, users); err == nil || !strings.Contains(err.Error(), `a database of others, "shop"`) {
+	if _, err := hosttest.Apply(t, h, users); err == nil || !strings.Contains(err.Error(), `a database of another application, "shop"`) {
 		t.Errorf("a server with data: %v", err)
 	}
 	if got := h.Sh(t, "ls -d /etc/urifilter-mongodb 2>&1 || :"); !strings.Contains(got, "No such file") {

@@ -154,7 +154,7 @@ RestartSec=3s
 func (s *Server) ferretWarning() step.Step {
 	return step.Step{Name: "mongodb: who may call", Prove: func(ctx context.Context, _ host.Host) error {
 		if len(s.options.Bind) > 0 && !s.encrypts() {
-			step.Warn(ctx, "FerretDB asks for no password: whoever reaches %s can read and change the archive; let a firewall admit the filter hosts alone", s.Address(true, ""))
+			step.Warn(ctx, "FerretDB asks for no password: anyone who can reach %s can read and change the archive; let the firewall admit only the filter hosts", s.Address(true, ""))
 		}
 		return nil
 	}}

@@ -111,7 +111,7 @@ func (s *Server) mine(ctx context.Context, h host.Host) error {
 		if i := slices.IndexFunc(names, func(n string) bool {
 			return !slices.Contains([]string{"admin", "config", "local", s.options.Database}, n)
 		}); i >= 0 {
-			return fmt.Errorf("%s has a database of others, %q, and asks for no password: with one, those would be locked out%s", s.options.Unit, names[i], elsewhere)
+			return fmt.Errorf("%s holds a database of another application, %q, and asks for no password; setting one would lock that application out%s", s.options.Unit, names[i], elsewhere)
 		}
 		return nil
 	})
@@ -146,7 +146,7 @@ func (s *Server) makeUsers(ctx context.Context, h host.Host) error {
 	if s.ping(ctx, h, admin) != nil {
 		err := s.put(ctx, h, account{}, admin, bson.A{role("userAdminAnyDatabase", "admin")})
 		if code(err) == unauthorized {
-			return fmt.Errorf("%s asks for a password that the toolkit does not know: others have users in it%s", s.options.Unit, elsewhere)
+			return fmt.Errorf("%s asks for a password that the toolkit does not know: other applications have users in it%s", s.options.Unit, elsewhere)
 		}
 		if err != nil {
 			return fmt.Errorf("user %s: %w", adminUser, err)

@@ -127,7 +127,7 @@ func (s *Server) answers() step.Step {
 		}
 		err := s.ping(ctx, h, as)
 		if errors.Is(err, errNoTunnel) {
-			step.Warn(ctx, "it is not proved that %s speaks MongoDB's protocol: %v", s.options.Unit, err)
+			step.Warn(ctx, "could not verify that %s speaks MongoDB's protocol: %v", s.options.Unit, err)
 			return nil
 		}
 		if err != nil {
@@ -141,7 +141,7 @@ func (s *Server) answers() step.Step {
 			return err
 		})
 		if code(err) != unauthorized {
-			return fmt.Errorf("%s: it lets callers in without a password (%v)\nhint: something else sets its options: systemctl cat %s", s.options.Unit, err, s.options.Unit)
+			return fmt.Errorf("%s: it accepts callers without a password (%v)\nhint: something else sets its options: systemctl cat %s", s.options.Unit, err, s.options.Unit)
 		}
 		return nil
 	}}

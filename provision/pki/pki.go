@@ -76,7 +76,7 @@ func (c *Certificates) make(ctx context.Context) (*Authority, error) {
 		if c.authority, err = MakeAuthority(c.o.Dir, c.o.Now()); err != nil {
 			return nil, err
 		}
-		step.Say(ctx, "made an authority, whose key is in %s: keep a copy of that file, for whoever deploys later needs it", filepath.Join(c.o.Dir, authorityFile))
+		step.Say(ctx, "made an authority, whose key is in %s: keep a copy of that file: every later deployment needs it", filepath.Join(c.o.Dir, authorityFile))
 	}
 	return c.authority, nil
 }
@@ -139,7 +139,7 @@ func (c *Certificates) given(ctx context.Context, host string, names []string) (
 	}
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(ca)) {
-		return "", "", fmt.Errorf("tls.ca_file: %s: there is no certificate in PEM in it", c.o.CAFile)
+		return "", "", fmt.Errorf("tls.ca_file: %s: it holds no certificate in PEM", c.o.CAFile)
 	}
 	between.AppendCertsFromPEM([]byte(pair))
 	usage := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}

@@ -93,7 +93,7 @@ func (c *Certificates) differs(ctx context.Context, h host.Host, p Place, hostNa
 			return "", err
 		}
 		if ca != "" && (a == nil || ca != a.PEM) {
-			return "", fmt.Errorf("%s: it is of another authority than that of this machine\nhint: bring %s from the machine that made it; to begin anew, remove %s and %s on each host first", p.CA, filepath.Join(c.o.Dir, authorityFile), p.CA, p.Pair)
+			return "", fmt.Errorf("%s: it was issued by another authority than the one on this machine\nhint: bring %s from the machine that made it; to start over, remove %s and %s on each host first", p.CA, filepath.Join(c.o.Dir, authorityFile), p.CA, p.Pair)
 		}
 		if a == nil {
 			return "a new certificate, of an authority that is made in " + c.o.Dir, nil

@@ -169,7 +169,7 @@ func encrypted(t *testing.T, h *hosttest.Host, s *redis.Server, plain []step.Ste
 	// Another machine's authority does not take its place unasked.
 	certificates.Dir = filepath.Join(t.TempDir(), "tls")
 	_, steps = with(certificates)
-	if _, err := hosttest.Apply(t, h, steps); err == nil || !strings.Contains(err.Error(), "it is of another authority than that of this machine\nhint: bring ") {
+	if _, err := hosttest.Apply(t, h, steps); err == nil || !strings.Contains(err.Error(), "it was issued by another authority than the one on this machine\nhint: bring ") {
 		t.Errorf("another machine: %v", err)
 	}
 	hosttest.Must(t, h, plain)
@@ -245,7 +245,7 @@ func TestSystemServerOfOthers(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
 	h.Sh(t, "apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -qq -y redis-server >/dev/null; redis-cli set shop:cart 1")
-	refused(t, h, redis.Options{}, `Redis has data of others: keys such as "shop:cart"`)
+	refused(t, h, redis.Options{}, `Redis holds data of other applications: keys such as "shop:cart"`)
 	h.Sh(t, "redis-cli del shop:cart; redis-cli -n 3 set a 1")
 	refused(t, h, redis.Options{}, "keys in database 3")
 	h.Sh(t, "redis-cli -n 3 del a; redis-cli config set requirepass 'live only'")
@@ -268,7 +268,7 @@ func TestSystemServerOfOthers(t *testing.T) {
 		"cluster-enabled yes":          "a member of a cluster",
 		"aclfile /etc/redis/users.acl": "has users of its own",
 		"rename-command CONFIG \"\"":   "CONFIG is renamed",
-		"requirepass \"open":           "quotes that do not fit together",
+		"requirepass \"open":           "unbalanced quotes",
 		"port 0":                       "port is set again",
 	} {
 		h.Sh(t, "cp -p /etc/redis/redis.conf /root/keep; echo '"+conf+"' >>/etc/redis/redis.conf")

@@ -189,7 +189,7 @@ func (c client) appendOnly(ctx context.Context) error {
 		case !running && p["aof_enabled"] == "1":
 			return nil
 		case waited > readyWait:
-			return fmt.Errorf("appendonly: still writing the file after %s\nhint: run the same again when INFO persistence says aof_rewrite_in_progress:0", waited.Round(time.Second))
+			return fmt.Errorf("appendonly: still writing the file after %s\nhint: run the same command again when INFO persistence says aof_rewrite_in_progress:0", waited.Round(time.Second))
 		case waited > time.Second:
 			step.Say(ctx, "redis: writing the append-only file, %s", waited.Round(time.Second))
 		}

@@ -28,7 +28,7 @@ func parseConf(name, text string) ([]line, error) {
 		}
 		words, err := splitArgs(raw)
 		if err != nil || len(words) == 0 {
-			return nil, fmt.Errorf("%s:%d: quotes that do not fit together", name, number)
+			return nil, fmt.Errorf("%s:%d: unbalanced quotes", name, number)
 		}
 		all = append(all, line{number, strings.ToLower(words[0]), words[1:]})
 	}
@@ -178,7 +178,7 @@ func (s *Server) overridden(st state) error {
 	for _, l := range lines[at+1:] {
 		for _, d := range append(s.directives(st), directive{"requirepass", ""}) {
 			if l.key == d.key && !strings.EqualFold(l.value(), d.value) {
-				return fmt.Errorf("%s:%d: %s is set again after the line that includes %s, and goes before it\nhint: remove the line, or move it above the include; `CONFIG REWRITE` adds such lines",
+				return fmt.Errorf("%s:%d: %s is set again after the line that includes %s, and overrides it\nhint: remove the line, or move it above the include; `CONFIG REWRITE` adds such lines",
 					s.product.main, l.number, l.key, s.product.settings())
 			}
 		}

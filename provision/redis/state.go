@@ -104,7 +104,7 @@ func (s *Server) passwordOf(st *state) error {
 			return err
 		}
 		if st.password = last(secret, "requirepass"); st.password == "" {
-			return fmt.Errorf("%s: no password is in it\nhint: remove the file, and another is made", s.product.secret())
+			return fmt.Errorf("%s: it holds no password\nhint: remove the file, and another is made", s.product.secret())
 		}
 		return nil
 	}
@@ -164,7 +164,7 @@ func (s *Server) mayTake(ctx context.Context, h host.Host, st state) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", s.product.name, err)
 	case what != "":
-		return fmt.Errorf("%s has data of others: %s; with a password, those would be locked out%s", s.product.name, what, next)
+		return fmt.Errorf("%s holds data of other applications: %s; a password would lock them out%s", s.product.name, what, next)
 	}
 	return nil
 }

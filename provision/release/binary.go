@@ -96,9 +96,9 @@ func checkELF(file io.ReaderAt, arch string) error {
 	if err != nil {
 		start := make([]byte, len(elf.ELFMAG))
 		if _, unread := file.ReadAt(start, 0); unread == nil && string(start) == elf.ELFMAG {
-			return fmt.Errorf("it is damaged or cut off: %w\nhint: copy or build it anew", err)
+			return fmt.Errorf("it is damaged or cut off: %w\nhint: copy or build it again", err)
 		}
-		return errors.New("it is no program for Linux\nhint: build one with GOOS=linux GOARCH=" + arch + " CGO_ENABLED=0, or leave -binary out")
+		return errors.New("it is not a program for Linux\nhint: build one with GOOS=linux GOARCH=" + arch + " CGO_ENABLED=0, or leave -binary out")
 	}
 	want := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 	machine, known := want[arch]
@@ -108,7 +108,7 @@ func checkELF(file io.ReaderAt, arch string) error {
 	case program.Machine != machine:
 		return fmt.Errorf("it is for %s, and the host is %s\nhint: give one program for each architecture: -binary=dist/urifilter-linux-{arch}", archOf(program.Machine), arch)
 	case program.Type != elf.ET_EXEC && program.Type != elf.ET_DYN:
-		return errors.New("it is no program but a part of one")
+		return errors.New("it is an object file, not a program")
 	}
 	return nil
 }

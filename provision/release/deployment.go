@@ -97,7 +97,7 @@ func (d *Deployment) there(ctx context.Context, h host.Host, list Listing, binar
 		if sum == binary.SHA256 {
 			return m.ID, nil
 		}
-		step.Warn(ctx, "release %s: its program has been changed since it was put there; it is uploaded anew", m.ID)
+		step.Warn(ctx, "release %s: its program has been changed since it was put there; it is uploaded again", m.ID)
 	}
 	return "", nil
 }
@@ -151,7 +151,7 @@ func runVersion(ctx context.Context, h host.Host, path string, binary Binary) (s
 	}
 	line, _, _ := strings.Cut(out.Stdout, "\n")
 	if !strings.HasPrefix(line, program+" ") {
-		return "", fmt.Errorf("%s is no urifilter: asked for its version it says %q", binary.Path, line)
+		return "", fmt.Errorf("%s is not urifilter: its version command prints %q", binary.Path, line)
 	}
 	return line, nil
 }

@@ -144,7 +144,7 @@ func (f Folder) writeManifest(ctx context.Context, h host.Host, dir string, m Ma
 }
 
 // ErrNoPrevious is that there is nothing to roll back to.
-var ErrNoPrevious = errors.New("no other release that was healthy\nhint: `go tool mage urifilter:releases` lists what is there; -version=ID takes one that never was")
+var ErrNoPrevious = errors.New("there is no other healthy release\nhint: `go tool mage urifilter:releases` lists what is there; -version=ID also takes one that was never healthy")
 
 // Target is the release that a rollback to version shall make current: the beginning of its
 // id, or six digits or more of its commit or of its program's SHA-256; "" is Previous.
@@ -165,9 +165,9 @@ func (l Listing) Target(version string) (Manifest, error) {
 	case 1:
 		return matches[0], nil
 	case 0:
-		return Manifest{}, fmt.Errorf("release %s: not on the host\nhint: it has %s; the commit that a release was built from will do as well", version, l.ids())
+		return Manifest{}, fmt.Errorf("release %s: not on the host\nhint: it has %s; the hash of the commit works too", version, l.ids())
 	}
-	return Manifest{}, fmt.Errorf("release %s: that is the beginning of %d releases\nhint: it has %s", version, len(matches), l.ids())
+	return Manifest{}, fmt.Errorf("release %s: %d releases begin with it\nhint: it has %s", version, len(matches), l.ids())
 }
 
 func (l Listing) ids() string {

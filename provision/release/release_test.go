@@ -169,7 +169,7 @@ func TestUploadOfWhatIsNoUrifilterLeavesNothing(t *testing.T) {
 	if err != nil || change == nil {
 		t.Fatal(change, err)
 	}
-	if err := change.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "no urifilter") {
+	if err := change.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "not urifilter") {
 		t.Errorf("error %v", err)
 	}
 	if left, _ := os.ReadDir(filepath.Join(root, "releases")); len(left) != 0 {
@@ -346,7 +346,7 @@ func TestOpenBinary(t *testing.T) {
 	if _, err := OpenBinary(filepath.Join(dir, "p-amd64"), "arm64"); err == nil || !strings.Contains(err.Error(), "it is for amd64, and the host is arm64") {
 		t.Error(err)
 	}
-	if _, err := OpenBinary(filepath.Join(dir, "main.go"), "amd64"); err == nil || !strings.Contains(err.Error(), "no program for Linux") {
+	if _, err := OpenBinary(filepath.Join(dir, "main.go"), "amd64"); err == nil || !strings.Contains(err.Error(), "not a program for Linux") {
 		t.Error(err)
 	}
 }

@@ -36,7 +36,7 @@ func (t target) keyring() (*keyring, error) {
 	}
 	db, err := knownhosts.NewDB(files...)
 	if err != nil {
-		return nil, fmt.Errorf("known hosts: %s\nhint: mend or remove that line", strings.TrimPrefix(err.Error(), "knownhosts: "))
+		return nil, fmt.Errorf("known hosts: %s\nhint: fix or remove that line", strings.TrimPrefix(err.Error(), "knownhosts: "))
 	}
 	return &keyring{t: t, db: db, algorithms: algorithms(db.HostKeyAlgorithms(t.keyName))}, nil
 }
@@ -79,9 +79,9 @@ func (k *keyring) check(remote net.Addr, key ssh.PublicKey) error {
 				was = want
 			}
 		}
-		f.Text = fmt.Sprintf("its key has changed: it is %s, and %s:%d has %s. Somebody may sit between, or the host was made anew",
+		f.Text = fmt.Sprintf("its key has changed: it is %s, and %s:%d has %s. Somebody may be intercepting the connection, or the host was reinstalled",
 			describe(key), was.Filename, was.Line, describe(was.Key))
-		f.Hint = fmt.Sprintf("only if you know that it was made anew: ssh-keygen -R %s -f %s, then: go tool mage ssh:setup -hosts=%s",
+		f.Hint = fmt.Sprintf("only if you know that it was reinstalled: ssh-keygen -R %s -f %s, then: go tool mage ssh:setup -hosts=%s",
 			quoteArg(xknownhosts.Normalize(k.t.keyName)), quoteArg(was.Filename), k.t.name)
 	default:
 		f.Text = fmt.Sprintf("its key %s is not known in %s", describe(key), k.t.known[0])

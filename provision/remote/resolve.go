@@ -59,7 +59,7 @@ func (d *Dialer) route(h inventory.Host) ([]target, error) {
 	chain := []target{t}
 	for len(jump) > 0 && !jump.None() {
 		if len(chain)+len(jump) > mostHops {
-			return nil, fmt.Errorf("more than %d hosts on the way to it: is ProxyJump of %s a circle?", mostHops-1, config.names())
+			return nil, fmt.Errorf("more than %d hosts on the way to it: is ProxyJump of %s a loop?", mostHops-1, config.names())
 		}
 		var way []target
 		var next inventory.Bastion

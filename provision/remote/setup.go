@@ -87,7 +87,7 @@ func (d *Dialer) prepare(ctx context.Context, h inventory.Host, o SetupOptions, 
 	}
 	c, err := d.dial(ctx, h, anyway)
 	if isAuth(err) {
-		return fmt.Errorf("%w\nhint: put %s there by hand: ssh-copy-id -i %[2]s, the provider's console, or somebody who is let in", withoutHint(err), quoteArg(file+".pub"))
+		return fmt.Errorf("%w\nhint: put %s there by hand: ssh-copy-id -i %[2]s, the provider's console, or somebody who can log in", withoutHint(err), quoteArg(file+".pub"))
 	}
 	if err != nil {
 		return err
@@ -129,10 +129,10 @@ func (d *Dialer) trustChain(ctx context.Context, chain []target, o SetupOptions)
 	case slices.Contains(o.Fingerprints, print) || o.Yes:
 		d.o.Say(t.name, fmt.Sprintf("trusts the key %s of %s", describe(key), t.hostport()))
 	case o.Confirm == nil && len(o.Fingerprints) > 0:
-		return "", fmt.Errorf("%s has the key %s, which is none of those given with -fingerprint: nothing was done\nhint: look at it on the host's console (ssh-keygen -lf /etc/ssh/ssh_host_%s_key.pub); if it is another one there, somebody sits between",
+		return "", fmt.Errorf("%s has the key %s, which is not among those given with -fingerprint: nothing was done\nhint: look at it on the host's console (ssh-keygen -lf /etc/ssh/ssh_host_%s_key.pub); if it shows another one, somebody is intercepting the connection",
 			t.hostport(), describe(key), keyKind(key))
 	case o.Confirm == nil:
-		return "", fmt.Errorf("%s has the key %s, and there is no terminal to ask whether it is right\nhint: look at it on the host's console (ssh-keygen -lf /etc/ssh/ssh_host_%s_key.pub), then give -fingerprint=%s, or -yes if nobody can sit between",
+		return "", fmt.Errorf("%s has the key %s, and there is no terminal to ask whether it is right\nhint: look at it on the host's console (ssh-keygen -lf /etc/ssh/ssh_host_%s_key.pub), then give -fingerprint=%s, or -yes if nobody can intercept the connection",
 			t.hostport(), describe(key), keyKind(key), print)
 	default:
 		yes, err := o.Confirm(ctx, fmt.Sprintf("%s at %s shows the key %s. Is that its fingerprint?", t.name, t.hostport(), describe(key)))
@@ -252,7 +252,7 @@ func (d *Dialer) makeKey(file string) (ssh.PublicKey, error) {
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("%s is there, and is no key that can be used: name another one in identity_file", file)
+		return nil, fmt.Errorf("%s is there, and is not a usable key: name another one in identity_file", file)
 	} else if err != nil {
 		return nil, err
 	}

@@ -182,7 +182,7 @@ func TestSystemBrokenReleasesAreFoundOut(t *testing.T) {
 	for mode, want := range map[string]string{
 		programs.Answer500: "GET /readyz: 500 Internal Server Error: I answer 500",
 		programs.Late:      "the daemon does not stay up",
-		programs.Forgetful: "the filter said of the same item twice that it is new",
+		programs.Forgetful: "the filter reported the same item as new twice",
 	} {
 		broken, err := programs.Broken(t.Context(), dir, real, mode)
 		if err != nil {

@@ -78,7 +78,7 @@ func withJournal(ctx context.Context, h host.Host, err error, age time.Duration)
 	what, hint, has := strings.Cut(err.Error(), "\nhint: ")
 	message := fmt.Sprintf("%s\njournalctl -u urifilter says:\n  %s", what, strings.ReplaceAll(text, "\n", "\n  "))
 	if !has {
-		hint = "go tool mage urifilter:logs -hosts=" + h.Name() + " shows more; run the target again once the cause is mended"
+		hint = "go tool mage urifilter:logs -hosts=" + h.Name() + " shows more; run the target again once the cause is fixed"
 	}
 	message += "\nhint: " + hint
 	return &journalError{message, err}

@@ -120,7 +120,7 @@ func (d *daemon) asks(ctx context.Context, item string) (isNew bool, err error) 
 		Total int      `json:"total"`
 	}
 	if err := json.Unmarshal([]byte(a.body), &result); err != nil || result.Total != 1 || len(result.List) > 1 {
-		return false, fmt.Errorf("POST /api/v1/filter: an answer that is none: %s", shorten(a.body))
+		return false, fmt.Errorf("POST /api/v1/filter: not an answer of urifilter: %s", shorten(a.body))
 	}
 	return len(result.List) == 1 && result.List[0] == item, nil
 }
@@ -176,11 +176,11 @@ func probe(ctx context.Context, h host.Host, ask func(ctx context.Context, item 
 		if again, err := ask(ctx, item); err != nil {
 			return err
 		} else if again {
-			return errors.New("the filter said of the same item twice that it is new")
+			return errors.New("the filter reported the same item as new twice")
 		}
 		return nil
 	}
-	return errors.New("the filter said of three items that nobody can have asked for that they are not new\nhint: it may be full: urifilter filters")
+	return errors.New("the filter reports three random items as seen\nhint: it may be full: urifilter filters")
 }
 
 // askOnHost does a filter request by the release's own command line, on the host.

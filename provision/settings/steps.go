@@ -105,7 +105,7 @@ func (f *Files) want(ctx context.Context, h host.Host) (w wanted, err error) {
 }
 
 func onHost(path string, err error) error {
-	return fmt.Errorf("on the host: %w\nhint: mend %s there, or move it away for a new one", err, path)
+	return fmt.Errorf("on the host: %w\nhint: fix %s there, or move it away to get a new one", err, path)
 }
 
 // Settings is the step for urifilter.yaml.
@@ -195,7 +195,7 @@ func (f *Files) Accepted(program func() string, user string) step.Step {
 		if errors.As(err, &failed) {
 			said := strings.TrimPrefix(strings.TrimSpace(failed.Output.Stderr+failed.Output.Stdout), "urifilter: ")
 			if !strings.Contains(said, "\nhint: ") {
-				said += "\nhint: mend the settings, or put the files that they name on the host, readable for " + user
+				said += "\nhint: fix the settings, or put the files that they name on the host, readable for " + user
 			}
 			return fmt.Errorf("the release refuses the settings of the host: %s", said)
 		}

@@ -113,7 +113,7 @@ func TestSystemOnAHost(t *testing.T) {
 	h.Sh(t, "echo 'lisen: x' >>/etc/urifilter/urifilter.yaml")
 	before := h.Sh(t, "sha256sum /etc/urifilter/*")
 	_, err = hosttest.Apply(t, h, steps(f))
-	if err == nil || !strings.Contains(err.Error(), "/etc/urifilter/urifilter.yaml:") || !strings.Contains(err.Error(), "lisen: unknown key") || !strings.Contains(err.Error(), "hint: mend") {
+	if err == nil || !strings.Contains(err.Error(), "/etc/urifilter/urifilter.yaml:") || !strings.Contains(err.Error(), "lisen: unknown key") || !strings.Contains(err.Error(), "hint: fix") {
 		t.Errorf("an unknown key on the host: %v", err)
 	}
 	if err := f.Check().Prove(t.Context(), h); err == nil {
