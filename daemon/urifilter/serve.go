@@ -113,11 +113,5 @@ func newLogger(c configs.Log) *slog.Logger {
 	if c.Format == "auto" && logs.ToJournal(os.Stderr) {
 		return slog.New(logs.NewJournalHandler(os.Stderr, level))
 	}
-	opts.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
-		if a.Value.Kind() == slog.KindDuration { // else a bare number of nanoseconds
-			return slog.String(a.Key, a.Value.Duration().String())
-		}
-		return a
-	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+	return slog.New(logs.NewJSONHandler(os.Stderr, level))
 }

@@ -48,6 +48,7 @@ var errChanged = errors.New("redis changed while it was healed; once more")
 
 // healer restores trust whenever it was lost.
 func (s *Store) healer(ctx context.Context) {
+	told := ""
 	retry := time.NewTicker(retryHeal)
 	defer retry.Stop()
 	for {
@@ -60,8 +61,18 @@ func (s *Store) healer(ctx context.Context) {
 		if _, err := s.trust.check(); err == nil {
 			continue
 		}
-		if err := s.heal(ctx); err != nil && ctx.Err() == nil {
-			s.trust.still(err)
+		err := s.heal(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		s.reach.note(s.log, err)
+		if err == nil {
+			told = ""
+			continue
+		}
+		s.trust.still(err)
+		if text := err.Error(); !unreachable(err) && text != told { // it is tried several times a second
+			told = text
 			s.log.Warn("redis is not healed yet", "err", err)
 		}
 	}

@@ -303,7 +303,11 @@ func (s *Store) poll(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		if err := s.pollOnce(ctx, epoch); err != nil && ctx.Err() == nil {
+		err = s.pollOnce(ctx, epoch)
+		if ctx.Err() == nil {
+			s.reach.note(s.log, err)
+		}
+		if err != nil && ctx.Err() == nil {
 			s.log.Debug("poll of redis", "err", err)
 			if errors.Is(err, errLost) {
 				s.trust.lose(err)

@@ -87,6 +87,8 @@ type Store struct {
 	changes chan engine.Change
 	stop    context.CancelFunc
 	work    sync.WaitGroup
+
+	reach reach
 }
 
 var _ engine.Store = (*Store)(nil)

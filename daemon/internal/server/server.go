@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -151,9 +152,26 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 	if len(d.engine.Waiting()) > 0 {
 		state = "serving; not ready before the archive was asked for filters that the store lacks"
 	}
-	log.Info(state, "address", d.url(), "filters", len(d.engine.Filters()), "waiting", len(d.engine.Waiting()), "store", cfg.Store,
-		"durability", cfg.Durability, "data_dir", cfg.DataDir, "tokens", options.Authenticate != nil, "took", time.Since(start).Round(time.Millisecond))
+	log.Info(state, append(d.inUse(), "took", time.Since(start).Round(time.Millisecond))...)
 	return d, nil
+}
+
+// inUse is what the log says of the settings: those that make a difference.
+func (d *Server) inUse() []any {
+	args := []any{"address", d.url(), "filters", len(d.engine.Filters())}
+	if n := len(d.engine.Waiting()); n > 0 {
+		args = append(args, "waiting", n)
+	}
+	args = append(args, "store", d.cfg.Store)
+	if d.cfg.Store == "redis" {
+		args = append(args, "redis", strings.Join(d.cfg.Redis.Addrs, ","), "durability", d.cfg.Redis.Durability)
+	} else {
+		args = append(args, "data_dir", d.cfg.DataDir, "durability", d.cfg.Durability)
+	}
+	if d.link != nil {
+		args = append(args, "archive", d.cfg.MongoDB.Database)
+	}
+	return append(args, "tokens", d.cfg.Auth.TokensFile != "")
 }
 
 // Specs are the filters of the settings.

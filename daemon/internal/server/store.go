@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
@@ -36,6 +38,7 @@ func openRedis(c configs.Redis, livesDir string, log *slog.Logger) (engine.Store
 	if err != nil {
 		return nil, err
 	}
+	redis.SetLogger(redisstore.ClientLog{Log: log}) // it has one for the whole process
 	// Open has timeouts of its own for each server that it asks.
 	store, err := redisstore.Open(context.Background(), redisstore.Config{
 		Options: redisstore.Options{
