@@ -96,6 +96,7 @@ type Server struct {
 	limits   Limits
 	auth     func(secret string) (name string, scopes []string, ok bool)
 	refusals *refusals
+	waits    waits // for copies that others make
 	// statusScope is what /metrics and /readyz?verbose ask for; "": nothing.
 	statusScope string
 	// allowedHosts may stand in Host and Origin where auth is nil.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -27,6 +28,48 @@ const (
 	maxLoggedName = 64 // bytes of a name in a path, which may be anything
 )
 
+// waits are calls that ask again and again until another copy of a filter is done: the log
+// has one line when such a wait begins, and one when it ends.
+type waits struct {
+	mu sync.Mutex
+	of map[wait]*waited
+}
+
+type wait struct{ action, filter, who string }
+
+type waited struct {
+	last  time.Time
+	times int
+}
+
+// waitOver is after how long who does not ask has given up.
+const waitOver = time.Minute
+
+// note takes in a call. It tells how often it was refused before, and whether to log it.
+func (w *waits) note(of wait, held bool, now time.Time) (before int, log bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was := w.of[of]
+	if was != nil && now.Sub(was.last) > waitOver {
+		delete(w.of, of)
+		was = nil
+	}
+	switch {
+	case held && was != nil:
+		was.last, was.times = now, was.times+1
+		return was.times, false
+	case held:
+		if w.of == nil {
+			w.of = map[wait]*waited{}
+		}
+		w.of[of] = &waited{now, 1}
+	case was != nil:
+		delete(w.of, of)
+		return was.times, true
+	}
+	return 0, true
+}
+
 // audit logs a call that was admitted and acts on filters.
 func (c *call) audit() {
 	outcome := "done"
@@ -40,12 +83,19 @@ func (c *call) audit() {
 	case c.route.actions[c.method()].audit == auditCreate && c.status == http.StatusOK:
 		outcome = "unchanged"
 	}
+	before, log := c.s.waits.note(wait{c.acted, c.name, c.who}, c.code == codeLeaseHeld, time.Now())
+	if !log {
+		return
+	}
 	args := []any{
 		"action", c.acted, "filter", c.name[:min(len(c.name), maxLoggedName)], "token", cmp.Or(c.who, "-"), "remote", c.r.RemoteAddr,
 		"outcome", outcome, "status", c.status,
 	}
 	if c.code != "" {
 		args = append(args, "error_code", c.code)
+	}
+	if before > 0 {
+		args = append(args, "refused_before", before)
 	}
 	c.s.log.Info("admin action", args...)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 )
 
 // linesOf are the lines of the log with that message, from the message on.
@@ -54,6 +56,35 @@ func TestAdminActionsAreLogged(t *testing.T) {
 		r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`, "Authorization", token)
 		if lines := linesOf(r, "INFO", "admin action")[before:]; len(lines) > 0 {
 			t.Errorf("calls that only look or filter are logged: %q", lines)
+		}
+	}
+}
+
+// Who waits for a writeback that another daemon makes asks once a second: the log has a line
+// when that begins, and one when it ends.
+func TestAWaitIsLoggedOnce(t *testing.T) {
+	copies := &fakeKeeper{}
+	r := newRig(t, withTokens, func(o *Options) { o.Keeper = copies })
+	ask := func(filter string, err error) {
+		copies.err = err
+		r.do("POST", "/api/v1/filters/"+filter+"/writeback", "", "Authorization", "Bearer secret-admin")
+	}
+	held := &archive.LeaseError{Filter: "uri", Owner: "host-7:42", Until: time.Now()}
+	for range 30 {
+		ask("uri", held)
+	}
+	ask("uri", nil)
+	ask("uri", nil)
+	lines := linesOf(r, "INFO", "admin action")
+	if len(lines) != 3 || !strings.Contains(lines[0], "error_code=lease_held") || !strings.Contains(lines[1], "outcome=done status=200 refused_before=30") ||
+		strings.Contains(lines[2], "refused_before") {
+		t.Errorf("got %d lines: %q", len(lines), lines)
+	}
+	var w waits // who comes back after a while waits anew
+	of, now := wait{"writeback", "uri", "admin"}, time.Now()
+	for i, want := range []bool{true, false, true} {
+		if _, log := w.note(of, true, now.Add(time.Duration(i*i)*waitOver/2)); log != want {
+			t.Errorf("call %d: logged %v", i, log)
 		}
 	}
 }
