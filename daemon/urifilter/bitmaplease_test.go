@@ -131,7 +131,7 @@ func TestWritebackInterval(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close(context.Background())
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		v, err := a.Latest(t.Context(), "ip")
 		if err == nil && v.ID >= "ip-3" {
 			break
@@ -154,7 +154,7 @@ func TestWritebackInterval(t *testing.T) {
 		if err != nil {
 			t.Errorf("%v\n%s", err, log)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("does not stop\n%s", log)
 	}
 	for _, name := range []string{"uri", "ip"} {

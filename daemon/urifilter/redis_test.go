@@ -28,6 +28,54 @@ type scores struct {
 	mu    sync.Mutex
 	new   map[string]int
 	acked map[string]bool
+
+	refusals atomic.Int64
+}
+
+// await waits until so many items were acknowledged.
+func (a *scores) await(t *testing.T, items int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d items acknowledged", items), func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return len(a.acked) >= items
+	})
+}
+
+// eventually waits for what others do.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// awaitAcquaintance waits until two daemons have each read a heartbeat of the other: each reads
+// those of all when it leaves its own.
+func awaitAcquaintance(t *testing.T, server *redistest.Server) {
+	t.Helper()
+	beats := func() map[string]string {
+		found := map[string]string{}
+		text := strings.Fields(server.CLI("HGETALL", "urifilter:members"))
+		for i := 0; i+1 < len(text); i += 2 {
+			found[text[i]] = text[i+1]
+		}
+		return found
+	}
+	for range 3 {
+		before := beats()
+		eventually(t, "heartbeats of two daemons go on", func() bool {
+			now := beats()
+			for id, beat := range now {
+				if beat == before[id] {
+					return false
+				}
+			}
+			return len(now) == 2
+		})
+	}
 }
 
 func (a *scores) note(asked, isNew []string) {
@@ -52,12 +100,12 @@ func (a *scores) mustBeOnce(t *testing.T) {
 
 // ask posts items to one of the daemons, again and again until it is answered, and
 // counts the refusals.
-func (a *scores) ask(ps []*process, pick int, items []string, refusals *atomic.Int64) error {
+func (a *scores) ask(ps []*process, pick int, items []string) error {
 	body, _ := json.Marshal(map[string]any{"filter_typeid": "uri", "uri_list": items})
-	for tries := 0; tries < 3000; tries++ {
+	for tries, end := 0, time.Now().Add(3*time.Minute); time.Now().Before(end); tries++ {
 		status, answer, err := ps[(pick+tries)%len(ps)].post(context.Background(), "/api/v1/filter", string(body))
 		if err != nil || status == http.StatusServiceUnavailable {
-			refusals.Add(1)
+			a.refusals.Add(1)
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -68,14 +116,13 @@ func (a *scores) ask(ps []*process, pick int, items []string, refusals *atomic.I
 		a.note(items, got.URIList)
 		return nil
 	}
-	return fmt.Errorf("no answer after 30 s")
+	return fmt.Errorf("no answer after 3 min")
 }
 
 // storm lets 16 callers send overlapping items to the daemons while disturb runs.
-func storm(t *testing.T, ps []*process, rounds int, disturb func()) (*scores, int64) {
+func storm(t *testing.T, ps []*process, rounds int, disturb func(*scores)) *scores {
 	t.Helper()
 	a := &scores{new: map[string]int{}, acked: map[string]bool{}}
-	var refusals atomic.Int64
 	var wg sync.WaitGroup
 	for caller := range 16 {
 		wg.Go(func() {
@@ -85,7 +132,7 @@ func storm(t *testing.T, ps []*process, rounds int, disturb func()) (*scores, in
 					// Every item is sent by four callers, at about the same time.
 					items[i] = fmt.Sprintf("https://example.com/%d/%d/%d", caller%4, round, i)
 				}
-				if err := a.ask(ps, caller, items, &refusals); err != nil {
+				if err := a.ask(ps, caller, items); err != nil {
 					t.Error(err)
 					return
 				}
@@ -93,10 +140,10 @@ func storm(t *testing.T, ps []*process, rounds int, disturb func()) (*scores, in
 		})
 	}
 	if disturb != nil {
-		disturb()
+		disturb(a)
 	}
 	wg.Wait()
-	return a, refusals.Load()
+	return a
 }
 
 func (a *scores) mustBeRemembered(t *testing.T, p *process) {
@@ -131,20 +178,20 @@ func TestTwoDaemonsOnOneRedis(t *testing.T) {
 			t.Parallel()
 			env := redisEnv(addrs(t)...)
 			ps := []*process{start(t, t.TempDir(), env), start(t, t.TempDir(), env)}
-			a, refusals := storm(t, ps, 40, nil)
+			a := storm(t, ps, 40, nil)
 			a.mustBeOnce(t)
 			if want := 4 * 40 * 200; len(a.new) < want-want/1000 {
 				t.Errorf("%d of %d items were new for somebody", len(a.new), want)
 			}
-			if refusals > 0 {
-				t.Errorf("%d refusals while nothing was wrong\n%s", refusals, ps[0].log)
+			if n := a.refusals.Load(); n > 0 {
+				t.Errorf("%d refusals while nothing was wrong\n%s", n, ps[0].log)
 			}
 			// One daemon is killed and started again in the middle.
-			a, _ = storm(t, ps, 60, func() {
-				time.Sleep(100 * time.Millisecond)
+			a = storm(t, ps, 60, func(a *scores) {
+				a.await(t, 2000)
 				addr := ps[1].addr
 				_ = ps[1].end(syscall.SIGKILL)
-				time.Sleep(200 * time.Millisecond)
+				a.await(t, 10_000)
 				beginAt(t, addr, t.TempDir(), env).awaitReady()
 			})
 			a.mustBeOnce(t)
@@ -158,25 +205,23 @@ func TestRedisKilledUnderLoad(t *testing.T) {
 	server := redistest.Start(t)
 	env := redisEnv(server.Addr)
 	ps := []*process{start(t, t.TempDir(), env), start(t, t.TempDir(), env)}
-	time.Sleep(1500 * time.Millisecond) // they have seen each other
-	a, refusals := storm(t, ps, 150, func() {
-		time.Sleep(150 * time.Millisecond)
+	awaitAcquaintance(t, server)
+	a := storm(t, ps, 150, func(a *scores) {
+		a.await(t, 5000)
 		server.Kill() // without persistence: it comes back empty
-		time.Sleep(300 * time.Millisecond)
+		eventually(t, "the outage is noticed", func() bool { return a.refusals.Load() > 0 })
 		for _, p := range ps {
 			status, answer, err := p.post(context.Background(), "/api/v1/filter", list(t, "during the outage"))
 			if err != nil || status != http.StatusServiceUnavailable {
 				t.Errorf("during the outage: %d, %v: %s", status, err, answer)
 			}
-			if status, _, err := p.get("/readyz"); err != nil || status != http.StatusServiceUnavailable {
-				t.Errorf("during the outage: readyz %d, %v", status, err)
-			}
+			eventually(t, "during the outage a daemon is not ready", func() bool {
+				status, _, err := p.get("/readyz")
+				return err == nil && status == http.StatusServiceUnavailable
+			})
 		}
 		server.Run()
 	})
-	if refusals == 0 {
-		t.Error("nobody noticed the outage")
-	}
 	a.mustBeOnce(t)
 	for _, p := range ps {
 		a.mustBeRemembered(t, p)
@@ -195,7 +240,7 @@ func TestFiltersAreSharedAtOnce(t *testing.T) {
 	}
 	_ = resp.Body.Close()
 	const body = `{"filter_typeid":"extra","uri_list":["x"]}`
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		status, answer, err := b.post(context.Background(), "/api/v1/filter", body)
 		if err == nil && status == http.StatusOK {
 			mustContain(t, answer, `["x"]`)

@@ -159,7 +159,7 @@ func mustRefuse(t *testing.T, env []string, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, append([]string{"serve"}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
@@ -277,7 +277,7 @@ func TestStoreFailureEndsTheProcess(t *testing.T) {
 	}
 	select {
 	case <-p.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("the process does not end\n%s", p.log)
 	}
 	if p.err == nil || failed.Load() == 0 {

@@ -38,7 +38,7 @@ func TestStopBeforeServing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(2 * time.Minute):
 			stacks := make([]byte, 1<<20)
 			t.Fatalf("does not end\n%s", stacks[:runtime.Stack(stacks, true)])
 		}

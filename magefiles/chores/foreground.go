@@ -10,13 +10,14 @@ import (
 )
 
 // foreground runs cmd until it ends, and asks it to stop when this process is
-// asked to, or when the parent of this process is gone.
+// asked to, or when the parent of this process is gone. Requests within once of the last
+// one are the same Ctrl-C, which came by another way.
 //
 // The child is in a process group of its own, so that Ctrl-C, which the terminal
 // sends to every process of the group and `go tool` passes on once more, reaches it
 // as one SIGTERM. Mage ends a target 5 s after Ctrl-C; the signals are taken from
 // it here, so that the child has the time that it needs and none is left behind.
-func foreground(cmd *exec.Cmd) error {
+func foreground(cmd *exec.Cmd, once time.Duration) error {
 	// On Linux the kernel ends the child with the thread that started it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -42,7 +43,7 @@ func foreground(cmd *exec.Cmd) error {
 		case err := <-done:
 			return err
 		case <-asked:
-			if time.Since(last) > time.Second { // not the same Ctrl-C by another way
+			if time.Since(last) > once {
 				last = time.Now()
 				askToStop(cmd.Process)
 			}

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	case "middle":
 		// Mage has its own handler before the target runs.
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
-		if err := foreground(part("child", log)); err != nil {
+		if err := foreground(part("child", log), time.Hour); err != nil {
 			fmt.Println("foreground:", err)
 			os.Exit(1)
 		}
@@ -60,7 +60,7 @@ func child(log string) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	fmt.Fprintln(file, "started")
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(5 * time.Minute)
 	for {
 		select {
 		case s := <-signals:
@@ -106,7 +106,7 @@ func TestCtrlC(t *testing.T) {
 		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond)
+		waitFor(t, log, "terminated")
 	}
 	if err := middle.Wait(); err != nil {
 		t.Errorf("middle: %v", err)
@@ -148,10 +148,10 @@ func TestParentKilled(t *testing.T) {
 }
 
 func TestForegroundReportsExit(t *testing.T) {
-	if err := foreground(exec.Command("sh", "-c", "exit 3")); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+	if err := foreground(exec.Command("sh", "-c", "exit 3"), time.Second); err == nil || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("got %v, want exit status 3", err)
 	}
-	if err := foreground(exec.Command(filepath.Join(t.TempDir(), "none"))); err == nil {
+	if err := foreground(exec.Command(filepath.Join(t.TempDir(), "none")), time.Second); err == nil {
 		t.Error("a program that is not there: no error")
 	}
 }

@@ -49,7 +49,7 @@ func (r Repo) Run(ctx context.Context, listen string) error {
 			fmt.Fprint(r.Out, callsToTry(listen))
 		}
 	}()
-	err = foreground(daemon)
+	err = foreground(daemon, time.Second)
 	answered()
 	<-said
 	if err != nil {

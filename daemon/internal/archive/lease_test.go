@@ -45,7 +45,7 @@ func (r *rig) start(a *Archive, p *pause, src Source) (result chan error) {
 	}()
 	select {
 	case <-p.reached:
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		r.t.Fatalf("%s not reached", p.label)
 	}
 	return result

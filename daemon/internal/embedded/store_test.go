@@ -275,7 +275,7 @@ func TestFailureIsSticky(t *testing.T) {
 	}
 	select {
 	case <-store.Failed():
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("Failed is not closed")
 	}
 	broken.Store(false)
