@@ -174,6 +174,8 @@ func TestFaults(t *testing.T) {
 		{"hosts: [{name: a}]\nmongodb: {repository: {url: https://m/x}}\n", "mongodb.repository.suite"},
 		{"hosts: [{name: a}]\nservice: {user: root}\n", "service.user: root: want an account that may do less"},
 		{"hosts: [{name: a}]\nschedule: {when: monthly}\n", "schedule.when"},
+		{"hosts: [{name: a}]\nschedule: {when: 0 24 1 * *}\n", `schedule.when "0 24 1 * *": hour: "24": want 0 to 23`},
+		{"hosts: [{name: a}]\nschedule: {kind: timer, when: 0 0 1 * 1}\n", "a timer cannot have both a day and a weekday"},
 		{"hosts: [{name: a}]\nfleet: {batch: 0%}\n", "fleet.batch"},
 		{"hosts: [{name: a}]\nrelease: {keep: 1}\n", "release.keep: 1: want 2 or more"},
 		{"hosts: [{name: a}]\nredis: {maxmemory: lots}\n", "redis.maxmemory"},

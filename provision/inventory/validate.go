@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/provision/crontab"
 )
 
 // faults collects what is wrong, each fault with its key first.
@@ -82,8 +83,12 @@ func (i *Inventory) Validate() error {
 		f.webAddress("packages.proxy", p)
 	}
 	f.oneOf("schedule.kind", i.Schedule.Kind, "crontab", "timer", "none")
-	if fields := strings.Fields(i.Schedule.When); len(fields) != 5 || strings.Trim(i.Schedule.When, letters+"0123456789*,/- \t") != "" {
-		f.add("schedule.when", `%q: want the five fields of a crontab, such as "0 0 1 * *"`, i.Schedule.When)
+	if when, err := crontab.Parse(i.Schedule.When); err != nil {
+		f = append(f, err) // it begins with schedule.when
+	} else if i.Schedule.Kind == "timer" {
+		if _, err := when.OnCalendar(); err != nil {
+			f = append(f, err)
+		}
 	}
 	i.Fleet.validate(&f)
 	return errors.Join(f...)

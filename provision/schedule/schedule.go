@@ -10,6 +10,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/cr-clawer/urifilter/provision/crontab"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
@@ -46,7 +47,7 @@ type Options struct {
 // Schedule is Options that make sense.
 type Schedule struct {
 	Options
-	when       When
+	when       crontab.Time
 	onCalendar string // for a timer
 }
 
@@ -72,7 +73,7 @@ func New(o Options) (*Schedule, error) {
 		faults = append(faults, fmt.Errorf("schedule.kind %q: want crontab, timer or none", o.Kind))
 	}
 	var err error
-	if s.when, err = ParseWhen(o.When); err != nil {
+	if s.when, err = crontab.Parse(o.When); err != nil {
 		faults = append(faults, err)
 	} else if o.Kind == Timer {
 		s.onCalendar, err = s.when.OnCalendar()

@@ -1,4 +1,7 @@
-package schedule
+// Package crontab reads the times of a crontab and writes them as systemd does. It is strict
+// as Debian's cron is; libraries take times that this cron refuses (5/10, ?) and refuse some
+// that it takes (7 for Sunday). It runs nothing.
+package crontab
 
 import (
 	"fmt"
@@ -7,8 +10,8 @@ import (
 	"strings"
 )
 
-// When is a time as the five fields of a crontab say it.
-type When struct {
+// Time is a time as the five fields of a crontab say it.
+type Time struct {
 	text                              string
 	minute, hour, day, month, weekday uint64 // bit n: the value n
 	anyDay, anyWeekday                bool   // the field begins with *
@@ -37,11 +40,11 @@ func nicknames() map[string]string {
 	}
 }
 
-// ParseWhen reads minute, hour, day, month and weekday as crontab(5) has them, or a word
+// Parse reads minute, hour, day, month and weekday as crontab(5) has them, or a word
 // such as @monthly. Times that never come are refused.
-func ParseWhen(text string) (When, error) {
-	bad := func(format string, args ...any) (When, error) {
-		return When{}, fmt.Errorf("schedule.when %q: "+format, append([]any{text}, args...)...)
+func Parse(text string) (Time, error) {
+	bad := func(format string, args ...any) (Time, error) {
+		return Time{}, fmt.Errorf("schedule.when %q: "+format, append([]any{text}, args...)...)
 	}
 	words := strings.Fields(text)
 	if len(words) == 1 {
@@ -52,7 +55,7 @@ func ParseWhen(text string) (When, error) {
 	if len(words) != 5 {
 		return bad("%d fields: want minute, hour, day, month and weekday, such as 0 0 1 * *", len(words))
 	}
-	w := When{text: strings.Join(words, " "), anyDay: words[2][0] == '*', anyWeekday: words[4][0] == '*'}
+	w := Time{text: strings.Join(words, " "), anyDay: words[2][0] == '*', anyWeekday: words[4][0] == '*'}
 	for i, into := range []*uint64{&w.minute, &w.hour, &w.day, &w.month, &w.weekday} {
 		set, err := fields()[i].parse(words[i])
 		if err != nil {
@@ -69,7 +72,7 @@ func ParseWhen(text string) (When, error) {
 	return w, nil
 }
 
-func (w When) String() string { return w.text }
+func (w Time) String() string { return w.text }
 
 func (f field) parse(text string) (set uint64, err error) {
 	for part := range strings.SplitSeq(text, ",") {
@@ -133,7 +136,7 @@ func (f field) value(text string) (int, error) {
 }
 
 // comes tells whether some year has such a day.
-func (w When) comes() bool {
+func (w Time) comes() bool {
 	if !w.anyWeekday { // cron takes either of the two
 		return true
 	}
@@ -147,7 +150,7 @@ func (w When) comes() bool {
 
 // OnCalendar is the same time for a timer of systemd. It cannot say that either the day
 // of the month or that of the week shall do, which is what a crontab means by both.
-func (w When) OnCalendar() (string, error) {
+func (w Time) OnCalendar() (string, error) {
 	if !w.anyDay && !w.anyWeekday {
 		return "", fmt.Errorf("schedule.when %q: a timer cannot have both a day and a weekday, of which a crontab takes either: leave one of them *", w.text)
 	}
