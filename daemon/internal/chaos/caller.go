@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,12 +42,24 @@ func (a goAsker) check(ctx context.Context, filter string, items []string) ([]bo
 func (a goAsker) url() string { return a.URL() }
 func (a goAsker) close()      { a.Close() }
 
+// attempts counts the requests of a client, which repeats some calls by itself.
+type attempts struct {
+	http.RoundTripper
+	n atomic.Int64
+}
+
+func (a *attempts) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.n.Add(1)
+	return a.RoundTripper.RoundTrip(r)
+}
+
 // caller asks for items of one memory until the round ends.
 type caller struct {
 	name    string
 	memory  int
 	asker   asker
 	doubt   client.Doubt
+	tried   *attempts
 	rnd     *rand.Rand
 	round   *round
 	daemons []*daemon
@@ -55,10 +70,12 @@ type caller struct {
 func (r *round) newCaller(name string, memory int, daemons []*daemon, doubt client.Doubt, seed uint64) (*caller, error) {
 	c := &caller{
 		name: name, memory: memory, doubt: doubt, round: r, daemons: daemons,
-		rnd: rand.New(rand.NewPCG(r.seed, seed)),
+		tried: &attempts{RoundTripper: &http.Transport{MaxIdleConnsPerHost: 4}},
+		rnd:   rand.New(rand.NewPCG(r.seed, seed)),
 	}
 	patience := time.Duration(c.rnd.IntN(1500)) * time.Millisecond
-	cl, err := client.New(addresses(daemons), client.WithTimeout(4*time.Second), client.WithPatience(patience), client.WithInDoubt(doubt))
+	cl, err := client.New(addresses(daemons), client.WithTimeout(4*time.Second), client.WithPatience(patience), client.WithInDoubt(doubt),
+		client.WithHTTPClient(&http.Client{Transport: c.tried}))
 	c.asker = goAsker{cl}
 	return c, err
 }
@@ -81,6 +98,7 @@ func (c *caller) ask(ctx context.Context, b batch, look bool) {
 	call := history.Call{Caller: c.name, Filter: b.key(c.memory), Expire: b.expire(), Items: b.items, Invoke: c.round.elapsed()}
 	outcomes := make([]history.Outcome, len(b.items))
 	var err error
+	tried := c.tried.n.Load()
 	if look {
 		var fresh []bool
 		fresh, err = c.asker.check(ctx, b.filter, texts)
@@ -114,7 +132,18 @@ func (c *caller) ask(ctx context.Context, b batch, look bool) {
 	}
 	call.Outcomes = outcomes
 	c.calls = append(c.calls, call)
+	if !look && err == nil && c.doubt != client.DoubtError && c.tried.n.Load() > tried+1 {
+		c.calls = append(c.calls, lostAttempt(call))
+	}
 	c.round.count(&call, len(b.items))
+}
+
+// lostAttempt is what a client does not tell of a call that it has repeated: an attempt of
+// which nobody knows what became.
+func lostAttempt(call history.Call) history.Call {
+	call.Outcomes = slices.Repeat([]history.Outcome{history.Unknown}, len(call.Items))
+	call.Told = "an attempt that was repeated"
+	return call
 }
 
 // place notes which of the items were new; fresh has them in the order of texts.
