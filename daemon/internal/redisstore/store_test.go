@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,6 +70,20 @@ func add(t testing.TB, s *set, from, n int) int {
 		t.Fatal(err)
 	}
 	return got
+}
+
+// meet waits until each of the stores has seen the others' heartbeats.
+func meet(t testing.TB, stores ...*Store) {
+	t.Helper()
+	for _, s := range stores {
+		for _, other := range stores {
+			for deadline := time.Now().Add(time.Minute); s != other && !slices.Contains(s.peers.alive(), other.peers.self); time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("the daemons do not see each other")
+				}
+			}
+		}
+	}
 }
 
 func waitReady(t testing.TB, stores ...*Store) {
@@ -159,7 +174,7 @@ func TestHealing(t *testing.T) {
 			storeA, a := opened(t, config(server.Addr))
 			storeB, b := opened(t, config(server.Addr))
 			waitReady(t, storeA, storeB)
-			time.Sleep(pollEvery + 200*time.Millisecond) // they have seen each other
+			meet(t, storeA, storeB)
 			add(t, a, 0, 5000)
 			add(t, b, 5000, 5000)
 			lose(server, a)
@@ -204,7 +219,7 @@ func TestHealingFromAnOlderFile(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	storeA, a := opened(t, config(server.Addr))
 	storeB, b := opened(t, config(server.Addr))
-	time.Sleep(pollEvery + 200*time.Millisecond)
+	meet(t, storeA, storeB)
 	add(t, a, 0, 1000)
 	old := filepath.Join(t.TempDir(), "old")
 	if err := os.CopyFS(old, os.DirFS(server.Dir)); err != nil {

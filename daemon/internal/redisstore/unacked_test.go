@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -264,15 +265,20 @@ func TestUnacknowledgedItemsAndLostData(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			storeA, a := opened(t, config(server.Addr))
-			_, b := opened(t, config(server.Addr))
-			waitReady(t, storeA)
+			storeB, b := opened(t, config(server.Addr))
+			meet(t, storeA, storeB)
 			add(t, a, 0, 1000)
 			keys := storetest.Keys(a, 1000, 1000)
+			// A batch under way at b, which a waits for: nothing is healed before it has ended.
+			storeB.flight.RLock()
+			end := sync.OnceFunc(storeB.flight.RUnlock)
+			defer end()
 			lose(server)
 			if _, err := a.Add(context.Background(), keys, make([]bool, 1000)); err == nil {
 				t.Fatal("a batch is answered by a redis that has lost data")
 			}
 			a.unacknowledge(keys[:500]) // of a batch that had broken off before
+			end()
 			w := wins{}
 			for _, s := range []*set{b, a, b} {
 				isNew, _ := addUntilAnswered(t, s, 1000, 1000)
