@@ -137,7 +137,7 @@ func TestServerGoesAndComes(t *testing.T) {
 	s := mongotest.New(t, mongotest.Options{})
 	r := newRig(t, s.URI())
 	ctx := context.Background()
-	a := r.open(func(o *Options) { o.Timeout = 2 * time.Second })
+	a := r.open()
 	h := header(1)
 	src := newSet(t, h).add(key(h, 0, 1))
 	v := r.write(a, "uri", src)
@@ -145,6 +145,7 @@ func TestServerGoesAndComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Kill()
+	a.opt.Timeout = 100 * time.Millisecond // nothing is there that could be too slow for it
 	for name, call := range map[string]func() error{
 		"Ping":        func() error { return a.Ping(ctx) },
 		"Latest":      func() error { _, err := a.Latest(ctx, "uri"); return err },
@@ -155,15 +156,12 @@ func TestServerGoesAndComes(t *testing.T) {
 		"Held":        func() error { return a.Held(ctx, "uri") },
 		"RecordError": func() error { return a.RecordError(ctx, 1, "x") },
 	} {
-		start := time.Now()
 		if err := call(); !errors.Is(err, ErrUnreachable) {
 			t.Errorf("%s: %v, want ErrUnreachable", name, err)
 		}
-		if took := time.Since(start); took > 30*time.Second {
-			t.Errorf("%s: took %v", name, took)
-		}
 	}
 	s.Restart()
+	a.opt.Timeout = r.opt.Timeout
 	for end := time.Now().Add(time.Minute); a.Ping(ctx) != nil && time.Now().Before(end); {
 		time.Sleep(50 * time.Millisecond) // the driver looks for the server now and then
 	}
@@ -178,33 +176,36 @@ func TestServerGoesAndComes(t *testing.T) {
 
 // TestServerDiesInTheMiddle kills the server before each step of a writeback.
 func TestServerDiesInTheMiddle(t *testing.T) {
-	s := mongotest.New(t, mongotest.Options{})
-	r := newRig(t, s.URI())
-	h := header(1)
-	all := newSet(t, h).add(key(h, 0, 1))
-	r.write(r.open(), "uri", all)
-	for i, label := range []string{"latest", "download", "upload", "file", "verify", "switch"} {
-		a := r.open(func(o *Options) {
-			o.Timeout = 2 * time.Second
-			o.Fault = func(at string) error {
-				if at == label {
-					s.Kill()
+	for _, label := range []string{"latest", "download", "upload", "file", "verify", "switch"} {
+		t.Run(label, func(t *testing.T) {
+			t.Parallel() // each waits for a server that does not answer
+			s := mongotest.New(t, mongotest.Options{})
+			r := newRig(t, s.URI())
+			h := header(1)
+			all := newSet(t, h).add(key(h, 0, 1))
+			r.write(r.open(), "uri", all)
+			a := r.open(func(o *Options) {
+				o.Timeout = 5 * time.Second
+				o.Fault = func(at string) error {
+					if at == label {
+						s.Kill()
+					}
+					return nil
 				}
-				return nil
+			})
+			if _, err := a.Writeback(context.Background(), spec("uri"), newSet(t, h).add(key(h, 0, 100)), nil); !errors.Is(err, ErrUnreachable) {
+				t.Errorf("%v, want ErrUnreachable", err)
 			}
+			s.Restart()
+			b := r.open()
+			got, _ := r.restored(b, "uri")
+			sameContent(t, got, all)
+			r.expireLease(b)
+			r.write(b, "uri", all.add(key(h, 0, 200)))
+			got, _ = r.restored(b, "uri")
+			sameContent(t, got, all)
+			r.noOrphans(b)
 		})
-		if _, err := a.Writeback(context.Background(), spec("uri"), newSet(t, h).add(key(h, 0, uint64(100+i))), nil); !errors.Is(err, ErrUnreachable) {
-			t.Errorf("killed before %s: %v, want ErrUnreachable", label, err)
-		}
-		s.Restart()
-		b := r.open()
-		got, _ := r.restored(b, "uri")
-		sameContent(t, got, all)
-		r.expireLease(b)
-		r.write(b, "uri", all.add(key(h, 0, uint64(200+i))))
-		got, _ = r.restored(b, "uri")
-		sameContent(t, got, all)
-		r.noOrphans(b)
 	}
 }
 
