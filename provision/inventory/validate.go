@@ -39,6 +39,9 @@ func (f *faults) matches(key, value, pattern, want string) {
 	}
 }
 
+// byTimer is the schedule.kind that systemd runs.
+const byTimer = "timer"
+
 const (
 	accountPattern = `^[a-z_][a-z0-9_-]{0,31}$`
 	packagePattern = `^[a-z0-9][a-z0-9+.-]*$`
@@ -82,10 +85,10 @@ func (i *Inventory) Validate() error {
 	if p := i.Packages.Proxy; p != "" {
 		f.webAddress("packages.proxy", p)
 	}
-	f.oneOf("schedule.kind", i.Schedule.Kind, "crontab", "timer", "none")
+	f.oneOf("schedule.kind", i.Schedule.Kind, "crontab", byTimer, "none")
 	if when, err := crontab.Parse(i.Schedule.When); err != nil {
 		f = append(f, err) // it begins with schedule.when
-	} else if i.Schedule.Kind == "timer" {
+	} else if i.Schedule.Kind == byTimer {
 		if _, err := when.OnCalendar(); err != nil {
 			f = append(f, err)
 		}
