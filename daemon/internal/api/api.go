@@ -144,6 +144,15 @@ func New(o Options) *Server {
 	}
 	s.metrics = newMetrics(o.Registry, o.Engine, o.Version)
 	s.judge = batch.Judge{Engine: o.Engine, Observe: s.metrics.observe}
+	o.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "urifilter_ready",
+		Help: "1 while /readyz answers 200: all filters are loaded, the store answers, and the daemon is not stopping.",
+	}, func() float64 {
+		if s.ready(context.Background()) != nil {
+			return 0
+		}
+		return 1
+	}))
 	s.routes = s.newRoutes(o.Registry)
 	return s
 }

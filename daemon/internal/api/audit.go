@@ -115,6 +115,7 @@ func newRefusals() *refusals {
 // refuse logs a token or a scope that is refused, and returns err.
 func (c *call) refuse(err error, reason, scope string) error {
 	r := c.s.refusals
+	c.s.metrics.refused.WithLabelValues(reason).Inc()
 	if ok, _ := r.logged.take(netip.Addr{}, time.Now()); !ok {
 		r.untold.Add(1)
 		return err

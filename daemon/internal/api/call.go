@@ -68,6 +68,7 @@ func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request, anonymou
 	c.who, c.status, c.sent = "", 0, 0
 	c.acted, c.code = "", ""
 	c.body.begin(c)
+	s.metrics.inFlight.Inc()
 }
 
 // serve is the gate: who calls from where, the path, the method, the token, then the action.
@@ -134,6 +135,14 @@ var errPanic = errors.New("panic")
 func (c *call) record() {
 	took := time.Since(c.start)
 	c.route.count(c.status)
+	c.s.metrics.inFlight.Dec()
+	if c.code != "" {
+		method := "other" // what clients choose freely is no label
+		if _, ok := c.route.actions[c.method()]; ok {
+			method = c.r.Method
+		}
+		c.s.metrics.errors.WithLabelValues(c.route.path, method, c.code).Inc()
+	}
 	c.route.seconds.Observe(took.Seconds())
 	if c.acted != "" {
 		c.audit()

@@ -19,6 +19,9 @@ import (
 type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
+	errors   *prometheus.CounterVec
+	refused  *prometheus.CounterVec
+	inFlight prometheus.Gauge
 	add, has prometheus.Observer // time in the store
 	items    *tallies
 }
@@ -34,6 +37,18 @@ func newMetrics(registry *prometheus.Registry, e *engine.Engine, version string)
 			Name: "urifilter_requests_total",
 			Help: "Requests by path and status; 499: the client was gone, 599: a stream's answer was cut off.",
 		}, []string{"path", "code"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "urifilter_errors_total",
+			Help: "Requests that were answered with a problem, by path, method and its error_code.",
+		}, []string{"path", "method", "error_code"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "urifilter_refused_tokens_total",
+			Help: "Calls that were refused for their token, by why: no token, no bearer token, unknown token, scope lacks.",
+		}, []string{"reason"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "urifilter_requests_in_flight",
+			Help: "Requests that are being answered.",
+		}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "urifilter_request_duration_seconds",
 			Help:    "Time from a request's header to the end of its answer.",
@@ -49,7 +64,7 @@ func newMetrics(registry *prometheus.Registry, e *engine.Engine, version string)
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	registry.MustRegister(m.requests, m.seconds, store, m.items, build,
+	registry.MustRegister(m.requests, m.seconds, m.errors, m.refused, m.inFlight, store, m.items, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -58,6 +73,9 @@ func newMetrics(registry *prometheus.Registry, e *engine.Engine, version string)
 func (m *metrics) observe(op batch.Op, f *engine.Filter, took time.Duration, fresh, all int, err error) {
 	if op == batch.Check {
 		m.has.Observe(took.Seconds())
+		if err == nil {
+			m.items.countChecked(f, fresh, all-fresh)
+		}
 		return
 	}
 	m.add.Observe(took.Seconds())
@@ -94,10 +112,10 @@ type tallies struct {
 	engine *engine.Engine
 	byLife sync.Map // *engine.Life to *tally
 
-	items, info, live, fill, estimate, capacity, fpr, bytes, writeback, quarantined *prometheus.Desc
+	items, checked, info, live, fill, estimate, capacity, rate, fpr, bytes, writeback, quarantined *prometheus.Desc
 }
 
-type tally struct{ fresh, duplicates atomic.Uint64 }
+type tally struct{ fresh, duplicates, checkedNew, checkedSeen atomic.Uint64 }
 
 func newTallies(e *engine.Engine) *tallies {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
@@ -106,6 +124,7 @@ func newTallies(e *engine.Engine) *tallies {
 	return &tallies{
 		engine:      e,
 		items:       desc("items_total", "Items of filter calls, by whether they were new or duplicate.", "result"),
+		checked:     desc("checked_items_total", "Items of check calls, which remember nothing, by whether they were new or seen.", "result"),
 		quarantined: desc("filter_quarantined", "Always 1: the filter's data are damaged, and it is not served."),
 
 		info:      desc("filter_info", "Always 1; the labels say what the filter is.", "id", "kind"),
@@ -113,6 +132,7 @@ func newTallies(e *engine.Engine) *tallies {
 		fill:      desc("filter_fill_ratio", "Bits that are set among all, 0 to 1."),
 		estimate:  desc("filter_items_estimate", "Distinct items remembered, estimated from the fill."),
 		capacity:  desc("filter_capacity_items", "Items at which the error rate asked for still holds."),
+		rate:      desc("filter_error_rate_ratio", "The false-positive ratio that was asked for."),
 		fpr:       desc("filter_fpr_estimate_ratio", "Present false-positive ratio, estimated from the fill."),
 		bytes:     desc("filter_bytes", "Size of the bit-map, or of a timing filter's table."),
 		writeback: desc("last_writeback_timestamp_seconds", "When the bit-map was last written to the archive; absent: never."),
@@ -133,9 +153,15 @@ func (t *tallies) count(f *engine.Filter, fresh, duplicates int) {
 	of.duplicates.Add(uint64(duplicates))
 }
 
+func (t *tallies) countChecked(f *engine.Filter, fresh, seen int) {
+	of := t.of(f)
+	of.checkedNew.Add(uint64(fresh))
+	of.checkedSeen.Add(uint64(seen))
+}
+
 // Describe implements [prometheus.Collector].
 func (t *tallies) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{t.items, t.info, t.live, t.fill, t.estimate, t.capacity, t.fpr, t.bytes, t.writeback, t.quarantined} {
+	for _, d := range []*prometheus.Desc{t.items, t.checked, t.info, t.live, t.fill, t.estimate, t.capacity, t.rate, t.fpr, t.bytes, t.writeback, t.quarantined} {
 		ch <- d
 	}
 }
@@ -169,6 +195,8 @@ func (t *tallies) collect(ch chan<- prometheus.Metric, f *engine.Filter) {
 	of, st := t.of(f), f.Stats()
 	ch <- prometheus.MustNewConstMetric(t.items, prometheus.CounterValue, float64(of.fresh.Load()), f.Name, "new")
 	ch <- prometheus.MustNewConstMetric(t.items, prometheus.CounterValue, float64(of.duplicates.Load()), f.Name, "duplicate")
+	ch <- prometheus.MustNewConstMetric(t.checked, prometheus.CounterValue, float64(of.checkedNew.Load()), f.Name, "new")
+	ch <- prometheus.MustNewConstMetric(t.checked, prometheus.CounterValue, float64(of.checkedSeen.Load()), f.Name, "seen")
 	ch <- prometheus.MustNewConstMetric(t.info, prometheus.GaugeValue, 1, f.Name, strconv.Itoa(f.ID), f.Kind)
 	gauge(t.bytes, float64(st.Bytes))
 	if _, ok := f.Set.(engine.BitMap); !ok {
@@ -178,6 +206,7 @@ func (t *tallies) collect(ch chan<- prometheus.Metric, f *engine.Filter) {
 	gauge(t.fill, st.Fill)
 	gauge(t.estimate, float64(st.Items))
 	gauge(t.capacity, float64(f.Capacity))
+	gauge(t.rate, f.ErrorRate)
 	gauge(t.fpr, st.FPR)
 	if !st.LastWriteback.IsZero() {
 		gauge(t.writeback, float64(st.LastWriteback.UnixMilli())/1000)
