@@ -1,0 +1,40 @@
+package release
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+)
+
+// A release whose daemon crashes is none to go back to; one that runs keeps its mark.
+func TestACrashTakesTheMarkAway(t *testing.T) {
+	t.Parallel()
+	onUnix(t)
+	f, h := At(t.TempDir()), &machine{}
+	start := time.Date(2026, 11, 21, 9, 15, 0, 0, time.UTC)
+	old, bad := deployment(t, f, "urifilter v1.0.0", start), deployment(t, f, "urifilter v1.1.0", start.Add(time.Hour))
+	apply(t, h, all(old)...)
+	apply(t, h, all(bad)...)
+	says := func(yes bool) func(context.Context, host.Host) (bool, error) {
+		return func(context.Context, host.Host) (bool, error) { return yes, nil }
+	}
+	if done := apply(t, h, f.Unhealthy(says(false))); len(done) != 0 {
+		t.Errorf("a daemon that runs: %q", done)
+	}
+	if done := apply(t, h, f.Unhealthy(says(true))); len(done) != 1 || done[0] != "mark "+bad.ID()+" as not healthy: its daemon crashes" {
+		t.Errorf("a daemon that crashes: %q", done)
+	}
+	if done := apply(t, h, f.Unhealthy(says(true))); len(done) != 0 {
+		t.Errorf("a second time: %q", done)
+	}
+	apply(t, h, f.Pointing(old.ID))
+	list, err := f.List(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, ok := list.Previous(); ok {
+		t.Errorf("a rollback would go to %s", m.ID)
+	}
+}
