@@ -12,10 +12,10 @@ import (
 func TestStopIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var exits []int
+		exits := make(chan int, 3)
 		guard := func() *StopGuard {
 			g := NewStopGuard(time.Minute, slog.New(slog.NewTextHandler(io.Discard, nil)))
-			g.exit = func(code int) { exits = append(exits, code) }
+			g.exit = func(code int) { exits <- code }
 			return g
 		}
 		hangs, ends, never := guard(), guard(), guard()
@@ -28,12 +28,15 @@ func TestStopIsBounded(t *testing.T) {
 		never.Disarm()
 		never.Arm()
 		if len(exits) > 0 {
-			t.Fatalf("ended the process too early: %v", exits)
+			t.Fatalf("ended the process too early: %d", <-exits)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(exits) != 1 || exits[0] != 1 {
-			t.Errorf("exits: %v, want one with 1", exits)
+		if n := len(exits); n != 1 {
+			t.Fatalf("%d exits, want one", n)
+		}
+		if code := <-exits; code != 1 {
+			t.Errorf("exit %d, want 1", code)
 		}
 	})
 }
