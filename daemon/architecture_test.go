@@ -49,7 +49,7 @@ func rules() []rule {
 		r.ours = append(r.ours, "configs")
 		return r
 	}
-	api := room("api", "batch", "engine", "items", "keeper", "archive", "sniff")
+	api := room("api", "batch", "engine", "items", "backup", "archive", "sniff")
 	api.ours = append(api.ours, "client", "configs")
 	bitmap := room("bloom")
 	bitmap.onlyModules = []string{"github.com/zeebo/xxh3", "golang.org/x/sys"}
@@ -74,7 +74,7 @@ func rules() []rule {
 		room("tlsdial"),
 		withSettings(room("redisstore", "engine", "durable", "timing", "bloom", "tlsdial")),
 		room("archive", "engine", "bloom", "tlsdial"),
-		room("keeper", "engine", "archive", "bloom"),
+		room("backup", "engine", "archive", "bloom"),
 		room("batch", "engine", "items", "bloom"),
 		room("drain"),
 		room("connlimit"),
@@ -277,7 +277,7 @@ func TestImportRulesBite(t *testing.T) {
 		"client/client.go imports github.com/spf13/cobra: beside the standard library client may import nothing",
 		"client/client.go imports configs: of this module client may import nothing",
 		"configs/config.go imports client: of this module configs may import nothing",
-		"daemon/internal/api/api.go imports provision: of this module daemon/internal/api may import daemon/internal/batch, daemon/internal/engine, daemon/internal/items, daemon/internal/keeper, daemon/internal/archive, daemon/internal/sniff, client, configs",
+		"daemon/internal/api/api.go imports provision: of this module daemon/internal/api may import daemon/internal/batch, daemon/internal/engine, daemon/internal/items, daemon/internal/backup, daemon/internal/archive, daemon/internal/sniff, client, configs",
 		"daemon/internal/api/api.go imports provision: of this module daemon may import configs, client, systemd",
 		"daemon/internal/bloom/b.go imports golang.org/x/system: beside the standard library daemon/internal/bloom may import github.com/zeebo/xxh3, golang.org/x/sys",
 		"daemon/internal/bloom/b.go imports configs: of this module daemon/internal/bloom may import nothing",

@@ -53,7 +53,7 @@ none, write the first version. Filters of other kinds are made in the store. Wha
 there is not changed, so that a second run says "unchanged".`,
 		Example: "  urifilter bitmap init --config /etc/urifilter/urifilter.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withHolder(cmd, &flags, args, func(w *bitmapWork) error { return w.init(args) })
+			return withStore(cmd, &flags, args, func(w *bitmapWork) error { return w.init(args) })
 		},
 	}
 	flags.register(cmd, true)
@@ -76,7 +76,7 @@ same bit-map.`,
   urifilter bitmap update --wait 0         # or fail at once
   urifilter bitmap update uri ip --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withHolder(cmd, &flags, args, func(w *bitmapWork) error { return w.update(args) })
+			return withStore(cmd, &flags, args, func(w *bitmapWork) error { return w.update(args) })
 		},
 	}
 	flags.register(cmd, true)
@@ -100,7 +100,7 @@ A version that is damaged is refused; an older one may be whole.`,
 			if version != "" && len(args) != 1 {
 				return command.UsageError{Err: fmt.Errorf("--version %s: want one NAME with it, not %d", version, len(args))}
 			}
-			return withHolder(cmd, &flags, args, func(w *bitmapWork) error { return w.restore(args, version) })
+			return withStore(cmd, &flags, args, func(w *bitmapWork) error { return w.restore(args, version) })
 		},
 	}
 	flags.register(cmd, true)

@@ -19,7 +19,7 @@ const leaseWait = 10 * time.Minute
 func (w *bitmapWork) writeback(name string, p archive.Progress) (client.CopyResult, error) {
 	until := time.Now().Add(w.flags.wait)
 	for told := false; ; {
-		c, err := w.holder.writeback(w.ctx, name, p)
+		c, err := w.store.writeback(w.ctx, name, p)
 		if !leaseHeld(err) || w.flags.yield || !time.Now().Before(until) {
 			return c, err
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
 )
 
@@ -25,15 +25,15 @@ type local struct {
 	cfg    configs.Config
 	log    *slog.Logger
 	store  engine.Store
-	link   *keeper.Link
+	link   *backup.Link
 	engine *engine.Engine
-	keeper *keeper.Keeper
+	backup *backup.Copier
 	had    map[string]bool // filters before ensure
 }
 
-// openLocal opens the store. With want it may make the data directory, and settles
+// openLocal opens the store. With want it may make the data directory, and reconciles
 // these filters with the archive; else it takes the store as it is.
-func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errOut io.Writer) (_ holder, err error) {
+func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errOut io.Writer) (_ storeAccess, err error) {
 	if cfg.Store == "embedded" {
 		if _, err := os.Stat(cfg.DataDir); err != nil && (want == nil || !errors.Is(err, os.ErrNotExist)) {
 			return nil, fmt.Errorf("data directory: %w", err)
@@ -62,7 +62,7 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 	if l.engine, err = engine.OpenWith(ctx, l.store, settings); err != nil {
 		return nil, errors.Join(err, l.store.Close())
 	}
-	l.keeper = keeper.New(l.engine, l.link, prometheus.NewRegistry(), log)
+	l.backup = backup.New(l.engine, l.link, prometheus.NewRegistry(), log)
 	if want == nil {
 		return l, nil
 	}
@@ -70,7 +70,7 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 	for _, f := range l.engine.Filters() {
 		l.had[f.Name] = true
 	}
-	if err := l.engine.Settle(ctx); err != nil {
+	if err := l.engine.Reconcile(ctx); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
@@ -96,7 +96,7 @@ func (l *local) ensure(ctx context.Context, spec engine.Spec) (done string, arch
 	return "created", false, nil
 }
 
-func (l *local) way() string {
+func (l *local) describe() string {
 	if l.cfg.Store == "redis" {
 		return "opening the store in redis: no daemon answers at " + l.cfg.URL()
 	}
@@ -116,22 +116,22 @@ func (l *local) filters(context.Context) (client.FilterList, error) {
 }
 
 func (l *local) writeback(ctx context.Context, name string, p archive.Progress) (client.CopyResult, error) {
-	done, err := l.keeper.Writeback(ctx, name, p)
+	done, err := l.backup.Writeback(ctx, name, p)
 	return copyResult(done), err
 }
 
 func (l *local) restore(ctx context.Context, name, version string, p archive.Progress) (client.CopyResult, error) {
-	done, err := l.keeper.Restore(ctx, name, version, p)
+	done, err := l.backup.Restore(ctx, name, version, p)
 	return copyResult(done), err
 }
 
-func copyResult(d keeper.Copy) client.CopyResult {
+func copyResult(d backup.Copy) client.CopyResult {
 	return client.CopyResult{Filter: d.Filter, Version: d.Version, Generation: d.Generation, Bytes: d.Bytes,
 		Uploaded: d.Uploaded, ItemsEstimate: d.Items, TookSeconds: d.Took.Seconds()}
 }
 
 func (l *local) close() error {
-	l.keeper.Stop()
+	l.backup.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return errors.Join(l.store.Close(), l.link.Close(ctx))

@@ -90,7 +90,7 @@ func TestUpdateSkipsWhatIsInQuarantine(t *testing.T) {
 
 // A daemon that took items and is gone cannot put them back into Redis; what it wrote to
 // the archive can. The daemon that is left never heard of them.
-func TestRedisIsHealedFromTheArchive(t *testing.T) {
+func TestRedisIsResyncedFromTheArchive(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	env := append(archived(mongotest.Start(t)), "URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS="+redis.Addr)
@@ -106,7 +106,7 @@ func TestRedisIsHealedFromTheArchive(t *testing.T) {
 	second.wantFreshSoon(0, 3000, 0)
 }
 
-// wantFreshSoon is wantFresh, once the daemon answers: while it heals it refuses.
+// wantFreshSoon is wantFresh, once the daemon answers: while it resyncs it refuses.
 func (p *process) wantFreshSoon(from, to, want int) {
 	p.t.Helper()
 	p.waitReady(2 * time.Minute)

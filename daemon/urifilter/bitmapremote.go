@@ -17,7 +17,7 @@ type remote struct {
 	why    string
 }
 
-func newRemote(server, token, why string) (holder, error) {
+func newRemote(server, token, why string) (storeAccess, error) {
 	daemon, err := client.New(server, client.WithToken(token))
 	if err != nil {
 		return nil, command.UsageError{Err: err}
@@ -25,7 +25,7 @@ func newRemote(server, token, why string) (holder, error) {
 	return &remote{daemon, why}, nil
 }
 
-func (r *remote) way() string { return "asking the daemon at " + r.daemon.URL() + ": " + r.why }
+func (r *remote) describe() string { return "asking the daemon at " + r.daemon.URL() + ": " + r.why }
 
 func (r *remote) filters(ctx context.Context) (client.FilterList, error) {
 	return r.daemon.AllFilters(ctx)

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
-	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
+	"github.com/cr-clawer/urifilter/daemon/internal/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
@@ -121,7 +121,7 @@ func (s *shelf) verify(names []string, all bool) error {
 		return err
 	}
 	if !all {
-		versions = keeper.NewestOfEach(versions)
+		versions = backup.NewestOfEach(versions)
 	}
 	results := []checked{}
 	var damaged []error

@@ -13,7 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
-	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
+	"github.com/cr-clawer/urifilter/daemon/internal/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
@@ -65,12 +65,12 @@ func bitmapStatus(cmd *cobra.Command, flags *bitmapFlags, names []string) error 
 }
 
 func statusOfStore(cmd *cobra.Command, flags *bitmapFlags, cfg configs.Config, get func(string) *filterStatus) error {
-	h, err := chooseHolder(cmd, flags, cfg, nil)
+	h, err := accessStore(cmd, flags, cfg, nil)
 	if err != nil {
 		return err
 	}
 	if !flags.quiet {
-		fmt.Fprintln(cmd.ErrOrStderr(), h.way())
+		fmt.Fprintln(cmd.ErrOrStderr(), h.describe())
 	}
 	list, err := h.filters(cmd.Context())
 	for _, f := range list.Filters {
@@ -97,7 +97,7 @@ func statusOfArchive(ctx context.Context, cfg configs.Config, get func(string) *
 	if err != nil {
 		return err
 	}
-	for _, v := range keeper.NewestOfEach(versions) {
+	for _, v := range backup.NewestOfEach(versions) {
 		s, line := get(v.Spec.Name), lineOf(v)
 		s.Archive, s.AgeSeconds = &line, time.Since(v.Created).Seconds()
 		var lease *archive.LeaseError

@@ -14,16 +14,16 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
 )
 
-// holder is who has the store open and can copy its bit-maps: a daemon, or this process.
-type holder interface {
-	// way says who that is, for people.
-	way() string
+// storeAccess is whoever has the store open, and can copy its bit-maps: a daemon, or this process.
+type storeAccess interface {
+	// describe says who that is, for people.
+	describe() string
 	filters(ctx context.Context) (client.FilterList, error)
 	// ensure makes a filter as the start of a daemon would. It tells what was done
 	// (created, restored, unchanged) and whether the archive has a version of it.
@@ -34,7 +34,7 @@ type holder interface {
 }
 
 // archiveOf is server.OpenLink where there must be an archive.
-func archiveOf(cfg configs.Config, log *slog.Logger) (*keeper.Link, error) {
+func archiveOf(cfg configs.Config, log *slog.Logger) (*backup.Link, error) {
 	link, err := server.OpenLink(cfg, log)
 	if link == nil && err == nil {
 		err = errNoArchive
@@ -42,9 +42,9 @@ func archiveOf(cfg configs.Config, log *slog.Logger) (*keeper.Link, error) {
 	return link, err
 }
 
-// chooseHolder takes the store itself unless somebody else has it, whom it then asks.
-// want is for holder.ensure.
-func chooseHolder(cmd *cobra.Command, flags *bitmapFlags, cfg configs.Config, want []engine.Spec) (holder, error) {
+// accessStore takes the store itself unless somebody else has it, whom it then asks.
+// want is for storeAccess.ensure.
+func accessStore(cmd *cobra.Command, flags *bitmapFlags, cfg configs.Config, want []engine.Spec) (storeAccess, error) {
 	token, err := flags.token.read(cmd)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ import (
 type bitmapWork struct {
 	ctx      context.Context
 	cfg      configs.Config
-	holder   holder
+	store    storeAccess
 	flags    *bitmapFlags
 	out, err io.Writer
 	skip     map[string]error // filters that cannot be copied, and why
@@ -38,8 +38,8 @@ type outcome struct {
 	Error  string             `json:"error,omitempty"`
 }
 
-// withHolder finds out who has the store, says so, and lets do work through it.
-func withHolder(cmd *cobra.Command, flags *bitmapFlags, names []string, do func(*bitmapWork) error) (err error) {
+// withStore finds out who has the store, says so, and lets do work through it.
+func withStore(cmd *cobra.Command, flags *bitmapFlags, names []string, do func(*bitmapWork) error) (err error) {
 	cfg, err := flags.load(cmd)
 	if err != nil {
 		return err
@@ -50,15 +50,15 @@ func withHolder(cmd *cobra.Command, flags *bitmapFlags, names []string, do func(
 			return err
 		}
 	}
-	h, err := chooseHolder(cmd, flags, cfg, want)
+	h, err := accessStore(cmd, flags, cfg, want)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
 	if !flags.quiet {
-		fmt.Fprintln(cmd.ErrOrStderr(), h.way())
+		fmt.Fprintln(cmd.ErrOrStderr(), h.describe())
 	}
-	return do(&bitmapWork{ctx: cmd.Context(), cfg: cfg, holder: h, flags: flags, out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()})
+	return do(&bitmapWork{ctx: cmd.Context(), cfg: cfg, store: h, flags: flags, out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()})
 }
 
 // pickSpecs are those of the names, all without any.
@@ -94,7 +94,7 @@ func (w *bitmapWork) init(names []string) error {
 		order = append(order, s.Name)
 	}
 	return w.each(order, func(name string, p archive.Progress) (outcome, error) {
-		done, archived, err := w.holder.ensure(w.ctx, byName[name])
+		done, archived, err := w.store.ensure(w.ctx, byName[name])
 		if err != nil || archived || !configs.HasBitMap(byName[name].Kind) {
 			return outcome{Done: done}, err
 		}
@@ -128,7 +128,7 @@ func (w *bitmapWork) restore(names []string, version string) error {
 		}
 	}
 	return w.each(names, func(name string, p archive.Progress) (outcome, error) {
-		c, err := w.holder.restore(w.ctx, name, version, p)
+		c, err := w.store.restore(w.ctx, name, version, p)
 		return outcome{Done: "restored", Copy: &c}, err
 	})
 }
@@ -162,7 +162,7 @@ func (w *bitmapWork) namesOr(names []string, what string) ([]string, error) {
 	if len(names) > 0 {
 		return names, nil
 	}
-	all, err := w.holder.filters(w.ctx)
+	all, err := w.store.filters(w.ctx)
 	if err != nil {
 		return nil, err
 	}

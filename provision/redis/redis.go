@@ -172,7 +172,7 @@ func (s *Server) text(st state) string {
 		"bind":             "Filter hosts reach it here, and nobody else: a firewall is not ours.",
 		"tls-port":         "Clients show a certificate. A plain port other than 0 is open for filter hosts that do\n# not call by TLS yet.",
 		"maxmemory-policy": "An evicted bit-map is a filter that has forgotten: writes are refused instead.",
-		"appendonly":       "A restart finds everything, but for what appendfsync allows; that is healed from the\n# memory of the daemons.",
+		"appendonly":       "A restart finds everything, but for what appendfsync allows; that is put back from the\n# memory of the daemons.",
 		"maxmemory":        "When it is reached, writes are refused.",
 	}
 	var b strings.Builder

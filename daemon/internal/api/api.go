@@ -30,8 +30,8 @@ import (
 type Options struct {
 	// Engine holds the filters. Required.
 	Engine *engine.Engine
-	// Keeper copies bit-maps to and from the archive. Nil: there is none.
-	Keeper Keeper
+	// Backup copies bit-maps to and from the archive. Nil: there is none.
+	Backup Backup
 	// Logger takes failures, and every request at debug level. Default: slog.Default().
 	Logger *slog.Logger
 	// Registry receives the metrics that /metrics shows. Default: a new one.
@@ -91,7 +91,7 @@ type Limits struct {
 type Server struct {
 	engine   *engine.Engine
 	judge    batch.Judge
-	keeper   Keeper // nil: no archive
+	backup   Backup // nil: no archive
 	log      *slog.Logger
 	limits   Limits
 	auth     func(secret string) (name string, scopes []string, ok bool)
@@ -121,7 +121,7 @@ func New(o Options) *Server {
 	o.setDefaults()
 	s := &Server{
 		engine: o.Engine,
-		keeper: o.Keeper,
+		backup: o.Backup,
 		log:    o.Logger,
 		limits: o.Limits,
 		auth:   o.Authenticate,

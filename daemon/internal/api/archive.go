@@ -13,15 +13,15 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
 )
 
-// Keeper copies bit-maps to and from the archive; a *keeper.Keeper is one. A copy ends
+// Backup copies bit-maps to and from the archive; a *backup.Copier is one. A copy ends
 // with its context, without harm to what is archived.
-type Keeper interface {
-	Writeback(ctx context.Context, filter string, p archive.Progress) (keeper.Copy, error)
-	Restore(ctx context.Context, filter, version string, p archive.Progress) (keeper.Copy, error)
+type Backup interface {
+	Writeback(ctx context.Context, filter string, p archive.Progress) (backup.Copy, error)
+	Restore(ctx context.Context, filter, version string, p archive.Progress) (backup.Copy, error)
 }
 
 // writeback answers when the copy is done. Nothing limits its time but the client, who
@@ -30,7 +30,7 @@ func (c *call) writeback() error {
 	if err := c.mayCopy(); err != nil {
 		return err
 	}
-	done, err := c.s.keeper.Writeback(c.r.Context(), c.name, nil)
+	done, err := c.s.backup.Writeback(c.r.Context(), c.name, nil)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (c *call) restore() error {
 	if err := c.mayCopy("version"); err != nil {
 		return err
 	}
-	done, err := c.s.keeper.Restore(c.r.Context(), c.name, c.r.URL.Query().Get("version"), nil)
+	done, err := c.s.backup.Restore(c.r.Context(), c.name, c.r.URL.Query().Get("version"), nil)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (c *call) mayCopy(known ...string) error {
 	if err := c.queryOnly(known...); err != nil {
 		return err
 	}
-	if c.s.keeper == nil {
+	if c.s.backup == nil {
 		f, err := c.s.engine.Lookup(c.name)
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ func (c *call) queryOnly(known ...string) error {
 	return err
 }
 
-func describeCopy(d keeper.Copy) client.CopyResult {
+func describeCopy(d backup.Copy) client.CopyResult {
 	return client.CopyResult{
 		Filter: d.Filter, Version: d.Version, Generation: d.Generation, Bytes: d.Bytes,
 		Uploaded: d.Uploaded, ItemsEstimate: d.Items, TookSeconds: d.Took.Seconds(),
@@ -102,12 +102,12 @@ func describeCopy(d keeper.Copy) client.CopyResult {
 // Only callers who may administer the daemon get these.
 func archiveFault(err error) *fault {
 	var (
-		busy     *keeper.BusyError
+		busy     *backup.BusyError
 		lease    *archive.LeaseError
 		overtook *archive.OvertakenError
 		mismatch *archive.MismatchError
-		version  *keeper.UnknownVersionError
-		failed   *keeper.CopyError
+		version  *backup.UnknownVersionError
+		failed   *backup.CopyError
 	)
 	switch {
 	case errors.As(err, &busy):
@@ -120,8 +120,8 @@ func archiveFault(err error) *fault {
 		return &fault{code: codeArchiveMismatch, detail: mismatch.Error()}
 	case errors.As(err, &version):
 		return &fault{code: codeUnknownVersion, detail: version.Error(), known: version.Known}
-	case errors.Is(err, keeper.ErrStopping):
-		return &fault{code: codeNotReady, detail: keeper.ErrStopping.Error()}
+	case errors.Is(err, backup.ErrStopping):
+		return &fault{code: codeNotReady, detail: backup.ErrStopping.Error()}
 	case errors.Is(err, archive.ErrUnreachable):
 		return &fault{code: codeArchiveUnavailable, cause: err}
 	case errors.Is(err, engine.ErrFailed), errors.Is(err, engine.ErrNoSpace), errors.Is(err, engine.ErrConflict):

@@ -12,38 +12,38 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
 )
 
-// fakeKeeper answers as told and notes what it was asked.
-type fakeKeeper struct {
+// fakeBackup answers as told and notes what it was asked.
+type fakeBackup struct {
 	err   error
 	asked atomic.Pointer[string]
 	hold  func(context.Context) error
 }
 
-func (k *fakeKeeper) Writeback(ctx context.Context, filter string, _ archive.Progress) (keeper.Copy, error) {
+func (k *fakeBackup) Writeback(ctx context.Context, filter string, _ archive.Progress) (backup.Copy, error) {
 	return k.answer(ctx, "writeback "+filter, 7)
 }
 
-func (k *fakeKeeper) Restore(ctx context.Context, filter, version string, _ archive.Progress) (keeper.Copy, error) {
+func (k *fakeBackup) Restore(ctx context.Context, filter, version string, _ archive.Progress) (backup.Copy, error) {
 	return k.answer(ctx, "restore "+filter+" "+version, 0)
 }
 
-func (k *fakeKeeper) answer(ctx context.Context, what string, uploaded int64) (keeper.Copy, error) {
+func (k *fakeBackup) answer(ctx context.Context, what string, uploaded int64) (backup.Copy, error) {
 	k.asked.Store(&what)
 	if k.hold != nil {
 		if err := k.hold(ctx); err != nil {
-			return keeper.Copy{}, err
+			return backup.Copy{}, err
 		}
 	}
-	return keeper.Copy{Filter: "uri", Version: "v1", Generation: 3, Bytes: 64, Uploaded: uploaded, Items: 2, Took: 1500 * time.Millisecond}, k.err
+	return backup.Copy{Filter: "uri", Version: "v1", Generation: 3, Bytes: 64, Uploaded: uploaded, Items: 2, Took: 1500 * time.Millisecond}, k.err
 }
 
 func keeping(err error) func(*Options) {
-	return func(o *Options) { o.Keeper = &fakeKeeper{err: err} }
+	return func(o *Options) { o.Backup = &fakeBackup{err: err} }
 }
 
 // silent is an engine.Archive of which nothing can be had.
@@ -57,7 +57,7 @@ type oneStore struct{ *memStore }
 
 func (st oneStore) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	spec := engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
-	set, err := st.Create(ctx, spec, engine.Birth{Seed: 1, Generation: 1, Created: time.Now()})
+	set, err := st.Create(ctx, spec, engine.Identity{Seed: 1, Generation: 1, Created: time.Now()})
 	return map[engine.Spec]engine.Set{spec: set}, err
 }
 
@@ -73,7 +73,7 @@ func waitingFor(tried bool) func(*Options) {
 			panic(err) // of a store in memory
 		}
 		if tried {
-			_ = e.Settle(context.Background()) // the archive cannot be asked
+			_ = e.Reconcile(context.Background()) // the archive cannot be asked
 		}
 		o.Engine = e
 	}
@@ -91,12 +91,12 @@ func archiveCases() map[string]errorCase {
 		"restore, malformed query":       {code: "invalid_parameter", status: 400, opts: keeping(nil), call: request("POST", "/api/v1/filters/uri/restore?%zz", "")},
 		"writeback, large body":          {code: "body_too_large", status: 413, opts: keeping(nil), call: request("POST", "/api/v1/filters/uri/writeback", strings.Repeat(" ", specBytes+1))},
 		"lease is another daemon's":      {code: "lease_held", status: 409, detail: "uri: held by host-7:42 until 2026-01-02T03:04:05Z", opts: keeping(fmt.Errorf("writeback: %w", &archive.LeaseError{Filter: "uri", Owner: "host-7:42", Until: until})), call: writeback},
-		"another call is at it":          {code: "lease_held", status: 409, detail: "a restore is under way", opts: keeping(&keeper.BusyError{Filter: "uri", Doing: "restore"}), call: writeback},
+		"another call is at it":          {code: "lease_held", status: 409, detail: "a restore is under way", opts: keeping(&backup.BusyError{Filter: "uri", Doing: "restore"}), call: writeback},
 		"archive has another map":        {code: "archive_mismatch", status: 409, opts: keeping(fmt.Errorf("x: %w", &archive.MismatchError{})), call: writeback},
-		"no such version":                {code: "unknown_version", status: 404, detail: "no version v9", opts: keeping(&keeper.UnknownVersionError{Filter: "uri", Version: "v9", Known: []string{"v2"}}), call: restore},
+		"no such version":                {code: "unknown_version", status: 404, detail: "no version v9", opts: keeping(&backup.UnknownVersionError{Filter: "uri", Version: "v9", Known: []string{"v2"}}), call: restore},
 		"archive is gone":                {code: "archive_unavailable", status: 503, header: "Retry-After: 1", opts: keeping(fmt.Errorf("host: %w", archive.ErrUnreachable)), call: writeback},
-		"daemon stops":                   {code: "not_ready", status: 503, detail: "stopping", opts: keeping(keeper.ErrStopping), call: writeback},
-		"version is damaged":             {code: "archive_failed", status: 500, detail: "stripe 3", opts: keeping(&keeper.CopyError{Doing: "restore", Filter: "uri", Err: errors.New("stripe 3 is damaged")}), call: restore},
+		"daemon stops":                   {code: "not_ready", status: 503, detail: "stopping", opts: keeping(backup.ErrStopping), call: writeback},
+		"version is damaged":             {code: "archive_failed", status: 500, detail: "stripe 3", opts: keeping(&backup.CopyError{Doing: "restore", Filter: "uri", Err: errors.New("stripe 3 is damaged")}), call: restore},
 		"filter is being restored":       {code: "filter_restoring", status: 503, header: "Retry-After: 1", detail: "filter later", opts: waitingFor(false), call: request("POST", "/api/v1/filter", `{"filter_typeid":9,"uri_list":["a"]}`)},
 		"filter is being restored, GET":  {code: "filter_restoring", status: 503, opts: waitingFor(false), call: request("GET", "/api/v1/filters/later", "")},
 		"filter waits for the archive":   {code: "archive_unavailable", status: 503, header: "Retry-After: 1", detail: "filter later: waits for the archive", opts: waitingFor(true), call: request("POST", "/api/v1/check", `{"filter_typeid":"later","uri_list":["a"]}`)},
@@ -108,8 +108,8 @@ func archiveCases() map[string]errorCase {
 }
 
 func TestCopies(t *testing.T) {
-	k := &fakeKeeper{}
-	r := newRig(t, func(o *Options) { o.Keeper = k })
+	k := &fakeBackup{}
+	r := newRig(t, func(o *Options) { o.Backup = k })
 	const rest = `,"items_estimate":2,"took_seconds":1.5}` + "\n"
 	wantBody(t, r.do("POST", "/api/v1/filters/1/writeback", ""), `{"filter":"uri","version":"v1","generation":3,"bytes":64,"uploaded":7`+rest)
 	if got := *k.asked.Load(); got != "writeback 1" {
@@ -130,7 +130,7 @@ func TestCopies(t *testing.T) {
 func TestCopiesLastAsLongAsTheirClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 2 * time.Second
-		k := &fakeKeeper{hold: func(ctx context.Context) error {
+		k := &fakeBackup{hold: func(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -138,7 +138,7 @@ func TestCopiesLastAsLongAsTheirClient(t *testing.T) {
 				return nil
 			}
 		}}
-		r := newPipedRig(t, func(o *Options) { o.Keeper, o.Limits.BodyTimeout = k, timeout })
+		r := newPipedRig(t, func(o *Options) { o.Backup, o.Limits.BodyTimeout = k, timeout })
 		for _, body := range []string{"", "{}"} {
 			if a := r.do("POST", "/api/v1/filters/uri/writeback", body); a.status != 200 {
 				t.Errorf("body %q: %d %s", body, a.status, a.body)

@@ -25,8 +25,8 @@ func linesOf(r *rig, level, msg string) (lines []string) {
 // Every call that acts on filters has one line in the log, whatever became of it.
 func TestAdminActionsAreLogged(t *testing.T) {
 	for name, opts := range map[string]func(*Options){"admin": withTokens, "-": func(*Options) {}} {
-		copies := &fakeKeeper{}
-		r := newRig(t, opts, func(o *Options) { o.Keeper = copies })
+		copies := &fakeBackup{}
+		r := newRig(t, opts, func(o *Options) { o.Backup = copies })
 		const token = "Bearer secret-admin"
 		for _, call := range []struct{ method, path, body, want string }{
 			{"PUT", "/api/v1/filters/news", `{"kind":"timing","expire":60}`, "action=create filter=news token=%s remote=%s outcome=done status=201"},
@@ -63,8 +63,8 @@ func TestAdminActionsAreLogged(t *testing.T) {
 // Who waits for a writeback that another daemon makes asks once a second: the log has a line
 // when that begins, and one when it ends.
 func TestAWaitIsLoggedOnce(t *testing.T) {
-	copies := &fakeKeeper{}
-	r := newRig(t, withTokens, func(o *Options) { o.Keeper = copies })
+	copies := &fakeBackup{}
+	r := newRig(t, withTokens, func(o *Options) { o.Backup = copies })
 	ask := func(filter string, err error) {
 		copies.err = err
 		r.do("POST", "/api/v1/filters/"+filter+"/writeback", "", "Authorization", "Bearer secret-admin")

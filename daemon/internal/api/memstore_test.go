@@ -28,9 +28,9 @@ type memStore struct {
 // memTimed is a timing filter of a memStore.
 type memTimed struct {
 	*timing.Table
-	store  *memStore
-	birth  engine.Birth
-	expire time.Duration
+	store    *memStore
+	identity engine.Identity
+	expire   time.Duration
 }
 
 func (m *memTimed) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
@@ -52,14 +52,14 @@ func (m *memTimed) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) err
 	return nil
 }
 
-func (m *memTimed) Seed() uint64 { return m.birth.Seed }
+func (m *memTimed) Seed() uint64 { return m.identity.Seed }
 
 func (m *memTimed) Stats() engine.Stats {
 	for range timing.Parts { // so that tests need not wait
 		_ = m.Sweep()
 	}
 	st := m.Table.Stats()
-	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: m.birth.Generation}
+	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: m.identity.Generation}
 }
 
 // pass lets time pass for timing filters.
@@ -100,7 +100,7 @@ func (st *memStore) Load(context.Context) (map[engine.Spec]engine.Set, error) {
 	return map[engine.Spec]engine.Set{}, nil
 }
 
-func (st *memStore) Create(_ context.Context, spec engine.Spec, b engine.Birth) (engine.Set, error) {
+func (st *memStore) Create(_ context.Context, spec engine.Spec, b engine.Identity) (engine.Set, error) {
 	if err := st.err(); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (st *memStore) Create(_ context.Context, spec engine.Spec, b engine.Birth) 
 	return set, nil
 }
 
-func (st *memStore) Clear(ctx context.Context, spec engine.Spec, b engine.Birth, serve func(engine.Set)) error {
+func (st *memStore) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, serve func(engine.Set)) error {
 	set, err := st.Create(ctx, spec, b)
 	if err == nil {
 		serve(set)

@@ -110,7 +110,7 @@ func errorTable() []errorEntry {
 		{codeFilterRestoring, http.StatusServiceUnavailable, "The filter is being restored from the archive."},
 		{codeFilterQuarantined, http.StatusServiceUnavailable, "The filter's data are damaged; it is not served until somebody has decided what is to become of it."},
 		{codeArchiveUnavailable, http.StatusServiceUnavailable, "The archive cannot be had at present."},
-		{codeStoreUnavailable, http.StatusServiceUnavailable, "The store cannot be reached, or is being healed; nothing was remembered."},
+		{codeStoreUnavailable, http.StatusServiceUnavailable, "The store cannot be reached, or is being resynced; nothing was remembered."},
 		{codeOutcomeUnknown, http.StatusServiceUnavailable, "The store failed in the middle of the batch; some of its items may have been remembered."},
 		{codeStoreFailed, http.StatusServiceUnavailable, "The store has failed and takes nothing until the daemon is restarted."},
 		{codeNotReady, http.StatusServiceUnavailable, "The daemon should not be sent requests now."},

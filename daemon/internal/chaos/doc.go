@@ -28,7 +28,7 @@
 //	reshard      slots move between the masters of a cluster
 //
 // Faults overlap, except where the documents promise nothing: while Redis lacks data, and
-// until it is healed, daemons are left alone, for what only one of them knew would be lost
+// until it is resynced, daemons are left alone, for what only one of them knew would be lost
 // with it. Items that expire, and were accepted by a daemon that is gone when Redis loses
 // its data, may be new again; history knows.
 //

@@ -194,9 +194,9 @@ func (n *nemesis) replicated(ctx context.Context) bool {
 	return false
 }
 
-// healed is how long daemons may take to put back what Redis lost: the documents' two
+// resynced is how long daemons may take to put back what Redis lost: the documents' two
 // minutes, and some more for a busy machine.
-const healed = 3 * time.Minute
+const resynced = 3 * time.Minute
 
 // lose has Redis lose data while every daemon is there, and waits until each has shown by
 // a batch that they are back.
@@ -210,7 +210,7 @@ func (n *nemesis) lose(ctx context.Context, do func() bool) bool {
 	}
 	loss.From = n.elapsed()
 	done := do()
-	end := time.Now().Add(healed)
+	end := time.Now().Add(resynced)
 	for i, d := range n.rig.daemons {
 		if err := n.probe(context.WithoutCancel(ctx), i, end); err != nil {
 			n.fail("%s does not answer again after redis has lost data: %v\n%s", d.name, err, tail(d.logName()))

@@ -23,7 +23,7 @@ const (
 // place of the filter's by one rename. It covers all segments of the journal so far: before
 // the rename a start reads the old file and the journal, after it the new file, and skips
 // the segments. Batches go on while the file is written, and wait for the rename.
-func (s *Store) Clear(_ context.Context, spec engine.Spec, b engine.Birth, serve func(engine.Set)) error {
+func (s *Store) Clear(_ context.Context, spec engine.Spec, b engine.Identity, serve func(engine.Set)) error {
 	if err := s.sticky(); err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *Store) Clear(_ context.Context, spec engine.Spec, b engine.Birth, serve
 
 // clear ends k, and serves m in its folder. On an error all is as before, or the store has
 // failed.
-func (k *kept) clear(m kind.Memory, serve func(engine.Set)) error {
+func (k *diskFilter) clear(m kind.Memory, serve func(engine.Set)) error {
 	from, err := k.replaceFile(m)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (k *kept) clear(m kind.Memory, serve func(engine.Set)) error {
 
 // replaceFile writes the file of m and lets it take the place of the old one. It returns
 // the journal's first segment that the file does not cover.
-func (k *kept) replaceFile(m kind.Memory) (from uint64, err error) {
+func (k *diskFilter) replaceFile(m kind.Memory) (from uint64, err error) {
 	k.checkpointing.Lock()
 	defer k.checkpointing.Unlock()
 	next, err := k.journal.Rotate()
@@ -86,7 +86,7 @@ func (k *kept) replaceFile(m kind.Memory) (from uint64, err error) {
 }
 
 // switchFile ends k when no batch is under way, and renames the file.
-func (k *kept) switchFile(path string, from uint64) error {
+func (k *diskFilter) switchFile(path string, from uint64) error {
 	fs := k.store.opt.FS
 	k.use.Lock()
 	defer k.use.Unlock()

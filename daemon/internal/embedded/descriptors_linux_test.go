@@ -39,7 +39,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	var sets []engine.Set // each has a journal with files of its own
 	for i := range 30 {
 		spec := engine.Spec{ID: i + 1, Name: fmt.Sprint("f", i), Kind: "timing", Expire: time.Hour}
-		set, err := store.Create(ctx, spec, storetest.Birth())
+		set, err := store.Create(ctx, spec, storetest.Identity())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,26 +29,26 @@ func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Head
 	if err != nil {
 		return nil, err
 	}
-	if err := fill(ctx, unborn{bits}); err != nil {
+	if err := fill(ctx, staged{bits}); err != nil {
 		return nil, errors.Join(err, bits.Free())
 	}
 	return s.found(spec, of, bits)
 }
 
-// unborn is a bit-map that no filter has yet.
-type unborn struct{ bits kind.BitMap }
+// staged is a bit-map that no filter has yet.
+type staged struct{ bits kind.BitMap }
 
-func (u unborn) Header() bloom.Header { return u.bits.Header() }
+func (u staged) Header() bloom.Header { return u.bits.Header() }
 
-func (u unborn) MergeStripe(_ context.Context, i int, data []byte) error {
+func (u staged) MergeStripe(_ context.Context, i int, data []byte) error {
 	return u.bits.MergeStripe(i, data)
 }
 
 // Commit does nothing: the folder is written when the bits are whole.
-func (u unborn) Commit(context.Context) error { return nil }
+func (u staged) Commit(context.Context) error { return nil }
 
 // Create implements engine.Store.
-func (s *Store) Create(_ context.Context, spec engine.Spec, b engine.Birth) (engine.Set, error) {
+func (s *Store) Create(_ context.Context, spec engine.Spec, b engine.Identity) (engine.Set, error) {
 	if err := s.sticky(); err != nil {
 		return nil, err
 	}

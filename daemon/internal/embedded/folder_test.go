@@ -47,14 +47,14 @@ func TestCreateAfterAFailure(t *testing.T) {
 				}
 				defer store.Close()
 				f.set(label)
-				if _, err := store.Create(context.Background(), uri, storetest.Birth()); !errors.Is(err, syscall.EIO) {
+				if _, err := store.Create(context.Background(), uri, storetest.Identity()); !errors.Is(err, syscall.EIO) {
 					t.Fatalf("got %v, want EIO", err)
 				}
 				if sets, err := reloaded(t, crash(t, opt.Dir)); err != nil || len(sets) != 0 {
 					t.Errorf("a start after it: %d filters, %v; nobody was told that there is one", len(sets), err)
 				}
 				f.set("")
-				made, err := store.Create(context.Background(), uri, storetest.Birth())
+				made, err := store.Create(context.Background(), uri, storetest.Identity())
 				if err != nil {
 					t.Fatalf("the next try: %v", err)
 				}

@@ -43,7 +43,7 @@ func TestOneBadFilter(t *testing.T) {
 	sound := t.TempDir()
 	store, set := mustOpen(t, options(sound))
 	storetest.Add(t, set, storetest.Keys(set, 0, 1000))
-	other, err := store.Create(ctx, engine.Spec{ID: 2, Name: "times", Kind: "timing", Expire: 3600e9}, storetest.Birth())
+	other, err := store.Create(ctx, engine.Spec{ID: 2, Name: "times", Kind: "timing", Expire: 3600e9}, storetest.Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestOneBadFilter(t *testing.T) {
 				t.Fatalf("in quarantine: %+v", bad)
 			}
 			if name != "a folder of nothing" {
-				if _, err := store.Create(ctx, uri, storetest.Birth()); err == nil {
+				if _, err := store.Create(ctx, uri, storetest.Identity()); err == nil {
 					t.Error("an empty filter is made over the damaged one")
 				}
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 // plain is a filter of a kind that can do nothing special.
-type plain struct{ *kept }
+type plain struct{ *diskFilter }
 
 // Add implements engine.Set.
 func (s plain) Add(_ context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
@@ -41,7 +41,7 @@ type set struct {
 var _ engine.BitMap = (*set)(nil)
 
 // serve makes the set of a filter whose journal is open, by what its memory can do.
-func serve(k *kept) engine.Set {
+func serve(k *diskFilter) engine.Set {
 	k.memory.Log(k.journal)
 	switch m := k.memory.(type) {
 	case kind.BitMap:

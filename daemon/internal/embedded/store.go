@@ -1,6 +1,6 @@
 // Package embedded keeps filters on this machine: what they remember in memory, and on
 // disk a file of each and a journal of what the file lacks. docs/format.md has the files,
-// kept.go the argument why a crash loses nothing; what differs between kinds is in kinds.
+// diskfilter.go the argument why a crash loses nothing; what differs between kinds is in kinds.
 //
 // It does not hash, and does not know items.
 package embedded
@@ -54,7 +54,7 @@ type Store struct {
 	lock *durable.Lock
 
 	mu   sync.Mutex
-	sets map[string]*kept
+	sets map[string]*diskFilter
 	bad  []engine.Quarantined
 	err  error // sticky
 
@@ -94,7 +94,7 @@ func Open(opt Options) (*Store, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Store{
 		opt: opt, log: opt.Log, sync: mode, lock: lock,
-		sets: map[string]*kept{}, failed: make(chan struct{}), stop: stop,
+		sets: map[string]*diskFilter{}, failed: make(chan struct{}), stop: stop,
 	}
 	s.work.Go(func() { s.every(ctx, flushEvery, s.flush) })
 	s.work.Go(func() { s.every(ctx, checkpointEvery, s.checkpointDue) })
@@ -149,7 +149,7 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 
 // load reads one filter's folder: its description, its file, and the journal that
 // follows it.
-func (s *Store) load(dir string) (*kept, engine.Set, journal.Found, error) {
+func (s *Store) load(dir string) (*diskFilter, engine.Set, journal.Found, error) {
 	var none journal.Found
 	spec, err := readSpec(dir)
 	if err != nil {
@@ -184,13 +184,13 @@ func replay(of kind.Kind, m kind.Memory, from uint64, r journal.Reading) (journa
 }
 
 // start begins to serve a set.
-func (s *Store) start(spec engine.Spec, dir string, of kind.Kind, m kind.Memory, next uint64) (*kept, engine.Set) {
+func (s *Store) start(spec engine.Spec, dir string, of kind.Kind, m kind.Memory, next uint64) (*diskFilter, engine.Set) {
 	j := journal.Open(journal.Options{
 		Dir: dir, FS: s.opt.FS, Sync: s.sync, Generation: m.Stats().Generation, Next: next, Width: of.Width, Parts: of.Parts,
 		FirstSegment: s.opt.SegmentBytes,
 		Log:          s.log, Failed: s.fail,
 	})
-	k := &kept{store: s, spec: spec, dir: dir, kind: of, memory: m, journal: j}
+	k := &diskFilter{store: s, spec: spec, dir: dir, kind: of, memory: m, journal: j}
 	set := serve(k)
 	s.mu.Lock()
 	s.sets[spec.Name] = k
@@ -263,10 +263,10 @@ func (s *Store) sticky() error {
 	return s.err
 }
 
-func (s *Store) all() []*kept {
+func (s *Store) all() []*diskFilter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*kept, 0, len(s.sets))
+	all := make([]*diskFilter, 0, len(s.sets))
 	for _, set := range s.sets {
 		all = append(all, set)
 	}

@@ -80,7 +80,7 @@ func opened(t testing.TB, opt Options) (*Store, *set, error) {
 	if found := sets[uri]; found != nil {
 		return store, found.(*set), nil
 	}
-	made, err := store.Create(context.Background(), uri, storetest.Birth())
+	made, err := store.Create(context.Background(), uri, storetest.Identity())
 	if err != nil {
 		return store, nil, err
 	}

@@ -55,7 +55,7 @@ func openTimed(t testing.TB, opt Options) (*Store, *timed, error) {
 	if found := sets[news]; found != nil {
 		return store, found.(*timed), nil
 	}
-	made, err := store.Create(context.Background(), news, storetest.Birth())
+	made, err := store.Create(context.Background(), news, storetest.Identity())
 	if err != nil {
 		return store, nil, err
 	}

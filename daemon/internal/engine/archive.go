@@ -68,7 +68,7 @@ func (e *Engine) createFilled(ctx context.Context, a Archived) (Set, error) {
 		return store.CreateFilled(ctx, a.Spec, a.Header, a.Restore)
 	}
 	h := a.Header
-	set, err := e.store.Create(ctx, a.Spec, Birth{Seed: h.Seed, Generation: h.Generation, Created: h.Created})
+	set, err := e.store.Create(ctx, a.Spec, Identity{Seed: h.Seed, Generation: h.Generation, Created: h.Created})
 	if err != nil {
 		return nil, err
 	}

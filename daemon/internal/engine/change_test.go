@@ -37,7 +37,7 @@ func (h *held) Newest(ctx context.Context) ([]engine.Archived, error) {
 func TestARestoreHoldsUpNobodyElse(t *testing.T) {
 	a := &held{newShelf(), make(chan string), make(chan struct{})}
 	b := open(t, t.TempDir(), engine.Settings{Filters: []engine.Spec{spec(1, "uri")}, Archive: a})
-	b.settle()
+	b.reconcile()
 	if err := errors.Join(a.put(spec(1000, "big"), header(t, 7, 1), 1, 2), a.put(spec(1050, "vast"), header(t, 8, 1), 3)); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (e *Engine) Clear(ctx context.Context, ref string) (*Filter, error) {
 		generation = max(generation, inArchive.Header.Generation)
 	}
 	cleared := f
-	err = e.store.Clear(ctx, f.Spec, newBirth(generation+1), func(set Set) { cleared = e.replace(f, f.Spec, set) })
+	err = e.store.Clear(ctx, f.Spec, newIdentity(generation+1), func(set Set) { cleared = e.replace(f, f.Spec, set) })
 	if err != nil {
 		return nil, err
 	}

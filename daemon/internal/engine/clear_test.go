@@ -13,7 +13,7 @@ import (
 func TestClearTellsTheArchive(t *testing.T) {
 	dir, a := t.TempDir(), newShelf()
 	b := open(t, dir, engine.Settings{Filters: []engine.Spec{spec(1, "uri")}, Archive: a})
-	b.settle()
+	b.reconcile()
 	f := b.filter("uri")
 	h := f.Set.(engine.BitMap).Header()
 	if err := a.put(f.Spec, h, 1, 2, 3); err != nil {
@@ -42,7 +42,7 @@ func TestClearTellsTheArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	b = open(t, dir, engine.Settings{Filters: []engine.Spec{spec(1, "uri")}, Archive: a})
-	b.settle()
+	b.reconcile()
 	if got := b.filter("uri").Stats(); got.Items != 0 || got.Generation != h.Generation+1 {
 		t.Errorf("after a restart: %+v", got)
 	}

@@ -158,7 +158,7 @@ func (e *Engine) makeEmpty(ctx context.Context, spec Spec, generation uint64) (*
 	if err := e.number(ctx, &spec); err != nil {
 		return nil, err
 	}
-	set, err := e.store.Create(ctx, spec, newBirth(generation))
+	set, err := e.store.Create(ctx, spec, newIdentity(generation))
 	if err != nil {
 		return nil, err
 	}
@@ -166,11 +166,11 @@ func (e *Engine) makeEmpty(ctx context.Context, spec Spec, generation uint64) (*
 	return e.insert(spec, set), nil
 }
 
-// newBirth has a secret seed.
-func newBirth(generation uint64) Birth {
+// newIdentity has a secret seed.
+func newIdentity(generation uint64) Identity {
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails, says its documentation
-	return Birth{Seed: binary.LittleEndian.Uint64(seed[:]), Generation: generation, Created: time.Now()}
+	return Identity{Seed: binary.LittleEndian.Uint64(seed[:]), Generation: generation, Created: time.Now()}
 }
 
 // lastNoted is the largest id whose choice by a caller moves on those that are given.
@@ -245,7 +245,7 @@ func (e *Engine) bury(ctx context.Context, f *Filter) error {
 	if a.Header.Generation > have.Generation || a.Header.Generation == have.Generation && a.Header.Seed != have.Seed {
 		return nil // another bit-map: a drop is the way to get that one restored
 	}
-	h, err := BitMapHeader(f.Spec, newBirth(have.Generation+1))
+	h, err := BitMapHeader(f.Spec, newIdentity(have.Generation+1))
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func TestFiltersOfTheSettingsWithoutAnID(t *testing.T) {
 			}
 			dir := t.TempDir()
 			b := open(t, dir, s)
-			if err := b.Settle(t.Context()); a.down == nil && err != nil {
+			if err := b.Reconcile(t.Context()); a.down == nil && err != nil {
 				t.Fatal(err)
 			}
 			ids := map[int]bool{}
@@ -54,7 +54,7 @@ func TestIDsOfRestoredFiltersAreNotGivenAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := open(t, t.TempDir(), engine.Settings{Archive: a})
-	b.settle()
+	b.reconcile()
 	if err := b.Drop(t.Context(), "pages"); err != nil {
 		t.Fatal(err)
 	}

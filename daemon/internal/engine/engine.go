@@ -54,7 +54,7 @@ type Engine struct {
 type Settings struct {
 	// Filters shall be there; those that neither store nor archive has are made empty.
 	Filters []Spec
-	// Archive is asked for what the store lacks, by Settle. Nil: there is none.
+	// Archive is asked for what the store lacks, by Reconcile. Nil: there is none.
 	Archive Archive
 	// StartEmpty makes a filter that the store lacks empty when the archive cannot be
 	// asked. Otherwise it waits, and calls for it get a *RestoringError.
@@ -80,7 +80,7 @@ func Open(ctx context.Context, store Store, want []Spec, log *slog.Logger) (*Eng
 }
 
 // OpenWith loads what the store holds. Filters that are wanted and missing are created,
-// or with an archive wait for Settle. A filter that exists with other parameters is
+// or with an archive wait for Reconcile. A filter that exists with other parameters is
 // kept as it is, with a warning.
 func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	e := &Engine{

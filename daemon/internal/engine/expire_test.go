@@ -93,7 +93,7 @@ func TestTimingFiltersBesideAnArchive(t *testing.T) {
 	if n, err := f.Add(t.Context(), keys([]uint64{1, 2}), 0, make([]bool, 2)); n != 2 || err != nil {
 		t.Errorf("before the archive was asked: %d new, %v", n, err)
 	}
-	b.settle()
+	b.reconcile()
 	b.wantLog("of another kind")
 	if f, err = b.Lookup("7"); err != nil || f.Kind != "timing" {
 		t.Errorf("after the archive was asked: %v, %v", f, err)

@@ -35,7 +35,7 @@ func bitMapOf(spec Spec, set Set) (BitMap, error) {
 
 // BitMapHeader describes the empty bit-map of a new filter. One that this machine could
 // not hold in its memory is refused: it would take all of it, later and for all filters.
-func BitMapHeader(spec Spec, b Birth) (bloom.Header, error) {
+func BitMapHeader(spec Spec, b Identity) (bloom.Header, error) {
 	h, err := bloom.NewHeader(spec.Capacity, spec.ErrorRate, b.Seed, b.Created)
 	if has := bloom.Memory(); err == nil && has > 0 && h.Bytes() > has {
 		err = &SpecError{Field: "capacity", Msg: fmt.Sprintf("%d items at an error rate of %g take %.1f GB, and this machine has %.1f GB of memory", spec.Capacity, spec.ErrorRate, float64(h.Bytes())/1e9, float64(has)/1e9)}

@@ -22,7 +22,7 @@ func TestQuarantine(t *testing.T) {
 	}
 	settings := engine.Settings{Filters: []engine.Spec{spec(1, "uri"), spec(2, "ip")}, Archive: shelf}
 	b := open(t, dir, settings)
-	b.settle()
+	b.reconcile()
 	b.close()
 	damaged := filepath.Join(dir, "filters", "1-uri", "bitmap")
 	if err := os.WriteFile(damaged, []byte("nothing"), 0o600); err != nil {
@@ -30,7 +30,7 @@ func TestQuarantine(t *testing.T) {
 	}
 
 	b = open(t, dir, settings)
-	b.settle()
+	b.reconcile()
 	var bad *engine.QuarantinedError
 	for _, ref := range []string{"uri", "1"} {
 		if _, err := b.Lookup(ref); !errors.As(err, &bad) || bad.Name != "uri" || bad.ID != 1 {

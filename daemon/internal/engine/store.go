@@ -28,8 +28,8 @@ var (
 	ErrConflict = errors.New("filter exists with other parameters")
 )
 
-// Birth is what a new filter gets once and for all, beside what it is.
-type Birth struct {
+// Identity is what a new filter gets once and for all, beside what it is.
+type Identity struct {
 	Seed       uint64 // the secret that items are hashed with
 	Generation uint64 // grows when a filter of one name is made anew
 	Created    time.Time
@@ -96,7 +96,7 @@ type Store interface {
 	// Load returns every filter that the store holds, ready for use.
 	Load(ctx context.Context) (map[Spec]Set, error)
 	// Create makes an empty filter, durable on return. The name must be free.
-	Create(ctx context.Context, spec Spec, b Birth) (Set, error)
+	Create(ctx context.Context, spec Spec, b Identity) (Set, error)
 	// Drop forgets a filter and its items, durable on return.
 	Drop(ctx context.Context, spec Spec) error
 	// Clear makes a filter empty, with the seed of b and its generation or a later one, in one
@@ -105,7 +105,7 @@ type Store interface {
 	// at about the time from which calls of that one return an *UnknownFilterError. Other
 	// daemons that share the store use the new one when Clear returns. An error after serve
 	// was called says that this is not known of all of them.
-	Clear(ctx context.Context, spec Spec, b Birth, serve func(Set)) error
+	Clear(ctx context.Context, spec Spec, b Identity, serve func(Set)) error
 	// Ready says why batches would not be accepted now; nil when they would.
 	Ready(ctx context.Context) error
 	// Failed is closed when the store has failed for good and the process should end.

@@ -20,10 +20,10 @@ func (j *Journal) cost(n int) int64 {
 	return int64(n)*int64(j.opt.Width) + int64(n)/256 + int64(min(n, j.opt.Parts)) + 2
 }
 
-// kept is what a segment does not promise: room for the additional header of a group that
+// overhead is what a segment does not promise: room for the additional header of a group that
 // is split between two segments, and for the slots before the seal that are too few for
 // an entry.
-func (j *Journal) kept() int64 { return int64(j.opt.Width) + 2 }
+func (j *Journal) overhead() int64 { return int64(j.opt.Width) + 2 }
 
 // Reserve makes sure that n entries can be appended without the disk getting full. It
 // is called before the keys become visible, and Release after Wait. The error wraps
@@ -115,7 +115,7 @@ func (j *Journal) ensure(enough func() bool, need int64) error {
 // grow makes a spare of at least need slots. The caller holds mu and has set growing;
 // mu is released while it works.
 func (j *Journal) grow(need int64) error {
-	least := headerSize + (need+j.kept()+1)*slot
+	least := headerSize + (need+j.overhead()+1)*slot
 	size := max(j.nextSize, least)
 	j.mu.Unlock()
 	s, err := j.makeSpare(size)
@@ -171,7 +171,7 @@ func (j *Journal) makeSpare(size int64) (*segment, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), j.opt.FS.Remove("journal-spare-remove", path))
 	}
-	return &segment{file: f, size: size, off: headerSize, kept: j.kept()}, nil
+	return &segment{file: f, size: size, off: headerSize, overhead: j.overhead()}, nil
 }
 
 // openDir opens the directory, so that a segment can be begun when no descriptor is left.
@@ -250,7 +250,7 @@ func (j *Journal) adopt(f *durable.File) error {
 	if err = errors.Join(err, j.err); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	s := &segment{file: f, size: size, off: headerSize, kept: j.kept()}
+	s := &segment{file: f, size: size, off: headerSize, overhead: j.overhead()}
 	j.spares = append(j.spares, s)
 	j.free += s.slots()
 	return nil

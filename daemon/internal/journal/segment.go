@@ -10,10 +10,10 @@ import (
 
 // segment is a file with room for records from off on.
 type segment struct {
-	file *durable.File
-	size int64
-	off  int64
-	kept int64 // Journal.kept
+	file     *durable.File
+	size     int64
+	off      int64
+	overhead int64 // Journal.overhead
 
 	dirty bool // something was written since the last sync
 }
@@ -34,7 +34,7 @@ func (s *segment) sync() error {
 func (s *segment) room() int64 { return (s.size-s.off)/slot - 1 }
 
 // slots is the part of room that may be promised to batches.
-func (s *segment) slots() int64 { return max(0, s.room()-s.kept) }
+func (s *segment) slots() int64 { return max(0, s.room()-s.overhead) }
 
 // writeRecord writes as many of the entries in buf as the current segment takes, as one
 // record, and returns the rest. buf begins with a slot for the record's header, and so

@@ -27,7 +27,7 @@ type Kind struct {
 	Estimates bool
 
 	// New makes an empty memory.
-	New func(engine.Spec, engine.Birth, timing.Clock) (Memory, error)
+	New func(engine.Spec, engine.Identity, timing.Clock) (Memory, error)
 	// Read makes what a file has; from is the first journal segment that it does not
 	// cover. Damage is an error that wraps bloom.ErrCorrupt.
 	Read func(path string, clock timing.Clock) (m Memory, from uint64, err error)

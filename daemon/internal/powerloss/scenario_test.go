@@ -278,7 +278,7 @@ func (r *run) do(s step) {
 func (r *run) clear(name string, set engine.Set) {
 	spec := specOf(name)
 	r.log.Note(clearing{name})
-	b := engine.Birth{Seed: r.rng.Uint64(), Generation: set.Stats().Generation + 1, Created: time.Now()}
+	b := engine.Identity{Seed: r.rng.Uint64(), Generation: set.Stats().Generation + 1, Created: time.Now()}
 	err := r.store.Clear(context.Background(), spec, b, func(now engine.Set) { r.sets[name] = now })
 	if err == nil {
 		r.log.Note(cleared{filter{spec, r.sets[name].Seed()}})
@@ -360,7 +360,7 @@ func (r *run) create(name string, n int) {
 	var err error
 	var keys []bloom.Hash
 	if n == 0 {
-		set, err = r.store.Create(ctx, spec, engine.Birth{Seed: r.rng.Uint64(), Generation: 1, Created: time.Now()})
+		set, err = r.store.Create(ctx, spec, engine.Identity{Seed: r.rng.Uint64(), Generation: 1, Created: time.Now()})
 	} else {
 		h := storetest.Header(spec)
 		h.Seed = r.rng.Uint64()

@@ -67,7 +67,7 @@ func isRedisError(err error) bool {
 // notSent tells whether err came before the command left this process.
 func notSent(err error) bool {
 	return isDial(err) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) ||
-		errors.Is(err, redis.ErrClosed) || errors.Is(err, errReplica) || errors.Is(err, errUntrusted)
+		errors.Is(err, redis.ErrClosed) || errors.Is(err, errReplica) || errors.Is(err, errNotSynced)
 }
 
 // ask sends the questions of a batch in pieces, and stops after the first that fails.

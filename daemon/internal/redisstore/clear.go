@@ -31,8 +31,8 @@ const (
 
 // Clear implements engine.Store. Where another daemon clears the filter in this moment, the
 // two are one.
-func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Birth, serve func(engine.Set)) error {
-	if _, err := s.trust.check(); err != nil {
+func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, serve func(engine.Set)) error {
+	if _, err := s.sync.check(); err != nil {
 		return err
 	}
 	old, err := s.registered(ctx, spec)
@@ -207,10 +207,10 @@ func (s *Store) awaitFollowers(ctx context.Context, version int64) error {
 		if len(behind) == 0 {
 			return nil
 		}
-		if _, err := s.trust.check(); err != nil {
+		if _, err := s.sync.check(); err != nil {
 			return err
 		}
-		if time.Since(start) > healMost {
+		if time.Since(start) > resyncMost {
 			s.log.Warn("daemons that share this redis have not followed a clear", "daemons", strings.Join(behind, " "))
 			return nil
 		}

@@ -138,7 +138,7 @@ func TestClearOutlivesRedisGoingBack(t *testing.T) {
 	add(t, s, 0, 100)
 	server.CLI("save")
 	var now engine.Set
-	if err := store.Clear(ctx, uri, birth(2), func(set engine.Set) { now = set }); err != nil {
+	if err := store.Clear(ctx, uri, identity(2), func(set engine.Set) { now = set }); err != nil {
 		t.Fatal(err)
 	}
 	add(t, now.(*set), 500, 100)
@@ -153,8 +153,8 @@ func TestClearOutlivesRedisGoingBack(t *testing.T) {
 	}
 }
 
-func birth(generation uint64) engine.Birth {
-	b := storetest.Birth()
+func identity(generation uint64) engine.Identity {
+	b := storetest.Identity()
 	b.Generation = generation
 	return b
 }

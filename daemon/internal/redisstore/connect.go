@@ -48,7 +48,7 @@ func dial(ctx context.Context, o Options, onConnect func(context.Context, *redis
 		SentinelUsername: o.Username, SentinelPassword: o.Password,
 		Protocol: 2, DisableIdentity: true, FailingTimeoutSeconds: 1,
 		DialTimeout: o.Timeout, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout,
-		DialerRetries: 1, // callers are told at once, and the healer tries again
+		DialerRetries: 1, // callers are told at once, and the resyncer tries again
 		MaxRetries:    -1, MaxRedirects: 8,
 		ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
 		PipelinePoolSize: -1, // one pool
@@ -142,7 +142,7 @@ func masters(ctx context.Context, c redis.UniversalClient, do func(ctx context.C
 func checkPolicy(ctx context.Context, c *redis.Client) error {
 	got, err := c.ConfigGet(ctx, "maxmemory-policy").Result()
 	if err != nil {
-		return nil // managed servers refuse CONFIG; healing finds what an eviction takes
+		return nil // managed servers refuse CONFIG; resyncing finds what an eviction takes
 	}
 	if p := got["maxmemory-policy"]; p != "" && p != "noeviction" {
 		return fmt.Errorf("redis %s: maxmemory-policy %s lets it throw away bit-maps\nhint: redis-cli -u redis://%s CONFIG SET maxmemory-policy noeviction, and the same in redis.conf",

@@ -75,7 +75,7 @@ func (s *Store) counter(ctx context.Context) {
 		if len(rest) == 0 {
 			rest = s.all()
 		}
-		if _, err := s.trust.check(); err != nil {
+		if _, err := s.sync.check(); err != nil {
 			continue
 		}
 		for len(rest) > 0 {

@@ -15,7 +15,7 @@ var _ engine.Filler = (*Store)(nil)
 
 // Create implements engine.Store. Where another daemon was quicker with the same
 // parameters, the filter is that daemon's, and b is not used.
-func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Birth) (engine.Set, error) {
+func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Identity) (engine.Set, error) {
 	e, err := newEntry(spec, b)
 	if err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Birth) (e
 
 // create makes the filter of e, or opens the one that another daemon has made.
 func (s *Store) create(ctx context.Context, e entry) (engine.Set, error) {
-	if _, err := s.trust.check(); err != nil {
+	if _, err := s.sync.check(); err != nil {
 		return nil, err
 	}
 	have, err := s.entryOf(ctx, e)
@@ -41,7 +41,7 @@ func (s *Store) create(ctx context.Context, e entry) (engine.Set, error) {
 // CreateFilled implements engine.Filler: the bits are in Redis before the registry names
 // the filter, so no daemon ever sees a part of it.
 func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Header, fill func(context.Context, engine.Sink) error) (engine.Set, error) {
-	if _, err := s.trust.check(); err != nil {
+	if _, err := s.sync.check(); err != nil {
 		return nil, err
 	}
 	e := newBitMapEntry(spec, h)
@@ -117,7 +117,7 @@ func (s *Store) entryOf(ctx context.Context, e entry) (entry, error) {
 	if err != nil {
 		return e, err
 	}
-	return settle(have, e)
+	return matchEntry(have, e)
 }
 
 // register puts a filter into the registry, in place of its tombstone, and returns the
@@ -129,7 +129,7 @@ func (s *Store) register(ctx context.Context, e entry, tomb string) (entry, erro
 	}
 	var found entry
 	err = s.changeRegistry(ctx, func(have, tombs map[string]string, commit func(func(redis.Pipeliner)) error) error {
-		if found, err = settle(have, e); err != nil || found != e {
+		if found, err = matchEntry(have, e); err != nil || found != e {
 			return err
 		}
 		if tombs[tomb] != s.peers.self {
@@ -187,8 +187,8 @@ func (s *Store) adopt(f filter) (filter, error) {
 	return f, nil
 }
 
-// settle finds the entry that the spec of e is to have beside those that are there.
-func settle(have map[string]string, e entry) (entry, error) {
+// matchEntry finds the entry that the spec of e is to have beside those that are there.
+func matchEntry(have map[string]string, e entry) (entry, error) {
 	spec := e.spec
 	for name, other := range have {
 		if name == formatField {

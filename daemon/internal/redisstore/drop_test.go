@@ -38,7 +38,7 @@ func TestDropBesideUse(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
-	trusted := &counting{Handler: slog.DiscardHandler, text: "redis is trusted"}
+	trusted := &counting{Handler: slog.DiscardHandler, text: "redis is in sync"}
 	c := config(server.Addr)
 	c.Log = slog.New(trusted)
 	storeA, _ := opened(t, c)
@@ -83,7 +83,7 @@ func TestDropBesideUse(t *testing.T) {
 		}
 	})
 	for round := range 6 {
-		made, err := storeA.Create(ctx, spec, engine.Birth{Seed: uint64(round + 1), Generation: 1, Created: time.Now()})
+		made, err := storeA.Create(ctx, spec, engine.Identity{Seed: uint64(round + 1), Generation: 1, Created: time.Now()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestKeysOfDeadDaemonsAreRemoved(t *testing.T) {
 	}
 	server.CLI("hdel", registryKey, uri.Name) // as Drop does, in one step
 	server.CLI("hset", tombstonesKey, tomb, dropped)
-	half, err := newEntry(engine.Spec{ID: 5, Name: "half", Kind: "bloom", Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}, storetest.Birth())
+	half, err := newEntry(engine.Spec{ID: 5, Name: "half", Kind: "bloom", Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}, storetest.Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestKeysOfDeadDaemonsAreRemoved(t *testing.T) {
 	}
 }
 
-// What versions before tags have left in Redis is served, healed, dropped and made again.
+// What versions before tags have left in Redis is served, resynced, dropped and made again.
 func TestFiltersWithoutTags(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -208,7 +208,7 @@ func TestFiltersWithoutTags(t *testing.T) {
 	if err := storeA.Drop(ctx, uri); err != nil {
 		t.Fatal(err)
 	}
-	again, err := storeA.Create(ctx, uri, storetest.Birth())
+	again, err := storeA.Create(ctx, uri, storetest.Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,8 +234,8 @@ func countOf(isNew []bool) (n int) {
 	return n
 }
 
-// Restores and healing put into the same stripes at the same moment: neither loses bits.
-func TestRestoreBesideHealing(t *testing.T) {
+// Restores and resyncing put into the same stripes at the same moment: neither loses bits.
+func TestRestoreBesideResync(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
@@ -263,8 +263,8 @@ func TestRestoreBesideHealing(t *testing.T) {
 	}
 	for range 5 {
 		work.Go(func() {
-			if _, err := s.heal(ctx); err != nil {
-				t.Errorf("heal: %v", err)
+			if _, err := s.resync(ctx); err != nil {
+				t.Errorf("resync: %v", err)
 			}
 		})
 	}

@@ -27,7 +27,7 @@ type entry struct {
 }
 
 // newEntry is that of a new filter.
-func newEntry(spec engine.Spec, b engine.Birth) (entry, error) {
+func newEntry(spec engine.Spec, b engine.Identity) (entry, error) {
 	e := entry{spec: spec, seed: b.Seed, gen: b.Generation, born: b.Created.UnixNano()}
 	switch {
 	case configs.HasBitMap(spec.Kind):

@@ -45,7 +45,7 @@ import (
 //	                                 serves, see clear.go
 //	urifilter:incarnation            string: changes whenever data was found lost
 //	urifilter:stopped:<incident>     set: the daemons that send no batches until these
-//	                                 servers, in this incarnation, are healed
+//	                                 servers, in this incarnation, are resynced
 //	urifilter:healed:<incident>      set: the daemons that have put back what they know
 //
 // The braces are hash tags: in a cluster a filter's stripes spread over the nodes, and
@@ -56,7 +56,7 @@ const (
 	membersKey     = "urifilter:members"
 	incarnationKey = "urifilter:incarnation"
 	stoppedPrefix  = "urifilter:stopped:"
-	healedPrefix   = "urifilter:healed:"
+	resyncedPrefix = "urifilter:healed:"
 	unackedVersion = "urifilter:unacknowledged"
 
 	formatField = ":format"

@@ -68,7 +68,7 @@ func (s *Store) claim() {
 		s.claimFailed = true
 		s.log.Info("should this daemon be killed, the others wait some seconds for it: what shows that it is dead cannot be kept in data_dir", "err", err)
 	}
-	s.peers.bury(dead)
+	s.peers.markDead(dead)
 }
 
 // bootID is new whenever the machine is started; "" where the system has none.

@@ -16,20 +16,20 @@ import (
 
 // Several daemons share one Redis, and each knows best what it acknowledged itself. When
 // Redis has lost data, one daemon's memory is not enough: an item that another daemon
-// acknowledged would be new again until that one has healed too. So every daemon leaves a
+// acknowledged would be new again until that one has resynced too. So every daemon leaves a
 // heartbeat each second, remembers whose it has seen change, and after a loss waits for
 // those, or until they are taken for dead.
 const (
-	pollEvery = time.Second
-	retryHeal = 300 * time.Millisecond
+	pollEvery   = time.Second
+	retryResync = 300 * time.Millisecond
 	// peerDead is how long a daemon may show no heartbeat before nobody waits for it.
 	peerDead = 10 * time.Second
-	// healMost is how long one that shows heartbeats, and is still not done, is waited for.
-	healMost = 2 * time.Minute
+	// resyncMost is how long one that shows heartbeats, and is still not done, is waited for.
+	resyncMost = 2 * time.Minute
 	// newcomerWait lets running daemons leave heartbeats in an empty Redis before a daemon that
 	// has just started, and knows of nobody, takes it for a new one.
 	newcomerWait = 1500 * time.Millisecond
-	healedTTL    = 24 * time.Hour
+	resyncedTTL  = 24 * time.Hour
 	// forgetPeers is after how long the entry of a daemon that was killed is removed.
 	forgetPeers = 10 * time.Minute
 )
@@ -59,8 +59,8 @@ func newPeers(self string) *peers {
 	return &peers{self: self, seen: map[string]peer{}, dead: map[string]bool{}, wall: time.Now}
 }
 
-// bury notes who is dead.
-func (p *peers) bury(names []string) {
+// markDead notes who is dead.
+func (p *peers) markDead(names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, name := range names {
@@ -68,8 +68,8 @@ func (p *peers) bury(names []string) {
 	}
 }
 
-// unburied lists those of members that this daemon knows to be dead, and others do not.
-func (p *peers) unburied(members map[string]string) (ids []string) {
+// unannounced lists those of members that this daemon knows to be dead, and others do not.
+func (p *peers) unannounced(members map[string]string) (ids []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id := range p.dead {
@@ -188,7 +188,7 @@ func (s *Store) beat(ctx context.Context) error {
 		return err
 	}
 	stale := s.peers.note(members.Val(), time.Now())
-	fallen := s.peers.unburied(members.Val())
+	fallen := s.peers.unannounced(members.Val())
 	if len(stale)+len(fallen) == 0 {
 		return nil
 	}
@@ -208,12 +208,12 @@ func (s *Store) beat(ctx context.Context) error {
 	return err
 }
 
-// announce adds this daemon to the sets of those who have stopped, or healed.
+// announce adds this daemon to the sets of those who have stopped, or resynced.
 func (s *Store) announce(ctx context.Context, keys ...string) error {
 	_, err := s.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, key := range keys {
 			p.SAdd(ctx, key, s.peers.self)
-			p.Expire(ctx, key, healedTTL)
+			p.Expire(ctx, key, resyncedTTL)
 		}
 		return nil
 	})
@@ -223,7 +223,7 @@ func (s *Store) announce(ctx context.Context, keys ...string) error {
 	return s.beat(ctx)
 }
 
-// together takes a step of healing an incident, and waits until all other daemons have taken it too,
+// together takes a step of resyncing an incident, and waits until all other daemons have taken it too,
 // have signed off, or are taken for dead.
 func (s *Store) together(ctx context.Context, step, in string) error {
 	key := step + in
@@ -233,7 +233,7 @@ func (s *Store) together(ctx context.Context, step, in string) error {
 	start := time.Now()
 	waited := map[string]bool{}
 	for {
-		// Should Redis lose data once more, the others heal another incident by now.
+		// Should Redis lose data once more, the others resync another incident by now.
 		if now, err := s.incidentNow(ctx); err != nil {
 			return err
 		} else if now != in {
@@ -254,13 +254,13 @@ func (s *Store) together(ctx context.Context, step, in string) error {
 			}
 		}
 		given := s.peers.lost(waited)
-		if time.Since(start) > healMost {
+		if time.Since(start) > resyncMost {
 			given, missing = append(given, missing...), nil
 		}
 		if len(given) > 0 {
 			s.log.Warn("daemons that shared this redis do not answer; what only they knew may be new again", "daemons", strings.Join(given, " "))
 			// Nor need others wait for them, those that are started later included.
-			for _, key := range []string{stoppedPrefix + in, healedPrefix + in} {
+			for _, key := range []string{stoppedPrefix + in, resyncedPrefix + in} {
 				if err := s.admin.SAdd(ctx, key, boxed(given)...).Err(); err != nil {
 					return err
 				}
@@ -269,7 +269,7 @@ func (s *Store) together(ctx context.Context, step, in string) error {
 		if len(missing) == 0 {
 			return nil
 		}
-		s.trust.still(fmt.Errorf("waiting for other daemons that share this redis: %s", strings.Join(missing, " ")))
+		s.sync.note(fmt.Errorf("waiting for other daemons that share this redis: %s", strings.Join(missing, " ")))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -299,7 +299,7 @@ func (s *Store) poll(ctx context.Context) {
 		case <-s.early:
 		}
 		s.claim() // the daemon before this one may have ended since
-		epoch, err := s.trust.check()
+		epoch, err := s.sync.check()
 		if err != nil {
 			continue
 		}
@@ -310,7 +310,7 @@ func (s *Store) poll(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			s.log.Debug("poll of redis", "err", err)
 			if errors.Is(err, errLost) {
-				s.trust.lose(err)
+				s.sync.invalidate(err)
 			}
 		}
 	}
@@ -322,8 +322,8 @@ func (s *Store) pollOnce(ctx context.Context, epoch uint64) error {
 		return err
 	}
 	for _, id := range ids {
-		if !s.trust.knows(id) {
-			s.trust.lose(fmt.Errorf("redis has a new master (run id %.8s); healing", id))
+		if !s.sync.knows(id) {
+			s.sync.invalidate(fmt.Errorf("redis has a new master (run id %.8s); resyncing", id))
 			return nil
 		}
 	}
@@ -331,12 +331,12 @@ func (s *Store) pollOnce(ctx context.Context, epoch uint64) error {
 	if err != nil {
 		return err
 	}
-	if !s.trust.trusts(inc) {
-		s.trust.lose(errors.New("another daemon found that redis has lost data; healing"))
+	if !s.sync.isCurrent(inc) {
+		s.sync.invalidate(errors.New("another daemon found that redis has lost data; resyncing"))
 		return nil
 	}
 	in := incident(ids, inc)
-	if err := s.announce(ctx, stoppedPrefix+in, healedPrefix+in); err != nil {
+	if err := s.announce(ctx, stoppedPrefix+in, resyncedPrefix+in); err != nil {
 		return err
 	}
 	if err := s.follow(ctx, epoch); err != nil {

@@ -54,14 +54,14 @@ func TestPeers(t *testing.T) {
 		back.note(map[string]string{"other": beat}, start.Add(time.Duration(i)*pollEvery))
 	}
 	own := newPeers("me") // the same for the daemon's own earlier life
-	own.bury([]string{"other"})
+	own.markDead([]string{"other"})
 	own.note(map[string]string{"other": "1"}, start)
 	for _, p := range []*peers{back, own} {
 		if alive := p.alive(); len(alive) > 0 {
 			t.Errorf("%q are alive, who have left or are dead", alive)
 		}
 	}
-	if ids := own.unburied(map[string]string{"other": "1", "another": "1"}); !slices.Equal(ids, []string{"other"}) {
+	if ids := own.unannounced(map[string]string{"other": "1", "another": "1"}); !slices.Equal(ids, []string{"other"}) {
 		t.Errorf("%q are dead and not known to be, want other", ids)
 	}
 	p := newPeers("me")
@@ -90,7 +90,7 @@ func TestHeartbeatsGrow(t *testing.T) {
 
 // Daemons whose clocks differ by hours wait for each other, also when a clock is set while
 // they run; a daemon that was killed is not waited for longer than it may be silent.
-func TestHealingWaitsWhateverClocksSay(t *testing.T) {
+func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	// Written by daemons that were killed: one long ago, one with a clock that is ahead.
@@ -109,7 +109,7 @@ func TestHealingWaitsWhateverClocksSay(t *testing.T) {
 		if found := sets[uri]; found != nil {
 			return store, found.(*set)
 		}
-		made, err := store.Create(context.Background(), uri, storetest.Birth())
+		made, err := store.Create(context.Background(), uri, storetest.Identity())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestHealingWaitsWhateverClocksSay(t *testing.T) {
 			}
 		}
 		// One of them stands still in the middle of a batch while Redis is flushed.
-		epoch := storeA.trust.epoch.Load()
+		epoch := storeA.sync.epoch.Load()
 		hangs.flight.RLock()
 		server.CLI("flushall")
 		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -136,7 +136,7 @@ func TestHealingWaitsWhateverClocksSay(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), "waiting for other daemons") && strings.Contains(err.Error(), hangs.peers.self) {
 				break
 			}
-			if err == nil && storeA.trust.epoch.Load() > epoch || time.Now().After(deadline) {
+			if err == nil && storeA.sync.epoch.Load() > epoch || time.Now().After(deadline) {
 				hangs.flight.RUnlock()
 				t.Fatalf("nobody waits for a daemon whose clock is wrong: %v", err)
 			}

@@ -158,7 +158,7 @@ func (s *set) unacknowledge(keys []bloom.Hash) {
 }
 
 // publisher puts unacknowledged items where all daemons see them, as soon as Redis
-// answers. While trust is lost this waits for the healing, which does it.
+// answers. While Redis is not in sync this waits for the resyncing, which does it.
 func (s *Store) publisher(ctx context.Context) {
 	for {
 		select {
@@ -173,7 +173,7 @@ func (s *Store) publisher(ctx context.Context) {
 }
 
 func (s *Store) publishAll(ctx context.Context) error {
-	if _, err := s.trust.check(); err != nil {
+	if _, err := s.sync.check(); err != nil {
 		return err
 	}
 	var errs []error

@@ -96,7 +96,7 @@ func (s *Store) release(q engine.Quarantined) {
 // PutAway implements engine.Quarantiner: the entry is moved out of the registry. Its keys, if
 // there are any, stay.
 func (s *Store) PutAway(ctx context.Context, q engine.Quarantined) (to string, err error) {
-	if _, err := s.trust.check(); err != nil {
+	if _, err := s.sync.check(); err != nil {
 		return "", err
 	}
 	field := q.Name + " " + time.Now().UTC().Format("20060102T150405.000000000Z")

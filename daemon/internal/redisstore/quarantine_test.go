@@ -60,7 +60,7 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("%d items of the filter beside them are new again", n)
 	}
 	made := engine.Spec{ID: 20, Name: "made", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
-	if _, err := storeB.Create(ctx, made, storetest.Birth()); err != nil {
+	if _, err := storeB.Create(ctx, made, storetest.Identity()); err != nil {
 		t.Errorf("a filter beside them cannot be made: %v", err)
 	}
 	if change := nextChange(t, storeA); change.Spec != made || change.Set == nil {
@@ -68,7 +68,7 @@ func TestQuarantine(t *testing.T) {
 	}
 	for _, spec := range []engine.Spec{{ID: 21, Name: "later"}, {ID: 9, Name: "other"}} {
 		spec.Kind, spec.Capacity, spec.ErrorRate, spec.OnFull = "bloom", 1000, 0.01, "warn"
-		if _, err := storeB.Create(ctx, spec, storetest.Birth()); !errors.Is(err, engine.ErrConflict) {
+		if _, err := storeB.Create(ctx, spec, storetest.Identity()); !errors.Is(err, engine.ErrConflict) {
 			t.Errorf("%s, id %d: %v, want ErrConflict", spec.Name, spec.ID, err)
 		}
 	}
@@ -84,12 +84,12 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("got %+v, want that it is in quarantine no more", change)
 	}
 	if got := server.CLI("hvals", quarantineKey); got != entries["later"] {
-		t.Errorf("the entry is not kept: %s", got)
+		t.Errorf("the entry is not common: %s", got)
 	}
 	if n := len(storeB.Quarantined()); n != 2 {
 		t.Errorf("%d are left in quarantine, want 2", n)
 	}
-	server.CLI("flushall") // what is in quarantine does not keep Redis from being healed
+	server.CLI("flushall") // what is in quarantine does not keep Redis from being resynced
 	for _, s := range []*set{a, b} {
 		if isNew, _ := addUntilAnswered(t, s, 0, 1000); countOf(isNew) != 0 {
 			t.Errorf("%d items are new after redis was flushed", countOf(isNew))
@@ -103,7 +103,7 @@ func TestQuarantineOfStripes(t *testing.T) {
 	server := redistest.Start(t)
 	store, s := opened(t, config(server.Addr))
 	other := engine.Spec{ID: 2, Name: "ip", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
-	if _, err := store.Create(context.Background(), other, storetest.Birth()); err != nil {
+	if _, err := store.Create(context.Background(), other, storetest.Identity()); err != nil {
 		t.Fatal(err)
 	}
 	_ = store.Close()

@@ -46,7 +46,7 @@ func (s *Store) readRegistry(ctx context.Context) (all map[string]string, id str
 	return fields.Val(), got.Val(), nil
 }
 
-// sameRegistry tells whether an id is that of the registry that was last healed.
+// sameRegistry tells whether an id is that of the registry that was last resynced.
 func (s *Store) sameRegistry(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +84,8 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 				continue
 			}
 		}
-		if s.trust.epoch.Load() != epoch {
-			return nil // what was read may be of a Redis that is to be healed
+		if s.sync.epoch.Load() != epoch {
+			return nil // what was read may be of a Redis that is to be resynced
 		}
 		if !ok {
 			s.forget(f)
@@ -137,7 +137,7 @@ var _ engine.Shared = (*Store)(nil)
 
 // Holds implements engine.Shared.
 func (s *Store) Holds(ctx context.Context, spec engine.Spec) (bool, error) {
-	if _, err := s.trust.check(); err != nil {
+	if _, err := s.sync.check(); err != nil {
 		return true, err
 	}
 	have, id, err := s.readRegistry(ctx)

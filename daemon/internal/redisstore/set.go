@@ -15,7 +15,7 @@ import (
 // does not travel; of another key only the bits travel that the mirror lacks. The mirror
 // learns after the reply, never before: so it has nothing that Redis has not acknowledged.
 type set struct {
-	kept
+	common
 	bits      *bloom.Map
 	head      []byte
 	headInt   int64
@@ -40,7 +40,7 @@ func (s *Store) newSet(e entry) (*set, error) {
 		return nil, fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
 	}
 	set := &set{
-		kept: kept{store: s, entry: e}, bits: bits, head: head(e.header), headInt: headNumber(e.header),
+		common: common{store: s, entry: e}, bits: bits, head: head(e.header), headInt: headNumber(e.header),
 		unackedKey: unackedSetKey(e),
 	}
 	for i := range e.header.Stripes() {
@@ -63,7 +63,7 @@ func (s *set) Add(ctx context.Context, keys []bloom.Hash, isNew []bool) (int, er
 	defer s.use.RUnlock()
 	s.store.flight.RLock()
 	defer s.store.flight.RUnlock()
-	if _, err := s.store.trust.check(); err != nil {
+	if _, err := s.store.sync.check(); err != nil {
 		return 0, err
 	}
 	missing := make([]uint8, len(keys))
@@ -145,7 +145,7 @@ func (s *set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 		return err
 	}
 	defer s.use.RUnlock()
-	if _, err := s.store.trust.check(); err != nil {
+	if _, err := s.store.sync.check(); err != nil {
 		return err
 	}
 	missing := make([]uint8, len(keys))

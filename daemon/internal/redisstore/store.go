@@ -1,6 +1,6 @@
 // Package redisstore keeps filters in Redis or Valkey, where several daemons share them.
 // keys.go lists what is in Redis, set.go and timed.go say how a batch goes in each kind,
-// trust.go and peers.go how data that Redis has lost is put back before anything is
+// syncstate.go and peers.go how data that Redis has lost is put back before anything is
 // answered from it.
 //
 // It does not hash, knows no items, and needs no module in Redis.
@@ -52,19 +52,19 @@ type Config struct {
 type Store struct {
 	opt     Config
 	log     *slog.Logger
-	client  redis.UniversalClient                                                 // batches travel here, to servers that are trusted
+	client  redis.UniversalClient                                                 // batches travel here, to servers that are in sync
 	admin   redis.UniversalClient                                                 // everything else
 	restore func(ctx context.Context, spec engine.Spec, bits engine.BitMap) error // may be nil
-	trust   *trust
+	sync    *syncState
 	peers   *peers
 
-	flight sync.RWMutex // read-held by batches, from before they look whether there is trust
+	flight sync.RWMutex // read-held by batches, from before they look whether it is in sync
 
 	// changing is held while the registry and the filters here are changed or compared
 	// together: a filter that is dropped here while the registry is read would come back.
 	changing sync.Mutex
 
-	// stoppedFor are the servers for which the filters were stopped last; owned by heal.
+	// stoppedFor are the servers for which the filters were stopped last; owned by resync.
 	stoppedFor string
 
 	mu   sync.Mutex
@@ -99,12 +99,12 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		c.Timeout = defaultTimeout
 	}
 	s := &Store{
-		opt: c, log: c.Log, trust: newTrust(), sets: map[string]filter{}, bad: map[string]engine.Quarantined{},
+		opt: c, log: c.Log, sync: newSyncState(), sets: map[string]filter{}, bad: map[string]engine.Quarantined{},
 		peers:   newPeers(selfName()),
 		changes: make(chan engine.Change, 64), unpublished: make(chan struct{}, 1), early: make(chan struct{}, 1),
 	}
 	var err error
-	if s.client, s.admin, err = dial(ctx, c.Options, s.trust.onConnect); err != nil {
+	if s.client, s.admin, err = dial(ctx, c.Options, s.sync.onConnect); err != nil {
 		return nil, err
 	}
 	if _, cluster := s.client.(*redis.ClusterClient); cluster && c.Replicas > 0 {
@@ -141,7 +141,7 @@ func selfName() string {
 }
 
 // Load implements engine.Store: it reads every filter into a mirror, and then waits until
-// the other daemons, if there are any, trust this Redis.
+// the other daemons, if there are any, call this Redis in sync.
 func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	s.claim()
 	justRead, err := s.runIDs(ctx)
@@ -198,12 +198,12 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 		}
 		loaded[f.base().spec] = f
 	}
-	if err := s.heal(ctx, justRead...); err != nil {
+	if err := s.resync(ctx, justRead...); err != nil {
 		return nil, err
 	}
 	run, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.work.Go(func() { s.healer(run) })
+	s.work.Go(func() { s.resyncer(run) })
 	s.work.Go(func() { s.poll(run) })
 	s.work.Go(func() { s.counter(run) })
 	s.work.Go(func() { s.sweeper(run) })
@@ -235,7 +235,7 @@ func (s *Store) load(ctx context.Context, name, text string) (_ filter, lost boo
 
 // Drop implements engine.Store. The other daemons follow within a second.
 func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
-	if _, err := s.trust.check(); err != nil {
+	if _, err := s.sync.check(); err != nil {
 		return err
 	}
 	s.changing.Lock()
@@ -283,7 +283,7 @@ func (s *Store) sweeper(ctx context.Context) {
 
 // Ready implements engine.Store.
 func (s *Store) Ready(ctx context.Context) error {
-	if _, err := s.trust.check(); err != nil {
+	if _, err := s.sync.check(); err != nil {
 		return err
 	}
 	// By the way that batches take: it may find that Redis was started anew.
@@ -293,7 +293,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Failed implements engine.Store: what Redis does heals, so this store never fails for good.
+// Failed implements engine.Store: what Redis does resyncs, so this store never fails for good.
 func (s *Store) Failed() <-chan struct{} { return nil }
 
 func (s *Store) all() []filter {

@@ -55,7 +55,7 @@ func opened(t testing.TB, c Config) (*Store, *set) {
 	if found := sets[uri]; found != nil {
 		return store, found.(*set)
 	}
-	made, err := store.Create(context.Background(), uri, storetest.Birth())
+	made, err := store.Create(context.Background(), uri, storetest.Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestExactlyOnceForTwoDaemons(t *testing.T) {
 
 // Redis is killed and comes back empty, or with an older file, or is flushed: once the
 // daemons are ready again, both know what either of them had acknowledged.
-func TestHealing(t *testing.T) {
+func TestResync(t *testing.T) {
 	for name, lose := range map[string]func(*redistest.Server, *set){
 		"restarted empty": func(s *redistest.Server, _ *set) { s.Kill(); s.Run() },
 		"away for a while": func(s *redistest.Server, _ *set) {
@@ -197,7 +197,7 @@ func TestHealing(t *testing.T) {
 						t.Fatalf("got %v, want ErrUnavailable or ErrInDoubt", err)
 					}
 					if time.Now().After(deadline) {
-						t.Fatalf("not healed: %v", err)
+						t.Fatalf("not resynced: %v", err)
 					}
 				}
 			}
@@ -214,7 +214,7 @@ func TestHealing(t *testing.T) {
 	}
 }
 
-func TestHealingFromAnOlderFile(t *testing.T) {
+func TestResyncFromAnOlderFile(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	storeA, a := opened(t, config(server.Addr))
@@ -248,7 +248,7 @@ func TestHealingFromAnOlderFile(t *testing.T) {
 }
 
 // The archive is asked when Redis has lost a filter that nobody alive knows whole.
-func TestHealingAsksTheArchive(t *testing.T) {
+func TestResyncAsksTheArchive(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	store, s := opened(t, config(server.Addr))
@@ -303,7 +303,7 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 		}
 	}
 	made := engine.Spec{ID: 9, Name: "extra", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
-	if _, err := storeA.Create(context.Background(), made, storetest.Birth()); err != nil {
+	if _, err := storeA.Create(context.Background(), made, storetest.Identity()); err != nil {
 		t.Fatal(err)
 	}
 	next := func() engine.Change {
@@ -323,7 +323,7 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 		{ID: 10, Name: "extra", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"},
 		{ID: 9, Name: "other", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"},
 	} {
-		if _, err := storeB.Create(context.Background(), other, storetest.Birth()); !errors.Is(err, engine.ErrConflict) {
+		if _, err := storeB.Create(context.Background(), other, storetest.Identity()); !errors.Is(err, engine.ErrConflict) {
 			t.Errorf("create %+v: %v, want ErrConflict", other, err)
 		}
 	}
@@ -336,7 +336,7 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 	if change := next(); change.Spec != uri || change.Set != nil {
 		t.Fatalf("got %+v, want uri dropped", change)
 	}
-	again, err := storeB.Create(context.Background(), uri, storetest.Birth())
+	again, err := storeB.Create(context.Background(), uri, storetest.Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -448,7 +448,7 @@ func TestBeyond512MB(t *testing.T) {
 	if _, err := store.Load(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	made, err := store.Create(context.Background(), large, storetest.Birth())
+	made, err := store.Create(context.Background(), large, storetest.Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -536,7 +536,7 @@ func TestCreateFilled(t *testing.T) {
 	wg.Wait()
 }
 
-// A sentinel fails over to a replica: the store follows, and heals what the replica had
+// A sentinel fails over to a replica: the store follows, and resyncs what the replica had
 // not received.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,7 @@ const tmpTTL = 5 * time.Minute
 // stripe is there. It tells whether it was not.
 func (s *set) putStripe(ctx context.Context, i int, data []byte, replace bool) (gone bool, err error) {
 	key := s.keys[i]
-	// Of this call alone: a restore may put in the same stripe that is being healed.
+	// Of this call alone: a restore may put in the same stripe that is being resynced.
 	tmp := key + ":" + s.store.peers.self + ":" + serial()
 	value := append(append(make([]byte, 0, headBytes+len(data)), s.head...), data...)
 	if err := s.store.admin.Set(ctx, tmp, value, tmpTTL).Err(); err != nil {
@@ -100,7 +100,7 @@ func (s *set) Stripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer s.use.RUnlock()
-	if _, err := s.store.trust.check(); err != nil {
+	if _, err := s.store.sync.check(); err != nil {
 		return nil, err
 	}
 	data, err := s.getStripe(ctx, i, buf)
@@ -166,8 +166,8 @@ func (s *set) stop(ctx context.Context, started bool) error {
 	return s.store.admin.Unlink(ctx, s.unackedKey).Err()
 }
 
-// heal implements filter: it ors the mirror into Redis.
-func (s *set) heal(ctx context.Context) (gone bool, err error) {
+// resync implements filter: it ors the mirror into Redis.
+func (s *set) resync(ctx context.Context) (gone bool, err error) {
 	if s.enter() != nil {
 		return false, nil // dropped meanwhile
 	}

@@ -27,7 +27,7 @@ import (
 // sent: Redis forgets none of them earlier. So they need not travel, and when Redis has
 // lost data they are put back. Of what other daemons accepted it knows nothing.
 type timed struct {
-	kept
+	common
 	prefix string // of the keys
 	mirror *timing.Table
 
@@ -46,7 +46,7 @@ func groupOf(key bloom.Hash) int { return int(key.Hi >> 58) }
 
 func (s *Store) newTimed(e entry) *timed {
 	return &timed{
-		kept:   kept{store: s, entry: e},
+		common: common{store: s, entry: e},
 		prefix: timedPrefix(e),
 		mirror: timing.New(timing.SystemClock()),
 	}
@@ -94,7 +94,7 @@ func (s *timed) AddFor(ctx context.Context, keys []bloom.Hash, expire time.Durat
 	defer s.use.RUnlock()
 	s.store.flight.RLock()
 	defer s.store.flight.RUnlock()
-	if _, err := s.store.trust.check(); err != nil {
+	if _, err := s.store.sync.check(); err != nil {
 		return 0, err
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -153,7 +153,7 @@ func (s *timed) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error 
 		return err
 	}
 	defer s.use.RUnlock()
-	if _, err := s.store.trust.check(); err != nil {
+	if _, err := s.store.sync.check(); err != nil {
 		return err
 	}
 	s.mirror.Has(keys, isNew)

@@ -32,7 +32,7 @@ func openedTimed(t testing.TB, c Config) (*Store, *timed) {
 	if found := sets[news]; found != nil {
 		return store, found.(*timed)
 	}
-	made, err := store.Create(context.Background(), news, storetest.Birth())
+	made, err := store.Create(context.Background(), news, storetest.Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,9 +48,9 @@ func addTimed(t testing.TB, s *timed, from, n int, expire time.Duration) int {
 	return got
 }
 
-// addWhenHealed adds as soon as the store takes it; until then only errors that say so
+// addWhenResynced adds as soon as the store takes it; until then only errors that say so
 // are right.
-func addWhenHealed(t testing.TB, s *timed, from, n int, expire time.Duration) int {
+func addWhenResynced(t testing.TB, s *timed, from, n int, expire time.Duration) int {
 	t.Helper()
 	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		got, err := s.AddFor(context.Background(), storetest.Keys(s, from, n), expire, make([]bool, n))
@@ -61,14 +61,14 @@ func addWhenHealed(t testing.TB, s *timed, from, n int, expire time.Duration) in
 			t.Fatalf("got %v, want ErrUnavailable or ErrInDoubt", err)
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not healed: %v", err)
+			t.Fatalf("not resynced: %v", err)
 		}
 	}
 }
 
 // Redis loses its data, or a part: what either daemon accepted stays a duplicate for both,
 // and for one that starts then, and expires when it should.
-func TestTimedHealing(t *testing.T) {
+func TestTimedResync(t *testing.T) {
 	for name, lose := range map[string]func(*redistest.Server, *timed){
 		"restarted empty": func(r *redistest.Server, _ *timed) { r.Kill(); r.Run() },
 		"away for a while": func(r *redistest.Server, _ *timed) {
@@ -97,11 +97,11 @@ func TestTimedHealing(t *testing.T) {
 				s    *timed
 				from int
 			}{{a, 5000}, {b, 0}, {a, 0}, {b, 5000}} {
-				if n := addWhenHealed(t, c.s, c.from, 5000, time.Hour); n != 0 {
+				if n := addWhenResynced(t, c.s, c.from, 5000, time.Hour); n != 0 {
 					t.Fatalf("%d items are new before they expire", n)
 				}
 			}
-			n := addWhenHealed(t, b, 10_000, 50, time.Hour)
+			n := addWhenResynced(t, b, 10_000, 50, time.Hour)
 			if took := time.Since(before); n > 0 && took < brief {
 				t.Errorf("%d items with a short time are new %v after they were accepted", n, took)
 			}
@@ -130,7 +130,7 @@ func TestTimedHealing(t *testing.T) {
 }
 
 // One node of a cluster is flushed: the answers of that node do not count.
-func TestTimedHealingOfAClusterNode(t *testing.T) {
+func TestTimedResyncOfAClusterNode(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Cluster(t)
 	storeA, a := openedTimed(t, config(servers[0].Addr))
@@ -146,7 +146,7 @@ func TestTimedHealingOfAClusterNode(t *testing.T) {
 	}
 	servers[2].CLI("flushall")
 	for _, s := range []*timed{b, a, b} {
-		if n := addWhenHealed(t, s, 0, 10_000, time.Hour); n != 0 {
+		if n := addWhenResynced(t, s, 0, 10_000, time.Hour); n != 0 {
 			t.Fatalf("%d items are new before they expire", n)
 		}
 	}
@@ -229,7 +229,7 @@ func TestTimedDropCleansUp(t *testing.T) {
 			if err := store.Drop(context.Background(), news); err != nil {
 				t.Fatal(err)
 			}
-			again, err := store.Create(context.Background(), news, storetest.Birth())
+			again, err := store.Create(context.Background(), news, storetest.Identity())
 			if err != nil {
 				t.Fatal(err)
 			}

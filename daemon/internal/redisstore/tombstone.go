@@ -103,7 +103,7 @@ func (s *Store) cleaner(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if _, err := s.trust.check(); err != nil {
+		if _, err := s.sync.check(); err != nil {
 			clear(since)
 			continue
 		}

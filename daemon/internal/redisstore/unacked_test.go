@@ -269,7 +269,7 @@ func TestUnacknowledgedItemsAndLostData(t *testing.T) {
 			meet(t, storeA, storeB)
 			add(t, a, 0, 1000)
 			keys := storetest.Keys(a, 1000, 1000)
-			// A batch under way at b, which a waits for: nothing is healed before it has ended.
+			// A batch under way at b, which a waits for: nothing is resynced before it has ended.
 			storeB.flight.RLock()
 			end := sync.OnceFunc(storeB.flight.RUnlock)
 			defer end()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
-	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
+	"github.com/cr-clawer/urifilter/daemon/internal/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
@@ -38,7 +38,7 @@ func CheckCalls(cfg configs.Config, log *slog.Logger) error {
 }
 
 // OpenLink is the connection to the archive that the settings name; nil: they name none.
-func OpenLink(cfg configs.Config, log *slog.Logger) (*keeper.Link, error) {
+func OpenLink(cfg configs.Config, log *slog.Logger) (*backup.Link, error) {
 	if cfg.MongoDB.URI == "" {
 		return nil, nil
 	}
@@ -46,5 +46,5 @@ func OpenLink(cfg configs.Config, log *slog.Logger) (*keeper.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return keeper.NewLink(archive.Options{URI: cfg.MongoDB.URI, TLS: dialer, Database: cfg.MongoDB.Database, Keep: cfg.Writeback.Keep, Log: log}), nil
+	return backup.NewLink(archive.Options{URI: cfg.MongoDB.URI, TLS: dialer, Database: cfg.MongoDB.Database, Keep: cfg.Writeback.Keep, Log: log}), nil
 }

@@ -19,10 +19,10 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/connlimit"
 	"github.com/cr-clawer/urifilter/daemon/internal/drain"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/keeper"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/tlshint"
@@ -54,8 +54,8 @@ type Server struct {
 	listeners []net.Listener
 	store     engine.Store
 	engine    *engine.Engine
-	link      *keeper.Link   // nil: no archive
-	keeper    *keeper.Keeper // nil: no archive
+	link      *backup.Link   // nil: no archive
+	backup    *backup.Copier // nil: no archive
 	api       *api.Server
 	http      *http.Server
 	drain     *drain.Drainer
@@ -96,7 +96,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 	}
 	if d.link != nil {
 		settings.Archive = d.link
-		healFrom(d.store, d.link)
+		resyncFrom(d.store, d.link)
 	}
 	if d.engine, err = engine.OpenWith(ctx, d.store, settings); err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		TempDir:        spool,
 	}
 	if d.link != nil {
-		d.keeper = keeper.New(d.engine, d.link, options.Registry, log)
-		options.Keeper = d.keeper
+		d.backup = backup.New(d.engine, d.link, options.Registry, log)
+		options.Backup = d.backup
 	}
 	d.api = api.New(options)
 	d.http = &http.Server{
@@ -204,10 +204,10 @@ func (d *Server) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	inner, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	work.Go(func() { d.warnFull(inner) })
-	if d.keeper != nil {
-		work.Go(func() { d.keeper.Settle(inner) })
+	if d.backup != nil {
+		work.Go(func() { d.backup.Reconcile(inner) })
 		if d.cfg.Writeback.Interval > 0 {
-			work.Go(func() { d.keeper.Every(inner, d.cfg.Writeback.Interval) })
+			work.Go(func() { d.backup.Every(inner, d.cfg.Writeback.Interval) })
 		}
 	}
 	work.Go(func() { d.engine.Follow(inner) })
@@ -264,8 +264,8 @@ func (d *Server) shutdown(linger, patience time.Duration) {
 	d.stopping.Arm()
 	d.api.Drain()
 	d.engine.Stop() // what waits for a restore is answered
-	if d.keeper != nil {
-		d.keeper.Stop() // a copy may take minutes, and can be made again
+	if d.backup != nil {
+		d.backup.Stop() // a copy may take minutes, and can be made again
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

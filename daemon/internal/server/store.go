@@ -56,8 +56,8 @@ func openRedis(c configs.Redis, livesDir string, log *slog.Logger) (engine.Store
 	return store, nil
 }
 
-// healFrom lets a store that can lose data ask the archive for what nobody alive knows.
-func healFrom(store engine.Store, archive engine.Archive) {
+// resyncFrom lets a store that can lose data ask the archive for what nobody alive knows.
+func resyncFrom(store engine.Store, archive engine.Archive) {
 	r, ok := store.(*redisstore.Store)
 	if !ok {
 		return

@@ -12,7 +12,7 @@ import (
 )
 
 // clearOf clears a filter and returns the set that is served then.
-func clearOf(t *testing.T, store engine.Store, s engine.Spec, b engine.Birth) (now engine.Set) {
+func clearOf(t *testing.T, store engine.Store, s engine.Spec, b engine.Identity) (now engine.Set) {
 	t.Helper()
 	if err := store.Clear(context.Background(), s, b, func(set engine.Set) { now = set }); err != nil {
 		t.Fatal(err)
@@ -36,17 +36,17 @@ func clears(t *testing.T, o Opener, s engine.Spec, bitMap bool) {
 	store := open(t, o)
 	load(t, store)
 	var unknown *engine.UnknownFilterError
-	if err := store.Clear(ctx, s, Birth(), func(engine.Set) { t.Error("an unknown filter is served") }); !errors.As(err, &unknown) {
+	if err := store.Clear(ctx, s, Identity(), func(engine.Set) { t.Error("an unknown filter is served") }); !errors.As(err, &unknown) {
 		t.Errorf("clear of an unknown filter: %v, want UnknownFilterError", err)
 	}
-	set, err := store.Create(ctx, s, Birth())
+	set, err := store.Create(ctx, s, Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
 	old := set
 	for round := range uint64(3) {
 		Add(t, set, Keys(set, 0, 3000))
-		b := Birth()
+		b := Identity()
 		b.Generation = round + 2
 		before := set
 		set = clearOf(t, store, s, b)
@@ -123,7 +123,7 @@ func testClearContention(t *testing.T, o Opener) {
 		})
 	}
 	for i := range uint64(5) {
-		b := Birth()
+		b := Identity()
 		b.Generation = i + 2
 		err := store.Clear(ctx, s, b, func(s engine.Set) { mu.Lock(); defer mu.Unlock(); set = s })
 		if err != nil {

@@ -121,7 +121,7 @@ func testContention(t *testing.T, o Opener) {
 func testIndependent(t *testing.T, o Opener) {
 	store, a := one(t, o, 10_000)
 	defer closeStore(t, store)
-	b, err := store.Create(context.Background(), spec("ip", 2, 10_000), Birth())
+	b, err := store.Create(context.Background(), spec("ip", 2, 10_000), Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func testCreateDrop(t *testing.T, o Opener) {
 	if err := store.Drop(ctx, spec("uri", 1, 10_000)); !errors.As(err, &unknown) {
 		t.Errorf("second Drop: %v, want UnknownFilterError", err)
 	}
-	again, err := store.Create(ctx, spec("uri", 1, 20_000), Birth())
+	again, err := store.Create(ctx, spec("uri", 1, 20_000), Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func testStripes(t *testing.T, o Opener) {
 	a := set.(engine.BitMap)
 	Add(t, a, Keys(a, 0, n))
 	h := a.Header()
-	made, err := store.Create(ctx, spec("copy", 2, capacity), engine.Birth{Seed: h.Seed, Generation: h.Generation, Created: h.Created})
+	made, err := store.Create(ctx, spec("copy", 2, capacity), engine.Identity{Seed: h.Seed, Generation: h.Generation, Created: h.Created})
 	if err != nil {
 		t.Fatal(err)
 	}

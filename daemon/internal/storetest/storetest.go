@@ -69,14 +69,14 @@ func spec(name string, id int, capacity uint64) engine.Spec {
 	return engine.Spec{ID: id, Name: name, Kind: "bloom", Capacity: capacity, ErrorRate: 1e-4, OnFull: "warn"}
 }
 
-// Birth is that of a new filter, with a seed of its own.
-func Birth() engine.Birth {
-	return engine.Birth{Seed: rand.Uint64(), Generation: 1, Created: time.Now().UTC().Truncate(0)}
+// Identity is that of a new filter, with a seed of its own.
+func Identity() engine.Identity {
+	return engine.Identity{Seed: rand.Uint64(), Generation: 1, Created: time.Now().UTC().Truncate(0)}
 }
 
 // Header describes an empty bit-map for spec, with a seed of its own.
 func Header(spec engine.Spec) bloom.Header {
-	h, err := engine.BitMapHeader(spec, Birth())
+	h, err := engine.BitMapHeader(spec, Identity())
 	if err != nil {
 		panic(err) // of a test's own spec
 	}
@@ -115,7 +115,7 @@ func one(t *testing.T, o Opener, capacity uint64) (engine.Store, engine.Set) {
 	if sets := load(t, store); len(sets) != 0 {
 		t.Fatalf("a new store holds %d filters", len(sets))
 	}
-	set, err := store.Create(context.Background(), spec("uri", 1, capacity), Birth())
+	set, err := store.Create(context.Background(), spec("uri", 1, capacity), Identity())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func oneTiming(t *testing.T, o Opener, expire time.Duration) (engine.Store, engi
 	if sets := load(t, store); len(sets) != 0 {
 		t.Fatalf("a new store holds %d filters", len(sets))
 	}
-	set, err := store.Create(context.Background(), Timing("news", 7, expire), Birth())
+	set, err := store.Create(context.Background(), Timing("news", 7, expire), Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func testExpire(t *testing.T, o Opener) {
 	if got := count(has(t, set, b)); got != 0 {
 		t.Errorf("of the call's expire: %d of 10 items have expired", got)
 	}
-	none, err := store.Create(context.Background(), Timing("none", 8, 0), Birth())
+	none, err := store.Create(context.Background(), Timing("none", 8, 0), Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func testTimingContention(t *testing.T, o Opener) {
 func testTimingCreateDrop(t *testing.T, o Opener) {
 	ctx := context.Background()
 	store, set := oneTiming(t, o, long)
-	bits, err := store.Create(ctx, spec("uri", 1, 10_000), Birth())
+	bits, err := store.Create(ctx, spec("uri", 1, 10_000), Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func testTimingCreateDrop(t *testing.T, o Opener) {
 	if err := set.Has(ctx, keys, make([]bool, 100)); !errors.As(err, &unknown) {
 		t.Errorf("Has of a dropped filter: %v, want UnknownFilterError", err)
 	}
-	again, err := store.Create(ctx, Timing("news", 7, time.Hour), Birth())
+	again, err := store.Create(ctx, Timing("news", 7, time.Hour), Identity())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 func Kind() kind.Kind {
 	return kind.Kind{
 		Name: "always_new", File: "nothing", Width: 1, Checked: "nothing: %d files checked",
-		New: func(_ engine.Spec, b engine.Birth, _ timing.Clock) (kind.Memory, error) {
+		New: func(_ engine.Spec, b engine.Identity, _ timing.Clock) (kind.Memory, error) {
 			return &memory{seed: b.Seed, generation: b.Generation}, nil
 		},
 		Read: read,

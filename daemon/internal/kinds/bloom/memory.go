@@ -17,7 +17,7 @@ import (
 func Kind() kind.Kind {
 	return kind.Kind{
 		Name: "bloom", File: "bitmap", Width: 1, Checked: "bit-map: %d stripes checked", Estimates: true,
-		New: func(spec engine.Spec, b engine.Birth, _ timing.Clock) (kind.Memory, error) {
+		New: func(spec engine.Spec, b engine.Identity, _ timing.Clock) (kind.Memory, error) {
 			h, err := engine.BitMapHeader(spec, b)
 			if err != nil {
 				return nil, err

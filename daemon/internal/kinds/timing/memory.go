@@ -19,7 +19,7 @@ import (
 func Kind() kind.Kind {
 	return kind.Kind{
 		Name: "timing", File: "entries", Width: 2, Parts: timing.Groups, Checked: "entries: %d blocks checked",
-		New: func(_ engine.Spec, b engine.Birth, clock timing.Clock) (kind.Memory, error) {
+		New: func(_ engine.Spec, b engine.Identity, clock timing.Clock) (kind.Memory, error) {
 			return &entries{
 				head:  header{seed: b.Seed, generation: b.Generation, created: b.Created},
 				table: timing.New(clock),

@@ -122,13 +122,13 @@ func (b *bench) close() {
 	}
 }
 
-func (b *bench) settle() {
+func (b *bench) reconcile() {
 	b.t.Helper()
-	if err := b.Settle(b.t.Context()); err != nil {
-		b.t.Fatalf("settle: %v\n%s", err, b.log)
+	if err := b.Reconcile(b.t.Context()); err != nil {
+		b.t.Fatalf("reconcile: %v\n%s", err, b.log)
 	}
 	if err := b.Ready(b.t.Context()); err != nil {
-		b.t.Errorf("settled, but not ready: %v", err)
+		b.t.Errorf("reconciled, but not ready: %v", err)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestAFreshStoreTakesAllThatIsArchived(t *testing.T) {
 	b.wantWaiting("uri", nil)
 	b.wantWaiting("2", nil)
 	b.wantWaiting("pages", nil) // nobody knows yet that it is not there
-	b.settle()
+	b.reconcile()
 	if n := b.fresh("uri", 1, 2, 3, 9); n != 1 {
 		t.Errorf("uri: %d new, want 1", n)
 	}
@@ -202,8 +202,8 @@ func TestAFreshStoreTakesAllThatIsArchived(t *testing.T) {
 	if err := b.Ready(t.Context()); err != nil {
 		t.Errorf("not ready: %v", err)
 	}
-	if err := b.Settle(t.Context()); !errors.Is(err, a.down) {
-		t.Errorf("settle: %v", err)
+	if err := b.Reconcile(t.Context()); !errors.Is(err, a.down) {
+		t.Errorf("reconcile: %v", err)
 	}
 }
 
@@ -214,8 +214,8 @@ func TestFiltersWaitForTheArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := open(t, t.TempDir(), engine.Settings{Filters: []engine.Spec{spec(1, "uri")}, Archive: a})
-	if err := b.Settle(t.Context()); !errors.Is(err, a.down) {
-		t.Errorf("settle: %v", err)
+	if err := b.Reconcile(t.Context()); !errors.Is(err, a.down) {
+		t.Errorf("reconcile: %v", err)
 	}
 	b.wantWaiting("uri", a.down)
 	for _, s := range []engine.Spec{spec(0, "uri"), spec(0, "other")} {
@@ -227,12 +227,12 @@ func TestFiltersWaitForTheArchive(t *testing.T) {
 	a.down = nil
 	// A damaged version is not served, in whole or in part.
 	a.damaged = errors.New("damaged")
-	if err := b.Settle(t.Context()); !errors.Is(err, a.damaged) {
-		t.Errorf("settle: %v", err)
+	if err := b.Reconcile(t.Context()); !errors.Is(err, a.damaged) {
+		t.Errorf("reconcile: %v", err)
 	}
 	b.wantWaiting("uri", a.damaged)
 	a.damaged = nil
-	b.settle()
+	b.reconcile()
 	if n := b.fresh("uri", 1, 2); n != 1 {
 		t.Errorf("%d new, want 1", n)
 	}
@@ -242,8 +242,8 @@ func TestStartEmptyIfTheSettingsSaySo(t *testing.T) {
 	a := newShelf()
 	a.down = errors.New("down")
 	b := open(t, t.TempDir(), engine.Settings{Filters: []engine.Spec{spec(1, "uri")}, Archive: a, StartEmpty: true})
-	if err := b.Settle(t.Context()); !errors.Is(err, a.down) {
-		t.Errorf("settle: %v", err)
+	if err := b.Reconcile(t.Context()); !errors.Is(err, a.down) {
+		t.Errorf("reconcile: %v", err)
 	}
 	if n := b.fresh("uri", 1); n != 1 {
 		t.Errorf("%d new, want 1", n)
@@ -254,7 +254,7 @@ func TestStartEmptyIfTheSettingsSaySo(t *testing.T) {
 	if err := a.put(spec(1, "uri"), header(t, 7, 1), 1, 2, 3); err != nil {
 		t.Fatal(err)
 	}
-	b.settle()
+	b.reconcile()
 	if n := b.fresh("uri", 1, 2); n != 1 {
 		t.Errorf("%d new, want 1", n)
 	}
@@ -280,14 +280,14 @@ func TestLostItemsArePutBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := open(t, dir, engine.Settings{Filters: want, Archive: a})
-	b.settle()
+	b.reconcile()
 	b.close()
 	if err := a.put(spec(1, "uri"), header(t, 7, 1), 1, 2, 3); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // and they are durable
 		b = open(t, dir, engine.Settings{Filters: want, Archive: a})
-		b.settle()
+		b.reconcile()
 		if n := b.fresh("uri", 1, 2, 3); n != 0 {
 			t.Errorf("%d new, want 0", n)
 		}
@@ -304,13 +304,13 @@ func TestCreateRestores(t *testing.T) {
 	a := newShelf()
 	dir := t.TempDir()
 	b := open(t, dir, engine.Settings{Filters: []engine.Spec{spec(1, "uri")}, Archive: a})
-	b.settle()
+	b.reconcile()
 	b.close()
 	if err := a.put(spec(50, "pages"), header(t, 8, 1), 1); err != nil {
 		t.Fatal(err)
 	}
 	b = open(t, dir, engine.Settings{Filters: []engine.Spec{spec(1, "uri")}, Archive: a})
-	b.settle()
+	b.reconcile()
 	b.wantLog("filter is in the archive only")
 	var unknown *engine.UnknownFilterError
 	if _, err := b.Lookup("pages"); !errors.As(err, &unknown) {
@@ -339,7 +339,7 @@ func TestDroppedFiltersStayDropped(t *testing.T) {
 	}
 	want := []engine.Spec{spec(1, "uri")}
 	b := open(t, t.TempDir(), engine.Settings{Filters: want, Archive: a})
-	b.settle()
+	b.reconcile()
 	a.down = errors.New("down")
 	var waits *engine.RestoringError
 	if err := b.Drop(t.Context(), "uri"); !errors.As(err, &waits) {
@@ -362,7 +362,7 @@ func TestDroppedFiltersStayDropped(t *testing.T) {
 		t.Errorf("made again: %d new, want 2", n)
 	}
 	b = open(t, t.TempDir(), engine.Settings{Filters: want, Archive: a})
-	b.settle()
+	b.reconcile()
 	if n := b.fresh("uri", 1, 2); n != 2 {
 		t.Errorf("elsewhere: %d new, want 2", n)
 	}
@@ -377,8 +377,8 @@ func TestRestoreOverAPlainStore(t *testing.T) {
 	}
 	dir := t.TempDir()
 	b := open(t, dir, engine.Settings{Archive: a}, func(s engine.Store) engine.Store { return plain{s} })
-	if err := b.Settle(t.Context()); !errors.Is(err, a.damaged) {
-		t.Errorf("settle: %v", err)
+	if err := b.Reconcile(t.Context()); !errors.Is(err, a.damaged) {
+		t.Errorf("reconcile: %v", err)
 	}
 	b.close()
 	a.damaged = nil
@@ -386,7 +386,7 @@ func TestRestoreOverAPlainStore(t *testing.T) {
 	if len(b.Filters()) != 0 {
 		t.Errorf("left in the store: %v", b.Filters())
 	}
-	b.settle()
+	b.reconcile()
 	if n := b.fresh("uri", 1, 2); n != 1 {
 		t.Errorf("%d new, want 1", n)
 	}
@@ -400,8 +400,8 @@ func TestIDsOfWaitingFiltersAreTaken(t *testing.T) {
 	}
 	a.damaged = errors.New("damaged")
 	b := open(t, t.TempDir(), engine.Settings{Archive: a})
-	if err := b.Settle(t.Context()); err == nil {
-		t.Fatal("settled")
+	if err := b.Reconcile(t.Context()); err == nil {
+		t.Fatal("reconciled")
 	}
 	f, _, err := b.Create(t.Context(), spec(0, "mine"))
 	if err != nil || f.ID != 1002 {

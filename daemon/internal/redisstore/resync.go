@@ -28,7 +28,7 @@ func (s *Store) incarnation(ctx context.Context, stale string) (string, error) {
 	return renew.Run(ctx, s.admin, []string{incarnationKey}, stale, rand.Text()).Text()
 }
 
-// incident names the servers and the incarnation that daemons stop and heal for.
+// incident names the servers and the incarnation that daemons stop and resync for.
 func incident(runIDs []string, incarnation string) string {
 	sum := sha256.Sum256([]byte(strings.Join(runIDs, " ") + " " + incarnation))
 	return hex.EncodeToString(sum[:8])
@@ -44,24 +44,24 @@ func (s *Store) incidentNow(ctx context.Context) (string, error) {
 	return incident(ids, inc), err
 }
 
-var errChanged = errors.New("redis changed while it was healed; once more")
+var errChanged = errors.New("redis changed while it was resynced; once more")
 
-// healer restores trust whenever it was lost.
-func (s *Store) healer(ctx context.Context) {
+// resyncer puts back what Redis has lost, whenever it has.
+func (s *Store) resyncer(ctx context.Context) {
 	told := ""
-	retry := time.NewTicker(retryHeal)
+	retry := time.NewTicker(retryResync)
 	defer retry.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.trust.wake:
+		case <-s.sync.wake:
 		case <-retry.C:
 		}
-		if _, err := s.trust.check(); err == nil {
+		if _, err := s.sync.check(); err == nil {
 			continue
 		}
-		err := s.heal(ctx)
+		err := s.resync(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -70,37 +70,37 @@ func (s *Store) healer(ctx context.Context) {
 			told = ""
 			continue
 		}
-		s.trust.still(err)
+		s.sync.note(err)
 		if text := err.Error(); !unreachable(err) && text != told { // it is tried several times a second
 			told = text
-			s.log.Warn("redis is not healed yet", "err", err)
+			s.log.Warn("redis is not resynced yet", "err", err)
 		}
 	}
 }
 
-// heal puts back into Redis what this daemon knows, waits for the other daemons to do
-// the same, and restores trust. It may be repeated at any time: bits are only or-ed.
+// resync puts back into Redis what this daemon knows, waits for the other daemons to do
+// the same, and says so. It may be repeated at any time: bits are only or-ed.
 // Load calls it with the servers that it has just read everything from.
-func (s *Store) heal(ctx context.Context, justRead ...string) error {
+func (s *Store) resync(ctx context.Context, justRead ...string) error {
 	start := time.Now()
-	epoch := s.trust.epoch.Load()
+	epoch := s.sync.epoch.Load()
 	ids, err := s.runIDs(ctx)
 	if err != nil {
 		return err
 	}
-	inc, err := s.incarnation(ctx, s.trust.stale())
+	inc, err := s.incarnation(ctx, s.sync.stale())
 	if err != nil {
 		return err
 	}
 	// Batches under way end before this daemon says that it has stopped.
 	s.flight.Lock()
-	//lint:ignore SA2001 nothing is done under it: later batches see that trust is lost
+	//lint:ignore SA2001 nothing is done under it: later batches see that it is not in sync
 	s.flight.Unlock()
-	started := s.trust.anyNew(ids)
+	started := s.sync.anyNew(ids)
 	// Once for each start of a server: when this is tried again, the others may have put there
 	// what they know.
 	servers := strings.Join(ids, " ")
-	first := started && s.trust.any() && s.stoppedFor != servers
+	first := started && s.sync.wasSynced() && s.stoppedFor != servers
 	for _, f := range s.all() {
 		if err := f.stop(ctx, first); err != nil {
 			return fmt.Errorf("filter %s: %w", f.base().spec.Name, err)
@@ -120,21 +120,21 @@ func (s *Store) heal(ctx context.Context, justRead ...string) error {
 			return err
 		}
 	}
-	if lost && s.trust.trusts(inc) {
-		s.trust.lose(errLost) // nobody has told the others yet
+	if lost && s.sync.isCurrent(inc) {
+		s.sync.invalidate(errLost) // nobody has told the others yet
 		return errLost
 	}
-	if err := s.together(ctx, healedPrefix, in); err != nil {
+	if err := s.together(ctx, resyncedPrefix, in); err != nil {
 		return err
 	}
 	// What the others have put there is known before anything is answered.
 	if err := s.followUnacked(ctx, true); err != nil {
 		return err
 	}
-	if !s.trust.restore(epoch, ids, inc) {
+	if !s.sync.validate(epoch, ids, inc) {
 		return errChanged
 	}
-	s.log.Info("redis is trusted", "servers", len(ids), "lost_data", lost, "filters", len(s.all()), "took", time.Since(start).Round(time.Millisecond))
+	s.log.Info("redis is in sync", "servers", len(ids), "lost_data", lost, "filters", len(s.all()), "took", time.Since(start).Round(time.Millisecond))
 	return nil
 }
 
@@ -142,13 +142,13 @@ func (s *Store) heal(ctx context.Context, justRead ...string) error {
 func (s *Store) putBack(ctx context.Context) (lost bool, err error) {
 	for _, f := range s.all() {
 		spec := f.base().spec
-		gone, err := f.heal(ctx)
+		gone, err := f.resync(ctx)
 		if err != nil {
 			return lost, fmt.Errorf("filter %s: %w", spec.Name, err)
 		}
 		if bits, ok := f.(engine.BitMap); ok && gone && s.restore != nil {
 			if err := s.restore(ctx, spec, bits); err != nil {
-				s.log.Warn("filter was healed from this daemon's memory only, not from the archive", "filter", spec.Name, "err", err)
+				s.log.Warn("filter was resynced from this daemon's memory only, not from the archive", "filter", spec.Name, "err", err)
 			}
 		}
 		lost = lost || gone

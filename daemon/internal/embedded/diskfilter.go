@@ -14,14 +14,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/kind"
 )
 
-// kept is one filter of any kind: its memory, a file of it, and a journal of what the
+// diskFilter is one filter of any kind: its memory, a file of it, and a journal of what the
 // file does not have yet.
 //
 // An item goes first into memory and, under the same lock, into the journal's buffer; so
 // whoever sees an item as seen finds it already in the buffer, and waits, before
 // answering, for the sync that covers it. Nothing is acknowledged, as new or as
 // duplicate, that a crash could take back.
-type kept struct {
+type diskFilter struct {
 	store   *Store
 	spec    engine.Spec
 	dir     string
@@ -38,7 +38,7 @@ type kept struct {
 }
 
 // enter read-holds use, unless the filter is gone.
-func (k *kept) enter() error {
+func (k *diskFilter) enter() error {
 	k.use.RLock()
 	if k.gone {
 		k.use.RUnlock()
@@ -48,7 +48,7 @@ func (k *kept) enter() error {
 }
 
 // add lets work add n items at most, and waits until what it added is durable.
-func (k *kept) add(n int, work func() (int, error)) (int, error) {
+func (k *diskFilter) add(n int, work func() (int, error)) (int, error) {
 	if err := k.enter(); err != nil {
 		return 0, err
 	}
@@ -66,7 +66,7 @@ func (k *kept) add(n int, work func() (int, error)) (int, error) {
 }
 
 // has lets work look, and waits until what it may have seen is durable.
-func (k *kept) has(work func()) error {
+func (k *diskFilter) has(work func()) error {
 	if err := k.enter(); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func nameSpace(err error) error {
 
 // due tells whether a restart would have too much journal to read: a quarter of the
 // file is replayed in less time than the file is read.
-func (k *kept) due() bool {
+func (k *diskFilter) due() bool {
 	journaled := k.journal.Bytes()
 	p, ok := k.memory.(kind.Expiring)
 	return journaled > max(k.store.opt.CheckpointBytes, int64(k.memory.Bytes()/4)) || ok && p.Stale(journaled)
@@ -111,13 +111,13 @@ func (k *kept) due() bool {
 
 // checkpoint writes the file anew and drops the journal before it. A failure leaves the
 // old file and the whole journal: nothing is lost, the journal grows.
-func (k *kept) checkpoint() error {
+func (k *diskFilter) checkpoint() error {
 	return k.checkpointBy(false, func(path string, from uint64) error { return k.memory.Write(k.store.opt.FS, path, from) })
 }
 
 // checkpointBy is checkpoint with write to write the file. It is done now, also after one
 // that failed, where somebody waits for it.
-func (k *kept) checkpointBy(waited bool, write func(path string, from uint64) error) error {
+func (k *diskFilter) checkpointBy(waited bool, write func(path string, from uint64) error) error {
 	k.checkpointing.Lock()
 	defer k.checkpointing.Unlock()
 	k.use.RLock()
@@ -138,7 +138,7 @@ func (k *kept) checkpointBy(waited bool, write func(path string, from uint64) er
 	return nil
 }
 
-func (k *kept) writeCheckpoint(write func(path string, from uint64) error) error {
+func (k *diskFilter) writeCheckpoint(write func(path string, from uint64) error) error {
 	from, err := k.journal.Rotate()
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func (k *kept) writeCheckpoint(write func(path string, from uint64) error) error
 }
 
 // sweep lets go of a part of what has expired.
-func (k *kept) sweep() error {
+func (k *diskFilter) sweep() error {
 	p, ok := k.memory.(kind.Expiring)
 	if !ok || k.enter() != nil { // dropped meanwhile
 		return nil
@@ -161,7 +161,7 @@ func (k *kept) sweep() error {
 }
 
 // room says why a batch would not be accepted now.
-func (k *kept) room() error {
+func (k *diskFilter) room() error {
 	if k.enter() != nil {
 		return nil // dropped meanwhile
 	}
@@ -170,7 +170,7 @@ func (k *kept) room() error {
 }
 
 // drop ends the set and takes its folder's name away. On an error all is as before.
-func (k *kept) drop() (away string, err error) {
+func (k *diskFilter) drop() (away string, err error) {
 	defer k.ended()
 	k.use.Lock()
 	defer k.use.Unlock()
@@ -192,7 +192,7 @@ func (k *kept) drop() (away string, err error) {
 }
 
 // close ends the set. Batches under way are waited for, later ones get an error.
-func (k *kept) close() error {
+func (k *diskFilter) close() error {
 	defer k.ended()
 	k.use.Lock()
 	defer k.use.Unlock()
@@ -204,7 +204,7 @@ func (k *kept) close() error {
 }
 
 // ended calls end if the set is gone.
-func (k *kept) ended() {
+func (k *diskFilter) ended() {
 	k.use.RLock()
 	gone := k.gone
 	k.use.RUnlock()

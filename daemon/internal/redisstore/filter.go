@@ -14,17 +14,17 @@ import (
 // in Redis goes by the admin client, and may be repeated.
 type filter interface {
 	engine.Set
-	base() *kept
+	base() *common
 	// lay makes what Redis must have of an empty filter, in the place of what another of
 	// its name has left.
 	lay(ctx context.Context) error
 	// learn reads what is to be known here, and tells whether Redis has lost some of it.
 	learn(ctx context.Context) (lost bool, err error)
-	// stop is called when no batch is under way, before the first daemon heals: it takes
+	// stop is called when no batch is under way, before the first daemon resyncs: it takes
 	// out of Redis what does not count. started tells whether a server was.
 	stop(ctx context.Context, started bool) error
-	// heal puts back what is known here, and tells whether Redis had lost data.
-	heal(ctx context.Context) (gone bool, err error)
+	// resync puts back what is known here, and tells whether Redis had lost data.
+	resync(ctx context.Context) (gone bool, err error)
 	// free gives the memory back; nobody uses the filter any more.
 	free() error
 }
@@ -53,8 +53,8 @@ func (s *Store) newFilter(e entry) (filter, error) {
 	return set, nil
 }
 
-// kept is what filters of all kinds have in common.
-type kept struct {
+// common is what filters of all kinds have in common.
+type common struct {
 	store *Store
 	entry
 
@@ -62,10 +62,10 @@ type kept struct {
 	gone bool
 }
 
-func (k *kept) base() *kept { return k }
+func (k *common) base() *common { return k }
 
 // enter read-holds use, unless the filter is gone.
-func (k *kept) enter() error {
+func (k *common) enter() error {
 	k.use.RLock()
 	if k.gone {
 		k.use.RUnlock()
@@ -86,10 +86,10 @@ func closeFilter(f filter) error {
 	return f.free()
 }
 
-// trouble gives an error of Redis the engine's name, and takes the trust away where it
+// trouble gives an error of Redis the engine's name, and invalidates the state of Redis where it
 // shows that data is lost. What is gone because the filter was dropped is not lost: the
 // entry in the registry goes first, long before the keys.
-func (k *kept) trouble(ctx context.Context, err error) error {
+func (k *common) trouble(ctx context.Context, err error) error {
 	var unknown *engine.UnknownFilterError
 	switch {
 	case err == nil, errors.As(err, &unknown), errors.Is(err, engine.ErrUnavailable):
@@ -107,7 +107,7 @@ func (k *kept) trouble(ctx context.Context, err error) error {
 			}
 			return &engine.UnknownFilterError{Ref: k.spec.Name}
 		}
-		k.store.trust.lose(err)
+		k.store.sync.invalidate(err)
 	}
 	return fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
 }

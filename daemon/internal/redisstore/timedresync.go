@@ -50,10 +50,10 @@ func (s *timed) learn(ctx context.Context) (lost bool, err error) {
 // Redis that had lost data are among them, and another daemon may know that they were seen.
 func (s *timed) stop(ctx context.Context, _ bool) error { return s.undoPending(ctx, s.store.admin) }
 
-// heal implements filter: it puts back what the mirror has, for as long as it has yet to
+// resync implements filter: it puts back what the mirror has, for as long as it has yet to
 // be seen. The witnesses come first and are looked at again in the end, so that a Redis
-// which is flushed meanwhile does not pass for healed.
-func (s *timed) heal(ctx context.Context) (gone bool, err error) {
+// which is flushed meanwhile does not pass for resynced.
+func (s *timed) resync(ctx context.Context) (gone bool, err error) {
 	if s.enter() != nil {
 		return false, nil // dropped meanwhile
 	}

@@ -1,4 +1,4 @@
-package keeper
+package backup
 
 import (
 	"context"
@@ -20,10 +20,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
 )
 
-// rig is a Keeper over a store on disk and a real archive. step is called at each of the
+// rig is a Copier over a store on disk and a real archive. step is called at each of the
 // archive's steps.
 type rig struct {
-	*Keeper
+	*Copier
 	t        *testing.T
 	registry *prometheus.Registry
 	uri      string
@@ -55,8 +55,8 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Keeper = New(e, link, r.registry, log)
-	r.Settle(t.Context())
+	r.Copier = New(e, link, r.registry, log)
+	r.Reconcile(t.Context())
 	t.Cleanup(func() {
 		r.Stop()
 		if err := errors.Join(link.Close(context.Background()), store.Close()); err != nil {

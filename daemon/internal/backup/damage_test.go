@@ -1,4 +1,4 @@
-package keeper
+package backup
 
 import (
 	"context"
@@ -79,10 +79,10 @@ func TestOlderVersionInThePlaceOfADamagedOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := &rig{Keeper: New(e, r.link, prometheus.NewRegistry(), log), t: t}
+	other := &rig{Copier: New(e, r.link, prometheus.NewRegistry(), log), t: t}
 	defer other.Stop()
 	var damaged *archive.DamageError
-	if err := e.Settle(t.Context()); !errors.As(err, &damaged) {
+	if err := e.Reconcile(t.Context()); !errors.As(err, &damaged) {
 		t.Fatalf("got %v, want a damaged version", err)
 	}
 	if err := e.Ready(t.Context()); err == nil {

@@ -1,4 +1,4 @@
-package keeper
+package backup
 
 import (
 	"context"
@@ -9,16 +9,16 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 )
 
-// Between two tries to settle, doubled each time up to the second.
+// Between two tries to reconcile, doubled each time up to the second.
 const (
-	settleFirst = 500 * time.Millisecond
-	settleMost  = 30 * time.Second
+	reconcileFirst = 500 * time.Millisecond
+	reconcileMost  = 30 * time.Second
 )
 
-// Settle brings store and archive together, trying again until that is done or ctx ends.
-func (k *Keeper) Settle(ctx context.Context) {
-	for wait := settleFirst; ; wait = min(2*wait, settleMost) {
-		err := k.engine.Settle(ctx)
+// Reconcile brings store and archive together, trying again until that is done or ctx ends.
+func (k *Copier) Reconcile(ctx context.Context) {
+	for wait := reconcileFirst; ; wait = min(2*wait, reconcileMost) {
+		err := k.engine.Reconcile(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -37,7 +37,7 @@ func (k *Keeper) Settle(ctx context.Context) {
 // Every writes all bit-maps back, one after the other, whenever interval has passed, a
 // tenth more or less so that daemons that were started together part. It returns when
 // ctx ends.
-func (k *Keeper) Every(ctx context.Context, interval time.Duration) {
+func (k *Copier) Every(ctx context.Context, interval time.Duration) {
 	for sleep(ctx, jittered(interval)) {
 		for _, f := range k.engine.Filters() {
 			if _, err := f.BitMap(); err != nil {

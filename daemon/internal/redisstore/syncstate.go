@@ -13,63 +13,63 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// A server is trusted while it is known to have everything that was acknowledged.
+// A server is in sync while it is known to have everything that was acknowledged.
 //
 // Each start of a Redis has a run id of its own, and no connection outlives a start. So
 // every connection on which batches travel asks for the run id first, and is refused if
-// that server has not been healed: no batch ever reaches one that may have lost data. A
+// that server has not been resynced: no batch ever reaches one that may have lost data. A
 // flush keeps the run id; it shows in the heads of the stripes, which every single
 // test-and-set reads. The key urifilter:incarnation is changed by whoever finds data
 // lost, so that every daemon learns of it.
 //
-// Healing has two steps, and each waits for all daemons: first everybody stops sending
+// Resyncing has two steps, and each waits for all daemons: first everybody stops sending
 // batches, then everybody puts back what it knows. Before both are done, an item that
 // only another daemon knows could look new.
 
 var (
 	// errLost means that a stripe, or the registry, is gone from Redis.
 	errLost = errors.New("redis has lost data")
-	// errUntrusted refuses a connection for batches to a server that is not yet healed.
-	errUntrusted = errors.New("is not yet healed")
+	// errNotSynced refuses a connection for batches to a server that is not yet resynced.
+	errNotSynced = errors.New("is not yet resynced")
 	// errReplica refuses a connection to a server that is not a master: should it become
 	// one without what the old one had, a new connection shows it.
 	errReplica  = errors.New("is a replica")
 	errSentinel = errors.New("is a sentinel")
 )
 
-type trust struct {
-	epoch atomic.Uint64 // grows whenever trust is taken away
-	wake  chan struct{} // the healer has work
+type syncState struct {
+	epoch atomic.Uint64 // grows whenever a server turns out not to be in sync
+	wake  chan struct{} // the resyncer has work
 
-	mu     sync.Mutex
-	whole  bool            // trusted
-	why    error           // if not
-	healed map[string]bool // run ids of servers that have everything
-	lost   bool            // data was seen to be gone since trust was last restored
-	// incarnation is the value of its key when trust was last restored.
+	mu       sync.Mutex
+	synced   bool            // all servers are
+	why      error           // if not
+	resynced map[string]bool // run ids of servers that have everything
+	lost     bool            // data was seen to be gone since all were last in sync
+	// incarnation is the value of its key when all were last in sync.
 	incarnation string
 }
 
-func newTrust() *trust {
-	return &trust{wake: make(chan struct{}, 1), why: errors.New("not yet connected"), healed: map[string]bool{}}
+func newSyncState() *syncState {
+	return &syncState{wake: make(chan struct{}, 1), why: errors.New("not yet connected"), resynced: map[string]bool{}}
 }
 
-// check says why no batch may be sent now; nil when one may. The epoch changes when the
-// trust is taken away.
-func (t *trust) check() (epoch uint64, err error) {
+// check says why no batch may be sent now; nil when one may. The epoch changes with
+// each invalidation.
+func (t *syncState) check() (epoch uint64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.whole {
+	if !t.synced {
 		return 0, fmt.Errorf("%w: %w", engine.ErrUnavailable, t.why)
 	}
 	return t.epoch.Load(), nil
 }
 
-// lose takes the trust away and wakes the healer.
-func (t *trust) lose(why error) {
+// invalidate says that a server may lack data, and wakes the resyncer.
+func (t *syncState) invalidate(why error) {
 	t.mu.Lock()
 	t.epoch.Add(1)
-	t.whole, t.why = false, why
+	t.synced, t.why = false, why
 	t.lost = t.lost || errors.Is(why, errLost)
 	t.mu.Unlock()
 	select {
@@ -78,51 +78,51 @@ func (t *trust) lose(why error) {
 	}
 }
 
-// still notes why the healer has not come to an end.
-func (t *trust) still(why error) {
+// note keeps why the resyncer has not come to an end.
+func (t *syncState) note(why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.whole {
+	if !t.synced {
 		t.why = why
 	}
 }
 
-// restore gives the trust back, unless it was taken away again since epoch.
-func (t *trust) restore(epoch uint64, runIDs []string, incarnation string) bool {
+// validate says that the servers are in sync, unless there was an invalidation since epoch.
+func (t *syncState) validate(epoch uint64, runIDs []string, incarnation string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.epoch.Load() != epoch {
 		return false
 	}
-	t.healed = map[string]bool{}
+	t.resynced = map[string]bool{}
 	for _, id := range runIDs {
-		t.healed[id] = true
+		t.resynced[id] = true
 	}
-	t.whole, t.why, t.lost, t.incarnation = true, nil, false, incarnation
+	t.synced, t.why, t.lost, t.incarnation = true, nil, false, incarnation
 	return true
 }
 
-func (t *trust) knows(runID string) bool {
+func (t *syncState) knows(runID string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.healed[runID]
+	return t.resynced[runID]
 }
 
-// any tells whether there was trust before.
-func (t *trust) any() bool {
+// wasSynced tells whether they were in sync once.
+func (t *syncState) wasSynced() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.healed) > 0
+	return len(t.resynced) > 0
 }
 
-// anyNew tells whether one of the servers was started since trust was last restored.
-func (t *trust) anyNew(runIDs []string) bool {
+// anyNew tells whether one of the servers was started since all were last in sync.
+func (t *syncState) anyNew(runIDs []string) bool {
 	return slices.ContainsFunc(runIDs, func(id string) bool { return !t.knows(id) })
 }
 
 // stale is the incarnation that is to be replaced, if it is still there, because data
 // was lost in it; "" when none is.
-func (t *trust) stale() string {
+func (t *syncState) stale() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lost {
@@ -131,14 +131,14 @@ func (t *trust) stale() string {
 	return ""
 }
 
-func (t *trust) trusts(incarnation string) bool {
+func (t *syncState) isCurrent(incarnation string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.incarnation == incarnation
 }
 
 // onConnect looks at the server behind a new connection for batches.
-func (t *trust) onConnect(ctx context.Context, c *redis.Conn) error {
+func (t *syncState) onConnect(ctx context.Context, c *redis.Conn) error {
 	id, err := masterRunID(ctx, c)
 	if errors.Is(err, errSentinel) {
 		return nil // it holds no data, and tells where the master is
@@ -147,8 +147,8 @@ func (t *trust) onConnect(ctx context.Context, c *redis.Conn) error {
 		return err
 	}
 	if !t.knows(id) {
-		t.lose(fmt.Errorf("redis was started anew (run id %.8s); healing", id))
-		return errUntrusted
+		t.invalidate(fmt.Errorf("redis was started anew (run id %.8s); resyncing", id))
+		return errNotSynced
 	}
 	return nil
 }

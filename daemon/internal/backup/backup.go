@@ -1,10 +1,10 @@
-// Package keeper copies bit-maps between the engine's filters and the archive: when
+// Package backup copies bit-maps between the engine's filters and the archive: when
 // somebody asks for it, on a schedule, and at a start that finds the store without
 // them. It keeps one copy a filter under way, counts, and notes failures.
 //
 // How a copy is made crash-safe is the archive's matter, and which filter comes from
 // where at a start is the engine's.
-package keeper
+package backup
 
 import (
 	"context"
@@ -67,8 +67,8 @@ type Copy struct {
 	Took       time.Duration
 }
 
-// Keeper is safe for concurrent use.
-type Keeper struct {
+// Copier is safe for concurrent use.
+type Copier struct {
 	engine  *engine.Engine
 	link    *Link
 	log     *slog.Logger
@@ -83,15 +83,15 @@ type Keeper struct {
 	copies  sync.WaitGroup
 }
 
-// New makes a Keeper over an engine whose Archive is link, and registers its metrics.
-func New(e *engine.Engine, link *Link, registry prometheus.Registerer, log *slog.Logger) *Keeper {
+// New makes a Copier over an engine whose Archive is link, and registers its metrics.
+func New(e *engine.Engine, link *Link, registry prometheus.Registerer, log *slog.Logger) *Copier {
 	base, stop := context.WithCancel(context.Background())
-	return &Keeper{engine: e, link: link, log: log, metrics: newMetrics(registry, e), base: base, stop: stop, busy: map[string]string{}}
+	return &Copier{engine: e, link: link, log: log, metrics: newMetrics(registry, e), base: base, stop: stop, busy: map[string]string{}}
 }
 
 // Stop cuts off the copies under way, which harms none of the versions, and waits for
 // them to end. Later ones are refused.
-func (k *Keeper) Stop() {
+func (k *Copier) Stop() {
 	k.mu.Lock()
 	k.stopped = true
 	k.mu.Unlock()
@@ -100,7 +100,7 @@ func (k *Keeper) Stop() {
 }
 
 // begin takes the filter for a copy. The caller calls end when it is done.
-func (k *Keeper) begin(ctx context.Context, filter, doing string) (_ context.Context, end func(), err error) {
+func (k *Copier) begin(ctx context.Context, filter, doing string) (_ context.Context, end func(), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopped {
@@ -124,7 +124,7 @@ func (k *Keeper) begin(ctx context.Context, filter, doing string) (_ context.Con
 }
 
 // Writeback copies a filter, by name or id, to the archive. p may be nil.
-func (k *Keeper) Writeback(ctx context.Context, ref string, p archive.Progress) (Copy, error) {
+func (k *Copier) Writeback(ctx context.Context, ref string, p archive.Progress) (Copy, error) {
 	f, err := k.engine.Lookup(ref)
 	if err != nil {
 		return Copy{}, err
@@ -152,7 +152,7 @@ func (k *Keeper) Writeback(ctx context.Context, ref string, p archive.Progress) 
 	return copied(version, took), nil
 }
 
-func (k *Keeper) writeback(ctx context.Context, spec engine.Spec, bits engine.BitMap, p archive.Progress) (archive.Version, error) {
+func (k *Copier) writeback(ctx context.Context, spec engine.Spec, bits engine.BitMap, p archive.Progress) (archive.Version, error) {
 	a, err := k.link.Open(ctx)
 	if err != nil {
 		return archive.Version{}, err
@@ -162,7 +162,7 @@ func (k *Keeper) writeback(ctx context.Context, spec engine.Spec, bits engine.Bi
 
 // Restore sets in a filter, by name or id, all bits of a version in the archive, the
 // newest one if version is "". A filter that the store lacks is made. p may be nil.
-func (k *Keeper) Restore(ctx context.Context, ref, version string, p archive.Progress) (Copy, error) {
+func (k *Copier) Restore(ctx context.Context, ref, version string, p archive.Progress) (Copy, error) {
 	name, err := k.nameOf(ref)
 	if err != nil {
 		return Copy{}, err
@@ -184,7 +184,7 @@ func (k *Keeper) Restore(ctx context.Context, ref, version string, p archive.Pro
 	return copied(v, took), nil
 }
 
-func (k *Keeper) restore(ctx context.Context, name, version string, p archive.Progress) (archive.Version, error) {
+func (k *Copier) restore(ctx context.Context, name, version string, p archive.Progress) (archive.Version, error) {
 	none := archive.Version{Spec: engine.Spec{Name: name}}
 	a, err := k.link.Open(ctx)
 	if err != nil {
@@ -200,7 +200,7 @@ func (k *Keeper) restore(ctx context.Context, name, version string, p archive.Pr
 
 // nameOf finds the name that ref is for, also of a filter that the store lacks. One that
 // the store has must have a bit-map.
-func (k *Keeper) nameOf(ref string) (string, error) {
+func (k *Copier) nameOf(ref string) (string, error) {
 	f, err := k.engine.Lookup(ref)
 	var waits *engine.RestoringError
 	var unknown *engine.UnknownFilterError
@@ -244,7 +244,7 @@ func copied(v archive.Version, took time.Duration) Copy {
 
 // failed counts, logs and notes the error of a copy, and returns what to tell. A copy
 // that was not begun, or that its caller gave up, is none that failed.
-func (k *Keeper) failed(ctx context.Context, doing string, spec engine.Spec, err error) error {
+func (k *Copier) failed(ctx context.Context, doing string, spec engine.Spec, err error) error {
 	var lease *archive.LeaseError
 	var unknown *UnknownVersionError
 	switch cause := context.Cause(ctx); {
@@ -262,7 +262,7 @@ func (k *Keeper) failed(ctx context.Context, doing string, spec engine.Spec, err
 }
 
 // note keeps an error in the archive, for those who look there, if the archive can be had.
-func (k *Keeper) note(ctx context.Context, filterID int, reason string) {
+func (k *Copier) note(ctx context.Context, filterID int, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
 	a := k.link.opened()

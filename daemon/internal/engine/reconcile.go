@@ -16,17 +16,17 @@ type waiting struct {
 	cause error // of the last try; nil: not tried, or being tried
 }
 
-// Settle asks the archive, once, and brings what it says together with the store:
+// Reconcile asks the archive, once, and brings what it says together with the store:
 // filters that the store lacks are restored or made, those that have lost bits get
 // them back. It returns nil when nothing is left to do, and otherwise what stands in
 // the way; the caller tries again later. Without an archive there is nothing to do.
-func (e *Engine) Settle(ctx context.Context) error {
+func (e *Engine) Reconcile(ctx context.Context) error {
 	if e.archive == nil {
 		return nil
 	}
 	found, err := e.archive.Newest(ctx)
 	if err != nil {
-		return errors.Join(err, e.settleAlone(ctx, err))
+		return errors.Join(err, e.reconcileAlone(ctx, err))
 	}
 	inArchive := map[string]*Archived{}
 	names := map[string]bool{}
@@ -42,7 +42,7 @@ func (e *Engine) Settle(ctx context.Context) error {
 	e.announce(inArchive, fresh)
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		errs = append(errs, e.settleOne(ctx, name, inArchive[name], fresh))
+		errs = append(errs, e.reconcileOne(ctx, name, inArchive[name], fresh))
 	}
 	err = errors.Join(errs...)
 	if err == nil {
@@ -70,8 +70,8 @@ func (e *Engine) announce(inArchive map[string]*Archived, fresh bool) {
 	e.asked = true
 }
 
-// settleAlone is Settle without an answer of the archive.
-func (e *Engine) settleAlone(ctx context.Context, cause error) error {
+// reconcileAlone is Reconcile without an answer of the archive.
+func (e *Engine) reconcileAlone(ctx context.Context, cause error) error {
 	e.mu.Lock()
 	var specs []Spec
 	for name, w := range e.waiting {
@@ -108,9 +108,9 @@ func (e *Engine) isWaiting(name string) bool {
 	return ok
 }
 
-// settleOne is the case analysis of one filter: who has it, and how much of it.
+// reconcileOne is the case analysis of one filter: who has it, and how much of it.
 // a is nil where the archive has none.
-func (e *Engine) settleOne(ctx context.Context, name string, a *Archived, fresh bool) (err error) {
+func (e *Engine) reconcileOne(ctx context.Context, name string, a *Archived, fresh bool) (err error) {
 	ctx, end, err := e.begin(ctx, name)
 	if err != nil {
 		return err
