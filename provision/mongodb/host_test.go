@@ -159,7 +159,7 @@ func TestSystemUsers(t *testing.T) {
 	}
 	users := []step.Step{s.users()}
 	auth("true")
-	if _, err := hosttest.Apply(t, h, users); err == nil || !strings.Contains(err.Error(), "others have users in it\nhint: name it in the inventory") {
+	if _, err := hosttest.Apply(t, h, users); err == nil || !strings.Contains(err.Error(), "other applications have users in it\nhint: name it in the inventory") {
 		t.Errorf("a server that wants a password: %v", err)
 	}
 	auth("false")

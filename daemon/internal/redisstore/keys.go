@@ -47,17 +47,20 @@ import (
 //	urifilter:stopped:<incident>     set: the daemons that send no batches until these
 //	                                 servers, in this incarnation, are resynced
 //	urifilter:healed:<incident>      set: the daemons that have put back what they know
+//	urifilter:abandoned:<daemon>     string: the others have resynced without this daemon,
+//	                                 see abandoned.go
 //
 // The braces are hash tags: in a cluster a filter's stripes spread over the nodes, and
 // a stripe and its temporary key share one.
 const (
-	registryKey    = "urifilter:filters"
-	idsKey         = "urifilter:ids"
-	membersKey     = "urifilter:members"
-	incarnationKey = "urifilter:incarnation"
-	stoppedPrefix  = "urifilter:stopped:"
-	resyncedPrefix = "urifilter:healed:"
-	unackedVersion = "urifilter:unacknowledged"
+	registryKey     = "urifilter:filters"
+	idsKey          = "urifilter:ids"
+	membersKey      = "urifilter:members"
+	incarnationKey  = "urifilter:incarnation"
+	stoppedPrefix   = "urifilter:stopped:"
+	resyncedPrefix  = "urifilter:healed:"
+	abandonedPrefix = "urifilter:abandoned:"
+	unackedVersion  = "urifilter:unacknowledged"
 
 	formatField = ":format"
 	format      = "1"

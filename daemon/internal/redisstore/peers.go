@@ -259,6 +259,9 @@ func (s *Store) together(ctx context.Context, step, in string) error {
 		}
 		if len(given) > 0 {
 			s.log.Warn("daemons that shared this redis do not answer; what only they knew may be new again", "daemons", strings.Join(given, " "))
+			if err := s.abandon(ctx, given); err != nil {
+				return err
+			}
 			// Nor need others wait for them, those that are started later included.
 			for _, key := range []string{stoppedPrefix + in, resyncedPrefix + in} {
 				if err := s.admin.SAdd(ctx, key, boxed(given)...).Err(); err != nil {

@@ -127,6 +127,7 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 				t.Fatal("a daemon is not seen by its heartbeat")
 			}
 		}
+		inSync(t, server, storeA, storeB, storeC)
 		// One of them stands still in the middle of a batch while Redis is flushed.
 		epoch := storeA.sync.epoch.Load()
 		hangs.flight.RLock()
@@ -148,6 +149,23 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 			if n := add(t, s, 0, 3000); n != 0 {
 				t.Errorf("%d acknowledged items are new again", n)
 			}
+		}
+	}
+}
+
+// inSync waits until no daemon has a resync before it, or behind it that it does not know of.
+func inSync(t testing.TB, server *redistest.Server, stores ...*Store) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		now := strings.TrimSpace(server.CLI("get", incarnationKey))
+		if !slices.ContainsFunc(stores, func(s *Store) bool {
+			_, err := s.sync.check()
+			return err != nil || !s.sync.isCurrent(now)
+		}) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("not in sync")
 		}
 	}
 }

@@ -29,6 +29,9 @@ func (s *set) publishUnacked(ctx context.Context, c redis.UniversalClient) error
 	if s.unacked.size.Load() == 0 && len(s.unacked.all()) == 0 {
 		return nil
 	}
+	if err := s.store.notAbandoned(ctx, c); err != nil {
+		return err
+	}
 	s.unacked.moving.Lock()
 	defer s.unacked.moving.Unlock()
 	for _, p := range s.unacked.next(s.store.peers.self) {
@@ -116,7 +119,13 @@ func (s *set) takeUnacked(ctx context.Context, keys []bloom.Hash, isNew []bool) 
 	}
 	s.unacked.moving.RLock()
 	defer s.unacked.moving.RUnlock()
-	claims, err := s.askUnacked(ctx, "srem", keys, s.unacked.find(keys, isNew))
+	shared, own := s.unacked.find(keys, isNew)
+	if own {
+		if err := s.store.notAbandoned(ctx, s.store.client); err != nil {
+			return notAsked(shared), err
+		}
+	}
+	claims, err := s.askUnacked(ctx, "srem", keys, shared)
 	if err != nil {
 		return claims, err
 	}

@@ -111,6 +111,9 @@ func (s *Store) resync(ctx context.Context, justRead ...string) error {
 	if err := s.together(ctx, stoppedPrefix, in); err != nil {
 		return err
 	}
+	if err := s.forgetIfAbandoned(ctx); err != nil {
+		return err
+	}
 	if err := s.reconcile(ctx, started); err != nil {
 		return err
 	}

@@ -97,10 +97,11 @@ func (u *unacked) all() []bloom.Hash {
 }
 
 // find sets isNew for those of keys that this daemon gives out by itself, and lists those
-// of which the set in Redis decides. Both are no longer in the copy.
-func (u *unacked) find(keys []bloom.Hash, isNew []bool) (shared []int) {
+// of which the set in Redis decides. Both are no longer in the copy. own tells whether
+// there is one of the first.
+func (u *unacked) find(keys []bloom.Hash, isNew []bool) (shared []int, own bool) {
 	if u.size.Load() == 0 {
-		return nil
+		return nil, false
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -112,12 +113,12 @@ func (u *unacked) find(keys []bloom.Hash, isNew []bool) (shared []int) {
 		case decides:
 			shared = append(shared, i)
 		default:
-			isNew[i] = true
+			isNew[i], own = true, true
 		}
 		delete(u.keys, key)
 	}
 	u.size.Store(int64(len(u.keys)))
-	return shared
+	return shared, own
 }
 
 // peek is find for those who only look.

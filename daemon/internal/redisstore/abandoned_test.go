@@ -1,0 +1,38 @@
+package redisstore
+
+import (
+	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+)
+
+// A daemon is cut off with items that no caller was told of, Redis loses its data, and the others go on
+// without that daemon: when it comes back, no item is new a second time.
+func TestAbandonedDaemonGivesNothingOutTwice(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	line := newCutter(t, server.Addr)
+	storeA, a := opened(t, config(server.Addr))
+	storeB, b := opened(t, config(line.Addr().String()))
+	meet(t, storeA, storeB)
+	const n = 300
+	line.left.Store(0) // B hears nothing more
+	b.unacknowledge(storetest.Keys(b, 0, n))
+	server.CLI("flushall")
+	w := wins{}
+	isNew, _ := addUntilAnswered(t, a, 0, n) // when B has been silent for long enough
+	w.note(0, isNew)
+	line.left.Store(1 << 60)
+	waitReady(t, storeA, storeB)
+	for _, set := range []*set{b, a, b} {
+		isNew, _ := addUntilAnswered(t, set, 0, n)
+		w.note(0, isNew)
+		publishNow(t, b, storeA)
+	}
+	for i := range n {
+		if w[i] > 1 {
+			t.Fatalf("item %d was new %d times", i, w[i])
+		}
+	}
+}
