@@ -60,7 +60,7 @@ done`)
 mkdir -p /etc/systemd/system/urifilter.service.d
 printf '[Service]\nNice=5\nRestartSec=2s\n' >/etc/systemd/system/urifilter.service.d/local.conf
 systemctl daemon-reload`)
-	want(t, l.Must(t, "plan", "-v"), 0, "service: units", "- RestartSec=7s", "+ RestartSec=500ms")
+	want(t, l.Must(t, "plan", "-v"), 0, "service: units", "-RestartSec=7s", "+RestartSec=500ms")
 	l.Must(t, "deploy", "-binary="+l.Another(t, "second"))
 	second := current()
 	runs(t, second)

@@ -28,7 +28,8 @@ func trySystemctl(t *testing.T, o *operator) {
 		if fresh := crawler.Filter(t, "https://example.com/systemctl"); len(fresh) > 0 {
 			t.Errorf("%s: a restart forgot %q", host, fresh)
 		}
-		o.Sh(t, host, "systemctl stop urifilter")
+		// systemctl waits for the service; the socket's own stop follows it.
+		o.Sh(t, host, "systemctl stop urifilter; while systemctl is-active -q urifilter.socket; do sleep 0.1; done")
 		if now := o.Sh(t, host, "systemctl is-active urifilter; systemctl is-failed urifilter; ss -Hltn sport = :8000; curl --version >/dev/null 2>&1; :"); now != "inactive\ninactive" {
 			t.Errorf("%s: after a stop: %s", host, now)
 		}
