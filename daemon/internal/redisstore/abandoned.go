@@ -16,8 +16,12 @@ import (
 // abandonedTTL is how long a daemon that comes back learns of it.
 const abandonedTTL = 24 * time.Hour
 
-// abandon notes the daemons that nobody waits for any more, before anybody serves.
+// abandon notes the daemons that nobody waits for any more, before anybody serves. It does so
+// at each resync, for Redis may have lost the notes of an earlier one.
 func (s *Store) abandon(ctx context.Context, daemons []string) error {
+	if len(daemons) == 0 {
+		return nil
+	}
 	_, err := s.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, id := range daemons {
 			p.Set(ctx, abandonedPrefix+id, "1", abandonedTTL)
@@ -50,12 +54,7 @@ func notAsked(shared []int) []claim {
 // forgetIfAbandoned lets go of what this daemon has not published, if it was abandoned.
 // With redis.in_doubt: new it keeps that, and prefers an item that is new twice.
 func (s *Store) forgetIfAbandoned(ctx context.Context) error {
-	key := abandonedPrefix + s.peers.self
-	err := s.admin.Get(ctx, key).Err()
-	if errors.Is(err, redis.Nil) {
-		return nil
-	}
-	if err != nil {
+	if err := s.notAbandoned(ctx, s.admin); !errors.Is(err, errLost) {
 		return err
 	}
 	if !s.opt.DoubtIsNew {
@@ -70,7 +69,7 @@ func (s *Store) forgetIfAbandoned(ctx context.Context) error {
 			}
 		}
 	}
-	return s.admin.Del(ctx, key).Err()
+	return s.admin.Del(ctx, abandonedPrefix+s.peers.self).Err()
 }
 
 // forget lets go of what is not in the set in Redis, and returns how many items that were.

@@ -10,7 +10,15 @@ import (
 // A daemon is cut off with items that no caller was told of, Redis loses its data, and the others go on
 // without that daemon: when it comes back, no item is new a second time.
 func TestAbandonedDaemonGivesNothingOutTwice(t *testing.T) {
-	t.Parallel()
+	for name, losses := range map[string]int{"one loss": 1, "two losses": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testAbandoned(t, losses)
+		})
+	}
+}
+
+func testAbandoned(t *testing.T, losses int) {
 	server := redistest.Start(t)
 	line := newCutter(t, server.Addr)
 	storeA, a := opened(t, config(server.Addr))
@@ -19,10 +27,12 @@ func TestAbandonedDaemonGivesNothingOutTwice(t *testing.T) {
 	const n = 300
 	line.left.Store(0) // B hears nothing more
 	b.unacknowledge(storetest.Keys(b, 0, n))
-	server.CLI("flushall")
 	w := wins{}
-	isNew, _ := addUntilAnswered(t, a, 0, n) // when B has been silent for long enough
-	w.note(0, isNew)
+	for i := range losses {
+		server.CLI("flushall")
+		isNew, _ := addUntilAnswered(t, a, i*n, n) // when B has been silent for long enough
+		w.note(i*n, isNew)
+	}
 	line.left.Store(1 << 60)
 	waitReady(t, storeA, storeB)
 	for _, set := range []*set{b, a, b} {

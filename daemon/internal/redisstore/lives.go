@@ -57,8 +57,8 @@ func takeLives(dir, self string) (lock *durable.Lock, dead []string, err error) 
 	return lock, dead, err
 }
 
-// claim takes the lock, if it is free, and notes whom that proves dead.
-func (s *Store) claim() {
+// holdLives takes the lock, if it is free, and notes whom that proves dead.
+func (s *Store) holdLives() {
 	if s.opt.Dir == "" || s.lives != nil {
 		return
 	}

@@ -1,17 +1,12 @@
 package redisstore
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Several daemons share one Redis, and each knows best what it acknowledged itself. When
@@ -148,6 +143,19 @@ func (p *peers) alive() []string {
 	return ids
 }
 
+// away lists those that show no heartbeat, and have not signed off.
+func (p *peers) away() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var ids []string
+	for id, peer := range p.seen {
+		if peer.silent >= peerDead && !peer.left {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // mayLive tells whether id is this daemon, or one that alive lists.
 func (p *peers) mayLive(id string) bool {
 	return id == p.self || slices.Contains(p.alive(), id)
@@ -175,186 +183,3 @@ const goodbye = "left "
 
 // killed is what a daemon leaves in the place of the heartbeat of its own earlier life.
 const killed = goodbye + "killed"
-
-// beat gives a heartbeat and reads the others'.
-func (s *Store) beat(ctx context.Context) error {
-	var members *redis.MapStringStringCmd
-	_, err := s.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.HSet(ctx, membersKey, s.peers.self, s.peers.heartbeat())
-		members = p.HGetAll(ctx, membersKey)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	stale := s.peers.note(members.Val(), time.Now())
-	fallen := s.peers.unannounced(members.Val())
-	if len(stale)+len(fallen) == 0 {
-		return nil
-	}
-	_, err = s.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
-		if len(stale) > 0 {
-			p.HDel(ctx, membersKey, stale...)
-			p.HDel(ctx, followedKey, stale...)
-		}
-		for _, id := range fallen {
-			p.HSet(ctx, membersKey, id, killed)
-		}
-		return nil
-	})
-	if err == nil && len(fallen) > 0 {
-		s.log.Info("the earlier life of this daemon was killed; nobody waits for it", "daemons", strings.Join(fallen, " "))
-	}
-	return err
-}
-
-// announce adds this daemon to the sets of those who have stopped, or resynced.
-func (s *Store) announce(ctx context.Context, keys ...string) error {
-	_, err := s.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, key := range keys {
-			p.SAdd(ctx, key, s.peers.self)
-			p.Expire(ctx, key, resyncedTTL)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return s.beat(ctx)
-}
-
-// together takes a step of resyncing an incident, and waits until all other daemons have taken it too,
-// have signed off, or are taken for dead.
-func (s *Store) together(ctx context.Context, step, in string) error {
-	key := step + in
-	if err := s.announce(ctx, key); err != nil {
-		return err
-	}
-	start := time.Now()
-	waited := map[string]bool{}
-	for {
-		// Should Redis lose data once more, the others resync another incident by now.
-		if now, err := s.incidentNow(ctx); err != nil {
-			return err
-		} else if now != in {
-			return errChanged
-		}
-		done, err := s.admin.SMembersMap(ctx, key).Result()
-		if err != nil {
-			return err
-		}
-		if err := s.beat(ctx); err != nil {
-			return err
-		}
-		var missing []string
-		for _, id := range s.peers.alive() {
-			if _, ok := done[id]; !ok {
-				missing = append(missing, id)
-				waited[id] = true
-			}
-		}
-		given := s.peers.lost(waited)
-		if time.Since(start) > resyncMost {
-			given, missing = append(given, missing...), nil
-		}
-		if len(given) > 0 {
-			s.log.Warn("daemons that shared this redis do not answer; what only they knew may be new again", "daemons", strings.Join(given, " "))
-			if err := s.abandon(ctx, given); err != nil {
-				return err
-			}
-			// Nor need others wait for them, those that are started later included.
-			for _, key := range []string{stoppedPrefix + in, resyncedPrefix + in} {
-				if err := s.admin.SAdd(ctx, key, boxed(given)...).Err(); err != nil {
-					return err
-				}
-			}
-		}
-		if len(missing) == 0 {
-			return nil
-		}
-		s.sync.note(fmt.Errorf("waiting for other daemons that share this redis: %s", strings.Join(missing, " ")))
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-func boxed(ids []string) []any {
-	all := make([]any, len(ids))
-	for i, id := range ids {
-		all[i] = id
-	}
-	return all
-}
-
-// poll leaves heartbeats, keeps the announcement from expiring, follows filters that
-// other daemons make and drop, and notices masters that are new.
-func (s *Store) poll(ctx context.Context) {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-s.early:
-		}
-		s.claim() // the daemon before this one may have ended since
-		epoch, err := s.sync.check()
-		if err != nil {
-			continue
-		}
-		err = s.pollOnce(ctx, epoch)
-		if ctx.Err() == nil {
-			s.reach.note(s.log, err)
-		}
-		if err != nil && ctx.Err() == nil {
-			s.log.Debug("poll of redis", "err", err)
-			if errors.Is(err, errLost) {
-				s.sync.invalidate(err)
-			}
-		}
-	}
-}
-
-func (s *Store) pollOnce(ctx context.Context, epoch uint64) error {
-	ids, err := s.runIDs(ctx)
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if !s.sync.knows(id) {
-			s.sync.invalidate(fmt.Errorf("redis has a new master (run id %.8s); resyncing", id))
-			return nil
-		}
-	}
-	inc, err := s.incarnation(ctx, "")
-	if err != nil {
-		return err
-	}
-	if !s.sync.isCurrent(inc) {
-		s.sync.invalidate(errors.New("another daemon found that redis has lost data; resyncing"))
-		return nil
-	}
-	in := incident(ids, inc)
-	if err := s.announce(ctx, stoppedPrefix+in, resyncedPrefix+in); err != nil {
-		return err
-	}
-	if err := s.follow(ctx, epoch); err != nil {
-		return err
-	}
-	if err := s.publishAll(ctx); err != nil {
-		return err
-	}
-	return s.followUnacked(ctx, false)
-}
-
-// pollSoon makes poll look at once.
-func (s *Store) pollSoon() {
-	select {
-	case s.early <- struct{}{}:
-	default:
-	}
-}

@@ -143,7 +143,7 @@ func selfName() string {
 // Load implements engine.Store: it reads every filter into a mirror, and then waits until
 // the other daemons, if there are any, call this Redis in sync.
 func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
-	s.claim()
+	s.holdLives()
 	justRead, err := s.runIDs(ctx)
 	if err != nil {
 		return nil, err
