@@ -49,8 +49,8 @@ func keeping(err error) func(*Options) {
 // silent is an engine.Archive of which nothing can be had.
 type silent struct{ err error }
 
-func (s silent) Newest(context.Context) ([]engine.Archived, error)     { return nil, s.err }
-func (s silent) Bury(context.Context, engine.Spec, bloom.Header) error { return s.err }
+func (s silent) Newest(context.Context) ([]engine.Archived, error)               { return nil, s.err }
+func (s silent) LeaveTombstone(context.Context, engine.Spec, bloom.Header) error { return s.err }
 
 // oneStore is a store that holds the filter uri.
 type oneStore struct{ *memStore }

@@ -129,8 +129,8 @@ func archived(a *archive.Archive, v archive.Version, p archive.Progress) engine.
 	}
 }
 
-// Bury implements engine.Archive: a version of zeroes, which takes no space.
-func (l *Link) Bury(ctx context.Context, spec engine.Spec, h bloom.Header) error {
+// LeaveTombstone implements engine.Archive: a version of zeroes, which takes no space.
+func (l *Link) LeaveTombstone(ctx context.Context, spec engine.Spec, h bloom.Header) error {
 	a, err := l.Open(ctx)
 	if err != nil {
 		return err

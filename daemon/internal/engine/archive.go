@@ -14,9 +14,9 @@ import (
 type Archive interface {
 	// Newest lists the newest version of every filter that has one.
 	Newest(ctx context.Context) ([]Archived, error)
-	// Bury adds an empty version with the header h, of a later generation than all
+	// LeaveTombstone adds an empty version with the header h, of a later generation than all
 	// that is there, so that no start restores what was dropped. Durable on return.
-	Bury(ctx context.Context, spec Spec, h bloom.Header) error
+	LeaveTombstone(ctx context.Context, spec Spec, h bloom.Header) error
 }
 
 // Archived is one version of a filter in the archive.

@@ -231,8 +231,8 @@ func (e *Engine) existing(spec *Spec) (*Filter, error) {
 	return nil, nil
 }
 
-// bury makes the archive forget a filter too: else the next start brought it back.
-func (e *Engine) bury(ctx context.Context, f *Filter) error {
+// leaveTombstone makes the archive forget a filter too: else the next start brought it back.
+func (e *Engine) leaveTombstone(ctx context.Context, f *Filter) error {
 	bits, ok := f.Set.(BitMap)
 	if !ok {
 		return nil
@@ -249,5 +249,5 @@ func (e *Engine) bury(ctx context.Context, f *Filter) error {
 	if err != nil {
 		return err
 	}
-	return e.archive.Bury(ctx, f.Spec, h)
+	return e.archive.LeaveTombstone(ctx, f.Spec, h)
 }

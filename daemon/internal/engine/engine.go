@@ -232,7 +232,7 @@ func (e *Engine) Drop(ctx context.Context, name string) error {
 	if f, err = e.Lookup(f.Name); err != nil {
 		return err
 	}
-	if err := e.bury(ctx, f); err != nil {
+	if err := e.leaveTombstone(ctx, f); err != nil {
 		return err
 	}
 	if err := e.store.Drop(ctx, f.Spec); err != nil {

@@ -101,7 +101,7 @@ func TestTimingFiltersBesideAnArchive(t *testing.T) {
 	if err := b.Drop(t.Context(), "news"); err != nil {
 		t.Error(err)
 	}
-	// Nothing was buried: the bit-map comes back when it is asked for.
+	// No tombstone was left: the bit-map comes back when it is asked for.
 	f, created, err := b.Create(t.Context(), spec(7, "news"))
 	if err != nil || !created || b.fresh("news", 1, 2, 3, 4) != 1 {
 		t.Errorf("the archived bit-map: %v, %v, %v", f, created, err)

@@ -181,7 +181,7 @@ func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
 	switch {
 	case h.Generation > a.Header.Generation && a.Items > 0:
 		// A clear was cut off before the archive was told, which must not restore what it has.
-		if err := e.archive.Bury(ctx, have.Spec, h); err != nil {
+		if err := e.archive.LeaveTombstone(ctx, have.Spec, h); err != nil {
 			return err
 		}
 		e.log.Info("the archive is told that the filter was cleared", "filter", have.Name, "generation", h.Generation)

@@ -50,7 +50,7 @@ func (s *shelf) restore(ctx context.Context, m *bloom.Map, into engine.Sink) err
 	return into.Commit(ctx)
 }
 
-func (s *shelf) Bury(_ context.Context, spec engine.Spec, h bloom.Header) error {
+func (s *shelf) LeaveTombstone(_ context.Context, spec engine.Spec, h bloom.Header) error {
 	return s.put(spec, h)
 }
 
