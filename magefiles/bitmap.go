@@ -13,7 +13,7 @@ import (
 // Bitmap copies bit-maps to and from the archive in MongoDB.
 type Bitmap mg.Namespace
 
-// Init makes, on the filter hosts, the bit-maps that store or archive lack; what is there stays.
+// Init makes the bit-maps that the store or the archive of the filter hosts lacks; existing ones stay.
 //
 //	go tool mage bitmap:init
 func (Bitmap) Init(
@@ -43,7 +43,7 @@ func (Bitmap) Update(
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.BitmapUpdate(ctx, valueOr(filters, "")) })
 }
 
-// Restore puts the archive's bit-maps back into the stores, beside what they remember already.
+// Restore merges the archive's bit-maps into the stores; what they already remember stays.
 //
 //	go tool mage bitmap:restore
 //	go tool mage bitmap:restore -filters=uri -version=uri-12
@@ -62,7 +62,7 @@ func (Bitmap) Restore(
 	})
 }
 
-// Status shows what stores and archive have of each filter, and how old it is.
+// Status shows what the store and the archive have of each filter, and how old it is.
 //
 //	go tool mage bitmap:status
 func (Bitmap) Status(
@@ -89,7 +89,7 @@ func (Bitmap) WritebackStart(
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.WritebackStart(ctx) })
 }
 
-// WritebackStop takes the monthly writeback down.
+// WritebackStop removes the monthly writeback.
 //
 //	go tool mage bitmap:writebackStop
 func (Bitmap) WritebackStop(

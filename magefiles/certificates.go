@@ -10,10 +10,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision"
 )
 
-// Certificates are those by which daemons call Redis and the archive.
+// Certificates are the ones that daemons use to connect to Redis and the archive.
 type Certificates mg.Namespace
 
-// Renew makes all certificates of the toolkit's authority anew; a deployment renews those that end soon by itself.
+// Renew renews all certificates of the toolkit's authority; deploy renews those that expire soon by itself.
 //
 //	go tool mage certificates:renew
 func (Certificates) Renew(

@@ -10,10 +10,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision"
 )
 
-// Install sets hosts up, a part at a time; deploy does all of it.
+// Install sets up hosts one part at a time; deploy does all of it.
 type Install mg.Namespace
 
-// All sets up everything that the daemon needs: Redis, archive, user, settings, service; it starts no daemon.
+// All sets up everything that the daemon needs (Redis, archive, user, settings, service), without starting it.
 //
 //	go tool mage install:all
 func (Install) All(
@@ -28,7 +28,7 @@ func (Install) All(
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, binary: binary, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.InstallAll(ctx) })
 }
 
-// Env makes the user, the folders and the host's own token.
+// Env creates the user, the folders and the host's own token.
 //
 //	go tool mage install:env
 func (Install) Env(
@@ -42,7 +42,7 @@ func (Install) Env(
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.InstallEnv(ctx) })
 }
 
-// Redis installs Redis on the host that has that role: with a password, never evicting, append-only.
+// Redis installs Redis on the host with that role: with a password, no eviction, append-only file.
 //
 //	go tool mage install:redis -dryRun
 func (Install) Redis(
@@ -56,7 +56,7 @@ func (Install) Redis(
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.InstallRedis(ctx) })
 }
 
-// Mongodb installs the archive on the host that has that role: MongoDB or FerretDB.
+// Mongodb installs the archive on the host with that role: MongoDB or FerretDB.
 //
 //	go tool mage install:mongodb -dryRun
 func (Install) Mongodb(
@@ -70,7 +70,7 @@ func (Install) Mongodb(
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.InstallMongoDB(ctx) })
 }
 
-// Settings writes the daemon's settings and tokens, without restarting it; settings:push restarts.
+// Settings writes the daemon's settings and tokens without restarting it; settings:push restarts it.
 //
 //	go tool mage install:settings -dryRun
 func (Install) Settings(
@@ -84,7 +84,7 @@ func (Install) Settings(
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.InstallSettings(ctx) })
 }
 
-// Service registers the daemon with systemd; a host that has no release gets one first.
+// Service registers the daemon with systemd; a host without a release gets one first.
 //
 //	go tool mage install:service
 func (Install) Service(
@@ -99,7 +99,7 @@ func (Install) Service(
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, binary: binary, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.InstallService(ctx) })
 }
 
-// Bundle makes a folder with packages and program for a site without a network; it asks hosts that have one.
+// Bundle makes a folder with packages and program for a site without internet access, with the help of hosts that have it.
 //
 //	go tool mage install:bundle bundle -hosts=online
 func (Install) Bundle(

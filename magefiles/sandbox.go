@@ -13,12 +13,12 @@ import (
 	"github.com/cr-clawer/urifilter/provision/sandbox"
 )
 
-// Sandbox are throw-away Debian hosts on this machine, to rehearse on.
+// Sandbox runs throw-away Debian hosts on this machine, for rehearsals.
 type Sandbox mg.Namespace
 
 const sandboxDir = ".sandbox"
 
-// Up makes throw-away Debian hosts on this machine, and an inventory of them that the other targets use where there is no other; -n=3 -releases=bookworm,trixie.
+// Up makes throw-away Debian hosts on this machine, and an inventory that the other targets use if there is no other; -n=3 -releases=bookworm,trixie.
 func (Sandbox) Up(ctx context.Context, n *int, releases *string) error {
 	specs, err := sandbox.Rehearsal(valueOr(n, 1), valueOr(releases, ""))
 	if err != nil {
@@ -49,7 +49,7 @@ func (Sandbox) Status() error {
 	return s.Status(os.Stdout)
 }
 
-// Ssh logs in on a host of sandbox:up; -host=sandbox2 where there are several, -user=deploy in place of root.
+// Ssh logs in to a host of sandbox:up; -host=sandbox2 if there are several, -user=deploy instead of root.
 func (Sandbox) Ssh(ctx context.Context, host, user *string) error {
 	s, err := sandbox.Open(sandboxDir)
 	if err != nil {

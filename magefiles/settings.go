@@ -10,10 +10,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision"
 )
 
-// Settings are what the daemons are told.
+// Settings are the daemons' settings and tokens.
 type Settings mg.Namespace
 
-// Check validates the settings of every host, asking none, and shows them with secrets hidden.
+// Check validates the settings of every host without connecting to any, and shows them with secrets hidden.
 //
 //	go tool mage settings:check
 func (Settings) Check(
@@ -24,7 +24,7 @@ func (Settings) Check(
 	return with(flags{hosts: hosts, inventory: inventory}, func(t *provision.Toolkit) error { return t.SettingsCheck(ctx) })
 }
 
-// Push writes settings and tokens to the hosts, and restarts or reloads what they changed, host after host.
+// Push writes settings and tokens to the hosts, and restarts or reloads the daemons that they change, one host at a time.
 //
 //	go tool mage settings:push -dryRun
 //	go tool mage settings:push

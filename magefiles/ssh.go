@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision"
 )
 
-// Ssh prepares and checks the way to the hosts.
+// Ssh prepares and checks SSH access to the hosts.
 type Ssh mg.Namespace
 
 // Setup makes a key if you have none, records the hosts' keys after showing their fingerprints, and puts your key on the hosts.
@@ -27,7 +27,7 @@ func (Ssh) Setup(
 	return with(flags{hosts: hosts, inventory: inventory, yes: yes}, func(t *provision.Toolkit) error { return t.SSHSetup(ctx, valueOr(fingerprint, "")) })
 }
 
-// Check logs in to each host and shows who becomes root there, system, disks and clock.
+// Check logs in to each host and shows its system, disks and clock, and how you become root there.
 //
 //	go tool mage ssh:check
 func (Ssh) Check(

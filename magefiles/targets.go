@@ -23,7 +23,7 @@ func BuildLinux(ctx context.Context) error { return repo().BuildLinux(ctx) }
 // Run builds, starts the filter on 127.0.0.1:8000 with its data in .run, and prints two calls to try.
 func Run(ctx context.Context) error { return repo().Run(ctx, os.Getenv("URIFILTER_LISTEN")) }
 
-// Test runs all tests but the system tests; -run=... only Go tests of such names, -short leaves out what takes long.
+// Test runs all tests except the system tests; -run=... only Go tests with matching names, -short leaves out long ones.
 func Test(ctx context.Context, run *string, short *bool) error {
 	o := chores.TestOptions{Short: short != nil && *short}
 	if run != nil {
@@ -32,7 +32,7 @@ func Test(ctx context.Context, run *string, short *bool) error {
 	return repo().Test(ctx, o)
 }
 
-// TestSystem runs the tests that boot hosts, or kill and restart for minutes; -run=TestSystem... only those of such names.
+// TestSystem runs the tests that boot hosts, or kill and restart for minutes; -run=TestSystem... only those with matching names.
 func TestSystem(ctx context.Context, run *string) error {
 	if run == nil {
 		run = new(string)
@@ -51,7 +51,7 @@ func Bench(ctx context.Context, args *string) error {
 	return repo().Bench(ctx, strings.Fields(*args))
 }
 
-// Chaos kills, halts and cuts off daemons and Redis under callers, and looks whether of equal items exactly one was new.
+// Chaos kills, halts and disconnects daemons and Redis under load, and checks that of equal items exactly one was new.
 //
 //	go tool mage chaos -duration=2h -seed=7
 //	go tool mage chaos -store=redis,sentinel -faults=kill,redis-cut

@@ -13,7 +13,7 @@ import (
 // Urifilter is the daemon on the filter hosts.
 type Urifilter mg.Namespace
 
-// Get pushes the program to the hosts, makes it current, and makes the bit-maps that are not there; a daemon that runs goes on with the old one until it is restarted.
+// Get uploads the program to the hosts, makes it current, and creates missing bit-maps; a running daemon keeps the old program until it is restarted.
 //
 //	go tool mage urifilter:get
 //	go tool mage urifilter:get -binary=urifilter-linux-{arch}
@@ -29,7 +29,7 @@ func (Urifilter) Get(
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, binary: binary, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Get(ctx) })
 }
 
-// Start starts the daemons that do not run, and checks them by a real request.
+// Start starts the daemons that are not running, and checks them with a real request.
 //
 //	go tool mage urifilter:start -hosts=web1
 func (Urifilter) Start(
@@ -43,7 +43,7 @@ func (Urifilter) Start(
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Start(ctx) })
 }
 
-// Stop stops the daemons and their ports; what they remember stays.
+// Stop stops the daemons and closes their ports; what they remember stays.
 //
 //	go tool mage urifilter:stop -hosts=web1
 func (Urifilter) Stop(
@@ -57,7 +57,7 @@ func (Urifilter) Stop(
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Stop(ctx) })
 }
 
-// Restart restarts the daemons host after host; callers wait meanwhile, and none is refused.
+// Restart restarts the daemons one host at a time; callers wait meanwhile, and none is refused.
 //
 //	go tool mage urifilter:restart
 func (Urifilter) Restart(
@@ -74,7 +74,7 @@ func (Urifilter) Restart(
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, resume: resume, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Restart(ctx) })
 }
 
-// Status shows what runs on each host, which release, since when, and whether it is ready.
+// Status shows on each host whether the daemon runs and is ready, its release, and since when.
 //
 //	go tool mage urifilter:status
 //	go tool mage urifilter:status -json
@@ -110,7 +110,7 @@ func (Urifilter) Logs(
 	})
 }
 
-// Releases lists the releases that the hosts have; * is the current one.
+// Releases lists the releases on each host; * marks the current one.
 //
 //	go tool mage urifilter:releases
 func (Urifilter) Releases(
@@ -123,7 +123,7 @@ func (Urifilter) Releases(
 	return with(flags{hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Releases(ctx) })
 }
 
-// Rollback goes back to the release that was healthy before, or to the one that is named, and restarts host after host.
+// Rollback returns to the last healthy release, or to the one given, and restarts one host at a time.
 //
 //	go tool mage urifilter:rollback
 //	go tool mage urifilter:rollback -version=20261121T091500Z
