@@ -1,6 +1,6 @@
 //go:build mage
 
-// Targets of go tool mage. Each is one call; the work is done in package chores, and for servers in provision.
+// Targets of urifilter: go tool mage TARGET [-FLAG=VALUE ...]; go tool mage -h TARGET shows flags and examples.
 package main
 
 import (
@@ -23,7 +23,7 @@ func BuildLinux(ctx context.Context) error { return repo().BuildLinux(ctx) }
 // Run builds, starts the filter on 127.0.0.1:8000 with its data in .run, and prints two calls to try.
 func Run(ctx context.Context) error { return repo().Run(ctx, os.Getenv("URIFILTER_LISTEN")) }
 
-// Test runs all tests except the system tests; -run=... only Go tests with matching names, -short leaves out long ones.
+// Test runs all tests except the system tests; -run=PATTERN only Go tests with matching names, -short leaves out long ones.
 func Test(ctx context.Context, run *string, short *bool) error {
 	o := chores.TestOptions{Short: short != nil && *short}
 	if run != nil {
@@ -32,7 +32,7 @@ func Test(ctx context.Context, run *string, short *bool) error {
 	return repo().Test(ctx, o)
 }
 
-// TestSystem runs the tests that boot hosts, or kill and restart for minutes; -run=TestSystem... only those with matching names.
+// TestSystem runs the tests that boot hosts, or kill and restart for minutes; -run=PATTERN only those with matching names.
 func TestSystem(ctx context.Context, run *string) error {
 	if run == nil {
 		run = new(string)

@@ -104,7 +104,7 @@ func errorTable() []errorEntry {
 		{items.ExpireInvalid, http.StatusUnprocessableEntity, "Items cannot expire after that time."},
 		{codeBitMapNotSupported, http.StatusUnprocessableEntity, "Filters of this kind have no bit-map that could be archived."},
 		{codeTooManyRefusals, http.StatusTooManyRequests, "Too many tokens from this address were not known."},
-		{codeInternal, http.StatusInternalServerError, "The daemon erred; its log says more."},
+		{codeInternal, http.StatusInternalServerError, "Internal error; the daemon's log says more."},
 		{codeArchiveFailed, http.StatusInternalServerError, "The copy from or to the archive failed; what was archived before is as it was."},
 		{codeOverloaded, http.StatusServiceUnavailable, "Too much is being received at once; try again."},
 		{codeFilterRestoring, http.StatusServiceUnavailable, "The filter is being restored from the archive."},
