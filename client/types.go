@@ -13,13 +13,33 @@ type FilterResult[T any] struct {
 	Total int `json:"total"`
 	// Duplicates counts the items that were seen before or earlier in the same list.
 	Duplicates int `json:"duplicates"`
+	InvalidItems
 	Fullness
 }
 
-// CheckResult answers POST /api/v1/check: one value an item, in order.
+// CheckResult answers POST /api/v1/check: one value an item, in order; null, which is false
+// here, for an item that was skipped.
 type CheckResult struct {
 	New []bool `json:"new"`
+	InvalidItems
 	Fullness
+}
+
+// InvalidItems is what an answer says of the items that the daemon skipped as invalid, where
+// the call asked for that. They are neither new nor duplicates.
+type InvalidItems struct {
+	// Invalid counts them.
+	Invalid int64 `json:"invalid,omitempty"`
+	// Items describes the first of them, in order: 100 of a list, and 20 of a stream, fewer
+	// where their texts are long.
+	Items []InvalidItem `json:"invalid_items,omitempty"`
+}
+
+// InvalidItem is an item that the daemon cannot take.
+type InvalidItem struct {
+	Index     int    `json:"index"`      // in the list, or the line of a stream, from 0
+	ErrorCode string `json:"error_code"` // as that of a Problem: empty_item, invalid_utf8 ...
+	Detail    string `json:"detail"`     // for people
 }
 
 // Fullness is what an answer says of a filter that is past its capacity.

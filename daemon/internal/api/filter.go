@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"strconv"
@@ -13,9 +14,10 @@ import (
 type judgement struct {
 	scope string
 	op    batch.Op
-	// answer appends the JSON answer to a whole list, lines that to a part of a stream.
+	// answer appends the JSON answer to a whole list.
 	answer func(c *call, dst []byte, n int) []byte
-	lines  func(dst []byte, l *items.List, fresh []bool, m media) []byte
+	// lines appends the answer to a part of a stream.
+	lines func(dst []byte, l *items.List, fresh []bool, m media) []byte
 }
 
 func remembering() judgement {
@@ -59,6 +61,7 @@ func (c *call) list(j judgement, m media) error {
 	if err != nil {
 		return err
 	}
+	c.s.metrics.items.countInvalid(c.work.Filter, c.req.List.Skipped())
 	c.out = j.answer(c, c.out[:0], n)
 	c.tellOver(c.w.Header())
 	return c.send(http.StatusOK, c.s.header.json, c.out)
@@ -82,7 +85,7 @@ func appendFilterResult(c *call, dst []byte, n int) []byte {
 	dst = append(dst, `{"uri_list":`...)
 	dst = c.req.List.AppendFresh(dst, c.work.Fresh)
 	dst = append(dst, `,"total":`...)
-	dst = strconv.AppendInt(dst, int64(len(c.work.Fresh)), 10)
+	dst = strconv.AppendInt(dst, int64(len(c.work.Fresh)+c.req.List.Skipped()), 10)
 	dst = append(dst, `,"duplicates":`...)
 	dst = strconv.AppendInt(dst, int64(len(c.work.Fresh)-n), 10)
 	return c.appendEnd(dst)
@@ -90,17 +93,29 @@ func appendFilterResult(c *call, dst []byte, n int) []byte {
 
 func appendCheckResult(c *call, dst []byte, _ int) []byte {
 	dst = append(dst, `{"new":[`...)
+	holes := c.req.List.Holes()
 	for i, is := range c.work.Fresh {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+		dst, holes = appendHoles(dst, holes, i, "null,")
 		dst = strconv.AppendBool(dst, is)
+		dst = append(dst, ',')
 	}
+	dst, _ = appendHoles(dst, holes, len(c.work.Fresh), "null,")
+	dst = bytes.TrimSuffix(dst, []byte{','})
 	return c.appendEnd(append(dst, ']'))
+}
+
+// appendHoles appends text for each item that was left out before item i, and returns the
+// holes that follow.
+func appendHoles(dst []byte, holes []uint32, i int, text string) ([]byte, []uint32) {
+	for len(holes) > 0 && int(holes[0]) == i {
+		dst, holes = append(dst, text...), holes[1:]
+	}
+	return dst, holes
 }
 
 // appendEnd ends the answer to a list, with what there is to say beside it.
 func (c *call) appendEnd(dst []byte) []byte {
+	dst = c.appendSkipped(dst)
 	if c.work.Over > 0 {
 		dst = append(dst, `,"over_capacity":true,"fpr_estimate":`...)
 		dst = strconv.AppendFloat(dst, c.work.Over, 'g', 3, 64)
@@ -121,18 +136,22 @@ func appendNewItems(dst []byte, l *items.List, fresh []bool, _ media) []byte {
 	return l.AppendFreshLines(dst, fresh)
 }
 
-// appendVerdicts answers a line an item: new or seen, as NDJSON true or false.
-func appendVerdicts(dst []byte, _ *items.List, fresh []bool, m media) []byte {
-	yes, no := "new\n", "seen\n"
+// appendVerdicts answers a line an item: new or seen, as NDJSON true or false; where it was
+// left out invalid, as NDJSON null.
+func appendVerdicts(dst []byte, l *items.List, fresh []bool, m media) []byte {
+	yes, no, invalid := "new\n", "seen\n", "invalid\n"
 	if m == mediaNDJSON {
-		yes, no = "true\n", "false\n"
+		yes, no, invalid = "true\n", "false\n", "null\n"
 	}
-	for _, is := range fresh {
+	holes := l.Holes()
+	for i, is := range fresh {
+		dst, holes = appendHoles(dst, holes, i, invalid)
 		if is {
 			dst = append(dst, yes...)
 		} else {
 			dst = append(dst, no...)
 		}
 	}
+	dst, _ = appendHoles(dst, holes, len(fresh), invalid)
 	return dst
 }

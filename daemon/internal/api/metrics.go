@@ -112,10 +112,10 @@ type tallies struct {
 	engine *engine.Engine
 	byLife sync.Map // *engine.Life to *tally
 
-	items, checked, info, live, fill, estimate, capacity, rate, fpr, bytes, writeback, quarantined *prometheus.Desc
+	items, checked, invalid, info, live, fill, estimate, capacity, rate, fpr, bytes, writeback, quarantined *prometheus.Desc
 }
 
-type tally struct{ fresh, duplicates, checkedNew, checkedSeen atomic.Uint64 }
+type tally struct{ fresh, duplicates, checkedNew, checkedSeen, invalid atomic.Uint64 }
 
 func newTallies(e *engine.Engine) *tallies {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
@@ -125,6 +125,7 @@ func newTallies(e *engine.Engine) *tallies {
 		engine:      e,
 		items:       desc("items_total", "Items of filter calls, by whether they were new or duplicate.", "result"),
 		checked:     desc("checked_items_total", "Items of check calls, which remember nothing, by whether they were new or seen.", "result"),
+		invalid:     desc("invalid_items_total", "Items that filter and check calls skipped, as they asked, since they cannot be taken."),
 		quarantined: desc("filter_quarantined", "Always 1: the filter's data are damaged, and it is not served."),
 
 		info:      desc("filter_info", "Always 1; the labels say what the filter is.", "id", "kind"),
@@ -159,9 +160,16 @@ func (t *tallies) countChecked(f *engine.Filter, fresh, seen int) {
 	of.checkedSeen.Add(uint64(seen))
 }
 
+// countInvalid counts what a call skipped.
+func (t *tallies) countInvalid(f *engine.Filter, skipped int) {
+	if skipped > 0 {
+		t.of(f).invalid.Add(uint64(skipped))
+	}
+}
+
 // Describe implements [prometheus.Collector].
 func (t *tallies) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{t.items, t.checked, t.info, t.live, t.fill, t.estimate, t.capacity, t.rate, t.fpr, t.bytes, t.writeback, t.quarantined} {
+	for _, d := range []*prometheus.Desc{t.items, t.checked, t.invalid, t.info, t.live, t.fill, t.estimate, t.capacity, t.rate, t.fpr, t.bytes, t.writeback, t.quarantined} {
 		ch <- d
 	}
 }
@@ -197,6 +205,7 @@ func (t *tallies) collect(ch chan<- prometheus.Metric, f *engine.Filter) {
 	ch <- prometheus.MustNewConstMetric(t.items, prometheus.CounterValue, float64(of.duplicates.Load()), f.Name, "duplicate")
 	ch <- prometheus.MustNewConstMetric(t.checked, prometheus.CounterValue, float64(of.checkedNew.Load()), f.Name, "new")
 	ch <- prometheus.MustNewConstMetric(t.checked, prometheus.CounterValue, float64(of.checkedSeen.Load()), f.Name, "seen")
+	ch <- prometheus.MustNewConstMetric(t.invalid, prometheus.CounterValue, float64(of.invalid.Load()), f.Name)
 	ch <- prometheus.MustNewConstMetric(t.info, prometheus.GaugeValue, 1, f.Name, strconv.Itoa(f.ID), f.Kind)
 	gauge(t.bytes, float64(st.Bytes))
 	if _, ok := f.Set.(engine.BitMap); !ok {

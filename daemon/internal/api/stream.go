@@ -1,19 +1,11 @@
 package api
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf16"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
@@ -43,13 +35,17 @@ type stream struct {
 	sending           chan struct{} // closed when the sender has ended; nil: not started
 	settled           bool          // the sender has ended, and was waited for
 	total, duplicates int64
+
+	skips   bool // lines that are no items are left out
+	skipped skippedLines
 }
 
 func (c *call) stream(j judgement, m media) error {
 	if !c.admitted {
 		return c.refuse(unauthorized("send the token of a stream in the Authorization header", ""), "no token", j.scope)
 	}
-	if err := c.streamFilter(j); err != nil {
+	skips, err := c.streamQuery(j)
+	if err != nil {
 		return err
 	}
 	if !c.hold(streamHeld) {
@@ -58,44 +54,54 @@ func (c *call) stream(j judgement, m media) error {
 	if err := c.body.open(false, 0); err != nil {
 		return err
 	}
-	st := &stream{c: c, j: j, media: m}
+	st := &stream{c: c, j: j, media: m, skips: skips}
 	st.out = newSpool(c.s.tempDir, &c.s.spooled, st.pace)
 	defer st.close()
 	return st.run()
 }
 
-// streamFilter reads the query, which is to a stream what the members are to JSON.
-func (c *call) streamFilter(j judgement) error {
+// streamQuery reads the query, which is to a stream what the members are to JSON.
+func (c *call) streamQuery(j judgement) (skips bool, err error) {
 	query, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
-		return &fault{code: codeInvalidParameter, detail: err.Error()}
+		return false, &fault{code: codeInvalidParameter, detail: err.Error()}
 	}
-	known := []string{"expire", "filter", "filter_typeid"}
+	known := []string{"expire", "filter", "filter_typeid", "invalid"}
 	for name, values := range query {
 		if !slices.Contains(known, name) {
-			return &fault{code: codeUnknownParameter, detail: strconv.Quote(name), known: known}
+			return false, &fault{code: codeUnknownParameter, detail: strconv.Quote(name), known: known}
 		}
 		if len(values) > 1 {
-			return &fault{code: codeInvalidParameter, detail: name + " is given twice"}
+			return false, &fault{code: codeInvalidParameter, detail: name + " is given twice"}
 		}
 	}
 	if query.Has("filter") && query.Has("filter_typeid") {
-		return &fault{code: codeInvalidParameter, detail: "filter and filter_typeid are two names of one parameter: give one of them"}
+		return false, &fault{code: codeInvalidParameter, detail: "filter and filter_typeid are two names of one parameter: give one of them"}
 	}
 	ref := query.Get("filter") + query.Get("filter_typeid")
 	if ref == "" {
-		return &fault{code: codeMissingParameter, detail: "want ?filter= (or ?filter_typeid=) and the name or id of a filter"}
+		return false, &fault{code: codeMissingParameter, detail: "want ?filter= (or ?filter_typeid=) and the name or id of a filter"}
 	}
 	if _, err := c.s.engine.Lookup(ref); err != nil {
-		return err // before what is wrong with the time
+		return false, err // before what is wrong with the time
 	}
 	expire := batch.Expire{Given: query.Has("expire")}
 	if expire.Given {
 		if expire.Seconds, err = items.Seconds(query.Get("expire")); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return c.s.judge.Begin(&c.work, j.op, ref, expire)
+	switch value := query.Get("invalid"); value {
+	case items.InvalidSkip:
+		skips = true
+	case items.InvalidReject:
+	default:
+		if query.Has("invalid") {
+			known := []string{items.InvalidReject, items.InvalidSkip}
+			return false, &fault{code: codeInvalidParameter, detail: "invalid: found " + strconv.Quote(value), known: known}
+		}
+	}
+	return skips, c.s.judge.Begin(&c.work, j.op, ref, expire)
 }
 
 func (st *stream) run() error {
@@ -104,7 +110,7 @@ func (st *stream) run() error {
 	if st.media == mediaNDJSON {
 		format = items.NDJSON
 	}
-	limits := items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes}
+	limits := items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes, Skip: st.skips}
 	block := int64(streamBlock)
 	if n := c.r.ContentLength; n > 0 && c.body.unzip == nil {
 		block = min(block, n+1) // 1: room to see the end in the same read
@@ -152,8 +158,10 @@ func (st *stream) judge(l *items.List) error {
 	if err != nil {
 		return err
 	}
-	st.total += int64(l.Len())
+	st.total += int64(l.Len() + l.Skipped())
 	st.duplicates += int64(l.Len() - n)
+	st.skipped.add(l)
+	c.s.metrics.items.countInvalid(c.work.Filter, l.Skipped())
 	c.out = st.j.lines(c.out[:0], l, c.work.Fresh, st.media)
 	return st.write(c.out)
 }
@@ -182,7 +190,11 @@ func (st *stream) start() {
 	_ = c.rc.EnableFullDuplex() // HTTP/2 has nothing to enable
 	c.writeBy(time.Time{})      // the client may send all before it reads
 	st.headers()
-	c.w.Header().Set("Trailer", headerTotal+", "+headerDuplicates+", "+headerOver+", "+headerError)
+	trailers := headerTotal + ", " + headerDuplicates + ", " + headerOver + ", " + headerError
+	if st.skips {
+		trailers += ", " + headerInvalid + ", " + headerInvalidItems
+	}
+	c.w.Header().Set("Trailer", trailers)
 	c.status = http.StatusOK
 	c.w.WriteHeader(c.status)
 	st.send()
@@ -238,6 +250,9 @@ func (st *stream) finish() error {
 func (st *stream) totals(h http.Header) {
 	h.Set(headerTotal, strconv.FormatInt(st.total, 10))
 	h.Set(headerDuplicates, strconv.FormatInt(st.duplicates, 10))
+	if st.skips {
+		st.skipped.tell(h)
+	}
 	st.c.tellOver(h)
 }
 
@@ -248,73 +263,6 @@ func (st *stream) settle() error {
 	st.settled = true
 	st.pace(true) // for what net/http still has to send
 	return st.out.failed()
-}
-
-// cut ends an answer that cannot be completed. What was answered goes out first: its
-// items are remembered, and nobody will be told of them again.
-func (st *stream) cut(err error) {
-	st.logCut(err)
-	if st.sending != nil && st.settle() == nil {
-		_ = st.c.rc.Flush()
-		if st.told(err) {
-			return
-		}
-		st.c.linger()
-	}
-	if errors.Is(err, errClientGone) {
-		st.c.hangUp(statusClientGone)
-	}
-	st.c.hangUp(statusCut)
-}
-
-// told ends the answer in order, with the problem as its trailer, where the client says that
-// it looks at trailers (TE: trailers). To others a cut is the one sign that they cannot miss.
-func (st *stream) told(err error) bool {
-	c := st.c
-	if !slices.ContainsFunc(c.r.Header["Te"], func(te string) bool { return strings.Contains(te, "trailers") }) {
-		return false
-	}
-	f, index := asFault(err)
-	entry, ok := c.s.errors[f.code]
-	if !ok || f.code == codeIncompleteBody || c.r.Context().Err() != nil {
-		return false
-	}
-	// Else the system would throw away the trailer when the connection is closed with a part
-	// of the body unread. Who sends more than that sees a cut.
-	_ = c.rc.SetReadDeadline(time.Now().Add(min(lingerTime, c.s.limits.BodyTimeout)))
-	_, _ = io.Copy(io.Discard, c.r.Body)
-	c.code, c.status = entry.code, statusCut
-	c.w.Header().Set(headerError, asciiJSON(bytes.TrimSpace(problemOf(entry, f, index))))
-	return true
-}
-
-// asciiJSON is JSON whose characters beyond ASCII are escaped, for a header's value.
-func asciiJSON(text []byte) string {
-	var b strings.Builder
-	for _, r := range string(text) {
-		switch {
-		case r < 0x80:
-			b.WriteRune(r)
-		case r >= 0x10000:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, "\\u%04x\\u%04x", high, low)
-		default:
-			fmt.Fprintf(&b, "\\u%04x", r)
-		}
-	}
-	return b.String()
-}
-
-func (st *stream) logCut(err error) {
-	level := slog.LevelWarn
-	f, _ := asFault(err)
-	switch entry := st.c.s.errors[f.code]; {
-	case errors.Is(err, errClientGone), f.code == codeIncompleteBody, errors.Is(err, context.Canceled):
-		level = slog.LevelDebug
-	case entry.status == 0 || entry.status >= 500:
-		level = slog.LevelError
-	}
-	st.c.s.log.Log(st.c.r.Context(), level, "answer to a stream cut off", "filter", st.c.work.Filter.Name, "items", st.total, "err", err)
 }
 
 // close stops the sender, which must not outlive the call, and frees the spool.

@@ -36,6 +36,9 @@ func compareItems(t *testing.T, l *List, want []item) {
 func checkRequest(t *testing.T, body []byte) {
 	t.Helper()
 	wantRequest, want, wantErr := referenceRequest(body)
+	if wantErr == errSkips {
+		return
+	}
 	var r Request
 	for range 2 { // the second time in used buffers
 		err := r.Decode(body, Limits{})

@@ -16,6 +16,9 @@ import "fmt"
 type Limits struct {
 	Items     int // items of a list; of a batch for a Reader
 	ItemBytes int // canonical bytes of one item
+	// Skip has a Reader leave out lines that are no items, in place of ending with an error.
+	// A Request says itself whether it wants that.
+	Skip bool
 }
 
 func (l Limits) itemTooLarge(n int) bool { return l.ItemBytes > 0 && n > l.ItemBytes }

@@ -20,6 +20,9 @@ type List struct {
 	wide  []wide
 	arena []byte // canonical bytes that the body does not hold as they are
 	canon canonizer
+
+	holes  []uint32 // of items that were left out: how many of the list come before
+	faults []Error  // of the first of them
 }
 
 // span is the raw text of an item in the body. An item whose canonical bytes are not
@@ -36,6 +39,7 @@ type wide struct {
 func (l *List) Reset() {
 	l.body, l.lines = nil, false
 	l.spans, l.wide, l.arena = l.spans[:0], l.wide[:0], l.arena[:0]
+	l.holes, l.faults = l.holes[:0], l.faults[:0]
 	if cap(l.arena) > keepBytes {
 		l.arena = nil
 	}

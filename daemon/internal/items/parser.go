@@ -78,13 +78,17 @@ func (p *parser) array() *Error {
 		return nil
 	}
 	for {
-		p.item = p.list.Len()
+		p.item = p.list.sent()
 		if p.lim.Items > 0 && p.item >= p.lim.Items {
 			return p.fault(TooManyItems, p.pos, "more than %d items", p.lim.Items)
 		}
 		if !p.plain() {
+			start, before := p.pos, p.list.mark()
 			if err := p.value(2); err != nil {
-				return err
+				p.list.rewind(before)
+				if err = p.pass(start, err); err != nil {
+					return err
+				}
 			}
 		}
 		p.item = -1
@@ -111,7 +115,7 @@ func (p *parser) plain() bool {
 	l.spans = slices.Grow(l.spans, 1)
 	room := min(cap(l.spans)-n, runLength)
 	if p.lim.Items > 0 {
-		room = min(room, p.lim.Items-n)
+		room = min(room, p.lim.Items-l.sent())
 	}
 	most := p.lim.ItemBytes
 	if most == 0 {

@@ -47,6 +47,7 @@ type Reader struct {
 	fill int // where what was read ends in buf
 	eof  bool
 
+	long   bool  // the line at base was too long, and its end is not found yet
 	offset int64 // of base in the stream
 	line   int   // in the stream, of the first that is not taken
 }
@@ -72,7 +73,8 @@ func NewReader(r io.Reader, f Format, lim Limits, block int) *Reader {
 //
 // An error of the source is wrapped. What is wrong with the data is an *Error, whose
 // Index is the number of the line and whose Offset the byte in the stream; the items
-// before it in the batch are not given out. After an error every call returns it.
+// before it in the batch are not given out. After an error every call returns it. With
+// Limits.Skip such lines are left out of the list, which may then have no item at all.
 func (r *Reader) Next(l *List) (more bool, err error) {
 	l.Reset()
 	l.lines = r.format == Lines
@@ -86,14 +88,14 @@ func (r *Reader) Next(l *List) (more bool, err error) {
 		}
 		r.err = r.read()
 	}
-	if r.err != nil || l.Len() == 0 {
+	if r.err != nil || l.sent() == 0 {
 		l.Reset()
 		return false, r.err
 	}
 	return true, nil
 }
 
-func (r *Reader) full(l *List) bool { return r.lim.Items > 0 && l.Len() >= r.lim.Items }
+func (r *Reader) full(l *List) bool { return r.lim.Items > 0 && l.sent() >= r.lim.Items }
 
 // consume lets go of what the batch has taken.
 func (r *Reader) consume() {
@@ -116,8 +118,15 @@ func (r *Reader) makeRoom(l *List) bool {
 	case l.Len() > 0:
 		return false
 	case len(r.buf) >= r.most+len("\r\n"):
-		r.err = r.tooLong(0)
-		return false
+		err := r.tooLong(0)
+		if !r.lim.Skip {
+			r.err = err
+			return false
+		}
+		l.skip(err)
+		r.long, r.used = true, r.fill
+		r.consume()
+		r.base, r.fill = 0, 0
 	default:
 		size := min(2*len(r.buf), r.most+len("\r\n"))
 		if r.Grow != nil {
@@ -162,6 +171,9 @@ func (r *Reader) read() error {
 func (r *Reader) cut(l *List) error {
 	l.body = r.buf[r.base:r.fill]
 	for !r.full(l) && r.used < len(l.body) {
+		if r.long && !r.passLong(l.body) {
+			return nil
+		}
 		start, end := r.used, len(l.body)
 		if n := bytes.IndexByte(l.body[start:], '\n'); n >= 0 {
 			end = start + n
@@ -175,8 +187,13 @@ func (r *Reader) cut(l *List) error {
 			return nil
 		}
 		if end > start {
+			before := l.mark()
 			if err := r.take(l, start, end); err != nil {
-				return err
+				if !r.lim.Skip {
+					return err
+				}
+				l.rewind(before)
+				l.skip(err)
 			}
 		}
 		r.line++
@@ -184,8 +201,21 @@ func (r *Reader) cut(l *List) error {
 	return nil
 }
 
+// passLong goes behind a line that was left out as too long, as far as it is there.
+func (r *Reader) passLong(body []byte) (whole bool) {
+	n := bytes.IndexByte(body[r.used:], '\n')
+	if n < 0 {
+		r.used = len(body)
+		return false
+	}
+	r.used += n + 1
+	r.long = false
+	r.line++
+	return true
+}
+
 // take adds the line l.body[start:end], which is not empty.
-func (r *Reader) take(l *List, start, end int) error {
+func (r *Reader) take(l *List, start, end int) *Error {
 	if r.format == Lines {
 		if r.lim.itemTooLarge(end - start) {
 			return r.tooLong(start)
@@ -209,6 +239,6 @@ func (r *Reader) take(l *List, start, end int) error {
 }
 
 // tooLong is the error for the line that begins at l.body[start].
-func (r *Reader) tooLong(start int) error {
+func (r *Reader) tooLong(start int) *Error {
 	return &Error{ItemTooLarge, r.line, r.offset + int64(start), fmt.Sprintf("line of more than %d bytes", r.most)}
 }

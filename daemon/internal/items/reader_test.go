@@ -69,7 +69,7 @@ func TestReader(t *testing.T) {
 			for _, block := range []int{0, 65, 66, 67, 100, 1 << 20} {
 				for _, count := range []int{0, 1, 2, 3} {
 					name := fmt.Sprintf("%s, %s, block %d, batches of %d", c.name, source.name, block, count)
-					all, err := batches(NewReader(source.wrap(strings.NewReader(c.text)), c.format, Limits{count, 2000}, block))
+					all, err := batches(NewReader(source.wrap(strings.NewReader(c.text)), c.format, Limits{Items: count, ItemBytes: 2000}, block))
 					if err != nil {
 						t.Errorf("%s: %v", name, err)
 					}
@@ -225,7 +225,7 @@ func TestReaderMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	var l List
 	total := 0
-	r := NewReader(io.LimitReader(&endless{text: "http://www.example.com/0123456789\n"}, 256<<20), Lines, Limits{100000, 64 << 10}, 1<<20)
+	r := NewReader(io.LimitReader(&endless{text: "http://www.example.com/0123456789\n"}, 256<<20), Lines, Limits{Items: 100000, ItemBytes: 64 << 10}, 1<<20)
 	for {
 		more, err := r.Next(&l)
 		if err != nil {
@@ -240,7 +240,7 @@ func TestReaderMemory(t *testing.T) {
 		t.Errorf("%d items, want %d", total, want)
 	}
 	for _, f := range []Format{Lines, NDJSON} {
-		_, err := NewReader(&endless{text: "[1,"}, f, Limits{100000, 64 << 10}, 1<<20).Next(&l)
+		_, err := NewReader(&endless{text: "[1,"}, f, Limits{Items: 100000, ItemBytes: 64 << 10}, 1<<20).Next(&l)
 		wantError(t, err, ItemTooLarge, 0)
 	}
 	runtime.ReadMemStats(&after)

@@ -18,6 +18,9 @@ import (
 
 var errStrict = errors.New("stricter than encoding/json")
 
+// errSkips is for bodies that ask to skip items, which FuzzSkip looks at.
+var errSkips = errors.New("skips")
+
 // item is what the reference makes of an item.
 type item struct {
 	bytes string
@@ -208,6 +211,9 @@ func referenceRequest(body []byte) (*Request, []item, error) {
 			return nil, nil, err
 		}
 		key := t.(string)
+		if long, ok := map[string]string{"filter": "filter_typeid", "items": "uri_list"}[key]; ok {
+			key = long
+		}
 		if members[key] != nil {
 			return nil, nil, errors.New("twice")
 		}
@@ -258,6 +264,12 @@ func referenceMembers(r *Request, members map[string]json.RawMessage) (list []js
 			if !null {
 				err = json.Unmarshal(raw, &r.Expire)
 				r.HasExpire = true
+			}
+		case "invalid":
+			if text := string(raw); text == `"skip"` {
+				err = errSkips
+			} else if !null && text != `"reject"` {
+				err = errors.New("no such value")
 			}
 		default:
 			return nil, errors.New("unknown member")

@@ -14,7 +14,9 @@ type Request struct {
 	Token     string  // "" if none was sent
 	Expire    float64 // seconds; any number, also a negative one
 	HasExpire bool
-	List      List // refers to the body
+	// Skip: items that cannot be taken are left out of List; else they make Decode fail.
+	Skip bool
+	List List // refers to the body
 
 	// The strings of the last body, which the next one most often repeats.
 	lastFilter, lastToken string
@@ -30,11 +32,18 @@ const (
 	fieldListShort   = "items"
 	fieldToken       = "access_token"
 	fieldExpire      = "expire"
+	fieldInvalid     = "invalid"
+)
+
+// What is done about items that cannot be taken: the values of the member invalid.
+const (
+	InvalidReject = "reject" // the whole request is an error
+	InvalidSkip   = "skip"   // they are left out, and listed
 )
 
 // Reset empties the request and lets go of the body.
 func (r *Request) Reset() {
-	r.Filter, r.Token, r.Expire, r.HasExpire = "", "", 0, false
+	r.Filter, r.Token, r.Expire, r.HasExpire, r.Skip = "", "", 0, false, false
 	r.List.Reset()
 }
 
@@ -47,7 +56,12 @@ func (r *Request) Decode(body []byte, lim Limits) error {
 	}
 	r.List.body = body
 	p := parser{body: body, list: &r.List, lim: lim, item: -1}
-	if err := r.decode(&p); err != nil {
+	err := r.decode(&p)
+	if faults := r.List.Faults(); len(faults) > 0 && !r.Skip {
+		first := faults[0] // which nothing that follows outdoes
+		err = &first
+	}
+	if err != nil {
 		r.Reset()
 		return err
 	}
@@ -96,7 +110,7 @@ func missing(field, short string) *Error {
 }
 
 // fields are the members that were met, each by the name that it had.
-type fields struct{ filter, list, token, expire string }
+type fields struct{ filter, list, token, expire, invalid string }
 
 // named is the one of the fields that has this key, and the name; nil for an unknown one.
 func (f *fields) named(key []byte) (field *string, name string) {
@@ -113,6 +127,8 @@ func (f *fields) named(key []byte) (field *string, name string) {
 		return &f.token, fieldToken
 	case fieldExpire:
 		return &f.expire, fieldExpire
+	case fieldInvalid:
+		return &f.invalid, fieldInvalid
 	}
 	return nil, ""
 }
@@ -130,8 +146,8 @@ func (r *Request) member(p *parser, seen *fields) *Error {
 	met, name := seen.named(key)
 	switch {
 	case met == nil:
-		return p.fault(UnknownField, at, "member %q is unknown; known are %s (or %s), %s (or %s), %s, %s",
-			shown(key), fieldFilter, fieldFilterShort, fieldList, fieldListShort, fieldToken, fieldExpire)
+		return p.fault(UnknownField, at, "member %q is unknown; known are %s (or %s), %s (or %s), %s, %s, %s",
+			shown(key), fieldFilter, fieldFilterShort, fieldList, fieldListShort, fieldToken, fieldExpire, fieldInvalid)
 	case *met == name:
 		return p.fault(DuplicateField, at, "member %s is there twice", name)
 	case *met != "":
@@ -150,6 +166,8 @@ func (r *Request) member(p *parser, seen *fields) *Error {
 		return r.items(p, name)
 	case &seen.token:
 		return r.token(p)
+	case &seen.invalid:
+		return r.invalid(p)
 	}
 	return r.expire(p)
 }
@@ -202,6 +220,31 @@ func (r *Request) token(p *parser) *Error {
 		return p.word("null")
 	}
 	return p.wrongType(fieldToken, at, kind, "a string or null")
+}
+
+func (r *Request) invalid(p *parser) *Error {
+	const want = `"` + InvalidReject + `", "` + InvalidSkip + `" or null`
+	at := p.pos
+	kind, err := p.kind()
+	switch {
+	case err != nil:
+		return err
+	case kind == "null":
+		return p.word("null")
+	case kind != "a string":
+		return p.wrongType(fieldInvalid, at, kind, want)
+	}
+	value, err := p.short()
+	switch {
+	case err != nil:
+		return err
+	case string(value) == InvalidSkip:
+		r.Skip = true
+		return nil
+	case string(value) == InvalidReject:
+		return nil
+	}
+	return p.wrongType(fieldInvalid, at, fmt.Sprintf("%q", shown(value)), want)
 }
 
 func (r *Request) expire(p *parser) *Error {

@@ -68,7 +68,7 @@ func TestBadRequest(t *testing.T) {
 		{`{}`, MissingField, -1, "filter_typeid"},
 		{`{"uri_list":[]}`, MissingField, -1, "filter_typeid"},
 		{`{"filter_typeid":1}`, MissingField, -1, "uri_list"},
-		{`{"filter_typeid":1,"uri_list":[],"url":1}`, UnknownField, 33, `"url" is unknown; known are filter_typeid (or filter), uri_list (or items), access_token, expire`},
+		{`{"filter_typeid":1,"uri_list":[],"url":1}`, UnknownField, 33, `"url" is unknown; known are filter_typeid (or filter), uri_list (or items), access_token, expire, invalid`},
 		{`{"filter":1}`, MissingField, -1, "member uri_list (or items) is missing"},
 		{`{"items":[]}`, MissingField, -1, "member filter_typeid (or filter) is missing"},
 		{`{"filter":1,"items":[],"filter":1}`, DuplicateField, 23, "member filter is there twice"},

@@ -1,0 +1,81 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf16"
+)
+
+// cut ends an answer that cannot be completed. What was answered goes out first: its
+// items are remembered, and nobody will be told of them again.
+func (st *stream) cut(err error) {
+	st.logCut(err)
+	if st.sending != nil && st.settle() == nil {
+		_ = st.c.rc.Flush()
+		if st.told(err) {
+			return
+		}
+		st.c.linger()
+	}
+	if errors.Is(err, errClientGone) {
+		st.c.hangUp(statusClientGone)
+	}
+	st.c.hangUp(statusCut)
+}
+
+// told ends the answer in order, with the problem as its trailer, where the client says that
+// it looks at trailers (TE: trailers). To others a cut is the one sign that they cannot miss.
+func (st *stream) told(err error) bool {
+	c := st.c
+	if !slices.ContainsFunc(c.r.Header["Te"], func(te string) bool { return strings.Contains(te, "trailers") }) {
+		return false
+	}
+	f, index := asFault(err)
+	entry, ok := c.s.errors[f.code]
+	if !ok || f.code == codeIncompleteBody || c.r.Context().Err() != nil {
+		return false
+	}
+	// Else the system would throw away the trailer when the connection is closed with a part
+	// of the body unread. Who sends more than that sees a cut.
+	_ = c.rc.SetReadDeadline(time.Now().Add(min(lingerTime, c.s.limits.BodyTimeout)))
+	_, _ = io.Copy(io.Discard, c.r.Body)
+	c.code, c.status = entry.code, statusCut
+	c.w.Header().Set(headerError, asciiJSON(bytes.TrimSpace(problemOf(entry, f, index))))
+	return true
+}
+
+// asciiJSON is JSON whose characters beyond ASCII are escaped, for a header's value.
+func asciiJSON(text []byte) string {
+	var b strings.Builder
+	for _, r := range string(text) {
+		switch {
+		case r < 0x80:
+			b.WriteRune(r)
+		case r >= 0x10000:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, "\\u%04x\\u%04x", high, low)
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	return b.String()
+}
+
+func (st *stream) logCut(err error) {
+	level := slog.LevelWarn
+	f, _ := asFault(err)
+	switch entry := st.c.s.errors[f.code]; {
+	case errors.Is(err, errClientGone), f.code == codeIncompleteBody, errors.Is(err, context.Canceled):
+		level = slog.LevelDebug
+	case entry.status == 0 || entry.status >= 500:
+		level = slog.LevelError
+	}
+	st.c.s.log.Log(st.c.r.Context(), level, "answer to a stream cut off", "filter", st.c.work.Filter.Name, "items", st.total, "err", err)
+}
