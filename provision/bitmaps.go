@@ -65,13 +65,13 @@ func (t *Toolkit) WritebackStart(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		return append(steps, step.Step{Name: "schedule: next", Prove: func(ctx context.Context, h host.Host) error {
+		return append(steps, step.NewProof("schedule: next", func(ctx context.Context, h host.Host) error {
 			next, err := s.Next(ctx, h)
 			if next != "" {
 				step.Say(ctx, "the next writeback is at %s", next)
 			}
 			return err
-		}}), nil
+		})), nil
 	})
 }
 
@@ -84,10 +84,10 @@ func (t *Toolkit) WritebackStop(ctx context.Context) error {
 			return nil, err
 		}
 		if t.inventory.Schedule.Kind != schedule.None {
-			steps = append(steps, step.Step{Name: "schedule: stays", Prove: func(ctx context.Context, _ host.Host) error {
+			steps = append(steps, step.NewProof("schedule: stays", func(ctx context.Context, _ host.Host) error {
 				step.Say(ctx, "a deployment sets it up again unless schedule.kind of the inventory is none")
 				return nil
-			}})
+			}))
 		}
 		return steps, nil
 	})

@@ -50,7 +50,7 @@ func (m *machine) certified() bool {
 }
 
 // callingCard is the step of a filter host. The daemon takes a renewed certificate by itself.
-func (m *machine) callingCard() step.Step {
+func (m *machine) callingCard() step.Wish {
 	place := pki.Place{Name: "settings: certificate", CA: daemonAuthority, Pair: daemonPair, Group: pki.As(m.run.inventory.Service.Group)}
 	return m.run.certs.Step(place, m.host.Name, nil)
 }

@@ -34,8 +34,8 @@ func (t *Toolkit) Start(ctx context.Context) error {
 }
 
 // there proves that a host has a release to be started.
-func (m *machine) there() step.Step {
-	return step.Step{Name: "release: there", Prove: func(ctx context.Context, h host.Host) error {
+func (m *machine) there() step.Proof {
+	return step.NewProof("release: there", func(ctx context.Context, h host.Host) error {
 		list, err := m.release.Folder.List(ctx, h)
 		if err != nil {
 			return err
@@ -44,7 +44,7 @@ func (m *machine) there() step.Step {
 			return errors.New("the host has no release\nhint: go tool mage deploy, or urifilter:get and install:service")
 		}
 		return nil
-	}}
+	})
 }
 
 // Stop stops the daemons and their ports.
@@ -60,40 +60,44 @@ func (t *Toolkit) Restart(ctx context.Context) error {
 	})
 }
 
-func (m *machine) restart() step.Step {
-	s := m.daemon.Restart()
-	ran := ""
-	look := s.Look
-	s.Look = func(ctx context.Context, h host.Host) (*step.Change, error) {
-		now, err := service.StatusOf(ctx, h)
-		if err != nil {
-			return nil, err
-		}
-		ran = release.IDOf(now.Program)
-		return look(ctx, h)
+func (m *machine) restart() step.Undoer { return &restarting{Wish: m.daemon.Restart(), m: m} }
+
+// restarting is a restart that goes back to the release that ran before it.
+type restarting struct {
+	step.Wish
+	m   *machine
+	ran string // the release that ran
+}
+
+func (r *restarting) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	now, err := service.StatusOf(ctx, h)
+	if err != nil {
+		return nil, err
 	}
-	s.Undo = func(ctx context.Context, h host.Host, cause error) (string, error) {
-		if m.ledger.kept {
-			return "", nil
-		}
-		list, err := m.release.Folder.List(ctx, h)
-		if err != nil {
-			return "", err
-		}
-		if _, there := list.Find(ran); !there || ran == list.Current {
-			return "", nil // nothing else could run
-		}
-		pointing := m.release.Folder.Pointing(func() string { return ran })
-		change, err := pointing.Look(ctx, h)
-		if err == nil && change != nil {
-			err = change.Apply(ctx)
-		}
-		if err != nil {
-			return "", err
-		}
-		return m.back(ctx, h, cause)
+	r.ran = release.IDOf(now.Program)
+	return r.Wish.Look(ctx, h)
+}
+
+func (r *restarting) Undo(ctx context.Context, h host.Host, cause error) (string, error) {
+	if r.m.ledger.kept {
+		return "", nil
 	}
-	return s
+	folder := r.m.release.Folder
+	list, err := folder.List(ctx, h)
+	if err != nil {
+		return "", err
+	}
+	if _, there := list.Find(r.ran); !there || r.ran == list.Current {
+		return "", nil // nothing else could run
+	}
+	change, err := folder.Pointing(func() string { return r.ran }).Look(ctx, h)
+	if err == nil && change != nil {
+		err = change.Apply(ctx)
+	}
+	if err != nil {
+		return "", err
+	}
+	return r.m.back(ctx, h, cause)
 }
 
 // Rollback makes another release current and restarts: version is its id or the
@@ -118,8 +122,8 @@ func (t *Toolkit) Rollback(ctx context.Context, version string) error {
 }
 
 // find is the preflight of a rollback.
-func (m *machine) find(version string) step.Step {
-	return step.Step{Name: "release: find", Prove: func(ctx context.Context, h host.Host) error {
+func (m *machine) find(version string) step.Proof {
+	return step.NewProof("release: find", func(ctx context.Context, h host.Host) error {
 		list, err := m.release.Folder.List(ctx, h)
 		if err != nil {
 			return err
@@ -127,7 +131,7 @@ func (m *machine) find(version string) step.Step {
 		to, err := list.Target(version)
 		m.target = to.ID
 		return err
-	}}
+	})
 }
 
 func (m *machine) rollback() ([]step.Step, error) {

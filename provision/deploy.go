@@ -88,8 +88,8 @@ func (r *run) phase(name string, hosts []inventory.Host, steps func(*machine) ([
 }
 
 // ready is the preflight of every host: who logs in can become root, and systemd runs.
-func (m *machine) ready() step.Step {
-	return step.Step{Name: "preflight: root and systemd", Prove: func(ctx context.Context, h host.Host) error {
+func (m *machine) ready() step.Proof {
+	return step.NewProof("preflight: root and systemd", func(ctx context.Context, h host.Host) error {
 		if _, err := h.Run(ctx, host.Command{Root: true, Script: ":"}); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (m *machine) ready() step.Step {
 			return fmt.Errorf("systemd does not run on %s: the toolkit needs it", facts.Name)
 		}
 		return nil
-	}}
+	})
 }
 
 // leastDisk is what a release and its upload need where releases are, in KiB.
@@ -114,7 +114,7 @@ func (m *machine) preflight() []step.Step {
 		name = "preflight: program"
 	}
 	return []step.Step{
-		{Name: "preflight: disk", Prove: func(ctx context.Context, h host.Host) error {
+		step.NewProof("preflight: disk", func(ctx context.Context, h host.Host) error {
 			script := fmt.Sprintf(`for d in %s/releases %[1]s /opt /; do [ ! -d "$d" ] || break; done; free=$(df -Pk "$d" | awk 'NR==2{print $4}'); [ "$free" -ge %[2]d ] || { echo "$((free/1024)) MB are free on $(df -P "$d" | awk 'NR==2{print $6}'): want %[3]d MB for a release" >&2; exit 1; }`, release.Root, leastDisk, leastDisk>>10)
 			_, err := h.Run(ctx, host.Command{Script: script})
 			var failed *host.CommandError
@@ -122,12 +122,12 @@ func (m *machine) preflight() []step.Step {
 				return fmt.Errorf("%s\nhint: make room there", strings.TrimSpace(failed.Output.Stderr))
 			}
 			return err
-		}},
+		}),
 		m.settingsCheck(),
-		{Name: name, Prove: func(ctx context.Context, h host.Host) error {
+		step.NewProof(name, func(ctx context.Context, h host.Host) error {
 			_, err := m.binary(ctx, h)
 			return err
-		}},
+		}),
 	}
 }
 
@@ -148,15 +148,10 @@ func (m *machine) deploy() ([]step.Step, error) {
 	}
 	steps = append(steps, m.start()...)
 	if m.archived() {
-		steps = append(steps, anew(m.cli.Init(m.filterNames, m.planned)))
+		again := m.cli.Init(m.filterNames, m.planned)
+		steps = append(steps, step.NewWish(again.Title()+", running", again.Look))
 	}
 	return append(steps, timetable...), nil
-}
-
-// anew names a step that comes a second time.
-func anew(s step.Step) step.Step {
-	s.Name += ", running"
-	return s
 }
 
 // planned tells, in a plan, that the bit-maps are made by the step before.
@@ -188,7 +183,7 @@ func (m *machine) settingsSteps() []step.Step {
 }
 
 // accepted has the release check the settings before it is made current.
-func (m *machine) accepted() step.Step {
+func (m *machine) accepted() step.Proof {
 	return m.settings.Accepted(func() string { return m.release.Folder.ProgramOf(m.release.ID()) }, m.run.inventory.Service.User)
 }
 
@@ -203,39 +198,45 @@ func (m *machine) serviceSteps() []step.Step {
 // start are the steps after which the daemon runs what it should and has proved it; if it
 // does not, all that was changed for it is taken back and the daemon of before runs.
 func (m *machine) start() []step.Step {
-	running := m.daemon.Running()
-	look := running.Look
-	running.Look = func(ctx context.Context, h host.Host) (*step.Change, error) {
-		change, err := look(ctx, h)
-		if change != nil {
-			apply := change.Apply
-			change.Apply = func(ctx context.Context) error {
-				err := apply(ctx)
-				if err == nil {
-					m.ledger.used()
-				}
-				return err
-			}
-		}
-		return change, err
+	return []step.Step{starting{m.daemon.Running(), m}, m.healthy()}
+}
+
+// starting is the step after which the daemon runs. Its way back is that of all that was
+// changed for it.
+type starting struct {
+	step.Wish
+	m *machine
+}
+
+func (s starting) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	change, err := s.Wish.Look(ctx, h)
+	if err != nil || change == nil {
+		return nil, err
 	}
-	running.Undo = m.back
-	return []step.Step{running, m.healthy()}
+	return change.Applied(func(ctx context.Context) error {
+		err := change.Apply(ctx)
+		if err == nil {
+			s.m.ledger.used()
+		}
+		return err
+	}), nil
+}
+
+func (s starting) Undo(ctx context.Context, h host.Host, cause error) (string, error) {
+	return s.m.back(ctx, h, cause)
 }
 
 // healthy is the health check, after which nothing is taken back for the fault of a step
 // that has nothing to do with it.
-func (m *machine) healthy() step.Step {
+func (m *machine) healthy() step.Proof {
 	health := m.health.Step()
-	prove := health.Prove
-	health.Prove = func(ctx context.Context, h host.Host) error {
-		err := prove(ctx, h)
+	return step.NewProof(health.Title(), func(ctx context.Context, h host.Host) error {
+		err := health.Prove(ctx, h)
 		if err == nil {
 			m.ledger.keep(true)
 		}
 		return err
-	}
-	return health
+	})
 }
 
 // bake is the late step that watches a daemon which was healthy: one that crashes after all
@@ -246,19 +247,17 @@ func (m *machine) bake() []step.Step {
 		return nil
 	}
 	bake := m.health.Bake(long)
-	prove := bake.Prove
-	bake.Prove = func(ctx context.Context, h host.Host) error {
-		err := prove(ctx, h)
+	return []step.Step{step.NewProof(bake.Title(), func(ctx context.Context, h host.Host) error {
+		err := bake.Prove(ctx, h)
 		if err != nil && ctx.Err() == nil && !errors.As(err, new(*host.ConnectionError)) {
 			m.ledger.keep(false)
 		}
 		return err
-	}
-	return []step.Step{bake}
+	})}
 }
 
 // crashed is the step before another release is made current.
-func (m *machine) crashed() step.Step {
+func (m *machine) crashed() step.Wish {
 	return m.release.Folder.Unhealthy(func(ctx context.Context, h host.Host) (bool, error) {
 		s, err := service.StatusOf(ctx, h)
 		return s.Crashed(), err

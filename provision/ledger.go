@@ -16,46 +16,60 @@ import (
 // daemon before its old files are back. It also knows, in a plan, what would change.
 type ledger struct {
 	mu      sync.Mutex
-	begun   []entry
+	begun   []step.Undoer
 	pending []string // what would change, or has changed and is not in use yet
 	reread  []string // the same of what the daemon takes without a restart
 	kept    bool     // the new state has proved itself: nothing is taken back
 }
 
-type entry struct {
-	name string
-	undo func(ctx context.Context, h host.Host, cause error) (string, error)
-}
-
 // watch puts a step whose change the daemon must be restarted for under the ledger.
-func (l *ledger) watch(s step.Step) step.Step { return l.put(s, &l.pending) }
+func (l *ledger) watch(s step.Wish) step.Wish { return l.put(s, &l.pending) }
 
 // record puts a step under the ledger whose change a reload makes known.
-func (l *ledger) record(s step.Step) step.Step { return l.put(s, &l.reread) }
+func (l *ledger) record(s step.Wish) step.Wish { return l.put(s, &l.reread) }
 
-func (l *ledger) put(s step.Step, notes *[]string) step.Step {
-	look, undo := s.Look, s.Undo
-	s.Look = func(ctx context.Context, h host.Host) (*step.Change, error) {
-		change, err := look(ctx, h)
-		if err != nil || change == nil {
-			return change, err
-		}
-		l.note(notes, change.Summary)
-		apply := change.Apply
-		change.Apply = func(ctx context.Context) error {
-			if undo != nil {
-				l.begin(entry{s.Name, undo})
-			}
-			return apply(ctx)
-		}
-		return change, nil
+func (l *ledger) put(s step.Wish, notes *[]string) step.Wish {
+	n := noted{Wish: s, ledger: l, notes: notes}
+	if undoer, can := s.(step.Undoer); can {
+		return entered{n, undoer}
 	}
-	if undo != nil {
-		s.Undo = func(ctx context.Context, h host.Host, cause error) (string, error) {
-			return l.back(ctx, h, cause, s.Name)
-		}
+	return n
+}
+
+// noted is a step whose changes the ledger knows.
+type noted struct {
+	step.Wish
+	ledger *ledger
+	notes  *[]string // of the ledger
+}
+
+func (n noted) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	change, err := n.Wish.Look(ctx, h)
+	if err == nil && change != nil {
+		n.ledger.note(n.notes, change.Summary)
 	}
-	return s
+	return change, err
+}
+
+// entered is a noted step that the ledger takes back.
+type entered struct {
+	noted
+	undoer step.Undoer
+}
+
+func (e entered) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	change, err := e.noted.Look(ctx, h)
+	if err != nil || change == nil {
+		return nil, err
+	}
+	return change.Applied(func(ctx context.Context) error {
+		e.ledger.begin(e.undoer)
+		return change.Apply(ctx)
+	}), nil
+}
+
+func (e entered) Undo(ctx context.Context, h host.Host, cause error) (string, error) {
+	return e.ledger.back(ctx, h, cause, e.Title())
 }
 
 func (l *ledger) note(notes *[]string, summary string) {
@@ -80,15 +94,15 @@ func (l *ledger) used() {
 	l.pending, l.reread = nil, nil
 }
 
-func (l *ledger) begin(e entry) {
+func (l *ledger) begin(s step.Undoer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, b := range l.begun {
-		if b.name == e.name {
+		if b.Title() == s.Title() {
 			return // Apply is called again after it has failed half way
 		}
 	}
-	l.begun = append(l.begun, e)
+	l.begun = append(l.begun, s)
 }
 
 // keep tells whether the new state has proved itself.
@@ -98,36 +112,36 @@ func (l *ledger) keep(proved bool) {
 	l.kept = proved
 }
 
-// back takes back what was begun under a name, or all of it without one; each once, the
+// back takes back the step with that title, or all that was begun without one; each once, the
 // last first. What has proved itself stays.
-func (l *ledger) back(ctx context.Context, h host.Host, cause error, name string) (string, error) {
+func (l *ledger) back(ctx context.Context, h host.Host, cause error, title string) (string, error) {
 	var said []string
 	var failed []error
 	for {
-		e, ok := l.take(name)
+		s, ok := l.take(title)
 		if !ok {
 			return strings.Join(said, "; "), errors.Join(failed...)
 		}
-		text, err := e.undo(ctx, h, cause)
+		text, err := s.Undo(ctx, h, cause)
 		if err != nil {
-			failed = append(failed, errors.New(e.name+": "+err.Error()))
+			failed = append(failed, errors.New(s.Title()+": "+err.Error()))
 		} else if text != "" {
 			said = append(said, text)
 		}
 	}
 }
 
-func (l *ledger) take(name string) (entry, bool) {
+func (l *ledger) take(title string) (step.Undoer, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.kept {
-		return entry{}, false
+		return nil, false
 	}
 	for i := len(l.begun) - 1; i >= 0; i-- {
-		if e := l.begun[i]; name == "" || e.name == name {
+		if s := l.begun[i]; title == "" || s.Title() == title {
 			l.begun = append(l.begun[:i:i], l.begun[i+1:]...)
-			return e, true
+			return s, true
 		}
 	}
-	return entry{}, false
+	return nil, false
 }

@@ -12,37 +12,56 @@ import (
 )
 
 // turning is a step that turns something on, and off again.
-func turning(name string, log *[]string, fail bool) step.Step {
-	on := false
-	return step.Step{
-		Name: name,
-		Look: func(context.Context, host.Host) (*step.Change, error) {
-			if on {
-				return nil, nil
-			}
-			return &step.Change{Summary: "turn on " + name, Apply: func(context.Context) error {
-				*log = append(*log, name+" on")
-				if fail {
-					return errors.New("half way")
-				}
-				on = true
-				return nil
-			}}, nil
-		},
-		Undo: func(context.Context, host.Host, error) (string, error) {
-			*log = append(*log, name+" off")
-			return name + " is off", nil
-		},
-	}
+func turning(name string, log *[]string, fail bool) *turn {
+	return &turn{Named: step.Named(name), log: log, fail: fail}
 }
 
-func apply(t *testing.T, s step.Step) error {
+type turn struct {
+	step.Named
+	log      *[]string
+	fail, on bool
+	stuck    error // of the way back
+}
+
+func (s *turn) Look(context.Context, host.Host) (*step.Change, error) {
+	if s.on {
+		return nil, nil
+	}
+	return &step.Change{Summary: "turn on " + s.Title(), Apply: func(context.Context) error {
+		*s.log = append(*s.log, s.Title()+" on")
+		if s.fail {
+			return errors.New("half way")
+		}
+		s.on = true
+		return nil
+	}}, nil
+}
+
+func (s *turn) Undo(context.Context, host.Host, error) (string, error) {
+	if s.stuck != nil {
+		return "", s.stuck
+	}
+	*s.log = append(*s.log, s.Title()+" off")
+	return s.Title() + " is off", nil
+}
+
+func apply(t *testing.T, s step.Wish) error {
 	t.Helper()
 	c, err := s.Look(t.Context(), nil)
 	if err != nil || c == nil {
-		t.Fatal(s.Name, c, err)
+		t.Fatal(s.Title(), c, err)
 	}
 	return c.Apply(t.Context())
+}
+
+// undo takes a step back as a fleet does.
+func undo(t *testing.T, s step.Wish, cause error) (string, error) {
+	t.Helper()
+	undoer, can := s.(step.Undoer)
+	if !can {
+		t.Fatalf("%s cannot be taken back", s.Title())
+	}
+	return undoer.Undo(t.Context(), nil, cause)
 }
 
 func TestLedgerTakesBackAllLastFirstAndOnce(t *testing.T) {
@@ -50,7 +69,7 @@ func TestLedgerTakesBackAllLastFirstAndOnce(t *testing.T) {
 	l := &ledger{}
 	var log []string
 	a, b, c, d := l.watch(turning("a", &log, false)), l.record(turning("b", &log, false)), l.watch(turning("c", &log, true)), l.watch(turning("d", &log, false))
-	for _, s := range []step.Step{a, b} {
+	for _, s := range []step.Wish{a, b} {
 		if err := apply(t, s); err != nil {
 			t.Fatal(err)
 		}
@@ -73,9 +92,9 @@ func TestLedgerTakesBackAllLastFirstAndOnce(t *testing.T) {
 		t.Errorf("%q, %v, %q", said, err, log)
 	}
 	// What a fleet does after that, step by step, is done already.
-	for _, s := range []step.Step{c, b, a} {
-		if said, err := s.Undo(t.Context(), nil, nil); said != "" || err != nil {
-			t.Errorf("%s: %q, %v", s.Name, said, err)
+	for _, s := range []step.Wish{c, b, a} {
+		if said, err := undo(t, s, nil); said != "" || err != nil {
+			t.Errorf("%s: %q, %v", s.Title(), said, err)
 		}
 	}
 	if len(log) != 3 {
@@ -96,11 +115,11 @@ func TestLedgerKeepsWhatHasProvedItself(t *testing.T) {
 		t.Errorf("pending: %q, %q", restart, reload)
 	}
 	l.keep(true)
-	if said, err := a.Undo(t.Context(), nil, errors.New("a later step")); said != "" || err != nil || strings.Contains(strings.Join(log, " "), "off") {
+	if said, err := undo(t, a, errors.New("a later step")); said != "" || err != nil || strings.Contains(strings.Join(log, " "), "off") {
 		t.Errorf("%q, %v, %q", said, err, log)
 	}
 	l.keep(false) // it has crashed while it was watched
-	if said, err := a.Undo(t.Context(), nil, errors.New("a crash")); said != "a is off" || err != nil {
+	if said, err := undo(t, a, errors.New("a crash")); said != "a is off" || err != nil {
 		t.Errorf("%q, %v", said, err)
 	}
 }
@@ -110,10 +129,10 @@ func TestLedgerGoesOnAfterAnUndoThatFails(t *testing.T) {
 	l := &ledger{}
 	var log []string
 	a := l.watch(turning("a", &log, false))
-	bad := turning("b", &log, false)
-	bad.Undo = func(context.Context, host.Host, error) (string, error) { return "", errors.New("disk full") }
-	bad = l.watch(bad)
-	for _, s := range []step.Step{a, bad} {
+	stuck := turning("b", &log, false)
+	stuck.stuck = errors.New("disk full")
+	bad := l.watch(stuck)
+	for _, s := range []step.Wish{a, bad} {
 		if err := apply(t, s); err != nil {
 			t.Fatal(err)
 		}

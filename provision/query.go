@@ -46,13 +46,13 @@ func (t *Toolkit) query(ctx context.Context, target, role string, ask func(conte
 	for _, h := range hosts {
 		m := r.machine(h)
 		phase.Jobs = append(phase.Jobs, fleet.Job{Host: h.Name, Connect: r.connect(h), Steps: func(context.Context, host.Host) ([]step.Step, error) {
-			return []step.Step{{Name: target, Prove: func(ctx context.Context, h host.Host) error {
+			return []step.Step{step.NewProof(target, func(ctx context.Context, h host.Host) error {
 				a, err := ask(ctx, m, h)
 				mu.Lock()
 				defer mu.Unlock()
 				answers[h.Name()] = a
 				return err
-			}}}, nil
+			})}, nil
 		}})
 	}
 	o := t.fleet(target)

@@ -133,19 +133,17 @@ func (m *machine) again() []step.Step {
 }
 
 // settingsCheck is the preflight of the settings, with the next step.
-func (m *machine) settingsCheck() step.Step {
+func (m *machine) settingsCheck() step.Proof {
 	files := *m.settings
 	files.Values = func(ctx context.Context) (settings.Values, error) { return m.run.values(ctx, m.host, true) }
 	check := files.Check()
-	prove := check.Prove
-	check.Prove = func(ctx context.Context, h host.Host) error {
-		err := hinted(prove(ctx, h))
+	return step.NewProof(check.Title(), func(ctx context.Context, h host.Host) error {
+		err := hinted(check.Prove(ctx, h))
 		if ctx.Err() != nil || errors.As(err, new(*host.ConnectionError)) || errors.As(err, new(*host.CommandError)) {
 			return err
 		}
 		return fleet.Usage(err)
-	}
-	return check
+	})
 }
 
 // MakeToken adds a token to the tokens file on this machine and shows it, once.

@@ -56,7 +56,7 @@ func TestSystemInstall(t *testing.T) {
 func TestSystemFaults(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
-	install := func(packages ...string) step.Step {
+	install := func(packages ...string) step.Wish {
 		return apt.New(apt.Options{Wait: time.Minute}).Install("packages", packages...)
 	}
 

@@ -34,8 +34,8 @@ func parseInstalled(text string) map[string]string {
 
 // Install is the step that installs what is missing of packages, with what they need
 // but not what they merely recommend. Those that are there stay in their version.
-func (s *System) Install(name string, packages ...string) step.Step {
-	return step.Step{Name: name, Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (s *System) Install(name string, packages ...string) step.Wish {
+	return step.NewWish(name, func(ctx context.Context, h host.Host) (*step.Change, error) {
 		there, err := Installed(ctx, h, packages...)
 		if err != nil {
 			return nil, err
@@ -49,7 +49,7 @@ func (s *System) Install(name string, packages ...string) step.Step {
 			summary += " from " + s.options.Bundle.Name()
 		}
 		return &step.Change{Summary: summary, Apply: func(ctx context.Context) error { return s.install(ctx, h, missing) }}, nil
-	}}
+	})
 }
 
 func (s *System) install(ctx context.Context, h host.Host, packages []string) error {
@@ -74,8 +74,8 @@ func (s *System) install(ctx context.Context, h host.Host, packages []string) er
 // Hold is the step that keeps packages at their version until somebody says
 // `apt-mark unhold`: an upgrade of a database is never an accident. A name may have * in
 // it, for those of the packages that are installed.
-func Hold(name string, packages ...string) step.Step {
-	return step.Step{Name: name, Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func Hold(name string, packages ...string) step.Wish {
+	return step.NewWish(name, func(ctx context.Context, h host.Host) (*step.Change, error) {
 		there, loose, err := notHeld(ctx, h, packages)
 		if err != nil || there && len(loose) == 0 {
 			return nil, err
@@ -92,7 +92,7 @@ func Hold(name string, packages ...string) step.Step {
 			_, err = h.Run(ctx, host.Command{Script: "apt-mark hold " + quoteAll(loose), Root: true})
 			return err
 		}}, nil
-	}}
+	})
 }
 
 // notHeld are the installed packages that are not held; there says that some are installed.

@@ -87,8 +87,8 @@ func audited(text string) string {
 
 // Ready is a preflight: the host is of a kind on which packages can be installed, and no
 // earlier installation has been broken off.
-func Ready() step.Step {
-	return step.Step{Name: "packages: can be installed", Prove: func(ctx context.Context, h host.Host) error {
+func Ready() step.Proof {
+	return step.NewProof("packages: can be installed", func(ctx context.Context, h host.Host) error {
 		facts, err := host.FactsOf(ctx, h)
 		if err != nil {
 			return err
@@ -104,5 +104,5 @@ func Ready() step.Step {
 			return fmt.Errorf("dpkg: %s\nhint: `dpkg --audit` on the host says which packages; `dpkg --configure -a` as root completes an interrupted installation", audited(text))
 		}
 		return nil
-	}}
+	})
 }

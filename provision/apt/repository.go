@@ -117,8 +117,8 @@ func (r Repository) sourceWith(keyPath string) string {
 
 // Repository is the step that adds one. Where somebody else has added the same, that
 // stands: apt refuses two entries with different keys.
-func (s *System) Repository(r Repository) step.Step {
-	return step.Step{Name: r.Name + ": repository", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (s *System) Repository(r Repository) step.Wish {
+	return step.NewWish(r.Name+": repository", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		if err := r.Validate(); err != nil {
 			return nil, err
 		}
@@ -148,7 +148,7 @@ func (s *System) Repository(r Repository) step.Step {
 		}
 		c.Apply = func(ctx context.Context) error { return s.add(ctx, h, r, source, key) }
 		return c, nil
-	}}
+	})
 }
 
 func (s *System) add(ctx context.Context, h host.Host, r Repository, source, key host.File) error {

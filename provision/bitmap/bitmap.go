@@ -79,8 +79,8 @@ func there(part json.RawMessage) bool { return len(part) > 0 && string(part) != 
 
 // Init is the step after which store and archive have a bit-map of each filter of the
 // settings. skip may say that it is not the time yet; nil: it is.
-func (c CLI) Init(filters func(ctx context.Context, h host.Host) ([]string, error), skip func(ctx context.Context, h host.Host) (bool, error)) step.Step {
-	return step.Step{Name: "bitmap: init", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (c CLI) Init(filters func(ctx context.Context, h host.Host) ([]string, error), skip func(ctx context.Context, h host.Host) (bool, error)) step.Wish {
+	return step.NewWish("bitmap: init", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		if skip != nil {
 			if not, err := skip(ctx, h); err != nil || not {
 				return nil, err
@@ -95,7 +95,7 @@ func (c CLI) Init(filters func(ctx context.Context, h host.Host) ([]string, erro
 			return nil, err
 		}
 		return &step.Change{Summary: lack, Apply: func(ctx context.Context) error { return c.inTurn(ctx, func() error { return c.run(ctx, h, "init") }) }}, nil
-	}}
+	})
 }
 
 func (c CLI) inTurn(ctx context.Context, do func() error) error {
@@ -163,7 +163,7 @@ func (c CLI) status(ctx context.Context, h host.Host) (map[string]sides, error) 
 }
 
 // Update is the step that writes bit-maps back now.
-func (c CLI) Update(names ...string) step.Step {
+func (c CLI) Update(names ...string) step.Wish {
 	args := []string{"update"}
 	if c.Shared {
 		args = append(args, "--yield")
@@ -173,7 +173,7 @@ func (c CLI) Update(names ...string) step.Step {
 
 // Restore is the step that puts archived bit-maps back into the store; version "" is the
 // newest.
-func (c CLI) Restore(version string, names ...string) step.Step {
+func (c CLI) Restore(version string, names ...string) step.Wish {
 	args := []string{"restore"}
 	if version != "" {
 		args = append(args, "--version", version)
@@ -181,10 +181,10 @@ func (c CLI) Restore(version string, names ...string) step.Step {
 	return c.act("bitmap: restore", "restore from the archive", append(args, names...)...)
 }
 
-func (c CLI) act(name, summary string, args ...string) step.Step {
-	return step.Step{Name: name, Always: true, Look: func(_ context.Context, h host.Host) (*step.Change, error) {
-		return &step.Change{Summary: summary, Apply: func(ctx context.Context) error { return c.run(ctx, h, args...) }}, nil
-	}}
+func (c CLI) act(title, summary string, args ...string) step.Wish {
+	return step.NewWish(title, func(_ context.Context, h host.Host) (*step.Change, error) {
+		return &step.Change{Summary: summary, Act: true, Apply: func(ctx context.Context) error { return c.run(ctx, h, args...) }}, nil
+	})
 }
 
 // Status is what `urifilter bitmap status` shows, for people or as JSON. It may show

@@ -45,8 +45,8 @@ func Steps(o Options) []step.Step {
 }
 
 // account makes the group and the user. One that is there stays as it is.
-func (o Options) account() step.Step {
-	return step.Step{Name: "environment: user", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (o Options) account() step.Wish {
+	return step.NewWish("environment: user", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		script := fmt.Sprintf(`echo "$(getent group %s)"; getent passwd %s; :`, host.Quote(o.Group), host.Quote(o.User))
 		out, err := h.Run(ctx, host.Command{Script: script})
 		if err != nil {
@@ -70,11 +70,11 @@ func (o Options) account() step.Step {
 			return nil, nil
 		}
 		return &step.Change{Summary: strings.Join(summary, " and "), Apply: func(ctx context.Context) error {
-			// Not in the PATH of everybody who logs in.
+
 			_, err := h.Run(ctx, host.Command{Script: "PATH=$PATH:/usr/sbin:/sbin; " + strings.Join(commands, " && "), Root: true})
 			return err
 		}}, nil
-	}}
+	})
 }
 
 // mayRun refuses root's account: entry is a line of passwd, "" for a user to be made.
@@ -111,8 +111,8 @@ func (o Options) list() []folder {
 	return all
 }
 
-func (o Options) folders() step.Step {
-	return step.Step{Name: "environment: folders", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (o Options) folders() step.Wish {
+	return step.NewWish("environment: folders", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		var differ []folder
 		var names []string
 		for _, f := range o.list() {
@@ -135,7 +135,7 @@ func (o Options) folders() step.Step {
 			_, err := h.Run(ctx, host.Command{Script: strings.Join(script, " && "), Root: true})
 			return err
 		}}, nil
-	}}
+	})
 }
 
 func (f folder) there(ctx context.Context, h host.Host) (bool, error) {

@@ -28,8 +28,8 @@ grep -lsE '^[[:space:]]*-?vm[./]overcommit_memory[[:space:]]*=' /etc/sysctl.conf
 
 // Overcommit lets Redis fork, on a host with the role redis. Where an administrator has
 // set it to something else, that stays and is told.
-func Overcommit() step.Step {
-	return step.Step{Name: "redis: vm.overcommit_memory", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func Overcommit() step.Wish {
+	return step.NewWish("redis: vm.overcommit_memory", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		out, err := h.Run(ctx, host.Command{Script: lookOvercommit, Root: true})
 		if err != nil {
 			return nil, err
@@ -68,30 +68,30 @@ func Overcommit() step.Step {
 				return err
 			},
 		}, nil
-	}}
+	})
 }
 
 // HugePages warns where the kernel gives no huge pages: the bit-maps ask for them. It
 // changes nothing, for it is a matter of the whole machine.
-func HugePages() step.Step {
-	return step.Step{Name: "environment: huge pages", Prove: func(ctx context.Context, h host.Host) error {
+func HugePages() step.Proof {
+	return step.NewProof("environment: huge pages", func(ctx context.Context, h host.Host) error {
 		out, err := h.Run(ctx, host.Command{Script: "cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || :"})
 		if err == nil && strings.Contains(out.Stdout, "[never]") {
 			step.Warn(ctx, "transparent huge pages are off: filters of many million items answer more slowly; `echo madvise >/sys/kernel/mm/transparent_hugepage/enabled` gives them to programs that ask for them")
 		}
 		return err
-	}}
+	})
 }
 
 // RedisHugePages warns where every program gets huge pages: Redis then stalls when it forks.
-func RedisHugePages() step.Step {
-	return step.Step{Name: "redis: huge pages", Prove: func(ctx context.Context, h host.Host) error {
+func RedisHugePages() step.Proof {
+	return step.NewProof("redis: huge pages", func(ctx context.Context, h host.Host) error {
 		out, err := h.Run(ctx, host.Command{Script: "cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || :"})
 		if err == nil && strings.Contains(out.Stdout, "[always]") {
 			step.Warn(ctx, "transparent huge pages are on for every program, which makes Redis slow while it forks; `echo madvise >/sys/kernel/mm/transparent_hugepage/enabled` gives them only to programs that ask for them")
 		}
 		return err
-	}}
+	})
 }
 
 // lookClock tells whether somebody keeps the clock.
@@ -104,12 +104,12 @@ echo nobody`
 
 // Clock warns where nobody keeps the clock right: timing filters, leases in the archive
 // and the monthly writeback go by it.
-func Clock() step.Step {
-	return step.Step{Name: "environment: clock", Prove: func(ctx context.Context, h host.Host) error {
+func Clock() step.Proof {
+	return step.NewProof("environment: clock", func(ctx context.Context, h host.Host) error {
 		out, err := h.Run(ctx, host.Command{Script: lookClock})
 		if err == nil && strings.TrimSpace(out.Stdout) == "nobody" {
 			step.Warn(ctx, "the clock is not synchronized; `apt-get install systemd-timesyncd`, or chrony, does that")
 		}
 		return err
-	}}
+	})
 }

@@ -33,9 +33,9 @@ printf '%%s\n' "$secret" >"$t" && sync "$t" && chown %s "$t" && chmod 0640 "$t" 
 
 var wholeToken = regexp.MustCompile(`^[0-9a-f]{64}\n?$`)
 
-func (o Options) operatorToken() step.Step {
+func (o Options) operatorToken() step.Wish {
 	path := o.Config + "/" + TokenName
-	return step.Step{Name: "environment: operator token", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+	return step.NewWish("environment: operator token", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		f, there, err := host.ReadFile(ctx, h, path)
 		if err != nil {
 			return nil, err
@@ -56,7 +56,7 @@ func (o Options) operatorToken() step.Step {
 			_, err := h.Run(ctx, host.Command{Script: script, Root: true, Secret: true})
 			return err
 		}}, nil
-	}}
+	})
 }
 
 // OperatorToken reads a host's operator token; "" where it has not been made. config is

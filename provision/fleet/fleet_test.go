@@ -39,17 +39,19 @@ func TestRunChangesWhatDiffers(t *testing.T) {
 func TestStepThatDoesNotHoldFails(t *testing.T) {
 	t.Parallel()
 	s := &scene{}
-	never := step.Step{Name: "never", Look: func(context.Context, host.Host) (*step.Change, error) {
+	never := step.NewWish("never", func(context.Context, host.Host) (*step.Change, error) {
 		return &step.Change{Summary: "make it so", Apply: func(context.Context) error { return nil }}, nil
-	}}
+	})
+
 	sum, err := Run(t.Context(), []Phase{{Name: "p", Jobs: []Job{job("a", never)}}}, s.options())
 	wantCode(t, err, CodeFailed)
 	if got := sum.Hosts[0].Error; got != "still differs after apply: make it so" {
 		t.Errorf("error: %q", got)
 	}
 
-	act := never
-	act.Always = true
+	act := step.NewWish("act", func(context.Context, host.Host) (*step.Change, error) {
+		return &step.Change{Summary: "do it", Act: true, Apply: func(context.Context) error { return nil }}, nil
+	})
 	sum, err = Run(t.Context(), []Phase{{Name: "p", Jobs: []Job{job("a", act)}}}, s.options())
 	wantCode(t, err, CodeDone)
 	wantStatuses(t, sum, "a changed")
@@ -181,8 +183,8 @@ func TestNothingBeginsBeforeAllPreflights(t *testing.T) {
 	a, b := job("a", s.change("a", "x", nil)), job("b", s.change("b", "x", nil))
 	asked := 0
 	b.Preflight = []step.Step{
-		{Name: "preflight: disk", Prove: func(context.Context, host.Host) error { asked++; return errBroken }},
-		{Name: "preflight: disk", Prove: func(context.Context, host.Host) error { asked += 10; return nil }},
+		step.NewProof("preflight: disk", func(context.Context, host.Host) error { asked++; return errBroken }),
+		step.NewProof("preflight: disk", func(context.Context, host.Host) error { asked += 10; return nil }),
 	}
 	o := s.options()
 	o.KeepGoing = true
@@ -277,7 +279,7 @@ func TestWrongCallsAreTold(t *testing.T) {
 		}
 	}
 	s := &scene{}
-	sum, err := Run(t.Context(), []Phase{{Name: "p", Jobs: []Job{job("a", step.Step{Name: "empty"})}}}, s.options())
+	sum, err := Run(t.Context(), []Phase{{Name: "p", Jobs: []Job{job("a", step.Named("empty"))}}}, s.options())
 	wantCode(t, err, CodeFailed)
 	wantStatuses(t, sum, "a failed")
 }
@@ -289,14 +291,15 @@ func TestSecretsAreHidden(t *testing.T) {
 	o := s.options()
 	o.Masker = &secret.Masker{}
 	o.Masker.Add(password)
-	tells := step.Step{Name: "tells", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+	tells := step.NewWish("tells", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		step.Say(ctx, "it is %s", password)
 		step.Warn(ctx, "beware of %s", password)
 		_, _ = h.Run(ctx, host.Command{Script: "echo " + password})
 		return &step.Change{Summary: "set " + password, Diff: "+" + password, Apply: func(context.Context) error {
 			return errors.New("cannot set " + password)
 		}}, nil
-	}}
+	})
+
 	sum, err := Run(t.Context(), []Phase{{Name: "p", Jobs: []Job{job("a", tells)}}}, o)
 	wantCode(t, err, CodeFailed)
 	if len(sum.Warnings) != 1 {

@@ -22,8 +22,7 @@ func TestInterrupt(t *testing.T) {
 	ctx, ctrlC := context.WithCancel(t.Context())
 	defer ctrlC()
 	mark := filepath.Join(t.TempDir(), "mark")
-	one := s.change("a", "one", nil)
-	one.Undo = func(ctx context.Context, h host.Host, cause error) (string, error) {
+	one := undone{s.change("a", "one", nil), func(ctx context.Context, h host.Host, cause error) (string, error) {
 		if ctx.Err() != nil || !errors.Is(cause, context.Canceled) {
 			t.Errorf("undo: context %v, cause %v", ctx.Err(), cause)
 		}
@@ -32,14 +31,15 @@ func TestInterrupt(t *testing.T) {
 		}
 		_, err := h.Run(ctx, host.Command{Script: "echo undone >" + host.Quote(mark)})
 		return "took it back", err
-	}
-	sleeps := step.Step{Name: "sleeps", Look: func(_ context.Context, h host.Host) (*step.Change, error) {
+	}}
+	sleeps := step.NewWish("sleeps", func(_ context.Context, h host.Host) (*step.Change, error) {
 		return &step.Change{Summary: "sleep", Apply: func(ctx context.Context) error {
 			ctrlC()
 			_, err := h.Run(ctx, host.Command{Script: "sleep 1000"})
 			return err
 		}}, nil
-	}}
+	})
+
 	o := locking(s, "alice")
 	o.Canary, o.Runs, o.Again = 1, t.TempDir(), "mage deploy -resume"
 	sum, err := Run(ctx, []Phase{{Name: "p", Rolling: true, Jobs: []Job{on(a, one, sleeps), on(b, s.change("b", "x", nil))}}}, o)
@@ -65,19 +65,18 @@ func TestInterruptBoundsTheUndoing(t *testing.T) {
 	s := &scene{}
 	ctx, ctrlC := context.WithCancel(t.Context())
 	defer ctrlC()
-	one := s.change("a", "one", nil)
-	one.Undo = func(ctx context.Context, h host.Host, _ error) (string, error) {
+	one := undone{s.change("a", "one", nil), func(ctx context.Context, h host.Host, _ error) (string, error) {
 		_, err := h.Run(ctx, host.Command{Script: "sleep 1000"})
 		return "", err
-	}
+	}}
 	deaf := func(on string, then func()) step.Step {
-		return step.Step{Name: "deaf", Look: func(_ context.Context, h host.Host) (*step.Change, error) {
+		return step.NewWish("deaf", func(_ context.Context, h host.Host) (*step.Change, error) {
 			return &step.Change{Summary: "sleep", Apply: func(ctx context.Context) error {
 				then()
 				_, err := h.Run(context.WithoutCancel(ctx), host.Command{Script: "sleep 1000"})
 				return err
 			}}, nil
-		}}
+		})
 	}
 	o := locking(s, "alice")
 	o.Grace = 800 * time.Millisecond
@@ -127,7 +126,7 @@ func TestInterruptAfterTheWork(t *testing.T) {
 	s := &scene{}
 	ctx, ctrlC := context.WithCancel(t.Context())
 	defer ctrlC()
-	last := step.Step{Name: "last", Prove: func(context.Context, host.Host) error { ctrlC(); return nil }}
+	last := step.NewProof("last", func(context.Context, host.Host) error { ctrlC(); return nil })
 	sum, err := Run(ctx, []Phase{{Name: "p", Jobs: []Job{on(a, last)}}}, locking(s, "alice"))
 	wantCode(t, err, CodeDone)
 	wantStatuses(t, sum, "a ok")

@@ -14,7 +14,7 @@ import (
 func (s *scene) watched(on string, fault error) Job {
 	j := job(on, s.change(on, "x", nil))
 	j.Late = []step.Step{
-		{Name: "bake", Prove: func(context.Context, host.Host) error { s.did("%s baked", on); return fault }},
+		step.NewProof("bake", func(context.Context, host.Host) error { s.did("%s baked", on); return fault }),
 		s.change(on, "mark", nil),
 	}
 	return j
@@ -86,7 +86,7 @@ func TestWhoIsWatched(t *testing.T) {
 	s = &scene{}
 	ctx, cancel := context.WithCancel(t.Context())
 	a := s.watched("a", nil)
-	a.Late[0].Prove = func(ctx context.Context, _ host.Host) error { cancel(); <-ctx.Done(); return ctx.Err() }
+	a.Late[0] = step.NewProof(a.Late[0].Title(), func(ctx context.Context, _ host.Host) error { cancel(); <-ctx.Done(); return ctx.Err() })
 	o.Runs = t.TempDir()
 	r, err := prepare([]Phase{{Name: "p", Jobs: []Job{a}}}, o)
 	if err != nil {

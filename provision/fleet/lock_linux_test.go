@@ -188,14 +188,13 @@ func TestUndoAfterALostConnectionIsUnderTheLock(t *testing.T) {
 	a := newLocal(t, "a")
 	s := &scene{}
 	var conns []io.Closer
-	one := s.change("a", "one", nil)
-	one.Undo = func(context.Context, host.Host, error) (string, error) {
+	one := undone{s.change("a", "one", nil), func(context.Context, host.Host, error) (string, error) {
 		if a.isFree(t) {
 			t.Error("undone without the lock")
 		}
 		s.did("undo a one")
 		return "", nil
-	}
+	}}
 	j := on(a, one, s.change("a", "two", func(context.Context) error {
 		conns[0].Close()
 		return &host.ConnectionError{Host: "a", Err: io.ErrUnexpectedEOF}

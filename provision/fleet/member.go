@@ -27,9 +27,9 @@ type member struct {
 	machine   string // its machine-id, "" if it does not tell; known when it is locked
 
 	// Of the goroutine that works on the host.
-	pending bool        // in a plan: a step before would have changed something
-	begun   []step.Step // of the job under way, to be undone
-	waits   bool        // the late steps of the job under way are left to do
+	pending bool          // in a plan: a step before would have changed something
+	begun   []step.Undoer // of the job under way, to be undone
+	waits   bool          // the late steps of the job under way are left to do
 
 	mu     sync.Mutex
 	conn   host.Host
@@ -47,7 +47,7 @@ type member struct {
 
 func (m *member) addPreflight(s step.Step) {
 	for _, have := range m.preflight {
-		if have.Name == s.Name {
+		if have.Title() == s.Title() {
 			return
 		}
 	}
@@ -168,8 +168,10 @@ func (m *member) steps(ctx context.Context, phase string, j Job) (steps []step.S
 		return nil, err
 	}
 	for _, s := range steps {
-		if (s.Look == nil) == (s.Prove == nil) {
-			return nil, fmt.Errorf("step %q: exactly one of Look and Prove is to be given", s.Name)
+		switch s.(type) {
+		case step.Wish, step.Proof:
+		default:
+			return nil, fmt.Errorf("step %q: %T is neither a wish nor a proof", s.Title(), s)
 		}
 	}
 	return steps, nil
@@ -177,15 +179,15 @@ func (m *member) steps(ctx context.Context, phase string, j Job) (steps []step.S
 
 // try does one step, and puts it into begun before it changes anything that can be
 // undone. Without begun nothing is changed: what differs is an error.
-func (m *member) try(ctx context.Context, phase string, s step.Step, begun *[]step.Step) (r Result) {
-	r = Result{Phase: phase, Step: s.Name, Status: report.OK}
-	if s.Prove != nil && m.run.o.Plan && m.pending {
+func (m *member) try(ctx context.Context, phase string, s step.Step, begun *[]step.Undoer) (r Result) {
+	r = Result{Phase: phase, Step: s.Title(), Status: report.OK}
+	if _, proves := s.(step.Proof); proves && m.run.o.Plan && m.pending {
 		r.Status, r.Detail = report.Skipped, "after the changes"
 		return r
 	}
 	began := time.Now()
-	m.run.emit(report.Event{Kind: report.StepBegan, Phase: phase, Host: m.name, Step: s.Name})
-	r.Err = m.do(m.run.voice(m, phase)(ctx, s.Name), m.host(phase), s, begun, &r)
+	m.run.emit(report.Event{Kind: report.StepBegan, Phase: phase, Host: m.name, Step: s.Title()})
+	r.Err = m.do(m.run.voice(m, phase)(ctx, s.Title()), m.host(phase), s, begun, &r)
 	if r.Err != nil {
 		r.Status = statusOf(ctx, m, r.Err)
 	}
@@ -193,15 +195,16 @@ func (m *member) try(ctx context.Context, phase string, s step.Step, begun *[]st
 	return r
 }
 
-func (m *member) do(ctx context.Context, h host.Host, s step.Step, begun *[]step.Step, r *Result) (err error) {
+func (m *member) do(ctx context.Context, h host.Host, s step.Step, begun *[]step.Undoer, r *Result) (err error) {
 	defer recovered(&err)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if s.Prove != nil {
-		return s.Prove(ctx, h)
+	if proof, proves := s.(step.Proof); proves {
+		return proof.Prove(ctx, h)
 	}
-	change, err := s.Look(ctx, h)
+	wish := s.(step.Wish) // steps has seen to it
+	change, err := wish.Look(ctx, h)
 	if err != nil || change == nil {
 		return err
 	}
@@ -215,17 +218,17 @@ func (m *member) do(ctx context.Context, h host.Host, s step.Step, begun *[]step
 	case change.Apply == nil:
 		return errors.New("a change without a way to apply it")
 	}
-	if s.Undo != nil {
-		*begun = append(*begun, s)
+	if undoer, can := wish.(step.Undoer); can {
+		*begun = append(*begun, undoer)
 	}
 	if err := change.Apply(ctx); err != nil {
 		return err
 	}
 	r.Status = report.Changed
-	if s.Always {
+	if change.Act {
 		return nil
 	}
-	left, err := s.Look(ctx, h)
+	left, err := wish.Look(ctx, h)
 	if err != nil {
 		return fmt.Errorf("look again after the change: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 func TestNextFollowsFromHowFarARunCame(t *testing.T) {
 	t.Parallel()
 	proof := func(err error) []step.Step {
-		return []step.Step{{Name: "preflight", Prove: func(context.Context, host.Host) error { return err }}}
+		return []step.Step{step.NewProof("preflight", func(context.Context, host.Host) error { return err })}
 	}
 	for name, c := range map[string]struct {
 		preflight error
@@ -67,14 +67,12 @@ func TestNextFollowsFromHowFarARunCame(t *testing.T) {
 func TestAWarningIsToldOnce(t *testing.T) {
 	t.Parallel()
 	s := &scene{}
-	warns := s.change("a", "x", nil)
-	look := warns.Look
-	warns.Look = func(ctx context.Context, h host.Host) (*step.Change, error) {
+	change := s.change("a", "x", nil)
+	look := func(ctx context.Context, h host.Host) (*step.Change, error) {
 		step.Warn(ctx, "huge pages are off")
-		return look(ctx, h)
+		return change.Look(ctx, h)
 	}
-	second := warns
-	second.Name = "again"
+	warns, second := step.NewWish("x", look), step.NewWish("again", look)
 	sum, err := Run(t.Context(), []Phase{{Name: "p", Jobs: []Job{job("a", warns, second), job("b", warns)}}}, s.options())
 	wantCode(t, err, CodeDone)
 	told := map[string]int{}

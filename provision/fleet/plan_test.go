@@ -13,9 +13,9 @@ func TestPlanChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := &scene{state: map[string]bool{"b x": true}}
 	proof := func(name string) step.Step {
-		return step.Step{Name: "health", Prove: func(context.Context, host.Host) error { s.did("proved %s", name); return nil }}
+		return step.NewProof("health", func(context.Context, host.Host) error { s.did("proved %s", name); return nil })
 	}
-	bad := step.Step{Name: "bad", Look: func(context.Context, host.Host) (*step.Change, error) { return nil, errBroken }}
+	bad := step.NewWish("bad", func(context.Context, host.Host) (*step.Change, error) { return nil, errBroken })
 	phases := []Phase{
 		{Name: "one", Rolling: true, Jobs: []Job{
 			job("a", s.change("a", "x", nil), proof("a")), job("b", s.change("b", "x", nil), proof("b")), job("c", bad, s.change("c", "x", nil)),

@@ -58,39 +58,56 @@ func (s *scene) happened(what string) bool {
 
 // change is a step that is not as wished until it is applied. fail, when not nil, is
 // asked by Apply for an error.
-func (s *scene) change(on, name string, fail func(ctx context.Context) error) step.Step {
-	key := on + " " + name
-	return step.Step{
-		Name: name,
-		Look: func(context.Context, host.Host) (*step.Change, error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.state[key] {
-				return nil, nil
-			}
-			return &step.Change{Summary: "make " + name, Diff: "+" + name + "\n", Apply: func(ctx context.Context) error {
-				s.enter()
-				defer s.leave()
-				s.did("%s", key)
-				if fail != nil {
-					if err := fail(ctx); err != nil {
-						return err
-					}
-				}
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				if s.state == nil {
-					s.state = map[string]bool{}
-				}
-				s.state[key] = true
-				return nil
-			}}, nil
-		},
-		Undo: func(_ context.Context, _ host.Host, cause error) (string, error) {
-			s.did("undo %s", key)
-			return "took back " + name, nil
-		},
+func (s *scene) change(on, name string, fail func(ctx context.Context) error) step.Undoer {
+	return &making{Named: step.Named(name), s: s, key: on + " " + name, fail: fail}
+}
+
+type making struct {
+	step.Named
+	s    *scene
+	key  string
+	fail func(ctx context.Context) error
+}
+
+func (m *making) Look(context.Context, host.Host) (*step.Change, error) {
+	s := m.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state[m.key] {
+		return nil, nil
 	}
+	return &step.Change{Summary: "make " + m.Title(), Diff: "+" + m.Title() + "\n", Apply: func(ctx context.Context) error {
+		s.enter()
+		defer s.leave()
+		s.did("%s", m.key)
+		if m.fail != nil {
+			if err := m.fail(ctx); err != nil {
+				return err
+			}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.state == nil {
+			s.state = map[string]bool{}
+		}
+		s.state[m.key] = true
+		return nil
+	}}, nil
+}
+
+func (m *making) Undo(context.Context, host.Host, error) (string, error) {
+	m.s.did("undo %s", m.key)
+	return "took back " + m.Title(), nil
+}
+
+// undone is a step with a way back of its own.
+type undone struct {
+	step.Wish
+	undo func(ctx context.Context, h host.Host, cause error) (string, error)
+}
+
+func (u undone) Undo(ctx context.Context, h host.Host, cause error) (string, error) {
+	return u.undo(ctx, h, cause)
 }
 
 func (s *scene) enter() {

@@ -15,8 +15,7 @@ import (
 func TestNothingToUndo(t *testing.T) {
 	t.Parallel()
 	s := &scene{}
-	one := s.change("a", "one", nil)
-	one.Undo = func(context.Context, host.Host, error) (string, error) { return "", nil }
+	one := undone{s.change("a", "one", nil), func(context.Context, host.Host, error) (string, error) { return "", nil }}
 	sum, err := Run(t.Context(), []Phase{{Name: "p", Jobs: []Job{job("a", one, s.change("a", "two", broken))}}}, s.options())
 	wantCode(t, err, CodeFailed)
 	if last := sum.Results[len(sum.Results)-1]; last.Step != "undo one" || last.Status != report.OK {

@@ -14,7 +14,7 @@ import (
 
 // undo brings back what begun had changed, last first. After a lost connection it
 // connects once more for it.
-func (m *member) undo(ctx context.Context, phase string, begun []step.Step, cause error) {
+func (m *member) undo(ctx context.Context, phase string, begun []step.Undoer, cause error) {
 	if len(begun) == 0 {
 		return
 	}
@@ -27,7 +27,7 @@ func (m *member) undo(ctx context.Context, phase string, begun []step.Step, caus
 	}
 	for i := len(begun) - 1; i >= 0; i-- {
 		s, began := begun[i], time.Now()
-		r := Result{Phase: phase, Step: "undo " + s.Name, undo: true, Status: report.Undone}
+		r := Result{Phase: phase, Step: "undo " + s.Title(), undo: true, Status: report.Undone}
 		m.run.emit(report.Event{Kind: report.StepBegan, Phase: phase, Host: m.name, Step: r.Step})
 		r.Detail, r.Err = m.undoStep(m.run.voice(m, phase)(ctx, r.Step), phase, s, cause)
 		switch {
@@ -41,7 +41,7 @@ func (m *member) undo(ctx context.Context, phase string, begun []step.Step, caus
 	}
 }
 
-func (m *member) undoStep(ctx context.Context, phase string, s step.Step, cause error) (did string, err error) {
+func (m *member) undoStep(ctx context.Context, phase string, s step.Undoer, cause error) (did string, err error) {
 	defer recovered(&err)
 	did, err = s.Undo(ctx, m.host(phase), cause)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {

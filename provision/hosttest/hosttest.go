@@ -108,20 +108,20 @@ func Plan(t *testing.T, h host.Host, steps []step.Step) []string {
 	t.Helper()
 	var pending []string
 	for _, s := range steps {
-		if s.Look == nil {
+		if proof, proves := s.(step.Proof); proves {
 			if len(pending) == 0 {
-				if err := s.Prove(Voiced(t), h); err != nil {
-					t.Fatalf("%s: %v", s.Name, err)
+				if err := proof.Prove(Voiced(t), h); err != nil {
+					t.Fatalf("%s: %v", s.Title(), err)
 				}
 			}
 			continue
 		}
-		c, err := s.Look(Voiced(t), h)
+		c, err := s.(step.Wish).Look(Voiced(t), h)
 		if err != nil {
-			t.Fatalf("plan: %s: %v", s.Name, err)
+			t.Fatalf("plan: %s: %v", s.Title(), err)
 		}
 		if c != nil {
-			pending = append(pending, s.Name+": "+c.Summary)
+			pending = append(pending, s.Title()+": "+c.Summary)
 		}
 	}
 	return pending
@@ -132,29 +132,30 @@ func Plan(t *testing.T, h host.Host, steps []step.Step) []string {
 func Apply(t *testing.T, h host.Host, steps []step.Step) (changed []string, err error) {
 	t.Helper()
 	for _, s := range steps {
-		if s.Look == nil {
-			if err := s.Prove(Voiced(t), h); err != nil {
-				return changed, fmt.Errorf("%s: %w", s.Name, err)
+		if proof, proves := s.(step.Proof); proves {
+			if err := proof.Prove(Voiced(t), h); err != nil {
+				return changed, fmt.Errorf("%s: %w", s.Title(), err)
 			}
 			continue
 		}
-		c, err := s.Look(Voiced(t), h)
+		wish := s.(step.Wish)
+		c, err := wish.Look(Voiced(t), h)
 		if err != nil {
-			return changed, fmt.Errorf("%s: %w", s.Name, err)
+			return changed, fmt.Errorf("%s: %w", s.Title(), err)
 		}
 		if c == nil {
 			continue
 		}
-		t.Logf("%s: %s\n%s", s.Name, c.Summary, c.Diff)
+		t.Logf("%s: %s\n%s", s.Title(), c.Summary, c.Diff)
 		if err := c.Apply(Voiced(t)); err != nil {
-			return changed, fmt.Errorf("%s: %w", s.Name, err)
+			return changed, fmt.Errorf("%s: %w", s.Title(), err)
 		}
-		changed = append(changed, s.Name+": "+c.Summary)
-		if s.Always {
+		changed = append(changed, s.Title()+": "+c.Summary)
+		if c.Act {
 			continue
 		}
-		if c, err = s.Look(Voiced(t), h); err != nil || c != nil {
-			return changed, fmt.Errorf("%s: still differs after apply: %+v, %v", s.Name, c, err)
+		if c, err = wish.Look(Voiced(t), h); err != nil || c != nil {
+			return changed, fmt.Errorf("%s: still differs after apply: %+v, %v", s.Title(), c, err)
 		}
 	}
 	return changed, nil

@@ -56,7 +56,7 @@ func edited(text string, settings ...setting) (string, error) {
 
 // port gives MongoDB its port, and TLS, before it first starts, while it listens to its own
 // host alone.
-func (s *Server) port() step.Step {
+func (s *Server) port() step.Wish {
 	return s.edit("mongodb: port", func(there bool) []setting {
 		if !there && s.options.Port == 27017 && !s.encrypts() {
 			return nil // as the package has it
@@ -67,7 +67,7 @@ func (s *Server) port() step.Step {
 
 // configuration makes MongoDB ask for passwords and listen where it shall, both by one
 // restart: at no time does it listen to others without asking.
-func (s *Server) configuration() step.Step {
+func (s *Server) configuration() step.Wish {
 	return s.edit("mongodb: configuration", func(bool) []setting {
 		return []setting{
 			{"net.bindIp", strings.Join(append([]string{"127.0.0.1"}, s.options.Bind...), ",")},
@@ -78,8 +78,8 @@ func (s *Server) configuration() step.Step {
 
 // edit is a step for keys of the file. A server that runs is restarted with it, and if it
 // does not come up again, it gets back what it had.
-func (s *Server) edit(name string, settings func(there bool) []setting) step.Step {
-	return step.Step{Name: name, Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (s *Server) edit(name string, settings func(there bool) []setting) step.Wish {
+	return step.NewWish(name, func(ctx context.Context, h host.Host) (*step.Change, error) {
 		now, there, err := host.ReadFile(ctx, h, configPath)
 		if err != nil {
 			return nil, err
@@ -103,7 +103,7 @@ func (s *Server) edit(name string, settings func(there bool) []setting) step.Ste
 			wish.Content = text
 			return s.replace(ctx, h, wish, now)
 		}}, nil
-	}}
+	})
 }
 
 func (s *Server) replace(ctx context.Context, h host.Host, wish, before host.File) error {

@@ -70,8 +70,8 @@ func processor(f host.Facts, series string) error {
 }
 
 // fit proves that the host can have the server.
-func (s *Server) fit() step.Step {
-	return step.Step{Name: "mongodb: host is fit", Prove: func(ctx context.Context, h host.Host) error {
+func (s *Server) fit() step.Proof {
+	return step.NewProof("mongodb: host is fit", func(ctx context.Context, h host.Host) error {
 		if s.options.Flavor == FerretDB {
 			return nil
 		}
@@ -92,7 +92,7 @@ func (s *Server) fit() step.Step {
 			}
 		}
 		return nil
-	}}
+	})
 }
 
 // sameSeries refuses to go from one series to another: data files would have to be
@@ -117,8 +117,8 @@ func makers(f host.Facts, series string) (r apt.Repository, keyURL string) {
 }
 
 // repository is the step that adds it. What it is depends on the host.
-func (s *Server) repository(packages *apt.System) step.Step {
-	return step.Step{Name: "mongodb: repository", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (s *Server) repository(packages *apt.System) step.Wish {
+	return step.NewWish("mongodb: repository", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		f, err := host.FactsOf(ctx, h)
 		if err != nil {
 			return nil, err
@@ -128,7 +128,7 @@ func (s *Server) repository(packages *apt.System) step.Step {
 			return nil, err
 		}
 		return packages.Repository(r).Look(ctx, h)
-	}}
+	})
 }
 
 func (s *Server) repositoryFor(ctx context.Context, f host.Facts) (r apt.Repository, err error) {

@@ -191,7 +191,7 @@ func TestSystemUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	auth("true\nFERRETDB_SETUP_DATABASE=admin\nFERRETDB_SETUP_USERNAME=" + admin.name + "\nFERRETDB_SETUP_PASSWORD=" + admin.password)
-	if c, err := users[0].Look(t.Context(), h); err != nil || c == nil {
+	if c, err := users[0].(step.Wish).Look(t.Context(), h); err != nil || c == nil {
 		t.Errorf("before the user is made: %v, %v", c, err)
 	}
 	wrong := account{daemon.name, "wrong"}

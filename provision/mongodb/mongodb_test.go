@@ -143,7 +143,7 @@ net:
 // TLS is set, and taken back where the toolkit has set it; what others set stays.
 func TestEditedForTLS(t *testing.T) {
 	t.Parallel()
-	with := &Server{Options{Certificate: func(pki.Place) step.Step { return step.Step{} }}}
+	with := &Server{Options{Certificate: func(pki.Place) step.Step { return step.Named("certificate") }}}
 	without := &Server{}
 	const before = "net:\n  port: 27017\n"
 	on, err := edited(before, with.encryption()...)

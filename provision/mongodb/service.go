@@ -34,8 +34,8 @@ func (s *Server) state(ctx context.Context, h host.Host) (st unitState, err erro
 }
 
 // service enables and starts the server: MongoDB's packages do neither.
-func (s *Server) service() step.Step {
-	return step.Step{Name: "mongodb: service", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (s *Server) service() step.Wish {
+	return step.NewWish("mongodb: service", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		st, err := s.state(ctx, h)
 		if err != nil || st.active && st.enabled {
 			return nil, err
@@ -51,7 +51,7 @@ func (s *Server) service() step.Step {
 			}
 			return s.systemctl(ctx, h, "start")
 		}}, nil
-	}}
+	})
 }
 
 // systemctl returns when the server takes connections, or says what it has logged.
@@ -116,7 +116,7 @@ func (s *Server) journal(ctx context.Context, h host.Host) string {
 
 // ferretListens tells FerretDB where to listen, by a drop-in of its unit. It has the
 // address before the server first starts, and waits for the network that has it.
-func (s *Server) ferretListens() step.Step {
+func (s *Server) ferretListens() step.Wish {
 	content := `# Written by the urifilter toolkit, which writes it anew when it differs.
 [Unit]
 Wants=network-online.target
@@ -126,7 +126,7 @@ After=network-online.target
 ` + s.ferretAddress() + `Restart=on-failure
 RestartSec=3s
 `
-	return step.Step{Name: "mongodb: address", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+	return step.NewWish("mongodb: address", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		wish := host.File{Path: s.dropIn(), Content: content}
 		now, _, err := host.ReadFile(ctx, h, wish.Path)
 		if err != nil || wish.Same(now) {
@@ -147,15 +147,15 @@ RestartSec=3s
 			}
 			return s.systemctl(ctx, h, "restart")
 		}}, nil
-	}}
+	})
 }
 
 // ferretWarning says each time what is not there.
-func (s *Server) ferretWarning() step.Step {
-	return step.Step{Name: "mongodb: who may call", Prove: func(ctx context.Context, _ host.Host) error {
+func (s *Server) ferretWarning() step.Proof {
+	return step.NewProof("mongodb: who may call", func(ctx context.Context, _ host.Host) error {
 		if len(s.options.Bind) > 0 && !s.encrypts() {
 			step.Warn(ctx, "FerretDB asks for no password: anyone who can reach %s can read and change the archive; let the firewall admit only the filter hosts", s.Address(true, ""))
 		}
 		return nil
-	}}
+	})
 }

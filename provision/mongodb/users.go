@@ -59,8 +59,8 @@ for u in %s; do
 done`
 
 // users makes the users. The server may run without asking for passwords still.
-func (s *Server) users() step.Step {
-	return step.Step{Name: "mongodb: users", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (s *Server) users() step.Wish {
+	return step.NewWish("mongodb: users", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		change := &step.Change{Summary: "make the users " + adminUser + " and " + daemonUser, Apply: func(ctx context.Context) error { return s.makeUsers(ctx, h) }}
 		st, err := s.state(ctx, h)
 		if err != nil {
@@ -86,7 +86,7 @@ func (s *Server) users() step.Step {
 		default:
 			return nil, fmt.Errorf("%s: %w", s.options.Unit, err)
 		}
-	}}
+	})
 }
 
 // isAuth tells that a login was refused, which the driver tells in a way of its own.

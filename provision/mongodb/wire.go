@@ -113,8 +113,8 @@ func code(err error) int32 {
 
 // answers proves that the server speaks the protocol, and with MongoDB that it lets
 // nobody in without a password.
-func (s *Server) answers() step.Step {
-	return step.Step{Name: "mongodb: answers", Prove: func(ctx context.Context, h host.Host) error {
+func (s *Server) answers() step.Proof {
+	return step.NewProof("mongodb: answers", func(ctx context.Context, h host.Host) error {
 		if err := s.listens(ctx, h); err != nil {
 			return err
 		}
@@ -144,5 +144,5 @@ func (s *Server) answers() step.Step {
 			return fmt.Errorf("%s: it accepts callers without a password (%v)\nhint: something else sets its options: systemctl cat %s", s.options.Unit, err, s.options.Unit)
 		}
 		return nil
-	}}
+	})
 }

@@ -45,35 +45,45 @@ func digest(ca, pair string) string {
 
 // Step puts a certificate on a host and renews it. The names are those by which a server
 // is called; a client needs none.
-func (c *Certificates) Step(p Place, hostName string, names []string) step.Step {
-	var before map[string]host.File
-	return step.Step{
-		Name: p.Name,
-		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
-			now, err := host.ReadFiles(ctx, h, p.CA, p.Pair, p.loaded())
-			if err != nil {
-				return nil, err
-			}
-			why, err := c.differs(ctx, h, p, hostName, names, now)
-			if err != nil || why == "" {
-				return nil, err
-			}
-			return &step.Change{Summary: fmt.Sprintf("write %s: %s", p.Pair, why), Apply: func(ctx context.Context) error {
-				before = now
-				return c.put(ctx, h, p, hostName, names, now)
-			}}, nil
-		},
-		Undo: func(ctx context.Context, h host.Host, _ error) (string, error) {
-			if before == nil || before[p.Pair].Content == "" {
-				return "", nil // none was there before; one that nobody names does no harm
-			}
-			err := errors.Join(host.WriteFile(ctx, h, before[p.CA]), host.WriteFile(ctx, h, before[p.Pair]))
-			if err == nil && p.Load != nil {
-				err = p.Load(ctx, h)
-			}
-			return p.Pair + " is as it was before", err
-		},
+func (c *Certificates) Step(p Place, hostName string, names []string) step.Undoer {
+	return &placing{Named: step.Named(p.Name), certificates: c, place: p, hostName: hostName, names: names}
+}
+
+// placing is that step.
+type placing struct {
+	step.Named
+	certificates *Certificates
+	place        Place
+	hostName     string
+	names        []string
+	before       map[string]host.File // by path; nil: nothing was begun
+}
+
+func (s *placing) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	now, err := host.ReadFiles(ctx, h, s.place.CA, s.place.Pair, s.place.loaded())
+	if err != nil {
+		return nil, err
 	}
+	why, err := s.certificates.differs(ctx, h, s.place, s.hostName, s.names, now)
+	if err != nil || why == "" {
+		return nil, err
+	}
+	return &step.Change{Summary: fmt.Sprintf("write %s: %s", s.place.Pair, why), Apply: func(ctx context.Context) error {
+		s.before = now
+		return s.certificates.put(ctx, h, s.place, s.hostName, s.names, now)
+	}}, nil
+}
+
+func (s *placing) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
+	p := s.place
+	if s.before == nil || s.before[p.Pair].Content == "" {
+		return "", nil // none was there before; one that nobody names does no harm
+	}
+	err := errors.Join(host.WriteFile(ctx, h, s.before[p.CA]), host.WriteFile(ctx, h, s.before[p.Pair]))
+	if err == nil && p.Load != nil {
+		err = p.Load(ctx, h)
+	}
+	return p.Pair + " is as it was before", err
 }
 
 // differs says why the files are to be written, "" if they need not.

@@ -31,8 +31,8 @@ const PasswordPath = "/etc/urifilter/redis.password"
 // PasswordFile is the step of a filter host that puts the password there, for root and
 // group alone. password is asked in each look; it may return ErrNoPassword, in a plan of
 // what is not there yet.
-func PasswordFile(group string, password func(ctx context.Context) (string, error)) step.Step {
-	return step.Step{Name: "redis: password for the daemon", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func PasswordFile(group string, password func(ctx context.Context) (string, error)) step.Wish {
+	return step.NewWish("redis: password for the daemon", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		change := &step.Change{Summary: "write " + PasswordPath}
 		secret, err := password(ctx)
 		if errors.Is(err, ErrNoPassword) {
@@ -54,5 +54,5 @@ func PasswordFile(group string, password func(ctx context.Context) (string, erro
 		}
 		change.Apply = func(ctx context.Context) error { return host.WriteFile(ctx, h, wish) }
 		return change, nil
-	}}
+	})
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // service enables and starts the server, and restarts one that does not run as its files say.
-func (s *Server) service() step.Step {
-	return step.Step{Name: "redis: service", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (s *Server) service() step.Wish {
+	return step.NewWish("redis: service", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		st, err := s.inspect(ctx, h)
 		if err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func (s *Server) service() step.Step {
 			summary += ": " + why
 		}
 		return &step.Change{Summary: summary, Apply: func(ctx context.Context) error { return s.run(ctx, h, todo) }}, nil
-	}}
+	})
 }
 
 // restartFor says why the running server must be restarted, "" if it need not.
@@ -128,8 +128,8 @@ func (s *Server) journal(ctx context.Context, h host.Host) string {
 }
 
 // proof asks the server whether it is what filters can trust.
-func (s *Server) proof() step.Step {
-	return step.Step{Name: "redis: answers", Prove: func(ctx context.Context, h host.Host) error {
+func (s *Server) proof() step.Proof {
+	return step.NewProof("redis: answers", func(ctx context.Context, h host.Host) error {
 		st, err := s.inspect(ctx, h)
 		if err != nil {
 			return err
@@ -152,7 +152,7 @@ func (s *Server) proof() step.Step {
 			return fmt.Errorf("%s: it answers without a password", s.product.name)
 		}
 		return s.old(ctx, c)
-	}}
+	})
 }
 
 // tested is the oldest version of Redis with which the daemon is tested.

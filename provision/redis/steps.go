@@ -23,8 +23,8 @@ secret=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
 printf 'requirepass %%s\n' "$secret" >"$t" && sync "$t" && chown %s "$t" && chmod 0640 "$t" && mv -Tf "$t" %s`
 
 // secretStep makes the password, on the host, unless the server has one.
-func (s *Server) secretStep() step.Step {
-	return step.Step{Name: "redis: password", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (s *Server) secretStep() step.Wish {
+	return step.NewWish("redis: password", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		st, err := s.inspect(ctx, h)
 		if err != nil {
 			return nil, err
@@ -55,7 +55,7 @@ func (s *Server) secretStep() step.Step {
 			}}, nil
 		}
 		return nil, nil
-	}}
+	})
 }
 
 // ours is the form of the passwords that makeSecret writes; others are not taken over.
@@ -102,8 +102,8 @@ func (s *Server) wishes(st state) (settings, main, dropIn host.File) {
 // configuration sets the server up: first while it runs, so that it says what it does not
 // take and loses nothing, then in the files. There is no way back by itself: the files of
 // before might make the server begin with what it knew long ago.
-func (s *Server) configuration() step.Step {
-	return step.Step{Name: "redis: configuration", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (s *Server) configuration() step.Wish {
+	return step.NewWish("redis: configuration", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		st, err := s.inspect(ctx, h)
 		if err != nil {
 			return nil, err
@@ -124,7 +124,7 @@ func (s *Server) configuration() step.Step {
 			c.Diff = diff.Unified(settings.Path, "", settings.Content)
 		}
 		return c, nil
-	}}
+	})
 }
 
 func (s *Server) configure(ctx context.Context, h host.Host) error {

@@ -69,11 +69,11 @@ func (s *Server) encryption(st state) []directive {
 
 // ClosePlain is the step after which the server speaks TLS alone. Who says why it is too
 // early for that: a host that still calls without TLS; "" for nobody.
-func (s *Server) ClosePlain(who func(context.Context) (string, error)) step.Step {
+func (s *Server) ClosePlain(who func(context.Context) (string, error)) step.Wish {
 	closing := *s
 	closing.closing = true
 	configure := closing.configuration()
-	return step.Step{Name: "redis: plain port", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+	return step.NewWish("redis: plain port", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		st, err := s.inspect(ctx, h)
 		if err != nil {
 			return nil, err
@@ -98,7 +98,7 @@ func (s *Server) ClosePlain(who func(context.Context) (string, error)) step.Step
 				if err := apply(ctx); err != nil {
 					return err
 				}
-				// An old version does it by a restart alone.
+
 				restart, err := closing.service().Look(ctx, h)
 				if err != nil || restart == nil {
 					return err
@@ -107,5 +107,5 @@ func (s *Server) ClosePlain(who func(context.Context) (string, error)) step.Step
 			}
 		}
 		return change, err
-	}}
+	})
 }

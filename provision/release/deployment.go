@@ -34,8 +34,8 @@ func (d *Deployment) ID() string { return d.id }
 
 // Upload is the step that brings the program onto the host. A release there that has the
 // same program, unharmed, is taken instead.
-func (d *Deployment) Upload() step.Step {
-	return step.Step{Name: "release: upload", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (d *Deployment) Upload() step.Wish {
+	return step.NewWish("release: upload", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		binary, err := d.Binary(ctx, h)
 		if err != nil {
 			return nil, err
@@ -48,21 +48,20 @@ func (d *Deployment) Upload() step.Step {
 			return nil, err
 		}
 		d.id = binary.ID()
-		if list.has(d.id) { // a damaged one, which the daemon may still run
+		if list.has(d.id) {
 			d.id = NewID(d.At, binary.SHA256)
 		}
 		return &step.Change{
 			Summary: fmt.Sprintf("upload release %s, %s", d.id, megabytes(binary.Size)),
 			Apply:   func(ctx context.Context) error { return d.upload(ctx, h, binary) },
 		}, nil
-	}}
+	})
 }
 
 // UploadFirst is Upload for a host that has no current release; one that has keeps it.
-func (d *Deployment) UploadFirst() step.Step {
+func (d *Deployment) UploadFirst() step.Wish {
 	upload := d.Upload()
-	look := upload.Look
-	upload.Look = func(ctx context.Context, h host.Host) (*step.Change, error) {
+	return step.NewWish(upload.Title(), func(ctx context.Context, h host.Host) (*step.Change, error) {
 		list, err := d.Folder.List(ctx, h)
 		if err != nil {
 			return nil, err
@@ -71,9 +70,8 @@ func (d *Deployment) UploadFirst() step.Step {
 			d.id = list.Current
 			return nil, nil
 		}
-		return look(ctx, h)
-	}
-	return upload
+		return upload.Look(ctx, h)
+	})
 }
 
 // there is the id of a release on the host that has the program, the current one if
@@ -158,57 +156,62 @@ func runVersion(ctx context.Context, h host.Host, path string, binary Binary) (s
 
 // Current is the step that makes the release the current one. A daemon that runs goes
 // on with its old program until it is restarted.
-func (d *Deployment) Current() step.Step {
-	return pointing(d.Folder, func() string { return d.id })
+func (d *Deployment) Current() step.Undoer {
+	return d.Folder.Pointing(d.ID)
 }
 
 // Pointing is the step that makes a release that is on the host the current one. Its id
 // may be found out by a step before.
-func (f Folder) Pointing(id func() string) step.Step { return pointing(f, id) }
+func (f Folder) Pointing(id func() string) step.Undoer {
+	return &pointing{Named: "release: current", folder: f, id: id}
+}
 
-func pointing(f Folder, id func() string) step.Step {
-	var before string
-	return step.Step{
-		Name: "release: current",
-		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
-			list, err := f.List(ctx, h)
-			if err != nil || list.Current == id() {
-				return nil, err
-			}
-			summary := "make " + id() + " current"
-			if list.Current != "" {
-				summary += " in place of " + list.Current
-			}
-			return &step.Change{Summary: summary, Apply: func(ctx context.Context) error {
-				before = list.Current
-				return f.point(ctx, h, id())
-			}}, nil
-		},
-		Undo: func(ctx context.Context, h host.Host, _ error) (string, error) {
-			if err := f.point(ctx, h, before); err != nil {
-				return "", err
-			}
-			if before == "" {
-				return "no release is current, as before", nil
-			}
-			return "release " + before + " is current again", nil
-		},
+// pointing is that step.
+type pointing struct {
+	step.Named
+	folder Folder
+	id     func() string
+	before string // the release that was current
+}
+
+func (p *pointing) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	list, err := p.folder.List(ctx, h)
+	if err != nil || list.Current == p.id() {
+		return nil, err
 	}
+	summary := "make " + p.id() + " current"
+	if list.Current != "" {
+		summary += " in place of " + list.Current
+	}
+	return &step.Change{Summary: summary, Apply: func(ctx context.Context) error {
+		p.before = list.Current
+		return p.folder.point(ctx, h, p.id())
+	}}, nil
+}
+
+func (p *pointing) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
+	if err := p.folder.point(ctx, h, p.before); err != nil {
+		return "", err
+	}
+	if p.before == "" {
+		return "no release is current, as before", nil
+	}
+	return "release " + p.before + " is current again", nil
 }
 
 // Healthy is the step that notes that the release has passed the health check. It comes
 // after that check, and tells rollbacks where to go.
-func (d *Deployment) Healthy() step.Step {
+func (d *Deployment) Healthy() step.Wish {
 	return d.Folder.markHealthy(func(Listing) string { return d.id })
 }
 
 // Healthy is that step for whatever release is current.
-func (f Folder) Healthy() step.Step {
+func (f Folder) Healthy() step.Wish {
 	return f.markHealthy(func(l Listing) string { return l.Current })
 }
 
-func (f Folder) markHealthy(id func(Listing) string) step.Step {
-	return step.Step{Name: "release: mark healthy", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (f Folder) markHealthy(id func(Listing) string) step.Wish {
+	return step.NewWish("release: mark healthy", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		list, err := f.List(ctx, h)
 		if err != nil {
 			return nil, err
@@ -221,13 +224,13 @@ func (f Folder) markHealthy(id func(Listing) string) step.Step {
 			Summary: "mark " + want + " healthy",
 			Apply:   func(ctx context.Context) error { return f.MarkHealthy(ctx, h, want, time.Now()) },
 		}, nil
-	}}
+	})
 }
 
 // Unhealthy is the step that takes the mark away from the current release when it crashes: no
 // rollback shall go back to it. crashed asks the host.
-func (f Folder) Unhealthy(crashed func(ctx context.Context, h host.Host) (bool, error)) step.Step {
-	return step.Step{Name: "release: still healthy", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (f Folder) Unhealthy(crashed func(ctx context.Context, h host.Host) (bool, error)) step.Wish {
+	return step.NewWish("release: still healthy", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		list, err := f.List(ctx, h)
 		if err != nil {
 			return nil, err
@@ -242,13 +245,13 @@ func (f Folder) Unhealthy(crashed func(ctx context.Context, h host.Host) (bool, 
 			Summary: "mark " + list.Current + " as not healthy: its daemon crashes",
 			Apply:   func(ctx context.Context) error { return f.mark(ctx, h, list.Current, nil) },
 		}, nil
-	}}
+	})
 }
 
 // Prune is the step that removes the oldest releases. It never removes the current one,
 // nor the one that a rollback would take.
-func (d *Deployment) Prune() step.Step {
-	return step.Step{Name: "release: old ones", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (d *Deployment) Prune() step.Wish {
+	return step.NewWish("release: old ones", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		list, err := d.Folder.List(ctx, h)
 		if err != nil {
 			return nil, err
@@ -262,7 +265,7 @@ func (d *Deployment) Prune() step.Step {
 			_, err := h.Run(ctx, host.Command{Root: true, Script: script})
 			return err
 		}}, nil
-	}}
+	})
 }
 
 // alwaysKept is how many healthy releases beside the one that is deployed stay, however

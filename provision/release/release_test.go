@@ -79,18 +79,19 @@ func apply(t *testing.T, h host.Host, steps ...step.Step) []string {
 	t.Helper()
 	var done []string
 	for _, s := range steps {
+		s := s.(step.Wish)
 		change, err := s.Look(t.Context(), h)
 		if err != nil {
-			t.Fatalf("%s: look: %v", s.Name, err)
+			t.Fatalf("%s: look: %v", s.Title(), err)
 		}
 		if change == nil {
 			continue
 		}
 		if err := change.Apply(t.Context()); err != nil {
-			t.Fatalf("%s: apply: %v", s.Name, err)
+			t.Fatalf("%s: apply: %v", s.Title(), err)
 		}
 		if left, err := s.Look(t.Context(), h); err != nil || left != nil {
-			t.Fatalf("%s: after apply: %+v, %v", s.Name, left, err)
+			t.Fatalf("%s: after apply: %+v, %v", s.Title(), left, err)
 		}
 		done = append(done, change.Summary)
 	}

@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/apt"
@@ -27,7 +28,7 @@ func (s *Schedule) Steps(packages *apt.System) []step.Step {
 // quick host, that of its own installation and the file of ours.
 const noticed = "sleep 1.1; touch /etc/cron.d"
 
-func (s *Schedule) noCrontab() step.Step {
+func (s *Schedule) noCrontab() step.Wish {
 	return removal("schedule: crontab", noticed, CrontabPath)
 }
 
@@ -47,36 +48,40 @@ URIFILTER_TOKEN_FILE="` + s.TokenFile + `"
 ` + s.when.String() + " " + s.User + " " + strings.Join(words, " ") + "\n"
 }
 
-func (s *Schedule) crontab() step.Step {
-	var before host.File
-	var there, touched bool
-	return step.Step{
-		Name: "schedule: crontab",
-		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
-			wish := host.File{Path: CrontabPath, Content: s.text()}
-			now, exists, err := host.ReadFile(ctx, h, wish.Path)
-			if err != nil || wish.Same(now) {
-				return nil, err
-			}
-			return &step.Change{Summary: "write " + wish.Path, Diff: diff.Unified(wish.Path, now.Content, wish.Content), Apply: func(ctx context.Context) error {
-				before, there, touched = now, exists, true
-				if _, err := h.Run(ctx, host.Command{Script: "install -d -m 755 /etc/cron.d", Root: true}); err != nil {
-					return err
-				}
-				return write(ctx, h, wish)
-			}}, nil
-		},
-		Undo: func(ctx context.Context, h host.Host, _ error) (string, error) {
-			switch {
-			case !touched:
-				return "", nil
-			case there:
-				return CrontabPath + " is as it was before", write(ctx, h, before)
-			}
-			_, err := h.Run(ctx, host.Command{Script: "rm -f " + CrontabPath + " && " + noticed, Root: true})
-			return CrontabPath + " is removed again", err
-		},
+func (s *Schedule) crontab() step.Undoer {
+	return &crontabStep{Named: "schedule: crontab", wish: host.File{Path: CrontabPath, Content: s.text()}}
+}
+
+// crontabStep puts our file there.
+type crontabStep struct {
+	step.Named
+	wish, before   host.File
+	there, touched bool // before there was one; ours was begun to be written
+}
+
+func (c *crontabStep) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	now, there, err := host.ReadFile(ctx, h, c.wish.Path)
+	if err != nil || c.wish.Same(now) {
+		return nil, err
 	}
+	return &step.Change{Summary: "write " + c.wish.Path, Diff: diff.Unified(c.wish.Path, now.Content, c.wish.Content), Apply: func(ctx context.Context) error {
+		c.before, c.there, c.touched = now, there, true
+		if _, err := h.Run(ctx, host.Command{Script: "install -d -m 755 " + host.Quote(path.Dir(c.wish.Path)), Root: true}); err != nil {
+			return err
+		}
+		return write(ctx, h, c.wish)
+	}}, nil
+}
+
+func (c *crontabStep) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
+	switch {
+	case !c.touched:
+		return "", nil
+	case c.there:
+		return c.wish.Path + " is as it was before", write(ctx, h, c.before)
+	}
+	_, err := h.Run(ctx, host.Command{Script: "rm -f " + host.Quote(c.wish.Path) + " && " + noticed, Root: true})
+	return c.wish.Path + " is removed again", err
 }
 
 func write(ctx context.Context, h host.Host, crontab host.File) error {
@@ -108,30 +113,28 @@ func unit(ctx context.Context, h host.Host) (name string, active, enabled bool, 
 
 // cron is the step that installs cron where there is none: Debian's images for clouds
 // have none. Another program that reads /etc/cron.d is as good.
-func (s *Schedule) cron(packages *apt.System) step.Step {
+func (s *Schedule) cron(packages *apt.System) step.Wish {
 	install := packages.Install("schedule: cron", "cron")
-	look := install.Look
-	install.Look = func(ctx context.Context, h host.Host) (*step.Change, error) {
+	return step.NewWish(install.Title(), func(ctx context.Context, h host.Host) (*step.Change, error) {
 		if name, _, _, err := unit(ctx, h); err != nil || name != "" {
 			return nil, err
 		}
-		return look(ctx, h)
-	}
-	return install
+		return install.Look(ctx, h)
+	})
 }
 
-func (s *Schedule) cronRuns() step.Step {
-	return step.Step{Name: "schedule: cron runs", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (s *Schedule) cronRuns() step.Wish {
+	return step.NewWish("schedule: cron runs", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		name, active, enabled, err := unit(ctx, h)
 		if err != nil || active && enabled {
 			return nil, err
 		}
 		if name == "" {
-			name = "cron.service" // of the package that a step before installs
+			name = "cron.service"
 		}
 		return &step.Change{Summary: "enable and start " + name, Apply: func(ctx context.Context) error {
 			_, err := h.Run(ctx, host.Command{Script: "systemctl enable --now " + name, Root: true})
 			return err
 		}}, nil
-	}}
+	})
 }

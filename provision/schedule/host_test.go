@@ -152,7 +152,7 @@ func TestSystemTimerWithoutProgram(t *testing.T) {
 	if changed := hosttest.Must(t, h, crontab); len(changed) != 2 {
 		t.Errorf("changed: %q", changed)
 	}
-	write := crontab[2]
+	write := crontab[2].(step.Undoer)
 	h.Sh(t, "echo '# mine' >>/etc/cron.d/urifilter")
 	c, err := write.Look(t.Context(), h)
 	if err != nil || !strings.Contains(c.Diff, "-# mine") {

@@ -119,8 +119,8 @@ func (s *Schedule) Next(ctx context.Context, h host.Host) (string, error) {
 }
 
 // removal is the step that removes files of ours which are not wanted.
-func removal(name string, after string, paths ...string) step.Step {
-	return step.Step{Name: name, Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func removal(name string, after string, paths ...string) step.Wish {
+	return step.NewWish(name, func(ctx context.Context, h host.Host) (*step.Change, error) {
 		var there []string
 		for _, p := range paths {
 			yes, err := host.Exists(ctx, h, p)
@@ -142,5 +142,5 @@ func removal(name string, after string, paths ...string) step.Step {
 			_, err := h.Run(ctx, host.Command{Script: "rm -f " + strings.Join(words, " ") + " && { " + after + "; }", Root: true})
 			return err
 		}}, nil
-	}}
+	})
 }

@@ -38,8 +38,8 @@ func (s *Schedule) dropInFiles() []host.File {
 	}
 }
 
-func (s *Schedule) dropIns() step.Step {
-	return step.Step{Name: "schedule: timer's settings", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (s *Schedule) dropIns() step.Wish {
+	return step.NewWish("schedule: timer's settings", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		var differ []host.File
 		var names []string
 		c := &step.Change{}
@@ -70,7 +70,7 @@ func (s *Schedule) dropIns() step.Step {
 			return err
 		}
 		return c, nil
-	}}
+	})
 }
 
 // timerState is what systemd says of the timer.
@@ -94,8 +94,8 @@ func stateOf(ctx context.Context, h host.Host) (st timerState, err error) {
 	return st, nil
 }
 
-func (s *Schedule) timer() step.Step {
-	return step.Step{Name: "schedule: timer", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (s *Schedule) timer() step.Wish {
+	return step.NewWish("schedule: timer", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		st, err := stateOf(ctx, h)
 		if err != nil || st.active && st.enabled {
 			return nil, err
@@ -107,7 +107,7 @@ func (s *Schedule) timer() step.Step {
 			_, err := h.Run(ctx, host.Command{Script: "systemctl enable --now " + systemd.WritebackTimer, Root: true})
 			return err
 		}}, nil
-	}}
+	})
 }
 
 // register has the program install the timer's units, which it does only when it is asked
@@ -128,10 +128,10 @@ func (s *Schedule) register(ctx context.Context, h host.Host) error {
 const noProgram = 127
 
 // noTimer is the step after which no timer runs. Its units stay, disabled.
-func (s *Schedule) noTimer() step.Step {
+func (s *Schedule) noTimer() step.Wish {
 	job, timer := dropInPath(systemd.Writeback), dropInPath(systemd.WritebackTimer)
 	files := removal("", "rmdir "+path.Dir(job)+" "+path.Dir(timer)+" 2>/dev/null; systemctl daemon-reload", job, timer)
-	return step.Step{Name: "schedule: no timer", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+	return step.NewWish("schedule: no timer", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		st, err := stateOf(ctx, h)
 		if err != nil {
 			return nil, err
@@ -151,5 +151,5 @@ func (s *Schedule) noTimer() step.Step {
 			}
 			return remove.Apply(ctx)
 		}}, nil
-	}}
+	})
 }

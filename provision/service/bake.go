@@ -16,8 +16,8 @@ const bakeEvery = time.Second
 // Bake is the step that watches a daemon which Prove has found healthy until it has run for
 // so long, and asks it once more. One that has run for longer is not waited for, and one
 // that Prove was not asked about not looked at.
-func (c *Health) Bake(long time.Duration) step.Step {
-	return step.Step{Name: "service: bake", Prove: func(ctx context.Context, h host.Host) error {
+func (c *Health) Bake(long time.Duration) step.Proof {
+	return step.NewProof("service: bake", func(ctx context.Context, h host.Host) error {
 		began := time.Now()
 		err := c.bake(ctx, h, long)
 		if err == nil || ctx.Err() != nil || errors.As(err, new(*host.ConnectionError)) {
@@ -27,7 +27,7 @@ func (c *Health) Bake(long time.Duration) step.Step {
 			began = c.acted
 		}
 		return withJournal(ctx, h, err, time.Since(began))
-	}}
+	})
 }
 
 func (c *Health) bake(ctx context.Context, h host.Host, long time.Duration) error {

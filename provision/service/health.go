@@ -40,8 +40,8 @@ type Health struct {
 }
 
 // Step is the check as a step.
-func (c *Health) Step() step.Step {
-	return step.Step{Name: "service: health", Prove: c.Prove}
+func (c *Health) Step() step.Proof {
+	return step.NewProof("service: health", c.Prove)
 }
 
 // Prove waits until the daemon says that it is ready, watches that it stays the same

@@ -54,25 +54,22 @@ const (
 
 // Running is the step after which the daemon runs the current release with what its files
 // say now. Whether it does is asked of the kernel and of systemd, not remembered.
-func (d *Daemon) Running() step.Step {
-	return step.Step{
-		Name: "service: running",
-		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
-			n, err := d.lacks(ctx, h)
-			if err != nil {
-				return nil, err
-			}
-			n = d.expect(n)
-			if n.action == nothing {
-				return nil, nil
-			}
-			verb := map[int]string{start: "start", revive: "start", reload: "reload", restart: "restart", rebind: "restart with its port"}[n.action]
-			return &step.Change{
-				Summary: verb + ": " + n.why,
-				Apply:   func(ctx context.Context) error { return d.act(ctx, h, n.action) },
-			}, nil
-		},
-	}
+func (d *Daemon) Running() step.Wish {
+	return step.NewWish("service: running", func(ctx context.Context, h host.Host) (*step.Change, error) {
+		n, err := d.lacks(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		n = d.expect(n)
+		if n.action == nothing {
+			return nil, nil
+		}
+		verb := map[int]string{start: "start", revive: "start", reload: "reload", restart: "restart", rebind: "restart with its port"}[n.action]
+		return &step.Change{
+			Summary: verb + ": " + n.why,
+			Apply:   func(ctx context.Context) error { return d.act(ctx, h, n.action) },
+		}, nil
+	})
 }
 
 // expect adds what is known to change.
@@ -257,20 +254,20 @@ func portless(ctx context.Context, h host.Host, err error) error {
 }
 
 // Restart is the step that restarts the daemon in any case.
-func (d *Daemon) Restart() step.Step {
-	return step.Step{Name: "service: restart", Always: true, Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (d *Daemon) Restart() step.Wish {
+	return step.NewWish("service: restart", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		n, err := d.lacks(ctx, h)
 		if err != nil {
 			return nil, err
 		}
 		action := max(restart, n.action)
-		return &step.Change{Summary: "restart", Apply: func(ctx context.Context) error { return d.act(ctx, h, action) }}, nil
-	}}
+		return &step.Change{Summary: "restart", Act: true, Apply: func(ctx context.Context) error { return d.act(ctx, h, action) }}, nil
+	})
 }
 
 // Start is the step after which the daemon runs, with whatever it was started with.
-func (d *Daemon) Start() step.Step {
-	return step.Step{Name: "service: start", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func (d *Daemon) Start() step.Wish {
+	return step.NewWish("service: start", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		s, err := StatusOf(ctx, h)
 		if err != nil || s.Running() && s.Socket == "active" {
 			return nil, err
@@ -284,7 +281,7 @@ func (d *Daemon) Start() step.Step {
 		}
 		action := max(revive, n.action)
 		return &step.Change{Summary: "start: it is " + s.String(), Apply: func(ctx context.Context) error { return d.act(ctx, h, action) }}, nil
-	}}
+	})
 }
 
 // StopScript ends the daemon and its port: the socket too, or the next caller would start
@@ -295,8 +292,8 @@ done
 systemctl reset-failed ` + Unit + " " + Socket + " 2>/dev/null || :"
 
 // Stop is the step after which neither the daemon nor its port is there.
-func Stop() step.Step {
-	return step.Step{Name: "service: stop", Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
+func Stop() step.Wish {
+	return step.NewWish("service: stop", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		s, err := StatusOf(ctx, h)
 		if err != nil || s.Load != "loaded" || s.Active == "inactive" && s.Socket != "active" {
 			return nil, err
@@ -305,5 +302,5 @@ func Stop() step.Step {
 			_, err := h.Run(ctx, host.Command{Root: true, Script: StopScript})
 			return err
 		}}, nil
-	}}
+	})
 }

@@ -38,9 +38,9 @@ type Units struct {
 const limitsPath = "/etc/systemd/system/" + Unit + ".d/50-urifilter-toolkit.conf"
 
 // Steps put the units on the host.
-func (u *Units) Steps() []step.Step { return []step.Step{u.limits(), u.install()} }
+func (u *Units) Steps() []step.Wish { return []step.Wish{u.limits(), u.install()} }
 
-func (u *Units) limits() step.Step {
+func (u *Units) limits() step.Undoer {
 	var lines []string
 	if u.MemoryMax != "" {
 		lines = append(lines, "MemoryMax="+u.MemoryMax)
@@ -48,32 +48,43 @@ func (u *Units) limits() step.Step {
 	if u.OpenFiles != 0 {
 		lines = append(lines, fmt.Sprintf("LimitNOFILE=%d", u.OpenFiles))
 	}
-	wish := host.File{Path: limitsPath, Mode: 0o644}
-	if lines != nil {
-		wish.Content = "# Written by the urifilter toolkit from \"service\" of its inventory.\n[Service]\n" + strings.Join(lines, "\n") + "\n"
+	l := &limits{Named: "service: limits", wish: host.File{Path: limitsPath, Mode: 0o644}, wanted: lines != nil}
+	if l.wanted {
+		l.wish.Content = "# Written by the urifilter toolkit from \"service\" of its inventory.\n[Service]\n" + strings.Join(lines, "\n") + "\n"
 	}
-	undo := func(context.Context) (string, error) { return "", nil }
-	return step.Step{
-		Name: "service: limits",
-		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
-			now, there, err := host.ReadFile(ctx, h, wish.Path)
-			if err != nil || there == (lines != nil) && (!there || wish.Same(now)) {
-				return nil, err
-			}
-			put := func(ctx context.Context, f host.File, there bool) error { return putUnit(ctx, h, f, there) }
-			return &step.Change{
-				Summary: "write " + wish.Path, Diff: diff.Unified(wish.Path, now.Content, wish.Content),
-				Apply: func(ctx context.Context) error {
-					undo = func(ctx context.Context) (string, error) {
-						now.Path = wish.Path
-						return "limits are as they were before", put(ctx, now, there)
-					}
-					return put(ctx, wish, lines != nil)
-				},
-			}, nil
+	return l
+}
+
+// limits is the step for the toolkit's drop-in.
+type limits struct {
+	step.Named
+	wish   host.File
+	wanted bool // false: there shall be none
+
+	begun, there bool // it was begun to be changed; there was one before
+	before       host.File
+}
+
+func (l *limits) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	now, there, err := host.ReadFile(ctx, h, l.wish.Path)
+	if err != nil || there == l.wanted && (!there || l.wish.Same(now)) {
+		return nil, err
+	}
+	return &step.Change{
+		Summary: "write " + l.wish.Path, Diff: diff.Unified(l.wish.Path, now.Content, l.wish.Content),
+		Apply: func(ctx context.Context) error {
+			l.begun, l.there, l.before = true, there, now
+			return putUnit(ctx, h, l.wish, l.wanted)
 		},
-		Undo: func(ctx context.Context, _ host.Host, _ error) (string, error) { return undo(ctx) },
+	}, nil
+}
+
+func (l *limits) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
+	if !l.begun {
+		return "", nil
 	}
+	l.before.Path = l.wish.Path
+	return "limits are as they were before", putUnit(ctx, h, l.before, l.there)
 }
 
 // putUnit writes a unit's file, or removes it, and tells systemd.
@@ -94,35 +105,40 @@ func putUnit(ctx context.Context, h host.Host, f host.File, there bool) error {
 }
 
 // install is the step that has the program register itself.
-func (u *Units) install() step.Step {
-	var before state
-	return step.Step{
-		Name: "service: units",
-		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
-			now, err := read(ctx, h)
-			if err != nil {
-				return nil, err
-			}
-			var change *step.Change
-			there := !u.Ahead()
-			if there {
-				change, there, err = u.ask(ctx, h)
-			}
-			if !there && err == nil {
-				change, err = u.foresee(ctx, now)
-			}
-			if err != nil || change == nil {
-				return nil, err
-			}
-			change.Apply = func(ctx context.Context) error {
-				before = now
-				_, err := h.Run(ctx, host.Command{Root: true, Script: u.command()})
-				return said(err)
-			}
-			return change, nil
-		},
-		Undo: func(ctx context.Context, h host.Host, _ error) (string, error) { return before.restore(ctx, h) },
+func (u *Units) install() step.Undoer { return &registering{Named: "service: units", units: u} }
+
+// registering is that step.
+type registering struct {
+	step.Named
+	units  *Units
+	before state
+}
+
+func (r *registering) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	u := r.units
+	now, err := read(ctx, h)
+	if err != nil {
+		return nil, err
 	}
+	differs, diff, there := false, "", !u.Ahead()
+	if there {
+		differs, diff, there, err = u.ask(ctx, h)
+	}
+	if !there && err == nil {
+		differs, diff, err = u.foresee(ctx, now)
+	}
+	if err != nil || !differs {
+		return nil, err
+	}
+	return &step.Change{Summary: "register with systemd", Diff: diff, Apply: func(ctx context.Context) error {
+		r.before = now
+		_, err := h.Run(ctx, host.Command{Root: true, Script: u.command()})
+		return said(err)
+	}}, nil
+}
+
+func (r *registering) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
+	return r.before.restore(ctx, h)
 }
 
 func (u *Units) command(more ...string) string {
@@ -148,49 +164,44 @@ const (
 )
 
 // ask has the program compare its units with those of the host. False: it is not there.
-func (u *Units) ask(ctx context.Context, h host.Host) (c *step.Change, there bool, err error) {
+func (u *Units) ask(ctx context.Context, h host.Host) (differs bool, diff string, there bool, err error) {
 	out, err := h.Run(ctx, host.Command{Root: true, Script: u.command("--dry-run", "--json"), OK: []int{wouldChange, noProgram}})
 	if err != nil {
-		return nil, true, said(err)
+		return false, "", true, said(err)
 	}
 	if out.Code != wouldChange {
-		return nil, out.Code == 0, nil
+		return false, "", out.Code == 0, nil
 	}
 	var answer struct {
 		Units []struct{ Path, Change, Diff string }
 	}
 	if err := json.Unmarshal([]byte(out.Stdout), &answer); err != nil {
-		return nil, true, fmt.Errorf("service install --dry-run: %w", err)
+		return false, "", true, fmt.Errorf("service install --dry-run: %w", err)
 	}
-	c = &step.Change{Summary: "register with systemd"}
 	for _, unit := range answer.Units {
 		if unit.Diff != "" {
-			c.Diff += fmt.Sprintf("--- %s\n+++ %[1]s\n%s\n", unit.Path, strings.TrimRight(unit.Diff, "\n"))
+			diff += fmt.Sprintf("--- %s\n+++ %[1]s\n%s\n", unit.Path, strings.TrimRight(unit.Diff, "\n"))
 		}
 	}
-	return c, true, nil
+	return true, diff, true, nil
 }
 
 // foresee compares the units of this version with those of the host.
-func (u *Units) foresee(ctx context.Context, now state) (*step.Change, error) {
+func (u *Units) foresee(ctx context.Context, now state) (differs bool, text string, err error) {
 	cfg, err := u.Wanted(ctx)
 	if err != nil {
-		return nil, err
+		return false, "", err
 	}
 	files, err := systemd.Render(systemd.Params{Config: u.Config, DataDir: cfg.DataDir, User: u.User, Group: u.Group, Listen: []string{cfg.Listen}})
 	if err != nil {
-		return nil, err
+		return false, "", err
 	}
-	c := &step.Change{Summary: "register with systemd"}
 	for _, f := range files {
 		if slices.Contains(unitNames(), f.Name) {
-			c.Diff += diff.Unified(systemd.Dir+"/"+f.Name, now[f.Name].Content, string(f.Content))
+			text += diff.Unified(systemd.Dir+"/"+f.Name, now[f.Name].Content, string(f.Content))
 		}
 	}
-	if c.Diff == "" {
-		return nil, nil
-	}
-	return c, nil
+	return text != "", text, nil
 }
 
 // state are the units' files as they are.

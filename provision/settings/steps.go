@@ -109,37 +109,44 @@ func onHost(path string, err error) error {
 }
 
 // Settings is the step for urifilter.yaml.
-func (f *Files) Settings() step.Step {
-	var did *wanted
-	return step.Step{
-		Name: "settings: urifilter.yaml",
-		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
-			w, err := f.want(ctx, h)
-			if err != nil {
-				return nil, err
-			}
-			file, managed := with(f.file(Path), w.text), f.managed("urifilter.yaml")
-			if w.before.there && file.Same(w.before.File) && w.managed == w.managedBefore.Content {
-				return nil, nil
-			}
-			return &step.Change{
-				Summary: "write " + file.Path,
-				Diff:    diff.Masked(file.Path, w.before.Content, w.text),
-				Apply: func(ctx context.Context) error {
-					did = &w
-					return explain(replace(ctx, h, file, w.before, managed, w.managedBefore.Content, w.managed), f.Group)
-				},
-			}, nil
-		},
-		Undo: func(ctx context.Context, h host.Host, _ error) (string, error) {
-			if did == nil {
-				return "", nil
-			}
-			path := f.file(Path).Path
-			err := errors.Join(restore(ctx, h, path, did.before), restore(ctx, h, f.managed("urifilter.yaml").Path, did.managedBefore))
-			return path + " is as it was before", err
-		},
+func (f *Files) Settings() step.Undoer {
+	return &settingsFile{Named: "settings: urifilter.yaml", files: f}
+}
+
+// settingsFile is that step.
+type settingsFile struct {
+	step.Named
+	files *Files
+	did   *wanted // what was begun to be written; nil: nothing
+}
+
+func (s *settingsFile) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	f := s.files
+	w, err := f.want(ctx, h)
+	if err != nil {
+		return nil, err
 	}
+	file, managed := with(f.file(Path), w.text), f.managed("urifilter.yaml")
+	if w.before.there && file.Same(w.before.File) && w.managed == w.managedBefore.Content {
+		return nil, nil
+	}
+	return &step.Change{
+		Summary: "write " + file.Path,
+		Diff:    diff.Masked(file.Path, w.before.Content, w.text),
+		Apply: func(ctx context.Context) error {
+			s.did = &w
+			return explain(replace(ctx, h, file, w.before, managed, w.managedBefore.Content, w.managed), f.Group)
+		},
+	}, nil
+}
+
+func (s *settingsFile) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
+	if s.did == nil {
+		return "", nil
+	}
+	path := s.files.file(Path).Path
+	err := errors.Join(restore(ctx, h, path, s.did.before), restore(ctx, h, s.files.managed("urifilter.yaml").Path, s.did.managedBefore))
+	return path + " is as it was before", err
 }
 
 // replace writes a file of which some parts are the toolkit's. Broken off at any point, no
@@ -175,18 +182,18 @@ func explain(err error, group string) error {
 
 // Check is the step of a preflight: the settings are good for this host, as far as can be
 // told without changing it.
-func (f *Files) Check() step.Step {
-	return step.Step{Name: "settings: check", Prove: func(ctx context.Context, h host.Host) error {
+func (f *Files) Check() step.Proof {
+	return step.NewProof("settings: check", func(ctx context.Context, h host.Host) error {
 		_, err := f.want(ctx, h)
 		return err
-	}}
+	})
 }
 
 // Accepted is the step that has a program on the host check the settings that are there
 // now, with the rights of the daemon: it may be another version than this one, and the
 // files that they name must be readable.
-func (f *Files) Accepted(program func() string, user string) step.Step {
-	return step.Step{Name: "settings: accepted by the release", Prove: func(ctx context.Context, h host.Host) error {
+func (f *Files) Accepted(program func() string, user string) step.Proof {
+	return step.NewProof("settings: accepted by the release", func(ctx context.Context, h host.Host) error {
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
 		script := fmt.Sprintf("%s config check --config %s", host.Quote(program()), host.Quote(f.file(Path).Path))
@@ -200,7 +207,7 @@ func (f *Files) Accepted(program func() string, user string) step.Step {
 			return fmt.Errorf("the release refuses the settings of the host: %s", said)
 		}
 		return err
-	}}
+	})
 }
 
 // OnHost are the settings that a host's daemon is told now, whatever it should be told.

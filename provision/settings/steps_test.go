@@ -52,12 +52,12 @@ func TestSystemOnAHost(t *testing.T) {
 
 	all := steps(f)
 	for _, s := range all {
-		c, err := s.Look(t.Context(), h)
+		c, err := s.(step.Wish).Look(t.Context(), h)
 		if err != nil || c == nil {
-			t.Fatal(s.Name, c, err)
+			t.Fatal(s.Title(), c, err)
 		}
 		if strings.Contains(c.Diff, "S3cretPassword") {
-			t.Errorf("%s: the diff shows a password:\n%s", s.Name, c.Diff)
+			t.Errorf("%s: the diff shows a password:\n%s", s.Title(), c.Diff)
 		}
 	}
 	hosttest.Must(t, h, all)
@@ -91,14 +91,14 @@ func TestSystemOnAHost(t *testing.T) {
 	}
 
 	// Undone.
-	said, err := all[1].Undo(t.Context(), h, errors.New("x"))
+	said, err := all[1].(step.Undoer).Undo(t.Context(), h, errors.New("x"))
 	if err != nil || !strings.Contains(said, "as it was before") || !strings.Contains(h.Sh(t, "cat /etc/urifilter/urifilter.yaml"), "8000") {
 		t.Errorf("undo: %q, %v", said, err)
 	}
 
 	// On a file system that takes nothing, what could not be changed is as it was.
 	h.Sh(t, "mount --bind /etc/urifilter /etc/urifilter && mount -o remount,ro,bind /etc/urifilter")
-	write := steps(f)[1]
+	write := steps(f)[1].(step.Undoer)
 	if c, err := write.Look(t.Context(), h); err != nil || c == nil {
 		t.Fatal(c, err)
 	} else if err := c.Apply(t.Context()); err == nil {

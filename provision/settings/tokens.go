@@ -41,58 +41,70 @@ func operatorEntry(file state) (entry, bool) {
 
 // TokensFile is the step for tokens.yaml, where the daemon asks for tokens. It holds the
 // digests of the operator's tokens only.
-func (f *Files) TokensFile() step.Step {
-	managed := f.managed("tokens.yaml")
-	undo := func(context.Context) (string, error) { return "", nil }
-	return step.Step{
-		Name: "settings: tokens.yaml",
-		Look: func(ctx context.Context, h host.Host) (*step.Change, error) {
-			path, err := f.tokensFile(ctx, h)
-			if err != nil || path == "" {
-				return nil, err
-			}
-			file := host.File{Path: path, Mode: 0o640, Owner: "root", Group: f.Group}
-			token := f.file(OperatorTokenPath).Path
-			states, err := read(ctx, h, path, managed.Path, token)
-			if err != nil {
-				return nil, err
-			}
-			now, managedNow := states[path], states[managed.Path]
-			own, made := operatorEntry(states[token])
-			want, err := f.entries()
-			if err != nil {
-				return nil, err
-			}
-			if made {
-				want = append(want, own)
-			}
-			start := now.Content
-			if !now.there {
-				start = tokensHeader
-			}
-			if file.Content, err = editTokens(path, start, want, strings.Fields(managedNow.Content)); err != nil {
-				return nil, onHost(path, err)
-			}
-			ours := names(want)
-			if made && now.there && file.Same(now.File) && ours == managedNow.Content {
-				return nil, nil
-			}
-			return &step.Change{
-				Summary: "write " + path,
-				Diff:    diff.Masked(path, now.Content, file.Content),
-				Apply: func(ctx context.Context) error {
-					if !made {
-						return fmt.Errorf("%s is not there\nhint: go tool mage install:env makes it", f.file(OperatorTokenPath).Path)
-					}
-					undo = func(ctx context.Context) (string, error) {
-						return path + " is as it was before", errors.Join(restore(ctx, h, path, now), restore(ctx, h, managed.Path, managedNow))
-					}
-					return explain(replace(ctx, h, file, now, managed, managedNow.Content, ours), f.Group)
-				},
-			}, nil
-		},
-		Undo: func(ctx context.Context, _ host.Host, _ error) (string, error) { return undo(ctx) },
+func (f *Files) TokensFile() step.Undoer {
+	return &tokensFile{Named: "settings: tokens.yaml", files: f}
+}
+
+// tokensFile is that step.
+type tokensFile struct {
+	step.Named
+	files *Files
+	// What it began to change, as it was before; path "": nothing.
+	path               string
+	before, wasManaged state
+}
+
+func (s *tokensFile) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	f, managed := s.files, s.files.managed("tokens.yaml")
+	path, err := f.tokensFile(ctx, h)
+	if err != nil || path == "" {
+		return nil, err
 	}
+	file := host.File{Path: path, Mode: 0o640, Owner: "root", Group: f.Group}
+	token := f.file(OperatorTokenPath).Path
+	states, err := read(ctx, h, path, managed.Path, token)
+	if err != nil {
+		return nil, err
+	}
+	now, managedNow := states[path], states[managed.Path]
+	own, made := operatorEntry(states[token])
+	want, err := f.entries()
+	if err != nil {
+		return nil, err
+	}
+	if made {
+		want = append(want, own)
+	}
+	start := now.Content
+	if !now.there {
+		start = tokensHeader
+	}
+	if file.Content, err = editTokens(path, start, want, strings.Fields(managedNow.Content)); err != nil {
+		return nil, onHost(path, err)
+	}
+	ours := names(want)
+	if made && now.there && file.Same(now.File) && ours == managedNow.Content {
+		return nil, nil
+	}
+	return &step.Change{
+		Summary: "write " + path,
+		Diff:    diff.Masked(path, now.Content, file.Content),
+		Apply: func(ctx context.Context) error {
+			if !made {
+				return fmt.Errorf("%s is not there\nhint: go tool mage install:env makes it", f.file(OperatorTokenPath).Path)
+			}
+			s.path, s.before, s.wasManaged = path, now, managedNow
+			return explain(replace(ctx, h, file, now, managed, managedNow.Content, ours), f.Group)
+		},
+	}, nil
+}
+
+func (s *tokensFile) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
+	if s.path == "" {
+		return "", nil
+	}
+	err := errors.Join(restore(ctx, h, s.path, s.before), restore(ctx, h, s.files.managed("tokens.yaml").Path, s.wasManaged))
+	return s.path + " is as it was before", err
 }
 
 // entry is a token as the file holds it.

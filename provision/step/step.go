@@ -9,30 +9,42 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// Step is one thing that shall be so on a host. Exactly one of Look and Prove is given.
-type Step struct {
-	// Name is short, lower case and without the host: "redis: package".
-	Name string
+// Step is one thing that shall be so on a host. It is a [Wish] or a [Proof], and its
+// methods are called by one goroutine at a time.
+type Step interface {
+	// Title is short, lower case and without the host: "redis: package".
+	Title() string
+}
+
+// Wish is a step that changes what differs.
+type Wish interface {
+	Step
 	// Look compares the host with the wish without changing anything, as a plan does
 	// too: also on a host where steps before it have not been applied (a package that
 	// is not there yet, a user that does not exist). Nil and no error: as wished. It is
-	// asked again after Apply and must then return nil.
-	Look func(ctx context.Context, h host.Host) (*Change, error)
-	// Prove checks the result of the steps before it and changes nothing that lasts:
-	// a health check. A plan leaves it out when changes are pending before it.
-	Prove func(ctx context.Context, h host.Host) error
-	// Always is set where Apply is an act rather than a state (a restart that was asked
-	// for): Look returns a Change each time, and is not asked again.
-	Always bool
-	// Undo, when not nil, is called when this step or a later one of the same host
-	// fails after Apply of this step was begun: in the opposite order, with a context
-	// that has not ended. It brings back what was there before. Its first result tells
-	// what it did, for people; "": nothing, as it has been brought back already, or is to
-	// stay.
-	Undo func(ctx context.Context, h host.Host, cause error) (string, error)
+	// asked again after the change was applied and must then return nil, unless that
+	// change is an act.
+	Look(ctx context.Context, h host.Host) (*Change, error)
 }
 
-// Change is what a host lacks.
+// Undoer is a wish that can be taken back.
+type Undoer interface {
+	Wish
+	// Undo is called when this step or a later one of the same host fails after Apply of
+	// this step's change was begun: in the opposite order, with a context that has not
+	// ended. It brings back what was there before. Its first result tells what it did,
+	// for people; "": nothing, as it has been brought back already, or is to stay.
+	Undo(ctx context.Context, h host.Host, cause error) (string, error)
+}
+
+// Proof is a step that checks the result of the steps before it and changes nothing that
+// lasts: a health check. A plan leaves it out when changes are pending before it.
+type Proof interface {
+	Step
+	Prove(ctx context.Context, h host.Host) error
+}
+
+// Change is what a host lacks. It is not altered once Look has returned it.
 type Change struct {
 	// Summary is one line for people: "install redis-server", "write /etc/cron.d/urifilter".
 	Summary string
@@ -41,4 +53,14 @@ type Change struct {
 	Diff string
 	// Apply makes it so. It may be called again after it has failed half way.
 	Apply func(ctx context.Context) error
+	// Act is that Apply does something rather than brings about a state, such as a restart
+	// that was asked for: Look returns a Change each time, and is not asked again.
+	Act bool
+}
+
+// Applied is the change with another way to apply it, for a step that wraps another's.
+func (c *Change) Applied(apply func(ctx context.Context) error) *Change {
+	with := *c
+	with.Apply = apply
+	return &with
 }
