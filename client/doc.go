@@ -10,7 +10,8 @@
 // share it. Batches of some hundred to some thousand items are answered about as
 // quickly as single ones; the daemon takes 100,000 items and 64 MiB a call unless
 // its settings say otherwise. Every call is all or nothing: a list with a faulty
-// item is refused as a whole, and nothing of it is remembered.
+// item is refused as a whole, and nothing of it is remembered. With [SkipInvalid] the
+// daemon skips faulty items instead, counts them and describes the first.
 //
 // # Several daemons
 //
@@ -44,6 +45,20 @@
 //
 // A stream ([Client.FilterLines]) is repeated only while nothing of it was sent. An
 // [*Error] with a 4xx status is certain, and final: nothing was remembered.
+//
+// # Streams
+//
+// A stream is remembered block by block, so an error in the middle leaves a part of it
+// done. The daemon then ends the answer with the trailer Urifilter-Error, which has the
+// problem, and the client returns it as an [*Error] like any other. Where a proxy drops
+// trailers, the answer lacks its totals, and is an error too: a part is never taken for
+// the whole.
+//
+// # Logging
+//
+// Calls return what concerns them. What concerns a filter (that it holds more items than it
+// was made for, so that new items are called seen) is logged once, to slog.Default() or the
+// logger of [WithLogger].
 //
 // # Errors
 //

@@ -73,6 +73,9 @@ func appendHead(dst []byte, typ string, o callOptions) []byte {
 		dst = append(dst, `,"expire":`...)
 		dst = append(dst, o.seconds()...)
 	}
+	if o.skips {
+		dst = append(dst, `,"invalid":"skip"`...)
+	}
 	return append(dst, `,"uri_list":`...)
 }
 
@@ -188,6 +191,7 @@ func (r *request) parseFresh(answer []byte, items []string) (result FilterResult
 	result.Total, rest, good[1] = leadingInt(rest)
 	rest, good[2] = bytes.CutPrefix(rest, []byte(`,"duplicates":`))
 	result.Duplicates, rest, ok = leadingInt(rest)
+	rest = bytes.TrimPrefix(rest, []byte(`,"invalid":0`)) // and not of 10
 	ended := string(bytes.TrimSpace(rest)) == "}" || bytes.HasPrefix(rest, []byte(`,"over_capacity":true,"fpr_estimate":`))
 	return result, ok && good == [3]bool{true, true, true} && ended
 }

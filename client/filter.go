@@ -12,7 +12,8 @@ import (
 // those that were new, in order; of equal items in the list the first. Items are UTF-8
 // and not empty. See the package comment for what a failed call leaves behind.
 func (c *Client) Filter(ctx context.Context, typ string, items []string, options ...CallOption) ([]string, error) {
-	req := c.encode(typ, items, collect(options))
+	o := collect(options)
+	req := c.encode(typ, items, o)
 	defer c.release(req)
 	answer, err := c.filter(ctx, typ, req.body, req.answer)
 	if err != nil {
@@ -25,11 +26,12 @@ func (c *Client) Filter(ctx context.Context, typ string, items []string, options
 			return nil, err
 		}
 	}
-	if err := c.agree(result.Total, result.Duplicates, len(result.URIList), len(items)); err != nil {
+	if err := c.agree(result.Total, result.Duplicates, len(result.URIList), result.Invalid, len(items)); err != nil {
 		return nil, err
 	}
+	o.tell(result.InvalidItems)
 	if answer.doubted && c.inDoubt == DoubtNew {
-		return once(items, func(i int) string { return items[i] }), nil
+		return once(items, result.InvalidItems, func(i int) string { return items[i] }), nil
 	}
 	return result.URIList, nil
 }
@@ -39,7 +41,8 @@ func (c *Client) Filter(ctx context.Context, typ string, items []string, options
 // another order), and "1" is not 1. encoding/json writes the items, which replaces bytes
 // that are no UTF-8, and reads the new ones back into T.
 func FilterJSON[T any](ctx context.Context, c *Client, typ string, items []T, options ...CallOption) ([]T, error) {
-	body, err := encodeJSON(typ, items, collect(options))
+	o := collect(options)
+	body, err := encodeJSON(typ, items, o)
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +54,12 @@ func FilterJSON[T any](ctx context.Context, c *Client, typ string, items []T, op
 	if err := c.decode("filter", answer.body, &result); err != nil {
 		return nil, err
 	}
-	if err := c.agree(result.Total, result.Duplicates, len(result.URIList), len(items)); err != nil {
+	if err := c.agree(result.Total, result.Duplicates, len(result.URIList), result.Invalid, len(items)); err != nil {
 		return nil, err
 	}
+	o.tell(result.InvalidItems)
 	if answer.doubted && c.inDoubt == DoubtNew {
-		return once(items, func(i int) string {
+		return once(items, result.InvalidItems, func(i int) string {
 			text, _ := json.Marshal(items[i]) // it has been done before
 			return string(text)
 		}), nil
@@ -63,11 +67,16 @@ func FilterJSON[T any](ctx context.Context, c *Client, typ string, items []T, op
 	return result.URIList, nil
 }
 
-// once returns items without those whose text is that of an earlier one.
-func once[T any](items []T, text func(i int) string) []T {
+// once returns items without those whose text is that of an earlier one, and those that are
+// known to be invalid.
+func once[T any](items []T, invalid InvalidItems, text func(i int) string) []T {
 	seen := make(map[string]bool, len(items))
 	var first []T
 	for i, item := range items {
+		if len(invalid.Items) > 0 && invalid.Items[0].Index == i {
+			invalid.Items = invalid.Items[1:]
+			continue
+		}
 		if t := text(i); !seen[t] {
 			seen[t] = true
 			first = append(first, item)
@@ -78,22 +87,24 @@ func once[T any](items []T, text func(i int) string) []T {
 
 // Check says of each item whether it would be new, and remembers nothing. An item that
 // stands in the list twice is judged each time as if it stood alone.
-func (c *Client) Check(ctx context.Context, typ string, items []string) ([]bool, error) {
-	req := c.encode(typ, items, callOptions{})
+func (c *Client) Check(ctx context.Context, typ string, items []string, options ...CallOption) ([]bool, error) {
+	o := collect(options)
+	req := c.encode(typ, items, o)
 	defer c.release(req)
-	return c.check(ctx, typ, req.body, len(items))
+	return c.check(ctx, typ, req.body, len(items), o)
 }
 
 // CheckJSON is [Client.Check] for items of any JSON value.
-func CheckJSON[T any](ctx context.Context, c *Client, typ string, items []T) ([]bool, error) {
-	body, err := encodeJSON(typ, items, callOptions{})
+func CheckJSON[T any](ctx context.Context, c *Client, typ string, items []T, options ...CallOption) ([]bool, error) {
+	o := collect(options)
+	body, err := encodeJSON(typ, items, o)
 	if err != nil {
 		return nil, err
 	}
-	return c.check(ctx, typ, body, len(items))
+	return c.check(ctx, typ, body, len(items), o)
 }
 
-func (c *Client) check(ctx context.Context, typ string, body []byte, items int) ([]bool, error) {
+func (c *Client) check(ctx context.Context, typ string, body []byte, items int, o callOptions) ([]bool, error) {
 	answer, err := c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "check"}, filter: typ, idempotent: true}, body, nil)
 	if err != nil {
 		return nil, err
@@ -105,6 +116,7 @@ func (c *Client) check(ctx context.Context, typ string, body []byte, items int) 
 	if len(result.New) != items {
 		return nil, c.odd("check", fmt.Errorf("%d verdicts for %d items", len(result.New), items))
 	}
+	o.tell(result.InvalidItems)
 	return result.New, nil
 }
 
@@ -121,9 +133,9 @@ func (c *Client) decode(name string, answer []byte, into any) error {
 }
 
 // agree holds the counts of an answer against the request.
-func (c *Client) agree(total, duplicates, fresh, sent int) error {
-	if total != sent || duplicates != sent-fresh {
-		return c.odd("filter", fmt.Errorf("%d new of %d, %d duplicates, for %d items sent", fresh, total, duplicates, sent))
+func (c *Client) agree(total, duplicates, fresh int, invalid int64, sent int) error {
+	if total != sent || duplicates != sent-fresh-int(invalid) {
+		return c.odd("filter", fmt.Errorf("%d new of %d, %d duplicates, %d invalid, for %d items sent", fresh, total, duplicates, invalid, sent))
 	}
 	return nil
 }

@@ -26,61 +26,6 @@ func newClient(t *testing.T, url string, options ...client.Option) *client.Clien
 	return c
 }
 
-func TestFilterReturnsNewItemsInOrder(t *testing.T) {
-	s := clienttest.NewServer(t)
-	c := newClient(t, s.URL)
-	items := []string{"https://b/", "http://a?x=\"1\"&y=\\", "https://b/", "新闻", "tab\tand\nline\x01\x7f", "<>\u2028", "https://c/"}
-	want := []string{"https://b/", "http://a?x=\"1\"&y=\\", "新闻", "tab\tand\nline\x01\x7f", "<>\u2028", "https://c/"}
-	got, err := c.Filter(t.Context(), "uri", items)
-	if err != nil || !slices.Equal(got, want) {
-		t.Fatalf("first call: got %q, %v; want %q", got, err, want)
-	}
-	for _, item := range want {
-		if _, has := s.Items("uri", item); !has {
-			t.Errorf("server does not hold %q", item)
-		}
-	}
-	got, err = c.Filter(t.Context(), "1", append(items, "https://d/"))
-	if err != nil || !slices.Equal(got, []string{"https://d/"}) {
-		t.Errorf("second call, by id: got %q, %v; want only https://d/", got, err)
-	}
-	got, err = c.Filter(t.Context(), "uri", nil)
-	if err != nil || got == nil || len(got) != 0 {
-		t.Errorf("no items: got %#v, %v; want an empty list", got, err)
-	}
-}
-
-func TestFilterJSONKeepsValuesApart(t *testing.T) {
-	s := clienttest.NewServer(t)
-	c := newClient(t, s.URL)
-	items := []any{1.0, "1", map[string]any{"a": "<b>"}, []any{true, nil}, 1.0}
-	got, err := client.FilterJSON(t.Context(), c, "uri", items)
-	if err != nil || fmt.Sprintf("%#v", got) != `[]interface {}{1, "1", map[string]interface {}{"a":"<b>"}, []interface {}{true, interface {}(nil)}}` {
-		t.Errorf("got %#v, %v", got, err)
-	}
-	fresh, err := client.CheckJSON(t.Context(), c, "uri", []any{1, "1", 2})
-	if err != nil || !slices.Equal(fresh, []bool{false, false, true}) {
-		t.Errorf("check: got %v, %v", fresh, err)
-	}
-	if _, err := client.FilterJSON(t.Context(), c, "uri", []any{func() {}}); err == nil || !strings.HasPrefix(err.Error(), "items: ") {
-		t.Errorf("a function as an item: got %v, want an error of items", err)
-	}
-	if got, err := client.FilterJSON[int](t.Context(), c, "uri", nil); err != nil || len(got) != 0 {
-		t.Errorf("no items: got %v, %v", got, err)
-	}
-}
-
-func TestCheckRemembersNothing(t *testing.T) {
-	s := clienttest.NewServer(t)
-	c := newClient(t, s.URL)
-	for range 2 {
-		got, err := c.Check(t.Context(), "ip", []string{"10.0.0.1", "10.0.0.1"})
-		if err != nil || !slices.Equal(got, []bool{true, true}) {
-			t.Fatalf("got %v, %v; want both new", got, err)
-		}
-	}
-}
-
 // An answer may be written in any way that JSON allows; only its meaning counts.
 func TestFilterReadsAnyJSON(t *testing.T) {
 	s := clienttest.NewServer(t)
@@ -124,6 +69,15 @@ func TestFilterReadsAnyJSON(t *testing.T) {
 	}
 }
 
+func TestServerKeepsTheContract(t *testing.T) { clienttest.Contract(t, clienttest.NewServer(t).URL) }
+
+func TestItemThatIsNoJSON(t *testing.T) {
+	c := newClient(t, clienttest.NewServer(t).URL)
+	if _, err := client.FilterJSON(t.Context(), c, "uri", []any{func() {}}); err == nil || !strings.HasPrefix(err.Error(), "items: ") {
+		t.Errorf("a function as an item: got %v, want an error of items", err)
+	}
+}
+
 func TestErrorsCarryTheProblem(t *testing.T) {
 	s := clienttest.NewServer(t)
 	c := newClient(t, s.URL)
@@ -137,14 +91,6 @@ func TestErrorsCarryTheProblem(t *testing.T) {
 	}
 	if n, _ := s.Items("uri", ""); n != 0 {
 		t.Errorf("%d items remembered of a refused list", n)
-	}
-	// Bytes that are no UTF-8 reach the server as they are: it refuses them, and no two
-	// different items become one on the way.
-	if _, err = c.Filter(t.Context(), "uri", []string{"caf\xe9"}); !errors.As(err, &e) || e.ErrorCode != "invalid_utf8" {
-		t.Errorf("latin-1 item: got %v, want invalid_utf8", err)
-	}
-	if _, err = c.Filter(t.Context(), "nope", []string{"a"}); !errors.As(err, &e) || e.Status != 404 || !slices.Contains(e.Known, "uri_parse") {
-		t.Errorf("unknown filter: got %v, want 404 and the known names", err)
 	}
 	s.RequireToken("secret")
 	if _, err = c.Check(t.Context(), "uri", []string{"a"}); !errors.As(err, &e) || e.Status != 401 {
@@ -322,43 +268,10 @@ func TestNewRefusesBadAddresses(t *testing.T) {
 	}
 }
 
-func TestFiltersAreManaged(t *testing.T) {
+// A name cannot leave its place in the path.
+func TestNameStaysInItsPlace(t *testing.T) {
 	s := clienttest.NewServer(t)
 	c := newClient(t, s.URL)
-	spec := client.FilterSpec{Capacity: 5000, ErrorRate: 0.01, OnFull: "reject"}
-	for i, want := range []bool{true, false} {
-		info, created, err := c.CreateFilter(t.Context(), "mine.v2", spec)
-		if err != nil || created != want || info.Capacity != 5000 || info.OnFull != "reject" || info.ID == 0 {
-			t.Fatalf("create %d: got %+v, %v, %v", i, info, created, err)
-		}
-	}
-	var e *client.Error
-	if _, _, err := c.CreateFilter(t.Context(), "mine.v2", client.FilterSpec{Capacity: 1}); !errors.As(err, &e) || e.Status != 409 {
-		t.Errorf("other parameters: got %v, want 409", err)
-	}
-	list, err := c.Filters(t.Context())
-	if err != nil || len(list) != 6 || list[0].Name != "uri" || list[5].Name != "mine.v2" {
-		t.Errorf("list: got %+v, %v", list, err)
-	}
-	if _, err := c.Filter(t.Context(), "mine.v2", []string{"a"}); err != nil {
-		t.Error(err)
-	}
-	if info, err := c.ClearFilter(t.Context(), "mine.v2"); err != nil || info.Generation != 2 || info.ID != list[5].ID {
-		t.Errorf("clear: got %+v, %v", info, err)
-	}
-	if count, _ := s.Items("mine.v2", "a"); count != 0 {
-		t.Errorf("%d items after the clear", count)
-	}
-	if err := c.DropFilter(t.Context(), "mine.v2"); err != nil {
-		t.Errorf("drop: %v", err)
-	}
-	if _, err := c.GetFilter(t.Context(), "mine.v2"); !errors.As(err, &e) || e.Status != 404 {
-		t.Errorf("get after drop: got %v, want 404", err)
-	}
-	if err := c.Ready(t.Context()); err != nil {
-		t.Errorf("ready: %v", err)
-	}
-	// A name cannot leave its place in the path.
 	s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.WriteHeader(http.StatusNoContent)
 		return true

@@ -11,6 +11,8 @@ type CallOption func(*callOptions)
 type callOptions struct {
 	expires bool
 	expire  time.Duration
+	skips   bool
+	skipped *InvalidItems // nil: nobody is told
 }
 
 // Expire says for how long the items that this call finds new are duplicates; it is for
@@ -19,6 +21,22 @@ type callOptions struct {
 // refuses zero, negative times and those above ten years, with [*Error] and status 422.
 func Expire(d time.Duration) CallOption {
 	return func(o *callOptions) { o.expires, o.expire = true, d }
+}
+
+// SkipInvalid has the daemon skip items that are invalid (empty, no Unicode, too large; in a
+// stream of NDJSON also lines that are no JSON), where it otherwise refuses the call, or ends
+// the stream. Skipped items are neither new nor duplicates; [Client.Check] says false of them.
+// When the call has succeeded, skipped tells how many there were, and describes the first;
+// it may be nil.
+func SkipInvalid(skipped *InvalidItems) CallOption {
+	return func(o *callOptions) { o.skips, o.skipped = true, skipped }
+}
+
+// tell hands out what was skipped.
+func (o callOptions) tell(skipped InvalidItems) {
+	if o.skipped != nil {
+		*o.skipped = skipped
+	}
 }
 
 // seconds is the time as the daemon reads it.

@@ -327,22 +327,6 @@ func TestExpire(t *testing.T) {
 	if got, err := client.FilterJSON(t.Context(), c, "recent", []int{1, 2}, client.Expire(time.Minute)); err != nil || !slices.Equal(got, []int{2}) {
 		t.Errorf("json: %v, %v", got, err)
 	}
-	for _, test := range []struct {
-		typ     string
-		options []client.CallOption
-		want    string
-	}{
-		{"recent", nil, "expire_missing"},
-		{"recent", []client.CallOption{client.Expire(0)}, "expire_invalid"},
-		{"recent", []client.CallOption{client.Expire(-time.Second)}, "expire_invalid"},
-		{"uri", []client.CallOption{client.Expire(time.Second)}, "expire_not_supported"},
-	} {
-		_, err := c.Filter(t.Context(), test.typ, []string{"x"}, test.options...)
-		var e *client.Error
-		if !errors.As(err, &e) || e.Status != 422 || e.ErrorCode != test.want {
-			t.Errorf("%s: got %v, want %s", test.typ, err, test.want)
-		}
-	}
 }
 
 // A daemon whose store broke off in the middle of the batch knows best which items it told

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,9 @@ const (
 	trailerDuplicates = "Urifilter-Duplicates"
 	// trailerError is the problem that ended the stream early.
 	trailerError = "Urifilter-Error"
+	// trailerInvalid counts what was skipped, and trailerInvalidItems describes the first.
+	trailerInvalid      = "Urifilter-Invalid"
+	trailerInvalidItems = "Urifilter-Invalid-Items"
 )
 
 // FilterLines sends r, one item a line (LF or CR LF; empty lines are skipped, and so is
@@ -44,31 +48,31 @@ func (c *Client) FilterNDJSON(ctx context.Context, typ string, r io.Reader, w io
 }
 
 // CheckLines sends r as FilterLines does, remembers nothing, and writes "new" or "seen"
-// for each item, one a line.
-func (c *Client) CheckLines(ctx context.Context, typ string, r io.Reader, w io.Writer) (total int64, err error) {
-	return c.runCheck(ctx, stream{name: "check", typ: typ, kind: "text/plain; charset=utf-8"}, r, w)
+// for each item, one a line; with [SkipInvalid] "invalid" for one that was skipped.
+func (c *Client) CheckLines(ctx context.Context, typ string, r io.Reader, w io.Writer, options ...CallOption) (total int64, err error) {
+	return c.runCheck(ctx, stream{name: "check", typ: typ, kind: "text/plain; charset=utf-8", options: collect(options)}, r, w)
 }
 
-// CheckNDJSON is [Client.CheckLines] for one JSON value a line; it writes true (new) or
-// false (seen).
-func (c *Client) CheckNDJSON(ctx context.Context, typ string, r io.Reader, w io.Writer) (total int64, err error) {
-	return c.runCheck(ctx, stream{name: "check", typ: typ, kind: "application/x-ndjson"}, r, w)
+// CheckNDJSON is [Client.CheckLines] for one JSON value a line; it writes true (new),
+// false (seen) or null (skipped).
+func (c *Client) CheckNDJSON(ctx context.Context, typ string, r io.Reader, w io.Writer, options ...CallOption) (total int64, err error) {
+	return c.runCheck(ctx, stream{name: "check", typ: typ, kind: "application/x-ndjson", options: collect(options)}, r, w)
 }
 
 func (c *Client) runFilter(ctx context.Context, s stream, r io.Reader, w io.Writer) (total, fresh int64, err error) {
-	total, duplicates, lines, err := c.run(ctx, s, r, w)
-	if err == nil && lines != total-duplicates {
-		err = c.odd(s.name, fmt.Errorf("%d lines, where %d of %d are new", lines, total-duplicates, total))
+	sum, lines, err := c.run(ctx, s, r, w)
+	if fresh := sum.total - sum.duplicates - sum.Invalid; err == nil && lines != fresh {
+		err = c.odd(s.name, fmt.Errorf("%d lines, where %d of %d are new", lines, fresh, sum.total))
 	}
-	return total, lines, err
+	return sum.total, lines, err
 }
 
 func (c *Client) runCheck(ctx context.Context, s stream, r io.Reader, w io.Writer) (int64, error) {
-	total, _, lines, err := c.run(ctx, s, r, w)
-	if err == nil && lines != total {
-		err = c.odd(s.name, fmt.Errorf("%d verdicts for %d items", lines, total))
+	sum, lines, err := c.run(ctx, s, r, w)
+	if err == nil && lines != sum.total {
+		err = c.odd(s.name, fmt.Errorf("%d verdicts for %d items", lines, sum.total))
 	}
-	return total, err
+	return sum.total, err
 }
 
 type stream struct {
@@ -76,9 +80,15 @@ type stream struct {
 	options         callOptions
 }
 
+// sums close the answer to a stream.
+type sums struct {
+	total, duplicates int64
+	InvalidItems
+}
+
 // run sends r and copies the answer to w. lines counts what was written, also when the
 // stream broke.
-func (c *Client) run(ctx context.Context, s stream, r io.Reader, w io.Writer) (total, duplicates, lines int64, err error) {
+func (c *Client) run(ctx context.Context, s stream, r io.Reader, w io.Writer) (sum sums, lines int64, err error) {
 	c.mustBeMade()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -92,31 +102,34 @@ func (c *Client) run(ctx context.Context, s stream, r io.Reader, w io.Writer) (t
 	if s.options.expires {
 		k.query.Set("expire", s.options.seconds())
 	}
+	if s.options.skips {
+		k.query.Set("invalid", "skip")
+	}
 	res, err := c.open(ctx, k, body)
 	if err != nil {
-		return 0, 0, 0, body.blame(err)
+		return sums{}, 0, body.blame(err)
 	}
 	defer res.Body.Close()
 	out := &lineWriter{w: w}
 	if _, err := io.Copy(out, res.Body); err != nil {
 		if out.err != nil {
-			return 0, 0, out.lines, fmt.Errorf("output: %w", out.err)
+			return sums{}, out.lines, fmt.Errorf("output: %w", out.err)
 		}
-		return 0, 0, out.lines, body.blame(explain(ctx, k.method, res.Request.URL, fmt.Errorf("answer: %w", err), true))
+		return sums{}, out.lines, body.blame(explain(ctx, k.method, res.Request.URL, fmt.Errorf("answer: %w", err), true))
 	}
 	c.noteOver(s.typ, res.Header, res.Trailer)
 	if text := res.Trailer.Get(trailerError); text != "" {
 		e := &Error{Method: k.method, URL: res.Request.URL.Redacted(), partly: true, looked: s.name == "check"}
 		if err := json.Unmarshal([]byte(text), &e.Problem); err != nil {
-			return 0, 0, out.lines, c.odd(s.name, err)
+			return sums{}, out.lines, c.odd(s.name, err)
 		}
-		return 0, 0, out.lines, e
+		return sums{}, out.lines, e
 	}
-	total, duplicates, err = totals(res)
-	if err != nil {
-		return 0, 0, out.lines, c.odd(s.name, err)
+	if sum, err = readSums(res); err != nil {
+		return sums{}, out.lines, c.odd(s.name, err)
 	}
-	return total, duplicates, out.lines, nil
+	s.options.tell(sum.InvalidItems)
+	return sum, out.lines, nil
 }
 
 // open begins a stream. It repeats the call as [Client.exchange] does while no server has
@@ -131,18 +144,24 @@ func (c *Client) open(ctx context.Context, k call, body *source) (*http.Response
 	}
 }
 
-// totals reads the counts that end every whole answer.
-func totals(res *http.Response) (total, duplicates int64, err error) {
-	for name, into := range map[string]*int64{trailerTotal: &total, trailerDuplicates: &duplicates} {
-		value := res.Trailer.Get(name)
-		if value == "" {
-			value = res.Header.Get(name)
+// readSums reads what ends every whole answer.
+func readSums(res *http.Response) (sum sums, err error) {
+	ended := func(name string) string { return cmp.Or(res.Trailer.Get(name), res.Header.Get(name)) }
+	for name, into := range map[string]*int64{trailerTotal: &sum.total, trailerDuplicates: &sum.duplicates, trailerInvalid: &sum.Invalid} {
+		value := ended(name)
+		if value == "" && name == trailerInvalid {
+			continue // nothing was to be skipped
 		}
 		if *into, err = strconv.ParseInt(value, 10, 64); err != nil || *into < 0 {
-			return 0, 0, fmt.Errorf("%s is %q: the answer is cut, or a proxy dropped its trailers", name, value)
+			return sums{}, fmt.Errorf("%s is %q: the answer is cut, or a proxy dropped its trailers", name, value)
 		}
 	}
-	return total, duplicates, nil
+	if text := ended(trailerInvalidItems); text != "" {
+		if err := json.Unmarshal([]byte(text), &sum.Items); err != nil {
+			return sums{}, fmt.Errorf("%s: %w", trailerInvalidItems, err)
+		}
+	}
+	return sum, nil
 }
 
 // lineWriter counts lines on their way, and keeps the error of the writer behind it.

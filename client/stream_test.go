@@ -17,41 +17,6 @@ import (
 	"github.com/cr-clawer/urifilter/client/clienttest"
 )
 
-func TestFilterLines(t *testing.T) {
-	s := clienttest.NewServer(t)
-	c := newClient(t, s.URL)
-	for _, test := range []struct {
-		in, want     string
-		total, fresh int64
-	}{
-		{"\ufeffa\r\nb\n\na\n新\nc", "a\nb\n新\nc\n", 5, 4},
-		{"b\nd\n", "d\n", 2, 1},
-		{"", "", 0, 0},
-		{"a\n", "", 1, 0},
-	} {
-		// As a source of known length, and as one of unknown length in single bytes.
-		for i, r := range []io.Reader{strings.NewReader(test.in), iotest.OneByteReader(strings.NewReader(test.in))} {
-			var out bytes.Buffer
-			total, fresh, err := c.FilterLines(t.Context(), []string{"uri", "ip"}[i], r, &out)
-			if err != nil || out.String() != test.want || total != test.total || fresh != test.fresh {
-				t.Errorf("%q: got %q, %d, %d, %v; want %q, %d, %d", test.in, &out, total, fresh, err, test.want, test.total, test.fresh)
-			}
-		}
-	}
-	var out bytes.Buffer
-	if total, err := c.CheckLines(t.Context(), "uri", strings.NewReader("a\nx\n"), &out); err != nil || total != 2 || out.String() != "seen\nnew\n" {
-		t.Errorf("check: got %q, %d, %v", &out, total, err)
-	}
-	out.Reset()
-	if total, fresh, err := c.FilterNDJSON(t.Context(), "uri", strings.NewReader("1\n\"a\"\n {\"k\":1} \n"), &out); err != nil || total != 3 || fresh != 2 || out.String() != "1\n{\"k\":1}\n" {
-		t.Errorf("ndjson: got %q, %d, %d, %v", &out, total, fresh, err)
-	}
-	out.Reset()
-	if total, err := c.CheckNDJSON(t.Context(), "uri", strings.NewReader("1\n2\n"), &out); err != nil || total != 2 || out.String() != "false\ntrue\n" {
-		t.Errorf("ndjson check: got %q, %d, %v", &out, total, err)
-	}
-}
-
 // numbers writes the lines 0 to n-1, each twice in a row.
 func numbers(n int) io.Reader {
 	r, w := io.Pipe()

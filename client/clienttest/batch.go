@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/cr-clawer/urifilter/client"
 )
 
 // blockBytes is how much of a stream is answered at once, as in the daemon.
@@ -23,7 +25,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, remember bool) {
 	switch {
 	case err == nil && kind == "application/json" && r.URL.RawQuery == "":
 		s.jsonBatch(w, r, remember)
-	case err == nil && (kind == "text/plain" || kind == "application/x-ndjson") && soundQuery(r.URL.Query(), remember):
+	case err == nil && (kind == "text/plain" || kind == "application/x-ndjson") && soundQuery(r.URL.Query()):
 		s.stream(w, r, kind == "application/x-ndjson", remember)
 	default:
 		s.unexpected(w, "%s %s with content type %q", r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"))
@@ -35,14 +37,11 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 	if err != nil {
 		return // the client is gone
 	}
-	if !utf8.Valid(body) {
-		Problem(w, http.StatusBadRequest, "invalid_utf8", "body: not UTF-8", map[string]any{"index": 0})
-		return
-	}
 	var req struct {
 		Type   json.RawMessage   `json:"filter_typeid"`
 		List   []json.RawMessage `json:"uri_list"`
 		Expire *float64          `json:"expire"`
+		Skip   string            `json:"invalid"`
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
@@ -54,12 +53,17 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 	if req.Type[0] == '"' {
 		json.Unmarshal(req.Type, &ref)
 	}
-	keys := make([]key, len(req.List))
+	keys := make([]key, len(req.List)) // the zero key for what is skipped
+	var skipped client.InvalidItems
 	for i, raw := range req.List {
 		k, err := itemKey(raw)
-		if err != nil {
+		if err != nil && req.Skip != "skip" {
 			Problem(w, http.StatusBadRequest, err.Error(), err.Error(), map[string]any{"index": i})
 			return
+		}
+		if err != nil {
+			note(&skipped, i, err, 100)
+			continue
 		}
 		keys[i] = k
 	}
@@ -70,11 +74,17 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 		return
 	}
 	if !remember {
-		verdicts := make([]bool, len(keys))
+		verdicts := make([]*bool, len(keys))
 		for i, k := range keys {
-			verdicts[i] = !f.has(k, s.now())
+			if k != (key{}) {
+				fresh := !f.has(k, s.now())
+				verdicts[i] = &fresh
+			}
 		}
-		reply(w, http.StatusOK, map[string]any{"new": verdicts})
+		reply(w, http.StatusOK, struct {
+			New []*bool `json:"new"`
+			client.InvalidItems
+		}{verdicts, skipped})
 		return
 	}
 	until, ok := s.until(w, f, req.Expire)
@@ -83,7 +93,7 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 	}
 	fresh := []json.RawMessage{}
 	for i, k := range keys {
-		if !f.has(k, s.now()) {
+		if k != (key{}) && !f.has(k, s.now()) {
 			f.seen[k] = until
 			fresh = append(fresh, req.List[i])
 		}
@@ -96,7 +106,12 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 		}
 		out = append(out, raw...)
 	}
-	out = fmt.Appendf(out, `],"total":%d,"duplicates":%d}`, len(keys), len(keys)-len(fresh))
+	out = fmt.Appendf(out, `],"total":%d,"duplicates":%d`, len(keys), len(keys)-len(fresh)-int(skipped.Invalid))
+	if req.Skip == "skip" {
+		items, _ := json.Marshal(skipped.Items) // it has nothing that cannot be marshalled
+		out = fmt.Appendf(out, `,"invalid":%d,"invalid_items":%s`, skipped.Invalid, items)
+	}
+	out = append(out, '}')
 	w.Header().Set("Content-Type", "application/json")
 	w.Write(out)
 }
@@ -122,9 +137,9 @@ func (s *Server) until(w http.ResponseWriter, f *filter, expire *float64) (until
 	return time.Time{}, false
 }
 
-func soundQuery(q url.Values, remember bool) bool {
+func soundQuery(q url.Values) bool {
 	for name := range q {
-		if name != "filter_typeid" && !(name == "expire" && remember) {
+		if name != "filter_typeid" && name != "expire" && name != "invalid" {
 			return false
 		}
 	}
@@ -134,6 +149,10 @@ func soundQuery(q url.Values, remember bool) bool {
 func itemKey(raw json.RawMessage) (key, error) {
 	var text string
 	switch {
+	case !json.Valid(raw):
+		return key{}, errors.New("malformed_json")
+	case !utf8.Valid(raw):
+		return key{}, errors.New("invalid_utf8")
 	case raw[0] == '"':
 		if err := json.Unmarshal(raw, &text); err != nil {
 			return key{}, errors.New("malformed_json")
@@ -180,7 +199,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, ndjson, remember
 		in.Discard(3)
 	}
 	var a streamAnswer
-	started := false
+	started, skip := false, r.URL.Query().Get("invalid") == "skip"
 	for line, more := 0, true; more; {
 		var block [][]byte
 		for size := 0; size < blockBytes && more; line++ {
@@ -198,11 +217,16 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, ndjson, remember
 				continue
 			}
 			if ndjson {
-				if _, err := itemKey(item); err != nil || !json.Valid(item) {
-					if started {
-						panic(http.ErrAbortHandler)
-					}
-					Problem(w, http.StatusBadRequest, "malformed_json", fmt.Sprintf("line %d", line), map[string]any{"index": line})
+				_, err := itemKey(item)
+				switch {
+				case err == nil:
+				case skip:
+					note(&a.skipped, line, err, 20)
+					item = nil
+				case started:
+					panic(http.ErrAbortHandler)
+				default:
+					Problem(w, http.StatusBadRequest, err.Error(), fmt.Sprintf("line %d", line), map[string]any{"index": line})
 					return
 				}
 			}
@@ -211,7 +235,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, ndjson, remember
 		s.judge(f, block, ndjson, remember, until, &a)
 		if more && !started {
 			started = true
-			w.Header().Set("Trailer", "Urifilter-Total, Urifilter-Duplicates")
+			w.Header().Set("Trailer", "Urifilter-Total, Urifilter-Duplicates, Urifilter-Invalid, Urifilter-Invalid-Items")
 			w.WriteHeader(http.StatusOK)
 		}
 		if started {
@@ -222,6 +246,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, ndjson, remember
 	}
 	w.Header().Set("Urifilter-Total", strconv.Itoa(a.total))
 	w.Header().Set("Urifilter-Duplicates", strconv.Itoa(a.duplicates))
+	if skip {
+		w.Header().Set("Urifilter-Invalid", strconv.FormatInt(a.skipped.Invalid, 10))
+		items, _ := json.Marshal(a.skipped.Items) // it has nothing that cannot be marshalled
+		w.Header().Set("Urifilter-Invalid-Items", string(items))
+	}
 	if !started {
 		w.Header().Set("Content-Length", strconv.Itoa(len(a.out)))
 		w.Write(a.out)
@@ -231,12 +260,27 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, ndjson, remember
 type streamAnswer struct {
 	out               []byte
 	total, duplicates int
+	skipped           client.InvalidItems
+}
+
+// note takes in an item that is skipped, and describes it if it is one of the first.
+func note(skipped *client.InvalidItems, index int, err error, most int) {
+	if skipped.Invalid++; len(skipped.Items) < most {
+		skipped.Items = append(skipped.Items, client.InvalidItem{Index: index, ErrorCode: err.Error(), Detail: err.Error()})
+	}
 }
 
 func (s *Server) judge(f *filter, block [][]byte, ndjson, remember bool, until time.Time, a *streamAnswer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, item := range block {
+		if item == nil { // skipped
+			a.total++
+			if !remember {
+				a.out = append(a.out, "null\n"...)
+			}
+			continue
+		}
 		k := key{string(item), true}
 		if ndjson {
 			k, _ = itemKey(item) // its syntax is checked

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/client"
 )
 
 // Server is a daemon for one test. Its methods may be called from any goroutine.
@@ -217,21 +219,24 @@ func (s *Server) lookup(w http.ResponseWriter, ref string) *filter {
 	return nil
 }
 
-func (s *Server) info(name string, f *filter) map[string]any {
-	return map[string]any{"id": f.id, "name": name, "kind": f.kind, "capacity": f.capacity, "error_rate": f.errorRate,
-		"on_full": f.onFull, "items_estimate": len(f.seen), "fill_ratio": 0.25, "fpr_estimate": 0.00001,
-		"bytes": f.capacity * 25 / 8, "generation": f.generation, "last_writeback": nil}
+func (s *Server) info(name string, f *filter) client.FilterInfo {
+	if f.kind == "timing" {
+		return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Expire: f.expire.Seconds(), Items: uint64(len(f.seen)), Generation: uint64(f.generation)}
+	}
+	return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Capacity: f.capacity, ErrorRate: f.errorRate,
+		OnFull: f.onFull, ItemsEstimate: uint64(len(f.seen)), FillRatio: 0.25, FPREstimate: 0.00001,
+		Bytes: f.capacity * 25 / 8, Generation: uint64(f.generation)}
 }
 
 func (s *Server) list(w http.ResponseWriter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := []map[string]any{}
+	all := []client.FilterInfo{}
 	for name, f := range s.filters {
 		all = append(all, s.info(name, f))
 	}
-	sort.Slice(all, func(i, j int) bool { return all[i]["id"].(int) < all[j]["id"].(int) })
-	reply(w, http.StatusOK, map[string]any{"filters": all})
+	slices.SortFunc(all, func(a, b client.FilterInfo) int { return a.ID - b.ID })
+	reply(w, http.StatusOK, client.FilterList{Filters: all})
 }
 
 func (s *Server) show(w http.ResponseWriter, name string, status int) {

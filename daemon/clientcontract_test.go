@@ -1,0 +1,39 @@
+package daemon_test
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/client/clienttest"
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// The daemon keeps the contract of package client that the server of its tests keeps.
+func TestDaemonKeepsTheClientsContract(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	store, err := embedded.Open(embedded.Options{Dir: t.TempDir(), Durability: "none", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var specs []engine.Spec
+	for _, f := range configs.Default().Filters {
+		specs = append(specs, engine.Spec{ID: f.ID, Name: f.Name, Kind: f.Kind, Capacity: 100_000, ErrorRate: 0.0001, OnFull: "warn"})
+	}
+	e, err := engine.Open(t.Context(), store, specs, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(api.New(api.Options{Engine: e, Logger: log, Capacity: 100_000, TempDir: t.TempDir()}))
+	t.Cleanup(server.Close)
+	clienttest.Contract(t, server.URL)
+}
