@@ -26,18 +26,26 @@ func options(dir string) Options {
 	return Options{Dir: dir, Durability: "always", Log: slog.New(slog.DiscardHandler)}
 }
 
-func TestConformance(t *testing.T)       { conforms(t, "always") }
-func TestNoRaceConformance(t *testing.T) { conforms(t, "interval", "none") }
+func TestConformance(t *testing.T) {
+	t.Run("always", func(t *testing.T) { storetest.Run(t, fresh("always")) })
+}
 
-func conforms(t *testing.T, durabilities ...string) {
-	for _, durability := range durabilities {
+func TestNoRaceConformance(t *testing.T) {
+	for _, durability := range []string{"always", "interval", "none"} {
 		t.Run(durability, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) storetest.Opener {
-				opt, clock := options(t.TempDir()), newHands()
-				opt.Durability, opt.Clock = durability, clock.clock()
-				return storetest.Opener{Open: func() (engine.Store, error) { return Open(opt) }, Pass: clock.pass}
-			})
+			if durability != "always" {
+				storetest.Run(t, fresh(durability))
+			}
+			storetest.RunLarge(t, fresh(durability))
 		})
+	}
+}
+
+func fresh(durability string) func(t *testing.T) storetest.Opener {
+	return func(t *testing.T) storetest.Opener {
+		opt, clock := options(t.TempDir()), newHands()
+		opt.Durability, opt.Clock = durability, clock.clock()
+		return storetest.Opener{Open: func() (engine.Store, error) { return Open(opt) }, Pass: clock.pass}
 	}
 }
 

@@ -46,6 +46,8 @@ type Config struct {
 	// Dir is where this daemon keeps what proves to the next one there that it is dead: see
 	// lives.go. "": nowhere.
 	Dir string
+
+	newcomer time.Duration // 0: newcomerWait
 }
 
 // Store implements engine.Store.
@@ -97,6 +99,9 @@ var _ engine.Store = (*Store)(nil)
 func Open(ctx context.Context, c Config) (*Store, error) {
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
+	}
+	if c.newcomer == 0 {
+		c.newcomer = newcomerWait
 	}
 	s := &Store{
 		opt: c, log: c.Log, sync: newSyncState(), sets: map[string]filter{}, bad: map[string]engine.Quarantined{},
@@ -168,7 +173,7 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(newcomerWait):
+		case <-time.After(s.opt.newcomer):
 		}
 		if err := s.beat(ctx); err != nil {
 			return nil, err

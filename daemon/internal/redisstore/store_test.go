@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,22 +20,35 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
+// config is that of a daemon which others are known to have started before, or not to run
+// at all: it takes an empty Redis for a new one at once.
 func config(addrs ...string) Config {
-	return Config{Options: Options{Addrs: addrs, Timeout: time.Minute}, Log: slog.New(slog.DiscardHandler)}
+	return Config{
+		Options:  Options{Addrs: addrs, Timeout: time.Minute},
+		Log:      slog.New(slog.DiscardHandler),
+		newcomer: time.Nanosecond,
+	}
 }
 
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T)       { conforms(t, storetest.Run) }
+func TestNoRaceConformance(t *testing.T) { conforms(t, storetest.RunLarge) }
+
+func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Opener)) {
+	opener := func(c Config) storetest.Opener {
+		return storetest.Opener{Open: func() (engine.Store, error) { return Open(context.Background(), c) }}
+	}
 	t.Run("standalone", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T) storetest.Opener {
-			server := redistest.Start(t)
-			return storetest.Opener{Open: func() (engine.Store, error) { return Open(context.Background(), config(server.Addr)) }}
+		server := redistest.Start(t, "--databases", "100")
+		var tests atomic.Int64
+		run(t, func(t *testing.T) storetest.Opener {
+			c := config(server.Addr)
+			c.DB = int(tests.Add(1)) // shared by nobody
+			return opener(c)
 		})
 	})
 	t.Run("cluster", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T) storetest.Opener {
-			servers := redistest.Cluster(t)
-			return storetest.Opener{Open: func() (engine.Store, error) { return Open(context.Background(), config(servers[1].Addr)) }}
-		})
+		clusters := redistest.NewPool(t, 2, redistest.Cluster)
+		run(t, func(t *testing.T) storetest.Opener { return opener(config(clusters.Take(t)[1].Addr)) })
 	})
 }
 
