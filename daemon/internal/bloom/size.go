@@ -3,6 +3,7 @@ package bloom
 import (
 	"fmt"
 	"math"
+	"sync"
 )
 
 // Limits of what a bit-map is made for.
@@ -11,6 +12,7 @@ const (
 	MaxErrorRate = 0.5
 	MaxCapacity  = 1 << 40
 
+	maxLoad   = 2048 // items a block: what itemsFromFill makes of the largest map, all ones
 	minBlocks = 1024 // 64 KiB: small maps would be at the mercy of chance
 
 	// margin is the share of the error rate that the expected rate at full load may
@@ -57,15 +59,34 @@ func expectedFPR(load float64) float64 {
 	if load <= 0 {
 		return 0
 	}
-	sum := 0.0
+	load = min(load, maxLoad)
+	sum, log := 0.0, math.Log(load)
 	last := load + 40*math.Sqrt(load) + 60
-	for i := 0.0; i < last; i++ {
-		lgamma, _ := math.Lgamma(i + 1)
-		p := math.Exp(i*math.Log(load) - load - lgamma)
-		sum += p * math.Pow(1-math.Pow(1-1.0/wordBits, i), k)
+	for i, t := range expectedTerms() {
+		n := float64(i)
+		if n >= last {
+			break
+		}
+		sum += math.Exp(n*log-load-t.lgamma) * t.hit
 	}
 	return sum
 }
+
+// expectedTerm is what does not depend on the load in the i-th term of expectedFPR.
+type expectedTerm struct {
+	lgamma float64 // ln i!
+	hit    float64 // the chance that i items have set the eight bits
+}
+
+var expectedTerms = sync.OnceValue(func() []expectedTerm {
+	most := maxLoad + 40*math.Sqrt(maxLoad) + 60
+	terms := make([]expectedTerm, 0, int(most)+1)
+	for i := 0.0; i < most; i++ {
+		lgamma, _ := math.Lgamma(i + 1)
+		terms = append(terms, expectedTerm{lgamma, math.Pow(1-math.Pow(1-1.0/wordBits, i), k)})
+	}
+	return terms
+})
 
 // itemsFromFill estimates how many distinct items set so many bits: each item sets
 // one bit of the 64*blocks that a word position has, in each of eight positions.
