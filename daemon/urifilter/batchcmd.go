@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,32 +12,65 @@ import (
 	"golang.org/x/term"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // batchCommand is what filter and check have in common.
 type batchCommand struct {
-	conn          connection
-	typ           string
-	ndjson, quiet bool
-	expire        expireFlag
-	remembers     bool
-	judge         func(c *client.Client, typ string, ndjson bool, options ...client.CallOption) func(context.Context, batch) (verdicts, error)
+	conn        connection
+	typ         string
+	input       choice
+	oldJSON     bool
+	skipInvalid bool
+	summary     choice
+	quiet       bool
+	expire      expireFlag
+	remembers   bool
+	judge       func(c *client.Client, typ string) func(context.Context, batch) (verdicts, error)
 }
+
+// The forms of an input.
+const (
+	inputLines  = "lines"
+	inputNDJSON = "ndjson"
+)
+
+// The forms of a summary.
+const (
+	summaryText = "text"
+	summaryJSON = "json"
+	summaryNone = "none"
+)
+
+func (b *batchCommand) ndjson() bool { return b.input.value == inputNDJSON }
 
 func (b *batchCommand) register(cmd *cobra.Command) {
 	b.conn.register(cmd)
 	b.conn.registerPatience(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&b.typ, "type", "t", defaultType, "name or id of the `filter` (env URIFILTER_TYPE)")
-	f.BoolVar(&b.ndjson, "json", false, "each line is a JSON value, instead of plain text")
-	f.BoolVarP(&b.quiet, "quiet", "q", false, "no summary and no progress")
+	b.input = choice{inputLines, []string{inputLines, inputNDJSON}}
+	f.VarP(&b.input, "input-format", "f", "what the input holds: `FORMAT` lines is plain text, ndjson a JSON value a line")
+	f.BoolVar(&b.oldJSON, "json", false, "")
+	if err := f.MarkHidden("json"); err != nil {
+		panic(err) // it is defined above
+	}
+	f.BoolVar(&b.skipInvalid, "skip-invalid", false, "skip items that are invalid, and tell of them, instead of failing")
+	b.summary = choice{summaryText, []string{summaryText, summaryJSON, summaryNone}}
+	f.Var(&b.summary, "summary", "`FORM` of the summary on the standard error: text, json (one line, of a run that failed too) or none")
+	f.BoolVarP(&b.quiet, "quiet", "q", false, "no progress, no notices, and no summary but the one that --summary asks for")
 	if b.remembers {
 		b.expire.register(cmd, "for a filter of the kind timing: `time` for which the new items are remembered, such as 90, 36h or 30d")
 	} else {
 		b.expire.register(cmd, "a `time` as for \"urifilter filter\"; it makes no difference here")
 	}
-	if err := cmd.RegisterFlagCompletionFunc("type", b.conn.completeFilter); err != nil {
-		panic(err) // --type is defined above
+	fixed := func(c *choice) cobra.CompletionFunc {
+		return cobra.FixedCompletions(c.of, cobra.ShellCompDirectiveNoFileComp)
+	}
+	for flag, complete := range map[string]cobra.CompletionFunc{"type": b.conn.completeFilter, "input-format": fixed(&b.input), "summary": fixed(&b.summary)} {
+		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
+			panic(err) // the flag is defined above
+		}
 	}
 	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -48,7 +82,17 @@ func (b *batchCommand) register(cmd *cobra.Command) {
 	}
 }
 
+// errOldJSON is for what --json meant before it meant the same for all commands.
+var errOldJSON = command.UsageError{Err: errors.New("--json: it asks for output in JSON, and said here that the input is JSON" +
+	command.HintMark + "for input in JSON, a value a line: --input-format ndjson; for a summary in JSON: --summary json")}
+
 func (b *batchCommand) run(cmd *cobra.Command, name string) error {
+	if b.oldJSON {
+		return errOldJSON
+	}
+	if b.quiet && !cmd.Flags().Changed("summary") {
+		b.summary.value = summaryNone
+	}
 	daemon, err := b.conn.dial(cmd)
 	if err != nil {
 		return err
@@ -66,7 +110,7 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 	start := time.Now()
 	typ := flagOrEnv(cmd, "type", b.typ, "URIFILTER_TYPE")
 	t := &transfer{
-		judge:     b.judge(daemon, typ, b.ndjson, b.expire.options()...),
+		judge:     b.judge(daemon, typ),
 		out:       out,
 		remembers: b.remembers,
 		timeout:   b.conn.timeout,
@@ -76,7 +120,7 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 		t.notice = errOut
 	}
 	// On a terminal the items show by themselves how far things are.
-	if isTerminal(errOut) && !isTerminal(out) && !b.quiet {
+	if isTerminal(errOut) && !isTerminal(out) && !b.quiet && b.summary.value != summaryJSON {
 		t.progress = newProgress(errOut, size)
 	}
 	t.input = &unpacked{source: source}
@@ -84,13 +128,27 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 	defer in.close()
 	err = t.run(cmd.Context(), in)
 	t.progress.clear()
-	if err == nil && !b.quiet {
-		fmt.Fprintln(errOut, t.total.summary(time.Since(start), b.remembers))
+	if summed := b.summarize(errOut, typ, t.total, time.Since(start), err); err == nil {
+		err = summed
 	}
-	if err == nil {
+	if err == nil && b.summary.value != summaryJSON {
 		warnOverCapacity(cmd.Context(), errOut, daemon, typ)
 	}
 	return err
+}
+
+// summarize writes what a run has done, in the form that was asked for.
+func (b *batchCommand) summarize(w io.Writer, typ string, done tally, elapsed time.Duration, failed error) error {
+	switch b.summary.value {
+	case summaryJSON:
+		return done.writeJSON(w, typ, elapsed, failed)
+	case summaryText:
+		done.writeSkipped(w)
+		if failed == nil {
+			fmt.Fprintln(w, done.summary(elapsed, b.remembers))
+		}
+	}
+	return nil
 }
 
 // opened is an input and what closes it: nothing, for the standard input.

@@ -18,59 +18,61 @@ func newCheckCommand() *cobra.Command {
 		Long: `Print the items that would be new, in their order, and remember nothing.
 
 The input is that of "urifilter filter". Each item is judged as if it stood alone, so
-that an item that stands in the input twice may be new twice.`,
+that an item that stands in the input twice may be new twice. --skip-invalid and --summary
+are those of "urifilter filter"; what filter counts as duplicates are here items that are seen.`,
 		Example: `  urifilter check --type uri_generator links.txt
 
   # each item with its verdict: new or seen, a tab, the item
   urifilter check --all links.txt`,
 	}
-	b := &batchCommand{judge: func(c *client.Client, typ string, ndjson bool, _ ...client.CallOption) func(context.Context, batch) (verdicts, error) {
-		return checkBatch(c, typ, ndjson, all)
-	}}
+	b := &batchCommand{}
+	b.judge = func(c *client.Client, typ string) func(context.Context, batch) (verdicts, error) {
+		return b.checkBatch(c, typ, all)
+	}
 	b.register(cmd)
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "print all items, as new or seen, a tab, the item")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "print all items, as new, seen or (with --skip-invalid) invalid, a tab, the item")
 	return cmd
 }
 
 // checkBatch judges a batch; the text is that of the new items, or of all.
-func checkBatch(c *client.Client, typ string, ndjson, all bool) func(context.Context, batch) (verdicts, error) {
-	call, isNew := c.CheckLines, "new"
-	if ndjson {
-		call, isNew = c.CheckNDJSON, "true"
+func (b *batchCommand) checkBatch(c *client.Client, typ string, all bool) func(context.Context, batch) (verdicts, error) {
+	call, words := c.CheckLines, map[string]string{"new": "new", "seen": "seen", "invalid": "invalid"}
+	if b.ndjson() {
+		call, words = c.CheckNDJSON, map[string]string{"true": "new", "false": "seen", "null": "invalid"}
 	}
-	return func(ctx context.Context, b batch) (verdicts, error) {
-		var words bytes.Buffer
-		if _, err := call(ctx, typ, bytes.NewReader(b.data), &words); err != nil {
+	return func(ctx context.Context, part batch) (verdicts, error) {
+		var answer bytes.Buffer
+		var skipped client.InvalidItems
+		if _, err := call(ctx, typ, bytes.NewReader(part.data), &answer, b.callOptions(&skipped)...); err != nil {
 			return verdicts{}, err
 		}
-		return join(itemsOf(b, ndjson), words.Bytes(), isNew, all)
+		v, err := join(itemsOf(part, b.ndjson()), answer.Bytes(), words, all)
+		v.skipped = skipped
+		return v, err
 	}
 }
 
-// join puts each item to its verdict.
-func join(items [][]byte, words []byte, isNew string, all bool) (verdicts, error) {
+// join puts each item to its verdict: what words calls that of the answer.
+func join(items [][]byte, answer []byte, words map[string]string, all bool) (verdicts, error) {
 	v := verdicts{read: int64(len(items))}
 	for i, item := range items {
-		word, rest, ok := bytes.Cut(words, []byte{'\n'})
-		if !ok {
+		line, rest, ok := bytes.Cut(answer, []byte{'\n'})
+		word := words[string(line)]
+		if !ok || word == "" {
 			return verdicts{}, fmt.Errorf("answer: %d verdicts for %d items", i, len(items))
 		}
-		words = rest
-		fresh := string(word) == isNew
-		if fresh {
+		answer = rest
+		if word == "new" {
 			v.fresh++
 		}
-		switch {
-		case all && fresh:
-			v.text = append(v.text, "new\t"...)
-		case all:
-			v.text = append(v.text, "seen\t"...)
-		case !fresh:
+		if all {
+			v.text = append(append(v.text, word...), '\t')
+		} else if word != "new" {
 			continue
 		}
 		v.text = append(append(v.text, item...), '\n')
 	}
-	if len(words) > 0 {
+	if len(answer) > 0 {
 		return verdicts{}, fmt.Errorf("answer: more verdicts than the %d items", len(items))
 	}
 	return v, nil

@@ -50,16 +50,20 @@ func TestCommandsAgainstTheDaemon(t *testing.T) {
 		out != "new\tx\nseen\thttps://example.com/7\nnew\t \nnew\thttps://example.com/8\r\n" {
 		t.Errorf("check: got %d, %q", code, out)
 	}
-	if code, out, _ := cli(t, nil, "1\n 1.0 \n\"1\"\n{\"b\":1,\"a\":2}\n{\"a\":2,\"b\":1}\n", "filter", "--json"); code != 0 || out != "1\n\"1\"\n{\"b\":1,\"a\":2}\n" {
+	if code, out, _ := cli(t, nil, "1\n 1.0 \n\"1\"\n{\"b\":1,\"a\":2}\n{\"a\":2,\"b\":1}\n", "filter", "--input-format=ndjson"); code != 0 || out != "1\n\"1\"\n{\"b\":1,\"a\":2}\n" {
 		t.Errorf("json: got %d, %q", code, out)
 	}
-	if code, out, _ := cli(t, nil, "1\n\n[2]\n", "check", "--json", "-a"); code != 0 || out != "seen\t1\nnew\t[2]\n" {
+	if code, out, _ := cli(t, nil, "1\n\n[2]\n", "check", "--input-format=ndjson", "-a"); code != 0 || out != "seen\t1\nnew\t[2]\n" {
 		t.Errorf("json check: got %d, %q", code, out)
 	}
 	bad := strings.Repeat("1\n", batchLines) + "\n{\n"
-	if code, _, errOut := cli(t, nil, bad, "filter", "--json", "-t", "ip"); code != 1 || !strings.HasPrefix(errOut, "urifilter: line 10,002: ") ||
+	if code, _, errOut := cli(t, nil, bad, "filter", "--input-format=ndjson", "-t", "ip"); code != 1 || !strings.HasPrefix(errOut, "urifilter: line 10,002: ") ||
 		!strings.Contains(errOut, "malformed_json") || !strings.Contains(errOut, "\nlines before 10001 are done (tail -n +10001 gives the rest); nothing from line 10001 on is remembered\n") {
 		t.Errorf("bad line: got %d, %q", code, errOut)
+	}
+	code, out, errOut := cli(t, nil, bad+"7\n", "filter", "--input-format=ndjson", "-t", "ip", "--skip-invalid")
+	if code != 0 || out != "7\n" || !strings.HasPrefix(errOut, "line 10,002: skipped: malformed_json: ") || !strings.Contains(errOut, "\n10,002 read, 1 new, 10,000 duplicates, 1 skipped in ") {
+		t.Errorf("bad line skipped: got %d, %q, %q", code, out, errOut)
 	}
 	for _, args := range [][]string{{"create", "mine", "--capacity", "2k"}, {"create", "mine", "--capacity", "2k"}, {"list"}, {"show", "mine"}, {"drop", "mine", "-y"}} {
 		if code, _, errOut := cli(t, nil, "", append([]string{"filters"}, args...)...); code != 0 {

@@ -41,7 +41,7 @@ func TestFilterPrintsNewItemsInOrder(t *testing.T) {
 	if code, out, errOut := cli(t, s, "", "filter"); code != 0 || out != "" || !strings.HasPrefix(errOut, "0 read, ") {
 		t.Errorf("nothing: got %d, %q, %q", code, out, errOut)
 	}
-	if code, out, _ := cli(t, s, "1\n\"e\"\n{\"k\":\"é\"}\n1\n", "filter", "--json"); code != 0 || out != "1\n{\"k\":\"é\"}\n" {
+	if code, out, _ := cli(t, s, "1\n\"e\"\n{\"k\":\"é\"}\n1\n", "filter", "--input-format", "ndjson"); code != 0 || out != "1\n{\"k\":\"é\"}\n" {
 		t.Errorf("json: got %d, %q", code, out)
 	}
 }
@@ -59,7 +59,7 @@ func TestCheckPrintsVerdicts(t *testing.T) {
 	if code, out, _ := cli(t, s, in, "check", "--all"); code != 0 || out != "new\ta\nseen\tb\nnew\t  \nseen\td\nnew\ta\r\n" {
 		t.Errorf("all: got %d, %q", code, out)
 	}
-	if code, out, _ := cli(t, s, " \"b\" \n\n1\r\n", "check", "--all", "--json"); code != 0 || out != "seen\t\"b\"\nnew\t1\n" {
+	if code, out, _ := cli(t, s, " \"b\" \n\n1\r\n", "check", "--all", "-f", "ndjson"); code != 0 || out != "seen\t\"b\"\nnew\t1\n" {
 		t.Errorf("json: got %d, %q", code, out)
 	}
 }
@@ -199,7 +199,7 @@ func TestCheckFailureSaysNothingOfRemembering(t *testing.T) {
 func TestCheckRefusesAnAnswerOfTheWrongLength(t *testing.T) {
 	for _, words := range []string{"new\n", "new\nnew\nnew\n", "new\nnew"} {
 		items := [][]byte{[]byte("a"), []byte("b")}
-		if v, err := join(items, []byte(words), "new", false); err == nil {
+		if v, err := join(items, []byte(words), map[string]string{"new": "new"}, false); err == nil {
 			t.Errorf("%q for two items: taken as %q", words, v.text)
 		}
 	}

@@ -68,20 +68,6 @@ func (p *progress) clear() {
 	}
 }
 
-// summary is the last line of filter and check.
-func (t tally) summary(elapsed time.Duration, remembers bool) string {
-	others := "duplicates"
-	if !remembers {
-		others = "seen"
-	}
-	text := fmt.Sprintf("%s read, %s new, %s %s in %.1fs (%s)", human.Count(t.read), human.Count(t.fresh),
-		human.Count(t.read-t.fresh), others, elapsed.Seconds(), rate(t.read, elapsed))
-	if t.cut {
-		text += "; then the output was closed"
-	}
-	return text
-}
-
 func rate(items int64, elapsed time.Duration) string {
 	if elapsed <= 0 {
 		return "0 items/s"

@@ -39,21 +39,3 @@ func TestProgressIsForLongInputs(t *testing.T) {
 	none.update(done)
 	none.clear()
 }
-
-func TestSummary(t *testing.T) {
-	done := tally{read: 3000, fresh: 1000, line: 3000}
-	for _, test := range []struct {
-		cut       bool
-		remembers bool
-		want      string
-	}{
-		{false, true, "3,000 read, 1,000 new, 2,000 duplicates in 1.5s (2,000 items/s)"},
-		{false, false, "3,000 read, 1,000 new, 2,000 seen in 1.5s (2,000 items/s)"},
-		{true, false, "3,000 read, 1,000 new, 2,000 seen in 1.5s (2,000 items/s); then the output was closed"},
-	} {
-		done.cut = test.cut
-		if got := done.summary(1500*time.Millisecond, test.remembers); got != test.want {
-			t.Errorf("got  %q\nwant %q", got, test.want)
-		}
-	}
-}

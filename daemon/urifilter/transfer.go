@@ -17,6 +17,7 @@ import (
 type verdicts struct {
 	text        []byte
 	read, fresh int64
+	skipped     client.InvalidItems // lines of the batch
 }
 
 // transfer passes lines from an input to a daemon and prints what it answers.
@@ -34,14 +35,6 @@ type transfer struct {
 	progress  *progress
 	input     *unpacked // nil: plain lines
 	total     tally
-}
-
-// tally counts what is done.
-type tally struct {
-	read, fresh int64 // items
-	bytes       int64 // of the input
-	line        int64 // the last that is done
-	cut         bool  // the reader of the output left before the end
 }
 
 // run works until the input ends. When the reader of the output has left, what follows is
@@ -68,10 +61,7 @@ func (t *transfer) run(ctx context.Context, in *input) error {
 		} else if err != nil {
 			return t.broken(b, fmt.Errorf("output: %w", err))
 		}
-		t.total.read += v.read
-		t.total.fresh += v.fresh
-		t.total.bytes += int64(len(b.data))
-		t.total.line = b.last()
+		t.total.add(b, v)
 		if t.input != nil && t.input.packed.Load() != nil {
 			t.progress.unsized() // the size is that of the file, the bytes are those in it
 		}
@@ -144,14 +134,14 @@ func nothingRemembered(err error) bool {
 }
 
 // filterBatch remembers a batch; the text is that of the new items.
-func filterBatch(c *client.Client, typ string, ndjson bool, options ...client.CallOption) func(context.Context, batch) (verdicts, error) {
+func (b *batchCommand) filterBatch(c *client.Client, typ string) func(context.Context, batch) (verdicts, error) {
 	call := c.FilterLines
-	if ndjson {
+	if b.ndjson() {
 		call = c.FilterNDJSON
 	}
-	return func(ctx context.Context, b batch) (v verdicts, err error) {
+	return func(ctx context.Context, part batch) (v verdicts, err error) {
 		var out bytes.Buffer
-		v.read, v.fresh, err = call(ctx, typ, bytes.NewReader(b.data), &out, options...)
+		v.read, v.fresh, err = call(ctx, typ, bytes.NewReader(part.data), &out, b.callOptions(&v.skipped)...)
 		v.text = out.Bytes()
 		return v, err
 	}
