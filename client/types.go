@@ -2,6 +2,8 @@ package client
 
 import (
 	"encoding/json"
+	"reflect"
+	"strings"
 	"time"
 )
 
@@ -58,6 +60,14 @@ type FilterSpec struct {
 	ErrorRate float64 `json:"error_rate,omitempty"` // bloom: false positives among new items, as a ratio
 	OnFull    string  `json:"on_full,omitempty"`    // bloom: warn | reject
 	Expire    float64 `json:"expire,omitempty"`     // timing: seconds, of calls that give none; 0: each call must
+	// More are parameters of kinds that this version of the client does not know, by their keys.
+	More map[string]any `json:"-"`
+}
+
+// MarshalJSON writes More beside the other members.
+func (f FilterSpec) MarshalJSON() ([]byte, error) {
+	type plain FilterSpec // without this method
+	return withMore(plain(f), f.More)
 }
 
 // FilterInfo describes a filter as GET /api/v1/filters/{name} shows it. What its kind does
@@ -78,6 +88,47 @@ type FilterInfo struct {
 
 	Expire float64 `json:"expire,omitempty"` // timing: seconds; 0, null in JSON: each call must say
 	Items  uint64  `json:"items,omitempty"`  // timing: those that have not expired
+
+	// More are members that this version of the client does not know: parameters of other kinds.
+	More map[string]any `json:"-"`
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (f *FilterInfo) UnmarshalJSON(text []byte) error {
+	type plain FilterInfo // without this method
+	var more map[string]any
+	if err := json.Unmarshal(text, (*plain)(f)); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &more); err != nil {
+		return err
+	}
+	known := reflect.TypeFor[FilterInfo]()
+	for i := range known.NumField() {
+		key, _, _ := strings.Cut(known.Field(i).Tag.Get("json"), ",")
+		delete(more, key)
+	}
+	f.More = nil
+	if len(more) > 0 {
+		f.More = more
+	}
+	return nil
+}
+
+// withMore is value, an object, in JSON with further members.
+func withMore(value any, more map[string]any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	if err != nil || len(more) == 0 {
+		return text, err
+	}
+	rest, err := json.Marshal(more)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) == len("{}") {
+		return rest, nil
+	}
+	return append(append(text[:len(text)-1], ','), rest[1:]...), nil
 }
 
 // MarshalJSON writes the members that the filter's kind has.
@@ -87,7 +138,7 @@ func (f FilterInfo) MarshalJSON() ([]byte, error) {
 		if f.Expire != 0 {
 			expire = &f.Expire
 		}
-		return json.Marshal(struct {
+		return withMore(struct {
 			ID         int      `json:"id"`
 			Name       string   `json:"name"`
 			Kind       string   `json:"kind"`
@@ -95,10 +146,10 @@ func (f FilterInfo) MarshalJSON() ([]byte, error) {
 			Items      uint64   `json:"items"`
 			Bytes      uint64   `json:"bytes"`
 			Generation uint64   `json:"generation"`
-		}{f.ID, f.Name, f.Kind, expire, f.Items, f.Bytes, f.Generation})
+		}{f.ID, f.Name, f.Kind, expire, f.Items, f.Bytes, f.Generation}, f.More)
 	}
 	type bitMap FilterInfo // without this method
-	return json.Marshal(bitMap(f))
+	return withMore(bitMap(f), f.More)
 }
 
 // FilterList answers GET /api/v1/filters.

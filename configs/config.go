@@ -131,32 +131,6 @@ type MongoDB struct {
 	IfUnreachable string `yaml:"if_unreachable"`
 }
 
-// Filter is one filter to be made at start; zero fields take the daemon's defaults.
-type Filter struct {
-	// ID is the number that requests may use in place of the name, 1 or more, unique.
-	// 0: the daemon chooses one.
-	ID int `yaml:"id"`
-	// Name is unique: a letter or _, then letters, digits, _ . -, at most 64 in all.
-	Name string `yaml:"name"`
-	// Kind is how items are remembered: bloom (for ever, in a bit-map of fixed size that
-	// takes a few new items for seen) or timing (until they expire; exact, 26 bytes of
-	// memory each). "": bloom.
-	Kind string `yaml:"kind"`
-	// Capacity, of the kind bloom, is the number of items up to which the error rate
-	// holds, 1 to 2^40. 0: uri_num_scale.
-	Capacity uint64 `yaml:"capacity"`
-	// ErrorRate, of the kind bloom, is the share of new items that are taken for seen at
-	// capacity, 0.000001 to 0.5. 0: accept_error_rate.
-	ErrorRate float64 `yaml:"error_rate"`
-	// OnFull, of the kind bloom, is what happens over capacity: warn (go on, with more
-	// false positives, said in log and metrics) or reject (refuse new batches). "": warn.
-	OnFull string `yaml:"on_full"`
-	// Expire, of the kind timing, is how long an item is a duplicate after a call has
-	// accepted it as new, unless that call says how long: 1ms to 87600h (ten years), in
-	// whole milliseconds. 0s: every call must say.
-	Expire time.Duration `yaml:"expire"`
-}
-
 // Auth says who may call.
 type Auth struct {
 	// TokensFile lists the tokens that callers present; tokens.example.yaml shows its

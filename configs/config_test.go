@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"fmt"
 	"reflect"
 	"regexp"
 	"strings"
@@ -57,6 +58,9 @@ func missingKeys(n *yaml.Node, t reflect.Type, path string) []string {
 	if t.Kind() != reflect.Struct {
 		return nil
 	}
+	if t == reflect.TypeFor[Filter]() {
+		t = allOfFilter()
+	}
 	values := map[string]*yaml.Node{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		values[n.Content[i].Value] = n.Content[i+1]
@@ -71,6 +75,15 @@ func missingKeys(n *yaml.Node, t reflect.Type, path string) []string {
 		}
 	}
 	return missing
+}
+
+// allOfFilter has the keys of a filter, those of all kinds.
+func allOfFilter() reflect.Type {
+	var fields []reflect.StructField
+	for i, key := range filterKeys() {
+		fields = append(fields, reflect.StructField{Name: fmt.Sprint("F", i), Type: reflect.TypeFor[string](), Tag: reflect.StructTag(`yaml:"` + key + `"`)})
+	}
+	return reflect.StructOf(fields)
 }
 
 // TestEveryFieldSettable walks the struct: each field has a key, and is of a type
@@ -139,10 +152,10 @@ func TestSpecs(t *testing.T) {
 	c.URINumScale, c.AcceptErrorRate = 500, 0.01
 	c.Filters = []Filter{
 		{Name: "bare"},
-		{ID: 7, Name: "full", Kind: "bloom", Capacity: 9, ErrorRate: 0.5, OnFull: "reject"},
+		{ID: 7, Name: "full", Kind: "bloom", Params: Bloom{Capacity: 9, ErrorRate: 0.5, OnFull: "reject"}},
 	}
 	want := []Filter{
-		{Name: "bare", Kind: "bloom", Capacity: 500, ErrorRate: 0.01, OnFull: "warn"},
+		{Name: "bare", Kind: "bloom", Params: Bloom{Capacity: 500, ErrorRate: 0.01, OnFull: "warn"}},
 		c.Filters[1],
 	}
 	if got := c.Specs(); !reflect.DeepEqual(got, want) {

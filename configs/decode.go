@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -114,11 +115,21 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string) {
 		if isNull { // a section whose keys are all commented out
 			return
 		}
-		if n.Kind != yaml.MappingNode {
-			d.fault(at, path, "%s: want keys and values: %s", shape(n), strings.Join(keysOf(v.Type()), ", "))
-			return
+		keys, isFilter := keysOf(v.Type()), v.Type() == reflect.TypeFor[Filter]()
+		if isFilter {
+			keys = filterKeys()
 		}
-		d.mapping(n, v, path)
+		switch {
+		case n.Kind != yaml.MappingNode:
+			d.fault(at, path, "%s: want keys and values: %s", shape(n), strings.Join(keys, ", "))
+		case isFilter:
+			d.filter(n, v, path)
+		default:
+			d.members(n, path, keys, func(key, value *yaml.Node, full string) {
+				field, _ := fieldByKey(v, key.Value)
+				d.value(value, field, full)
+			})
+		}
 	case v.Kind() == reflect.Slice && (n.Kind != yaml.ScalarNode || isNull || !readsText(v)):
 		if n.Kind != yaml.SequenceNode {
 			d.fault(at, path, "%s: want a list, [] for an empty one", shape(n))
@@ -146,7 +157,9 @@ func readsText(v reflect.Value) bool {
 	return ok
 }
 
-func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
+// members calls each with what stands under every key of n, and with the whole key. Keys
+// that are twice or unknown are faults.
+func (d *decoder) members(n *yaml.Node, path string, known []string, each func(key, value *yaml.Node, full string)) {
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -156,12 +169,11 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 			continue
 		}
 		seen[key.Value] = key.Line
-		field, ok := fieldByKey(v, key.Value)
-		if key.Kind != yaml.ScalarNode || !ok {
-			d.fault(key, full, "unknown key%s", suggest(key.Value, keysOf(v.Type())))
+		if key.Kind != yaml.ScalarNode || !slices.Contains(known, key.Value) {
+			d.fault(key, full, "unknown key%s", suggest(key.Value, known))
 			continue
 		}
-		d.value(value, field, full)
+		each(key, value, full)
 	}
 }
 

@@ -52,7 +52,7 @@ func Default() Config {
 func defaultFilters(names ...string) []Filter {
 	var all []Filter
 	for i, name := range names {
-		all = append(all, Filter{ID: i + 1, Name: name, Kind: DefaultKind().Name, OnFull: "warn"})
+		all = append(all, Filter{ID: i + 1, Name: name, Kind: DefaultKind().Name, Params: Bloom{OnFull: "warn"}})
 	}
 	return all
 }
@@ -65,15 +65,4 @@ func (c Config) Specs() []Filter {
 		specs[i] = f.Complete(c.Defaults())
 	}
 	return specs
-}
-
-// Complete fills in what was left out. A kind that is not known stays as it is.
-func (f Filter) Complete(d Defaults) Filter {
-	if f.Kind == "" {
-		f.Kind = DefaultKind().Name
-	}
-	if kind, ok := KindOf(f.Kind); ok && kind.Complete != nil {
-		f = kind.Complete(f, d)
-	}
-	return f
 }

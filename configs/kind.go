@@ -5,22 +5,53 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Kind is what filters of one kind are made with. It is what a laptop and a client must
 // know of a kind; how one works is the daemon's.
 type Kind struct {
 	Name string
-	// Parameters are those that such filters have; the others of a Filter are zero.
+	// Params are those of the kind, without a value. The fields of the struct with the tag
+	// yaml are the parameters; they are of the types uint64, float64, string, time.Duration.
+	Params Params
+	// Parameters are what people are told of them.
 	Parameters []Parameter
-	// Lacks says why the other parameters mean nothing to it.
+	// Lacks says why the parameters of other kinds mean nothing to it.
 	Lacks string
-	// Complete fills in what was left out. Nil: nothing is.
-	Complete func(Filter, Defaults) Filter
 	// Fixed tells that such filters take no more memory for an item more.
 	Fixed bool
 	// BitMap tells that such filters have a bit-map, which the archive keeps.
 	BitMap bool
+}
+
+// Params are what filters of one kind are made with beside id and name: a struct of that
+// kind, not a pointer to one, so that two are the same if they are equal. What only some can
+// tell is asked for by a type assertion: Bounded, Expiring.
+type Params interface {
+	// Complete fills in what was left out.
+	Complete(Defaults) Params
+	// Faults lists what is wrong with them, once they are complete.
+	Faults() []Fault
+}
+
+// Fault is what is wrong with the value of one parameter.
+type Fault struct{ Key, Text string }
+
+// Bounded are the parameters of filters that are made for a number of items.
+type Bounded interface{ Bound() Bound }
+
+// Bound is how many items a filter is made for; the zero value is that of others.
+type Bound struct {
+	Items     uint64
+	ErrorRate float64 // up to Items
+	OnFull    string  // beyond Items: warn or reject
+}
+
+// Expiring are the parameters of filters whose items expire.
+type Expiring interface {
+	// ExpireAfter is after how long, where the call does not say; 0: every call must.
+	ExpireAfter() time.Duration
 }
 
 // Defaults are what the settings give filters that leave it out.
@@ -65,7 +96,8 @@ func HasBitMap(kind string) bool {
 // Expires tells whether items of filters of a kind expire.
 func Expires(kind string) bool {
 	k, _ := KindOf(kind)
-	return k.Has("expire")
+	_, expiring := k.Params.(Expiring)
+	return expiring
 }
 
 // KindNames lists the names of all kinds, in words: "a or b".
@@ -77,29 +109,28 @@ func KindNames() string {
 	return strings.Join(names, " or ")
 }
 
-// Parameter is one thing that filters of some kinds are made with.
+// Parameter is what people are told of one thing that filters of some kinds are made with.
 type Parameter struct {
-	Key   string // in settings and calls
-	Value func(Filter) any
-	// Check says what is wrong with the value of a filter whose kind has the parameter; ""
-	// for nothing. Like is an example of a right one, which calls are told.
-	Check      func(Filter) string
-	Like       string
-	WantNone   string           // what settings of other kinds are told to want
-	Comparable func(Filter) any // as differences show it; nil: Value
+	Key      string   // in settings and calls; of a flag with - for _
+	Want     string   // what a call is to send
+	Like     string   // an example of a right value, which calls are told; "": none
+	Usage    string   // of the flag
+	Values   []string // all that there are, where they are few
+	WantNone string   // what settings of other kinds are told to want
 }
 
-func (p Parameter) shown(f Filter) any {
-	if p.Comparable != nil {
-		return p.Comparable(f)
+// Type is that of the parameter's values.
+func (p Parameter) Type() reflect.Type {
+	for _, k := range Kinds() {
+		if v, ok := valueOf(k.Params, p.Key); ok {
+			return v.Type()
+		}
 	}
-	return p.Value(f)
+	panic("no kind has the parameter " + p.Key) // a mistake in a Kind
 }
 
-func (p Parameter) given(f Filter) bool { return !reflect.ValueOf(p.Value(f)).IsZero() }
-
-// parameters are those of all kinds, in the order in which faults are told.
-func parameters() []Parameter {
+// Parameters are those of all kinds, in the order in which faults are told.
+func Parameters() []Parameter {
 	var all []Parameter
 	for _, k := range Kinds() {
 		for _, p := range k.Parameters {
@@ -111,85 +142,49 @@ func parameters() []Parameter {
 	return all
 }
 
-// FieldError is one thing that is wrong with what a filter is asked to be.
-type FieldError struct {
-	Field   string // id, name, kind, or the key of a parameter
-	Msg     string // what calls are told
-	Setting string // what the reader of settings is told
-}
-
-func (e *FieldError) Error() string { return e.Field + ": " + e.Msg }
-
-// CheckParameters lists what is wrong with a filter's kind and the parameters for it.
-func (f Filter) CheckParameters() []*FieldError {
-	kind, ok := KindOf(f.Kind)
-	if !ok {
-		wrong := fmt.Sprintf("%q: want %s", f.Kind, KindNames())
-		setting := wrong
-		if slices.Contains(planned, f.Kind) {
-			setting = fmt.Sprintf("kind %s is not available in this version: want %s", f.Kind, KindNames())
-		}
-		return []*FieldError{{Field: "kind", Msg: wrong, Setting: setting}}
-	}
-	var wrong []*FieldError
-	for _, p := range parameters() {
-		if !kind.Has(p.Key) {
-			if p.given(f) {
-				wrong = append(wrong, kind.lacking(p, f))
-			}
-			continue
-		}
-		if text := p.Check(f); text != "" {
-			e := &FieldError{Field: p.Key, Msg: text, Setting: text}
-			if p.Like != "" {
-				e.Msg += ", such as " + p.Like
-			}
-			wrong = append(wrong, e)
-		}
-	}
-	return wrong
-}
-
 // Has tells whether filters of the kind have a parameter.
 func (k Kind) Has(key string) bool {
-	return slices.ContainsFunc(k.Parameters, func(p Parameter) bool { return p.Key == key })
+	_, ok := valueOf(k.Params, key)
+	return ok
 }
 
-// lacking is the fault of a filter that has a parameter of other kinds.
-func (k Kind) lacking(p Parameter, f Filter) *FieldError {
-	var others []string
-	for _, other := range Kinds() {
-		if other.Has(p.Key) {
-			others = append(others, other.Name)
+// valueOf is the value of a parameter.
+func valueOf(p Params, key string) (v reflect.Value, ok bool) {
+	if p == nil {
+		return v, false
+	}
+	return fieldByKey(reflect.ValueOf(p), key)
+}
+
+// change is p after set has set the fields of a copy of it.
+func change(p Params, set func(copied reflect.Value)) Params {
+	v := reflect.New(reflect.TypeOf(p)).Elem()
+	v.Set(reflect.ValueOf(p))
+	set(v)
+	return v.Interface().(Params)
+}
+
+// KindsWith lists the kinds that have a parameter, in words.
+func KindsWith(key string) string {
+	var names []string
+	for _, k := range Kinds() {
+		if k.Has(key) {
+			names = append(names, k.Name)
 		}
 	}
-	of := strings.Join(others, " or ") + p.WantNone + ": " + k.Lacks
-	value := fmt.Sprint(p.Value(f))
-	if text, ok := p.Value(f).(string); ok {
-		value = fmt.Sprintf("%q", text)
+	return strings.Join(names, " or ")
+}
+
+// lacking is the fault of a filter that is given a parameter of other kinds.
+func (k Kind) lacking(p Parameter, value reflect.Value) *FieldError {
+	text := fmt.Sprint(value.Interface())
+	if value.Kind() == reflect.String {
+		text = fmt.Sprintf("%q", text)
 	}
+	others := KindsWith(p.Key)
 	return &FieldError{
 		Field:   p.Key,
-		Msg:     "is for filters of the kind " + strings.Join(others, " or ") + ": " + k.Lacks,
-		Setting: value + ": is for the kind " + of,
+		Msg:     "is for filters of the kind " + others + ": " + k.Lacks,
+		Setting: text + ": is for the kind " + others + p.WantNone + ": " + k.Lacks,
 	}
-}
-
-// Differences say in which respects a filter that is made otherwise than asked for
-// differs, with both values.
-func (f Filter) Differences(asked Filter) string {
-	var all []string
-	note := func(what string, made, asked any) {
-		if made != asked {
-			all = append(all, fmt.Sprintf("%s is %v, not %v", what, made, asked))
-		}
-	}
-	note("id", f.ID, asked.ID)
-	note("kind", f.Kind, asked.Kind)
-	if f.Kind == asked.Kind { // others have no parameters in common
-		for _, p := range parameters() {
-			note(p.Key, p.shown(f), p.shown(asked))
-		}
-	}
-	return strings.Join(all, ", ")
 }

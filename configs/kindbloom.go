@@ -13,40 +13,73 @@ const (
 	maxCapacity  = 1 << 40
 )
 
+// Bloom is what a filter of the kind bloom is made with.
+type Bloom struct {
+	// Capacity is the number of items up to which the error rate holds, 1 to 2^40. 0:
+	// uri_num_scale.
+	Capacity uint64 `yaml:"capacity"`
+	// ErrorRate is the share of new items that are taken for seen at capacity, 0.000001 to
+	// 0.5. 0: accept_error_rate.
+	ErrorRate float64 `yaml:"error_rate"`
+	// OnFull is what happens over capacity: warn (go on, with more false positives, said in
+	// log and metrics) or reject (refuse new batches). "": warn.
+	OnFull string `yaml:"on_full"`
+}
+
 // bloomKind is a bit-map of fixed size, which takes a few new items for seen.
 func bloomKind() Kind {
 	return Kind{
-		Name: "bloom", Lacks: "items of a bloom filter do not expire", Fixed: true, BitMap: true,
+		Name: "bloom", Params: Bloom{}, Lacks: "items of a bloom filter do not expire", Fixed: true, BitMap: true,
 		Parameters: []Parameter{
 			{
-				Key: "capacity", Like: "10000000",
-				Value: func(f Filter) any { return f.Capacity },
-				Check: func(f Filter) string { return checkCapacity(f.Capacity) },
+				Key: "capacity", Want: "a whole number of items, such as 10000000", Like: "10000000",
+				Usage: "`items` at which the error rate still holds, such as 500000 or 150M",
 			},
 			{
-				Key: "error_rate", Like: "0.0001",
-				Value: func(f Filter) any { return f.ErrorRate },
-				Check: func(f Filter) string { return checkErrorRate(f.ErrorRate) },
+				Key: "error_rate", Want: "a number, such as 0.0001", Like: "0.0001",
+				Usage: "`share` of new items that may be taken for seen, such as 0.0001",
 			},
 			{
-				Key:   "on_full",
-				Value: func(f Filter) any { return f.OnFull },
-				Check: func(f Filter) string { return checkOneOf(f.OnFull, "warn", "reject") },
+				Key: "on_full", Want: `a text, such as "warn"`, Values: onFull(),
+				Usage: "what to do beyond the capacity: `warn` or reject",
 			},
-		},
-		Complete: func(f Filter, d Defaults) Filter {
-			if f.Capacity == 0 {
-				f.Capacity = d.Capacity
-			}
-			if f.ErrorRate == 0 {
-				f.ErrorRate = d.ErrorRate
-			}
-			if f.OnFull == "" {
-				f.OnFull = "warn"
-			}
-			return f
 		},
 	}
+}
+
+func onFull() []string { return []string{"warn", "reject"} }
+
+// Rejects tells that a filter takes no new items beyond its bound.
+func (b Bound) Rejects() bool { return b.OnFull == "reject" }
+
+// Bound implements Bounded.
+func (b Bloom) Bound() Bound { return Bound{b.Capacity, b.ErrorRate, b.OnFull} }
+
+// Complete implements Params.
+func (b Bloom) Complete(d Defaults) Params {
+	if b.Capacity == 0 {
+		b.Capacity = d.Capacity
+	}
+	if b.ErrorRate == 0 {
+		b.ErrorRate = d.ErrorRate
+	}
+	if b.OnFull == "" {
+		b.OnFull = "warn"
+	}
+	return b
+}
+
+// Faults implements Params.
+func (b Bloom) Faults() []Fault {
+	var all []Fault
+	for _, f := range []Fault{
+		{"capacity", checkCapacity(b.Capacity)}, {"error_rate", checkErrorRate(b.ErrorRate)}, {"on_full", checkOneOf(b.OnFull, onFull()...)},
+	} {
+		if f.Text != "" {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 func checkCapacity(n uint64) string {

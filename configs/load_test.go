@@ -49,7 +49,7 @@ mongodb:
 	want.Redis.Addrs, want.Redis.DB, want.Redis.TLS = []string{"c:3", "d:4"}, 2, true
 	want.URINumScale, want.AcceptErrorRate = 30_000, 0.05
 	want.Limits.BodyBytes, want.Limits.Items, want.Limits.BodyTimeout = 2*MiB, 5000, 5*time.Second
-	want.Filters = []Filter{{Name: "only", Capacity: 77}}
+	want.Filters = []Filter{{Name: "only", Params: Bloom{Capacity: 77}}}
 	want.ShutdownTimeout = 90 * time.Second
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("Load:\ngot  %+v\nwant %+v", c, want)
@@ -72,6 +72,12 @@ func TestLoadFileFaults(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"listen: a:1\nstoer: redis\n", ":2: stoer: unknown key; did you mean store?"},
 		{"redis:\n  addr: [a:1]\n", ":2: redis.addr: unknown key; did you mean addrs?"},
+		{"filters:\n  - {name: a, kind: timing, capacity: 10}\n", ":2: filters[0].capacity: 10: is for the kind bloom: a timing filter is exact"},
+		{"filters:\n  - {name: a, error_rate: 0.1, kind: timing}\n", ":2: filters[0].error_rate: 0.1: is for the kind bloom"},
+		{"filters:\n  - name: a\n    kind: timing\n    on_full: warn\n", `:4: filters[0].on_full: "warn": is for the kind bloom`},
+		{"filters:\n  - {name: a, expire: 1h}\n", ":2: filters[0].expire: 1h0m0s: is for the kind timing, want 0s: items of a bloom filter do not expire"},
+		{"filters:\n  - {name: a, capasity: 1}\n", ":2: filters[0].capasity: unknown key; did you mean capacity?"},
+		{"filters:\n  - {name: a, kind: cuckoo, capacity: many}\n", `:2: filters[0].capacity: "many": want a whole number`},
 		{"redis:\n  zzzzzz: 1\n", ":2: redis.zzzzzz: unknown key; known: addrs, username, password_file, db, tls, tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, in_doubt, durability, replicas, master_name"},
 		{"filters:\n  - {name: a}\n  - {nam: b}\n", ":3: filters[1].nam: unknown key; did you mean name?"},
 		{"listen: a:1\n\nlisten: b:1\n", ":3: listen: key is there twice, first in line 1"},
@@ -166,7 +172,7 @@ func TestOldNamesAreOverridden(t *testing.T) {
 
 func TestFiltersVariableTakesJSON(t *testing.T) {
 	c, err := Load("", []string{`URIFILTER_FILTERS=[{"id":9,"name":"a","capacity":5,"error_rate":0.01}]`})
-	want := []Filter{{ID: 9, Name: "a", Capacity: 5, ErrorRate: 0.01}}
+	want := []Filter{{ID: 9, Name: "a", Params: Bloom{Capacity: 5, ErrorRate: 0.01}}}
 	if err != nil || !reflect.DeepEqual(c.Filters, want) {
 		t.Errorf("got %+v, %v; want %+v", c.Filters, err, want)
 	}

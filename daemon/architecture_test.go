@@ -70,7 +70,7 @@ func rules() []rule {
 		withSettings(room("engine", "bloom")),
 		room("kind", "engine", "durable", "timing", "bloom"),
 		withSettings(room("kinds", "kind", "engine", "durable", "timing", "bloom")),
-		room("embedded", "kinds", "kind", "engine", "journal", "durable", "timing", "bloom"),
+		withSettings(room("embedded", "kinds", "kind", "engine", "journal", "durable", "timing", "bloom")),
 		room("tlsdial"),
 		withSettings(room("redisstore", "engine", "durable", "timing", "bloom", "tlsdial")),
 		room("archive", "engine", "bloom", "tlsdial"),

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,17 +19,17 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 )
 
-// A kind of filter is one package, and a line in each of the two lists of kinds: the
-// daemon's, and that of the settings, which are checked where the daemon is not. The daemon
-// is built with a kind that is not there, and has it in the settings, over HTTP, on disk,
-// in its commands.
+// A kind of filter is one package of the daemon's, one file of the settings', which are
+// checked where the daemon is not, and a line in each of the two lists of kinds. The daemon
+// is built with a kind that is not there, which has a parameter of its own, and has both in
+// the settings, over HTTP, on disk, in its commands.
 func TestNewKindIsOnePackage(t *testing.T) {
 	t.Parallel()
 	bin := buildWithKind(t)
 	dir := t.TempDir()
 	listen := freeAddress(t)
 	settings := filepath.Join(dir, "urifilter.yaml")
-	write(t, settings, fmt.Sprintf("log: {format: json}\nlisten: %s\ndata_dir: %s\nfilters: [{id: 9, name: fresh, kind: always_new}, {id: 1, name: uri, capacity: 1000}]\n", listen, filepath.Join(dir, "data")))
+	write(t, settings, fmt.Sprintf("log: {format: json}\nlisten: %s\ndata_dir: %s\nfilters: [{id: 9, name: fresh, kind: always_new}, {id: 8, name: thirds, kind: always_new, every: 3}, {id: 1, name: uri, capacity: 1000}]\n", listen, filepath.Join(dir, "data")))
 
 	stop := serve(t, bin, settings, listen)
 	c, err := client.New("http://" + listen)
@@ -59,10 +60,45 @@ func TestNewKindIsOnePackage(t *testing.T) {
 		!strings.Contains(err.Error(), "want bloom or timing or always_new") {
 		t.Errorf("an unknown kind: %v", err)
 	}
+	third := func(name string) {
+		t.Helper()
+		got, err := c.Filter(t.Context(), name, []string{"a", "b", "c", "a"})
+		if err != nil || !slices.Equal(got, []string{"a", "b", "a"}) {
+			t.Errorf("%s: %q, %v: want all but the third", name, got, err)
+		}
+	}
+	third("thirds")
+	if text := run(t, bin, "filters", "create", "more", "--kind", "always_new", "--every", "3", "--server", "http://"+listen); !strings.Contains(text, "more: created, id ") {
+		t.Errorf("filters create:\n%s", text)
+	}
+	third("more")
+	if info, err := c.GetFilter(t.Context(), "more"); err != nil || info.More["every"] != 3.0 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if text := run(t, bin, "filters", "show", "more", "--server", "http://"+listen); !regexp.MustCompile(`(?m)^every +3$`).MatchString(text) {
+		t.Errorf("filters show:\n%s", text)
+	}
+	if _, created, err := c.CreateFilter(t.Context(), "more", client.FilterSpec{Kind: "always_new", More: map[string]any{"every": 3}}); created || err != nil {
+		t.Errorf("the same again: %v, %v", created, err)
+	}
+	for _, wrong := range []struct {
+		name, kind, text string
+		every            any
+	}{
+		{"more", "", "every is 3, not 4", 4},
+		{"uri", "", "every: is for filters of the kind always_new: items of a bloom filter do not expire", 4},
+		{"wrong", "always_new", "every: 1001: want 0 to 1000, such as 3", 1001},
+		{"wrong", "always_new", "every: a text: want a whole number, such as 3", "some"},
+	} {
+		_, _, err := c.CreateFilter(t.Context(), wrong.name, client.FilterSpec{Kind: wrong.kind, More: map[string]any{"every": wrong.every}})
+		if err == nil || !strings.Contains(err.Error(), wrong.text) {
+			t.Errorf("every %v: %v, want %q", wrong.every, err, wrong.text)
+		}
+	}
 	if _, err := c.ClearFilter(t.Context(), "other"); err != nil {
 		t.Error(err)
 	}
-	if text := run(t, bin, "filters", "list", "--server", "http://"+listen); !strings.Contains(text, "fresh  always_new") {
+	if text := run(t, bin, "filters", "list", "--server", "http://"+listen); !regexp.MustCompile(`fresh +always_new`).MatchString(text) {
 		t.Errorf("filters list:\n%s", text)
 	}
 	stop()
@@ -73,6 +109,8 @@ func TestNewKindIsOnePackage(t *testing.T) {
 	stop = serve(t, bin, settings, listen)
 	always("fresh")
 	always("other")
+	third("thirds")
+	third("more")
 	if err := c.DropFilter(t.Context(), "other"); err != nil {
 		t.Error(err)
 	}
@@ -89,6 +127,7 @@ func buildWithKind(t *testing.T) string {
 	tmp := t.TempDir()
 	overlay := map[string]string{
 		filepath.Join(root, "daemon/internal/kinds/alwaysnew/alwaysnew.go"): filepath.Join(root, "daemon/testdata/alwaysnew/alwaysnew.go"),
+		filepath.Join(root, "configs/kindalwaysnew.go"):                     filepath.Join(root, "daemon/testdata/alwaysnew/configs/kindalwaysnew.go"),
 	}
 	change := func(name string, lines ...[2]string) {
 		text, err := os.ReadFile(filepath.Join(root, name))
@@ -110,7 +149,7 @@ func buildWithKind(t *testing.T) string {
 		[2]string{"import (\n", "\t\"github.com/cr-clawer/urifilter/daemon/internal/kinds/alwaysnew\"\n"},
 		[2]string{"\t\ttiming.Kind(),\n", "\t\talwaysnew.Kind(),\n"})
 	change("configs/kind.go",
-		[2]string{"\t\ttimingKind(),\n", "\t\t{Name: \"always_new\", Lacks: \"it remembers nothing\"},\n"})
+		[2]string{"\t\ttimingKind(),\n", "\t\talwaysNewKind(),\n"})
 	list, err := json.Marshal(map[string]any{"Replace": overlay})
 	if err != nil {
 		t.Fatal(err)

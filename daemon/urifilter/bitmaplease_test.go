@@ -56,7 +56,7 @@ func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
 	}
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		_, _ = other.Writeback(t.Context(), engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}, blank{h}, nil)
+		_, _ = other.Writeback(t.Context(), engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}}, blank{h}, nil)
 	})
 	<-holds
 	status, answer, err := p.post(t.Context(), "/api/v1/filters/uri/writeback", "")
@@ -115,7 +115,7 @@ func TestWritebackInterval(t *testing.T) {
 	uri := mongotest.Start(t)
 	cfg := configs.Default()
 	cfg.Listen, cfg.DataDir, cfg.MongoDB.URI = "127.0.0.1:0", t.TempDir(), uri
-	cfg.Filters = []configs.Filter{{ID: 1, Name: "uri", Capacity: 1000}, {ID: 2, Name: "ip", Capacity: 1000}}
+	cfg.Filters = []configs.Filter{{ID: 1, Name: "uri", Params: configs.Bloom{Capacity: 1000}}, {ID: 2, Name: "ip", Params: configs.Bloom{Capacity: 1000}}}
 	cfg.Writeback.Interval = 50 * time.Millisecond // less than Validate allows
 	log := &lockedBuffer{}
 	ctx, stop := context.WithCancel(t.Context())

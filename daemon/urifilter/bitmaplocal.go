@@ -106,7 +106,11 @@ func (l *local) describe() string {
 func (l *local) filters(context.Context) (client.FilterList, error) {
 	var all []client.FilterInfo
 	for _, f := range l.engine.Filters() {
-		all = append(all, api.Describe(f))
+		info, err := api.Describe(f)
+		if err != nil {
+			return client.FilterList{}, err
+		}
+		all = append(all, info)
 	}
 	list := client.FilterList{Filters: all}
 	for _, q := range l.engine.Quarantined() {

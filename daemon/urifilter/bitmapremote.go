@@ -40,10 +40,7 @@ func (r *remote) ensure(ctx context.Context, spec engine.Spec) (done string, arc
 	case !errors.As(err, &answer) || answer.ErrorCode != "unknown_filter":
 		return "", false, err
 	}
-	info, _, err = r.daemon.CreateFilter(ctx, spec.Name, client.FilterSpec{
-		ID: spec.ID, Kind: spec.Kind, Capacity: spec.Capacity, ErrorRate: spec.ErrorRate, OnFull: spec.OnFull,
-		Expire: spec.Expire.Seconds(),
-	})
+	info, _, err = r.daemon.CreateFilter(ctx, spec.Name, askedSpec(spec))
 	switch {
 	case err != nil:
 		return "", false, err
@@ -51,6 +48,17 @@ func (r *remote) ensure(ctx context.Context, spec engine.Spec) (done string, arc
 		return "restored", true, nil
 	}
 	return "created", false, nil
+}
+
+// askedSpec asks a daemon for the filter of a spec.
+func askedSpec(spec engine.Spec) client.FilterSpec {
+	asked := client.FilterSpec{ID: spec.ID, Kind: spec.Kind, More: map[string]any{}}
+	for _, m := range spec.Members() {
+		if m.Value != nil {
+			asked.More[m.Key] = m.Value
+		}
+	}
+	return asked
 }
 
 func (r *remote) writeback(ctx context.Context, name string, _ archive.Progress) (client.CopyResult, error) {

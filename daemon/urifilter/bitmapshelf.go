@@ -45,8 +45,9 @@ func lineOf(v archive.Version) versionLine {
 	if !v.On {
 		status = "off"
 	}
+	bound := v.Spec.Bound()
 	return versionLine{Filter: v.Spec.Name, Version: v.ID, Status: status, Created: v.Created, Generation: v.Header.Generation, ItemsEstimate: v.Items,
-		Capacity: v.Spec.Capacity, ErrorRate: v.Spec.ErrorRate, Bytes: v.Bytes, Uploaded: v.Uploaded, Owner: v.Owner}
+		Capacity: bound.Items, ErrorRate: bound.ErrorRate, Bytes: v.Bytes, Uploaded: v.Uploaded, Owner: v.Owner}
 }
 
 func withArchive(cmd *cobra.Command, flags *bitmapFlags, do func(*shelf) error) error {

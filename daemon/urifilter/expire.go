@@ -52,9 +52,6 @@ func parseExpire(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// Seconds is the time as the daemon's interface has it; 0: none was given.
-func (e *expireFlag) Seconds() float64 { return time.Duration(*e).Seconds() }
-
 // options are those of a call to the daemon.
 func (e *expireFlag) options() []client.CallOption {
 	if *e == 0 {

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"math"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -98,7 +95,7 @@ func newFiltersCreate() *cobra.Command {
 	var conn connection
 	var asJSON bool
 	var spec client.FilterSpec
-	var expire expireFlag
+	var params parameterFlags
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a filter",
@@ -120,7 +117,7 @@ item for a time, --expire unless the call says another, and exactly.`,
 				return err
 			}
 			defer daemon.Close()
-			spec.Expire = expire.Seconds()
+			spec.More = params.given(cmd.Flags())
 			info, created, err := daemon.CreateFilter(cmd.Context(), args[0], spec)
 			switch {
 			case err != nil:
@@ -143,23 +140,14 @@ item for a time, --expire unless the call says another, and exactly.`,
 	conn.register(cmd)
 	command.JSONFlag(cmd, &asJSON)
 	f := cmd.Flags()
-	f.Var((*itemCount)(&spec.Capacity), "capacity", "`items` at which the error rate still holds, such as 500000 or 150M")
-	f.Float64Var(&spec.ErrorRate, "error-rate", 0, "`share` of new items that may be taken for seen, such as 0.0001")
-	f.StringVar(&spec.OnFull, "on-full", "", "what to do beyond the capacity: `warn` or reject")
 	f.StringVar(&spec.Kind, "kind", "", "`kind` of filter: "+configs.KindNames())
-	expire.register(cmd, "timing: `time` for which items are remembered whose call names none, such as 90, 36h or 30d")
 	f.IntVar(&spec.ID, "id", 0, "`number` that callers may use in the place of the name")
-	fixed := func(flag string, values ...cobra.Completion) {
-		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag is defined above
-		}
-	}
-	fixed("on-full", "warn", "reject")
+	params = newParameterFlags(cmd)
 	var names []cobra.Completion
 	for _, kind := range configs.Kinds() {
 		names = append(names, kind.Name)
 	}
-	fixed("kind", names...)
+	completeFlag(cmd, "kind", names)
 	return cmd
 }
 
@@ -231,28 +219,3 @@ func forgetting(use, verb string, do func(cmd *cobra.Command, daemon *client.Cli
 	cmd.ValidArgsFunction = conn.completeFilter
 	return cmd
 }
-
-// itemCount is a flag's value: a number of items, with k, M or G for thousands,
-// millions, thousand millions.
-type itemCount uint64
-
-func (c *itemCount) String() string { return fmt.Sprint(uint64(*c)) }
-func (c *itemCount) Type() string   { return "items" }
-
-func (c *itemCount) Set(text string) error {
-	factor := 1.0
-	if n := len(text); n > 0 {
-		if f, ok := map[byte]float64{'k': 1e3, 'K': 1e3, 'M': 1e6, 'G': 1e9}[text[n-1]]; ok {
-			factor, text = f, text[:n-1]
-		}
-	}
-	value, err := strconv.ParseFloat(text, 64)
-	total := value * factor
-	if err != nil || !(total >= 1 && total <= 1<<53) || total != math.Trunc(total) {
-		return errItemCount
-	}
-	*c = itemCount(total)
-	return nil
-}
-
-var errItemCount = errors.New("want a whole number of items, such as 500000 or 150M")

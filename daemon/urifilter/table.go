@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
@@ -21,7 +23,11 @@ func writeFilterTable(w io.Writer, list []client.FilterInfo) error {
 	}
 	for _, f := range list {
 		if f.Capacity == 0 {
-			rows = append(rows, []string{fmt.Sprint(f.ID), f.Name, f.Kind, human.Count(int64(f.Items)), "-", "-", "-", "-", human.Bytes(int64(f.Bytes)), expireText(f)})
+			row := []string{fmt.Sprint(f.ID), f.Name, f.Kind, human.Count(int64(f.Items)), "-", "-", "-", "-", human.Bytes(int64(f.Bytes))}
+			if timed {
+				row = append(row, expireText(f))
+			}
+			rows = append(rows, row)
 			continue
 		}
 		rows = append(rows, []string{fmt.Sprint(f.ID), f.Name, f.Kind, human.Count(int64(f.ItemsEstimate)), human.Count(int64(f.Capacity)),
@@ -41,6 +47,9 @@ func writeFilter(w io.Writer, f client.FilterInfo) error {
 			rows = append(rows, []string{"items", human.Count(int64(f.Items)) + " that have not expired"}, []string{"expire", expiry(f)})
 		} else {
 			rows = append(rows, []string{"items", human.Count(int64(f.Items))})
+		}
+		for _, key := range slices.Sorted(maps.Keys(f.More)) {
+			rows = append(rows, []string{key, fmt.Sprint(f.More[key])})
 		}
 		rows = append(rows, []string{"size", human.Bytes(int64(f.Bytes))}, []string{"generation", fmt.Sprint(f.Generation)})
 		return human.Table(w, rows, map[int]bool{0: true, 1: true})

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
@@ -56,7 +57,7 @@ func (s silent) LeaveTombstone(context.Context, engine.Spec, bloom.Header) error
 type oneStore struct{ *memStore }
 
 func (st oneStore) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
-	spec := engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
+	spec := engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}}
 	set, err := st.Create(ctx, spec, engine.Identity{Seed: 1, Generation: 1, Created: time.Now()})
 	return map[engine.Spec]engine.Set{spec: set}, err
 }
@@ -65,7 +66,7 @@ func (st oneStore) Load(ctx context.Context) (map[engine.Spec]engine.Set, error)
 // whether it was asked already, in vain.
 func waitingFor(tried bool) func(*Options) {
 	return func(o *Options) {
-		later := engine.Spec{ID: 9, Name: "later", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
+		later := engine.Spec{ID: 9, Name: "later", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}}
 		e, err := engine.OpenWith(context.Background(), oneStore{&memStore{}}, engine.Settings{
 			Filters: []engine.Spec{later}, Archive: silent{errors.New("mongodb://secret-host: gone")}, Log: o.Logger,
 		})

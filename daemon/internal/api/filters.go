@@ -9,21 +9,23 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
 
-// specBytes bounds the body of a PUT.
-const specBytes = 64 << 10
-
 func (c *call) listFilters() error {
-	list := client.FilterList{Filters: []client.FilterInfo{}}
+	list := struct {
+		Filters     []json.RawMessage          `json:"filters"`
+		Quarantined []client.QuarantinedFilter `json:"quarantined,omitempty"`
+	}{Filters: []json.RawMessage{}}
 	for _, f := range c.s.engine.Filters() {
-		list.Filters = append(list.Filters, Describe(f))
+		text, err := describe(f)
+		if err != nil {
+			return err
+		}
+		list.Filters = append(list.Filters, text)
 	}
 	for _, q := range c.s.engine.Quarantined() {
 		reason, _, _ := strings.Cut(q.Cause.Error(), "\n")
@@ -37,7 +39,7 @@ func (c *call) getFilter() error {
 	if err != nil {
 		return err
 	}
-	return c.sendJSON(http.StatusOK, Describe(f))
+	return c.sendFilter(http.StatusOK, f)
 }
 
 // putFilter makes a filter or finds it. What the body leaves out is that of the filter
@@ -47,40 +49,31 @@ func (c *call) putFilter() error {
 	if err != nil {
 		return err
 	}
-	base := engine.Spec{Kind: asked.Kind}
-	if f, err := c.s.engine.Lookup(c.name); err == nil && f.Name == c.name && or(asked.Kind, f.Kind) == f.Kind {
-		base = f.Spec // another kind has nothing in common with it
+	spec := engine.Spec{Name: c.name, Kind: asked.kind}
+	if f, err := c.s.engine.Lookup(c.name); err == nil && f.Name == c.name && (asked.kind == "" || asked.kind == f.Kind) {
+		spec = f.Spec // another kind has nothing in common with it
 	}
-	base = base.Complete(c.s.defaults)
-	expire, err := asked.expiry(base.Kind)
+	spec = spec.Complete(c.s.defaults)
+	if asked.id != 0 {
+		spec.ID = asked.id
+	}
+	values, err := asked.values(spec.Kind)
 	if err != nil {
 		return err
 	}
-	f, created, err := c.s.engine.Create(c.r.Context(), engine.Spec{
-		ID:        or(asked.ID, base.ID),
-		Name:      c.name,
-		Kind:      base.Kind,
-		Capacity:  or(asked.Capacity, base.Capacity),
-		ErrorRate: or(asked.ErrorRate, base.ErrorRate),
-		OnFull:    or(asked.OnFull, base.OnFull),
-		Expire:    or(expire, base.Expire),
-	})
+	spec, stray := spec.With(values)
+	if stray != nil {
+		return stray
+	}
+	f, created, err := c.s.engine.Create(c.r.Context(), spec)
 	if err != nil {
 		return err
 	}
 	if !created {
-		return c.sendJSON(http.StatusOK, Describe(f))
+		return c.sendFilter(http.StatusOK, f)
 	}
 	c.w.Header().Set("Location", pathFilters+"/"+f.Name)
-	return c.sendJSON(http.StatusCreated, Describe(f))
-}
-
-func or[T comparable](asked, otherwise T) T {
-	var zero T
-	if asked == zero {
-		return otherwise
-	}
-	return asked
+	return c.sendFilter(http.StatusCreated, f)
 }
 
 func (c *call) dropFilter() error {
@@ -129,34 +122,7 @@ func (c *call) clearFilter() error {
 	if f, err = c.s.engine.Clear(c.r.Context(), f.Name); err != nil {
 		return err
 	}
-	return c.sendJSON(http.StatusOK, Describe(f))
-}
-
-// Describe is what callers see of a filter.
-func Describe(f *engine.Filter) client.FilterInfo {
-	st := f.Stats()
-	if _, bits := f.Set.(engine.BitMap); !bits {
-		return client.FilterInfo{
-			ID: f.ID, Name: f.Name, Kind: f.Kind, Expire: f.Expire.Seconds(), Items: st.Items, Bytes: st.Bytes, Generation: st.Generation,
-		}
-	}
-	info := client.FilterInfo{
-		ID:            f.ID,
-		Name:          f.Name,
-		Kind:          f.Kind,
-		Capacity:      f.Capacity,
-		ErrorRate:     f.ErrorRate,
-		OnFull:        f.OnFull,
-		ItemsEstimate: st.Items,
-		FillRatio:     st.Fill,
-		FPREstimate:   st.FPR,
-		Bytes:         st.Bytes,
-		Generation:    st.Generation,
-	}
-	if !st.LastWriteback.IsZero() {
-		info.LastWriteback = &st.LastWriteback
-	}
-	return info
+	return c.sendFilter(http.StatusOK, f)
 }
 
 func (c *call) sendJSON(status int, v any) error {
@@ -165,51 +131,6 @@ func (c *call) sendJSON(status int, v any) error {
 		return err
 	}
 	return c.send(status, c.s.header.json, append(body, '\n'))
-}
-
-// askedSpec is the body of a PUT.
-type askedSpec struct {
-	client.FilterSpec
-	expire json.RawMessage // as it was sent; nil: it was not
-}
-
-// expiry is what was asked for; 0: nothing.
-func (a *askedSpec) expiry(kind string) (time.Duration, error) {
-	if a.expire == nil || string(a.expire) == "null" {
-		return 0, nil
-	}
-	if _, known := configs.KindOf(kind); known && !configs.Expires(kind) {
-		return 0, &fault{code: codeExpireNotSupported, detail: "expire is for filters of the kind timing"}
-	}
-	seconds, err := items.Seconds(string(a.expire))
-	if err != nil {
-		return 0, err
-	}
-	expire, err := engine.Expire(seconds)
-	if err != nil {
-		return 0, &fault{code: items.ExpireInvalid, detail: err.Error()}
-	}
-	return expire, nil
-}
-
-// decodeSpec reads the body of a PUT strictly. An empty one asks for nothing special.
-func (c *call) decodeSpec() (askedSpec, error) {
-	var spec askedSpec
-	if err := wantJSON(c.r); err != nil {
-		return spec, err
-	}
-	text, err := c.readBody(min(specBytes, c.s.limits.BodyBytes))
-	if err != nil || len(bytes.TrimSpace(text)) == 0 {
-		return spec, err
-	}
-	return spec, decodeObject(text, map[string]member{
-		"id":         {&spec.ID, "a whole number, such as 1001"},
-		"kind":       {&spec.Kind, `a text, such as "bloom"`},
-		"capacity":   {&spec.Capacity, "a whole number of items, such as 10000000"},
-		"error_rate": {&spec.ErrorRate, "a number, such as 0.0001"},
-		"on_full":    {&spec.OnFull, `a text, such as "warn"`},
-		"expire":     {&spec.expire, "a number of seconds, such as 86400"},
-	})
 }
 
 // member is where a member of an object goes, and what a caller is told to send.

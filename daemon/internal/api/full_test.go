@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
@@ -17,7 +18,7 @@ func TestATimingFilterHasABound(t *testing.T) {
 	const bound = 8 << 20
 	mem := &memStore{}
 	e, err := engine.OpenWith(context.Background(), mem, engine.Settings{
-		Filters:     []engine.Spec{{ID: 7, Name: "news", Kind: "timing", Expire: time.Hour}},
+		Filters:     []engine.Spec{{ID: 7, Name: "news", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}},
 		FilterBytes: bound, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -49,11 +49,12 @@ func (c *call) readyVerbose(err error) error {
 	fmt.Fprintf(&b, "daemon: %s\n", store)
 	for _, f := range c.s.engine.Filters() {
 		st := f.Stats()
-		if f.Capacity == 0 {
+		bound := f.Bound().Items
+		if bound == 0 {
 			fmt.Fprintf(&b, "filter %s: %d items\n", f.Name, st.Items)
 			continue
 		}
-		fmt.Fprintf(&b, "filter %s: about %d of %d items\n", f.Name, st.Items, f.Capacity)
+		fmt.Fprintf(&b, "filter %s: about %d of %d items\n", f.Name, st.Items, bound)
 	}
 	for _, q := range c.s.engine.Quarantined() {
 		fmt.Fprintf(&b, "filter %s: in quarantine, its data are damaged; the log says more\n", q.Name)

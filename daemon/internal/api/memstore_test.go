@@ -106,7 +106,7 @@ func (st *memStore) Create(_ context.Context, spec engine.Spec, b engine.Identit
 	}
 	if spec.Kind == "timing" {
 		clock := timing.Clock{Elapsed: func() time.Duration { return time.Duration(st.elapsed.Load()) }, Wall: time.Now}
-		return &memTimed{timing.New(clock), st, b, spec.Expire}, nil
+		return &memTimed{timing.New(clock), st, b, spec.Expire()}, nil
 	}
 	h, err := engine.BitMapHeader(spec, b)
 	if err != nil {

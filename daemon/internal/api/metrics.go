@@ -214,8 +214,8 @@ func (t *tallies) collect(ch chan<- prometheus.Metric, f *engine.Filter) {
 	}
 	gauge(t.fill, st.Fill)
 	gauge(t.estimate, float64(st.Items))
-	gauge(t.capacity, float64(f.Capacity))
-	gauge(t.rate, f.ErrorRate)
+	gauge(t.capacity, float64(f.Bound().Items))
+	gauge(t.rate, f.Bound().ErrorRate)
 	gauge(t.fpr, st.FPR)
 	if !st.LastWriteback.IsZero() {
 		gauge(t.writeback, float64(st.LastWriteback.UnixMilli())/1000)

@@ -22,6 +22,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/legacy"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
@@ -77,8 +78,8 @@ func serveRig(t testing.TB, store engine.Store, serve func(*rig), change ...func
 	want := []engine.Spec{
 		// So large that of the 300,000 items of a test none is a false positive: the
 		// chance is one in a million.
-		{ID: 1, Name: "uri", Kind: "bloom", Capacity: 4_000_000, ErrorRate: 0.0001, OnFull: "warn"},
-		{ID: 2, Name: "ip", Kind: "bloom", Capacity: 10_000, ErrorRate: 0.0001, OnFull: "warn"},
+		{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 4_000_000, ErrorRate: 0.0001, OnFull: "warn"}},
+		{ID: 2, Name: "ip", Kind: "bloom", Params: configs.Bloom{Capacity: 10_000, ErrorRate: 0.0001, OnFull: "warn"}},
 	}
 	e, err := engine.Open(context.Background(), store, want, log)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
@@ -71,7 +72,7 @@ func as(owner string) func(*Options)             { return func(o *Options) { o.O
 func leaseOfTime(d time.Duration) func(*Options) { return func(o *Options) { o.Lease = d } }
 
 func spec(name string) engine.Spec {
-	return engine.Spec{ID: 3, Name: name, Kind: "bloom", Capacity: 100, ErrorRate: 0.01, OnFull: "warn"}
+	return engine.Spec{ID: 3, Name: name, Kind: "bloom", Params: configs.Bloom{Capacity: 100, ErrorRate: 0.01, OnFull: "warn"}}
 }
 
 // set is a bit-map in memory, as a Source and a Sink.

@@ -55,15 +55,14 @@ type versionDoc struct {
 	Fence bool `bson:"fence,omitempty"`
 
 	Kind       string   `bson:"kind,omitempty"`
-	Capacity   int64    `bson:"capacity,omitempty"`
-	ErrorRate  float64  `bson:"error_rate,omitempty"`
-	OnFull     string   `bson:"on_full,omitempty"`
 	Generation int64    `bson:"generation,omitempty"`
 	Header     []byte   `bson:"header,omitempty"`
 	Bytes      int64    `bson:"bytes,omitempty"`
 	Items      int64    `bson:"items_estimate,omitempty"`
 	Uploaded   int64    `bson:"uploaded_bytes,omitempty"`
 	Stripes    []stripe `bson:"stripes,omitempty"`
+	// Params are those of the kind, as Stored of the spec gives them; and what is not known.
+	Params map[string]any `bson:",inline"`
 }
 
 type bitmapType struct {
@@ -95,12 +94,12 @@ func decodeVersion(raw bson.Raw) (versionDoc, error) {
 
 // version makes a Version of a document that is not a fence.
 func (d *versionDoc) version() (Version, error) {
+	spec, err := engine.Spec{ID: d.BitmapType.ID, Name: d.BitmapType.Name, Kind: d.Kind}.WithStored(d.Params)
+	if err != nil {
+		return Version{}, d.unusable(err)
+	}
 	v := Version{
-		ID: d.ID,
-		Spec: engine.Spec{
-			ID: d.BitmapType.ID, Name: d.BitmapType.Name, Kind: d.Kind,
-			Capacity: uint64(d.Capacity), ErrorRate: d.ErrorRate, OnFull: d.OnFull,
-		},
+		ID: d.ID, Spec: spec,
 		Created: d.Created, Items: uint64(d.Items), Stripes: len(d.Stripes), Bytes: d.Bytes,
 		Uploaded: d.Uploaded, Owner: d.Owner, On: d.Status == statusOn,
 		number: d.Number, stripes: d.Stripes,

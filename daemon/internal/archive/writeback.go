@@ -169,12 +169,16 @@ func differs(archived, here bloom.Header) string {
 
 func (w *writeback) document(number int64) *versionDoc {
 	header, _ := w.header.MarshalBinary() // its error is always nil
+	params := map[string]any{}
+	for _, m := range w.spec.Stored() {
+		params[m.Key] = m.Value
+	}
 	return &versionDoc{
 		ID: versionID(w.spec.Name, number), Format: documentFormat,
 		BitmapType: bitmapType{ID: w.spec.ID, Name: w.spec.Name},
 		Status:     statusOn, Number: number, Created: time.Now().UTC().Truncate(time.Millisecond),
 		Owner: w.a.opt.Owner, Token: w.token,
-		Kind: w.spec.Kind, Capacity: int64(w.spec.Capacity), ErrorRate: w.spec.ErrorRate, OnFull: w.spec.OnFull,
+		Kind: w.spec.Kind, Params: params,
 		Generation: int64(w.header.Generation), Header: header, Bytes: int64(w.header.Bytes()),
 	}
 }

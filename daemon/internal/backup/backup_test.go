@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
@@ -50,7 +51,7 @@ func newRig(t *testing.T) *rig {
 		return step(label)
 	}})
 	e, err := engine.OpenWith(t.Context(), store, engine.Settings{Archive: link, Log: log, Filters: []engine.Spec{
-		{ID: 1, Name: "uri", Kind: "bloom", Capacity: 10_000, ErrorRate: 1e-4, OnFull: "warn"},
+		{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 10_000, ErrorRate: 1e-4, OnFull: "warn"}},
 	}})
 	if err != nil {
 		t.Fatal(err)

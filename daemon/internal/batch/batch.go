@@ -106,7 +106,7 @@ func expiry(f *engine.Filter, asked Expire, op Op) (time.Duration, error) {
 			return 0, &ExpireError{ExpireInvalid, err.Error()}
 		}
 		return expire, nil
-	case timed && op == Add && f.Expire == 0:
+	case timed && op == Add && f.Expire() == 0:
 		return 0, &ExpireError{ExpireMissing, "filter " + f.Name + " was made without one"}
 	}
 	return 0, nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -16,9 +17,9 @@ import (
 )
 
 var (
-	uri   = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Capacity: 100_000, ErrorRate: 1e-4, OnFull: "warn"}
-	news  = engine.Spec{ID: 2, Name: "news", Kind: "timing", Expire: time.Hour}
-	calls = engine.Spec{ID: 3, Name: "calls", Kind: "timing"} // each call must say
+	uri   = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 100_000, ErrorRate: 1e-4, OnFull: "warn"}}
+	news  = engine.Spec{ID: 2, Name: "news", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}
+	calls = engine.Spec{ID: 3, Name: "calls", Kind: "timing", Params: configs.Timing{}} // each call must say
 )
 
 // counted is what a Judge has told of.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
@@ -38,7 +39,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	ctx := context.Background()
 	var sets []engine.Set // each has a journal with files of its own
 	for i := range 30 {
-		spec := engine.Spec{ID: i + 1, Name: fmt.Sprint("f", i), Kind: "timing", Expire: time.Hour}
+		spec := engine.Spec{ID: i + 1, Name: fmt.Sprint("f", i), Kind: "timing", Params: configs.Timing{Expire: time.Hour}}
 		set, err := store.Create(ctx, spec, storetest.Identity())
 		if err != nil {
 			t.Fatal(err)

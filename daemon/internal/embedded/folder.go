@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/kind"
@@ -18,7 +19,7 @@ import (
 //
 //	lock                     held by the process that owns it
 //	filters/<id>-<name>/     one folder a filter:
-//	    filter.json          what it is: engine.Stored
+//	    filter.json          what it is: package configs
 //	    bitmap, entries, ... what its kind has, see package kinds
 //	    journal-<sequence>   see package journal
 //	    spare-<number>       files for coming segments; *.tmp: being written
@@ -38,13 +39,10 @@ func readSpec(dir string) (engine.Spec, error) {
 	if err != nil {
 		return engine.Spec{}, err
 	}
-	var d engine.Stored
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&d); err != nil {
+	spec, err := configs.ParseJSON(data, true)
+	if err != nil {
 		return engine.Spec{}, fmt.Errorf("%s: %w", path, err)
 	}
-	spec := d.Spec()
 	if want := folderName(spec); want != filepath.Base(dir) {
 		return engine.Spec{}, fmt.Errorf("%s: describes %s, another folder's filter", path, want)
 	}
@@ -78,12 +76,16 @@ func (s *Store) makeDir(spec engine.Spec, file string, m kind.Memory) (dir strin
 			_ = fs.RemoveAll("filter-remove", tmp)
 		}
 	}()
-	text, err := json.MarshalIndent(engine.StoredSpec(spec), "", "  ")
+	text, err := spec.AppendJSON(nil)
 	if err != nil {
 		return "", err
 	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, text, "", "  "); err != nil {
+		return "", err
+	}
 	err = fs.WriteFile("spec", filepath.Join(tmp, specName), func(f *durable.File) error {
-		return f.WriteAt("spec-write", append(text, '\n'), 0)
+		return f.WriteAt("spec-write", append(indented.Bytes(), '\n'), 0)
 	})
 	if err != nil {
 		return "", err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
@@ -43,7 +44,7 @@ func TestOneBadFilter(t *testing.T) {
 	sound := t.TempDir()
 	store, set := mustOpen(t, options(sound))
 	storetest.Add(t, set, storetest.Keys(set, 0, 1000))
-	other, err := store.Create(ctx, engine.Spec{ID: 2, Name: "times", Kind: "timing", Expire: 3600e9}, storetest.Identity())
+	other, err := store.Create(ctx, engine.Spec{ID: 2, Name: "times", Kind: "timing", Params: configs.Timing{Expire: 3600e9}}, storetest.Identity())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,10 +88,10 @@ var _ engine.Timed = (*timed)(nil)
 
 // Add implements engine.Set.
 func (s *timed) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
-	if s.spec.Expire == 0 {
+	if s.spec.Expire() == 0 {
 		return 0, fmt.Errorf("filter %s: neither filter nor call says when items expire", s.spec.Name)
 	}
-	return s.AddFor(ctx, keys, s.spec.Expire, fresh)
+	return s.AddFor(ctx, keys, s.spec.Expire(), fresh)
 }
 
 // AddFor implements engine.Timed.

@@ -162,7 +162,7 @@ func (s *Store) load(dir string) (*diskFilter, engine.Set, journal.Found, error)
 	if err := s.opt.FS.SyncDir("folder-syncdir", dir); err != nil { // as tidy does above it
 		return nil, nil, none, err
 	}
-	m, from, err := of.Read(filepath.Join(dir, of.File), s.opt.Clock)
+	m, from, err := of.Read(spec, filepath.Join(dir, of.File), s.opt.Clock)
 	if err != nil {
 		return nil, nil, none, damaged(err, dir)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -70,7 +71,7 @@ func (h *hands) pass(d time.Duration) {
 	h.wall.Add(int64(d))
 }
 
-var uri = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}
+var uri = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}}
 
 // opened opens a store and its filter uri, made if missing. Close it, or leave it to
 // the end of the test.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -23,7 +24,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-var news = engine.Spec{ID: 7, Name: "news", Kind: "timing", Expire: time.Hour}
+var news = engine.Spec{ID: 7, Name: "news", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}
 
 // timedOptions are those of a store whose time goes when the test says so.
 func timedOptions(dir string, clock *hands) Options {
@@ -587,7 +588,7 @@ func kindReads(spec engine.Spec, path string, clock *hands) (kind.Memory, uint64
 	if err != nil {
 		return nil, 0, err
 	}
-	return of.Read(path, clock.clock())
+	return of.Read(news, path, clock.clock())
 }
 
 func size(t testing.TB, path string) int64 {

@@ -69,7 +69,7 @@ func verifyFilter(dir string, repair bool) (Finding, error) {
 		return found, nil
 	}
 	found.Kind = of
-	m, from, err := of.Read(filepath.Join(dir, of.File), timing.SystemClock())
+	m, from, err := of.Read(spec, filepath.Join(dir, of.File), timing.SystemClock())
 	if err != nil {
 		found.Damage = append(found.Damage, err)
 		return found, nil

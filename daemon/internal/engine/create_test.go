@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
 // A filter of the settings without an id gets one, however it comes to be made.
 func TestFiltersOfTheSettingsWithoutAnID(t *testing.T) {
 	other := spec(0, "uri")
-	other.Capacity = 20_000
+	other.Params = configs.Bloom{Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}
 	for name, prepare := range map[string]func(a *shelf, s *engine.Settings) error{
 		"neither store nor archive has it": func(*shelf, *engine.Settings) error { return nil },
 		"the archive cannot be asked":      func(a *shelf, s *engine.Settings) error { a.down, s.StartEmpty = errors.New("down"), true; return nil },

@@ -19,6 +19,7 @@ import (
 type Filter struct {
 	Spec
 	Set
+	bound  configs.Bound // that of Spec
 	life   *Life
 	warned *fullness
 	load   *load
@@ -140,7 +141,7 @@ func (e *Engine) insert(spec Spec, set Set) *Filter {
 }
 
 func (e *Engine) newFilter(spec Spec, set Set) *Filter {
-	return &Filter{Spec: spec, Set: set, life: new(Life), warned: &fullness{}, load: &load{}, most: e.most}
+	return &Filter{Spec: spec, Set: set, bound: spec.Bound(), life: new(Life), warned: &fullness{}, load: &load{}, most: e.most}
 }
 
 // put serves a filter. The caller holds mu.

@@ -35,21 +35,24 @@ func TestExpireIsShownInFull(t *testing.T) {
 }
 
 func TestSpecsOfKinds(t *testing.T) {
-	bloom := engine.Spec{Name: "a", Kind: "bloom", Capacity: 1000, ErrorRate: 1e-4, OnFull: "warn"}
-	timing := engine.Spec{Name: "a", Kind: "timing"}
+	bloom := engine.Spec{Name: "a", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 1e-4, OnFull: "warn"}}
+	timing := engine.Spec{Name: "a", Kind: "timing", Params: configs.Timing{}}
+	expire := func(d time.Duration) func(*engine.Spec) {
+		return func(s *engine.Spec) { s.Params = configs.Timing{Expire: d} }
+	}
 	with := func(s engine.Spec, change func(*engine.Spec)) engine.Spec { change(&s); return s }
 	e := open(t, t.TempDir(), engine.Settings{})
 	for _, c := range []struct {
 		spec  engine.Spec
 		field string
 	}{
-		{with(bloom, func(s *engine.Spec) { s.Expire = time.Second }), "expire"},
-		{with(timing, func(s *engine.Spec) { s.Capacity = 10 }), "capacity"},
-		{with(timing, func(s *engine.Spec) { s.ErrorRate = 0.1 }), "error_rate"},
-		{with(timing, func(s *engine.Spec) { s.OnFull = "warn" }), "on_full"},
-		{with(timing, func(s *engine.Spec) { s.Expire = -1 }), "expire"},
-		{with(timing, func(s *engine.Spec) { s.Expire = configs.MaxExpire + 1 }), "expire"},
-		{with(timing, func(s *engine.Spec) { s.Expire = time.Microsecond }), "expire"},
+		{with(bloom, expire(time.Second)), "kind"},
+		{with(timing, func(s *engine.Spec) { s.Params = configs.Bloom{Capacity: 10, ErrorRate: 0.1, OnFull: "warn"} }), "kind"},
+		{with(timing, func(s *engine.Spec) { s.Params = nil }), "kind"},
+		{with(bloom, func(s *engine.Spec) { s.Params = configs.Bloom{ErrorRate: 0.1, OnFull: "warn"} }), "capacity"},
+		{with(timing, expire(-1)), "expire"},
+		{with(timing, expire(configs.MaxExpire+1)), "expire"},
+		{with(timing, expire(time.Microsecond)), "expire"},
 		{with(timing, func(s *engine.Spec) { s.Kind = "exact" }), "kind"},
 		{with(timing, func(s *engine.Spec) { s.Kind = "" }), "kind"},
 	} {
@@ -58,7 +61,7 @@ func TestSpecsOfKinds(t *testing.T) {
 			t.Errorf("%+v: %v, want a SpecError of %s", c.spec, err, c.field)
 		}
 	}
-	for _, s := range []engine.Spec{timing, with(timing, func(s *engine.Spec) { s.Name, s.Expire = "b", time.Hour })} {
+	for _, s := range []engine.Spec{timing, with(with(timing, expire(time.Hour)), func(s *engine.Spec) { s.Name = "b" })} {
 		f, created, err := e.Create(t.Context(), s)
 		if err != nil || !created {
 			t.Fatalf("%+v: %v, %v", s, created, err)
@@ -66,7 +69,7 @@ func TestSpecsOfKinds(t *testing.T) {
 		if _, created, err = e.Create(t.Context(), s); err != nil || created {
 			t.Errorf("%+v again: %v, %v", s, created, err)
 		}
-		s.Expire = time.Minute
+		s.Params = configs.Timing{Expire: time.Minute}
 		if _, _, err := e.Create(t.Context(), s); err == nil {
 			t.Errorf("another expire: no error")
 		}
@@ -83,7 +86,7 @@ func TestTimingFiltersBesideAnArchive(t *testing.T) {
 	if err := a.put(spec(7, "news"), header(t, 7, 1), 1, 2, 3); err != nil {
 		t.Fatal(err)
 	}
-	news := engine.Spec{ID: 7, Name: "news", Kind: "timing", Expire: time.Hour}
+	news := engine.Spec{ID: 7, Name: "news", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}
 	dir := t.TempDir()
 	b := open(t, dir, engine.Settings{Archive: a, Filters: []engine.Spec{news, spec(1, "uri")}})
 	f, err := b.Lookup("news")

@@ -25,9 +25,9 @@ func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, expire time.Duratio
 			return timed.AddFor(ctx, keys, expire, fresh)
 		}
 	}
-	if f.OnFull == "reject" {
-		if st := f.Stats(); st.Items >= f.Capacity {
-			return 0, fmt.Errorf("filter %s: %d of %d items: %w", f.Name, st.Items, f.Capacity, ErrFull)
+	if f.bound.Rejects() {
+		if st := f.Stats(); st.Items >= f.bound.Items {
+			return 0, fmt.Errorf("filter %s: %d of %d items: %w", f.Name, st.Items, f.bound.Items, ErrFull)
 		}
 	}
 	return f.Set.Add(ctx, keys, fresh)
@@ -66,17 +66,17 @@ func (e *Engine) WarnFull(log *slog.Logger) {
 		if timed, ok := f.Set.(Timed); ok && f.most > 0 {
 			f.warnMemory(timed, log)
 		}
-		if f.Capacity == 0 {
+		if f.bound.Items == 0 {
 			continue // of a kind without one
 		}
 		f.look() // another daemon may have filled it
 		st := f.Stats()
-		percent := uint32(float64(st.Items) / float64(f.Capacity) * 100)
+		percent := uint32(float64(st.Items) / float64(f.bound.Items) * 100)
 		for _, at := range []uint32{150, 100, 90} {
 			if percent >= at && f.warned.percent.Load() < at {
 				f.warned.percent.Store(at)
 				log.Warn("filter is near or over its capacity; its false positives grow", "filter", f.Name,
-					"items_estimate", st.Items, "capacity", f.Capacity, "fpr_estimate", st.FPR, "on_full", f.OnFull)
+					"items_estimate", st.Items, "capacity", f.bound.Items, "fpr_estimate", st.FPR, "on_full", f.bound.OnFull)
 				break
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// Spec says what a filter is: that of the settings, completed. Its fields do not change
-// while the filter lives; those of other kinds than its own are zero.
+// Spec says what a filter is: that of the settings, completed. It does not change while the
+// filter lives.
 type Spec = configs.Filter
 
 // SpecError is returned for a filter that cannot be made as asked.
@@ -36,9 +36,10 @@ func bitMapOf(spec Spec, set Set) (BitMap, error) {
 // BitMapHeader describes the empty bit-map of a new filter. One that this machine could
 // not hold in its memory is refused: it would take all of it, later and for all filters.
 func BitMapHeader(spec Spec, b Identity) (bloom.Header, error) {
-	h, err := bloom.NewHeader(spec.Capacity, spec.ErrorRate, b.Seed, b.Created)
+	bound := spec.Bound()
+	h, err := bloom.NewHeader(bound.Items, bound.ErrorRate, b.Seed, b.Created)
 	if has := bloom.Memory(); err == nil && has > 0 && h.Bytes() > has {
-		err = &SpecError{Field: "capacity", Msg: fmt.Sprintf("%d items at an error rate of %g take %.1f GB, and this machine has %.1f GB of memory", spec.Capacity, spec.ErrorRate, float64(h.Bytes())/1e9, float64(has)/1e9)}
+		err = &SpecError{Field: "capacity", Msg: fmt.Sprintf("%d items at an error rate of %g take %.1f GB, and this machine has %.1f GB of memory", bound.Items, bound.ErrorRate, float64(h.Bytes())/1e9, float64(has)/1e9)}
 	}
 	h.Generation = b.Generation
 	return h, err
@@ -46,15 +47,15 @@ func BitMapHeader(spec Spec, b Identity) (bloom.Header, error) {
 
 // sameMap tells whether bit-maps of the two specs can be the same.
 func sameMap(s, o Spec) bool {
-	return s.Kind == o.Kind && s.Capacity == o.Capacity && s.ErrorRate == o.ErrorRate
+	made, asked := s.Bound(), o.Bound()
+	return s.Kind == o.Kind && made.Items == asked.Items && made.ErrorRate == asked.ErrorRate
 }
 
 // parameters are what the log says of a filter.
 func parameters(s Spec) slog.Attr {
-	kind, _ := configs.KindOf(s.Kind)
 	var all []any
-	for _, p := range kind.Parameters {
-		all = append(all, p.Key, p.Value(s))
+	for _, m := range s.Members() {
+		all = append(all, m.Key, m.Value)
 	}
 	return slog.Group("", all...)
 }

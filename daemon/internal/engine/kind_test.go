@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
@@ -13,12 +14,12 @@ func TestBitMapThatNoMemoryHolds(t *testing.T) {
 		t.Log("how much memory this machine has is not known: only what fits is tried")
 	} else {
 		var spec *SpecError
-		_, err := BitMapHeader(Spec{Name: "uri", Kind: "bloom", Capacity: bloom.MaxCapacity, ErrorRate: 0.0001}, Identity{Generation: 1})
+		_, err := BitMapHeader(Spec{Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: bloom.MaxCapacity, ErrorRate: 0.0001}}, Identity{Generation: 1})
 		if !errors.As(err, &spec) || spec.Field != "capacity" || !strings.Contains(err.Error(), " GB of memory") {
 			t.Errorf("%v, want a *SpecError of the capacity", err)
 		}
 	}
-	if _, err := BitMapHeader(Spec{Name: "uri", Kind: "bloom", Capacity: 150_000_000, ErrorRate: 0.0001}, Identity{Generation: 1}); err != nil {
+	if _, err := BitMapHeader(Spec{Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 150_000_000, ErrorRate: 0.0001}}, Identity{Generation: 1}); err != nil {
 		t.Error(err)
 	}
 }

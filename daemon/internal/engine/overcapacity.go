@@ -18,7 +18,7 @@ const lookShare = 1000
 // present false-positive ratio, an estimate. fresh is how many items were added since the
 // last call. It is as exact as the estimate of the items, give or take a thousandth.
 func (f *Filter) OverCapacity(fresh int) (fpr float64, over bool) {
-	if f.Capacity == 0 {
+	if f.bound.Items == 0 {
 		return 0, false // of a kind without one
 	}
 	if f.load.due.Load() <= 0 || fresh > 0 && f.load.due.Add(-int64(fresh)) <= 0 {
@@ -29,9 +29,9 @@ func (f *Filter) OverCapacity(fresh int) (fpr float64, over bool) {
 }
 
 func (f *Filter) look() {
-	f.load.due.Store(int64(f.Capacity/lookShare) + 1)
+	f.load.due.Store(int64(f.bound.Items/lookShare) + 1)
 	st, bits := f.Stats(), uint64(0)
-	if st.Items > f.Capacity {
+	if st.Items > f.bound.Items {
 		bits = math.Float64bits(st.FPR)
 	}
 	f.load.fpr.Store(bits)

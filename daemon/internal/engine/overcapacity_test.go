@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
@@ -19,7 +20,7 @@ func BenchmarkOverCapacity(b *testing.B) {
 	}
 	defer store.Close()
 	s := spec(1, "uri")
-	s.Capacity = 10_000_000
+	s.Params = configs.Bloom{Capacity: 10_000_000, ErrorRate: 1e-4, OnFull: "warn"}
 	e, err := engine.Open(b.Context(), store, []engine.Spec{s}, quiet)
 	if err != nil {
 		b.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -73,7 +74,7 @@ func keys(items []uint64) []bloom.Hash {
 }
 
 func spec(id int, name string) engine.Spec {
-	return engine.Spec{ID: id, Name: name, Kind: "bloom", Capacity: 10_000, ErrorRate: 1e-4, OnFull: "warn"}
+	return engine.Spec{ID: id, Name: name, Kind: "bloom", Params: configs.Bloom{Capacity: 10_000, ErrorRate: 1e-4, OnFull: "warn"}}
 }
 
 func header(t *testing.T, seed, generation uint64) bloom.Header {
@@ -317,7 +318,7 @@ func TestCreateRestores(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	other := spec(0, "pages")
-	other.Capacity = 20_000
+	other.Params = configs.Bloom{Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}
 	if _, _, err := b.Create(t.Context(), other); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("other parameters: got %v", err)
 	}
@@ -353,7 +354,7 @@ func TestDroppedFiltersStayDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := spec(1, "uri")
-	again.Capacity = 20_000
+	again.Params = configs.Bloom{Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}
 	f, _, err := b.Create(t.Context(), again)
 	if err != nil || f.Stats().Generation != 6 {
 		t.Fatalf("made again: generation %d, %v; want 6", f.Stats().Generation, err)

@@ -28,9 +28,10 @@ type Kind struct {
 
 	// New makes an empty memory.
 	New func(engine.Spec, engine.Identity, timing.Clock) (Memory, error)
-	// Read makes what a file has; from is the first journal segment that it does not
-	// cover. Damage is an error that wraps bloom.ErrCorrupt.
-	Read func(path string, clock timing.Clock) (m Memory, from uint64, err error)
+	// Read makes what the file of a filter has; from is the first journal segment that it
+	// does not cover. The spec has no parameters where they cannot be read. Damage is an
+	// error that wraps bloom.ErrCorrupt.
+	Read func(spec engine.Spec, path string, clock timing.Clock) (m Memory, from uint64, err error)
 	// BitMap makes the empty memory that a header describes, which may be one of an earlier
 	// version. Nil: the kind has no bit-maps.
 	BitMap func(bloom.Header) (BitMap, error)

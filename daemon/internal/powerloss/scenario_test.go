@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
@@ -76,11 +77,11 @@ const segmentBytes = 8 << 10
 func specOf(name string) engine.Spec {
 	switch name {
 	case "times":
-		return engine.Spec{ID: 2, Name: name, Kind: "timing", Expire: 24 * time.Hour}
+		return engine.Spec{ID: 2, Name: name, Kind: "timing", Params: configs.Timing{Expire: 24 * time.Hour}}
 	case "other":
-		return engine.Spec{ID: 3, Name: name, Kind: "bloom", Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}
+		return engine.Spec{ID: 3, Name: name, Kind: "bloom", Params: configs.Bloom{Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}}
 	}
-	return engine.Spec{ID: 1, Name: name, Kind: "bloom", Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}
+	return engine.Spec{ID: 1, Name: name, Kind: "bloom", Params: configs.Bloom{Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}}
 }
 
 // write makes up a script.

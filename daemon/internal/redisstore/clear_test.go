@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
@@ -71,7 +72,7 @@ func (d *daemon) ask(name string, from, n int) (fresh int) {
 func TestClearOnTwoDaemons(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	times := engine.Spec{ID: 7, Name: "times", Kind: "timing", Expire: time.Hour}
+	times := engine.Spec{ID: 7, Name: "times", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}
 	a := startDaemon(t, server.Addr, uri, times)
 	b := startDaemon(t, server.Addr, uri, times)
 	stop := make(chan struct{})

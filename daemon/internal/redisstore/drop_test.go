@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
@@ -44,7 +45,7 @@ func TestDropBesideUse(t *testing.T) {
 	storeA, _ := opened(t, c)
 	storeB, b := opened(t, c)
 	started := trusted.n.Load()
-	spec := engine.Spec{ID: 9, Name: "extra", Kind: "bloom", Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}
+	spec := engine.Spec{ID: 9, Name: "extra", Kind: "bloom", Params: configs.Bloom{Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}}
 	stop := make(chan struct{})
 	var work sync.WaitGroup
 	end := sync.OnceFunc(func() { close(stop); work.Wait() })
@@ -131,7 +132,7 @@ func TestKeysOfDeadDaemonsAreRemoved(t *testing.T) {
 	}
 	server.CLI("hdel", registryKey, uri.Name) // as Drop does, in one step
 	server.CLI("hset", tombstonesKey, tomb, dropped)
-	half, err := newEntry(engine.Spec{ID: 5, Name: "half", Kind: "bloom", Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}, storetest.Identity())
+	half, err := newEntry(engine.Spec{ID: 5, Name: "half", Kind: "bloom", Params: configs.Bloom{Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}}, storetest.Identity())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,36 +57,39 @@ func newBitMapEntry(spec engine.Spec, h bloom.Header) entry {
 	return e
 }
 
-// entryJSON is an entry as it stands in the registry.
+// entryJSON is what stands in the registry of an entry beside its spec, whose name is the
+// field's.
 type entryJSON struct {
-	engine.Stored // without the name, which is the field's
 	// Header of the bit-map, base64. Filters whose keys have a tag have it as Map, so that
 	// earlier versions, which would look for other keys, refuse them.
-	Header string `json:"header,omitempty"`
-	Map    string `json:"map,omitempty"`
-	Tag    string `json:"tag,omitempty"`
+	Header string `json:"header"`
+	Map    string `json:"map"`
+	Tag    string `json:"tag"`
 
-	Seed       string `json:"seed,omitempty"` // hexadecimal
-	Generation uint64 `json:"generation,omitempty"`
-	Created    int64  `json:"created,omitempty"`
+	Seed       string `json:"seed"` // hexadecimal
+	Generation uint64 `json:"generation"`
+	Created    int64  `json:"created"`
 }
 
 func (e entry) encode() (string, error) {
-	j := entryJSON{Stored: engine.StoredSpec(e.spec)}
-	j.Name = ""
+	var own []configs.Member
 	if e.hasBitMap() {
 		raw, err := e.header.MarshalBinary()
 		if err != nil {
 			return "", err
 		}
-		j.Header = base64.StdEncoding.EncodeToString(raw)
-		if e.tag != "" {
-			j.Header, j.Map, j.Tag = "", j.Header, e.tag
+		text := base64.StdEncoding.EncodeToString(raw)
+		if e.tag == "" {
+			own = []configs.Member{{Key: "header", Value: text}}
+		} else {
+			own = []configs.Member{{Key: "map", Value: text}, {Key: "tag", Value: e.tag}}
 		}
 	} else {
-		j.Seed, j.Generation, j.Created = strconv.FormatUint(e.seed, 16), e.gen, e.born
+		own = []configs.Member{{Key: "seed", Value: strconv.FormatUint(e.seed, 16)}, {Key: "generation", Value: e.gen}, {Key: "created", Value: e.born}}
 	}
-	text, err := json.Marshal(j)
+	spec := e.spec
+	spec.Name = ""
+	text, err := spec.AppendJSON(nil, own...)
 	return string(text), err
 }
 
@@ -100,7 +103,10 @@ func decodeEntry(name, text string) (e entry, err error) {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return e, err
 	}
-	spec := j.Spec()
+	spec, err := configs.ParseJSON([]byte(text), false)
+	if err != nil {
+		return e, err
+	}
 	spec.Name = name
 	switch {
 	case configs.HasBitMap(spec.Kind):
@@ -121,5 +127,5 @@ func decodeEntry(name, text string) (e entry, err error) {
 		seed, err := strconv.ParseUint(j.Seed, 16, 64)
 		return entry{spec: spec, seed: seed, gen: j.Generation, born: j.Created}, err
 	}
-	return e, fmt.Errorf("kind %q is not known", j.Kind)
+	return e, fmt.Errorf("kind %q is not known", spec.Kind)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
@@ -59,7 +60,7 @@ func TestQuarantine(t *testing.T) {
 	if n := add(t, b, 0, 1000); n != 0 {
 		t.Errorf("%d items of the filter beside them are new again", n)
 	}
-	made := engine.Spec{ID: 20, Name: "made", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
+	made := engine.Spec{ID: 20, Name: "made", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}}
 	if _, err := storeB.Create(ctx, made, storetest.Identity()); err != nil {
 		t.Errorf("a filter beside them cannot be made: %v", err)
 	}
@@ -67,7 +68,7 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("got %+v, want the filter that was made", change)
 	}
 	for _, spec := range []engine.Spec{{ID: 21, Name: "later"}, {ID: 9, Name: "other"}} {
-		spec.Kind, spec.Capacity, spec.ErrorRate, spec.OnFull = "bloom", 1000, 0.01, "warn"
+		spec.Kind, spec.Params = "bloom", configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
 		if _, err := storeB.Create(ctx, spec, storetest.Identity()); !errors.Is(err, engine.ErrConflict) {
 			t.Errorf("%s, id %d: %v, want ErrConflict", spec.Name, spec.ID, err)
 		}
@@ -102,7 +103,7 @@ func TestQuarantineOfStripes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	store, s := opened(t, config(server.Addr))
-	other := engine.Spec{ID: 2, Name: "ip", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
+	other := engine.Spec{ID: 2, Name: "ip", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}}
 	if _, err := store.Create(context.Background(), other, storetest.Identity()); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
@@ -52,7 +53,7 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 	})
 }
 
-var uri = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}
+var uri = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}}
 
 // opened opens a store with the filter uri, made if missing.
 func opened(t testing.TB, c Config) (*Store, *set) {
@@ -316,7 +317,7 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 			t.Errorf("Holds: got %v, %v, want %v", got, err, want)
 		}
 	}
-	made := engine.Spec{ID: 9, Name: "extra", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
+	made := engine.Spec{ID: 9, Name: "extra", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}}
 	if _, err := storeA.Create(context.Background(), made, storetest.Identity()); err != nil {
 		t.Fatal(err)
 	}
@@ -334,8 +335,8 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 		t.Fatalf("got %+v, want the new filter", change)
 	}
 	for _, other := range []engine.Spec{
-		{ID: 10, Name: "extra", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"},
-		{ID: 9, Name: "other", Kind: "bloom", Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"},
+		{ID: 10, Name: "extra", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}},
+		{ID: 9, Name: "other", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}},
 	} {
 		if _, err := storeB.Create(context.Background(), other, storetest.Identity()); !errors.Is(err, engine.ErrConflict) {
 			t.Errorf("create %+v: %v, want ErrConflict", other, err)
@@ -452,7 +453,7 @@ func TestBeyond512MB(t *testing.T) {
 		return // 0.7 GB of memory
 	}
 	large := uri
-	large.Capacity = 200_000_000
+	large.Params = configs.Bloom{Capacity: 200_000_000, ErrorRate: 1e-4, OnFull: "warn"}
 	server := redistest.Start(t)
 	store, err := Open(context.Background(), config(server.Addr))
 	if err != nil {

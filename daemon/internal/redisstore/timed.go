@@ -78,10 +78,10 @@ func (s *timed) key(dst []byte, key bloom.Hash) []byte {
 
 // Add implements engine.Set.
 func (s *timed) Add(ctx context.Context, keys []bloom.Hash, isNew []bool) (int, error) {
-	if s.spec.Expire == 0 {
+	if s.spec.Expire() == 0 {
 		return 0, fmt.Errorf("filter %s: neither filter nor call says when items expire", s.spec.Name)
 	}
-	return s.AddFor(ctx, keys, s.spec.Expire, isNew)
+	return s.AddFor(ctx, keys, s.spec.Expire(), isNew)
 }
 
 // AddFor implements engine.Timed.

@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-var news = engine.Spec{ID: 7, Name: "news", Kind: "timing", Expire: time.Hour}
+var news = engine.Spec{ID: 7, Name: "news", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}
 
 // openedTimed opens a store with the filter news, made if missing.
 func openedTimed(t testing.TB, c Config) (*Store, *timed) {

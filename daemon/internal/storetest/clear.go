@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
@@ -28,7 +29,7 @@ func testClear(t *testing.T, o Opener) {
 }
 
 func testTimingClear(t *testing.T, o Opener) {
-	clears(t, o, engine.Spec{ID: 1, Name: "uri", Kind: "timing", Expire: time.Hour}, false)
+	clears(t, o, engine.Spec{ID: 1, Name: "uri", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}, false)
 }
 
 func clears(t *testing.T, o Opener, s engine.Spec, bitMap bool) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
@@ -78,7 +79,7 @@ func run(t *testing.T, fresh func(t *testing.T) Opener, tests map[string]func(*t
 }
 
 func spec(name string, id int, capacity uint64) engine.Spec {
-	return engine.Spec{ID: id, Name: name, Kind: "bloom", Capacity: capacity, ErrorRate: 1e-4, OnFull: "warn"}
+	return engine.Spec{ID: id, Name: name, Kind: "bloom", Params: configs.Bloom{Capacity: capacity, ErrorRate: 1e-4, OnFull: "warn"}}
 }
 
 // Identity is that of a new filter, with a seed of its own.

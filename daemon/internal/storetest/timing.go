@@ -14,7 +14,7 @@ import (
 
 // Timing is the spec of a timing filter.
 func Timing(name string, id int, expire time.Duration) engine.Spec {
-	return engine.Spec{ID: id, Name: name, Kind: "timing", Expire: expire}
+	return engine.Spec{ID: id, Name: name, Kind: "timing", Params: configs.Timing{Expire: expire}}
 }
 
 // long is an expire that does not come in a test.

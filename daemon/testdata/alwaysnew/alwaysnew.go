@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"os"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -17,8 +18,8 @@ import (
 func Kind() kind.Kind {
 	return kind.Kind{
 		Name: "always_new", File: "nothing", Width: 1, Checked: "nothing: %d files checked",
-		New: func(_ engine.Spec, b engine.Identity, _ timing.Clock) (kind.Memory, error) {
-			return &memory{seed: b.Seed, generation: b.Generation}, nil
+		New: func(spec engine.Spec, b engine.Identity, _ timing.Clock) (kind.Memory, error) {
+			return &memory{seed: b.Seed, generation: b.Generation, every: every(spec)}, nil
 		},
 		Read: read,
 	}
@@ -26,9 +27,14 @@ func Kind() kind.Kind {
 
 // memory is what does not change in a filter. Its file is seed, generation, and the first
 // journal segment that is not covered, of 8 bytes each, and their CRC-32C.
-type memory struct{ seed, generation uint64 }
+type memory struct{ seed, generation, every uint64 }
 
-func read(path string, _ timing.Clock) (kind.Memory, uint64, error) {
+func every(spec engine.Spec) uint64 {
+	params, _ := spec.Params.(configs.AlwaysNew)
+	return params.Every
+}
+
+func read(spec engine.Spec, path string, _ timing.Clock) (kind.Memory, uint64, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, 0, err
@@ -37,7 +43,7 @@ func read(path string, _ timing.Clock) (kind.Memory, uint64, error) {
 	if len(data) != 28 || bloom.Checksum(data[:24]) != le.Uint32(data[24:]) {
 		return nil, 0, bloom.ErrCorrupt
 	}
-	return &memory{le.Uint64(data), le.Uint64(data[8:])}, le.Uint64(data[16:]), nil
+	return &memory{le.Uint64(data), le.Uint64(data[8:]), every(spec)}, le.Uint64(data[16:]), nil
 }
 
 func (m *memory) Write(fs durable.FS, path string, from uint64) error {
@@ -51,12 +57,18 @@ func (m *memory) Write(fs durable.FS, path string, from uint64) error {
 
 func (m *memory) Add(keys []bloom.Hash, fresh []bool) (int, error) {
 	m.Has(keys, fresh)
-	return len(keys), nil
+	n := 0
+	for _, is := range fresh {
+		if is {
+			n++
+		}
+	}
+	return n, nil
 }
 
 func (m *memory) Has(_ []bloom.Hash, fresh []bool) {
 	for i := range fresh {
-		fresh[i] = true
+		fresh[i] = m.every == 0 || uint64(i+1)%m.every != 0
 	}
 }
 

@@ -25,7 +25,7 @@ func Kind() kind.Kind {
 			return newMemory(h)
 		},
 		BitMap: newMemory,
-		Read: func(path string, _ timing.Clock) (kind.Memory, uint64, error) {
+		Read: func(_ engine.Spec, path string, _ timing.Clock) (kind.Memory, uint64, error) {
 			bits, from, err := read(path)
 			if err != nil {
 				return nil, 0, err

@@ -25,7 +25,7 @@ func Kind() kind.Kind {
 				table: timing.New(clock),
 			}, nil
 		},
-		Read: func(path string, clock timing.Clock) (kind.Memory, uint64, error) {
+		Read: func(_ engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, error) {
 			m, err := read(path, clock)
 			if err != nil {
 				return nil, 0, err

@@ -1,0 +1,228 @@
+package configs
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Filter is what a filter is: in the settings, where what is left out is the daemon's
+// default, and completed in every other place. In all of them it is flat: its parameters
+// stand beside id, name and kind. Two are the same filter if they are equal.
+type Filter struct {
+	// ID is the number that requests may use in place of the name, 1 or more, unique.
+	// 0: the daemon chooses one.
+	ID int `yaml:"id"`
+	// Name is unique: a letter or _, then letters, digits, _ . -, at most 64 in all.
+	Name string `yaml:"name"`
+	// Kind is how items are remembered, one of Kinds. "": the first of them.
+	Kind string `yaml:"kind"`
+	// Params are those of the kind. Nil: none was given, or the kind is not known.
+	Params Params
+}
+
+// Bound is how many items the filter is made for; zero: for any number.
+func (f Filter) Bound() Bound {
+	if p, ok := f.Params.(Bounded); ok {
+		return p.Bound()
+	}
+	return Bound{}
+}
+
+// Expire is how long an item is remembered whose call does not say it; 0: every call must,
+// or items do not expire.
+func (f Filter) Expire() time.Duration {
+	if p, ok := f.Params.(Expiring); ok {
+		return p.ExpireAfter()
+	}
+	return 0
+}
+
+// Complete fills in what was left out. A kind that is not known stays as it is.
+func (f Filter) Complete(d Defaults) Filter {
+	if f.Kind == "" {
+		f.Kind = DefaultKind().Name
+	}
+	if kind, ok := KindOf(f.Kind); ok {
+		if f.Params == nil {
+			f.Params = kind.Params
+		}
+		f.Params = f.Params.Complete(d)
+	}
+	return f
+}
+
+// With is the filter with other values of parameters, by their keys and of their types. A
+// value of zero is none. The error is of one that filters of the kind do not have.
+func (f Filter) With(values map[string]reflect.Value) (Filter, *FieldError) {
+	kind, ok := KindOf(f.Kind)
+	if !ok {
+		return f, nil // which is told when it is checked
+	}
+	if f.Params == nil {
+		f.Params = kind.Params
+	}
+	for _, p := range Parameters() {
+		value, given := values[p.Key]
+		switch {
+		case !given || value.IsZero():
+		case !kind.Has(p.Key):
+			return f, kind.lacking(p, value)
+		default:
+			f.Params = change(f.Params, func(v reflect.Value) {
+				field, _ := fieldByKey(v, p.Key)
+				field.Set(value)
+			})
+		}
+	}
+	return f, nil
+}
+
+// FieldError is one thing that is wrong with what a filter is asked to be.
+type FieldError struct {
+	Field   string // id, name, kind, or the key of a parameter
+	Msg     string // what calls are told
+	Setting string // what the reader of settings is told
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Msg }
+
+// CheckParameters lists what is wrong with a filter's kind and the parameters for it.
+func (f Filter) CheckParameters() []*FieldError {
+	kind, ok := KindOf(f.Kind)
+	if !ok {
+		wrong := fmt.Sprintf("%q: want %s", f.Kind, KindNames())
+		setting := wrong
+		if slices.Contains(planned, f.Kind) {
+			setting = fmt.Sprintf("kind %s is not available in this version: want %s", f.Kind, KindNames())
+		}
+		return []*FieldError{{Field: "kind", Msg: wrong, Setting: setting}}
+	}
+	if reflect.TypeOf(f.Params) != reflect.TypeOf(kind.Params) {
+		text := fmt.Sprintf("%s: its parameters are those of another kind", kind.Name)
+		return []*FieldError{{Field: "kind", Msg: text, Setting: text}}
+	}
+	var wrong []*FieldError
+	for _, fault := range f.Params.Faults() {
+		e := &FieldError{Field: fault.Key, Msg: fault.Text, Setting: fault.Text}
+		for _, p := range kind.Parameters {
+			if p.Key == fault.Key && p.Like != "" {
+				e.Msg += ", such as " + p.Like
+			}
+		}
+		wrong = append(wrong, e)
+	}
+	return wrong
+}
+
+// Differences say in which respects a filter that is made otherwise than asked for
+// differs, with both values.
+func (f Filter) Differences(asked Filter) string {
+	text := ""
+	note := func(what string, made, asked any) {
+		if made != asked {
+			if text != "" {
+				text += ", "
+			}
+			text += fmt.Sprintf("%s is %v, not %v", what, made, asked)
+		}
+	}
+	note("id", f.ID, asked.ID)
+	note("kind", f.Kind, asked.Kind)
+	if f.Kind == asked.Kind { // others have no parameters in common
+		theirs := map[string]any{}
+		for _, m := range asked.Members() {
+			theirs[m.Key] = m.Value
+		}
+		for _, m := range f.Members() {
+			note(m.Key, orZero(m.Value), orZero(theirs[m.Key]))
+		}
+	}
+	return text
+}
+
+// orZero is what people are shown of a time that is none.
+func orZero(v any) any {
+	if v == nil {
+		return 0
+	}
+	return v
+}
+
+// filterKeys are the keys of a filter in the settings, those of all kinds.
+func filterKeys() []string {
+	keys := keysOf(reflect.TypeFor[Filter]())
+	for _, p := range Parameters() {
+		keys = append(keys, p.Key)
+	}
+	return keys
+}
+
+// filter decodes one filter of the settings.
+func (d *decoder) filter(n *yaml.Node, v reflect.Value, path string) {
+	values := map[string]reflect.Value{} // of parameters
+	at := map[string]*yaml.Node{}
+	d.members(n, path, filterKeys(), func(key, value *yaml.Node, full string) {
+		field, ok := fieldByKey(v, key.Value)
+		if !ok {
+			field = reflect.New(Parameter{Key: key.Value}.Type()).Elem()
+			values[key.Value], at[key.Value] = field, key
+		}
+		d.value(value, field, full)
+	})
+	f := v.Addr().Interface().(*Filter)
+	name := f.Kind
+	if name == "" {
+		name = DefaultKind().Name
+	}
+	kind, ok := KindOf(name)
+	if !ok {
+		return
+	}
+	f.Params = kind.Params
+	for _, p := range Parameters() {
+		value, given := values[p.Key]
+		switch {
+		case !given:
+		case kind.Has(p.Key):
+			f.Params = change(f.Params, func(v reflect.Value) {
+				field, _ := fieldByKey(v, p.Key)
+				field.Set(value)
+			})
+		case !value.IsZero():
+			d.fault(at[p.Key], join(path, p.Key), "%s", kind.lacking(p, value).Setting)
+		}
+	}
+}
+
+// MarshalYAML shows a filter of the settings, with the parameters of its kind.
+func (f Filter) MarshalYAML() (any, error) {
+	shown := &yaml.Node{Kind: yaml.MappingNode}
+	add := func(key string, value any) error {
+		var k, v yaml.Node
+		err := k.Encode(key)
+		if err == nil {
+			err = v.Encode(value)
+		}
+		shown.Content = append(shown.Content, &k, &v)
+		return err
+	}
+	plain := reflect.ValueOf(f)
+	for _, field := range keyed(plain.Type()) {
+		if err := add(field.Tag.Get("yaml"), plain.FieldByIndex(field.Index).Interface()); err != nil {
+			return nil, err
+		}
+	}
+	if f.Params != nil {
+		params := reflect.ValueOf(f.Params)
+		for _, field := range keyed(params.Type()) {
+			if err := add(field.Tag.Get("yaml"), params.FieldByIndex(field.Index).Interface()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return shown, nil
+}

@@ -1,0 +1,119 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/items"
+)
+
+// specBytes bounds the body of a PUT.
+const specBytes = 64 << 10
+
+// askedSpec is the body of a PUT: parameters of all kinds, by their keys. Each is where a
+// value of its type was decoded to; of a time it is the text, nil if it was not sent.
+type askedSpec struct {
+	id     int
+	kind   string
+	params map[string]any
+}
+
+// decodeSpec reads the body of a PUT strictly. An empty one asks for nothing special.
+func (c *call) decodeSpec() (askedSpec, error) {
+	asked := askedSpec{params: map[string]any{}}
+	if err := wantJSON(c.r); err != nil {
+		return asked, err
+	}
+	text, err := c.readBody(min(specBytes, c.s.limits.BodyBytes))
+	if err != nil || len(bytes.TrimSpace(text)) == 0 {
+		return asked, err
+	}
+	into := map[string]member{
+		"id":   {&asked.id, "a whole number, such as 1001"},
+		"kind": {&asked.kind, `a text, such as "` + configs.DefaultKind().Name + `"`},
+	}
+	for _, p := range configs.Parameters() {
+		to := reflect.New(p.Type()).Interface()
+		if _, isTime := to.(*time.Duration); isTime {
+			to = new(json.RawMessage)
+		}
+		asked.params[p.Key], into[p.Key] = to, member{to, p.Want}
+	}
+	return asked, decodeObject(text, into)
+}
+
+// values are those of the parameters that were sent for a filter of the kind.
+func (a *askedSpec) values(kind string) (map[string]reflect.Value, error) {
+	values := map[string]reflect.Value{}
+	for key, to := range a.params {
+		text, isTime := to.(*json.RawMessage)
+		if !isTime {
+			values[key] = reflect.ValueOf(to).Elem()
+			continue
+		}
+		if *text == nil || string(*text) == "null" {
+			continue
+		}
+		if of, known := configs.KindOf(kind); known && !of.Has(key) {
+			return nil, &fault{code: codeExpireNotSupported, detail: key + " is for filters of the kind " + configs.KindsWith(key)}
+		}
+		seconds, err := items.Seconds(string(*text))
+		if err != nil {
+			return nil, err
+		}
+		expire, err := engine.Expire(seconds)
+		if err != nil {
+			return nil, &fault{code: items.ExpireInvalid, detail: err.Error()}
+		}
+		values[key] = reflect.ValueOf(expire)
+	}
+	return values, nil
+}
+
+// describe is what callers see of a filter, in JSON: what it is made with, and what its set
+// can tell.
+func describe(f *engine.Filter) ([]byte, error) {
+	st := f.Stats()
+	all := append([]configs.Member{{Key: "id", Value: f.ID}, {Key: "name", Value: f.Name}, {Key: "kind", Value: f.Kind}}, f.Members()...)
+	add := func(key string, value any) { all = append(all, configs.Member{Key: key, Value: value}) }
+	_, bits := f.Set.(engine.BitMap)
+	if bits {
+		add("items_estimate", st.Items)
+		add("fill_ratio", st.Fill)
+		add("fpr_estimate", st.FPR)
+	} else {
+		add("items", st.Items)
+	}
+	add("bytes", st.Bytes)
+	add("generation", st.Generation)
+	switch {
+	case bits && st.LastWriteback.IsZero():
+		add("last_writeback", nil)
+	case bits:
+		add("last_writeback", st.LastWriteback)
+	}
+	return configs.AppendObject(nil, all)
+}
+
+// Describe is what callers see of a filter.
+func Describe(f *engine.Filter) (client.FilterInfo, error) {
+	var info client.FilterInfo
+	text, err := describe(f)
+	if err == nil {
+		err = json.Unmarshal(text, &info)
+	}
+	return info, err
+}
+
+func (c *call) sendFilter(status int, f *engine.Filter) error {
+	text, err := describe(f)
+	if err != nil {
+		return err
+	}
+	return c.send(status, c.s.header.json, append(text, '\n'))
+}

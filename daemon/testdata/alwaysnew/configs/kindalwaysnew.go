@@ -1,0 +1,28 @@
+package configs
+
+import "fmt"
+
+// AlwaysNew is what a filter of the kind always_new is made with.
+type AlwaysNew struct {
+	// Every is which item of a call is called seen all the same: 3 is every third one, at
+	// most 1000. 0: none.
+	Every uint64 `yaml:"every"`
+}
+
+func alwaysNewKind() Kind {
+	return Kind{
+		Name: "always_new", Params: AlwaysNew{}, Lacks: "it remembers nothing",
+		Parameters: []Parameter{{Key: "every", Want: "a whole number, such as 3", Like: "3", Usage: "always_new: which `item` of a call is called seen all the same"}},
+	}
+}
+
+// Complete implements Params.
+func (a AlwaysNew) Complete(Defaults) Params { return a }
+
+// Faults implements Params.
+func (a AlwaysNew) Faults() []Fault {
+	if a.Every > 1000 {
+		return []Fault{{"every", fmt.Sprintf("%d: want 0 to 1000", a.Every)}}
+	}
+	return nil
+}
