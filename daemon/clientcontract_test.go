@@ -27,7 +27,8 @@ func TestDaemonKeepsTheClientsContract(t *testing.T) {
 	})
 	var specs []engine.Spec
 	for _, f := range configs.Default().Filters {
-		specs = append(specs, engine.Spec{ID: f.ID, Name: f.Name, Kind: f.Kind, Capacity: 100_000, ErrorRate: 0.0001, OnFull: "warn"})
+		f.Params = configs.Bloom{Capacity: 100_000, ErrorRate: 0.0001, OnFull: "warn"}
+		specs = append(specs, f)
 	}
 	e, err := engine.Open(t.Context(), store, specs, log)
 	if err != nil {
