@@ -14,6 +14,14 @@ const (
 	scopeAdmin  = "admin"
 )
 
+// Why a token is refused, in the log and in metrics.
+const (
+	refusedNone    = "no token"
+	refusedScheme  = "no bearer token"
+	refusedUnknown = "unknown token"
+	refusedScope   = "scope lacks"
+)
+
 // authenticateHeader admits the call by its Authorization header; present is false
 // where there is none.
 func (c *call) authenticateHeader(scope string) (present bool, err error) {
@@ -23,7 +31,7 @@ func (c *call) authenticateHeader(scope string) (present bool, err error) {
 	}
 	scheme, secret, _ := strings.Cut(value, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return true, c.refuse(unauthorized("Authorization: want Bearer and a token", ""), "no bearer token", scope)
+		return true, c.refuse(unauthorized("Authorization: want Bearer and a token", ""), refusedScheme, scope)
 	}
 	return true, c.admit(strings.TrimSpace(secret), scope)
 }
@@ -42,11 +50,11 @@ func (c *call) require(scope string) error {
 // admit checks that secret is a token with the scope.
 func (c *call) admit(secret, scope string) error {
 	if secret == "" {
-		return c.refuse(unauthorized("send Authorization: Bearer and a token", ""), "no token", scope)
+		return c.refuse(unauthorized("send Authorization: Bearer and a token", ""), refusedNone, scope)
 	}
 	name, scopes, ok := c.s.auth(secret)
 	if !ok {
-		return c.refuse(c.wrongToken(), "unknown token", scope)
+		return c.refuse(c.wrongToken(), refusedUnknown, scope)
 	}
 	c.who = name
 	if allows(scopes, scope) {
@@ -56,7 +64,7 @@ func (c *call) admit(secret, scope string) error {
 		code:   codeForbidden,
 		detail: "token " + name + " lacks the scope " + scope,
 		header: [2]string{"WWW-Authenticate", `Bearer realm="urifilter", error="insufficient_scope", scope="` + scope + `"`},
-	}, "scope lacks", scope)
+	}, refusedScope, scope)
 }
 
 func unauthorized(detail, params string) error {

@@ -58,6 +58,9 @@ func newMetrics(registry *prometheus.Registry, e *engine.Engine, version string)
 		has:   store.WithLabelValues("has"),
 		items: newTallies(e),
 	}
+	for _, reason := range []string{refusedNone, refusedScheme, refusedUnknown, refusedScope} {
+		m.refused.WithLabelValues(reason) // so that the first refusal is a step, and no new series
+	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "urifilter_build_info",
 		Help:        "Always 1; the labels say what runs.",

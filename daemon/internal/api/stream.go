@@ -42,7 +42,7 @@ type stream struct {
 
 func (c *call) stream(j judgement, m media) error {
 	if !c.admitted {
-		return c.refuse(unauthorized("send the token of a stream in the Authorization header", ""), "no token", j.scope)
+		return c.refuse(unauthorized("send the token of a stream in the Authorization header", ""), refusedNone, j.scope)
 	}
 	skips, err := c.streamQuery(j)
 	if err != nil {

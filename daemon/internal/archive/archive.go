@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -80,6 +81,8 @@ type Archive struct {
 	files    *mongo.Collection
 	chunks   *mongo.Collection
 	hosts    string // for messages
+
+	connected *atomic.Bool // a server that takes writes is known
 }
 
 // Open connects to the archive and sees that it answers and that this user may read
@@ -96,12 +99,16 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 	}
 
 	var lastBeat atomic.Pointer[error]
+	connected := new(atomic.Bool)
 	co := options.Client().ApplyURI(o.URI).
 		SetAppName("urifilter").
 		SetServerSelectionTimeout(o.Timeout).
 		SetConnectTimeout(o.Timeout).
 		SetServerMonitor(&event.ServerMonitor{
 			ServerHeartbeatFailed: func(e *event.ServerHeartbeatFailedEvent) { lastBeat.Store(&e.Failure) },
+			TopologyDescriptionChanged: func(e *event.TopologyDescriptionChangedEvent) {
+				connected.Store(slices.ContainsFunc(e.NewDescription.Servers, takesWrites))
+			},
 		})
 	dial := newDialer(&net.Dialer{})
 	if o.TLS != nil {
@@ -118,7 +125,7 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 		return nil, fmt.Errorf("archive %s: %w", strings.Join(co.Hosts, ","), err)
 	}
 	a := newArchive(o, client, strings.Join(co.Hosts, ","))
-	a.dial = dial
+	a.dial, a.connected = dial, connected
 	if err := a.probe(ctx); err != nil {
 		err = a.named(explainOpen(ctx, err, lastBeat.Load()))
 		dial.cutAll()
@@ -147,6 +154,19 @@ func newArchive(o Options, client *mongo.Client, hosts string) *Archive {
 		hosts:    hosts,
 	}
 }
+
+// takesWrites tells of the servers that the driver knows those that a writeback may go to.
+func takesWrites(s event.ServerDescription) bool {
+	switch s.Kind {
+	case "Standalone", "RSPrimary", "Mongos", "LoadBalancer":
+		return true
+	}
+	return false
+}
+
+// Connected tells whether a server that takes writes is known, without asking one: the driver
+// looks at all of them every ten seconds, and when a call fails.
+func (a *Archive) Connected() bool { return a.connected.Load() }
 
 func thisProcess() string {
 	host, err := os.Hostname()

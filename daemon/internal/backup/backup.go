@@ -86,7 +86,7 @@ type Copier struct {
 // New makes a Copier over an engine whose Archive is link, and registers its metrics.
 func New(e *engine.Engine, link *Link, registry prometheus.Registerer, log *slog.Logger) *Copier {
 	base, stop := context.WithCancel(context.Background())
-	return &Copier{engine: e, link: link, log: log, metrics: newMetrics(registry, e), base: base, stop: stop, busy: map[string]string{}}
+	return &Copier{engine: e, link: link, log: log, metrics: newMetrics(registry, e, link.connected), base: base, stop: stop, busy: map[string]string{}}
 }
 
 // Stop cuts off the copies under way, which harms none of the versions, and waits for

@@ -77,6 +77,12 @@ func (l *Link) opened() *archive.Archive {
 	return l.archive
 }
 
+// connected tells whether the archive was opened and is still there, as last seen.
+func (l *Link) connected() bool {
+	a := l.opened()
+	return a != nil && a.Connected()
+}
+
 // Close ends the connections, and an attempt under way.
 func (l *Link) Close(ctx context.Context) error {
 	l.stop()

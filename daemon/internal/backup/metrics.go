@@ -15,7 +15,7 @@ type metrics struct {
 	failed             *failures
 }
 
-func newMetrics(registry prometheus.Registerer, e *engine.Engine) *metrics {
+func newMetrics(registry prometheus.Registerer, e *engine.Engine, connected func() bool) *metrics {
 	seconds := func(name, help string) prometheus.Histogram {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "urifilter_" + name, Help: help,
@@ -31,7 +31,15 @@ func newMetrics(registry prometheus.Registerer, e *engine.Engine) *metrics {
 		Name: "urifilter_filters_waiting", Help: "Filters that wait for the archive and are not served yet.",
 	}, func() float64 { return float64(len(e.Waiting())) })
 	failed := newFailures(e)
-	registry.MustRegister(writeback, restore, uploaded, waiting, failed)
+	there := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "urifilter_archive_connected", Help: "1 while a server of the archive that takes writes can be reached, as last seen; 0 before the archive was first needed.",
+	}, func() float64 {
+		if connected() {
+			return 1
+		}
+		return 0
+	})
+	registry.MustRegister(there, writeback, restore, uploaded, waiting, failed)
 	return &metrics{writeback: writeback, restore: restore, uploaded: uploaded, failed: failed}
 }
 

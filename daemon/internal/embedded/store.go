@@ -58,6 +58,8 @@ type Store struct {
 	bad  []engine.Quarantined
 	err  error // sticky
 
+	metrics metrics
+
 	numbering sync.Mutex // guards the file of numbers.go
 
 	drops  atomic.Int64 // for names
@@ -94,7 +96,7 @@ func Open(opt Options) (*Store, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Store{
 		opt: opt, log: opt.Log, sync: mode, lock: lock,
-		sets: map[string]*diskFilter{}, failed: make(chan struct{}), stop: stop,
+		sets: map[string]*diskFilter{}, failed: make(chan struct{}), stop: stop, metrics: newMetrics(),
 	}
 	s.work.Go(func() { s.every(ctx, flushEvery, s.flush) })
 	s.work.Go(func() { s.every(ctx, checkpointEvery, s.checkpointDue) })
@@ -188,7 +190,7 @@ func (s *Store) start(spec engine.Spec, dir string, of kind.Kind, m kind.Memory,
 	j := journal.Open(journal.Options{
 		Dir: dir, FS: s.opt.FS, Sync: s.sync, Generation: m.Stats().Generation, Next: next, Width: of.Width, Parts: of.Parts,
 		FirstSegment: s.opt.SegmentBytes,
-		Log:          s.log, Failed: s.fail,
+		Log:          s.log, Failed: s.fail, Synced: s.metrics.synced,
 	})
 	k := &diskFilter{store: s, spec: spec, dir: dir, kind: of, memory: m, journal: j}
 	set := serve(k)

@@ -59,6 +59,8 @@ type Options struct {
 	// following ones grow. 0: 1 MiB.
 	FirstSegment int64
 	Log          *slog.Logger
+	// Synced is told how long each sync took that batches waited for, or Flush. Nil: nobody.
+	Synced func(took time.Duration)
 	// Failed is called once, when a write or sync has failed and the journal is dead.
 	Failed func(error)
 }
@@ -200,7 +202,7 @@ func (j *Journal) commit(sync bool) error {
 	}
 	// A segment that was filled on the way was synced when it was sealed.
 	if sync && j.cur != nil {
-		if err := j.cur.sync(); err != nil {
+		if err := j.timedSync(); err != nil {
 			return err
 		}
 	}
@@ -209,6 +211,16 @@ func (j *Journal) commit(sync bool) error {
 	j.dirty = !sync
 	j.mu.Unlock()
 	return nil
+}
+
+// timedSync syncs the current segment, and tells how long it took.
+func (j *Journal) timedSync() error {
+	start, dirty := time.Now(), j.cur.dirty
+	err := j.cur.sync()
+	if j.opt.Synced != nil && dirty && err == nil {
+		j.opt.Synced(time.Since(start))
+	}
+	return err
 }
 
 // Flush makes every key appended so far durable, whatever Options.Sync says.

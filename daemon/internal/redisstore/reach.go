@@ -33,6 +33,13 @@ func (r *reach) note(log *slog.Logger, err error) {
 	}
 }
 
+// away tells whether Redis could not be reached when it was last tried.
+func (r *reach) away() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.since.IsZero()
+}
+
 // unreachable tells the errors of a server that is away from those of one that answers.
 func unreachable(err error) bool {
 	var network net.Error

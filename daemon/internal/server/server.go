@@ -129,6 +129,9 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		d.backup = backup.New(d.engine, d.link, options.Registry, log)
 		options.Backup = d.backup
 	}
+	if c, ok := d.store.(prometheus.Collector); ok {
+		options.Registry.MustRegister(c)
+	}
 	d.api = api.New(options)
 	d.http = &http.Server{
 		Handler:           d.api,

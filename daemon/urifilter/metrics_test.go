@@ -1,0 +1,168 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+)
+
+// scrape reads the metrics as Prometheus does.
+func (p *process) scrape() map[string]*dto.MetricFamily {
+	p.t.Helper()
+	status, text, err := p.get("/metrics")
+	if err != nil || status != 200 {
+		p.t.Fatalf("/metrics: %d, %v", status, err)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return families
+}
+
+// gauge is the value of a family's only series, or of that of one filter.
+func gauge(family *dto.MetricFamily, filter string) float64 {
+	for _, m := range family.GetMetric() {
+		if filter == "" || len(m.GetLabel()) == 1 && m.GetLabel()[0].GetValue() == filter {
+			return m.GetGauge().GetValue()
+		}
+	}
+	return -1
+}
+
+// Every metric, and every label in braces, that the manuals name is in what daemons answer:
+// an alert on another name would never fire.
+func TestMetricsOfTheManualsExist(t *testing.T) {
+	t.Parallel()
+	mongo, redis := mongotest.New(t, mongotest.Options{}), redistest.Start(t)
+	dir := t.TempDir()
+	p := start(t, dir, archived(mongo.URI()))
+	p.mustPost("/api/v1/filter", list(t, "a", "b"), 200)
+	mustCommand(t, dir, []string{"URIFILTER_URL=http://" + p.addr}, "bitmap", "update")
+	if err := p.end(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	// The other filter is damaged, so that there is one in quarantine.
+	if err := os.Truncate(filepath.Join(dir, "filters", "2-ip", "bitmap"), 100); err != nil {
+		t.Fatal(err)
+	}
+	p = start(t, dir, archived(mongo.URI()))
+	p.mustPost("/api/v1/filter", list(t, "c"), 200)
+	p.mustPost("/api/v1/filter", `{"filter":"nope","items":[]}`, 404)
+	p.mustPost("/api/v1/filters/uri/writeback", "", 200)
+	onRedis := start(t, t.TempDir(), redisEnv(redis.Addr))
+
+	if code, _, errOut := cli(t, nil, "", "filters", "create", "news", "--kind", "timing", "--server", p.addr); code != 0 {
+		t.Fatal(errOut)
+	}
+
+	known := p.scrape()
+	if got := gauge(known["urifilter_archive_connected"], ""); got != 1 {
+		t.Errorf("archive connected: %v, want 1", got)
+	}
+	if got := gauge(known["urifilter_journal_bytes"], "uri"); got < 1<<20 {
+		t.Errorf("bytes of the journal: %v, want those of its first segment", got)
+	}
+	if h := known["urifilter_journal_fsync_duration_seconds"].GetMetric(); len(h) != 1 || h[0].GetHistogram().GetSampleCount() == 0 {
+		t.Errorf("fsync: %v, want the one of the batch", h)
+	}
+	for name, family := range onRedis.scrape() {
+		if known[name] == nil {
+			known[name] = family
+		}
+	}
+	if got := gauge(known["urifilter_store_connected"], ""); got != 1 {
+		t.Errorf("store connected: %v, want 1", got)
+	}
+	redis.Kill()
+	eventually(t, "the store told as gone", func() bool { return gauge(onRedis.scrape()["urifilter_store_connected"], "") == 0 })
+	mongo.Kill()
+	eventually(t, "the archive told as gone", func() bool { return gauge(p.scrape()["urifilter_archive_connected"], "") == 0 })
+
+	manuals, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, manual := range append(manuals, "../../README.md") {
+		text, err := os.ReadFile(manual)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, labels := range metricsIn(string(text)) {
+			seen++
+			family := known[name]
+			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+				if base, ok := strings.CutSuffix(name, suffix); ok && family == nil {
+					family = known[base]
+				}
+			}
+			if family == nil {
+				t.Errorf("%s names %s, which no daemon has", filepath.Base(manual), name)
+				continue
+			}
+			for _, label := range labels {
+				if !hasLabel(family, label) {
+					t.Errorf("%s names %s{%s}, which has no such label", filepath.Base(manual), name, label)
+				}
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("the manuals name %d metrics, want 10 or more: have they another form?", seen)
+	}
+}
+
+var (
+	metricName = regexp.MustCompile(`\b(urifilter_[a-z_]+)(?:\{([^}]*)\})?`)
+	labelName  = regexp.MustCompile(`([a-z_]+)(?:[=!~"]|\s*(?:,|$))`)
+	// notMetrics are names of other things: targets under their old names, and how Scrapy says
+	// that a crawl ended.
+	notMetrics = regexp.MustCompile(`^urifilter_(get|start|stop|restart|away|refused|setting_remote)$`)
+)
+
+// metricsIn finds the metrics that a text names, each with the labels that it names.
+func metricsIn(text string) map[string][]string {
+	found := map[string][]string{}
+	for _, m := range metricName.FindAllStringSubmatch(text, -1) {
+		if notMetrics.MatchString(m[1]) {
+			continue
+		}
+		found[m[1]] = append(found[m[1]], labelsIn(m[2])...)
+	}
+	return found
+}
+
+func labelsIn(braces string) []string {
+	var names []string
+	for _, part := range strings.Split(braces, ",") {
+		if m := labelName.FindStringSubmatch(strings.TrimSpace(part)); m != nil {
+			names = append(names, m[1])
+		}
+	}
+	return names
+}
+
+func hasLabel(family *dto.MetricFamily, name string) bool {
+	for _, m := range family.GetMetric() {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == name {
+				return true
+			}
+		}
+	}
+	return false
+}
