@@ -157,11 +157,7 @@ func newArchive(o Options, client *mongo.Client, hosts string) *Archive {
 
 // takesWrites tells of the servers that the driver knows those that a writeback may go to.
 func takesWrites(s event.ServerDescription) bool {
-	switch s.Kind {
-	case "Standalone", "RSPrimary", "Mongos", "LoadBalancer":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"Standalone", "RSPrimary", "Mongos", "LoadBalancer"}, s.Kind)
 }
 
 // Connected tells whether a server that takes writes is known, without asking one: the driver
