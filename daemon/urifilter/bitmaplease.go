@@ -8,6 +8,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // leaseWait is how long a writeback waits for another one of the same filter: one that
@@ -42,5 +43,5 @@ func (w *bitmapWork) writeback(name string, p archive.Progress) (client.CopyResu
 func leaseHeld(err error) bool {
 	var lease *archive.LeaseError
 	var answer *client.Error
-	return errors.As(err, &lease) || errors.As(err, &answer) && answer.ErrorCode == "lease_held"
+	return errors.As(err, &lease) || errors.As(err, &answer) && answer.ErrorCode == problem.LeaseHeld
 }

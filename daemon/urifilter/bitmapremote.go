@@ -8,6 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
@@ -37,7 +38,7 @@ func (r *remote) ensure(ctx context.Context, spec engine.Spec) (done string, arc
 	switch {
 	case err == nil:
 		return "unchanged", info.LastWriteback != nil, nil
-	case !errors.As(err, &answer) || answer.ErrorCode != "unknown_filter":
+	case !errors.As(err, &answer) || answer.ErrorCode != problem.UnknownFilter:
 		return "", false, err
 	}
 	info, _, err = r.daemon.CreateFilter(ctx, spec.Name, askedSpec(spec))
@@ -78,13 +79,13 @@ func (r *remote) explain(err error) error {
 		return err
 	}
 	switch answer.ErrorCode {
-	case "no_archive":
+	case problem.NoArchive:
 		return fmt.Errorf("%w\nhint: the daemon reads its settings when it starts; restart it with mongodb.uri in them", err)
-	case "archive_unavailable":
+	case problem.ArchiveUnavailable:
 		return fmt.Errorf("%w\nhint: the daemon's log says why (journalctl -u urifilter)", err)
-	case "lease_held":
+	case problem.LeaseHeld:
 		return fmt.Errorf("%w\nhint: try again when that is done; `urifilter bitmap status` shows it", err)
-	case "unknown_version":
+	case problem.UnknownVersion:
 		return fmt.Errorf("%w\nhint: `urifilter bitmap list` shows the versions", err)
 	}
 	return err

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // hintFor is the next step after an error of a call to the daemon, "" if none is known.
@@ -38,17 +40,28 @@ func hintFor(err error) string {
 	return ""
 }
 
+// exitFor is the exit code after an error: of a daemon's answer that of its code.
+func exitFor(err error) int {
+	var answer *client.Error
+	if errors.As(err, &answer) {
+		if entry, known := problem.ByCode()[answer.ErrorCode]; known {
+			return entry.Exit
+		}
+	}
+	return command.ExitFailure
+}
+
 func hintForAnswer(e *client.Error) string {
 	switch {
 	case e.Status == http.StatusUnauthorized:
 		return "give a token with --token-file or URIFILTER_TOKEN"
 	case e.Status == http.StatusForbidden:
 		return "use a token that has this scope (--token-file or URIFILTER_TOKEN)"
-	case e.ErrorCode == "unknown_filter" && len(e.Known) > 0:
+	case e.ErrorCode == problem.UnknownFilter && len(e.Known) > 0:
 		return "known filters: " + strings.Join(e.Known, ", ") + "; `urifilter filters create NAME` makes another"
-	case e.ErrorCode == "filter_conflict":
+	case e.ErrorCode == problem.FilterConflict:
 		return "`urifilter filters show NAME` shows how it was made"
-	case e.ErrorCode == "store_failed":
+	case e.ErrorCode == problem.StoreFailed:
 		return "the daemon's log says what its disk did (journalctl -u urifilter)"
 	case e.ErrorCode == "" && e.Status < 500:
 		return "is that the address of a urifilter daemon? (--server or URIFILTER_URL)"

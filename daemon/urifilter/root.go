@@ -17,7 +17,7 @@ const (
 
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	return command.Run(ctx, newRootCommand(), command.Line{Args: args, In: in, Out: out, Err: errOut, Hint: hintFor})
+	return command.Run(ctx, newRootCommand(), command.Line{Args: args, In: in, Out: out, Err: errOut, Hint: hintFor, Exit: exitFor})
 }
 
 func newRootCommand() *cobra.Command {

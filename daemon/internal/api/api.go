@@ -24,6 +24,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // Options says what a Server serves, and how much of it.
@@ -105,7 +106,7 @@ type Server struct {
 	version      string
 	tempDir      string
 	routes       map[string]*route
-	errors       map[string]errorEntry
+	errors       map[string]problem.Entry
 	metrics      *metrics
 	calls        callPool
 	unzippers    sync.Pool // of *gzip.Reader
@@ -131,7 +132,7 @@ func New(o Options) *Server {
 		defaults: configs.Defaults{Capacity: o.Capacity, ErrorRate: o.ErrorRate},
 		version:  o.Version,
 		tempDir:  o.TempDir,
-		errors:   errorsByCode(),
+		errors:   problem.ByCode(),
 		held:     budget{limit: o.Limits.HeldBytes},
 
 		anonymous: budget{limit: anonymousHeld},
@@ -218,12 +219,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // ready says why the daemon should not be sent requests; nil when it should.
 func (s *Server) ready(ctx context.Context) error {
 	if s.draining.Load() {
-		return &fault{code: codeNotReady, detail: "the daemon is stopping"}
+		return &problem.Error{Code: problem.NotReady, Detail: "the daemon is stopping"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if err := s.engine.Ready(ctx); err != nil {
-		return &fault{code: codeNotReady, detail: err.Error(), cause: err}
+		return &problem.Error{Code: problem.NotReady, Detail: err.Error(), Cause: err}
 	}
 	return nil
 }

@@ -2,19 +2,16 @@ package api
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/backup"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // Backup copies bit-maps to and from the archive; a *backup.Copier is one. A copy ends
@@ -64,7 +61,7 @@ func (c *call) mayCopy(known ...string) error {
 		if _, err := f.BitMap(); err != nil {
 			return err
 		}
-		return &fault{code: codeNoArchive, detail: "set mongodb.uri in the daemon's settings"}
+		return &problem.Error{Code: problem.NoArchive, Detail: "set mongodb.uri in the daemon's settings"}
 	}
 	return nil
 }
@@ -74,11 +71,11 @@ func (c *call) mayCopy(known ...string) error {
 func (c *call) queryOnly(known ...string) error {
 	query, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
-		return &fault{code: codeInvalidParameter, detail: err.Error()}
+		return &problem.Error{Code: problem.InvalidParameter, Detail: err.Error()}
 	}
 	for name := range query {
 		if !slices.Contains(known, name) {
-			return &fault{code: codeUnknownParameter, detail: strconv.Quote(name), known: known}
+			return &problem.Error{Code: problem.UnknownParameter, Detail: strconv.Quote(name), Known: known}
 		}
 	}
 	if err := c.body.open(true, specBytes); err != nil {
@@ -96,38 +93,4 @@ func describeCopy(d backup.Copy) client.CopyResult {
 		Filter: d.Filter, Version: d.Version, Generation: d.Generation, Bytes: d.Bytes,
 		Uploaded: d.Uploaded, ItemsEstimate: d.Items, TookSeconds: d.Took.Seconds(),
 	}
-}
-
-// archiveFault finds what the client is told of an error of a copy; nil for others.
-// Only callers who may administer the daemon get these.
-func archiveFault(err error) *fault {
-	var (
-		busy     *backup.BusyError
-		lease    *archive.LeaseError
-		overtook *archive.OvertakenError
-		mismatch *archive.MismatchError
-		version  *backup.UnknownVersionError
-		failed   *backup.CopyError
-	)
-	switch {
-	case errors.As(err, &busy):
-		return &fault{code: codeLeaseHeld, detail: busy.Error()}
-	case errors.As(err, &lease):
-		return &fault{code: codeLeaseHeld, detail: fmt.Sprintf("filter %s: held by %s until %s", lease.Filter, lease.Owner, lease.Until.UTC().Format(time.RFC3339))}
-	case errors.As(err, &overtook):
-		return &fault{code: codeLeaseHeld, detail: overtook.Error()}
-	case errors.As(err, &mismatch):
-		return &fault{code: codeArchiveMismatch, detail: mismatch.Error()}
-	case errors.As(err, &version):
-		return &fault{code: codeUnknownVersion, detail: version.Error(), known: version.Known}
-	case errors.Is(err, backup.ErrStopping):
-		return &fault{code: codeNotReady, detail: backup.ErrStopping.Error()}
-	case errors.Is(err, archive.ErrUnreachable):
-		return &fault{code: codeArchiveUnavailable, cause: err}
-	case errors.Is(err, engine.ErrFailed), errors.Is(err, engine.ErrNoSpace), errors.Is(err, engine.ErrConflict):
-		return nil // not the archive's
-	case errors.As(err, &failed):
-		return &fault{code: codeArchiveFailed, detail: failed.Error()}
-	}
-	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // Who did what is in the log: a line for every call that changes filters or copies them,
@@ -83,7 +85,7 @@ func (c *call) audit() {
 	case c.route.actions[c.method()].audit == auditCreate && c.status == http.StatusOK:
 		outcome = "unchanged"
 	}
-	before, log := c.s.waits.note(wait{c.acted, c.name, c.who}, c.code == codeLeaseHeld, time.Now())
+	before, log := c.s.waits.note(wait{c.acted, c.name, c.who}, c.code == problem.LeaseHeld, time.Now())
 	if !log {
 		return
 	}

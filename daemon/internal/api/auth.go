@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // The scopes of tokens. admin includes all others, filter includes read.
@@ -60,27 +62,27 @@ func (c *call) admit(secret, scope string) error {
 	if allows(scopes, scope) {
 		return nil
 	}
-	return c.refuse(&fault{
-		code:   codeForbidden,
-		detail: "token " + name + " lacks the scope " + scope,
-		header: [2]string{"WWW-Authenticate", `Bearer realm="urifilter", error="insufficient_scope", scope="` + scope + `"`},
+	return c.refuse(&problem.Error{
+		Code:   problem.Forbidden,
+		Detail: "token " + name + " lacks the scope " + scope,
+		Header: [2]string{"WWW-Authenticate", `Bearer realm="urifilter", error="insufficient_scope", scope="` + scope + `"`},
 	}, refusedScope, scope)
 }
 
 func unauthorized(detail, params string) error {
-	return &fault{
-		code:   codeUnauthorized,
-		detail: detail,
-		header: [2]string{"WWW-Authenticate", `Bearer realm="urifilter"` + params},
+	return &problem.Error{
+		Code:   problem.Unauthorized,
+		Detail: detail,
+		Header: [2]string{"WWW-Authenticate", `Bearer realm="urifilter"` + params},
 	}
 }
 
 func tooManyRefusals(wait time.Duration) error {
 	seconds := strconv.Itoa(int((wait + time.Second - 1) / time.Second))
-	return &fault{
-		code:   codeTooManyRefusals,
-		detail: "the token is not known, and neither were others from this address: look at the caller's settings, or wait " + seconds + " s",
-		header: [2]string{"Retry-After", seconds},
+	return &problem.Error{
+		Code:   problem.TooManyRefusals,
+		Detail: "the token is not known, and neither were others from this address: look at the caller's settings, or wait " + seconds + " s",
+		Header: [2]string{"Retry-After", seconds},
 	}
 }
 

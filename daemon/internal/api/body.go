@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 const (
@@ -86,11 +88,11 @@ func (b *body) open(paced bool, most int64) error {
 	case "gzip", "x-gzip":
 		return b.openGzip()
 	default:
-		return &fault{
-			code:   codeUnsupportedCoding,
-			detail: "Content-Encoding " + strconv.Quote(coding) + ": want gzip or none",
-			known:  []string{"gzip", "identity"},
-			header: [2]string{"Accept-Encoding", "gzip"},
+		return &problem.Error{
+			Code:   problem.UnsupportedCoding,
+			Detail: "Content-Encoding " + strconv.Quote(coding) + ": want gzip or none",
+			Known:  []string{"gzip", "identity"},
+			Header: [2]string{"Accept-Encoding", "gzip"},
 		}
 	}
 }
@@ -143,7 +145,7 @@ func (b *body) gzipError(err error) error {
 	if b.err != nil {
 		return b.err // the connection's, not the data's
 	}
-	return &fault{code: codeMalformedGzip, detail: err.Error()}
+	return &problem.Error{Code: problem.MalformedGzip, Detail: err.Error()}
 }
 
 // wire reads a body as it was sent.
@@ -159,7 +161,7 @@ func (b wire) Read(p []byte) (int, error) {
 		b.err = b.c.tooLarge(b.most)
 		return 0, b.err
 	case b.paced && !b.pace.keeps(now, b.useful()):
-		b.err = &fault{code: codeRequestTimeout, detail: "want " + strconv.Itoa(minBytesPerSecond) + " bytes a second at least"}
+		b.err = &problem.Error{Code: problem.RequestTimeout, Detail: "want " + strconv.Itoa(minBytesPerSecond) + " bytes a second at least"}
 		return 0, b.err
 	case !b.end.IsZero() && now.After(b.end):
 		b.err = b.tooSlow(nil)
@@ -177,7 +179,7 @@ func (b wire) Read(p []byte) (int, error) {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		b.err = b.tooSlow(err)
 	default:
-		b.err = &fault{code: codeIncompleteBody, cause: err}
+		b.err = &problem.Error{Code: problem.IncompleteBody, Cause: err}
 	}
 	return n, b.err
 }
@@ -193,9 +195,9 @@ func (b *body) useful() int64 {
 }
 
 func (b *body) tooSlow(cause error) error {
-	f := &fault{code: codeRequestTimeout, detail: "nothing came for " + b.timeout.String(), cause: cause}
+	f := &problem.Error{Code: problem.RequestTimeout, Detail: "nothing came for " + b.timeout.String(), Cause: cause}
 	if !b.end.IsZero() {
-		f.detail = "without an Authorization header a body must be whole after " + b.timeout.String()
+		f.Detail = "without an Authorization header a body must be whole after " + b.timeout.String()
 	}
 	return f
 }
@@ -276,9 +278,9 @@ func (c *call) release(n int64) {
 
 func (c *call) overloaded() error {
 	if c.admitted {
-		return &fault{code: codeOverloaded}
+		return &problem.Error{Code: problem.Overloaded}
 	}
-	return &fault{code: codeOverloaded, detail: "too many bodies come without an Authorization header: send the token in one"}
+	return &problem.Error{Code: problem.Overloaded, Detail: "too many bodies come without an Authorization header: send the token in one"}
 }
 
 // tooLarge is the error of a body past a limit. Who has sent no token is not told of the
@@ -287,5 +289,5 @@ func (c *call) tooLarge(limit int64) error {
 	if !c.admitted {
 		return unauthorized("send the token in the Authorization header; without it a body may have "+strconv.Itoa(anonymousBody>>10)+" KiB", "")
 	}
-	return &fault{code: codeBodyTooLarge, detail: "want at most " + strconv.FormatInt(limit, 10) + " bytes"}
+	return &problem.Error{Code: problem.BodyTooLarge, Detail: "want at most " + strconv.FormatInt(limit, 10) + " bytes"}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // Where no tokens are asked for, only programs of this machine can call: the daemon listens on
@@ -30,7 +32,7 @@ func (c *call) refuseOthersPages() error {
 	return nil
 }
 
-func crossSite(detail string) error { return &fault{code: codeCrossSite, detail: detail} }
+func crossSite(detail string) error { return &problem.Error{Code: problem.CrossSite, Detail: detail} }
 
 // overUnixSocket: no browser can connect to one, and callers say any Host.
 func overUnixSocket(r *http.Request) bool {

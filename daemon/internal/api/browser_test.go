@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // Without tokens nobody but this machine can call, and a web page in a browser on this machine
@@ -72,7 +74,7 @@ func TestWebPagesOfOthersAreRefused(t *testing.T) {
 			if a.status != test.want {
 				t.Errorf("%s: %s answered %d, want %d: %s", test.name, method, a.status, test.want, a.body)
 			}
-			if a.status == 403 && (a.problem(t).ErrorCode != codeCrossSite || !strings.Contains(a.problem(t).Detail, test.detail)) {
+			if a.status == 403 && (a.problem(t).ErrorCode != problem.CrossSite || !strings.Contains(a.problem(t).Detail, test.detail)) {
 				t.Errorf("%s: %s: %s", test.name, method, a.body)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // Statuses that no client sees: they tell in logs and metrics how a call ended.
@@ -81,9 +82,9 @@ func (c *call) serve() error {
 	act, ok := c.route.actions[c.method()]
 	switch {
 	case len(c.route.actions) == 0:
-		return &fault{code: codeUnknownPath, detail: "/ lists the paths"}
+		return &problem.Error{Code: problem.UnknownPath, Detail: "/ lists the paths"}
 	case !ok:
-		return &fault{code: codeMethodNotAllowed, detail: "want " + c.route.allow, header: [2]string{"Allow", c.route.allow}}
+		return &problem.Error{Code: problem.MethodNotAllowed, Detail: "want " + c.route.allow, Header: [2]string{"Allow", c.route.allow}}
 	}
 	c.admitted = act.scope == "" || c.s.auth == nil
 	if !c.admitted {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // Every refusal has its status and code, and leaves the item a unseen.
@@ -24,9 +26,9 @@ func TestErrors(t *testing.T) {
 			c.check(t, newRig)
 		})
 	}
-	for _, e := range errorTable() {
-		if !tested[e.code] {
-			t.Errorf("no case for %s", e.code)
+	for _, e := range problem.Table() {
+		if !tested[e.Code] {
+			t.Errorf("no case for %s", e.Code)
 		}
 	}
 }
@@ -65,7 +67,7 @@ func (c errorCase) check(t *testing.T, rigs func(testing.TB, ...func(*Options)) 
 // What is the daemon's fault is told to its log, and not to the client.
 func checkDetail(t *testing.T, r *rig, c errorCase, detail string) {
 	t.Helper()
-	logged := c.status == 500 && c.code != codeArchiveFailed || c.code == codeStoreFailed || c.code == codeNoStorage
+	logged := c.status == 500 && c.code != problem.ArchiveFailed || c.code == problem.StoreFailed || c.code == problem.NoStorage
 	switch {
 	case !logged && !strings.Contains(detail, c.detail):
 		t.Errorf("detail: got %q, want %q in it", detail, c.detail)

@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 func (c *call) listFilters() error {
@@ -101,7 +102,7 @@ func (c *call) dropFilter() error {
 // confirmed refuses a call that loses something and does not name the filter twice.
 func (c *call) confirmed(name, lost string) error {
 	if c.r.URL.Query().Get("confirm") != name {
-		return &fault{code: codeConfirmRequired, detail: lost + "; if that is meant, add ?confirm=" + name}
+		return &problem.Error{Code: problem.ConfirmRequired, Detail: lost + "; if that is meant, add ?confirm=" + name}
 	}
 	return nil
 }
@@ -160,7 +161,7 @@ func decodeObject(text []byte, into map[string]member) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	bad := func(code, detail string) error {
 		offset := d.InputOffset()
-		return &fault{code: code, detail: detail, offset: &offset}
+		return &problem.Error{Code: code, Detail: detail, Offset: &offset}
 	}
 	if start, err := d.Token(); err != nil {
 		return bad(items.MalformedJSON, err.Error())
@@ -205,5 +206,5 @@ func unknownField(name string, into map[string]member) error {
 		known = append(known, k)
 	}
 	slices.Sort(known)
-	return &fault{code: items.UnknownField, detail: strconv.Quote(name), known: known}
+	return &problem.Error{Code: items.UnknownField, Detail: strconv.Quote(name), Known: known}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // A token that may only filter cannot fill the machine's memory with items that hardly ever
@@ -36,7 +37,7 @@ func TestATimingFilterHasABound(t *testing.T) {
 	for ; ; taken++ {
 		a := r.post("/api/v1/filter", batch(taken))
 		if a.status == 507 {
-			if p := a.problem(t); p.ErrorCode != codeFilterFull || !strings.Contains(p.Detail, "limits.filter_bytes") {
+			if p := a.problem(t); p.ErrorCode != problem.FilterFull || !strings.Contains(p.Detail, "limits.filter_bytes") {
 				t.Errorf("got %s", a.body)
 			}
 			break

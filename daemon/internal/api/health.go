@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // readyTimeout is how long the store may take to say whether it is ready.
@@ -41,8 +43,8 @@ func (c *call) readiness() error {
 func (c *call) readyVerbose(err error) error {
 	status, store := http.StatusOK, "ok"
 	if err != nil {
-		f, _ := asFault(err)
-		status, store = http.StatusServiceUnavailable, f.detail
+		f := problem.Of(err)
+		status, store = http.StatusServiceUnavailable, f.Detail
 		c.w.Header().Set("Retry-After", "1")
 	}
 	var b strings.Builder

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // media is how a request's body is to be read.
@@ -64,10 +66,10 @@ func unsupportedMedia(value string, streams bool) error {
 	if streams {
 		known = append(known, "application/x-ndjson", "text/plain")
 	}
-	return &fault{
-		code:   codeUnsupportedMedia,
-		detail: "Content-Type " + strconv.Quote(value) + ": want " + strings.Join(known, ", ") + ", in UTF-8",
-		known:  known,
-		header: [2]string{"Accept-Post", strings.Join(known, ", ")},
+	return &problem.Error{
+		Code:   problem.UnsupportedMedia,
+		Detail: "Content-Type " + strconv.Quote(value) + ": want " + strings.Join(known, ", ") + ", in UTF-8",
+		Known:  known,
+		Header: [2]string{"Accept-Post", strings.Join(known, ", ")},
 	}
 }

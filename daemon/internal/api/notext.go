@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 	"github.com/cr-clawer/urifilter/daemon/internal/sniff"
 )
 
@@ -34,11 +35,11 @@ func (t *text) Read(p []byte) (n int, err error) {
 func notText(first []byte) error {
 	switch {
 	case bytes.HasPrefix(first, sniff.Gzip):
-		return &fault{
-			code:   codeUnsupportedCoding,
-			detail: "the body is gzip: send it with Content-Encoding: gzip",
-			known:  []string{"gzip", "identity"},
-			header: [2]string{"Accept-Encoding", "gzip"},
+		return &problem.Error{
+			Code:   problem.UnsupportedCoding,
+			Detail: "the body is gzip: send it with Content-Encoding: gzip",
+			Known:  []string{"gzip", "identity"},
+			Header: [2]string{"Accept-Encoding", "gzip"},
 		}
 	case bytes.HasPrefix(first, sniff.Zstd):
 		return notTextFault("zstd", "`zstdcat FILE` makes text of it; `urifilter filter FILE` reads it as it is")
@@ -54,5 +55,5 @@ func notText(first []byte) error {
 }
 
 func notTextFault(what, advice string) error {
-	return &fault{code: codeUnsupportedMedia, detail: "the body is " + what + ", want lines of UTF-8 text: " + advice}
+	return &problem.Error{Code: problem.UnsupportedMedia, Detail: "the body is " + what + ", want lines of UTF-8 text: " + advice}
 }

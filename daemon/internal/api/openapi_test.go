@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 func TestOpenAPIIsValid(t *testing.T) {
@@ -26,10 +28,10 @@ func TestOpenAPIIsValid(t *testing.T) {
 func TestOpenAPIKnowsTheErrorTable(t *testing.T) {
 	r := newRig(t)
 	var codes []string
-	for _, e := range errorTable() {
-		codes = append(codes, e.code)
-		if e.title == "" || !strings.HasSuffix(e.title, ".") || http.StatusText(e.status) == "" {
-			t.Errorf("%s: title %q, status %d", e.code, e.title, e.status)
+	for _, e := range problem.Table() {
+		codes = append(codes, e.Code)
+		if e.Title == "" || !strings.HasSuffix(e.Title, ".") || http.StatusText(e.Status) == "" {
+			t.Errorf("%s: title %q, status %d", e.Code, e.Title, e.Status)
 		}
 	}
 	enum := r.doc.Components.Schemas["Problem"].Value.Properties["error_code"].Value.Enum
@@ -63,7 +65,7 @@ func TestOpenAPIKnowsTheErrorTable(t *testing.T) {
 }
 
 func statusOf(r *rig, code string) string {
-	return strconv.Itoa(r.api.errors[code].status)
+	return strconv.Itoa(r.api.errors[code].Status)
 }
 
 // checkExample checks that the example of an error is one that the table could give.
@@ -76,7 +78,7 @@ func checkExample(t *testing.T, r *rig, where, status string, resp *openapi3.Res
 	example := media.Example.(map[string]any)
 	code := example["error_code"].(string)
 	entry := r.api.errors[code]
-	if strconv.Itoa(entry.status) != status || entry.title != example["title"] || !slices.Contains(errorCodesOf(resp), code) {
+	if strconv.Itoa(entry.Status) != status || entry.Title != example["title"] || !slices.Contains(errorCodesOf(resp), code) {
 		t.Errorf("%s: example of %s is %v, the table says %+v", where, status, example, entry)
 	}
 }

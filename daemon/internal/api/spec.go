@@ -10,6 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // specBytes bounds the body of a PUT.
@@ -60,7 +61,7 @@ func (a *askedSpec) values(kind string) (map[string]reflect.Value, error) {
 			continue
 		}
 		if of, known := configs.KindOf(kind); known && !of.Has(key) {
-			return nil, &fault{code: codeExpireNotSupported, detail: key + " is for filters of the kind " + configs.KindsWith(key)}
+			return nil, &problem.Error{Code: problem.ExpireNotSupported, Detail: key + " is for filters of the kind " + configs.KindsWith(key)}
 		}
 		seconds, err := items.Seconds(string(*text))
 		if err != nil {
@@ -68,7 +69,7 @@ func (a *askedSpec) values(kind string) (map[string]reflect.Value, error) {
 		}
 		expire, err := engine.Expire(seconds)
 		if err != nil {
-			return nil, &fault{code: items.ExpireInvalid, detail: err.Error()}
+			return nil, &problem.Error{Code: items.ExpireInvalid, Detail: err.Error()}
 		}
 		values[key] = reflect.ValueOf(expire)
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 const strangersBody = 1 << 20 // Limits.BodyBytes of the test
@@ -96,7 +98,7 @@ func TestBodyWithoutAHeader(t *testing.T) {
 		},
 	} {
 		a := send()
-		if p := a.problem(t); a.status != 401 || p.ErrorCode != codeUnauthorized || !strings.Contains(p.Detail, "Authorization header; without it a body may have 64 KiB") {
+		if p := a.problem(t); a.status != 401 || p.ErrorCode != problem.Unauthorized || !strings.Contains(p.Detail, "Authorization header; without it a body may have 64 KiB") {
 			t.Errorf("a byte more, %s: %d %s", name, a.status, a.body)
 		}
 	}
@@ -118,7 +120,7 @@ func TestStrangersShareABudget(t *testing.T) {
 		t.Errorf("a small body: %d %s", a.status, a.body)
 	}
 	a := r.post("/api/v1/filter", body+strings.Repeat(" ", anonymousRead))
-	if p := a.problem(t); p.ErrorCode != codeOverloaded || !strings.Contains(p.Detail, "Authorization header") {
+	if p := a.problem(t); p.ErrorCode != problem.Overloaded || !strings.Contains(p.Detail, "Authorization header") {
 		t.Errorf("a larger one: %d %s", a.status, a.body)
 	}
 	if a := r.post("/api/v1/filter", body+strings.Repeat(" ", anonymousRead), "Authorization", "Bearer secret-filter"); a.status != 200 {
@@ -138,7 +140,7 @@ func TestABodyThatGrowsIsHeldTwice(t *testing.T) {
 		t.Errorf("grown once: %d %s", a.status, a.body)
 	}
 	r.eventually("no bytes of bodies held", func() bool { return r.api.held.used.Load() == 0 })
-	if a := chunked(2*firstRead + 1)(r); a.problem(t).ErrorCode != codeOverloaded {
+	if a := chunked(2*firstRead + 1)(r); a.problem(t).ErrorCode != problem.Overloaded {
 		t.Errorf("grown twice, to more than there may be: %d %s", a.status, a.body)
 	}
 }
@@ -147,7 +149,7 @@ func TestABodyThatGrowsIsHeldTwice(t *testing.T) {
 func TestGzipOfNothingEnds(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Limits.BodyBytes, o.Limits.ItemBytes = 1000, 1000 })
 	a := r.post("/api/v1/filter", strings.Repeat(zipped(t, ""), 10_000), "Content-Encoding", "gzip")
-	if p := a.problem(t); p.ErrorCode != codeBodyTooLarge {
+	if p := a.problem(t); p.ErrorCode != problem.BodyTooLarge {
 		t.Errorf("got %d %s", a.status, a.body)
 	}
 }

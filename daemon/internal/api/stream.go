@@ -9,6 +9,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 const (
@@ -64,23 +65,23 @@ func (c *call) stream(j judgement, m media) error {
 func (c *call) streamQuery(j judgement) (skips bool, err error) {
 	query, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
-		return false, &fault{code: codeInvalidParameter, detail: err.Error()}
+		return false, &problem.Error{Code: problem.InvalidParameter, Detail: err.Error()}
 	}
 	known := []string{"expire", "filter", "filter_typeid", "invalid"}
 	for name, values := range query {
 		if !slices.Contains(known, name) {
-			return false, &fault{code: codeUnknownParameter, detail: strconv.Quote(name), known: known}
+			return false, &problem.Error{Code: problem.UnknownParameter, Detail: strconv.Quote(name), Known: known}
 		}
 		if len(values) > 1 {
-			return false, &fault{code: codeInvalidParameter, detail: name + " is given twice"}
+			return false, &problem.Error{Code: problem.InvalidParameter, Detail: name + " is given twice"}
 		}
 	}
 	if query.Has("filter") && query.Has("filter_typeid") {
-		return false, &fault{code: codeInvalidParameter, detail: "filter and filter_typeid are two names of one parameter: give one of them"}
+		return false, &problem.Error{Code: problem.InvalidParameter, Detail: "filter and filter_typeid are two names of one parameter: give one of them"}
 	}
 	ref := query.Get("filter") + query.Get("filter_typeid")
 	if ref == "" {
-		return false, &fault{code: codeMissingParameter, detail: "want ?filter= (or ?filter_typeid=) and the name or id of a filter"}
+		return false, &problem.Error{Code: problem.MissingParameter, Detail: "want ?filter= (or ?filter_typeid=) and the name or id of a filter"}
 	}
 	if _, err := c.s.engine.Lookup(ref); err != nil {
 		return false, err // before what is wrong with the time
@@ -98,7 +99,7 @@ func (c *call) streamQuery(j judgement) (skips bool, err error) {
 	default:
 		if query.Has("invalid") {
 			known := []string{items.InvalidReject, items.InvalidSkip}
-			return false, &fault{code: codeInvalidParameter, detail: "invalid: found " + strconv.Quote(value), known: known}
+			return false, &problem.Error{Code: problem.InvalidParameter, Detail: "invalid: found " + strconv.Quote(value), Known: known}
 		}
 	}
 	return skips, c.s.judge.Begin(&c.work, j.op, ref, expire)
@@ -174,7 +175,7 @@ func (st *stream) write(p []byte) error {
 	}
 	st.start()
 	if st.sending == nil {
-		return &fault{code: codeOverloaded, detail: "the answer has no room to wait for the request's end"}
+		return &problem.Error{Code: problem.Overloaded, Detail: "the answer has no room to wait for the request's end"}
 	}
 	return st.out.write(p)
 }

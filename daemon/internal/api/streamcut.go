@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf16"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // cut ends an answer that cannot be completed. What was answered goes out first: its
@@ -37,17 +39,17 @@ func (st *stream) told(err error) bool {
 	if !slices.ContainsFunc(c.r.Header["Te"], func(te string) bool { return strings.Contains(te, "trailers") }) {
 		return false
 	}
-	f, index := asFault(err)
-	entry, ok := c.s.errors[f.code]
-	if !ok || f.code == codeIncompleteBody || c.r.Context().Err() != nil {
+	f := problem.Of(err)
+	entry, ok := c.s.errors[f.Code]
+	if !ok || f.Code == problem.IncompleteBody || c.r.Context().Err() != nil {
 		return false
 	}
 	// Else the system would throw away the trailer when the connection is closed with a part
 	// of the body unread. Who sends more than that sees a cut.
 	_ = c.rc.SetReadDeadline(time.Now().Add(min(lingerTime, c.s.limits.BodyTimeout)))
 	_, _ = io.Copy(io.Discard, c.r.Body)
-	c.code, c.status = entry.code, statusCut
-	c.w.Header().Set(headerError, asciiJSON(bytes.TrimSpace(problemOf(entry, f, index))))
+	c.code, c.status = entry.Code, statusCut
+	c.w.Header().Set(headerError, asciiJSON(bytes.TrimSpace(problemOf(entry, f))))
 	return true
 }
 
@@ -70,11 +72,11 @@ func asciiJSON(text []byte) string {
 
 func (st *stream) logCut(err error) {
 	level := slog.LevelWarn
-	f, _ := asFault(err)
-	switch entry := st.c.s.errors[f.code]; {
-	case errors.Is(err, errClientGone), f.code == codeIncompleteBody, errors.Is(err, context.Canceled):
+	f := problem.Of(err)
+	switch entry := st.c.s.errors[f.Code]; {
+	case errors.Is(err, errClientGone), f.Code == problem.IncompleteBody, errors.Is(err, context.Canceled):
 		level = slog.LevelDebug
-	case entry.status == 0 || entry.status >= 500:
+	case entry.Status == 0 || entry.Status >= 500:
 		level = slog.LevelError
 	}
 	st.c.s.log.Log(st.c.r.Context(), level, "answer to a stream cut off", "filter", st.c.work.Filter.Name, "items", st.total, "err", err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // cutAfter posts a stream whose answer must be cut, and returns what came before.
@@ -119,7 +120,7 @@ func TestFilterDroppedDuringItsFirstBatch(t *testing.T) {
 		}
 	})
 	for _, a := range []answer{r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`)} {
-		if p := a.problem(t); p.ErrorCode != codeUnknownFilter {
+		if p := a.problem(t); p.ErrorCode != problem.UnknownFilter {
 			t.Errorf("got %d %s, want unknown_filter", a.status, p.ErrorCode)
 		}
 	}

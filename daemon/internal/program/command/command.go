@@ -45,6 +45,8 @@ type Line struct {
 	Out, Err io.Writer
 	// Hint is the next step after an error that has none of its own, "" if none is known.
 	Hint func(error) string
+	// Exit is the exit code for an error of a command that ran; nil: always ExitFailure.
+	Exit func(error) int
 }
 
 // Run executes a command line and returns the exit code. Errors begin with the name of root.
@@ -70,6 +72,9 @@ func Run(ctx context.Context, root *cobra.Command, line Line) int {
 		line.print(root, err, "")
 		if signal, ok := stoppedBy(ctx, err); ok {
 			return signal.exitCode()
+		}
+		if line.Exit != nil {
+			return line.Exit(err)
 		}
 		return ExitFailure
 	}

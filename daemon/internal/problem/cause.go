@@ -1,0 +1,149 @@
+package problem
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/backup"
+	"github.com/cr-clawer/urifilter/daemon/internal/batch"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/items"
+)
+
+// Error is an error that callers are told of.
+type Error struct {
+	Code   string
+	Detail string    // for the caller; may be empty
+	Known  []string  // values that would have been accepted
+	Index  *int      // of the item at fault, from 0; nil: none
+	Offset *int64    // byte of the request at which it was found; nil: none
+	Header [2]string // one header line for callers by HTTP
+	Cause  error     // for the log
+}
+
+func (e *Error) Error() string {
+	msg := e.Code
+	if e.Detail != "" {
+		msg += ": " + e.Detail
+	}
+	if e.Cause != nil {
+		msg += ": " + e.Cause.Error()
+	}
+	return msg
+}
+
+func (e *Error) Unwrap() error { return e.Cause }
+
+// RESP is the error as RESP says it, in one line.
+func (e *Error) RESP() string {
+	entry, ok := ByCode()[e.Code]
+	if !ok {
+		e, entry = &Error{Code: Internal}, ByCode()[Internal]
+	}
+	text := e.Detail
+	if text == "" {
+		text = entry.Title
+	}
+	return strings.Join(strings.Fields(entry.RESP+" "+entry.Code+": "+text), " ")
+}
+
+// Of finds what callers are told of err. What is not foreseen is internal, and
+// its text stays in the log.
+func Of(err error) *Error {
+	var (
+		own     *Error
+		item    *items.Error
+		unknown *engine.UnknownFilterError
+		spec    *engine.SpecError
+		waits   *engine.RestoringError
+		bad     *engine.QuarantinedError
+		kind    *engine.KindError
+		expire  *batch.ExpireError
+		dropped *batch.DroppedError
+	)
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &item):
+		f := &Error{Code: item.Code, Detail: item.Detail}
+		if item.Offset >= 0 {
+			f.Offset = &item.Offset
+		}
+		if item.Index >= 0 {
+			f.Index = &item.Index
+		}
+		return f
+	case errors.As(err, &bad):
+		return &Error{Code: FilterQuarantined, Detail: "filter " + bad.Name + ": the daemon's log, at its start, names what is damaged and the ways out"}
+	case errors.As(err, &waits) && waits.Cause == nil:
+		return &Error{Code: FilterRestoring, Detail: waits.Error()}
+	case errors.As(err, &waits):
+		return &Error{Code: ArchiveUnavailable, Detail: "filter " + waits.Filter + ": waits for the archive"}
+	case errors.As(err, &unknown):
+		return &Error{Code: UnknownFilter, Detail: unknown.Error(), Known: unknown.Known}
+	case errors.As(err, &dropped):
+		return &Error{Code: UnknownFilter, Detail: dropped.Error()}
+	case errors.As(err, &expire):
+		codes := map[batch.ExpireReason]string{
+			batch.ExpireNotSupported: ExpireNotSupported, batch.ExpireMissing: ExpireMissing, batch.ExpireInvalid: items.ExpireInvalid,
+		}
+		return &Error{Code: codes[expire.Reason], Detail: expire.Msg}
+	case errors.As(err, &kind):
+		return &Error{Code: BitMapNotSupported, Detail: kind.Error()}
+	case errors.As(err, &spec):
+		return &Error{Code: InvalidFilter, Detail: spec.Error()}
+	case errors.Is(err, engine.ErrConflict):
+		return &Error{Code: FilterConflict, Detail: err.Error()}
+	case errors.Is(err, engine.ErrFull):
+		return &Error{Code: FilterFull, Detail: err.Error()}
+	case errors.Is(err, engine.ErrInDoubt): // before the others, which it may wrap
+		return &Error{Code: OutcomeUnknown, Cause: err}
+	case errors.Is(err, engine.ErrUnavailable):
+		return &Error{Code: StoreUnavailable, Cause: err}
+	case errors.Is(err, engine.ErrNoSpace):
+		return &Error{Code: NoStorage, Cause: err}
+	case errors.Is(err, engine.ErrFailed):
+		return &Error{Code: StoreFailed, Cause: err}
+	}
+	if f := ofCopy(err); f != nil {
+		return f
+	}
+	return &Error{Code: Internal, Cause: err}
+}
+
+// ofCopy finds what the client is told of an error of a copy; nil for others.
+// Only callers who may administer the daemon get these.
+func ofCopy(err error) *Error {
+	var (
+		busy     *backup.BusyError
+		lease    *archive.LeaseError
+		overtook *archive.OvertakenError
+		mismatch *archive.MismatchError
+		version  *backup.UnknownVersionError
+		failed   *backup.CopyError
+	)
+	switch {
+	case errors.As(err, &busy):
+		return &Error{Code: LeaseHeld, Detail: busy.Error()}
+	case errors.As(err, &lease):
+		return &Error{Code: LeaseHeld, Detail: fmt.Sprintf("filter %s: held by %s until %s", lease.Filter, lease.Owner, lease.Until.UTC().Format(time.RFC3339))}
+	case errors.As(err, &overtook):
+		return &Error{Code: LeaseHeld, Detail: overtook.Error()}
+	case errors.As(err, &mismatch):
+		return &Error{Code: ArchiveMismatch, Detail: mismatch.Error()}
+	case errors.As(err, &version):
+		return &Error{Code: UnknownVersion, Detail: version.Error(), Known: version.Known}
+	case errors.Is(err, backup.ErrStopping):
+		return &Error{Code: NotReady, Detail: backup.ErrStopping.Error()}
+	case errors.Is(err, archive.ErrUnreachable):
+		return &Error{Code: ArchiveUnavailable, Cause: err}
+	case errors.Is(err, engine.ErrFailed), errors.Is(err, engine.ErrNoSpace), errors.Is(err, engine.ErrConflict):
+		return nil // not the archive's
+	case errors.As(err, &failed):
+		return &Error{Code: ArchiveFailed, Detail: failed.Error()}
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+// Package problem is the one table of what can go wrong with a call: from the cause, an error
+// of the rooms behind the fronts, to the code that users branch on, and from there to what
+// each front says: the status and title of HTTP, the error of RESP, the exit code of a
+// command.
+//
+// It writes no answer. Codes of items that are wrong are of package items, which finds them.
+package problem
+
+import (
+	"net/http"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+)
+
+// Entry is what a code means to the callers of each front.
+type Entry struct {
+	Code   string
+	Status int // of HTTP
+	// RESP is the first word of the error in that protocol. Clients try again by themselves
+	// after TRYAGAIN, so it says too that nothing was remembered.
+	RESP  string
+	Exit  int    // of a command that a daemon has answered so
+	Title string // a sentence
+}
+
+// Table is every code. A 4xx and a 507 promise that nothing of the request was remembered,
+// and so do the 503 that say so.
+func Table() []Entry {
+	const exit = command.ExitFailure // README.md promises no other
+	return []Entry{
+		{items.MalformedJSON, http.StatusBadRequest, "ERR", exit, "The body is not well-formed JSON."},
+		{items.WrongType, http.StatusBadRequest, "ERR", exit, "A member of the body has the wrong JSON type."},
+		{items.MissingField, http.StatusBadRequest, "ERR", exit, "The body lacks a member that is required."},
+		{items.UnknownField, http.StatusBadRequest, "ERR", exit, "The body has a member that is not known."},
+		{items.DuplicateField, http.StatusBadRequest, "ERR", exit, "The body has a member twice."},
+		{items.EmptyItem, http.StatusBadRequest, "ERR", exit, "An item is an empty string."},
+		{items.NullItem, http.StatusBadRequest, "ERR", exit, "An item is null."},
+		{items.InvalidItem, http.StatusBadRequest, "ERR", exit, "An item cannot be told apart from others as it is written."},
+		{items.InvalidUTF8, http.StatusBadRequest, "ERR", exit, "A string is not valid Unicode."},
+		{MalformedGzip, http.StatusBadRequest, "ERR", exit, "The body is not well-formed gzip."},
+		{IncompleteBody, http.StatusBadRequest, "ERR", exit, "The body broke off before its end."},
+		{MissingParameter, http.StatusBadRequest, "ERR", exit, "A query parameter is required."},
+		{UnknownParameter, http.StatusBadRequest, "ERR", exit, "A query parameter is not known."},
+		{InvalidParameter, http.StatusBadRequest, "ERR", exit, "A query parameter's value is not valid."},
+		{ConfirmRequired, http.StatusBadRequest, "ERR", exit, "What forgets a filter's items must be confirmed by its name."},
+		{Unauthorized, http.StatusUnauthorized, "NOAUTH", exit, "A valid token is required."},
+		{Forbidden, http.StatusForbidden, "NOPERM", exit, "The token lacks a scope."},
+		{CrossSite, http.StatusForbidden, "NOPERM", exit, "A web page of another site may have made the call; without tokens the daemon refuses those."},
+		{UnknownPath, http.StatusNotFound, "ERR", exit, "There is nothing at this path."},
+		{UnknownFilter, http.StatusNotFound, "ERR", exit, "There is no such filter."},
+		{UnknownVersion, http.StatusNotFound, "ERR", exit, "The archive has no such version."},
+		{MethodNotAllowed, http.StatusMethodNotAllowed, "ERR", exit, "The path does not take this method."},
+		{RequestTimeout, http.StatusRequestTimeout, "ERR", exit, "The body came too slowly."},
+		{FilterConflict, http.StatusConflict, "ERR", exit, "A filter of this name or id exists with other parameters."},
+		{NoArchive, http.StatusConflict, "ERR", exit, "The daemon has no archive."},
+		{LeaseHeld, http.StatusConflict, "ERR", exit, "Somebody else is writing or restoring this bit-map."},
+		{ArchiveMismatch, http.StatusConflict, "ERR", exit, "The archive has another bit-map under the name of this filter."},
+		{BodyTooLarge, http.StatusRequestEntityTooLarge, "ERR", exit, "The body is too large."},
+		{items.ItemTooLarge, http.StatusRequestEntityTooLarge, "ERR", exit, "An item is too large."},
+		{items.TooManyItems, http.StatusRequestEntityTooLarge, "ERR", exit, "The list has too many items."},
+		{UnsupportedMedia, http.StatusUnsupportedMediaType, "ERR", exit, "The body's Content-Type is not accepted here."},
+		{UnsupportedCoding, http.StatusUnsupportedMediaType, "ERR", exit, "The body's Content-Encoding is not accepted."},
+		{InvalidFilter, http.StatusUnprocessableEntity, "ERR", exit, "A filter cannot be made with these parameters."},
+		{ExpireNotSupported, http.StatusUnprocessableEntity, "ERR", exit, "Filters of this kind do not expire items."},
+		{ExpireMissing, http.StatusUnprocessableEntity, "ERR", exit, "Neither the filter nor the call says when items expire."},
+		{items.ExpireInvalid, http.StatusUnprocessableEntity, "ERR", exit, "Items cannot expire after that time."},
+		{BitMapNotSupported, http.StatusUnprocessableEntity, "ERR", exit, "Filters of this kind have no bit-map that could be archived."},
+		{TooManyRefusals, http.StatusTooManyRequests, "ERR", exit, "Too many tokens from this address were not known."},
+		{Internal, http.StatusInternalServerError, "ERR", exit, "Internal error; the daemon's log says more."},
+		{ArchiveFailed, http.StatusInternalServerError, "ERR", exit, "The copy from or to the archive failed; what was archived before is as it was."},
+		{Overloaded, http.StatusServiceUnavailable, "TRYAGAIN", exit, "Too much is being received at once; try again."},
+		{FilterRestoring, http.StatusServiceUnavailable, "TRYAGAIN", exit, "The filter is being restored from the archive."},
+		{FilterQuarantined, http.StatusServiceUnavailable, "ERR", exit, "The filter's data are damaged; it is not served until somebody has decided what is to become of it."},
+		{ArchiveUnavailable, http.StatusServiceUnavailable, "TRYAGAIN", exit, "The archive cannot be had at present."},
+		{StoreUnavailable, http.StatusServiceUnavailable, "TRYAGAIN", exit, "The store cannot be reached, or is being resynced; nothing was remembered."},
+		{OutcomeUnknown, http.StatusServiceUnavailable, "ERR", exit, "The store failed in the middle of the batch; some of its items may have been remembered."},
+		{StoreFailed, http.StatusServiceUnavailable, "MISCONF", exit, "The store has failed and takes nothing until the daemon is restarted."},
+		{NotReady, http.StatusServiceUnavailable, "TRYAGAIN", exit, "The daemon should not be sent requests now."},
+		{NoStorage, http.StatusInsufficientStorage, "OOM", exit, "The store has no space left for new items."},
+		{FilterFull, http.StatusInsufficientStorage, "ERR", exit, "The filter is full and takes nothing new."},
+	}
+}
+
+// ByCode is the table by its codes.
+func ByCode() map[string]Entry {
+	byCode := map[string]Entry{}
+	for _, e := range Table() {
+		byCode[e.Code] = e
+	}
+	return byCode
+}
