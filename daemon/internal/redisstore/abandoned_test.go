@@ -3,6 +3,7 @@ package redisstore
 import (
 	"testing"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
@@ -26,7 +27,7 @@ func testAbandoned(t *testing.T, losses int) {
 	meet(t, storeA, storeB)
 	const n = 300
 	line.left.Store(0) // B hears nothing more
-	b.unacknowledge(storetest.Keys(b, 0, n))
+	b.Unacknowledge(storetest.Keys(b, 0, n))
 	w := wins{}
 	for i := range losses {
 		server.CLI("flushall")
@@ -35,7 +36,7 @@ func testAbandoned(t *testing.T, losses int) {
 	}
 	line.left.Store(1 << 60)
 	waitReady(t, storeA, storeB)
-	for _, set := range []*set{b, a, b} {
+	for _, set := range []*bitmap.Set{b, a, b} {
 		isNew, _ := addUntilAnswered(t, set, 0, n)
 		w.note(0, isNew)
 		publishNow(t, b, storeA)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
@@ -142,14 +143,14 @@ func TestClearOutlivesRedisGoingBack(t *testing.T) {
 	if err := store.Clear(ctx, uri, identity(2), func(set engine.Set) { now = set }); err != nil {
 		t.Fatal(err)
 	}
-	add(t, now.(*set), 500, 100)
+	add(t, now.(*bitmap.Set), 500, 100)
 	server.Kill()
 	server.Run()
 	waitReady(t, store)
-	if n := add(t, now.(*set), 500, 100); n != 0 {
+	if n := add(t, now.(*bitmap.Set), 500, 100); n != 0 {
 		t.Errorf("%d of 100 items from after the clear are new again", n)
 	}
-	if n := add(t, now.(*set), 0, 100); n != 100 {
+	if n := add(t, now.(*bitmap.Set), 0, 100); n != 100 {
 		t.Errorf("%d of 100 items from before the clear are new", n)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
@@ -96,7 +98,7 @@ func TestDropBesideUse(t *testing.T) {
 				t.Fatal("the other daemon does not see the filter")
 			}
 		}
-		if n := add(t, made.(*set), 0, 1000); n > 1000 || n == 0 {
+		if n := add(t, made.(*bitmap.Set), 0, 1000); n > 1000 || n == 0 {
 			t.Errorf("made again: %d of 1000 items are new", n)
 		}
 		if err := storeA.Drop(ctx, spec); err != nil {
@@ -105,7 +107,7 @@ func TestDropBesideUse(t *testing.T) {
 	}
 	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		left := server.CLI("--scan", "--pattern", "urifilter:{9-extra*")
-		if left == "" && server.CLI("hlen", tombstonesKey) == "0" {
+		if left == "" && server.CLI("hlen", registry.TombstonesKey) == "0" {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -126,28 +128,28 @@ func TestKeysOfDeadDaemonsAreRemoved(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	store, s := opened(t, config(server.Addr))
-	tomb, err := tombOf(s.entry)
+	tomb, err := registry.TombOf(s.Entry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.CLI("hdel", registryKey, uri.Name) // as Drop does, in one step
-	server.CLI("hset", tombstonesKey, tomb, dropped)
-	half, err := newEntry(engine.Spec{ID: 5, Name: "half", Kind: "bloom", Params: configs.Bloom{Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}}, storetest.Identity())
+	server.CLI("hdel", registry.Key, uri.Name) // as Drop does, in one step
+	server.CLI("hset", registry.TombstonesKey, tomb, registry.Dropped)
+	half, err := registry.NewEntry(engine.Spec{ID: 5, Name: "half", Kind: "bloom", Params: configs.Bloom{Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}}, storetest.Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := store.newSet(half)
+	f, err := bitmap.New(store.link, half)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.lay(ctx); err != nil {
+	if err := f.Lay(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if tomb, err = tombOf(half); err != nil {
+	if tomb, err = registry.TombOf(half); err != nil {
 		t.Fatal(err)
 	}
-	server.CLI("hset", tombstonesKey, tomb, "a-daemon:1:killed")
-	if err := errors.Join(f.free(), store.Close()); err != nil {
+	server.CLI("hset", registry.TombstonesKey, tomb, "a-daemon:1:killed")
+	if err := errors.Join(f.Free(), store.Close()); err != nil {
 		t.Fatal(err)
 	}
 	next, other := opened(t, config(server.Addr))
@@ -155,11 +157,11 @@ func TestKeysOfDeadDaemonsAreRemoved(t *testing.T) {
 	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		var left []string
 		for key := range strings.Lines(server.CLI("--scan", "--pattern", "urifilter:{[15]-*")) {
-			if !strings.HasPrefix(strings.TrimSpace(key), mapPrefix(other.entry)) {
+			if !strings.HasPrefix(strings.TrimSpace(key), registry.MapPrefix(other.Entry)) {
 				left = append(left, key)
 			}
 		}
-		if len(left) == 0 && server.CLI("hlen", tombstonesKey) == "0" {
+		if len(left) == 0 && server.CLI("hlen", registry.TombstonesKey) == "0" {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -179,28 +181,28 @@ func TestFiltersWithoutTags(t *testing.T) {
 	server := redistest.Start(t)
 	store, s := opened(t, config(server.Addr))
 	add(t, s, 0, 5000)
-	old := s.entry
-	old.tag = ""
-	text, err := old.encode()
+	old := s.Entry
+	old.Tag = ""
+	text, err := old.Encode()
 	if err != nil || strings.Contains(text, "tag") || strings.Contains(text, `"map"`) {
 		t.Fatalf("%v: %s", err, text)
 	}
-	for i, key := range s.keys {
+	for i, key := range s.StripeKeys() {
 		server.CLI("rename", key, fmt.Sprintf("urifilter:{%d-%s:%d}", uri.ID, uri.Name, i))
 	}
-	server.CLI("hset", registryKey, uri.Name, text)
+	server.CLI("hset", registry.Key, uri.Name, text)
 	_ = store.Close()
 	storeA, a := opened(t, config(server.Addr))
 	_, b := opened(t, config(server.Addr))
-	if a.keys[0] != "urifilter:{1-uri:0}" {
-		t.Fatal(a.keys[0])
+	if a.StripeKeys()[0] != "urifilter:{1-uri:0}" {
+		t.Fatal(a.StripeKeys()[0])
 	}
 	if n := add(t, a, 0, 5000); n != 0 {
 		t.Errorf("%d items are new again", n)
 	}
 	add(t, a, 5000, 1000)
-	server.CLI("del", a.keys[1])
-	for _, s := range []*set{b, a} {
+	server.CLI("del", a.StripeKeys()[1])
+	for _, s := range []*bitmap.Set{b, a} {
 		if isNew, _ := addUntilAnswered(t, s, 0, 6000); countOf(isNew) != 0 {
 			t.Errorf("%d items are new after a stripe was lost", countOf(isNew))
 		}
@@ -213,7 +215,7 @@ func TestFiltersWithoutTags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := add(t, again.(*set), 0, 6000); n != 6000 {
+	if n := add(t, again.(*bitmap.Set), 0, 6000); n != 6000 {
 		t.Errorf("made again: %d of 6000 are new", n)
 	}
 	for deadline := time.Now().Add(40 * time.Second); server.CLI("exists", "urifilter:{1-uri:0}") != "0"; time.Sleep(50 * time.Millisecond) {
@@ -221,7 +223,7 @@ func TestFiltersWithoutTags(t *testing.T) {
 			t.Fatal("the stripes of the dropped filter are left")
 		}
 	}
-	if n := add(t, again.(*set), 0, 6000); n != 0 {
+	if n := add(t, again.(*bitmap.Set), 0, 6000); n != 0 {
 		t.Errorf("made again: %d items are new again", n)
 	}
 }
@@ -255,7 +257,7 @@ func TestRestoreBesideResync(t *testing.T) {
 	var work sync.WaitGroup
 	for _, part := range parts {
 		work.Go(func() {
-			for i := range s.keys {
+			for i := range s.StripeKeys() {
 				if err := s.MergeStripe(ctx, i, part.Stripe(i, make([]byte, bloom.StripeBytes))); err != nil {
 					t.Errorf("stripe %d: %v", i, err)
 				}
@@ -264,7 +266,7 @@ func TestRestoreBesideResync(t *testing.T) {
 	}
 	for range 5 {
 		work.Go(func() {
-			if _, err := s.resync(ctx); err != nil {
+			if _, err := s.Resync(ctx); err != nil {
 				t.Errorf("resync: %v", err)
 			}
 		})
@@ -277,7 +279,7 @@ func TestRestoreBesideResync(t *testing.T) {
 			t.Errorf("%d items from %d on are lost", n, from)
 		}
 	}
-	for _, key := range s.keys {
+	for _, key := range s.StripeKeys() {
 		if ttl := server.CLI("ttl", key); ttl != "-1" {
 			t.Errorf("%s has %s s to live", key, ttl)
 		}

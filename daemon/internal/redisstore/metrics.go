@@ -11,7 +11,7 @@ func (s *Store) Describe(ch chan<- *prometheus.Desc) { ch <- connectedDesc }
 // Collect implements [prometheus.Collector].
 func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	value := 1.0
-	if s.reach.away() {
+	if s.reach.Away() {
 		value = 0
 	}
 	ch <- prometheus.MustNewConstMetric(connectedDesc, prometheus.GaugeValue, value)

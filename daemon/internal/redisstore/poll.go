@@ -4,48 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
 )
-
-// beat gives a heartbeat and reads the others'.
-func (s *Store) beat(ctx context.Context) error {
-	var members *redis.MapStringStringCmd
-	_, err := s.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.HSet(ctx, membersKey, s.peers.self, s.peers.heartbeat())
-		members = p.HGetAll(ctx, membersKey)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	stale := s.peers.note(members.Val(), time.Now())
-	fallen := s.peers.unannounced(members.Val())
-	if len(stale)+len(fallen) == 0 {
-		return nil
-	}
-	_, err = s.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
-		if len(stale) > 0 {
-			p.HDel(ctx, membersKey, stale...)
-			p.HDel(ctx, followedKey, stale...)
-		}
-		for _, id := range fallen {
-			p.HSet(ctx, membersKey, id, killed)
-		}
-		return nil
-	})
-	if err == nil && len(fallen) > 0 {
-		s.log.Info("the earlier life of this daemon was killed; nobody waits for it", "daemons", strings.Join(fallen, " "))
-	}
-	return err
-}
 
 // poll leaves heartbeats, keeps the announcement from expiring, follows filters that
 // other daemons make and drop, and notices masters that are new.
 func (s *Store) poll(ctx context.Context) {
-	tick := time.NewTicker(pollEvery)
+	tick := time.NewTicker(members.PollEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -54,45 +22,45 @@ func (s *Store) poll(ctx context.Context) {
 		case <-tick.C:
 		case <-s.early:
 		}
-		s.holdLives() // the daemon before this one may have ended since
-		epoch, err := s.sync.check()
+		s.members.HoldLives() // the daemon before this one may have ended since
+		epoch, err := s.state.Check()
 		if err != nil {
 			continue
 		}
 		err = s.pollOnce(ctx, epoch)
 		if ctx.Err() == nil {
-			s.reach.note(s.log, err)
+			s.reach.Note(s.log, err)
 		}
 		if err != nil && ctx.Err() == nil {
 			s.log.Debug("poll of redis", "err", err)
-			if errors.Is(err, errLost) {
-				s.sync.invalidate(err)
+			if errors.Is(err, insync.ErrLost) {
+				s.state.Invalidate(err)
 			}
 		}
 	}
 }
 
 func (s *Store) pollOnce(ctx context.Context, epoch uint64) error {
-	ids, err := s.runIDs(ctx)
+	ids, err := s.servers.RunIDs(ctx)
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		if !s.sync.knows(id) {
-			s.sync.invalidate(fmt.Errorf("redis has a new master (run id %.8s); resyncing", id))
+		if !s.state.Knows(id) {
+			s.state.Invalidate(fmt.Errorf("redis has a new master (run id %.8s); resyncing", id))
 			return nil
 		}
 	}
-	inc, err := s.incarnation(ctx, "")
+	inc, err := s.barrier.Incarnation(ctx, "")
 	if err != nil {
 		return err
 	}
-	if !s.sync.isCurrent(inc) {
-		s.sync.invalidate(errors.New("another daemon found that redis has lost data; resyncing"))
+	if !s.state.IsCurrent(inc) {
+		s.state.Invalidate(errors.New("another daemon found that redis has lost data; resyncing"))
 		return nil
 	}
-	in := incident(ids, inc)
-	if err := s.announce(ctx, stoppedPrefix+in, resyncedPrefix+in); err != nil {
+	in := insync.Incident(ids, inc)
+	if err := s.members.Announce(ctx, insync.Stopped+in, insync.Resynced+in); err != nil {
 		return err
 	}
 	if err := s.follow(ctx, epoch); err != nil {
@@ -102,12 +70,4 @@ func (s *Store) pollOnce(ctx context.Context, epoch uint64) error {
 		return err
 	}
 	return s.followUnacked(ctx, false)
-}
-
-// pollSoon makes poll look at once.
-func (s *Store) pollSoon() {
-	select {
-	case s.early <- struct{}{}:
-	default:
-	}
 }

@@ -2,169 +2,13 @@ package redisstore
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 )
-
-func memberOf(key bloom.Hash) []byte {
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, 16), key.Hi)
-	return binary.BigEndian.AppendUint64(b, key.Lo)
-}
-
-func keyOf(member string) (key bloom.Hash, ok bool) {
-	if len(member) != 16 {
-		return key, false
-	}
-	b := []byte(member)
-	return bloom.Hash{Hi: binary.BigEndian.Uint64(b), Lo: binary.BigEndian.Uint64(b[8:])}, true
-}
-
-// publishUnacked puts what this daemon holds into the set in Redis, and says to the others
-// that there is something to read. It may be repeated.
-func (s *set) publishUnacked(ctx context.Context, c redis.UniversalClient) error {
-	if s.unacked.size.Load() == 0 && len(s.unacked.all()) == 0 {
-		return nil
-	}
-	if err := s.store.notAbandoned(ctx, c); err != nil {
-		return err
-	}
-	s.unacked.moving.Lock()
-	defer s.unacked.moving.Unlock()
-	for _, p := range s.unacked.next(s.store.peers.self) {
-		args := make([]any, 0, 1+len(p.keys))
-		args = append(args, int(publicationTTL.Seconds()))
-		for _, key := range p.keys {
-			args = append(args, memberOf(key))
-		}
-		if err := publish.Run(ctx, c, []string{s.unackedKey, s.unackedKey + ":" + p.token}, args...).Err(); err != nil {
-			return err
-		}
-		if err := c.Incr(ctx, unackedVersion).Err(); err != nil {
-			return err
-		}
-		s.unacked.sent(p.token)
-	}
-	return nil
-}
-
-// refreshUnacked reads the set in Redis into the copy.
-func (s *set) refreshUnacked(ctx context.Context) error {
-	members, err := s.store.admin.SMembers(ctx, s.unackedKey).Result()
-	if err != nil {
-		return err
-	}
-	keys := make([]bloom.Hash, 0, len(members))
-	for _, member := range members {
-		if key, ok := keyOf(member); ok {
-			keys = append(keys, key)
-		}
-	}
-	s.unacked.put(keys, true)
-	return nil
-}
-
-// claim is a command for one item of the set in Redis.
-type claim struct {
-	redis.BoolCmd
-	index int // in the batch
-}
-
-// NoRetry keeps go-redis from removing an item twice: the second time it is not there.
-func (*claim) NoRetry() bool { return true }
-
-func (c *claim) verdict() verdict {
-	switch err := c.Err(); {
-	case err != nil:
-		return verdictOf(err)
-	case c.Val():
-		return fresh
-	}
-	return seen
-}
-
-// askUnacked sends op, SREM or SISMEMBER, for those of keys that shared names.
-func (s *set) askUnacked(ctx context.Context, op string, keys []bloom.Hash, shared []int) ([]claim, error) {
-	if len(shared) == 0 {
-		return nil, nil
-	}
-	claims := make([]claim, len(shared))
-	enough := func() error { return nil }
-	_, err := s.store.client.Pipelined(ctx, func(p redis.Pipeliner) (err error) {
-		for k, i := range shared {
-			claims[k] = claim{*redis.NewBoolCmd(ctx, op, s.unackedKey, memberOf(keys[i])), i}
-			if err := p.Process(ctx, &claims[k]); err != nil {
-				return err
-			}
-		}
-		if op == "srem" {
-			enough, err = s.store.confirm(ctx, p)
-		}
-		return err
-	})
-	if err == nil {
-		err = enough()
-	}
-	return claims, err
-}
-
-// takeUnacked sets isNew for those of keys that are unacknowledged, and now given out.
-// On an error the items that this call took, or may have taken, are in the claims.
-func (s *set) takeUnacked(ctx context.Context, keys []bloom.Hash, isNew []bool) ([]claim, error) {
-	if s.unacked.size.Load() == 0 {
-		return nil, nil
-	}
-	s.unacked.moving.RLock()
-	defer s.unacked.moving.RUnlock()
-	shared, own := s.unacked.find(keys, isNew)
-	if own {
-		if err := s.store.notAbandoned(ctx, s.store.client); err != nil {
-			return notAsked(shared), err
-		}
-	}
-	claims, err := s.askUnacked(ctx, "srem", keys, shared)
-	if err != nil {
-		return claims, err
-	}
-	for i := range claims {
-		isNew[claims[i].index] = isNew[claims[i].index] || claims[i].Val()
-	}
-	return claims, nil
-}
-
-// hasUnacked is takeUnacked for those who only look.
-func (s *set) hasUnacked(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
-	if s.unacked.size.Load() == 0 {
-		return nil
-	}
-	s.unacked.moving.RLock()
-	defer s.unacked.moving.RUnlock()
-	claims, err := s.askUnacked(ctx, "sismember", keys, s.unacked.peek(keys, isNew))
-	if err != nil {
-		return err
-	}
-	for i := range claims {
-		isNew[claims[i].index] = isNew[claims[i].index] || claims[i].Val()
-	}
-	return nil
-}
-
-// unacknowledge keeps items that nobody was told of, and wakes who publishes them.
-func (s *set) unacknowledge(keys []bloom.Hash) {
-	if left := s.unacked.hold(keys); left > 0 {
-		s.store.log.Error("more items are unacknowledged than can be kept; those beyond will look seen", "filter", s.spec.Name, "items", left)
-	}
-	if len(keys) == 0 {
-		return
-	}
-	select {
-	case s.store.unpublished <- struct{}{}:
-	default:
-	}
-}
 
 // publisher puts unacknowledged items where all daemons see them, as soon as Redis
 // answers. While Redis is not in sync this waits for the resyncing, which does it.
@@ -182,13 +26,13 @@ func (s *Store) publisher(ctx context.Context) {
 }
 
 func (s *Store) publishAll(ctx context.Context) error {
-	if _, err := s.sync.check(); err != nil {
+	if _, err := s.state.Check(); err != nil {
 		return err
 	}
 	var errs []error
 	for _, f := range s.all() {
-		if set, ok := f.(*set); ok {
-			errs = append(errs, set.publishUnacked(ctx, s.client))
+		if u, ok := f.(filter.Unacknowledging); ok {
+			errs = append(errs, u.PublishUnacked(ctx, s.servers.Batches))
 		}
 	}
 	return errors.Join(errs...)
@@ -197,7 +41,7 @@ func (s *Store) publishAll(ctx context.Context) error {
 // followUnacked reads the sets in Redis where another daemon has added to one since they
 // were last read, or always.
 func (s *Store) followUnacked(ctx context.Context, always bool) error {
-	version, err := s.admin.Get(ctx, unackedVersion).Result()
+	version, err := s.servers.Admin.Get(ctx, bitmap.UnackedVersion).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return err
 	}
@@ -208,8 +52,8 @@ func (s *Store) followUnacked(ctx context.Context, always bool) error {
 		return nil
 	}
 	for _, f := range s.all() {
-		if set, ok := f.(*set); ok {
-			if err := set.refreshUnacked(ctx); err != nil {
+		if u, ok := f.(filter.Unacknowledging); ok {
+			if err := u.RefreshUnacked(ctx); err != nil {
 				return err
 			}
 		}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
@@ -36,7 +38,7 @@ func TestQuarantine(t *testing.T) {
 	add(t, a, 0, 1000)
 	entries := map[string]string{"later": `{"id":9,"kind":"of a newer version"}`, "broken": `{"id":10,"ki`, "half": `{"id":11,"kind":"bloom","map":"AAAA"}`}
 	for name, text := range entries {
-		server.CLI("hset", registryKey, name, text)
+		server.CLI("hset", registry.Key, name, text)
 	}
 	told := map[string]bool{}
 	for len(told) < len(entries) {
@@ -50,7 +52,7 @@ func TestQuarantine(t *testing.T) {
 	var names []string
 	for _, q := range storeB.Quarantined() {
 		names = append(names, q.Name)
-		if want := map[string]int{"later": 9, "half": 11}[q.Name]; q.ID != want || !strings.Contains(q.Where, registryKey) || !strings.Contains(q.Cause.Error(), "hint:") {
+		if want := map[string]int{"later": 9, "half": 11}[q.Name]; q.ID != want || !strings.Contains(q.Where, registry.Key) || !strings.Contains(q.Cause.Error(), "hint:") {
 			t.Errorf("%+v", q)
 		}
 	}
@@ -77,21 +79,21 @@ func TestQuarantine(t *testing.T) {
 		if q.Name != "later" {
 			continue
 		}
-		if to, err := storeB.PutAway(ctx, q); err != nil || !strings.Contains(to, quarantineKey) {
+		if to, err := storeB.PutAway(ctx, q); err != nil || !strings.Contains(to, registry.QuarantineKey) {
 			t.Fatalf("%q, %v", to, err)
 		}
 	}
 	if change := nextChange(t, storeA); change.Mended == nil || change.Mended.Name != "later" {
 		t.Errorf("got %+v, want that it is in quarantine no more", change)
 	}
-	if got := server.CLI("hvals", quarantineKey); got != entries["later"] {
+	if got := server.CLI("hvals", registry.QuarantineKey); got != entries["later"] {
 		t.Errorf("the entry is not common: %s", got)
 	}
 	if n := len(storeB.Quarantined()); n != 2 {
 		t.Errorf("%d are left in quarantine, want 2", n)
 	}
 	server.CLI("flushall") // what is in quarantine does not keep Redis from being resynced
-	for _, s := range []*set{a, b} {
+	for _, s := range []*bitmap.Set{a, b} {
 		if isNew, _ := addUntilAnswered(t, s, 0, 1000); countOf(isNew) != 0 {
 			t.Errorf("%d items are new after redis was flushed", countOf(isNew))
 		}
@@ -108,7 +110,7 @@ func TestQuarantineOfStripes(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = store.Close()
-	key := s.keys[1]
+	key := s.StripeKeys()[1]
 	for _, command := range [][]string{{"set", key, "something else"}, {"del", key}, {"lpush", key, "x"}, {"del", key}, {"set", key, "URISxxxx and more"}} {
 		if server.CLI(command...); command[0] == "del" {
 			continue

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 )
 
@@ -61,7 +62,7 @@ func TestARedisThatGoesIsToldOfOnce(t *testing.T) {
 			}
 		}
 	}
-	ClientLog{c.Log}.Printf(context.Background(), "pool: %d", 7)
+	servers.ClientLog{Log: c.Log}.Printf(context.Background(), "pool: %d", 7)
 	if log.count(`"level":"DEBUG","msg":"go-redis","says":"pool: 7"`) != 1 {
 		t.Error("what go-redis says is not in the log")
 	}

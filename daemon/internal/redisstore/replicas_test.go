@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
@@ -25,7 +26,7 @@ func TestReplicasConfirm(t *testing.T) {
 		}
 		replica.Signal(syscall.SIGSTOP)
 		keys, isNew := storetest.Keys(s, 5000, 100), make([]bool, 100)
-		if _, err := s.Add(context.Background(), keys, isNew); !errors.Is(err, engine.ErrInDoubt) || !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, errTooFewReplicas) {
+		if _, err := s.Add(context.Background(), keys, isNew); !errors.Is(err, engine.ErrInDoubt) || !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, servers.ErrTooFewReplicas) {
 			t.Errorf("no replica confirms: %v", err)
 		}
 		if n, err := s.Add(context.Background(), storetest.Keys(s, 0, 5000), make([]bool, 5000)); n != 0 || err != nil {

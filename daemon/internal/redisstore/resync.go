@@ -2,49 +2,21 @@ package redisstore
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
 
-// renew replaces the incarnation ARGV[1], or a missing one, by ARGV[2], and returns what
-// is there then.
-var renew = redis.NewScript(`
-local now = redis.call('GET', KEYS[1])
-if not now or now == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) return ARGV[2] end
-return now
-`)
-
-func (s *Store) incarnation(ctx context.Context, stale string) (string, error) {
-	return renew.Run(ctx, s.admin, []string{incarnationKey}, stale, rand.Text()).Text()
-}
-
-// incident names the servers and the incarnation that daemons stop and resync for.
-func incident(runIDs []string, incarnation string) string {
-	sum := sha256.Sum256([]byte(strings.Join(runIDs, " ") + " " + incarnation))
-	return hex.EncodeToString(sum[:8])
-}
-
-// incidentNow is the incident as it presents itself now.
-func (s *Store) incidentNow(ctx context.Context) (string, error) {
-	ids, err := s.runIDs(ctx)
-	if err != nil {
-		return "", err
-	}
-	inc, err := s.incarnation(ctx, "")
-	return incident(ids, inc), err
-}
-
-var errChanged = errors.New("redis changed while it was resynced; once more")
+// retryResync is how often what has failed is tried again.
+const retryResync = 300 * time.Millisecond
 
 // resyncer puts back what Redis has lost, whenever it has.
 func (s *Store) resyncer(ctx context.Context) {
@@ -55,23 +27,23 @@ func (s *Store) resyncer(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.sync.wake:
+		case <-s.state.Wake:
 		case <-retry.C:
 		}
-		if _, err := s.sync.check(); err == nil {
+		if _, err := s.state.Check(); err == nil {
 			continue
 		}
 		err := s.resync(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		s.reach.note(s.log, err)
+		s.reach.Note(s.log, err)
 		if err == nil {
 			told = ""
 			continue
 		}
-		s.sync.note(err)
-		if text := err.Error(); !unreachable(err) && text != told { // it is tried several times a second
+		s.state.Note(err)
+		if text := err.Error(); !servers.Unreachable(err) && text != told { // it is tried several times a second
 			told = text
 			s.log.Warn("redis is not resynced yet", "err", err)
 		}
@@ -83,32 +55,32 @@ func (s *Store) resyncer(ctx context.Context) {
 // Load calls it with the servers that it has just read everything from.
 func (s *Store) resync(ctx context.Context, justRead ...string) error {
 	start := time.Now()
-	epoch := s.sync.epoch.Load()
-	ids, err := s.runIDs(ctx)
+	epoch := s.state.Epoch.Load()
+	ids, err := s.servers.RunIDs(ctx)
 	if err != nil {
 		return err
 	}
-	inc, err := s.incarnation(ctx, s.sync.stale())
+	inc, err := s.barrier.Incarnation(ctx, s.state.Stale())
 	if err != nil {
 		return err
 	}
 	// Batches under way end before this daemon says that it has stopped.
-	s.flight.Lock()
+	s.state.Flight.Lock()
 	//lint:ignore SA2001 nothing is done under it: later batches see that it is not in sync
-	s.flight.Unlock()
-	started := s.sync.anyNew(ids)
+	s.state.Flight.Unlock()
+	started := s.state.AnyNew(ids)
 	// Once for each start of a server: when this is tried again, the others may have put there
 	// what they know.
 	servers := strings.Join(ids, " ")
-	first := started && s.sync.wasSynced() && s.stoppedFor != servers
+	first := started && s.state.WasSynced() && s.stoppedFor != servers
 	for _, f := range s.all() {
-		if err := f.stop(ctx, first); err != nil {
-			return fmt.Errorf("filter %s: %w", f.base().spec.Name, err)
+		if err := f.Stop(ctx, first); err != nil {
+			return fmt.Errorf("filter %s: %w", f.Base().Spec.Name, err)
 		}
 	}
 	s.stoppedFor = servers
-	in := incident(ids, inc)
-	if err := s.together(ctx, stoppedPrefix, in); err != nil {
+	in := insync.Incident(ids, inc)
+	if err := s.barrier.Together(ctx, insync.Stopped, in); err != nil {
 		return err
 	}
 	if err := s.forgetIfAbandoned(ctx); err != nil {
@@ -123,19 +95,19 @@ func (s *Store) resync(ctx context.Context, justRead ...string) error {
 			return err
 		}
 	}
-	if lost && s.sync.isCurrent(inc) {
-		s.sync.invalidate(errLost) // nobody has told the others yet
-		return errLost
+	if lost && s.state.IsCurrent(inc) {
+		s.state.Invalidate(insync.ErrLost) // nobody has told the others yet
+		return insync.ErrLost
 	}
-	if err := s.together(ctx, resyncedPrefix, in); err != nil {
+	if err := s.barrier.Together(ctx, insync.Resynced, in); err != nil {
 		return err
 	}
 	// What the others have put there is known before anything is answered.
 	if err := s.followUnacked(ctx, true); err != nil {
 		return err
 	}
-	if !s.sync.validate(epoch, ids, inc) {
-		return errChanged
+	if !s.state.Validate(epoch, ids, inc) {
+		return insync.ErrChanged
 	}
 	s.log.Info("redis is in sync", "servers", len(ids), "lost_data", lost, "filters", len(s.all()), "took", time.Since(start).Round(time.Millisecond))
 	return nil
@@ -144,8 +116,8 @@ func (s *Store) resync(ctx context.Context, justRead ...string) error {
 // putBack ors every mirror into Redis, and the archive's bits where a stripe was gone.
 func (s *Store) putBack(ctx context.Context) (lost bool, err error) {
 	for _, f := range s.all() {
-		spec := f.base().spec
-		gone, err := f.resync(ctx)
+		spec := f.Base().Spec
+		gone, err := f.Resync(ctx)
 		if err != nil {
 			return lost, fmt.Errorf("filter %s: %w", spec.Name, err)
 		}
@@ -165,63 +137,63 @@ func (s *Store) putBack(ctx context.Context) (lost bool, err error) {
 func (s *Store) reconcile(ctx context.Context, started bool) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	have, id, err := s.readRegistry(ctx)
+	have, id, err := s.registry.Read(ctx)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	lost := started || have[formatField] == "" || id == "" || s.registryID != "" && s.registryID != id
-	s.mu.Unlock()
+	lost := started || have[registry.FormatField] == "" || id == "" || s.registry.Another(id)
 	missing := []any{}
 	for _, f := range s.all() {
-		mine := f.base().entry
-		text, there := have[mine.spec.Name]
+		mine := f.Base().Entry
+		text, there := have[mine.Spec.Name]
 		switch {
 		case there:
-			e, err := decodeEntry(mine.spec.Name, text)
+			e, err := registry.Decode(mine.Spec.Name, text)
 			switch {
 			case err != nil || e == mine:
-			case lost && e.spec == mine.spec && e.gen < mine.gen && e.born < mine.born:
+			case lost && e.Spec == mine.Spec && e.Gen < mine.Gen && e.Born < mine.Born:
 				// Redis went back to before the filter was cleared.
 				if err := s.clearAgain(ctx, e, mine); err != nil {
 					return err
 				}
 			default: // cleared or made anew; what this one has is of no use
-				if err := s.take(ctx, mine.spec.Name, text); err != nil && !errors.Is(err, errLost) {
+				if err := s.take(ctx, mine.Spec.Name, text); err != nil && !errors.Is(err, insync.ErrLost) {
 					return err
 				}
 			}
 		case lost:
-			if text, err = mine.encode(); err != nil {
+			if text, err = mine.Encode(); err != nil {
 				return err
 			}
-			missing = append(missing, mine.spec.Name, text)
+			missing = append(missing, mine.Spec.Name, text)
 		default:
 			s.forget(f)
 		}
 	}
-	if id, err = s.mendRegistry(ctx, missing); err != nil {
+	if id, err = s.registry.Mend(ctx, missing); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.registryID = id
-	s.mu.Unlock()
+	s.registry.Agreed(id)
 	return nil
 }
 
-// mend adds to the registry KEYS[1] the entries ARGV[3...] that it lacks, and its format,
-// ARGV[1]. One that had none is a new registry, and gets the id ARGV[2] at KEYS[2].
-// Returns the id.
-var mend = redis.NewScript(`
-for i = 3, #ARGV, 2 do redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i+1]) end
-if redis.call('HSETNX', KEYS[1], ':format', ARGV[1]) == 1 then redis.call('DEL', KEYS[2]) end
-redis.call('SET', KEYS[2], ARGV[2], 'NX')
-return redis.call('GET', KEYS[2])
-`)
-
-// mendRegistry adds entries that are missing, and what tells one registry from another,
-// in one step. It returns the id.
-func (s *Store) mendRegistry(ctx context.Context, entries []any) (string, error) {
-	args := append([]any{format, rand.Text()}, entries...)
-	return mend.Run(ctx, s.admin, []string{registryKey, registryIDKey}, args...).Text()
+// forgetIfAbandoned lets go of what this daemon has not published, if it was abandoned.
+// With redis.in_doubt: new it keeps that, and prefers an item that is new twice.
+func (s *Store) forgetIfAbandoned(ctx context.Context) error {
+	if abandoned, err := s.barrier.Abandoned(ctx); err != nil || !abandoned {
+		return err
+	}
+	if !s.opt.DoubtIsNew {
+		for _, f := range s.all() {
+			u, ok := f.(filter.Unacknowledging)
+			if !ok {
+				continue
+			}
+			if n := u.ForgetUnacked(); n > 0 {
+				s.log.Warn("items that no caller was told of are not given out any more: other daemons went on without this one, and may have given them out",
+					"filter", f.Base().Spec.Name, "items", n)
+			}
+		}
+	}
+	return s.barrier.Returned(ctx)
 }

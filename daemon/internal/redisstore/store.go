@@ -1,35 +1,36 @@
-// Package redisstore keeps filters in Redis or Valkey, where several daemons share them.
-// keys.go lists what is in Redis, set.go and timed.go say how a batch goes in each kind,
-// syncstate.go and peers.go how data that Redis has lost is put back before anything is
-// answered from it.
+// Package redisstore keeps filters in Redis or Valkey, where several daemons share them: it makes
+// and follows filters, and puts back what Redis has lost before anything is answered from it.
+// doc.go lists what is in Redis. How a batch goes is in the packages bitmap and timed, when
+// servers are in sync in insync.
 //
 // It does not hash, knows no items, and needs no module in Redis.
 package redisstore
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"strconv"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
 
 const (
-	defaultTimeout = 5 * time.Second
-	sweepEvery     = 100 * time.Millisecond
+	sweepEvery = 100 * time.Millisecond
+	// newcomerWait lets running daemons leave heartbeats in an empty Redis before a daemon that
+	// has just started, and knows of nobody, takes it for a new one.
+	newcomerWait = 1500 * time.Millisecond
 )
+
+// Options say which Redis, and how to log in. They are those of the settings.
+type Options = servers.Options
 
 // Config of a store.
 type Config struct {
@@ -38,13 +39,8 @@ type Config struct {
 	// DoubtIsNew gives items whose replies were lost as new when they are asked for again
 	// here, though another daemon's caller may have got them too.
 	DoubtIsNew bool
-	// Fsync refuses servers that answer before they have synced.
-	Fsync bool
-	// Replicas is how many of them must have a batch before it is answered; 0: none. Not
-	// for a cluster.
-	Replicas int
-	// Dir is where this daemon keeps what proves to the next one there that it is dead: see
-	// lives.go. "": nowhere.
+	// Dir is where this daemon keeps what proves to the next one there that it is dead. "":
+	// nowhere.
 	Dir string
 
 	newcomer time.Duration // 0: newcomerWait
@@ -52,15 +48,15 @@ type Config struct {
 
 // Store implements engine.Store.
 type Store struct {
-	opt     Config
-	log     *slog.Logger
-	client  redis.UniversalClient                                                 // batches travel here, to servers that are in sync
-	admin   redis.UniversalClient                                                 // everything else
-	restore func(ctx context.Context, spec engine.Spec, bits engine.BitMap) error // may be nil
-	sync    *syncState
-	peers   *peers
-
-	flight sync.RWMutex // read-held by batches, from before they look whether it is in sync
+	opt      Config
+	log      *slog.Logger
+	servers  *servers.Servers
+	restore  func(ctx context.Context, spec engine.Spec, bits engine.BitMap) error // may be nil
+	state    *insync.State
+	barrier  *insync.Barrier
+	members  *members.Members
+	registry *registry.Registry
+	link     *filter.Link
 
 	// changing is held while the registry and the filters here are changed or compared
 	// together: a filter that is dropped here while the registry is read would come back.
@@ -70,63 +66,58 @@ type Store struct {
 	stoppedFor string
 
 	mu   sync.Mutex
-	sets map[string]filter
-	bad  map[string]engine.Quarantined // by name
-	// registryID is that of the registry in Redis with which the filters here agree.
-	registryID string
+	sets map[string]filter.Filter
 	// unackedRead is the version of the unacknowledged items in Redis that was last read.
 	unackedRead string
 
-	highestID atomic.Int64 // that this daemon has seen in idsKey
-
 	unpublished chan struct{} // the publisher has work
 	early       chan struct{} // poll is not to wait for its next time
-
-	// lives is the lock of Dir; nil: not held. Owned by Load, then poll, then Close.
-	lives       *durable.Lock
-	claimFailed bool // and it was said
 
 	changes chan engine.Change
 	stop    context.CancelFunc
 	work    sync.WaitGroup
 
-	reach reach
+	reach servers.Reach
 }
 
 var _ engine.Store = (*Store)(nil)
 
 // Open connects. It refuses a server that may evict keys. Load reads the filters.
 func Open(ctx context.Context, c Config) (*Store, error) {
-	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
-	}
 	if c.newcomer == 0 {
 		c.newcomer = newcomerWait
 	}
 	s := &Store{
-		opt: c, log: c.Log, sync: newSyncState(), sets: map[string]filter{}, bad: map[string]engine.Quarantined{},
-		peers:   newPeers(selfName()),
+		opt: c, log: c.Log, state: insync.NewState(), sets: map[string]filter.Filter{},
 		changes: make(chan engine.Change, 64), unpublished: make(chan struct{}, 1), early: make(chan struct{}, 1),
 	}
 	var err error
-	if s.client, s.admin, err = dial(ctx, c.Options, s.sync.onConnect); err != nil {
+	if s.servers, err = servers.Dial(ctx, c.Options, s.state.OnConnect); err != nil {
 		return nil, err
 	}
-	if _, cluster := s.client.(*redis.ClusterClient); cluster && c.Replicas > 0 {
-		return nil, errors.Join(fmt.Errorf("redis.replicas %d: want 0: it is for one master with replicas, and these addrs are a cluster", c.Replicas), s.hangUp())
+	s.members = members.New(s.servers.Admin, s.log, c.Dir)
+	s.barrier = insync.NewBarrier(s.state, s.servers, s.members, s.log)
+	s.registry = registry.New(s.servers, s.members.Self, s.log)
+	s.link = &filter.Link{
+		Servers: s.servers, Members: s.members, State: s.state, Barrier: s.barrier, Registry: s.registry, Log: s.log,
+		DoubtIsNew: c.DoubtIsNew, PollSoon: func() { signal(s.early) }, Publish: func() { signal(s.unpublished) },
 	}
-	where := strings.Join(c.Addrs, ",")
-	if _, err := s.runIDs(ctx); err != nil {
-		return nil, errors.Join(explain(where, err), s.hangUp())
+	if _, err := s.servers.RunIDs(ctx); err != nil {
+		return nil, errors.Join(s.servers.Explain(err), s.servers.Close())
 	}
-	if err := s.admin.HExists(ctx, registryKey, formatField).Err(); err != nil {
-		if strings.HasPrefix(err.Error(), "WRONGTYPE") {
-			err = foreign(registryKey)
-		}
-		return nil, errors.Join(explain(where, err), s.hangUp())
+	if err := s.registry.Look(ctx); err != nil {
+		return nil, errors.Join(s.servers.Explain(err), s.servers.Close())
 	}
-	s.warnSplit(ctx)
+	s.servers.WarnSplit(ctx, s.log)
 	return s, nil
+}
+
+// signal wakes who waits for c, if it is not awake already.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // RestoreWith sets the function that ors into a bit-map what the archive has of it, after
@@ -135,61 +126,51 @@ func (s *Store) RestoreWith(restore func(ctx context.Context, spec engine.Spec, 
 	s.restore = restore
 }
 
-func (s *Store) hangUp() error { return errors.Join(s.client.Close(), s.admin.Close()) }
-
-// selfName tells this daemon from all others, its own earlier starts included.
-func selfName() string {
-	host, _ := os.Hostname()
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails, says its documentation
-	return fmt.Sprintf("%s:%d:%s", host, os.Getpid(), hex.EncodeToString(b[:]))
-}
-
 // Load implements engine.Store: it reads every filter into a mirror, and then waits until
 // the other daemons, if there are any, call this Redis in sync.
 func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
-	s.holdLives()
-	justRead, err := s.runIDs(ctx)
+	s.members.HoldLives()
+	justRead, err := s.servers.RunIDs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	// Before what it is of, and before anybody hears of this daemon.
-	version, err := s.version(ctx)
+	version, err := s.registry.Version(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.noteFollowed(ctx, strconv.FormatInt(version, 10)); err != nil {
+	if err := s.members.NoteFollowed(ctx, version); err != nil {
 		return nil, err
 	}
-	registry, err := s.registry(ctx)
+	entries, err := s.registry.Entries(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.beat(ctx); err != nil {
+	if err := s.members.Beat(ctx); err != nil {
 		return nil, err
 	}
-	if len(registry) == 0 {
+	if len(entries) == 0 {
 		// A new Redis, or one that has just lost everything while others run.
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(s.opt.newcomer):
 		}
-		if err := s.beat(ctx); err != nil {
+		if err := s.members.Beat(ctx); err != nil {
 			return nil, err
 		}
-		if _, err := s.mendRegistry(ctx, nil); err != nil {
+		if _, err := s.registry.Mend(ctx, nil); err != nil {
 			return nil, err
 		}
-		if registry, err = s.registry(ctx); err != nil {
+		if entries, err = s.registry.Entries(ctx); err != nil {
 			return nil, err
 		}
 	}
 	loaded := map[engine.Spec]engine.Set{}
-	for name, text := range registry {
+	for name, text := range entries {
 		f, lost, err := s.load(ctx, name, text)
-		if asDamaged(err) {
-			s.quarantine(name, text, err)
+		if registry.AsDamaged(err) {
+			s.registry.Quarantine(name, text, err)
 			continue
 		}
 		if err != nil {
@@ -201,7 +182,7 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 		if f, err = s.adopt(f); err != nil {
 			return nil, err
 		}
-		loaded[f.base().spec] = f
+		loaded[f.Base().Spec] = f
 	}
 	if err := s.resync(ctx, justRead...); err != nil {
 		return nil, err
@@ -218,9 +199,9 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 }
 
 // load reads a filter of the registry.
-func (s *Store) load(ctx context.Context, name, text string) (_ filter, lost bool, err error) {
+func (s *Store) load(ctx context.Context, name, text string) (_ filter.Filter, lost bool, err error) {
 	start := time.Now()
-	e, err := decodeEntry(name, text)
+	e, err := registry.Decode(name, text)
 	if err != nil {
 		return nil, false, err
 	}
@@ -228,19 +209,19 @@ func (s *Store) load(ctx context.Context, name, text string) (_ filter, lost boo
 	if err != nil {
 		return nil, false, err
 	}
-	if lost, err = f.learn(ctx); err != nil {
-		return nil, false, errors.Join(fmt.Errorf("filter %s: %w", name, err), closeFilter(f))
+	if lost, err = f.Learn(ctx); err != nil {
+		return nil, false, errors.Join(fmt.Errorf("filter %s: %w", name, err), filter.Close(f))
 	}
 	if lost {
 		s.log.Warn("redis has lost a part of the filter", "filter", name)
 	}
-	s.log.Info("filter loaded", "filter", name, "kind", e.spec.Kind, "bytes", f.Stats().Bytes, "took", time.Since(start).Round(time.Millisecond))
+	s.log.Info("filter loaded", "filter", name, "kind", e.Spec.Kind, "bytes", f.Stats().Bytes, "took", time.Since(start).Round(time.Millisecond))
 	return f, lost, nil
 }
 
 // Drop implements engine.Store. The other daemons follow within a second.
 func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
-	if _, err := s.sync.check(); err != nil {
+	if _, err := s.state.Check(); err != nil {
 		return err
 	}
 	s.changing.Lock()
@@ -252,14 +233,14 @@ func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 	if f == nil {
 		return &engine.UnknownFilterError{Ref: spec.Name}
 	}
-	if err := closeFilter(f); err != nil {
+	if err := filter.Close(f); err != nil {
 		return err
 	}
-	if err := s.unregister(ctx, f.base().entry); err != nil {
-		return f.base().trouble(ctx, err)
+	if err := s.registry.Unregister(ctx, f.Base().Entry); err != nil {
+		return f.Base().Trouble(ctx, err)
 	}
 	// Who makes it again gets another id.
-	return f.base().trouble(ctx, s.admin.HDel(ctx, idsKey, spec.Name).Err())
+	return f.Base().Trouble(ctx, s.registry.ForgetID(ctx, spec.Name))
 }
 
 // sweeper lets go of what has expired, here; Redis does so by itself.
@@ -273,26 +254,26 @@ func (s *Store) sweeper(ctx context.Context) {
 		case <-tick.C:
 		}
 		for _, f := range s.all() {
-			k := f.base()
-			p, ok := f.(expiring)
-			if !ok || k.enter() != nil { // dropped meanwhile
+			k := f.Base()
+			p, ok := f.(filter.Expiring)
+			if !ok || k.Enter() != nil { // dropped meanwhile
 				continue
 			}
-			if err := p.sweep(); err != nil { // nothing is wrong with what is left
-				s.log.Debug("sweep", "filter", k.spec.Name, "err", err)
+			if err := p.Sweep(); err != nil { // nothing is wrong with what is left
+				s.log.Debug("sweep", "filter", k.Spec.Name, "err", err)
 			}
-			k.use.RUnlock()
+			k.Use.RUnlock()
 		}
 	}
 }
 
 // Ready implements engine.Store.
 func (s *Store) Ready(ctx context.Context) error {
-	if _, err := s.sync.check(); err != nil {
+	if _, err := s.state.Check(); err != nil {
 		return err
 	}
 	// By the way that batches take: it may find that Redis was started anew.
-	if err := s.client.HExists(ctx, registryKey, formatField).Err(); err != nil {
+	if err := s.servers.Batches.HExists(ctx, registry.Key, registry.FormatField).Err(); err != nil {
 		return fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
 	}
 	return nil
@@ -301,10 +282,10 @@ func (s *Store) Ready(ctx context.Context) error {
 // Failed implements engine.Store: what Redis does resyncs, so this store never fails for good.
 func (s *Store) Failed() <-chan struct{} { return nil }
 
-func (s *Store) all() []filter {
+func (s *Store) all() []filter.Filter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]filter, 0, len(s.sets))
+	all := make([]filter.Filter, 0, len(s.sets))
 	for _, f := range s.sets {
 		all = append(all, f)
 	}
@@ -320,15 +301,12 @@ func (s *Store) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = s.publishAll(ctx) // Redis may be down
-	_ = s.admin.HSet(ctx, membersKey, s.peers.self, goodbye+s.peers.heartbeat()).Err()
-	_ = s.admin.HDel(ctx, followedKey, s.peers.self).Err()
+	s.members.SignOff(ctx)
 	var errs []error
 	for _, f := range s.all() {
-		errs = append(errs, closeFilter(f))
+		errs = append(errs, filter.Close(f))
 	}
-	errs = append(errs, s.hangUp())
-	if s.lives != nil { // last: the name in its file is that of a dead daemon from now on
-		errs = append(errs, s.lives.Release())
-	}
+	errs = append(errs, s.servers.Close())
+	errs = append(errs, s.members.Close()) // last: it is dead from now on
 	return errors.Join(errs...)
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
@@ -56,7 +58,7 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 var uri = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}}
 
 // opened opens a store with the filter uri, made if missing.
-func opened(t testing.TB, c Config) (*Store, *set) {
+func opened(t testing.TB, c Config) (*Store, *bitmap.Set) {
 	t.Helper()
 	store, err := Open(context.Background(), c)
 	if err != nil {
@@ -68,17 +70,17 @@ func opened(t testing.TB, c Config) (*Store, *set) {
 		t.Fatal(err)
 	}
 	if found := sets[uri]; found != nil {
-		return store, found.(*set)
+		return store, found.(*bitmap.Set)
 	}
 	made, err := store.Create(context.Background(), uri, storetest.Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store, made.(*set)
+	return store, made.(*bitmap.Set)
 }
 
 // count of items that a batch calls new.
-func add(t testing.TB, s *set, from, n int) int {
+func add(t testing.TB, s *bitmap.Set, from, n int) int {
 	t.Helper()
 	got, err := s.Add(context.Background(), storetest.Keys(s, from, n), make([]bool, n))
 	if err != nil {
@@ -92,7 +94,7 @@ func meet(t testing.TB, stores ...*Store) {
 	t.Helper()
 	for _, s := range stores {
 		for _, other := range stores {
-			for deadline := time.Now().Add(time.Minute); s != other && !slices.Contains(s.peers.alive(), other.peers.self); time.Sleep(5 * time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); s != other && !slices.Contains(s.members.Alive(), other.members.Self); time.Sleep(5 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("the daemons do not see each other")
 				}
@@ -129,7 +131,7 @@ func exactlyOnce(t *testing.T, c Config) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for caller := range callers {
-		s := []*set{a, b}[caller%2]
+		s := []*bitmap.Set{a, b}[caller%2]
 		wg.Go(func() {
 			for i := range items / batch {
 				from := (i + caller) * batch % items
@@ -171,17 +173,17 @@ func TestExactlyOnceForTwoDaemons(t *testing.T) {
 // Redis is killed and comes back empty, or with an older file, or is flushed: once the
 // daemons are ready again, both know what either of them had acknowledged.
 func TestResync(t *testing.T) {
-	for name, lose := range map[string]func(*redistest.Server, *set){
-		"restarted empty": func(s *redistest.Server, _ *set) { s.Kill(); s.Run() },
-		"away for a while": func(s *redistest.Server, _ *set) {
+	for name, lose := range map[string]func(*redistest.Server, *bitmap.Set){
+		"restarted empty": func(s *redistest.Server, _ *bitmap.Set) { s.Kill(); s.Run() },
+		"away for a while": func(s *redistest.Server, _ *bitmap.Set) {
 			s.Kill()
 			time.Sleep(2500 * time.Millisecond)
 			s.Run()
 		},
-		"flushed":                  func(s *redistest.Server, _ *set) { s.CLI("flushall") },
-		"flushed, then restarted":  func(s *redistest.Server, _ *set) { s.CLI("flushall"); s.Kill(); s.Run() },
-		"a stripe deleted":         func(s *redistest.Server, a *set) { s.CLI("del", a.keys[0]) },
-		"its registry is gone too": func(s *redistest.Server, a *set) { s.CLI("del", registryKey, a.keys[1]) },
+		"flushed":                  func(s *redistest.Server, _ *bitmap.Set) { s.CLI("flushall") },
+		"flushed, then restarted":  func(s *redistest.Server, _ *bitmap.Set) { s.CLI("flushall"); s.Kill(); s.Run() },
+		"a stripe deleted":         func(s *redistest.Server, a *bitmap.Set) { s.CLI("del", a.StripeKeys()[0]) },
+		"its registry is gone too": func(s *redistest.Server, a *bitmap.Set) { s.CLI("del", registry.Key, a.StripeKeys()[1]) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -194,7 +196,7 @@ func TestResync(t *testing.T) {
 			add(t, b, 5000, 5000)
 			lose(server, a)
 			// A caller that goes on all the time gets errors, never a wrong answer.
-			for _, s := range []*set{a, b, a, b} {
+			for _, s := range []*bitmap.Set{a, b, a, b} {
 				other := 5000
 				if s == b {
 					other = 0
@@ -251,7 +253,7 @@ func TestResyncFromAnOlderFile(t *testing.T) {
 	}
 	server.Run()
 	waitReady(t, storeA, storeB)
-	for name, s := range map[string]*set{"a": a, "b": b} {
+	for name, s := range map[string]*bitmap.Set{"a": a, "b": b} {
 		if n := add(t, s, 0, 5000); n != 0 {
 			t.Errorf("%d acknowledged items are new again at %s", n, name)
 		}
@@ -297,7 +299,7 @@ func TestResyncAsksTheArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = sets[uri].(*set)
+	s = sets[uri].(*bitmap.Set)
 	server.Kill()
 	server.Run()
 	waitReady(t, store)
@@ -355,7 +357,7 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := add(t, again.(*set), 0, 100); n != 100 {
+	if n := add(t, again.(*bitmap.Set), 0, 100); n != 100 {
 		t.Errorf("made again: %d of 100 are new", n)
 	}
 }
@@ -395,7 +397,7 @@ func TestRefusals(t *testing.T) {
 		s.CLI("config", "set", "appendfsync", "always")
 		store, _ := opened(t, c)
 		s.CLI("config", "set", "appendonly", "no")
-		if _, err := store.runIDs(context.Background()); err == nil || !strings.Contains(err.Error(), "CONFIG SET appendonly yes") {
+		if _, err := store.servers.RunIDs(context.Background()); err == nil || !strings.Contains(err.Error(), "CONFIG SET appendonly yes") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -433,13 +435,13 @@ func TestRefusals(t *testing.T) {
 	})
 	t.Run("foreign registry", func(t *testing.T) {
 		s := redistest.Start(t)
-		s.CLI("set", registryKey, "mine")
-		mustFail(t, config(s.Addr), registryKey, "another program", "hint:")
+		s.CLI("set", registry.Key, "mine")
+		mustFail(t, config(s.Addr), registry.Key, "another program", "hint:")
 	})
 	t.Run("newer format", func(t *testing.T) {
 		s := redistest.Start(t)
-		s.CLI("hset", registryKey, formatField, "2")
-		mustFail(t, config(s.Addr), registryKey, "format", "hint:")
+		s.CLI("hset", registry.Key, registry.FormatField, "2")
+		mustFail(t, config(s.Addr), registry.Key, "format", "hint:")
 	})
 	t.Run("several addresses, no cluster", func(t *testing.T) {
 		a, b := redistest.Start(t), redistest.Start(t)
@@ -467,7 +469,7 @@ func TestBeyond512MB(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := made.(*set)
+	s := made.(*bitmap.Set)
 	if got := s.Header().Bytes(); got <= 512<<20 {
 		t.Fatalf("a bit-map of %d bytes is not what this test is for", got)
 	}
@@ -477,7 +479,7 @@ func TestBeyond512MB(t *testing.T) {
 		}
 	}
 	for last := false; !last; {
-		if last, err = s.countNext(context.Background()); err != nil {
+		if last, err = s.CountNext(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -526,7 +528,7 @@ func TestCreateFilled(t *testing.T) {
 	if _, err := a.CreateFilled(ctx, uri, h, fillUpTo(2)); err == nil || !strings.Contains(err.Error(), "broke off") {
 		t.Fatalf("got %v, want fill's error", err)
 	}
-	if got := server.CLI("hget", registryKey, uri.Name); got != "" {
+	if got := server.CLI("hget", registry.Key, uri.Name); got != "" {
 		t.Fatalf("a filter filled in part is registered: %s", got)
 	}
 	keys := make([]bloom.Hash, 2000)
@@ -563,9 +565,9 @@ func TestSentinelFailover(t *testing.T) {
 	replica.CLI("replicaof", "no", "one") // cut off: it does not hear of what follows
 	add(t, s, 3000, 3000)
 	replica.CLI("replicaof", "127.0.0.1", strings.TrimPrefix(master.Addr, "127.0.0.1:"))
-	whole := master.CLI("bitcount", s.keys[0])
+	whole := master.CLI("bitcount", s.StripeKeys()[0])
 	master.Kill()
-	if got := replica.CLI("bitcount", s.keys[0]); got == whole {
+	if got := replica.CLI("bitcount", s.StripeKeys()[0]); got == whole {
 		t.Fatal("the replica has missed nothing: this tries nothing")
 	}
 	// Trust is lost at once or at the next poll, and comes back with the new master.

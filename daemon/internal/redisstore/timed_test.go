@@ -12,6 +12,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/timed"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
@@ -19,7 +21,7 @@ import (
 var news = engine.Spec{ID: 7, Name: "news", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}
 
 // openedTimed opens a store with the filter news, made if missing.
-func openedTimed(t testing.TB, c Config) (*Store, *timed) {
+func openedTimed(t testing.TB, c Config) (*Store, *timed.Set) {
 	t.Helper()
 	store, err := Open(context.Background(), c)
 	if err != nil {
@@ -31,16 +33,16 @@ func openedTimed(t testing.TB, c Config) (*Store, *timed) {
 		t.Fatal(err)
 	}
 	if found := sets[news]; found != nil {
-		return store, found.(*timed)
+		return store, found.(*timed.Set)
 	}
 	made, err := store.Create(context.Background(), news, storetest.Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store, made.(*timed)
+	return store, made.(*timed.Set)
 }
 
-func addTimed(t testing.TB, s *timed, from, n int, expire time.Duration) int {
+func addTimed(t testing.TB, s *timed.Set, from, n int, expire time.Duration) int {
 	t.Helper()
 	got, err := s.AddFor(context.Background(), storetest.Keys(s, from, n), expire, make([]bool, n))
 	if err != nil {
@@ -51,7 +53,7 @@ func addTimed(t testing.TB, s *timed, from, n int, expire time.Duration) int {
 
 // addWhenResynced adds as soon as the store takes it; until then only errors that say so
 // are right.
-func addWhenResynced(t testing.TB, s *timed, from, n int, expire time.Duration) int {
+func addWhenResynced(t testing.TB, s *timed.Set, from, n int, expire time.Duration) int {
 	t.Helper()
 	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		got, err := s.AddFor(context.Background(), storetest.Keys(s, from, n), expire, make([]bool, n))
@@ -70,16 +72,16 @@ func addWhenResynced(t testing.TB, s *timed, from, n int, expire time.Duration) 
 // Redis loses its data, or a part: what either daemon accepted stays a duplicate for both,
 // and for one that starts then, and expires when it should.
 func TestTimedResync(t *testing.T) {
-	for name, lose := range map[string]func(*redistest.Server, *timed){
-		"restarted empty": func(r *redistest.Server, _ *timed) { r.Kill(); r.Run() },
-		"away for a while": func(r *redistest.Server, _ *timed) {
+	for name, lose := range map[string]func(*redistest.Server, *timed.Set){
+		"restarted empty": func(r *redistest.Server, _ *timed.Set) { r.Kill(); r.Run() },
+		"away for a while": func(r *redistest.Server, _ *timed.Set) {
 			r.Kill()
 			time.Sleep(2500 * time.Millisecond)
 			r.Run()
 		},
-		"flushed":                  func(r *redistest.Server, _ *timed) { r.CLI("flushall") },
-		"flushed, then restarted":  func(r *redistest.Server, _ *timed) { r.CLI("flushall"); r.Kill(); r.Run() },
-		"its registry is gone too": func(r *redistest.Server, s *timed) { r.CLI("del", registryKey, s.witness(3)) },
+		"flushed":                  func(r *redistest.Server, _ *timed.Set) { r.CLI("flushall") },
+		"flushed, then restarted":  func(r *redistest.Server, _ *timed.Set) { r.CLI("flushall"); r.Kill(); r.Run() },
+		"its registry is gone too": func(r *redistest.Server, s *timed.Set) { r.CLI("del", registry.Key, s.Witness(3)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +97,7 @@ func TestTimedResync(t *testing.T) {
 			addTimed(t, a, 10_000, 100, brief)
 			lose(server, a)
 			for _, c := range []struct {
-				s    *timed
+				s    *timed.Set
 				from int
 			}{{a, 5000}, {b, 0}, {a, 0}, {b, 5000}} {
 				if n := addWhenResynced(t, c.s, c.from, 5000, time.Hour); n != 0 {
@@ -146,7 +148,7 @@ func TestTimedResyncOfAClusterNode(t *testing.T) {
 		}
 	}
 	servers[2].CLI("flushall")
-	for _, s := range []*timed{b, a, b} {
+	for _, s := range []*timed.Set{b, a, b} {
 		if n := addWhenResynced(t, s, 0, 10_000, time.Hour); n != 0 {
 			t.Fatalf("%d items are new before they expire", n)
 		}
@@ -165,7 +167,7 @@ func TestTimedExactlyOnceForTwoDaemons(t *testing.T) {
 			c := config(addrs(t))
 			_, a := openedTimed(t, c)
 			_, b := openedTimed(t, c)
-			if a.Seed() != b.Seed() || a.prefix != b.prefix {
+			if a.Seed() != b.Seed() || a.Entry != b.Entry {
 				t.Fatal("the two daemons have different filters")
 			}
 			const callers, items, batch, expire = 8, 12_000, 500, 3 * time.Second
@@ -174,7 +176,7 @@ func TestTimedExactlyOnceForTwoDaemons(t *testing.T) {
 				start := time.Now()
 				var wg sync.WaitGroup
 				for caller := range callers {
-					s := []*timed{a, b}[caller%2]
+					s := []*timed.Set{a, b}[caller%2]
 					wg.Go(func() {
 						for i := range items / batch {
 							from := (i + caller) * batch % items
@@ -226,7 +228,7 @@ func TestTimedDropCleansUp(t *testing.T) {
 			_, bits := opened(t, config(servers[0].Addr))
 			addTimed(t, s, 0, 3000, time.Hour)
 			add(t, bits, 0, 1000)
-			old := s.prefix
+			old := registry.TimedPrefix(s.Entry)
 			if err := store.Drop(context.Background(), news); err != nil {
 				t.Fatal(err)
 			}
@@ -234,7 +236,7 @@ func TestTimedDropCleansUp(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s = again.(*timed)
+			s = again.(*timed.Set)
 			if n := addTimed(t, s, 0, 3000, time.Hour); n != 3000 {
 				t.Errorf("made anew: %d of 3000 items are new", n)
 			}
@@ -289,6 +291,8 @@ func TestTimedMirrorForgets(t *testing.T) {
 }
 
 func redisMemory(s *redistest.Server) int {
-	n, _ := strconv.Atoi(field(s.CLI("info", "memory"), "used_memory"))
+	_, after, _ := strings.Cut(s.CLI("info", "memory"), "used_memory:")
+	text, _, _ := strings.Cut(after, "\r")
+	n, _ := strconv.Atoi(text)
 	return n
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
@@ -124,8 +125,8 @@ func TestRepliesLost(t *testing.T) {
 // one learn of it.
 func publishNow(t testing.TB, s engine.Set, other *Store) {
 	t.Helper()
-	if set, ok := s.(*set); ok {
-		if err := set.store.publishAll(context.Background()); err != nil {
+	if set, ok := s.(*bitmap.Set); ok {
+		if err := set.PublishUnacked(context.Background(), set.Servers.Batches); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,7 +162,7 @@ func TestOutOfMemoryInABatch(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i, is := range isNew {
-					if _, bits := s.(*set); !is && !bits { // those of a bloom filter may be false positives
+					if _, bits := s.(*bitmap.Set); !is && !bits { // those of a bloom filter may be false positives
 						t.Fatalf("item %d is seen, and the caller was told that nothing was remembered", next+i)
 					}
 				}
@@ -190,7 +191,7 @@ func TestOutOfMemoryInABatch(t *testing.T) {
 				nobody++
 			}
 		}
-		if _, bits := s.(*set); nobody > 0 && !bits || nobody > (next+n)/500 {
+		if _, bits := s.(*bitmap.Set); nobody > 0 && !bits || nobody > (next+n)/500 {
 			t.Errorf("%d of %d items were new for nobody", nobody, next+n)
 		}
 	})
@@ -205,8 +206,8 @@ func TestUnacknowledgedItemsAreGivenOutOnce(t *testing.T) {
 	storeB, b := opened(t, config(server.Addr))
 	keys := storetest.Keys(a, 0, 100)
 	add(t, b, 0, 100) // as in a batch of a that broke off: Redis has them, and nobody was told
-	a.unacknowledge(keys[:60])
-	want := func(s *set, fresh int) {
+	a.Unacknowledge(keys[:60])
+	want := func(s *bitmap.Set, fresh int) {
 		t.Helper()
 		isNew := make([]bool, 100)
 		if err := s.Has(context.Background(), keys, isNew); err != nil {
@@ -270,17 +271,17 @@ func TestUnacknowledgedItemsAndLostData(t *testing.T) {
 			add(t, a, 0, 1000)
 			keys := storetest.Keys(a, 1000, 1000)
 			// A batch under way at b, which a waits for: nothing is resynced before it has ended.
-			storeB.flight.RLock()
-			end := sync.OnceFunc(storeB.flight.RUnlock)
+			storeB.state.Flight.RLock()
+			end := sync.OnceFunc(storeB.state.Flight.RUnlock)
 			defer end()
 			lose(server)
 			if _, err := a.Add(context.Background(), keys, make([]bool, 1000)); err == nil {
 				t.Fatal("a batch is answered by a redis that has lost data")
 			}
-			a.unacknowledge(keys[:500]) // of a batch that had broken off before
+			a.Unacknowledge(keys[:500]) // of a batch that had broken off before
 			end()
 			w := wins{}
-			for _, s := range []*set{b, a, b} {
+			for _, s := range []*bitmap.Set{b, a, b} {
 				isNew, _ := addUntilAnswered(t, s, 1000, 1000)
 				w.note(1000, isNew)
 			}

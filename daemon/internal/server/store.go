@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
 
 // OpenStore opens the store that the settings name. livesDir is where a daemon that shares
@@ -30,7 +31,7 @@ func OpenStore(cfg configs.Config, livesDir string, log *slog.Logger) (engine.St
 }
 
 func openRedis(c configs.Redis, livesDir string, log *slog.Logger) (engine.Store, error) {
-	password, err := redisstore.ReadPassword(c.PasswordFile)
+	password, err := servers.ReadPassword(c.PasswordFile)
 	if err != nil {
 		return nil, fmt.Errorf("redis.password_file: %w", err)
 	}
@@ -38,16 +39,15 @@ func openRedis(c configs.Redis, livesDir string, log *slog.Logger) (engine.Store
 	if err != nil {
 		return nil, err
 	}
-	redis.SetLogger(redisstore.ClientLog{Log: log}) // it has one for the whole process
+	redis.SetLogger(servers.ClientLog{Log: log}) // it has one for the whole process
 	// Open has timeouts of its own for each server that it asks.
 	store, err := redisstore.Open(context.Background(), redisstore.Config{
-		Options: redisstore.Options{
+		Options: servers.Options{
 			Addrs: c.Addrs, Username: c.Username, Password: password, DB: c.DB, TLS: dialer, MasterName: c.MasterName,
+			Fsync: c.Durability == "fsync", Replicas: c.Replicas,
 		},
 		Log:        log,
 		DoubtIsNew: c.InDoubt == "new",
-		Fsync:      c.Durability == "fsync",
-		Replicas:   c.Replicas,
 		Dir:        livesDir,
 	})
 	if err != nil {

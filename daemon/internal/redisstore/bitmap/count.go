@@ -1,0 +1,56 @@
+package bitmap
+
+import (
+	"context"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// counts is how many bits are set in each stripe in Redis, when last asked.
+type counts struct {
+	mu     sync.Mutex
+	of     map[int]uint64
+	total  uint64
+	cursor int
+}
+
+func (c *counts) set(stripe int, n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[int]uint64{}
+	}
+	c.total += n - c.of[stripe]
+	c.of[stripe] = n
+}
+
+func (c *counts) sum() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.total
+}
+
+// next is the stripe that is to be counted now.
+func (c *counts) next(stripes int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := c.cursor
+	c.cursor = (i + 1) % stripes
+	return i
+}
+
+// CountNext implements filter.Counted: it asks Redis how many bits are set in one stripe.
+func (s *Set) CountNext(ctx context.Context) (last bool, err error) {
+	if s.Enter() != nil {
+		return true, nil
+	}
+	defer s.Use.RUnlock()
+	i := s.counts.next(len(s.keys))
+	last = i == len(s.keys)-1
+	n, err := s.Servers.Admin.BitCount(ctx, s.keys[i], &redis.BitCount{Start: headBytes, End: -1}).Result()
+	if err == nil {
+		s.counts.set(i, uint64(n))
+	}
+	return last, err
+}

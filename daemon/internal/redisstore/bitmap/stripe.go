@@ -1,0 +1,212 @@
+package bitmap
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
+)
+
+const (
+	headBytes = 8
+	headMark  = "URIS"
+)
+
+// merge puts the stripe in KEYS[2] into the one in KEYS[1], in one step. A stripe without
+// a head was made by test-and-sets after Redis had lost it; nobody was given their
+// replies, so it is replaced, not or-ed. ARGV: head, and 1 where a stripe of another map
+// is to be replaced as well. Returns 1: or-ed, 0: was not there, -1: another map's,
+// -2: not ours.
+var merge = redis.NewScript(`
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'string' and kind ~= 'none' then redis.call('DEL', KEYS[2]) return -2 end
+local head = redis.call('GETRANGE', KEYS[1], 0, 7)
+if head == ARGV[1] then
+  redis.call('BITOP', 'OR', KEYS[1], KEYS[1], KEYS[2])
+  redis.call('DEL', KEYS[2])
+  return 1
+end
+if head ~= '' and head ~= string.rep('\0', 8) then
+  if string.sub(head, 1, 4) ~= 'URIS' then redis.call('DEL', KEYS[2]) return -2 end
+  if ARGV[2] ~= '1' then redis.call('DEL', KEYS[2]) return -1 end
+end
+redis.call('RENAME', KEYS[2], KEYS[1])
+redis.call('PERSIST', KEYS[1])
+return 0
+`)
+
+// tmpTTL removes what a daemon left that died in the middle of a merge.
+const tmpTTL = 5 * time.Minute
+
+// putStripe ors data, the bytes of stripe i, into Redis; nil data makes sure that the
+// stripe is there. It tells whether it was not.
+func (s *Set) putStripe(ctx context.Context, i int, data []byte, replace bool) (gone bool, err error) {
+	key := s.keys[i]
+	// Of this call alone: a restore may put in the same stripe that is being resynced.
+	tmp := key + ":" + s.Members.Self + ":" + serial()
+	value := append(append(make([]byte, 0, headBytes+len(data)), s.head...), data...)
+	if err := s.Servers.Admin.Set(ctx, tmp, value, tmpTTL).Err(); err != nil {
+		return false, err
+	}
+	force := "0"
+	if replace {
+		force = "1"
+	}
+	code, err := merge.Run(ctx, s.Servers.Admin, []string{key, tmp}, s.head, force).Int()
+	switch {
+	case err != nil:
+		return false, err
+	case code == 0:
+		return true, nil
+	case code == -1:
+		return false, fmt.Errorf("key %s: %w", key, filter.ErrOther)
+	case code == -2:
+		return false, registry.Foreign(key)
+	}
+	return false, nil
+}
+
+// getStripe reads stripe i from Redis into buf; what is missing at its end is zero.
+func (s *Set) getStripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
+	text, err := s.Servers.Admin.Get(ctx, s.keys[i]).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		if strings.HasPrefix(err.Error(), "WRONGTYPE") {
+			return nil, registry.Damaged(registry.Foreign(s.keys[i]))
+		}
+		return nil, err
+	}
+	size := s.bits.Header().StripeSize(i)
+	switch {
+	case len(text) < headBytes || text[:headBytes] == strings.Repeat("\x00", headBytes):
+		return nil, fmt.Errorf("key %s: %w", s.keys[i], insync.ErrLost)
+	case text[:len(headMark)] != headMark:
+		return nil, registry.Damaged(registry.Foreign(s.keys[i]))
+	case text[:headBytes] != string(s.head):
+		return nil, registry.Damaged(fmt.Errorf("key %s: %w", s.keys[i], filter.ErrOther))
+	case len(text) > headBytes+size:
+		return nil, registry.Damaged(fmt.Errorf("key %s: has %d bytes, want %d at most", s.keys[i], len(text), headBytes+size))
+	}
+	buf = buf[:size]
+	clear(buf[copy(buf, text[headBytes:]):])
+	return buf, nil
+}
+
+// Stripe implements engine.BitMap: what Redis has, other daemons' items included.
+func (s *Set) Stripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
+	if err := s.Enter(); err != nil {
+		return nil, err
+	}
+	defer s.Use.RUnlock()
+	if _, err := s.State.Check(); err != nil {
+		return nil, err
+	}
+	data, err := s.getStripe(ctx, i, buf)
+	if err != nil {
+		return nil, s.Trouble(ctx, err)
+	}
+	return data, s.bits.MergeStripe(i, data) // what is known need not be asked
+}
+
+// MergeStripe implements engine.BitMap.
+func (s *Set) MergeStripe(ctx context.Context, i int, data []byte) error {
+	if err := s.Enter(); err != nil {
+		return err
+	}
+	defer s.Use.RUnlock()
+	if len(data) != s.bits.Header().StripeSize(i) {
+		return s.bits.MergeStripe(i, data) // says what is wrong
+	}
+	if _, err := s.putStripe(ctx, i, data, false); err != nil {
+		return s.Trouble(ctx, err)
+	}
+	return s.bits.MergeStripe(i, data)
+}
+
+// Commit implements engine.BitMap: what was merged is in Redis.
+func (s *Set) Commit(context.Context) error { return nil }
+
+// Learn implements filter.Filter: it reads all stripes into the mirror.
+func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
+	buf := make([]byte, bloom.StripeBytes)
+	for i := range s.keys {
+		data, err := s.getStripe(ctx, i, buf)
+		if errors.Is(err, insync.ErrLost) {
+			lost = true
+			continue
+		}
+		if err != nil {
+			return lost, err
+		}
+		if err := s.bits.MergeStripe(i, data); err != nil {
+			return lost, err
+		}
+	}
+	return lost, s.RefreshUnacked(ctx)
+}
+
+// Lay implements filter.Filter: all stripes are there.
+func (s *Set) Lay(ctx context.Context) error {
+	for i := range s.keys {
+		if _, err := s.putStripe(ctx, i, nil, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stop implements filter.Filter. What a server that was started anew has of unacknowledged items
+// may have been given out since: see unacked.
+func (s *Set) Stop(ctx context.Context, started bool) error {
+	if !started || s.DoubtIsNew {
+		return nil
+	}
+	return s.Servers.Admin.Unlink(ctx, s.unackedKey).Err()
+}
+
+// Resync implements filter.Filter: it ors the mirror into Redis.
+func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
+	if s.Enter() != nil {
+		return false, nil // dropped meanwhile
+	}
+	defer s.Use.RUnlock()
+	// Unacknowledged items are new for who finds them in the set, and for nobody else: their
+	// bits may have been lost.
+	held := s.unacked.all()
+	s.bits.Add(held, make([]bool, len(held)))
+	buf := make([]byte, bloom.StripeBytes)
+	for i := range s.keys {
+		data := trimZeroes(s.bits.Stripe(i, buf))
+		missing, err := s.putStripe(ctx, i, data, false)
+		if err != nil {
+			return gone, err
+		}
+		gone = gone || missing
+	}
+	return gone, s.PublishUnacked(ctx, s.Servers.Admin)
+}
+
+func trimZeroes(b []byte) []byte {
+	for len(b) > 0 && b[len(b)-1] == 0 {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// head is what a stripe's key begins with: that it is ours, and a checksum of the
+// filter's header, so that it belongs to this map and generation and no other.
+func head(h bloom.Header) []byte {
+	raw, _ := h.MarshalBinary() // the error is always nil
+	return binary.BigEndian.AppendUint32([]byte(headMark), bloom.Checksum(raw))
+}
+
+// headNumber is the head as BITFIELD GET i64 reads it.
+func headNumber(h bloom.Header) int64 { return int64(binary.BigEndian.Uint64(head(h))) }

@@ -1,0 +1,65 @@
+package redisstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
+)
+
+// tombWait is how long the other daemons may take to see that a filter was dropped. By
+// then they ask for none of its keys.
+const tombWait = 3 * members.PollEvery
+
+// cleaner removes the keys that tombstones name, and then the tombstones.
+func (s *Store) cleaner(ctx context.Context) {
+	since := map[string]time.Time{} // by the clock of this machine: when each was first seen
+	tick := time.NewTicker(members.PollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if _, err := s.state.Check(); err != nil {
+			clear(since)
+			continue
+		}
+		if err := s.cleanOnce(ctx, since, time.Now()); err != nil && ctx.Err() == nil {
+			s.log.Warn("keys of a dropped filter are still in redis; the next try follows", "err", err)
+		}
+	}
+}
+
+func (s *Store) cleanOnce(ctx context.Context, since map[string]time.Time, now time.Time) error {
+	tombs, err := s.servers.Admin.HGetAll(ctx, registry.TombstonesKey).Result()
+	if err != nil {
+		return err
+	}
+	for tomb := range since {
+		if _, ok := tombs[tomb]; !ok {
+			delete(since, tomb)
+		}
+	}
+	for tomb, maker := range tombs {
+		first, ok := since[tomb]
+		switch {
+		case !ok || s.members.MayLive(maker):
+			since[tomb] = now
+			continue
+		case now.Sub(first) < tombWait:
+			continue
+		case maker != registry.Dropped: // should it live after all, it finds that it may not register
+			delete(since, tomb)
+			err = s.servers.Admin.HSet(ctx, registry.TombstonesKey, tomb, registry.Dropped).Err()
+		default:
+			err = s.registry.Clean(ctx, tomb)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

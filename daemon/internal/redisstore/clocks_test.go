@@ -1,0 +1,96 @@
+package redisstore
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+)
+
+// Daemons whose clocks differ by hours wait for each other, also when a clock is set while
+// they run; a daemon that was killed is not waited for longer than it may be silent.
+func TestResyncWaitsWhateverClocksSay(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	// Written by daemons that were killed: one long ago, one with a clock that is ahead.
+	server.CLI("hset", "urifilter:members", "killed:1:a", "1700000000000", "killed:2:b", "4000000000000")
+	open := func(ahead time.Duration) (*Store, *bitmap.Set) {
+		store, err := Open(context.Background(), config(server.Addr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = store.Close() })
+		store.members.Wall = func() time.Time { return time.Now().Add(ahead) }
+		sets, err := store.Load(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := sets[uri]; found != nil {
+			return store, found.(*bitmap.Set)
+		}
+		made, err := store.Create(context.Background(), uri, storetest.Identity())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store, made.(*bitmap.Set)
+	}
+	storeA, a := open(0)
+	storeB, b := open(-3 * time.Hour)
+	storeC, c := open(5 * time.Hour)
+	add(t, a, 0, 1000)
+	add(t, b, 1000, 1000)
+	add(t, c, 2000, 1000)
+	for _, hangs := range []*Store{storeB, storeC} {
+		for deadline := time.Now().Add(20 * time.Second); !slices.Contains(storeA.members.Alive(), hangs.members.Self); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("a daemon is not seen by its heartbeat")
+			}
+		}
+		inSync(t, server, storeA, storeB, storeC)
+		// One of them stands still in the middle of a batch while Redis is flushed.
+		epoch := storeA.state.Epoch.Load()
+		hangs.state.Flight.RLock()
+		server.CLI("flushall")
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			err := storeA.Ready(context.Background())
+			if err != nil && strings.Contains(err.Error(), "waiting for other daemons") && strings.Contains(err.Error(), hangs.members.Self) {
+				break
+			}
+			if err == nil && storeA.state.Epoch.Load() > epoch || time.Now().After(deadline) {
+				hangs.state.Flight.RUnlock()
+				t.Fatalf("nobody waits for a daemon whose clock is wrong: %v", err)
+			}
+			_, _ = a.Add(context.Background(), storetest.Keys(a, 5000, 100), make([]bool, 100)) // finds the loss
+		}
+		hangs.state.Flight.RUnlock()
+		waitReady(t, storeA, storeB, storeC)
+		for _, s := range []*bitmap.Set{a, b, c} {
+			if n := add(t, s, 0, 3000); n != 0 {
+				t.Errorf("%d acknowledged items are new again", n)
+			}
+		}
+	}
+}
+
+// inSync waits until no daemon has a resync before it, or behind it that it does not know of.
+func inSync(t testing.TB, server *redistest.Server, stores ...*Store) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		now := strings.TrimSpace(server.CLI("get", insync.IncarnationKey))
+		if !slices.ContainsFunc(stores, func(s *Store) bool {
+			_, err := s.state.Check()
+			return err != nil || !s.state.IsCurrent(now)
+		}) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("not in sync")
+		}
+	}
+}

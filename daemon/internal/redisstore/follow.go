@@ -1,0 +1,164 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
+)
+
+// Changes implements engine.Store.
+func (s *Store) Changes() <-chan engine.Change { return s.changes }
+
+// follow compares the registry with the filters here.
+func (s *Store) follow(ctx context.Context, epoch uint64) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	version, err := s.registry.Version(ctx) // before what it is of
+	if err != nil {
+		return err
+	}
+	all, id, err := s.registry.Read(ctx)
+	if err != nil {
+		return err
+	}
+	if all[registry.FormatField] == "" || !s.registry.Same(id) {
+		return fmt.Errorf("key %s: %w", registry.Key, insync.ErrLost)
+	}
+	delete(all, registry.FormatField)
+	if err := s.followQuarantine(ctx, all); err != nil {
+		return err
+	}
+	for _, f := range s.all() {
+		mine := f.Base().Entry
+		text, ok := all[mine.Spec.Name]
+		if ok {
+			if e, err := registry.Decode(mine.Spec.Name, text); err != nil || e == mine {
+				delete(all, mine.Spec.Name)
+				continue
+			}
+		}
+		if s.state.Epoch.Load() != epoch {
+			return nil // what was read may be of a Redis that is to be resynced
+		}
+		if !ok {
+			s.forget(f)
+		}
+	}
+	for name, text := range all {
+		if err := s.take(ctx, name, text); err != nil {
+			return err
+		}
+	}
+	return s.members.NoteFollowed(ctx, version)
+}
+
+// take serves the filter of an entry that is new in the registry, in the place of the one of
+// its name, if there is one.
+func (s *Store) take(ctx context.Context, name, text string) error {
+	f, lost, err := s.load(ctx, name, text)
+	if registry.AsDamaged(err) {
+		if q, known := s.registry.Quarantine(name, text, err); !known {
+			return s.send(ctx, engine.Change{Spec: engine.Spec{ID: q.ID, Name: name}, Bad: &q})
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if lost {
+		if gone, err := s.registry.Dropped(ctx, f.Base().Entry); err != nil || gone {
+			return errors.Join(err, filter.Close(f)) // dropped or cleared in this moment; poll comes again
+		}
+	}
+	change := engine.Change{Spec: f.Base().Spec, Set: f}
+	if was := s.swap(f); was != nil {
+		change.Gone = was
+		if err := filter.Close(was); err != nil {
+			s.log.Warn("mirror of a filter that was replaced", "filter", name, "err", err)
+		}
+	}
+	if err := s.send(ctx, change); err != nil {
+		return err
+	}
+	if lost {
+		return fmt.Errorf("filter %s: %w", name, insync.ErrLost)
+	}
+	return nil
+}
+
+var _ engine.Shared = (*Store)(nil)
+
+// Holds implements engine.Shared.
+func (s *Store) Holds(ctx context.Context, spec engine.Spec) (bool, error) {
+	if _, err := s.state.Check(); err != nil {
+		return true, err
+	}
+	have, id, err := s.registry.Read(ctx)
+	if err != nil {
+		return true, fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
+	}
+	if !s.registry.Same(id) {
+		return true, nil // lost, as poll will find
+	}
+	its, err := registry.Decode(spec.Name, have[spec.Name])
+	if have[spec.Name] == "" || err == nil && its.Spec != spec {
+		signal(s.early) // which forgets it
+		return false, nil
+	}
+	return true, nil
+}
+
+// forget ends a filter that another daemon has dropped.
+func (s *Store) forget(f filter.Filter) {
+	spec := f.Base().Spec
+	if err := s.discard(f); err != nil {
+		s.log.Warn("mirror of a dropped filter", "filter", spec.Name, "err", err)
+	}
+	_ = s.send(context.Background(), engine.Change{Spec: spec, Gone: f})
+}
+
+// discard ends a filter here.
+func (s *Store) discard(f filter.Filter) error {
+	name := f.Base().Spec.Name
+	s.mu.Lock()
+	if s.sets[name] == f {
+		delete(s.sets, name)
+	}
+	s.mu.Unlock()
+	return filter.Close(f)
+}
+
+// sendMost is how long the engine may take to take in a change.
+const sendMost = 5 * time.Second
+
+func (s *Store) send(ctx context.Context, change engine.Change) error {
+	select {
+	case s.changes <- change:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(sendMost):
+		return errors.New("nobody takes in changes of filters")
+	}
+}
+
+// followQuarantine tells of filters that are in quarantine no more: their entries were
+// registry.Dropped, or mended. all is the registry.
+func (s *Store) followQuarantine(ctx context.Context, all map[string]string) error {
+	for _, q := range s.registry.Quarantined() {
+		if text, there := all[q.Name]; there && registry.WhereIs(q.Name, text) == q.Where {
+			continue
+		}
+		s.registry.Release(q)
+		if err := s.send(ctx, engine.Change{Spec: engine.Spec{ID: q.ID, Name: q.Name}, Mended: &q}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

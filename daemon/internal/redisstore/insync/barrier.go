@@ -1,0 +1,135 @@
+package insync
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
+)
+
+const (
+	// IncarnationKey is a string that changes whenever data was found lost.
+	IncarnationKey = "urifilter:incarnation"
+	// Stopped begins the key of the daemons that send no batches until the servers of an
+	// incident are resynced, Resynced that of those that have put back what they know.
+	Stopped  = "urifilter:stopped:"
+	Resynced = "urifilter:healed:"
+)
+
+// ErrChanged says that what was being resynced is of the past.
+var ErrChanged = errors.New("redis changed while it was resynced; once more")
+
+// Barrier is where daemons wait for each other.
+type Barrier struct {
+	state   *State
+	servers *servers.Servers
+	members *members.Members
+	log     *slog.Logger
+}
+
+// NewBarrier is that of one daemon.
+func NewBarrier(state *State, servers *servers.Servers, members *members.Members, log *slog.Logger) *Barrier {
+	return &Barrier{state, servers, members, log}
+}
+
+// renew replaces the incarnation ARGV[1], or a missing one, by ARGV[2], and returns what
+// is there then.
+var renew = redis.NewScript(`
+local now = redis.call('GET', KEYS[1])
+if not now or now == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) return ARGV[2] end
+return now
+`)
+
+// Incarnation is that of the data in Redis; stale, if it is still there, is replaced.
+func (b *Barrier) Incarnation(ctx context.Context, stale string) (string, error) {
+	return renew.Run(ctx, b.servers.Admin, []string{IncarnationKey}, stale, rand.Text()).Text()
+}
+
+// Incident names the servers and the incarnation that daemons stop and resync for.
+func Incident(runIDs []string, incarnation string) string {
+	sum := sha256.Sum256([]byte(strings.Join(runIDs, " ") + " " + incarnation))
+	return hex.EncodeToString(sum[:8])
+}
+
+// incidentNow is the incident as it presents itself now.
+func (b *Barrier) incidentNow(ctx context.Context) (string, error) {
+	ids, err := b.servers.RunIDs(ctx)
+	if err != nil {
+		return "", err
+	}
+	inc, err := b.Incarnation(ctx, "")
+	return Incident(ids, inc), err
+}
+
+// Together takes a step of resyncing an incident, and waits until all other daemons have taken it too,
+// have signed off, or are taken for dead.
+func (b *Barrier) Together(ctx context.Context, step, in string) error {
+	key := step + in
+	if err := b.members.Announce(ctx, key); err != nil {
+		return err
+	}
+	start := time.Now()
+	waited := map[string]bool{}
+	for {
+		// Should Redis lose data once more, the others resync another incident by now.
+		if now, err := b.incidentNow(ctx); err != nil {
+			return err
+		} else if now != in {
+			return ErrChanged
+		}
+		done, err := b.servers.Admin.SMembersMap(ctx, key).Result()
+		if err != nil {
+			return err
+		}
+		if err := b.members.Beat(ctx); err != nil {
+			return err
+		}
+		var missing []string
+		for _, id := range b.members.Alive() {
+			if _, ok := done[id]; !ok {
+				missing = append(missing, id)
+				waited[id] = true
+			}
+		}
+		given := b.members.Lost(waited)
+		if time.Since(start) > members.ResyncMost {
+			given, missing = append(given, missing...), nil
+		}
+		if len(given) > 0 {
+			b.log.Warn("daemons that shared this redis do not answer; what only they knew may be new again", "daemons", strings.Join(given, " "))
+			// Nor need others wait for them, those that are started later included.
+			for _, key := range []string{Stopped + in, Resynced + in} {
+				if err := b.servers.Admin.SAdd(ctx, key, boxed(given)...).Err(); err != nil {
+					return err
+				}
+			}
+		}
+		if len(missing) == 0 {
+			return b.abandon(ctx, append(b.members.Away(), given...))
+		}
+		b.state.Note(fmt.Errorf("waiting for other daemons that share this redis: %s", strings.Join(missing, " ")))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func boxed(ids []string) []any {
+	all := make([]any, len(ids))
+	for i, id := range ids {
+		all[i] = id
+	}
+	return all
+}

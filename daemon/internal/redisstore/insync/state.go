@@ -1,0 +1,155 @@
+// Package insync says when the servers of a Redis have everything that was acknowledged, and
+// brings daemons to a step of resyncing together. It knows nothing of what is resynced.
+//
+// A server is in sync while it is known to have everything that was acknowledged.
+//
+// Each start of a Redis has a run id of its own, and no connection outlives a start. So
+// every connection on which batches travel asks for the run id first, and is refused if
+// that server has not been resynced: no batch ever reaches one that may have lost data. A
+// flush keeps the run id; it shows in the heads of the stripes, which every single
+// test-and-set reads. The key urifilter:incarnation is changed by whoever finds data
+// lost, so that every daemon learns of it.
+//
+// Resyncing has two steps, and each waits for all daemons: first everybody stops sending
+// batches, then everybody puts back what it knows. Before both are done, an item that
+// only another daemon knows could look new.
+package insync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
+)
+
+// ErrLost means that a stripe, or the registry, is gone from Redis.
+var ErrLost = errors.New("redis has lost data")
+
+// State is what this daemon knows of whether the servers are in sync. Its methods may be
+// called by several goroutines.
+type State struct {
+	Epoch atomic.Uint64 // grows whenever a server turns out not to be in sync
+	Wake  chan struct{} // the resyncer has work
+
+	// Flight is read-held by batches, from before they look whether it is in sync.
+	Flight sync.RWMutex
+
+	mu       sync.Mutex
+	synced   bool            // all servers are
+	why      error           // if not
+	resynced map[string]bool // run ids of servers that have everything
+	lost     bool            // data was seen to be gone since all were last in sync
+	// incarnation is the value of its key when all were last in sync.
+	incarnation string
+}
+
+// NewState is that of a daemon which has not connected yet.
+func NewState() *State {
+	return &State{Wake: make(chan struct{}, 1), why: errors.New("not yet connected"), resynced: map[string]bool{}}
+}
+
+// Check says why no batch may be sent now; nil when one may. The epoch changes with
+// each invalidation.
+func (t *State) Check() (epoch uint64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.synced {
+		return 0, fmt.Errorf("%w: %w", engine.ErrUnavailable, t.why)
+	}
+	return t.Epoch.Load(), nil
+}
+
+// Invalidate says that a server may lack data, and wakes the resyncer.
+func (t *State) Invalidate(why error) {
+	t.mu.Lock()
+	t.Epoch.Add(1)
+	t.synced, t.why = false, why
+	t.lost = t.lost || errors.Is(why, ErrLost)
+	t.mu.Unlock()
+	select {
+	case t.Wake <- struct{}{}:
+	default:
+	}
+}
+
+// Note keeps why the resyncer has not come to an end.
+func (t *State) Note(why error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.synced {
+		t.why = why
+	}
+}
+
+// Validate says that the servers are in sync, unless there was an invalidation since epoch.
+func (t *State) Validate(epoch uint64, runIDs []string, incarnation string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.Epoch.Load() != epoch {
+		return false
+	}
+	t.resynced = map[string]bool{}
+	for _, id := range runIDs {
+		t.resynced[id] = true
+	}
+	t.synced, t.why, t.lost, t.incarnation = true, nil, false, incarnation
+	return true
+}
+
+func (t *State) Knows(runID string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.resynced[runID]
+}
+
+// WasSynced tells whether they were in sync once.
+func (t *State) WasSynced() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.resynced) > 0
+}
+
+// AnyNew tells whether one of the servers was started since all were last in sync.
+func (t *State) AnyNew(runIDs []string) bool {
+	return slices.ContainsFunc(runIDs, func(id string) bool { return !t.Knows(id) })
+}
+
+// Stale is the incarnation that is to be replaced, if it is still there, because data
+// was lost in it; "" when none is.
+func (t *State) Stale() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost {
+		return t.incarnation
+	}
+	return ""
+}
+
+func (t *State) IsCurrent(incarnation string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.incarnation == incarnation
+}
+
+// OnConnect looks at the server behind a new connection for batches.
+func (t *State) OnConnect(ctx context.Context, c *redis.Conn) error {
+	id, err := servers.MasterRunID(ctx, c)
+	if errors.Is(err, servers.ErrSentinel) {
+		return nil // it holds no data, and tells where the master is
+	}
+	if err != nil {
+		return err
+	}
+	if !t.Knows(id) {
+		t.Invalidate(fmt.Errorf("redis was started anew (run id %.8s); resyncing", id))
+		return servers.ErrNotSynced
+	}
+	return nil
+}

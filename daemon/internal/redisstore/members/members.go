@@ -1,0 +1,118 @@
+// Package members has the daemons that share a Redis: the heartbeats by which they know of
+// each other, which of them are dead, and what they tell each other of how far they are. It
+// knows nothing of filters.
+package members
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+)
+
+const (
+	// membersKey is a hash: daemon -> its last sign of life.
+	membersKey = "urifilter:members"
+	// followedKey is a hash: daemon -> the version of the registry that it serves.
+	followedKey = "urifilter:followed"
+)
+
+// Members is this daemon among those that share a Redis. HoldLives and SignOff are called by
+// one goroutine at a time, the other methods by several.
+type Members struct {
+	*peers
+	admin redis.UniversalClient
+	log   *slog.Logger
+
+	dir         string        // where this daemon keeps what proves to the next one there that it is dead; "": nowhere
+	lives       *durable.Lock // of dir; nil: not held
+	claimFailed bool          // and it was said
+}
+
+// New is a daemon that nobody has heard of yet. In dir, which may be "", it keeps what proves
+// to the next one there that it is dead.
+func New(admin redis.UniversalClient, log *slog.Logger, dir string) *Members {
+	return &Members{peers: newPeers(selfName()), admin: admin, log: log, dir: dir}
+}
+
+// selfName tells this daemon from all others, its own earlier starts included.
+func selfName() string {
+	host, _ := os.Hostname()
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails, says its documentation
+	return fmt.Sprintf("%s:%d:%s", host, os.Getpid(), hex.EncodeToString(b[:]))
+}
+
+// Beat gives a heartbeat and reads the others'.
+func (m *Members) Beat(ctx context.Context) error {
+	var members *redis.MapStringStringCmd
+	_, err := m.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.HSet(ctx, membersKey, m.Self, m.heartbeat())
+		members = p.HGetAll(ctx, membersKey)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	stale := m.note(members.Val(), time.Now())
+	fallen := m.unannounced(members.Val())
+	if len(stale)+len(fallen) == 0 {
+		return nil
+	}
+	_, err = m.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+		if len(stale) > 0 {
+			p.HDel(ctx, membersKey, stale...)
+			p.HDel(ctx, followedKey, stale...)
+		}
+		for _, id := range fallen {
+			p.HSet(ctx, membersKey, id, killed)
+		}
+		return nil
+	})
+	if err == nil && len(fallen) > 0 {
+		m.log.Info("the earlier life of this daemon was killed; nobody waits for it", "daemons", strings.Join(fallen, " "))
+	}
+	return err
+}
+
+// Announce adds this daemon to the sets of those who have stopped, or resynced.
+func (m *Members) Announce(ctx context.Context, keys ...string) error {
+	_, err := m.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, key := range keys {
+			p.SAdd(ctx, key, m.Self)
+			p.Expire(ctx, key, announcedTTL)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return m.Beat(ctx)
+}
+
+// NoteFollowed leaves the version of the registry that this daemon serves.
+func (m *Members) NoteFollowed(ctx context.Context, version int64) error {
+	return m.admin.HSet(ctx, followedKey, m.Self, version).Err()
+}
+
+// Followed is what the daemons have left by NoteFollowed.
+func (m *Members) Followed(ctx context.Context) (map[string]string, error) {
+	return m.admin.HGetAll(ctx, followedKey).Result()
+}
+
+// SignOff says that this daemon ends, so that nobody waits for it.
+func (m *Members) SignOff(ctx context.Context) {
+	_ = m.admin.HSet(ctx, membersKey, m.Self, goodbye+m.heartbeat()).Err() // Redis may be down
+	_ = m.admin.HDel(ctx, followedKey, m.Self).Err()
+}
+
+// Close is the last that a daemon does: its name is that of a dead one from then on.
+func (m *Members) Close() error { return m.releaseLives() }

@@ -1,0 +1,135 @@
+package registry
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// Entry is a filter in the registry. Two are the same filter if they are equal.
+type Entry struct {
+	Spec   engine.Spec
+	Seed   uint64
+	Gen    uint64
+	Born   int64        // nanoseconds since 1970 UTC
+	Header bloom.Header // of the kind bloom
+	// Tag is in the keys of its stripes, so that they are those of no other filter, be it
+	// restored from the same version of the archive; "" in filters of earlier versions.
+	Tag string
+}
+
+// NewEntry is that of a new filter.
+func NewEntry(spec engine.Spec, b engine.Identity) (Entry, error) {
+	e := Entry{Spec: spec, Seed: b.Seed, Gen: b.Generation, Born: b.Created.UnixNano()}
+	switch {
+	case configs.HasBitMap(spec.Kind):
+		h, err := engine.BitMapHeader(spec, b)
+		return NewBitMapEntry(spec, h), err
+	case configs.Expires(spec.Kind):
+		return e, nil
+	}
+	return e, &engine.SpecError{Field: "kind", Msg: fmt.Sprintf("%q: filters of this kind cannot be kept in redis", spec.Kind)}
+}
+
+func bitMapEntry(spec engine.Spec, h bloom.Header) Entry {
+	return Entry{Spec: spec, Seed: h.Seed, Gen: h.Generation, Born: h.Created.UnixNano(), Header: h}
+}
+
+// HasBitMap tells whether filters of this kind are bit-maps.
+func (e Entry) HasBitMap() bool { return configs.HasBitMap(e.Spec.Kind) }
+
+func newTag() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails, says its documentation
+	return hex.EncodeToString(b[:])
+}
+
+// NewBitMapEntry is that of a new filter whose bit-map has the header.
+func NewBitMapEntry(spec engine.Spec, h bloom.Header) Entry {
+	e := bitMapEntry(spec, h)
+	e.Tag = newTag()
+	return e
+}
+
+// entryJSON is what stands in the registry of an entry beside its spec, whose name is the
+// field's.
+type entryJSON struct {
+	// Header of the bit-map, base64. Filters whose keys have a tag have it as Map, so that
+	// earlier versions, which would look for other keys, refuse them.
+	Header string `json:"header"`
+	Map    string `json:"map"`
+	Tag    string `json:"tag"`
+
+	Seed       string `json:"seed"` // hexadecimal
+	Generation uint64 `json:"generation"`
+	Created    int64  `json:"created"`
+}
+
+// Encode is the entry as it stands in the registry, where its field is the name.
+func (e Entry) Encode() (string, error) {
+	var own []configs.Member
+	if e.HasBitMap() {
+		raw, err := e.Header.MarshalBinary()
+		if err != nil {
+			return "", err
+		}
+		text := base64.StdEncoding.EncodeToString(raw)
+		if e.Tag == "" {
+			own = []configs.Member{{Key: "header", Value: text}}
+		} else {
+			own = []configs.Member{{Key: "map", Value: text}, {Key: "tag", Value: e.Tag}}
+		}
+	} else {
+		own = []configs.Member{{Key: "seed", Value: strconv.FormatUint(e.Seed, 16)}, {Key: "generation", Value: e.Gen}, {Key: "created", Value: e.Born}}
+	}
+	spec := e.Spec
+	spec.Name = ""
+	text, err := spec.AppendJSON(nil, own...)
+	return string(text), err
+}
+
+// Decode reads what Encode wrote. An error of it is one that AsDamaged knows.
+func Decode(name, text string) (e Entry, err error) {
+	defer func() {
+		if err != nil {
+			err = damagedError{fmt.Errorf("key %s, field %s: %w\nhint: it was written by another program or a newer urifilter: update this one, or drop the filter, which moves the entry to %s", Key, name, err, QuarantineKey)}
+		}
+	}()
+	var j entryJSON
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return e, err
+	}
+	spec, err := configs.ParseJSON([]byte(text), false)
+	if err != nil {
+		return e, err
+	}
+	spec.Name = name
+	switch {
+	case configs.HasBitMap(spec.Kind):
+		raw, err := base64.StdEncoding.DecodeString(j.Header + j.Map)
+		if err != nil {
+			return e, err
+		}
+		var h bloom.Header
+		if err := h.UnmarshalBinary(raw); err != nil {
+			return e, err
+		}
+		e = bitMapEntry(spec, h)
+		if e.Tag = j.Tag; (e.Tag == "") != (j.Map == "") {
+			return e, errors.New("has a tag without a map, or a map without a tag")
+		}
+		return e, nil
+	case configs.Expires(spec.Kind):
+		seed, err := strconv.ParseUint(j.Seed, 16, 64)
+		return Entry{Spec: spec, Seed: seed, Gen: j.Generation, Born: j.Created}, err
+	}
+	return e, fmt.Errorf("kind %q is not known", spec.Kind)
+}

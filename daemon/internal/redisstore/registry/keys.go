@@ -1,0 +1,39 @@
+package registry
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+)
+
+// MapPrefix is what the keys of a bit-map begin with. What a dropped filter of the same
+// name has left does not begin with it, if the filter was made by this version.
+func MapPrefix(e Entry) string {
+	prefix := fmt.Sprintf("urifilter:{%d-%s", e.Spec.ID, e.Spec.Name)
+	if e.Tag != "" {
+		prefix += ":" + e.Tag
+	}
+	return prefix
+}
+
+// StripeKey is the key of a stripe of a bit-map.
+func StripeKey(e Entry, i int) string { return fmt.Sprintf("%s:%d}", MapPrefix(e), i) }
+
+// UnackedKey is that of the set of unacknowledged items.
+func UnackedKey(e Entry) string { return MapPrefix(e) + "}:unacknowledged" }
+
+// Foreign is the error of a key that is not ours.
+func Foreign(key string) error {
+	return fmt.Errorf("key %s: holds data of another program\nhint: give urifilter a database of its own (redis.db), or rename that key", key)
+}
+
+// TimedPrefix is what the keys of a filter begin with. What a dropped filter of the same
+// id has left does not begin with it.
+func TimedPrefix(e Entry) string {
+	var b []byte
+	for _, n := range []uint64{e.Seed, e.Gen, uint64(e.Born)} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return fmt.Sprintf("urifilter:{%d:%08x:", e.Spec.ID, bloom.Checksum(b))
+}

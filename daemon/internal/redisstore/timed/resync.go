@@ -1,0 +1,109 @@
+package timed
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
+	"github.com/cr-clawer/urifilter/daemon/internal/timing"
+)
+
+// Lay implements filter.Filter.
+func (s *Set) Lay(ctx context.Context) error {
+	_, err := s.Servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for g := range groups {
+			p.Set(ctx, s.Witness(g), "1", 0)
+		}
+		return nil
+	})
+	return err
+}
+
+// whole tells whether all witnesses are there.
+func (s *Set) whole(ctx context.Context) (bool, error) {
+	there := make([]*redis.IntCmd, groups)
+	_, err := s.Servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for g := range groups {
+			there[g] = p.Exists(ctx, s.Witness(g))
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, cmd := range there {
+		if cmd.Val() == 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Learn implements filter.Filter: the items themselves are asked for when they come.
+func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
+	whole, err := s.whole(ctx)
+	return !whole, err
+}
+
+// Stop implements filter.Filter: it removes what nobody was told of. Items that were set in a
+// Redis that had lost data are among them, and another daemon may know that they were seen.
+func (s *Set) Stop(ctx context.Context, _ bool) error { return s.undoPending(ctx, s.Servers.Admin) }
+
+// Resync implements filter.Filter: it puts back what the mirror has, for as long as it has yet to
+// be seen. The witnesses come first and are looked at again in the end, so that a Redis
+// which is flushed meanwhile does not pass for resynced.
+func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
+	if s.Enter() != nil {
+		return false, nil // dropped meanwhile
+	}
+	defer s.Use.RUnlock()
+	whole, err := s.whole(ctx)
+	if err == nil && !whole {
+		err = s.Lay(ctx)
+	}
+	if err != nil {
+		return false, err
+	}
+	var entries []timing.Entry
+	beat := time.Now()
+	for part := range timing.Parts {
+		entries = s.mirror.Part(part, entries[:0])
+		for rest := entries; len(rest) > 0; {
+			n := min(servers.PieceItems, len(rest))
+			if err := s.putBack(ctx, rest[:n]); err != nil {
+				return !whole, err
+			}
+			rest = rest[n:]
+			// This may take longer than the other daemons wait for one that is silent.
+			if time.Since(beat) > members.PollEvery {
+				if err := s.Members.Beat(ctx); err != nil {
+					return !whole, err
+				}
+				beat = time.Now()
+			}
+		}
+	}
+	if again, err := s.whole(ctx); err != nil {
+		return !whole, err
+	} else if !again {
+		return true, insync.ErrLost
+	}
+	return !whole, nil
+}
+
+func (s *Set) putBack(ctx context.Context, entries []timing.Entry) error {
+	now := s.mirror.Now()
+	_, err := s.Servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, e := range entries {
+			if left := e.Until - now; left > 0 {
+				p.Set(ctx, string(s.key(nil, e.Key)), "1", time.Duration(left)*time.Millisecond)
+			}
+		}
+		return nil
+	})
+	return err
+}
