@@ -18,6 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/magefiles/chores"
 	"github.com/cr-clawer/urifilter/provision"
 	"github.com/cr-clawer/urifilter/provision/fleet"
+	"github.com/cr-clawer/urifilter/provision/program"
 )
 
 // Aliases are the names of the fabric tasks that the targets replace.
@@ -58,11 +59,11 @@ func (f flags) options() provision.Options {
 }
 
 // build makes the program for servers from the sources here.
-func build(ctx context.Context, arch string) (string, error) {
-	out := filepath.Join("dist", "urifilter-linux-"+arch)
-	err := chores.Repo{Dir: ".", Out: os.Stderr}.BuildFor(ctx, "linux", arch, out)
+func build(ctx context.Context, p program.Program, arch string) (string, error) {
+	out := filepath.Join("dist", p.File(arch))
+	err := chores.Repo{Dir: ".", Out: os.Stderr}.BuildFor(ctx, p.Package, "linux", arch, out)
 	if errors.Is(err, exec.ErrNotFound) {
-		err = fmt.Errorf("%w\nhint: without Go, give a ready program: -binary=urifilter-linux-{arch}", err)
+		err = fmt.Errorf("%w\nhint: without Go, give a ready program: -binary=%s", err, p.File("{arch}"))
 	}
 	return out, err
 }

@@ -8,23 +8,23 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
-	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/rollout"
 	"github.com/cr-clawer/urifilter/provision/schedule"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
 // BitmapInit makes, on filter hosts, the bit-maps that store or archive lack.
 func (t *Toolkit) BitmapInit(ctx context.Context) error {
-	return t.onArchived(ctx, "bitmap:init", func(m *machine) ([]step.Step, error) {
-		return []step.Step{m.cli.Init(m.filterNames, nil)}, nil
+	return t.onArchived(ctx, "bitmap:init", func(i *rollout.Instance) ([]step.Step, error) {
+		return []step.Step{i.BitMaps.Init(i.BitMapNames, nil)}, nil
 	})
 }
 
 // BitmapUpdate writes bit-maps back to the archive now.
 func (t *Toolkit) BitmapUpdate(ctx context.Context, filters string) error {
 	t.noteFlags("filters", filters)
-	return t.onArchived(ctx, "bitmap:update", func(m *machine) ([]step.Step, error) {
-		return []step.Step{m.cli.Update(words(filters)...)}, nil
+	return t.onArchived(ctx, "bitmap:update", func(i *rollout.Instance) ([]step.Step, error) {
+		return []step.Step{i.BitMaps.Update(words(filters)...)}, nil
 	})
 }
 
@@ -35,15 +35,15 @@ func (t *Toolkit) BitmapRestore(ctx context.Context, filters, version string) er
 		return fleet.Usage(fmt.Errorf("-version=%s: want one filter with it: -filters=NAME", version))
 	}
 	t.noteFlags("filters", filters, "version", version)
-	return t.onArchived(ctx, "bitmap:restore", func(m *machine) ([]step.Step, error) {
-		return []step.Step{m.cli.Restore(version, names...)}, nil
+	return t.onArchived(ctx, "bitmap:restore", func(i *rollout.Instance) ([]step.Step, error) {
+		return []step.Step{i.BitMaps.Restore(version, names...)}, nil
 	})
 }
 
 // BitmapStatus shows what stores and archive have.
 func (t *Toolkit) BitmapStatus(ctx context.Context) error {
-	return t.query(ctx, "bitmap:status", inventory.RoleFilter, func(ctx context.Context, m *machine, h host.Host) (answer, error) {
-		text, err := m.cli.Status(ctx, h, t.json())
+	return t.query(ctx, "bitmap:status", func(ctx context.Context, i *rollout.Instance, h host.Host) (answer, error) {
+		text, err := i.BitMaps.Status(ctx, h, t.json())
 		if err != nil {
 			return answer{}, err
 		}
@@ -56,12 +56,12 @@ func (t *Toolkit) WritebackStart(ctx context.Context) error {
 	if t.inventory.Schedule.Kind == schedule.None {
 		return fleet.Usage(fmt.Errorf("schedule.kind of %s is none\nhint: make it crontab or timer", t.inventory.From()))
 	}
-	return t.onArchived(ctx, "bitmap:writebackStart", func(m *machine) ([]step.Step, error) {
-		s, err := m.schedule(t.inventory.Schedule.Kind)
+	return t.onArchived(ctx, "bitmap:writebackStart", func(i *rollout.Instance) ([]step.Step, error) {
+		s, err := i.Schedule(t.inventory.Schedule.Kind)
 		if err != nil {
 			return nil, err
 		}
-		steps, err := m.timetable(t.inventory.Schedule.Kind)
+		steps, err := i.Timetable(t.inventory.Schedule.Kind)
 		if err != nil {
 			return nil, err
 		}
@@ -78,8 +78,8 @@ func (t *Toolkit) WritebackStart(ctx context.Context) error {
 // WritebackStop takes the monthly writeback down. A deployment sets it up again unless
 // the inventory says otherwise.
 func (t *Toolkit) WritebackStop(ctx context.Context) error {
-	return t.onFilters(ctx, "bitmap:writebackStop", func(m *machine) ([]step.Step, error) {
-		steps, err := m.timetable(schedule.None)
+	return t.onDaemons(ctx, "bitmap:writebackStop", func(i *rollout.Instance) ([]step.Step, error) {
+		steps, err := i.Timetable(schedule.None)
 		if err != nil {
 			return nil, err
 		}
@@ -93,20 +93,19 @@ func (t *Toolkit) WritebackStop(ctx context.Context) error {
 	})
 }
 
-// onArchived is onFilters for targets that need an archive.
-func (t *Toolkit) onArchived(ctx context.Context, target string, steps func(*machine) ([]step.Step, error)) error {
-	hosts, err := t.filters()
+// onArchived is onDaemons for targets that need an archive.
+func (t *Toolkit) onArchived(ctx context.Context, target string, steps func(*rollout.Instance) ([]step.Step, error)) error {
+	hosts, err := t.daemonHosts()
 	if err != nil {
 		return err
 	}
 	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
 		for _, h := range hosts {
-			if !r.machine(h).archived() {
+			if !r.instance(h, t.program).Archived() {
 				return nil, fmt.Errorf("host %s has no archive\nhint: give a host the role mongodb in %s, or mongodb.uri", h.Name, t.inventory.From())
 			}
 		}
-		p := r.phase(inventory.RoleFilter, hosts, steps)
-		return []fleet.Phase{p}, nil
+		return []fleet.Phase{r.phaseOf(t.program, hosts, always(steps), nil)}, nil
 	})
 }
 

@@ -9,11 +9,9 @@ import (
 	"path/filepath"
 
 	"github.com/cr-clawer/urifilter/provision/apt"
-	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/release"
-	"github.com/cr-clawer/urifilter/provision/schedule"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -21,9 +19,9 @@ import (
 // of the inventory's roles, downloaded by the hosts chosen, which have a network, for
 // hosts of the same release; and the program. The hosts stay as they are.
 func (t *Toolkit) CollectBundle(ctx context.Context, dir string) error {
-	r, err := t.newRun()
+	r, err := t.newRun(false)
 	if err != nil {
-		return fleet.Usage(err)
+		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -31,7 +29,7 @@ func (t *Toolkit) CollectBundle(ctx context.Context, dir string) error {
 	var failed []error
 	for _, h := range t.hosts {
 		step.Say(t.told(ctx, h), "collecting")
-		if err := t.collectFrom(t.told(ctx, h), r, h, dir); err != nil {
+		if err := t.visit(t.told(ctx, h), h, func(at host.Host) error { return r.site.Collect(t.told(ctx, h), at, dir) }); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", h.Name, err))
 			fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Name, t.masker.Mask(err.Error()))
 		}
@@ -39,14 +37,14 @@ func (t *Toolkit) CollectBundle(ctx context.Context, dir string) error {
 			break
 		}
 	}
-	if err := t.collectProgram(ctx, dir); err != nil {
+	if err := t.collectPrograms(ctx, dir); err != nil {
 		failed = append(failed, err)
 		fmt.Fprintln(t.o.Stderr, err)
 	}
 	if len(failed) == 0 {
 		named := t.fromInventory(dir)
 		fmt.Fprintf(t.o.Stdout, "%s has all of it. In the inventory of the site without a network, where paths begin at the inventory's folder:\n\npackages:\n  bundle: %q\nrelease:\n  binary: %q\n",
-			dir, named, path.Join(named, "urifilter-linux-{arch}"))
+			dir, named, path.Join(named, t.program.File("{arch}")))
 	}
 	return verdict(ctx, failed, len(t.hosts)+1)
 }
@@ -72,57 +70,28 @@ func (t *Toolkit) told(ctx context.Context, h inventory.Host) context.Context {
 	return step.WithVoice(ctx, func(text string, _ bool) { fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Name, t.masker.Mask(text)) })
 }
 
-func (t *Toolkit) collectFrom(ctx context.Context, r *run, h inventory.Host, dir string) (err error) {
-	conn, closer, err := t.connect(h)(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closer.Close()) }()
-	var packages []string
-	var repositories []apt.Repository
-	if r.redis != nil {
-		packages = append(packages, r.redis.Package())
-	}
-	if t.inventory.Schedule.Kind == schedule.Crontab {
-		packages = append(packages, "cron")
-	}
-	if r.mongo != nil {
-		facts, err := host.FactsOf(ctx, conn)
-		if err != nil {
-			return err
-		}
-		more, from, err := r.mongo.Sources(ctx, facts)
-		if err != nil {
-			return err
-		}
-		packages, repositories = append(packages, more...), from
-	}
-	if len(packages) == 0 {
-		return nil
-	}
-	return apt.Collect(ctx, conn, dir, repositories, packages...)
-}
-
-// collectProgram puts the program for each processor into the folder.
-func (t *Toolkit) collectProgram(ctx context.Context, dir string) error {
-	source := t.o.Build
-	if given := t.o.Binary; given != "" {
-		source = release.Ready(given)
-	}
-	if source == nil {
+// collectPrograms puts the programs for each processor into the folder.
+func (t *Toolkit) collectPrograms(ctx context.Context, dir string) error {
+	if t.o.Binary == "" && t.o.Build == nil {
 		return errors.New("no program is given\nhint: -binary=PATH")
 	}
-	for _, arch := range []string{"amd64", "arm64"} {
-		path, err := source(ctx, arch)
-		if err != nil {
-			return err
+	for _, p := range t.o.Programs {
+		source := func(ctx context.Context, arch string) (string, error) { return t.o.Build(ctx, p, arch) }
+		if given := t.o.Binary; given != "" {
+			source = release.Ready(given)
 		}
-		program, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "urifilter-linux-"+arch), program, 0o755); err != nil {
-			return err
+		for _, arch := range []string{"amd64", "arm64"} {
+			path, err := source(ctx, arch)
+			if err != nil {
+				return err
+			}
+			binary, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, p.File(arch)), binary, 0o755); err != nil {
+				return err
+			}
 		}
 	}
 	return apt.WriteSums(dir)

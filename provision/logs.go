@@ -9,7 +9,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
-	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/rollout"
 	"github.com/cr-clawer/urifilter/provision/service"
 )
 
@@ -33,15 +33,15 @@ func (t *Toolkit) Logs(ctx context.Context, lines int, since string, follow bool
 		}
 		fmt.Fprintln(t.o.Stdout, line)
 	}
-	return t.query(ctx, "urifilter:logs", inventory.RoleFilter, func(ctx context.Context, _ *machine, h host.Host) (answer, error) {
+	return t.query(ctx, t.ofDaemon("logs"), func(ctx context.Context, i *rollout.Instance, h host.Host) (answer, error) {
 		if follow {
-			err := service.Follow(ctx, h, lines, since, func(line string) { show(h.Name(), line) })
+			err := service.Follow(ctx, h, i.Program.Program, lines, since, func(line string) { show(h.Name(), line) })
 			if err != nil { // the others may go on for hours
 				fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Name(), t.masker.Mask(err.Error()))
 			}
 			return answer{told: err != nil}, err
 		}
-		text, err := service.Journal(ctx, h, lines, since)
+		text, err := service.Journal(ctx, h, i.Program.Program, lines, since)
 		if err != nil {
 			return answer{}, fleet.Usage(err)
 		}

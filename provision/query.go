@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/report"
+	"github.com/cr-clawer/urifilter/provision/rollout"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -29,25 +30,25 @@ type answer struct {
 	told bool
 }
 
-// query asks all hosts at once, changes nothing, takes no lock, and shows the answers in
+// query asks all hosts of the program at once, changes nothing, takes no lock, and shows the answers in
 // the order of the inventory.
-func (t *Toolkit) query(ctx context.Context, target, role string, ask func(context.Context, *machine, host.Host) (answer, error)) error {
-	hosts, err := t.some(role)
+func (t *Toolkit) query(ctx context.Context, target string, ask func(context.Context, *rollout.Instance, host.Host) (answer, error)) error {
+	hosts, err := t.daemonHosts()
 	if err != nil {
 		return err
 	}
-	r, err := t.newRun()
+	r, err := t.newRun(false)
 	if err != nil {
-		return fleet.Usage(err)
+		return err
 	}
 	var mu sync.Mutex
 	answers := map[string]answer{}
 	phase := fleet.Phase{Name: target}
 	for _, h := range hosts {
-		m := r.machine(h)
+		i := r.instance(h, t.program)
 		phase.Jobs = append(phase.Jobs, fleet.Job{Host: h.Name, Connect: r.connect(h), Steps: func(context.Context, host.Host) ([]step.Step, error) {
 			return []step.Step{step.NewProof(target, func(ctx context.Context, h host.Host) error {
-				a, err := ask(ctx, m, h)
+				a, err := ask(ctx, i, h)
 				mu.Lock()
 				defer mu.Unlock()
 				answers[h.Name()] = a

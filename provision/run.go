@@ -2,111 +2,147 @@ package provision
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"sync"
-	"time"
 
-	"github.com/cr-clawer/urifilter/provision/apt"
+	"github.com/cr-clawer/urifilter/provision/fleet"
+	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
-	"github.com/cr-clawer/urifilter/provision/mongodb"
-	"github.com/cr-clawer/urifilter/provision/pki"
-	"github.com/cr-clawer/urifilter/provision/redis"
-	"github.com/cr-clawer/urifilter/provision/release"
+	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/rollout"
+	"github.com/cr-clawer/urifilter/provision/site"
+	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// run is one target under way: what its hosts share.
+// run is one target under way.
 type run struct {
 	*Toolkit
-	at       time.Time // the same for all hosts: releases are named by it
-	machines map[string]*machine
-
-	mu       sync.Mutex
-	binaries map[string]*release.Binaries // by what was given for them
-	redis    *redis.Server                // nil: no host has the role
-	password func(context.Context) (string, error)
-	mongo    *mongodb.Server // nil: no host has the role
-	certs    *pki.Certificates
-	uris     uris
-	offline  bool // no host is asked
-	bundles  map[string]*apt.Bundle
-	turn     chan struct{} // of the host that makes bit-maps
+	site      *site.Site
+	rollout   *rollout.Run
+	instances map[string]*rollout.Instance // by host and program
 }
 
-func (t *Toolkit) newRun() (*run, error) {
-	r := &run{Toolkit: t, at: time.Now().UTC().Truncate(time.Second), machines: map[string]*machine{}, binaries: map[string]*release.Binaries{}, turn: make(chan struct{}, 1)}
-	r.certs = pki.New(t.certificates())
-	if with := t.inventory.With(inventory.RoleRedis); len(with) > 0 {
-		options, err := t.redisOptions(with[0])
-		if err != nil {
-			return nil, err
-		}
-		if t.inventory.Redis.TLS {
-			options.TLSPort = t.inventory.Redis.TLSPort
-			options.Certificate = r.certificate(with[0], options.Bind)
-		}
-		options.Known = r.knownPassword
-		if r.redis, err = redis.New(options); err != nil {
-			return nil, err
-		}
-		r.password = r.redisPassword(with[0])
+func (t *Toolkit) newRun(offline bool) (*run, error) {
+	s, err := site.New(t.siteOptions(offline))
+	if err != nil {
+		return nil, fleet.Usage(err)
 	}
-	if with := t.inventory.With(inventory.RoleMongoDB); len(with) > 0 {
-		options, err := t.mongoOptions(with[0])
-		if err != nil {
-			return nil, err
-		}
-		if t.inventory.MongoDB.TLS {
-			options.Certificate = r.certificate(with[0], options.Bind)
-			options.Client = func(ctx context.Context) (*tls.Config, error) { return r.certs.Client(ctx, with[0].Name) }
-		}
-		if r.mongo, err = mongodb.New(options); err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
+	builds := &rollout.Builds{Given: t.o.Binary, Usual: t.inventory.Release.Binary, Build: t.o.Build}
+	return &run{Toolkit: t, site: s, rollout: rollout.NewRun(s, builds, whoami()), instances: map[string]*rollout.Instance{}}, nil
 }
 
-// close closes the bundles that were opened.
-func (r *run) close() error {
-	var failed []error
-	for _, b := range r.bundles {
-		failed = append(failed, b.Close())
+func (t *Toolkit) siteOptions(offline bool) site.Options {
+	return site.Options{
+		Inventory: t.inventory, Programs: t.o.Programs, Tokens: t.tokens, DryRun: t.o.DryRun, Offline: offline, Dir: t.o.own(), Renew: t.renew,
+		Getenv: t.o.Getenv, Masker: t.masker, Visit: t.visit,
 	}
-	return errors.Join(failed...)
 }
 
-// openBundles opens those of the inventory, so that a damaged one is told before a host is
-// touched.
-func (r *run) openBundles() error {
-	for _, path := range []string{r.inventory.Packages.Bundle, r.inventory.MongoDB.Bundle} {
-		if path == "" {
-			continue
-		}
-		if _, err := r.system(path); err != nil {
-			return err
-		}
+// do makes a run, of phases that plan gives, and executes it.
+func (t *Toolkit) do(ctx context.Context, target string, plan func(*run) ([]fleet.Phase, error)) error {
+	r, err := t.newRun(false)
+	if err != nil {
+		return err
 	}
-	return nil
+	phases, err := plan(r)
+	if err != nil {
+		return errors.Join(fleet.Usage(err), r.site.Close())
+	}
+	_, err = fleet.Run(ctx, phases, t.fleet(target))
+	if failed := r.site.Close(); failed != nil {
+		err = errors.Join(err, failed)
+	}
+	return err
 }
 
-// system is how packages get on a host: from a bundle at path, or from repositories.
-func (r *run) system(path string) (*apt.System, error) {
-	o := apt.Options{Proxy: r.inventory.Packages.Proxy, KeepLists: !r.inventory.Packages.Update}
-	if path != "" {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.bundles[path] == nil {
-			b, err := apt.OpenBundle(path)
-			if err != nil {
-				return nil, err
+// instance is a program on a host, the same for all phases.
+func (r *run) instance(h inventory.Host, p program.Program) *rollout.Instance {
+	key := h.Name + "\n" + p.Name
+	if r.instances[key] == nil {
+		r.instances[key] = r.rollout.Instance(h, p)
+	}
+	return r.instances[key]
+}
+
+// phase is the same steps for some hosts.
+func (r *run) phase(name string, hosts []inventory.Host, steps func() ([]step.Step, error)) fleet.Phase {
+	p := fleet.Phase{Name: name}
+	for _, h := range hosts {
+		p.Jobs = append(p.Jobs, fleet.Job{
+			Host: h.Name, Connect: r.connect(h), Preflight: []step.Step{ready()},
+			Steps: func(context.Context, host.Host) ([]step.Step, error) { return steps() },
+		})
+	}
+	return p
+}
+
+// work are the steps of a program on one host.
+type work func(context.Context, host.Host, *rollout.Instance) ([]step.Step, error)
+
+// always is work that does not depend on what the host has.
+func always(steps func(*rollout.Instance) ([]step.Step, error)) work {
+	return func(_ context.Context, _ host.Host, i *rollout.Instance) ([]step.Step, error) { return steps(i) }
+}
+
+// phaseOf is the phase of a program, on some of its hosts; it bears the name of its role.
+func (r *run) phaseOf(p program.Program, hosts []inventory.Host, steps work, more func(*rollout.Instance, *fleet.Job)) fleet.Phase {
+	phase := fleet.Phase{Name: p.Roles[0]}
+	for _, h := range hosts {
+		i := r.instance(h, p)
+		j := fleet.Job{
+			Host: h.Name, Connect: r.connect(h), Preflight: []step.Step{ready()},
+			Steps: func(ctx context.Context, h host.Host) ([]step.Step, error) { return steps(ctx, h, i) },
+		}
+		if more != nil {
+			more(i, &j)
+		}
+		phase.Jobs = append(phase.Jobs, j)
+	}
+	return phase
+}
+
+// onServers runs steps on the host of a server's role.
+func (t *Toolkit) onServers(ctx context.Context, target, role string, steps func(*site.Site) func() ([]step.Step, error)) error {
+	hosts, err := t.some(t.with(role), role)
+	if err != nil {
+		return err
+	}
+	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
+		if err := r.site.OpenBundles(); err != nil {
+			return nil, err
+		}
+		return []fleet.Phase{r.phase(role, hosts, steps(r.site))}, nil
+	})
+}
+
+// onDaemons runs steps on all hosts of the program at once.
+func (t *Toolkit) onDaemons(ctx context.Context, target string, steps func(*rollout.Instance) ([]step.Step, error)) error {
+	hosts, err := t.daemonHosts()
+	if err != nil {
+		return err
+	}
+	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
+		if err := r.rollout.Builds.Check(r.running(t.program), t.program); err != nil {
+			return nil, err
+		}
+		return []fleet.Phase{r.phaseOf(t.program, hosts, always(steps), nil)}, nil
+	})
+}
+
+// daemons runs steps on hosts of the program after which their daemons run, and watches
+// these; the canary first, where it is rolling.
+func (t *Toolkit) daemons(ctx context.Context, target string, rolling bool, steps func(*rollout.Instance) []step.Step, more func(*rollout.Instance, *fleet.Job)) error {
+	hosts, err := t.daemonHosts()
+	if err != nil {
+		return err
+	}
+	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
+		p := r.phaseOf(t.program, hosts, always(func(i *rollout.Instance) ([]step.Step, error) { return steps(i), nil }), func(i *rollout.Instance, j *fleet.Job) {
+			j.Late = append(i.Bake(), i.Release.Folder.Healthy())
+			if more != nil {
+				more(i, j)
 			}
-			if r.bundles == nil {
-				r.bundles = map[string]*apt.Bundle{}
-			}
-			r.bundles[path] = b
-		}
-		o.Bundle = r.bundles[path]
-	}
-	return apt.New(o), nil
+		})
+		p.Rolling = rolling
+		return []fleet.Phase{p}, nil
+	})
 }

@@ -11,35 +11,32 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/rollout"
 	"github.com/cr-clawer/urifilter/provision/secret"
-	"github.com/cr-clawer/urifilter/provision/service"
 	"github.com/cr-clawer/urifilter/provision/settings"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// tokenHint is the next step where a daemon would let everybody in.
-const tokenHint = "hint: go tool mage settings:token -name=crawler -scopes=filter makes a token for whoever calls it"
-
-// SettingsCheck validates the settings of all filter hosts without asking any, and shows
+// SettingsCheck validates the settings of all hosts of the daemon without asking any, and shows
 // them with secrets hidden.
 func (t *Toolkit) SettingsCheck(ctx context.Context) error {
-	hosts, err := t.filters()
+	hosts, err := t.daemonHosts()
 	if err != nil {
 		return err
 	}
-	r, err := t.newRun()
+	r, err := t.newRun(true)
 	if err != nil {
-		return fleet.Usage(err)
+		return err
 	}
-	r.offline = true
 	var failed []error
 	for _, h := range hosts {
-		values, err := r.values(ctx, h, true)
+		values, err := r.site.Settings(ctx, h, t.program, true)
 		if err == nil {
-			_, err = values.Config()
+			_, err = values.Read(t.program)
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("host %s: %w", h.Name, hinted(err)))
+			failed = append(failed, fmt.Errorf("host %s: %w", h.Name, rollout.Hinted(err)))
 			continue
 		}
 		text, err := values.Text()
@@ -49,17 +46,9 @@ func (t *Toolkit) SettingsCheck(ctx context.Context) error {
 		if text == "" {
 			text = "# all defaults\n"
 		}
-		fmt.Fprintf(t.o.Stdout, "# %s:%s\n%s\n", h.Name, settings.Path, secret.Hide(text))
+		fmt.Fprintf(t.o.Stdout, "# %s:%s\n%s\n", h.Name, t.program.Config(), secret.Hide(text))
 	}
 	return fleet.Usage(errors.Join(failed...))
-}
-
-// hinted adds the next step where a daemon would let everybody in.
-func hinted(err error) error {
-	if err != nil && strings.Contains(err.Error(), "set auth.tokens_file") {
-		return fmt.Errorf("%w\n%s", err, tokenHint)
-	}
-	return err
 }
 
 // SettingsPush puts settings and tokens on filter hosts and has the daemons that run take
@@ -77,79 +66,31 @@ func (t *Toolkit) SettingsUpdate(ctx context.Context) error {
 }
 
 func (t *Toolkit) pushSettings(ctx context.Context, target string) error {
-	hosts, err := t.filters()
+	hosts, err := t.daemonHosts()
 	if err != nil {
 		return err
 	}
-	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) { return []fleet.Phase{r.pushPhase(hosts)}, nil })
-}
-
-func (r *run) pushPhase(hosts []inventory.Host) fleet.Phase {
-	p := fleet.Phase{Name: inventory.RoleFilter, Rolling: true}
-	for _, h := range hosts {
-		m := r.machine(h)
-		p.Jobs = append(p.Jobs, fleet.Job{
-			Host: h.Name, Connect: r.connect(h), Preflight: []step.Step{m.ready(), m.settingsCheck()},
-			Steps: func(ctx context.Context, h host.Host) ([]step.Step, error) { return m.pushSteps(ctx, h) },
-			Late:  m.bake(),
-		})
-	}
-	return p
-}
-
-// pushSteps depend on what the host has: settings may be there before a daemon is.
-func (m *machine) pushSteps(ctx context.Context, h host.Host) ([]step.Step, error) {
-	steps := m.settingsSteps()
-	now, err := service.StatusOf(ctx, h)
-	if err != nil {
-		return nil, err
-	}
-	registered, err := m.registered(ctx, h, now)
-	if err != nil {
-		return nil, err
-	}
-	if registered {
-		steps = append(steps, m.settings.Accepted(m.release.Folder.Program, m.run.inventory.Service.User))
-		steps = append(steps, m.again()...)
-	}
-	if !now.Running() {
-		step.Say(ctx, "no daemon runs here: it reads the settings when it is started")
-		return steps, nil
-	}
-	return append(steps, m.start()...), nil
-}
-
-// registered tells whether a host has a release that systemd knows.
-func (m *machine) registered(ctx context.Context, h host.Host, now service.Status) (bool, error) {
-	list, err := m.release.Folder.List(ctx, h)
-	return list.Current != "" && now.Load == "loaded", err
-}
-
-// again has the current release bring its units up to date: the port follows from the
-// settings.
-func (m *machine) again() []step.Step {
-	m.units.Program = m.release.Folder.Program
-	return m.serviceSteps()
-}
-
-// settingsCheck is the preflight of the settings, with the next step.
-func (m *machine) settingsCheck() step.Proof {
-	files := *m.settings
-	files.Values = func(ctx context.Context) (settings.Values, error) { return m.run.values(ctx, m.host, true) }
-	check := files.Check()
-	return step.NewProof(check.Title(), func(ctx context.Context, h host.Host) error {
-		err := hinted(check.Prove(ctx, h))
-		if ctx.Err() != nil || errors.As(err, new(*host.ConnectionError)) || errors.As(err, new(*host.CommandError)) {
-			return err
-		}
-		return fleet.Usage(err)
+	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
+		return []fleet.Phase{r.pushSettings(t.program, hosts)}, nil
 	})
+}
+
+// pushSettings is the phase that brings the settings of a program.
+func (r *run) pushSettings(p program.Program, hosts []inventory.Host) fleet.Phase {
+	push := func(ctx context.Context, h host.Host, i *rollout.Instance) ([]step.Step, error) {
+		return i.PushSettings(ctx, h)
+	}
+	phase := r.phaseOf(p, hosts, push, func(i *rollout.Instance, j *fleet.Job) {
+		j.Preflight, j.Late = append(j.Preflight, i.SettingsCheck()), i.Bake()
+	})
+	phase.Rolling = true
+	return phase
 }
 
 // MakeToken adds a token to the tokens file on this machine and shows it, once.
 func MakeToken(o Options, name, scopes string, replace bool) error {
 	o.complete()
-	inv, _, err := inventory.Open(inventory.Source{Path: o.Inventory, Dir: o.Dir, Getenv: o.Getenv})
+	inv, _, err := inventory.Open(o.source())
 	if err != nil {
 		return fleet.Usage(err)
 	}

@@ -7,13 +7,10 @@ package provision
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +22,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
-	"github.com/cr-clawer/urifilter/provision/release"
+	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/program/urifilter"
 	"github.com/cr-clawer/urifilter/provision/remote"
 	"github.com/cr-clawer/urifilter/provision/report"
 	"github.com/cr-clawer/urifilter/provision/secret"
@@ -56,8 +54,12 @@ type Options struct {
 
 	// Dir is the folder of the repository: inventory, runs. "": the working directory.
 	Dir string
-	// Build makes the program for an architecture, from sources that Revision names.
-	Build    release.Source
+	// Programs are those that hosts may run; nil: all that there are. The targets of a
+	// daemon (Get, Start, Status ...) are about the one named Program; "": the first.
+	Programs []program.Program
+	Program  string
+	// Build makes a program for an architecture, from sources that Revision names.
+	Build    func(ctx context.Context, p program.Program, arch string) (path string, err error)
 	Revision string
 	// Stdin, Stdout and Stderr; nil: those of the process.
 	Stdin, Stdout, Stderr *os.File
@@ -69,6 +71,7 @@ type Options struct {
 type Toolkit struct {
 	o         Options
 	inventory *inventory.Inventory
+	program   program.Program
 	hosts     []inventory.Host // those chosen
 	tokens    configs.Tokens   // nil: there is no tokens file
 	display   *report.Display
@@ -86,7 +89,7 @@ func Open(o Options) (*Toolkit, error) {
 
 func open(o Options) (*Toolkit, error) {
 	o.complete()
-	inv, notice, err := inventory.Open(inventory.Source{Path: o.Inventory, Dir: o.Dir, Getenv: o.Getenv})
+	inv, notice, err := inventory.Open(o.source())
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +97,11 @@ func open(o Options) (*Toolkit, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Toolkit{o: o, inventory: inv, hosts: hosts, masker: &secret.Masker{}}
+	i := slices.IndexFunc(o.Programs, func(p program.Program) bool { return p.Name == o.Program })
+	if i < 0 {
+		return nil, fmt.Errorf("program %q: there is none of that name", o.Program)
+	}
+	t := &Toolkit{o: o, inventory: inv, program: o.Programs[i], hosts: hosts, masker: &secret.Masker{}}
 	if err := t.readTokens(); err != nil {
 		return nil, err
 	}
@@ -149,7 +156,21 @@ func (o *Options) complete() {
 	if o.Dir == "" {
 		o.Dir = "."
 	}
+	if o.Programs == nil {
+		o.Programs = []program.Program{urifilter.Program()}
+	}
+	if o.Program == "" {
+		o.Program = o.Programs[0].Name
+	}
 }
+
+// source is where the inventory is, and what its hosts may run.
+func (o *Options) source() inventory.Source {
+	return inventory.Source{Path: o.Inventory, Dir: o.Dir, Roles: program.Roles(o.Programs), Getenv: o.Getenv}
+}
+
+// own is the folder of the toolkit's own files on this machine.
+func (o *Options) own() string { return filepath.Join(o.Dir, ".urifilter") }
 
 // TokensFile is where the operator's tokens are on this machine: as the inventory says,
 // else tokens.yaml beside it.
@@ -191,21 +212,32 @@ func (t *Toolkit) with(role string) []inventory.Host {
 	return with
 }
 
-// filters are the chosen hosts that run the daemon, one at least.
-func (t *Toolkit) filters() ([]inventory.Host, error) {
-	return t.some(inventory.RoleFilter)
+// running are the chosen hosts that run a program.
+func (t *Toolkit) running(p program.Program) []inventory.Host {
+	var hosts []inventory.Host
+	for _, h := range t.hosts {
+		if slices.ContainsFunc(p.Roles, h.Has) {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
 }
 
-func (t *Toolkit) some(role string) ([]inventory.Host, error) {
-	with := t.with(role)
-	if len(with) == 0 {
+// daemonHosts are those of the program that targets are about, one at least.
+func (t *Toolkit) daemonHosts() ([]inventory.Host, error) {
+	return t.some(t.running(t.program), strings.Join(t.program.Roles, " or "))
+}
+
+// some wants one host at least.
+func (t *Toolkit) some(hosts []inventory.Host, role string) ([]inventory.Host, error) {
+	if len(hosts) == 0 {
 		var names []string
 		for _, h := range t.hosts {
 			names = append(names, h.Name)
 		}
 		return nil, fleet.Usage(fmt.Errorf("none of the hosts has the role %s: %s", role, strings.Join(names, ", ")))
 	}
-	return with, nil
+	return hosts, nil
 }
 
 // connect opens the connection to a host.
@@ -238,102 +270,10 @@ func (t *Toolkit) fleet(target string) fleet.Options {
 	return fleet.Options{
 		Target: target, Who: whoami(), Plan: t.o.DryRun, ExitCode: t.o.ExitCode,
 		Canary: f.Canary, Batch: f.Batch, Parallel: parallel, KeepGoing: t.o.KeepGoing,
-		Runs: filepath.Join(t.o.Dir, ".urifilter", "runs"), Resume: t.o.Resume,
+		Runs: filepath.Join(t.o.own(), "runs"), Resume: t.o.Resume,
 		Again: t.call(target), GoOn: t.resume(target), Inputs: t.fingerprint(),
 		Sink: t.display, Masker: t.masker,
 	}
-}
-
-// resumable are the targets that take -resume: those that go through a fleet in batches.
-// The others are run again as they are.
-var resumable = []string{"deploy", "settings:push", "settings:update", "urifilter:restart", "urifilter:rollback"}
-
-// resume is the command that goes on after a failure, "" where that is the call again.
-func (t *Toolkit) resume(target string) string {
-	if !slices.Contains(resumable, target) {
-		return ""
-	}
-	return t.call(target, "-resume")
-}
-
-// call is the command that does a target with what it was given, to be pasted.
-func (t *Toolkit) call(target string, more ...string) string {
-	words := append([]string{"go", "tool", "mage", target}, more...)
-	var variables []string
-	for _, name := range []string{inventory.HostsEnv, inventory.PathEnv} {
-		if value := t.o.Getenv(name); value != "" && t.o.Inventory == "" {
-			variables = append(variables, name+"="+shellWord(value))
-		}
-	}
-	for _, f := range []struct{ name, value string }{
-		{"hosts", t.o.Hosts}, {"inventory", t.o.Inventory}, {"binary", t.o.Binary},
-	} {
-		if f.value != "" {
-			words = append(words, "-"+f.name+"="+shellWord(f.value))
-		}
-	}
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{{"keepGoing", t.o.KeepGoing}, {"json", t.o.JSON}, {"v", t.o.Verbose}} {
-		if f.set {
-			words = append(words, "-"+f.name)
-		}
-	}
-	if t.o.Parallel > 0 {
-		words = append(words, fmt.Sprintf("-parallel=%d", t.o.Parallel))
-	}
-	return strings.Join(slices.Concat(variables, words, t.more), " ")
-}
-
-// noteFlags notes flags that only this target has, name and value in turns.
-func (t *Toolkit) noteFlags(flags ...string) {
-	for i := 0; i < len(flags); i += 2 {
-		if flags[i+1] != "" {
-			t.more = append(t.more, "-"+flags[i]+"="+shellWord(flags[i+1]))
-		}
-	}
-}
-
-// shellWord quotes a text where a shell would take it for more than one plain word.
-func shellWord(text string) string {
-	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./@:,+%={}") == "" {
-		return text
-	}
-	return host.Quote(text)
-}
-
-// fingerprint stands for what is rolled out: inventory, settings, tokens and program.
-func (t *Toolkit) fingerprint() string {
-	sum := sha256.New()
-	for _, path := range []string{t.inventory.Path(), t.inventory.SettingsFile, t.o.Binary, t.inventory.Release.Binary} {
-		fmt.Fprintf(sum, "%s\n", path)
-		if file, err := os.Open(path); err == nil { // {arch} in a path is taken as it stands
-			_, _ = io.Copy(sum, file)
-			_ = file.Close()
-		}
-	}
-	for _, token := range t.tokens {
-		fmt.Fprintln(sum, token.Name, token.Digest(), token.Scopes)
-	}
-	fmt.Fprintln(sum, t.o.Revision)
-	return hex.EncodeToString(sum.Sum(nil))[:16]
-}
-
-// whoami is user@machine.
-func whoami() string {
-	name := "somebody"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-		if i := strings.LastIndexByte(name, '\\'); i >= 0 {
-			name = name[i+1:] // of a Windows domain
-		}
-	}
-	machine, err := os.Hostname()
-	if err != nil {
-		machine = "unknown"
-	}
-	return name + "@" + machine
 }
 
 // yes asks a question. Options.Yes answers it.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
+	"github.com/cr-clawer/urifilter/provision/program"
 )
 
 // open is a toolkit whose operator has an inventory, and other files beside it.
@@ -233,7 +234,7 @@ func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
 func TestAPlanThatFailsSaysSo(t *testing.T) {
 	t.Parallel()
 	toolkit, out := opened(t, "hosts: [{name: a, address: 127.0.0.1, port: 1}]\n", nil, nil)
-	toolkit.o.Build = func(context.Context, string) (string, error) { return "", nil }
+	toolkit.o.Build = func(context.Context, program.Program, string) (string, error) { return "", nil }
 	err := toolkit.Plan(t.Context())
 	var told *fleet.Error
 	if fleet.Code(err) != fleet.CodeUnreachable || !errors.As(err, &told) || !told.Told || !strings.HasPrefix(err.Error(), "plan: ") {

@@ -1,28 +1,22 @@
-// Package systemd renders the unit files that make urifilter a service: the daemon, its
-// socket, the timer that tries again after a crash loop, and the monthly writeback with
-// its timer. The files beside this one are the units, with what differs between hosts
-// left open.
+// Package systemd renders the unit files that make a program a service: the daemon, its
+// socket, the timer that tries again after a crash loop, and what it does every month with
+// its timer. The files beside this one are the units, with what differs between programs
+// and between hosts left open.
 //
-// It writes no file and starts no program: `urifilter service` does.
+// It writes no file and starts no program: the program's own command `service` does.
 package systemd
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"text/template"
-)
-
-// Names of the units.
-const (
-	Service        = "urifilter.service"
-	Socket         = "urifilter.socket"
-	Retry          = "urifilter-retry.timer"
-	Writeback      = "urifilter-writeback.service"
-	WritebackTimer = "urifilter-writeback.timer"
 )
 
 // Dir is where units belong that neither a package nor the system wrote.
@@ -30,23 +24,23 @@ const Dir = "/etc/systemd/system"
 
 // Params are what differs between hosts. Zero fields take the defaults.
 type Params struct {
-	// Binary is the program. Default /opt/urifilter/current/urifilter: a link in this
-	// path is followed at each start, so that a release is switched by it.
+	// Binary is the program. Default: that of Program; a link in this path is followed at
+	// each start, so that a release is switched by it.
 	Binary string
-	// Config is the file of settings. Default /etc/urifilter/urifilter.yaml.
+	// Config is the file of settings. Default: that of Program.
 	Config string
 	// EnvFile holds variables of the environment, one NAME=value a line; it need not
-	// exist. Default /etc/urifilter/urifilter.env.
+	// exist. Default: that of Program.
 	EnvFile string
-	// TokenFile holds, alone, the token by which the writeback calls the daemon; it need
-	// not exist. Default operator.token beside Config.
+	// TokenFile holds, alone, the token by which the job calls the daemon; it need not
+	// exist. Default operator.token beside Config.
 	TokenFile string
 	// DataDir is data_dir of the settings. Under /var/lib systemd makes it; elsewhere it
 	// must exist and belong to User. Not under /home, /root, /run/user, /tmp or /var/tmp,
-	// which the daemon does not see. Default /var/lib/urifilter.
+	// which the daemon does not see. Default: that of Program.
 	DataDir string
-	// User and Group run the daemon; they must exist, and are not root. Default urifilter;
-	// Group is User where User alone is given.
+	// User and Group run the daemon; they must exist, and are not root. Default: that of
+	// Program; Group is User where User alone is given.
 	User, Group string
 	// Listen are the host:port to be called at, as in listen of the settings; the host is
 	// an IP address, localhost, or empty for every address. Default 127.0.0.1:8000.
@@ -63,15 +57,22 @@ type File struct {
 //go:embed *.service *.socket *.timer
 var units embed.FS
 
-// Render returns all units, sorted by name. The error is that of Validate.
-func Render(p Params) ([]File, error) {
-	p = p.withDefaults()
-	if err := p.Validate(); err != nil {
+// Render returns all units of a program, sorted by name. The error is that of Validate, of
+// the program or of what is given for the host.
+func Render(of Program, p Params) ([]File, error) {
+	p = p.withDefaults(of)
+	if err := errors.Join(of.Validate(), p.validate()); err != nil {
 		return nil, err
 	}
 	v := values{
-		Params: p, Service: Service, Socket: Socket, Retry: Retry, Writeback: Writeback,
+		Params: p, Name: of.Name, Does: of.Does, Documentation: of.Documentation, Job: of.Job,
+		Service: of.Service(), Socket: of.Socket(), Retry: of.Retry(), JobService: of.JobService(), TokenEnv: of.Env("TOKEN"), TokenFileEnv: of.Env("TOKEN_FILE"),
 		StateDirectory: below("/var/lib", p.DataDir), ConfigurationDirectory: below("/etc", path.Dir(p.Config)),
+	}
+	forms := map[string]string{"daemon.service": v.Service, "daemon.socket": v.Socket, "retry.timer": v.Retry}
+	if of.Job != nil {
+		forms["job.service"], forms["job.timer"] = v.JobService, of.JobTimer()
+		v.Command = strings.Join(of.Job.Args, " ")
 	}
 	for _, l := range p.Listen {
 		stream, err := listenStream(l)
@@ -80,13 +81,9 @@ func Render(p Params) ([]File, error) {
 		}
 		v.Streams = append(v.Streams, stream)
 	}
-	names, err := fs.Glob(units, "*")
-	if err != nil {
-		return nil, err
-	}
 	var files []File
-	for _, name := range names {
-		form, err := template.New(name).Option("missingkey=error").ParseFS(units, name)
+	for file, name := range forms {
+		form, err := template.New(file).Option("missingkey=error").ParseFS(units, file)
 		if err != nil {
 			return nil, fmt.Errorf("unit %s: %w", name, err)
 		}
@@ -96,16 +93,21 @@ func Render(p Params) ([]File, error) {
 		}
 		files = append(files, File{Name: name, Content: text.Bytes(), Mode: 0o644})
 	}
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	return files, nil
 }
 
 // values are what the forms refer to.
 type values struct {
 	Params
-	Service, Socket, Retry, Writeback string
-	Streams                           []string
-	StateDirectory                    string // relative to /var/lib; "": DataDir is elsewhere
-	ConfigurationDirectory            string // relative to /etc; "": Config is elsewhere
+	Name, Does, Documentation          string
+	Service, Socket, Retry, JobService string
+	Job                                *Job
+	Command                            string // of the job, in words
+	TokenEnv, TokenFileEnv             string // variables for the job
+	Streams                            []string
+	StateDirectory                     string // relative to /var/lib; "": DataDir is elsewhere
+	ConfigurationDirectory             string // relative to /etc; "": Config is elsewhere
 }
 
 // below is name relative to top, "" when it is not below it.
@@ -117,19 +119,14 @@ func below(top, name string) string {
 	return rest
 }
 
-func (p Params) withDefaults() Params {
-	set := func(to *string, value string) {
-		if *to == "" {
-			*to = value
-		}
-	}
-	set(&p.Binary, "/opt/urifilter/current/urifilter")
-	set(&p.Config, "/etc/urifilter/urifilter.yaml")
-	set(&p.EnvFile, "/etc/urifilter/urifilter.env")
-	set(&p.TokenFile, path.Join(path.Dir(p.Config), "operator.token"))
-	set(&p.DataDir, "/var/lib/urifilter")
-	set(&p.User, "urifilter")
-	set(&p.Group, p.User)
+func (p Params) withDefaults(of Program) Params {
+	p.Binary = cmp.Or(p.Binary, of.Binary())
+	p.Config = cmp.Or(p.Config, of.Config())
+	p.EnvFile = cmp.Or(p.EnvFile, of.EnvFile())
+	p.TokenFile = cmp.Or(p.TokenFile, path.Join(path.Dir(p.Config), TokenName))
+	p.DataDir = cmp.Or(p.DataDir, of.DataDir())
+	p.User = cmp.Or(p.User, of.User())
+	p.Group = cmp.Or(p.Group, p.User)
 	if len(p.Listen) == 0 {
 		p.Listen = []string{"127.0.0.1:8000"}
 	}

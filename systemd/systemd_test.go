@@ -10,9 +10,12 @@ import (
 	"testing"
 )
 
+// filter is the program of most tests.
+var filter = Urifilter()
+
 func mustRender(t *testing.T, p Params) map[string]string {
 	t.Helper()
-	files, err := Render(p)
+	files, err := Render(Urifilter(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,16 +36,16 @@ func TestRenderDefaults(t *testing.T) {
 	t.Parallel()
 	units := mustRender(t, Params{})
 	for name, lines := range map[string][]string{
-		Service: {
+		filter.Service(): {
 			"Type=notify", "Requires=urifilter.socket", "OnFailure=urifilter-retry.timer", "User=urifilter", "Group=urifilter",
 			"ExecStart=/opt/urifilter/current/urifilter serve --config /etc/urifilter/urifilter.yaml",
 			"EnvironmentFile=-/etc/urifilter/urifilter.env", "StateDirectory=urifilter", "ConfigurationDirectory=urifilter", "WatchdogSec=30s",
 		},
-		Socket: {"ListenStream=127.0.0.1:8000", "Service=urifilter.service", "BindIPv6Only=both", "FlushPending=no"},
-		Retry:  {"Unit=urifilter.service", "PartOf=urifilter.service"},
-		Writeback: {"Type=oneshot", `ExecStart=/bin/sh -c '[ ! -r /etc/urifilter/operator.token ] || export URIFILTER_TOKEN_FILE=/etc/urifilter/operator.token; ` +
+		filter.Socket(): {"ListenStream=127.0.0.1:8000", "Service=urifilter.service", "BindIPv6Only=both", "FlushPending=no"},
+		filter.Retry():  {"Unit=urifilter.service", "PartOf=urifilter.service"},
+		filter.JobService(): {"Type=oneshot", `ExecStart=/bin/sh -c '[ ! -r /etc/urifilter/operator.token ] || export URIFILTER_TOKEN_FILE=/etc/urifilter/operator.token; ` +
 			`exec /opt/urifilter/current/urifilter bitmap update --config /etc/urifilter/urifilter.yaml'`, "User=urifilter"},
-		WritebackTimer: {"OnCalendar=*-*-01 00:00:00", "Persistent=true", "Unit=urifilter-writeback.service"},
+		filter.JobTimer(): {"OnCalendar=*-*-01 00:00:00", "Persistent=true", "Unit=urifilter-writeback.service"},
 	} {
 		for _, line := range lines {
 			if !has(units[name], line) {
@@ -65,17 +68,17 @@ func TestRenderGiven(t *testing.T) {
 	for _, line := range []string{
 		"ExecStart=/srv/app/urifilter serve --config /srv/app/u.yaml", "EnvironmentFile=-/srv/app/env", "ReadWritePaths=/data/u", "User=crawl", "Group=web",
 	} {
-		if !has(units[Service], line) {
+		if !has(units[filter.Service()], line) {
 			t.Errorf("service lacks the line %s", line)
 		}
 	}
-	if strings.Contains(units[Service], "\nStateDirectory=") || strings.Contains(units[Service], "\nConfigurationDirectory=") {
+	if strings.Contains(units[filter.Service()], "\nStateDirectory=") || strings.Contains(units[filter.Service()], "\nConfigurationDirectory=") {
 		t.Error("the service has folders of systemd, which are not those asked for")
 	}
 	for _, line := range []string{
 		"ListenStream=0.0.0.0:80", "ListenStream=[::1]:8000", "ListenStream=9000", "ListenStream=127.0.0.1:7", "ListenStream=[fe80::1]:8000%eth0",
 	} {
-		if !has(units[Socket], line) {
+		if !has(units[filter.Socket()], line) {
 			t.Errorf("socket lacks the line %s", line)
 		}
 	}
@@ -91,14 +94,14 @@ func TestRefused(t *testing.T) {
 		for field, p := range map[string]Params{
 			"binary": {Binary: value}, "config": {Config: value}, "env file": {EnvFile: value}, "token file": {TokenFile: value}, "data_dir": {DataDir: value},
 		} {
-			if files, err := Render(p); err == nil || files != nil || !strings.Contains(err.Error(), field+" ") {
+			if files, err := Render(Urifilter(), p); err == nil || files != nil || !strings.Contains(err.Error(), field+" ") {
 				t.Errorf("%s %q: %v", field, value, err)
 			}
 		}
 	}
 	for _, value := range []string{"root", "Big", "a b", "a\nb", "0", "%u", "{{x}}", "-a", strings.Repeat("a", 32)} {
 		for field, p := range map[string]Params{"user": {User: value, Group: "g"}, "group": {Group: value}} {
-			if _, err := Render(p); err == nil || !strings.HasPrefix(err.Error(), field+" ") {
+			if _, err := Render(Urifilter(), p); err == nil || !strings.HasPrefix(err.Error(), field+" ") {
 				t.Errorf("%s %q: %v", field, value, err)
 			}
 		}
@@ -106,19 +109,19 @@ func TestRefused(t *testing.T) {
 	for _, value := range []string{
 		"", "8000", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:http", "example.com:80", "::1:80", "[fe80::1%e{{]:80", "1.2.3.4:80\nX=1", "[::1%]:80",
 	} {
-		if _, err := Render(Params{Listen: []string{value}}); err == nil || !strings.HasPrefix(err.Error(), "listen ") {
+		if _, err := Render(Urifilter(), Params{Listen: []string{value}}); err == nil || !strings.HasPrefix(err.Error(), "listen ") {
 			t.Errorf("listen %q: %v", value, err)
 		}
 	}
-	if _, err := Render(Params{Listen: []string{":1", ":1"}}); err == nil {
+	if _, err := Render(Urifilter(), Params{Listen: []string{":1", ":1"}}); err == nil {
 		t.Error("an address that is given twice is taken")
 	}
 	for _, dir := range []string{"/home/u", "/root", "/tmp/x", "/var/lib", "/proc/1"} {
-		if _, err := Render(Params{DataDir: dir}); err == nil {
+		if _, err := Render(Urifilter(), Params{DataDir: dir}); err == nil {
 			t.Errorf("data_dir %s is taken", dir)
 		}
 	}
-	_, err := Render(Params{Binary: "x", User: "root", Listen: []string{"y"}})
+	_, err := Render(Urifilter(), Params{Binary: "x", User: "root", Listen: []string{"y"}})
 	if err == nil || strings.Count(err.Error(), "\n") != 3 {
 		t.Errorf("not all faults are told: %v", err)
 	}
@@ -146,7 +149,7 @@ func FuzzRender(f *testing.F) {
 	f.Add("/opt/x", "/etc/u/c.yaml", "/var/lib/u", "u", "127.0.0.1:80")
 	f.Add("/{{.User}}", "/a\nb", "/%h", "r{{", "[::1%25eth0]:1")
 	f.Fuzz(func(t *testing.T, binary, config, data, user, listen string) {
-		files, err := Render(Params{Binary: binary, Config: config, DataDir: data, User: user, Listen: []string{listen}})
+		files, err := Render(Urifilter(), Params{Binary: binary, Config: config, DataDir: data, User: user, Listen: []string{listen}})
 		if err != nil {
 			return
 		}
@@ -157,7 +160,7 @@ func FuzzRender(f *testing.F) {
 				t.Errorf("%s:\n%s", file.Name, file.Content)
 			}
 		}
-		plain, err := Render(Params{Binary: "/b", Config: "/etc/c/d", DataDir: "/var/lib/d", User: "u", Listen: []string{":1"}})
+		plain, err := Render(Urifilter(), Params{Binary: "/b", Config: "/etc/c/d", DataDir: "/var/lib/d", User: "u", Listen: []string{":1"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +195,7 @@ func TestSystemdAccepts(t *testing.T) {
 	if out, err := exec.Command(tool, append([]string{"verify"}, paths...)...).CombinedOutput(); err != nil || strings.Contains(string(out), dir) {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
-	for _, name := range []string{Service, Writeback} {
+	for _, name := range []string{filter.Service(), filter.JobService()} {
 		out, err := exec.Command(tool, "security", "--no-pager", "--offline=yes", "--threshold=19", filepath.Join(dir, name)).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: want an exposure below 2.0: %v\n%s", name, err, out)

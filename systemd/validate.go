@@ -20,9 +20,8 @@ var (
 	plainZone = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,15}$`)
 )
 
-// Validate returns all faults joined, each naming its field and what is wanted.
-func (p Params) Validate() error {
-	p = p.withDefaults()
+// validate returns all faults joined, each naming its field and what is wanted.
+func (p Params) validate() error {
 	var faults []error
 	add := func(field, value, want string) {
 		faults = append(faults, fmt.Errorf("%s %q: %s", field, value, want))

@@ -9,7 +9,7 @@ import (
 
 func newServiceCommand() *cobra.Command {
 	return service.NewCommand(service.Settings{
-		Default: defaultConfigPath, Find: configPath,
+		Program: systemd.Urifilter(), Default: defaultConfigPath, Find: configPath,
 		Read: func(file string) (systemd.Params, error) {
 			cfg, err := loadConfig(file)
 			return systemd.Params{DataDir: cfg.DataDir, Listen: []string{cfg.Listen}}, err

@@ -26,14 +26,14 @@ func binary() string {
 // Build compiles the program for this machine. Its version comes from git where git
 // answers.
 func (r Repo) Build(ctx context.Context) error {
-	return r.BuildFor(ctx, runtime.GOOS, runtime.GOARCH, binary())
+	return r.BuildFor(ctx, daemon, runtime.GOOS, runtime.GOARCH, binary())
 }
 
 // BuildLinux compiles the programs that servers run to dist/urifilter-linux-ARCH.
 func (r Repo) BuildLinux(ctx context.Context) error {
 	for _, arch := range servers() {
 		out := filepath.Join("dist", "urifilter-linux-"+arch)
-		if err := r.BuildFor(ctx, "linux", arch, out); err != nil {
+		if err := r.BuildFor(ctx, daemon, "linux", arch, out); err != nil {
 			return err
 		}
 		fmt.Fprintln(r.Out, filepath.ToSlash(out))
@@ -41,12 +41,15 @@ func (r Repo) BuildLinux(ctx context.Context) error {
 	return nil
 }
 
-// BuildFor compiles the program for a platform to out, which is relative to the tree or
+// daemon is the package of the program that is built unless another one is named.
+const daemon = "./daemon/urifilter"
+
+// BuildFor compiles the program of a package for a platform to out, which is relative to the tree or
 // absolute. The same commit gives the same bytes, wherever the tree is and whoever
 // builds it. For Linux the program is static: it runs on any distribution.
-func (r Repo) BuildFor(ctx context.Context, goos, goarch, out string) error {
+func (r Repo) BuildFor(ctx context.Context, pkg, goos, goarch, out string) error {
 	env := []string{"CGO_ENABLED=0", "GOOS=" + goos, "GOARCH=" + goarch, "GOAMD64=v1", "GOARM64=v8.0"}
-	if err := r.run(ctx, env, "go", "build", "-trimpath", "-buildvcs="+r.buildVCS(ctx), "-ldflags=-s -w -buildid=", "-o", out, "./daemon/urifilter"); err != nil {
+	if err := r.run(ctx, env, "go", "build", "-trimpath", "-buildvcs="+r.buildVCS(ctx), "-ldflags=-s -w -buildid=", "-o", out, pkg); err != nil {
 		return err
 	}
 	if goos != "linux" {

@@ -28,7 +28,7 @@ func TestSystemBuildFor(t *testing.T) {
 	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 	for _, arch := range servers() {
 		out := filepath.Join(t.TempDir(), "urifilter-linux-"+arch)
-		if err := (Repo{Dir: elsewhere, Out: t.Output()}).BuildFor(t.Context(), "linux", arch, out); err != nil {
+		if err := (Repo{Dir: elsewhere, Out: t.Output()}).BuildFor(t.Context(), daemon, "linux", arch, out); err != nil {
 			t.Fatal(err)
 		}
 		file, err := elf.Open(out)
@@ -47,7 +47,7 @@ func TestSystemBuildFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := out + ".again"
-		if err := (Repo{Dir: third, Out: t.Output()}).BuildFor(t.Context(), "linux", arch, again); err != nil {
+		if err := (Repo{Dir: third, Out: t.Output()}).BuildFor(t.Context(), daemon, "linux", arch, again); err != nil {
 			t.Fatal(err)
 		}
 		elsewhere = third

@@ -1,5 +1,5 @@
 // Package bitmap has the daemon's command line copy bit-maps to and from the archive, on
-// the hosts themselves and as the service's user: `urifilter bitmap ...`. It knows
+// the hosts themselves and as the service's user: `NAME bitmap ...`. It knows
 // nothing of bit-maps but what that command says of them.
 package bitmap
 
@@ -12,11 +12,13 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
+	"github.com/cr-clawer/urifilter/systemd"
 )
 
 // CLI is the command line on a host.
 type CLI struct {
-	Program   string // path of the program
+	Program   systemd.Program
+	Binary    string // path of the program
 	Config    string // path of the settings
 	TokenFile string // path of the file with the host's own token; it need not be there
 	User      string // of the service
@@ -29,7 +31,7 @@ type CLI struct {
 	Turn chan struct{}
 }
 
-// command runs `urifilter bitmap ARGS`. The token goes from its file into the variable
+// command runs `NAME bitmap ARGS`. The token goes from its file into the variable
 // that the program reads: it is in no argument.
 func (c CLI) command(args ...string) host.Command {
 	words := make([]string, len(args))
@@ -37,8 +39,8 @@ func (c CLI) command(args ...string) host.Command {
 		words[i] = host.Quote(a)
 	}
 	// The folder is one that the user may read, whoever logged in.
-	script := fmt.Sprintf("cd /\nif [ -r %s ]; then URIFILTER_TOKEN=$(cat %[1]s); export URIFILTER_TOKEN; fi\nexec %s bitmap %s --config %s",
-		host.Quote(c.TokenFile), host.Quote(c.Program), strings.Join(words, " "), host.Quote(c.Config))
+	script := fmt.Sprintf("cd /\nif [ -r %s ]; then %[2]s=$(cat %[1]s); export %[2]s; fi\nexec %[3]s bitmap %[4]s --config %[5]s",
+		host.Quote(c.TokenFile), c.Program.Env("TOKEN"), host.Quote(c.Binary), strings.Join(words, " "), host.Quote(c.Config))
 	return host.Command{Script: script, User: c.User}
 }
 
@@ -46,7 +48,7 @@ func (c CLI) command(args ...string) host.Command {
 func (c CLI) run(ctx context.Context, h host.Host, args ...string) error {
 	out, err := h.Run(ctx, c.command(args...))
 	if err != nil {
-		return explain(err, args[0])
+		return c.explain(err, args[0])
 	}
 	for line := range strings.Lines(out.Stdout) {
 		step.Say(ctx, "%s", strings.TrimRight(line, "\r\n"))
@@ -55,13 +57,13 @@ func (c CLI) run(ctx context.Context, h host.Host, args ...string) error {
 }
 
 // explain takes the program's own words for an error.
-func explain(err error, what string) error {
+func (c CLI) explain(err error, what string) error {
 	var failed *host.CommandError
 	if !errors.As(err, &failed) {
 		return err
 	}
 	// Lines before the error say which way was taken.
-	_, said, _ := strings.Cut("\n"+strings.TrimSpace(failed.Output.Stderr), "\nurifilter: ")
+	_, said, _ := strings.Cut("\n"+strings.TrimSpace(failed.Output.Stderr), "\n"+c.Program.Name+": ")
 	if said == "" {
 		return err
 	}
@@ -113,7 +115,7 @@ func (c CLI) inTurn(ctx context.Context, do func() error) error {
 
 // lack says what is not there, "" if all is.
 func (c CLI) lack(ctx context.Context, h host.Host, names []string) (string, error) {
-	there, err := host.Exists(ctx, h, c.Program)
+	there, err := host.Exists(ctx, h, c.Binary)
 	if err != nil {
 		return "", err
 	}
@@ -187,7 +189,7 @@ func (c CLI) act(title, summary string, args ...string) step.Wish {
 	})
 }
 
-// Status is what `urifilter bitmap status` shows, for people or as JSON. It may show
+// Status is what `NAME bitmap status` shows, for people or as JSON. It may show
 // something and fail all the same.
 func (c CLI) Status(ctx context.Context, h host.Host, asJSON bool, names ...string) (string, error) {
 	args := []string{"status", "--quiet"}
@@ -197,7 +199,7 @@ func (c CLI) Status(ctx context.Context, h host.Host, asJSON bool, names ...stri
 	out, err := h.Run(ctx, c.command(append(args, names...)...))
 	var failed *host.CommandError
 	if errors.As(err, &failed) {
-		return failed.Output.Stdout, explain(err, "status")
+		return failed.Output.Stdout, c.explain(err, "status")
 	}
 	return out.Stdout, err
 }

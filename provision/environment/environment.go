@@ -5,6 +5,7 @@
 package environment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -12,33 +13,29 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
+	"github.com/cr-clawer/urifilter/systemd"
 )
 
 // Options say who runs the daemon and where its files are.
 type Options struct {
-	User, Group string // default urifilter
-	Home        string // default /var/lib/urifilter
+	Program     systemd.Program
+	User, Group string // default: the program's name
+	Home        string // default /var/lib/NAME
 	Data        string // data_dir of the settings; default Home
-	Config      string // folder of the settings; default /etc/urifilter
-	Program     string // folder of the releases' folder; default /opt/urifilter
+	Config      string // folder of the settings; default /etc/NAME
+	Root        string // folder of the releases' folder; default /opt/NAME
 }
 
 func (o Options) complete() Options {
-	if o.Data == "" {
-		o.Data = o.Home
-	}
-	for _, d := range []struct {
-		value *string
-		with  string
-	}{{&o.User, "urifilter"}, {&o.Group, "urifilter"}, {&o.Home, "/var/lib/urifilter"}, {&o.Data, "/var/lib/urifilter"}, {&o.Config, "/etc/urifilter"}, {&o.Program, "/opt/urifilter"}} {
-		if *d.value == "" {
-			*d.value = d.with
-		}
-	}
+	p := o.Program
+	o.User, o.Group = cmp.Or(o.User, p.User()), cmp.Or(o.Group, p.User())
+	o.Home = cmp.Or(o.Home, p.DataDir())
+	o.Data = cmp.Or(o.Data, o.Home)
+	o.Config, o.Root = cmp.Or(o.Config, p.ConfigDir()), cmp.Or(o.Root, p.Root())
 	return o
 }
 
-// Steps are what a filter host needs before a release comes.
+// Steps are what a program's host needs before a release comes.
 func Steps(o Options) []step.Step {
 	o = o.complete()
 	return []step.Step{o.account(), o.folders(), o.operatorToken(), Clock(), HugePages()}
@@ -63,8 +60,8 @@ func (o Options) account() step.Wish {
 		}
 		if user == "" {
 			summary = append(summary, "make the user "+o.User)
-			commands = append(commands, fmt.Sprintf("useradd --system --gid %s --home-dir %s --no-create-home --shell /usr/sbin/nologin --comment 'urifilter daemon' %s",
-				host.Quote(o.Group), host.Quote(o.Home), host.Quote(o.User)))
+			commands = append(commands, fmt.Sprintf("useradd --system --gid %s --home-dir %s --no-create-home --shell /usr/sbin/nologin --comment %s %s",
+				host.Quote(o.Group), host.Quote(o.Home), host.Quote(o.Program.Name+" daemon"), host.Quote(o.User)))
 		}
 		if len(summary) == 0 {
 			return nil, nil
@@ -99,8 +96,8 @@ func (f folder) String() string {
 
 func (o Options) list() []folder {
 	all := []folder{
-		{o.Program, 0o755, "root", "root"},
-		{o.Program + "/releases", 0o755, "root", "root"},
+		{o.Root, 0o755, "root", "root"},
+		{o.Root + "/releases", 0o755, "root", "root"},
 		{o.Config, 0o750, "root", o.Group},
 		// As StateDirectoryMode of the unit has it.
 		{o.Home, 0o700, o.User, o.Group},

@@ -8,7 +8,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision/environment"
 	"github.com/cr-clawer/urifilter/provision/hosttest"
 	"github.com/cr-clawer/urifilter/provision/step"
+	"github.com/cr-clawer/urifilter/systemd"
 )
+
+var filter = systemd.Urifilter()
 
 func TestSystemSteps(t *testing.T) {
 	t.Parallel()
@@ -16,7 +19,7 @@ func TestSystemSteps(t *testing.T) {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()
 			h := hosttest.New(t, release)
-			steps := environment.Steps(environment.Options{})
+			steps := environment.Steps(environment.Options{Program: filter})
 			want := []string{
 				"environment: user: make the group urifilter and make the user urifilter",
 				"environment: folders: make /opt/urifilter (0755 root:root), /opt/urifilter/releases (0755 root:root), /etc/urifilter (0750 root:urifilter), /var/lib/urifilter (0700 urifilter:urifilter)",
@@ -25,7 +28,7 @@ func TestSystemSteps(t *testing.T) {
 			if plan := hosttest.Plan(t, h, steps); !slices.Equal(plan, want) {
 				t.Errorf("plan: %q", plan)
 			}
-			if token, err := environment.OperatorToken(t.Context(), h, ""); token != "" || err != nil {
+			if token, err := environment.OperatorToken(t.Context(), h, filter.TokenFile()); token != "" || err != nil {
 				t.Errorf("token before: %q, %v", token, err)
 			}
 			if changed := hosttest.Must(t, h, steps); !slices.Equal(changed, want) {
@@ -35,7 +38,7 @@ func TestSystemSteps(t *testing.T) {
 				"/var/lib/urifilter:/usr/sbin/nologin\n65\ncat: /etc/urifilter/operator.token: Permission denied\noperator.token" {
 				t.Errorf("the host has\n%s", got)
 			}
-			token, err := environment.OperatorToken(t.Context(), h, "")
+			token, err := environment.OperatorToken(t.Context(), h, filter.TokenFile())
 			if err != nil || len(token) != 64 {
 				t.Fatalf("token: %q, %v", token, err)
 			}
@@ -45,11 +48,11 @@ func TestSystemSteps(t *testing.T) {
 			if got := h.Sh(t, "stat -c %a /etc/urifilter /etc/urifilter/operator.token; getent passwd urifilter | cut -d: -f5; cat /var/lib/urifilter/x"); got != "750\n640\nnight shift\nx" {
 				t.Errorf("put right:\n%s", got)
 			}
-			if again, err := environment.OperatorToken(t.Context(), h, ""); again != token || err != nil {
+			if again, err := environment.OperatorToken(t.Context(), h, filter.TokenFile()); again != token || err != nil {
 				t.Errorf("token: made anew, %v", err)
 			}
 			h.Sh(t, "echo short >/etc/urifilter/operator.token")
-			if _, err := environment.OperatorToken(t.Context(), h, ""); err == nil || !strings.Contains(err.Error(), "hint:") {
+			if _, err := environment.OperatorToken(t.Context(), h, filter.TokenFile()); err == nil || !strings.Contains(err.Error(), "hint:") {
 				t.Errorf("damaged token: %v", err)
 			}
 			hosttest.Must(t, h, steps)
@@ -58,10 +61,10 @@ func TestSystemSteps(t *testing.T) {
 			if _, err := hosttest.Apply(t, h, steps); err == nil || !strings.Contains(err.Error(), "/var/lib/urifilter: it is a regular empty file: want a folder") {
 				t.Errorf("a file in place of a folder: %v", err)
 			}
-			if _, err := hosttest.Apply(t, h, environment.Steps(environment.Options{User: "root"})); err == nil || !strings.Contains(err.Error(), "hint: name another one") {
+			if _, err := hosttest.Apply(t, h, environment.Steps(environment.Options{Program: filter, User: "root"})); err == nil || !strings.Contains(err.Error(), "hint: name another one") {
 				t.Errorf("root: %v", err)
 			}
-			hosttest.Must(t, h, environment.Steps(environment.Options{User: "crawl", Group: "crawlers", Home: "/srv/crawl", Data: "/srv/bits", Config: "/srv/etc", Program: "/srv/program"}))
+			hosttest.Must(t, h, environment.Steps(environment.Options{Program: filter, User: "crawl", Group: "crawlers", Home: "/srv/crawl", Data: "/srv/bits", Config: "/srv/etc", Root: "/srv/program"}))
 			if got := h.Sh(t, "stat -c '%a %U:%G' /srv/crawl /srv/bits /srv/etc"); got != "700 crawl:crawlers\n700 crawl:crawlers\n750 root:crawlers" {
 				t.Errorf("other names:\n%s", got)
 			}

@@ -10,16 +10,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
+	"github.com/cr-clawer/urifilter/systemd"
 )
-
-// TokenName is the file, in the folder of the settings, with the token by which the
-// host's own jobs call its daemon: the monthly writeback and the toolkit's health check.
-const TokenName = "operator.token"
-
-// TokenPath is the operator token's file for a folder of settings; "": /etc/urifilter.
-func TokenPath(config string) string {
-	return Options{Config: config}.complete().Config + "/" + TokenName
-}
 
 // makeToken writes 32 random bytes, which never leave the host by this. printf is a part
 // of the shell: what it prints is in no process list.
@@ -34,7 +26,7 @@ printf '%%s\n' "$secret" >"$t" && sync "$t" && chown %s "$t" && chmod 0640 "$t" 
 var wholeToken = regexp.MustCompile(`^[0-9a-f]{64}\n?$`)
 
 func (o Options) operatorToken() step.Wish {
-	path := o.Config + "/" + TokenName
+	path := o.Config + "/" + systemd.TokenName
 	return step.NewWish("environment: operator token", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		f, there, err := host.ReadFile(ctx, h, path)
 		if err != nil {
@@ -59,10 +51,10 @@ func (o Options) operatorToken() step.Wish {
 	})
 }
 
-// OperatorToken reads a host's operator token; "" where it has not been made. config is
-// the folder of the settings; "": /etc/urifilter.
-func OperatorToken(ctx context.Context, h host.Host, config string) (string, error) {
-	f, there, err := host.ReadFile(ctx, h, TokenPath(config))
+// OperatorToken reads the token in a file, by which the host's own jobs call a daemon: the
+// monthly writeback and the toolkit's health check; "" where it has not been made.
+func OperatorToken(ctx context.Context, h host.Host, path string) (string, error) {
+	f, there, err := host.ReadFile(ctx, h, path)
 	if err != nil || !there {
 		return "", err
 	}

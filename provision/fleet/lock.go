@@ -15,7 +15,7 @@ import (
 
 // LockPath is the file on a host whose flock a run holds. /run belongs to root, unlike
 // /run/lock: nobody else can put the file in place or hold it.
-const LockPath = "/run/urifilter-toolkit.lock"
+const LockPath = host.LockPath
 
 const (
 	codeHeld   = 75 // EX_TEMPFAIL of sysexits.h: another run holds the lock

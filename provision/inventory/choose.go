@@ -79,8 +79,8 @@ func (h Host) means(part string) (bool, error) {
 
 func (i *Inventory) noHost(part string) error {
 	if role, ok := strings.CutPrefix(part, "role:"); ok {
-		if !slices.Contains(roles(), role) {
-			return fmt.Errorf("-hosts: %q: there is no such role: want %s", part, strings.Join(roles(), ", "))
+		if !slices.Contains(i.roles(), role) {
+			return fmt.Errorf("-hosts: %q: there is no such role: want %s", part, strings.Join(i.roles(), ", "))
 		}
 		return fmt.Errorf("-hosts: %q: no host of %s has this role", part, i.from)
 	}

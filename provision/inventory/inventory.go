@@ -46,6 +46,8 @@ type Inventory struct {
 	Schedule Schedule `yaml:"schedule"`
 	Fleet    Fleet    `yaml:"fleet"`
 
+	programs []string // the roles of hosts that run one; nil: filter
+
 	path string // the file, "" for none
 	from string // for people: the file, or the variable
 }

@@ -30,6 +30,8 @@ type Source struct {
 	Path string
 	// Dir is where relative paths begin; "": the working directory.
 	Dir string
+	// Roles are those of hosts that run a program; nil: filter.
+	Roles []string
 	// Getenv is os.Getenv, or the environment of a test; nil: os.Getenv.
 	Getenv func(string) string
 }
@@ -77,6 +79,7 @@ func Open(s Source) (i *Inventory, notice string, err error) {
 		}
 		i.from = HostsEnv
 	}
+	i.programs = s.Roles
 	i.complete()
 	if err := i.Validate(); err != nil {
 		return nil, "", i.named(err)

@@ -143,10 +143,10 @@ func (i *Inventory) validateHosts(f *faults) {
 			at[where] = n
 		}
 		if len(h.Roles) == 0 {
-			f.add(key+"roles", "none: want %s", strings.Join(roles(), ", "))
+			f.add(key+"roles", "none: want %s", strings.Join(i.roles(), ", "))
 		}
 		for m, role := range h.Roles {
-			f.oneOf(fmt.Sprintf("%sroles[%d]", key, m), role, roles()...)
+			f.oneOf(fmt.Sprintf("%sroles[%d]", key, m), role, i.roles()...)
 			if slices.Contains(h.Roles[:m], role) {
 				f.add(fmt.Sprintf("%sroles[%d]", key, m), "%s: is there twice", role)
 			}
@@ -159,7 +159,14 @@ func (i *Inventory) validateHosts(f *faults) {
 	}
 }
 
-func roles() []string { return []string{RoleFilter, RoleRedis, RoleMongoDB} }
+// roles are those that a host may have.
+func (i *Inventory) roles() []string {
+	programs := i.programs
+	if programs == nil {
+		programs = []string{RoleFilter}
+	}
+	return append(slices.Clone(programs), RoleRedis, RoleMongoDB)
+}
 
 func (r Redis) validate(f *faults) {
 	if r.Package != "" {

@@ -186,7 +186,7 @@ func TestSystemUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	daemon, err := s.account(t.Context(), h, daemonUser)
+	daemon, err := s.account(t.Context(), h, DaemonUser)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,9 @@ import (
 // The users that MongoDB gets. Without the first nobody could make others, once users
 // are asked for passwords.
 const (
-	adminUser  = "urifilter-admin"
-	daemonUser = "urifilter"
+	adminUser = "urifilter-admin"
+	// DaemonUser is the account in the archive by which programs call it.
+	DaemonUser = "urifilter"
 )
 
 // secretsDir holds the users' passwords on the server's host, for root alone.
@@ -61,12 +62,12 @@ done`
 // users makes the users. The server may run without asking for passwords still.
 func (s *Server) users() step.Wish {
 	return step.NewWish("mongodb: users", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		change := &step.Change{Summary: "make the users " + adminUser + " and " + daemonUser, Apply: func(ctx context.Context) error { return s.makeUsers(ctx, h) }}
+		change := &step.Change{Summary: "make the users " + adminUser + " and " + DaemonUser, Apply: func(ctx context.Context) error { return s.makeUsers(ctx, h) }}
 		st, err := s.state(ctx, h)
 		if err != nil {
 			return nil, err
 		}
-		as, err := s.account(ctx, h, daemonUser)
+		as, err := s.account(ctx, h, DaemonUser)
 		switch {
 		case errors.Is(err, ErrNoPassword) || err == nil && !st.active:
 			if st.active {
@@ -123,7 +124,7 @@ func (s *Server) mine(ctx context.Context, h host.Host) error {
 }
 
 func (s *Server) makePasswords(ctx context.Context, h host.Host) error {
-	script := fmt.Sprintf(makeSecrets, secretsDir, adminUser+" "+daemonUser)
+	script := fmt.Sprintf(makeSecrets, secretsDir, adminUser+" "+DaemonUser)
 	if _, err := h.Run(ctx, host.Command{Script: script, Root: true, Secret: true}); err != nil {
 		return fmt.Errorf("passwords: %w", err)
 	}
@@ -139,7 +140,7 @@ func (s *Server) makeUsers(ctx context.Context, h host.Host) error {
 	if err != nil {
 		return err
 	}
-	daemon, err := s.account(ctx, h, daemonUser)
+	daemon, err := s.account(ctx, h, DaemonUser)
 	if err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func (s *Server) makeUsers(ctx context.Context, h host.Host) error {
 		}
 	}
 	if err := s.put(ctx, h, admin, daemon, bson.A{role("readWrite", s.options.Database)}); err != nil {
-		return fmt.Errorf("user %s: %w", daemonUser, err)
+		return fmt.Errorf("user %s: %w", DaemonUser, err)
 	}
 	return nil
 }
@@ -184,7 +185,7 @@ func (s *Server) put(ctx context.Context, h host.Host, as, user account, roles b
 func (s *Server) URI(ctx context.Context, at host.Host, local bool, address string) (string, error) {
 	u := url.URL{Scheme: "mongodb", Host: s.Address(local, address), Path: "/"}
 	if s.options.Flavor == MongoDB {
-		as, err := s.account(ctx, at, daemonUser)
+		as, err := s.account(ctx, at, DaemonUser)
 		if err != nil {
 			return "", err
 		}

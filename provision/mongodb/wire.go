@@ -121,7 +121,7 @@ func (s *Server) answers() step.Proof {
 		as := account{}
 		if s.options.Flavor == MongoDB {
 			var err error
-			if as, err = s.account(ctx, h, daemonUser); err != nil {
+			if as, err = s.account(ctx, h, DaemonUser); err != nil {
 				return err
 			}
 		}

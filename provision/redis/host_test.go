@@ -283,7 +283,7 @@ func TestSystemPasswordFile(t *testing.T) {
 	h.Sh(t, "groupadd urifilter; mkdir -p /etc/urifilter")
 	err := redis.ErrNoPassword
 	secret := ""
-	steps := []step.Step{redis.PasswordFile("urifilter", func(context.Context) (string, error) { return secret, err })}
+	steps := []step.Step{redis.PasswordFile("/etc/urifilter/redis.password", "urifilter", func(context.Context) (string, error) { return secret, err })}
 	if plan := hosttest.Plan(t, h, steps); len(plan) != 1 || plan[0] != "redis: password for the daemon: write /etc/urifilter/redis.password" {
 		t.Errorf("plan: %q", plan)
 	}

@@ -25,15 +25,12 @@ func (s *Server) Password(ctx context.Context, h host.Host) (string, error) {
 	return st.password, nil
 }
 
-// PasswordPath is the file, on filter hosts, that redis.password_file names.
-const PasswordPath = "/etc/urifilter/redis.password"
-
-// PasswordFile is the step of a filter host that puts the password there, for root and
-// group alone. password is asked in each look; it may return ErrNoPassword, in a plan of
+// PasswordFile is the step of a host with a program that calls the server: it puts the
+// password into a file there, for root and group alone. password is asked in each look; it may return ErrNoPassword, in a plan of
 // what is not there yet.
-func PasswordFile(group string, password func(ctx context.Context) (string, error)) step.Wish {
+func PasswordFile(path, group string, password func(ctx context.Context) (string, error)) step.Wish {
 	return step.NewWish("redis: password for the daemon", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		change := &step.Change{Summary: "write " + PasswordPath}
+		change := &step.Change{Summary: "write " + path}
 		secret, err := password(ctx)
 		if errors.Is(err, ErrNoPassword) {
 			change.Apply = func(context.Context) error {
@@ -47,7 +44,7 @@ func PasswordFile(group string, password func(ctx context.Context) (string, erro
 		if strings.ContainsAny(secret, "\r\n") {
 			return nil, errors.New("redis: the password has a line end in it, which no file of a password can hold")
 		}
-		wish := host.File{Path: PasswordPath, Content: secret + "\n", Mode: 0o640, Group: group}
+		wish := host.File{Path: path, Content: secret + "\n", Mode: 0o640, Group: group}
 		now, _, err := host.ReadFile(ctx, h, wish.Path)
 		if err != nil || wish.Same(now) {
 			return nil, err

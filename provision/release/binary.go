@@ -106,7 +106,7 @@ func checkELF(file io.ReaderAt, arch string) error {
 	case !known:
 		return fmt.Errorf("architecture %s: want amd64 or arm64", arch)
 	case program.Machine != machine:
-		return fmt.Errorf("it is for %s, and the host is %s\nhint: give one program for each architecture: -binary=dist/urifilter-linux-{arch}", archOf(program.Machine), arch)
+		return fmt.Errorf("it is for %s, and the host is %s\nhint: give one program for each architecture: -binary=PATH-{arch}", archOf(program.Machine), arch)
 	case program.Type != elf.ET_EXEC && program.Type != elf.ET_DYN:
 		return errors.New("it is an object file, not a program")
 	}

@@ -120,11 +120,11 @@ func (d *Deployment) upload(ctx context.Context, h host.Host, binary Binary) (er
 		return err
 	}
 	defer file.Close()
-	err = h.Upload(ctx, host.Upload{Source: file, Size: binary.Size, Path: staged + "/" + program, Mode: 0o755})
+	err = h.Upload(ctx, host.Upload{Source: file, Size: binary.Size, Path: staged + "/" + f.name, Mode: 0o755})
 	if err != nil {
 		return err
 	}
-	version, err := runVersion(ctx, h, staged+"/"+program, binary)
+	version, err := runVersion(ctx, h, staged+"/"+f.name, f.name, binary)
 	if err != nil {
 		return err
 	}
@@ -134,13 +134,13 @@ func (d *Deployment) upload(ctx context.Context, h host.Host, binary Binary) (er
 	}
 	// The rename makes it a release, once all of it is on the disk.
 	done := fmt.Sprintf("sync -f %s/%s && rm -rf %s && mv -T %[1]s %[3]s && sync %s",
-		host.Quote(staged), program, host.Quote(f.dir(d.id)), host.Quote(f.releases()))
+		host.Quote(staged), f.name, host.Quote(f.dir(d.id)), host.Quote(f.releases()))
 	_, err = h.Run(ctx, host.Command{Root: true, Script: done})
 	return err
 }
 
 // runVersion has the uploaded program say what it is: it runs on that host, and it is ours.
-func runVersion(ctx context.Context, h host.Host, path string, binary Binary) (string, error) {
+func runVersion(ctx context.Context, h host.Host, path, name string, binary Binary) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	out, err := h.Run(ctx, host.Command{Root: true, Script: host.Quote(path) + " version"})
@@ -148,8 +148,8 @@ func runVersion(ctx context.Context, h host.Host, path string, binary Binary) (s
 		return "", fmt.Errorf("%s does not run on the host: %w\nhint: build it for linux/%s without cgo, as `go tool mage build` does", binary.Path, err, binary.Arch)
 	}
 	line, _, _ := strings.Cut(out.Stdout, "\n")
-	if !strings.HasPrefix(line, program+" ") {
-		return "", fmt.Errorf("%s is not urifilter: its version command prints %q", binary.Path, line)
+	if !strings.HasPrefix(line, name+" ") {
+		return "", fmt.Errorf("%s is not %s: its version command prints %q", binary.Path, name, line)
 	}
 	return line, nil
 }

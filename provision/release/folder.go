@@ -60,7 +60,7 @@ for d in *; do
 	printf '%%s ' "$d"
 	tr -d '\n' <"$d/manifest.json"
 	echo
-done`, host.Quote(f.current()), host.Quote(f.releases()), program)
+done`, host.Quote(f.current()), host.Quote(f.releases()), f.name)
 	out, err := h.Run(ctx, host.Command{Script: script})
 	if err != nil {
 		return Listing{}, fmt.Errorf("list releases: %w", err)
@@ -105,7 +105,7 @@ func (f Folder) point(ctx context.Context, h host.Host, id string) error {
 	if id != "" {
 		// rename(2) puts the new link in the old one's place in one step; sync makes it last.
 		script = fmt.Sprintf("cd %s && test -x releases/%s/%s && rm -f current.tmp && ln -s releases/%[2]s current.tmp && mv -Tf current.tmp current && sync .",
-			host.Quote(f.root), id, program)
+			host.Quote(f.root), id, f.name)
 	}
 	_, err := h.Run(ctx, host.Command{Root: true, Script: script})
 	return err
@@ -144,7 +144,7 @@ func (f Folder) writeManifest(ctx context.Context, h host.Host, dir string, m Ma
 }
 
 // ErrNoPrevious is that there is nothing to roll back to.
-var ErrNoPrevious = errors.New("there is no other healthy release\nhint: `go tool mage urifilter:releases` lists what is there; -version=ID also takes one that was never healthy")
+var ErrNoPrevious = errors.New("there is no other healthy release")
 
 // Target is the release that a rollback to version shall make current: the beginning of its
 // id, or six digits or more of its commit or of its program's SHA-256; "" is Previous.

@@ -1,9 +1,9 @@
-// Package release puts builds of the daemon on a host, side by side, and says which of
+// Package release puts builds of a program on a host, side by side, and says which of
 // them is the current one:
 //
-//	/opt/urifilter/releases/20261121T091500Z-0123456789ab/urifilter      the program
-//	/opt/urifilter/releases/20261121T091500Z-0123456789ab/manifest.json  what it is
-//	/opt/urifilter/current -> releases/20261121T091500Z-0123456789ab
+//	/opt/NAME/releases/20261121T091500Z-0123456789ab/NAME           the program
+//	/opt/NAME/releases/20261121T091500Z-0123456789ab/manifest.json  what it is
+//	/opt/NAME/current -> releases/20261121T091500Z-0123456789ab
 //
 // A release is never changed once it is in place, but for the mark in its manifest that
 // it was healthy; the link is swapped in one step. The package does not start, stop or
@@ -18,12 +18,6 @@ import (
 	"strings"
 	"time"
 )
-
-// Root is the folder of releases on a host.
-const Root = "/opt/urifilter"
-
-// program is the name of the binary in its folder.
-const program = "urifilter"
 
 // Manifest is what a release says of itself, in manifest.json.
 type Manifest struct {
@@ -59,7 +53,7 @@ var untagged = regexp.MustCompile(`^(v[0-9.]+-(.*\.)?[0-9]{14}-[0-9a-f]{12}(\+di
 
 // Short is the version as a table shows it: the tag, or without one the commit.
 func (m Manifest) Short() string {
-	text := strings.TrimPrefix(m.Version, program+" ")
+	_, text, _ := strings.Cut(m.Version, " ") // the name of the program
 	if i := strings.LastIndex(text, " go1."); i > 0 {
 		text = text[:i]
 	}
@@ -87,17 +81,18 @@ func (m Manifest) text() (string, error) {
 	return string(data) + "\n", err
 }
 
-// Folder is where a host keeps its releases. The zero Folder is not usable; At gives one.
-type Folder struct{ root string }
+// Folder is where a host keeps the releases of a program. The zero Folder is not usable; At
+// gives one.
+type Folder struct{ root, name string }
 
-// At is the folder at root, which is Root but in tests.
-func At(root string) Folder { return Folder{root: root} }
+// At is the folder at root of the program with that name.
+func At(root, name string) Folder { return Folder{root: root, name: name} }
 
 // Program is the path of the current release's program, whichever that is.
-func (f Folder) Program() string { return path.Join(f.root, "current", program) }
+func (f Folder) Program() string { return path.Join(f.root, "current", f.name) }
 
 // ProgramOf is the path of a release's program.
-func (f Folder) ProgramOf(id string) string { return path.Join(f.dir(id), program) }
+func (f Folder) ProgramOf(id string) string { return path.Join(f.dir(id), f.name) }
 
 func (f Folder) releases() string        { return path.Join(f.root, "releases") }
 func (f Folder) dir(id string) string    { return path.Join(f.releases(), id) }

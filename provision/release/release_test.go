@@ -48,6 +48,9 @@ func (m *machine) Upload(_ context.Context, u host.Upload) error {
 	return errors.Join(err, file.Close())
 }
 
+// program is the name of what the tests deploy.
+const program = "urifilter"
+
 // deployment is of a program whose version says text.
 func deployment(t *testing.T, f Folder, text string, at time.Time) *Deployment {
 	t.Helper()
@@ -112,7 +115,7 @@ func onUnix(t *testing.T) {
 func TestDeploymentsSideBySide(t *testing.T) {
 	t.Parallel()
 	onUnix(t)
-	f, h := At(t.TempDir()), &machine{}
+	f, h := At(t.TempDir(), program), &machine{}
 	start := time.Date(2026, 11, 21, 9, 15, 0, 0, time.UTC)
 	var ids []string
 	for i := range 5 {
@@ -164,7 +167,7 @@ func TestUploadOfWhatIsNoUrifilterLeavesNothing(t *testing.T) {
 	t.Parallel()
 	onUnix(t)
 	root := t.TempDir()
-	f := At(root)
+	f := At(root, program)
 	d := deployment(t, f, "busybox v1", time.Now())
 	change, err := d.Upload().Look(t.Context(), &machine{})
 	if err != nil || change == nil {
@@ -181,7 +184,7 @@ func TestUploadOfWhatIsNoUrifilterLeavesNothing(t *testing.T) {
 func TestCurrentIsUndone(t *testing.T) {
 	t.Parallel()
 	onUnix(t)
-	f, h := At(t.TempDir()), &machine{}
+	f, h := At(t.TempDir(), program), &machine{}
 	first := deployment(t, f, "urifilter v1", time.Unix(1e9, 0))
 	upload, current := first.Upload(), first.Current()
 	apply(t, h, upload, current)
@@ -282,7 +285,7 @@ func TestTheIDIsTheReleases(t *testing.T) {
 	t.Parallel()
 	onUnix(t)
 	now := time.Date(2026, 11, 21, 9, 15, 0, 0, time.UTC)
-	a, b := At(t.TempDir()), At(t.TempDir())
+	a, b := At(t.TempDir(), program), At(t.TempDir(), program)
 	first := deployment(t, a, "urifilter v1.0.0", now)
 	apply(t, &machine{}, all(first)...)
 	resumed := deployment(t, b, "urifilter v1.0.0", now.Add(time.Hour))
@@ -297,7 +300,7 @@ func TestListingLeavesOutWhatIsNoRelease(t *testing.T) {
 	t.Parallel()
 	onUnix(t)
 	root := t.TempDir()
-	f, h := At(root), &machine{}
+	f, h := At(root, program), &machine{}
 	if l, err := f.List(t.Context(), h); err != nil || l.Current != "" || len(l.Releases) != 0 {
 		t.Fatalf("an empty host: %+v, %v", l, err)
 	}

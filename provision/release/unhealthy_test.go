@@ -12,7 +12,7 @@ import (
 func TestACrashTakesTheMarkAway(t *testing.T) {
 	t.Parallel()
 	onUnix(t)
-	f, h := At(t.TempDir()), &machine{}
+	f, h := At(t.TempDir(), program), &machine{}
 	start := time.Date(2026, 11, 21, 9, 15, 0, 0, time.UTC)
 	old, bad := deployment(t, f, "urifilter v1.0.0", start), deployment(t, f, "urifilter v1.1.0", start.Add(time.Hour))
 	apply(t, h, all(old)...)

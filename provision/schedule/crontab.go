@@ -29,27 +29,27 @@ func (s *Schedule) Steps(packages *apt.System) []step.Step {
 const noticed = "sleep 1.1; touch /etc/cron.d"
 
 func (s *Schedule) noCrontab() step.Wish {
-	return removal("schedule: crontab", noticed, CrontabPath)
+	return removal("schedule: crontab", noticed, s.Program.Crontab())
 }
 
 // text is the crontab file. cron takes a % for the end of the line unless it has a \
 // before it; variables are taken as they stand, and nothing in them is expanded.
 func (s *Schedule) text() string {
-	words := append([]string{"systemd-cat", "--identifier=" + Identifier}, s.command()...)
+	words := append([]string{"systemd-cat", "--identifier=" + s.identifier()}, s.command()...)
 	for i, w := range words {
 		words[i] = strings.ReplaceAll(host.Quote(w), "%", `\%`)
 	}
-	return `# Written by the urifilter toolkit, which writes it anew when it differs. The bit-maps are
-# written back to the archive; journalctl -t ` + Identifier + ` shows how it went.
+	return `# ` + host.Written + `, which writes it anew when it differs.
+# To ` + s.Program.Job.Does + `; journalctl -t ` + s.identifier() + ` shows how it went.
 SHELL=/bin/sh
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 MAILTO=""
-URIFILTER_TOKEN_FILE="` + s.TokenFile + `"
+` + s.Program.Env("TOKEN_FILE") + `="` + s.TokenFile + `"
 ` + s.when.String() + " " + s.User + " " + strings.Join(words, " ") + "\n"
 }
 
 func (s *Schedule) crontab() step.Undoer {
-	return &crontabStep{Named: "schedule: crontab", wish: host.File{Path: CrontabPath, Content: s.text()}}
+	return &crontabStep{Named: "schedule: crontab", wish: host.File{Path: s.Program.Crontab(), Content: s.text()}}
 }
 
 // crontabStep puts our file there.

@@ -14,8 +14,11 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
+var filter = systemd.Urifilter()
+
 func steps(t *testing.T, o schedule.Options) (*schedule.Schedule, []step.Step) {
 	t.Helper()
+	o.Program = filter
 	s, err := schedule.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -26,9 +29,9 @@ func steps(t *testing.T, o schedule.Options) (*schedule.Schedule, []step.Step) {
 // daemon makes the host run the daemon, with tokens and an archive, by our units.
 func daemon(t *testing.T, h *hosttest.Host) {
 	t.Helper()
-	hosttest.Must(t, h, environment.Steps(environment.Options{}))
+	hosttest.Must(t, h, environment.Steps(environment.Options{Program: filter}))
 	h.PutProgram(t, "/opt/urifilter/current/urifilter")
-	token, err := environment.OperatorToken(t.Context(), h, "")
+	token, err := environment.OperatorToken(t.Context(), h, filter.TokenFile())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,12 +39,12 @@ func daemon(t *testing.T, h *hosttest.Host) {
 		{Path: "/etc/urifilter/urifilter.yaml", Mode: 0o640, Group: "urifilter", Content: "mongodb: {uri: mongodb://127.0.0.1:27017/}\nauth: {tokens_file: /etc/urifilter/tokens.yaml}\nfilters: [{name: uri, capacity: 1000}]\n"},
 		{Path: "/etc/urifilter/tokens.yaml", Mode: 0o640, Group: "urifilter", Content: "- {name: toolkit, token: \"" + environment.Digest(token) + "\", scopes: [admin]}\n"},
 	}
-	units, err := systemd.Render(systemd.Params{})
+	units, err := systemd.Render(filter, systemd.Params{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, u := range units {
-		if u.Name == systemd.Writeback || u.Name == systemd.WritebackTimer {
+		if u.Name == filter.JobService() || u.Name == filter.JobTimer() {
 			continue // a deployment does not put them there either
 		}
 		files = append(files, host.File{Path: systemd.Dir + "/" + u.Name, Content: string(u.Content), Mode: u.Mode})

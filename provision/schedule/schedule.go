@@ -1,6 +1,6 @@
-// Package schedule has filter hosts write their bit-maps back to the archive every month:
-// by a crontab file of our own or by a systemd timer, never by both. Other crontabs are
-// not touched. The units of the timer come from `urifilter service install --timer`.
+// Package schedule has hosts do a program's job, every month for one: by a crontab file of
+// our own or by a systemd timer, never by both. Other crontabs are not touched. The units
+// of the timer come from the program's own `service install --timer`.
 package schedule
 
 import (
@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/crontab"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
+	"github.com/cr-clawer/urifilter/systemd"
 )
 
 // Kinds of a schedule.
@@ -22,23 +23,17 @@ const (
 	None    = "none"
 )
 
-// CrontabPath is our file. Its name has no dot: cron reads no file that has one.
-const CrontabPath = "/etc/cron.d/urifilter"
-
-// Identifier is under which the journal has what the crontab's job writes; that of the
-// timer is under its unit, urifilter-writeback.service.
-const Identifier = "urifilter-writeback"
-
 // Options say what runs, when, and as whom.
 type Options struct {
-	Kind string // Crontab, Timer or None; "": Crontab
-	When string // as in a crontab; "": 0 0 1 * *
-	User string // of the service; "": urifilter
+	// Program has a job.
+	Program systemd.Program
+	Kind    string // Crontab, Timer or None; "": Crontab
+	When    string // as in a crontab; "": 0 0 1 * *
+	User    string // of the service; "": that of Program
 	// Group is the service's; "": the one with the user's name.
 	Group string
-	// Program, Config and TokenFile are paths on the host. "": /opt/urifilter/current/urifilter,
-	// /etc/urifilter/urifilter.yaml and /etc/urifilter/operator.token.
-	Program, Config, TokenFile string
+	// Binary, Config and TokenFile are paths on the host. "": those of Program.
+	Binary, Config, TokenFile string
 	// Shared is for daemons that have one store in common: what another one is writing
 	// back at that moment is left to it.
 	Shared bool
@@ -57,8 +52,8 @@ func New(o Options) (*Schedule, error) {
 		value *string
 		with  string
 	}{
-		{&o.Kind, Crontab}, {&o.When, "0 0 1 * *"}, {&o.User, "urifilter"}, {&o.Program, "/opt/urifilter/current/urifilter"},
-		{&o.Config, "/etc/urifilter/urifilter.yaml"}, {&o.TokenFile, "/etc/urifilter/operator.token"},
+		{&o.Kind, Crontab}, {&o.When, "0 0 1 * *"}, {&o.User, o.Program.User()}, {&o.Binary, o.Program.Binary()},
+		{&o.Config, o.Program.Config()}, {&o.TokenFile, o.Program.TokenFile()},
 	} {
 		if *d.value == "" {
 			*d.value = d.with
@@ -69,6 +64,9 @@ func New(o Options) (*Schedule, error) {
 	}
 	s := &Schedule{Options: o}
 	var faults []error
+	if o.Program.Job == nil && o.Kind != None {
+		faults = append(faults, fmt.Errorf("schedule: %s has nothing to do on one", o.Program.Name))
+	}
 	if o.Kind != Crontab && o.Kind != Timer && o.Kind != None {
 		faults = append(faults, fmt.Errorf("schedule.kind %q: want crontab, timer or none", o.Kind))
 	}
@@ -79,7 +77,7 @@ func New(o Options) (*Schedule, error) {
 		s.onCalendar, err = s.when.OnCalendar()
 		faults = append(faults, err)
 	}
-	for _, p := range []string{o.Program, o.Config, o.TokenFile} {
+	for _, p := range []string{o.Binary, o.Config, o.TokenFile} {
 		if !path.IsAbs(p) || strings.ContainsAny(p, "\x00\r\n\"'\\$") {
 			faults = append(faults, fmt.Errorf("schedule: path %q: want an absolute one without quotes, $ and \\", p))
 		}
@@ -90,9 +88,14 @@ func New(o Options) (*Schedule, error) {
 	return s, errors.Join(faults...)
 }
 
+// identifier is under which the journal has what the crontab's job writes; that of the
+// timer is under its unit.
+func (s *Schedule) identifier() string { return s.Program.Name + "-" + s.Program.Job.Name }
+
 // command is what runs, in words.
 func (s *Schedule) command() []string {
-	words := []string{s.Program, "bitmap", "update", "--config", s.Config}
+	words := append([]string{s.Binary}, s.Program.Job.Args...)
+	words = append(words, "--config", s.Config)
 	if s.Shared {
 		words = append(words, "--yield")
 	}

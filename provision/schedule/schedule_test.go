@@ -3,6 +3,8 @@ package schedule
 import (
 	"strings"
 	"testing"
+
+	"github.com/cr-clawer/urifilter/systemd"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -12,9 +14,10 @@ func TestNewRefuses(t *testing.T) {
 		"schedule.when":             {When: "monthly"},
 		"a timer cannot have both":  {Kind: Timer, When: "0 0 1 * 1"},
 		`schedule: path "relative"`: {Config: "relative"},
-		`schedule: path "/a\nb"`:    {Program: "/a\nb"},
+		`schedule: path "/a\nb"`:    {Binary: "/a\nb"},
 		`schedule: user "root:x"`:   {User: "root:x"},
 	} {
+		o.Program = systemd.Urifilter()
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v, want %q in it", o, err, want)
 		}
@@ -23,7 +26,7 @@ func TestNewRefuses(t *testing.T) {
 
 func TestCrontabText(t *testing.T) {
 	t.Parallel()
-	s, err := New(Options{})
+	s, err := New(Options{Program: systemd.Urifilter()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +34,7 @@ func TestCrontabText(t *testing.T) {
 	if text := s.text(); !strings.HasSuffix(text, line) || !strings.Contains(text, "\nURIFILTER_TOKEN_FILE=\"/etc/urifilter/operator.token\"\n") {
 		t.Errorf("got\n%s", text)
 	}
-	s, err = New(Options{When: "@daily", User: "crawl", Program: "/opt/100% of it/urifilter", Shared: true})
+	s, err = New(Options{Program: systemd.Urifilter(), When: "@daily", User: "crawl", Binary: "/opt/100% of it/urifilter", Shared: true})
 	if err != nil {
 		t.Fatal(err)
 	}

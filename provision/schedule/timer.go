@@ -17,7 +17,7 @@ const dropInName = "toolkit.conf"
 
 func dropInPath(unit string) string { return systemd.Dir + "/" + unit + ".d/" + dropInName }
 
-const dropInHead = "# Written by the urifilter toolkit, which writes it anew when it differs.\n"
+const dropInHead = "# " + host.Written + ", which writes it anew when it differs.\n"
 
 // dropInFiles are those of the job and of its timer.
 func (s *Schedule) dropInFiles() []host.File {
@@ -29,12 +29,12 @@ func (s *Schedule) dropInFiles() []host.File {
 		}
 	}
 	job := dropInHead + "[Service]\n" +
-		`Environment="URIFILTER_TOKEN_FILE=` + strings.ReplaceAll(s.TokenFile, "%", "%%") + "\"\n" +
+		`Environment="` + s.Program.Env("TOKEN_FILE") + `=` + strings.ReplaceAll(s.TokenFile, "%", "%%") + "\"\n" +
 		"ExecStart=\nExecStart=" + strings.Join(words, " ") + "\n"
 	timer := dropInHead + "[Timer]\nOnCalendar=\nOnCalendar=" + s.onCalendar + "\n"
 	return []host.File{
-		{Path: dropInPath(systemd.Writeback), Content: job},
-		{Path: dropInPath(systemd.WritebackTimer), Content: timer},
+		{Path: dropInPath(s.Program.JobService()), Content: job},
+		{Path: dropInPath(s.Program.JobTimer()), Content: timer},
 	}
 }
 
@@ -76,10 +76,10 @@ func (s *Schedule) dropIns() step.Wish {
 // timerState is what systemd says of the timer.
 type timerState struct{ loaded, active, enabled bool }
 
-func stateOf(ctx context.Context, h host.Host) (st timerState, err error) {
-	out, err := h.Run(ctx, host.Command{Script: "systemctl show --property=LoadState,ActiveState,UnitFileState " + systemd.WritebackTimer})
+func stateOf(ctx context.Context, h host.Host, timer string) (st timerState, err error) {
+	out, err := h.Run(ctx, host.Command{Script: "systemctl show --property=LoadState,ActiveState,UnitFileState " + host.Quote(timer)})
 	if err != nil {
-		return st, fmt.Errorf("%s: %w", systemd.WritebackTimer, err)
+		return st, fmt.Errorf("%s: %w", timer, err)
 	}
 	for line := range strings.Lines(out.Stdout) {
 		switch strings.TrimSpace(line) {
@@ -96,15 +96,15 @@ func stateOf(ctx context.Context, h host.Host) (st timerState, err error) {
 
 func (s *Schedule) timer() step.Wish {
 	return step.NewWish("schedule: timer", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		st, err := stateOf(ctx, h)
+		st, err := stateOf(ctx, h, s.Program.JobTimer())
 		if err != nil || st.active && st.enabled {
 			return nil, err
 		}
-		return &step.Change{Summary: "enable and start " + systemd.WritebackTimer, Apply: func(ctx context.Context) error {
+		return &step.Change{Summary: "enable and start " + s.Program.JobTimer(), Apply: func(ctx context.Context) error {
 			if !st.loaded {
 				return s.register(ctx, h)
 			}
-			_, err := h.Run(ctx, host.Command{Script: "systemctl enable --now " + systemd.WritebackTimer, Root: true})
+			_, err := h.Run(ctx, host.Command{Script: "systemctl enable --now " + s.Program.JobTimer(), Root: true})
 			return err
 		}}, nil
 	})
@@ -113,13 +113,13 @@ func (s *Schedule) timer() step.Wish {
 // register has the program install the timer's units, which it does only when it is asked
 // to, and start the timer. From then on it keeps them up to date with its other units.
 func (s *Schedule) register(ctx context.Context, h host.Host) error {
-	words := []string{s.Program, "service", "install", "--timer", "--config", s.Config, "--user", s.User, "--group", s.Group}
+	words := []string{s.Binary, "service", "install", "--timer", "--config", s.Config, "--user", s.User, "--group", s.Group}
 	for i, w := range words {
 		words[i] = host.Quote(w)
 	}
 	out, err := h.Run(ctx, host.Command{Script: strings.Join(words, " "), Root: true, OK: []int{noProgram}})
 	if err == nil && out.Code == noProgram {
-		return fmt.Errorf("%s is not there\nhint: go tool mage deploy", s.Program)
+		return fmt.Errorf("%s is not there\nhint: go tool mage deploy", s.Binary)
 	}
 	return err
 }
@@ -129,10 +129,10 @@ const noProgram = 127
 
 // noTimer is the step after which no timer runs. Its units stay, disabled.
 func (s *Schedule) noTimer() step.Wish {
-	job, timer := dropInPath(systemd.Writeback), dropInPath(systemd.WritebackTimer)
+	job, timer := dropInPath(s.Program.JobService()), dropInPath(s.Program.JobTimer())
 	files := removal("", "rmdir "+path.Dir(job)+" "+path.Dir(timer)+" 2>/dev/null; systemctl daemon-reload", job, timer)
 	return step.NewWish("schedule: no timer", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		st, err := stateOf(ctx, h)
+		st, err := stateOf(ctx, h, s.Program.JobTimer())
 		if err != nil {
 			return nil, err
 		}
@@ -140,9 +140,9 @@ func (s *Schedule) noTimer() step.Wish {
 		if err != nil || !st.active && !st.enabled && remove == nil {
 			return nil, err
 		}
-		return &step.Change{Summary: "disable " + systemd.WritebackTimer, Apply: func(ctx context.Context) error {
+		return &step.Change{Summary: "disable " + s.Program.JobTimer(), Apply: func(ctx context.Context) error {
 			if st.active || st.enabled {
-				if _, err := h.Run(ctx, host.Command{Script: "systemctl disable --now " + systemd.WritebackTimer, Root: true}); err != nil {
+				if _, err := h.Run(ctx, host.Command{Script: "systemctl disable --now " + s.Program.JobTimer(), Root: true}); err != nil {
 					return err
 				}
 			}

@@ -26,7 +26,7 @@ func (c *Health) Bake(long time.Duration) step.Proof {
 		if !c.acted.IsZero() {
 			began = c.acted
 		}
-		return withJournal(ctx, h, err, time.Since(began))
+		return withJournal(ctx, h, c.Program.Program, err, time.Since(began))
 	})
 }
 
@@ -35,7 +35,7 @@ func (c *Health) bake(ctx context.Context, h host.Host, long time.Duration) erro
 		return nil // nothing runs that this run has started, or looked at
 	}
 	for waited := false; ; waited = true {
-		s, err := StatusOf(ctx, h)
+		s, err := StatusOf(ctx, h, c.Program.Program)
 		switch {
 		case err != nil:
 			return err

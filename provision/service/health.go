@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -22,14 +22,13 @@ const (
 	badAnswers = 5
 )
 
-// Health is a check of the daemon of one host.
+// Health is a check of a program's daemon on one host.
 type Health struct {
-	// Config is what the daemon was told.
-	Config func(ctx context.Context, h host.Host) (configs.Config, error)
+	Program program.Program
+	// Settings are what the daemon was told.
+	Settings func(ctx context.Context, h host.Host) (program.Settings, error)
 	// Token gives the host's own token, "" where the daemon asks for none.
 	Token func(ctx context.Context, h host.Host) (string, error)
-	// Program is the path of the release's program on the host.
-	Program string
 	// Timeout is how long a start may take until the daemon is ready.
 	Timeout time.Duration
 
@@ -55,11 +54,11 @@ func (c *Health) Prove(ctx context.Context, h host.Host) error {
 	if err == nil || ctx.Err() != nil || errors.As(err, new(*host.ConnectionError)) {
 		return err
 	}
-	return withJournal(ctx, h, err, time.Since(began))
+	return withJournal(ctx, h, c.Program.Program, err, time.Since(began))
 }
 
 func (c *Health) prove(ctx context.Context, h host.Host) error {
-	cfg, err := c.Config(ctx, h)
+	settings, err := c.Settings(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -67,7 +66,7 @@ func (c *Health) prove(ctx context.Context, h host.Host) error {
 	if err != nil {
 		return err
 	}
-	first, err := StatusOf(ctx, h)
+	first, err := StatusOf(ctx, h, c.Program.Program)
 	if err != nil {
 		return err
 	}
@@ -77,16 +76,16 @@ func (c *Health) prove(ctx context.Context, h host.Host) error {
 		return err
 	}
 	since := time.Now()
-	d, err := dial(h, cfg, token)
+	d, err := dial(h, settings.URL, token)
 	if err == nil {
 		defer d.client.CloseIdleConnections()
-		if err = w.ready(ctx, d); err == nil {
-			err = d.probe(ctx, h)
+		if err = w.ready(ctx, d); err == nil && settings.Ask != nil {
+			err = settings.Ask(ctx, d)
 		}
 	}
-	if forbidden(err) {
+	if forbidden(err) && settings.AskOnHost != nil {
 		step.Say(ctx, "the host opens no tunnels: its own command line asks the daemon")
-		err = w.onHost(ctx, cfg, token)
+		err = w.onHost(ctx, settings, token)
 	}
 	if err != nil {
 		return err
@@ -100,23 +99,23 @@ func (c *Health) prove(ctx context.Context, h host.Host) error {
 
 // Ready asks the daemon once whether it is ready: "yes", or why not.
 func (c *Health) Ready(ctx context.Context, h host.Host) string {
-	cfg, err := c.Config(ctx, h)
+	settings, err := c.Settings(ctx, h)
 	if err != nil {
 		return err.Error()
 	}
-	d, err := dial(h, cfg, "")
+	d, err := dial(h, settings.URL, "")
 	if err != nil {
 		return err.Error()
 	}
 	defer d.client.CloseIdleConnections()
-	a, err := d.call(ctx, http.MethodGet, "/readyz", "")
+	a, err := d.Call(ctx, http.MethodGet, c.Program.Ready, "")
 	switch {
 	case err != nil:
 		return err.Error()
-	case a.status == http.StatusOK:
+	case a.Status == http.StatusOK:
 		return "yes"
 	}
-	return problem("GET /readyz", a).Error()
+	return a.Problem("GET " + c.Program.Ready).Error()
 }
 
 // watch is one check.
@@ -142,14 +141,14 @@ func (w watch) down(s Status) error {
 func (w watch) active(ctx context.Context) (Status, error) {
 	said, began := "", time.Now()
 	for {
-		s, err := StatusOf(ctx, w.h)
+		s, err := StatusOf(ctx, w.h, w.Program.Program)
 		gone := s.Active == "inactive" || s.Active == "failed"
 		switch {
 		case err != nil:
 			return s, err
 		case w.replace && s.Started.Equal(w.old) && s.Load == "loaded" && time.Now().Before(w.deadline):
 			if gone && time.Since(began) > startsWithin {
-				return s, fmt.Errorf("systemd has not started the daemon: %s; %s is %s", s, Socket, s.Socket)
+				return s, fmt.Errorf("systemd has not started the daemon: %s; %s is %s", s, w.Program.Socket(), s.Socket)
 			}
 		case w.replace && s.Load == "loaded":
 			// The process to watch. Where the one before was crashing, systemd may have counted
@@ -157,13 +156,13 @@ func (w watch) active(ctx context.Context) (Status, error) {
 			w.replace, w.restarts = false, s.Restarts
 			continue
 		case s.Load != "loaded":
-			return s, fmt.Errorf("%s is %s\nhint: go tool mage install:service", Unit, s)
+			return s, fmt.Errorf("%s is %s\nhint: go tool mage install:service", w.Program.Service(), s)
 		case w.down(s) != nil:
 			return s, w.down(s)
 		case s.Running():
 			return s, nil
 		case gone:
-			return s, fmt.Errorf("the daemon does not run: %s\nhint: go tool mage urifilter:start", s)
+			return s, fmt.Errorf("the daemon does not run: %s\nhint: go tool mage %s:start", s, w.Program.Name)
 		case time.Now().After(w.deadline):
 			return s, fmt.Errorf("the daemon is still %s after %s%s", s.Active, w.Timeout, ifAny(": ", s.Text))
 		}
@@ -181,7 +180,7 @@ func (w watch) active(ctx context.Context) (Status, error) {
 func (w watch) ready(ctx context.Context, d *daemon) error {
 	bad, said := 0, ""
 	for {
-		a, err := d.call(ctx, http.MethodGet, "/readyz", "")
+		a, err := d.Call(ctx, http.MethodGet, w.Program.Ready, "")
 		last := ""
 		switch {
 		case ctx.Err() != nil:
@@ -190,18 +189,18 @@ func (w watch) ready(ctx context.Context, d *daemon) error {
 			return err
 		case err != nil:
 			last = err.Error()
-		case a.status == http.StatusOK:
+		case a.Status == http.StatusOK:
 			return nil
 		default:
-			last = problem("GET /readyz", a).Error()
-			if a.status != http.StatusServiceUnavailable {
+			last = a.Problem("GET " + w.Program.Ready).Error()
+			if a.Status != http.StatusServiceUnavailable {
 				bad++
 			}
 		}
 		if bad >= badAnswers {
 			return errors.New(last)
 		}
-		s, err := StatusOf(ctx, w.h)
+		s, err := StatusOf(ctx, w.h, w.Program.Program)
 		if err == nil {
 			err = w.down(s)
 		}
@@ -221,29 +220,14 @@ func (w watch) ready(ctx context.Context, d *daemon) error {
 	}
 }
 
-// probe does filter requests. A filter that is full refuses them, and that is no fault of
-// the release.
-func (d *daemon) probe(ctx context.Context, h host.Host) error {
-	if d.filter == "" {
-		return nil
-	}
-	err := probe(ctx, h, d.asks)
-	var answered *problemError
-	if errors.As(err, &answered) && answered.status == http.StatusInsufficientStorage {
-		step.Warn(ctx, "filter %s refuses new items: %v", d.filter, err)
-		return nil
-	}
-	return err
-}
-
 // onHost is the check without a tunnel.
-func (w watch) onHost(ctx context.Context, cfg configs.Config, token string) error {
+func (w watch) onHost(ctx context.Context, settings program.Settings, token string) error {
 	for {
-		err := probe(ctx, w.h, askOnHost(w.h, w.Program, cfg, token))
+		err := settings.AskOnHost(ctx, w.h, w.Program.Binary(), token)
 		if err == nil || ctx.Err() != nil || time.Now().After(w.deadline) {
 			return err
 		}
-		if s, failed := StatusOf(ctx, w.h); failed != nil || w.down(s) != nil {
+		if s, failed := StatusOf(ctx, w.h, w.Program.Program); failed != nil || w.down(s) != nil {
 			return errors.Join(failed, w.down(s), err)
 		}
 		if err := sleep(ctx, pollEvery); err != nil {
@@ -259,7 +243,7 @@ func (w watch) steady(ctx context.Context, up Status, since time.Time) error {
 			return err
 		}
 	}
-	s, err := StatusOf(ctx, w.h)
+	s, err := StatusOf(ctx, w.h, w.Program.Program)
 	if err != nil {
 		return err
 	}

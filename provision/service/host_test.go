@@ -7,17 +7,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/provision/e2e/programs"
 	"github.com/cr-clawer/urifilter/provision/environment"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/hosttest"
+	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/program/urifilter"
 	"github.com/cr-clawer/urifilter/provision/release"
 	"github.com/cr-clawer/urifilter/provision/service"
 	"github.com/cr-clawer/urifilter/provision/settings"
 	"github.com/cr-clawer/urifilter/provision/step"
 	"github.com/cr-clawer/urifilter/systemd"
 )
+
+// filter is the program of these tests.
+var filter = urifilter.Program()
 
 // rig is a host with the daemon's units, to which releases are deployed.
 type rig struct {
@@ -30,24 +34,23 @@ type rig struct {
 func newRig(t *testing.T, debian string) *rig {
 	t.Helper()
 	h := hosttest.New(t, debian)
-	hosttest.Must(t, h, environment.Steps(environment.Options{}))
-	r := &rig{Host: h, folder: release.At(release.Root)}
+	hosttest.Must(t, h, environment.Steps(environment.Options{Program: filter.Program}))
+	r := &rig{Host: h, folder: release.At(filter.Root(), filter.Name)}
 	health := &service.Health{
-		Config: func(ctx context.Context, h host.Host) (configs.Config, error) {
-			c, there, err := settings.OnHost(ctx, h)
-			if err == nil && !there {
-				c = configs.Default()
-			}
-			return c, err
+		Program: filter,
+		Settings: func(ctx context.Context, h host.Host) (program.Settings, error) {
+			return settings.OnHost(ctx, h, filter)
 		},
-		Token:   func(ctx context.Context, h host.Host) (string, error) { return environment.OperatorToken(ctx, h, "") },
-		Program: r.folder.Program(), Timeout: 8 * time.Second,
+		Token: func(ctx context.Context, h host.Host) (string, error) {
+			return environment.OperatorToken(ctx, h, filter.TokenFile())
+		},
+		Timeout: 8 * time.Second,
 	}
 	r.daemon = &service.Daemon{
-		Health: health, Program: r.folder.Program(),
-		Read: []string{"/etc/urifilter/urifilter.yaml"},
+		Health: health,
+		Read:   []string{"/etc/urifilter/urifilter.yaml"},
 	}
-	files, err := systemd.Render(systemd.Params{})
+	files, err := systemd.Render(filter.Program, systemd.Params{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +66,7 @@ func newRig(t *testing.T, debian string) *rig {
 // exposed has the host's systemd judge the sandbox of the services, as it has loaded them.
 func (r *rig) exposed(t *testing.T) {
 	t.Helper()
-	for _, unit := range []string{systemd.Service, systemd.Writeback} {
+	for _, unit := range []string{filter.Service(), filter.JobService()} {
 		out := r.Sh(t, "systemd-analyze security --no-pager --threshold=19 "+unit+" 2>&1 || echo '(exit code' $?')'")
 		if strings.Contains(out, "(exit code") || !strings.Contains(out, "Overall exposure level for "+unit) {
 			t.Errorf("%s: want an exposure below 2.0:\n%s", unit, out)
@@ -147,7 +150,7 @@ sed -i s/127.0.0.1:8000/810/ /etc/systemd/system/urifilter.socket; systemctl dae
 		t.Errorf("without tunnels: %v", err)
 	}
 
-	hosttest.Must(t, r, []step.Step{service.Stop()})
+	hosttest.Must(t, r, []step.Step{service.Stop(filter.Program)})
 	if err := r.daemon.Health.Prove(hosttest.Voiced(t), r); err == nil || !strings.Contains(err.Error(), "hint: go tool mage urifilter:start") {
 		t.Errorf("health of a stopped daemon: %v", err)
 	}

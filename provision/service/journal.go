@@ -8,23 +8,24 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/systemd"
 )
 
 // tail is how many lines of the journal an error shows.
 const tail = 50
 
-// Journal are the last lines of the journal of the daemon and its port; since is a time as journalctl takes
-// it, "" for any.
-func Journal(ctx context.Context, h host.Host, lines int, since string) (string, error) {
-	out, err := journal(ctx, h, fmt.Sprintf("-n %d", lines), since)
+// Journal are the last lines of the journal of a program's daemon and its port; since is a
+// time as journalctl takes it, "" for any.
+func Journal(ctx context.Context, h host.Host, p systemd.Program, lines int, since string) (string, error) {
+	out, err := journal(ctx, h, p, fmt.Sprintf("-n %d", lines), since)
 	return strings.TrimRight(out, "\n"), err
 }
 
 // Follow gives those lines, and then each as it is written, until ctx ends.
-func Follow(ctx context.Context, h host.Host, lines int, since string, line func(string)) error {
+func Follow(ctx context.Context, h host.Host, p systemd.Program, lines int, since string, line func(string)) error {
 	from := fmt.Sprintf("-n %d", lines)
 	for {
-		out, err := journal(ctx, h, from+" --show-cursor", since)
+		out, err := journal(ctx, h, p, from+" --show-cursor", since)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -50,8 +51,8 @@ func Follow(ctx context.Context, h host.Host, lines int, since string, line func
 // followEvery is how often Follow looks.
 const followEvery = time.Second
 
-func journal(ctx context.Context, h host.Host, which, since string) (string, error) {
-	script := fmt.Sprintf("journalctl --no-pager --quiet --output=short-iso --no-hostname -u %s -u %s %s", Unit, Socket, which)
+func journal(ctx context.Context, h host.Host, p systemd.Program, which, since string) (string, error) {
+	script := fmt.Sprintf("journalctl --no-pager --quiet --output=short-iso --no-hostname -u %s -u %s %s", p.Service(), p.Socket(), which)
 	if since != "" {
 		script += " --since=" + host.Quote(since)
 	}
@@ -67,8 +68,8 @@ func journal(ctx context.Context, h host.Host, which, since string) (string, err
 }
 
 // withJournal adds to an error what the daemon said lately.
-func withJournal(ctx context.Context, h host.Host, err error, age time.Duration) error {
-	text, failed := Journal(ctx, h, tail, fmt.Sprintf("-%ds", int(age.Seconds())+1))
+func withJournal(ctx context.Context, h host.Host, p systemd.Program, err error, age time.Duration) error {
+	text, failed := Journal(ctx, h, p, tail, fmt.Sprintf("-%ds", int(age.Seconds())+1))
 	if failed != nil {
 		text = failed.Error()
 	}
@@ -76,9 +77,9 @@ func withJournal(ctx context.Context, h host.Host, err error, age time.Duration)
 		text = "nothing"
 	}
 	what, hint, has := strings.Cut(err.Error(), "\nhint: ")
-	message := fmt.Sprintf("%s\njournalctl -u urifilter says:\n  %s", what, strings.ReplaceAll(text, "\n", "\n  "))
+	message := fmt.Sprintf("%s\njournalctl -u %s says:\n  %s", what, p.Name, strings.ReplaceAll(text, "\n", "\n  "))
 	if !has {
-		hint = "go tool mage urifilter:logs -hosts=" + h.Name() + " shows more; run the target again once the cause is fixed"
+		hint = "go tool mage " + p.Name + ":logs -hosts=" + h.Name() + " shows more; run the target again once the cause is fixed"
 	}
 	message += "\nhint: " + hint
 	return &journalError{message, err}

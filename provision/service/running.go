@@ -11,13 +11,14 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
+	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// Daemon is the daemon of one host, to be started and stopped. Its steps belong to one run.
+// Daemon is a program's daemon on one host, to be started and stopped. Its steps belong to
+// one run.
 type Daemon struct {
+	// Health is the check of it, and says which program it is.
 	Health *Health
-	// Program is the path at which the unit starts it; the link in it says which release.
-	Program string
 	// Read are the files that it reads when it starts, beside those that its settings name
 	// and that it reads again upon a reload: tokens, certificate and key. Globs are
 	// allowed; files that are not there are no matter.
@@ -27,15 +28,20 @@ type Daemon struct {
 	Pending func() (restart, reload string)
 }
 
-// units are the files of systemd that a running daemon depends on.
-var units = []string{
-	"/etc/systemd/system/" + Unit, "/etc/systemd/system/" + Unit + ".d/*.conf",
+// program is what it is a daemon of.
+func (d *Daemon) program() systemd.Program { return d.Health.Program.Program }
+
+// unitFiles are the files of a unit on which what runs depends.
+func unitFiles(unit string) []string {
+	return []string{systemd.Dir + "/" + unit, systemd.Dir + "/" + unit + ".d/*.conf"}
 }
 
-// socketUnits are those of its port.
-var socketUnits = []string{
-	"/etc/systemd/system/" + Socket, "/etc/systemd/system/" + Socket + ".d/*.conf",
-}
+// Groups of files that are looked at.
+const (
+	ofDaemon = "daemon"
+	ofSocket = "socket"
+	ofReload = "reread"
+)
 
 // need is what a host's daemon lacks.
 type need struct {
@@ -89,22 +95,23 @@ func (d *Daemon) expect(n need) need {
 
 // lacks compares what runs with what is on the disk.
 func (d *Daemon) lacks(ctx context.Context, h host.Host) (need, error) {
-	s, err := StatusOf(ctx, h)
+	p := d.program()
+	s, err := StatusOf(ctx, h, p)
 	switch {
 	case err != nil:
 		return need{}, err
 	case s.Load == "masked":
-		return need{}, fmt.Errorf("%s is masked\nhint: systemctl unmask urifilter, on the host", Unit)
+		return need{}, fmt.Errorf("%s is masked\nhint: systemctl unmask %s, on the host", p.Service(), p.Name)
 	case s.Load != "loaded":
 		return need{start, "it is not installed"}, nil
 	case s.Socket != "active":
-		return need{start, Socket + " is " + s.Socket}, nil
+		return need{start, p.Socket() + " is " + s.Socket}, nil
 	}
 	files, err := d.look(ctx, h)
 	if err != nil {
 		return need{}, err
 	}
-	if changed := newer(files[socketUnits[0]], s.Listening); changed != "" {
+	if changed := newer(files[ofSocket], s.Listening); changed != "" {
 		return need{rebind, changed + " has changed"}, nil
 	}
 	if !s.Running() {
@@ -113,14 +120,14 @@ func (d *Daemon) lacks(ctx context.Context, h host.Host) (need, error) {
 	if s.Program != files.program() {
 		return need{restart, fmt.Sprintf("it runs %s, and current is %s", short(s.Program), short(files.program()))}, nil
 	}
-	if changed := newer(files[units[0]], s.Started); changed != "" {
+	if changed := newer(files[ofDaemon], s.Started); changed != "" {
 		return need{restart, changed + " has changed since it was started"}, nil
 	}
 	reread := s.Started
 	if s.Changed.After(reread) {
 		reread = s.Changed // a reload was the last thing that happened to it
 	}
-	if changed := newer(files["reread"], reread); changed != "" {
+	if changed := newer(files[ofReload], reread); changed != "" {
 		return need{reload, changed + " has changed since it was read"}, nil
 	}
 	return need{}, nil
@@ -138,15 +145,11 @@ func (s seen) program() string {
 }
 
 func (d *Daemon) look(ctx context.Context, h host.Host) (seen, error) {
-	cfg, err := d.Health.Config(ctx, h)
+	settings, err := d.Health.Settings(ctx, h)
 	if err != nil {
 		return nil, err
 	}
-	reread := []string{
-		cfg.Auth.TokensFile, cfg.TLS.CertFile, cfg.TLS.KeyFile,
-		cfg.Redis.TLSCAFile, cfg.Redis.TLSCertFile, cfg.Redis.TLSKeyFile, cfg.MongoDB.TLSCAFile, cfg.MongoDB.TLSCertFile, cfg.MongoDB.TLSKeyFile,
-	}
-	script := fmt.Sprintf("echo \"program 0 $(readlink -f %s)\"\n", host.Quote(d.Program))
+	script := fmt.Sprintf("echo \"program 0 $(readlink -f %s)\"\n", host.Quote(d.program().Binary()))
 	group := func(name string, patterns []string) {
 		// A pattern is not quoted, for the shell to expand; unquotable has none of its other letters.
 		patterns = slices.DeleteFunc(slices.Clone(patterns), unquotable)
@@ -155,9 +158,9 @@ func (d *Daemon) look(ctx context.Context, h host.Host) (seen, error) {
 		}
 		script += fmt.Sprintf("for f in %s; do [ ! -e \"$f\" ] || stat -Lc '%s %%.6Z %%n' \"$f\"; done\n", strings.Join(patterns, " "), name)
 	}
-	group(units[0], append(slices.Clone(units), d.Read...))
-	group(socketUnits[0], socketUnits)
-	group("reread", reread)
+	group(ofDaemon, append(unitFiles(d.program().Service()), d.Read...))
+	group(ofSocket, unitFiles(d.program().Socket()))
+	group(ofReload, append([]string{settings.TokensFile}, settings.Reread...))
 	out, err := h.Run(ctx, host.Command{Root: true, Script: script})
 	if err != nil {
 		return nil, fmt.Errorf("look at the daemon's files: %w", err)
@@ -216,41 +219,43 @@ func short(path string) string {
 // start may take is for Health to say.
 func (d *Daemon) act(ctx context.Context, h host.Host, action int) error {
 	began := time.Now()
-	before, err := StatusOf(ctx, h)
+	p := d.program()
+	before, err := StatusOf(ctx, h, p)
 	if err != nil {
 		return err
 	}
+	unit, socket := p.Service(), p.Socket()
 	// A unit that crashed too often is not started again before that is forgotten.
-	script := "systemctl reset-failed " + Unit + " " + Socket + " 2>/dev/null\n"
+	script := "systemctl reset-failed " + unit + " " + socket + " 2>/dev/null\n"
 	switch action {
 	case reload:
-		script = "systemctl reload " + Unit
+		script = "systemctl reload " + unit
 	case revive, restart:
-		script += "systemctl start " + Socket + " && systemctl restart --no-block " + Unit
+		script += "systemctl start " + socket + " && systemctl restart --no-block " + unit
 	case start, rebind:
-		script += "systemctl stop " + Unit + " && systemctl restart " + Socket + " && systemctl start --no-block " + Unit
+		script += "systemctl stop " + unit + " && systemctl restart " + socket + " && systemctl start --no-block " + unit
 	}
 	d.Health.acted = began
 	_, err = h.Run(ctx, host.Command{Root: true, Script: script})
 	if errors.As(err, new(*host.CommandError)) && action != reload {
-		err = portless(ctx, h, err)
+		err = portless(ctx, h, p, err)
 	}
 	if err == nil && action != reload {
 		w := watch{Health: d.Health, h: h, deadline: began.Add(d.Health.Timeout), old: before.Started, replace: true}
 		_, err = w.active(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
-		return withJournal(ctx, h, err, time.Since(began))
+		return withJournal(ctx, h, p, err, time.Since(began))
 	}
 	return err
 }
 
 // portless gives a start that failed because of the port its right name.
-func portless(ctx context.Context, h host.Host, err error) error {
-	if s, unknown := StatusOf(ctx, h); unknown != nil || s.Socket != "failed" {
+func portless(ctx context.Context, h host.Host, p systemd.Program, err error) error {
+	if s, unknown := StatusOf(ctx, h, p); unknown != nil || s.Socket != "failed" {
 		return err
 	}
-	return fmt.Errorf("%s cannot listen: the reason is below\nhint: ss -ltnp, on the host, says who has the port; choose another \"listen\", or free it", Socket)
+	return fmt.Errorf("%s cannot listen: the reason is below\nhint: ss -ltnp, on the host, says who has the port; choose another \"listen\", or free it", p.Socket())
 }
 
 // Restart is the step that restarts the daemon in any case.
@@ -268,12 +273,12 @@ func (d *Daemon) Restart() step.Wish {
 // Start is the step after which the daemon runs, with whatever it was started with.
 func (d *Daemon) Start() step.Wish {
 	return step.NewWish("service: start", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		s, err := StatusOf(ctx, h)
+		s, err := StatusOf(ctx, h, d.program())
 		if err != nil || s.Running() && s.Socket == "active" {
 			return nil, err
 		}
 		if s.Load != "loaded" {
-			return nil, fmt.Errorf("%s is %s\nhint: go tool mage deploy, or install:service", Unit, s)
+			return nil, fmt.Errorf("%s is %s\nhint: go tool mage deploy, or install:service", d.program().Service(), s)
 		}
 		n, err := d.lacks(ctx, h)
 		if err != nil {
@@ -284,22 +289,25 @@ func (d *Daemon) Start() step.Wish {
 	})
 }
 
-// StopScript ends the daemon and its port: the socket too, or the next caller would start
-// the daemon again, and the state "failed". Units that are not there are no matter.
-const StopScript = "for u in " + Socket + " urifilter-retry.timer " + Unit + `; do
+// Stopping is a script that ends a program's daemon and its port: the socket too, or the
+// next caller would start the daemon again, and the state "failed". Units that are not
+// there are no matter.
+func Stopping(p systemd.Program) string {
+	return "for u in " + p.Socket() + " " + p.Retry() + " " + p.Service() + `; do
 	[ "$(systemctl show -p ActiveState --value $u)" = inactive ] || systemctl stop $u || exit
 done
-systemctl reset-failed ` + Unit + " " + Socket + " 2>/dev/null || :"
+systemctl reset-failed ` + p.Service() + " " + p.Socket() + " 2>/dev/null || :"
+}
 
 // Stop is the step after which neither the daemon nor its port is there.
-func Stop() step.Wish {
+func Stop(p systemd.Program) step.Wish {
 	return step.NewWish("service: stop", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		s, err := StatusOf(ctx, h)
+		s, err := StatusOf(ctx, h, p)
 		if err != nil || s.Load != "loaded" || s.Active == "inactive" && s.Socket != "active" {
 			return nil, err
 		}
 		return &step.Change{Summary: "stop: it is " + s.String(), Apply: func(ctx context.Context) error {
-			_, err := h.Run(ctx, host.Command{Root: true, Script: StopScript})
+			_, err := h.Run(ctx, host.Command{Root: true, Script: Stopping(p)})
 			return err
 		}}, nil
 	})

@@ -12,12 +12,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/provision/host"
-)
-
-// Unit is the daemon's; Socket holds its port.
-const (
-	Unit   = "urifilter.service"
-	Socket = "urifilter.socket"
+	"github.com/cr-clawer/urifilter/systemd"
 )
 
 // Status is what systemd and the kernel say of the daemon.
@@ -113,27 +108,28 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// Advice is what to do about a daemon of a host that does not run, "" for one that does.
-func (s Status) Advice(host string) string {
+// Advice is what to do about a program's daemon that does not run on a host, "" for one
+// that does.
+func (s Status) Advice(p systemd.Program, host string) string {
 	switch {
 	case s.Load == "not-found":
 		return "go tool mage deploy -hosts=" + host
 	case s.Load == "masked":
-		return "it is masked: systemctl unmask urifilter, on the host"
+		return "it is masked: systemctl unmask " + p.Name + ", on the host"
 	case s.Running():
 		return ""
 	case s.Active == "failed" || s.looping():
-		return s.String() + ": go tool mage urifilter:logs -hosts=" + host + " says why"
+		return s.String() + ": go tool mage " + p.Name + ":logs -hosts=" + host + " says why"
 	case s.Active == "inactive":
-		return "go tool mage urifilter:start -hosts=" + host
+		return "go tool mage " + p.Name + ":start -hosts=" + host
 	}
 	return s.String()
 }
 
 // The times come from the bus: what `systemctl show` prints has whole seconds. They are
 // asked for first, so that a state is never older than the start that it is of.
-const statusScript = `u=` + Unit + ` s=` + Socket + `
-at() { busctl get-property org.freedesktop.systemd1 "/org/freedesktop/systemd1/unit/urifilter_2e$1" "org.freedesktop.systemd1.$2" "$3" 2>/dev/null | cut -d' ' -f2; }
+const statusScript = `
+at() { busctl get-property org.freedesktop.systemd1 "/org/freedesktop/systemd1/unit/${n}_2e$1" "org.freedesktop.systemd1.$2" "$3" 2>/dev/null | cut -d' ' -f2; }
 echo "Started=$(at service Service ExecMainStartTimestamp)"
 echo "Changed=$(at service Unit StateChangeTimestamp)"
 echo "Listening=$(at socket Unit ActiveEnterTimestamp)"
@@ -143,9 +139,11 @@ systemctl show $u -p LoadState,ActiveState,SubState,Result,UnitFileState,StatusT
 pid=$(systemctl show $u -p MainPID --value)
 [ "${pid:-0}" = 0 ] || echo "Program=$(readlink "/proc/$pid/exe")"`
 
-// StatusOf asks a host. A daemon that is not installed has a status too.
-func StatusOf(ctx context.Context, h host.Host) (Status, error) {
-	out, err := h.Run(ctx, host.Command{Root: true, Script: statusScript, OK: []int{1}})
+// StatusOf asks a host for that of a program's daemon. One that is not installed has a
+// status too.
+func StatusOf(ctx context.Context, h host.Host, p systemd.Program) (Status, error) {
+	script := fmt.Sprintf("n=%s u=%s s=%s", host.Quote(p.Name), host.Quote(p.Service()), host.Quote(p.Socket())) + statusScript
+	out, err := h.Run(ctx, host.Command{Root: true, Script: script, OK: []int{1}})
 	if err != nil {
 		return Status{}, fmt.Errorf("ask systemd: %w", err)
 	}

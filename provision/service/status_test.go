@@ -35,7 +35,7 @@ func TestPatternsThatTheShellMustNotSee(t *testing.T) {
 			t.Errorf("%q passes", bad)
 		}
 	}
-	for _, good := range append(units, "/etc/urifilter/redis.password") {
+	for _, good := range append(unitFiles("urifilter.service"), "/etc/urifilter/redis.password") {
 		if unquotable(good) {
 			t.Errorf("%q does not pass", good)
 		}

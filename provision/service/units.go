@@ -8,17 +8,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/provision/diff"
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/step"
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// Units are the daemon's units on a host.
+// Units are those of a program's daemon on a host.
 type Units struct {
-	// Program is the path of the release's program, which registers itself.
-	Program func() string
+	Program systemd.Program
+	// Binary is the path of the release's program, which registers itself.
+	Binary func() string
 	// Config is the path of its settings.
 	Config string
 	// User and Group run the daemon.
@@ -31,11 +32,13 @@ type Units struct {
 	// then, and where the program is not there yet, Wanted settings give the units, as
 	// this version has them.
 	Ahead  func() bool
-	Wanted func(ctx context.Context) (configs.Config, error)
+	Wanted func(ctx context.Context) (program.Settings, error)
 }
 
 // limitsPath is the toolkit's drop-in. Those of an administrator go after it.
-const limitsPath = "/etc/systemd/system/" + Unit + ".d/50-urifilter-toolkit.conf"
+func limitsPath(p systemd.Program) string {
+	return systemd.Dir + "/" + p.Service() + ".d/50-" + host.Toolkit + ".conf"
+}
 
 // Steps put the units on the host.
 func (u *Units) Steps() []step.Wish { return []step.Wish{u.limits(), u.install()} }
@@ -48,9 +51,9 @@ func (u *Units) limits() step.Undoer {
 	if u.OpenFiles != 0 {
 		lines = append(lines, fmt.Sprintf("LimitNOFILE=%d", u.OpenFiles))
 	}
-	l := &limits{Named: "service: limits", wish: host.File{Path: limitsPath, Mode: 0o644}, wanted: lines != nil}
+	l := &limits{Named: "service: limits", wish: host.File{Path: limitsPath(u.Program), Mode: 0o644}, wanted: lines != nil}
 	if l.wanted {
-		l.wish.Content = "# Written by the urifilter toolkit from \"service\" of its inventory.\n[Service]\n" + strings.Join(lines, "\n") + "\n"
+		l.wish.Content = "# " + host.Written + " from \"service\" of its inventory.\n[Service]\n" + strings.Join(lines, "\n") + "\n"
 	}
 	return l
 }
@@ -116,7 +119,7 @@ type registering struct {
 
 func (r *registering) Look(ctx context.Context, h host.Host) (*step.Change, error) {
 	u := r.units
-	now, err := read(ctx, h)
+	now, err := read(ctx, h, u.Program)
 	if err != nil {
 		return nil, err
 	}
@@ -133,16 +136,16 @@ func (r *registering) Look(ctx context.Context, h host.Host) (*step.Change, erro
 	return &step.Change{Summary: "register with systemd", Diff: diff, Apply: func(ctx context.Context) error {
 		r.before = now
 		_, err := h.Run(ctx, host.Command{Root: true, Script: u.command()})
-		return said(err)
+		return u.said(err)
 	}}, nil
 }
 
 func (r *registering) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
-	return r.before.restore(ctx, h)
+	return r.before.restore(ctx, h, r.units.Program)
 }
 
 func (u *Units) command(more ...string) string {
-	words := append([]string{u.Program(), "service", "install", "--config", u.Config, "--user", u.User, "--group", u.Group}, more...)
+	words := append([]string{u.Binary(), "service", "install", "--config", u.Config, "--user", u.User, "--group", u.Group}, more...)
 	for i, w := range words {
 		words[i] = host.Quote(w)
 	}
@@ -150,12 +153,12 @@ func (u *Units) command(more ...string) string {
 }
 
 // said keeps the program's own words for an error.
-func said(err error) error {
+func (u *Units) said(err error) error {
 	var failed *host.CommandError
 	if !errors.As(err, &failed) || strings.TrimSpace(failed.Output.Stderr) == "" {
 		return err
 	}
-	return errors.New(strings.TrimPrefix(strings.TrimSpace(failed.Output.Stderr), "urifilter: "))
+	return errors.New(strings.TrimPrefix(strings.TrimSpace(failed.Output.Stderr), u.Program.Name+": "))
 }
 
 const (
@@ -167,7 +170,7 @@ const (
 func (u *Units) ask(ctx context.Context, h host.Host) (differs bool, diff string, there bool, err error) {
 	out, err := h.Run(ctx, host.Command{Root: true, Script: u.command("--dry-run", "--json"), OK: []int{wouldChange, noProgram}})
 	if err != nil {
-		return false, "", true, said(err)
+		return false, "", true, u.said(err)
 	}
 	if out.Code != wouldChange {
 		return false, "", out.Code == 0, nil
@@ -192,12 +195,12 @@ func (u *Units) foresee(ctx context.Context, now state) (differs bool, text stri
 	if err != nil {
 		return false, "", err
 	}
-	files, err := systemd.Render(systemd.Params{Config: u.Config, DataDir: cfg.DataDir, User: u.User, Group: u.Group, Listen: []string{cfg.Listen}})
+	files, err := systemd.Render(u.Program, systemd.Params{Config: u.Config, DataDir: cfg.DataDir, User: u.User, Group: u.Group, Listen: []string{cfg.Listen}})
 	if err != nil {
 		return false, "", err
 	}
 	for _, f := range files {
-		if slices.Contains(unitNames(), f.Name) {
+		if slices.Contains(unitNames(u.Program), f.Name) {
 			text += diff.Unified(systemd.Dir+"/"+f.Name, now[f.Name].Content, string(f.Content))
 		}
 	}
@@ -207,9 +210,9 @@ func (u *Units) foresee(ctx context.Context, now state) (differs bool, text stri
 // state are the units' files as they are.
 type state map[string]host.File
 
-func read(ctx context.Context, h host.Host) (state, error) {
+func read(ctx context.Context, h host.Host, p systemd.Program) (state, error) {
 	var paths []string
-	for _, name := range unitNames() {
+	for _, name := range unitNames(p) {
 		paths = append(paths, systemd.Dir+"/"+name)
 	}
 	files, err := host.ReadFiles(ctx, h, paths...)
@@ -220,16 +223,16 @@ func read(ctx context.Context, h host.Host) (state, error) {
 	return s, err
 }
 
-func unitNames() []string { return []string{systemd.Service, systemd.Socket, systemd.Retry} }
+func unitNames(p systemd.Program) []string { return []string{p.Service(), p.Socket(), p.Retry()} }
 
 // restore brings the files back, and the links that enable them where there were none.
-func (s state) restore(ctx context.Context, h host.Host) (string, error) {
+func (s state) restore(ctx context.Context, h host.Host, p systemd.Program) (string, error) {
 	var failed []error
 	if len(s) == 0 {
-		_, err := h.Run(ctx, host.Command{Root: true, Script: StopScript + "\nsystemctl disable --quiet " + Unit + " " + Socket + " 2>/dev/null || :"})
+		_, err := h.Run(ctx, host.Command{Root: true, Script: Stopping(p) + "\nsystemctl disable --quiet " + p.Service() + " " + p.Socket() + " 2>/dev/null || :"})
 		failed = append(failed, err)
 	}
-	for _, name := range unitNames() {
+	for _, name := range unitNames(p) {
 		f, there := s[name]
 		if !there {
 			f.Path = systemd.Dir + "/" + name

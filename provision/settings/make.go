@@ -16,7 +16,7 @@ import (
 )
 
 // localHeader begins a tokens file on the operator's machine.
-const localHeader = `# Tokens of the urifilter daemons, for go tool mage settings:push. It holds digests:
+const localHeader = `# Tokens of the daemons, for go tool mage settings:push. It holds digests:
 # a token itself is shown once, when go tool mage settings:token makes it.
 `
 

@@ -11,44 +11,45 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/provision/diff"
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/step"
 	"github.com/cr-clawer/urifilter/provision/yamledit"
 )
 
-// Where things are on a host.
-const (
-	Dir               = "/etc/urifilter"
-	Path              = Dir + "/urifilter.yaml"
-	TokensPath        = Dir + "/tokens.yaml"
-	OperatorTokenPath = Dir + "/operator.token"
-)
+// tokensName is the file of the tokens that a daemon takes, in the folder of its settings.
+const tokensName = "tokens.yaml"
+
+// TokensPath is that file of a program.
+func TokensPath(p program.Program) string { return p.ConfigDir() + "/" + tokensName }
 
 // header begins a file that was not there.
-const header = `# Settings of the urifilter daemon on this host. The toolkit keeps the keys that its
+const header = `# Settings of the %[1]s daemon on this host. The toolkit keeps the keys that its
 # inventory gives, and leaves every other line alone. Keys that are not here have their
-# defaults: urifilter config example
+# defaults: %[1]s config example
 `
 
-// Files are the files of one host. Its steps belong to one run.
+// Files are a program's files on one host. Its steps belong to one run.
 type Files struct {
+	Program program.Program
 	// Values are what this host's daemon shall be told.
 	Values func(ctx context.Context) (Values, error)
 	// Tokens are those of the operator's tokens file, if there is one.
 	Tokens configs.Tokens
 	// Group may read the files; it is the daemon's.
 	Group string
-	// Dir is the folder of the files, Dir but in tests.
-	Dir string
 }
 
 // file is a file that root writes and the daemon may read.
 func (f *Files) file(path string) host.File {
-	return host.File{Path: f.Dir + strings.TrimPrefix(path, Dir), Mode: 0o640, Owner: "root", Group: f.Group}
+	return host.File{Path: path, Mode: 0o640, Owner: "root", Group: f.Group}
 }
+
+// name is that of the settings file.
+func (f *Files) name() string { return f.Program.Name + ".yaml" }
 
 // managed is the list of the keys, or tokens, of a file that are the toolkit's.
 func (f *Files) managed(name string) host.File {
-	return host.File{Path: f.Dir + "/." + name + ".managed"}
+	return host.File{Path: f.Program.ConfigDir() + "/." + name + ".managed"}
 }
 
 func with(file host.File, content string) host.File {
@@ -60,7 +61,7 @@ func with(file host.File, content string) host.File {
 type wanted struct {
 	before, managedBefore state
 	text, managed         string
-	config                configs.Config
+	settings              program.Settings
 }
 
 // want edits the host's file in memory, and checks the result as the daemon would.
@@ -70,10 +71,10 @@ func (f *Files) want(ctx context.Context, h host.Host) (w wanted, err error) {
 		return w, err
 	}
 	// Alone first: a fault of the operator's own files is told in their words.
-	if _, err := values.Config(); err != nil {
+	if _, err := values.Read(f.Program); err != nil {
 		return w, err
 	}
-	path, managed := f.file(Path).Path, f.managed("urifilter.yaml").Path
+	path, managed := f.Program.Config(), f.managed(f.name()).Path
 	now, err := read(ctx, h, path, managed)
 	if err != nil {
 		return w, err
@@ -87,13 +88,13 @@ func (f *Files) want(ctx context.Context, h host.Host) (w wanted, err error) {
 	}
 	start := w.before.Content
 	if !w.before.there {
-		start = header
+		start = fmt.Sprintf(header, f.Program.Name)
 	}
 	if w.text, err = yamledit.Apply(path, start, edits); err != nil {
 		return w, onHost(path, err)
 	}
-	if w.config, err = configs.Parse(path, []byte(w.text)); err == nil {
-		err = w.config.Validate()
+	if w.settings, err = f.Program.Parse(path, []byte(w.text)); err == nil {
+		err = w.settings.Validate()
 	}
 	if err != nil {
 		return w, onHost(path, err)
@@ -108,9 +109,9 @@ func onHost(path string, err error) error {
 	return fmt.Errorf("on the host: %w\nhint: fix %s there, or move it away to get a new one", err, path)
 }
 
-// Settings is the step for urifilter.yaml.
+// Settings is the step for NAME.yaml.
 func (f *Files) Settings() step.Undoer {
-	return &settingsFile{Named: "settings: urifilter.yaml", files: f}
+	return &settingsFile{Named: step.Named("settings: " + f.name()), files: f}
 }
 
 // settingsFile is that step.
@@ -126,7 +127,7 @@ func (s *settingsFile) Look(ctx context.Context, h host.Host) (*step.Change, err
 	if err != nil {
 		return nil, err
 	}
-	file, managed := with(f.file(Path), w.text), f.managed("urifilter.yaml")
+	file, managed := with(f.file(f.Program.Config()), w.text), f.managed(f.name())
 	if w.before.there && file.Same(w.before.File) && w.managed == w.managedBefore.Content {
 		return nil, nil
 	}
@@ -135,7 +136,7 @@ func (s *settingsFile) Look(ctx context.Context, h host.Host) (*step.Change, err
 		Diff:    diff.Masked(file.Path, w.before.Content, w.text),
 		Apply: func(ctx context.Context) error {
 			s.did = &w
-			return explain(replace(ctx, h, file, w.before, managed, w.managedBefore.Content, w.managed), f.Group)
+			return explain(replace(ctx, h, file, w.before, managed, w.managedBefore.Content, w.managed), f)
 		},
 	}, nil
 }
@@ -144,8 +145,8 @@ func (s *settingsFile) Undo(ctx context.Context, h host.Host, _ error) (string, 
 	if s.did == nil {
 		return "", nil
 	}
-	path := s.files.file(Path).Path
-	err := errors.Join(restore(ctx, h, path, s.did.before), restore(ctx, h, s.files.managed("urifilter.yaml").Path, s.did.managedBefore))
+	path := s.files.Program.Config()
+	err := errors.Join(restore(ctx, h, path, s.did.before), restore(ctx, h, s.files.managed(s.files.name()).Path, s.did.managedBefore))
 	return path + " is as it was before", err
 }
 
@@ -172,10 +173,10 @@ func merged(a, b string) string {
 }
 
 // explain says what to do where the host is not prepared.
-func explain(err error, group string) error {
+func explain(err error, f *Files) error {
 	var failed *host.CommandError
 	if errors.As(err, &failed) && (strings.Contains(failed.Output.Stderr, "invalid group") || strings.Contains(failed.Output.Stderr, "No such file")) {
-		return fmt.Errorf("%w\nhint: the host has no group %s or no %s yet: go tool mage install:env", err, group, Dir)
+		return fmt.Errorf("%w\nhint: the host has no group %s or no %s yet: go tool mage install:env", err, f.Group, f.Program.ConfigDir())
 	}
 	return err
 }
@@ -196,11 +197,11 @@ func (f *Files) Accepted(program func() string, user string) step.Proof {
 	return step.NewProof("settings: accepted by the release", func(ctx context.Context, h host.Host) error {
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
-		script := fmt.Sprintf("%s config check --config %s", host.Quote(program()), host.Quote(f.file(Path).Path))
+		script := fmt.Sprintf("%s config check --config %s", host.Quote(program()), host.Quote(f.file(f.Program.Config()).Path))
 		_, err := h.Run(ctx, host.Command{User: user, Script: script})
 		var failed *host.CommandError
 		if errors.As(err, &failed) {
-			said := strings.TrimPrefix(strings.TrimSpace(failed.Output.Stderr+failed.Output.Stdout), "urifilter: ")
+			said := strings.TrimPrefix(strings.TrimSpace(failed.Output.Stderr+failed.Output.Stdout), f.Program.Name+": ")
 			if !strings.Contains(said, "\nhint: ") {
 				said += "\nhint: fix the settings, or put the files that they name on the host, readable for " + user
 			}
@@ -210,16 +211,16 @@ func (f *Files) Accepted(program func() string, user string) step.Proof {
 	})
 }
 
-// OnHost are the settings that a host's daemon is told now, whatever it should be told.
-// False: there is no file of settings.
-func OnHost(ctx context.Context, h host.Host) (configs.Config, bool, error) {
-	file, there, err := host.ReadFile(ctx, h, Path)
-	if err != nil || !there {
-		return configs.Config{}, false, err
-	}
-	c, err := configs.Parse(Path, []byte(file.Content))
+// OnHost are the settings that a program's daemon is told on a host now, whatever it should
+// be told. Without a file of settings they are the defaults.
+func OnHost(ctx context.Context, h host.Host, p program.Program) (program.Settings, error) {
+	file, there, err := host.ReadFile(ctx, h, p.Config())
 	if err != nil {
-		return c, true, onHost(Path, err)
+		return program.Settings{}, err
 	}
-	return c, true, nil
+	s, err := p.Parse(p.Config(), []byte(file.Content))
+	if err != nil && there {
+		return s, onHost(p.Config(), err)
+	}
+	return s, err
 }

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/cr-clawer/urifilter/provision/hosttest"
+	"github.com/cr-clawer/urifilter/provision/program/urifilter"
 	"github.com/cr-clawer/urifilter/provision/settings"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
@@ -21,7 +22,7 @@ func files(t *testing.T, text string) *settings.Files {
 	}
 	return &settings.Files{
 		Values: func(context.Context) (settings.Values, error) { return settings.Of(doc.Content[0], "test"), nil },
-		Group:  "urifilter", Dir: settings.Dir,
+		Group:  "urifilter", Program: urifilter.Program(),
 	}
 }
 

@@ -21,28 +21,28 @@ import (
 // health check present it. Its secret is made on the host, by package environment.
 const operator = "toolkit"
 
-const tokensHeader = `# Tokens of the urifilter daemon on this host. The toolkit keeps those of its tokens
+const tokensHeader = `# Tokens of the %s daemon on this host. The toolkit keeps those of its tokens
 # file and the one named toolkit, and leaves every other line alone.
 `
 
 // tokensFile is where the daemon of this host reads its tokens, "" if it has none.
 func (f *Files) tokensFile(ctx context.Context, h host.Host) (string, error) {
 	w, err := f.want(ctx, h)
-	return w.config.Auth.TokensFile, err
+	return w.settings.TokensFile, err
 }
 
 // operatorEntry is the host's own token as the tokens file holds it; false where it is
 // not made yet.
-func operatorEntry(file state) (entry, bool) {
+func operatorEntry(file state, scopes []string) (entry, bool) {
 	secret := strings.TrimSpace(file.Content)
 	digest := sha256.Sum256([]byte(secret))
-	return entry{name: operator, token: "sha256:" + hex.EncodeToString(digest[:]), scopes: []string{"read", "filter", "admin"}}, secret != ""
+	return entry{name: operator, token: "sha256:" + hex.EncodeToString(digest[:]), scopes: scopes}, secret != ""
 }
 
 // TokensFile is the step for tokens.yaml, where the daemon asks for tokens. It holds the
 // digests of the operator's tokens only.
 func (f *Files) TokensFile() step.Undoer {
-	return &tokensFile{Named: "settings: tokens.yaml", files: f}
+	return &tokensFile{Named: "settings: " + tokensName, files: f}
 }
 
 // tokensFile is that step.
@@ -55,19 +55,19 @@ type tokensFile struct {
 }
 
 func (s *tokensFile) Look(ctx context.Context, h host.Host) (*step.Change, error) {
-	f, managed := s.files, s.files.managed("tokens.yaml")
+	f, managed := s.files, s.files.managed(tokensName)
 	path, err := f.tokensFile(ctx, h)
 	if err != nil || path == "" {
 		return nil, err
 	}
 	file := host.File{Path: path, Mode: 0o640, Owner: "root", Group: f.Group}
-	token := f.file(OperatorTokenPath).Path
+	token := f.Program.TokenFile()
 	states, err := read(ctx, h, path, managed.Path, token)
 	if err != nil {
 		return nil, err
 	}
 	now, managedNow := states[path], states[managed.Path]
-	own, made := operatorEntry(states[token])
+	own, made := operatorEntry(states[token], f.Program.Scopes)
 	want, err := f.entries()
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (s *tokensFile) Look(ctx context.Context, h host.Host) (*step.Change, error
 	}
 	start := now.Content
 	if !now.there {
-		start = tokensHeader
+		start = fmt.Sprintf(tokensHeader, f.Program.Name)
 	}
 	if file.Content, err = editTokens(path, start, want, strings.Fields(managedNow.Content)); err != nil {
 		return nil, onHost(path, err)
@@ -91,10 +91,10 @@ func (s *tokensFile) Look(ctx context.Context, h host.Host) (*step.Change, error
 		Diff:    diff.Masked(path, now.Content, file.Content),
 		Apply: func(ctx context.Context) error {
 			if !made {
-				return fmt.Errorf("%s is not there\nhint: go tool mage install:env makes it", f.file(OperatorTokenPath).Path)
+				return fmt.Errorf("%s is not there\nhint: go tool mage install:env makes it", token)
 			}
 			s.path, s.before, s.wasManaged = path, now, managedNow
-			return explain(replace(ctx, h, file, now, managed, managedNow.Content, ours), f.Group)
+			return explain(replace(ctx, h, file, now, managed, managedNow.Content, ours), f)
 		},
 	}, nil
 }
@@ -103,7 +103,7 @@ func (s *tokensFile) Undo(ctx context.Context, h host.Host, _ error) (string, er
 	if s.path == "" {
 		return "", nil
 	}
-	err := errors.Join(restore(ctx, h, s.path, s.before), restore(ctx, h, s.files.managed("tokens.yaml").Path, s.wasManaged))
+	err := errors.Join(restore(ctx, h, s.path, s.before), restore(ctx, h, s.files.managed(tokensName).Path, s.wasManaged))
 	return s.path + " is as it was before", err
 }
 

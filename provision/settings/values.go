@@ -1,6 +1,6 @@
-// Package settings makes the settings of the daemon on each host from what the operator
+// Package settings makes the settings of a program on each host from what the operator
 // wrote in several places, checks them on the operator's machine, and puts them on the
-// host: urifilter.yaml and tokens.yaml in /etc/urifilter. Keys and comments that an
+// host: NAME.yaml and tokens.yaml in /etc/NAME. Keys and comments that an
 // administrator added on the host stay. It does not restart the daemon.
 package settings
 
@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/yamledit"
 )
 
@@ -27,14 +27,13 @@ type value struct {
 	from string // for people: configs/hosts.yaml, host a
 }
 
-// ReadFile are the settings of a file in the form of urifilter.yaml. Its faults name
-// file, line and key.
-func ReadFile(path string) (Values, error) {
+// ReadFile are the settings of a program's file. Its faults name file, line and key.
+func ReadFile(p program.Program, path string) (Values, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return Values{}, err
 	}
-	if _, err := configs.Parse(path, data); err != nil {
+	if _, err := p.Parse(path, data); err != nil {
 		return Values{}, err
 	}
 	root, err := yamledit.Parse(path, string(data))
@@ -107,18 +106,18 @@ func (v Values) edits() []yamledit.Edit {
 	return edits
 }
 
-// Config is the daemon's view of the values, with the defaults of the rest. All faults
-// are in the error, each with the key and who gave it.
-func (v Values) Config() (configs.Config, error) {
+// Read is the program's view of the values, with the defaults of the rest. All faults are
+// in the error, each with the key and who gave it.
+func (v Values) Read(p program.Program) (program.Settings, error) {
 	text, err := yamledit.Apply("settings", "", v.edits())
 	if err != nil {
-		return configs.Config{}, err
+		return program.Settings{}, err
 	}
-	c, err := configs.Parse("settings", []byte(text))
+	s, err := p.Parse("settings", []byte(text))
 	if err == nil {
-		err = c.Validate()
+		err = s.Validate()
 	}
-	return c, v.blame(err)
+	return s, v.blame(err)
 }
 
 // blame adds to each fault where its key was given.

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/provision/program/urifilter"
 )
 
 // of are the settings of a text.
@@ -29,7 +30,11 @@ func TestValuesOverOneAnother(t *testing.T) {
 	if err := both.Set("redis.addrs", []string{"10.0.0.1:6379"}, "role redis"); err != nil {
 		t.Fatal(err)
 	}
-	c, err := both.Config()
+	text, err := both.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := configs.Parse("settings", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +49,7 @@ func TestValuesOverOneAnother(t *testing.T) {
 func TestFaultsNameTheKeyAndWhoGaveIt(t *testing.T) {
 	t.Parallel()
 	v := of(t, "listen: 0.0.0.0:8000\nfilters: [{name: '!'}]\n", "configs/hosts.yaml, settings").Over(of(t, "uri_num_scale: 0\n", "configs/hosts.yaml, host a"))
-	_, err := v.Config()
+	_, err := v.Read(urifilter.Program())
 	if err == nil {
 		t.Fatal("no fault")
 	}
@@ -58,7 +63,7 @@ func TestFaultsNameTheKeyAndWhoGaveIt(t *testing.T) {
 			t.Errorf("%q is not in\n%v", want, err)
 		}
 	}
-	if _, err := of(t, "redis: {adrs: [x]}\n", "configs/hosts.yaml").Config(); err == nil || !strings.Contains(err.Error(), "redis.adrs: unknown key; did you mean addrs? (given in configs/hosts.yaml)") {
+	if _, err := of(t, "redis: {adrs: [x]}\n", "configs/hosts.yaml").Read(urifilter.Program()); err == nil || !strings.Contains(err.Error(), "redis.adrs: unknown key; did you mean addrs? (given in configs/hosts.yaml)") {
 		t.Error(err)
 	}
 }
@@ -69,7 +74,7 @@ func TestReadFileNamesFileAndLine(t *testing.T) {
 	if err := os.WriteFile(path, []byte("# x\nstor: redis\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), "base.yaml:2: stor: unknown key") {
+	if _, err := ReadFile(urifilter.Program(), path); err == nil || !strings.Contains(err.Error(), "base.yaml:2: stor: unknown key") {
 		t.Error(err)
 	}
 }

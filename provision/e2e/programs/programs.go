@@ -31,6 +31,13 @@ func Real(ctx context.Context, dir, mark string) (string, error) {
 	return path, build(ctx, path, "./daemon/urifilter", "-X=main.mark="+mark)
 }
 
+// Greeter builds a second program of ours, for Linux on this machine's architecture, into
+// dir. One with a fault is never ready, and says it.
+func Greeter(ctx context.Context, dir, fault string) (string, error) {
+	path := filepath.Join(dir, "greeter"+fault)
+	return path, build(ctx, path, "./daemon/testdata/greeter", "-X=main.broken="+fault)
+}
+
 // Broken makes a broken release of the real program at the path real.
 func Broken(ctx context.Context, dir, real, mode string) (string, error) {
 	path := filepath.Join(dir, "broken-"+mode)

@@ -29,6 +29,7 @@ const (
 
 // Settings are how a program finds and reads its own.
 type Settings struct {
+	Program systemd.Program
 	Default string                   // the file where nobody names one
 	Find    func(flag string) string // the file to read, "" if there is none
 	// Read checks a file and returns what the units need of it: DataDir and Listen.
@@ -37,6 +38,12 @@ type Settings struct {
 
 // NewCommand makes the command service.
 func NewCommand(s Settings) *cobra.Command {
+	p := s.Program
+	timed := ""
+	if p.Job != nil {
+		timed = "  " + systemd.Dir + "/" + p.JobTimer() + "  with --timer: to " + p.Job.Does + ", every month\n" +
+			"  " + systemd.Dir + "/" + p.JobService() + "\n"
+	}
 	cmd := &cobra.Command{
 		Use:   "service",
 		Short: "Make the daemon a service of this machine, and control it",
@@ -45,36 +52,35 @@ func NewCommand(s Settings) *cobra.Command {
 On Linux the service is that of systemd: the daemon behind a socket, so that callers
 queue while it restarts, in a sandbox, with a watchdog. What install writes:
 
-  ` + systemd.Dir + `/` + systemd.Service + `
-  ` + systemd.Dir + `/` + systemd.Socket + `           the port, from "listen" in the settings
-  ` + systemd.Dir + `/` + systemd.Retry + `      tries again after a crash loop
-  ` + systemd.Dir + `/` + systemd.WritebackTimer + `  with --timer: writes back every month
-  ` + systemd.Dir + `/` + systemd.Writeback + `
-
-Changes of your own belong in ` + systemd.Service + `.d/*.conf (systemctl edit urifilter),
+  ` + systemd.Dir + `/` + p.Service() + `
+  ` + systemd.Dir + `/` + p.Socket() + `           the port, from "listen" in the settings
+  ` + systemd.Dir + `/` + p.Retry() + `      tries again after a crash loop
+` + timed + `
+Changes of your own belong in ` + p.Service() + `.d/*.conf (systemctl edit ` + p.Name + `),
 which is never touched. The usual commands work too: systemctl start, stop, restart,
-reload, status urifilter; journalctl -u urifilter. (systemctl stop says that the
+reload, status ` + p.Name + `; journalctl -u ` + p.Name + `. (systemctl stop says that the
 socket can start the daemon again; it is stopped as well.)
 
 On macOS the service is that of launchd. Other systems are not supported.`,
 		Example: `  # as root, once the settings are written
-  urifilter service install --now
+  ` + p.Name + ` service install --now
 
-  urifilter service status
-  urifilter service logs --follow`,
+  ` + p.Name + ` service status
+  ` + p.Name + ` service logs --follow`,
 		DisableFlagsInUseLine: true,
 	}
 	command.Parent(cmd)
-	cmd.AddCommand(newInstall(s), newUninstall(), newStatus(),
-		newControl("start", "Start the daemon and its port", (*unitHost).start),
-		newControl("stop", "Stop the daemon and its port; neither comes back before a start or a reboot", (*unitHost).stop),
-		newControl("restart", "Restart the daemon; callers wait meanwhile, and none is refused", (*unitHost).restart),
-		newControl("reload", "Read the tokens and the certificate anew, without a restart", (*unitHost).reload),
-		newLogs())
+	cmd.AddCommand(newInstall(s), newUninstall(p), newStatus(p),
+		newControl(p, "start", "Start the daemon and its port", (*unitHost).start),
+		newControl(p, "stop", "Stop the daemon and its port; neither comes back before a start or a reboot", (*unitHost).stop),
+		newControl(p, "restart", "Restart the daemon; callers wait meanwhile, and none is refused", (*unitHost).restart),
+		newControl(p, "reload", "Read the tokens and the certificate anew, without a restart", (*unitHost).reload),
+		newLogs(p))
 	return cmd
 }
 
 func newInstall(s Settings) *cobra.Command {
+	p := s.Program
 	var o installOptions
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -88,37 +94,39 @@ Before anything is written the settings are checked, and systemd reads the units
 With --dry-run nothing is written; what would change is printed. It exits with 0 when
 nothing would, and with 3 when something would.`,
 		Example: `  # what would be written?
-  urifilter service install --config /etc/urifilter/urifilter.yaml --dry-run
+  ` + p.Name + ` service install --config ` + p.Config() + ` --dry-run
 
-  # install and start, with the monthly writeback
-  urifilter service install --timer --now
+  # install and start, with what it does every month
+  ` + p.Name + ` service install --timer --now
 
   # another user and place
-  urifilter service install --user crawl --binary /usr/local/bin/urifilter`,
+  ` + p.Name + ` service install --user crawl --binary /usr/local/bin/` + p.Name,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.timerGiven = cmd.Flags().Changed("timer")
 			if runtime.GOOS != "linux" {
 				return installElsewhere(cmd, s, o)
 			}
-			return installUnits(cmd, thisHost(), s, o, asJSON)
+			return installUnits(cmd, thisHost(p), s, o, asJSON)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.config, "config", "c", "", "`file` of settings (env URIFILTER_CONFIG)")
-	f.StringVar(&o.binary, "binary", defaultBinary(), "the `program` that the service runs; a link in the path is followed at each start")
-	f.StringVar(&o.user, "user", "", "run the daemon as this `user` (default \"urifilter\" on Linux)")
+	f.StringVarP(&o.config, "config", "c", "", "`file` of settings (env "+p.Env("CONFIG")+")")
+	f.StringVar(&o.binary, "binary", defaultBinary(p), "the `program` that the service runs; a link in the path is followed at each start")
+	f.StringVar(&o.user, "user", "", "run the daemon as this `user` (default \""+p.User()+"\" on Linux)")
 	f.StringVar(&o.group, "group", "", "and this `group` (default: that of the name of the user)")
-	f.BoolVar(&o.timer, "timer", false, "write bit-maps back every month by a timer; --timer=false removes it; if not given it stays as it is")
+	if p.Job != nil {
+		f.BoolVar(&o.timer, "timer", false, p.Job.Does+", every month, by a timer; --timer=false removes it; if not given it stays as it is")
+	}
 	f.BoolVar(&o.now, "now", false, "start the service, or restart it if its units have changed since it was started")
 	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "write nothing, print what would change, and exit with 3 if something would")
 	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
-func defaultBinary() string {
+func defaultBinary(p systemd.Program) string {
 	if runtime.GOOS == "linux" {
-		return "/opt/urifilter/current/urifilter"
+		return p.Binary()
 	}
 	path, err := os.Executable()
 	if err != nil {
@@ -127,65 +135,65 @@ func defaultBinary() string {
 	return path
 }
 
-func newUninstall() *cobra.Command {
+func newUninstall(p systemd.Program) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Stop the service and remove it; data, settings and programs stay",
 		Long: `Stop the service, and remove its units. The data directory, the settings, the program,
-the user and drop-ins (` + systemd.Service + `.d) stay.`,
-		Example: "  urifilter service uninstall",
+the user and drop-ins (` + p.Service() + `.d) stay.`,
+		Example: "  " + p.Name + " service uninstall",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if runtime.GOOS != "linux" {
-				return uninstallElsewhere(cmd)
+				return uninstallElsewhere(cmd, p)
 			}
-			return uninstallUnits(cmd, thisHost(), asJSON)
+			return uninstallUnits(cmd, thisHost(p), asJSON)
 		},
 	}
 	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
-func newStatus() *cobra.Command {
+func newStatus(p systemd.Program) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show how the service fares",
 		Long: `Show how the service fares, by the words of systemd and of the daemon. It exits with 0
 when the daemon runs, with 3 when it does not, and with 4 when it is not installed.`,
-		Example: `  urifilter service status
-  urifilter service status --json`,
+		Example: "  " + p.Name + ` service status
+  ` + p.Name + ` service status --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if runtime.GOOS != "linux" {
-				return statusElsewhere(cmd)
+				return statusElsewhere(cmd, p)
 			}
-			return showStatus(cmd, thisHost(), asJSON)
+			return showStatus(cmd, thisHost(p), asJSON)
 		},
 	}
 	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
-func newControl(verb, short string, do func(*unitHost, context.Context) error) *cobra.Command {
+func newControl(p systemd.Program, verb, short string, do func(*unitHost, context.Context) error) *cobra.Command {
 	return &cobra.Command{
 		Use:     verb,
 		Short:   short,
-		Example: "  urifilter service " + verb,
+		Example: "  " + p.Name + " service " + verb,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if runtime.GOOS != "linux" {
-				return controlElsewhere(verb)
+				return controlElsewhere(p, verb)
 			}
-			h := thisHost()
+			h := thisHost(p)
 			if err := h.mayChange("service " + verb); err != nil {
 				return err
 			}
 			if err := do(h, cmd.Context()); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", systemd.Service, map[string]string{
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", p.Service(), map[string]string{
 				"start": "started", "stop": "stopped", "restart": "restarted", "reload": "reloaded",
 			}[verb])
 			return nil
@@ -193,20 +201,23 @@ func newControl(verb, short string, do func(*unitHost, context.Context) error) *
 	}
 }
 
-func newLogs() *cobra.Command {
+func newLogs(p systemd.Program) *cobra.Command {
 	var follow bool
 	var lines int
 	cmd := &cobra.Command{
 		Use:   "logs",
 		Short: "Show the daemon's lines of the journal",
-		Example: `  urifilter service logs --lines 100
-  urifilter service logs --follow`,
+		Example: "  " + p.Name + ` service logs --lines 100
+  ` + p.Name + ` service logs --follow`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if runtime.GOOS != "linux" {
 				return errors.New("service logs: there is no journal on this system\nhint: launchd writes the daemon's log to /usr/local/var/log")
 			}
-			args := []string{"--unit=" + systemd.Service, "--unit=" + systemd.Writeback, "--lines=" + strconv.Itoa(lines), "--output=short-iso"}
+			args := []string{"--unit=" + p.Service(), "--lines=" + strconv.Itoa(lines), "--output=short-iso"}
+			if p.Job != nil {
+				args = append(args, "--unit="+p.JobService())
+			}
 			if follow {
 				args = append(args, "--follow")
 			}
@@ -225,13 +236,16 @@ func newLogs() *cobra.Command {
 
 // unitHost is the machine whose units are managed.
 type unitHost struct {
-	dir string // of units
+	program systemd.Program
+	dir     string // of units
 	// run runs a program and returns what it wrote. Its error has the name of the program,
 	// and what it wrote to standard error.
 	run func(ctx context.Context, name string, args ...string) (string, error)
 }
 
-func thisHost() *unitHost { return &unitHost{dir: systemd.Dir, run: runProgram} }
+func thisHost(p systemd.Program) *unitHost {
+	return &unitHost{program: p, dir: systemd.Dir, run: runProgram}
+}
 
 func runProgram(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -261,7 +275,7 @@ func (h *unitHost) mayChange(what string) error {
 
 func (h *unitHost) hasSystemd(what string) error {
 	if _, err := os.Stat("/run/systemd/system"); err != nil {
-		return fmt.Errorf("%s: systemd does not run here\nhint: start the daemon with `urifilter serve`; `urifilter service install --dry-run` prints the units", what)
+		return fmt.Errorf("%s: systemd does not run here\nhint: start the daemon with `%s serve`; `%[2]s service install --dry-run` prints the units", what, h.program.Name)
 	}
 	return nil
 }

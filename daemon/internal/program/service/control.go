@@ -21,13 +21,13 @@ const journalTail = 20
 
 // bringUp makes the daemon run as it is installed, and returns what it did to that end.
 func (h *unitHost) bringUp(ctx context.Context) (string, error) {
-	s, err := h.show(ctx, systemd.Service)
+	s, err := h.show(ctx, h.program.Service())
 	switch {
 	case err != nil:
 		return "", err
 	case !s.running():
 		return "started", h.start(ctx)
-	case h.newer(systemd.Service, s.since) || h.portChanged(ctx):
+	case h.newer(h.program.Service(), s.since) || h.portChanged(ctx):
 		return "restarted", h.restart(ctx)
 	}
 	return "none", nil
@@ -39,8 +39,8 @@ func (h *unitHost) start(ctx context.Context) error {
 	}
 	// After a crash loop systemd starts nothing before that is forgotten. The command fails
 	// for a unit that it has not loaded, where there is nothing to forget.
-	_ = h.systemctl(ctx, "reset-failed", systemd.Service, systemd.Socket)
-	return h.up(ctx, "start", systemd.Socket, systemd.Service)
+	_ = h.systemctl(ctx, "reset-failed", h.program.Service(), h.program.Socket())
+	return h.up(ctx, "start", h.program.Socket(), h.program.Service())
 }
 
 func (h *unitHost) stop(ctx context.Context) error {
@@ -48,7 +48,7 @@ func (h *unitHost) stop(ctx context.Context) error {
 		return err
 	}
 	// In one transaction, so that no caller starts the daemon again in between.
-	return h.systemctl(ctx, "stop", systemd.Socket, systemd.Service, systemd.Retry)
+	return h.systemctl(ctx, "stop", h.program.Socket(), h.program.Service(), h.program.Retry())
 }
 
 // restart keeps the port open, unless its unit says another one now.
@@ -62,11 +62,11 @@ func (h *unitHost) restart(ctx context.Context) error {
 		}
 		return h.start(ctx)
 	}
-	_ = h.systemctl(ctx, "reset-failed", systemd.Service, systemd.Socket)
-	if err := h.systemctl(ctx, "start", systemd.Socket); err != nil {
+	_ = h.systemctl(ctx, "reset-failed", h.program.Service(), h.program.Socket())
+	if err := h.systemctl(ctx, "start", h.program.Socket()); err != nil {
 		return err
 	}
-	return h.up(ctx, "restart", systemd.Service)
+	return h.up(ctx, "restart", h.program.Service())
 }
 
 func (h *unitHost) reload(ctx context.Context) error {
@@ -74,7 +74,7 @@ func (h *unitHost) reload(ctx context.Context) error {
 		return err
 	}
 	since := time.Now()
-	if err := h.systemctl(ctx, "reload", systemd.Service); err != nil {
+	if err := h.systemctl(ctx, "reload", h.program.Service()); err != nil {
 		return h.withJournal(ctx, err, since)
 	}
 	return nil
@@ -87,8 +87,8 @@ func (h *unitHost) up(ctx context.Context, args ...string) error {
 	err := h.systemctl(ctx, args...)
 	if err == nil {
 		var s unitState
-		if s, err = h.show(ctx, systemd.Service); err == nil && !s.running() {
-			err = fmt.Errorf("%s is %s right after its start", systemd.Service, s)
+		if s, err = h.show(ctx, h.program.Service()); err == nil && !s.running() {
+			err = fmt.Errorf("%s is %s right after its start", h.program.Service(), s)
 		}
 	}
 	if err != nil {
@@ -100,13 +100,13 @@ func (h *unitHost) up(ctx context.Context, args ...string) error {
 // installed wants the service to be there. Where somebody has changed the files, systemd
 // reads them.
 func (h *unitHost) installed(ctx context.Context) error {
-	s, err := h.show(ctx, systemd.Service)
-	port, failed := h.show(ctx, systemd.Socket)
+	s, err := h.show(ctx, h.program.Service())
+	port, failed := h.show(ctx, h.program.Socket())
 	if err = errors.Join(err, failed); err == nil && (s.stale || port.stale) {
 		err = h.systemctl(ctx, "daemon-reload")
 	}
 	if err == nil && s.Load != "loaded" {
-		err = fmt.Errorf("%s is not installed\nhint: urifilter service install", systemd.Service)
+		err = fmt.Errorf("%s is not installed\nhint: %s service install", h.program.Service(), h.program.Name)
 	}
 	return err
 }
@@ -114,8 +114,8 @@ func (h *unitHost) installed(ctx context.Context) error {
 // portChanged tells whether the socket that is open may be another one than its unit
 // describes now.
 func (h *unitHost) portChanged(ctx context.Context) bool {
-	s, err := h.show(ctx, systemd.Socket)
-	return err == nil && s.running() && h.newer(systemd.Socket, s.since)
+	s, err := h.show(ctx, h.program.Socket())
+	return err == nil && s.running() && h.newer(h.program.Socket(), s.since)
 }
 
 // newer tells whether the files of a unit were changed after at. A time that is not known
@@ -132,13 +132,13 @@ func (h *unitHost) newer(unit string, at time.Time) bool {
 
 // withJournal adds to an error what the daemon has written since.
 func (h *unitHost) withJournal(ctx context.Context, err error, since time.Time) error {
-	out, failed := h.run(ctx, "journalctl", "--unit="+systemd.Service, "--unit="+systemd.Socket, "--no-pager", "--quiet", "--output=cat",
+	out, failed := h.run(ctx, "journalctl", "--unit="+h.program.Service(), "--unit="+h.program.Socket(), "--no-pager", "--quiet", "--output=cat",
 		fmt.Sprintf("--lines=%d", journalTail), fmt.Sprintf("--since=@%d", since.Unix()))
 	if failed != nil || strings.TrimSpace(out) == "" {
-		return fmt.Errorf("%w\nhint: journalctl --unit=%s", err, systemd.Service)
+		return fmt.Errorf("%w\nhint: journalctl --unit=%s", err, h.program.Service())
 	}
 	return fmt.Errorf("%w; the end of its journal:\n  %s\nhint: journalctl --unit=%s shows more",
-		err, strings.ReplaceAll(strings.TrimSpace(out), "\n", "\n  "), systemd.Service)
+		err, strings.ReplaceAll(strings.TrimSpace(out), "\n", "\n  "), h.program.Service())
 }
 
 // removal is what uninstall did.
@@ -172,7 +172,10 @@ func uninstallUnits(cmd *cobra.Command, h *unitHost, asJSON bool) error {
 func (h *unitHost) remove(ctx context.Context) (removal, error) {
 	done := removal{Removed: []string{}}
 	var names []string
-	for _, name := range []string{systemd.Socket, systemd.Service, systemd.Retry, systemd.WritebackTimer, systemd.Writeback} {
+	for _, name := range []string{h.program.Socket(), h.program.Service(), h.program.Retry(), h.program.JobTimer(), h.program.JobService()} {
+		if name == "" {
+			continue
+		}
 		if _, err := os.Lstat(filepath.Join(h.dir, name)); err == nil {
 			names = append(names, name)
 		}
@@ -185,7 +188,7 @@ func (h *unitHost) remove(ctx context.Context) (removal, error) {
 	}
 	for _, name := range names {
 		path := filepath.Join(h.dir, name)
-		if name == systemd.Retry || name == systemd.Writeback { // nothing enables them
+		if name == h.program.Retry() || name == h.program.JobService() { // nothing enables them
 			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return done, err
 			}
@@ -194,14 +197,14 @@ func (h *unitHost) remove(ctx context.Context) (removal, error) {
 		}
 		done.Changed, done.Removed = true, append(done.Removed, path)
 	}
-	_ = h.systemctl(ctx, "reset-failed", systemd.Service, systemd.Socket, systemd.Writeback) // what had not failed
+	_ = h.systemctl(ctx, append([]string{"reset-failed"}, names...)...) // what had not failed
 	return done, h.systemctl(ctx, "daemon-reload")
 }
 
 // unregister disables a unit and removes its file.
 func (h *unitHost) unregister(ctx context.Context, name string) error {
-	if name == systemd.Service && h.dir == systemd.Dir {
-		s, err := registration("")
+	if name == h.program.Service() && h.dir == systemd.Dir {
+		s, err := registration(h.program, "")
 		if err != nil {
 			return err
 		}

@@ -10,12 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/systemd"
 )
 
 // registration is the service as the library knows it, which writes it down and removes
 // it. unit is systemd's; on macOS install fills in the rest.
-func registration(unit string) (kardianos.Service, error) {
-	return kardianos.New(noProgram{}, &kardianos.Config{Name: "urifilter", Option: kardianos.KeyValue{"SystemdScript": unit}})
+func registration(p systemd.Program, unit string) (kardianos.Service, error) {
+	return kardianos.New(noProgram{}, &kardianos.Config{Name: p.Name, Option: kardianos.KeyValue{"SystemdScript": unit}})
 }
 
 // noProgram is for services that are registered, and run by others.
@@ -26,15 +27,16 @@ func (noProgram) Stop(kardianos.Service) error  { return nil }
 
 // supportedElsewhere refuses the systems for which the daemon is no service: one of
 // Windows must speak with its manager, which serve does not.
-func supportedElsewhere() error {
+func supportedElsewhere(p systemd.Program) error {
 	if runtime.GOOS == "darwin" {
 		return nil
 	}
-	return fmt.Errorf("service: not supported on %s: want Linux with systemd, or macOS\nhint: start the daemon with `urifilter serve`", runtime.GOOS)
+	return fmt.Errorf("service: not supported on %s: want Linux with systemd, or macOS\nhint: start the daemon with `%s serve`", runtime.GOOS, p.Name)
 }
 
 func installElsewhere(cmd *cobra.Command, settings Settings, o installOptions) error {
-	if err := supportedElsewhere(); err != nil {
+	p := settings.Program
+	if err := supportedElsewhere(p); err != nil {
 		return err
 	}
 	if o.timer || o.group != "" {
@@ -48,7 +50,7 @@ func installElsewhere(cmd *cobra.Command, settings Settings, o installOptions) e
 		return err
 	}
 	s, err := kardianos.New(noProgram{}, &kardianos.Config{
-		Name: "urifilter", DisplayName: "urifilter", Description: "remembers which items have been seen",
+		Name: p.Name, DisplayName: p.Name, Description: p.Does,
 		Executable: o.binary, Arguments: []string{"serve", "--config", config}, UserName: o.user,
 		Option: kardianos.KeyValue{"KeepAlive": true, "RunAtLoad": true, "LogOutput": true},
 	})
@@ -59,10 +61,10 @@ func installElsewhere(cmd *cobra.Command, settings Settings, o installOptions) e
 	installed := err == nil || !errors.Is(err, kardianos.ErrNotInstalled)
 	switch {
 	case o.dryRun && installed:
-		fmt.Fprintln(cmd.OutOrStdout(), "urifilter: installed; whether it is up to date is not looked at on this system")
+		fmt.Fprintln(cmd.OutOrStdout(), p.Name+": installed; whether it is up to date is not looked at on this system")
 		return nil
 	case o.dryRun:
-		fmt.Fprintf(cmd.OutOrStdout(), "urifilter: would be installed: %s serve --config %s\n", o.binary, config)
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: would be installed: %s serve --config %s\n", p.Name, o.binary, config)
 		return command.ExitCode(exitWouldChange)
 	case installed:
 		if err := errors.Join(s.Uninstall(), s.Install()); err != nil {
@@ -78,30 +80,30 @@ func installElsewhere(cmd *cobra.Command, settings Settings, o installOptions) e
 			return err
 		}
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), "urifilter: installed")
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), p.Name+": installed")
 	return err
 }
 
-func uninstallElsewhere(cmd *cobra.Command) error {
-	if err := supportedElsewhere(); err != nil {
+func uninstallElsewhere(cmd *cobra.Command, p systemd.Program) error {
+	if err := supportedElsewhere(p); err != nil {
 		return err
 	}
-	s, err := registration("")
+	s, err := registration(p, "")
 	if err != nil {
 		return err
 	}
 	if err := s.Uninstall(); err != nil {
 		return fmt.Errorf("%w\nhint: run it with sudo", err)
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), "urifilter: removed")
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), p.Name+": removed")
 	return err
 }
 
-func statusElsewhere(cmd *cobra.Command) error {
-	if err := supportedElsewhere(); err != nil {
+func statusElsewhere(cmd *cobra.Command, p systemd.Program) error {
+	if err := supportedElsewhere(p); err != nil {
 		return err
 	}
-	s, err := registration("")
+	s, err := registration(p, "")
 	if err != nil {
 		return err
 	}
@@ -114,17 +116,17 @@ func statusElsewhere(cmd *cobra.Command) error {
 	case state != kardianos.StatusRunning:
 		text, code = "not running", exitNotRunning
 	}
-	if _, err := fmt.Fprintln(cmd.OutOrStdout(), "urifilter: "+text); err != nil || code == 0 {
+	if _, err := fmt.Fprintln(cmd.OutOrStdout(), p.Name+": "+text); err != nil || code == 0 {
 		return err
 	}
 	return command.ExitCode(code)
 }
 
-func controlElsewhere(verb string) error {
-	if err := supportedElsewhere(); err != nil {
+func controlElsewhere(p systemd.Program, verb string) error {
+	if err := supportedElsewhere(p); err != nil {
 		return err
 	}
-	s, err := registration("")
+	s, err := registration(p, "")
 	if err != nil {
 		return err
 	}

@@ -20,9 +20,6 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// crontab is the file of the toolkit, whose line does what the timer does.
-const crontab = "/etc/cron.d/urifilter"
-
 type installOptions struct {
 	config, binary, user, group string
 	timer, timerGiven           bool
@@ -72,7 +69,7 @@ func installUnits(cmd *cobra.Command, h *unitHost, s Settings, o installOptions,
 	}
 	if o.dryRun {
 		in.DryRun, in.Action = true, "none"
-		if err := in.show(cmd.OutOrStdout(), asJSON, true); err != nil || !in.Changed {
+		if err := in.show(cmd.OutOrStdout(), s.Program, asJSON, true); err != nil || !in.Changed {
 			return err
 		}
 		return command.ExitCode(exitWouldChange)
@@ -86,11 +83,11 @@ func installUnits(cmd *cobra.Command, h *unitHost, s Settings, o installOptions,
 			return err
 		}
 	}
-	if err := in.show(cmd.OutOrStdout(), asJSON, false); err != nil || asJSON || o.now {
+	if err := in.show(cmd.OutOrStdout(), s.Program, asJSON, false); err != nil || asJSON || o.now {
 		return err
 	}
-	if in.concernsDaemon() {
-		fmt.Fprintln(cmd.ErrOrStderr(), "hint: nothing was started or restarted: urifilter service restart")
+	if in.concernsDaemon(s.Program) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "hint: nothing was started or restarted: %s service restart\n", s.Program.Name)
 	}
 	return nil
 }
@@ -99,7 +96,7 @@ func installUnits(cmd *cobra.Command, h *unitHost, s Settings, o installOptions,
 func wantedUnits(s Settings, o installOptions) ([]systemd.File, error) {
 	path := s.Find(o.config)
 	if path == "" {
-		return nil, fmt.Errorf("service install: there are no settings: %s\nhint: urifilter config example > %s, and change what differs here", s.Default, s.Default)
+		return nil, fmt.Errorf("service install: there are no settings: %s\nhint: %s config example > %[1]s, and change what differs here", s.Default, s.Program.Name)
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -110,7 +107,7 @@ func wantedUnits(s Settings, o installOptions) ([]systemd.File, error) {
 		return nil, err
 	}
 	p.Binary, p.Config, p.User, p.Group = o.binary, path, o.user, o.group
-	files, err := systemd.Render(p)
+	files, err := systemd.Render(s.Program, p)
 	if err != nil {
 		return nil, fmt.Errorf("service install: %w", err)
 	}
@@ -121,13 +118,14 @@ func wantedUnits(s Settings, o installOptions) ([]systemd.File, error) {
 		return nil, fmt.Errorf("service install: %s is no program that can be run: %w\nhint: put the program there, or name another with --binary", o.binary, errOr(err, fs.ErrInvalid))
 	}
 	if o.user == "" {
-		o.user = "urifilter"
+		o.user = s.Program.User()
 	}
 	if _, err := user.Lookup(o.user); err != nil {
 		return nil, fmt.Errorf("service install: %w\nhint: useradd --system --user-group --no-create-home --home-dir %s --shell /usr/sbin/nologin %s", err, p.DataDir, o.user)
 	}
-	if _, err := os.Stat(crontab); err == nil && o.timer {
-		return nil, fmt.Errorf("service install --timer: %s does the same every month\nhint: remove one of the two", crontab)
+	// The file of the toolkit, whose line does what the timer does.
+	if _, err := os.Stat(s.Program.Crontab()); err == nil && o.timer {
+		return nil, fmt.Errorf("service install --timer: %s does the same every month\nhint: remove one of the two", s.Program.Crontab())
 	}
 	return files, nil
 }
@@ -140,14 +138,16 @@ func errOr(err, other error) error {
 }
 
 // isTimed tells the units that --timer is about.
-func isTimed(name string) bool { return name == systemd.Writeback || name == systemd.WritebackTimer }
+func (h *unitHost) isTimed(name string) bool {
+	return name == h.program.JobService() || name == h.program.JobTimer()
+}
 
 // compare finds out what has to be changed.
 func (h *unitHost) compare(ctx context.Context, files []systemd.File, o installOptions) (*installation, error) {
 	in := &installation{Units: []unitChange{}, Enabled: []string{}}
 	timed := o.timer
-	if !o.timerGiven {
-		_, err := os.Stat(filepath.Join(h.dir, systemd.WritebackTimer))
+	if !o.timerGiven && h.program.Job != nil {
+		_, err := os.Stat(filepath.Join(h.dir, h.program.JobTimer()))
 		timed = err == nil
 	}
 	for _, f := range files {
@@ -160,9 +160,9 @@ func (h *unitHost) compare(ctx context.Context, files []systemd.File, o installO
 		switch {
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return nil, err
-		case isTimed(f.Name) && !timed && !there:
+		case h.isTimed(f.Name) && !timed && !there:
 			continue
-		case isTimed(f.Name) && !timed:
+		case h.isTimed(f.Name) && !timed:
 			c.Change, c.content, c.Diff = "removed", nil, hunks(string(have), "")
 		case there && bytes.Equal(have, f.Content):
 			c.Change = "unchanged"
@@ -173,13 +173,13 @@ func (h *unitHost) compare(ctx context.Context, files []systemd.File, o installO
 		}
 		in.Changed = in.Changed || c.Change != "unchanged"
 		in.Units = append(in.Units, c)
-		if c.Change == "removed" && f.Name == systemd.WritebackTimer {
+		if c.Change == "removed" && f.Name == h.program.JobTimer() {
 			in.disable = append(in.disable, f.Name)
 		}
 	}
-	enabled := []string{systemd.Service, systemd.Socket}
+	enabled := []string{h.program.Service(), h.program.Socket()}
 	if o.timer { // not spoken of, it stays disabled where somebody has disabled it
-		enabled = append(enabled, systemd.WritebackTimer)
+		enabled = append(enabled, h.program.JobTimer())
 	}
 	for _, name := range enabled {
 		// The command fails for a unit that is not there, and says "disabled" or nothing.
@@ -191,15 +191,15 @@ func (h *unitHost) compare(ctx context.Context, files []systemd.File, o installO
 }
 
 // concernsDaemon tells whether the daemon's own units are other ones now.
-func (in *installation) concernsDaemon() bool {
+func (in *installation) concernsDaemon(p systemd.Program) bool {
 	return slices.ContainsFunc(in.Units, func(u unitChange) bool {
-		return u.Change != "unchanged" && (u.name == systemd.Service || u.name == systemd.Socket)
+		return u.Change != "unchanged" && (u.name == p.Service() || u.name == p.Socket())
 	})
 }
 
 // verify lets systemd read the units before they are installed.
 func (h *unitHost) verify(ctx context.Context, files []systemd.File) error {
-	dir, err := os.MkdirTemp("", "urifilter-units-")
+	dir, err := os.MkdirTemp("", h.program.Name+"-units-")
 	if err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (h *unitHost) apply(ctx context.Context, in *installation) error {
 	register := false
 	for _, c := range in.Units {
 		switch {
-		case c.Change == "created" && c.name == systemd.Service:
+		case c.Change == "created" && c.name == h.program.Service():
 			register = true
 		case c.Change == "created", c.Change == "updated":
 			if err := writeUnit(c.Path, c.content); err != nil {
@@ -250,7 +250,7 @@ func (h *unitHost) apply(ctx context.Context, in *installation) error {
 	}
 	if register {
 		for _, c := range in.Units {
-			if c.name != systemd.Service {
+			if c.name != h.program.Service() {
 				continue
 			}
 			if err := h.register(ctx, c); err != nil {
@@ -270,7 +270,7 @@ func (h *unitHost) apply(ctx context.Context, in *installation) error {
 		}
 	}
 	for _, name := range in.Enabled {
-		if name == systemd.WritebackTimer { // a timer does nothing before it is started
+		if name == h.program.JobTimer() { // a timer does nothing before it is started
 			return h.systemctl(ctx, "start", name)
 		}
 	}
@@ -285,7 +285,7 @@ func (h *unitHost) register(ctx context.Context, c unitChange) error {
 	if err := h.systemctl(ctx, "daemon-reload"); err != nil { // the units that it names
 		return err
 	}
-	s, err := registration(string(c.content))
+	s, err := registration(h.program, string(c.content))
 	if err != nil {
 		return err
 	}
@@ -298,7 +298,7 @@ func (h *unitHost) register(ctx context.Context, c unitChange) error {
 
 // writeUnit replaces a unit in one step: systemd reads the old one or the new one.
 func writeUnit(path string, content []byte) (err error) {
-	temp, err := os.CreateTemp(filepath.Dir(path), ".urifilter-*")
+	temp, err := os.CreateTemp(filepath.Dir(path), ".unit-*")
 	if err != nil {
 		return err
 	}
@@ -315,7 +315,7 @@ func writeUnit(path string, content []byte) (err error) {
 }
 
 // show tells what was done, or with diffs what would be.
-func (in *installation) show(w io.Writer, asJSON, diffs bool) error {
+func (in *installation) show(w io.Writer, p systemd.Program, asJSON, diffs bool) error {
 	if asJSON {
 		return command.WriteJSON(w, in)
 	}
@@ -330,7 +330,7 @@ func (in *installation) show(w io.Writer, asJSON, diffs bool) error {
 		fmt.Fprintf(&b, "%s: enabled\n", name)
 	}
 	if in.Action != "none" {
-		fmt.Fprintf(&b, "%s: %s\n", systemd.Service, in.Action)
+		fmt.Fprintf(&b, "%s: %s\n", p.Service(), in.Action)
 	}
 	if !in.Changed && in.Action == "none" {
 		b.WriteString("unchanged\n")

@@ -21,9 +21,12 @@ type fakeSystemd struct {
 	said    []string
 }
 
+// filter is the program of these tests.
+var filter = systemd.Urifilter()
+
 func newFakeSystemd(t *testing.T) *fakeSystemd {
 	t.Helper()
-	f := &fakeSystemd{unitHost: &unitHost{dir: t.TempDir()}, enabled: map[string]bool{}}
+	f := &fakeSystemd{unitHost: &unitHost{program: filter, dir: t.TempDir()}, enabled: map[string]bool{}}
 	f.run = func(_ context.Context, name string, args ...string) (string, error) {
 		line := name + " " + strings.Join(args, " ")
 		if name != "systemctl" {
@@ -60,7 +63,7 @@ func newFakeSystemd(t *testing.T) *fakeSystemd {
 
 func (f *fakeSystemd) install(t *testing.T, p systemd.Params, o installOptions) *installation {
 	t.Helper()
-	files, err := systemd.Render(p)
+	files, err := systemd.Render(filter, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +105,7 @@ func TestInstallLooksBeforeItChanges(t *testing.T) {
 	if got, want := changes(in), "urifilter-retry.timer created, urifilter.service created, urifilter.socket created"; got != want || !in.Changed {
 		t.Errorf("first: %s, want %s", got, want)
 	}
-	if !slices.Equal(in.Enabled, []string{systemd.Service, systemd.Socket}) {
+	if !slices.Equal(in.Enabled, []string{filter.Service(), filter.Socket()}) {
 		t.Errorf("enabled %v", in.Enabled)
 	}
 
@@ -112,7 +115,7 @@ func TestInstallLooksBeforeItChanges(t *testing.T) {
 		t.Errorf("second: changed %v, %s, systemd was told %v", in.Changed, changes(in), f.said)
 	}
 
-	dropIn := filepath.Join(f.dir, systemd.Service+".d", "local.conf")
+	dropIn := filepath.Join(f.dir, filter.Service()+".d", "local.conf")
 	if err := os.MkdirAll(filepath.Dir(dropIn), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +137,7 @@ func TestInstallLooksBeforeItChanges(t *testing.T) {
 	if done, err := f.remove(t.Context()); err != nil || len(done.Removed) != 3 {
 		t.Errorf("remove: %+v, %v", done, err)
 	}
-	if got := f.units(t); !slices.Equal(got, []string{systemd.Service + ".d"}) {
+	if got := f.units(t); !slices.Equal(got, []string{filter.Service() + ".d"}) {
 		t.Errorf("left: %v, want the drop-ins", got)
 	}
 	if want := "systemctl stop urifilter.socket urifilter.service urifilter-retry.timer"; f.said[0] != want {
@@ -153,20 +156,20 @@ func TestInstallTimer(t *testing.T) {
 	f := newFakeSystemd(t)
 	with := installOptions{timer: true, timerGiven: true}
 	in := f.install(t, systemd.Params{}, with)
-	if !slices.Contains(in.Enabled, systemd.WritebackTimer) || !slices.Contains(f.said, "systemctl start "+systemd.WritebackTimer) {
+	if !slices.Contains(in.Enabled, filter.JobTimer()) || !slices.Contains(f.said, "systemctl start "+filter.JobTimer()) {
 		t.Errorf("enabled %v, systemd was told %v", in.Enabled, f.said)
 	}
 	// Not spoken of, it stays, and is kept up to date.
 	in = f.install(t, systemd.Params{User: "crawl"}, installOptions{})
-	if got := changes(in); !strings.Contains(got, systemd.Writeback+" updated") || !strings.Contains(got, systemd.WritebackTimer+" unchanged") {
+	if got := changes(in); !strings.Contains(got, filter.JobService()+" updated") || !strings.Contains(got, filter.JobTimer()+" unchanged") {
 		t.Errorf("another user: %s", got)
 	}
-	delete(f.enabled, systemd.WritebackTimer) // somebody has disabled it
+	delete(f.enabled, filter.JobTimer()) // somebody has disabled it
 	if in = f.install(t, systemd.Params{User: "crawl"}, installOptions{}); in.Changed {
 		t.Errorf("a timer that was disabled: %s, enabled %v", changes(in), in.Enabled)
 	}
 	in = f.install(t, systemd.Params{User: "crawl"}, installOptions{timerGiven: true})
-	if got := changes(in); strings.Count(got, "removed") != 2 || f.enabled[systemd.WritebackTimer] {
+	if got := changes(in); strings.Count(got, "removed") != 2 || f.enabled[filter.JobTimer()] {
 		t.Errorf("without the timer: %s", got)
 	}
 	if in = f.install(t, systemd.Params{User: "crawl"}, installOptions{timerGiven: true}); in.Changed {
@@ -177,10 +180,10 @@ func TestInstallTimer(t *testing.T) {
 func TestMaskedUnitIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	f := newFakeSystemd(t)
-	if err := os.Symlink(os.DevNull, filepath.Join(f.dir, systemd.Service)); err != nil {
+	if err := os.Symlink(os.DevNull, filepath.Join(f.dir, filter.Service())); err != nil {
 		t.Skip(err) // Windows without the right to make links
 	}
-	files, err := systemd.Render(systemd.Params{})
+	files, err := systemd.Render(filter, systemd.Params{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,12 +194,12 @@ func TestMaskedUnitIsNotReplaced(t *testing.T) {
 
 func TestShow(t *testing.T) {
 	t.Parallel()
-	h := &unitHost{run: func(context.Context, string, ...string) (string, error) {
+	h := &unitHost{program: filter, run: func(context.Context, string, ...string) (string, error) {
 		return "LoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nResult=success\nMainPID=295\nNRestarts=2\n" +
 			"MemoryCurrent=[not set]\nStatusText=Serving http://[::]:8000: 5 filters\nListen=[::]:8000 (Stream)\nListen=127.0.0.1:1 (Stream)\n" +
 			"ActiveEnterTimestamp=Fri 2025-11-21 10:11:01.141234 UTC\n", nil
 	}}
-	s, err := h.show(t.Context(), systemd.Service)
+	s, err := h.show(t.Context(), filter.Service())
 	if err != nil {
 		t.Fatal(err)
 	}

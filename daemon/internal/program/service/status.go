@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -91,23 +92,25 @@ func showStatus(cmd *cobra.Command, h *unitHost, asJSON bool) error {
 	}
 	var s serviceState
 	var err error
-	if s.Service, err = h.show(cmd.Context(), systemd.Service); err != nil {
+	if s.Service, err = h.show(cmd.Context(), h.program.Service()); err != nil {
 		return err
 	}
-	if s.Socket, err = h.show(cmd.Context(), systemd.Socket); err != nil {
+	if s.Socket, err = h.show(cmd.Context(), h.program.Socket()); err != nil {
 		return err
 	}
-	timer, err := h.show(cmd.Context(), systemd.WritebackTimer)
-	if err != nil {
-		return err
-	}
-	if timer.Load == "loaded" {
-		s.Timer = &timer
+	if h.program.Job != nil {
+		timer, err := h.show(cmd.Context(), h.program.JobTimer())
+		if err != nil {
+			return err
+		}
+		if timer.Load == "loaded" {
+			s.Timer = &timer
+		}
 	}
 	if asJSON {
 		err = command.WriteJSON(cmd.OutOrStdout(), s)
 	} else {
-		_, err = fmt.Fprint(cmd.OutOrStdout(), s)
+		_, err = io.WriteString(cmd.OutOrStdout(), s.text(h.program))
 	}
 	switch {
 	case err != nil:
@@ -120,13 +123,14 @@ func showStatus(cmd *cobra.Command, h *unitHost, asJSON bool) error {
 	return nil
 }
 
-func (s serviceState) String() string {
+// text is what people read.
+func (s serviceState) text(program systemd.Program) string {
 	if s.Service.Load != "loaded" {
-		return fmt.Sprintf("%s: not installed (%s)\n", systemd.Service, s.Service.Load)
+		return fmt.Sprintf("%s: not installed (%s)\n", program.Service(), s.Service.Load)
 	}
 	var b strings.Builder
 	d := s.Service
-	fmt.Fprintf(&b, "%s: %s", systemd.Service, d)
+	fmt.Fprintf(&b, "%s: %s", program.Service(), d)
 	if d.running() {
 		fmt.Fprintf(&b, ", process %d since %s", d.PID, d.Since)
 	}
@@ -140,9 +144,9 @@ func (s serviceState) String() string {
 	if d.Text != "" {
 		fmt.Fprintf(&b, "  %s\n", d.Text)
 	}
-	fmt.Fprintf(&b, "%s: %s, %s; %s\n", systemd.Socket, s.Socket, s.Socket.Listen, s.Socket.Enabled)
+	fmt.Fprintf(&b, "%s: %s, %s; %s\n", program.Socket(), s.Socket, s.Socket.Listen, s.Socket.Enabled)
 	if s.Timer != nil {
-		fmt.Fprintf(&b, "%s: %s, next %s; %s\n", systemd.WritebackTimer, s.Timer, s.Timer.Next, s.Timer.Enabled)
+		fmt.Fprintf(&b, "%s: %s, next %s; %s\n", program.JobTimer(), s.Timer, s.Timer.Next, s.Timer.Enabled)
 	}
 	return b.String()
 }

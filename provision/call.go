@@ -1,0 +1,112 @@
+package provision
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+)
+
+// resumable are the targets that take -resume: those that go through a fleet in batches.
+// The others are run again as they are.
+var resumable = []string{"deploy", "settings:push", "settings:update"}
+
+// resumableOfDaemon are those of a program's namespace.
+var resumableOfDaemon = []string{"restart", "rollback"}
+
+// resume is the command that goes on after a failure, "" where that is the call again.
+func (t *Toolkit) resume(target string) string {
+	_, verb, _ := strings.Cut(target, ":")
+	ofDaemon := target == t.program.Name+":"+verb && slices.Contains(resumableOfDaemon, verb)
+	if !ofDaemon && !slices.Contains(resumable, target) {
+		return ""
+	}
+	return t.call(target, "-resume")
+}
+
+// call is the command that does a target with what it was given, to be pasted.
+func (t *Toolkit) call(target string, more ...string) string {
+	words := append([]string{"go", "tool", "mage", target}, more...)
+	var variables []string
+	for _, name := range []string{inventory.HostsEnv, inventory.PathEnv} {
+		if value := t.o.Getenv(name); value != "" && t.o.Inventory == "" {
+			variables = append(variables, name+"="+shellWord(value))
+		}
+	}
+	for _, f := range []struct{ name, value string }{
+		{"hosts", t.o.Hosts}, {"inventory", t.o.Inventory}, {"binary", t.o.Binary},
+	} {
+		if f.value != "" {
+			words = append(words, "-"+f.name+"="+shellWord(f.value))
+		}
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"keepGoing", t.o.KeepGoing}, {"json", t.o.JSON}, {"v", t.o.Verbose}} {
+		if f.set {
+			words = append(words, "-"+f.name)
+		}
+	}
+	if t.o.Parallel > 0 {
+		words = append(words, fmt.Sprintf("-parallel=%d", t.o.Parallel))
+	}
+	return strings.Join(slices.Concat(variables, words, t.more), " ")
+}
+
+// noteFlags notes flags that only this target has, name and value in turns.
+func (t *Toolkit) noteFlags(flags ...string) {
+	for i := 0; i < len(flags); i += 2 {
+		if flags[i+1] != "" {
+			t.more = append(t.more, "-"+flags[i]+"="+shellWord(flags[i+1]))
+		}
+	}
+}
+
+// shellWord quotes a text where a shell would take it for more than one plain word.
+func shellWord(text string) string {
+	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./@:,+%={}") == "" {
+		return text
+	}
+	return host.Quote(text)
+}
+
+// fingerprint stands for what is rolled out: inventory, settings, tokens and program.
+func (t *Toolkit) fingerprint() string {
+	sum := sha256.New()
+	for _, path := range []string{t.inventory.Path(), t.inventory.SettingsFile, t.o.Binary, t.inventory.Release.Binary} {
+		fmt.Fprintf(sum, "%s\n", path)
+		if file, err := os.Open(path); err == nil { // {arch} in a path is taken as it stands
+			_, _ = io.Copy(sum, file)
+			_ = file.Close()
+		}
+	}
+	for _, token := range t.tokens {
+		fmt.Fprintln(sum, token.Name, token.Digest(), token.Scopes)
+	}
+	fmt.Fprintln(sum, t.o.Revision)
+	return hex.EncodeToString(sum.Sum(nil))[:16]
+}
+
+// whoami is user@machine.
+func whoami() string {
+	name := "somebody"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+		if i := strings.LastIndexByte(name, '\\'); i >= 0 {
+			name = name[i+1:] // of a Windows domain
+		}
+	}
+	machine, err := os.Hostname()
+	if err != nil {
+		machine = "unknown"
+	}
+	return name + "@" + machine
+}

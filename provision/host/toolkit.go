@@ -1,0 +1,11 @@
+package host
+
+// What the toolkit leaves on hosts bears its name, whatever program it is for.
+const (
+	// Toolkit is that name, for files.
+	Toolkit = "urifilter-toolkit"
+	// Written begins the comment at the head of a file.
+	Written = "Written by the urifilter toolkit"
+	// LockPath is where it keeps two runs apart.
+	LockPath = "/run/" + Toolkit + ".lock"
+)

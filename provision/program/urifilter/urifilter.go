@@ -1,0 +1,62 @@
+// Package urifilter describes the filter to the toolkit. Nothing else of the toolkit
+// knows this program by its name, but for the names of targets.
+package urifilter
+
+import (
+	"context"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/systemd"
+)
+
+// Program is the filter.
+func Program() program.Program {
+	return program.Program{
+		Program: systemd.Urifilter(), Roles: []string{inventory.RoleFilter}, Package: "./daemon/urifilter",
+		Parse: parse, Ready: "/readyz", Scopes: []string{"read", "filter", "admin"},
+		Servers: program.Servers{Redis: true, MongoDB: true}, BitMaps: true,
+	}
+}
+
+func parse(name string, text []byte) (program.Settings, error) {
+	c, err := configs.Parse(name, text)
+	if err != nil {
+		return program.Settings{}, err
+	}
+	s := program.Settings{
+		Validate: c.Validate, Listen: c.Listen, URL: c.URL(), DataDir: c.DataDir, TokensFile: c.Auth.TokensFile,
+		Reread: []string{
+			c.TLS.CertFile, c.TLS.KeyFile,
+			c.Redis.TLSCAFile, c.Redis.TLSCertFile, c.Redis.TLSKeyFile, c.MongoDB.TLSCAFile, c.MongoDB.TLSCertFile, c.MongoDB.TLSKeyFile,
+		},
+		Database: c.MongoDB.Database, PlainRedis: c.Store == "redis" && !c.Redis.TLS,
+	}
+	for _, spec := range c.Specs() {
+		s.BitMaps = append(s.BitMaps, spec.Name)
+	}
+	if filter := probed(c); filter != "" {
+		s.Ask = func(ctx context.Context, d program.Daemon) error { return ask(ctx, d, filter) }
+		s.AskOnHost = func(ctx context.Context, h host.Host, path, token string) error {
+			return probe(ctx, h.Name(), askOnHost(h, path, c.URL(), filter, token))
+		}
+	}
+	return s, nil
+}
+
+// probed is the filter that a probe asks: the first one of fixed size, for one more item in
+// it is nothing.
+func probed(c configs.Config) string {
+	specs := c.Specs()
+	for _, s := range specs {
+		if kind, _ := configs.KindOf(s.Kind); kind.Fixed {
+			return s.Name
+		}
+	}
+	if len(specs) > 0 {
+		return specs[0].Name
+	}
+	return ""
+}

@@ -1,0 +1,96 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cr-clawer/urifilter/provision/fleet"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/release"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// Builds are the programs of a run: ready ones, or built from the sources here, each once
+// however many hosts want it. The fields are set before it is used; it is then safe for
+// concurrent use.
+type Builds struct {
+	// Given is the ready program of the command line, Usual that of the inventory; "": none.
+	Given, Usual string
+	// Build makes a program for an architecture; nil: there are no sources.
+	Build func(ctx context.Context, p program.Program, arch string) (path string, err error)
+
+	mu   sync.Mutex
+	have map[string]*release.Binaries // by what was given for them, or the program's name
+}
+
+// ready is the ready program for a host: that of the command line, the host's, or the one
+// for all; "": it is built. The inventory's are the filter's.
+func (b *Builds) ready(h inventory.Host, p program.Program) string {
+	if !p.Runs(inventory.RoleFilter) {
+		return b.Given
+	}
+	return cmp.Or(b.Given, h.Binary, b.Usual)
+}
+
+// Check refuses ready programs that are none, before a host is asked.
+func (b *Builds) Check(hosts []inventory.Host, p program.Program) error {
+	var faults []error
+	seen := map[string]bool{"": true}
+	for _, h := range hosts {
+		if path := b.ready(h, p); !seen[path] {
+			seen[path] = true
+			faults = append(faults, release.Check(path))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// source is where a program for a host comes from.
+func (b *Builds) source(given string, p program.Program) release.Source {
+	if given != "" {
+		return release.Ready(given)
+	}
+	return func(ctx context.Context, arch string) (string, error) {
+		step.Say(ctx, "building the program for linux/%s from the sources here: the first time takes some minutes", arch)
+		return b.Build(ctx, p, arch)
+	}
+}
+
+func (b *Builds) binaries(given string, p program.Program) *release.Binaries {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := given + "\n" + p.Name
+	if b.have == nil {
+		b.have = map[string]*release.Binaries{}
+	}
+	if b.have[key] == nil {
+		b.have[key] = release.NewBinaries(b.source(given, p))
+	}
+	return b.have[key]
+}
+
+// binary is the program for the instance's host.
+func (i *Instance) binary(ctx context.Context, h host.Host) (release.Binary, error) {
+	facts, err := i.facts(ctx, h)
+	if err != nil {
+		return release.Binary{}, err
+	}
+	if facts.Arch != "amd64" && facts.Arch != "arm64" {
+		return release.Binary{}, fmt.Errorf("the host's processor is %s: the daemon is for amd64 and arm64", facts.Arch)
+	}
+	builds := i.run.Builds
+	given := builds.ready(i.Host, i.Program)
+	if given == "" && builds.Build == nil {
+		return release.Binary{}, fleet.Usage(errors.New("no program is given\nhint: -binary=PATH"))
+	}
+	b, err := builds.binaries(given, i.Program).For(ctx, facts.Arch)
+	if given != "" {
+		err = fleet.Usage(err) // one for another processor, for instance
+	}
+	return b, err
+}

@@ -1,0 +1,154 @@
+// Package rollout brings one program onto one host, during one run: its release, settings
+// and units, a start that proves itself, and the way back to what ran before. Which hosts
+// and in which order is said by the toolkit; package fleet runs the steps.
+package rollout
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/bitmap"
+	"github.com/cr-clawer/urifilter/provision/environment"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/release"
+	"github.com/cr-clawer/urifilter/provision/service"
+	"github.com/cr-clawer/urifilter/provision/settings"
+	"github.com/cr-clawer/urifilter/provision/site"
+)
+
+// Run is what the instances of a run have in common.
+type Run struct {
+	Site *site.Site
+	// Builds are the programs for hosts.
+	Builds *Builds
+	// At is the same for all hosts: releases are named by it. By says who runs it.
+	At time.Time
+	By string
+
+	turn chan struct{} // of the host that makes bit-maps
+}
+
+// NewRun returns a Run.
+func NewRun(s *site.Site, b *Builds, by string) *Run {
+	return &Run{Site: s, Builds: b, At: time.Now().UTC().Truncate(time.Second), By: by, turn: make(chan struct{}, 1)}
+}
+
+// Instance is a program on a host. What its steps find out they share, so they belong to
+// one run.
+type Instance struct {
+	Program program.Program
+	Host    inventory.Host
+	// Health is the check of its daemon, Release the way of its program onto the host, and
+	// BitMaps its command line for them.
+	Health  *service.Health
+	Release *release.Deployment
+	BitMaps bitmap.CLI
+
+	run      *Run
+	ledger   *ledger
+	settings *settings.Files
+	daemon   *service.Daemon
+	units    *service.Units
+	facts    func(context.Context, host.Host) (host.Facts, error)
+	target   string // the release to roll back to
+}
+
+// Instance is that of a program on a host; one a run.
+func (r *Run) Instance(h inventory.Host, p program.Program) *Instance {
+	inv := r.Site.Inventory
+	user, group := account(inv.Service, p)
+	folder := release.At(p.Root(), p.Name)
+	i := &Instance{Program: p, Host: h, run: r, ledger: &ledger{}, facts: once(host.FactsOf)}
+	i.Release = &release.Deployment{Folder: folder, Binary: i.binary, At: r.At, By: r.By, Keep: inv.Release.Keep}
+	i.settings = &settings.Files{
+		Program: p, Group: group, Tokens: r.Site.Tokens,
+		Values: func(ctx context.Context) (settings.Values, error) { return r.Site.Settings(ctx, h, p, r.Site.DryRun) },
+	}
+	i.Health = &service.Health{
+		Program: p, Token: i.token, Timeout: inv.Fleet.HealthTimeout,
+		Settings: func(ctx context.Context, h host.Host) (program.Settings, error) { return settings.OnHost(ctx, h, p) },
+	}
+	i.daemon = &service.Daemon{
+		Health: i.Health, Pending: i.ledger.why,
+		Read: []string{p.Config(), p.EnvFile(), site.PasswordPath(p)},
+	}
+	i.units = &service.Units{
+		Program: p.Program, Binary: func() string { return folder.ProgramOf(i.Release.ID()) }, Config: p.Config(),
+		User: user, Group: group, MemoryMax: inv.Service.MemoryMax, OpenFiles: inv.Service.OpenFiles,
+		Ahead: func() bool {
+			again, _ := i.ledger.why()
+			return r.Site.DryRun && again != ""
+		},
+		Wanted: func(ctx context.Context) (program.Settings, error) { return i.wanted(ctx, true) },
+	}
+	i.BitMaps = bitmap.CLI{
+		Program: p.Program, Binary: folder.Program(), Config: p.Config(), TokenFile: p.TokenFile(), User: user,
+		Shared: r.Site.Shares(h, p), Turn: r.turn,
+	}
+	return i
+}
+
+// account is who runs a program: what the inventory says is of the filter.
+func account(s inventory.Service, p program.Program) (user, group string) {
+	if p.Runs(inventory.RoleFilter) {
+		return s.User, s.Group
+	}
+	return p.User(), p.User()
+}
+
+func (i *Instance) user() string  { return i.units.User }
+func (i *Instance) group() string { return i.units.Group }
+
+// wanted are the settings that the host shall have.
+func (i *Instance) wanted(ctx context.Context, early bool) (program.Settings, error) {
+	values, err := i.run.Site.Settings(ctx, i.Host, i.Program, early)
+	if err != nil {
+		return program.Settings{}, err
+	}
+	return values.Read(i.Program)
+}
+
+// BitMapNames are those that the host shall have.
+func (i *Instance) BitMapNames(ctx context.Context, _ host.Host) ([]string, error) {
+	wanted, err := i.wanted(ctx, i.run.Site.DryRun)
+	return wanted.BitMaps, err
+}
+
+// Archived tells whether it has an archive.
+func (i *Instance) Archived() bool { return i.run.Site.Archived(i.Host, i.Program) }
+
+// token is the host's own, where its daemon asks for one.
+func (i *Instance) token(ctx context.Context, h host.Host) (string, error) {
+	token, err := environment.OperatorToken(ctx, h, i.Program.TokenFile())
+	if token != "" {
+		i.run.Site.Masker.Add(token)
+	}
+	return token, err
+}
+
+// running tells whether the daemon is up.
+func (i *Instance) running(ctx context.Context, h host.Host) (bool, error) {
+	s, err := service.StatusOf(ctx, h, i.Program.Program)
+	return s.Running(), err
+}
+
+// once asks a host once a run.
+func once(ask func(context.Context, host.Host) (host.Facts, error)) func(context.Context, host.Host) (host.Facts, error) {
+	var mu sync.Mutex
+	var have *host.Facts
+	return func(ctx context.Context, h host.Host) (host.Facts, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if have != nil {
+			return *have, nil
+		}
+		facts, err := ask(ctx, h)
+		if err == nil {
+			have = &facts
+		}
+		return facts, err
+	}
+}

@@ -1,0 +1,69 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/fleet"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/settings"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// leastDisk is what a release and its upload need where releases are, in KiB.
+const leastDisk = 100 << 10
+
+// Preflight is what must hold on the host before anything is changed. The program is last:
+// building it takes the longest.
+func (i *Instance) Preflight() []step.Step {
+	title := "preflight: build the program"
+	if i.run.Builds.ready(i.Host, i.Program) != "" {
+		title = "preflight: program"
+	}
+	return []step.Step{
+		step.NewProof("preflight: disk", func(ctx context.Context, h host.Host) error {
+			script := fmt.Sprintf(`for d in %s/releases %[1]s /opt /; do [ ! -d "$d" ] || break; done; free=$(df -Pk "$d" | awk 'NR==2{print $4}'); [ "$free" -ge %[2]d ] || { echo "$((free/1024)) MB are free on $(df -P "$d" | awk 'NR==2{print $6}'): want %[3]d MB for a release" >&2; exit 1; }`,
+				host.Quote(i.Program.Root()), leastDisk, leastDisk>>10)
+			_, err := h.Run(ctx, host.Command{Script: script})
+			var failed *host.CommandError
+			if errors.As(err, &failed) {
+				return fmt.Errorf("%s\nhint: make room there", strings.TrimSpace(failed.Output.Stderr))
+			}
+			return err
+		}),
+		i.SettingsCheck(),
+		step.NewProof(title, func(ctx context.Context, h host.Host) error {
+			_, err := i.binary(ctx, h)
+			return err
+		}),
+	}
+}
+
+// SettingsCheck is the preflight of the settings, with the next step.
+func (i *Instance) SettingsCheck() step.Proof {
+	files := *i.settings
+	files.Values = func(ctx context.Context) (settings.Values, error) {
+		return i.run.Site.Settings(ctx, i.Host, i.Program, true)
+	}
+	check := files.Check()
+	return step.NewProof(check.Title(), func(ctx context.Context, h host.Host) error {
+		err := Hinted(check.Prove(ctx, h))
+		if ctx.Err() != nil || errors.As(err, new(*host.ConnectionError)) || errors.As(err, new(*host.CommandError)) {
+			return err
+		}
+		return fleet.Usage(err)
+	})
+}
+
+// tokenHint is the next step where a daemon would let everybody in.
+const tokenHint = "hint: go tool mage settings:token -name=crawler -scopes=filter makes a token for whoever calls it"
+
+// Hinted adds the next step to a fault of settings by which a daemon would let everybody in.
+func Hinted(err error) error {
+	if err != nil && strings.Contains(err.Error(), "set auth.tokens_file") {
+		return fmt.Errorf("%w\n%s", err, tokenHint)
+	}
+	return err
+}

@@ -1,0 +1,184 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/release"
+	"github.com/cr-clawer/urifilter/provision/service"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// start are the steps after which the daemon runs what it should and has proved it; if it
+// does not, all that was changed for it is taken back and the daemon of before runs.
+func (i *Instance) start() []step.Step {
+	return []step.Step{starting{i.daemon.Running(), i}, i.healthy()}
+}
+
+// Start are the steps that start a daemon which does not run.
+func (i *Instance) Start() []step.Step {
+	return append(append([]step.Step{i.there()}, i.current()...), i.daemon.Start(), i.healthy())
+}
+
+// Restart are the steps that restart the daemon in any case.
+func (i *Instance) Restart() []step.Step {
+	return append(append([]step.Step{i.there()}, i.current()...), &restarting{Wish: i.daemon.Restart(), i: i}, i.healthy())
+}
+
+// Stop is the step that ends the daemon and its port.
+func (i *Instance) Stop() step.Step { return service.Stop(i.Program.Program) }
+
+// there proves that a host has a release to be started.
+func (i *Instance) there() step.Proof {
+	return step.NewProof("release: there", func(ctx context.Context, h host.Host) error {
+		list, err := i.Release.Folder.List(ctx, h)
+		if err != nil {
+			return err
+		}
+		if _, ok := list.Find(list.Current); !ok {
+			return i.hint(errors.New("the host has no release"), "go tool mage deploy, or %s:get and install:service")
+		}
+		return nil
+	})
+}
+
+// hint adds the next step, with the name of the program in it.
+func (i *Instance) hint(err error, next string) error {
+	return fmt.Errorf("%w\nhint: %s", err, fmt.Sprintf(next, i.Program.Name))
+}
+
+// starting is the step after which the daemon runs. Its way back is that of all that was
+// changed for it.
+type starting struct {
+	step.Wish
+	i *Instance
+}
+
+func (s starting) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	change, err := s.Wish.Look(ctx, h)
+	if err != nil || change == nil {
+		return nil, err
+	}
+	return change.Applied(func(ctx context.Context) error {
+		err := change.Apply(ctx)
+		if err == nil {
+			s.i.ledger.used()
+		}
+		return err
+	}), nil
+}
+
+func (s starting) Undo(ctx context.Context, h host.Host, cause error) (string, error) {
+	return s.i.back(ctx, h, cause)
+}
+
+// restarting is a restart that goes back to the release that ran before it.
+type restarting struct {
+	step.Wish
+	i   *Instance
+	ran string // the release that ran
+}
+
+func (r *restarting) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	now, err := service.StatusOf(ctx, h, r.i.Program.Program)
+	if err != nil {
+		return nil, err
+	}
+	r.ran = release.IDOf(now.Program)
+	return r.Wish.Look(ctx, h)
+}
+
+func (r *restarting) Undo(ctx context.Context, h host.Host, cause error) (string, error) {
+	if r.i.ledger.kept {
+		return "", nil
+	}
+	folder := r.i.Release.Folder
+	list, err := folder.List(ctx, h)
+	if err != nil {
+		return "", err
+	}
+	if _, there := list.Find(r.ran); !there || r.ran == list.Current {
+		return "", nil // nothing else could run
+	}
+	change, err := folder.Pointing(func() string { return r.ran }).Look(ctx, h)
+	if err == nil && change != nil {
+		err = change.Apply(ctx)
+	}
+	if err != nil {
+		return "", err
+	}
+	return r.i.back(ctx, h, cause)
+}
+
+// healthy is the health check, after which nothing is taken back for the fault of a step
+// that has nothing to do with it.
+func (i *Instance) healthy() step.Proof {
+	health := i.Health.Step()
+	return step.NewProof(health.Title(), func(ctx context.Context, h host.Host) error {
+		err := health.Prove(ctx, h)
+		if err == nil {
+			i.ledger.keep(true)
+		}
+		return err
+	})
+}
+
+// Bake is the late step that watches a daemon which was healthy: one that crashes after all
+// is a reason to take everything back.
+func (i *Instance) Bake() []step.Step {
+	long := i.run.Site.Inventory.Fleet.Bake
+	if long == 0 || i.run.Site.DryRun {
+		return nil
+	}
+	bake := i.Health.Bake(long)
+	return []step.Step{step.NewProof(bake.Title(), func(ctx context.Context, h host.Host) error {
+		err := bake.Prove(ctx, h)
+		if err != nil && ctx.Err() == nil && !errors.As(err, new(*host.ConnectionError)) {
+			i.ledger.keep(false)
+		}
+		return err
+	})}
+}
+
+// back is the way back to the daemon of before.
+func (i *Instance) back(ctx context.Context, h host.Host, cause error) (string, error) {
+	if i.ledger.kept {
+		return "", nil // it was healthy: a later step has failed, which is none of its faults
+	}
+	said, err := i.ledger.back(ctx, h, cause, "")
+	if err != nil {
+		return said, err
+	}
+	list, err := i.Release.Folder.List(ctx, h)
+	if err != nil {
+		return said, err
+	}
+	if list.Current == "" {
+		_, err := h.Run(ctx, host.Command{Root: true, Script: service.Stopping(i.Program.Program)})
+		return join(said, "there was no daemon before: it is stopped"), err
+	}
+	change, err := i.daemon.Restart().Look(ctx, h)
+	if err == nil {
+		err = change.Apply(ctx)
+	}
+	if err == nil && errors.Is(cause, context.Canceled) {
+		// Whoever has interrupted the run does not wait for a check.
+		return join(said, "rolled back: release "+list.Current+" is up again; go tool mage "+i.Program.Name+":status shows its state"), nil
+	}
+	if err == nil {
+		err = i.Health.Prove(ctx, h)
+	}
+	if err != nil {
+		return said, fmt.Errorf("the previous daemon does not become healthy either: %w", err)
+	}
+	return join(said, "rolled back: release "+list.Current+" runs again and is healthy"), nil
+}
+
+func join(said, more string) string {
+	if said == "" {
+		return more
+	}
+	return said + "; " + more
+}

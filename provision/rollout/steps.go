@@ -1,0 +1,163 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cr-clawer/urifilter/provision/environment"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/release"
+	"github.com/cr-clawer/urifilter/provision/service"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// Deploy are all steps from an empty host to a healthy daemon, and those that keep it so.
+func (i *Instance) Deploy() ([]step.Step, error) {
+	timetable, err := i.Timetable(i.run.Site.Inventory.Schedule.Kind)
+	if err != nil {
+		return nil, err
+	}
+	steps := append(i.Environment(), i.Release.Upload())
+	steps = append(steps, i.Settings()...)
+	steps = append(steps, i.accepted(i.units.Binary), i.crashed(), i.ledger.watch(i.Release.Current()))
+	steps = append(steps, i.unitSteps()...)
+	bitmaps := i.Program.BitMaps && i.Archived()
+	if bitmaps {
+		// A daemon that runs is asked for it once it knows the settings of today.
+		steps = append(steps, i.BitMaps.Init(i.BitMapNames, i.running))
+	}
+	steps = append(steps, i.start()...)
+	if bitmaps {
+		again := i.BitMaps.Init(i.BitMapNames, i.planned)
+		steps = append(steps, step.NewWish(again.Title()+", running", again.Look))
+	}
+	return append(steps, timetable...), nil
+}
+
+// Healed are what is done late, once the daemon of a deployment has been watched.
+func (i *Instance) Healed() []step.Step {
+	return append(i.Bake(), i.Release.Healthy(), i.Release.Prune())
+}
+
+// planned tells, in a plan, that the bit-maps are made by the step before.
+func (i *Instance) planned(ctx context.Context, h host.Host) (bool, error) {
+	if !i.run.Site.DryRun {
+		return false, nil
+	}
+	up, err := i.running(ctx, h)
+	return !up, err
+}
+
+// Environment are the steps that make the host ready for the program.
+func (i *Instance) Environment() []step.Step {
+	return environment.Steps(environment.Options{Program: i.Program.Program, User: i.user(), Group: i.group()})
+}
+
+// Settings are the steps for the files that the daemon reads.
+func (i *Instance) Settings() []step.Step {
+	s := i.run.Site
+	var steps []step.Step
+	if s.Shares(i.Host, i.Program) {
+		steps = append(steps, i.ledger.watch(s.PasswordFile(i.Program, i.group())))
+	}
+	if s.Certified(i.Host, i.Program) {
+		steps = append(steps, i.ledger.record(s.CallingCard(i.Host, i.Program, i.group())))
+	}
+	// What the settings name is there before them. The daemon rereads tokens without a
+	// restart, so they are not a reason for one.
+	return append(steps, i.ledger.record(i.settings.TokensFile()), i.ledger.watch(i.settings.Settings()))
+}
+
+// accepted has a program on the host check the settings before it is made current.
+func (i *Instance) accepted(binary func() string) step.Proof {
+	return i.settings.Accepted(binary, i.user())
+}
+
+// crashed is the step before another release is made current.
+func (i *Instance) crashed() step.Wish {
+	return i.Release.Folder.Unhealthy(func(ctx context.Context, h host.Host) (bool, error) {
+		s, err := service.StatusOf(ctx, h, i.Program.Program)
+		return s.Crashed(), err
+	})
+}
+
+// unitSteps have the release bring its units up to date.
+func (i *Instance) unitSteps() []step.Step {
+	var steps []step.Step
+	for _, s := range i.units.Steps() {
+		steps = append(steps, i.ledger.watch(s))
+	}
+	return steps
+}
+
+// current has the current release bring its units up to date: the port follows from the
+// settings.
+func (i *Instance) current() []step.Step {
+	i.units.Binary = i.Release.Folder.Program
+	return i.unitSteps()
+}
+
+// Install are the steps that register the daemon. A host without a release gets one.
+func (i *Instance) Install() []step.Step {
+	return append([]step.Step{i.Release.UploadFirst(), i.ledger.watch(i.Release.Current())}, i.unitSteps()...)
+}
+
+// Push are the steps that bring a release and make it current. A daemon that runs goes on
+// with its old one until it is restarted.
+func (i *Instance) Push() []step.Step {
+	steps := []step.Step{i.Release.Upload(), i.crashed(), i.Release.Current()}
+	if i.Program.BitMaps && i.Archived() {
+		steps = append(steps, i.BitMaps.Init(i.BitMapNames, nil))
+	}
+	return append(steps, i.Release.Prune())
+}
+
+// PushSettings are the steps that bring settings and have a daemon that runs take them.
+// They depend on what the host has: settings may be there before a daemon is.
+func (i *Instance) PushSettings(ctx context.Context, h host.Host) ([]step.Step, error) {
+	steps := i.Settings()
+	now, err := service.StatusOf(ctx, h, i.Program.Program)
+	if err != nil {
+		return nil, err
+	}
+	list, err := i.Release.Folder.List(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	if list.Current != "" && now.Load == "loaded" { // a release that systemd knows
+		steps = append(steps, i.accepted(i.Release.Folder.Program))
+		steps = append(steps, i.current()...)
+	}
+	if !now.Running() {
+		step.Say(ctx, "no daemon runs here: it reads the settings when it is started")
+		return steps, nil
+	}
+	return append(steps, i.start()...), nil
+}
+
+// Find is the preflight of a rollback to a version; "": the release that was healthy last.
+func (i *Instance) Find(version string) step.Proof {
+	return step.NewProof("release: find", func(ctx context.Context, h host.Host) error {
+		list, err := i.Release.Folder.List(ctx, h)
+		if err != nil {
+			return err
+		}
+		to, err := list.Target(version)
+		i.target = to.ID
+		if errors.Is(err, release.ErrNoPrevious) {
+			return i.hint(err, "`go tool mage %s:releases` lists what is there; -version=ID also takes one that was never healthy")
+		}
+		return err
+	})
+}
+
+// Rollback are the steps that make the release current which Find has found.
+func (i *Instance) Rollback() []step.Step {
+	folder := i.Release.Folder
+	i.units.Binary = func() string { return folder.ProgramOf(i.target) }
+	steps := []step.Step{
+		i.accepted(i.units.Binary), i.crashed(),
+		i.ledger.watch(folder.Pointing(func() string { return i.target })),
+	}
+	return append(append(steps, i.unitSteps()...), i.start()...)
+}

@@ -1,0 +1,79 @@
+package service
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/remote"
+)
+
+// patience is how long one request may take.
+const patience = 5 * time.Second
+
+// tunnel is a connection that can open others from the host.
+type tunnel interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// daemon is the daemon of a host as its own machine sees it.
+type daemon struct {
+	host   string
+	base   string // http://127.0.0.1:8000
+	client *http.Client
+	token  string
+}
+
+// dial makes a way to the daemon through the connection to the host.
+func dial(h host.Host, url, token string) (*daemon, error) {
+	through, ok := host.As[tunnel](h)
+	if !ok {
+		return nil, errNoTunnel
+	}
+	transport := &http.Transport{
+		DialContext:       through.DialContext,
+		DisableKeepAlives: true,
+		// The tunnel ends on the host itself, which SSH has proved to be the right one; its
+		// certificate is made out for the name by which callers know it.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}
+	return &daemon{host: h.Name(), base: url, token: token, client: &http.Client{Transport: transport, Timeout: patience}}, nil
+}
+
+var errNoTunnel = errors.New("the connection opens no tunnels")
+
+// forbidden tells whether the host's sshd does not open tunnels.
+func forbidden(err error) bool {
+	return errors.Is(err, errNoTunnel) || errors.Is(err, remote.ErrForbidden)
+}
+
+// Host is the name of its host.
+func (d *daemon) Host() string { return d.host }
+
+// Call sends one request.
+func (d *daemon) Call(ctx context.Context, method, path, body string) (program.Answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, d.base+path, strings.NewReader(body))
+	if err != nil {
+		return program.Answer{}, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if d.token != "" {
+		req.Header.Set("Authorization", "Bearer "+d.token)
+	}
+	res, err := d.client.Do(req)
+	if err != nil {
+		return program.Answer{}, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	return program.Answer{Status: res.StatusCode, Body: string(text)}, err
+}

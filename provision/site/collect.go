@@ -1,0 +1,36 @@
+package site
+
+import (
+	"context"
+
+	"github.com/cr-clawer/urifilter/provision/apt"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/schedule"
+)
+
+// Collect has a host download the packages of the inventory's roles into a folder here.
+func (s *Site) Collect(ctx context.Context, h host.Host, dir string) error {
+	var packages []string
+	var repositories []apt.Repository
+	if s.redis != nil {
+		packages = append(packages, s.redis.Package())
+	}
+	if s.Inventory.Schedule.Kind == schedule.Crontab {
+		packages = append(packages, "cron")
+	}
+	if s.mongo != nil {
+		facts, err := host.FactsOf(ctx, h)
+		if err != nil {
+			return err
+		}
+		more, from, err := s.mongo.Sources(ctx, facts)
+		if err != nil {
+			return err
+		}
+		packages, repositories = append(packages, more...), from
+	}
+	if len(packages) == 0 {
+		return nil
+	}
+	return apt.Collect(ctx, h, dir, repositories, packages...)
+}

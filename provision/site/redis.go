@@ -1,0 +1,150 @@
+package site
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/cr-clawer/urifilter/provision/apt"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/redis"
+	"github.com/cr-clawer/urifilter/provision/settings"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// redisOptions are those of the host that has the role.
+func (s *Site) redisOptions(h inventory.Host) (redis.Options, error) {
+	o := s.Inventory.Redis
+	bind, err := s.bind("redis.bind", h, o.Bind, func(p program.Servers) bool { return p.Redis })
+	return redis.Options{Package: o.Package, Port: o.Port, Bind: bind, MaxMemory: o.MaxMemory, AppendFsync: o.AppendFsync, Adopt: o.Adopt}, err
+}
+
+// bind are the addresses for a server that other hosts call: those given, else the host's
+// own where there are callers beside it.
+func (s *Site) bind(key string, h inventory.Host, given []string, calls func(program.Servers) bool) ([]string, error) {
+	if len(given) > 0 {
+		return given, nil
+	}
+	for _, f := range s.callers(calls) {
+		if f.Name == h.Name {
+			continue
+		}
+		if ip := net.ParseIP(h.Address); ip == nil {
+			return nil, fmt.Errorf("%s: host %s reaches %s by the name %s\nhint: give the IP address that it shall listen on, %s: [10.0.0.1]", key, f.Name, h.Name, h.Address, path.Base(strings.ReplaceAll(key, ".", "/")))
+		}
+		return []string{h.Address}, nil
+	}
+	return nil, nil
+}
+
+// knownPassword asks the hosts that call it for the password of a Redis server that was lost: with
+// the same one their daemons reach the new server, and put back what they remember.
+func (s *Site) knownPassword(ctx context.Context) (string, error) {
+	for _, p := range s.Programs {
+		for _, h := range s.with(p) {
+			if !p.Servers.Redis {
+				continue
+			}
+			var text string
+			err := s.Visit(ctx, h, func(at host.Host) error {
+				file, _, err := host.ReadFile(ctx, at, PasswordPath(p))
+				text = strings.TrimSpace(file.Content)
+				return err
+			})
+			switch {
+			case ctx.Err() != nil:
+				return "", ctx.Err()
+			case err != nil:
+				step.Warn(ctx, "%s was not asked for the password of a server before this one: %v", h.Name, err)
+			case text != "":
+				s.Masker.Add(text)
+				return text, nil
+			}
+		}
+	}
+	return "", redis.ErrNoPassword
+}
+
+// redisPassword asks the Redis host, once it has one.
+func (s *Site) redisPassword(h inventory.Host) func(context.Context) (string, error) {
+	var mu sync.Mutex
+	var have string
+	return func(ctx context.Context) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if have != "" {
+			return have, nil
+		}
+		err := s.Visit(ctx, h, func(at host.Host) (err error) {
+			have, err = s.redis.Password(ctx, at)
+			return err
+		})
+		if have != "" {
+			s.Masker.Add(have)
+		}
+		return have, err
+	}
+}
+
+// RedisSteps install the server on the host that has the role, and prove it.
+func (s *Site) RedisSteps() ([]step.Step, error) {
+	packages, err := s.Packages()
+	if err != nil {
+		return nil, err
+	}
+	return append([]step.Step{apt.Ready()}, s.redis.Steps(packages)...), nil
+}
+
+// Shares tells whether a program on a host keeps its data in the Redis of the role.
+func (s *Site) Shares(h inventory.Host, p program.Program) bool {
+	given, err := s.given(h, p)
+	return err == nil && p.Servers.Redis && s.redis != nil && !given.Has("store", "redis.addrs")
+}
+
+// PasswordPath is the file of a program that its redis.password_file names.
+func PasswordPath(p program.Program) string { return p.ConfigDir() + "/redis.password" }
+
+// PasswordFile is the step that brings the password of Redis to a host whose program
+// shares it.
+func (s *Site) PasswordFile(p program.Program, group string) step.Wish {
+	return redis.PasswordFile(PasswordPath(p), group, s.password)
+}
+
+// ClosePlain is the step after which Redis speaks TLS alone. hosts are those of the run: in
+// a plan they count as done.
+func (s *Site) ClosePlain(hosts []inventory.Host) step.Wish {
+	return s.redis.ClosePlain(func(ctx context.Context) (string, error) { return s.plainCaller(ctx, hosts) })
+}
+
+// plainCaller says which host calls Redis without TLS still, "" for none.
+func (s *Site) plainCaller(ctx context.Context, hosts []inventory.Host) (string, error) {
+	for _, p := range s.Programs {
+		for _, h := range s.with(p) {
+			done := s.DryRun && slices.ContainsFunc(hosts, func(c inventory.Host) bool { return c.Name == h.Name })
+			if done || !s.Shares(h, p) {
+				continue
+			}
+			plain := false
+			err := s.Visit(ctx, h, func(at host.Host) error {
+				told, err := settings.OnHost(ctx, at, p)
+				plain = told.PlainRedis
+				return err
+			})
+			switch {
+			case ctx.Err() != nil:
+				return "", ctx.Err()
+			case err != nil:
+				return fmt.Sprintf("host %s may need it: %v", h.Name, err), nil
+			case plain:
+				return fmt.Sprintf("host %s calls it without TLS; go tool mage deploy -hosts=%[1]s changes that", h.Name), nil
+			}
+		}
+	}
+	return "", nil
+}

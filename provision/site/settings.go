@@ -1,0 +1,96 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+
+	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/settings"
+)
+
+// ours tells whether the keys settings and settings_file of the inventory are a program's:
+// they are those of the filter.
+func ours(p program.Program) bool { return slices.Contains(p.Roles, inventory.RoleFilter) }
+
+// given are the settings that people wrote for a program on a host.
+func (s *Site) given(h inventory.Host, p program.Program) (settings.Values, error) {
+	v, err := s.common(p)
+	if !ours(p) {
+		return v, err
+	}
+	return v.Over(settings.Of(h.Settings, s.Inventory.From()+", settings of host "+h.Name)), err
+}
+
+// common are the settings that people wrote for a program on all hosts.
+func (s *Site) common(p program.Program) (settings.Values, error) {
+	var v settings.Values
+	if !ours(p) {
+		return v, nil
+	}
+	if file := s.Inventory.SettingsFile; file != "" {
+		var err error
+		if v, err = settings.ReadFile(p, file); err != nil {
+			return v, err
+		}
+	}
+	return v.Over(settings.Of(s.Inventory.Settings, s.Inventory.From()+", settings")), nil
+}
+
+// Settings are those of a program for a host: what people wrote, and what follows from
+// roles. early takes a password of the archive that has not been made yet.
+func (s *Site) Settings(ctx context.Context, h inventory.Host, p program.Program, early bool) (settings.Values, error) {
+	v, err := s.given(h, p)
+	if err != nil {
+		return v, err
+	}
+	var failed []error
+	set := func(key string, to any, from string) {
+		if !v.Has(key) {
+			failed = append(failed, v.Set(key, to, from))
+		}
+	}
+	certified := func(section, from string) {
+		set(section+"tls", true, from)
+		set(section+"tls_ca_file", authority(p), from)
+		set(section+"tls_cert_file", pair(p), from)
+		set(section+"tls_key_file", pair(p), from)
+	}
+	if s.Shares(h, p) {
+		with := s.Inventory.With(inventory.RoleRedis)[0]
+		from := "the role redis of host " + with.Name
+		set("store", "redis", from)
+		port := s.Inventory.Redis.Port
+		if s.Inventory.Redis.TLS {
+			port = s.Inventory.Redis.TLSPort
+			certified("redis.", from)
+		}
+		set("redis.addrs", []string{net.JoinHostPort(seen(h, with), strconv.Itoa(port))}, from)
+		set("redis.password_file", PasswordPath(p), from)
+	}
+	if p.Servers.MongoDB && !v.Has("mongodb.uri") {
+		uri, from, err := s.archive(ctx, h, early)
+		failed = append(failed, err)
+		if uri != "" {
+			set("mongodb.uri", uri, from)
+			if s.Inventory.MongoDB.TLS {
+				certified("mongodb.", from)
+			}
+		}
+	}
+	if s.Tokens != nil && len(p.Scopes) > 0 {
+		set("auth.tokens_file", settings.TokensPath(p), "the tokens file")
+	}
+	return v, errors.Join(failed...)
+}
+
+// seen is the address at which a host reaches another one.
+func seen(from, to inventory.Host) string {
+	if from.Name == to.Name {
+		return "127.0.0.1"
+	}
+	return to.Address
+}

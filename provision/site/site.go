@@ -1,0 +1,160 @@
+// Package site knows what the hosts of one run have in common: the servers that programs
+// call, with their passwords and certificates, the packages that are brought along, and
+// the settings of each program that follow from all of that. It has steps for those
+// servers; the programs' own are in package rollout.
+package site
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/provision/apt"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/mongodb"
+	"github.com/cr-clawer/urifilter/provision/pki"
+	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/redis"
+	"github.com/cr-clawer/urifilter/provision/secret"
+)
+
+// Options are what a run knows from the beginning.
+type Options struct {
+	Inventory *inventory.Inventory
+	Programs  []program.Program
+	// Tokens are those of the operator's tokens file; nil: there is none.
+	Tokens configs.Tokens
+	// DryRun: a plan is made. Offline: no host may be asked.
+	DryRun, Offline bool
+	// Dir is the folder of the toolkit's own files on this machine.
+	Dir string
+	// Renew: certificates made before it are made anew.
+	Renew  time.Time
+	Getenv func(string) string
+	Masker *secret.Masker
+	// Visit does something on a host that need not be one of the run.
+	Visit func(ctx context.Context, h inventory.Host, do func(host.Host) error) error
+}
+
+// Site is one run's. It is safe for concurrent use.
+type Site struct {
+	Options
+	redis    *redis.Server // nil: no host has the role
+	password func(context.Context) (string, error)
+	mongo    *mongodb.Server // nil: no host has the role
+	certs    *pki.Certificates
+	uris     uris
+
+	mu      sync.Mutex
+	bundles map[string]*apt.Bundle
+}
+
+// New says what is wrong with the inventory's words on servers. Close ends the Site.
+func New(o Options) (*Site, error) {
+	s := &Site{Options: o, certs: pki.New(Certificates(o)), bundles: map[string]*apt.Bundle{}}
+	inv := o.Inventory
+	if with := inv.With(inventory.RoleRedis); len(with) > 0 {
+		options, err := s.redisOptions(with[0])
+		if err != nil {
+			return nil, err
+		}
+		if inv.Redis.TLS {
+			options.TLSPort = inv.Redis.TLSPort
+			options.Certificate = s.certificate(with[0], options.Bind)
+		}
+		options.Known = s.knownPassword
+		if s.redis, err = redis.New(options); err != nil {
+			return nil, err
+		}
+		s.password = s.redisPassword(with[0])
+	}
+	if with := inv.With(inventory.RoleMongoDB); len(with) > 0 {
+		options, err := s.mongoOptions(with[0])
+		if err != nil {
+			return nil, err
+		}
+		if inv.MongoDB.TLS {
+			options.Certificate = s.certificate(with[0], options.Bind)
+			options.Client = func(ctx context.Context) (*tls.Config, error) { return s.certs.Client(ctx, with[0].Name) }
+		}
+		if s.mongo, err = mongodb.New(options); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Certificates say where certificates come from.
+func Certificates(o Options) pki.Options {
+	c := o.Inventory.TLS
+	dir := c.Dir
+	if dir == "" {
+		dir = filepath.Join(o.Dir, "tls")
+	}
+	return pki.Options{Dir: dir, Life: time.Duration(c.Days) * 24 * time.Hour, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, Renew: o.Renew}
+}
+
+// Close closes the bundles that were opened.
+func (s *Site) Close() error {
+	var failed []error
+	for _, b := range s.bundles {
+		failed = append(failed, b.Close())
+	}
+	return errors.Join(failed...)
+}
+
+// OpenBundles opens those of the inventory, so that a damaged one is told before a host is
+// touched.
+func (s *Site) OpenBundles() error {
+	for _, path := range []string{s.Inventory.Packages.Bundle, s.Inventory.MongoDB.Bundle} {
+		if path == "" {
+			continue
+		}
+		if _, err := s.system(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Packages is how they get on hosts.
+func (s *Site) Packages() (*apt.System, error) { return s.system(s.Inventory.Packages.Bundle) }
+
+// system is how packages get on a host: from a bundle at path, or from repositories.
+func (s *Site) system(path string) (*apt.System, error) {
+	o := apt.Options{Proxy: s.Inventory.Packages.Proxy, KeepLists: !s.Inventory.Packages.Update}
+	if path != "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.bundles[path] == nil {
+			b, err := apt.OpenBundle(path)
+			if err != nil {
+				return nil, err
+			}
+			s.bundles[path] = b
+		}
+		o.Bundle = s.bundles[path]
+	}
+	return apt.New(o), nil
+}
+
+// callers are the hosts with a program that calls such a server.
+func (s *Site) callers(calls func(program.Servers) bool) []inventory.Host {
+	return slices.DeleteFunc(slices.Clone(s.Inventory.Hosts), func(h inventory.Host) bool {
+		return !slices.ContainsFunc(h.Roles, func(role string) bool {
+			p, runs := program.Of(s.Programs, role)
+			return runs && calls(p.Servers)
+		})
+	})
+}
+
+// with are the hosts that run a program.
+func (s *Site) with(p program.Program) []inventory.Host {
+	return slices.DeleteFunc(slices.Clone(s.Inventory.Hosts), func(h inventory.Host) bool { return !slices.ContainsFunc(p.Roles, h.Has) })
+}
