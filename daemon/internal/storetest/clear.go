@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
@@ -24,15 +23,8 @@ func clearOf(t *testing.T, store engine.Store, s engine.Spec, b engine.Identity)
 	return now
 }
 
-func testClear(t *testing.T, o Opener) {
-	clears(t, o, spec("uri", 1, 50_000), true)
-}
-
-func testTimingClear(t *testing.T, o Opener) {
-	clears(t, o, engine.Spec{ID: 1, Name: "uri", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}, false)
-}
-
-func clears(t *testing.T, o Opener, s engine.Spec, bitMap bool) {
+func testClear(t *testing.T, o Opener, sample Sample) {
+	s, bitMap := sample.spec("uri", 1, 50_000), configs.HasBitMap(sample.Kind)
 	ctx := context.Background()
 	store := open(t, o)
 	load(t, store)
@@ -96,10 +88,10 @@ func clears(t *testing.T, o Opener, s engine.Spec, bitMap bool) {
 
 // Adders meet clears: each batch goes into the filter as it was or as it is, or is told that
 // the set is gone; and what was added to the last set is there.
-func testClearContention(t *testing.T, o Opener) {
+func testClearContention(t *testing.T, o Opener, sample Sample) {
 	ctx := context.Background()
-	store, set := one(t, o, 50_000)
-	s := spec("uri", 1, 50_000)
+	store, set := one(t, o, sample, 50_000)
+	s := sample.spec("uri", 1, 50_000)
 	var mu sync.Mutex
 	told := map[engine.Set][]bloom.Hash{}
 	now := func() engine.Set { mu.Lock(); defer mu.Unlock(); return set }

@@ -9,8 +9,8 @@ import (
 
 // testNumbers: an id that was given is never given again, not after a drop, not after a
 // restart; a filter of the settings keeps its own.
-func testNumbers(t *testing.T, o Opener) {
-	settings := []engine.Spec{spec("uri", 1, 1000)}
+func testNumbers(t *testing.T, o Opener, s Sample) {
+	settings := []engine.Spec{s.spec("uri", 1, 1000)}
 	begin := func() (*engine.Engine, engine.Store) {
 		t.Helper()
 		store := open(t, o)
@@ -22,7 +22,7 @@ func testNumbers(t *testing.T, o Opener) {
 	}
 	create := func(e *engine.Engine, name string, id int) int {
 		t.Helper()
-		f, created, err := e.Create(t.Context(), spec(name, id, 1000))
+		f, created, err := e.Create(t.Context(), s.spec(name, id, 1000))
 		if err != nil || !created {
 			t.Fatalf("create %s: %v, %v", name, created, err)
 		}

@@ -5,7 +5,9 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,55 +33,84 @@ func (o Opener) pass(d time.Duration) {
 	}
 }
 
-// Run runs the suite but the tests of RunLarge. fresh is called once a test and must give
-// empty data.
+// Sample is what the suite knows of a kind of filter. What its filters can do it finds out.
+type Sample struct {
+	Kind string
+	// Params are those of a filter that takes n items, other ones for another n; where items
+	// expire, they do not in a test.
+	Params func(n uint64) configs.Params
+	// Exact tells that no new item is ever called seen.
+	Exact bool
+}
+
+// Samples is a line for every kind that there is.
+func Samples() []Sample {
+	return []Sample{
+		{Kind: "bloom", Params: func(n uint64) configs.Params { return configs.Bloom{Capacity: n, ErrorRate: 1e-4, OnFull: "warn"} }},
+		{Kind: "timing", Exact: true, Params: func(n uint64) configs.Params {
+			return configs.Timing{Expire: long + time.Duration(n)*time.Millisecond}
+		}},
+	}
+}
+
+func (s Sample) spec(name string, id int, n uint64) engine.Spec {
+	return engine.Spec{ID: id, Name: name, Kind: s.Kind, Params: s.Params(n)}
+}
+
+type test = func(*testing.T, Opener, Sample)
+
+// Run runs the suite but the tests of RunLarge, for every kind. fresh is called once a test
+// and must give empty data.
 func Run(t *testing.T, fresh func(t *testing.T) Opener) {
-	run(t, fresh, map[string]func(*testing.T, Opener){
+	run(t, fresh, map[string]test{
 		"Order":           testOrder,
 		"Empty":           testEmpty,
 		"Restart":         testRestart,
 		"Contention":      testContention,
 		"Independent":     testIndependent,
 		"CreateDrop":      testCreateDrop,
-		"Stripes":         testStripes,
 		"Closed":          testClosed,
 		"Clear":           testClear,
 		"ClearContention": testClearContention,
-		"TimingClear":     testTimingClear,
 		"Numbers":         testNumbers,
-
-		"TimingDeadline":   testDeadline,
-		"TimingExpire":     testExpire,
-		"TimingOrder":      testTimingOrder,
-		"TimingRestart":    testTimingRestart,
-		"TimingContention": testTimingContention,
-		"TimingCreateDrop": testTimingCreateDrop,
-		"TimingNoBitMap":   testNoBitMap,
-		"TimingClosed":     testTimingClosed,
+	}, map[string]test{
+		"Stripes": testStripes,
+	}, map[string]test{
+		"Deadline":      testDeadline,
+		"Expire":        testExpire,
+		"ExpireRestart": testExpireRestart,
 	})
 }
 
 // RunLarge runs the tests of the suite that put many items into a filter, one batch after
 // the other: the race detector has nothing to find in them that it does not in Run.
 func RunLarge(t *testing.T, fresh func(t *testing.T) Opener) {
-	run(t, fresh, map[string]func(*testing.T, Opener){
-		"Huge":       testHuge,
-		"Capacity":   testCapacity,
-		"TimingHuge": testTimingHuge,
-	})
+	run(t, fresh, map[string]test{"Huge": testHuge}, map[string]test{"Capacity": testCapacity}, nil)
 }
 
-func run(t *testing.T, fresh func(t *testing.T) Opener, tests map[string]func(*testing.T, Opener)) {
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, fresh(t))
-		})
+// run runs the tests of each kind: those for all, for those that have a bit-map, for those
+// whose items expire.
+func run(t *testing.T, fresh func(t *testing.T) Opener, all, bitMap, expiring map[string]test) {
+	for _, kind := range configs.Kinds() {
+		if !slices.ContainsFunc(Samples(), func(s Sample) bool { return s.Kind == kind.Name }) {
+			t.Errorf("the suite has no sample of the kind %s", kind.Name)
+		}
 	}
-}
-
-func spec(name string, id int, capacity uint64) engine.Spec {
-	return engine.Spec{ID: id, Name: name, Kind: "bloom", Params: configs.Bloom{Capacity: capacity, ErrorRate: 1e-4, OnFull: "warn"}}
+	for _, s := range Samples() {
+		tests := maps.Clone(all)
+		if configs.HasBitMap(s.Kind) {
+			maps.Copy(tests, bitMap)
+		}
+		if configs.Expires(s.Kind) {
+			maps.Copy(tests, expiring)
+		}
+		for name, test := range tests {
+			t.Run(s.Kind+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				test(t, fresh(t), s)
+			})
+		}
+	}
 }
 
 // Identity is that of a new filter, with a seed of its own.
@@ -121,18 +152,23 @@ func closeStore(t *testing.T, store engine.Store) {
 	}
 }
 
-// one opens an empty store with a single filter.
-func one(t *testing.T, o Opener, capacity uint64) (engine.Store, engine.Set) {
+// one opens an empty store with a single filter for n items.
+func one(t *testing.T, o Opener, s Sample, n uint64) (engine.Store, engine.Set) {
 	t.Helper()
 	store := open(t, o)
 	if sets := load(t, store); len(sets) != 0 {
 		t.Fatalf("a new store holds %d filters", len(sets))
 	}
-	set, err := store.Create(context.Background(), spec("uri", 1, capacity), Identity())
+	return store, create(t, store, s.spec("uri", 1, n))
+}
+
+func create(t *testing.T, store engine.Store, spec engine.Spec) engine.Set {
+	t.Helper()
+	set, err := store.Create(context.Background(), spec, Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store, set
+	return set
 }
 
 // Keys hashes items from..from+n-1 of an endless list of URLs.
