@@ -12,13 +12,13 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
-	"github.com/cr-clawer/urifilter/provision/remote"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
 // SSHSetup makes a key if there is none, records the keys of hosts after showing their
 // fingerprints, and puts the key on them. Fingerprints, comma-separated, are trusted.
 func (t *Toolkit) SSHSetup(ctx context.Context, fingerprints string) error {
-	o := remote.SetupOptions{Yes: t.o.Yes, Fingerprints: words(fingerprints)}
+	o := login.Confirmation{Yes: t.o.Yes, Fingerprints: words(fingerprints)}
 	if term.IsTerminal(int(t.o.Stdin.Fd())) {
 		o.Confirm = func(_ context.Context, question string) (bool, error) { return t.yes(question) }
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/program/urifilter"
 	"github.com/cr-clawer/urifilter/provision/remote"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 	"github.com/cr-clawer/urifilter/provision/report"
 	"github.com/cr-clawer/urifilter/provision/secret"
 )
@@ -111,7 +112,7 @@ func open(o Options) (*Toolkit, error) {
 	if notice != "" {
 		fmt.Fprintln(o.Stderr, notice)
 	}
-	t.dialer = remote.New(remote.Options{
+	t.dialer = remote.New(login.Options{
 		Ask: t.ask(), Say: t.say, Secret: func(text string) { t.masker.Add(text) }, Getenv: o.Getenv,
 	})
 	return t, nil
@@ -125,7 +126,7 @@ func (t *Toolkit) Close() error {
 
 // ask asks the person at the terminal for a secret; nil where nobody is there.
 func (t *Toolkit) ask() func(context.Context, string) (string, error) {
-	ask := remote.Terminal(t.o.Stdin, t.o.Stderr)
+	ask := login.Terminal(t.o.Stdin, t.o.Stderr)
 	if ask == nil {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/remote"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 	"github.com/cr-clawer/urifilter/provision/sandbox"
 	"github.com/cr-clawer/urifilter/provision/sandbox/sandboxtest"
 	"github.com/cr-clawer/urifilter/provision/step"
@@ -187,8 +188,8 @@ func dial(t *testing.T, s *sandbox.Sandbox, h *sandbox.Host) host.Host {
 	if h.Release == "trixie" {
 		user = h.User
 	}
-	dialer := remote.New(remote.Options{ConfigFile: "none", Home: t.TempDir(), Getenv: func(name string) string {
-		if name == remote.SudoPasswordEnv {
+	dialer := remote.New(login.Options{ConfigFile: "none", Home: t.TempDir(), Getenv: func(name string) string {
+		if name == login.SudoPasswordEnv {
 			return h.Password
 		}
 		return ""

@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/cr-clawer/urifilter/provision/host"
-	"github.com/cr-clawer/urifilter/provision/remote"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -82,7 +82,7 @@ func (s *Server) call(ctx context.Context, h host.Host, as account, do func(cont
 		defer cancel()
 		err = errors.Join(err, client.Disconnect(end))
 	}()
-	if err = do(ctx, client); err != nil && errors.Is(d.why(), remote.ErrForbidden) {
+	if err = do(ctx, client); err != nil && errors.Is(d.why(), login.ErrForbidden) {
 		return errNoTunnel
 	}
 	return err

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
 func keygen(t *testing.T, args ...string) {
@@ -28,12 +28,12 @@ func TestNoKey(t *testing.T) {
 	s := newServer(t, "")
 	m.knows(t, s.address(), s.host.PublicKey())
 	_, err := m.dial(t, hostOf(s))
-	faultOf(t, err, Auth, "not let in; tried: the keys of "+m.file("id_ed25519"), "ssh:setup -hosts=web1")
+	faultOf(t, err, login.Auth, "not let in; tried: the keys of "+m.file("id_ed25519"), "ssh:setup -hosts=web1")
 	if err := os.Remove(m.file("id_ed25519")); err != nil {
 		t.Fatal(err)
 	}
 	_, err = m.dial(t, hostOf(s))
-	faultOf(t, err, Auth, "no key, as there is none")
+	faultOf(t, err, login.Auth, "no key, as there is none")
 	h := hostOf(s)
 	h.IdentityFile = filepath.Join(m.home, "gone")
 	if _, err = m.dial(t, h); !strings.Contains(err.Error(), h.IdentityFile) {
@@ -68,14 +68,14 @@ func TestPassphrase(t *testing.T) {
 
 	m.o.Ask = nil
 	_, err := m.dial(t, hostOf(s))
-	faultOf(t, err, Auth, "there is no terminal to ask for it; set URIFILTER_KEY_PASSPHRASE")
-	m.env[PassphraseEnv] = "wrong"
+	faultOf(t, err, login.Auth, "there is no terminal to ask for it; set URIFILTER_KEY_PASSPHRASE")
+	m.env[login.PassphraseEnv] = "wrong"
 	_, err = m.dial(t, hostOf(s))
-	faultOf(t, err, Auth, "it does not open the key")
+	faultOf(t, err, login.Auth, "it does not open the key")
 	if strings.Contains(err.Error(), "wrong") {
 		t.Errorf("the passphrase is told: %v", err)
 	}
-	m.env[PassphraseEnv] = "open sesame"
+	m.env[login.PassphraseEnv] = "open sesame"
 	m.mustDial(t, hostOf(s))
 
 	// The old form of a file does not tell the public key.
@@ -147,7 +147,7 @@ func TestAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := m.dial(t, hostOf(s))
-	faultOf(t, err, Auth, "the keys of "+m.file("stranger"))
+	faultOf(t, err, login.Auth, "the keys of "+m.file("stranger"))
 	s.allow(t, stranger.PublicKey())
 	m.mustDial(t, hostOf(s))
 
@@ -171,7 +171,7 @@ func TestTooManyKeys(t *testing.T) {
 	s := newServer(t, "", m.key.PublicKey())
 	m.knows(t, s.address(), s.host.PublicKey())
 	_, err := m.dial(t, hostOf(s))
-	faultOf(t, err, Auth, "too many keys", "identity_file")
+	faultOf(t, err, login.Auth, "too many keys", "identity_file")
 	h := hostOf(s)
 	h.IdentityFile = m.file("id_ed25519")
 	m.mustDial(t, h)
@@ -185,7 +185,7 @@ func TestCertificate(t *testing.T) {
 	if err := os.WriteFile(m.file("id_ed25519.pub"), ssh.MarshalAuthorizedKey(m.key.PublicKey()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	keygen(t, "-s", ca, "-I", "me", "-n", localUser(os.Getenv), m.file("id_ed25519.pub"))
+	keygen(t, "-s", ca, "-I", "me", "-n", localUser(), m.file("id_ed25519.pub"))
 	s := newServer(t, "TrustedUserCAKeys "+ca+".pub")
 	m.knows(t, s.address(), s.host.PublicKey())
 	m.mustDial(t, hostOf(s))
@@ -201,7 +201,7 @@ func TestBastions(t *testing.T) {
 		m.knows(t, s.address(), s.host.PublicKey())
 	}
 	hop := func(s *sshServer) inventory.Hop {
-		return inventory.Hop{User: localUser(os.Getenv), Host: "127.0.0.1", Port: s.port}
+		return inventory.Hop{User: localUser(), Host: "127.0.0.1", Port: s.port}
 	}
 	h := hostOf(behind)
 	h.Bastion = inventory.Bastion{hop(outer), hop(inner)}
@@ -220,21 +220,21 @@ func TestBastions(t *testing.T) {
 	// The inner bastion lets nothing through to other places, and names itself in errors.
 	h.Port = freePort(t)
 	_, err := m.dial(t, h)
-	faultOf(t, err, Unreachable, "forwards no connections", "AllowTcpForwarding")
+	faultOf(t, err, login.Unreachable, "forwards no connections", "AllowTcpForwarding")
 	h.Bastion = h.Bastion[:1]
 	_, err = m.dial(t, h)
-	faultOf(t, err, Refused, "not reached from 127.0.0.1")
+	faultOf(t, err, login.Refused, "not reached from 127.0.0.1")
 
 	// Each one's key is checked.
 	h = hostOf(behind)
 	h.Bastion = inventory.Bastion{hop(outer), hop(newServer(t, "", m.key.PublicKey()))}
 	_, err = m.dial(t, h)
-	faultOf(t, err, HostKey, "bastion 127.0.0.1: ", "is not known")
+	faultOf(t, err, login.HostKey, "bastion 127.0.0.1: ", "is not known")
 
 	// A bastion whose connection died is connected to anew.
 	p := newProxy(t, outer.address())
 	m.knows(t, "127.0.0.1:"+itoa(p.port()), outer.host.PublicKey())
-	h.Bastion = inventory.Bastion{{User: localUser(os.Getenv), Host: "127.0.0.1", Port: p.port()}}
+	h.Bastion = inventory.Bastion{{User: localUser(), Host: "127.0.0.1", Port: p.port()}}
 	c, err := d.Dial(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
@@ -249,87 +249,5 @@ func TestBastions(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Close()
-	}
-}
-
-func TestRoute(t *testing.T) {
-	t.Parallel()
-	m := newMe(t)
-	m.o.ConfigFile = m.file("config")
-	config := `Host web
-  HostName %h.example.com
-  User deploy
-  Port 2222
-  IdentityFile ~/.ssh/%h-%r
-  UserKnownHostsFile ~/.ssh/known_web ~/.ssh/known_2
-  ProxyJump gate
-Host gate
-  HostName 192.0.2.9
-  ProxyJump admin@outer:2200
-Host circle
-  ProxyJump circle2
-Host circle2
-  ProxyJump circle
-Host command
-  ProxyCommand nc %h %p
-Host *
-  HostKeyAlias shared
-Host own
-  ProxyJump own
-`
-	if err := os.WriteFile(m.o.ConfigFile, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d := m.dialer(t)
-	names := func(h inventory.Host) string {
-		chain, err := d.route(h)
-		if err != nil {
-			return err.Error()
-		}
-		var all []string
-		for _, t := range chain {
-			all = append(all, t.String())
-		}
-		return strings.Join(all, " ")
-	}
-	me := localUser(os.Getenv)
-	for _, c := range []struct {
-		h    inventory.Host
-		want string
-	}{
-		{inventory.Host{Address: "web"}, "admin@outer:2200 " + me + "@192.0.2.9:22 deploy@web.example.com:2222"},
-		{inventory.Host{Address: "web", Login: inventory.Login{User: "root", Port: 22, Bastion: inventory.Bastion{{Host: "none"}}}}, "root@web.example.com:22"},
-		{inventory.Host{Address: "web", Login: inventory.Login{Bastion: inventory.Bastion{{Host: "a"}, {User: "u", Host: "::1", Port: 2}}}}, me + "@a:22 u@[::1]:2 deploy@web.example.com:2222"},
-		{inventory.Host{Address: "own"}, me + "@own:22"},
-	} {
-		if got := names(c.h); got != c.want {
-			t.Errorf("%s: got %s, want %s", c.h.Address, got, c.want)
-		}
-	}
-	for address, want := range map[string]string{"circle": "is ProxyJump of", "command": "ProxyCommand is not supported"} {
-		if got := names(inventory.Host{Address: address}); !strings.Contains(got, want) || !strings.Contains(got, m.o.ConfigFile) {
-			t.Errorf("%s: got %s, want %q in it", address, got, want)
-		}
-	}
-	chain, err := d.route(inventory.Host{Address: "web"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := chain[2]
-	if len(web.files) != 1 || web.files[0] != m.file("web.example.com-deploy") || web.known[0] != m.file("known_web") || web.known[1] != m.file("known_2") || web.keyName != "shared:22" {
-		t.Errorf("got %+v", web)
-	}
-
-	for text, want := range map[string]string{"Host web\n  Port many\n": `Port "many"`, "Match exec true\n  User x\n": "hint: URIFILTER_SSH_CONFIG names another file"} {
-		if err := os.WriteFile(m.o.ConfigFile, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := New(m.o).route(inventory.Host{Address: "web"}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), m.o.ConfigFile) {
-			t.Errorf("%q: got %v, want %q in it", text, err, want)
-		}
-	}
-	m.o.ConfigFile = m.file("gone")
-	if _, err := New(m.o).route(inventory.Host{Address: "web"}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a file that is not there: got %v", err)
 	}
 }

@@ -13,13 +13,14 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
 // Conn is a host that one is logged in to. It implements host.Host.
 type Conn struct {
 	host     inventory.Host
 	dialer   *Dialer
-	link     *link
+	link     *login.Link
 	sessions chan struct{} // sshd allows so many at once
 	reserve  chan struct{} // and these, to end commands
 
@@ -44,7 +45,7 @@ const (
 	mostReserve  = 2
 )
 
-func newConn(d *Dialer, h inventory.Host, l *link) *Conn {
+func newConn(d *Dialer, h inventory.Host, l *login.Link) *Conn {
 	c := &Conn{host: h, dialer: d, link: l, sessions: make(chan struct{}, mostSessions), reserve: make(chan struct{}, mostReserve)}
 	c.root.turn = make(chan struct{}, 1)
 	return c
@@ -54,11 +55,11 @@ func newConn(d *Dialer, h inventory.Host, l *link) *Conn {
 func (c *Conn) Name() string { return c.host.Name }
 
 // Target is who we are there: user@address:port.
-func (c *Conn) Target() string { return c.link.t.String() }
+func (c *Conn) Target() string { return c.link.Target().String() }
 
 // Close ends the connection and all that runs over it.
 func (c *Conn) Close() error {
-	c.link.close()
+	c.link.Close()
 	return nil
 }
 
@@ -77,17 +78,17 @@ func (c *Conn) greet(ctx context.Context) error {
 }
 
 // DialContext connects to an address as the host sees it, through the SSH connection. The
-// error is ErrForbidden where sshd does not allow that.
+// error is login.ErrForbidden where sshd does not allow that.
 func (c *Conn) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := c.link.tunnel(ctx, network, address)
+	conn, err := c.link.Tunnel(ctx, network, address)
 	switch {
 	case err == nil:
 		return conn, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case forbidden(err):
-		return nil, fmt.Errorf("%s from %s: %w", address, c.Name(), errors.Join(ErrForbidden, err))
-	case !c.link.alive():
+	case login.Forbidden(err):
+		return nil, fmt.Errorf("%s from %s: %w", address, c.Name(), errors.Join(login.ErrForbidden, err))
+	case !c.link.Alive():
 		return nil, c.lost(err)
 	}
 	var open *ssh.OpenChannelError
@@ -99,7 +100,7 @@ func (c *Conn) DialContext(ctx context.Context, network, address string) (net.Co
 
 // lost is a connection that died.
 func (c *Conn) lost(err error) error {
-	return &host.ConnectionError{Host: c.Name(), Err: c.link.lost(err)}
+	return &host.ConnectionError{Host: c.Name(), Err: c.link.Lost(err)}
 }
 
 // session opens a session, when there is room for one in sessions or reserve. The function that it returns
@@ -109,11 +110,11 @@ func (c *Conn) session(ctx context.Context, room chan struct{}) (*ssh.Session, f
 	case room <- struct{}{}:
 	case <-ctx.Done():
 		return nil, nil, context.Cause(ctx)
-	case <-c.link.ended:
+	case <-c.link.Ended():
 		return nil, nil, c.lost(errors.New("it has ended"))
 	}
 	give := sync.OnceFunc(func() { <-room })
-	s, err := c.link.client.NewSession()
+	s, err := c.link.Client().NewSession()
 	if err != nil {
 		give()
 		var open *ssh.OpenChannelError

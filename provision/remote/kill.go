@@ -68,7 +68,7 @@ func (c *Conn) kill(ctx context.Context, as identity, word string) {
 			c.killer.batches = map[identity]*killBatch{}
 		}
 		c.killer.batches[as] = b
-		if !c.link.start(func() { c.killAll(ctx, as, b) }) {
+		if !c.link.Start(func() { c.killAll(ctx, as, b) }) {
 			close(b.done) // the connection is closed, and ends them
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 	"github.com/cr-clawer/urifilter/provision/sandbox"
 )
 
@@ -18,20 +19,20 @@ func testPasswordLogin(t *testing.T, s *site, h *sandbox.Host) {
 	m := newMe(t) // with a key that the host does not know
 	entry := s.entry(h, "deploy")
 	_, err := m.dial(t, entry)
-	faultOf(t, err, Auth, "set URIFILTER_SSH_PASSWORD")
-	m.env[PasswordEnv] = "hunter2-wrong"
+	faultOf(t, err, login.Auth, "set URIFILTER_SSH_PASSWORD")
+	m.env[login.PasswordEnv] = "hunter2-wrong"
 	before := failures(t, h)
 	d := m.dialer(t)
 	for range 2 {
 		_, err = d.Dial(t.Context(), entry)
-		if f := faultOf(t, err, Auth); strings.Contains(f.Error(), "hunter2") {
+		if f := faultOf(t, err, login.Auth); strings.Contains(f.Error(), "hunter2") {
 			t.Errorf("the password is told: %v", err)
 		}
 	}
 	if n := failures(t, h) - before; n != 1 {
 		t.Errorf("the password was tried %d times, want once", n)
 	}
-	m.env[PasswordEnv] = ""
+	m.env[login.PasswordEnv] = ""
 	m.answers(password, "")
 	d = m.dialer(t)
 	c, err := d.Dial(t.Context(), entry)
@@ -57,7 +58,7 @@ func testSetup(t *testing.T, s *site, h *sandbox.Host) {
 	}
 	entry := s.entry(h, "deploy")
 	entry.KnownHosts = ""
-	setup := func(o SetupOptions) Prepared {
+	setup := func(o login.Confirmation) Prepared {
 		d := m.dialer(t)
 		all := d.Setup(t.Context(), []inventory.Host{entry}, o)
 		if len(all) != 1 {
@@ -66,13 +67,13 @@ func testSetup(t *testing.T, s *site, h *sandbox.Host) {
 		t.Logf("%+v, said %q", all[0], m.said)
 		return all[0]
 	}
-	p := setup(SetupOptions{})
+	p := setup(login.Confirmation{})
 	if p.Err == nil || !strings.Contains(p.Err.Error(), "-fingerprint=SHA256:") || len(p.Trusted) != 0 {
 		t.Errorf("nobody to ask: got %+v", p)
 	}
 	question := ""
 	answer := false
-	o := SetupOptions{Confirm: func(_ context.Context, q string) (bool, error) { question = q; return answer, nil }}
+	o := login.Confirmation{Confirm: func(_ context.Context, q string) (bool, error) { question = q; return answer, nil }}
 	public, _, _, _, err := ssh.ParseAuthorizedKey([]byte(h.HostKey))
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +94,7 @@ func testSetup(t *testing.T, s *site, h *sandbox.Host) {
 		t.Errorf("got %+v, asked %q", p, question)
 	}
 	m.o.Ask = nil
-	if p = setup(SetupOptions{}); p.Err != nil || p.Installed || len(p.Trusted) != 0 || p.Key != m.file("id_ed25519") {
+	if p = setup(login.Confirmation{}); p.Err != nil || p.Installed || len(p.Trusted) != 0 || p.Key != m.file("id_ed25519") {
 		t.Errorf("again: got %+v", p)
 	}
 	for name, mode := range map[string]os.FileMode{"id_ed25519": 0o600, "known_hosts": 0o600, "id_ed25519.pub": 0o644} {
@@ -108,7 +109,7 @@ func testSetup(t *testing.T, s *site, h *sandbox.Host) {
 
 	// Fingerprints that are known beforehand need nobody.
 	m = s.me(t)
-	if p = setup(SetupOptions{Fingerprints: []string{ssh.FingerprintSHA256(public)}}); p.Err != nil || len(p.Trusted) != 1 || p.Installed {
+	if p = setup(login.Confirmation{Fingerprints: []string{ssh.FingerprintSHA256(public)}}); p.Err != nil || len(p.Trusted) != 1 || p.Installed {
 		t.Errorf("by fingerprint: got %+v", p)
 	}
 	// The host does not take keys from that file.
@@ -116,14 +117,14 @@ func testSetup(t *testing.T, s *site, h *sandbox.Host) {
 	defer on(t, h, "rm /etc/ssh/sshd_config.d/zz-test.conf; systemctl restart ssh")
 	m = newMe(t)
 	m.answers(password)
-	if p = setup(SetupOptions{Yes: true}); p.Err == nil || !strings.Contains(p.Err.Error(), "AuthorizedKeysFile") {
+	if p = setup(login.Confirmation{Yes: true}); p.Err == nil || !strings.Contains(p.Err.Error(), "AuthorizedKeysFile") {
 		t.Errorf("keys elsewhere: got %+v", p)
 	}
 }
 
 func testCheck(t *testing.T, s *site, h *sandbox.Host) {
 	m := s.me(t)
-	m.env[SudoPasswordEnv] = password
+	m.env[login.SudoPasswordEnv] = password
 	gone := s.entry(h, "root")
 	gone.Name, gone.Port = "gone", 1
 	all := m.dialer(t).Check(t.Context(), []inventory.Host{s.entry(h, "deploy"), gone})
@@ -134,5 +135,5 @@ func testCheck(t *testing.T, s *site, h *sandbox.Host) {
 	if c.Skew.Abs() > time.Second || len(c.Warnings) != 0 {
 		t.Errorf("got %+v", c)
 	}
-	faultOf(t, all[1].Err, Refused)
+	faultOf(t, all[1].Err, login.Refused)
 }

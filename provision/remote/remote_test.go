@@ -15,6 +15,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
 func TestDial(t *testing.T) {
@@ -38,8 +39,8 @@ func TestUnreachable(t *testing.T) {
 		_, err := m.dial(t, inventory.Host{Name: "web1", Address: address, Login: inventory.Login{Port: port, User: "root"}})
 		return err
 	}
-	faultOf(t, dial("127.0.0.1", freePort(t)), Refused, "root@127.0.0.1:", "nothing listens")
-	faultOf(t, dial("no-such-host.invalid", 22), Unreachable, `no address is known for the name "no-such-host.invalid"`)
+	faultOf(t, dial("127.0.0.1", freePort(t)), login.Refused, "root@127.0.0.1:", "nothing listens")
+	faultOf(t, dial("no-such-host.invalid", 22), login.Unreachable, `no address is known for the name "no-such-host.invalid"`)
 
 	// It takes connections and says nothing.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -47,7 +48,7 @@ func TestUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	faultOf(t, dial("127.0.0.1", l.Addr().(*net.TCPAddr).Port), Timeout, "said nothing for 2s")
+	faultOf(t, dial("127.0.0.1", l.Addr().(*net.TCPAddr).Port), login.Timeout, "said nothing for 2s")
 
 	// It is no sshd.
 	web, err := net.Listen("tcp", "127.0.0.1:0")
@@ -66,7 +67,7 @@ func TestUnreachable(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	faultOf(t, dial("127.0.0.1", web.Addr().(*net.TCPAddr).Port), Protocol, `no sshd: "HTTP/1.1 400 Bad Request"`)
+	faultOf(t, dial("127.0.0.1", web.Addr().(*net.TCPAddr).Port), login.Protocol, `no sshd: "HTTP/1.1 400 Bad Request"`)
 	web.Close()
 	<-done
 }
@@ -82,8 +83,8 @@ func TestDropped(t *testing.T) {
 	h.Port = p.port()
 	m.knows(t, "127.0.0.1:"+itoa(p.port()), s.host.PublicKey())
 	p.set(func() { p.drops = 3 })
+	m.o.Retry = 10 * time.Millisecond
 	d := m.dialer(t)
-	d.pause = 10 * time.Millisecond
 	c, err := d.Dial(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +97,7 @@ func TestDropped(t *testing.T) {
 		p.drops = 1000
 	})
 	_, err = d.Dial(t.Context(), h)
-	faultOf(t, err, Dropped, "hung up before it said who it is, 6 times", "MaxStartups")
+	faultOf(t, err, login.Dropped, "hung up before it said who it is, 6 times", "MaxStartups")
 }
 
 // TestBurst connects many at once to an sshd that takes two at a time and drops others.
@@ -132,7 +133,7 @@ func TestHostKeys(t *testing.T) {
 	print := ssh.FingerprintSHA256(s.host.PublicKey())
 
 	_, err := m.dial(t, h)
-	faultOf(t, err, HostKey, print, "is not known in "+m.file("known_hosts"), "ssh:setup -hosts=web1", "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub")
+	faultOf(t, err, login.HostKey, print, "is not known in "+m.file("known_hosts"), "ssh:setup -hosts=web1", "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub")
 	if _, err := os.Stat(m.file("known_hosts")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("known_hosts was touched: %v", err)
 	}
@@ -154,7 +155,7 @@ func TestHostKeys(t *testing.T) {
 	m.knows(t, s.address(), other.PublicKey())
 	for _, h.HostKeys = range []string{"strict", "accept-new"} {
 		_, err = m.dial(t, h)
-		faultOf(t, err, HostKey, "its key has changed", print, ssh.FingerprintSHA256(other.PublicKey()), "known_hosts:2 ", "ssh-keygen -R \"[127.0.0.1]:"+itoa(s.port))
+		faultOf(t, err, login.HostKey, "its key has changed", print, ssh.FingerprintSHA256(other.PublicKey()), "known_hosts:2 ", "ssh-keygen -R \"[127.0.0.1]:"+itoa(s.port))
 	}
 }
 
@@ -181,7 +182,7 @@ func TestHostKeyOfOtherKind(t *testing.T) {
 	other := newServer(t, "", m.key.PublicKey())
 	m.knows(t, other.address(), public)
 	_, err = m.dial(t, hostOf(other))
-	faultOf(t, err, HostKey, "its key has changed")
+	faultOf(t, err, login.HostKey, "its key has changed")
 }
 
 func TestRemember(t *testing.T) {
@@ -264,9 +265,9 @@ func TestKeepAlive(t *testing.T) {
 		ended <- err
 	}()
 	p.set(func() { p.hung = true })
-	faultOf(t, <-ended, Lost, "no sign of life for 3s")
+	faultOf(t, <-ended, login.Lost, "no sign of life for 3s")
 	_, err := c.Run(t.Context(), host.Command{Script: "true"})
-	faultOf(t, err, Lost)
+	faultOf(t, err, login.Lost)
 }
 
 func TestCut(t *testing.T) {
@@ -286,7 +287,7 @@ func TestCut(t *testing.T) {
 	}()
 	w.Write([]byte("it runs\n"))
 	p.cut()
-	faultOf(t, <-ended, Lost, "the connection was cut")
+	faultOf(t, <-ended, login.Lost, "the connection was cut")
 	w.Close()
 }
 
@@ -328,12 +329,12 @@ func TestTunnel(t *testing.T) {
 	if _, err := conn.Read(buffer); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("after the deadline: got %v", err)
 	}
-	if _, err := c.DialContext(t.Context(), "tcp", "127.0.0.1:"+itoa(freePort(t))); err == nil || !strings.Contains(err.Error(), "refused") || errors.Is(err, ErrForbidden) {
+	if _, err := c.DialContext(t.Context(), "tcp", "127.0.0.1:"+itoa(freePort(t))); err == nil || !strings.Contains(err.Error(), "refused") || errors.Is(err, login.ErrForbidden) {
 		t.Errorf("nothing listens: got %v", err)
 	}
 
 	c = connected(t, "AllowTcpForwarding no")
-	if _, err := c.DialContext(t.Context(), "tcp", l.Addr().String()); !errors.Is(err, ErrForbidden) {
+	if _, err := c.DialContext(t.Context(), "tcp", l.Addr().String()); !errors.Is(err, login.ErrForbidden) {
 		t.Errorf("forbidden: got %v", err)
 	}
 }
@@ -354,6 +355,6 @@ func TestClosedUnderLoad(t *testing.T) {
 		t.Error(err)
 	}
 	for range cap(ended) {
-		faultOf(t, <-ended, Lost)
+		faultOf(t, <-ended, login.Lost)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
 // rootWay is how one becomes root on a host.
@@ -47,7 +48,7 @@ func (c *Conn) become(ctx context.Context, cmd host.Command) (identity, error) {
 			return identity{}, nil
 		}
 		user = ""
-	} else if user == c.link.t.user {
+	} else if user == c.link.Target().User() {
 		return identity{}, nil
 	}
 	as, err := c.asRoot(ctx)
@@ -109,7 +110,7 @@ func (c *Conn) findRoot(ctx context.Context) (rootWay, error) {
 		return isRoot, nil
 	}
 	if c.host.Sudo == "none" {
-		return 0, fmt.Errorf("%s: the login is %s, and sudo is none\nhint: log in as root, or set sudo: auto in the inventory", c.Name(), c.link.t.user)
+		return 0, fmt.Errorf("%s: the login is %s, and sudo is none\nhint: log in as root, or set sudo: auto in the inventory", c.Name(), c.link.Target().User())
 	}
 	// -k leaves out what sudo remembers, which it may forget in the middle of a run.
 	out, err := c.exec(ctx, identity{}, host.Command{Script: "sudo -k -n -- /bin/sh -c :"}, true)
@@ -119,7 +120,7 @@ func (c *Conn) findRoot(ctx context.Context) (rootWay, error) {
 	case out.Code == 0:
 		return sudoFree, nil
 	case out.Code == 127:
-		return 0, fmt.Errorf("%s: the login is %s, and there is no sudo\nhint: install sudo on the host, or log in as root", c.Name(), c.link.t.user)
+		return 0, fmt.Errorf("%s: the login is %s, and there is no sudo\nhint: install sudo on the host, or log in as root", c.Name(), c.link.Target().User())
 	case needsTTY(out.Stderr):
 		return 0, c.sudoError(out.Stderr, false)
 	}
@@ -138,17 +139,15 @@ func (c *Conn) findRoot(ctx context.Context) (rootWay, error) {
 	return sudoPassword, nil
 }
 
-func (c *Conn) sudoWish() wish { return wish{kindSudo, c.link.t.user + "@" + c.Name()} }
-
 func (c *Conn) sudoSecret(ctx context.Context) (string, error) {
-	password, err := c.dialer.vault.get(ctx, c.sudoWish(), c.link.t.sudoEnv, fmt.Sprintf("Password of %s for sudo on %s", c.link.t.user, c.Name()))
+	password, err := c.dialer.SudoPassword(ctx, c.link.Target(), c.Name())
 	switch {
 	case err == nil && strings.ContainsAny(password, "\n\r\x00"):
 		return "", fmt.Errorf("%s: the password for sudo has a line end in it", c.Name())
-	case errors.Is(err, errNobody):
-		return "", fmt.Errorf("%s: sudo wants the password of %s, and %w\nhint: or let %[2]s use sudo without one (NOPASSWD), or log in as root", c.Name(), c.link.t.user, err)
+	case errors.Is(err, login.ErrNobody):
+		return "", fmt.Errorf("%s: sudo wants the password of %s, and %w\nhint: or let %[2]s use sudo without one (NOPASSWD), or log in as root", c.Name(), c.link.Target().User(), err)
 	case err != nil:
-		return "", fmt.Errorf("%s: password of %s for sudo: %w\nhint: set %s to the right one, or run it on a terminal to be asked", c.Name(), c.link.t.user, err, c.link.t.sudoEnv)
+		return "", fmt.Errorf("%s: password of %s for sudo: %w\nhint: set %s to the right one, or run it on a terminal to be asked", c.Name(), c.link.Target().User(), err, c.link.Target().SudoEnv())
 	}
 	return password, nil
 }
@@ -157,7 +156,7 @@ func needsTTY(said string) bool { return strings.Contains(said, "must have a tty
 
 // sudoError is why sudo did not do it; said is what it wrote.
 func (c *Conn) sudoError(said string, tried bool) error {
-	user := c.link.t.user
+	user := c.link.Target().User()
 	switch {
 	case needsTTY(said):
 		return fmt.Errorf("%s: sudo wants a terminal: %s\nhint: in a file of /etc/sudoers.d on the host: Defaults:%s !requiretty", c.Name(), lastOf(said), user)
@@ -165,8 +164,8 @@ func (c *Conn) sudoError(said string, tried bool) error {
 		return fmt.Errorf("%s: %s may not become root: %s\nhint: add %[2]s to the group sudo on the host, or log in as root", c.Name(), user, lastOf(said))
 	case tried:
 		err := fmt.Errorf("%s: sudo did not take the password of %s, which was tried once and is not tried again: %s", c.Name(), user, lastOf(said))
-		c.dialer.vault.refuse(c.sudoWish(), c.link.t.sudoEnv, errors.New("it was refused, and is not tried again"))
-		return fmt.Errorf("%w\nhint: set %s to the right one, or run it on a terminal to be asked", err, c.link.t.sudoEnv)
+		c.dialer.RefuseSudoPassword(c.link.Target(), c.Name())
+		return fmt.Errorf("%w\nhint: set %s to the right one, or run it on a terminal to be asked", err, c.link.Target().SudoEnv())
 	}
 	return fmt.Errorf("%s: sudo: %s\nhint: see what this says on the host, as %s: sudo -n true", c.Name(), lastOf(said), user)
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
 // Run runs a command as host.Host has it. The script is run by /bin/sh in / with a plain
@@ -73,7 +74,7 @@ func (c *Conn) exec(ctx context.Context, as identity, cmd host.Command, kill boo
 	r := &running{conn: c, as: as, cmd: cmd, word: newWord(), kills: kill}
 	r.stdout, r.stderr = newOutput(r.word), newOutput(r.word)
 	ended := make(chan error, 1)
-	if !c.link.start(func() { ended <- r.run(ctx) }) {
+	if !c.link.Start(func() { ended <- r.run(ctx) }) {
 		return host.Output{}, c.lost(net.ErrClosed)
 	}
 	select {
@@ -81,7 +82,7 @@ func (c *Conn) exec(ctx context.Context, as identity, cmd host.Command, kill boo
 		return r.result(err)
 	case <-ctx.Done():
 	}
-	c.link.start(func() {
+	c.link.Start(func() {
 		if kill {
 			c.kill(context.WithoutCancel(ctx), as, r.word)
 		}
@@ -219,7 +220,7 @@ func (r *running) result(err error) (host.Output, error) {
 	if errors.As(err, &missing) {
 		// The session may see the end of the connection before we do.
 		select {
-		case <-r.conn.link.ended:
+		case <-r.conn.link.Ended():
 		case <-time.After(time.Second):
 		}
 	}
@@ -232,10 +233,10 @@ func (r *running) result(err error) (host.Output, error) {
 		if s := exit.Signal(); s != "" {
 			out.Stderr = strings.TrimRight(out.Stderr, "\n") + "\nended by signal " + s + "\n"
 		}
-	case errors.As(err, &missing) && r.conn.link.alive():
+	case errors.As(err, &missing) && r.conn.link.Alive():
 		// sshd tells no exit code when it is restarted, or ended, in the middle.
 		return out, r.conn.lost(errors.New("sshd ended the session without an exit code"))
-	case !r.conn.link.alive() || isHangUp(err) || errors.As(err, &missing):
+	case !r.conn.link.Alive() || login.IsHangUp(err) || errors.As(err, &missing):
 		return out, r.conn.lost(err)
 	default:
 		return out, fmt.Errorf("%s: %w", r.conn.Name(), err)

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
 // sshServer is a real sshd on a loopback address, for one test, that lets the user of the
@@ -169,7 +171,7 @@ type me struct {
 	home  string
 	key   ssh.Signer
 	env   map[string]string
-	o     Options
+	o     login.Options
 	said  []string
 	asked []string
 	mu    sync.Mutex
@@ -182,7 +184,7 @@ func newMe(t *testing.T) *me {
 		t.Fatal(err)
 	}
 	m.key = newKey(t, m.file("id_ed25519"), "")
-	m.o = Options{
+	m.o = login.Options{
 		Home: m.home, ConfigFile: "none", Getenv: func(name string) string { return m.env[name] },
 		Say: func(host, text string) {
 			m.mu.Lock()
@@ -223,6 +225,15 @@ func (m *me) answers(answers ...string) {
 	}
 }
 
+// localUser is who runs the tests, "" where that is not known.
+func localUser() string {
+	who, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return who.Username
+}
+
 // dialer is one that the test closes.
 func (m *me) dialer(t *testing.T) *Dialer {
 	t.Helper()
@@ -256,7 +267,7 @@ func (m *me) mustDial(t *testing.T, h inventory.Host) *Conn {
 
 // hostOf is the inventory's entry of a server.
 func hostOf(s *sshServer) inventory.Host {
-	return inventory.Host{Name: "web1", Address: "127.0.0.1", Login: inventory.Login{Port: s.port, User: localUser(os.Getenv)}}
+	return inventory.Host{Name: "web1", Address: "127.0.0.1", Login: inventory.Login{Port: s.port, User: localUser()}}
 }
 
 // connected is a connection to a server of its own.
@@ -268,12 +279,12 @@ func connected(t *testing.T, more string) *Conn {
 	return m.mustDial(t, hostOf(s))
 }
 
-// faultOf wants a *host.ConnectionError around a *Fault of a kind, with a hint, and texts
+// faultOf wants a *host.ConnectionError around a *login.Fault of a kind, with a hint, and texts
 // in it.
-func faultOf(t *testing.T, err error, kind Kind, texts ...string) *Fault {
+func faultOf(t *testing.T, err error, kind login.Kind, texts ...string) *login.Fault {
 	t.Helper()
 	var gone *host.ConnectionError
-	var f *Fault
+	var f *login.Fault
 	if !errors.As(err, &gone) || !errors.As(err, &f) {
 		t.Fatalf("got %T %v, want a connection error with a fault", err, err)
 	}

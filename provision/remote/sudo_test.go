@@ -12,6 +12,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 	"github.com/cr-clawer/urifilter/provision/sandbox"
 	"github.com/cr-clawer/urifilter/provision/sandbox/sandboxtest"
 )
@@ -212,7 +213,7 @@ func testWrongSudo(t *testing.T, s *site, h *sandbox.Host) {
 
 	// The password is changed in the middle of a run: still one try for each command.
 	m = s.me(t)
-	m.env[SudoPasswordEnv] = password
+	m.env[login.SudoPasswordEnv] = password
 	d = m.dialer(t)
 	d.sudoWait = 5 * time.Second
 	c, err := d.Dial(t.Context(), s.entry(h, "deploy"))
@@ -257,7 +258,7 @@ func testSudoFree(t *testing.T, s *site, h *sandbox.Host) {
 func testSudoRemembered(t *testing.T, s *site, h *sandbox.Host) {
 	sudoers(t, h, "Defaults:deploy timestamp_type=global, timestamp_timeout=5")
 	m := s.me(t)
-	m.env[SudoPasswordEnv] = password
+	m.env[login.SudoPasswordEnv] = password
 	c := m.mustDial(t, s.entry(h, "deploy"))
 	for range 3 {
 		if out := run(t, c, host.Command{Script: "cat", Root: true, Stdin: strings.NewReader("only this")}); out.Stdout != "only this" {
@@ -269,7 +270,7 @@ func testSudoRemembered(t *testing.T, s *site, h *sandbox.Host) {
 
 func testSudoCancel(t *testing.T, s *site, h *sandbox.Host) {
 	m := s.me(t)
-	m.env[SudoPasswordEnv] = password
+	m.env[login.SudoPasswordEnv] = password
 	c := m.mustDial(t, s.entry(h, "deploy"))
 	for _, cmd := range []host.Command{
 		{Script: "touch /run/begun; sleep 4321", Root: true},
@@ -301,7 +302,7 @@ func testSudoCancel(t *testing.T, s *site, h *sandbox.Host) {
 // testHidden wants neither scripts nor passwords in the list of processes.
 func testHidden(t *testing.T, s *site, h *sandbox.Host) {
 	m := s.me(t)
-	m.env[SudoPasswordEnv] = password
+	m.env[login.SudoPasswordEnv] = password
 	c := m.mustDial(t, s.entry(h, "deploy"))
 	ended := make(chan error, 1)
 	go func() {
@@ -328,14 +329,14 @@ func testHidden(t *testing.T, s *site, h *sandbox.Host) {
 func testSudoRefused(t *testing.T, s *site, h *sandbox.Host) {
 	on(t, h, "id plain 2>/dev/null || useradd -m -s /bin/sh plain; echo 'plain:pw of plain' | chpasswd; mkdir -p ~plain/.ssh; cp /root/.ssh/authorized_keys ~plain/.ssh; chown -R plain ~plain/.ssh")
 	m := s.me(t)
-	m.env[SudoPasswordEnv] = "pw of plain"
+	m.env[login.SudoPasswordEnv] = "pw of plain"
 	c := m.mustDial(t, s.entry(h, "plain"))
 	if _, err := c.Root(t.Context()); err == nil || !strings.Contains(err.Error(), "plain may not become root") || !strings.Contains(err.Error(), "hint: add plain to the group sudo") {
 		t.Errorf("got %v", err)
 	}
 
 	m = s.me(t)
-	m.env[SudoPasswordEnv] = password
+	m.env[login.SudoPasswordEnv] = password
 	sudoers(t, h, "Defaults:deploy requiretty")
 	c = m.mustDial(t, s.entry(h, "deploy"))
 	if _, err := c.Root(t.Context()); err == nil || !strings.Contains(err.Error(), "Defaults:deploy !requiretty") {

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,6 +16,7 @@ import (
 	"github.com/pkg/sftp"
 
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
 // stageName begins the names of files that are on their way to a host.
@@ -91,7 +93,7 @@ d=%s t=%s
 [ %d = 1 ] || mkdir -p "$d" || exit
 find "$d" -maxdepth 1 -name %s -mmin +2 -exec rm -f {} + || exit
 for f in "$d" "$t"; do LC_ALL=C df -Pk "$f" | tail -n 1; done`,
-		host.Quote(strings.TrimSuffix(folder, "/")), host.Quote(or(strings.TrimSuffix(dir, "/"), "/")), number(s.direct), host.Quote(globQuote(stageName+base)+"-*"))
+		host.Quote(strings.TrimSuffix(folder, "/")), host.Quote(cmp.Or(strings.TrimSuffix(dir, "/"), "/")), number(s.direct), host.Quote(globQuote(stageName+base)+"-*"))
 	out, err := s.Run(ctx, host.Command{Script: script})
 	if err != nil {
 		var bad *host.CommandError
@@ -210,7 +212,7 @@ func (s *stage) sftpError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case !s.link.alive() || errors.Is(err, sftp.ErrSSHFxConnectionLost) || !errors.Is(err, errNoSFTP) && isHangUp(err):
+	case !s.link.Alive() || errors.Is(err, sftp.ErrSSHFxConnectionLost) || !errors.Is(err, errNoSFTP) && login.IsHangUp(err):
 		return s.lost(errors.Join(io.ErrUnexpectedEOF, err))
 	}
 	return err
@@ -253,7 +255,7 @@ func (s *stage) place(ctx context.Context) error {
 
 func (s *stage) placeScript() string {
 	dir, base := path.Split(s.u.Path)
-	owner := or(s.u.Owner, "root") + ":" + or(s.u.Group, "root")
+	owner := cmp.Or(s.u.Owner, "root") + ":" + cmp.Or(s.u.Group, "root")
 	mode := s.u.Mode.Perm()
 	if mode == 0 {
 		mode = 0o644
@@ -272,6 +274,6 @@ trap 'exit 1' HUP INT TERM
 got=$(sha256sum <"$t") || exit
 [ "${got%%%% *}" = %s ] || { echo "its SHA-256 is ${got%%%% *} on the host, and should be %[7]s" >&2; exit 1; }
 chown %s "$t" && chmod %#o "$t" && sync "$t" && mv -Tf "$t" "$to" && sync "$dir"`,
-		host.Quote(s.file), host.Quote(or(strings.TrimSuffix(dir, "/"), "/")), host.Quote(s.u.Path),
+		host.Quote(s.file), host.Quote(cmp.Or(strings.TrimSuffix(dir, "/"), "/")), host.Quote(s.u.Path),
 		number(s.direct), host.Quote(globQuote(stageName+base)+"-*"), host.Quote(stageName+base+"-XXXXXXXXXX"), s.sum, host.Quote(owner), mode)
 }

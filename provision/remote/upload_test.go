@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
 // asRoot skips where uploads, which are put in place by root, need sudo.
@@ -199,7 +200,7 @@ func TestUploadCut(t *testing.T) {
 	_, source := content(8 << 20)
 	p.set(func() { p.cutAfter = p.sent + 2<<20 })
 	err := c.Upload(t.Context(), host.Upload{Source: source, Size: 8 << 20, Path: target})
-	faultOf(t, err, Lost, "the connection was cut")
+	faultOf(t, err, login.Lost, "the connection was cut")
 	if text, err := os.ReadFile(target); err != nil || string(text) != "old" {
 		t.Errorf("the old file: got %d bytes, %v", len(text), err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/program"
-	"github.com/cr-clawer/urifilter/provision/remote"
+	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
 // patience is how long one request may take.
@@ -51,7 +51,7 @@ var errNoTunnel = errors.New("the connection opens no tunnels")
 
 // forbidden tells whether the host's sshd does not open tunnels.
 func forbidden(err error) bool {
-	return errors.Is(err, errNoTunnel) || errors.Is(err, remote.ErrForbidden)
+	return errors.Is(err, errNoTunnel) || errors.Is(err, login.ErrForbidden)
 }
 
 // Host is the name of its host.

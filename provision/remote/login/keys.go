@@ -1,4 +1,4 @@
-package remote
+package login
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ type key struct {
 
 // keys are what is offered to a target, in this order: the files that somebody named,
 // the agent's keys, and, where no file was named, those that ssh looks for itself.
-func (d *Dialer) keys(ctx context.Context, t target) ([]key, error) {
+func (d *Dialer) keys(ctx context.Context, t Target) ([]key, error) {
 	held := d.agents.keys(t.agent)
 	var offered []key
 	add := func(k key) {

@@ -1,4 +1,4 @@
-package remote
+package login
 
 import (
 	"context"
@@ -11,18 +11,18 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// ways are how a login may be tried.
-type ways int
+// Ways are how a login may be tried.
+type Ways int
 
 const (
-	anyway ways = iota
-	byKey       // by keys alone
+	Anyway Ways = iota
+	ByKey       // by keys alone
 )
 
 // login is one attempt to be let in. It remembers what was tried, for the error.
 type login struct {
 	d        *Dialer
-	t        target
+	t        Target
 	patience *patience
 
 	tried      []string // keys
@@ -31,10 +31,10 @@ type login struct {
 	passworded bool     // the password has been sent
 }
 
-func (l *login) methods(ctx context.Context, how ways) []ssh.AuthMethod {
+func (l *login) methods(ctx context.Context, how Ways) []ssh.AuthMethod {
 	// The library uses the first method of each kind only: all keys go into one.
 	all := []ssh.AuthMethod{ssh.PublicKeysCallback(func() ([]ssh.Signer, error) { return l.keys(ctx) })}
-	if how == byKey {
+	if how == ByKey {
 		return all
 	}
 	return append(all,
@@ -131,7 +131,7 @@ func (l *login) ask(ctx context.Context, question string) (string, error) {
 	defer l.patience.pause()()
 	prompt := fmt.Sprintf("%s@%s: %s", l.t.user, l.t.name, strings.TrimRight(question, ": "))
 	if l.d.o.Ask == nil {
-		l.local = fmt.Errorf("it asks %q: %w", question, errNobody)
+		l.local = fmt.Errorf("it asks %q: %w", question, ErrNobody)
 		return "", l.local
 	}
 	// The same question may be asked again with another answer: nothing is remembered.

@@ -1,4 +1,4 @@
-package remote
+package login
 
 import (
 	"context"
@@ -43,8 +43,8 @@ func newVault(o Options) *vault {
 	return v
 }
 
-// errNobody is that a secret is in no variable and that there is nobody to ask.
-var errNobody = errors.New("there is no terminal to ask for it")
+// ErrNobody is that a secret is in no variable and that there is nobody to ask.
+var ErrNobody = errors.New("there is no terminal to ask for it")
 
 // get returns a secret: one that was given before, that of the variable, or what a
 // person says to the prompt. A secret that was refused is not given out again.
@@ -67,7 +67,7 @@ func (v *vault) get(ctx context.Context, w wish, variable, prompt string) (strin
 		return text, nil
 	}
 	if v.ask == nil {
-		return "", fmt.Errorf("%w; set %s", errNobody, variable)
+		return "", fmt.Errorf("%w; set %s", ErrNobody, variable)
 	}
 	// Fleets often have one password: it need not be typed for each host.
 	last, again := v.last[w.kind]

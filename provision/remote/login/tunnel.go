@@ -1,4 +1,4 @@
-package remote
+package login
 
 import (
 	"context"
@@ -14,17 +14,17 @@ var ErrForbidden = errors.New("sshd of the host forwards no connections")
 
 // tunnel connects to an address as seen from the host. Unlike the library's connections
 // these have deadlines, and closing one ends a Read at once.
-func (l *link) tunnel(ctx context.Context, network, address string) (net.Conn, error) {
+func (l *Link) Tunnel(ctx context.Context, network, address string) (net.Conn, error) {
 	far, err := l.client.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
 	near, inner := net.Pipe()
 	// The end of one direction ends both.
-	started := l.start(func() {
+	started := l.Start(func() {
 		_, _ = io.Copy(inner, far) // the reader gets the end, whatever it is
 		inner.Close()
-	}) && l.start(func() {
+	}) && l.Start(func() {
 		_, _ = io.Copy(far, inner)
 		far.Close()
 	})
@@ -45,7 +45,7 @@ func (t *tunnelConn) RemoteAddr() net.Addr { return t.far.RemoteAddr() }
 func (t *tunnelConn) LocalAddr() net.Addr  { return t.far.LocalAddr() }
 
 // forbidden tells whether an error is that of a host that forwards nothing.
-func forbidden(err error) bool {
+func Forbidden(err error) bool {
 	var open *ssh.OpenChannelError
 	return errors.As(err, &open) && (open.Reason == ssh.Prohibited || open.Reason == ssh.UnknownChannelType)
 }

@@ -1,4 +1,4 @@
-package remote
+package login
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func (f *Fault) Error() string {
 func (f *Fault) Unwrap() error { return f.Err }
 
 // dialFault says why no connection to an address came about.
-func dialFault(t target, via string, err error) *Fault {
+func dialFault(t Target, via string, err error) *Fault {
 	f := &Fault{Kind: Unreachable, Target: t.String(), Text: plain(err), Err: err}
 	var dns *net.DNSError
 	var open *ssh.OpenChannelError
@@ -96,7 +96,7 @@ func isTimeout(err error) bool {
 }
 
 // isHangUp tells whether the other side, or something between, ended the connection.
-func isHangUp(err error) bool {
+func IsHangUp(err error) bool {
 	text := err.Error()
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
 		errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed) ||

@@ -1,4 +1,4 @@
-package remote
+package login
 
 import (
 	"net"

@@ -1,4 +1,4 @@
-package remote
+package login
 
 import (
 	"context"
@@ -14,20 +14,20 @@ import (
 // hop is a bastion that several hosts are behind.
 type hop struct {
 	turn chan struct{} // held while it is being connected to
-	link *link
+	link *Link
 }
 
 func (h *hop) close() {
 	h.turn <- struct{}{}
 	defer func() { <-h.turn }()
 	if h.link != nil {
-		h.link.close()
+		h.link.Close()
 		h.link = nil
 	}
 }
 
 // via is the open connection to the last of some bastions; nil for none of them.
-func (d *Dialer) via(ctx context.Context, chain []target) (*link, error) {
+func (d *Dialer) via(ctx context.Context, chain []Target) (*Link, error) {
 	if len(chain) == 0 {
 		return nil, nil
 	}
@@ -54,14 +54,14 @@ func (d *Dialer) via(ctx context.Context, chain []target) (*link, error) {
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-h.turn }()
-	if h.link != nil && h.link.alive() {
+	if h.link != nil && h.link.Alive() {
 		return h.link, nil
 	}
 	if h.link != nil {
-		h.link.close()
+		h.link.Close()
 		h.link = nil
 	}
-	l, err := d.connect(ctx, chain, anyway)
+	l, err := d.Connect(ctx, chain, Anyway)
 	if err != nil {
 		return nil, fmt.Errorf("bastion %s: %w", last.name, err)
 	}
@@ -74,21 +74,21 @@ const mostTries = 6
 
 // connect logs in to the last of a chain. A bastion that was logged in to earlier may have
 // been lost since: it is then connected to once more.
-func (d *Dialer) connect(ctx context.Context, chain []target, how ways) (*link, error) {
+func (d *Dialer) Connect(ctx context.Context, chain []Target, how Ways) (*Link, error) {
 	for again := false; ; again = true {
 		bastion, err := d.via(ctx, chain[:len(chain)-1])
 		if err != nil {
 			return nil, err
 		}
 		l, err := d.through(ctx, bastion, chain[len(chain)-1], how)
-		if err == nil || again || bastion == nil || bastion.alive() || ctx.Err() != nil {
+		if err == nil || again || bastion == nil || bastion.Alive() || ctx.Err() != nil {
 			return l, err
 		}
 	}
 }
 
 // through logs in to a host, over the connection to its bastion unless that is nil.
-func (d *Dialer) through(ctx context.Context, bastion *link, t target, how ways) (*link, error) {
+func (d *Dialer) through(ctx context.Context, bastion *Link, t Target, how Ways) (*Link, error) {
 	select {
 	case d.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -109,7 +109,7 @@ func (d *Dialer) through(ctx context.Context, bastion *link, t target, how ways)
 		if !errors.As(err, &fault) || fault.Kind != Dropped || try == mostTries {
 			return nil, err
 		}
-		pause := time.Duration(float64(d.pause<<try) * (0.5 + rand.Float64()))
+		pause := time.Duration(float64(d.o.Retry<<try) * (0.5 + rand.Float64()))
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -118,7 +118,7 @@ func (d *Dialer) through(ctx context.Context, bastion *link, t target, how ways)
 	}
 }
 
-func (d *Dialer) attempt(ctx context.Context, bastion *link, t target, how ways) (*link, error) {
+func (d *Dialer) attempt(ctx context.Context, bastion *Link, t Target, how Ways) (*Link, error) {
 	conn, err := d.dialTCP(ctx, bastion, t)
 	if err != nil {
 		return nil, err
@@ -126,21 +126,21 @@ func (d *Dialer) attempt(ctx context.Context, bastion *link, t target, how ways)
 	l, err := d.handshake(ctx, conn, t, how)
 	if err != nil {
 		conn.Close()
-		if bastion != nil && !bastion.alive() {
-			return nil, bastion.lost(err)
+		if bastion != nil && !bastion.Alive() {
+			return nil, bastion.Lost(err)
 		}
 		return nil, err
 	}
 	return l, nil
 }
 
-func (d *Dialer) dialTCP(ctx context.Context, bastion *link, t target) (net.Conn, error) {
+func (d *Dialer) dialTCP(ctx context.Context, bastion *Link, t Target) (net.Conn, error) {
 	dialing, cancel := context.WithTimeout(ctx, d.o.Timeout)
 	defer cancel()
 	via := ""
 	dial := (&net.Dialer{}).DialContext
 	if bastion != nil {
-		via, dial = bastion.t.name, bastion.tunnel
+		via, dial = bastion.t.name, bastion.Tunnel
 	}
 	conn, err := dial(dialing, "tcp", t.hostport())
 	if err != nil {
@@ -149,8 +149,8 @@ func (d *Dialer) dialTCP(ctx context.Context, bastion *link, t target) (net.Conn
 		if bastion != nil && !errors.As(err, new(*ssh.OpenChannelError)) && ctx.Err() == nil && !isTimeout(err) {
 			bastion.end()
 		}
-		if bastion != nil && !bastion.alive() {
-			return nil, bastion.lost(err)
+		if bastion != nil && !bastion.Alive() {
+			return nil, bastion.Lost(err)
 		}
 		return nil, dialFault(t, via, err)
 	}
@@ -158,7 +158,7 @@ func (d *Dialer) dialTCP(ctx context.Context, bastion *link, t target) (net.Conn
 }
 
 // handshake makes a connection an SSH one: it checks the host's key, and logs in.
-func (d *Dialer) handshake(ctx context.Context, conn net.Conn, t target, how ways) (*link, error) {
+func (d *Dialer) handshake(ctx context.Context, conn net.Conn, t Target, how Ways) (*Link, error) {
 	ring, err := t.keyring()
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (d *Dialer) handshake(ctx context.Context, conn net.Conn, t target, how way
 		return nil, keyFault
 	case shown == nil || p.over():
 		return nil, d.silentFault(ctx, t, p, heard, err)
-	case shown != nil && isHangUp(err) && l.local == nil:
+	case shown != nil && IsHangUp(err) && l.local == nil:
 		return nil, &Fault{Kind: Lost, Target: t.String(), Text: "it hung up while we logged in", Err: err,
 			Hint: "the host's journal says why: journalctl -u ssh"}
 	}
@@ -200,7 +200,7 @@ func (d *Dialer) handshake(ctx context.Context, conn net.Conn, t target, how way
 }
 
 // silentFault is why a machine that took the connection did not talk to us.
-func (d *Dialer) silentFault(ctx context.Context, t target, p *patience, heard *listener, err error) error {
+func (d *Dialer) silentFault(ctx context.Context, t Target, p *patience, heard *listener, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -209,7 +209,7 @@ func (d *Dialer) silentFault(ctx context.Context, t target, p *patience, heard *
 			Hint: "is the host overloaded? is this the port of sshd?"}
 	case heard.other() != "":
 		return &Fault{Kind: Protocol, Target: t.String(), Text: fmt.Sprintf("what answers there is no sshd: %q", heard.other()), Err: err, Hint: "look at the port in the inventory"}
-	case isHangUp(err):
+	case IsHangUp(err):
 		return &Fault{Kind: Dropped, Target: t.String(), Text: fmt.Sprintf("it hung up before it said who it is, %d times", mostTries), Err: err,
 			Hint: "sshd does so when too many connect at once (MaxStartups), when it punishes an address (PerSourcePenalties), or by a firewall such as fail2ban: wait a minute and try again"}
 	}
@@ -217,7 +217,7 @@ func (d *Dialer) silentFault(ctx context.Context, t target, p *patience, heard *
 }
 
 // trust is what accept-new does with the key of a host that was never seen.
-func (d *Dialer) trust(t target, key ssh.PublicKey) error {
+func (d *Dialer) trust(t Target, key ssh.PublicKey) error {
 	file, err := d.remember(t, key)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package remote
+package login
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 )
 
 // link is an open, authenticated connection, which is asked for signs of life.
-type link struct {
-	t      target
+type Link struct {
+	t      Target
 	client *ssh.Client
 	key    string // what let us in: a key's file, the agent's name of it; "" for a password
 	every  time.Duration
@@ -27,8 +27,8 @@ type link struct {
 // aliveMisses is how many signs of life may fail to come.
 const aliveMisses = 3
 
-func newLink(t target, client *ssh.Client, key string, every time.Duration) *link {
-	l := &link{t: t, client: client, key: key, every: every, ended: make(chan struct{})}
+func newLink(t Target, client *ssh.Client, key string, every time.Duration) *Link {
+	l := &Link{t: t, client: client, key: key, every: every, ended: make(chan struct{})}
 	l.wg.Go(l.keepAlive)
 	l.wg.Go(func() {
 		_ = client.Wait() // those who use it are told how it ended
@@ -39,7 +39,7 @@ func newLink(t target, client *ssh.Client, key string, every time.Duration) *lin
 
 // keepAlive closes the connection when aliveMisses intervals have passed without an
 // answer. Any answer will do: one that refuses the request is the usual one.
-func (l *link) keepAlive() {
+func (l *Link) keepAlive() {
 	tick := time.NewTicker(l.every)
 	defer tick.Stop()
 	answers := make(chan struct{}, 1)
@@ -71,7 +71,7 @@ func (l *link) keepAlive() {
 }
 
 // alive tells whether it has not ended.
-func (l *link) alive() bool {
+func (l *Link) Alive() bool {
 	select {
 	case <-l.ended:
 		return false
@@ -82,7 +82,7 @@ func (l *link) alive() bool {
 
 // start runs f, which ends with the connection at the latest. It does not when close has
 // been called.
-func (l *link) start(f func()) bool {
+func (l *Link) Start(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed {
@@ -92,13 +92,13 @@ func (l *link) start(f func()) bool {
 }
 
 // end closes the connection, and returns when it has ended for everybody.
-func (l *link) end() {
+func (l *Link) end() {
 	l.client.Close()
 	<-l.ended
 }
 
 // close ends it and waits for all that runs for it.
-func (l *link) close() {
+func (l *Link) Close() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
@@ -107,13 +107,25 @@ func (l *link) close() {
 }
 
 // lost is the fault of a connection that died with err.
-func (l *link) lost(err error) *Fault {
+func (l *Link) Lost(err error) *Fault {
 	f := &Fault{Kind: Lost, Target: l.t.String(), Text: "the connection was lost: " + plain(err), Err: err,
 		Hint: "look whether the host is up, and run it again: what is done stays done"}
 	if l.silent.Load() {
 		f.Text = fmt.Sprintf("no sign of life for %s", l.every*aliveMisses)
-	} else if isHangUp(err) || errors.As(err, new(*ssh.ExitMissingError)) {
+	} else if IsHangUp(err) || errors.As(err, new(*ssh.ExitMissingError)) {
 		f.Text = "the connection was cut"
 	}
 	return f
 }
+
+// Target is who we are there.
+func (l *Link) Target() Target { return l.t }
+
+// Key is what let us in: a key's file, or what the agent calls it; "" for a password.
+func (l *Link) Key() string { return l.key }
+
+// Client is the library's end of it.
+func (l *Link) Client() *ssh.Client { return l.client }
+
+// Ended is closed when the connection has ended.
+func (l *Link) Ended() <-chan struct{} { return l.ended }

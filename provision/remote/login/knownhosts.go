@@ -1,4 +1,4 @@
-package remote
+package login
 
 import (
 	"bytes"
@@ -18,12 +18,12 @@ import (
 
 // keyring is what is known of the keys of one target.
 type keyring struct {
-	t          target
+	t          Target
 	db         *knownhosts.HostKeyDB
 	algorithms []string
 }
 
-func (t target) keyring() (*keyring, error) {
+func (t Target) keyring() (*keyring, error) {
 	var files []string
 	for _, file := range t.known {
 		// One that is not there knows nobody.
@@ -82,7 +82,7 @@ func (k *keyring) check(remote net.Addr, key ssh.PublicKey) error {
 		f.Text = fmt.Sprintf("its key has changed: it is %s, and %s:%d has %s. Somebody may be intercepting the connection, or the host was reinstalled",
 			describe(key), was.Filename, was.Line, describe(was.Key))
 		f.Hint = fmt.Sprintf("only if you know that it was reinstalled: ssh-keygen -R %s -f %s, then: go tool mage ssh:setup -hosts=%s",
-			quoteArg(xknownhosts.Normalize(k.t.keyName)), quoteArg(was.Filename), k.t.name)
+			QuoteArg(xknownhosts.Normalize(k.t.keyName)), QuoteArg(was.Filename), k.t.name)
 	default:
 		f.Text = fmt.Sprintf("its key %s is not known in %s", describe(key), k.t.known[0])
 		f.Hint = fmt.Sprintf("compare the fingerprint with what the host itself says (on its console: ssh-keygen -lf /etc/ssh/ssh_host_%s_key.pub), then: go tool mage ssh:setup -hosts=%s",
@@ -110,7 +110,7 @@ func keyKind(key ssh.PublicKey) string {
 	}
 }
 
-func quoteArg(text string) string {
+func QuoteArg(text string) string {
 	if strings.ContainsAny(text, " []*?") {
 		return `"` + text + `"`
 	}
@@ -119,7 +119,7 @@ func quoteArg(text string) string {
 
 // remember appends a host's key to the first known_hosts file, under the name that was
 // dialled, which is hashed if the others there are.
-func (d *Dialer) remember(t target, key ssh.PublicKey) (file string, err error) {
+func (d *Dialer) remember(t Target, key ssh.PublicKey) (file string, err error) {
 	d.known.Lock()
 	defer d.known.Unlock()
 	if len(t.known) == 0 {

@@ -1,4 +1,4 @@
-package remote
+package login
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 )
 
 // target is a machine to log in to, the host itself or one on the way to it.
-type target struct {
+type Target struct {
 	name          string // of the host in the inventory, or the bastion's as it was written
 	user, address string
 	port          int
@@ -33,14 +33,18 @@ type target struct {
 	passwordEnv, sudoEnv string
 }
 
-func (t target) hostport() string { return net.JoinHostPort(t.address, strconv.Itoa(t.port)) }
-func (t target) String() string   { return t.user + "@" + t.hostport() }
+// User is who logs in, SudoEnv the variable with their password for sudo.
+func (t Target) User() string    { return t.user }
+func (t Target) SudoEnv() string { return t.sudoEnv }
+
+func (t Target) hostport() string { return net.JoinHostPort(t.address, strconv.Itoa(t.port)) }
+func (t Target) String() string   { return t.user + "@" + t.hostport() }
 
 // mostHops bounds a chain, which a circle in ssh_config could make endless.
 const mostHops = 8
 
 // route resolves a host: those on the way first, the host last.
-func (d *Dialer) route(h inventory.Host) ([]target, error) {
+func (d *Dialer) Route(h inventory.Host) ([]Target, error) {
 	config, err := d.config()
 	if err != nil {
 		return nil, err
@@ -56,12 +60,12 @@ func (d *Dialer) route(h inventory.Host) ([]target, error) {
 	} else if command := config.get(h.Address, "ProxyCommand"); len(jump) == 0 && command != "" && command != "none" {
 		return nil, fmt.Errorf("%s: ProxyCommand is not supported\nhint: give the bastion in the inventory, or a ProxyJump in place of it; bastion: none connects directly", config.names())
 	}
-	chain := []target{t}
+	chain := []Target{t}
 	for len(jump) > 0 && !jump.None() {
 		if len(chain)+len(jump) > mostHops {
 			return nil, fmt.Errorf("more than %d hosts on the way to it: is ProxyJump of %s a loop?", mostHops-1, config.names())
 		}
-		var way []target
+		var way []Target
 		var next inventory.Bastion
 		for i, step := range jump {
 			hop, further, err := d.resolve(config, step, h.Login)
@@ -81,9 +85,9 @@ func (d *Dialer) route(h inventory.Host) ([]target, error) {
 
 // resolve adds what ssh_config says to what is known of a machine. Its second result is
 // its ProxyJump.
-func (d *Dialer) resolve(config *sshConfig, to inventory.Hop, login inventory.Login) (t target, jump inventory.Bastion, err error) {
+func (d *Dialer) resolve(config *sshConfig, to inventory.Hop, login inventory.Login) (t Target, jump inventory.Bastion, err error) {
 	alias := to.Host
-	t = target{address: alias, user: to.User, port: to.Port, trustNew: login.HostKeys == "accept-new", sudoEnv: or(login.SudoPasswordEnv, SudoPasswordEnv)}
+	t = Target{address: alias, user: to.User, port: to.Port, trustNew: login.HostKeys == "accept-new", sudoEnv: or(login.SudoPasswordEnv, SudoPasswordEnv)}
 	if name := config.get(alias, "HostName"); name != "" {
 		t.address = strings.NewReplacer("%%", "%", "%h", alias).Replace(name)
 	}
@@ -158,7 +162,7 @@ func (d *Dialer) knownFiles(config *sshConfig, alias, own string, expand func(st
 }
 
 // expand does what ssh_config(5) does to the paths in it.
-func (d *Dialer) expand(path, alias string, t target) string {
+func (d *Dialer) expand(path, alias string, t Target) string {
 	path = strings.Trim(path, `"`)
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		path = filepath.Join(d.o.Home, rest)

@@ -1,0 +1,162 @@
+// Package login finds the way to a host and logs in there by SSH: it resolves what the
+// inventory and ssh_config say, goes through bastions, checks the keys of hosts, tries keys,
+// agents and passwords, and keeps the connection alive. What is done on a host is package
+// remote's.
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+)
+
+// The variables that hold secrets where the inventory names no other, and the one that
+// names an ssh_config.
+const (
+	PasswordEnv        = "URIFILTER_SSH_PASSWORD"
+	SudoPasswordEnv    = "URIFILTER_SUDO_PASSWORD"
+	PassphraseEnv      = "URIFILTER_KEY_PASSPHRASE"
+	BastionPasswordEnv = "URIFILTER_BASTION_PASSWORD"
+	ConfigEnv          = "URIFILTER_SSH_CONFIG"
+)
+
+// Options of a Dialer.
+type Options struct {
+	// Ask asks a person for a secret; nil: there is nobody, as in a script. Calls do not
+	// overlap. Terminal returns one.
+	Ask func(ctx context.Context, prompt string) (string, error)
+	// Say is told what people should know: "remembered the key SHA256:... of web1";
+	// nil: nobody is.
+	Say func(host, text string)
+	// Secret is told each password and passphrase as it becomes known, so that it can be
+	// kept out of logs; nil: nobody is.
+	Secret func(text string)
+
+	// Timeout bounds how long a host may be silent while it is connected to. 0: 15 s.
+	Timeout time.Duration
+	// KeepAlive is how often an open connection is asked for a sign of life; after three
+	// without an answer it is taken for lost. 0: 10 s.
+	KeepAlive time.Duration
+	// Dials is how many connections are made at once: sshd drops bursts. 0: 8.
+	Dials int
+
+	// Retry is the pause before a dropped connection is tried again, doubled each time. 0:
+	// 200 ms.
+	Retry time.Duration
+	// Home is the user's folder, ConfigFile is read in place of ~/.ssh/config ("none":
+	// no file is), Getenv in place of os.Getenv. "" and nil: what this user has.
+	Home       string
+	ConfigFile string
+	Getenv     func(string) string
+}
+
+// Dialer opens connections. What holds for a whole run is in it: secrets are asked for
+// once, a secret that was refused is not tried again, and bastions are logged in to once.
+// It is safe for concurrent use.
+type Dialer struct {
+	o       Options
+	user    string // of this machine
+	vault   *vault
+	agents  agents
+	slots   chan struct{}
+	known   sync.Mutex // held while a known_hosts file is written to
+	config  func() (*sshConfig, error)
+	mu      sync.Mutex
+	hops    map[string]*hop
+	closing bool
+}
+
+// New returns a Dialer. Close ends what it has opened for itself.
+func New(o Options) *Dialer {
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	if o.Say == nil {
+		o.Say = func(string, string) {}
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 15 * time.Second
+	}
+	if o.KeepAlive == 0 {
+		o.KeepAlive = 10 * time.Second
+	}
+	if o.Retry == 0 {
+		o.Retry = 200 * time.Millisecond
+	}
+	if o.Dials == 0 {
+		o.Dials = 8
+	}
+	if o.Home == "" {
+		o.Home, _ = os.UserHomeDir() // without one there are no files to be read
+	}
+	if o.ConfigFile == "" {
+		o.ConfigFile = o.Getenv(ConfigEnv)
+	}
+	d := &Dialer{o: o, user: localUser(o.Getenv), vault: newVault(o), slots: make(chan struct{}, o.Dials), hops: map[string]*hop{}}
+	d.config = sync.OnceValues(func() (*sshConfig, error) { return readConfig(o.ConfigFile, o.Home) })
+	return d
+}
+
+// Close ends the connections to bastions and agents. Those to hosts behind a bastion end
+// with it.
+func (d *Dialer) Close() error {
+	d.mu.Lock()
+	d.closing = true
+	hops := d.hops
+	d.hops = map[string]*hop{}
+	d.mu.Unlock()
+	for _, h := range hops {
+		h.close()
+	}
+	return d.agents.close()
+}
+
+// Told is an error with the host's name: a *host.ConnectionError where it is about the
+// way there. Nil stays nil.
+func Told(ctx context.Context, name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, new(*host.ConnectionError)):
+		return err
+	case errors.As(err, new(*Fault)):
+		return &host.ConnectionError{Host: name, Err: err}
+	}
+	return fmt.Errorf("host %s: %w", name, err)
+}
+
+// SudoPassword is the password of the login for sudo on a host: from the environment, or of
+// a person. It is asked for once a run; after RefuseSudoPassword it is an error. That is
+// ErrNobody where nobody can be asked.
+func (d *Dialer) SudoPassword(ctx context.Context, t Target, host string) (string, error) {
+	return d.vault.get(ctx, sudoWish(t, host), t.sudoEnv, fmt.Sprintf("Password of %s for sudo on %s", t.user, host))
+}
+
+// RefuseSudoPassword is that sudo did not take it: one that is tried again locks people out.
+func (d *Dialer) RefuseSudoPassword(t Target, host string) {
+	d.vault.refuse(sudoWish(t, host), t.sudoEnv, errors.New("it was refused, and is not tried again"))
+}
+
+func sudoWish(t Target, host string) wish { return wish{kindSudo, t.user + "@" + host} }
+
+func localUser(getenv func(string) string) string {
+	name := ""
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	for _, variable := range []string{"USER", "USERNAME"} {
+		if name == "" {
+			name = getenv(variable)
+		}
+	}
+	return name[strings.LastIndexByte(name, '\\')+1:] // on Windows a domain is before it
+}
