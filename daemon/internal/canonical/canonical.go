@@ -1,0 +1,158 @@
+// Package canonical brings URIs into a canonical form, so that different spellings of one
+// address count as one item.
+//
+// The form [Safe] changes nothing that a server could tell apart by the standards: it is the
+// syntax-based normalization of RFC 3986, section 6.2.2 (letter case of scheme, host and
+// escapes; escapes of unreserved characters; dot segments), its section 6.2.3 as far as
+// default ports and an empty path go, the mapping of RFC 3987, section 3.1 for bytes that are
+// no ASCII, and ASCII names of international hosts (UTS 46, as browsers do). [Crawl] goes as
+// far as crawlers usually do: besides, the query is sorted, the fragment goes, and so do
+// parameters that track or name a session. docs/canonical.md compares it with Scrapy's.
+//
+// Only URIs with an authority (scheme://...) have a canonical form. Anything else is taken as
+// it is, and so is what is malformed: it stays different from everything else.
+package canonical
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// Form is how far URIs are normalized.
+type Form uint8
+
+const (
+	None  Form = iota // not at all
+	Safe              // as far as the standards say that it makes no difference
+	Crawl             // as far as it rarely makes one to a crawler
+)
+
+var forms = [...]string{None: "none", Safe: "safe", Crawl: "crawl"}
+
+func (f Form) String() string { return forms[f] }
+
+// ParseForm is the inverse of String.
+func ParseForm(s string) (Form, error) {
+	for f, name := range forms {
+		if s == name {
+			return Form(f), nil
+		}
+	}
+	return None, fmt.Errorf("canonical: %q: want %s", s, strings.Join(forms[:], ", "))
+}
+
+// Canonicalizer brings URIs into one form. Use one in each goroutine.
+type Canonicalizer struct {
+	form Form
+	drop *Names
+
+	query []param // of the URI at hand
+	value []byte  // names and values of query, unescaped
+	path  []byte
+	uri   []byte
+}
+
+// New makes a Canonicalizer; drop names the parameters of queries and paths that Crawl leaves
+// out, and may be nil.
+func New(form Form, drop *Names) *Canonicalizer {
+	return &Canonicalizer{form: form, drop: drop}
+}
+
+// Append appends the canonical form of uri to dst. It is idempotent: the canonical form of a
+// canonical form is itself.
+func (c *Canonicalizer) Append(dst, uri []byte) []byte {
+	if c.form == None {
+		return append(dst, uri...)
+	}
+	start := len(dst)
+	whole := uri
+	if c.form == Crawl {
+		uri = c.trim(uri)
+	}
+	p, ok := split(uri)
+	if !ok {
+		return append(dst, whole...)
+	}
+	dst = append(appendLower(dst, p.scheme), "://"...)
+	if dst, ok = appendAuthority(dst, dst[start:start+len(p.scheme)], p.authority); !ok {
+		return append(dst[:start], whole...)
+	}
+	dst = c.appendPath(dst, p.path)
+	if c.form == Crawl {
+		return c.appendSorted(dst, p.query)
+	}
+	if p.query != nil {
+		dst = appendEscaped(append(dst, '?'), p.query, unreserved, queryBytes)
+	}
+	if p.fragment != nil {
+		dst = appendEscaped(append(dst, '#'), p.fragment, unreserved, queryBytes)
+	}
+	return dst
+}
+
+// trim takes spaces and control characters from both ends, and tabs and line ends from
+// everywhere, as browsers do.
+func (c *Canonicalizer) trim(uri []byte) []byte {
+	for len(uri) > 0 && uri[0] <= ' ' {
+		uri = uri[1:]
+	}
+	for len(uri) > 0 && uri[len(uri)-1] <= ' ' {
+		uri = uri[:len(uri)-1]
+	}
+	if bytes.IndexByte(uri, '\t') < 0 && bytes.IndexByte(uri, '\n') < 0 && bytes.IndexByte(uri, '\r') < 0 {
+		return uri
+	}
+	c.uri = c.uri[:0]
+	for _, b := range uri {
+		if b != '\t' && b != '\n' && b != '\r' {
+			c.uri = append(c.uri, b)
+		}
+	}
+	return c.uri
+}
+
+// parts are those of a URI with an authority; nil: there is none.
+type parts struct{ scheme, authority, path, query, fragment []byte }
+
+// split takes a URI to its parts, as RFC 3986, appendix B does.
+func split(uri []byte) (p parts, ok bool) {
+	i := bytes.IndexByte(uri, ':')
+	if i < 1 || !bytes.HasPrefix(uri[i:], []byte("://")) || !isScheme(uri[:i]) {
+		return p, false
+	}
+	p.scheme, uri = uri[:i], uri[i+3:]
+	if i = bytes.IndexByte(uri, '#'); i >= 0 {
+		uri, p.fragment = uri[:i], uri[i+1:]
+	}
+	if i = bytes.IndexByte(uri, '?'); i >= 0 {
+		uri, p.query = uri[:i], uri[i+1:]
+	}
+	if i = bytes.IndexByte(uri, '/'); i < 0 {
+		i = len(uri)
+	}
+	p.authority, p.path = uri[:i], uri[i:]
+	return p, true
+}
+
+func isScheme(s []byte) bool {
+	for i, c := range s {
+		switch {
+		case 'a' <= c|0x20 && c|0x20 <= 'z':
+		case i > 0 && ('0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func appendLower(dst, s []byte) []byte {
+	for _, c := range s {
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}

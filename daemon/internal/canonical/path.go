@@ -1,0 +1,72 @@
+package canonical
+
+import "bytes"
+
+// appendPath appends a path: escapes, then parameters that are dropped, then dot segments, in
+// this order, so that a second time changes nothing.
+func (c *Canonicalizer) appendPath(dst, path []byte) []byte {
+	if c.form == Safe {
+		c.path = appendEscaped(c.path[:0], path, unreserved, pathBytes)
+		return appendSegments(dst, c.path)
+	}
+	c.path = appendEscaped(c.path[:0], path, segmentBytes, pathBytes)
+	if bytes.IndexByte(c.path, ';') >= 0 {
+		c.path = c.dropPathParams(c.path)
+	}
+	return appendSegments(dst, c.path)
+}
+
+// dropPathParams leaves out the parameters (;name=value) that are dropped. It writes to path.
+func (c *Canonicalizer) dropPathParams(path []byte) []byte {
+	kept := path[:0]
+	for len(path) > 0 {
+		end := 1
+		for end < len(path) && path[end] != ';' && path[end] != '/' {
+			end++
+		}
+		piece := path[:end]
+		path = path[end:]
+		if piece[0] == ';' {
+			name, _, _ := bytes.Cut(piece[1:], []byte("="))
+			if c.drop.has(name) {
+				continue
+			}
+		}
+		kept = append(kept, piece...)
+	}
+	return kept
+}
+
+// appendSegments appends a path without its dot segments, as RFC 3986, section 5.2.4 has it.
+// The path is empty, for which "/" is appended, or begins with a slash.
+func appendSegments(dst, path []byte) []byte {
+	if len(path) == 0 {
+		return append(dst, '/')
+	}
+	if !bytes.Contains(path, []byte("/.")) {
+		return append(dst, path...)
+	}
+	start := len(dst)
+	for len(path) > 0 {
+		end := bytes.IndexByte(path[1:], '/') + 1
+		if end == 0 {
+			end = len(path)
+		}
+		segment := path[1:end]
+		path = path[end:]
+		switch string(segment) {
+		case ".":
+		case "..":
+			if i := bytes.LastIndexByte(dst[start:], '/'); i >= 0 {
+				dst = dst[:start+i]
+			}
+		default:
+			dst = append(append(dst, '/'), segment...)
+			continue
+		}
+		if len(path) == 0 { // a dot segment at the end names a folder
+			dst = append(dst, '/')
+		}
+	}
+	return dst
+}
