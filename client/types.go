@@ -60,6 +60,10 @@ type FilterSpec struct {
 	ErrorRate float64 `json:"error_rate,omitempty"` // bloom: false positives among new items, as a ratio
 	OnFull    string  `json:"on_full,omitempty"`    // bloom: warn | reject
 	Expire    float64 `json:"expire,omitempty"`     // timing: seconds, of calls that give none; 0: each call must
+	// Canonical is how far URIs are normalized before they are compared: none (the default), safe or crawl.
+	Canonical string `json:"canonical,omitempty"`
+	// CanonicalDrop names the parameters that crawl leaves out, separated by commas; - for none.
+	CanonicalDrop string `json:"canonical_drop,omitempty"`
 	// More are parameters of kinds that this version of the client does not know, by their keys.
 	More map[string]any `json:"-"`
 }
@@ -88,6 +92,9 @@ type FilterInfo struct {
 
 	Expire float64 `json:"expire,omitempty"` // timing: seconds; 0, null in JSON: each call must say
 	Items  uint64  `json:"items,omitempty"`  // timing: those that have not expired
+
+	Canonical     string `json:"canonical,omitempty"`      // safe or crawl; "": URIs are not normalized
+	CanonicalDrop string `json:"canonical_drop,omitempty"` // crawl: names of parameters that are left out
 
 	// More are members that this version of the client does not know: parameters of other kinds.
 	More map[string]any `json:"-"`
@@ -146,7 +153,9 @@ func (f FilterInfo) MarshalJSON() ([]byte, error) {
 			Items      uint64   `json:"items"`
 			Bytes      uint64   `json:"bytes"`
 			Generation uint64   `json:"generation"`
-		}{f.ID, f.Name, f.Kind, expire, f.Items, f.Bytes, f.Generation}, f.More)
+			Canonical  string   `json:"canonical,omitempty"`
+			Drop       string   `json:"canonical_drop,omitempty"`
+		}{f.ID, f.Name, f.Kind, expire, f.Items, f.Bytes, f.Generation, f.Canonical, f.CanonicalDrop}, f.More)
 	}
 	type bitMap FilterInfo // without this method
 	return withMore(bitMap(f), f.More)

@@ -46,6 +46,10 @@ type Config struct {
 	// items that are taken for seen when the filter is full, 0.000001 to 0.5.
 	// Also read from the variable ACCEPT_ERROR_RATE. Default 0.0001.
 	AcceptErrorRate float64 `yaml:"accept_error_rate"`
+	// CanonicalDrop names the parameters of queries and paths that filters with canonical
+	// crawl leave out, if they name none themselves; a star at the end stands for any rest.
+	// Default: the usual ones that track visitors or name sessions.
+	CanonicalDrop []string `yaml:"canonical_drop"`
 
 	// Filters are made at start where the store lacks them. A filter that is there
 	// is never changed or dropped by settings. A list here replaces the default one:

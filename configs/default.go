@@ -2,6 +2,7 @@ package configs
 
 import (
 	_ "embed"
+	"strings"
 	"time"
 )
 
@@ -32,6 +33,7 @@ func Default() Config {
 		MongoDB:         MongoDB{Database: "urifilter", IfUnreachable: "wait"},
 		URINumScale:     10_000_000,
 		AcceptErrorRate: 0.0001,
+		CanonicalDrop:   strings.Split(Tracking, ","),
 		Auth:            Auth{AllowedHosts: []string{}},
 		Filters:         defaultFilters("uri", "ip", "uri_generator", "uri_download", "uri_parse"),
 		Limits: Limits{

@@ -78,6 +78,9 @@ func (f Filter) With(values map[string]reflect.Value) (Filter, *FieldError) {
 			})
 		}
 	}
+	if drop, given := values["canonical_drop"]; !given || drop.IsZero() {
+		f.Params = withoutDrop(f.Params)
+	}
 	return f, nil
 }
 
@@ -124,6 +127,7 @@ func (f Filter) Differences(asked Filter) string {
 	text := ""
 	note := func(what string, made, asked any) {
 		if made != asked {
+			made, asked = orNone(made), orNone(asked)
 			if text != "" {
 				text += ", "
 			}
@@ -134,14 +138,22 @@ func (f Filter) Differences(asked Filter) string {
 	note("kind", f.Kind, asked.Kind)
 	if f.Kind == asked.Kind { // others have no parameters in common
 		theirs := map[string]any{}
-		for _, m := range asked.Members() {
+		for _, m := range asked.members(true) {
 			theirs[m.Key] = m.Value
 		}
-		for _, m := range f.Members() {
+		for _, m := range f.members(true) {
 			note(m.Key, orZero(m.Value), orZero(theirs[m.Key]))
 		}
 	}
 	return text
+}
+
+// orNone is what people are shown of a text that is none.
+func orNone(v any) any {
+	if v == "" {
+		return "none"
+	}
+	return v
 }
 
 // orZero is what people are shown of a time that is none.

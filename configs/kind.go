@@ -56,12 +56,15 @@ type Expiring interface {
 
 // Defaults are what the settings give filters that leave it out.
 type Defaults struct {
-	Capacity  uint64
-	ErrorRate float64
+	Capacity      uint64
+	ErrorRate     float64
+	CanonicalDrop string
 }
 
 // Defaults of these settings.
-func (c Config) Defaults() Defaults { return Defaults{c.URINumScale, c.AcceptErrorRate} }
+func (c Config) Defaults() Defaults {
+	return Defaults{c.URINumScale, c.AcceptErrorRate, joinDrop(c.CanonicalDrop)}
+}
 
 // Kinds lists the kinds that settings may name. The first is that of filters that name none.
 func Kinds() []Kind {

@@ -23,14 +23,15 @@ type Bloom struct {
 	ErrorRate float64 `yaml:"error_rate"`
 	// OnFull is what happens over capacity: warn (go on, with more false positives, said in
 	// log and metrics) or reject (refuse new batches). "": warn.
-	OnFull string `yaml:"on_full"`
+	OnFull    string `yaml:"on_full"`
+	Canonical `yaml:",inline"`
 }
 
 // bloomKind is a bit-map of fixed size, which takes a few new items for seen.
 func bloomKind() Kind {
 	return Kind{
 		Name: "bloom", Params: Bloom{}, Lacks: "items of a bloom filter do not expire", Fixed: true, BitMap: true,
-		Parameters: []Parameter{
+		Parameters: append([]Parameter{
 			{
 				Key: "capacity", Want: "a whole number of items, such as 10000000", Like: "10000000",
 				Usage: "`items` at which the error rate still holds, such as 500000 or 150M",
@@ -43,7 +44,7 @@ func bloomKind() Kind {
 				Key: "on_full", Want: `a text, such as "warn"`, Values: onFull(),
 				Usage: "what to do beyond the capacity: `warn` or reject",
 			},
-		},
+		}, canonicalParameters()...),
 	}
 }
 
@@ -66,6 +67,7 @@ func (b Bloom) Complete(d Defaults) Params {
 	if b.OnFull == "" {
 		b.OnFull = "warn"
 	}
+	b.Canonical = b.Canonical.complete(d)
 	return b
 }
 
@@ -79,7 +81,7 @@ func (b Bloom) Faults() []Fault {
 			all = append(all, f)
 		}
 	}
-	return all
+	return append(all, b.Canonical.faults()...)
 }
 
 func checkCapacity(n uint64) string {

@@ -19,8 +19,11 @@ type Member struct {
 
 // Members are the filter's parameters as calls show them, in the order of its kind: a time
 // is in seconds, nil for none.
-func (f Filter) Members() []Member {
-	var all []Member
+func (f Filter) Members() []Member { return f.members(false) }
+
+// members are those; all: also optional ones that say nothing.
+func (f Filter) members(all bool) []Member {
+	var members []Member
 	f.each(func(key string, v reflect.Value) {
 		value := v.Interface()
 		if d, ok := value.(time.Duration); ok {
@@ -29,10 +32,15 @@ func (f Filter) Members() []Member {
 				value = nil
 			}
 		}
-		all = append(all, Member{key, value})
+		if all || !optional(key) || !v.IsZero() {
+			members = append(members, Member{key, value})
+		}
 	})
-	return all
+	return members
 }
+
+// optional tells parameters that calls show only where they say something.
+func optional(key string) bool { return key == "canonical" || key == "canonical_drop" }
 
 // each calls visit with every parameter.
 func (f Filter) each(visit func(key string, v reflect.Value)) {

@@ -14,6 +14,8 @@ func TestFilterAsStored(t *testing.T) {
 		`{"id":1,"name":"uri","kind":"bloom","capacity":1000,"error_rate":0.0001,"on_full":"warn"}`: {
 			ID: 1, Name: "uri", Kind: "bloom", Params: Bloom{Capacity: 1000, ErrorRate: 0.0001, OnFull: "warn"}},
 		`{"id":7,"name":"news","kind":"timing","expire_ms":1500}`: {ID: 7, Name: "news", Kind: "timing", Params: Timing{Expire: 1500 * time.Millisecond}},
+		`{"id":2,"kind":"bloom","capacity":5,"canonical":"crawl","canonical_drop":"a,b*"}`: {
+			ID: 2, Kind: "bloom", Params: Bloom{Capacity: 5, Canonical: Canonical{CanonicalCrawl, "a,b*"}}},
 		`{"id":8,"kind":"timing"}`:                                {ID: 8, Kind: "timing", Params: Timing{}},
 		`{"id":9,"name":"later","kind":"cuckoo"}`:                 {ID: 9, Name: "later", Kind: "cuckoo"},
 	} {

@@ -107,6 +107,7 @@ func (c Config) validateServing(f *faults) {
 func (c Config) validateFilters(f *faults) {
 	f.check("uri_num_scale", checkCapacity(c.URINumScale))
 	f.check("accept_error_rate", checkErrorRate(c.AcceptErrorRate))
+	f.check("canonical_drop", checkDrop(c.CanonicalDrop))
 
 	names, ids := map[string]int{}, map[int]int{}
 	for i, spec := range c.Specs() {

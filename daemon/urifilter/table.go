@@ -51,10 +51,11 @@ func writeFilter(w io.Writer, f client.FilterInfo) error {
 		for _, key := range slices.Sorted(maps.Keys(f.More)) {
 			rows = append(rows, []string{key, fmt.Sprint(f.More[key])})
 		}
+		rows = append(rows, canonicalRows(f)...)
 		rows = append(rows, []string{"size", human.Bytes(int64(f.Bytes))}, []string{"generation", fmt.Sprint(f.Generation)})
 		return human.Table(w, rows, map[int]bool{0: true, 1: true})
 	}
-	return human.Table(w, [][]string{
+	rows := [][]string{
 		{"name", f.Name},
 		{"id", fmt.Sprint(f.ID)},
 		{"kind", f.Kind},
@@ -65,7 +66,19 @@ func writeFilter(w io.Writer, f client.FilterInfo) error {
 		{"size", human.Bytes(int64(f.Bytes))},
 		{"generation", fmt.Sprint(f.Generation)},
 		{"last writeback", writeback},
-	}, map[int]bool{0: true, 1: true})
+	}
+	return human.Table(w, append(rows, canonicalRows(f)...), map[int]bool{0: true, 1: true})
+}
+
+// canonicalRows say how URIs are normalized, if they are.
+func canonicalRows(f client.FilterInfo) (rows [][]string) {
+	if f.Canonical != "" {
+		rows = append(rows, []string{"canonical", f.Canonical})
+	}
+	if f.CanonicalDrop != "" {
+		rows = append(rows, []string{"left out", f.CanonicalDrop})
+	}
+	return rows
 }
 
 // expireText is the time that a filter was made with whose items expire.

@@ -48,10 +48,9 @@ type Options struct {
 	// AllowedHosts are names, besides localhost and loopback addresses, that calls without
 	// tokens may have in Host and Origin. Others are refused where Authenticate is nil.
 	AllowedHosts []string
-	// Capacity and ErrorRate are those of a filter whose PUT names none.
-	// Default: 10,000,000 and 0.0001.
-	Capacity  uint64
-	ErrorRate float64
+	// Defaults are the parameters of a filter whose PUT leaves them out. Default: those of the
+	// settings.
+	Defaults configs.Defaults
 	// Version is shown by / and urifilter_build_info.
 	Version string
 	// TempDir is where the answer to a stream waits when its client does not read. The
@@ -129,7 +128,7 @@ func New(o Options) *Server {
 
 		allowedHosts: o.AllowedHosts,
 
-		defaults: configs.Defaults{Capacity: o.Capacity, ErrorRate: o.ErrorRate},
+		defaults: o.Defaults,
 		version:  o.Version,
 		tempDir:  o.TempDir,
 		errors:   problem.ByCode(),
@@ -165,11 +164,8 @@ func (o *Options) setDefaults() {
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
 	}
-	if o.Capacity == 0 {
-		o.Capacity = 10_000_000
-	}
-	if o.ErrorRate == 0 {
-		o.ErrorRate = 0.0001
+	if o.Defaults == (configs.Defaults{}) {
+		o.Defaults = configs.Default().Defaults()
 	}
 	if o.Version == "" {
 		o.Version = "unknown"

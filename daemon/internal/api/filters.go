@@ -66,6 +66,7 @@ func (c *call) putFilter() error {
 	if stray != nil {
 		return stray
 	}
+	spec = spec.Complete(c.s.defaults) // what is left out may depend on what was given
 	f, created, err := c.s.engine.Create(c.r.Context(), spec)
 	if err != nil {
 		return err

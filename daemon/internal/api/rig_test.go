@@ -85,7 +85,7 @@ func serveRig(t testing.TB, store engine.Store, serve func(*rig), change ...func
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Engine: e, Logger: log, Version: "1.2.3", Capacity: 5000, TempDir: t.TempDir()}
+	o := Options{Engine: e, Logger: log, Version: "1.2.3", Defaults: configs.Defaults{Capacity: 5000, ErrorRate: 0.0001}, TempDir: t.TempDir()}
 	for _, f := range change {
 		f(&o)
 	}

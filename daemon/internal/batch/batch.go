@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/canonical"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
@@ -52,6 +53,8 @@ type Batch struct {
 	op     Op
 	expire time.Duration // of the items that are new; 0: as the filter has it
 	keys   []bloom.Hash
+	uris   canonical.Canonicalizer
+	uri    []byte
 }
 
 // ExpireError is returned for a time that a filter's items cannot have.
@@ -136,7 +139,7 @@ func (j *Judge) Judge(ctx context.Context, b *Batch, l *items.List) (fresh int, 
 	b.Fresh = slices.Grow(b.Fresh[:0], n)[:n]
 	f := b.Filter
 	for {
-		b.keys = l.Keys(b.keys[:0], f.Seed())
+		b.hash(l, f)
 		if fresh, err = j.ask(ctx, b, f); err == nil {
 			added := 0
 			if b.op == Add {
@@ -161,6 +164,24 @@ func (j *Judge) Judge(ctx context.Context, b *Batch, l *items.List) (fresh int, 
 			return 0, err
 		}
 		f = now
+	}
+}
+
+// hash leaves the keys of l's items in b.keys, those of URIs in the filter's canonical form.
+func (b *Batch) hash(l *items.List, f *engine.Filter) {
+	by := f.URIs()
+	if by.Form == canonical.None {
+		b.keys = l.Keys(b.keys[:0], f.Seed())
+		return
+	}
+	b.keys = slices.Grow(b.keys[:0], l.Len())
+	for i := range l.Len() {
+		if !l.IsString(i) {
+			b.keys = append(b.keys, bloom.SumValue(f.Seed(), l.Bytes(i)))
+			continue
+		}
+		b.uri = b.uris.Append(b.uri[:0], l.Bytes(i), by)
+		b.keys = append(b.keys, bloom.Sum(f.Seed(), b.uri))
 	}
 }
 

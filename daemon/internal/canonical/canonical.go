@@ -42,32 +42,30 @@ func ParseForm(s string) (Form, error) {
 	return None, fmt.Errorf("canonical: %q: want %s", s, strings.Join(forms[:], ", "))
 }
 
-// Canonicalizer brings URIs into one form. Use one in each goroutine.
-type Canonicalizer struct {
-	form Form
-	drop *Names
+// Rule says what becomes of the URIs of one filter. The zero value leaves them as they are.
+type Rule struct {
+	Form Form
+	Drop *Names // parameters of queries and paths that Crawl leaves out; nil: none
+}
 
+// Canonicalizer brings URIs into a canonical form. The zero value is ready for use. It is not
+// safe for concurrent use.
+type Canonicalizer struct {
 	query []param // of the URI at hand
 	value []byte  // names and values of query, unescaped
 	path  []byte
 	uri   []byte
 }
 
-// New makes a Canonicalizer; drop names the parameters of queries and paths that Crawl leaves
-// out, and may be nil.
-func New(form Form, drop *Names) *Canonicalizer {
-	return &Canonicalizer{form: form, drop: drop}
-}
-
 // Append appends the canonical form of uri to dst. It is idempotent: the canonical form of a
 // canonical form is itself.
-func (c *Canonicalizer) Append(dst, uri []byte) []byte {
-	if c.form == None {
+func (c *Canonicalizer) Append(dst, uri []byte, by Rule) []byte {
+	if by.Form == None {
 		return append(dst, uri...)
 	}
 	start := len(dst)
 	whole := uri
-	if c.form == Crawl {
+	if by.Form == Crawl {
 		uri = c.trim(uri)
 	}
 	p, ok := split(uri)
@@ -78,9 +76,9 @@ func (c *Canonicalizer) Append(dst, uri []byte) []byte {
 	if dst, ok = appendAuthority(dst, dst[start:start+len(p.scheme)], p.authority); !ok {
 		return append(dst[:start], whole...)
 	}
-	dst = c.appendPath(dst, p.path)
-	if c.form == Crawl {
-		return c.appendSorted(dst, p.query)
+	dst = c.appendPath(dst, p.path, by)
+	if by.Form == Crawl {
+		return c.appendSorted(dst, p.query, by.Drop)
 	}
 	if p.query != nil {
 		dst = appendEscaped(append(dst, '?'), p.query, unreserved, queryBytes)

@@ -2,8 +2,13 @@ package canonical
 
 import (
 	"bytes"
+	"strings"
 	"testing"
+
+	"github.com/cr-clawer/urifilter/configs"
 )
+
+var tracking = NewNames(strings.Split(configs.Tracking, ","))
 
 func TestForms(t *testing.T) {
 	for _, c := range []struct{ uri, safe, crawl string }{
@@ -63,7 +68,7 @@ func TestForms(t *testing.T) {
 			c.crawl = c.safe
 		}
 		for form, want := range map[Form]string{None: c.uri, Safe: c.safe, Crawl: c.crawl} {
-			got := string(New(form, NewNames(Tracking)).Append([]byte("x"), []byte(c.uri)))
+			got := string(new(Canonicalizer).Append([]byte("x"), []byte(c.uri), Rule{form, tracking}))
 			if got != "x"+want {
 				t.Errorf("%v of %q is %q, want %q", form, c.uri, got[1:], want)
 			}
@@ -91,18 +96,19 @@ func FuzzIdempotent(f *testing.F) {
 	} {
 		f.Add([]byte(uri))
 	}
-	safe, crawl := New(Safe, nil), New(Crawl, NewNames(Tracking))
+	safe, crawl := Rule{Form: Safe}, Rule{Crawl, tracking}
+	var c Canonicalizer
 	f.Fuzz(func(t *testing.T, uri []byte) {
 		sent := bytes.Clone(uri)
-		once := safe.Append(nil, uri)
-		if twice := safe.Append(nil, once); !bytes.Equal(once, twice) {
+		once := c.Append(nil, uri, safe)
+		if twice := c.Append(nil, once, safe); !bytes.Equal(once, twice) {
 			t.Errorf("safe: %q -> %q -> %q", uri, once, twice)
 		}
-		both, far := crawl.Append(nil, once), crawl.Append(nil, uri)
-		if again := crawl.Append(nil, far); !bytes.Equal(far, again) {
+		both, far := c.Append(nil, once, crawl), c.Append(nil, uri, crawl)
+		if again := c.Append(nil, far, crawl); !bytes.Equal(far, again) {
 			t.Errorf("crawl: %q -> %q -> %q", uri, far, again)
 		}
-		if !bytes.Equal(both, far) && bytes.Equal(crawl.trim(uri), uri) {
+		if !bytes.Equal(both, far) && bytes.Equal(c.trim(uri), uri) {
 			t.Errorf("%q: crawl of safe is %q, of itself %q", uri, both, far)
 		}
 		if !bytes.Equal(uri, sent) {
@@ -120,12 +126,12 @@ func BenchmarkAppend(b *testing.B) {
 	} {
 		for _, form := range []Form{Safe, Crawl} {
 			b.Run(name+"/"+form.String(), func(b *testing.B) {
-				c := New(form, NewNames(Tracking))
-				in, buf := []byte(uri), make([]byte, 0, 256)
+				var c Canonicalizer
+				by, in, buf := Rule{form, tracking}, []byte(uri), make([]byte, 0, 256)
 				b.SetBytes(int64(len(in)))
 				b.ReportAllocs()
 				for b.Loop() {
-					buf = c.Append(buf[:0], in)
+					buf = c.Append(buf[:0], in, by)
 				}
 			})
 		}

@@ -4,20 +4,20 @@ import "bytes"
 
 // appendPath appends a path: escapes, then parameters that are dropped, then dot segments, in
 // this order, so that a second time changes nothing.
-func (c *Canonicalizer) appendPath(dst, path []byte) []byte {
-	if c.form == Safe {
+func (c *Canonicalizer) appendPath(dst, path []byte, by Rule) []byte {
+	if by.Form == Safe {
 		c.path = appendEscaped(c.path[:0], path, unreserved, pathBytes)
 		return appendSegments(dst, c.path)
 	}
 	c.path = appendEscaped(c.path[:0], path, segmentBytes, pathBytes)
 	if bytes.IndexByte(c.path, ';') >= 0 {
-		c.path = c.dropPathParams(c.path)
+		c.path = dropPathParams(c.path, by.Drop)
 	}
 	return appendSegments(dst, c.path)
 }
 
 // dropPathParams leaves out the parameters (;name=value) that are dropped. It writes to path.
-func (c *Canonicalizer) dropPathParams(path []byte) []byte {
+func dropPathParams(path []byte, drop *Names) []byte {
 	kept := path[:0]
 	for len(path) > 0 {
 		end := 1
@@ -28,7 +28,7 @@ func (c *Canonicalizer) dropPathParams(path []byte) []byte {
 		path = path[end:]
 		if piece[0] == ';' {
 			name, _, _ := bytes.Cut(piece[1:], []byte("="))
-			if c.drop.has(name) {
+			if drop.has(name) {
 				continue
 			}
 		}

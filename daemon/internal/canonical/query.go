@@ -6,14 +6,6 @@ import (
 	"strings"
 )
 
-// Tracking names the parameters that say where a visitor came from, or which session it is,
-// and nothing of the page. A star at the end stands for any rest.
-var Tracking = []string{
-	"utm_*", "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "fbclid", "msclkid", "yclid", "twclid", "ttclid",
-	"igshid", "mc_cid", "mc_eid", "mkt_tok", "_ga", "_gl", "_hsenc", "_hsmi", "vero_id", "wickedid",
-	"jsessionid", "phpsessid", "aspsessionid*", "sessionid", "session_id", "cfid", "cftoken",
-}
-
 // Names is a set of names of parameters, in any letter case. Nil is the empty set.
 type Names struct {
 	whole    map[string]bool
@@ -57,7 +49,7 @@ type param struct{ name, value, end int }
 
 // appendSorted appends a query as a form would send it, sorted by names, then values, without
 // what is dropped; nothing if nothing is left.
-func (c *Canonicalizer) appendSorted(dst, query []byte) []byte {
+func (c *Canonicalizer) appendSorted(dst, query []byte, drop *Names) []byte {
 	if len(query) == 0 {
 		return dst
 	}
@@ -77,7 +69,7 @@ func (c *Canonicalizer) appendSorted(dst, query []byte) []byte {
 		p := param{name: len(c.value)}
 		c.value = appendUnescaped(c.value, name)
 		p.value = len(c.value)
-		if c.drop.has(c.value[p.name:p.value]) {
+		if drop.has(c.value[p.name:p.value]) {
 			c.value = c.value[:p.name]
 			continue
 		}

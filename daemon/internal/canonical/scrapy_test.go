@@ -23,12 +23,12 @@ func TestScrapyAgrees(t *testing.T) {
 		uris[i] = someURI(rnd)
 	}
 	theirs := canonicalByScrapy(t, uris)
-	c := New(Crawl, nil)
+	var c Canonicalizer
 	type pair struct{ by, uri string }
 	byTheirs, byOurs := map[string]pair{}, map[string]pair{}
 	shared := 0
 	for i, uri := range uris {
-		ours := string(c.Append(nil, []byte(uri)))
+		ours := string(c.Append(nil, []byte(uri), Rule{Form: Crawl}))
 		if first, ok := byTheirs[theirs[i]]; ok {
 			shared++
 			if first.by != ours {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/canonical"
 )
 
 // Filter is one named filter. It is safe for concurrent use.
@@ -20,6 +21,7 @@ type Filter struct {
 	Spec
 	Set
 	bound  configs.Bound // that of Spec
+	uris   canonical.Rule
 	life   *Life
 	warned *fullness
 	load   *load
@@ -141,7 +143,7 @@ func (e *Engine) insert(spec Spec, set Set) *Filter {
 }
 
 func (e *Engine) newFilter(spec Spec, set Set) *Filter {
-	return &Filter{Spec: spec, Set: set, bound: spec.Bound(), life: new(Life), warned: &fullness{}, load: &load{}, most: e.most}
+	return &Filter{Spec: spec, Set: set, bound: spec.Bound(), uris: uris(spec), life: new(Life), warned: &fullness{}, load: &load{}, most: e.most}
 }
 
 // put serves a filter. The caller holds mu.

@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/canonical"
 )
 
 // Spec says what a filter is: that of the settings, completed. It does not change while the
@@ -45,10 +47,25 @@ func BitMapHeader(spec Spec, b Identity) (bloom.Header, error) {
 	return h, err
 }
 
+// URIs says how the filter's URIs are normalized before they are hashed.
+func (f *Filter) URIs() canonical.Rule { return f.uris }
+
+func uris(spec Spec) canonical.Rule {
+	c := spec.Canonical()
+	form, err := canonical.ParseForm(cmp.Or(c.Canonical, configs.CanonicalNone))
+	if err != nil { // specs are checked
+		panic(err)
+	}
+	if form != canonical.Crawl {
+		return canonical.Rule{Form: form}
+	}
+	return canonical.Rule{Form: form, Drop: canonical.NewNames(c.DropNames())}
+}
+
 // sameMap tells whether bit-maps of the two specs can be the same.
 func sameMap(s, o Spec) bool {
 	made, asked := s.Bound(), o.Bound()
-	return s.Kind == o.Kind && made.Items == asked.Items && made.ErrorRate == asked.ErrorRate
+	return s.Kind == o.Kind && s.Canonical() == o.Canonical() && made.Items == asked.Items && made.ErrorRate == asked.ErrorRate
 }
 
 // parameters are what the log says of a filter.

@@ -120,8 +120,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		AllowedHosts: cfg.Auth.AllowedHosts,
 
 		ProtectMetrics: cfg.Auth.ProtectMetrics,
-		Capacity:       cfg.URINumScale,
-		ErrorRate:      cfg.AcceptErrorRate,
+		Defaults:       cfg.Defaults(),
 		Version:        command.ReadVersion().Version,
 		TempDir:        spool,
 	}

@@ -116,11 +116,22 @@ class AsyncFilterAPIClient:
         error_rate: Optional[float] = None,
         on_full: Optional[str] = None,
         expire: Expire = None,
+        canonical: Optional[str] = None,
+        canonical_drop: Optional[str] = None,
         id: Optional[int] = None,
     ) -> Dict[str, Any]:
         """Makes a filter, or finds it with these parameters. Wants a token with the scope admin."""
         return await self._call(
-            self._client.create_filter, name, kind=kind, capacity=capacity, error_rate=error_rate, on_full=on_full, expire=expire, id=id
+            self._client.create_filter,
+            name,
+            kind=kind,
+            capacity=capacity,
+            error_rate=error_rate,
+            on_full=on_full,
+            expire=expire,
+            canonical=canonical,
+            canonical_drop=canonical_drop,
+            id=id,
         )
 
     async def drop_filter(self, name: str, *, confirm: str = "") -> None:

@@ -168,6 +168,8 @@ class FilterAPIClient:
         error_rate: Optional[float] = None,
         on_full: Optional[str] = None,
         expire: Expire = None,
+        canonical: Optional[str] = None,
+        canonical_drop: Optional[str] = None,
         id: Optional[int] = None,
     ) -> Dict[str, Any]:
         """Makes a filter, or finds it with these parameters; None is the daemon's default.
@@ -177,7 +179,16 @@ class FilterAPIClient:
         """
         if isinstance(expire, timedelta):
             expire = seconds_of(expire)
-        spec = {"kind": kind, "capacity": capacity, "error_rate": error_rate, "on_full": on_full, "expire": expire, "id": id}
+        spec = {
+            "kind": kind,
+            "capacity": capacity,
+            "error_rate": error_rate,
+            "on_full": on_full,
+            "expire": expire,
+            "canonical": canonical,
+            "canonical_drop": canonical_drop,
+            "id": id,
+        }
         body = dumps({member: value for member, value in spec.items() if value is not None})
         return object_of(self._exchange("PUT", path_of(name), body, again=True))
 

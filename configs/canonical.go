@@ -1,0 +1,129 @@
+package configs
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Canonical is how far a filter normalizes URIs before it compares them. Every kind has it.
+// What it does is in docs/canonical.md.
+type Canonical struct {
+	// Canonical is none (equal bytes are equal items), safe (by the standards) or crawl
+	// (sorted query, no fragment, no parameters of canonical_drop). "": none, as it is kept.
+	Canonical string `yaml:"canonical"`
+	// CanonicalDrop names the parameters that crawl leaves out, separated by commas; a star at
+	// the end stands for any rest, "-" for none. "": canonical_drop of the daemon. A filter
+	// keeps the list that it was made with.
+	CanonicalDrop string `yaml:"canonical_drop"`
+}
+
+// How far URIs are normalized.
+const (
+	CanonicalNone  = "none"
+	CanonicalSafe  = "safe"
+	CanonicalCrawl = "crawl"
+)
+
+// Tracking names the parameters that say where a visitor came from, or which session it is,
+// and nothing of the page.
+const Tracking = "utm_*,gclid,gclsrc,dclid,gbraid,wbraid,fbclid,msclkid,yclid,twclid,ttclid," +
+	"igshid,mc_cid,mc_eid,mkt_tok,_ga,_gl,_hsenc,_hsmi,vero_id,wickedid," +
+	"jsessionid,phpsessid,aspsessionid*,sessionid,session_id,cfid,cftoken"
+
+func canonicalForms() []string {
+	return []string{CanonicalNone, CanonicalSafe, CanonicalCrawl}
+}
+
+// canonicalParameters are what people are told of them.
+func canonicalParameters() []Parameter {
+	return []Parameter{
+		{
+			Key: "canonical", Want: `a text, such as "safe"`, Values: canonicalForms(),
+			Usage: "how far URIs are normalized before they are compared: `none`, safe or crawl",
+		},
+		{
+			Key: "canonical_drop", Want: `a text, such as "utm_*,gclid"`,
+			Usage: "`names` of the parameters that --canonical crawl leaves out, such as utm_*,gclid; - for none",
+		},
+	}
+}
+
+// complete fills in what was left out.
+func (c Canonical) complete(d Defaults) Canonical {
+	if c.Canonical == CanonicalNone {
+		c.Canonical = "" // as filters of versions that do not know it have it
+	}
+	if c.Canonical == CanonicalCrawl && c.CanonicalDrop == "" {
+		c.CanonicalDrop = d.CanonicalDrop
+	}
+	return c
+}
+
+func (c Canonical) faults() []Fault {
+	var all []Fault
+	if text := checkOneOf(cmp.Or(c.Canonical, CanonicalNone), canonicalForms()...); text != "" {
+		all = append(all, Fault{"canonical", text})
+	}
+	if c.Canonical != CanonicalCrawl && c.CanonicalDrop != "" {
+		all = append(all, Fault{"canonical_drop", fmt.Sprintf("%q: is for canonical: crawl", c.CanonicalDrop)})
+	} else if text := checkDrop(c.DropNames()); text != "" {
+		all = append(all, Fault{"canonical_drop", text})
+	}
+	return all
+}
+
+// checkDrop wants names of parameters, with a star at the end if at all.
+func checkDrop(names []string) string {
+	for _, name := range names {
+		plain := strings.TrimSuffix(name, "*")
+		if plain == "" || len(name) > 64 || strings.ContainsAny(plain, "*,;&=# \t\r\n") {
+			return fmt.Sprintf("%q: want the name of a parameter, such as gclid or utm_*", name)
+		}
+	}
+	return ""
+}
+
+// DropNames are the names in CanonicalDrop.
+func (c Canonical) DropNames() []string {
+	if c.CanonicalDrop == "" || c.CanonicalDrop == "-" {
+		return nil
+	}
+	return strings.Split(c.CanonicalDrop, ",")
+}
+
+// joinDrop is a list of names as CanonicalDrop has it.
+func joinDrop(names []string) string {
+	if len(names) == 0 {
+		return "-"
+	}
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(names))), ",")
+}
+
+// URIs are the parameters of filters that compare URIs.
+type URIs interface{ URIs() Canonical }
+
+// URIs implements URIs.
+func (c Canonical) URIs() Canonical { return c }
+
+// withoutDrop takes the list that means nothing away from parameters that are changed to
+// another form than crawl.
+func withoutDrop(p Params) Params {
+	if c, ok := p.(URIs); !ok || c.URIs().Canonical == CanonicalCrawl || c.URIs().CanonicalDrop == "" {
+		return p
+	}
+	return change(p, func(v reflect.Value) {
+		field, _ := fieldByKey(v, "canonical_drop")
+		field.SetString("")
+	})
+}
+
+// Canonical is how far the filter normalizes URIs.
+func (f Filter) Canonical() Canonical {
+	if p, ok := f.Params.(URIs); ok {
+		return p.URIs()
+	}
+	return Canonical{}
+}
