@@ -16,8 +16,8 @@ func TestFilterAsStored(t *testing.T) {
 		`{"id":7,"name":"news","kind":"timing","expire_ms":1500}`: {ID: 7, Name: "news", Kind: "timing", Params: Timing{Expire: 1500 * time.Millisecond}},
 		`{"id":2,"kind":"bloom","capacity":5,"canonical":"crawl","canonical_drop":"a,b*"}`: {
 			ID: 2, Kind: "bloom", Params: Bloom{Capacity: 5, Canonical: Canonical{CanonicalCrawl, "a,b*"}}},
-		`{"id":8,"kind":"timing"}`:                                {ID: 8, Kind: "timing", Params: Timing{}},
-		`{"id":9,"name":"later","kind":"cuckoo"}`:                 {ID: 9, Name: "later", Kind: "cuckoo"},
+		`{"id":8,"kind":"timing"}`:                {ID: 8, Kind: "timing", Params: Timing{}},
+		`{"id":9,"name":"later","kind":"cuckoo"}`: {ID: 9, Name: "later", Kind: "cuckoo"},
 	} {
 		text, err := f.AppendJSON(nil)
 		if err != nil || string(text) != want {

@@ -67,7 +67,8 @@ func rules() []rule {
 		room("sniff"),
 		room("journal", "bloom", "durable"),
 		room("items", "bloom"),
-		withSettings(room("engine", "bloom")),
+		withSettings(room("canonical")),
+		withSettings(room("engine", "bloom", "canonical")),
 		room("kind", "engine", "durable", "timing", "bloom"),
 		withSettings(room("kinds", "kind", "engine", "durable", "timing", "bloom")),
 		withSettings(room("embedded", "kinds", "kind", "engine", "journal", "durable", "timing", "bloom")),
@@ -82,7 +83,7 @@ func rules() []rule {
 		room("redisstore/timed", "redisstore/filter", "redisstore/insync", "redisstore/registry", "redisstore/members", "redisstore/servers", "engine", "timing", "bloom"),
 		room("archive", "engine", "bloom", "tlsdial"),
 		room("backup", "engine", "archive", "bloom"),
-		room("batch", "engine", "items", "bloom"),
+		room("batch", "engine", "items", "bloom", "canonical"),
 		room("problem", "batch", "engine", "items", "backup", "archive", "program/command"),
 		room("drain"),
 		room("connlimit"),
@@ -154,6 +155,7 @@ func readImports(root string) ([]importing, error) {
 // violations lists what breaks the rules, in the order of the imports.
 func violations(rules []rule, imports []importing) []string {
 	var found []string
+	folders := byFolder(imports)
 	for _, i := range imports {
 		for _, r := range rules {
 			if !under(i.from(), r.folder) {
@@ -164,7 +166,7 @@ func violations(rules []rule, imports []importing) []string {
 			case isOurs && (r.testsToo || !i.test) && !under(folder, r.folder) && !underAny(folder, r.ours):
 				found = append(found, fmt.Sprintf("%s imports %s: of this module %s may import %s", i.file, folder, r.folder, listed(r.ours)))
 			case isOurs && !i.test:
-				if way := reaches(folder, r.never, imports, nil); way != nil {
+				if way := reaches(folder, r.never, folders, map[string]bool{}); way != nil {
 					found = append(found, fmt.Sprintf("%s imports %s: %s must not reach it", i.file, strings.Join(way, ", which imports "), r.folder))
 				}
 			case !isOurs && !i.test && r.onlyModules != nil && !isStd(i.path) && !underAny(i.path, r.onlyModules):
@@ -190,21 +192,32 @@ func guardNothing(rules []rule, imports []importing) []string {
 }
 
 // reaches returns the chain of packages from folder to one of never, nil if there is none.
-func reaches(folder string, never []string, imports []importing, seen []string) []string {
+// Folders that were seen are not looked at again: they do not reach one.
+func reaches(folder string, never []string, imports map[string][]string, seen map[string]bool) []string {
 	if underAny(folder, never) {
 		return []string{folder}
 	}
-	seen = append(seen, folder)
-	for _, i := range imports {
-		next, isOurs := i.ours()
-		if i.test || i.from() != folder || !isOurs || slices.Contains(seen, next) {
-			continue
-		}
+	if seen[folder] {
+		return nil
+	}
+	seen[folder] = true
+	for _, next := range imports[folder] {
 		if way := reaches(next, never, imports, seen); way != nil {
 			return append([]string{folder}, way...)
 		}
 	}
 	return nil
+}
+
+// byFolder are the folders of this module that those without tests import.
+func byFolder(imports []importing) map[string][]string {
+	folders := map[string][]string{}
+	for _, i := range imports {
+		if next, isOurs := i.ours(); isOurs && !i.test && !slices.Contains(folders[i.from()], next) {
+			folders[i.from()] = append(folders[i.from()], next)
+		}
+	}
+	return folders
 }
 
 func under(folder, top string) bool { return folder == top || strings.HasPrefix(folder, top+"/") }
@@ -289,7 +302,7 @@ func TestImportRulesBite(t *testing.T) {
 		"daemon/internal/api/api.go imports provision: of this module daemon may import configs, client, systemd",
 		"daemon/internal/bloom/b.go imports golang.org/x/system: beside the standard library daemon/internal/bloom may import github.com/zeebo/xxh3, golang.org/x/sys",
 		"daemon/internal/bloom/b.go imports configs: of this module daemon/internal/bloom may import nothing",
-		"daemon/internal/engine/e.go imports daemon/internal/middle: of this module daemon/internal/engine may import daemon/internal/bloom, configs",
+		"daemon/internal/engine/e.go imports daemon/internal/middle: of this module daemon/internal/engine may import daemon/internal/bloom, daemon/internal/canonical, configs",
 		"daemon/internal/redisstore/s.go imports daemon/internal/api: of this module daemon/internal/redisstore may import daemon/internal/engine, daemon/internal/durable, daemon/internal/timing, daemon/internal/bloom, daemon/internal/tlsdial, configs",
 		"daemon/urifilter/main.go imports daemon/internal/api, which imports provision: daemon must not reach it",
 		"daemon/urifilter/main.go imports magefiles: of this module daemon may import configs, client, systemd",

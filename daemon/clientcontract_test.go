@@ -34,7 +34,7 @@ func TestDaemonKeepsTheClientsContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(api.New(api.Options{Engine: e, Logger: log, Capacity: 100_000, TempDir: t.TempDir()}))
+	server := httptest.NewServer(api.New(api.Options{Engine: e, Logger: log, Defaults: configs.Defaults{Capacity: 100_000, ErrorRate: 0.0001}, TempDir: t.TempDir()}))
 	t.Cleanup(server.Close)
 	clienttest.Contract(t, server.URL)
 }
