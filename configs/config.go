@@ -184,6 +184,10 @@ type Limits struct {
 	// bytes for each item that has not expired. At it calls with new items get 507
 	// filter_full and nothing is remembered. 1 MiB or more. Default 0: half of the memory.
 	FilterBytes Size `yaml:"filter_bytes"`
+	// CompressBytes is the size from which on answers are compressed, by zstd or gzip, for
+	// callers that accept it (Accept-Encoding); streams are, unless they are known to be
+	// shorter. 0: none is. Default 64KiB.
+	CompressBytes Size `yaml:"compress_bytes"`
 	// Connections is how many may be open at once; one more is answered 503 and closed. The
 	// process needs a file descriptor for each; where it may not have so many, three
 	// quarters of those that it may have are the limit. 0: no limit. Default 10000.

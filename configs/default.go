@@ -42,6 +42,7 @@ func Default() Config {
 			ItemBytes:     64 * KiB,
 			HeaderTimeout: 10 * time.Second,
 			BodyTimeout:   30 * time.Second,
+			CompressBytes: 64 * KiB,
 			Connections:   10_000,
 		},
 		Writeback:       Writeback{Keep: 3},

@@ -93,6 +93,9 @@ func (c Config) validateServing(f *faults) {
 	if l.FilterBytes != 0 && l.FilterBytes < MiB {
 		f.add("limits.filter_bytes", "%s: want 0 for half of the machine's memory, or %s and more", l.FilterBytes, MiB)
 	}
+	if l.CompressBytes < 0 {
+		f.add("limits.compress_bytes", "%s: want 0 for no compression, or 1 and more", l.CompressBytes)
+	}
 	if l.Connections < 0 {
 		f.add("limits.connections", "%d: want 1 or more, or 0 for no limit", l.Connections)
 	}

@@ -85,6 +85,10 @@ type Limits struct {
 	// SpoolBytes bounds the answers that wait on disk, of all streams together. Past
 	// it a stream's body is read no faster than its answer. Default: 16 GiB.
 	SpoolBytes int64
+	// CompressBytes is the size from which on answers are compressed for clients that accept
+	// it; streams are, unless they are known to be shorter. Negative: none is.
+	// Default: 64 KiB.
+	CompressBytes int64
 }
 
 // Server is the HTTP interface over one engine. It is safe for concurrent use.
@@ -109,6 +113,7 @@ type Server struct {
 	metrics      *metrics
 	calls        callPool
 	unzippers    sync.Pool // of *gzip.Reader
+	codings      []*coding // of answers
 	held         budget    // bytes of bodies in memory
 	anonymous    budget    // the same of those that came without an Authorization header
 	spooled      budget    // bytes of answers on disk
@@ -132,6 +137,7 @@ func New(o Options) *Server {
 		version:  o.Version,
 		tempDir:  o.TempDir,
 		errors:   problem.ByCode(),
+		codings:  codings(),
 		held:     budget{limit: o.Limits.HeldBytes},
 
 		anonymous: budget{limit: anonymousHeld},
@@ -194,6 +200,9 @@ func (l *Limits) setDefaults() {
 	}
 	if l.SpoolBytes <= 0 {
 		l.SpoolBytes = 16 << 30
+	}
+	if l.CompressBytes == 0 {
+		l.CompressBytes = 64 << 10
 	}
 }
 

@@ -54,6 +54,8 @@ type call struct {
 	req  items.Request
 	work batch.Batch
 	out  []byte
+
+	packed []byte // the answer, compressed
 }
 
 // begin readies a pooled call for a request.
@@ -183,6 +185,7 @@ func (c *call) send(status int, contentType []string, body []byte) error {
 	h["Content-Type"] = contentType
 	h["Cache-Control"] = c.s.header.noStore
 	h["X-Content-Type-Options"] = c.s.header.noSniff
+	body = c.pack(h, body)
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	c.status, c.sent = status, int64(len(body))
 	for first := true; first || len(body) > 0; first = false {
@@ -259,7 +262,7 @@ func (p *callPool) put(c *call) {
 	c.s, c.w, c.r, c.rc, c.route, c.budget = nil, nil, nil, nil, nil, nil
 	c.req.Reset() // it refers to the body, and to the token
 	c.work.End()
-	switch size := max(cap(c.buf), cap(c.out)); {
+	switch size := max(cap(c.buf), cap(c.out), cap(c.packed)); {
 	case c.anonymous:
 		if known && size <= 2*anonymousBody {
 			p.anonymous.Put(c)

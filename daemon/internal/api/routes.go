@@ -71,6 +71,7 @@ func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
 		"/readyz":       {http.MethodGet: {do: (*call).readiness}},
 		"/metrics":      {http.MethodGet: {scope: s.statusScope, do: func(c *call) error { return c.handOver(scrape) }}},
 		"/openapi.yaml": {http.MethodGet: {do: (*call).openAPI}},
+		"/favicon.ico":  {http.MethodGet: {do: (*call).sendNothing}}, // browsers ask for it unasked
 		"/":             {http.MethodGet: {do: (*call).root}},
 		pathUnknown:     {},
 	} {

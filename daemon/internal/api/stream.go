@@ -1,6 +1,8 @@
 package api
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -36,6 +38,8 @@ type stream struct {
 	sending           chan struct{} // closed when the sender has ended; nil: not started
 	settled           bool          // the sender has ended, and was waited for
 	total, duplicates int64
+
+	coding *coding // of the answer; nil: none
 
 	skips   bool // lines that are no items are left out
 	skipped skippedLines
@@ -197,6 +201,7 @@ func (st *stream) start() {
 	}
 	c.w.Header().Set("Trailer", trailers)
 	c.status = http.StatusOK
+	st.packAs(c.coding(c.s.limits.CompressBytes))
 	c.w.WriteHeader(c.status)
 	st.send()
 }
@@ -211,12 +216,30 @@ func (st *stream) headers() {
 	h["X-Content-Type-Options"] = shared.noSniff
 }
 
+// packAs has the answer compressed; nil: not. The header must not have been sent.
+func (st *stream) packAs(k *coding) {
+	if st.coding = k; k != nil {
+		st.c.w.Header().Set("Content-Encoding", k.name)
+	}
+}
+
 // send starts the sender, which moves the spool to the client.
 func (st *stream) send() {
 	st.sending = make(chan struct{})
 	go func() {
 		defer close(st.sending)
-		st.c.sent = st.out.drain(st.c.w, st.c.rc.Flush)
+		if st.coding == nil {
+			st.c.sent = st.out.drain(st.c.w, st.c.rc.Flush)
+			return
+		}
+		p := st.coding.open(st.c.w)
+		defer st.coding.release(p)
+		st.c.sent = st.out.drain(p, func() error { return errors.Join(p.Flush(), st.c.rc.Flush()) })
+		if st.out.failed() == nil {
+			if err := p.Close(); err != nil {
+				st.out.fail(fmt.Errorf("%w: %w", errClientGone, err))
+			}
+		}
 	}()
 }
 
@@ -236,7 +259,12 @@ func (st *stream) finish() error {
 	if st.sending == nil { // nothing is sent yet: the length is known, and the totals
 		st.headers()
 		st.totals(h)
-		h.Set("Content-Length", strconv.FormatInt(st.out.len(), 10))
+		if c.r.ProtoAtLeast(1, 1) { // without a length HTTP/1.0 has no end that can be told from a cut
+			st.packAs(c.coding(st.out.len()))
+		}
+		if st.coding == nil {
+			h.Set("Content-Length", strconv.FormatInt(st.out.len(), 10))
+		}
 		c.status = http.StatusOK
 		c.w.WriteHeader(c.status)
 		st.send()

@@ -115,6 +115,8 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 			ItemBytes:   int(cfg.Limits.ItemBytes),
 			BodyTimeout: cfg.Limits.BodyTimeout,
 			HeldBytes:   int64(cfg.Limits.HeldBytes),
+
+			CompressBytes: compressBytes(cfg.Limits),
 		},
 		Authenticate: d.secrets.authenticate(),
 		AllowedHosts: cfg.Auth.AllowedHosts,
@@ -156,6 +158,14 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 	}
 	log.Info(state, append(d.inUse(), "took", time.Since(start).Round(time.Millisecond))...)
 	return d, nil
+}
+
+// compressBytes is the limit as the api has it, for which 0 is the default.
+func compressBytes(l configs.Limits) int64 {
+	if l.CompressBytes == 0 {
+		return -1
+	}
+	return int64(l.CompressBytes)
 }
 
 // inUse is what the log says of the settings: those that make a difference.

@@ -1,0 +1,254 @@
+package api
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+func TestAccepted(t *testing.T) {
+	known := codings()
+	for header, want := range map[string]string{
+		"":                                   "",
+		"gzip":                               "gzip",
+		"x-gzip":                             "gzip",
+		"GZIP":                               "gzip",
+		"gzip, deflate, br":                  "gzip",
+		"gzip, deflate, br, zstd":            "zstd",
+		"zstd;q=0.5, gzip;q=0.6":             "gzip",
+		"zstd; q=0.5 ,gzip ; Q=0.500":        "zstd",
+		"zstd;q=0, gzip;q=0.001":             "gzip",
+		"gzip;q=0":                           "",
+		"*":                                  "zstd",
+		"*;q=0":                              "",
+		"zstd;q=0, *":                        "gzip",
+		"*;q=0, gzip":                        "gzip",
+		"identity":                           "",
+		"identity, gzip":                     "gzip",
+		"identity, gzip;q=0.9":               "",
+		"identity;q=0, br":                   "",
+		"identity;q=0.5, gzip;q=0.8":         "gzip",
+		"deflate, br":                        "",
+		"gzip;q=2":                           "",
+		"gzip;q=-1":                          "",
+		"gzip;q=NaN":                         "",
+		"gzip;level=9":                       "",
+		",, ;q=1, gzip":                      "gzip",
+		"gzip;q=1.0, identity; q=0.5, *;q=0": "gzip",
+	} {
+		got := ""
+		if k := accepted([]string{header}, known); k != nil {
+			got = k.name
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", header, got, want)
+		}
+	}
+	if k := accepted(nil, known); k != nil {
+		t.Errorf("no header: %s", k.name)
+	}
+	if k := accepted([]string{"br", "gzip"}, known); k == nil || k.name != "gzip" {
+		t.Error("two lines of the header are not one list")
+	}
+}
+
+// unpack is what a body of that coding holds.
+func unpack(t testing.TB, coding string, body []byte) string {
+	t.Helper()
+	var r io.Reader = bytes.NewReader(body)
+	var err error
+	switch coding {
+	case "gzip":
+		r, err = gzip.NewReader(r)
+	case "zstd":
+		var z *zstd.Decoder
+		if z, err = zstd.NewReader(r); err == nil {
+			defer z.Close()
+			r = z
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// accepting sends a request with its own Accept-Encoding, and returns the answer as it came.
+func (r *rig) accepting(path, kind, body, accept string) (*http.Response, []byte) {
+	r.t.Helper()
+	req, err := http.NewRequest(http.MethodPost, r.http.URL+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", kind)
+	req.Header.Set("Accept-Encoding", accept) // so that the transport does not unpack
+	resp, err := r.http.Client().Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return resp, text
+}
+
+func manyItems(from, n int) (list, lines string) {
+	var a, b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&a, `,"https://example.com/some/path/%d"`, from+i)
+		fmt.Fprintf(&b, "https://example.com/some/path/%d\n", from+i)
+	}
+	return a.String()[1:], b.String()
+}
+
+func TestLargeAnswersAreCompressed(t *testing.T) {
+	r := newRig(t)
+	list, _ := manyItems(0, 10_000)
+	for i, accept := range []string{"gzip", "zstd", "identity", "gzip;q=0.5, zstd", "gzip", "zstd"} { // pooled in the end
+		coding := map[string]string{"identity": "", "gzip;q=0.5, zstd": "zstd"}[accept]
+		if !strings.Contains(accept, ",") && accept != "identity" {
+			coding = accept
+		}
+		r.put(fmt.Sprint("c", i), `{"kind":"bloom","capacity":1000000}`)
+		resp, body := r.accepting("/api/v1/filter", "application/json", fmt.Sprintf(`{"filter":"c%d","items":[%s]}`, i, list), accept)
+		want := `{"uri_list":[` + list + `],"total":10000,"duplicates":0}` + "\n"
+		if got := unpack(t, coding, body); got != want || resp.Header.Get("Content-Encoding") != coding || resp.Header.Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%s: %d bytes for %d, %v", accept, len(got), len(want), resp.Header)
+		}
+		if resp.ContentLength != int64(len(body)) || coding != "" && len(body) > len(want)/3 {
+			t.Errorf("%s: length %d, %d bytes of %d", accept, resp.ContentLength, len(body), len(want))
+		}
+	}
+}
+
+func TestSmallAnswersAreNotTouched(t *testing.T) {
+	r := newRig(t)
+	list, lines := manyItems(0, 500)
+	resp, body := r.accepting("/api/v1/filter", "application/json", `{"filter":1,"items":[`+list+`]}`, "gzip")
+	if got := resp.Header.Get("Content-Encoding") + resp.Header.Get("Vary"); got != "" || !bytes.Contains(body, []byte(list)) {
+		t.Errorf("list: %v", resp.Header)
+	}
+	resp, body = r.accepting("/api/v1/filter?filter=ip", "text/plain", lines, "gzip")
+	if got := resp.Header.Get("Content-Encoding") + resp.Header.Get("Vary"); got != "" || string(body) != lines || resp.ContentLength != int64(len(lines)) {
+		t.Errorf("stream: %v", resp.Header)
+	}
+	never := newRig(t, func(o *Options) { o.Limits.CompressBytes = -1 })
+	list, lines = manyItems(0, 60_000)
+	if resp, _ = never.accepting("/api/v1/filter", "application/json", `{"filter":1,"items":[`+list+`]}`, "gzip"); resp.Header.Get("Content-Encoding") != "" {
+		t.Error("a list is compressed though nothing should be")
+	}
+	if resp, _ = never.accepting("/api/v1/filter?filter=ip", "text/plain", lines, "gzip"); resp.Header.Get("Content-Encoding") != "" {
+		t.Error("a stream is compressed though nothing should be")
+	}
+}
+
+// A long stream is compressed too, with its totals in trailers; a client that sends on only
+// when it has read what there is of the answer is not kept waiting.
+func TestStreamsAreCompressed(t *testing.T) {
+	r := newRig(t)
+	_, lines := manyItems(0, 100_000)
+	for i, coding := range []string{"gzip", "zstd"} {
+		r.put(fmt.Sprint("s", i), `{"kind":"bloom","capacity":2000000}`)
+		resp, body := r.accepting(fmt.Sprintf("/api/v1/filter?filter=s%d", i), "text/plain", lines, coding)
+		if got := unpack(t, coding, body); got != lines || resp.Header.Get("Content-Encoding") != coding || resp.Trailer.Get(headerTotal) != "100000" {
+			t.Errorf("%s: %d bytes of %d, trailers %v", coding, len(got), len(lines), resp.Trailer)
+		}
+	}
+	source, feed := io.Pipe()
+	req, err := http.NewRequest(http.MethodPost, r.http.URL+"/api/v1/filter?filter=uri", source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "text/plain")
+	req.Header.Set("Accept-Encoding", "gzip")
+	go func() { _, _ = io.WriteString(feed, lines) }() // and no end: a batch is 1 MiB of it
+	resp, err := r.http.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	z, err := gzip.NewReader(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := make([]byte, 900_000)
+	if _, err := io.ReadFull(z, part); err != nil || !strings.HasPrefix(lines, string(part)) {
+		t.Errorf("while the body is not at its end: %v", err)
+	}
+	if err := feed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(z)
+	if err != nil || string(part)+string(rest) != lines {
+		t.Errorf("the rest: %d bytes, %v", len(rest), err)
+	}
+}
+
+// What cuts a stream off shows in a compressed one as in any other.
+func TestCompressedStreamIsCut(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Limits.ItemBytes = 1000 })
+	_, lines := manyItems(0, 100_000)
+	req, err := http.NewRequest(http.MethodPost, r.http.URL+"/api/v1/filter?filter=uri", strings.NewReader(lines+strings.Repeat("x", 1001)+"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "text/plain")
+	req.Header.Set("Accept-Encoding", "zstd")
+	resp, err := r.http.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadAll(resp.Body); err == nil || resp.Trailer.Get(headerTotal) != "" {
+		t.Errorf("taken for whole: %v, %v", err, resp.Trailer)
+	}
+}
+
+func TestFavicon(t *testing.T) {
+	if a := newRig(t).do("GET", "/favicon.ico", ""); a.status != http.StatusNoContent || a.body != "" {
+		t.Errorf("got %d, %q", a.status, a.body)
+	}
+}
+
+// BenchmarkCompression answers 10,000 items, all new, of which each is 67 bytes.
+func BenchmarkCompression(b *testing.B) {
+	list := slices.Repeat([]string{itemText}, 10_000)
+	answer := []byte(`{"uri_list":[` + strings.Join(list, ",") + `],"total":10000,"duplicates":0}`)
+	at := len(`{"uri_list":[`)
+	for i := range 10_000 { // different items, as URIs of one site are
+		copy(answer[at+len(itemText)-9:], fmt.Sprintf("%08x", uint32(i)*2654435761))
+		at += len(itemText) + 1
+	}
+	for _, k := range codings() {
+		b.Run(k.name, func(b *testing.B) {
+			var packed bytes.Buffer
+			b.SetBytes(int64(len(answer)))
+			b.ReportAllocs()
+			for b.Loop() {
+				packed.Reset()
+				p := k.open(&packed)
+				if _, err := p.Write(answer); err != nil {
+					b.Fatal(err)
+				}
+				if err := p.Close(); err != nil {
+					b.Fatal(err)
+				}
+				k.release(p)
+			}
+			b.ReportMetric(float64(packed.Len())/float64(len(answer)), "ratio")
+		})
+	}
+}
