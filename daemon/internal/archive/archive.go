@@ -105,7 +105,12 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 		SetServerSelectionTimeout(o.Timeout).
 		SetConnectTimeout(o.Timeout).
 		SetServerMonitor(&event.ServerMonitor{
-			ServerHeartbeatFailed: func(e *event.ServerHeartbeatFailedEvent) { lastBeat.Store(&e.Failure) },
+			ServerHeartbeatFailed: func(e *event.ServerHeartbeatFailedEvent) {
+				// The driver breaks one off when a call has failed: that says nothing of the server.
+				if !errors.Is(e.Failure, context.Canceled) {
+					lastBeat.Store(&e.Failure)
+				}
+			},
 			TopologyDescriptionChanged: func(e *event.TopologyDescriptionChangedEvent) {
 				connected.Store(slices.ContainsFunc(e.NewDescription.Servers, takesWrites))
 			},
