@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
@@ -107,15 +106,4 @@ func (t *Toolkit) onArchived(ctx context.Context, target string, steps func(*rol
 		}
 		return []fleet.Phase{r.phaseOf(t.program, hosts, always(steps), nil)}, nil
 	})
-}
-
-// words are those of a comma-separated text.
-func words(text string) []string {
-	var all []string
-	for w := range strings.SplitSeq(text, ",") {
-		if w = strings.TrimSpace(w); w != "" {
-			all = append(all, w)
-		}
-	}
-	return all
 }

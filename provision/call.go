@@ -110,3 +110,14 @@ func whoami() string {
 	}
 	return name + "@" + machine
 }
+
+// words are those of a comma-separated text.
+func words(text string) []string {
+	var all []string
+	for w := range strings.SplitSeq(text, ",") {
+		if w = strings.TrimSpace(w); w != "" {
+			all = append(all, w)
+		}
+	}
+	return all
+}

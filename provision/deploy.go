@@ -3,10 +3,8 @@ package provision
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
-	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/rollout"
 	"github.com/cr-clawer/urifilter/provision/step"
@@ -80,21 +78,4 @@ func (r *run) closePlain() []fleet.Phase {
 	return []fleet.Phase{r.phase("redis, plain port", with, func() ([]step.Step, error) {
 		return []step.Step{r.site.ClosePlain(r.hosts)}, nil
 	})}
-}
-
-// ready is the preflight of every host: who logs in can become root, and systemd runs.
-func ready() step.Proof {
-	return step.NewProof("preflight: root and systemd", func(ctx context.Context, h host.Host) error {
-		if _, err := h.Run(ctx, host.Command{Root: true, Script: ":"}); err != nil {
-			return err
-		}
-		facts, err := host.FactsOf(ctx, h)
-		if err != nil {
-			return err
-		}
-		if facts.Systemd == 0 {
-			return fmt.Errorf("systemd does not run on %s: the toolkit needs it", facts.Name)
-		}
-		return nil
-	})
 }

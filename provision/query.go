@@ -104,8 +104,6 @@ func (t *Toolkit) show(summary fleet.Summary, answers map[string]answer) {
 
 func flush(w *tabwriter.Writer) { _ = w.Flush() } // nobody reads any more
 
-func (t *Toolkit) json() bool { return t.o.JSON || t.o.Getenv("URIFILTER_OUTPUT") == "json" }
-
 func (t *Toolkit) showJSON(h report.HostSummary, a answer) {
 	line := map[string]any{"host": h.Host, "status": h.Status}
 	if h.Error != "" {

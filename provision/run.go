@@ -3,6 +3,8 @@ package provision
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
@@ -54,6 +56,22 @@ func (t *Toolkit) do(ctx context.Context, target string, plan func(*run) ([]flee
 	return err
 }
 
+// fleet are the options that all runs have in common.
+func (t *Toolkit) fleet(target string) fleet.Options {
+	f := t.inventory.Fleet
+	parallel := f.Parallel
+	if t.o.Parallel > 0 {
+		parallel = t.o.Parallel
+	}
+	return fleet.Options{
+		Target: target, Who: whoami(), Plan: t.o.DryRun, ExitCode: t.o.ExitCode,
+		Canary: f.Canary, Batch: f.Batch, Parallel: parallel, KeepGoing: t.o.KeepGoing,
+		Runs: filepath.Join(t.o.own(), "runs"), Resume: t.o.Resume,
+		Again: t.call(target), GoOn: t.resume(target), Inputs: t.fingerprint(),
+		Sink: t.display, Masker: t.masker,
+	}
+}
+
 // instance is a program on a host, the same for all phases.
 func (r *run) instance(h inventory.Host, p program.Program) *rollout.Instance {
 	key := h.Name + "\n" + p.Name
@@ -73,6 +91,23 @@ func (r *run) phase(name string, hosts []inventory.Host, steps func() ([]step.St
 		})
 	}
 	return p
+}
+
+// ready is the preflight of every host: who logs in can become root, and systemd runs.
+func ready() step.Proof {
+	return step.NewProof("preflight: root and systemd", func(ctx context.Context, h host.Host) error {
+		if _, err := h.Run(ctx, host.Command{Root: true, Script: ":"}); err != nil {
+			return err
+		}
+		facts, err := host.FactsOf(ctx, h)
+		if err != nil {
+			return err
+		}
+		if facts.Systemd == 0 {
+			return fmt.Errorf("systemd does not run on %s: the toolkit needs it", facts.Name)
+		}
+		return nil
+	})
 }
 
 // work are the steps of a program on one host.

@@ -261,22 +261,6 @@ func (t *Toolkit) visit(ctx context.Context, h inventory.Host, do func(host.Host
 	return errors.Join(do(conn), closer.Close())
 }
 
-// fleet are the options that all runs have in common.
-func (t *Toolkit) fleet(target string) fleet.Options {
-	f := t.inventory.Fleet
-	parallel := f.Parallel
-	if t.o.Parallel > 0 {
-		parallel = t.o.Parallel
-	}
-	return fleet.Options{
-		Target: target, Who: whoami(), Plan: t.o.DryRun, ExitCode: t.o.ExitCode,
-		Canary: f.Canary, Batch: f.Batch, Parallel: parallel, KeepGoing: t.o.KeepGoing,
-		Runs: filepath.Join(t.o.own(), "runs"), Resume: t.o.Resume,
-		Again: t.call(target), GoOn: t.resume(target), Inputs: t.fingerprint(),
-		Sink: t.display, Masker: t.masker,
-	}
-}
-
 // yes asks a question. Options.Yes answers it.
 func (t *Toolkit) yes(question string) (bool, error) {
 	if t.o.Yes {
@@ -294,3 +278,6 @@ func (t *Toolkit) yes(question string) (bool, error) {
 	line = strings.ToLower(strings.TrimSpace(line))
 	return line == "y" || line == "yes", nil
 }
+
+// json tells whether answers are wanted as JSON lines.
+func (t *Toolkit) json() bool { return t.o.JSON || t.o.Getenv("URIFILTER_OUTPUT") == "json" }
