@@ -49,7 +49,7 @@ number of the signal); "service" has two more.`,
 		&cobra.Group{ID: groupOther, Title: "More:"},
 	)
 	command.Parent(root)
-	add(root, groupFilter, newFilterCommand(), newCheckCommand(), newFiltersCommand())
+	add(root, groupFilter, newFilterCommand(), newCheckCommand(), newFiltersCommand(), newPingCommand(), newStatsCommand())
 	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), newBitmapCommand(), newConfigCommand(), newTokenCommand(), newServiceCommand())
 	add(root, groupOther, command.NewVersion("urifilter"),
 		command.NewMan("urifilter", "  urifilter man --dir ~/.local/share/man/man1\n  man urifilter-filter"))

@@ -12,7 +12,13 @@ import (
 // readyTimeout is how long the store may take to say whether it is ready.
 const readyTimeout = 2 * time.Second
 
-func (c *call) live() error { return c.sendText(http.StatusOK, "ok\n") }
+// headerVersion tells at /livez which version answers.
+const headerVersion = "Urifilter-Version"
+
+func (c *call) live() error {
+	c.w.Header().Set(headerVersion, c.s.version)
+	return c.sendText(http.StatusOK, "ok\n")
+}
 
 // readiness answers /readyz: a line, a problem, or with ?verbose a line a check.
 func (c *call) readiness() error {
