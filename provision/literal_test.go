@@ -14,7 +14,8 @@ import (
 )
 
 // What a program is stands in its description. The packages that upload, set up, start and
-// watch one have no program's name in them, nor do the forms of the units.
+// watch one have no program's name in them and import no description, nor do the forms of
+// the units. The list of all programs is in toolkit.go.
 func TestNoProgramIsKnownByName(t *testing.T) {
 	t.Parallel()
 	name := urifilter.Program().Name
@@ -53,7 +54,8 @@ func TestNoProgramIsKnownByName(t *testing.T) {
 	}
 }
 
-// literals are the texts of a file, but for the paths of its imports.
+// literals are the texts of a file, but for the paths of its imports. Of these it wants
+// that none is a description's.
 func literals(t *testing.T, path string, found func(token.Position, string)) {
 	t.Helper()
 	set := token.NewFileSet()
@@ -64,6 +66,9 @@ func literals(t *testing.T, path string, found func(token.Position, string)) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ImportSpec:
+			if strings.Contains(n.Path.Value, "/provision/program/") && path != "toolkit.go" {
+				t.Errorf("%s imports %s: take a program.Program", set.Position(n.Pos()), n.Path.Value)
+			}
 			return false
 		case *ast.BasicLit:
 			if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil {

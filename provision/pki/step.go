@@ -143,7 +143,7 @@ func (p Place) file(path, content, group string) host.File {
 
 // put writes the files, and has them taken.
 func (c *Certificates) put(ctx context.Context, h host.Host, p Place, hostName string, names []string, now map[string]host.File) error {
-	ca, pair := now[p.CA].Content, now[p.Pair].Content
+	ca, pair := "", now[p.Pair].Content
 	var err error
 	if c.own() {
 		ca, pair, err = c.given(ctx, hostName, names)
