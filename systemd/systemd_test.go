@@ -202,3 +202,35 @@ func TestSystemdAccepts(t *testing.T) {
 		}
 	}
 }
+
+// Units of another program have its name wherever they have one, and without a job no
+// units for it.
+func TestRenderAnotherProgram(t *testing.T) {
+	t.Parallel()
+	p := Program{Name: "other", Does: "does something else", Documentation: "https://example.com/other"}
+	files, err := Render(p, Params{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name)
+		if strings.Contains(string(f.Content), filter.Name) {
+			t.Errorf("%s names %s:\n%s", f.Name, filter.Name, f.Content)
+		}
+	}
+	if want := []string{"other-retry.timer", "other.service", "other.socket"}; !slices.Equal(names, want) {
+		t.Errorf("units %q, want %q", names, want)
+	}
+	if service := string(files[1].Content); !has(service, "ExecStart=/opt/other/current/other serve --config /etc/other/other.yaml") || !has(service, "User=other") || !has(service, "StateDirectory=other") {
+		t.Errorf("the service:\n%s", service)
+	}
+	for _, bad := range []Program{
+		{}, {Name: "a b", Does: p.Does, Documentation: p.Documentation}, {Name: "a", Does: "x\nUser=root", Documentation: p.Documentation},
+		{Name: "a", Does: p.Does, Documentation: "{{.User}}"}, {Name: "a", Does: p.Does, Documentation: p.Documentation, Job: &Job{Name: "x", Does: "x", Args: []string{"$(id)"}}},
+	} {
+		if files, err := Render(bad, Params{}); err == nil || files != nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}

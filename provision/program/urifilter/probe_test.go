@@ -1,0 +1,90 @@
+package urifilter
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// answers is a daemon that takes filter requests alone.
+type answers struct {
+	t      *testing.T
+	filter string
+	say    func(item string) program.Answer
+}
+
+func (a answers) Host() string { return "web1" }
+
+func (a answers) Call(_ context.Context, method, path, body string) (program.Answer, error) {
+	var call struct {
+		Filter string   `json:"filter_typeid"`
+		Items  []string `json:"uri_list"`
+	}
+	if err := json.Unmarshal([]byte(body), &call); err != nil || method != http.MethodPost || path != "/api/v1/filter" || call.Filter != a.filter || len(call.Items) != 1 {
+		a.t.Errorf("unexpected call: %s %s %s", method, path, body)
+	}
+	return a.say(call.Items[0]), nil
+}
+
+func TestWhatADaemonIsAsked(t *testing.T) {
+	t.Parallel()
+	isNew := func(item string) program.Answer {
+		return program.Answer{Status: 200, Body: `{"uri_list":["` + item + `"],"total":1}`}
+	}
+	seen := program.Answer{Status: 200, Body: `{"uri_list":[],"total":1}`}
+	for name, c := range map[string]struct {
+		say     func(calls int, item string) program.Answer
+		want    string
+		warning string
+	}{
+		"it remembers": {say: func(calls int, item string) program.Answer {
+			if calls%2 == 1 {
+				return isNew(item)
+			}
+			return seen
+		}},
+		"one item is taken for seen": {say: func(calls int, item string) program.Answer {
+			if calls == 2 {
+				return isNew(item)
+			}
+			return seen
+		}},
+		"it forgets":     {say: func(_ int, item string) program.Answer { return isNew(item) }, want: "the same item as new twice"},
+		"all is seen":    {say: func(int, string) program.Answer { return seen }, want: "three random items as seen\nhint: "},
+		"something else": {say: func(int, string) program.Answer { return program.Answer{Status: 200, Body: "hello"} }, want: "not an answer of urifilter: hello"},
+		"it fails":       {say: func(int, string) program.Answer { return program.Answer{Status: 500, Body: "x\ny"} }, want: "POST /api/v1/filter: 500 Internal Server Error: x y"},
+		"it has no token": {say: func(int, string) program.Answer {
+			return program.Answer{Status: 401, Body: `{"error_code":"unauthorized","detail":"no token"}`}
+		}, want: "401 unauthorized: no token"},
+		"it is full": {say: func(int, string) program.Answer {
+			return program.Answer{Status: 507, Body: `{"error_code":"filter_full","detail":"at capacity"}`}
+		},
+			warning: "filter uri refuses new items: POST /api/v1/filter: 507 filter_full: at capacity"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := Program().Parse("test", []byte("filters: [{id: 2, name: ip, kind: timing}, {id: 1, name: uri}]\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls, warned := 0, ""
+			ctx := step.WithVoice(t.Context(), func(text string, warning bool) {
+				if warning {
+					warned = text
+				}
+			})
+			err = s.Ask(ctx, answers{t, "uri", func(item string) program.Answer {
+				calls++
+				return c.say(calls, item)
+			}})
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) || warned != c.warning {
+				t.Errorf("%v, warned %q; want %q, %q", err, warned, c.want, c.warning)
+			}
+		})
+	}
+}
