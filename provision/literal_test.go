@@ -19,7 +19,7 @@ import (
 func TestNoProgramIsKnownByName(t *testing.T) {
 	t.Parallel()
 	name := urifilter.Program().Name
-	for _, dir := range []string{".", "program", "rollout", "site", "release", "settings", "service", "schedule", "bitmap", "fleet", "step", "../systemd", "../daemon/internal/program/service"} {
+	for _, dir := range []string{".", "program", "rollout", "site", "release", "settings", "service", "schedule", "environment", "bitmap", "fleet", "step", "../systemd", "../daemon/internal/program/service"} {
 		files, err := os.ReadDir(dir)
 		if err != nil {
 			t.Fatal(err)

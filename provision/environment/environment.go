@@ -1,6 +1,5 @@
-// Package environment makes a host ready for the daemon: the user that it runs as, its
-// folders, the token by which the host's own jobs call it, and the kernel settings that
-// Redis needs. It sets no clock, no limits of login sessions (the unit has the daemon's),
+// Package environment makes a host ready for a program's daemon: the user that it runs as,
+// its folders, the token by which the host's own jobs call it. It sets no clock, no limits of login sessions (the unit has the daemon's),
 // no firewall, and no net.core.somaxconn, whose 4096 on every supported kernel is enough.
 package environment
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/environment"
 	"github.com/cr-clawer/urifilter/provision/hosttest"
-	"github.com/cr-clawer/urifilter/provision/step"
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
@@ -76,19 +75,5 @@ func TestDigestIsThatOfTokensFiles(t *testing.T) {
 	t.Parallel()
 	if got, want := environment.Digest("abc"), "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"; got != want {
 		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-func TestSystemOvercommit(t *testing.T) {
-	t.Parallel()
-	h := hosttest.New(t, "bookworm")
-	steps := []step.Step{environment.Overcommit(), environment.RedisHugePages()}
-	if changed := hosttest.Must(t, h, steps); len(changed) != 1 {
-		t.Errorf("changed: %q", changed)
-	}
-	// Another file decides: ours is not written again.
-	h.Sh(t, "rm /etc/sysctl.d/60-urifilter-redis.conf; echo 'vm.overcommit_memory=2' >/etc/sysctl.d/99-site.conf")
-	if changed := hosttest.Must(t, h, steps); len(changed) != 0 {
-		t.Errorf("changed: %q", changed)
 	}
 }

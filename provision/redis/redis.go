@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/apt"
-	"github.com/cr-clawer/urifilter/provision/environment"
 	"github.com/cr-clawer/urifilter/provision/pki"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
@@ -131,7 +130,7 @@ func (s *Server) Package() string { return s.product.pkg }
 func (s *Server) Steps(packages *apt.System) []step.Step {
 	steps := []step.Step{
 		packages.Install("redis: package", s.product.pkg),
-		environment.Overcommit(),
+		overcommit(),
 		s.secretStep(),
 	}
 	if s.options.TLSPort != 0 {
@@ -141,7 +140,7 @@ func (s *Server) Steps(packages *apt.System) []step.Step {
 		s.configuration(),
 		s.service(),
 		s.proof(),
-		environment.RedisHugePages(),
+		hugePages(),
 	)
 }
 

@@ -1,4 +1,4 @@
-package environment
+package redis
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // overcommitFile is ours. 60: files of the administrator, by custom 90 and more, go after it.
 const overcommitFile = "/etc/sysctl.d/60-urifilter-redis.conf"
 
-const overcommitText = `# Written by the urifilter toolkit, which writes it anew when it differs.
+const overcommitText = "# " + host.Written + `, which writes it anew when it differs.
 # Redis forks to rewrite its append-only file. With the default the kernel refuses that
 # when Redis has more than about half of the memory, though hardly any of it is copied;
 # the file then grows without end.
@@ -26,9 +26,9 @@ const lookOvercommit = `cat /proc/sys/vm/overcommit_memory
 grep -lsE '^[[:space:]]*-?vm[./]overcommit_memory[[:space:]]*=' /etc/sysctl.conf /etc/sysctl.d/*.conf /run/sysctl.d/*.conf /usr/local/lib/sysctl.d/*.conf /usr/lib/sysctl.d/*.conf | grep -vx ` + overcommitFile + `
 :`
 
-// Overcommit lets Redis fork, on a host with the role redis. Where an administrator has
-// set it to something else, that stays and is told.
-func Overcommit() step.Wish {
+// overcommit lets Redis fork. Where an administrator has set it to something else, that
+// stays and is told.
+func overcommit() step.Wish {
 	return step.NewWish("redis: vm.overcommit_memory", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		out, err := h.Run(ctx, host.Command{Script: lookOvercommit, Root: true})
 		if err != nil {
@@ -71,44 +71,12 @@ func Overcommit() step.Wish {
 	})
 }
 
-// HugePages warns where the kernel gives no huge pages: the bit-maps ask for them. It
-// changes nothing, for it is a matter of the whole machine.
-func HugePages() step.Proof {
-	return step.NewProof("environment: huge pages", func(ctx context.Context, h host.Host) error {
-		out, err := h.Run(ctx, host.Command{Script: "cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || :"})
-		if err == nil && strings.Contains(out.Stdout, "[never]") {
-			step.Warn(ctx, "transparent huge pages are off: filters of many million items answer more slowly; `echo madvise >/sys/kernel/mm/transparent_hugepage/enabled` gives them to programs that ask for them")
-		}
-		return err
-	})
-}
-
-// RedisHugePages warns where every program gets huge pages: Redis then stalls when it forks.
-func RedisHugePages() step.Proof {
+// hugePages warns where every program gets huge pages: Redis then stalls when it forks.
+func hugePages() step.Proof {
 	return step.NewProof("redis: huge pages", func(ctx context.Context, h host.Host) error {
 		out, err := h.Run(ctx, host.Command{Script: "cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || :"})
 		if err == nil && strings.Contains(out.Stdout, "[always]") {
 			step.Warn(ctx, "transparent huge pages are on for every program, which makes Redis slow while it forks; `echo madvise >/sys/kernel/mm/transparent_hugepage/enabled` gives them only to programs that ask for them")
-		}
-		return err
-	})
-}
-
-// lookClock tells whether somebody keeps the clock.
-const lookClock = `systemd-detect-virt --container --quiet && { echo container; exit; }
-[ "$(timedatectl show --property=NTPSynchronized --value 2>/dev/null)" = yes ] && { echo synchronized; exit; }
-for u in systemd-timesyncd chrony chronyd ntp ntpsec ntpd openntpd; do
-	systemctl is-active --quiet $u.service && { echo $u; exit; }
-done
-echo nobody`
-
-// Clock warns where nobody keeps the clock right: timing filters, leases in the archive
-// and the monthly writeback go by it.
-func Clock() step.Proof {
-	return step.NewProof("environment: clock", func(ctx context.Context, h host.Host) error {
-		out, err := h.Run(ctx, host.Command{Script: lookClock})
-		if err == nil && strings.TrimSpace(out.Stdout) == "nobody" {
-			step.Warn(ctx, "the clock is not synchronized; `apt-get install systemd-timesyncd`, or chrony, does that")
 		}
 		return err
 	})
