@@ -82,6 +82,16 @@ def _plain(items: Sequence[Any]) -> Optional[bytes]:
     return None
 
 
+def is_plain(items: Sequence[Any]) -> bool:
+    """Whether all items are texts that need no escape. False says nothing."""
+    return _plain(items) is not None
+
+
+def look(item: Any, index: int) -> None:
+    """Raises ItemError for an item that cannot be sent."""
+    _value(item, index)
+
+
 def _value(item: Any, index: int) -> str:
     if item is None:
         _refuse("null_item", "None", index)

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, AsyncIterable, AsyncIterator, Callable, Dict, Iterable, List, Optional, TypeVar, Union
 
 from ._arguments import Expire, items_of
+from ._invalid import OnInvalid, later
 from ._waiting import Waiting
 from .client import FilterAPIClient
 from .errors import FilterError, SettingsError
@@ -61,24 +62,43 @@ class AsyncFilterAPIClient:
         self._own = threading.local()  # .cancelled: of the call that the thread makes
 
     async def filter(
-        self, filter_typeid: Union[int, str], uri_list: Iterable[Any], expire: Expire = None, *, access_token: str = ""
+        self,
+        filter_typeid: Union[int, str],
+        uri_list: Iterable[Any],
+        expire: Expire = None,
+        *,
+        access_token: str = "",
+        on_invalid: OnInvalid = None,
     ) -> List[Any]:
-        """The items that are new, in their order; they are remembered."""
-        return await self._call(self._client.filter, filter_typeid, uri_list, expire, access_token=access_token)
+        """The items that are new, in their order; they are remembered. ``on_invalid`` is called
+        in a thread of the client."""
+        return await self._call(
+            self._client.filter, filter_typeid, uri_list, expire, access_token=access_token, on_invalid=on_invalid
+        )
 
     async def add(self, filter_typeid: Union[int, str], item: Any, expire: Expire = None, *, access_token: str = "") -> bool:
         """Whether one item is new; it is remembered."""
         return await self._call(self._client.add, filter_typeid, item, expire, access_token=access_token)
 
     async def add_many(
-        self, filter_typeid: Union[int, str], items: Iterable[Any], expire: Expire = None, *, access_token: str = ""
+        self,
+        filter_typeid: Union[int, str],
+        items: Iterable[Any],
+        expire: Expire = None,
+        *,
+        access_token: str = "",
+        on_invalid: OnInvalid = None,
     ) -> List[bool]:
         """For every item whether it is new; they are remembered."""
-        return await self._call(self._client.add_many, filter_typeid, items, expire, access_token=access_token)
+        return await self._call(
+            self._client.add_many, filter_typeid, items, expire, access_token=access_token, on_invalid=on_invalid
+        )
 
-    async def check(self, filter_typeid: Union[int, str], uri_list: Iterable[Any], *, access_token: str = "") -> List[bool]:
+    async def check(
+        self, filter_typeid: Union[int, str], uri_list: Iterable[Any], *, access_token: str = "", on_invalid: OnInvalid = None
+    ) -> List[bool]:
         """For every item whether it would be new. Nothing is remembered."""
-        return await self._call(self._client.check, filter_typeid, uri_list, access_token=access_token)
+        return await self._call(self._client.check, filter_typeid, uri_list, access_token=access_token, on_invalid=on_invalid)
 
     async def stream(
         self,
@@ -87,12 +107,13 @@ class AsyncFilterAPIClient:
         expire: Expire = None,
         *,
         access_token: str = "",
+        on_invalid: OnInvalid = None,
     ) -> AsyncIterator[Any]:
         """Gives out the new ones of items without end, batch by batch, in constant memory."""
         source, taken = _parts(items, self.settings.batch_items), 0
         async for part in source:
             try:
-                new = await self.filter(filter_typeid, part, expire, access_token=access_token)
+                new = await self.filter(filter_typeid, part, expire, access_token=access_token, on_invalid=later(on_invalid, taken))
             except FilterError as err:
                 raise err.later_by(taken)
             taken += len(part)

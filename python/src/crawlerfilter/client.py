@@ -6,16 +6,17 @@ import random
 import time
 from datetime import timedelta
 from itertools import islice
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Type, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Type, Union
 from urllib.parse import urlencode
 
-from . import _encoding
+from . import _encoding, _invalid
 from ._answer import error_of, member_of, object_of, strange
 from ._arguments import Expire, dumps, header_safe, items_of, path_of, seconds_of, typeid_of
 from ._connection import Answer, Connections, NoAnswer
+from ._invalid import OnInvalid
 from ._servers import Server, Servers
 from ._waiting import Waiting, logger
-from .errors import PASSING, FilterError, InDoubtError, SettingsError, UnavailableError
+from .errors import PASSING, FilterError, InDoubtError, ItemError, SettingsError, UnavailableError
 from .settings import Settings
 
 # Pauses between attempts, when all servers have been tried: doubled each time, half of
@@ -77,27 +78,47 @@ class FilterAPIClient:
         self._connections = Connections(self.settings.timeout, self.settings.ca_file)
 
     def filter(
-        self, filter_typeid: Union[int, str], uri_list: Iterable[Any], expire: Expire = None, *, access_token: str = ""
+        self,
+        filter_typeid: Union[int, str],
+        uri_list: Iterable[Any],
+        expire: Expire = None,
+        *,
+        access_token: str = "",
+        on_invalid: OnInvalid = None,
     ) -> List[Any]:
         """The items that are new, in their order; they are remembered.
 
         ``filter_typeid`` is the id or the name of a filter. Items are texts or any other
         values that JSON has. ``expire`` is for filters of the kind timing: for how many
         seconds the items found new are duplicates. An empty list is not sent.
+
+        An item that cannot be taken raises ItemError, and nothing of the list is remembered.
+        With ``on_invalid`` such items are skipped, and it is called with the ItemError of each,
+        whose ``index`` is the position in the list: first for those that cannot be sent, before
+        anything is; in the end for those that the daemon refuses, which are too large for it. Of
+        more than 100 of these in a batch, one error without an index says how many.
         """
         new: List[Any] = []
         done = 0
-        pending = self._batches(uri_list)[::-1]
+        sound = _invalid.sound(_sequence(uri_list), on_invalid)
+        refused: List[ItemError] = []
+        pending = self._batches(sound.items)[::-1]
         while pending:
             batch = pending.pop()
             try:
-                new += self._filter(filter_typeid, batch, expire, access_token)
+                part, answer = self._filter(filter_typeid, batch, expire, access_token, on_invalid is not None)
+                new += part
             except FilterError as err:
                 if err.error_code in _TOO_LARGE and len(batch.items) > 1:
                     pending += reversed(_encoding.halves(batch))
                     continue
-                raise _placed(err, batch, done, new)
+                raise _placed(err, sound, batch, done, new)
             done += len(batch.items)
+            if on_invalid is not None:
+                refused += _invalid.skipped(answer.body, batch, sound)
+        if on_invalid is not None:
+            for item in refused:
+                on_invalid(item)
         return new
 
     def add(self, filter_typeid: Union[int, str], item: Any, expire: Expire = None, *, access_token: str = "") -> bool:
@@ -106,15 +127,29 @@ class FilterAPIClient:
         return bool(self.filter(filter_typeid, [item], expire, access_token=access_token))
 
     def add_many(
-        self, filter_typeid: Union[int, str], items: Iterable[Any], expire: Expire = None, *, access_token: str = ""
+        self,
+        filter_typeid: Union[int, str],
+        items: Iterable[Any],
+        expire: Expire = None,
+        *,
+        access_token: str = "",
+        on_invalid: OnInvalid = None,
     ) -> List[bool]:
         """For every item whether it is new; they are remembered. Of equal items in the
-        list the first is new. Errors are those of :meth:`filter`."""
+        list the first is new. Errors, and ``on_invalid``, are those of :meth:`filter`; what is
+        skipped is not new."""
         listed = list(items_of(items))
-        return _encoding.verdicts(listed, self.filter(filter_typeid, listed, expire, access_token=access_token))
+        new = self.filter(filter_typeid, listed, expire, access_token=access_token, on_invalid=on_invalid)
+        return _encoding.verdicts(listed, new)
 
     def stream(
-        self, filter_typeid: Union[int, str], items: Iterable[Any], expire: Expire = None, *, access_token: str = ""
+        self,
+        filter_typeid: Union[int, str],
+        items: Iterable[Any],
+        expire: Expire = None,
+        *,
+        access_token: str = "",
+        on_invalid: OnInvalid = None,
     ) -> Iterator[Any]:
         """Like :meth:`filter`, for items without end: takes them batch by batch, and gives
         out the new ones as they are known, so that memory stays constant."""
@@ -124,21 +159,29 @@ class FilterAPIClient:
             if not part:
                 return
             try:
-                new = self.filter(filter_typeid, part, expire, access_token=access_token)
+                new = self.filter(
+                    filter_typeid, part, expire, access_token=access_token, on_invalid=_invalid.later(on_invalid, taken)
+                )
             except FilterError as err:
                 raise err.later_by(taken)
             taken += len(part)
             yield from new
 
-    def check(self, filter_typeid: Union[int, str], uri_list: Iterable[Any], *, access_token: str = "") -> List[bool]:
+    def check(
+        self, filter_typeid: Union[int, str], uri_list: Iterable[Any], *, access_token: str = "", on_invalid: OnInvalid = None
+    ) -> List[bool]:
         """For every item whether it would be new. Nothing is remembered; equal items of
-        one list are all reported alike."""
+        one list are all reported alike. ``on_invalid`` is that of :meth:`filter`; the verdict
+        of what is skipped is False."""
         verdicts: List[bool] = []
-        pending = self._batches(uri_list)[::-1]
+        listed = _sequence(uri_list)
+        sound = _invalid.sound(listed, on_invalid)
+        refused: List[ItemError] = []
+        pending = self._batches(sound.items)[::-1]
         while pending:
             batch = pending.pop()
             try:
-                answer = self._send(_CHECK, filter_typeid, batch, None, access_token, again=True)
+                answer = self._send(_CHECK, filter_typeid, batch, None, access_token, again=True, skip=on_invalid is not None)
                 part = member_of(answer, "new")
                 if not isinstance(part, list) or len(part) != len(batch.items):
                     raise strange(answer)
@@ -146,9 +189,14 @@ class FilterAPIClient:
                 if err.error_code in _TOO_LARGE and len(batch.items) > 1:
                     pending += reversed(_encoding.halves(batch))
                     continue
-                raise _placed(err, batch, 0, [])
-            verdicts += part
-        return verdicts
+                raise _placed(err, sound, batch, 0, [])
+            verdicts += [bool(verdict) for verdict in part] if None in part else part
+            if on_invalid is not None:
+                refused += _invalid.skipped(answer.body, batch, sound)
+        if on_invalid is not None:
+            for item in refused:
+                on_invalid(item)
+        return sound.spread(verdicts, len(listed))
 
     def filters(self) -> List[Dict[str, Any]]:
         """All filters."""
@@ -238,18 +286,19 @@ class FilterAPIClient:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    def _batches(self, uri_list: Iterable[Any]) -> List[_encoding.Batch]:
-        items: Sequence[Any] = uri_list if isinstance(uri_list, (list, tuple)) else list(items_of(uri_list))
+    def _batches(self, items: Sequence[Any]) -> List[_encoding.Batch]:
         return _encoding.batches(items, self.settings.batch_items, self.settings.batch_bytes)
 
-    def _filter(self, filter_typeid: Union[int, str], batch: _encoding.Batch, expire: Expire, token: str) -> List[Any]:
+    def _filter(
+        self, filter_typeid: Union[int, str], batch: _encoding.Batch, expire: Expire, token: str, skip: bool
+    ) -> Tuple[List[Any], Answer]:
         doubted = [False]
         again = self.settings.in_doubt != "error"
-        answer = self._send(_FILTER, filter_typeid, batch, expire, token, again=again, doubted=doubted)
+        answer = self._send(_FILTER, filter_typeid, batch, expire, token, again=again, doubted=doubted, skip=skip)
         if doubted[0] and self.settings.in_doubt == "new":
-            return _encoding.distinct(batch)
+            return _encoding.distinct(batch), answer
         try:
-            return _encoding.pick(batch, answer.body)
+            return _encoding.pick(batch, answer.body), answer
         except (ValueError, KeyError, TypeError) as err:
             raise strange(answer, InDoubtError) from err
 
@@ -262,10 +311,13 @@ class FilterAPIClient:
         token: str,
         again: bool,
         doubted: Optional[List[bool]] = None,
+        skip: bool = False,
     ) -> Answer:
         head: Dict[str, Any] = {"filter_typeid": typeid_of(filter_typeid)}
         if expire is not None:
             head["expire"] = seconds_of(expire)
+        if skip:
+            head["invalid"] = "skip"
         body = b"".join((dumps(head)[:-1], b',"uri_list":', batch.text, b"}"))
         answer = self._exchange("POST", path, body, token=token, again=again, doubted=doubted)
         ratio = answer.headers.get("Urifilter-Over-Capacity")
@@ -353,9 +405,13 @@ def _repeatable(err: FilterError, again: bool) -> bool:
     return isinstance(err, UnavailableError) and (err.status in (0, 429) or err.error_code in PASSING)
 
 
-def _placed(err: FilterError, batch: _encoding.Batch, done: int, new: List[Any]) -> FilterError:
+def _sequence(uri_list: Iterable[Any]) -> Sequence[Any]:
+    return uri_list if isinstance(uri_list, (list, tuple)) else list(items_of(uri_list))
+
+
+def _placed(err: FilterError, of: _invalid.Sound, batch: _encoding.Batch, done: int, new: List[Any]) -> FilterError:
     """err of a batch as one of the whole list."""
     if err.index is not None:
-        err.index += batch.start
+        err.index = of.place(batch.start + err.index)
     err.judged, err.new_items = done, new
     return err
