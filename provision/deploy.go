@@ -75,7 +75,7 @@ func (r *run) closePlain() []fleet.Phase {
 	if len(with) == 0 || !r.inventory.Redis.TLS {
 		return nil
 	}
-	return []fleet.Phase{r.phase("redis, plain port", with, func() ([]step.Step, error) {
+	return []fleet.Phase{r.phase("redis, plain port", with, func(inventory.Host) ([]step.Step, error) {
 		return []step.Step{r.site.ClosePlain(r.hosts)}, nil
 	})}
 }

@@ -17,12 +17,12 @@ func (t *Toolkit) InstallEnv(ctx context.Context) error {
 
 // InstallRedis installs Redis on its host.
 func (t *Toolkit) InstallRedis(ctx context.Context) error {
-	return t.onServers(ctx, "install:redis", inventory.RoleRedis, func(s *site.Site) func() ([]step.Step, error) { return s.RedisSteps })
+	return t.onServers(ctx, "install:redis", inventory.RoleRedis, (*site.Site).RedisSteps)
 }
 
 // InstallMongoDB installs the archive on its host.
 func (t *Toolkit) InstallMongoDB(ctx context.Context) error {
-	return t.onServers(ctx, "install:mongodb", inventory.RoleMongoDB, func(s *site.Site) func() ([]step.Step, error) { return s.MongoDBSteps })
+	return t.onServers(ctx, "install:mongodb", inventory.RoleMongoDB, (*site.Site).MongoDBSteps)
 }
 
 // InstallSettings puts the settings on the daemon's hosts, without a restart.

@@ -81,13 +81,13 @@ func (r *run) instance(h inventory.Host, p program.Program) *rollout.Instance {
 	return r.instances[key]
 }
 
-// phase is the same steps for some hosts.
-func (r *run) phase(name string, hosts []inventory.Host, steps func() ([]step.Step, error)) fleet.Phase {
+// phase is steps for servers on some hosts.
+func (r *run) phase(name string, hosts []inventory.Host, steps func(inventory.Host) ([]step.Step, error)) fleet.Phase {
 	p := fleet.Phase{Name: name}
 	for _, h := range hosts {
 		p.Jobs = append(p.Jobs, fleet.Job{
 			Host: h.Name, Connect: r.connect(h), Preflight: []step.Step{ready()},
-			Steps: func(context.Context, host.Host) ([]step.Step, error) { return steps() },
+			Steps: func(context.Context, host.Host) ([]step.Step, error) { return steps(h) },
 		})
 	}
 	return p
@@ -136,7 +136,7 @@ func (r *run) phaseOf(p program.Program, hosts []inventory.Host, steps work, mor
 }
 
 // onServers runs steps on the host of a server's role.
-func (t *Toolkit) onServers(ctx context.Context, target, role string, steps func(*site.Site) func() ([]step.Step, error)) error {
+func (t *Toolkit) onServers(ctx context.Context, target, role string, steps func(*site.Site, inventory.Host) ([]step.Step, error)) error {
 	hosts, err := t.some(t.with(role), role)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (t *Toolkit) onServers(ctx context.Context, target, role string, steps func
 		if err := r.site.OpenBundles(); err != nil {
 			return nil, err
 		}
-		return []fleet.Phase{r.phase(role, hosts, steps(r.site))}, nil
+		return []fleet.Phase{r.phase(role, hosts, func(h inventory.Host) ([]step.Step, error) { return steps(r.site, h) })}, nil
 	})
 }
 

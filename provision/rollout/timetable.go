@@ -26,6 +26,6 @@ func (i *Instance) Timetable(kind string) ([]step.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	packages, err := i.run.Site.Packages()
+	packages, err := i.run.Site.Packages(i.Host)
 	return s.Steps(packages), err
 }

@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,12 +52,8 @@ func (s *Site) database() string {
 
 // MongoDBSteps install the server on the host that has the role, and prove it. Its packages
 // come from a bundle of their own, if there is one.
-func (s *Site) MongoDBSteps() ([]step.Step, error) {
-	path := s.Inventory.MongoDB.Bundle
-	if path == "" {
-		path = s.Inventory.Packages.Bundle
-	}
-	packages, err := s.system(path)
+func (s *Site) MongoDBSteps(h inventory.Host) ([]step.Step, error) {
+	packages, err := s.packages(source{h.Name, cmp.Or(s.Inventory.MongoDB.Bundle, s.Inventory.Packages.Bundle)})
 	if err != nil {
 		return nil, err
 	}

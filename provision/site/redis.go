@@ -93,8 +93,8 @@ func (s *Site) redisPassword(h inventory.Host) func(context.Context) (string, er
 }
 
 // RedisSteps install the server on the host that has the role, and prove it.
-func (s *Site) RedisSteps() ([]step.Step, error) {
-	packages, err := s.Packages()
+func (s *Site) RedisSteps(h inventory.Host) ([]step.Step, error) {
+	packages, err := s.Packages(h)
 	if err != nil {
 		return nil, err
 	}

@@ -52,12 +52,16 @@ type Site struct {
 	uris     uris
 
 	mu      sync.Mutex
-	bundles map[string]*apt.Bundle
+	bundles map[string]*apt.Bundle // by path
+	systems map[source]*apt.System
 }
+
+// source is where the packages of a host come from: a bundle at path, "" for repositories.
+type source struct{ host, path string }
 
 // New says what is wrong with the inventory's words on servers. Close ends the Site.
 func New(o Options) (*Site, error) {
-	s := &Site{Options: o, certs: pki.New(Certificates(o)), bundles: map[string]*apt.Bundle{}}
+	s := &Site{Options: o, certs: pki.New(Certificates(o)), bundles: map[string]*apt.Bundle{}, systems: map[source]*apt.System{}}
 	inv := o.Inventory
 	if with := inv.With(inventory.RoleRedis); len(with) > 0 {
 		options, err := s.redisOptions(with[0])
@@ -112,36 +116,45 @@ func (s *Site) Close() error {
 // OpenBundles opens those of the inventory, so that a damaged one is told before a host is
 // touched.
 func (s *Site) OpenBundles() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, path := range []string{s.Inventory.Packages.Bundle, s.Inventory.MongoDB.Bundle} {
-		if path == "" {
-			continue
-		}
-		if _, err := s.system(path); err != nil {
+		if _, err := s.bundle(path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Packages is how they get on hosts.
-func (s *Site) Packages() (*apt.System, error) { return s.system(s.Inventory.Packages.Bundle) }
-
-// system is how packages get on a host: from a bundle at path, or from repositories.
-func (s *Site) system(path string) (*apt.System, error) {
-	o := apt.Options{Proxy: s.Inventory.Packages.Proxy, KeepLists: !s.Inventory.Packages.Update}
-	if path != "" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.bundles[path] == nil {
-			b, err := apt.OpenBundle(path)
-			if err != nil {
-				return nil, err
-			}
-			s.bundles[path] = b
-		}
-		o.Bundle = s.bundles[path]
+// bundle opens one, once; nil for the path "". The lock is held.
+func (s *Site) bundle(path string) (*apt.Bundle, error) {
+	if path == "" || s.bundles[path] != nil {
+		return s.bundles[path], nil
 	}
-	return apt.New(o), nil
+	b, err := apt.OpenBundle(path)
+	if err == nil {
+		s.bundles[path] = b
+	}
+	return b, err
+}
+
+// Packages is how they get on a host. It is the same for all of the host's steps, which
+// then refresh its lists once.
+func (s *Site) Packages(h inventory.Host) (*apt.System, error) {
+	return s.packages(source{h.Name, s.Inventory.Packages.Bundle})
+}
+
+func (s *Site) packages(from source) (*apt.System, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.systems[from] == nil {
+		b, err := s.bundle(from.path)
+		if err != nil {
+			return nil, err
+		}
+		s.systems[from] = apt.New(apt.Options{Proxy: s.Inventory.Packages.Proxy, KeepLists: !s.Inventory.Packages.Update, Bundle: b})
+	}
+	return s.systems[from], nil
 }
 
 // callers are the hosts with a program that calls such a server.
