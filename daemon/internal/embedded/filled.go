@@ -23,7 +23,7 @@ func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Head
 		return nil, err
 	}
 	if of.BitMap == nil {
-		return nil, &engine.KindError{Filter: spec.Name, Kind: spec.Kind}
+		return nil, &engine.KindError{Filter: spec.Name, Kind: spec.Kind, Lacks: engine.ErrNoBitMap}
 	}
 	bits, err := of.BitMap(h)
 	if err != nil {

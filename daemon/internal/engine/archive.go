@@ -72,7 +72,7 @@ func (e *Engine) createFilled(ctx context.Context, a Archived) (Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	bits, err := bitMapOf(a.Spec, set)
+	bits, err := As[BitMap](a.Spec, set, ErrNoBitMap)
 	if err == nil {
 		err = a.Restore(ctx, bits)
 	}

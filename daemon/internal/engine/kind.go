@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -17,23 +18,33 @@ type Spec = configs.Filter
 // SpecError is returned for a filter that cannot be made as asked.
 type SpecError = configs.FieldError
 
-// KindError is returned for what filters of a kind cannot do.
-type KindError struct{ Filter, Kind string }
+// KindError is returned for what filters of a kind cannot do. It wraps what they lack.
+type KindError struct {
+	Filter, Kind string
+	Lacks        error // such as ErrNoBitMap
+}
 
 func (e *KindError) Error() string {
-	return fmt.Sprintf("filter %s: is of the kind %s, which has no bit-map", e.Filter, e.Kind)
+	return fmt.Sprintf("filter %s: is of the kind %s, which %v", e.Filter, e.Kind, e.Lacks)
+}
+
+func (e *KindError) Unwrap() error { return e.Lacks }
+
+// What filters of a kind may lack.
+var ErrNoBitMap = errors.New("has no bit-map")
+
+// As is a set as a C, an interface of what the sets of only some kinds can do, or a *KindError
+// that wraps lacks.
+func As[C any](spec Spec, set Set, lacks error) (C, error) {
+	can, ok := set.(C)
+	if !ok {
+		return can, &KindError{Filter: spec.Name, Kind: spec.Kind, Lacks: lacks}
+	}
+	return can, nil
 }
 
 // BitMap is the filter's set as one, or a *KindError.
-func (f *Filter) BitMap() (BitMap, error) { return bitMapOf(f.Spec, f.Set) }
-
-func bitMapOf(spec Spec, set Set) (BitMap, error) {
-	bits, ok := set.(BitMap)
-	if !ok {
-		return nil, &KindError{Filter: spec.Name, Kind: spec.Kind}
-	}
-	return bits, nil
-}
+func (f *Filter) BitMap() (BitMap, error) { return As[BitMap](f.Spec, f.Set, ErrNoBitMap) }
 
 // BitMapHeader describes the empty bit-map of a new filter. One that this machine could
 // not hold in its memory is refused: it would take all of it, later and for all filters.

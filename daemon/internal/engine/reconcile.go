@@ -230,7 +230,7 @@ func (e *Engine) adopt(ctx context.Context, a Archived) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	bits, err := bitMapOf(a.Spec, set)
+	bits, err := As[BitMap](a.Spec, set, ErrNoBitMap)
 	if err != nil {
 		return nil, err
 	}

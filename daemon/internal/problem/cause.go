@@ -91,7 +91,7 @@ func Of(err error) *Error {
 			batch.ExpireNotSupported: ExpireNotSupported, batch.ExpireMissing: ExpireMissing, batch.ExpireInvalid: items.ExpireInvalid,
 		}
 		return &Error{Code: codes[expire.Reason], Detail: expire.Msg}
-	case errors.As(err, &kind):
+	case errors.As(err, &kind) && errors.Is(kind, engine.ErrNoBitMap):
 		return &Error{Code: BitMapNotSupported, Detail: kind.Error()}
 	case errors.As(err, &spec):
 		return &Error{Code: InvalidFilter, Detail: spec.Error()}

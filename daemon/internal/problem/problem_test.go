@@ -68,7 +68,7 @@ func TestOf(t *testing.T) {
 		{&engine.QuarantinedError{Quarantined: engine.Quarantined{Name: "x", Cause: cause}}, FilterQuarantined,
 			"ERR filter_quarantined: filter x: the daemon's log, at its start, names what is damaged and the ways out"},
 		{&engine.SpecError{Field: "capacity", Msg: "0: want 1"}, InvalidFilter, "ERR invalid_filter: capacity: 0: want 1"},
-		{&engine.KindError{Filter: "x", Kind: "sieve"}, BitMapNotSupported, "ERR bitmap_not_supported: filter x: is of the kind sieve, which has no bit-map"},
+		{&engine.KindError{Filter: "x", Kind: "sieve", Lacks: engine.ErrNoBitMap}, BitMapNotSupported, "ERR bitmap_not_supported: filter x: is of the kind sieve, which has no bit-map"},
 		{&batch.ExpireError{Reason: batch.ExpireMissing, Msg: "none"}, ExpireMissing, "ERR expire_missing: none"},
 		{&batch.ExpireError{Reason: batch.ExpireInvalid, Msg: "-1"}, items.ExpireInvalid, "ERR expire_invalid: -1"},
 		{&batch.ExpireError{Reason: batch.ExpireNotSupported, Msg: "no"}, ExpireNotSupported, "ERR expire_not_supported: no"},
