@@ -113,7 +113,8 @@ type filterRates struct {
 func (s *sample) since(before *sample) stats {
 	out := stats{
 		URL: s.url, Time: s.at, Ready: s.sum("ready", nil) == 1, Requests: s.sum("requests_total", asked),
-		InFlight: s.sum("requests_in_flight", nil), Errors: s.sum("errors_total", nil), ErrorsBy: map[string]float64{}, Filters: []filterStats{},
+		InFlight: max(0, s.sum("requests_in_flight", nil)-1), // without the call that asked
+		Errors:   s.sum("errors_total", nil), ErrorsBy: map[string]float64{}, Filters: []filterStats{},
 	}
 	for _, m := range s.families["urifilter_build_info"].GetMetric() {
 		out.Version = label(m, "version")
