@@ -185,28 +185,25 @@ func TestNotReadyIsWaitedFor(t *testing.T) {
 // A daemon that is restarted without a socket of systemd refuses connections meanwhile.
 func TestRefusedIsWaitedFor(t *testing.T) {
 	s := clienttest.NewServer(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	c := newClient(t, address)
-	done := make(chan error, 1)
-	go func() {
-		_, err := c.Filter(t.Context(), "uri", []string{"a"})
-		done <- err
-	}()
-	time.Sleep(100 * time.Millisecond)
-	late, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(s.Handle)}
-	go server.Serve(late)
-	defer server.Close()
-	if err := <-done; err != nil {
+	var dialer net.Dialer
+	refused := 0
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if refused < 3 {
+			conn, err := dialer.DialContext(ctx, network, "127.0.0.1:1") // where nobody listens
+			if refused++; err == nil {
+				conn.Close()
+				t.Error("somebody listens at port 1")
+			}
+			return nil, err
+		}
+		return dialer.DialContext(ctx, network, address)
+	}}
+	defer transport.CloseIdleConnections()
+	if _, err := newClient(t, s.URL, client.WithHTTPClient(&http.Client{Transport: transport})).Filter(t.Context(), "uri", []string{"a"}); err != nil {
 		t.Error(err)
+	}
+	if refused != 3 {
+		t.Errorf("refused %d times, want 3", refused)
 	}
 }
 
