@@ -78,7 +78,9 @@ func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noR
 		// Most of their time they wait for servers and disks.
 		args, env := []string{"-p=3", "-parallel=6"}, []string(nil)
 		if race {
-			args, env = append(args, "-race"), []string{"CGO_ENABLED=1"}
+			// The detector has each program sleep for a second in the end, for goroutines that
+			// are still at work; there are dozens of programs, and tests wait for theirs.
+			args, env = append(args, "-race"), []string{"CGO_ENABLED=1", "GORACE=atexit_sleep_ms=50"}
 		}
 		return r.goTest(ctx, o, env, append(args, o.arguments(skip, longestFirst(raced))...)...)
 	}}
