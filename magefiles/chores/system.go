@@ -1,17 +1,20 @@
 package chores
 
 import (
-	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// packagesWith are the folders of the module at root that have tests whose names begin with
-// prefix, as go test wants them.
-func packagesWith(root, prefix string) ([]string, error) {
+// testNames finds the functions of a file that go test runs.
+var testNames = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
+
+// packagesWith are the folders of the module at root that have tests with such names, as go
+// test wants them.
+func packagesWith(root string, names *regexp.Regexp) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -31,7 +34,7 @@ func packagesWith(root, prefix string) ([]string, error) {
 		if err != nil {
 			return err
 		}
-		if bytes.Contains(text, []byte("\nfunc "+prefix)) {
+		if slices.ContainsFunc(testNames.FindAllSubmatch(text, -1), func(m [][]byte) bool { return names.Match(m[1]) }) {
 			folder, err := filepath.Rel(root, filepath.Dir(path))
 			if err != nil {
 				return err

@@ -60,21 +60,29 @@ func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noR
 	if err != nil {
 		return
 	}
-	noRace, err := packagesWith(r.Dir, noRacePrefix)
+	noRace, err := packagesWith(r.Dir, prefixed(noRacePrefix))
 	if err != nil {
 		return
 	}
 	skip := "-skip=^" + systemPrefix
 	if o.Run == "" {
 		skip += "|^" + noRacePrefix
+	} else if plain, raced, err = r.chosen(o.Run, plain, raced); err != nil {
+		return
 	}
 	tests = step{name: "tests", do: func(r Repo, ctx context.Context) error {
+		if len(plain) == 0 {
+			return nil
+		}
 		return r.goTest(ctx, o, nil, o.arguments(skip, plain)...)
 	}}
 	noRaceTests = step{name: "tests without the race detector", do: func(r Repo, ctx context.Context) error {
 		return r.goTest(ctx, o, nil, o.arguments("-run=^"+noRacePrefix, noRace)...)
 	}}
 	raceTests = step{name: "tests under the race detector", do: func(r Repo, ctx context.Context) error {
+		if len(raced) == 0 {
+			return nil
+		}
 		// Most of their time they wait for servers and disks.
 		args, env := []string{"-p=3", "-parallel=6"}, []string(nil)
 		if race {
@@ -87,12 +95,34 @@ func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noR
 	return
 }
 
+func prefixed(prefix string) *regexp.Regexp { return regexp.MustCompile("^" + prefix) }
+
+// chosen leaves those packages that have tests with names that match run, of which the part
+// before a slash is about tests and not about parts of them. The others need not be built.
+func (r Repo) chosen(run string, plain, raced []string) (plainLeft, racedLeft []string, err error) {
+	first, _, _ := strings.Cut(run, "/")
+	names, err := regexp.Compile(first)
+	if err != nil {
+		return nil, nil, fmt.Errorf("-run=%s: %w", run, err)
+	}
+	folders, err := packagesWith(r.Dir, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	hasNone := func(name string) bool {
+		return !slices.ContainsFunc(folders, func(folder string) bool {
+			return strings.HasSuffix("/"+name, strings.TrimPrefix(folder, "."))
+		})
+	}
+	return slices.DeleteFunc(plain, hasNone), slices.DeleteFunc(raced, hasNone), nil
+}
+
 // TestSystem runs the system tests, or those of them that have such names ("": all).
 func (r Repo) TestSystem(ctx context.Context, names string) error {
 	if _, err := r.prepare(ctx); err != nil {
 		return err
 	}
-	packages, err := packagesWith(r.Dir, systemPrefix)
+	packages, err := packagesWith(r.Dir, prefixed(systemPrefix))
 	if err != nil {
 		return err
 	}

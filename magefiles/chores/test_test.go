@@ -39,7 +39,7 @@ func TestTestsAreDividedOnce(t *testing.T) {
 	if err != nil || !slices.Equal(plain, []string{"made.up/plain"}) || !slices.Equal(race, []string{"made.up/client", "made.up/client/quick"}) {
 		t.Errorf("got %q and, under the race detector, %q, %v", plain, race, err)
 	}
-	system, err := packagesWith(dir, systemPrefix)
+	system, err := packagesWith(dir, prefixed(systemPrefix))
 	if err != nil || !slices.Equal(system, []string{"./client"}) {
 		t.Errorf("system tests in %q, %v", system, err)
 	}
@@ -101,5 +101,22 @@ func TestSlowest(t *testing.T) {
 	}
 	if got := all.slowest(1); strings.Contains(got, "TestA") {
 		t.Errorf("more than one: %q", got)
+	}
+}
+
+// TestChosenPackages: only packages with a test of the name are built and run.
+func TestChosenPackages(t *testing.T) {
+	r := Repo{Dir: filepath.Join("..", ".."), Out: t.Output()}
+	plain, raced, err := r.testPackages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := len(plain) + len(raced)
+	plain, raced, err = r.chosen("^TestChosenPackages$/x", plain, raced)
+	if err != nil || len(plain) != 0 || len(raced) != 1 || !strings.HasSuffix(raced[0], "/magefiles/chores") {
+		t.Errorf("of %d packages %v and %v, %v", all, plain, raced, err)
+	}
+	if _, _, err := r.chosen("(", nil, nil); err == nil {
+		t.Error("a name that is no expression is taken")
 	}
 }
