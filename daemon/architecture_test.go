@@ -45,8 +45,19 @@ func rules() []rule {
 	room := func(name string, ours ...string) rule {
 		return rule{folder: "daemon/internal/" + name, ours: in(ours...)}
 	}
+	commands := func(name string, own []string, ours ...string) rule { // a room of the program urifilter
+		r := rule{folder: "daemon/urifilter/internal/" + name, ours: in(ours...)}
+		for _, o := range own {
+			r.ours = append(r.ours, "daemon/urifilter/internal/"+o)
+		}
+		return r
+	}
 	withSettings := func(r rule) rule { // which know what filters are made with
 		r.ours = append(r.ours, "configs")
+		return r
+	}
+	asking := func(r rule) rule { // which call a daemon
+		r.ours = append(r.ours, "client")
 		return r
 	}
 	api := room("api", "problem", "batch", "engine", "items", "backup", "archive", "sniff")
@@ -91,6 +102,13 @@ func rules() []rule {
 		{folder: "daemon/internal/program", ours: []string{"systemd"}},
 		room("powerloss", "durable"),
 		api,
+		// The commands: their rooms know each other only by what they share.
+		commands("terminal", nil),
+		commands("settings", nil),
+		withSettings(asking(commands("connection", nil, "problem", "program"))),
+		asking(commands("filter", []string{"connection", "terminal"}, "sniff", "program")),
+		withSettings(asking(commands("filters", []string{"connection"}, "program"))),
+		withSettings(asking(commands("bitmap", []string{"connection", "settings", "terminal"}, "server", "api", "problem", "backup", "archive", "engine", "durable", "program"))),
 	}
 }
 

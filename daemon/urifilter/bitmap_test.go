@@ -122,7 +122,9 @@ func TestArchiveOutlivesTheServer(t *testing.T) {
 	}
 	out, errOut = mustCommand(t, dir, env, "bitmap", "update", "uri", "--json")
 	mustContain(t, errOut, "opening "+dir+": no daemon has it")
-	var result struct{ Filters []outcome }
+	var result struct {
+		Filters []struct{ Copy *client.CopyResult }
+	}
 	if err := json.Unmarshal([]byte(out), &result); err != nil || len(result.Filters) != 1 {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -173,19 +175,31 @@ func TestBitmapCommandsShowTheArchive(t *testing.T) {
 	p.wantFresh(0, 100, 100)
 	mustCommand(t, dir, asking, "bitmap", "update", "1") // by its id
 
-	var list struct{ Versions []checked }
+	type version struct {
+		Version       string
+		ItemsEstimate uint64 `json:"items_estimate"`
+	}
+	var list struct{ Versions []version }
 	out, _ = mustCommand(t, dir, env, "bitmap", "list", "uri", "--json")
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Versions) != 2 || list.Versions[0].Version != "uri-2" || list.Versions[0].ItemsEstimate != 100 {
 		t.Errorf("list: %v: %s", err, out)
 	}
 	out, _ = mustCommand(t, dir, env, "bitmap", "verify", "--all")
 	mustContain(t, out, "uri-1: sound", "uri-2: sound", "ip-1: sound")
-	var status struct{ Filters []filterStatus }
+	var status struct {
+		Filters []struct {
+			Filter     string
+			Store      *client.FilterInfo
+			Archive    *version
+			AgeSeconds float64 `json:"age_seconds"`
+			Writer     string
+		}
+	}
 	out, _ = mustCommand(t, dir, asking, "bitmap", "status", "--json")
 	if err := json.Unmarshal([]byte(out), &status); err != nil || len(status.Filters) != 2 {
 		t.Fatalf("status: %v: %s", err, out)
 	}
-	if s := status.Filters[1]; s.Filter != "uri" || s.Store == nil || s.Store.ItemsEstimate != 100 || s.Archive.Version != "uri-2" || s.AgeSeconds <= 0 || s.Writer != "" {
+	if s := status.Filters[1]; s.Filter != "uri" || s.Store == nil || s.Store.ItemsEstimate != 100 || s.Archive == nil || s.Archive.Version != "uri-2" || s.AgeSeconds <= 0 || s.Writer != "" {
 		t.Errorf("status: %s", out)
 	}
 	out, _ = mustCommand(t, dir, asking, "bitmap", "status")

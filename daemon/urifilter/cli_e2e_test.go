@@ -24,6 +24,9 @@ import (
 
 // The tests of this file run the commands and the Go client against the real daemon.
 
+// batchLines is how many lines a command sends at once, at most.
+const batchLines = 10_000
+
 func TestCommandsAgainstTheDaemon(t *testing.T) {
 	p := start(t, t.TempDir(), nil)
 	t.Setenv("URIFILTER_URL", p.addr)

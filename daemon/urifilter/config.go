@@ -10,32 +10,15 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/settings"
 )
-
-const defaultConfigPath = "/etc/urifilter/urifilter.yaml"
-
-// configPath is the file of settings: that of the flag, else of URIFILTER_CONFIG, else the
-// default one if it exists, else none.
-func configPath(flag string) string {
-	if flag != "" {
-		return flag
-	}
-	if env := os.Getenv("URIFILTER_CONFIG"); env != "" {
-		return env
-	}
-	// One that is there and cannot be read is an error to show, not a reason for defaults.
-	if _, err := os.Stat(defaultConfigPath); !errors.Is(err, os.ErrNotExist) {
-		return defaultConfigPath
-	}
-	return ""
-}
 
 func newConfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check and show the daemon's settings",
 		Long: `Check and show the settings of a daemon started here and now: the defaults, overridden
-by the file (--config, else URIFILTER_CONFIG, else ` + defaultConfigPath + ` where
+by the file (--config, else URIFILTER_CONFIG, else ` + settings.DefaultPath + ` where
 it exists), overridden by URIFILTER_* in the environment.`,
 		Example: `  urifilter config check --config urifilter.yaml
   urifilter config example > urifilter.yaml`,
@@ -54,7 +37,7 @@ func newConfigCheck() *cobra.Command {
 		Example: "  urifilter config check --config /etc/urifilter/urifilter.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path := configPath(file)
+			path := settings.Path(file)
 			cfg, err := loadConfig(path)
 			if err != nil {
 				return err
@@ -83,7 +66,7 @@ func newConfigCheck() *cobra.Command {
 			return err
 		},
 	}
-	registerConfig(cmd, &file)
+	settings.Flag(cmd, &file)
 	return cmd
 }
 
@@ -95,7 +78,7 @@ func newConfigShow() *cobra.Command {
 		Example: "  URIFILTER_DURABILITY=interval urifilter config show",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(configPath(file))
+			cfg, err := loadConfig(settings.Path(file))
 			if err != nil {
 				return err
 			}
@@ -107,7 +90,7 @@ func newConfigShow() *cobra.Command {
 			return err
 		},
 	}
-	registerConfig(cmd, &file)
+	settings.Flag(cmd, &file)
 	return cmd
 }
 
@@ -122,10 +105,6 @@ func newConfigExample() *cobra.Command {
 			return err
 		},
 	}
-}
-
-func registerConfig(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVarP(file, "config", "c", "", "`file` of settings (env URIFILTER_CONFIG)")
 }
 
 func loadConfig(path string) (configs.Config, error) {

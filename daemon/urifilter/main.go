@@ -1,8 +1,9 @@
 // Command urifilter remembers which items (URIs, IP addresses, any JSON value) were seen.
 // The daemon (serve) answers over HTTP which items are new; the other commands talk to it
-// (filter, check, filters) or look after its files (verify, config). This package parses,
-// wires and shuts down; the engine, the stores and the HTTP interface are in
-// daemon/internal, the settings in configs, the calls in client.
+// (filter, check, filters, bitmap) or look after its files (verify, config). This package
+// has the tree of commands and the small ones; the large ones are rooms of internal. The
+// engine, the stores and the HTTP interface are in daemon/internal, the settings in configs,
+// the calls in client.
 package main
 
 import (

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )
 
 // exitNotReady tells a daemon that answers and takes no batches from one that does not answer.
@@ -24,7 +25,7 @@ type pingResult struct {
 }
 
 func newPingCommand() *cobra.Command {
-	var conn connection
+	var conn connection.Flags
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ping",
@@ -38,7 +39,7 @@ starts, stops, or waits for Redis or the archive).`,
   urifilter ping --server filter.example.com:8000 --timeout 2s || echo "not ready"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := conn.dial(cmd)
+			daemon, err := conn.Dial(cmd)
 			if err != nil {
 				return err
 			}
@@ -74,7 +75,7 @@ starts, stops, or waits for Redis or the archive).`,
 			return nil
 		},
 	}
-	conn.register(cmd)
+	conn.Register(cmd)
 	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }

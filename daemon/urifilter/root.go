@@ -7,6 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/bitmap"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/filter"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/filters"
 )
 
 const (
@@ -17,7 +21,7 @@ const (
 
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	return command.Run(ctx, newRootCommand(), command.Line{Args: args, In: in, Out: out, Err: errOut, Hint: hintFor, Exit: exitFor})
+	return command.Run(ctx, newRootCommand(), command.Line{Args: args, In: in, Out: out, Err: errOut, Hint: connection.Hint, Exit: connection.Exit})
 }
 
 func newRootCommand() *cobra.Command {
@@ -49,8 +53,8 @@ number of the signal); "service" has two more.`,
 		&cobra.Group{ID: groupOther, Title: "More:"},
 	)
 	command.Parent(root)
-	add(root, groupFilter, newFilterCommand(), newCheckCommand(), newFiltersCommand(), newPingCommand(), newStatsCommand())
-	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), newBitmapCommand(), newConfigCommand(), newTokenCommand(), newServiceCommand())
+	add(root, groupFilter, filter.New(), filter.NewCheck(), filters.New(), newPingCommand(), newStatsCommand())
+	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), bitmap.New(), newConfigCommand(), newTokenCommand(), newServiceCommand())
 	add(root, groupOther, command.NewVersion("urifilter"),
 		command.NewMan("urifilter", "  urifilter man --dir ~/.local/share/man/man1\n  man urifilter-filter"))
 	root.SetHelpCommandGroupID(groupOther)

@@ -180,7 +180,7 @@ func (s stats) write(w io.Writer) error {
 	for _, f := range s.Filters {
 		full, now, items, fresh := "-", "-", "-", "-"
 		if f.Capacity > 0 {
-			full, now = percent(f.Items/f.Capacity), fmt.Sprintf("%.2g", f.FPR)
+			full, now = human.Percent(f.Items/f.Capacity), fmt.Sprintf("%.2g", f.FPR)
 		}
 		if f.Rates != nil {
 			items, fresh = perSecond(f.Rates.Asked), perSecond(f.Rates.New)

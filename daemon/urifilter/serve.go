@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/logs"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/settings"
 )
 
 func newServeCommand() *cobra.Command {
@@ -41,7 +42,7 @@ manager starts it again. A socket that systemd hands over takes the place of
   urifilter serve --config /etc/urifilter/urifilter.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := configs.Load(configPath(file), os.Environ())
+			cfg, err := configs.Load(settings.Path(file), os.Environ())
 			if err != nil {
 				return err
 			}

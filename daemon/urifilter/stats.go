@@ -11,13 +11,15 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/terminal"
 )
 
 // clearScreen goes to the upper left corner and wipes what is below.
 const clearScreen = "\x1b[H\x1b[2J"
 
 func newStatsCommand() *cobra.Command {
-	var conn connection
+	var conn connection.Flags
 	var asJSON, once bool
 	interval := 2 * time.Second
 	cmd := &cobra.Command{
@@ -39,15 +41,15 @@ line of JSON.`,
 			if interval < 0 || interval == 0 && !once {
 				return command.UsageError{Err: fmt.Errorf("--interval %s: want more than 0, or 0 with --once", interval)}
 			}
-			daemon, err := conn.dial(cmd)
+			daemon, err := conn.Dial(cmd)
 			if err != nil {
 				return err
 			}
 			defer daemon.Close()
-			return watchStats(cmd.Context(), daemon, cmd.OutOrStdout(), watching{interval, once, asJSON, isTerminal(cmd.OutOrStdout())})
+			return watchStats(cmd.Context(), daemon, cmd.OutOrStdout(), watching{interval, once, asJSON, terminal.Is(cmd.OutOrStdout())})
 		},
 	}
-	conn.register(cmd)
+	conn.Register(cmd)
 	command.JSONFlag(cmd, &asJSON)
 	cmd.Flags().DurationVar(&interval, "interval", interval, "`time` between two polls")
 	cmd.Flags().BoolVar(&once, "once", false, "one table, and no more")

@@ -10,6 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/settings"
 )
 
 func newVerifyCommand() *cobra.Command {
@@ -33,7 +34,7 @@ It exits with 0 when all is sound, and with 1 when there is damage.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("data-dir") {
-				cfg, err := configs.Load(configPath(file), os.Environ())
+				cfg, err := configs.Load(settings.Path(file), os.Environ())
 				if err != nil {
 					return err
 				}

@@ -55,6 +55,9 @@ func Count(n int64) string {
 	return sign + b.String()
 }
 
+// Percent writes a share of one.
+func Percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+
 // Bytes writes n in the unit that leaves one to three digits before the point.
 func Bytes(n int64) string {
 	value, unit := float64(n), "B"

@@ -1,0 +1,83 @@
+package bitmap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/backup"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/server"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
+)
+
+// storeAccess is whoever has the store open, and can copy its bit-maps: a daemon, or this process.
+type storeAccess interface {
+	// describe says who that is, for people.
+	describe() string
+	filters(ctx context.Context) (client.FilterList, error)
+	// ensure makes a filter as the start of a daemon would. It tells what was done
+	// (created, restored, unchanged) and whether the archive has a version of it.
+	ensure(ctx context.Context, spec engine.Spec) (done string, archived bool, err error)
+	writeback(ctx context.Context, name string, p archive.Progress) (client.CopyResult, error)
+	restore(ctx context.Context, name, version string, p archive.Progress) (client.CopyResult, error)
+	close() error
+}
+
+// archiveOf is server.OpenLink where there must be an archive.
+func archiveOf(cfg configs.Config, log *slog.Logger) (*backup.Link, error) {
+	link, err := server.OpenLink(cfg, log)
+	if link == nil && err == nil {
+		err = errNoArchive
+	}
+	return link, err
+}
+
+// accessStore takes the store itself unless somebody else has it, whom it then asks.
+// want is for storeAccess.ensure.
+func accessStore(cmd *cobra.Command, flags *commonFlags, cfg configs.Config, want []engine.Spec) (storeAccess, error) {
+	token, err := flags.token.Read(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if server := connection.FlagOrEnv(cmd, "server", flags.server, "URIFILTER_URL"); server != "" {
+		return newRemote(server, token, "as --server or URIFILTER_URL says")
+	}
+	if cfg.Store == "redis" && answers(cmd.Context(), cfg.URL()) {
+		return newRemote(cfg.URL(), token, "it runs here")
+	}
+	h, err := openLocal(cmd.Context(), cfg, want, cmd.ErrOrStderr())
+	var inUse *durable.InUseError
+	switch {
+	case errors.As(err, &inUse):
+		return newRemote(cfg.URL(), token, fmt.Sprintf("it has %s open", cfg.DataDir))
+	case errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission):
+		if answers(cmd.Context(), cfg.URL()) {
+			return newRemote(cfg.URL(), token, fmt.Sprintf("%s cannot be opened here", cfg.DataDir))
+		}
+		return nil, fmt.Errorf("%w\nhint: name the data directory (--data-dir, --config), or the daemon to ask (--server), or run as the daemon's user", err)
+	}
+	return h, err
+}
+
+// answers tells whether a daemon is there.
+func answers(ctx context.Context, address string) bool {
+	c, err := client.New(address, client.WithTimeout(2*time.Second), client.WithPatience(0))
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	var answer *client.Error
+	err = c.Ready(ctx)
+	return err == nil || errors.As(err, &answer) && answer.Status == http.StatusServiceUnavailable
+}

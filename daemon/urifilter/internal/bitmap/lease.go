@@ -1,0 +1,48 @@
+package bitmap
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/terminal"
+)
+
+// leaseWait is how long a writeback waits for another one of the same filter: one that
+// was killed holds its lease for a minute.
+const leaseWait = 10 * time.Minute
+
+// writeback writes a filter back, after others that are writing it back, if the flags
+// let it wait for them.
+func (w *work) writeback(name string, p archive.Progress) (client.CopyResult, error) {
+	until := time.Now().Add(w.flags.wait)
+	for told := false; ; {
+		c, err := w.store.writeback(w.ctx, name, p)
+		if !leaseHeld(err) || w.flags.yield || !time.Now().Before(until) {
+			return c, err
+		}
+		if !told && !w.flags.quiet {
+			told = true
+			if terminal.Is(w.err) {
+				fmt.Fprint(w.err, terminal.ClearLine)
+			}
+			fmt.Fprintf(w.err, "waits up to %s: %v\n", w.flags.wait, err)
+		}
+		select {
+		case <-w.ctx.Done():
+			return c, err
+		case <-time.After(500*time.Millisecond + rand.N(time.Second)):
+		}
+	}
+}
+
+// leaseHeld tells whether somebody else is writing the filter back.
+func leaseHeld(err error) bool {
+	var lease *archive.LeaseError
+	var answer *client.Error
+	return errors.As(err, &lease) || errors.As(err, &answer) && answer.ErrorCode == problem.LeaseHeld
+}

@@ -1,0 +1,78 @@
+package connection
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+)
+
+// Hint is the next step after an error: its own, that of a call to the daemon, "" if none is known.
+func Hint(err error) string {
+	var answer *client.Error
+	var own interface{ Hint() string }
+	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &answer):
+		return hintOfAnswer(answer)
+	case errors.As(err, &own):
+		return own.Hint()
+	case refused(err):
+		return "is the daemon running? start it with `urifilter serve`, or name it with --server or URIFILTER_URL"
+	case errors.As(err, &dns):
+		return "check the name of the daemon's host (--server or URIFILTER_URL)"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "the daemon answers without TLS: write http:// in --server"
+	case errors.As(err, &cert):
+		return "the variable SSL_CERT_FILE names a file of certificates to trust"
+	}
+	return ""
+}
+
+// Exit is the exit code after an error: of a daemon's answer that of its code.
+func Exit(err error) int {
+	var answer *client.Error
+	if errors.As(err, &answer) {
+		if entry, known := problem.ByCode()[answer.ErrorCode]; known {
+			return entry.Exit
+		}
+	}
+	return command.ExitFailure
+}
+
+func hintOfAnswer(e *client.Error) string {
+	switch {
+	case e.Status == http.StatusUnauthorized:
+		return "give a token with --token-file or URIFILTER_TOKEN"
+	case e.Status == http.StatusForbidden:
+		return "use a token that has this scope (--token-file or URIFILTER_TOKEN)"
+	case e.ErrorCode == problem.UnknownFilter && len(e.Known) > 0:
+		return "known filters: " + strings.Join(e.Known, ", ") + "; `urifilter filters create NAME` makes another"
+	case e.ErrorCode == problem.FilterConflict:
+		return "`urifilter filters show NAME` shows how it was made"
+	case e.ErrorCode == problem.StoreFailed:
+		return "the daemon's log says what its disk did (journalctl -u urifilter)"
+	case e.ErrorCode == "" && e.Status < 500:
+		return "is that the address of a urifilter daemon? (--server or URIFILTER_URL)"
+	case e.RetryAfter > 0:
+		return fmt.Sprintf("try again in %s", e.RetryAfter.Round(time.Second))
+	}
+	return ""
+}
+
+// windowsConnRefused is Windows' own number, for which syscall has invented another.
+const windowsConnRefused = syscall.Errno(10061)
+
+func refused(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || runtime.GOOS == "windows" && errors.Is(err, windowsConnRefused)
+}

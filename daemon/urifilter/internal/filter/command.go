@@ -1,0 +1,187 @@
+package filter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/terminal"
+)
+
+// batchCommand is what filter and check have in common.
+type batchCommand struct {
+	conn        connection.Flags
+	typ         string
+	input       choice
+	oldJSON     bool
+	skipInvalid bool
+	summary     choice
+	quiet       bool
+	expire      connection.Expire
+	remembers   bool
+	judge       func(c *client.Client, typ string) func(context.Context, batch) (verdicts, error)
+}
+
+// defaultFilter is the one that is asked where none is named.
+const defaultFilter = "uri"
+
+// The forms of an input.
+const (
+	inputLines  = "lines"
+	inputNDJSON = "ndjson"
+)
+
+// The forms of a summary.
+const (
+	summaryText = "text"
+	summaryJSON = "json"
+	summaryNone = "none"
+)
+
+func (b *batchCommand) ndjson() bool { return b.input.value == inputNDJSON }
+
+func (b *batchCommand) register(cmd *cobra.Command) {
+	b.conn.Register(cmd)
+	b.conn.RegisterPatience(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&b.typ, "type", "t", defaultFilter, "name or id of the `filter` (env URIFILTER_TYPE)")
+	b.input = choice{inputLines, []string{inputLines, inputNDJSON}}
+	f.VarP(&b.input, "input-format", "f", "what the input holds: `FORMAT` lines is plain text, ndjson a JSON value a line")
+	f.BoolVar(&b.oldJSON, "json", false, "")
+	if err := f.MarkHidden("json"); err != nil {
+		panic(err) // it is defined above
+	}
+	f.BoolVar(&b.skipInvalid, "skip-invalid", false, "skip items that are invalid, and tell of them, instead of failing")
+	b.summary = choice{summaryText, []string{summaryText, summaryJSON, summaryNone}}
+	f.Var(&b.summary, "summary", "`FORM` of the summary on the standard error: text, json (one line, of a run that failed too) or none")
+	f.BoolVarP(&b.quiet, "quiet", "q", false, "no progress, no notices, and no summary but the one that --summary asks for")
+	if b.remembers {
+		b.expire.Register(cmd, "for a filter of the kind timing: `time` for which the new items are remembered, such as 90, 36h or 30d")
+	} else {
+		b.expire.Register(cmd, "a `time` as for \"urifilter filter\"; it makes no difference here")
+	}
+	fixed := func(c *choice) cobra.CompletionFunc {
+		return cobra.FixedCompletions(c.of, cobra.ShellCompDirectiveNoFileComp)
+	}
+	for flag, complete := range map[string]cobra.CompletionFunc{"type": b.conn.CompleteFilter, "input-format": fixed(&b.input), "summary": fixed(&b.summary)} {
+		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
+			panic(err) // the flag is defined above
+		}
+	}
+	cmd.Args = cobra.MaximumNArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name := "-"
+		if len(args) > 0 {
+			name = args[0]
+		}
+		return b.run(cmd, name)
+	}
+}
+
+// errOldJSON is for what --json meant before it meant the same for all commands.
+var errOldJSON = command.UsageError{Err: errors.New("--json: it asks for output in JSON, and said here that the input is JSON" +
+	command.HintMark + "for input in JSON, a value a line: --input-format ndjson; for a summary in JSON: --summary json")}
+
+func (b *batchCommand) run(cmd *cobra.Command, name string) error {
+	if b.oldJSON {
+		return errOldJSON
+	}
+	if b.quiet && !cmd.Flags().Changed("summary") {
+		b.summary.value = summaryNone
+	}
+	daemon, err := b.conn.Dial(cmd)
+	if err != nil {
+		return err
+	}
+	defer daemon.Close()
+	source, size, err := openInput(cmd.InOrStdin(), name)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	errOut, out := cmd.ErrOrStderr(), cmd.OutOrStdout()
+	if terminal.Is(source.Reader) && terminal.Is(errOut) && !b.quiet {
+		fmt.Fprintln(errOut, "reading items from the terminal, one a line; end with Ctrl-D")
+	}
+	start := time.Now()
+	typ := connection.FlagOrEnv(cmd, "type", b.typ, "URIFILTER_TYPE")
+	t := &transfer{
+		judge:     b.judge(daemon, typ),
+		out:       out,
+		remembers: b.remembers,
+		timeout:   b.conn.Timeout,
+		patience:  b.conn.Patience,
+	}
+	if !b.quiet {
+		t.notice = errOut
+	}
+	// On a terminal the items show by themselves how far things are.
+	if terminal.Is(errOut) && !terminal.Is(out) && !b.quiet && b.summary.value != summaryJSON {
+		t.progress = newProgress(errOut, size)
+	}
+	t.input = &unpacked{source: source}
+	in := newInput(t.input)
+	defer in.close()
+	err = t.run(cmd.Context(), in)
+	t.progress.clear()
+	if summed := b.summarize(errOut, typ, t.total, time.Since(start), err); err == nil {
+		err = summed
+	}
+	if err == nil && b.summary.value != summaryJSON {
+		warnOverCapacity(cmd.Context(), errOut, daemon, typ)
+	}
+	return err
+}
+
+// summarize writes what a run has done, in the form that was asked for.
+func (b *batchCommand) summarize(w io.Writer, typ string, done tally, elapsed time.Duration, failed error) error {
+	switch b.summary.value {
+	case summaryJSON:
+		return done.writeJSON(w, typ, elapsed, failed)
+	case summaryText:
+		done.writeSkipped(w)
+		if failed == nil {
+			fmt.Fprintln(w, done.summary(elapsed, b.remembers))
+		}
+	}
+	return nil
+}
+
+// opened is an input and what closes it: nothing, for the standard input.
+type opened struct {
+	io.Reader
+	close func() error
+}
+
+func (o opened) Close() error { return o.close() }
+
+// openInput opens the file called name, "-" for stdin, and tells its size, 0 if it has none.
+func openInput(stdin io.Reader, name string) (opened, int64, error) {
+	if name == "-" {
+		f, ok := stdin.(*os.File)
+		if !ok {
+			return opened{stdin, func() error { return nil }}, 0, nil
+		}
+		return opened{f, func() error { return nil }}, sizeOf(f), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return opened{}, 0, err
+	}
+	return opened{f, f.Close}, sizeOf(f), nil
+}
+
+func sizeOf(f *os.File) int64 {
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		return info.Size()
+	}
+	return 0
+}

@@ -1,0 +1,90 @@
+package filter
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+)
+
+const (
+	// interruptGrace is how long the batch under way may take after an interrupt.
+	interruptGrace = 5 * time.Second
+	// The pause before a batch is sent again, unless the daemon asks for a longer one: it
+	// doubles up to the last.
+	firstPause = 100 * time.Millisecond
+	lastPause  = time.Second
+	// noticeAfter is how long a daemon may be away before somebody is told.
+	noticeAfter = time.Second
+)
+
+// ask sends a batch, and again for as long as patience says while no daemon takes it:
+// connections are refused, as during a restart, or it is not ready or too busy. That is
+// certain to have left nothing behind.
+func (t *transfer) ask(ctx context.Context, b batch) (verdicts, error) {
+	began, told := time.Now(), false
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		v, err := t.attempt(ctx, b)
+		asked, again := t.worthRepeating(err)
+		wait := max(pause, asked)
+		away := time.Since(began)
+		if !again || away+wait > t.patience {
+			if err == nil && told {
+				fmt.Fprintf(t.notice, "urifilter: the daemon answers again, after %s\n", away.Round(time.Second/10))
+			}
+			return v, err
+		}
+		if !told && t.notice != nil && away >= noticeAfter {
+			told = true
+			t.progress.clear()
+			fmt.Fprintf(t.notice, "urifilter: %v; waiting up to %s (--patience) for the daemon\n", err, t.patience)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return v, fmt.Errorf("%w; until then: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
+// attempt sends a batch once. An interrupt lets the call under way end, if it does so
+// soon: then it is known what was remembered.
+func (t *transfer) attempt(ctx context.Context, b batch) (verdicts, error) {
+	inner, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), t.timeout,
+		fmt.Errorf("no whole answer within %s: %w", t.timeout, context.DeadlineExceeded))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(interruptGrace):
+			cancel()
+		case <-inner.Done():
+		}
+	})
+	defer stop()
+	return t.judge(inner, b)
+}
+
+// worthRepeating tells the failures that another attempt may not meet and that left
+// nothing behind, and how long the daemon asks to wait. An address that cannot be right
+// does not get better.
+func (t *transfer) worthRepeating(err error) (asked time.Duration, again bool) {
+	var answer *client.Error
+	var dns *net.DNSError
+	switch {
+	case err == nil, errors.As(err, &dns) && dns.IsNotFound, errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, http.ErrSchemeMismatch), errors.As(err, new(*tls.CertificateVerificationError)):
+		return 0, false
+	case errors.As(err, &answer) && answer.Status == http.StatusTooManyRequests:
+		return answer.RetryAfter, true
+	}
+	again, asked = client.Repeatable(err)
+	if !t.remembers && errors.As(err, new(*client.ConnectionError)) {
+		again = true // whatever became of it
+	}
+	return asked, again
+}

@@ -1,0 +1,71 @@
+package filter
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/terminal"
+)
+
+// progress is the one line on a terminal that says how far things are. A nil progress
+// shows nothing.
+type progress struct {
+	w           io.Writer
+	size        int64 // bytes of the input; 0: not known
+	now         func() time.Time
+	start, last time.Time
+	shown       bool
+}
+
+func newProgress(w io.Writer, size int64) *progress {
+	p := &progress{w: w, size: size, now: time.Now}
+	p.start = p.now()
+	return p
+}
+
+// update shows t, if it is time to.
+func (p *progress) update(t tally) {
+	if p == nil {
+		return
+	}
+	now := p.now()
+	if now.Sub(p.start) < terminal.ProgressAfter || now.Sub(p.last) < terminal.ProgressEvery {
+		return
+	}
+	p.last, p.shown = now, true
+	fmt.Fprint(p.w, terminal.ClearLine+p.line(t, now.Sub(p.start)))
+}
+
+func (p *progress) line(t tally, elapsed time.Duration) string {
+	text := fmt.Sprintf("%s items, %s new, %s", human.Count(t.read), human.Count(t.fresh), rate(t.read, elapsed))
+	if p.size <= 0 || t.bytes <= 0 {
+		return human.Bytes(t.bytes) + ", " + text
+	}
+	done := min(float64(t.bytes)/float64(p.size), 1)
+	left := time.Duration(float64(elapsed) * (1 - done) / done).Round(time.Second)
+	return fmt.Sprintf("%3.0f %% of %s, %s, %s left", 100*done, human.Bytes(p.size), text, left)
+}
+
+// unsized forgets the size of the input.
+func (p *progress) unsized() {
+	if p != nil {
+		p.size = 0
+	}
+}
+
+// clear wipes the line, so that what follows stands alone.
+func (p *progress) clear() {
+	if p != nil && p.shown {
+		fmt.Fprint(p.w, terminal.ClearLine)
+		p.shown = false
+	}
+}
+
+func rate(items int64, elapsed time.Duration) string {
+	if elapsed <= 0 {
+		return "0 items/s"
+	}
+	return human.Count(int64(float64(items)/elapsed.Seconds())) + " items/s"
+}

@@ -1,0 +1,148 @@
+package filter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+)
+
+// verdicts is the answer to one batch: the text to print, and the counts.
+type verdicts struct {
+	text        []byte
+	read, fresh int64
+	skipped     client.InvalidItems // lines of the batch
+}
+
+// transfer passes lines from an input to a daemon and prints what it answers.
+//
+// One batch is under way at a time, and its answer is printed before the next is sent: of
+// two equal lines the first is the new one, and whatever happens, no more than one batch is
+// remembered without having been printed.
+type transfer struct {
+	judge     func(context.Context, batch) (verdicts, error)
+	out       io.Writer
+	remembers bool          // whether the daemon remembers what it judges
+	timeout   time.Duration // of one call
+	patience  time.Duration // with a daemon that does not take a batch
+	notice    io.Writer     // told when a daemon is waited for; nil: nobody
+	progress  *progress
+	input     *unpacked // nil: plain lines
+	total     tally
+}
+
+// run works until the input ends. When the reader of the output has left, what follows is
+// not sent: it would be remembered, and nobody would be told. That is an error where the
+// daemon remembers, since the reader may have missed some of what was written.
+func (t *transfer) run(ctx context.Context, in *input) error {
+	for {
+		b, err := in.next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return t.halted(err)
+		}
+		if readerLeft(t.out) {
+			return t.cut(b.first - 1)
+		}
+		v, err := t.ask(ctx, b)
+		if err != nil {
+			return t.broken(b, err)
+		}
+		if _, err := t.out.Write(v.text); outputClosed(err) {
+			return t.cut(b.last())
+		} else if err != nil {
+			return t.broken(b, fmt.Errorf("output: %w", err))
+		}
+		t.total.add(b, v)
+		if t.input != nil && t.input.packed.Load() != nil {
+			t.progress.unsized() // the size is that of the file, the bytes are those in it
+		}
+		t.progress.update(t.total)
+	}
+}
+
+// cut ends a run whose reader has left; lines up to last were sent to the daemon.
+func (t *transfer) cut(last int64) error {
+	t.total.cut = true
+	switch {
+	case !t.remembers:
+		return nil
+	case last == 0:
+		return errors.New("output: closed by its reader\nno line is remembered")
+	}
+	return fmt.Errorf("output: closed by its reader\nlines before %d are remembered, whether their new items were read or not (%s gives the rest)%s"+
+		"`urifilter check` prints what is new and remembers nothing", last+1, t.input.rest(last+1), command.HintMark)
+}
+
+// halted says where the input stopped between two batches.
+func (t *transfer) halted(err error) error {
+	return fmt.Errorf("%w\n%s", err, t.sureBefore(t.total.line+1))
+}
+
+// broken says what is certain of a batch that failed.
+func (t *transfer) broken(b batch, err error) error {
+	var answer *client.Error
+	if errors.As(err, &answer) && answer.Index != nil {
+		line := human.Count(b.line(*answer.Index))
+		if err == error(answer) { // and not one with a doubt around it
+			plain := *answer
+			plain.Index = nil // it counts from the beginning of the batch
+			err = &plain
+		}
+		err = fmt.Errorf("line %s: %w", line, err)
+	}
+	switch certain := nothingRemembered(err); {
+	case b.first == 1 && (certain || !t.remembers):
+		return err // nothing has happened
+	case !t.remembers:
+		return fmt.Errorf("%w\n%s", err, t.sureBefore(b.first))
+	case certain:
+		return fmt.Errorf("%w\n%s; nothing from line %d on is remembered", err, t.sureBefore(b.first), b.first)
+	default:
+		return fmt.Errorf("%w\n%s; %s may be remembered though they were not all printed", err, t.sureBefore(b.first), lines(b.first, b.last()))
+	}
+}
+
+func (t *transfer) sureBefore(line int64) string {
+	if line == 1 {
+		return "no line is done"
+	}
+	return fmt.Sprintf("lines before %d are done (%s gives the rest)", line, t.input.rest(line))
+}
+
+func lines(first, last int64) string {
+	if first == last {
+		return fmt.Sprintf("line %d", first)
+	}
+	return fmt.Sprintf("lines %d to %d", first, last)
+}
+
+// nothingRemembered tells the failures of a batch after which the daemon has certainly
+// remembered nothing of it: it refused the batch, or was never reached. What the client
+// says of its calls is said here too.
+func nothingRemembered(err error) bool {
+	told := errors.As(err, new(*client.Error)) || errors.As(err, new(*client.ConnectionError))
+	return told && !client.InDoubt(err)
+}
+
+// filterBatch remembers a batch; the text is that of the new items.
+func (b *batchCommand) filterBatch(c *client.Client, typ string) func(context.Context, batch) (verdicts, error) {
+	call := c.FilterLines
+	if b.ndjson() {
+		call = c.FilterNDJSON
+	}
+	return func(ctx context.Context, part batch) (v verdicts, err error) {
+		var out bytes.Buffer
+		v.read, v.fresh, err = call(ctx, typ, bytes.NewReader(part.data), &out, b.callOptions(&v.skipped)...)
+		v.text = out.Bytes()
+		return v, err
+	}
+}

@@ -1,0 +1,133 @@
+package filter
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/sniff"
+)
+
+// unpacked reads what a source means: the text in a gzip or zstd file, and no lines of a
+// file that has none. It looks at the first bytes when they come, never at a name.
+type unpacked struct {
+	source io.Reader
+	text   io.Reader // nil: the first bytes were not seen yet
+	packed atomic.Pointer[packing]
+}
+
+// packing is a form that a source is unpacked from.
+type packing struct {
+	name, program string
+	magic         []byte
+	open          func(io.Reader) (io.Reader, error)
+}
+
+var packings = []*packing{
+	{"gzip", "zcat", sniff.Gzip, func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }},
+	{"zstd", "zstdcat", sniff.Zstd, func(r io.Reader) (io.Reader, error) {
+		// One decoder that works within Read needs no end; the window is what zstd itself unpacks unasked.
+		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
+	}},
+}
+
+// notText is the error for an input that holds no lines of items.
+type notText struct{ what, hint string }
+
+func (e *notText) Error() string { return e.what + ", want lines of UTF-8 text" }
+
+// Hint is the next step.
+func (e *notText) Hint() string { return e.hint }
+
+func pipe(program string) string {
+	return "`" + program + " | urifilter ...` reads it"
+}
+
+// Read implements [io.Reader]. What the first p holds is what is looked at.
+func (u *unpacked) Read(p []byte) (n int, err error) {
+	if u.text == nil {
+		n, err = u.begin(p)
+	} else {
+		n, err = u.text.Read(p)
+	}
+	if k := u.packed.Load(); k != nil && err != nil && !errors.Is(err, io.EOF) && !errors.As(err, new(*notText)) {
+		err = fmt.Errorf("%s: %w", k.name, err)
+	}
+	return n, err
+}
+
+// begin fills p with the beginning of what is to be read, and chooses what gives the rest.
+func (u *unpacked) begin(p []byte) (n int, err error) {
+	for r := u.source; ; {
+		n, err = firstBytes(r, p)
+		rest := r
+		if err != nil {
+			rest = ended{err}
+		}
+		k := packingOf(p[:n])
+		if k == nil || u.packed.Load() != nil {
+			u.text = rest
+			if err := refuse(p[:n]); err != nil {
+				return 0, err
+			}
+			return n, err
+		}
+		u.packed.Store(k)
+		if r, err = k.open(io.MultiReader(bytes.NewReader(bytes.Clone(p[:n])), rest)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func packingOf(first []byte) *packing {
+	for _, k := range packings {
+		if bytes.HasPrefix(first, k.magic) {
+			return k
+		}
+	}
+	return nil
+}
+
+// ended is a source after its end.
+type ended struct{ err error }
+
+func (e ended) Read([]byte) (int, error) { return 0, e.err }
+
+// rest is the command that prints the input from a line on.
+func (u *unpacked) rest(line int64) string {
+	tail := fmt.Sprintf("tail -n +%d", line)
+	if u != nil {
+		if k := u.packed.Load(); k != nil {
+			return k.program + " FILE | " + tail
+		}
+	}
+	return tail
+}
+
+// firstBytes reads what comes first, and on while that may be the beginning of what is
+// looked for: a line that somebody types is not kept waiting for another.
+func firstBytes(r io.Reader, p []byte) (n int, err error) {
+	for err == nil && n < len(p) && (n == 0 || sniff.Unfinished(p[:n])) {
+		var more int
+		more, err = r.Read(p[n:])
+		n += more
+	}
+	return n, err
+}
+
+// refuse says why a file that begins so holds no lines of text; nil: it may.
+func refuse(first []byte) error {
+	f := sniff.Look(first)
+	switch {
+	case f == nil:
+		return nil
+	case f.Program != "":
+		return &notText{f.What, pipe(f.Program)}
+	}
+	return &notText{f.What, f.Advice}
+}

@@ -1,0 +1,100 @@
+package filters
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
+)
+
+// parameterFlags are the flags of what filters are made with, of all kinds: the keys of the
+// parameters, and where the values are.
+type parameterFlags map[string]any
+
+func newParameterFlags(cmd *cobra.Command) parameterFlags {
+	flags := parameterFlags{}
+	for _, p := range configs.Parameters() {
+		name := flagOf(p.Key)
+		switch p.Type().String() {
+		case "uint64":
+			v := new(itemCount)
+			cmd.Flags().Var(v, name, p.Usage)
+			flags[p.Key] = v
+		case "float64":
+			flags[p.Key] = cmd.Flags().Float64(name, 0, p.Usage)
+		case "time.Duration":
+			v := new(connection.Expire)
+			cmd.Flags().Var(v, name, p.Usage)
+			flags[p.Key] = v
+		default:
+			flags[p.Key] = cmd.Flags().String(name, "", p.Usage)
+		}
+		if len(p.Values) > 0 {
+			completeFlag(cmd, name, p.Values)
+		}
+	}
+	return flags
+}
+
+// flagOf is the name of the flag of a parameter.
+func flagOf(key string) string { return strings.ReplaceAll(key, "_", "-") }
+
+func completeFlag(cmd *cobra.Command, flag string, values []cobra.Completion) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag is defined
+	}
+}
+
+// given are the parameters that a command line has, as calls take them.
+func (p parameterFlags) given(flags *pflag.FlagSet) map[string]any {
+	given := map[string]any{}
+	for key, v := range p {
+		if !flags.Changed(flagOf(key)) {
+			continue
+		}
+		switch v := v.(type) {
+		case *itemCount:
+			given[key] = uint64(*v)
+		case *connection.Expire:
+			given[key] = time.Duration(*v).Seconds()
+		case *float64:
+			given[key] = *v
+		case *string:
+			given[key] = *v
+		}
+	}
+	return given
+}
+
+// itemCount is a flag's value: a number of items, with k, M or G for thousands,
+// millions, thousand millions.
+type itemCount uint64
+
+func (c *itemCount) String() string { return fmt.Sprint(uint64(*c)) }
+func (c *itemCount) Type() string   { return "items" }
+
+func (c *itemCount) Set(text string) error {
+	factor := 1.0
+	if n := len(text); n > 0 {
+		if f, ok := map[byte]float64{'k': 1e3, 'K': 1e3, 'M': 1e6, 'G': 1e9}[text[n-1]]; ok {
+			factor, text = f, text[:n-1]
+		}
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	total := value * factor
+	if err != nil || !(total >= 1 && total <= 1<<53) || total != math.Trunc(total) {
+		return errItemCount
+	}
+	*c = itemCount(total)
+	return nil
+}
+
+var errItemCount = errors.New("want a whole number of items, such as 500000 or 150M")

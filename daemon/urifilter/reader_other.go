@@ -1,8 +1,0 @@
-//go:build !unix
-
-package main
-
-import "io"
-
-// readerLeft cannot be known here before a write fails.
-func readerLeft(io.Writer) bool { return false }
