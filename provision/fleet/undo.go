@@ -44,7 +44,8 @@ func (m *member) undo(ctx context.Context, phase string, begun []step.Undoer, ca
 func (m *member) undoStep(ctx context.Context, phase string, s step.Undoer, cause error) (did string, err error) {
 	defer recovered(&err)
 	did, err = s.Undo(ctx, m.host(phase), cause)
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	// When the time is over, all connections are closed soon after: either may end the step first.
+	if err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 		err = fmt.Errorf("not finished in time: %w\nhint: look at the host, then run the target again: it starts from the present state", err)
 	}
 	return did, err
