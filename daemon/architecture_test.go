@@ -106,6 +106,7 @@ func rules() []rule {
 		commands("terminal", nil),
 		commands("settings", nil),
 		withSettings(asking(commands("connection", nil, "problem", "program"))),
+		asking(commands("commandtest", []string{"connection"}, "program")),
 		asking(commands("filter", []string{"connection", "terminal"}, "sniff", "program")),
 		withSettings(asking(commands("filters", []string{"connection"}, "program"))),
 		withSettings(asking(commands("bitmap", []string{"connection", "settings", "terminal"}, "server", "api", "problem", "backup", "archive", "engine", "durable", "program"))),

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,86 +77,6 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 		}
 	}
 	walk(newRootCommand())
-}
-
-func TestHintsSayWhatIsNext(t *testing.T) {
-	s := clienttest.NewServer(t)
-	s.RequireToken("secret")
-	code, _, errOut := cli(t, s, "a\n", "filter")
-	if code != 1 || !strings.Contains(errOut, "401 unauthorized") || !strings.Contains(errOut, "\nhint: give a token with --token-file or URIFILTER_TOKEN\n") {
-		t.Errorf("no token: got %d, %q", code, errOut)
-	}
-	t.Setenv("URIFILTER_TOKEN", "wrong")
-	if code, _, errOut := cli(t, s, "a\n", "filter", "--token", "secret"); code != 0 {
-		t.Errorf("the flag is not above the variable: %d, %q", code, errOut)
-	}
-	t.Setenv("URIFILTER_TOKEN", "secret")
-	if code, out, _ := cli(t, s, "a\n", "check", "--all"); code != 0 || out != "seen\ta\n" {
-		t.Errorf("token in the environment: got %d, %q", code, out)
-	}
-	for answer, want := range map[string]string{
-		"403 forbidden":       "use a token that has this scope",
-		"409 filter_conflict": "`urifilter filters show NAME`",
-		"503 store_failed":    "the daemon's log",
-		"404 ":                "is that the address of a urifilter daemon?",
-	} {
-		s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
-			status, code, _ := strings.Cut(answer, " ")
-			if code == "" {
-				http.NotFound(w, nil)
-				return true
-			}
-			clienttest.Problem(w, map[string]int{"403": 403, "409": 409, "503": 503}[status], code, "so it is", nil)
-			return true
-		})
-		if code, _, errOut := cli(t, s, "", "filters", "list"); code != 1 || !strings.Contains(errOut, "hint: "+want) {
-			t.Errorf("%s: got %d, %q, want the hint %q", answer, code, errOut, want)
-		}
-	}
-	s.Stop()
-	if code, _, errOut := cli(t, s, "", "filters", "list"); code != 1 || !strings.Contains(errOut, "start it with `urifilter serve`") {
-		t.Errorf("no daemon: got %d, %q", code, errOut)
-	}
-}
-
-func TestFiltersCommands(t *testing.T) {
-	s := clienttest.NewServer(t)
-	cli(t, s, "a\nb\n", "filter", "--type", "ip")
-	code, out, _ := cli(t, s, "", "filters", "list")
-	rows := strings.Split(out, "\n")
-	if code != 0 || len(rows) != 7 || rows[0] != "ID  NAME           KIND   ITEMS    CAPACITY   FULL  ERROR ASKED  ERROR NOW      SIZE" ||
-		rows[2] != " 2  ip             bloom      2  10,000,000  0.0 %       0.0001      1e-05  29.8 MiB" {
-		t.Errorf("list: got %d,\n%s", code, out)
-	}
-	create := []string{"filters", "create", "pages", "--capacity", "1.5M", "--error-rate", "0.01", "--on-full", "reject"}
-	if code, out, _ := cli(t, s, "", create...); code != 0 || !strings.HasPrefix(out, "pages: created, id 1000, for 1,500,000 items at an error rate of 0.01, 4.5 MiB") {
-		t.Errorf("create: got %d, %q", code, out)
-	}
-	if code, out, _ := cli(t, s, "", create...); code != 0 || !strings.HasPrefix(out, "pages: unchanged") {
-		t.Errorf("create again: got %d, %q", code, out)
-	}
-	if code, out, _ := cli(t, s, "", "filters", "show", "pages"); code != 0 || !strings.Contains(out, "capacity        1,500,000 (0.0 % full, reject beyond)\n") || !strings.Contains(out, "bits set        25.0 %\n") || !strings.Contains(out, "last writeback  never\n") {
-		t.Errorf("show: got %d,\n%s", code, out)
-	}
-	for _, args := range [][]string{{"list", "--json"}, {"show", "pages", "--json"}} {
-		code, out, _ := cli(t, s, "", append([]string{"filters"}, args...)...)
-		var v map[string]any
-		if err := json.Unmarshal([]byte(out), &v); code != 0 || err != nil || v["filters"] == nil && v["capacity"] != 1.5e6 {
-			t.Errorf("%q: got %d, %v, %s", args, code, err, out)
-		}
-	}
-	if code, out, _ := cli(t, s, "", "filters", "clear", "pages", "--confirm", "pages"); code != 0 || !strings.HasPrefix(out, "pages: cleared, id 1000 as before, generation 2") {
-		t.Errorf("clear: got %d, %q", code, out)
-	}
-	if code, out, _ := cli(t, s, "", "filters", "drop", "pages", "--confirm", "pages"); code != 0 || out != "pages: dropped\n" {
-		t.Errorf("drop: got %d, %q", code, out)
-	}
-	if code, _, _ := cli(t, s, "", "filters", "drop", "ip", "-y"); code != 0 {
-		t.Errorf("drop -y: got %d", code)
-	}
-	if code, _, _ := cli(t, s, "", "filters", "show", "ip"); code != 1 {
-		t.Errorf("show after drop: got %d", code)
-	}
 }
 
 func TestConfigCommands(t *testing.T) {

@@ -1,4 +1,4 @@
-package main
+package connection_test
 
 import (
 	"os"
@@ -41,7 +41,7 @@ func TestTokenFile(t *testing.T) {
 	} {
 		t.Setenv("URIFILTER_TOKEN", c.variable)
 		t.Setenv("URIFILTER_TOKEN_FILE", c.file)
-		code, out, errOut := cli(t, s, "", append([]string{"filters", "list"}, c.args...)...)
+		code, out, errOut := program.Ask(t, s, "", append([]string{"filters", "list"}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errOut, c.want) {
 			t.Errorf("%+v: got code %d, output %q, errors %q", c, code, out, errOut)
 		}

@@ -1,0 +1,53 @@
+package filters_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/client/clienttest"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/commandtest"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/filter"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/filters"
+)
+
+func TestFiltersCommands(t *testing.T) {
+	s := clienttest.NewServer(t)
+	program := commandtest.Program{filter.New, filters.New}
+	program.Ask(t, s, "a\nb\n", "filter", "--type", "ip")
+	code, out, _ := program.Ask(t, s, "", "filters", "list")
+	rows := strings.Split(out, "\n")
+	if code != 0 || len(rows) != 7 || rows[0] != "ID  NAME           KIND   ITEMS    CAPACITY   FULL  ERROR ASKED  ERROR NOW      SIZE" ||
+		rows[2] != " 2  ip             bloom      2  10,000,000  0.0 %       0.0001      1e-05  29.8 MiB" {
+		t.Errorf("list: got %d,\n%s", code, out)
+	}
+	create := []string{"filters", "create", "pages", "--capacity", "1.5M", "--error-rate", "0.01", "--on-full", "reject"}
+	if code, out, _ := program.Ask(t, s, "", create...); code != 0 || !strings.HasPrefix(out, "pages: created, id 1000, for 1,500,000 items at an error rate of 0.01, 4.5 MiB") {
+		t.Errorf("create: got %d, %q", code, out)
+	}
+	if code, out, _ := program.Ask(t, s, "", create...); code != 0 || !strings.HasPrefix(out, "pages: unchanged") {
+		t.Errorf("create again: got %d, %q", code, out)
+	}
+	if code, out, _ := program.Ask(t, s, "", "filters", "show", "pages"); code != 0 || !strings.Contains(out, "capacity        1,500,000 (0.0 % full, reject beyond)\n") || !strings.Contains(out, "bits set        25.0 %\n") || !strings.Contains(out, "last writeback  never\n") {
+		t.Errorf("show: got %d,\n%s", code, out)
+	}
+	for _, args := range [][]string{{"list", "--json"}, {"show", "pages", "--json"}} {
+		code, out, _ := program.Ask(t, s, "", append([]string{"filters"}, args...)...)
+		var v map[string]any
+		if err := json.Unmarshal([]byte(out), &v); code != 0 || err != nil || v["filters"] == nil && v["capacity"] != 1.5e6 {
+			t.Errorf("%q: got %d, %v, %s", args, code, err, out)
+		}
+	}
+	if code, out, _ := program.Ask(t, s, "", "filters", "clear", "pages", "--confirm", "pages"); code != 0 || !strings.HasPrefix(out, "pages: cleared, id 1000 as before, generation 2") {
+		t.Errorf("clear: got %d, %q", code, out)
+	}
+	if code, out, _ := program.Ask(t, s, "", "filters", "drop", "pages", "--confirm", "pages"); code != 0 || out != "pages: dropped\n" {
+		t.Errorf("drop: got %d, %q", code, out)
+	}
+	if code, _, _ := program.Ask(t, s, "", "filters", "drop", "ip", "-y"); code != 0 {
+		t.Errorf("drop -y: got %d", code)
+	}
+	if code, _, _ := program.Ask(t, s, "", "filters", "show", "ip"); code != 1 {
+		t.Errorf("show after drop: got %d", code)
+	}
+}
