@@ -102,6 +102,9 @@ func rules() []rule {
 		{folder: "daemon/internal/program", ours: []string{"systemd"}},
 		room("powerloss", "durable"),
 		api,
+		room("api/budget"),
+		room("api/coding"),
+		room("api/spool", "api/budget"),
 		// The commands: their rooms know each other only by what they share.
 		commands("terminal", nil),
 		commands("settings", nil),

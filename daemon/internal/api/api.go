@@ -22,6 +22,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/api/budget"
+	"github.com/cr-clawer/urifilter/daemon/internal/api/coding"
+	"github.com/cr-clawer/urifilter/daemon/internal/api/spool"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
@@ -107,16 +110,15 @@ type Server struct {
 	allowedHosts []string
 	defaults     configs.Defaults // what a PUT leaves out
 	version      string
-	tempDir      string
 	routes       map[string]*route
 	errors       map[string]problem.Entry
 	metrics      *metrics
 	calls        callPool
-	unzippers    sync.Pool // of *gzip.Reader
-	codings      []*coding // of answers
-	held         budget    // bytes of bodies in memory
-	anonymous    budget    // the same of those that came without an Authorization header
-	spooled      budget    // bytes of answers on disk
+	unzippers    sync.Pool        // of *gzip.Reader
+	codings      []*coding.Coding // of answers
+	held         *budget.Budget   // bytes of bodies in memory
+	anonymous    *budget.Budget   // the same of those that came without an Authorization header
+	spool        *spool.Folder
 	draining     atomic.Bool
 	header       sharedHeader
 }
@@ -135,13 +137,12 @@ func New(o Options) *Server {
 
 		defaults: o.Defaults,
 		version:  o.Version,
-		tempDir:  o.TempDir,
 		errors:   problem.ByCode(),
-		codings:  codings(),
-		held:     budget{limit: o.Limits.HeldBytes},
+		codings:  coding.All(),
+		held:     budget.New(o.Limits.HeldBytes),
 
-		anonymous: budget{limit: anonymousHeld},
-		spooled:   budget{limit: o.Limits.SpoolBytes},
+		anonymous: budget.New(anonymousHeld),
+		spool:     spool.NewFolder(o.TempDir, o.Limits.SpoolBytes),
 		header:    newSharedHeader(),
 	}
 	s.refusals = newRefusals()

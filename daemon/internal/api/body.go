@@ -264,7 +264,7 @@ func (c *call) growBody(size int64) error {
 
 // hold takes n bytes of the budget for bodies, until the call ends or releases them.
 func (c *call) hold(n int64) bool {
-	if !c.budget.take(n) {
+	if !c.budget.Take(n) {
 		return false
 	}
 	c.held += n
@@ -272,7 +272,7 @@ func (c *call) hold(n int64) bool {
 }
 
 func (c *call) release(n int64) {
-	c.budget.give(n)
+	c.budget.Give(n)
 	c.held -= n
 }
 

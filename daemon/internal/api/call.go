@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/api/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
@@ -44,10 +45,10 @@ type call struct {
 	code  string // of the error that was answered
 
 	start  time.Time
-	status int     // answered; 0: not yet
-	sent   int64   // bytes of the answer
-	budget *budget // for bodies: Server.held, or Server.anonymous until a token was seen
-	held   int64   // taken of it
+	status int            // answered; 0: not yet
+	sent   int64          // bytes of the answer
+	budget *budget.Budget // for bodies: Server.held, or Server.anonymous until a token was seen
+	held   int64          // taken of it
 
 	body body
 	buf  []byte // the JSON body
@@ -61,9 +62,9 @@ type call struct {
 // begin readies a pooled call for a request.
 func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request, anonymous bool) {
 	c.s, c.w, c.r = s, w, r
-	c.anonymous, c.budget = anonymous, &s.held
+	c.anonymous, c.budget = anonymous, s.held
 	if anonymous {
-		c.budget = &s.anonymous
+		c.budget = s.anonymous
 	}
 	c.rc = http.NewResponseController(w)
 	c.start = time.Now()

@@ -39,6 +39,7 @@ type rig struct {
 	http  *httptest.Server
 	store *memStore
 	log   *lockedBuffer
+	temp  string // Options.TempDir
 	doc   *openapi3.T
 	paths routers.Router
 
@@ -89,7 +90,7 @@ func serveRig(t testing.TB, store engine.Store, serve func(*rig), change ...func
 	for _, f := range change {
 		f(&o)
 	}
-	r.api = New(o)
+	r.api, r.temp = New(o), o.TempDir
 	serve(r)
 	spec, err := openAPI()
 	if err != nil {
@@ -116,11 +117,11 @@ var openAPI = sync.OnceValues(func() (spec openAPISpec, err error) {
 // close checks that nothing is still held when all requests are over.
 func (r *rig) close() {
 	r.http.Close()
-	r.eventually("no bytes of bodies held", func() bool { return r.api.held.used.Load()+r.api.anonymous.used.Load() == 0 })
-	if n := r.api.spooled.used.Load(); n != 0 {
+	r.eventually("no bytes of bodies held", func() bool { return r.api.held.Used()+r.api.anonymous.Used() == 0 })
+	if n := r.api.spool.Used(); n != 0 {
 		r.t.Errorf("bytes of answers still on disk: %d", n)
 	}
-	if left, _ := os.ReadDir(r.api.tempDir); len(left) != 0 {
+	if left, _ := os.ReadDir(r.temp); len(left) != 0 {
 		r.t.Errorf("files left in the temporary directory: %v", left)
 	}
 }

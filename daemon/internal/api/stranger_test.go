@@ -111,10 +111,10 @@ func TestBodyWithoutAHeader(t *testing.T) {
 // the header are served all the same.
 func TestStrangersShareABudget(t *testing.T) {
 	r := newRig(t, withTokens)
-	if !r.api.anonymous.take(anonymousHeld - anonymousRead) {
+	if !r.api.anonymous.Take(anonymousHeld - anonymousRead) {
 		t.Fatal("the budget is smaller than it says")
 	}
-	defer r.api.anonymous.give(anonymousHeld - anonymousRead)
+	defer r.api.anonymous.Give(anonymousHeld - anonymousRead)
 	const body = `{"filter_typeid":1,"uri_list":["a"],"access_token":"secret-filter"}`
 	if a := r.post("/api/v1/filter", body); a.status != 200 {
 		t.Errorf("a small body: %d %s", a.status, a.body)
@@ -139,7 +139,7 @@ func TestABodyThatGrowsIsHeldTwice(t *testing.T) {
 	if a := chunked(2*firstRead - 1)(r); a.status != 200 {
 		t.Errorf("grown once: %d %s", a.status, a.body)
 	}
-	r.eventually("no bytes of bodies held", func() bool { return r.api.held.used.Load() == 0 })
+	r.eventually("no bytes of bodies held", func() bool { return r.api.held.Used() == 0 })
 	if a := chunked(2*firstRead + 1)(r); a.problem(t).ErrorCode != problem.Overloaded {
 		t.Errorf("grown twice, to more than there may be: %d %s", a.status, a.body)
 	}

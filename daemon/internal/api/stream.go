@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/api/coding"
+	"github.com/cr-clawer/urifilter/daemon/internal/api/spool"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
@@ -34,12 +36,12 @@ type stream struct {
 	j     judgement
 	media media
 
-	out               *spool
+	out               *spool.Queue
 	sending           chan struct{} // closed when the sender has ended; nil: not started
 	settled           bool          // the sender has ended, and was waited for
 	total, duplicates int64
 
-	coding *coding // of the answer; nil: none
+	coding *coding.Coding // of the answer; nil: none
 
 	skips   bool // lines that are no items are left out
 	skipped skippedLines
@@ -60,7 +62,7 @@ func (c *call) stream(j judgement, m media) error {
 		return err
 	}
 	st := &stream{c: c, j: j, media: m, skips: skips}
-	st.out = newSpool(c.s.tempDir, &c.s.spooled, st.pace)
+	st.out = c.s.spool.NewQueue(st.pace)
 	defer st.close()
 	return st.run()
 }
@@ -173,7 +175,7 @@ func (st *stream) judge(l *items.List) error {
 
 // write queues a part of the answer. Where the spool is full it waits for the client.
 func (st *stream) write(p []byte) error {
-	done, err := st.out.tryWrite(p)
+	done, err := st.out.TryWrite(p)
 	if done {
 		return err
 	}
@@ -181,7 +183,7 @@ func (st *stream) write(p []byte) error {
 	if st.sending == nil {
 		return &problem.Error{Code: problem.Overloaded, Detail: "the answer has no room to wait for the request's end"}
 	}
-	return st.out.write(p)
+	return st.out.Write(p)
 }
 
 // start begins the answer, which from now on is sent while the body still comes.
@@ -217,9 +219,9 @@ func (st *stream) headers() {
 }
 
 // packAs has the answer compressed; nil: not. The header must not have been sent.
-func (st *stream) packAs(k *coding) {
+func (st *stream) packAs(k *coding.Coding) {
 	if st.coding = k; k != nil {
-		st.c.w.Header().Set("Content-Encoding", k.name)
+		st.c.w.Header().Set("Content-Encoding", k.Name)
 	}
 }
 
@@ -229,15 +231,15 @@ func (st *stream) send() {
 	go func() {
 		defer close(st.sending)
 		if st.coding == nil {
-			st.c.sent = st.out.drain(st.c.w, st.c.rc.Flush)
+			st.c.sent = st.out.Drain(st.c.w, st.c.rc.Flush)
 			return
 		}
-		p := st.coding.open(st.c.w)
-		defer st.coding.release(p)
-		st.c.sent = st.out.drain(p, func() error { return errors.Join(p.Flush(), st.c.rc.Flush()) })
-		if st.out.failed() == nil {
+		p := st.coding.Open(st.c.w)
+		defer st.coding.Release(p)
+		st.c.sent = st.out.Drain(p, func() error { return errors.Join(p.Flush(), st.c.rc.Flush()) })
+		if st.out.Err() == nil {
 			if err := p.Close(); err != nil {
-				st.out.fail(fmt.Errorf("%w: %w", errClientGone, err))
+				st.out.Fail(fmt.Errorf("%w: %w", spool.ErrClientGone, err))
 			}
 		}
 	}()
@@ -260,10 +262,10 @@ func (st *stream) finish() error {
 		st.headers()
 		st.totals(h)
 		if c.r.ProtoAtLeast(1, 1) { // without a length HTTP/1.0 has no end that can be told from a cut
-			st.packAs(c.coding(st.out.len()))
+			st.packAs(c.coding(st.out.Len()))
 		}
 		if st.coding == nil {
-			h.Set("Content-Length", strconv.FormatInt(st.out.len(), 10))
+			h.Set("Content-Length", strconv.FormatInt(st.out.Len(), 10))
 		}
 		c.status = http.StatusOK
 		c.w.WriteHeader(c.status)
@@ -287,19 +289,19 @@ func (st *stream) totals(h http.Header) {
 
 // settle waits until the client has taken all that is queued.
 func (st *stream) settle() error {
-	st.out.end()
+	st.out.End()
 	<-st.sending
 	st.settled = true
 	st.pace(true) // for what net/http still has to send
-	return st.out.failed()
+	return st.out.Err()
 }
 
 // close stops the sender, which must not outlive the call, and frees the spool.
 func (st *stream) close() {
 	if st.sending != nil && !st.settled { // a panic is on its way
-		st.out.fail(errClientGone)
+		st.out.Fail(spool.ErrClientGone)
 		st.c.writeBy(time.Now()) // wakes a sender whose client does not read
 		<-st.sending
 	}
-	st.out.free()
+	st.out.Free()
 }

@@ -107,8 +107,8 @@ func TestStreamThatIsReadOnlyAfterwards(t *testing.T) {
 	if err := numbered(chunker{conn}, 0, n); err != nil {
 		t.Fatal(err)
 	}
-	if r.api.spooled.used.Load() < int64(n)*60-(16<<20) {
-		t.Errorf("only %d bytes wait on disk; the test does not test what it should", r.api.spooled.used.Load())
+	if r.api.spool.Used() < int64(n)*60-(16<<20) {
+		t.Errorf("only %d bytes wait on disk; the test does not test what it should", r.api.spool.Used())
 	}
 	io.WriteString(conn, "0\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)

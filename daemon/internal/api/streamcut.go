@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/api/spool"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
@@ -26,7 +27,7 @@ func (st *stream) cut(err error) {
 		}
 		st.c.linger()
 	}
-	if errors.Is(err, errClientGone) {
+	if errors.Is(err, spool.ErrClientGone) {
 		st.c.hangUp(statusClientGone)
 	}
 	st.c.hangUp(statusCut)
@@ -74,7 +75,7 @@ func (st *stream) logCut(err error) {
 	level := slog.LevelWarn
 	f := problem.Of(err)
 	switch entry := st.c.s.errors[f.Code]; {
-	case errors.Is(err, errClientGone), f.Code == problem.IncompleteBody, errors.Is(err, context.Canceled):
+	case errors.Is(err, spool.ErrClientGone), f.Code == problem.IncompleteBody, errors.Is(err, context.Canceled):
 		level = slog.LevelDebug
 	case entry.Status == 0 || entry.Status >= 500:
 		level = slog.LevelError

@@ -136,7 +136,7 @@ func TestStreamWhoseClientVanishes(t *testing.T) {
 		if err := leave(); err != nil {
 			r.t.Fatal(err)
 		}
-		r.eventually("request over", func() bool { return r.api.held.used.Load() == 0 })
+		r.eventually("request over", func() bool { return r.api.held.Used() == 0 })
 		r.eventually("request counted", func() bool {
 			return strings.Contains(r.scrape(), `code="599",path="/api/v1/filter"} 1`) || strings.Contains(r.scrape(), `code="499",path="/api/v1/filter"} 1`)
 		})

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/api/spool"
 )
 
 // spoolDir makes the folder where answers wait whose clients do not read yet. It is under
@@ -17,7 +17,7 @@ func spoolDir(cfg configs.Config, log *slog.Logger) (string, error) {
 	dir := filepath.Join(cfg.DataDir, "spool")
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = api.TidySpool(dir)
+		err = spool.Tidy(dir)
 	}
 	switch {
 	case err == nil:

@@ -1,4 +1,4 @@
-package api
+package spool
 
 import "golang.org/x/sys/unix"
 

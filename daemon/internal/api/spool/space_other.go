@@ -1,5 +1,5 @@
 //go:build !linux
 
-package api
+package spool
 
 func diskSpace(string) (free, size uint64, ok bool) { return 0, 0, false }

@@ -1,0 +1,214 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+const (
+	inMemory = 1 << 20  // bytes of an answer that wait in memory
+	pieceLen = 64 << 10 // bytes sent at a time
+)
+
+// Queue is one answer, between who writes it and a client that reads it later: memory first,
+// then a file that has no name, until the client has caught up. One goroutine writes, one
+// drains.
+type Queue struct {
+	folder *Folder
+	// pace sets the time that the client has for the next piece, or takes it away.
+	// It is called with mu held, so that its calls come in the order of their causes.
+	pace func(urgent bool)
+
+	mu      sync.Mutex
+	changed sync.Cond // on mu: something was queued, taken, ended or failed
+	mem     []byte    // queued before what is in the file
+	head    int       // of mem, taken
+	file    *os.File  // nil: never needed
+	from    int64     // of the file, taken
+	to      int64     // of the file, written
+	urgent  bool      // the client must read now
+	ended   bool
+	err     error
+}
+
+// ErrClientGone: the client cannot be sent to, or did not read in time.
+var ErrClientGone = errors.New("client does not take the answer")
+
+// NewQueue makes the queue of an answer; Free must follow. pace sets the time that the client
+// has for the next piece, or takes it away; its calls come in the order of their causes, and it
+// must not call the queue.
+func (f *Folder) NewQueue(pace func(urgent bool)) *Queue {
+	q := &Queue{folder: f, pace: pace}
+	q.changed.L = &q.mu
+	return q
+}
+
+// Len is the number of bytes that wait.
+func (q *Queue) Len() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return int64(len(q.mem)-q.head) + q.to - q.from
+}
+
+// TryWrite queues p, or says that there is no room for it now. Its error is what
+// ended the draining, or the file's.
+func (q *Queue) TryWrite(p []byte) (bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.put(p), q.err
+}
+
+// Write is TryWrite, but waits for room, and the client must read meanwhile.
+func (q *Queue) Write(p []byte) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.setUrgent(true)
+	for !q.put(p) {
+		q.changed.Wait()
+	}
+	q.setUrgent(false)
+	return q.err
+}
+
+func (q *Queue) setUrgent(urgent bool) {
+	q.urgent = urgent
+	q.pace(urgent)
+}
+
+// put queues p where there is room. Once failed, it takes everything to nowhere.
+func (q *Queue) put(p []byte) bool {
+	switch {
+	case q.err != nil || len(p) == 0:
+		return true
+	case q.to == q.from && (q.head == len(q.mem) || len(q.mem)-q.head+len(p) <= inMemory):
+		if q.head > 0 {
+			q.mem = q.mem[:copy(q.mem, q.mem[q.head:])]
+			q.head = 0
+		}
+		q.mem = append(q.mem, p...)
+	case !q.folder.bytes.Take(int64(len(p))):
+		return false
+	default:
+		q.putFile(p)
+	}
+	q.changed.Broadcast()
+	return true
+}
+
+func (q *Queue) putFile(p []byte) {
+	if q.file == nil {
+		if q.file, q.err = os.CreateTemp(q.folder.dir, fileName+"*"); q.err != nil {
+			q.folder.bytes.Give(int64(len(p)))
+			return
+		}
+		_ = os.Remove(q.file.Name()) // where an open file cannot be removed, Free does it
+	}
+	_, q.err = q.file.WriteAt(p, q.to)
+	q.to += int64(len(p))
+}
+
+// End says that nothing more will be written, and that the client must read now.
+func (q *Queue) End() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended = true
+	q.setUrgent(true)
+	q.changed.Broadcast()
+}
+
+// Fail makes draining and writing end with err, unless they have an error already.
+func (q *Queue) Fail(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err == nil {
+		q.err = err
+	}
+	q.changed.Broadcast()
+}
+
+// Err is what ended the queue early; nil: nothing has yet.
+func (q *Queue) Err() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.err
+}
+
+// Drain sends what is queued to w until the queue has ended or failed, and flushes
+// when nothing waits. It returns the bytes sent.
+func (q *Queue) Drain(w io.Writer, flush func() error) (sent int64) {
+	piece := make([]byte, pieceLen)
+	for {
+		n, err := q.take(piece)
+		if err != nil {
+			return sent
+		}
+		n, err = w.Write(piece[:n])
+		sent += int64(n)
+		if err == nil && q.Len() == 0 {
+			err = flush()
+		}
+		if err != nil {
+			q.Fail(fmt.Errorf("%w: %w", ErrClientGone, err))
+		}
+	}
+}
+
+// take fills piece with what was queued first, waiting for something; its error is
+// io.EOF at the end.
+func (q *Queue) take(piece []byte) (n int, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		switch {
+		case q.err != nil:
+			return 0, q.err
+		case q.head < len(q.mem):
+			n = copy(piece, q.mem[q.head:])
+			q.head += n
+		case q.from < q.to:
+			if n, err = q.takeFile(piece); err != nil {
+				q.err = err
+				return 0, err
+			}
+		case q.ended:
+			return 0, io.EOF
+		default:
+			q.changed.Wait()
+			continue
+		}
+		if q.urgent {
+			q.pace(true)
+		}
+		q.changed.Broadcast()
+		return n, nil
+	}
+}
+
+// takeFile reads on in the file, and empties it when all of it is taken.
+func (q *Queue) takeFile(piece []byte) (int, error) {
+	n, err := q.file.ReadAt(piece[:min(int64(len(piece)), q.to-q.from)], q.from)
+	if err != nil {
+		return 0, err
+	}
+	q.from += int64(n)
+	if q.from == q.to {
+		q.folder.bytes.Give(q.to)
+		q.from, q.to = 0, 0
+		err = q.file.Truncate(0)
+	}
+	return n, err
+}
+
+// Free gives up what the queue holds. Nobody may write or drain any more.
+func (q *Queue) Free() {
+	if q.file == nil {
+		return
+	}
+	q.folder.bytes.Give(q.to)
+	q.to = 0
+	_ = q.file.Close() // its content is of no use any more
+	_ = os.Remove(q.file.Name())
+}
