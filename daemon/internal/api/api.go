@@ -28,6 +28,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/tally"
 )
 
 // Options says what a Server serves, and how much of it.
@@ -113,6 +114,7 @@ type Server struct {
 	routes       map[string]*route
 	errors       map[string]problem.Entry
 	metrics      *metrics
+	tallies      *tally.Tallies
 	calls        callPool
 	unzippers    sync.Pool        // of *gzip.Reader
 	codings      []*coding.Coding // of answers
@@ -149,8 +151,9 @@ func New(o Options) *Server {
 	if o.ProtectMetrics {
 		s.statusScope = scopeRead
 	}
-	s.metrics = newMetrics(o.Registry, o.Engine, o.Version)
-	s.judge = batch.Judge{Engine: o.Engine, Observe: s.metrics.observe}
+	s.metrics = newMetrics(o.Registry, o.Version)
+	s.tallies = tally.New(o.Engine, o.Registry)
+	s.judge = batch.Judge{Engine: o.Engine, Observe: s.tallies.Observe}
 	o.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "urifilter_ready",
 		Help: "1 while /readyz answers 200: all filters are loaded, the store answers, and the daemon is not stopping.",

@@ -61,7 +61,7 @@ func (c *call) list(j judgement, m media) error {
 	if err != nil {
 		return err
 	}
-	c.s.metrics.items.countInvalid(c.work.Filter, c.req.List.Skipped())
+	c.s.tallies.Skipped(c.work.Filter, c.req.List.Skipped())
 	c.out = j.answer(c, c.out[:0], n)
 	c.tellOver(c.w.Header())
 	return c.send(http.StatusOK, c.s.header.json, c.out)

@@ -168,7 +168,7 @@ func (st *stream) judge(l *items.List) error {
 	st.total += int64(l.Len() + l.Skipped())
 	st.duplicates += int64(l.Len() - n)
 	st.skipped.add(l)
-	c.s.metrics.items.countInvalid(c.work.Filter, l.Skipped())
+	c.s.tallies.Skipped(c.work.Filter, l.Skipped())
 	c.out = st.j.lines(c.out[:0], l, c.work.Fresh, st.media)
 	return st.write(c.out)
 }

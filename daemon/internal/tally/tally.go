@@ -1,0 +1,161 @@
+// Package tally counts what became of the items of each filter, whatever protocol they came by,
+// and shows filters to Prometheus.
+//
+// It knows no requests: their fronts count those. No label holds an item, or anything else that
+// clients choose freely.
+package tally
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/batch"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// Tallies counts what became of the items of each filter, and describes the filters when it is
+// scraped, so that the series of a filter end with it. It is safe for concurrent use.
+type Tallies struct {
+	engine   *engine.Engine
+	add, has prometheus.Observer // time in the store
+	byLife   sync.Map            // *engine.Life to *tally
+
+	items, checked, invalid, info, live, fill, estimate, capacity, rate, fpr, bytes, writeback, quarantined *prometheus.Desc
+}
+
+type tally struct{ fresh, duplicates, checkedNew, checkedSeen, invalid atomic.Uint64 }
+
+// New makes the Tallies of an engine and registers them.
+func New(e *engine.Engine, registry prometheus.Registerer) *Tallies {
+	store := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "urifilter_store_request_duration_seconds",
+		Help:    "Time that the store took for a batch, by operation: add or has.",
+		Buckets: prometheus.ExponentialBuckets(10e-6, 4, 11), // 10 us to 10 s
+	}, []string{"op"})
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("urifilter_"+name, help, append([]string{"filter"}, labels...), nil)
+	}
+	t := &Tallies{
+		engine: e,
+		add:    store.WithLabelValues("add"),
+		has:    store.WithLabelValues("has"),
+
+		items:       desc("items_total", "Items of filter calls, by whether they were new or duplicate.", "result"),
+		checked:     desc("checked_items_total", "Items of check calls, which remember nothing, by whether they were new or seen.", "result"),
+		invalid:     desc("invalid_items_total", "Items that filter and check calls skipped, as they asked, since they cannot be taken."),
+		quarantined: desc("filter_quarantined", "Always 1: the filter's data are damaged, and it is not served."),
+
+		info:      desc("filter_info", "Always 1; the labels say what the filter is.", "id", "kind"),
+		live:      desc("filter_items", "Items of a timing filter that have not expired, as last counted."),
+		fill:      desc("filter_fill_ratio", "Bits that are set among all, 0 to 1."),
+		estimate:  desc("filter_items_estimate", "Distinct items remembered, estimated from the fill."),
+		capacity:  desc("filter_capacity_items", "Items at which the error rate asked for still holds."),
+		rate:      desc("filter_error_rate_ratio", "The false-positive ratio that was asked for."),
+		fpr:       desc("filter_fpr_estimate_ratio", "Present false-positive ratio, estimated from the fill."),
+		bytes:     desc("filter_bytes", "Size of the bit-map, or of a timing filter's table."),
+		writeback: desc("last_writeback_timestamp_seconds", "When the bit-map was last written to the archive; absent: never."),
+	}
+	registry.MustRegister(store, t)
+	return t
+}
+
+// Observe counts a batch; it is for [batch.Judge].
+func (t *Tallies) Observe(op batch.Op, f *engine.Filter, took time.Duration, fresh, all int, err error) {
+	if op == batch.Check {
+		t.has.Observe(took.Seconds())
+		if err == nil {
+			t.countChecked(f, fresh, all-fresh)
+		}
+		return
+	}
+	t.add.Observe(took.Seconds())
+	if err == nil {
+		t.count(f, fresh, all-fresh)
+	}
+}
+
+func (t *Tallies) of(f *engine.Filter) *tally {
+	if found, ok := t.byLife.Load(f.Life()); ok {
+		return found.(*tally)
+	}
+	made, _ := t.byLife.LoadOrStore(f.Life(), new(tally))
+	return made.(*tally)
+}
+
+func (t *Tallies) count(f *engine.Filter, fresh, duplicates int) {
+	of := t.of(f)
+	of.fresh.Add(uint64(fresh))
+	of.duplicates.Add(uint64(duplicates))
+}
+
+func (t *Tallies) countChecked(f *engine.Filter, fresh, seen int) {
+	of := t.of(f)
+	of.checkedNew.Add(uint64(fresh))
+	of.checkedSeen.Add(uint64(seen))
+}
+
+// Skipped counts the items that a call left out, as it was asked to.
+func (t *Tallies) Skipped(f *engine.Filter, skipped int) {
+	if skipped > 0 {
+		t.of(f).invalid.Add(uint64(skipped))
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (t *Tallies) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{t.items, t.checked, t.invalid, t.info, t.live, t.fill, t.estimate, t.capacity, t.rate, t.fpr, t.bytes, t.writeback, t.quarantined} {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector]. It forgets filters that were dropped.
+func (t *Tallies) Collect(ch chan<- prometheus.Metric) {
+	live := map[*engine.Life]bool{}
+	for _, f := range t.engine.Filters() {
+		live[f.Life()] = true
+		t.collect(ch, f)
+	}
+	named := map[string]bool{} // two folders may claim one name
+	for _, q := range t.engine.Quarantined() {
+		if !named[q.Name] {
+			named[q.Name] = true
+			ch <- prometheus.MustNewConstMetric(t.quarantined, prometheus.GaugeValue, 1, q.Name)
+		}
+	}
+	t.byLife.Range(func(life, _ any) bool {
+		if !live[life.(*engine.Life)] {
+			t.byLife.Delete(life)
+		}
+		return true
+	})
+}
+
+func (t *Tallies) collect(ch chan<- prometheus.Metric, f *engine.Filter) {
+	gauge := func(d *prometheus.Desc, v float64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, f.Name)
+	}
+	of, st := t.of(f), f.Stats()
+	ch <- prometheus.MustNewConstMetric(t.items, prometheus.CounterValue, float64(of.fresh.Load()), f.Name, "new")
+	ch <- prometheus.MustNewConstMetric(t.items, prometheus.CounterValue, float64(of.duplicates.Load()), f.Name, "duplicate")
+	ch <- prometheus.MustNewConstMetric(t.checked, prometheus.CounterValue, float64(of.checkedNew.Load()), f.Name, "new")
+	ch <- prometheus.MustNewConstMetric(t.checked, prometheus.CounterValue, float64(of.checkedSeen.Load()), f.Name, "seen")
+	ch <- prometheus.MustNewConstMetric(t.invalid, prometheus.CounterValue, float64(of.invalid.Load()), f.Name)
+	ch <- prometheus.MustNewConstMetric(t.info, prometheus.GaugeValue, 1, f.Name, strconv.Itoa(f.ID), f.Kind)
+	gauge(t.bytes, float64(st.Bytes))
+	if _, ok := f.Set.(engine.BitMap); !ok {
+		gauge(t.live, float64(st.Items))
+		return
+	}
+	gauge(t.fill, st.Fill)
+	gauge(t.estimate, float64(st.Items))
+	gauge(t.capacity, float64(f.Bound().Items))
+	gauge(t.rate, f.Bound().ErrorRate)
+	gauge(t.fpr, st.FPR)
+	if !st.LastWriteback.IsZero() {
+		gauge(t.writeback, float64(st.LastWriteback.UnixMilli())/1000)
+	}
+}
