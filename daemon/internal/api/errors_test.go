@@ -94,28 +94,6 @@ func TestProblemsSayWhere(t *testing.T) {
 	}
 }
 
-func TestSpecIsDecodedStrictly(t *testing.T) {
-	r := newRig(t)
-	for body, want := range map[string]string{
-		`[]`:                          "wrong_type",
-		`{"capacity":"many"}`:         "wrong_type",
-		`{"capacity":-1}`:             "wrong_type",
-		`{"capacity":1.5}`:            "wrong_type",
-		`{"Capacity":1}`:              "unknown_field",
-		`{"capacity":1,"capacity":2}`: "duplicate_field",
-		`{"capacity":1`:               "malformed_json",
-		`{"capacity":}`:               "malformed_json",
-		`{"capacity":1}{}`:            "malformed_json",
-		`{1:2}`:                       "malformed_json",
-		`x`:                           "malformed_json",
-	} {
-		a := r.do("PUT", "/api/v1/filters/x", body, "Content-Type", jsonType)
-		if p := a.problem(t); a.status != 400 || p.ErrorCode != want {
-			t.Errorf("%s: got %d %s, want 400 %s", body, a.status, p.ErrorCode, want)
-		}
-	}
-}
-
 // What is wrong with a filter that is asked for is said in plain words, with an example or
 // with both values.
 func TestSpecFaultsSayWhatIsWanted(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/api/media"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
@@ -17,7 +18,7 @@ type judgement struct {
 	// answer appends the JSON answer to a whole list.
 	answer func(c *call, dst []byte, n int) []byte
 	// lines appends the answer to a part of a stream.
-	lines func(dst []byte, l *items.List, fresh []bool, m media) []byte
+	lines func(dst []byte, l *items.List, fresh []bool, m media.Type) []byte
 }
 
 func remembering() judgement {
@@ -33,11 +34,11 @@ func (c *call) check() error  { return c.batch(looking()) }
 
 // batch judges the items of the body, in whichever form it comes.
 func (c *call) batch(j judgement) error {
-	m, err := batchMedia(c.r)
+	m, err := media.Of(c.r)
 	switch {
 	case err != nil:
 		return err
-	case m == mediaText || m == mediaNDJSON:
+	case m == media.Text || m == media.NDJSON:
 		return c.stream(j, m)
 	default:
 		return c.list(j, m)
@@ -45,7 +46,7 @@ func (c *call) batch(j judgement) error {
 }
 
 // list judges a JSON body.
-func (c *call) list(j judgement, m media) error {
+func (c *call) list(j judgement, m media.Type) error {
 	if err := c.decode(m); err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (c *call) list(j judgement, m media) error {
 	return c.send(http.StatusOK, c.s.header.json, c.out)
 }
 
-func (c *call) decode(m media) error {
+func (c *call) decode(m media.Type) error {
 	text, err := c.readBody(c.s.limits.BodyBytes)
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func (c *call) decode(m media) error {
 	c.req.Reset()
 	err = c.req.Decode(text, items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes})
 	var bad *items.Error
-	if m == mediaForm && errors.As(err, &bad) && bad.Code == items.MalformedJSON {
+	if m == media.Form && errors.As(err, &bad) && bad.Code == items.MalformedJSON {
 		bad.Detail += " (for one item a line send Content-Type: text/plain)"
 	}
 	return err
@@ -132,15 +133,15 @@ func (c *call) tellOver(h http.Header) {
 	}
 }
 
-func appendNewItems(dst []byte, l *items.List, fresh []bool, _ media) []byte {
+func appendNewItems(dst []byte, l *items.List, fresh []bool, _ media.Type) []byte {
 	return l.AppendFreshLines(dst, fresh)
 }
 
 // appendVerdicts answers a line an item: new or seen, as NDJSON true or false; where it was
 // left out invalid, as NDJSON null.
-func appendVerdicts(dst []byte, l *items.List, fresh []bool, m media) []byte {
+func appendVerdicts(dst []byte, l *items.List, fresh []bool, m media.Type) []byte {
 	yes, no, invalid := "new\n", "seen\n", "invalid\n"
-	if m == mediaNDJSON {
+	if m == media.NDJSON {
 		yes, no, invalid = "true\n", "false\n", "null\n"
 	}
 	holes := l.Holes()

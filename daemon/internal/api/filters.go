@@ -1,18 +1,15 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/api/filterjson"
+	"github.com/cr-clawer/urifilter/daemon/internal/api/media"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
@@ -22,7 +19,7 @@ func (c *call) listFilters() error {
 		Quarantined []client.QuarantinedFilter `json:"quarantined,omitempty"`
 	}{Filters: []json.RawMessage{}}
 	for _, f := range c.s.engine.Filters() {
-		text, err := describe(f)
+		text, err := filterjson.Text(f)
 		if err != nil {
 			return err
 		}
@@ -43,30 +40,30 @@ func (c *call) getFilter() error {
 	return c.sendFilter(http.StatusOK, f)
 }
 
-// putFilter makes a filter or finds it. What the body leaves out is that of the filter
-// that is there, or else the daemon's default.
+// specBytes bounds the body of a PUT.
+const specBytes = 64 << 10
+
+// putFilter makes a filter or finds it.
 func (c *call) putFilter() error {
-	asked, err := c.decodeSpec()
+	if err := media.WantJSON(c.r); err != nil {
+		return err
+	}
+	text, err := c.readBody(min(specBytes, c.s.limits.BodyBytes))
 	if err != nil {
 		return err
 	}
-	spec := engine.Spec{Name: c.name, Kind: asked.kind}
-	if f, err := c.s.engine.Lookup(c.name); err == nil && f.Name == c.name && (asked.kind == "" || asked.kind == f.Kind) {
-		spec = f.Spec // another kind has nothing in common with it
-	}
-	spec = spec.Complete(c.s.defaults)
-	if asked.id != 0 {
-		spec.ID = asked.id
-	}
-	values, err := asked.values(spec.Kind)
+	asked, err := filterjson.Decode(text)
 	if err != nil {
 		return err
 	}
-	spec, stray := spec.With(values)
-	if stray != nil {
-		return stray
+	there, err := c.s.engine.Lookup(c.name)
+	if err != nil || there.Name != c.name { // it may be the id of another
+		there = nil
 	}
-	spec = spec.Complete(c.s.defaults) // what is left out may depend on what was given
+	spec, err := asked.Spec(c.name, there, c.s.defaults)
+	if err != nil {
+		return err
+	}
 	f, created, err := c.s.engine.Create(c.r.Context(), spec)
 	if err != nil {
 		return err
@@ -127,85 +124,18 @@ func (c *call) clearFilter() error {
 	return c.sendFilter(http.StatusOK, f)
 }
 
+func (c *call) sendFilter(status int, f *engine.Filter) error {
+	text, err := filterjson.Text(f)
+	if err != nil {
+		return err
+	}
+	return c.send(status, c.s.header.json, append(text, '\n'))
+}
+
 func (c *call) sendJSON(status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
 	return c.send(status, c.s.header.json, append(body, '\n'))
-}
-
-// member is where a member of an object goes, and what a caller is told to send.
-type member struct {
-	to   any
-	want string
-}
-
-// found says in plain words what encoding/json calls the value of a member.
-func found(value string) string {
-	switch value {
-	case "string":
-		return "a text"
-	case "bool":
-		return "true or false"
-	case "array":
-		return "a list"
-	case "object":
-		return "an object"
-	}
-	return strings.TrimPrefix(value, "number ")
-}
-
-// decodeObject decodes a JSON object whose members are those of into, each at most
-// once: what encoding/json would let pass would be a typing error that nobody sees.
-func decodeObject(text []byte, into map[string]member) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	bad := func(code, detail string) error {
-		offset := d.InputOffset()
-		return &problem.Error{Code: code, Detail: detail, Offset: &offset}
-	}
-	if start, err := d.Token(); err != nil {
-		return bad(items.MalformedJSON, err.Error())
-	} else if start != json.Delim('{') {
-		return bad(items.WrongType, "want an object")
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return bad(items.MalformedJSON, err.Error())
-		}
-		name := token.(string) // or Token had refused it
-		to, ok := into[name]
-		switch {
-		case !ok:
-			return unknownField(name, into)
-		case seen[name]:
-			return bad(items.DuplicateField, name)
-		}
-		seen[name] = true
-		var mismatch *json.UnmarshalTypeError
-		switch err := d.Decode(to.to); {
-		case errors.As(err, &mismatch):
-			return bad(items.WrongType, name+": "+found(mismatch.Value)+": want "+to.want)
-		case err != nil:
-			return bad(items.MalformedJSON, err.Error())
-		}
-	}
-	if _, err := d.Token(); err != nil {
-		return bad(items.MalformedJSON, err.Error())
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return bad(items.MalformedJSON, "something follows the object")
-	}
-	return nil
-}
-
-func unknownField(name string, into map[string]member) error {
-	var known []string
-	for k := range into {
-		known = append(known, k)
-	}
-	slices.Sort(known)
-	return &problem.Error{Code: items.UnknownField, Detail: strconv.Quote(name), Known: known}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/api/coding"
+	"github.com/cr-clawer/urifilter/daemon/internal/api/media"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/spool"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
@@ -34,7 +35,7 @@ const (
 type stream struct {
 	c     *call
 	j     judgement
-	media media
+	media media.Type
 
 	out               *spool.Queue
 	sending           chan struct{} // closed when the sender has ended; nil: not started
@@ -47,7 +48,7 @@ type stream struct {
 	skipped skippedLines
 }
 
-func (c *call) stream(j judgement, m media) error {
+func (c *call) stream(j judgement, m media.Type) error {
 	if !c.admitted {
 		return c.refuse(unauthorized("send the token of a stream in the Authorization header", ""), refusedNone, j.scope)
 	}
@@ -114,7 +115,7 @@ func (c *call) streamQuery(j judgement) (skips bool, err error) {
 func (st *stream) run() error {
 	c := st.c
 	format := items.Lines
-	if st.media == mediaNDJSON {
+	if st.media == media.NDJSON {
 		format = items.NDJSON
 	}
 	limits := items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes, Skip: st.skips}
@@ -122,7 +123,7 @@ func (st *stream) run() error {
 	if n := c.r.ContentLength; n > 0 && c.body.unzip == nil {
 		block = min(block, n+1) // 1: room to see the end in the same read
 	}
-	lines := items.NewReader(&text{src: &c.body}, format, limits, int(block))
+	lines := items.NewReader(media.Lines(&c.body), format, limits, int(block))
 	lines.Grow = func(more int) error { // for a line that is longer than a block
 		if !c.hold(int64(more)) {
 			return c.overloaded()
@@ -211,7 +212,7 @@ func (st *stream) start() {
 func (st *stream) headers() {
 	h, shared := st.c.w.Header(), &st.c.s.header
 	h["Content-Type"] = shared.text
-	if st.media == mediaNDJSON {
+	if st.media == media.NDJSON {
 		h["Content-Type"] = shared.ndjson
 	}
 	h["Cache-Control"] = shared.noStore

@@ -13,7 +13,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/api/filterjson"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -106,7 +106,7 @@ func (l *local) describe() string {
 func (l *local) filters(context.Context) (client.FilterList, error) {
 	var all []client.FilterInfo
 	for _, f := range l.engine.Filters() {
-		info, err := api.Describe(f)
+		info, err := filterjson.Info(f)
 		if err != nil {
 			return client.FilterList{}, err
 		}

@@ -1,4 +1,8 @@
-package api
+// Package media tells how a request's body is to be read: by what its Content-Type says, and of
+// lines by whether their first bytes can be text.
+//
+// It decodes nothing.
+package media
 
 import (
 	"mime"
@@ -9,50 +13,52 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
-// media is how a request's body is to be read.
-type media int
+// Type is how a request's body is to be read.
+type Type int
 
+// The types that there are.
 const (
-	mediaJSON media = iota
-	mediaForm       // JSON too: the type that curl -d sends
-	mediaText
-	mediaNDJSON
+	JSON   Type = iota
+	Form        // JSON too: the type that curl -d sends
+	Text        // lines
+	NDJSON      // lines of JSON
 )
 
-// batchMedia tells the body's type of a call that takes JSON and streams.
-func batchMedia(r *http.Request) (media, error) {
+// Of tells the body's type of a call that takes JSON and streams. Its error is a
+// [problem.Error].
+func Of(r *http.Request) (Type, error) {
 	value := r.Header.Get("Content-Type")
 	switch value { // the usual ones need no parsing
 	case "", "application/json":
-		return mediaJSON, nil
+		return JSON, nil
 	case "application/x-www-form-urlencoded":
-		return mediaForm, nil
+		return Form, nil
 	}
 	base, params, err := mime.ParseMediaType(value)
 	if err != nil {
-		return 0, unsupportedMedia(value, true)
+		return 0, unsupported(value, true)
 	}
 	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "us-ascii") {
-		return 0, unsupportedMedia(value, true)
+		return 0, unsupported(value, true)
 	}
 	switch {
 	case base == "text/plain":
-		return mediaText, nil
+		return Text, nil
 	case base == "application/x-ndjson", base == "application/ndjson":
-		return mediaNDJSON, nil
+		return NDJSON, nil
 	case base == "application/x-www-form-urlencoded":
-		return mediaForm, nil
+		return Form, nil
 	case isJSON(base):
-		return mediaJSON, nil
+		return JSON, nil
 	}
-	return 0, unsupportedMedia(value, true)
+	return 0, unsupported(value, true)
 }
 
-// wantJSON checks the body's type of a call that takes nothing else.
-func wantJSON(r *http.Request) error {
-	m, err := batchMedia(r)
-	if err != nil || m == mediaText || m == mediaNDJSON {
-		return unsupportedMedia(r.Header.Get("Content-Type"), false)
+// WantJSON checks the body's type of a call that takes nothing else.
+func WantJSON(r *http.Request) error {
+	m, err := Of(r)
+	if err != nil || m == Text || m == NDJSON {
+		return unsupported(r.Header.Get("Content-Type"), false)
 	}
 	return nil
 }
@@ -61,7 +67,7 @@ func isJSON(base string) bool {
 	return base == "application/json" || strings.HasPrefix(base, "application/") && strings.HasSuffix(base, "+json")
 }
 
-func unsupportedMedia(value string, streams bool) error {
+func unsupported(value string, streams bool) error {
 	known := []string{"application/json"}
 	if streams {
 		known = append(known, "application/x-ndjson", "text/plain")

@@ -1,4 +1,4 @@
-package api
+package media
 
 import (
 	"bytes"
@@ -8,14 +8,16 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/sniff"
 )
 
-// text is a stream of lines whose first bytes are looked at: those of a file that is packed
+// Lines is a stream of lines whose first bytes are looked at: those of a file that is packed
 // or no text would be remembered for ever, as what they look like between two line ends.
+func Lines(src io.Reader) io.Reader { return &text{src: src} }
+
 type text struct {
 	src    io.Reader
 	looked bool
 }
 
-// Read implements [io.Reader].
+// Read implements [io.Reader]. Its error for what is no text is a [problem.Error].
 func (t *text) Read(p []byte) (n int, err error) {
 	if t.looked {
 		return t.src.Read(p)

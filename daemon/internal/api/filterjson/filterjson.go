@@ -1,4 +1,8 @@
-package api
+// Package filterjson is a filter in JSON: what a call asks for that makes one, and what callers
+// see of one that there is. Both follow from the parameters of the kinds.
+//
+// It makes and looks up nothing. Errors are of the package problem, or have their code there.
+package filterjson
 
 import (
 	"bytes"
@@ -13,26 +17,19 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
-// specBytes bounds the body of a PUT.
-const specBytes = 64 << 10
-
-// askedSpec is the body of a PUT: parameters of all kinds, by their keys. Each is where a
+// Asked is the body of a PUT: parameters of all kinds, by their keys. Each is where a
 // value of its type was decoded to; of a time it is the text, nil if it was not sent.
-type askedSpec struct {
+type Asked struct {
 	id     int
 	kind   string
 	params map[string]any
 }
 
-// decodeSpec reads the body of a PUT strictly. An empty one asks for nothing special.
-func (c *call) decodeSpec() (askedSpec, error) {
-	asked := askedSpec{params: map[string]any{}}
-	if err := wantJSON(c.r); err != nil {
-		return asked, err
-	}
-	text, err := c.readBody(min(specBytes, c.s.limits.BodyBytes))
-	if err != nil || len(bytes.TrimSpace(text)) == 0 {
-		return asked, err
+// Decode reads the body of a PUT strictly. An empty one asks for nothing special.
+func Decode(text []byte) (Asked, error) {
+	asked := Asked{params: map[string]any{}}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return asked, nil
 	}
 	into := map[string]member{
 		"id":   {&asked.id, "a whole number, such as 1001"},
@@ -48,8 +45,30 @@ func (c *call) decodeSpec() (askedSpec, error) {
 	return asked, decodeObject(text, into)
 }
 
+// Spec is what the body asks for under a name. What it leaves out is that of the filter that is
+// there (nil: none is), or else the default.
+func (a *Asked) Spec(name string, there *engine.Filter, defaults configs.Defaults) (engine.Spec, error) {
+	spec := engine.Spec{Name: name, Kind: a.kind}
+	if there != nil && (a.kind == "" || a.kind == there.Kind) {
+		spec = there.Spec // another kind has nothing in common with it
+	}
+	spec = spec.Complete(defaults)
+	if a.id != 0 {
+		spec.ID = a.id
+	}
+	values, err := a.values(spec.Kind)
+	if err != nil {
+		return spec, err
+	}
+	spec, stray := spec.With(values)
+	if stray != nil {
+		return spec, stray
+	}
+	return spec.Complete(defaults), nil // what is left out may depend on what was given
+}
+
 // values are those of the parameters that were sent for a filter of the kind.
-func (a *askedSpec) values(kind string) (map[string]reflect.Value, error) {
+func (a *Asked) values(kind string) (map[string]reflect.Value, error) {
 	values := map[string]reflect.Value{}
 	for key, to := range a.params {
 		text, isTime := to.(*json.RawMessage)
@@ -76,9 +95,9 @@ func (a *askedSpec) values(kind string) (map[string]reflect.Value, error) {
 	return values, nil
 }
 
-// describe is what callers see of a filter, in JSON: what it is made with, and what its set
+// Text is what callers see of a filter, in JSON: what it is made with, and what its set
 // can tell.
-func describe(f *engine.Filter) ([]byte, error) {
+func Text(f *engine.Filter) ([]byte, error) {
 	st := f.Stats()
 	all := append([]configs.Member{{Key: "id", Value: f.ID}, {Key: "name", Value: f.Name}, {Key: "kind", Value: f.Kind}}, f.Members()...)
 	add := func(key string, value any) { all = append(all, configs.Member{Key: key, Value: value}) }
@@ -101,20 +120,12 @@ func describe(f *engine.Filter) ([]byte, error) {
 	return configs.AppendObject(nil, all)
 }
 
-// Describe is what callers see of a filter.
-func Describe(f *engine.Filter) (client.FilterInfo, error) {
+// Info is what callers see of a filter.
+func Info(f *engine.Filter) (client.FilterInfo, error) {
 	var info client.FilterInfo
-	text, err := describe(f)
+	text, err := Text(f)
 	if err == nil {
 		err = json.Unmarshal(text, &info)
 	}
 	return info, err
-}
-
-func (c *call) sendFilter(status int, f *engine.Filter) error {
-	text, err := describe(f)
-	if err != nil {
-		return err
-	}
-	return c.send(status, c.s.header.json, append(text, '\n'))
 }

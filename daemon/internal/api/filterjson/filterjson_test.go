@@ -1,0 +1,56 @@
+package filterjson
+
+import (
+	"testing"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
+)
+
+func TestDecodeIsStrict(t *testing.T) {
+	for body, want := range map[string]string{
+		`[]`:                          "wrong_type",
+		`{"capacity":"many"}`:         "wrong_type",
+		`{"capacity":-1}`:             "wrong_type",
+		`{"capacity":1.5}`:            "wrong_type",
+		`{"Capacity":1}`:              "unknown_field",
+		`{"capacity":1,"capacity":2}`: "duplicate_field",
+		`{"capacity":1`:               "malformed_json",
+		`{"capacity":}`:               "malformed_json",
+		`{"capacity":1}{}`:            "malformed_json",
+		`{1:2}`:                       "malformed_json",
+		`x`:                           "malformed_json",
+	} {
+		_, err := Decode([]byte(body))
+		if got := problem.Of(err).Code; got != want {
+			t.Errorf("%s: got %s (%v), want %s", body, got, err, want)
+		}
+	}
+}
+
+// What a body leaves out is that of the filter that is there, if it is of the kind, and else the
+// default.
+func TestSpecTakesWhatIsLeftOut(t *testing.T) {
+	defaults := configs.Defaults{Capacity: 5000, ErrorRate: 0.0001}
+	there := &engine.Filter{Spec: engine.Spec{ID: 7, Name: "x", Kind: "bloom", Params: configs.Bloom{Capacity: 10, ErrorRate: 0.01, OnFull: "reject"}}}
+	for _, test := range []struct {
+		body  string
+		there *engine.Filter
+		want  engine.Spec
+	}{
+		{" \n", nil, engine.Spec{Name: "x", Kind: "bloom", Params: configs.Bloom{Capacity: 5000, ErrorRate: 0.0001, OnFull: "warn"}}},
+		{"{}", there, there.Spec},
+		{`{"id":8,"capacity":20}`, there, engine.Spec{ID: 8, Name: "x", Kind: "bloom", Params: configs.Bloom{Capacity: 20, ErrorRate: 0.01, OnFull: "reject"}}},
+		{`{"kind":"bloom"}`, there, there.Spec},
+		{`{"kind":"timing"}`, there, engine.Spec{Name: "x", Kind: "timing", Params: configs.Timing{}}},
+	} {
+		asked, err := Decode([]byte(test.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := asked.Spec("x", test.there, defaults); err != nil || got != test.want {
+			t.Errorf("%s: got %+v, %v; want %+v", test.body, got, err, test.want)
+		}
+	}
+}
