@@ -103,6 +103,7 @@ func rules() []rule {
 		{folder: "daemon/internal/program", ours: []string{"systemd"}},
 		room("powerloss", "durable"),
 		api,
+		room("api/access", "problem"),
 		room("api/budget"),
 		room("api/coding"),
 		{folder: "daemon/internal/api/filterjson", ours: append(in("problem", "engine", "items"), "client", "configs")},
@@ -115,7 +116,7 @@ func rules() []rule {
 		asking(commands("commandtest", []string{"connection"}, "program")),
 		asking(commands("filter", []string{"connection", "terminal"}, "sniff", "program")),
 		withSettings(asking(commands("filters", []string{"connection"}, "program"))),
-		withSettings(asking(commands("bitmap", []string{"connection", "settings", "terminal"}, "server", "api", "problem", "backup", "archive", "engine", "durable", "program"))),
+		withSettings(asking(commands("bitmap", []string{"connection", "settings", "terminal"}, "server", "api/filterjson", "problem", "backup", "archive", "engine", "durable", "program"))),
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/coding"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/spool"
@@ -97,32 +98,29 @@ type Limits struct {
 
 // Server is the HTTP interface over one engine. It is safe for concurrent use.
 type Server struct {
-	engine   *engine.Engine
-	judge    batch.Judge
-	backup   Backup // nil: no archive
-	log      *slog.Logger
-	limits   Limits
-	auth     func(secret string) (name string, scopes []string, ok bool)
-	refusals *refusals
-	waits    waits // for copies that others make
+	engine *engine.Engine
+	judge  batch.Judge
+	backup Backup // nil: no archive
+	log    *slog.Logger
+	limits Limits
+	access *access.Guard
+	waits  waits // for copies that others make
 	// statusScope is what /metrics and /readyz?verbose ask for; "": nothing.
 	statusScope string
-	// allowedHosts may stand in Host and Origin where auth is nil.
-	allowedHosts []string
-	defaults     configs.Defaults // what a PUT leaves out
-	version      string
-	routes       map[string]*route
-	errors       map[string]problem.Entry
-	metrics      *metrics
-	tallies      *tally.Tallies
-	calls        callPool
-	unzippers    sync.Pool        // of *gzip.Reader
-	codings      []*coding.Coding // of answers
-	held         *budget.Budget   // bytes of bodies in memory
-	anonymous    *budget.Budget   // the same of those that came without an Authorization header
-	spool        *spool.Folder
-	draining     atomic.Bool
-	header       sharedHeader
+	defaults    configs.Defaults // what a PUT leaves out
+	version     string
+	routes      map[string]*route
+	errors      map[string]problem.Entry
+	metrics     *metrics
+	tallies     *tally.Tallies
+	calls       callPool
+	unzippers   sync.Pool        // of *gzip.Reader
+	codings     []*coding.Coding // of answers
+	held        *budget.Budget   // bytes of bodies in memory
+	anonymous   *budget.Budget   // the same of those that came without an Authorization header
+	spool       *spool.Folder
+	draining    atomic.Bool
+	header      sharedHeader
 }
 
 // New makes a Server and registers its metrics.
@@ -133,9 +131,7 @@ func New(o Options) *Server {
 		backup: o.Backup,
 		log:    o.Logger,
 		limits: o.Limits,
-		auth:   o.Authenticate,
-
-		allowedHosts: o.AllowedHosts,
+		access: access.New(access.Options{Authenticate: o.Authenticate, AllowedHosts: o.AllowedHosts, Log: o.Logger}, o.Registry),
 
 		defaults: o.Defaults,
 		version:  o.Version,
@@ -147,9 +143,8 @@ func New(o Options) *Server {
 		spool:     spool.NewFolder(o.TempDir, o.Limits.SpoolBytes),
 		header:    newSharedHeader(),
 	}
-	s.refusals = newRefusals()
 	if o.ProtectMetrics {
-		s.statusScope = scopeRead
+		s.statusScope = access.ScopeRead
 	}
 	s.metrics = newMetrics(o.Registry, o.Version)
 	s.tallies = tally.New(o.Engine, o.Registry)
@@ -216,7 +211,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	anonymous := s.auth != nil && r.Header["Authorization"] == nil
+	anonymous := s.access.AsksTokens() && r.Header["Authorization"] == nil
 	c := s.calls.get(r.ContentLength, anonymous)
 	c.begin(s, w, r, anonymous)
 	defer c.end()

@@ -3,32 +3,17 @@ package api
 import (
 	"cmp"
 	"net/http"
-	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // Who did what is in the log: a line for every call that changes filters or copies them,
-// whatever became of it, and one for every token and scope that was refused. A line has the
+// whatever became of it, besides those of calls that package access refuses. A line has the
 // token's name, never the token, and the address of the connection, which may be a proxy's.
 
-const (
-	// A caller may have so many tokens refused, and then one every ten seconds, before it is
-	// told 429: who has made a mistake sees 401, and who tries tokens in a row is told to stop.
-	// Tokens that are known are answered at any time: else one caller could lock out all
-	// others that share its address.
-	refusedBurst = 20
-	refusedEvery = 10 * time.Second
-	// Of all refusals together so many are logged, and then one a second: a flood of them
-	// does not fill the disk.
-	loggedBurst = 50
-	loggedEvery = time.Second
-
-	maxLoggedName = 64 // bytes of a name in a path, which may be anything
-)
+const maxLoggedName = 64 // bytes of a name in a path, which may be anything
 
 // waits are calls that ask again and again until another copy of a filter is done: the log
 // has one line when such a wait begins, and one when it ends.
@@ -100,41 +85,4 @@ func (c *call) audit() {
 		args = append(args, "refused_before", before)
 	}
 	c.s.log.Info("admin action", args...)
-}
-
-// refusals count what was refused, for the log and for those who go on.
-type refusals struct {
-	wrong  *limiter // tokens that are not known, by address
-	logged *limiter // of all together
-
-	untold atomic.Int64 // refusals that were not logged since the last that was
-}
-
-func newRefusals() *refusals {
-	return &refusals{wrong: newLimiter(refusedBurst, refusedEvery), logged: newLimiter(loggedBurst, loggedEvery)}
-}
-
-// refuse logs a token or a scope that is refused, and returns err.
-func (c *call) refuse(err error, reason, scope string) error {
-	r := c.s.refusals
-	c.s.metrics.refused.WithLabelValues(reason).Inc()
-	if ok, _ := r.logged.take(netip.Addr{}, time.Now()); !ok {
-		r.untold.Add(1)
-		return err
-	}
-	args := []any{"reason", reason, "token", cmp.Or(c.who, "-"), "scope", scope, "remote", c.r.RemoteAddr, "method", c.r.Method, "path", c.route.path}
-	if n := r.untold.Swap(0); n > 0 {
-		args = append(args, "not_logged_before", n)
-	}
-	c.s.log.Warn("call refused", args...)
-	return err
-}
-
-// wrongToken is the error of a token that nobody has: 401, and 429 for who goes on.
-func (c *call) wrongToken() error {
-	ok, wait := c.s.refusals.wrong.take(addressOf(c.r.RemoteAddr), time.Now())
-	if !ok {
-		return tooManyRefusals(wait)
-	}
-	return unauthorized("the token is not known", `, error="invalid_token"`)
 }

@@ -3,12 +3,12 @@ package api
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 )
 
@@ -133,54 +133,11 @@ func TestAFloodOfWrongTokens(t *testing.T) {
 		}
 	}
 	took := time.Since(begin)
-	if most := refusedBurst + int(took/refusedEvery) + 1; told[401] < refusedBurst || told[401] > most || told[401]+told[429] != flood {
-		t.Errorf("answers: %v, want %d to %d with 401 and all others with 429", told, refusedBurst, most)
+	if most := access.RefusedBurst + int(took/access.RefusedEvery) + 1; told[401] < access.RefusedBurst || told[401] > most || told[401]+told[429] != flood {
+		t.Errorf("answers: %v, want %d to %d with 401 and all others with 429", told, access.RefusedBurst, most)
 	}
-	if n, most := len(linesOf(r, "WARN", "call refused")), loggedBurst+int(took/loggedEvery)+1; n < loggedBurst || n > most {
-		t.Errorf("%d lines, want %d to %d", n, loggedBurst, most)
-	}
-}
-
-func TestLimiter(t *testing.T) {
-	l := newLimiter(3, time.Second)
-	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
-	for l.slotOf(a) == l.slotOf(b) {
-		b = b.Next()
-	}
-	now := time.Unix(1000, 0)
-	for i, step := range []struct {
-		addr netip.Addr
-		pass time.Duration
-		wait time.Duration
-	}{
-		{a, 0, 0}, {a, 0, 0}, {a, 0, 0}, {a, 0, time.Second}, {b, 0, 0}, {a, time.Second / 2, time.Second / 2},
-		{a, time.Second / 2, 0}, {a, 0, time.Second}, {a, time.Hour, 0}, {a, 0, 0}, {a, 0, 0}, {a, 0, time.Second},
-	} {
-		now = now.Add(step.pass)
-		if ok, wait := l.take(step.addr, now); ok != (step.wait == 0) || wait > 0 != !ok || !ok && wait != step.wait {
-			t.Errorf("step %d: %v, wait %s; want %s", i, ok, wait, step.wait)
-		}
-	}
-}
-
-// What is not said of the first refusals that are not logged is said with the next that is.
-func TestRefusalsThatAreNotLoggedAreCounted(t *testing.T) {
-	r := newRig(t, withTokens)
-	r.api.refusals.untold.Store(7)
-	r.do("GET", "/api/v1/filters", "")
-	if lines := linesOf(r, "WARN", "call refused"); len(lines) != 1 || !strings.HasSuffix(lines[0], "not_logged_before=7") {
-		t.Errorf("logged %q", lines)
-	}
-}
-
-func TestAddressOf(t *testing.T) {
-	for remote, want := range map[string]string{
-		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8::1:2]:80": "2001:db8::", "[fe80::1%eth0]:80": "fe80::",
-		"@": "invalid IP", "": "invalid IP",
-	} {
-		if got := addressOf(remote).String(); got != want {
-			t.Errorf("%q: got %s, want %s", remote, got, want)
-		}
+	if n, most := len(linesOf(r, "WARN", "call refused")), access.LoggedBurst+int(took/access.LoggedEvery)+1; n < access.LoggedBurst || n > most {
+		t.Errorf("%d lines, want %d to %d", n, access.LoggedBurst, most)
 	}
 }
 

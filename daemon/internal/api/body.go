@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
@@ -287,7 +288,7 @@ func (c *call) overloaded() error {
 // limit that holds with one.
 func (c *call) tooLarge(limit int64) error {
 	if !c.admitted {
-		return unauthorized("send the token in the Authorization header; without it a body may have "+strconv.Itoa(anonymousBody>>10)+" KiB", "")
+		return access.Unauthorized("send the token in the Authorization header; without it a body may have " + strconv.Itoa(anonymousBody>>10) + " KiB")
 	}
 	return &problem.Error{Code: problem.BodyTooLarge, Detail: "want at most " + strconv.FormatInt(limit, 10) + " bytes"}
 }

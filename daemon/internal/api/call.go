@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
@@ -77,10 +78,8 @@ func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request, anonymou
 
 // serve is the gate: who calls from where, the path, the method, the token, then the action.
 func (c *call) serve() error {
-	if c.s.auth == nil {
-		if err := c.refuseOthersPages(); err != nil {
-			return err
-		}
+	if err := c.s.access.Page(c.r); err != nil {
+		return err
 	}
 	act, ok := c.route.actions[c.method()]
 	switch {
@@ -89,7 +88,7 @@ func (c *call) serve() error {
 	case !ok:
 		return &problem.Error{Code: problem.MethodNotAllowed, Detail: "want " + c.route.allow, Header: [2]string{"Allow", c.route.allow}}
 	}
-	c.admitted = act.scope == "" || c.s.auth == nil
+	c.admitted = act.scope == "" || !c.s.access.AsksTokens()
 	if !c.admitted {
 		var err error
 		if c.admitted, err = c.authenticateHeader(act.scope); err != nil {
@@ -101,6 +100,23 @@ func (c *call) serve() error {
 	}
 	c.acted = act.audit
 	return act.do(c)
+}
+
+// authenticateHeader admits the call by its Authorization header; present is false where
+// there is none.
+func (c *call) authenticateHeader(scope string) (present bool, err error) {
+	c.who, present, err = c.s.access.Header(c.asking(scope))
+	return present, err
+}
+
+// admit checks that secret is a token with the scope.
+func (c *call) admit(secret, scope string) (err error) {
+	c.who, err = c.s.access.Token(c.asking(scope), secret)
+	return err
+}
+
+func (c *call) asking(scope string) access.Call {
+	return access.Call{Request: c.r, Path: c.route.path, Scope: scope}
 }
 
 // method is that of the request; a HEAD is answered as a GET, whose body net/http drops.

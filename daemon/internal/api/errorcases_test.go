@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
@@ -144,7 +145,7 @@ func errorCases() map[string]errorCase {
 		"header wins over body":   {code: "unauthorized", status: 401, opts: withTokens, call: request("POST", "/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"],"access_token":"secret-filter"}`, "Authorization", "Bearer x")},
 		"password":                {code: "unauthorized", status: 401, opts: withTokens, call: request("GET", "/api/v1/filters", "", "Authorization", "Basic eDp5")},
 		"wrong tokens in a row": {code: "too_many_refusals", status: 429, header: "Retry-After: 10", opts: withTokens, call: func(r *rig) (last answer) {
-			for range refusedBurst + 1 {
+			for range access.RefusedBurst + 1 {
 				last = r.do("GET", "/api/v1/filters", "", "Authorization", "Bearer x")
 			}
 			return last

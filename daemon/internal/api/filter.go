@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/media"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
@@ -22,11 +23,11 @@ type judgement struct {
 }
 
 func remembering() judgement {
-	return judgement{scopeFilter, batch.Add, appendFilterResult, appendNewItems}
+	return judgement{access.ScopeFilter, batch.Add, appendFilterResult, appendNewItems}
 }
 
 func looking() judgement {
-	return judgement{scopeRead, batch.Check, appendCheckResult, appendVerdicts}
+	return judgement{access.ScopeRead, batch.Check, appendCheckResult, appendVerdicts}
 }
 
 func (c *call) filter() error { return c.batch(remembering()) }

@@ -46,6 +46,17 @@ func (c *call) readiness() error {
 	return c.sendText(http.StatusOK, text)
 }
 
+// require admits a call that has its token in the header, or none.
+func (c *call) require(scope string) error {
+	if !c.s.access.AsksTokens() {
+		return nil
+	}
+	if present, err := c.authenticateHeader(scope); present || err != nil {
+		return err
+	}
+	return c.admit("", scope)
+}
+
 func (c *call) readyVerbose(err error) error {
 	status, store := http.StatusOK, "ok"
 	if err != nil {

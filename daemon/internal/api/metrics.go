@@ -15,7 +15,6 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	errors   *prometheus.CounterVec
-	refused  *prometheus.CounterVec
 	inFlight prometheus.Gauge
 }
 
@@ -29,10 +28,6 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 			Name: "urifilter_errors_total",
 			Help: "Requests that were answered with a problem, by path, method and its error_code.",
 		}, []string{"path", "method", "error_code"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "urifilter_refused_tokens_total",
-			Help: "Calls that were refused for their token, by why: no token, no bearer token, unknown token, scope lacks.",
-		}, []string{"reason"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "urifilter_requests_in_flight",
 			Help: "Requests that are being answered.",
@@ -43,16 +38,13 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 			Buckets: prometheus.ExponentialBuckets(50e-6, 4, 11), // 50 us to 52 s
 		}, []string{"path"}),
 	}
-	for _, reason := range []string{refusedNone, refusedScheme, refusedUnknown, refusedScope} {
-		m.refused.WithLabelValues(reason) // so that the first refusal is a step, and no new series
-	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "urifilter_build_info",
 		Help:        "Always 1; the labels say what runs.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	registry.MustRegister(m.requests, m.seconds, m.errors, m.refused, m.inFlight, build,
+	registry.MustRegister(m.requests, m.seconds, m.errors, m.inFlight, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 )
 
 const (
@@ -50,23 +52,23 @@ type route struct {
 
 // newRoutes is the table of all paths.
 func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
-	filter := action{scope: scopeFilter, tokenInBody: true, do: (*call).filter}
+	filter := action{scope: access.ScopeFilter, tokenInBody: true, do: (*call).filter}
 	scrape := promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	routes := map[string]*route{}
 	for path, actions := range map[string]map[string]action{
 		pathFilter:          {http.MethodPost: filter},
 		pathOldFilter:       {http.MethodPost: filter},
 		pathOldFilter + "/": {http.MethodPost: filter},
-		pathCheck:           {http.MethodPost: {scope: scopeRead, tokenInBody: true, do: (*call).check}},
-		pathFilters:         {http.MethodGet: {scope: scopeRead, do: (*call).listFilters}},
+		pathCheck:           {http.MethodPost: {scope: access.ScopeRead, tokenInBody: true, do: (*call).check}},
+		pathFilters:         {http.MethodGet: {scope: access.ScopeRead, do: (*call).listFilters}},
 		pathOne: {
-			http.MethodGet:    {scope: scopeRead, do: (*call).getFilter},
-			http.MethodPut:    {scope: scopeAdmin, audit: auditCreate, do: (*call).putFilter},
-			http.MethodDelete: {scope: scopeAdmin, audit: auditDrop, do: (*call).dropFilter},
+			http.MethodGet:    {scope: access.ScopeRead, do: (*call).getFilter},
+			http.MethodPut:    {scope: access.ScopeAdmin, audit: auditCreate, do: (*call).putFilter},
+			http.MethodDelete: {scope: access.ScopeAdmin, audit: auditDrop, do: (*call).dropFilter},
 		},
-		pathClear:       {http.MethodPost: {scope: scopeAdmin, audit: auditClear, do: (*call).clearFilter}},
-		pathWriteback:   {http.MethodPost: {scope: scopeAdmin, audit: auditWriteback, do: (*call).writeback}},
-		pathRestore:     {http.MethodPost: {scope: scopeAdmin, audit: auditRestore, do: (*call).restore}},
+		pathClear:       {http.MethodPost: {scope: access.ScopeAdmin, audit: auditClear, do: (*call).clearFilter}},
+		pathWriteback:   {http.MethodPost: {scope: access.ScopeAdmin, audit: auditWriteback, do: (*call).writeback}},
+		pathRestore:     {http.MethodPost: {scope: access.ScopeAdmin, audit: auditRestore, do: (*call).restore}},
 		"/livez":        {http.MethodGet: {do: (*call).live}},
 		"/readyz":       {http.MethodGet: {do: (*call).readiness}},
 		"/metrics":      {http.MethodGet: {scope: s.statusScope, do: func(c *call) error { return c.handOver(scrape) }}},

@@ -50,7 +50,7 @@ type stream struct {
 
 func (c *call) stream(j judgement, m media.Type) error {
 	if !c.admitted {
-		return c.refuse(unauthorized("send the token of a stream in the Authorization header", ""), refusedNone, j.scope)
+		return c.s.access.NoToken(c.asking(j.scope), "send the token of a stream in the Authorization header")
 	}
 	skips, err := c.streamQuery(j)
 	if err != nil {

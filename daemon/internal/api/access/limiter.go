@@ -1,4 +1,4 @@
-package api
+package access
 
 import (
 	"hash/maphash"

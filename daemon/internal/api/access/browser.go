@@ -1,4 +1,4 @@
-package api
+package access
 
 import (
 	"net"
@@ -18,15 +18,19 @@ import (
 // Sec-Fetch-Site, so these must say that the call comes from nowhere else. Programs that are no
 // browsers send a Host that is an address of this machine, and neither of the others.
 
-// refuseOthersPages is the error of a call that a web page of another site made, or may have.
-func (c *call) refuseOthersPages() error {
-	h := c.r.Header
+// Page is the error of a call that a web page of another site made, or may have; where tokens
+// are asked for it is nil, for such a page has none.
+func (g *Guard) Page(r *http.Request) error {
+	if g.authenticate != nil {
+		return nil
+	}
+	h := r.Header
 	switch {
-	case !c.s.ownHost(c.r.Host) && !overUnixSocket(c.r):
-		return crossSite("Host " + strconv.Quote(c.r.Host) + ": want localhost, a loopback address, or a name of auth.allowed_hosts in the daemon's settings")
+	case !g.ownHost(r.Host) && !overUnixSocket(r):
+		return crossSite("Host " + strconv.Quote(r.Host) + ": want localhost, a loopback address, or a name of auth.allowed_hosts in the daemon's settings")
 	case !ownSite(h["Sec-Fetch-Site"]):
 		return crossSite("Sec-Fetch-Site " + strconv.Quote(strings.Join(h["Sec-Fetch-Site"], ", ")) + ": a page of another address called, or has a link here: type the address instead")
-	case !c.s.ownOrigin(h["Origin"], c.r.Host):
+	case !g.ownOrigin(h["Origin"], r.Host):
 		return crossSite("Origin " + strconv.Quote(strings.Join(h["Origin"], ", ")) + ": want that of the daemon's own pages, or one with a name of auth.allowed_hosts in the daemon's settings")
 	}
 	return nil
@@ -42,7 +46,7 @@ func overUnixSocket(r *http.Request) bool {
 
 // ownHost tells whether a Host, with or without a port, names this machine. A port tells
 // nothing: that of a tunnel is another. HTTP/1.0 may leave Host out; browsers never do.
-func (s *Server) ownHost(host string) bool {
+func (g *Guard) ownHost(host string) bool {
 	if host == "" {
 		return true
 	}
@@ -54,11 +58,11 @@ func (s *Server) ownHost(host string) bool {
 	if ip, err := netip.ParseAddr(name); err == nil && ip.Unmap().IsLoopback() {
 		return true
 	}
-	return strings.EqualFold(name, "localhost") || s.allowedHost(name)
+	return strings.EqualFold(name, "localhost") || g.allowedHost(name)
 }
 
-func (s *Server) allowedHost(name string) bool {
-	return slices.ContainsFunc(s.allowedHosts, func(allowed string) bool { return strings.EqualFold(allowed, name) })
+func (g *Guard) allowedHost(name string) bool {
+	return slices.ContainsFunc(g.allowedHosts, func(allowed string) bool { return strings.EqualFold(allowed, name) })
 }
 
 // ownSite: "none" is a person who typed the address.
@@ -67,7 +71,7 @@ func ownSite(sites []string) bool {
 }
 
 // ownOrigin tells whether all origins that a call has are those of pages that came from host.
-func (s *Server) ownOrigin(origins []string, host string) bool {
+func (g *Guard) ownOrigin(origins []string, host string) bool {
 	return !slices.ContainsFunc(origins, func(origin string) bool {
 		_, from, ok := strings.Cut(origin, "://")
 		if !ok {
@@ -79,6 +83,6 @@ func (s *Server) ownOrigin(origins []string, host string) bool {
 		if name, _, err := net.SplitHostPort(from); err == nil {
 			from = name
 		}
-		return !s.allowedHost(from)
+		return !g.allowedHost(from)
 	})
 }

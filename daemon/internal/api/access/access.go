@@ -1,0 +1,130 @@
+// Package access decides who may call: whose token has the scope that a call needs, and, where
+// no tokens are asked for, that no web page of another site is behind it. Refusals are logged
+// and counted; an address that has many wrong tokens refused is told to stop.
+//
+// It reads no bodies and knows no tokens: somebody else keeps those.
+package access
+
+import (
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
+)
+
+// The scopes of tokens. Admin includes all others, filter includes read.
+const (
+	ScopeRead   = "read"
+	ScopeFilter = "filter"
+	ScopeAdmin  = "admin"
+)
+
+// Options say who may call.
+type Options struct {
+	// Authenticate finds the token that secret belongs to, in constant time.
+	// Nil: calls need no token.
+	Authenticate func(secret string) (name string, scopes []string, ok bool)
+	// AllowedHosts are names, besides localhost and loopback addresses, that calls without
+	// tokens may have in Host and Origin.
+	AllowedHosts []string
+	// Log takes a line for a call that is refused for its token. Required.
+	Log *slog.Logger
+}
+
+// Guard decides. It is safe for concurrent use. Its errors are each a [problem.Error].
+type Guard struct {
+	authenticate func(secret string) (name string, scopes []string, ok bool)
+	allowedHosts []string
+	refusals     *refusals
+}
+
+// New makes a Guard and registers its metric.
+func New(o Options, registry prometheus.Registerer) *Guard {
+	return &Guard{authenticate: o.Authenticate, allowedHosts: o.AllowedHosts, refusals: newRefusals(o.Log, registry)}
+}
+
+// AsksTokens tells whether calls need a token.
+func (g *Guard) AsksTokens() bool { return g.authenticate != nil }
+
+// Call is one that asks to be admitted.
+type Call struct {
+	Request *http.Request
+	Path    string // as the log has it
+	Scope   string // that it needs
+}
+
+// Header admits a call by its Authorization header; present is false where there is none. The
+// name is that of the token, also of one that lacks the scope.
+func (g *Guard) Header(c Call) (name string, present bool, err error) {
+	value := c.Request.Header.Get("Authorization")
+	if value == "" {
+		return "", false, nil
+	}
+	scheme, secret, _ := strings.Cut(value, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", true, g.refuse(c, "", unauthorized("Authorization: want Bearer and a token", ""), refusedScheme)
+	}
+	name, err = g.Token(c, strings.TrimSpace(secret))
+	return name, true, err
+}
+
+// Token admits a call by a secret that it sent, "" for none. The name is that of the token, also
+// of one that lacks the scope.
+func (g *Guard) Token(c Call, secret string) (name string, err error) {
+	if secret == "" {
+		return "", g.NoToken(c, "send Authorization: Bearer and a token")
+	}
+	name, scopes, ok := g.authenticate(secret)
+	if !ok {
+		return "", g.refuse(c, "", g.wrongToken(c), refusedUnknown)
+	}
+	if allows(scopes, c.Scope) {
+		return name, nil
+	}
+	return name, g.refuse(c, name, &problem.Error{
+		Code:   problem.Forbidden,
+		Detail: "token " + name + " lacks the scope " + c.Scope,
+		Header: [2]string{"WWW-Authenticate", `Bearer realm="urifilter", error="insufficient_scope", scope="` + c.Scope + `"`},
+	}, refusedScope)
+}
+
+// NoToken refuses a call that has no token; detail says where to send it.
+func (g *Guard) NoToken(c Call, detail string) error {
+	return g.refuse(c, "", Unauthorized(detail), refusedNone)
+}
+
+// Unauthorized is the error of a call that cannot be gone on with without a token.
+func Unauthorized(detail string) error { return unauthorized(detail, "") }
+
+func unauthorized(detail, params string) error {
+	return &problem.Error{
+		Code:   problem.Unauthorized,
+		Detail: detail,
+		Header: [2]string{"WWW-Authenticate", `Bearer realm="urifilter"` + params},
+	}
+}
+
+// wrongToken is the error of a token that nobody has: 401, and 429 for who goes on.
+func (g *Guard) wrongToken(c Call) error {
+	ok, wait := g.refusals.wrong.take(addressOf(c.Request.RemoteAddr), time.Now())
+	if ok {
+		return unauthorized("the token is not known", `, error="invalid_token"`)
+	}
+	seconds := strconv.Itoa(int((wait + time.Second - 1) / time.Second))
+	return &problem.Error{
+		Code:   problem.TooManyRefusals,
+		Detail: "the token is not known, and neither were others from this address: look at the caller's settings, or wait " + seconds + " s",
+		Header: [2]string{"Retry-After", seconds},
+	}
+}
+
+func allows(scopes []string, scope string) bool {
+	return slices.Contains(scopes, scope) || slices.Contains(scopes, ScopeAdmin) ||
+		scope == ScopeRead && slices.Contains(scopes, ScopeFilter)
+}

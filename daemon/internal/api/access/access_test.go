@@ -1,0 +1,75 @@
+package access
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/problem"
+)
+
+// newGuard makes a Guard that knows the token "secret" with the scope filter.
+func newGuard() (*Guard, *bytes.Buffer) {
+	log := &bytes.Buffer{}
+	return New(Options{
+		Authenticate: func(secret string) (string, []string, bool) {
+			return "crawler", []string{ScopeFilter}, secret == "secret"
+		},
+		Log: slog.New(slog.NewTextHandler(log, nil)),
+	}, prometheus.NewRegistry()), log
+}
+
+func asking(authorization, scope string) Call {
+	r := httptest.NewRequest(http.MethodGet, "/x", nil)
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	return Call{Request: r, Path: "/{x}", Scope: scope}
+}
+
+func TestHeader(t *testing.T) {
+	g, log := newGuard()
+	for _, test := range []struct {
+		header, scope string
+		name          string
+		present       bool
+		code, logged  string
+	}{
+		{"", ScopeRead, "", false, "", ""},
+		{"Bearer secret", ScopeRead, "crawler", true, "", ""},
+		{"bearer  secret ", ScopeFilter, "crawler", true, "", ""},
+		{"Bearer secret", ScopeAdmin, "crawler", true, problem.Forbidden, `reason="scope lacks" token=crawler scope=admin`},
+		{"Bearer other", ScopeRead, "", true, problem.Unauthorized, `reason="unknown token" token=- scope=read`},
+		{"Bearer", ScopeRead, "", true, problem.Unauthorized, `reason="no token" token=- scope=read`},
+		{"Basic secret", ScopeRead, "", true, problem.Unauthorized, `reason="no bearer token" token=- scope=read`},
+	} {
+		log.Reset()
+		name, present, err := g.Header(asking(test.header, test.scope))
+		if name != test.name || present != test.present || err == nil != (test.code == "") {
+			t.Errorf("%q for %s: %q, %v, %v", test.header, test.scope, name, present, err)
+		}
+		if err != nil && problem.Of(err).Code != test.code {
+			t.Errorf("%q for %s: %v, want %s", test.header, test.scope, err, test.code)
+		}
+		if got := log.String(); !strings.Contains(got, test.logged) || got == "" != (test.logged == "") || strings.Contains(got, "secret") {
+			t.Errorf("%q for %s: logged %q, want %q", test.header, test.scope, got, test.logged)
+		}
+	}
+}
+
+// What is not said of the first refusals that are not logged is said with the next that is.
+func TestRefusalsThatAreNotLoggedAreCounted(t *testing.T) {
+	g, log := newGuard()
+	g.refusals.untold.Store(7)
+	if err := g.NoToken(asking("", ScopeRead), "send one"); problem.Of(err).Code != problem.Unauthorized {
+		t.Errorf("got %v", err)
+	}
+	if got := strings.TrimSpace(log.String()); !strings.HasSuffix(got, "path=/{x} not_logged_before=7") || strings.Count(got, "\n") > 0 {
+		t.Errorf("logged %q", got)
+	}
+}

@@ -1,0 +1,40 @@
+package access
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func TestLimiter(t *testing.T) {
+	l := newLimiter(3, time.Second)
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for l.slotOf(a) == l.slotOf(b) {
+		b = b.Next()
+	}
+	now := time.Unix(1000, 0)
+	for i, step := range []struct {
+		addr netip.Addr
+		pass time.Duration
+		wait time.Duration
+	}{
+		{a, 0, 0}, {a, 0, 0}, {a, 0, 0}, {a, 0, time.Second}, {b, 0, 0}, {a, time.Second / 2, time.Second / 2},
+		{a, time.Second / 2, 0}, {a, 0, time.Second}, {a, time.Hour, 0}, {a, 0, 0}, {a, 0, 0}, {a, 0, time.Second},
+	} {
+		now = now.Add(step.pass)
+		if ok, wait := l.take(step.addr, now); ok != (step.wait == 0) || wait > 0 != !ok || !ok && wait != step.wait {
+			t.Errorf("step %d: %v, wait %s; want %s", i, ok, wait, step.wait)
+		}
+	}
+}
+
+func TestAddressOf(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8::1:2]:80": "2001:db8::", "[fe80::1%eth0]:80": "fe80::",
+		"@": "invalid IP", "": "invalid IP",
+	} {
+		if got := addressOf(remote).String(); got != want {
+			t.Errorf("%q: got %s, want %s", remote, got, want)
+		}
+	}
+}
