@@ -89,7 +89,7 @@ func (q *Queue) put(p []byte) bool {
 			q.head = 0
 		}
 		q.mem = append(q.mem, p...)
-	case !q.folder.bytes.Take(int64(len(p))):
+	case !q.folder.take(int64(len(p))):
 		return false
 	default:
 		q.putFile(p)

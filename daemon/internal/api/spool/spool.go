@@ -27,16 +27,21 @@ const (
 type Folder struct {
 	dir   string
 	bytes *budget.Budget
+	space func(dir string) (free, size uint64, known bool) // of its file system
 }
 
 // NewFolder makes the Folder of dir, which must be there when the first file is needed. Its
-// files have at most limit bytes, all together.
+// files have at most limit bytes, all together, and leave the last tenth of the file system free,
+// or 4 GiB where that is less.
 func NewFolder(dir string, limit int64) *Folder {
-	return &Folder{dir: dir, bytes: budget.New(limit)}
+	return &Folder{dir: dir, bytes: budget.New(limit), space: diskSpace}
 }
 
 // Used is how many bytes its files have.
 func (f *Folder) Used() int64 { return f.bytes.Used() }
+
+// take reserves n bytes of a file, if there is room for them.
+func (f *Folder) take(n int64) bool { return hasRoom(f.space(f.dir)) && f.bytes.Take(n) }
 
 // hasRoom tells whether a file system has room for answers that wait. Where nobody knows it
 // has.

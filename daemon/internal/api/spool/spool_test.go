@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,6 +24,36 @@ func TestLeavesRoomOnTheDisk(t *testing.T) {
 	}
 	if free, size, known := diskSpace(t.TempDir()); known && (size == 0 || free > size) {
 		t.Errorf("%d of %d bytes are free", free, size)
+	}
+}
+
+// Without room a queue goes on as its client reads, and makes no file.
+func TestQueueOnAFullDisk(t *testing.T) {
+	folder := NewFolder(t.TempDir(), 100<<20)
+	folder.space = func(string) (free, size uint64, known bool) { return 1 << 30, 100 << 30, true }
+	q := folder.NewQueue(func(bool) {})
+	defer q.Free()
+	block := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // all that waits in memory
+	if ok, err := q.TryWrite(block); !ok || err != nil {
+		t.Fatalf("in memory: %v, %v", ok, err)
+	}
+	if ok, err := q.TryWrite(block); ok || err != nil {
+		t.Fatalf("on a full disk: %v, %v; want no room", ok, err)
+	}
+	var read bytes.Buffer
+	done := make(chan int64)
+	go func() { done <- q.Drain(&read, func() error { return nil }) }()
+	for range 3 {
+		if err := q.Write(block); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.End()
+	if sent := <-done; sent != 4<<20 || !bytes.Equal(read.Bytes(), bytes.Repeat(block, 4)) {
+		t.Errorf("%d bytes sent", sent)
+	}
+	if q.file != nil || folder.Used() != 0 {
+		t.Errorf("a file was made; %d bytes on disk", folder.Used())
 	}
 }
 
