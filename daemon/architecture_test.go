@@ -108,6 +108,7 @@ func rules() []rule {
 		room("api/coding"),
 		{folder: "daemon/internal/api/filterjson", ours: append(in("problem", "engine", "items"), "client", "configs")},
 		room("api/media", "problem", "sniff"),
+		room("api/pace"),
 		room("api/spool", "api/budget"),
 		// The commands: their rooms know each other only by what they share.
 		commands("terminal", nil),

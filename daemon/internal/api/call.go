@@ -12,6 +12,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/budget"
+	"github.com/cr-clawer/urifilter/daemon/internal/api/pace"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
@@ -209,7 +210,7 @@ func (c *call) send(status int, contentType []string, body []byte) error {
 		piece := body[:min(len(body), answerPiece)]
 		body = body[len(piece):]
 		// Each piece has its time, so that who reads nothing of a large answer is noticed soon.
-		c.writeBy(time.Now().Add(c.s.limits.BodyTimeout + time.Duration(len(piece)/minBytesPerSecond)*time.Second))
+		c.writeBy(time.Now().Add(c.s.limits.BodyTimeout + time.Duration(len(piece)/pace.MinBytesPerSecond)*time.Second))
 		if first {
 			c.w.WriteHeader(status)
 		}

@@ -44,6 +44,43 @@ func TestDribblingClient(t *testing.T) {
 	})
 }
 
+// What came in time does not make up for what comes no more.
+func TestDribblingAfterAQuickStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newPipedRig(t, func(o *Options) { o.Limits.BodyTimeout = time.Second })
+		conn := r.dialAny()
+		const size = 1 << 20
+		fmt.Fprintf(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat(" ", size/2))
+		ended := make(chan struct{})
+		dribbled := make(chan struct{})
+		go func() {
+			defer close(dribbled)
+			tick := time.NewTicker(50 * time.Millisecond)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ended:
+					return
+				case <-tick.C:
+					if _, err := io.WriteString(conn, " "); err != nil {
+						return
+					}
+				}
+			}
+		}()
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		close(ended)
+		<-dribbled
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("got %d, want 408", resp.StatusCode)
+		}
+	})
+}
+
 // A deadline that was set for one request must not end the next on its connection.
 func TestConnectionLivesOnAfterBodyTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,58 @@
+package pace
+
+import (
+	"testing"
+	"time"
+)
+
+func TestPace(t *testing.T) {
+	const window = 8 * time.Second
+	for name, test := range map[string]struct {
+		rate  func(second int) int64 // bytes that come in it
+		until int                    // the second in which it is too slow; 0: never
+	}{
+		"steady":                     {func(int) int64 { return MinBytesPerSecond }, 0},
+		"steady, but too slow":       {func(int) int64 { return MinBytesPerSecond - 1 }, 8},
+		"nothing":                    {func(int) int64 { return 0 }, 8},
+		"much at first, then little": {func(s int) int64 { return []int64{1 << 30, 1}[min(s, 1)] }, 9},
+		"much in each window":        {func(s int) int64 { return []int64{8 * MinBytesPerSecond, 0, 0, 0, 0, 0, 0, 0}[s%8] }, 0},
+		"late": {func(s int) int64 {
+			if s < 100 {
+				return MinBytesPerSecond
+			}
+			return 10
+		}, 101},
+	} {
+		begin := time.Unix(1, 0)
+		var p Pace
+		p.Begin(window, begin)
+		bytes, slow := int64(0), 0
+		for s := 0; s < 1000 && slow == 0; s++ {
+			bytes += test.rate(s)
+			if !p.Keeps(begin.Add(time.Duration(s+1)*time.Second), bytes) {
+				slow = s + 1
+			}
+		}
+		if slow != test.until {
+			t.Errorf("%s: too slow after second %d, want %d", name, slow, test.until)
+		}
+	}
+}
+
+// Reads that come often do not push the mark away that is a window old.
+func TestPaceOfManyReads(t *testing.T) {
+	begin := time.Unix(1, 0)
+	var p Pace
+	p.Begin(time.Second, begin)
+	bytes := int64(1 << 20)
+	for i := range 100_000 {
+		now := begin.Add(time.Duration(i) * 100 * time.Microsecond)
+		if ok := p.Keeps(now, bytes); !ok {
+			if now.Sub(begin) > 2*time.Second {
+				t.Errorf("too slow after %s, want it in the second second", now.Sub(begin))
+			}
+			return
+		}
+	}
+	t.Error("nothing came for ten seconds, and the pace was kept")
+}
