@@ -3,7 +3,6 @@ package configs
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -41,11 +40,11 @@ func canonicalForms() []string {
 func canonicalParameters() []Parameter {
 	return []Parameter{
 		{
-			Key: "canonical", Want: `a text, such as "safe"`, Values: canonicalForms(),
+			Key: "canonical", Want: `a text, such as "safe"`, Values: canonicalForms(), Optional: true,
 			Usage: "how far URIs are normalized before they are compared: `none`, safe or crawl",
 		},
 		{
-			Key: "canonical_drop", Want: `a text, such as "utm_*,gclid"`,
+			Key: "canonical_drop", Want: `a text, such as "utm_*,gclid"`, Of: "canonical", Optional: true,
 			Usage: "`names` of the parameters that --canonical crawl leaves out, such as utm_*,gclid; - for none",
 		},
 	}
@@ -107,18 +106,6 @@ type URIs interface{ URIs() Canonical }
 
 // URIs implements URIs.
 func (c Canonical) URIs() Canonical { return c }
-
-// withoutDrop takes the list that means nothing away from parameters that are changed to
-// another form than crawl.
-func withoutDrop(p Params) Params {
-	if c, ok := p.(URIs); !ok || c.URIs().Canonical == CanonicalCrawl || c.URIs().CanonicalDrop == "" {
-		return p
-	}
-	return change(p, func(v reflect.Value) {
-		field, _ := fieldByKey(v, "canonical_drop")
-		field.SetString("")
-	})
-}
 
 // Canonical is how far the filter normalizes URIs.
 func (f Filter) Canonical() Canonical {

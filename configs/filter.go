@@ -74,14 +74,24 @@ func (f Filter) With(values map[string]reflect.Value) (Filter, *FieldError) {
 		default:
 			f.Params = change(f.Params, func(v reflect.Value) {
 				field, _ := fieldByKey(v, p.Key)
+				if !field.Equal(value) {
+					clearDetails(v, p.Key)
+				}
 				field.Set(value)
 			})
 		}
 	}
-	if drop, given := values["canonical_drop"]; !given || drop.IsZero() {
-		f.Params = withoutDrop(f.Params)
-	}
 	return f, nil
+}
+
+// clearDetails leaves out the parameters that are details of one that changes. Those that are
+// given come after it.
+func clearDetails(params reflect.Value, changed string) {
+	for _, p := range Parameters() {
+		if field, ok := fieldByKey(params, p.Key); ok && p.Of == changed {
+			field.SetZero()
+		}
+	}
 }
 
 // FieldError is one thing that is wrong with what a filter is asked to be.

@@ -120,6 +120,8 @@ type Parameter struct {
 	Usage    string   // of the flag
 	Values   []string // all that there are, where they are few
 	WantNone string   // what settings of other kinds are told to want
+	Of       string   // the parameter that it is a detail of: where that changes, it begins anew; "": none
+	Optional bool     // calls show it only where it says something
 }
 
 // Type is that of the parameter's values.
@@ -143,6 +145,12 @@ func Parameters() []Parameter {
 		}
 	}
 	return all
+}
+
+// parameter is the one with that key.
+func parameter(key string) Parameter {
+	all := Parameters()
+	return all[slices.IndexFunc(all, func(p Parameter) bool { return p.Key == key })]
 }
 
 // Has tells whether filters of the kind have a parameter.

@@ -32,15 +32,12 @@ func (f Filter) members(all bool) []Member {
 				value = nil
 			}
 		}
-		if all || !optional(key) || !v.IsZero() {
+		if all || !v.IsZero() || !parameter(key).Optional {
 			members = append(members, Member{key, value})
 		}
 	})
 	return members
 }
-
-// optional tells parameters that calls show only where they say something.
-func optional(key string) bool { return key == "canonical" || key == "canonical_drop" }
 
 // each calls visit with every parameter.
 func (f Filter) each(visit func(key string, v reflect.Value)) {

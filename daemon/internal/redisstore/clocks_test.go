@@ -21,24 +21,9 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 	// Written by daemons that were killed: one long ago, one with a clock that is ahead.
 	server.CLI("hset", "urifilter:members", "killed:1:a", "1700000000000", "killed:2:b", "4000000000000")
 	open := func(ahead time.Duration) (*Store, *bitmap.Set) {
-		store, err := Open(context.Background(), config(server.Addr))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = store.Close() })
-		store.members.Wall = func() time.Time { return time.Now().Add(ahead) }
-		sets, err := store.Load(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if found := sets[uri]; found != nil {
-			return store, found.(*bitmap.Set)
-		}
-		made, err := store.Create(context.Background(), uri, storetest.Identity())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return store, made.(*bitmap.Set)
+		return opened(t, config(server.Addr), func(s *Store) {
+			s.members.Wall = func() time.Time { return time.Now().Add(ahead) }
+		})
 	}
 	storeA, a := open(0)
 	storeB, b := open(-3 * time.Hour)

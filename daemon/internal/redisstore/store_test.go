@@ -57,14 +57,18 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 
 var uri = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}}
 
-// opened opens a store with the filter uri, made if missing.
-func opened(t testing.TB, c Config) (*Store, *bitmap.Set) {
+// opened opens a store with the filter uri, made if missing; prepare may change the store before
+// it loads.
+func opened(t testing.TB, c Config, prepare ...func(*Store)) (*Store, *bitmap.Set) {
 	t.Helper()
 	store, err := Open(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
+	for _, f := range prepare {
+		f(store)
+	}
 	sets, err := store.Load(context.Background())
 	if err != nil {
 		t.Fatal(err)
