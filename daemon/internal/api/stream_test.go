@@ -55,10 +55,11 @@ func (c chunker) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lineCount counts and checks the lines of an answer to numbered.
+// lineCount counts and checks the lines of an answer to numbered: each of them comes as
+// it was sent and in its order. A filter may take a few for seen: they are missing.
 func lineCount(t testing.TB, r io.Reader, first int) int {
 	t.Helper()
-	n := 0
+	n, number := 0, first
 	for in := bufio.NewReader(r); ; n++ {
 		line, err := in.ReadSlice('\n')
 		if err == io.EOF {
@@ -68,10 +69,17 @@ func lineCount(t testing.TB, r io.Reader, first int) int {
 			t.Errorf("line %d: %v", n, err)
 			return n
 		}
-		if want := fmt.Appendf(nil, "n=%06d\n", first+n); !bytes.HasSuffix(line, want) {
-			t.Errorf("line %d: got %q, want %q at its end", n, line, want)
-			return n
+		from := number
+		for !bytes.HasSuffix(line, fmt.Appendf(nil, "n=%06d\n", number)) {
+			if number++; number > from+3 {
+				t.Errorf("line %d: got %q, want %d at its end", n, line, from)
+				return n
+			}
 		}
+		if number > from {
+			t.Logf("line %d was not new", from)
+		}
+		number++
 	}
 }
 
@@ -130,7 +138,7 @@ func TestStreamThatIsReadOnlyAfterwards(t *testing.T) {
 	// The connection is good for another request.
 	io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 	if rest, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(rest), "HTTP/1.1 200 OK") {
-		t.Errorf("after the stream: %q, %v", rest, err)
+		t.Errorf("after the stream: %.200q, %v", rest, err)
 	}
 }
 
