@@ -20,6 +20,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
 // The tests of this file run the commands and the Go client against the real daemon.
@@ -28,8 +29,8 @@ import (
 const batchLines = 10_000
 
 func TestCommandsAgainstTheDaemon(t *testing.T) {
-	p := start(t, t.TempDir(), nil)
-	t.Setenv("URIFILTER_URL", p.addr)
+	p := processtest.Start(t, t.TempDir(), nil)
+	t.Setenv("URIFILTER_URL", p.Addr)
 	const n = 30_000
 	var in, want bytes.Buffer
 	in.WriteString("\ufeff")
@@ -78,8 +79,8 @@ func TestCommandsAgainstTheDaemon(t *testing.T) {
 // A filter past its capacity calls new items seen: whoever runs a file through it is told,
 // with and without a summary.
 func TestRunPastTheCapacityWarns(t *testing.T) {
-	p := start(t, t.TempDir(), nil)
-	t.Setenv("URIFILTER_URL", p.addr)
+	p := processtest.Start(t, t.TempDir(), nil)
+	t.Setenv("URIFILTER_URL", p.Addr)
 	if code, _, errOut := cli(t, nil, "", "filters", "create", "pages", "--capacity", "1k", "--error-rate", "0.01"); code != 0 {
 		t.Fatal(errOut)
 	}
@@ -105,8 +106,8 @@ func TestRunPastTheCapacityWarns(t *testing.T) {
 
 // A mark at the start of a batch that is not the first belongs to its item.
 func TestByteOrderMarkWithinTheInputIsAnItems(t *testing.T) {
-	p := start(t, t.TempDir(), nil)
-	t.Setenv("URIFILTER_URL", p.addr)
+	p := processtest.Start(t, t.TempDir(), nil)
+	t.Setenv("URIFILTER_URL", p.Addr)
 	in := strings.Repeat("a\n", batchLines) + "\ufeffa\n\ufeffa\n"
 	if code, out, errOut := cli(t, nil, in, "filter"); code != 0 || out != "a\n\ufeffa\n" {
 		t.Errorf("got %d, %q, %q", code, out, errOut)
@@ -117,8 +118,8 @@ func TestByteOrderMarkWithinTheInputIsAnItems(t *testing.T) {
 }
 
 func TestClientAgainstTheDaemon(t *testing.T) {
-	p := start(t, t.TempDir(), nil)
-	c, err := client.New(p.addr)
+	p := processtest.Start(t, t.TempDir(), nil)
+	c, err := client.New(p.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +194,7 @@ func TestClientAgainstTheDaemon(t *testing.T) {
 // what is printed are their new items.
 func TestKilledDaemonLosesNoLineThatIsDone(t *testing.T) {
 	dir := t.TempDir()
-	p := start(t, dir, nil)
+	p := processtest.Start(t, dir, nil)
 	var in bytes.Buffer
 	for i := range 400_000 {
 		fmt.Fprintf(&in, "https://example.com/%d\n", i)
@@ -201,12 +202,12 @@ func TestKilledDaemonLosesNoLineThatIsDone(t *testing.T) {
 	var out, errOut bytes.Buffer
 	printed := writerFunc(func(b []byte) (int, error) {
 		if out.Len() == 0 {
-			time.AfterFunc(20*time.Millisecond, func() { p.signal(syscall.SIGKILL) })
+			time.AfterFunc(20*time.Millisecond, func() { p.Signal(syscall.SIGKILL) })
 		}
 		return out.Write(b)
 	})
-	code := run(t.Context(), []string{"filter", "--patience", "0", "-s", p.addr}, bytes.NewReader(in.Bytes()), printed, &errOut)
-	<-p.done
+	code := run(t.Context(), []string{"filter", "--patience", "0", "-s", p.Addr}, bytes.NewReader(in.Bytes()), printed, &errOut)
+	<-p.Done
 	m := regexp.MustCompile(`\nlines before (\d+) are done`).FindStringSubmatch(errOut.String())
 	if code != 1 || m == nil {
 		t.Fatalf("got %d, %s", code, &errOut)
@@ -215,8 +216,8 @@ func TestKilledDaemonLosesNoLineThatIsDone(t *testing.T) {
 	if n := bytes.Count(out.Bytes(), []byte{'\n'}); n > before-1 || n < (before-1)*99/100 {
 		t.Errorf("%d items printed of %d lines that are done and new", n, before-1)
 	}
-	p = start(t, dir, nil)
-	t.Setenv("URIFILTER_URL", p.addr)
+	p = processtest.Start(t, dir, nil)
+	t.Setenv("URIFILTER_URL", p.Addr)
 	done := strings.Join(strings.SplitAfterN(in.String(), "\n", before)[:before-1], "")
 	if code, again, _ := cli(t, nil, done, "check", "-q"); code != 0 || again != "" {
 		t.Errorf("after the restart: got %d; new again: %.200q", code, again)
@@ -230,16 +231,13 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 // The real process, whose reader leaves, does not die of it, fails, and says from which
 // line to go on. What it has not sent by then is not remembered.
 func TestOutputClosedByItsReader(t *testing.T) {
-	p := start(t, t.TempDir(), nil)
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := processtest.Start(t, t.TempDir(), nil)
+	path := processtest.Binary(t)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, "filter", "--server", p.addr)
+	cmd := exec.Command(path, "filter", "--server", p.Addr)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +262,7 @@ func TestOutputClosedByItsReader(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.HasPrefix(errOut.String(), "urifilter: output: closed by its reader\nlines before 3 are remembered") {
 		t.Errorf("got %v, %q", err, &errOut)
 	}
-	t.Setenv("URIFILTER_URL", p.addr)
+	t.Setenv("URIFILTER_URL", p.Addr)
 	if code, out, _ := cli(t, nil, "a\nb\nc\nd\n", "check", "-q"); code != 0 || out != "c\nd\n" {
 		t.Errorf("afterwards: got %d, new: %q", code, out)
 	}
@@ -272,12 +270,9 @@ func TestOutputClosedByItsReader(t *testing.T) {
 
 // SIGINT ends a run between two batches, with a true word about what is done.
 func TestInterruptedProcess(t *testing.T) {
-	p := start(t, t.TempDir(), nil)
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(path, "filter", "-s", p.addr)
+	p := processtest.Start(t, t.TempDir(), nil)
+	path := processtest.Binary(t)
+	cmd := exec.Command(path, "filter", "-s", p.Addr)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -308,7 +303,7 @@ func TestInterruptedProcess(t *testing.T) {
 
 // The memory of a run does not grow with its input.
 func TestFilterTakesConstantMemory(t *testing.T) {
-	p := start(t, t.TempDir(), nil)
+	p := processtest.Start(t, t.TempDir(), nil)
 	const n = 1_500_000 // 100 MB
 	r, w := io.Pipe()
 	go func() {
@@ -336,7 +331,7 @@ func TestFilterTakesConstantMemory(t *testing.T) {
 		}
 	}()
 	var errOut bytes.Buffer
-	code := run(t.Context(), []string{"filter", "-s", p.addr}, r, io.Discard, &errOut)
+	code := run(t.Context(), []string{"filter", "-s", p.Addr}, r, io.Discard, &errOut)
 	close(stop)
 	<-sampled
 	if code != 0 || !strings.HasPrefix(errOut.String(), "1,500,000 read, 1,000 new, ") {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
 // TestClientVectors sends every value of the vectors that Go, Python and the daemon share,
@@ -25,8 +26,8 @@ func TestClientVectors(t *testing.T) {
 	if err := json.Unmarshal(data, &vectors); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, t.TempDir(), nil)
-	c, err := client.New(p.addr)
+	p := processtest.Start(t, t.TempDir(), nil)
+	c, err := client.New(p.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}

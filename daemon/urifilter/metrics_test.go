@@ -16,19 +16,20 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
 // scrape reads the metrics as Prometheus does.
-func (p *process) scrape() map[string]*dto.MetricFamily {
-	p.t.Helper()
-	status, text, err := p.get("/metrics")
+func scrape(p *processtest.Process) map[string]*dto.MetricFamily {
+	p.T.Helper()
+	status, text, err := p.Get("/metrics")
 	if err != nil || status != 200 {
-		p.t.Fatalf("/metrics: %d, %v", status, err)
+		p.T.Fatalf("/metrics: %d, %v", status, err)
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	return families
 }
@@ -49,27 +50,27 @@ func TestMetricsOfTheManualsExist(t *testing.T) {
 	t.Parallel()
 	mongo, redis := mongotest.New(t, mongotest.Options{}), redistest.Start(t)
 	dir := t.TempDir()
-	p := start(t, dir, archived(mongo.URI()))
-	p.mustPost("/api/v1/filter", list(t, "a", "b"), 200)
-	mustCommand(t, dir, []string{"URIFILTER_URL=http://" + p.addr}, "bitmap", "update")
-	if err := p.end(syscall.SIGTERM); err != nil {
+	p := processtest.Start(t, dir, processtest.WithArchive(mongo.URI()))
+	p.MustPost("/api/v1/filter", processtest.List(t, "a", "b"), 200)
+	processtest.MustCommand(t, dir, []string{"URIFILTER_URL=http://" + p.Addr}, "bitmap", "update")
+	if err := p.End(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	// The other filter is damaged, so that there is one in quarantine.
 	if err := os.Truncate(filepath.Join(dir, "filters", "2-ip", "bitmap"), 100); err != nil {
 		t.Fatal(err)
 	}
-	p = start(t, dir, archived(mongo.URI()))
-	p.mustPost("/api/v1/filter", list(t, "c"), 200)
-	p.mustPost("/api/v1/filter", `{"filter":"nope","items":[]}`, 404)
-	p.mustPost("/api/v1/filters/uri/writeback", "", 200)
-	onRedis := start(t, t.TempDir(), redisEnv(redis.Addr))
+	p = processtest.Start(t, dir, processtest.WithArchive(mongo.URI()))
+	p.MustPost("/api/v1/filter", processtest.List(t, "c"), 200)
+	p.MustPost("/api/v1/filter", `{"filter":"nope","items":[]}`, 404)
+	p.MustPost("/api/v1/filters/uri/writeback", "", 200)
+	onRedis := processtest.Start(t, t.TempDir(), processtest.OnRedis(redis.Addr))
 
-	if code, _, errOut := cli(t, nil, "", "filters", "create", "news", "--kind", "timing", "--server", p.addr); code != 0 {
+	if code, _, errOut := cli(t, nil, "", "filters", "create", "news", "--kind", "timing", "--server", p.Addr); code != 0 {
 		t.Fatal(errOut)
 	}
 
-	known := p.scrape()
+	known := scrape(p)
 	if got := gauge(known["urifilter_archive_connected"], ""); got != 1 {
 		t.Errorf("archive connected: %v, want 1", got)
 	}
@@ -79,7 +80,7 @@ func TestMetricsOfTheManualsExist(t *testing.T) {
 	if h := known["urifilter_journal_fsync_duration_seconds"].GetMetric(); len(h) != 1 || h[0].GetHistogram().GetSampleCount() == 0 {
 		t.Errorf("fsync: %v, want the one of the batch", h)
 	}
-	for name, family := range onRedis.scrape() {
+	for name, family := range scrape(onRedis) {
 		if known[name] == nil {
 			known[name] = family
 		}
@@ -88,9 +89,9 @@ func TestMetricsOfTheManualsExist(t *testing.T) {
 		t.Errorf("store connected: %v, want 1", got)
 	}
 	redis.Kill()
-	eventually(t, "the store told as gone", func() bool { return gauge(onRedis.scrape()["urifilter_store_connected"], "") == 0 })
+	processtest.Eventually(t, "the store told as gone", func() bool { return gauge(scrape(onRedis)["urifilter_store_connected"], "") == 0 })
 	mongo.Kill()
-	eventually(t, "the archive told as gone", func() bool { return gauge(p.scrape()["urifilter_archive_connected"], "") == 0 })
+	processtest.Eventually(t, "the archive told as gone", func() bool { return gauge(scrape(p)["urifilter_archive_connected"], "") == 0 })
 
 	manuals, err := filepath.Glob("../../docs/*.md")
 	if err != nil {

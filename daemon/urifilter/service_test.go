@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
 func TestServiceRefuses(t *testing.T) {
@@ -31,6 +33,6 @@ func TestServiceRefuses(t *testing.T) {
 		if code := run(t.Context(), append([]string{"service"}, c.args...), nil, &out, &errOut); code == 0 || code == 3 {
 			t.Errorf("%v: exit code %d\n%s", c.args, code, out.String())
 		}
-		mustContain(t, errOut.String(), c.want...)
+		processtest.MustContain(t, errOut.String(), c.want...)
 	}
 }

@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
 func TestPing(t *testing.T) {
-	p := start(t, t.TempDir(), nil)
-	t.Setenv("URIFILTER_URL", p.addr)
+	p := processtest.Start(t, t.TempDir(), nil)
+	t.Setenv("URIFILTER_URL", p.Addr)
 	code, out, errOut := cli(t, nil, "", "ping")
-	if code != 0 || !strings.HasPrefix(out, "http://"+p.addr+": ready (urifilter ") || errOut != "" {
+	if code != 0 || !strings.HasPrefix(out, "http://"+p.Addr+": ready (urifilter ") || errOut != "" {
 		t.Errorf("got %d, %q, %q", code, out, errOut)
 	}
 	ping := func() (code int, result pingResult) {
@@ -31,10 +32,10 @@ func TestPing(t *testing.T) {
 		}
 		return code, result
 	}
-	if code, got := ping(); code != 0 || !got.Alive || !got.Ready || got.Version == "" || got.Seconds <= 0 || got.URL != "http://"+p.addr {
+	if code, got := ping(); code != 0 || !got.Alive || !got.Ready || got.Version == "" || got.Seconds <= 0 || got.URL != "http://"+p.Addr {
 		t.Errorf("got %d, %+v", code, got)
 	}
-	if err := p.end(syscall.SIGTERM); err != nil {
+	if err := p.End(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if code, got := ping(); code != 1 || got.Alive || got.Ready || got.Detail == "" {
@@ -75,10 +76,10 @@ func readStats(t *testing.T, out string) (all []stats) {
 }
 
 func TestStats(t *testing.T) {
-	p := start(t, t.TempDir(), nil)
-	t.Setenv("URIFILTER_URL", p.addr)
-	p.mustPost("/api/v1/filter", list(t, "a", "b", "a"), 200)
-	p.mustPost("/api/v1/filter", `{"filter":"nope","items":[]}`, 404)
+	p := processtest.Start(t, t.TempDir(), nil)
+	t.Setenv("URIFILTER_URL", p.Addr)
+	p.MustPost("/api/v1/filter", processtest.List(t, "a", "b", "a"), 200)
+	p.MustPost("/api/v1/filter", `{"filter":"nope","items":[]}`, 404)
 	code, out, errOut := cli(t, nil, "", "stats", "--once", "--interval", "0", "--json")
 	got := readStats(t, out)
 	if code != 0 || errOut != "" || len(got) != 1 || got[0].Requests != 2 || got[0].Errors != 1 || got[0].ErrorsBy["unknown_filter"] != 1 || !got[0].Ready || got[0].Version == "" ||
@@ -100,14 +101,14 @@ func TestStats(t *testing.T) {
 
 	// It goes on until it is stopped, also while the daemon is away.
 	ctx, stop := context.WithCancel(t.Context())
-	show := &lockedBuffer{}
+	show := &processtest.LockedBuffer{}
 	ended := make(chan int, 1)
 	go func() { ended <- run(ctx, []string{"stats", "--interval", "10ms"}, nil, show, show) }()
-	eventually(t, "two tables", func() bool { return strings.Count(show.String(), "FILTER  ") >= 2 })
-	if err := p.end(syscall.SIGKILL); err == nil {
+	processtest.Eventually(t, "two tables", func() bool { return strings.Count(show.String(), "FILTER  ") >= 2 })
+	if err := p.End(syscall.SIGKILL); err == nil {
 		t.Error("killed, and no error")
 	}
-	eventually(t, "a word of no answer", func() bool { return strings.Contains(show.String(), "\nno answer: ") })
+	processtest.Eventually(t, "a word of no answer", func() bool { return strings.Contains(show.String(), "\nno answer: ") })
 	stop()
 	if code := <-ended; code != 0 {
 		t.Errorf("exit code %d after Ctrl-C\n%s", code, show)

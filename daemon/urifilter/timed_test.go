@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -10,30 +8,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
-
-// lines runs the binary with text as its input and returns what it printed.
-func (p *process) lines(text string, args ...string) (code int, out, errOut string) {
-	p.t.Helper()
-	path, err := binary()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	var o, e strings.Builder
-	cmd := exec.Command(path, args...)
-	cmd.Env = append(os.Environ(), "URIFILTER_URL=http://"+p.addr)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(text), &o, &e
-	_ = cmd.Run()
-	return cmd.ProcessState.ExitCode(), o.String(), e.String()
-}
-
-// want runs a command that must succeed and print this.
-func (p *process) want(printed, text string, args ...string) {
-	p.t.Helper()
-	if code, out, errOut := p.lines(text, args...); code != 0 || !strings.Contains(out, printed) || printed == "" && out != "" {
-		p.t.Errorf("%q: exit code %d, want %q printed\n%s%s", args, code, printed, out, errOut)
-	}
-}
 
 func TestTimingCommands(t *testing.T) {
 	t.Parallel()
@@ -45,18 +21,18 @@ func TestTimingCommands(t *testing.T) {
 				env = append(env, "URIFILTER_REDIS_ADDRS="+redistest.Start(t).Addr)
 			}
 			dir := t.TempDir()
-			p := start(t, dir, env)
-			p.want("a\nb\n", "a\nb\na\n", "filter", "--type", "news")
-			p.want("", "b\n", "filter", "--type", "news", "--expire", "30d") // keeps its day
-			p.want("c\n", "a\nc\n", "filter", "--type", "7", "--expire", "0.3")
-			p.want("seen\ta\n", "a\n", "check", "--all", "--type", "news", "--expire", "1h")
-			p.want("new\td\n", "d\n", "check", "--all", "--type", "news")
-			p.want("none: created, id 1000, items expire as every call says", "", "filters", "create", "none", "--kind", "timing")
-			p.want("hour: created, id 1001, items expire 1h after they were accepted", "", "filters", "create", "hour", "--kind", "timing", "--expire", "3600")
-			p.want("hour: unchanged", "", "filters", "create", "hour", "--kind", "timing", "--expire", "1h")
-			p.want(" that have not expired\nexpire      24h after", "", "filters", "show", "news")
-			p.want("news  timing", "", "filters", "list")
-			p.want(`"expire": 3600,`, "", "filters", "list", "--json")
+			p := processtest.Start(t, dir, env)
+			p.Want("a\nb\n", "a\nb\na\n", "filter", "--type", "news")
+			p.Want("", "b\n", "filter", "--type", "news", "--expire", "30d") // keeps its day
+			p.Want("c\n", "a\nc\n", "filter", "--type", "7", "--expire", "0.3")
+			p.Want("seen\ta\n", "a\n", "check", "--all", "--type", "news", "--expire", "1h")
+			p.Want("new\td\n", "d\n", "check", "--all", "--type", "news")
+			p.Want("none: created, id 1000, items expire as every call says", "", "filters", "create", "none", "--kind", "timing")
+			p.Want("hour: created, id 1001, items expire 1h after they were accepted", "", "filters", "create", "hour", "--kind", "timing", "--expire", "3600")
+			p.Want("hour: unchanged", "", "filters", "create", "hour", "--kind", "timing", "--expire", "1h")
+			p.Want(" that have not expired\nexpire      24h after", "", "filters", "show", "news")
+			p.Want("news  timing", "", "filters", "list")
+			p.Want(`"expire": 3600,`, "", "filters", "list", "--json")
 			for _, c := range []struct {
 				code int
 				want string
@@ -74,30 +50,30 @@ func TestTimingCommands(t *testing.T) {
 				{1, "409 filter_conflict", []string{"filters", "create", "hour", "--kind", "timing", "--expire", "2h"}},
 				{1, "want bloom or timing", []string{"filters", "create", "x", "--kind", "exact"}},
 			} {
-				if code, _, errOut := p.lines("z\n", c.args...); code != c.code || !strings.Contains(errOut, c.want) {
+				if code, _, errOut := p.Lines("z\n", c.args...); code != c.code || !strings.Contains(errOut, c.want) {
 					t.Errorf("%q: exit code %d, want %d and %q\n%s", c.args, code, c.code, c.want, errOut)
 				}
 			}
 			for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-				if _, out, _ := p.lines("c\n", "check", "--all", "--type", "news"); out == "new\tc\n" {
+				if _, out, _ := p.Lines("c\n", "check", "--all", "--type", "news"); out == "new\tc\n" {
 					break
 				}
 				if time.Now().After(deadline) {
 					t.Fatal("c does not expire")
 				}
 			}
-			if err := p.end(syscall.SIGTERM); err != nil {
-				t.Fatalf("%v\n%s", err, p.log)
+			if err := p.End(syscall.SIGTERM); err != nil {
+				t.Fatalf("%v\n%s", err, p.Log)
 			}
 			if store == "embedded" {
-				out, _ := mustCommand(t, dir, nil, "verify", "--data-dir", dir)
-				mustContain(t, out, "news: sound; 2 items; entries: ", "4 filters, no damage left")
+				out, _ := processtest.MustCommand(t, dir, nil, "verify", "--data-dir", dir)
+				processtest.MustContain(t, out, "news: sound; 2 items; entries: ", "4 filters, no damage left")
 			}
-			p = start(t, dir, env)
-			p.want("c\n", "a\nb\nc\n", "filter", "--type", "news")
-			p.want("news: dropped", "", "filters", "drop", "news", "--yes")
-			p.want("news: created", "", "filters", "create", "news", "--kind", "timing", "--id", "7")
-			p.want("a\n", "a\n", "filter", "--type", "news", "--expire", "1m")
+			p = processtest.Start(t, dir, env)
+			p.Want("c\n", "a\nb\nc\n", "filter", "--type", "news")
+			p.Want("news: dropped", "", "filters", "drop", "news", "--yes")
+			p.Want("news: created", "", "filters", "create", "news", "--kind", "timing", "--id", "7")
+			p.Want("a\n", "a\n", "filter", "--type", "news", "--expire", "1m")
 		})
 	}
 }
@@ -107,36 +83,36 @@ func TestBitmapCommandsLeaveTimingFiltersOut(t *testing.T) {
 	t.Parallel()
 	env := []string{"URIFILTER_MONGODB_URI=" + mongotest.Start(t), "URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 1000}, {id: 7, name: news, kind: timing, expire: 24h}]"}
 	dir := t.TempDir()
-	out, _ := mustCommand(t, dir, env, "bitmap", "init")
-	mustContain(t, out, "uri: created, version uri-1", "news: created\n")
-	out, _ = mustCommand(t, dir, env, "bitmap", "init")
+	out, _ := processtest.MustCommand(t, dir, env, "bitmap", "init")
+	processtest.MustContain(t, out, "uri: created, version uri-1", "news: created\n")
+	out, _ = processtest.MustCommand(t, dir, env, "bitmap", "init")
 	if out != "uri: unchanged\nnews: unchanged\n" {
 		t.Errorf("init again: %q", out)
 	}
 	for _, running := range []bool{false, true} {
 		asking := env
 		if running {
-			p := start(t, dir, env)
-			p.want("a\n", "a\n", "filter", "--type", "news")
-			asking = append([]string{"URIFILTER_LISTEN=" + p.addr}, env...)
+			p := processtest.Start(t, dir, env)
+			p.Want("a\n", "a\n", "filter", "--type", "news")
+			asking = append([]string{"URIFILTER_LISTEN=" + p.Addr}, env...)
 		}
-		out, errOut := mustCommand(t, dir, asking, "bitmap", "update")
-		mustContain(t, out, "uri: written")
-		mustContain(t, errOut, "news: left out, filters of the kind timing have no bit-map")
+		out, errOut := processtest.MustCommand(t, dir, asking, "bitmap", "update")
+		processtest.MustContain(t, out, "uri: written")
+		processtest.MustContain(t, errOut, "news: left out, filters of the kind timing have no bit-map")
 		if strings.Contains(out, "news") {
 			t.Errorf("update: %s", out)
 		}
-		out, _ = mustCommand(t, dir, asking, "bitmap", "restore", "--quiet")
+		out, _ = processtest.MustCommand(t, dir, asking, "bitmap", "restore", "--quiet")
 		if !strings.Contains(out, "uri: restored") || strings.Contains(out, "news") {
 			t.Errorf("restore: %s", out)
 		}
 		for _, verb := range []string{"update", "restore"} {
-			code, _, errOut := commandLine(t, dir, asking, "bitmap", verb, "news")
+			code, _, errOut := processtest.Command(t, dir, asking, "bitmap", verb, "news")
 			if code != 1 || !strings.Contains(errOut, "filter news: is of the kind timing, which has no bit-map") {
 				t.Errorf("%s news: %d, %s", verb, code, errOut)
 			}
 		}
-		out, _ = mustCommand(t, dir, asking, "bitmap", "status")
-		mustContain(t, out, "no bit-map", "uri-")
+		out, _ = processtest.MustCommand(t, dir, asking, "bitmap", "status")
+		processtest.MustContain(t, out, "no bit-map", "uri-")
 	}
 }

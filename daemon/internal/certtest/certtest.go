@@ -45,6 +45,13 @@ func New(t testing.TB, name string) *Authority {
 	return &Authority{File: write(t, filepath.Join(t.TempDir(), "ca.pem"), "CERTIFICATE", der), cert: cert, key: key}
 }
 
+// Roots is the pool that trusts the authority and no other.
+func (a *Authority) Roots() *x509.CertPool {
+	roots := x509.NewCertPool()
+	roots.AddCert(a.cert)
+	return roots
+}
+
 // Issue makes a certificate for servers and clients that ends after a time, which may be
 // negative, and that is good for names and IP addresses.
 func (a *Authority) Issue(t testing.TB, name string, ends time.Duration, hosts ...string) Pair {

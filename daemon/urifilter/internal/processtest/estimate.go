@@ -1,4 +1,4 @@
-package main
+package processtest
 
 import (
 	"math"
@@ -10,11 +10,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// uriCapacity is that of the filter uri in the tests that hold its estimate against
+// URICapacity is that of the filter uri in the tests that hold its estimate against
 // what they added.
-const uriCapacity = 3_000_000
+const URICapacity = 3_000_000
 
-// wantEstimate fails unless a bit-map's estimate is of so many items, within six standard
+// WantEstimate fails unless a bit-map's estimate is of so many items, within six standard
 // errors of linear counting and the rounding to a whole number.
 //
 // An item sets one of 64 B bits, B being the blocks, in each of eight columns. Two items
@@ -23,7 +23,7 @@ const uriCapacity = 3_000_000
 // the variance of the estimate is 0.139/64 n²/(2B). (What is common to three items is
 // left out: the tests are far below capacity.) With a random seed 2,000 items are
 // estimated as 1,999 in one run of a hundred.
-func wantEstimate(t testing.TB, got uint64, items, capacity int) {
+func WantEstimate(t testing.TB, got uint64, items, capacity int) {
 	t.Helper()
 	blocks := float64(bloom.BlocksFor(uint64(capacity), 1e-4))
 	n := float64(items)
@@ -33,8 +33,8 @@ func wantEstimate(t testing.TB, got uint64, items, capacity int) {
 	}
 }
 
-// wantAbout is wantEstimate of the first "about 1,000 items" after the prefix.
-func wantAbout(t testing.TB, out, prefix string, items int) {
+// WantAbout is wantEstimate of the first "about 1,000 items" after the prefix.
+func WantAbout(t testing.TB, out, prefix string, items int) {
 	t.Helper()
 	m := regexp.MustCompile(regexp.QuoteMeta(prefix) + `about ([0-9,]+) items`).FindStringSubmatch(out)
 	if m == nil {
@@ -46,5 +46,5 @@ func wantAbout(t testing.TB, out, prefix string, items int) {
 		t.Errorf("%s: %v", m[0], err)
 		return
 	}
-	wantEstimate(t, got, items, uriCapacity)
+	WantEstimate(t, got, items, URICapacity)
 }

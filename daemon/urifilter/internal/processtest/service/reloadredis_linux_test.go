@@ -1,4 +1,4 @@
-package main
+package service_test
 
 import (
 	"context"
@@ -9,34 +9,35 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
 // The certificates by which Redis is called are looked at upon a reload, and those that
 // cannot be used leave in use what was.
 func TestReloadCertificateOfCalls(t *testing.T) {
 	t.Parallel()
-	m := newManager(t)
+	m := processtest.NewManager(t)
 	authority := certtest.New(t, "authority")
 	server, own := authority.Issue(t, "server", time.Hour, "127.0.0.1"), authority.Issue(t, "daemon", time.Hour)
 	redis := redistest.StartTLS(t, &redistest.TLS{CA: authority.File, Cert: server.Cert, Key: server.Key})
-	p := begin(t, t.TempDir(), append(append(m.env(), redisEnv(redis.Addr)...), "URIFILTER_REDIS_TLS=true", "URIFILTER_REDIS_TLS_CA_FILE="+authority.File,
+	p := processtest.Begin(t, t.TempDir(), append(append(m.Env(), processtest.OnRedis(redis.Addr)...), "URIFILTER_REDIS_TLS=true", "URIFILTER_REDIS_TLS_CA_FILE="+authority.File,
 		"URIFILTER_REDIS_TLS_CERT_FILE="+own.Cert, "URIFILTER_REDIS_TLS_KEY_FILE="+own.Key))
-	m.await("READY=1", 1)
+	m.Await("READY=1", 1)
 	works := func() {
 		t.Helper()
-		if status, answer, err := p.post(context.Background(), "/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`); err != nil || status != 200 {
+		if status, answer, err := p.Post(context.Background(), "/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`); err != nil || status != 200 {
 			t.Errorf("status %d, %v: %s", status, err, answer)
 		}
 	}
 	works()
-	p.signal(syscall.SIGHUP)
-	m.await("READY=1", 2)
-	mustContain(t, p.log.String(), "certificates for redis and mongodb are good; new connections use them")
+	p.Signal(syscall.SIGHUP)
+	m.Await("READY=1", 2)
+	processtest.MustContain(t, p.Log.String(), "certificates for redis and mongodb are good; new connections use them")
 	if err := os.WriteFile(own.Key, []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.signal(syscall.SIGHUP)
-	m.await("READY=1", 3)
-	mustContain(t, p.log.String(), "certificates for redis or mongodb not reloaded; those read before stay in use", "redis.tls_cert_file")
+	p.Signal(syscall.SIGHUP)
+	m.Await("READY=1", 3)
+	processtest.MustContain(t, p.Log.String(), "certificates for redis or mongodb not reloaded; those read before stay in use", "redis.tls_cert_file")
 	works()
 }

@@ -1,4 +1,4 @@
-package main
+package kills_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
 // expiring is a client of a timing filter that knows of each of its items when it was
@@ -39,7 +40,7 @@ func (e *expiring) item(n int) string { return fmt.Sprintf("https://site-%d.exam
 
 // ask calls for items from..to-1, and holds the answer against what is known. Without an
 // answer it returns alive false.
-func (e *expiring) ask(p *process, from, to int) (alive bool, err error) {
+func (e *expiring) ask(p *processtest.Process, from, to int) (alive bool, err error) {
 	items := make([]string, 0, to-from)
 	for n := from; n < to; n++ {
 		items = append(items, e.item(n))
@@ -49,7 +50,7 @@ func (e *expiring) ask(p *process, from, to int) (alive bool, err error) {
 		e.items = append(e.items, acceptance{})
 	}
 	sent := time.Now()
-	status, answer, err := p.post(context.Background(), "/api/v1/filter", string(body))
+	status, answer, err := p.Post(context.Background(), "/api/v1/filter", string(body))
 	answered := time.Now()
 	if err != nil {
 		for n := from; n < to; n++ {
@@ -89,7 +90,7 @@ func (e *expiring) ask(p *process, from, to int) (alive bool, err error) {
 }
 
 // load sends new items and, as many, old ones until the daemon is gone.
-func (e *expiring) load(p *process) error {
+func (e *expiring) load(p *processtest.Process) error {
 	for {
 		next := len(e.items)
 		ranges := [][2]int{{next, next + 1 + rand.IntN(400)}}
@@ -122,7 +123,7 @@ func kill9Timing(t *testing.T, rounds int) {
 		{id: 0, expire: 30 * time.Millisecond}, {id: 1, expire: 400 * time.Millisecond},
 		{id: 2, expire: 3 * time.Second}, {id: 3, expire: 24 * time.Hour},
 	}
-	each := func(p *process, round int, f func(*expiring) error) {
+	each := func(p *processtest.Process, round int, f func(*expiring) error) {
 		t.Helper()
 		var wg sync.WaitGroup
 		for _, e := range clients {
@@ -134,16 +135,16 @@ func kill9Timing(t *testing.T, rounds int) {
 		}
 		wg.Wait()
 		if t.Failed() {
-			t.Fatalf("%s", p.log)
+			t.Fatalf("%s", p.Log)
 		}
 	}
 	for round := range rounds {
 		if round%7 == 6 { // killed while it recovers
-			p := begin(t, dir, env)
+			p := processtest.Begin(t, dir, env)
 			time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
-			_ = p.end(syscall.SIGKILL)
+			_ = p.End(syscall.SIGKILL)
 		}
-		p := start(t, dir, env, "--durability", []string{"always", "always", "interval", "none"}[round%4])
+		p := processtest.Start(t, dir, env, "--durability", []string{"always", "always", "interval", "none"}[round%4])
 		each(p, round, func(e *expiring) error { // what was in the last calls, and some of the rest
 			for _, from := range []int{len(e.items) - 1000, rand.IntN(len(e.items) + 1)} {
 				from = max(0, from)
@@ -155,22 +156,19 @@ func kill9Timing(t *testing.T, rounds int) {
 			}
 			return nil
 		})
-		killer := time.AfterFunc(time.Duration(5+rand.IntN(400))*time.Millisecond, func() { p.signal(syscall.SIGKILL) })
+		killer := time.AfterFunc(time.Duration(5+rand.IntN(400))*time.Millisecond, func() { p.Signal(syscall.SIGKILL) })
 		each(p, round, func(e *expiring) error { return e.load(p) })
 		killer.Stop()
-		<-p.done
-		if strings.Contains(p.log.String(), "panic") {
-			t.Fatalf("round %d:\n%s", round, p.log)
+		<-p.Done
+		if strings.Contains(p.Log.String(), "panic") {
+			t.Fatalf("round %d:\n%s", round, p.Log)
 		}
 	}
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := processtest.Binary(t)
 	if out, err := exec.Command(path, "verify", "--data-dir", dir).CombinedOutput(); err != nil {
 		t.Errorf("verify: %v\n%s", err, out)
 	}
-	p := start(t, dir, env)
+	p := processtest.Start(t, dir, env)
 	each(p, rounds, func(e *expiring) error {
 		for from := 0; from < len(e.items); from += 1000 {
 			if _, err := e.ask(p, from, min(from+1000, len(e.items))); err != nil {
@@ -184,7 +182,7 @@ func kill9Timing(t *testing.T, rounds int) {
 		items, asked = items+len(e.items), asked+e.asked
 	}
 	t.Logf("%d kills, %d items, %d answers, each as it should be", rounds+rounds/7, items, asked)
-	if err := p.end(syscall.SIGTERM); err != nil {
-		t.Errorf("SIGTERM: %v\n%s", err, p.log)
+	if err := p.End(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
 	}
 }

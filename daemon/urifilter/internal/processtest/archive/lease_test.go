@@ -1,4 +1,4 @@
-package main
+package archive_test
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
 // blank is a bit-map to write back.
@@ -32,11 +33,11 @@ func (b blank) Stripe(_ context.Context, i int, buf []byte) ([]byte, error) {
 func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
 	t.Parallel()
 	uri := mongotest.Start(t)
-	env := archived(uri)
+	env := processtest.WithArchive(uri)
 	dir := t.TempDir()
-	p := start(t, dir, env)
-	p.wantFresh(0, 10, 10)
-	asking := append([]string{"URIFILTER_LISTEN=" + p.addr}, env...)
+	p := processtest.Start(t, dir, env)
+	p.WantFresh(0, 10, 10)
+	asking := append([]string{"URIFILTER_LISTEN=" + p.Addr}, env...)
 	holds, release := make(chan struct{}), make(chan struct{})
 	other, err := archive.Open(t.Context(), archive.Options{URI: uri, Owner: "another-host:77", Fault: func(step string) error {
 		if step == "latest" {
@@ -59,28 +60,25 @@ func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
 		_, _ = other.Writeback(t.Context(), engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}}, blank{h}, nil)
 	})
 	<-holds
-	status, answer, err := p.post(t.Context(), "/api/v1/filters/uri/writeback", "")
+	status, answer, err := p.Post(t.Context(), "/api/v1/filters/uri/writeback", "")
 	if err != nil || status != 409 || !strings.Contains(answer, `"lease_held"`) || !strings.Contains(answer, "another-host:77 until 20") {
 		t.Errorf("%d %s %v", status, answer, err)
 	}
-	code, _, errOut := commandLine(t, dir, asking, "bitmap", "update", "--wait", "0", "uri")
+	code, _, errOut := processtest.Command(t, dir, asking, "bitmap", "update", "--wait", "0", "uri")
 	if code != 1 || !strings.Contains(errOut, "another-host:77") || !strings.Contains(errOut, "hint: try again") {
 		t.Errorf("%d %s", code, errOut)
 	}
 	var left string
-	code, left, errOut = commandLine(t, dir, asking, "bitmap", "update", "--yield", "uri")
+	code, left, errOut = processtest.Command(t, dir, asking, "bitmap", "update", "--yield", "uri")
 	if code != 0 || left != "uri: left to who is writing it back\n" {
 		t.Errorf("--yield: %d %s %s", code, left, errOut)
 	}
-	_, metrics, _ := p.get("/metrics")
-	mustContain(t, metrics, `urifilter_writeback_failures_total{filter="uri"} 0`)
+	_, metrics, _ := p.Get("/metrics")
+	processtest.MustContain(t, metrics, `urifilter_writeback_failures_total{filter="uri"} 0`)
 	// Two at once wait for that one, and for each other.
 	var both sync.WaitGroup
-	var outs, errs [2]lockedBuffer
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	var outs, errs [2]processtest.LockedBuffer
+	path := processtest.Binary(t)
 	for i := range errs {
 		cmd := exec.Command(path, "bitmap", "update", "uri")
 		cmd.Env = append(append(os.Environ(), "URIFILTER_DATA_DIR="+dir), asking...)
@@ -104,9 +102,9 @@ func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
 			t.Errorf("two at once: %s %s", outs[i].String(), errs[i].String())
 		}
 	}
-	mustContain(t, errs[0].String()+errs[1].String(), "another-host:77")
-	out, _ := mustCommand(t, dir, asking, "bitmap", "update", "uri")
-	mustContain(t, out, "uri: written", "about 10 items")
+	processtest.MustContain(t, errs[0].String()+errs[1].String(), "another-host:77")
+	out, _ := processtest.MustCommand(t, dir, asking, "bitmap", "update", "uri")
+	processtest.MustContain(t, out, "uri: written", "about 10 items")
 }
 
 // writeback.interval makes versions by itself, and a stop does not wait for one.
@@ -117,7 +115,7 @@ func TestWritebackInterval(t *testing.T) {
 	cfg.Listen, cfg.DataDir, cfg.MongoDB.URI = "127.0.0.1:0", t.TempDir(), uri
 	cfg.Filters = []configs.Filter{{ID: 1, Name: "uri", Params: configs.Bloom{Capacity: 1000}}, {ID: 2, Name: "ip", Params: configs.Bloom{Capacity: 1000}}}
 	cfg.Writeback.Interval = 50 * time.Millisecond // less than Validate allows
-	log := &lockedBuffer{}
+	log := &processtest.LockedBuffer{}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	d, err := server.New(ctx, cfg, slog.New(slog.NewTextHandler(log, nil)))

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package kills_test
 
 import (
 	"errors"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/testport"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
 // TestClientOverKills kills the daemon again and again under clients who ask for the same
@@ -28,7 +29,7 @@ func TestClientOverKills(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			addr, dir := testport.Free(t), t.TempDir()
-			p := beginAt(t, addr, dir, nil).awaitReady()
+			p := processtest.BeginAt(t, addr, dir, nil).AwaitReady()
 			c, err := client.New(addr, client.WithInDoubt(doubt), client.WithPatience(time.Minute))
 			if err != nil {
 				t.Fatal(err)
@@ -66,8 +67,8 @@ func TestClientOverKills(t *testing.T) {
 			for n := range 2 * batches {
 				<-done
 				if n%(2*batches/(kills+1)) == 2*batches/(kills+1)-1 {
-					_ = p.end(syscall.SIGKILL)
-					p = beginAt(t, addr, dir, nil)
+					_ = p.End(syscall.SIGKILL)
+					p = processtest.BeginAt(t, addr, dir, nil)
 				}
 			}
 			callers.Wait()
@@ -88,8 +89,8 @@ func TestClientOverKills(t *testing.T) {
 // TestClientErrors shows what a program sees of a daemon that is slow, wants a token, or
 // does not know the filter.
 func TestClientErrors(t *testing.T) {
-	p := start(t, t.TempDir(), nil)
-	c, err := client.New(p.addr)
+	p := processtest.Start(t, t.TempDir(), nil)
+	c, err := client.New(p.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,12 +103,12 @@ func TestClientErrors(t *testing.T) {
 		t.Errorf("expire for a Bloom filter: got %v", err)
 	}
 
-	p.signal(syscall.SIGSTOP)
+	p.Signal(syscall.SIGSTOP)
 	// The signal reaches each thread by itself: wait until all have stopped.
-	if err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
+	if err := unix.Waitid(unix.P_PID, p.Cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
-	slow, err := client.New(p.addr, client.WithTimeout(200*time.Millisecond))
+	slow, err := client.New(p.Addr, client.WithTimeout(200*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestClientErrors(t *testing.T) {
 	if !client.InDoubt(err) || !errors.As(err, &broken) || !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Errorf("a daemon that hangs: got %v", err)
 	}
-	p.signal(syscall.SIGCONT)
+	p.Signal(syscall.SIGCONT)
 	if _, err := c.Filter(t.Context(), "uri", []string{"after"}); err != nil {
 		t.Errorf("a daemon that goes on: %v", err)
 	}
@@ -127,8 +128,8 @@ func TestClientErrors(t *testing.T) {
 	if err := os.WriteFile(tokens, []byte("- {name: crawler, token: a-secret-of-the-crawlers, scopes: [filter]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	locked := start(t, t.TempDir(), nil, "--tokens-file", tokens)
-	bad, err := client.New(locked.addr, client.WithToken("of-somebody-else-and-long-enough"))
+	locked := processtest.Start(t, t.TempDir(), nil, "--tokens-file", tokens)
+	bad, err := client.New(locked.Addr, client.WithToken("of-somebody-else-and-long-enough"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package kills_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
 // On a full disk batches are refused whole and nothing acknowledged is lost; the
@@ -32,74 +33,74 @@ func fullDisk(t *testing.T, filter string) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	env := []string{"URIFILTER_FILTERS=[" + filter + "]"}
-	p := start(t, dir, env)
-	c := &crasher{}
+	p := processtest.Start(t, dir, env)
+	c := &processtest.Crasher{}
 	refusedAt, answer := 0, ""
 	for refusedAt == 0 {
-		r := [2]int{c.next, c.next + 5000}
-		status, text, err := p.post(context.Background(), "/api/v1/filter", c.body(r))
+		r := [2]int{c.Next, c.Next + 5000}
+		status, text, err := p.Post(context.Background(), "/api/v1/filter", c.Body(r))
 		switch {
 		case err != nil:
-			t.Fatalf("%v\n%s", err, p.log)
+			t.Fatalf("%v\n%s", err, p.Log)
 		case status == http.StatusOK:
-			c.acked, c.next = append(c.acked, r), r[1]
+			c.Acked, c.Next = append(c.Acked, r), r[1]
 		default:
 			refusedAt, answer = status, text
 		}
-		if c.next > 20_000_000 {
+		if c.Next > 20_000_000 {
 			t.Fatal("the disk does not get full")
 		}
 	}
 	if refusedAt != http.StatusInsufficientStorage {
 		t.Errorf("status %d, want 507: %s", refusedAt, answer)
 	}
-	mustContain(t, answer, "insufficient_storage")
-	if status, text, _ := p.get("/readyz"); status != http.StatusServiceUnavailable {
+	processtest.MustContain(t, answer, "insufficient_storage")
+	if status, text, _ := p.Get("/readyz"); status != http.StatusServiceUnavailable {
 		t.Errorf("readyz: %d %s, want 503", status, text)
 	}
 	// Nothing of the refused batch was remembered.
-	status, text, err := p.post(context.Background(), "/api/v1/check", c.body([2]int{c.next, c.next + 5000}))
+	status, text, err := p.Post(context.Background(), "/api/v1/check", c.Body([2]int{c.Next, c.Next + 5000}))
 	if err != nil || status != http.StatusOK || strings.Count(text, "false") > 20 {
 		t.Errorf("check of the refused batch: %d, %v: %.200s", status, err, text)
 	}
-	if err := c.mustRemember(p, nil); err != nil {
+	if err := c.MustRemember(p, nil); err != nil {
 		t.Error(err)
 	}
 	// Killed and started on the full disk, it still knows everything.
-	_ = p.end(syscall.SIGKILL)
-	p = begin(t, dir, env)
+	_ = p.End(syscall.SIGKILL)
+	p = processtest.Begin(t, dir, env)
 	check := func() {
 		t.Helper()
-		for _, r := range c.acked {
-			status, text, err := p.post(context.Background(), "/api/v1/check", c.body(r))
+		for _, r := range c.Acked {
+			status, text, err := p.Post(context.Background(), "/api/v1/check", c.Body(r))
 			var got client.CheckResult // which may also say that the filter is over its capacity
 			if err == nil && status == http.StatusOK {
 				err = json.Unmarshal([]byte(text), &got)
 			}
 			if err != nil || status != http.StatusOK || slices.Contains(got.New, true) {
-				t.Fatalf("status %d, %v: acknowledged items %v are new: %.200s\n%s", status, err, r, text, p.log)
+				t.Fatalf("status %d, %v: acknowledged items %v are new: %.200s\n%s", status, err, r, text, p.Log)
 			}
 		}
 	}
-	waitLive(t, p)
+	processtest.AwaitLive(t, p)
 	check()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		if status, _, _ := p.get("/readyz"); status == http.StatusOK {
+		if status, _, _ := p.Get("/readyz"); status == http.StatusOK {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("with space again it does not get ready\n%s", p.log)
+			t.Fatalf("with space again it does not get ready\n%s", p.Log)
 		}
 	}
-	r := [2]int{c.next, c.next + 5000}
-	if got := p.mustPost("/api/v1/filter", c.body(r), 200); strings.Count(got, "https:") < 4950 {
+	r := [2]int{c.Next, c.Next + 5000}
+	if got := p.MustPost("/api/v1/filter", c.Body(r), 200); strings.Count(got, "https:") < 4950 {
 		t.Errorf("with space again: %.200s", got)
 	}
-	c.acked = append(c.acked, r)
-	_ = p.end(syscall.SIGKILL)
-	p = start(t, dir, env)
+	c.Acked = append(c.Acked, r)
+	_ = p.End(syscall.SIGKILL)
+	p = processtest.Start(t, dir, env)
 	check()
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package kills_test
 
 import (
 	"context"
@@ -11,17 +11,18 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
 // brokenPart is two daemons on one Redis which has lost one of the 12 stripes of the filter
 // uri, and items that fall into all of them: in a batch of these most are remembered when
 // the batch fails.
-func brokenPart(t *testing.T) (ps []*process, items []string) {
+func brokenPart(t *testing.T) (ps []*processtest.Process, items []string) {
 	t.Helper()
 	server := redistest.Start(t)
-	env := redisEnv(server.Addr)
+	env := processtest.OnRedis(server.Addr)
 	env[2] = `URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 15000000}]`
-	ps = []*process{start(t, t.TempDir(), env), start(t, t.TempDir(), env)}
+	ps = []*processtest.Process{processtest.Start(t, t.TempDir(), env), processtest.Start(t, t.TempDir(), env)}
 	for i := range 300 {
 		items = append(items, fmt.Sprintf("https://example.com/%d", i))
 	}
@@ -31,11 +32,11 @@ func brokenPart(t *testing.T) (ps []*process, items []string) {
 	return ps, items
 }
 
-func clientOf(t *testing.T, doubt client.Doubt, patience time.Duration, ps ...*process) *client.Client {
+func clientOf(t *testing.T, doubt client.Doubt, patience time.Duration, ps ...*processtest.Process) *client.Client {
 	t.Helper()
 	var addrs []string
 	for _, p := range ps {
-		addrs = append(addrs, "http://"+p.addr)
+		addrs = append(addrs, "http://"+p.Addr)
 	}
 	c, err := client.New(strings.Join(addrs, ","), client.WithInDoubt(doubt), client.WithPatience(patience))
 	if err != nil {
@@ -78,7 +79,7 @@ func TestClientsRepeatABatchThatBrokeOff(t *testing.T) {
 			if doubt == client.DoubtNew && len(fresh) != len(items) {
 				t.Errorf("%d of %d items are new for the caller that was not answered", len(fresh), len(items))
 			}
-			for _, p := range []*process{nil, ps[1], ps[0]} {
+			for _, p := range []*processtest.Process{nil, ps[1], ps[0]} {
 				if p != nil {
 					if fresh, err = clientOf(t, doubt, time.Minute, p).Filter(context.Background(), "uri", items); err != nil {
 						t.Fatal(err)

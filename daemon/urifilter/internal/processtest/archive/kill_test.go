@@ -1,4 +1,4 @@
-package main
+package archive_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
 // `bitmap update`, killed at random moments, leaves the last version that was reported as
@@ -21,24 +22,21 @@ func TestSystemKilledUpdate(t *testing.T) { killUpdates(t, 8) }
 func killUpdates(t *testing.T, rounds int) {
 	t.Parallel()
 	uri := mongotest.Start(t)
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := processtest.Binary(t)
 	before, after := 0, 0
 	for round := range rounds {
 		// A database each: the lease of a dead one is in the way of the next for a minute.
-		env := append(archived(uri), fmt.Sprintf("URIFILTER_MONGODB_DATABASE=round%d", round))
+		env := append(processtest.WithArchive(uri), fmt.Sprintf("URIFILTER_MONGODB_DATABASE=round%d", round))
 		dir := t.TempDir()
-		p := start(t, dir, env)
-		p.wantFresh(0, 1000, 1000)
+		p := processtest.Start(t, dir, env)
+		p.WantFresh(0, 1000, 1000)
 		began := time.Now()
-		if status, answer, _ := p.post(t.Context(), "/api/v1/filters/uri/writeback", ""); status != 200 {
+		if status, answer, _ := p.Post(t.Context(), "/api/v1/filters/uri/writeback", ""); status != 200 {
 			t.Fatalf("%d %s", status, answer)
 		}
 		takes := time.Since(began)
-		p.wantFresh(1000, 2000, 1000)
-		if err := p.end(syscall.SIGTERM); err != nil {
+		p.WantFresh(1000, 2000, 1000)
+		if err := p.End(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(path, "bitmap", "update", "uri")
@@ -49,10 +47,10 @@ func killUpdates(t *testing.T, rounds int) {
 		killer := time.AfterFunc(rand.N(takes*5/2), func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
 		killer.Stop()
-		mustCommand(t, dir, env, "bitmap", "verify", "--all")
-		other := start(t, t.TempDir(), env)
-		other.wantFresh(0, 1000, 0)
-		switch n := other.fresh(1000, 2000); n {
+		processtest.MustCommand(t, dir, env, "bitmap", "verify", "--all")
+		other := processtest.Start(t, t.TempDir(), env)
+		other.WantFresh(0, 1000, 0)
+		switch n := other.Fresh(1000, 2000); n {
 		case 0:
 			after++
 		case 1000:
@@ -60,11 +58,11 @@ func killUpdates(t *testing.T, rounds int) {
 		default:
 			t.Errorf("of the second thousand %d are new: half of a version", n)
 		}
-		_ = other.end(syscall.SIGKILL)
+		_ = other.End(syscall.SIGKILL)
 		// The store was open when it was killed, and has everything.
-		p = start(t, dir, env)
-		p.wantFresh(0, 2000, 0)
-		_ = p.end(syscall.SIGKILL)
+		p = processtest.Start(t, dir, env)
+		p.WantFresh(0, 2000, 0)
+		_ = p.End(syscall.SIGKILL)
 	}
 	t.Logf("%d times the version before, %d times the one after", before, after)
 }
@@ -74,39 +72,39 @@ func killUpdates(t *testing.T, rounds int) {
 func TestKilledWhileRestoring(t *testing.T) {
 	t.Parallel()
 	server := mongotest.New(t, mongotest.Options{})
-	env := archived(server.URI())
-	p := start(t, t.TempDir(), env)
-	p.wantFresh(0, 5000, 5000)
-	if status, answer, _ := p.post(t.Context(), "/api/v1/filters/uri/writeback", ""); status != 200 {
+	env := processtest.WithArchive(server.URI())
+	p := processtest.Start(t, t.TempDir(), env)
+	p.WantFresh(0, 5000, 5000)
+	if status, answer, _ := p.Post(t.Context(), "/api/v1/filters/uri/writeback", ""); status != 200 {
 		t.Fatalf("%d %s", status, answer)
 	}
 	began := time.Now()
-	_ = start(t, t.TempDir(), env).end(syscall.SIGKILL)
+	_ = processtest.Start(t, t.TempDir(), env).End(syscall.SIGKILL)
 	takes := time.Since(began)
 	whole, none := 0, 0
 	var dirs []string
 	for range 8 {
 		dir := t.TempDir()
 		dirs = append(dirs, dir)
-		p := begin(t, dir, env)
-		p.waitLog("filter is being restored from the archive")
+		p := processtest.Begin(t, dir, env)
+		p.AwaitLog("filter is being restored from the archive")
 		time.Sleep(rand.N(takes * 5 / 4))
-		_ = p.end(syscall.SIGKILL)
+		_ = p.End(syscall.SIGKILL)
 	}
 	server.Kill()
 	for _, dir := range dirs {
-		p := begin(t, dir, env)
-		waitLive(t, p)
-		switch status, answer, _ := p.post(t.Context(), "/api/v1/check", list(t, "x")); status {
+		p := processtest.Begin(t, dir, env)
+		processtest.AwaitLive(t, p)
+		switch status, answer, _ := p.Post(t.Context(), "/api/v1/check", processtest.List(t, "x")); status {
 		case http.StatusOK:
 			whole++
-			p.wantFresh(0, 5000, 0)
+			p.WantFresh(0, 5000, 0)
 		case http.StatusServiceUnavailable:
 			none++
 		default:
 			t.Errorf("%d %s", status, answer)
 		}
-		_ = p.end(syscall.SIGKILL)
+		_ = p.End(syscall.SIGKILL)
 	}
 	t.Logf("whole %d times, not there %d times", whole, none)
 }

@@ -1,4 +1,4 @@
-package main
+package service_test
 
 import (
 	"bufio"
@@ -9,15 +9,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
 // The daemon tells the caller of a connection past limits.connections so, and serves the others.
 func TestConnectionPastTheLimit(t *testing.T) {
 	t.Parallel()
-	p := start(t, t.TempDir(), []string{"URIFILTER_LIMITS_CONNECTIONS=1"})
+	p := processtest.Start(t, t.TempDir(), []string{"URIFILTER_LIMITS_CONNECTIONS=1"})
 	var first net.Conn
 	for i := range 100 {
-		conn, err := net.Dial("tcp", p.addr)
+		conn, err := net.Dial("tcp", p.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package service_test
 
 import (
 	"bufio"
@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,73 +21,31 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
-
-// beginOn starts the daemon with sockets that it is handed as systemd does it.
-func beginOn(t testing.TB, sockets []*os.File, dir string, env []string, args ...string) *process {
-	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.FileListener(sockets[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_ = l.Close()
-	// The variable names the process that is meant, whose number exec keeps.
-	p := &process{t: t, addr: addr, log: &lockedBuffer{}, done: make(chan struct{})}
-	p.cmd = exec.Command("/bin/sh", append([]string{"-c", `LISTEN_PID=$$ exec "$@"`, "sh", path, "serve", "--listen", addr, "--data-dir", dir}, args...)...)
-	p.cmd.Env = append(append(os.Environ(), fmt.Sprintf("LISTEN_FDS=%d", len(sockets))), env...)
-	p.cmd.ExtraFiles, p.cmd.Stderr = sockets, p.log
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.done)
-	}()
-	t.Cleanup(func() { p.signal(syscall.SIGKILL); <-p.done })
-	return p
-}
-
-func socketFile(t testing.TB) *os.File {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	file, err := l.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = file.Close() })
-	return file
-}
 
 // A caller sends one batch of new items after the other, and never one of them twice.
 type caller struct {
-	crasher
+	processtest.Crasher
 	send  func(body string) (answer string, err error)
 	pause time.Duration // the longest time without an answer
 }
 
 func (c *caller) call() error {
-	r := [2]int{c.next, c.next + 1 + rand.IntN(50)}
-	c.next = r[1]
+	r := [2]int{c.Next, c.Next + 1 + rand.IntN(50)}
+	c.Next = r[1]
 	start := time.Now()
-	answer, err := c.send(c.body(r))
+	answer, err := c.send(c.Body(r))
 	if err != nil {
-		return fmt.Errorf("client %d, items %v: %w", c.id, r, err)
+		return fmt.Errorf("client %d, items %v: %w", c.ID, r, err)
 	}
 	c.pause = max(c.pause, time.Since(start))
 	var got client.FilterResult[string]
 	if err := json.Unmarshal([]byte(answer), &got); err != nil || got.Total != r[1]-r[0] || len(got.URIList) != got.Total {
-		return fmt.Errorf("client %d, items %v: want all of them new, got %.200s", c.id, r, answer)
+		return fmt.Errorf("client %d, items %v: want all of them new, got %.200s", c.ID, r, answer)
 	}
-	c.acked = append(c.acked, r)
+	c.Acked = append(c.Acked, r)
 	return nil
 }
 
@@ -162,24 +119,25 @@ func TestSystemRestartLosesNoRequestTLS(t *testing.T) { restartTLS(t, 6) }
 
 func restartTLS(t *testing.T, restarts int) {
 	t.Parallel()
-	cert, key, roots := selfSigned(t, "first")
+	authority := certtest.New(t, "authority")
+	pair, roots := authority.Issue(t, "daemon", time.Hour, "127.0.0.1"), authority.Roots()
 	var senders []func(addr string) func(string) (string, error)
 	for id := range 8 {
 		senders = append(senders, func(addr string) func(string) (string, error) {
 			return goSender(t, "https://"+addr, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: id%2 == 0})
 		})
 	}
-	restartUnderLoad(t, restarts, []string{"URIFILTER_TLS_CERT_FILE=" + cert, "URIFILTER_TLS_KEY_FILE=" + key}, senders)
+	restartUnderLoad(t, restarts, []string{"URIFILTER_TLS_CERT_FILE=" + pair.Cert, "URIFILTER_TLS_KEY_FILE=" + pair.Key}, senders)
 }
 
 func restartUnderLoad(t *testing.T, restarts int, env []string, senders []func(addr string) func(string) (string, error)) {
 	t.Helper()
-	dir, sockets := t.TempDir(), []*os.File{socketFile(t)}
-	p := beginOn(t, sockets, dir, env)
-	p.awaitListening()
+	dir, sockets := t.TempDir(), []*os.File{processtest.SocketFile(t)}
+	p := processtest.BeginOn(t, sockets, dir, env)
+	p.AwaitLog(`"msg":"ready"`)
 	var callers []*caller
 	for id, sender := range senders {
-		callers = append(callers, &caller{crasher: crasher{id: id}, send: sender(p.addr)})
+		callers = append(callers, &caller{Crasher: processtest.Crasher{ID: id}, send: sender(p.Addr)})
 	}
 	var answered atomic.Int64
 	stop := make(chan struct{})
@@ -210,13 +168,13 @@ func restartUnderLoad(t *testing.T, restarts int, env []string, senders []func(a
 	}
 	for range restarts {
 		more()
-		if err := p.end(syscall.SIGTERM); err != nil {
-			t.Errorf("SIGTERM: %v\n%s", err, p.log)
+		if err := p.End(syscall.SIGTERM); err != nil {
+			t.Errorf("SIGTERM: %v\n%s", err, p.Log)
 		}
-		if strings.Contains(p.log.String(), "cut off") {
-			t.Errorf("requests were cut off:\n%s", p.log)
+		if strings.Contains(p.Log.String(), "cut off") {
+			t.Errorf("requests were cut off:\n%s", p.Log)
 		}
-		p = beginOn(t, sockets, dir, env)
+		p = processtest.BeginOn(t, sockets, dir, env)
 	}
 	more()
 	close(stop)
@@ -224,36 +182,26 @@ func restartUnderLoad(t *testing.T, restarts int, env []string, senders []func(a
 	items, pause := 0, time.Duration(0)
 	for _, c := range callers {
 		pause = max(pause, c.pause)
-		for _, r := range c.acked {
-			answer, err := c.send(c.body(r))
+		for _, r := range c.Acked {
+			answer, err := c.send(c.Body(r))
 			if err != nil || !strings.Contains(answer, `"uri_list":[]`) {
-				t.Fatalf("client %d: of the acknowledged items %v some are new again: %v, %.200s", c.id, r, err, answer)
+				t.Fatalf("client %d: of the acknowledged items %v some are new again: %v, %.200s", c.ID, r, err, answer)
 			}
 			items += r[1] - r[0]
 		}
 	}
 	t.Logf("%d restarts, %d requests, %d items, each new once; the longest wait for an answer was %s", restarts, answered.Load(), items, pause.Round(time.Millisecond))
-	if err := p.end(syscall.SIGTERM); err != nil {
-		t.Errorf("SIGTERM: %v\n%s", err, p.log)
-	}
-}
-
-// awaitListening waits until the daemon takes connections off its socket.
-func (p *process) awaitListening() {
-	p.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(p.log.String(), `"msg":"ready"`); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			p.t.Fatalf("not ready after 2 min\n%s", p.log)
-		}
+	if err := p.End(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
 	}
 }
 
 // Two sockets are both served; one that other machines reach wants tokens.
 func TestSocketsHandedOver(t *testing.T) {
 	t.Parallel()
-	p := beginOn(t, []*os.File{socketFile(t), socketFile(t)}, t.TempDir(), nil).awaitReady()
-	if err := p.end(syscall.SIGTERM); err != nil {
-		t.Errorf("SIGTERM: %v\n%s", err, p.log)
+	p := processtest.BeginOn(t, []*os.File{processtest.SocketFile(t), processtest.SocketFile(t)}, t.TempDir(), nil).AwaitReady()
+	if err := p.End(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
 	}
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
@@ -265,12 +213,12 @@ func TestSocketsHandedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer open.Close()
-	p = beginOn(t, []*os.File{open}, t.TempDir(), []string{"URIFILTER_LISTEN=127.0.0.1:1"}, "--listen", "127.0.0.1:1")
-	<-p.done
-	if p.err == nil {
+	p = processtest.BeginOn(t, []*os.File{open}, t.TempDir(), []string{"URIFILTER_LISTEN=127.0.0.1:1"}, "--listen", "127.0.0.1:1")
+	<-p.Done
+	if p.Err == nil {
 		t.Error("it serves everybody without a token")
 	}
-	mustContain(t, p.log.String(), "without a token", "hint:", "tokens_file")
+	processtest.MustContain(t, p.Log.String(), "without a token", "hint:", "tokens_file")
 	datagrams, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -281,7 +229,7 @@ func TestSocketsHandedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer udp.Close()
-	p = beginOn(t, []*os.File{socketFile(t), udp}, t.TempDir(), nil)
-	<-p.done
-	mustContain(t, p.log.String(), "socket 2", "hint:")
+	p = processtest.BeginOn(t, []*os.File{processtest.SocketFile(t), udp}, t.TempDir(), nil)
+	<-p.Done
+	processtest.MustContain(t, p.Log.String(), "socket 2", "hint:")
 }

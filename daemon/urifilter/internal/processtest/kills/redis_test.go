@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package kills_test
 
 import (
 	"context"
@@ -16,12 +16,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
-
-func redisEnv(addrs ...string) []string {
-	return []string{"URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS=" + strings.Join(addrs, ","),
-		fmt.Sprintf(`URIFILTER_FILTERS=[{id: 1, name: uri, capacity: %d}]`, uriCapacity)}
-}
 
 // scores count how often each item was called new in an answer that came.
 type scores struct {
@@ -35,21 +31,11 @@ type scores struct {
 // await waits until so many items were acknowledged.
 func (a *scores) await(t *testing.T, items int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d items acknowledged", items), func() bool {
+	processtest.Eventually(t, fmt.Sprintf("%d items acknowledged", items), func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return len(a.acked) >= items
 	})
-}
-
-// eventually waits for what others do.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
 }
 
 // awaitAcquaintance waits until two daemons have each read a heartbeat of the other: each reads
@@ -66,7 +52,7 @@ func awaitAcquaintance(t *testing.T, server *redistest.Server) {
 	}
 	for range 3 {
 		before := beats()
-		eventually(t, "heartbeats of two daemons go on", func() bool {
+		processtest.Eventually(t, "heartbeats of two daemons go on", func() bool {
 			now := beats()
 			for id, beat := range now {
 				if beat == before[id] {
@@ -100,10 +86,10 @@ func (a *scores) mustBeOnce(t *testing.T) {
 
 // ask posts items to one of the daemons, again and again until it is answered, and
 // counts the refusals.
-func (a *scores) ask(ps []*process, pick int, items []string) error {
+func (a *scores) ask(ps []*processtest.Process, pick int, items []string) error {
 	body, _ := json.Marshal(map[string]any{"filter_typeid": "uri", "uri_list": items})
 	for tries, end := 0, time.Now().Add(3*time.Minute); time.Now().Before(end); tries++ {
-		status, answer, err := ps[(pick+tries)%len(ps)].post(context.Background(), "/api/v1/filter", string(body))
+		status, answer, err := ps[(pick+tries)%len(ps)].Post(context.Background(), "/api/v1/filter", string(body))
 		if err != nil || status == http.StatusServiceUnavailable {
 			a.refusals.Add(1)
 			time.Sleep(10 * time.Millisecond)
@@ -120,7 +106,7 @@ func (a *scores) ask(ps []*process, pick int, items []string) error {
 }
 
 // storm lets 16 callers send overlapping items to the daemons while disturb runs.
-func storm(t *testing.T, ps []*process, rounds int, disturb func(*scores)) *scores {
+func storm(t *testing.T, ps []*processtest.Process, rounds int, disturb func(*scores)) *scores {
 	t.Helper()
 	a := &scores{new: map[string]int{}, acked: map[string]bool{}}
 	var wg sync.WaitGroup
@@ -146,7 +132,7 @@ func storm(t *testing.T, ps []*process, rounds int, disturb func(*scores)) *scor
 	return a
 }
 
-func (a *scores) mustBeRemembered(t *testing.T, p *process) {
+func (a *scores) mustBeRemembered(t *testing.T, p *processtest.Process) {
 	t.Helper()
 	var items []string
 	for item := range a.acked {
@@ -155,8 +141,8 @@ func (a *scores) mustBeRemembered(t *testing.T, p *process) {
 	for len(items) > 0 {
 		n := min(10_000, len(items))
 		body, _ := json.Marshal(map[string]any{"filter_typeid": "uri", "uri_list": items[:n]})
-		if got := p.mustPost("/api/v1/filter", string(body), 200); !strings.Contains(got, `"uri_list":[]`) {
-			t.Fatalf("acknowledged items are new again: %.300s\n%s", got, p.log)
+		if got := p.MustPost("/api/v1/filter", string(body), 200); !strings.Contains(got, `"uri_list":[]`) {
+			t.Fatalf("acknowledged items are new again: %.300s\n%s", got, p.Log)
 		}
 		items = items[n:]
 	}
@@ -176,23 +162,23 @@ func TestTwoDaemonsOnOneRedis(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := redisEnv(addrs(t)...)
-			ps := []*process{start(t, t.TempDir(), env), start(t, t.TempDir(), env)}
+			env := processtest.OnRedis(addrs(t)...)
+			ps := []*processtest.Process{processtest.Start(t, t.TempDir(), env), processtest.Start(t, t.TempDir(), env)}
 			a := storm(t, ps, 40, nil)
 			a.mustBeOnce(t)
 			if want := 4 * 40 * 200; len(a.new) < want-want/1000 {
 				t.Errorf("%d of %d items were new for somebody", len(a.new), want)
 			}
 			if n := a.refusals.Load(); n > 0 {
-				t.Errorf("%d refusals while nothing was wrong\n%s", n, ps[0].log)
+				t.Errorf("%d refusals while nothing was wrong\n%s", n, ps[0].Log)
 			}
 			// One daemon is killed and started again in the middle.
 			a = storm(t, ps, 60, func(a *scores) {
 				a.await(t, 2000)
-				addr := ps[1].addr
-				_ = ps[1].end(syscall.SIGKILL)
+				addr := ps[1].Addr
+				_ = ps[1].End(syscall.SIGKILL)
 				a.await(t, 10_000)
-				beginAt(t, addr, t.TempDir(), env).awaitReady()
+				processtest.BeginAt(t, addr, t.TempDir(), env).AwaitReady()
 			})
 			a.mustBeOnce(t)
 			a.mustBeRemembered(t, ps[0])
@@ -203,20 +189,20 @@ func TestTwoDaemonsOnOneRedis(t *testing.T) {
 func TestRedisKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	env := redisEnv(server.Addr)
-	ps := []*process{start(t, t.TempDir(), env), start(t, t.TempDir(), env)}
+	env := processtest.OnRedis(server.Addr)
+	ps := []*processtest.Process{processtest.Start(t, t.TempDir(), env), processtest.Start(t, t.TempDir(), env)}
 	awaitAcquaintance(t, server)
 	a := storm(t, ps, 150, func(a *scores) {
 		a.await(t, 5000)
 		server.Kill() // without persistence: it comes back empty
-		eventually(t, "the outage is noticed", func() bool { return a.refusals.Load() > 0 })
+		processtest.Eventually(t, "the outage is noticed", func() bool { return a.refusals.Load() > 0 })
 		for _, p := range ps {
-			status, answer, err := p.post(context.Background(), "/api/v1/filter", list(t, "during the outage"))
+			status, answer, err := p.Post(context.Background(), "/api/v1/filter", processtest.List(t, "during the outage"))
 			if err != nil || status != http.StatusServiceUnavailable {
 				t.Errorf("during the outage: %d, %v: %s", status, err, answer)
 			}
-			eventually(t, "during the outage a daemon is not ready", func() bool {
-				status, _, err := p.get("/readyz")
+			processtest.Eventually(t, "during the outage a daemon is not ready", func() bool {
+				status, _, err := p.Get("/readyz")
 				return err == nil && status == http.StatusServiceUnavailable
 			})
 		}
@@ -231,9 +217,9 @@ func TestRedisKilledUnderLoad(t *testing.T) {
 func TestFiltersAreSharedAtOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	env := redisEnv(server.Addr)
-	a, b := start(t, t.TempDir(), env), start(t, t.TempDir(), env)
-	req, _ := http.NewRequest(http.MethodPut, "http://"+a.addr+"/api/v1/filters/extra", strings.NewReader(`{"capacity":1000}`))
+	env := processtest.OnRedis(server.Addr)
+	a, b := processtest.Start(t, t.TempDir(), env), processtest.Start(t, t.TempDir(), env)
+	req, _ := http.NewRequest(http.MethodPut, "http://"+a.Addr+"/api/v1/filters/extra", strings.NewReader(`{"capacity":1000}`))
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil || resp.StatusCode != http.StatusCreated {
 		t.Fatalf("PUT: %v, %v", resp, err)
@@ -241,16 +227,16 @@ func TestFiltersAreSharedAtOnce(t *testing.T) {
 	_ = resp.Body.Close()
 	const body = `{"filter_typeid":"extra","uri_list":["x"]}`
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		status, answer, err := b.post(context.Background(), "/api/v1/filter", body)
+		status, answer, err := b.Post(context.Background(), "/api/v1/filter", body)
 		if err == nil && status == http.StatusOK {
-			mustContain(t, answer, `["x"]`)
+			processtest.MustContain(t, answer, `["x"]`)
 			break
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("the other daemon does not see the filter: %d %s", status, answer)
 		}
 	}
-	mustContain(t, a.mustPost("/api/v1/filter", body, 200), `"uri_list":[]`)
+	processtest.MustContain(t, a.MustPost("/api/v1/filter", body, 200), `"uri_list":[]`)
 }
 
 func TestRedisRefusals(t *testing.T) {
@@ -262,6 +248,6 @@ func TestRedisRefusals(t *testing.T) {
 		locked.Addr:   {"NOAUTH", "redis.password_file", "hint:"},
 		"127.0.0.1:1": {"127.0.0.1:1", "hint:"},
 	} {
-		mustContain(t, mustRefuse(t, redisEnv(addr), "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()), wants...)
+		processtest.MustContain(t, processtest.MustRefuse(t, processtest.OnRedis(addr), "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()), wants...)
 	}
 }

@@ -1,0 +1,149 @@
+package kills_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
+)
+
+// The real binary under load from several clients is killed at random moments, some
+// of them while it starts: no acknowledged item is ever new again.
+func TestKill9(t *testing.T)       { kill9(t, 10) }
+func TestSystemKill9(t *testing.T) { kill9(t, 60) }
+
+func kill9(t *testing.T, rounds int) {
+	t.Parallel()
+	dir := t.TempDir()
+	// Many checkpoints, so that some of the kills fall into one: a bit-map of 37 MB and
+	// a quarter of it in the journal.
+	env := []string{`URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 12000000}]`, "URIFILTER_CHECKPOINT_BYTES=1MiB"}
+	clients := make([]*processtest.Crasher, 4)
+	for i := range clients {
+		clients[i] = &processtest.Crasher{ID: i}
+	}
+	each := func(f func(*processtest.Crasher) error) {
+		t.Helper()
+		var wg sync.WaitGroup
+		for _, c := range clients {
+			wg.Go(func() {
+				if err := f(c); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	checked := make([]int, len(clients)) // acked ranges that were verified once after a crash
+	for round := range rounds {
+		if round%7 == 6 { // killed while it recovers
+			p := processtest.Begin(t, dir, env)
+			time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
+			_ = p.End(syscall.SIGKILL)
+		}
+		durability := []string{"always", "always", "interval", "none"}[round%4]
+		p := processtest.Start(t, dir, env, "--durability", durability)
+		each(func(c *processtest.Crasher) error {
+			sample := c.Acked[checked[c.ID]:]
+			for range min(10, checked[c.ID]) { // and some older ones
+				sample = append(sample[:len(sample):len(sample)], c.Acked[rand.IntN(checked[c.ID])])
+			}
+			checked[c.ID] = len(c.Acked)
+			return c.MustRemember(p, sample)
+		})
+		if t.Failed() {
+			t.Fatalf("round %d\n%s", round, p.Log)
+		}
+		killer := time.AfterFunc(time.Duration(5+rand.IntN(250))*time.Millisecond, func() { p.Signal(syscall.SIGKILL) })
+		each(func(c *processtest.Crasher) error { return c.Load(p) })
+		killer.Stop()
+		<-p.Done
+		if strings.Contains(p.Log.String(), "panic") {
+			t.Fatalf("round %d:\n%s", round, p.Log)
+		}
+	}
+	path := processtest.Binary(t)
+	if out, err := exec.Command(path, "verify", "--data-dir", dir).CombinedOutput(); err != nil {
+		t.Errorf("verify: %v\n%s", err, out)
+	}
+	p := processtest.Start(t, dir, env)
+	items := 0
+	each(func(c *processtest.Crasher) error { return c.MustRemember(p, c.Acked) })
+	for _, c := range clients {
+		for _, r := range c.Acked {
+			items += r[1] - r[0]
+		}
+		// A batch without an answer is remembered or not; sent again, it is.
+		for _, r := range c.Lost {
+			if status, answer, err := p.Post(context.Background(), "/api/v1/filter", c.Body(r)); err != nil || status != http.StatusOK {
+				t.Errorf("status %d, %v: %s", status, err, answer)
+			}
+		}
+		if err := c.MustRemember(p, c.Lost); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("%d kills, %d acknowledged items, all remembered", rounds+rounds/7, items)
+	if err := p.End(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
+	}
+}
+
+// When its files fail under it the daemon says so and ends with an error; what was
+// acknowledged is there at the next start.
+func TestStoreFailureEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := processtest.Start(t, dir, nil)
+	p.MustPost("/api/v1/filter", processtest.List(t, "a", "b"), 200)
+	folder := filepath.Join(dir, "filters", "1-uri")
+	moved := folder + ".moved"
+	if err := os.Rename(folder, moved); err != nil { // the next segment cannot be made
+		t.Fatal(err)
+	}
+	var once sync.Once
+	var failed atomic.Int64
+	c := &processtest.Crasher{}
+	for i := 0; i < 200; i++ {
+		r := [2]int{c.Next, c.Next + 5000}
+		c.Next = r[1]
+		status, answer, err := p.Post(context.Background(), "/api/v1/filter", c.Body(r))
+		if err != nil {
+			break
+		}
+		if status == http.StatusServiceUnavailable {
+			once.Do(func() { processtest.MustContain(t, answer, "store_failed") })
+			failed.Add(1)
+			if status, _, err := p.Get("/readyz"); err == nil && status != http.StatusServiceUnavailable {
+				t.Errorf("readyz: %d, want 503", status)
+			}
+			break
+		}
+		c.Acked = append(c.Acked, r)
+	}
+	select {
+	case <-p.Done:
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("the process does not end\n%s", p.Log)
+	}
+	if p.Err == nil || failed.Load() == 0 {
+		t.Errorf("exit %v, %d answers of 503\n%s", p.Err, failed.Load(), p.Log)
+	}
+	if err := os.Rename(moved, folder); err != nil {
+		t.Fatal(err)
+	}
+	p = processtest.Start(t, dir, nil)
+	if err := c.MustRemember(p, c.Acked); err != nil {
+		t.Error(err)
+	}
+}

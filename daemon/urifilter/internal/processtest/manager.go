@@ -1,0 +1,88 @@
+package processtest
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Manager stands in for systemd: it hears what the daemon tells of itself.
+type Manager struct {
+	t    *testing.T
+	Path string
+	conn *net.UnixConn
+	mu   sync.Mutex
+	said []string // one line an assignment
+}
+
+// NewManager is a manager that listens until the test ends.
+func NewManager(t *testing.T) *Manager {
+	t.Helper()
+	// The path of a socket is at most about a hundred bytes long.
+	dir, err := os.MkdirTemp("", "notify")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Manager{t: t, Path: filepath.Join(dir, "s")}
+	if m.conn, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.Path, Net: "unixgram"}); err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		buf := make([]byte, 4096)
+		for {
+			n, err := m.conn.Read(buf)
+			if err != nil {
+				return
+			}
+			m.mu.Lock()
+			m.said = append(m.said, strings.Split(string(buf[:n]), "\n")...)
+			m.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = m.conn.Close()
+		<-heard
+		_ = os.RemoveAll(dir)
+	})
+	return m
+}
+
+// Env are the variables by which a daemon finds the manager.
+func (m *Manager) Env() []string { return []string{"NOTIFY_SOCKET=" + m.Path} }
+
+// All is all that was said, each assignment between two newlines.
+func (m *Manager) All() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return "\n" + strings.Join(m.said, "\n") + "\n"
+}
+
+// Hear has the Manager read all that was said before, and this line.
+func (m *Manager) Hear(line string) {
+	m.t.Helper()
+	conn, err := net.Dial("unixgram", m.Path)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte(line)); err != nil {
+		m.t.Fatal(err)
+	}
+	m.Await(line, 1)
+}
+
+// Await waits until a line that begins so has been said n times.
+func (m *Manager) Await(line string, n int) {
+	m.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); strings.Count(m.All(), "\n"+line) < n; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			m.t.Fatalf("%s: not said %d times in 2 min:%s", line, n, m.All())
+		}
+	}
+}

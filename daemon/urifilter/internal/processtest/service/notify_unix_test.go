@@ -1,0 +1,122 @@
+//go:build unix
+
+package service_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
+	"github.com/cr-clawer/urifilter/daemon/internal/testport"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
+)
+
+func TestTellsTheServiceManager(t *testing.T) {
+	t.Parallel()
+	m := processtest.NewManager(t)
+	p := processtest.Begin(t, t.TempDir(), append(m.Env(), "WATCHDOG_USEC=200000"))
+	m.Await("READY=1", 1)
+	m.Await("STATUS=Serving http://"+p.Addr+": 5 filters", 1)
+	m.Await("WATCHDOG=1", 3)
+	if err := p.End(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
+	}
+	said := m.All()
+	order := []string{"\nEXTEND_TIMEOUT_USEC=60000000\n", "\nREADY=1\n", "\nSTOPPING=1\nSTATUS=Stopping", "\nEXTEND_TIMEOUT_USEC=90000000\n"}
+	at := 0
+	for _, line := range order {
+		i := strings.Index(said[at:], line)
+		if i < 0 {
+			t.Fatalf("%q does not follow what should come before it in:%s", line, said)
+		}
+		at += i
+	}
+}
+
+// Another process is pinged for where the variable names it.
+func TestNoWatchdogForAnother(t *testing.T) {
+	t.Parallel()
+	m := processtest.NewManager(t)
+	p := processtest.Begin(t, t.TempDir(), append(m.Env(), "WATCHDOG_USEC=2000", "WATCHDOG_PID=1"))
+	m.Await("STATUS=Serving", 1)
+	if err := p.End(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
+	}
+	if strings.Contains(m.All(), "WATCHDOG=1") {
+		t.Error("it pings for a process that it is not")
+	}
+}
+
+// stuckStore has one filter, whose lock can be held for good.
+type stuckStore struct {
+	engine.Store // what the test does not call
+	lock         sync.Mutex
+	asked        atomic.Int32 // calls that have not returned
+}
+
+type stuckSet struct {
+	engine.Set
+	s *stuckStore
+}
+
+func (s *stuckStore) Load(context.Context) (map[engine.Spec]engine.Set, error) {
+	return map[engine.Spec]engine.Set{{ID: 1, Name: "uri", Kind: "bloom"}: stuckSet{s: s}}, nil
+}
+
+func (s stuckSet) Stats() engine.Stats {
+	s.s.asked.Add(1)
+	defer s.s.asked.Add(-1)
+	s.s.lock.Lock()
+	defer s.s.lock.Unlock()
+	return engine.Stats{}
+}
+
+// A filter that is stuck gets no more pings, until it is not stuck any more.
+func TestWatchdogIsNotPingedForAHungFilter(t *testing.T) {
+	m := processtest.NewManager(t)
+	t.Setenv("NOTIFY_SOCKET", m.Path)
+	t.Setenv("WATCHDOG_USEC", "20000")
+	t.Setenv("WATCHDOG_PID", "")
+	store := &stuckStore{}
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	e, err := engine.Open(t.Context(), store, nil, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var pinging sync.WaitGroup
+	pinging.Go(func() { lifecycle.PingWatchdog(ctx, e.TakeLocks, log) })
+	defer pinging.Wait()
+	defer cancel()
+	pings := func() int { return strings.Count(m.All(), "\nWATCHDOG=1") }
+	m.Await("WATCHDOG=1", 3)
+	store.lock.Lock()
+	for store.asked.Load() == 0 { // whoever is stuck has sent all pings before
+		time.Sleep(time.Millisecond)
+	}
+	m.Hear("STUCK=1")
+	before := pings()
+	time.Sleep(200 * time.Millisecond) // ten pings
+	if after := pings(); after != before {
+		t.Errorf("%d pings while the filter was stuck", after-before)
+	}
+	store.lock.Unlock()
+	m.Await("WATCHDOG=1", before+2)
+}
+
+// What a dead Redis or a waiting archive holds up is in the status, and no reason to die.
+func TestStatusSaysWhyNotReady(t *testing.T) {
+	t.Parallel()
+	m := processtest.NewManager(t)
+	nobody := testport.Free(t)
+	p := processtest.Begin(t, t.TempDir(), append(m.Env(), "WATCHDOG_USEC=200000", "URIFILTER_MONGODB_URI=mongodb://"+nobody+"/?serverSelectionTimeoutMS=200"))
+	m.Await("STATUS=Serving http://"+p.Addr+", NOT READY: ", 1)
+	m.Await("WATCHDOG=1", 5)
+}

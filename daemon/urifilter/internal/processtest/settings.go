@@ -1,0 +1,18 @@
+package processtest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// WithArchive is the environment of a daemon, or a command, with an archive. The bit-map of
+// uri has several stripes.
+func WithArchive(uri string) []string {
+	return []string{"URIFILTER_MONGODB_URI=" + uri, fmt.Sprintf("URIFILTER_FILTERS=[{id: 1, name: uri, capacity: %d}, {id: 2, name: ip, capacity: 1000}]", URICapacity)}
+}
+
+// OnRedis is the environment of a daemon whose store is Redis, at so many addresses.
+func OnRedis(addrs ...string) []string {
+	return []string{"URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS=" + strings.Join(addrs, ","),
+		fmt.Sprintf(`URIFILTER_FILTERS=[{id: 1, name: uri, capacity: %d}]`, URICapacity)}
+}
