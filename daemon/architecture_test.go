@@ -110,11 +110,13 @@ func rules() []rule {
 		room("api/media", "problem", "sniff"),
 		room("api/pace"),
 		room("api/spool", "api/budget"),
+		withSettings(asking(room("apitest", "api", "embedded", "engine", "archive", "backup", "timing", "bloom"))),
 		// The commands: their rooms know each other only by what they share.
 		commands("terminal", nil),
 		commands("settings", nil),
 		withSettings(asking(commands("connection", nil, "problem", "program"))),
 		asking(commands("commandtest", []string{"connection"}, "program")),
+		asking(commands("processtest", nil, "testport", "bloom")),
 		asking(commands("filter", []string{"connection", "terminal"}, "sniff", "program")),
 		withSettings(asking(commands("filters", []string{"connection"}, "program"))),
 		withSettings(asking(commands("bitmap", []string{"connection", "settings", "terminal"}, "server", "api/filterjson", "problem", "backup", "archive", "engine", "durable", "program"))),

@@ -19,7 +19,7 @@ import (
 // measurements.
 var mayNameKinds = []string{
 	"configs/kind", "daemon/internal/kinds/",
-	"daemon/bench/", "daemon/internal/chaos/", "daemon/internal/storetest/", "client/clienttest/",
+	"daemon/bench/", "daemon/internal/apitest/", "daemon/internal/chaos/", "daemon/internal/storetest/", "client/clienttest/",
 }
 
 // kindNames lists where a file names one of the kinds as a whole text of its own, or decides

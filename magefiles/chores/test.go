@@ -171,7 +171,7 @@ func (r Repo) counted(ctx context.Context, target string, steps []step) error {
 var racePackage = regexp.MustCompile(`/(client|client/.*|daemon/internal/.*|magefiles/.*|provision/fleet|provision/report)$`)
 
 // longPackages take longest under the race detector, the first of them most.
-var longPackages = []string{"redisstore", "embedded", "api", "archive", "journal", "powerloss", "timing", "bloom", "chaos"}
+var longPackages = []string{"redisstore", "embedded", "api", "filters", "archive", "journal", "powerloss", "timing", "bloom", "chaos"}
 
 // longestFirst has packages in the order in which they shall begin, so that none runs by
 // itself at the end.

@@ -209,6 +209,12 @@ func (l *Limits) setDefaults() {
 // those that come are still answered.
 func (s *Server) Drain() { s.draining.Store(true) }
 
+// Held tells what requests under way hold: bytes of bodies in memory, and bytes of answers on
+// disk that their clients have not read yet.
+func (s *Server) Held() (bodies, answers int64) {
+	return s.held.Used() + s.anonymous.Used(), s.spool.Used()
+}
+
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	anonymous := s.access.AsksTokens() && r.Header["Authorization"] == nil

@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"bufio"
@@ -14,10 +14,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 )
 
 // quiet makes a rig that logs nothing, as a daemon at its usual level.
-func quiet(o *Options) { o.Logger = slog.New(slog.DiscardHandler) }
+func quiet(o *api.Options) { o.Logger = slog.New(slog.DiscardHandler) }
 
 const (
 	itemText = `"https://www.example.com/a/rather/ordinary/path/of/a/page?n=00000000"`
@@ -96,9 +99,9 @@ func answerHead(b *testing.B, in *bufio.Reader) (size int) {
 }
 
 func BenchmarkFilter1000(b *testing.B) {
-	r := newRig(b, quiet)
-	r.put("bench", `{"capacity":50000000}`)
-	roundTrips(b, r.http.Listener.Addr().String())
+	r := apitest.New(b, quiet)
+	r.Put("bench", `{"capacity":50000000}`)
+	roundTrips(b, r.HTTP.Listener.Addr().String())
 }
 
 // BenchmarkNull1000 is the same exchange with a handler that reads the body and answers
@@ -122,17 +125,17 @@ func BenchmarkNull1000(b *testing.B) {
 // A filter call allocates for the request, and nothing for its 1,000 items.
 func TestFilterAllocatesNothingPerItem(t *testing.T) {
 	most := 25.0
-	if raceEnabled {
+	if apitest.RaceEnabled {
 		most = 250 // the race detector makes pools forget
 	}
-	r := newRig(t, quiet)
-	r.put("bench", "")
+	r := apitest.New(t, quiet)
+	r.Put("bench", "")
 	request, n := thousand()
 	w := &discardWriter{header: http.Header{}}
 	allocs := testing.AllocsPerRun(500, func() {
 		clear(w.header)
 		w.status = 0
-		r.api.ServeHTTP(w, &http.Request{Method: "POST", URL: &url.URL{Path: pathFilter}, Header: http.Header{},
+		r.API.ServeHTTP(w, &http.Request{Method: "POST", URL: &url.URL{Path: "/api/v1/filter"}, Header: http.Header{},
 			ContentLength: int64(n), Body: io.NopCloser(bytes.NewReader(request[len(request)-n:]))})
 	})
 	if w.status != 200 {

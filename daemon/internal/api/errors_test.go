@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"maps"
@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
@@ -20,10 +22,10 @@ func TestErrors(t *testing.T) {
 		tested[c.code] = true
 		t.Run(name, func(t *testing.T) {
 			if c.waits {
-				synctest.Test(t, func(t *testing.T) { c.check(t, newPipedRig) })
+				synctest.Test(t, func(t *testing.T) { c.check(t, apitest.Piped) })
 				return
 			}
-			c.check(t, newRig)
+			c.check(t, apitest.New)
 		})
 	}
 	for _, e := range problem.Table() {
@@ -33,29 +35,29 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func (c errorCase) check(t *testing.T, rigs func(testing.TB, ...func(*Options)) *rig) {
-	var opts []func(*Options)
+func (c errorCase) check(t *testing.T, rigs func(testing.TB, ...func(*api.Options)) *apitest.Rig) {
+	var opts []func(*api.Options)
 	if c.opts != nil {
 		opts = append(opts, c.opts)
 	}
 	r := rigs(t, opts...)
 	if c.store != nil {
-		c.store(r.store)
+		c.store(r.Store)
 	}
 	a := c.call(r)
-	p := a.problem(t)
-	if a.status != c.status || p.ErrorCode != c.code {
-		t.Errorf("got %d %s, want %d %s; body %s", a.status, p.ErrorCode, c.status, c.code, a.body)
+	p := a.Problem(t)
+	if a.Status != c.status || p.ErrorCode != c.code {
+		t.Errorf("got %d %s, want %d %s; body %s", a.Status, p.ErrorCode, c.status, c.code, a.Body)
 	}
 	if p.Type != "urn:urifilter:problem:"+c.code {
 		t.Errorf("type: got %q", p.Type)
 	}
 	checkDetail(t, r, c, p.Detail)
-	if name, value, ok := strings.Cut(c.header, ": "); ok && a.header.Get(name) != value {
-		t.Errorf("header %s: got %q, want %q", name, a.header.Get(name), value)
+	if name, value, ok := strings.Cut(c.header, ": "); ok && a.Header.Get(name) != value {
+		t.Errorf("header %s: got %q, want %q", name, a.Header.Get(name), value)
 	}
-	r.store.fail(nil)
-	f, err := r.api.engine.Lookup("uri")
+	r.Store.Fail(nil)
+	f, err := r.Engine.Lookup("uri")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func (c errorCase) check(t *testing.T, rigs func(testing.TB, ...func(*Options)) 
 }
 
 // What is the daemon's fault is told to its log, and not to the client.
-func checkDetail(t *testing.T, r *rig, c errorCase, detail string) {
+func checkDetail(t *testing.T, r *apitest.Rig, c errorCase, detail string) {
 	t.Helper()
 	logged := c.status == 500 && c.code != problem.ArchiveFailed || c.code == problem.StoreFailed || c.code == problem.NoStorage
 	switch {
@@ -73,22 +75,22 @@ func checkDetail(t *testing.T, r *rig, c errorCase, detail string) {
 		t.Errorf("detail: got %q, want %q in it", detail, c.detail)
 	case logged && detail != "":
 		t.Errorf("detail tells the client: %q", detail)
-	case logged && (!strings.Contains(r.log.String(), c.detail) || !strings.Contains(r.log.String(), "level=ERROR")):
-		t.Errorf("log lacks %q:\n%s", c.detail, r.log)
+	case logged && (!strings.Contains(r.Log.String(), c.detail) || !strings.Contains(r.Log.String(), "level=ERROR")):
+		t.Errorf("log lacks %q:\n%s", c.detail, r.Log)
 	}
 }
 
 func TestProblemsSayWhere(t *testing.T) {
-	r := newRig(t)
-	p := r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a","b",""]}`).problem(t)
+	r := apitest.New(t)
+	p := r.Post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a","b",""]}`).Problem(t)
 	if p.Index == nil || *p.Index != 2 || p.Offset == nil || *p.Offset != 39 {
 		t.Errorf("empty item: got index %v, offset %v", p.Index, p.Offset)
 	}
-	p = r.post("/api/v1/filter", `{"filter_typeid":"x","uri_list":[]}`).problem(t)
+	p = r.Post("/api/v1/filter", `{"filter_typeid":"x","uri_list":[]}`).Problem(t)
 	if !slices.Equal(p.Known, []string{"ip", "uri"}) {
 		t.Errorf("unknown filter: known %v", p.Known)
 	}
-	p = r.post("/api/v1/filter?filter_typeid=1", "1\n\n{]\n", "Content-Type", "application/x-ndjson").problem(t)
+	p = r.Post("/api/v1/filter?filter_typeid=1", "1\n\n{]\n", "Content-Type", "application/x-ndjson").Problem(t)
 	if p.Index == nil || *p.Index != 2 {
 		t.Errorf("bad line: got index %v, want 2", p.Index)
 	}
@@ -97,9 +99,9 @@ func TestProblemsSayWhere(t *testing.T) {
 // What is wrong with a filter that is asked for is said in plain words, with an example or
 // with both values.
 func TestSpecFaultsSayWhatIsWanted(t *testing.T) {
-	r := newRig(t)
-	if a := r.do("PUT", "/api/v1/filters/pages", `{"capacity":1000,"error_rate":0.001}`, "Content-Type", jsonType); a.status != 201 {
-		t.Fatalf("got %d %s", a.status, a.body)
+	r := apitest.New(t)
+	if a := r.Do("PUT", "/api/v1/filters/pages", `{"capacity":1000,"error_rate":0.001}`, "Content-Type", apitest.JSONType); a.Status != 201 {
+		t.Fatalf("got %d %s", a.Status, a.Body)
 	}
 	for _, test := range []struct{ name, body, code, detail string }{
 		{"x", `{"capacity":"many"}`, "wrong_type", "capacity: a text: want a whole number of items, such as 10000000"},
@@ -113,7 +115,7 @@ func TestSpecFaultsSayWhatIsWanted(t *testing.T) {
 		{"pages", `{"kind":"timing","expire":60}`, "filter_conflict", "filter pages: filter exists with other parameters: kind is bloom, not timing"},
 		{"pages", `{"id":77}`, "filter_conflict", "id is 1000, not 77"},
 	} {
-		p := r.do("PUT", "/api/v1/filters/"+test.name, test.body, "Content-Type", jsonType).problem(t)
+		p := r.Do("PUT", "/api/v1/filters/"+test.name, test.body, "Content-Type", apitest.JSONType).Problem(t)
 		if p.ErrorCode != test.code || !strings.HasSuffix(p.Detail, test.detail) {
 			t.Errorf("%s %s:\ngot  %s %s\nwant %s %s", test.name, test.body, p.ErrorCode, p.Detail, test.code, test.detail)
 		}
@@ -121,15 +123,15 @@ func TestSpecFaultsSayWhatIsWanted(t *testing.T) {
 }
 
 func TestPanicIsSurvived(t *testing.T) {
-	r := newRig(t)
-	r.store.beforeEachBatch(func() { panic("out of cheese") })
-	a := r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`)
-	if p := a.problem(t); a.status != 500 || p.ErrorCode != "internal" || strings.Contains(a.body, "cheese") {
-		t.Errorf("got %d %s", a.status, a.body)
+	r := apitest.New(t)
+	r.Store.BeforeEachBatch(func() { panic("out of cheese") })
+	a := r.Post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`)
+	if p := a.Problem(t); a.Status != 500 || p.ErrorCode != "internal" || strings.Contains(a.Body, "cheese") {
+		t.Errorf("got %d %s", a.Status, a.Body)
 	}
-	if log := r.log.String(); !strings.Contains(log, "out of cheese") || !strings.Contains(log, "memstore_test.go") {
+	if log := r.Log.String(); !strings.Contains(log, "out of cheese") || !strings.Contains(log, "apitest/store.go") {
 		t.Errorf("log has no panic with its stack:\n%s", log)
 	}
-	r.store.beforeEachBatch(func() {})
-	wantBody(t, r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`), `{"uri_list":["a"],"total":1,"duplicates":0}`+"\n")
+	r.Store.BeforeEachBatch(func() {})
+	apitest.WantBody(t, r.Post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`), `{"uri_list":["a"],"total":1,"duplicates":0}`+"\n")
 }

@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"context"
@@ -11,22 +11,24 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 func TestOpenAPIIsValid(t *testing.T) {
-	r := newRig(t)
-	if err := r.doc.Validate(context.Background()); err != nil { // examples too
+	r := apitest.New(t)
+	if err := r.Doc.Validate(context.Background()); err != nil { // examples too
 		t.Error(err)
 	}
-	if a := r.do("GET", "/openapi.yaml", ""); a.body != string(openAPIText) || a.header.Get("Content-Type") != "application/yaml" {
-		t.Errorf("served: %d bytes of %s", len(a.body), a.header.Get("Content-Type"))
+	if a := r.Do("GET", "/openapi.yaml", ""); a.Body != string(api.OpenAPI()) || a.Header.Get("Content-Type") != "application/yaml" {
+		t.Errorf("served: %d bytes of %s", len(a.Body), a.Header.Get("Content-Type"))
 	}
 }
 
 // The error table and openapi.yaml know the same codes, under the same statuses.
 func TestOpenAPIKnowsTheErrorTable(t *testing.T) {
-	r := newRig(t)
+	r := apitest.New(t)
 	var codes []string
 	for _, e := range problem.Table() {
 		codes = append(codes, e.Code)
@@ -34,7 +36,7 @@ func TestOpenAPIKnowsTheErrorTable(t *testing.T) {
 			t.Errorf("%s: title %q, status %d", e.Code, e.Title, e.Status)
 		}
 	}
-	enum := r.doc.Components.Schemas["Problem"].Value.Properties["error_code"].Value.Enum
+	enum := r.Doc.Components.Schemas["Problem"].Value.Properties["error_code"].Value.Enum
 	if len(enum) != len(codes) {
 		t.Errorf("openapi.yaml has %d codes, the table %d", len(enum), len(codes))
 	}
@@ -44,10 +46,10 @@ func TestOpenAPIKnowsTheErrorTable(t *testing.T) {
 		}
 	}
 	named := map[string]bool{}
-	for path, item := range r.doc.Paths.Map() {
+	for path, item := range r.Doc.Paths.Map() {
 		for method, op := range item.Operations() {
 			for status, resp := range op.Responses.Map() {
-				for _, code := range errorCodesOf(resp) {
+				for _, code := range apitest.ErrorCodesOf(resp) {
 					named[code] = true
 					if status != statusOf(r, code) {
 						t.Errorf("%s %s: %s under %s, the table says %s", method, path, code, status, statusOf(r, code))
@@ -64,12 +66,12 @@ func TestOpenAPIKnowsTheErrorTable(t *testing.T) {
 	}
 }
 
-func statusOf(r *rig, code string) string {
-	return strconv.Itoa(r.api.errors[code].Status)
+func statusOf(r *apitest.Rig, code string) string {
+	return strconv.Itoa(problem.ByCode()[code].Status)
 }
 
 // checkExample checks that the example of an error is one that the table could give.
-func checkExample(t *testing.T, r *rig, where, status string, resp *openapi3.ResponseRef) {
+func checkExample(t *testing.T, r *apitest.Rig, where, status string, resp *openapi3.ResponseRef) {
 	t.Helper()
 	media := resp.Value.Content.Get("application/problem+json")
 	if media == nil {
@@ -77,66 +79,64 @@ func checkExample(t *testing.T, r *rig, where, status string, resp *openapi3.Res
 	}
 	example := media.Example.(map[string]any)
 	code := example["error_code"].(string)
-	entry := r.api.errors[code]
-	if strconv.Itoa(entry.Status) != status || entry.Title != example["title"] || !slices.Contains(errorCodesOf(resp), code) {
+	entry := problem.ByCode()[code]
+	if strconv.Itoa(entry.Status) != status || entry.Title != example["title"] || !slices.Contains(apitest.ErrorCodesOf(resp), code) {
 		t.Errorf("%s: example of %s is %v, the table says %+v", where, status, example, entry)
 	}
 }
 
 // Every route and method is in openapi.yaml, and nothing else.
 func TestOpenAPIKnowsTheRoutes(t *testing.T) {
-	r := newRig(t)
-	for key, route := range r.api.routes {
-		if key == pathUnknown || key == pathOldFilter+"/" {
-			continue
-		}
-		item := r.doc.Paths.Find(route.path)
+	r := apitest.New(t)
+	routes := r.API.Routes()
+	for path, methods := range routes {
+		item := r.Doc.Paths.Find(path)
 		if item == nil {
-			t.Errorf("openapi.yaml lacks %s", route.path)
+			t.Errorf("openapi.yaml lacks %s", path)
 			continue
 		}
-		for method := range route.actions {
+		for _, method := range methods {
 			if item.GetOperation(method) == nil {
-				t.Errorf("openapi.yaml lacks %s %s", method, route.path)
+				t.Errorf("openapi.yaml lacks %s %s", method, path)
 			}
 		}
-		if got, want := len(item.Operations()), len(route.actions); got != want {
-			t.Errorf("%s: %d operations in openapi.yaml, %d in the daemon", route.path, got, want)
+		if got, want := len(item.Operations()), len(methods); got != want {
+			t.Errorf("%s: %d operations in openapi.yaml, %d in the daemon", path, got, want)
 		}
 	}
-	if got, want := r.doc.Paths.Len(), len(r.api.routes)-2; got != want {
+	if got, want := r.Doc.Paths.Len(), len(routes); got != want {
 		t.Errorf("%d paths in openapi.yaml, %d in the daemon", got, want)
 	}
 }
 
 // The examples of requests do what they promise.
 func TestOpenAPIExamplesWork(t *testing.T) {
-	r := newRig(t)
-	r.put("uri_generator", "")
-	r.put("news", `{"kind":"timing"}`)
-	op := r.doc.Paths.Find("/api/v1/filter").Post
+	r := apitest.New(t)
+	r.Put("uri_generator", "")
+	r.Put("news", `{"kind":"timing"}`)
+	op := r.Doc.Paths.Find("/api/v1/filter").Post
 	for name, example := range op.RequestBody.Value.Content["application/json"].Examples {
 		body, err := json.Marshal(example.Value.Value)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a := r.post("/api/v1/filter", string(body)); a.status != 200 {
-			t.Errorf("example %s: %d %s", name, a.status, a.body)
+		if a := r.Post("/api/v1/filter", string(body)); a.Status != 200 {
+			t.Errorf("example %s: %d %s", name, a.Status, a.Body)
 		}
 	}
 	for _, kind := range []string{"text/plain", "application/x-ndjson"} {
 		body := op.RequestBody.Value.Content[kind].Example.(string)
-		if a := r.post("/api/v1/filter?filter_typeid=uri", body, "Content-Type", kind); a.status != 200 {
-			t.Errorf("example of %s: %d %s", kind, a.status, a.body)
+		if a := r.Post("/api/v1/filter?filter_typeid=uri", body, "Content-Type", kind); a.Status != 200 {
+			t.Errorf("example of %s: %d %s", kind, a.Status, a.Body)
 		}
 	}
-	for name, example := range r.doc.Paths.Find(pathOne).Put.RequestBody.Value.Content["application/json"].Examples {
+	for name, example := range r.Doc.Paths.Find("/api/v1/filters/{name}").Put.RequestBody.Value.Content["application/json"].Examples {
 		body, err := json.Marshal(example.Value.Value)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a := r.put("example_"+name, string(body)); a.status != 201 {
-			t.Errorf("example %s of PUT: %d %s", name, a.status, a.body)
+		if a := r.Put("example_"+name, string(body)); a.Status != 201 {
+			t.Errorf("example %s of PUT: %d %s", name, a.Status, a.Body)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	_ "embed"
 	"net/http"
 	"slices"
 	"strings"
@@ -121,3 +122,11 @@ func (s *Server) match(path string) (r *route, name string) {
 	}
 	return s.routes[pathUnknown], ""
 }
+
+//go:embed openapi.yaml
+var openAPIText []byte
+
+// OpenAPI is openapi.yaml, the manual of the interface.
+func OpenAPI() []byte { return openAPIText }
+
+func (c *call) openAPI() error { return c.send(http.StatusOK, c.s.header.yaml, openAPIText) }

@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
@@ -27,7 +29,7 @@ func strangers(t *testing.T) map[string]string {
 		"small body without its end":     head + "Content-Length: 65536\r\n\r\n" + spaces[:65535],
 		"chunks without end":             head + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(spaces), spaces),
 		"gzip bomb without its end":      head + "Content-Encoding: gzip\r\n" + length + "\r\n" + unfinished(t, spaces),
-		"gzip of nothing, many times":    head + "Content-Encoding: gzip\r\n" + length + "\r\n" + strings.Repeat(zipped(t, ""), 2000),
+		"gzip of nothing, many times":    head + "Content-Encoding: gzip\r\n" + length + "\r\n" + strings.Repeat(apitest.Zipped(t, ""), 2000),
 		"stream without its end":         head + "Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n",
 		"header without its end":         head + "X: " + spaces[:4000],
 		"answers that nobody reads":      strings.Repeat("GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
@@ -54,23 +56,23 @@ func TestStrangersDoNotStopTheDaemon(t *testing.T) {
 	for name, text := range strangers(t) {
 		for _, n := range []int{4, 400} {
 			t.Run(fmt.Sprintf("%d times %s", n, name), func(t *testing.T) {
-				r := newRig(t, withTokens, func(o *Options) {
+				r := apitest.New(t, apitest.WithTokens, func(o *api.Options) {
 					o.Limits.BodyBytes, o.Limits.HeldBytes = strangersBody, 4*strangersBody
 				})
 				for range n {
-					conn := r.dial()
+					conn := r.Dial()
 					go func() { _, _ = io.WriteString(conn, text) }() // answered and closed, it cannot send all
 				}
 				// The gate has met them all, or their header is not whole.
 				if !strings.HasPrefix(name, "header") {
-					r.eventually("all have come", func() bool { return r.arrived.Load() >= int64(n) })
+					r.Eventually("all have come", func() bool { return r.Arrived.Load() >= int64(n) })
 				}
 				large := strings.Repeat(" ", strangersBody/4)
 				for i := range 8 {
 					body := fmt.Sprintf(`{"filter_typeid":1,"uri_list":["%s-%d"]%s}`, name, i, large)
-					a := r.post("/api/v1/filter", body, "Content-Type", jsonType, "Authorization", "Bearer secret-filter")
-					if want := fmt.Sprintf(`{"uri_list":["%s-%d"],"total":1,"duplicates":0}`+"\n", name, i); a.status != 200 || a.body != want {
-						t.Fatalf("a caller with a token: %d %s", a.status, a.body)
+					a := r.Post("/api/v1/filter", body, "Content-Type", apitest.JSONType, "Authorization", "Bearer secret-filter")
+					if want := fmt.Sprintf(`{"uri_list":["%s-%d"],"total":1,"duplicates":0}`+"\n", name, i); a.Status != 200 || a.Body != want {
+						t.Fatalf("a caller with a token: %d %s", a.Status, a.Body)
 					}
 				}
 			})
@@ -80,76 +82,77 @@ func TestStrangersDoNotStopTheDaemon(t *testing.T) {
 
 // A token in the body is for small bodies; a large one needs the header.
 func TestBodyWithoutAHeader(t *testing.T) {
-	r := newRig(t, withTokens)
+	r := apitest.New(t, apitest.WithTokens)
 	body := func(size int) string {
 		const start, end = `{"filter_typeid":1,"uri_list":["a"],"access_token":"secret-filter"`, `}`
 		return start + strings.Repeat(" ", size-len(start)-len(end)) + end
 	}
-	if a := r.post("/api/v1/filter", body(anonymousBody)); a.status != 200 {
-		t.Errorf("64 KiB: %d %s", a.status, a.body)
+	if a := r.Post("/api/v1/filter", body(api.AnonymousBody)); a.Status != 200 {
+		t.Errorf("64 KiB: %d %s", a.Status, a.Body)
 	}
-	for name, send := range map[string]func() answer{
-		"with its length": func() answer { return r.post("/api/v1/filter", body(anonymousBody+1)) },
-		"in chunks": func() answer {
-			return raw(fmt.Sprintf("POST /api/v1/filter HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", anonymousBody+1, body(anonymousBody+1)))(r)
+	for name, send := range map[string]func() apitest.Answer{
+		"with its length": func() apitest.Answer { return r.Post("/api/v1/filter", body(api.AnonymousBody+1)) },
+		"in chunks": func() apitest.Answer {
+			return apitest.Raw(fmt.Sprintf("POST /api/v1/filter HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", api.AnonymousBody+1, body(api.AnonymousBody+1)))(r)
 		},
-		"in gzip": func() answer {
-			return r.post("/api/v1/filter", zipped(t, body(anonymousBody+1)), "Content-Encoding", "gzip")
+		"in gzip": func() apitest.Answer {
+			return r.Post("/api/v1/filter", apitest.Zipped(t, body(api.AnonymousBody+1)), "Content-Encoding", "gzip")
 		},
 	} {
 		a := send()
-		if p := a.problem(t); a.status != 401 || p.ErrorCode != problem.Unauthorized || !strings.Contains(p.Detail, "Authorization header; without it a body may have 64 KiB") {
-			t.Errorf("a byte more, %s: %d %s", name, a.status, a.body)
+		if p := a.Problem(t); a.Status != 401 || p.ErrorCode != problem.Unauthorized || !strings.Contains(p.Detail, "Authorization header; without it a body may have 64 KiB") {
+			t.Errorf("a byte more, %s: %d %s", name, a.Status, a.Body)
 		}
 	}
-	if a := r.post("/api/v1/filter", body(anonymousBody+1), "Authorization", "Bearer secret-filter"); a.status != 200 {
-		t.Errorf("a byte more, with the header: %d %s", a.status, a.body)
+	if a := r.Post("/api/v1/filter", body(api.AnonymousBody+1), "Authorization", "Bearer secret-filter"); a.Status != 200 {
+		t.Errorf("a byte more, with the header: %d %s", a.Status, a.Body)
 	}
 }
 
 // Bodies without a header have a budget of their own; when it is used up those who send
 // the header are served all the same.
 func TestStrangersShareABudget(t *testing.T) {
-	r := newRig(t, withTokens)
-	if !r.api.anonymous.Take(anonymousHeld - anonymousRead) {
+	r := apitest.New(t, apitest.WithTokens)
+	give, ok := r.API.TakeAnonymous(api.AnonymousHeld - api.AnonymousRead)
+	if !ok {
 		t.Fatal("the budget is smaller than it says")
 	}
-	defer r.api.anonymous.Give(anonymousHeld - anonymousRead)
+	defer give()
 	const body = `{"filter_typeid":1,"uri_list":["a"],"access_token":"secret-filter"}`
-	if a := r.post("/api/v1/filter", body); a.status != 200 {
-		t.Errorf("a small body: %d %s", a.status, a.body)
+	if a := r.Post("/api/v1/filter", body); a.Status != 200 {
+		t.Errorf("a small body: %d %s", a.Status, a.Body)
 	}
-	a := r.post("/api/v1/filter", body+strings.Repeat(" ", anonymousRead))
-	if p := a.problem(t); p.ErrorCode != problem.Overloaded || !strings.Contains(p.Detail, "Authorization header") {
-		t.Errorf("a larger one: %d %s", a.status, a.body)
+	a := r.Post("/api/v1/filter", body+strings.Repeat(" ", api.AnonymousRead))
+	if p := a.Problem(t); p.ErrorCode != problem.Overloaded || !strings.Contains(p.Detail, "Authorization header") {
+		t.Errorf("a larger one: %d %s", a.Status, a.Body)
 	}
-	if a := r.post("/api/v1/filter", body+strings.Repeat(" ", anonymousRead), "Authorization", "Bearer secret-filter"); a.status != 200 {
-		t.Errorf("the same with the header: %d %s", a.status, a.body)
+	if a := r.Post("/api/v1/filter", body+strings.Repeat(" ", api.AnonymousRead), "Authorization", "Bearer secret-filter"); a.Status != 200 {
+		t.Errorf("the same with the header: %d %s", a.Status, a.Body)
 	}
 }
 
 // A body that grows is in memory twice for a moment, and counted so.
 func TestABodyThatGrowsIsHeldTwice(t *testing.T) {
 	const body = `{"filter_typeid":1,"uri_list":["a"]}`
-	chunked := func(size int) func(*rig) answer {
-		return raw(fmt.Sprintf("POST /api/v1/filter HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
+	chunked := func(size int) func(*apitest.Rig) apitest.Answer {
+		return apitest.Raw(fmt.Sprintf("POST /api/v1/filter HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
 			size, body+strings.Repeat(" ", size-len(body))))
 	}
-	r := newRig(t, func(o *Options) { o.Limits.HeldBytes = 3 * firstRead })
-	if a := chunked(2*firstRead - 1)(r); a.status != 200 {
-		t.Errorf("grown once: %d %s", a.status, a.body)
+	r := apitest.New(t, func(o *api.Options) { o.Limits.HeldBytes = 3 * api.FirstRead })
+	if a := chunked(2*api.FirstRead - 1)(r); a.Status != 200 {
+		t.Errorf("grown once: %d %s", a.Status, a.Body)
 	}
-	r.eventually("no bytes of bodies held", func() bool { return r.api.held.Used() == 0 })
-	if a := chunked(2*firstRead + 1)(r); a.problem(t).ErrorCode != problem.Overloaded {
-		t.Errorf("grown twice, to more than there may be: %d %s", a.status, a.body)
+	r.AwaitNothingHeld()
+	if a := chunked(2*api.FirstRead + 1)(r); a.Problem(t).ErrorCode != problem.Overloaded {
+		t.Errorf("grown twice, to more than there may be: %d %s", a.Status, a.Body)
 	}
 }
 
 // Gzip that unpacks to nothing is bounded too.
 func TestGzipOfNothingEnds(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Limits.BodyBytes, o.Limits.ItemBytes = 1000, 1000 })
-	a := r.post("/api/v1/filter", strings.Repeat(zipped(t, ""), 10_000), "Content-Encoding", "gzip")
-	if p := a.problem(t); p.ErrorCode != problem.BodyTooLarge {
-		t.Errorf("got %d %s", a.status, a.body)
+	r := apitest.New(t, func(o *api.Options) { o.Limits.BodyBytes, o.Limits.ItemBytes = 1000, 1000 })
+	a := r.Post("/api/v1/filter", strings.Repeat(apitest.Zipped(t, ""), 10_000), "Content-Encoding", "gzip")
+	if p := a.Problem(t); p.ErrorCode != problem.BodyTooLarge {
+		t.Errorf("got %d %s", a.Status, a.Body)
 	}
 }

@@ -1,4 +1,4 @@
-package api
+package access_test
 
 import (
 	"bufio"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
@@ -18,8 +20,8 @@ import (
 // may be anybody's. The Host of a call is what the caller knows the daemon by; Origin and
 // Sec-Fetch-Site are set by browsers and cannot be forged by pages.
 func TestWebPagesOfOthersAreRefused(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.AllowedHosts = []string{"filter.example", "proxy.example"} })
-	port := r.http.Listener.Addr().(*net.TCPAddr).Port
+	r := apitest.New(t, func(o *api.Options) { o.AllowedHosts = []string{"filter.example", "proxy.example"} })
+	port := r.HTTP.Listener.Addr().(*net.TCPAddr).Port
 	own := fmt.Sprintf("127.0.0.1:%d", port)
 	for _, test := range []struct {
 		name, host string
@@ -61,7 +63,7 @@ func TestWebPagesOfOthersAreRefused(t *testing.T) {
 			if method == "DELETE" && test.want == 200 {
 				continue // it would be dropped
 			}
-			req, err := http.NewRequest(method, r.http.URL+path, strings.NewReader("a\n"))
+			req, err := http.NewRequest(method, r.HTTP.URL+path, strings.NewReader("a\n"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,48 +72,48 @@ func TestWebPagesOfOthersAreRefused(t *testing.T) {
 			for i := 0; i < len(test.header); i += 2 {
 				req.Header.Add(test.header[i], test.header[i+1])
 			}
-			a := r.send(req, "a\n")
-			if a.status != test.want {
-				t.Errorf("%s: %s answered %d, want %d: %s", test.name, method, a.status, test.want, a.body)
+			a := r.Send(req, "a\n")
+			if a.Status != test.want {
+				t.Errorf("%s: %s answered %d, want %d: %s", test.name, method, a.Status, test.want, a.Body)
 			}
-			if a.status == 403 && (a.problem(t).ErrorCode != problem.CrossSite || !strings.Contains(a.problem(t).Detail, test.detail)) {
-				t.Errorf("%s: %s: %s", test.name, method, a.body)
+			if a.Status == 403 && (a.Problem(t).ErrorCode != problem.CrossSite || !strings.Contains(a.Problem(t).Detail, test.detail)) {
+				t.Errorf("%s: %s: %s", test.name, method, a.Body)
 			}
 		}
 	}
-	if _, err := r.api.engine.Lookup("ip"); err != nil {
+	if _, err := r.Engine.Lookup("ip"); err != nil {
 		t.Error(err)
 	}
 	// HTTP/1.0 may leave Host out.
-	if a := raw("GET /readyz HTTP/1.0\r\n\r\n")(r); a.status != 200 {
-		t.Errorf("without a Host: %d %s", a.status, a.body)
+	if a := apitest.Raw("GET /readyz HTTP/1.0\r\n\r\n")(r); a.Status != 200 {
+		t.Errorf("without a Host: %d %s", a.Status, a.Body)
 	}
 }
 
 // With tokens a page has none, whatever it is called by.
 func TestWithTokensAnyNameWillDo(t *testing.T) {
-	r := newRig(t, withTokens)
-	req, err := http.NewRequest("GET", r.http.URL+"/api/v1/filters", nil)
+	r := apitest.New(t, apitest.WithTokens)
+	req, err := http.NewRequest("GET", r.HTTP.URL+"/api/v1/filters", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Host = "filter.example"
 	req.Header.Set("Authorization", "Bearer secret-read")
 	req.Header.Set("Origin", "https://other.example")
-	if a := r.send(req, ""); a.status != 200 {
-		t.Errorf("got %d %s", a.status, a.body)
+	if a := r.Send(req, ""); a.Status != 200 {
+		t.Errorf("got %d %s", a.Status, a.Body)
 	}
 }
 
 // No browser can reach a Unix socket, and its callers say any Host; a proxy behind which
 // browsers are passes on what they say of the page.
 func TestHostOverAUnixSocket(t *testing.T) {
-	r := newRig(t)
+	r := apitest.New(t)
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewUnstartedServer(r.api)
+	server := httptest.NewUnstartedServer(r.API)
 	server.Listener.Close()
 	server.Listener = l
 	server.Start()
@@ -129,13 +131,13 @@ func TestHostOverAUnixSocket(t *testing.T) {
 		if site != "" {
 			req.Header.Set("Sec-Fetch-Site", site)
 		}
-		if a := exchange(t, c, req); a.status != want {
-			t.Errorf("Sec-Fetch-Site %q: %d, want %d: %s", site, a.status, want, a.body)
+		if a := exchange(t, c, req); a.Status != want {
+			t.Errorf("Sec-Fetch-Site %q: %d, want %d: %s", site, a.Status, want, a.Body)
 		}
 	}
 }
 
-func exchange(t *testing.T, c net.Conn, req *http.Request) answer {
+func exchange(t *testing.T, c net.Conn, req *http.Request) apitest.Answer {
 	t.Helper()
 	if err := req.Write(c); err != nil {
 		t.Fatal(err)
@@ -149,5 +151,5 @@ func exchange(t *testing.T, c net.Conn, req *http.Request) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{resp.StatusCode, resp.Header, resp.Trailer, string(text)}
+	return apitest.Answer{Status: resp.StatusCode, Header: resp.Header, Trailer: resp.Trailer, Body: string(text)}
 }

@@ -1,4 +1,4 @@
-package api
+package filters_test
 
 import (
 	"fmt"
@@ -7,20 +7,22 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 )
 
 // Two clear a filter again and again while crawlers ask and streams run: nobody is refused,
 // and after each clear all is new.
 func TestClearBesideUse(t *testing.T) {
-	st := openEmbedded(t, t.TempDir())
-	r := newRigOver(t, st)
+	st := apitest.OpenEmbedded(t, t.TempDir())
+	r := apitest.Over(t, st)
 	t.Cleanup(func() { // before the rig's own
-		r.http.Close()
+		r.HTTP.Close()
 		if err := st.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	before := info(t, r.do("GET", "/api/v1/filters/uri", ""))
+	before := apitest.Info(t, r.Do("GET", "/api/v1/filters/uri", ""))
 	stop := make(chan struct{})
 	running := func() bool {
 		select {
@@ -34,8 +36,8 @@ func TestClearBesideUse(t *testing.T) {
 	for w := range 2 {
 		asking.Go(func() {
 			for i := 0; running(); i++ {
-				if a := r.post("/api/v1/filter", fmt.Sprintf(`{"filter_typeid":"uri","uri_list":["%d-%d","x"]}`, w, i)); a.status != 200 {
-					t.Errorf("a crawler that asks meanwhile: %d %s", a.status, a.body)
+				if a := r.Post("/api/v1/filter", fmt.Sprintf(`{"filter_typeid":"uri","uri_list":["%d-%d","x"]}`, w, i)); a.Status != 200 {
+					t.Errorf("a crawler that asks meanwhile: %d %s", a.Status, a.Body)
 				}
 			}
 		})
@@ -43,15 +45,15 @@ func TestClearBesideUse(t *testing.T) {
 	asking.Go(func() {
 		for running() {
 			pr, pw := io.Pipe()
-			go func() { pw.CloseWithError(numbered(pw, 0, 60_000)) }()
-			resp, err := http.Post(r.http.URL+"/api/v1/filter?filter_typeid=uri", textType, pr)
+			go func() { pw.CloseWithError(apitest.Numbered(pw, 0, 60_000)) }()
+			resp, err := http.Post(r.HTTP.URL+"/api/v1/filter?filter_typeid=uri", apitest.TextType, pr)
 			if err != nil {
 				t.Errorf("a stream meanwhile: %v", err)
 				return
 			}
 			_, err = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
-			if total := resp.Trailer.Get(headerTotal) + resp.Header.Get(headerTotal); err != nil || resp.StatusCode != 200 || total != "60000" {
+			if total := resp.Trailer.Get("Urifilter-Total") + resp.Header.Get("Urifilter-Total"); err != nil || resp.StatusCode != 200 || total != "60000" {
 				t.Errorf("a stream meanwhile: %s, %v, total %q", resp.Status, err, total)
 			}
 		}
@@ -61,12 +63,12 @@ func TestClearBesideUse(t *testing.T) {
 		clearing.Go(func() {
 			for i := range 10 {
 				item := fmt.Sprintf(`{"filter_typeid":1,"uri_list":["own %d %d"]}`, w, i)
-				r.post("/api/v1/filter", item)
-				if a := r.do("POST", "/api/v1/filters/uri/clear?confirm=uri", ""); a.status != 200 {
-					t.Errorf("clear: %d %s", a.status, a.body)
+				r.Post("/api/v1/filter", item)
+				if a := r.Do("POST", "/api/v1/filters/uri/clear?confirm=uri", ""); a.Status != 200 {
+					t.Errorf("clear: %d %s", a.Status, a.Body)
 				}
-				if a := r.post("/api/v1/filter", item); !strings.Contains(a.body, "own") {
-					t.Errorf("an item from before the clear is seen: %s", a.body)
+				if a := r.Post("/api/v1/filter", item); !strings.Contains(a.Body, "own") {
+					t.Errorf("an item from before the clear is seen: %s", a.Body)
 				}
 			}
 		})
@@ -74,7 +76,7 @@ func TestClearBesideUse(t *testing.T) {
 	clearing.Wait()
 	close(stop)
 	asking.Wait()
-	after := info(t, r.do("GET", "/api/v1/filters/uri", ""))
+	after := apitest.Info(t, r.Do("GET", "/api/v1/filters/uri", ""))
 	if after.Generation != before.Generation+20 {
 		t.Errorf("generation %d after 20 clears, before %d", after.Generation, before.Generation)
 	}
@@ -84,27 +86,27 @@ func TestClearBesideUse(t *testing.T) {
 }
 
 func TestClear(t *testing.T) {
-	r := newRig(t)
-	r.put("news", `{"kind":"timing","expire":60}`)
+	r := apitest.New(t)
+	r.Put("news", `{"kind":"timing","expire":60}`)
 	for _, name := range []string{"uri", "news"} {
 		body := `{"filter_typeid":"` + name + `","uri_list":["a","b"]}`
-		r.post("/api/v1/filter", body)
-		if p := r.do("POST", "/api/v1/filters/"+name+"/clear", "").problem(t); p.ErrorCode != "confirm_required" {
+		r.Post("/api/v1/filter", body)
+		if p := r.Do("POST", "/api/v1/filters/"+name+"/clear", "").Problem(t); p.ErrorCode != "confirm_required" {
 			t.Errorf("without confirm: %+v", p)
 		}
-		f := info(t, r.do("POST", "/api/v1/filters/"+name+"/clear?confirm="+name, ""))
+		f := apitest.Info(t, r.Do("POST", "/api/v1/filters/"+name+"/clear?confirm="+name, ""))
 		if f.Name != name || f.Generation != 2 || f.ItemsEstimate != 0 || f.Items != 0 {
 			t.Errorf("cleared: %+v", f)
 		}
-		wantBody(t, r.post("/api/v1/filter", body), `{"uri_list":["a","b"],"total":2,"duplicates":0}`+"\n")
+		apitest.WantBody(t, r.Post("/api/v1/filter", body), `{"uri_list":["a","b"],"total":2,"duplicates":0}`+"\n")
 	}
-	if want := `urifilter_items_total{filter="uri",result="new"} 4`; !strings.Contains(r.scrape(), want) {
+	if want := `urifilter_items_total{filter="uri",result="new"} 4`; !strings.Contains(r.Scrape(), want) {
 		t.Errorf("a filter that was cleared: metrics lack %s", want)
 	}
-	if p := r.do("POST", "/api/v1/filters/none/clear?confirm=none", "").problem(t); p.ErrorCode != "unknown_filter" {
+	if p := r.Do("POST", "/api/v1/filters/none/clear?confirm=none", "").Problem(t); p.ErrorCode != "unknown_filter" {
 		t.Errorf("unknown: %+v", p)
 	}
-	if p := r.do("POST", "/api/v1/filters/uri/clear?confirm=uri&now", "").problem(t); p.ErrorCode != "unknown_parameter" {
+	if p := r.Do("POST", "/api/v1/filters/uri/clear?confirm=uri&now", "").Problem(t); p.ErrorCode != "unknown_parameter" {
 		t.Errorf("parameter: %+v", p)
 	}
 }

@@ -1,4 +1,4 @@
-package api
+package apitest
 
 import (
 	"context"
@@ -9,26 +9,28 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/api"
 )
 
-// newPipedRig is newRig for a test in a bubble of testing/synctest, whose clock goes on when
+// Piped is New for a test in a bubble of testing/synctest, whose clock goes on when
 // all wait: waiting takes no time, and no machine is too slow for a limit. Its connections
 // are pipes of this process, since the clock does not wait for what is under way in the
 // kernel.
-func newPipedRig(t testing.TB, change ...func(*Options)) *rig {
+func Piped(t testing.TB, change ...func(*api.Options)) *Rig {
 	t.Helper()
-	mem := &memStore{}
+	mem := &MemStore{}
 	r := serveRig(t, mem, serveOverPipes, change...)
-	r.store = mem
+	r.Store = mem
 	return r
 }
 
-func serveOverPipes(r *rig) {
+func serveOverPipes(r *Rig) {
 	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	r.http = &httptest.Server{Listener: l, Config: &http.Server{Handler: r}}
-	r.http.Start()
+	r.HTTP = &httptest.Server{Listener: l, Config: &http.Server{Handler: r}}
+	r.HTTP.Start()
 	r.connect = l.dial
-	r.http.Client().Transport = &http.Transport{
+	r.HTTP.Client().Transport = &http.Transport{
 		DisableKeepAlives: true, // a connection that waits for another request does so in a goroutine
 		DialContext:       func(context.Context, string, string) (net.Conn, error) { return l.dial() },
 	}

@@ -1,4 +1,4 @@
-package api
+package streams_test
 
 import (
 	"bufio"
@@ -9,14 +9,17 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 )
 
 // A client that sends a byte now and then is not idle, but holds memory all the same.
 func TestDribblingClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 30 * time.Second
-		r := newPipedRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
-		conn := r.dialAny()
+		r := apitest.Piped(t, func(o *api.Options) { o.Limits.BodyTimeout = timeout })
+		conn := r.DialAny()
 		start := time.Now()
 		io.WriteString(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
 		gone := make(chan struct{})
@@ -47,8 +50,8 @@ func TestDribblingClient(t *testing.T) {
 // What came in time does not make up for what comes no more.
 func TestDribblingAfterAQuickStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newPipedRig(t, func(o *Options) { o.Limits.BodyTimeout = time.Second })
-		conn := r.dialAny()
+		r := apitest.Piped(t, func(o *api.Options) { o.Limits.BodyTimeout = time.Second })
+		conn := r.DialAny()
 		const size = 1 << 20
 		fmt.Fprintf(conn, "POST /api/v1/filter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat(" ", size/2))
 		ended := make(chan struct{})
@@ -85,8 +88,8 @@ func TestDribblingAfterAQuickStart(t *testing.T) {
 func TestConnectionLivesOnAfterBodyTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 2 * time.Second
-		r := newPipedRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
-		conn := r.dialAny()
+		r := apitest.Piped(t, func(o *api.Options) { o.Limits.BodyTimeout = timeout })
+		conn := r.DialAny()
 		in := bufio.NewReader(conn)
 		for i := range 2 {
 			for _, kind := range []string{"application/json", "text/plain"} {
@@ -110,11 +113,11 @@ func TestConnectionLivesOnAfterBodyTimeout(t *testing.T) {
 func TestSlowStoreIsNotASlowClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 2 * time.Second
-		r := newPipedRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
-		r.store.beforeEachBatch(func() { time.Sleep(timeout + timeout/4) })
-		wantBody(t, r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`), `{"uri_list":["a"],"total":1,"duplicates":0}`+"\n")
-		wantBody(t, r.post("/api/v1/filter?filter_typeid=1", "b\n", "Content-Type", textType), "b\n")
-		if log := r.log.String(); strings.Contains(log, "status=499") {
+		r := apitest.Piped(t, func(o *api.Options) { o.Limits.BodyTimeout = timeout })
+		r.Store.BeforeEachBatch(func() { time.Sleep(timeout + timeout/4) })
+		apitest.WantBody(t, r.Post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`), `{"uri_list":["a"],"total":1,"duplicates":0}`+"\n")
+		apitest.WantBody(t, r.Post("/api/v1/filter?filter_typeid=1", "b\n", "Content-Type", apitest.TextType), "b\n")
+		if log := r.Log.String(); strings.Contains(log, "status=499") {
 			t.Errorf("taken for gone:\n%s", log)
 		}
 	})
@@ -124,8 +127,8 @@ func TestSlowStoreIsNotASlowClient(t *testing.T) {
 func TestContinueAfterALongPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 2 * time.Second
-		r := newPipedRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
-		conn := r.dialAny()
+		r := apitest.Piped(t, func(o *api.Options) { o.Limits.BodyTimeout = timeout })
+		conn := r.DialAny()
 		in := bufio.NewReader(conn)
 		const body = `{"filter_typeid":1,"uri_list":["a"]}`
 		for range 2 {
@@ -148,12 +151,12 @@ func TestContinueAfterALongPause(t *testing.T) {
 func TestSteadyClientMayTakeLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 2 * time.Second
-		r := newPipedRig(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
-		conn := r.dialAny()
+		r := apitest.Piped(t, func(o *api.Options) { o.Limits.BodyTimeout = timeout })
+		conn := r.DialAny()
 		start := time.Now()
-		io.WriteString(conn, streamHead+"Transfer-Encoding: chunked\r\n\r\n")
+		io.WriteString(conn, apitest.StreamHead+"Transfer-Encoding: chunked\r\n\r\n")
 		for i := range 15 { // 20 MB
-			if err := numbered(chunker{conn}, i*20_000, 20_000); err != nil {
+			if err := apitest.Numbered(apitest.Chunked(conn), i*20_000, 20_000); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(timeout / 2)
@@ -163,7 +166,7 @@ func TestSteadyClientMayTakeLonger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := lineCount(t, resp.Body, 0); got != 300_000 {
+		if got := apitest.LineCount(t, resp.Body, 0); got != 300_000 {
 			t.Errorf("%d new, want 300000", got)
 		}
 		if took := time.Since(start); took < 10*timeout {

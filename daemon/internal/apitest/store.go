@@ -1,34 +1,37 @@
-package api
+package apitest
 
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-// memStore is an engine.Store that remembers until the test ends, and fails as told.
-type memStore struct {
+// MemStore is an engine.Store that remembers until the test ends, and fails as told.
+type MemStore struct {
 	fault  atomic.Pointer[error] // what Add, Has, Create and Drop answer
-	after  atomic.Int64          // batches that still succeed before fault counts
+	After  atomic.Int64          // batches that still succeed before fault counts
 	down   atomic.Pointer[error] // what Ready answers
 	before atomic.Pointer[func()]
 
 	mu   sync.Mutex
-	sets map[engine.Spec]*memSet
+	Sets map[engine.Spec]*memSet
 
 	elapsed atomic.Int64 // nanoseconds, of the clock by which items expire
 }
 
-// memTimed is a timing filter of a memStore.
+// memTimed is a timing filter of a MemStore.
 type memTimed struct {
 	*timing.Table
-	store    *memStore
+	store    *MemStore
 	identity engine.Identity
 	expire   time.Duration
 }
@@ -62,22 +65,27 @@ func (m *memTimed) Stats() engine.Stats {
 	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: m.identity.Generation}
 }
 
-// pass lets time pass for timing filters.
-func (st *memStore) pass(d time.Duration) { st.elapsed.Add(int64(d)) }
+// Pass lets time pass for timing filters.
+func (st *MemStore) Pass(d time.Duration) { st.elapsed.Add(int64(d)) }
 
 type memSet struct {
 	*bloom.Map
-	store     *memStore
-	writeback atomic.Pointer[time.Time]
+	store     *MemStore
+	Writeback atomic.Pointer[time.Time]
 }
 
-func (st *memStore) fail(err error)                { st.fault.Store(&err) }
-func (st *memStore) notReady(err error)            { st.down.Store(&err) }
-func (st *memStore) beforeEachBatch(do func())     { st.before.Store(&do) }
-func (st *memStore) Failed() <-chan struct{}       { return nil }
-func (st *memStore) Changes() <-chan engine.Change { return nil }
-func (st *memStore) Close() error                  { return nil }
-func (st *memStore) Ready(context.Context) error   { return load(&st.down) }
+// Fail makes the store fail from now on.
+func (st *MemStore) Fail(err error) { st.fault.Store(&err) }
+
+// NotReady makes the store say that it is not ready.
+func (st *MemStore) NotReady(err error) { st.down.Store(&err) }
+
+// BeforeEachBatch has do called before the store takes a batch.
+func (st *MemStore) BeforeEachBatch(do func())     { st.before.Store(&do) }
+func (st *MemStore) Failed() <-chan struct{}       { return nil }
+func (st *MemStore) Changes() <-chan engine.Change { return nil }
+func (st *MemStore) Close() error                  { return nil }
+func (st *MemStore) Ready(context.Context) error   { return load(&st.down) }
 
 func load(p *atomic.Pointer[error]) error {
 	if err := p.Load(); err != nil {
@@ -86,21 +94,21 @@ func load(p *atomic.Pointer[error]) error {
 	return nil
 }
 
-func (st *memStore) err() error {
+func (st *MemStore) err() error {
 	if do := st.before.Load(); do != nil {
 		(*do)()
 	}
-	if err := load(&st.fault); err != nil && st.after.Add(-1) < 0 {
+	if err := load(&st.fault); err != nil && st.After.Add(-1) < 0 {
 		return err
 	}
 	return nil
 }
 
-func (st *memStore) Load(context.Context) (map[engine.Spec]engine.Set, error) {
+func (st *MemStore) Load(context.Context) (map[engine.Spec]engine.Set, error) {
 	return map[engine.Spec]engine.Set{}, nil
 }
 
-func (st *memStore) Create(_ context.Context, spec engine.Spec, b engine.Identity) (engine.Set, error) {
+func (st *MemStore) Create(_ context.Context, spec engine.Spec, b engine.Identity) (engine.Set, error) {
 	if err := st.err(); err != nil {
 		return nil, err
 	}
@@ -119,14 +127,14 @@ func (st *memStore) Create(_ context.Context, spec engine.Spec, b engine.Identit
 	set := &memSet{Map: m, store: st}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.sets == nil {
-		st.sets = map[engine.Spec]*memSet{}
+	if st.Sets == nil {
+		st.Sets = map[engine.Spec]*memSet{}
 	}
-	st.sets[spec] = set
+	st.Sets[spec] = set
 	return set, nil
 }
 
-func (st *memStore) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, serve func(engine.Set)) error {
+func (st *MemStore) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, serve func(engine.Set)) error {
 	set, err := st.Create(ctx, spec, b)
 	if err == nil {
 		serve(set)
@@ -134,7 +142,7 @@ func (st *memStore) Clear(ctx context.Context, spec engine.Spec, b engine.Identi
 	return err
 }
 
-func (st *memStore) Drop(_ context.Context, spec engine.Spec) error { return st.err() }
+func (st *MemStore) Drop(_ context.Context, spec engine.Spec) error { return st.err() }
 
 func (m *memSet) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
 	if err := cmp.Or(m.store.err(), ctx.Err()); err != nil {
@@ -161,15 +169,25 @@ func (m *memSet) MergeStripe(_ context.Context, i int, data []byte) error {
 
 func (m *memSet) Commit(context.Context) error { return nil }
 
-func (m *memSet) WrittenBack(at time.Time) { m.writeback.Store(&at) }
+func (m *memSet) WrittenBack(at time.Time) { m.Writeback.Store(&at) }
 
 func (m *memSet) Seed() uint64 { return m.Header().Seed }
 
 func (m *memSet) Stats() engine.Stats {
 	fill := m.Fill()
 	st := engine.Stats{Items: fill.Items, Fill: fill.Ratio, FPR: fill.FPR, Bytes: m.Header().Bytes(), Generation: m.Header().Generation}
-	if t := m.writeback.Load(); t != nil {
+	if t := m.Writeback.Load(); t != nil {
 		st.LastWriteback = *t
+	}
+	return st
+}
+
+// OpenEmbedded is a store on disk, which the test closes.
+func OpenEmbedded(t *testing.T, dir string) *embedded.Store {
+	t.Helper()
+	st, err := embedded.Open(embedded.Options{Dir: dir, Durability: "always", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return st
 }

@@ -1,4 +1,4 @@
-package api
+package filters_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
@@ -17,7 +19,7 @@ import (
 // expire: at the bound of its filter new items are refused, and seen ones still answered.
 func TestATimingFilterHasABound(t *testing.T) {
 	const bound = 8 << 20
-	mem := &memStore{}
+	mem := &apitest.MemStore{}
 	e, err := engine.OpenWith(context.Background(), mem, engine.Settings{
 		Filters:     []engine.Spec{{ID: 7, Name: "news", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}},
 		FilterBytes: bound, Log: slog.New(slog.DiscardHandler),
@@ -25,7 +27,7 @@ func TestATimingFilterHasABound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRigOver(t, mem, func(o *Options) { o.Engine = e })
+	r := apitest.Over(t, mem, func(o *api.Options) { o.Engine = e })
 	batch := func(n int) string {
 		items := make([]string, 10_000)
 		for i := range items {
@@ -35,15 +37,15 @@ func TestATimingFilterHasABound(t *testing.T) {
 	}
 	taken := 0
 	for ; ; taken++ {
-		a := r.post("/api/v1/filter", batch(taken))
-		if a.status == 507 {
-			if p := a.problem(t); p.ErrorCode != problem.FilterFull || !strings.Contains(p.Detail, "limits.filter_bytes") {
-				t.Errorf("got %s", a.body)
+		a := r.Post("/api/v1/filter", batch(taken))
+		if a.Status == 507 {
+			if p := a.Problem(t); p.ErrorCode != problem.FilterFull || !strings.Contains(p.Detail, "limits.filter_bytes") {
+				t.Errorf("got %s", a.Body)
 			}
 			break
 		}
-		if a.status != 200 {
-			t.Fatalf("batch %d: %d %s", taken, a.status, a.body)
+		if a.Status != 200 {
+			t.Fatalf("batch %d: %d %s", taken, a.Status, a.Body)
 		}
 		if taken > 2*bound/26/10_000 {
 			t.Fatalf("%d items were taken", taken*10_000)
@@ -63,15 +65,15 @@ func TestATimingFilterHasABound(t *testing.T) {
 	if got := f.Set.(engine.Timed).Memory(); got != st.Bytes {
 		t.Errorf("Memory is %d, and Stats says %d", got, st.Bytes)
 	}
-	if a := r.post("/api/v1/filter", batch(0)); a.status != 200 || !strings.Contains(a.body, `"uri_list":[],"total":10000,"duplicates":10000`) {
-		t.Errorf("a batch that was seen: %d %.200s", a.status, a.body)
+	if a := r.Post("/api/v1/filter", batch(0)); a.Status != 200 || !strings.Contains(a.Body, `"uri_list":[],"total":10000,"duplicates":10000`) {
+		t.Errorf("a batch that was seen: %d %.200s", a.Status, a.Body)
 	}
-	if a := r.post("/api/v1/check", strings.Replace(batch(taken), `"expire":315360000,`, "", 1)); a.status != 200 || strings.Contains(a.body, "false") {
-		t.Errorf("something of the batch that was refused is remembered: %d %.200s", a.status, a.body)
+	if a := r.Post("/api/v1/check", strings.Replace(batch(taken), `"expire":315360000,`, "", 1)); a.Status != 200 || strings.Contains(a.Body, "false") {
+		t.Errorf("something of the batch that was refused is remembered: %d %.200s", a.Status, a.Body)
 	}
-	mem.pass(20 * 365 * 24 * time.Hour)
+	mem.Pass(20 * 365 * 24 * time.Hour)
 	f.Stats() // sweeps
-	if a := r.post("/api/v1/filter", batch(taken)); a.status != 200 {
-		t.Errorf("after all have expired: %d %s", a.status, a.body)
+	if a := r.Post("/api/v1/filter", batch(taken)); a.Status != 200 {
+		t.Errorf("after all have expired: %d %s", a.Status, a.Body)
 	}
 }

@@ -1,4 +1,4 @@
-package api
+package access_test
 
 import (
 	"errors"
@@ -8,13 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
+	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 )
 
 // linesOf are the lines of the log with that message, from the message on.
-func linesOf(r *rig, level, msg string) (lines []string) {
-	for line := range strings.Lines(r.log.String()) {
+func linesOf(r *apitest.Rig, level, msg string) (lines []string) {
+	for line := range strings.Lines(r.Log.String()) {
 		if _, rest, ok := strings.Cut(line, "level="+level+` msg="`+msg+`" `); ok {
 			lines = append(lines, strings.TrimSpace(rest))
 		}
@@ -24,9 +26,9 @@ func linesOf(r *rig, level, msg string) (lines []string) {
 
 // Every call that acts on filters has one line in the log, whatever became of it.
 func TestAdminActionsAreLogged(t *testing.T) {
-	for name, opts := range map[string]func(*Options){"admin": withTokens, "-": func(*Options) {}} {
-		copies := &fakeBackup{}
-		r := newRig(t, opts, func(o *Options) { o.Backup = copies })
+	for name, opts := range map[string]func(*api.Options){"admin": apitest.WithTokens, "-": func(*api.Options) {}} {
+		copies := &apitest.Backup{}
+		r := apitest.New(t, opts, func(o *api.Options) { o.Backup = copies })
 		const token = "Bearer secret-admin"
 		for _, call := range []struct{ method, path, body, want string }{
 			{"PUT", "/api/v1/filters/news", `{"kind":"timing","expire":60}`, "action=create filter=news token=%s remote=%s outcome=done status=201"},
@@ -39,21 +41,21 @@ func TestAdminActionsAreLogged(t *testing.T) {
 			{"DELETE", "/api/v1/filters/" + strings.Repeat("x", 1000), "", "action=drop filter=" + strings.Repeat("x", 64) + " token=%s remote=%s outcome=refused status=404 error_code=unknown_filter"},
 		} {
 			if strings.HasSuffix(call.path, "restore") {
-				copies.err = errors.New("it fails")
+				copies.Err = errors.New("it fails")
 			}
 			before := len(linesOf(r, "INFO", "admin action"))
-			a := r.do(call.method, call.path, call.body, "Content-Type", jsonType, "Authorization", token)
+			a := r.Do(call.method, call.path, call.body, "Content-Type", apitest.JSONType, "Authorization", token)
 			lines := linesOf(r, "INFO", "admin action")[before:]
 			want := regexp.MustCompile("^" + fmt.Sprintf(call.want, name, `127\.0\.0\.1:[0-9]+`) + "$")
 			if len(lines) != 1 || !want.MatchString(lines[0]) {
-				t.Errorf("%s %.60s answered %d: logged %q, want %s", call.method, call.path, a.status, lines, want)
+				t.Errorf("%s %.60s answered %d: logged %q, want %s", call.method, call.path, a.Status, lines, want)
 			}
 		}
 		before := len(linesOf(r, "INFO", "admin action"))
 		for _, path := range []string{"/api/v1/filters", "/api/v1/filters/uri", "/metrics"} {
-			r.do("GET", path, "", "Authorization", token)
+			r.Do("GET", path, "", "Authorization", token)
 		}
-		r.post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`, "Authorization", token)
+		r.Post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`, "Authorization", token)
 		if lines := linesOf(r, "INFO", "admin action")[before:]; len(lines) > 0 {
 			t.Errorf("calls that only look or filter are logged: %q", lines)
 		}
@@ -63,11 +65,11 @@ func TestAdminActionsAreLogged(t *testing.T) {
 // Who waits for a writeback that another daemon makes asks once a second: the log has a line
 // when that begins, and one when it ends.
 func TestAWaitIsLoggedOnce(t *testing.T) {
-	copies := &fakeBackup{}
-	r := newRig(t, withTokens, func(o *Options) { o.Backup = copies })
+	copies := &apitest.Backup{}
+	r := apitest.New(t, apitest.WithTokens, func(o *api.Options) { o.Backup = copies })
 	ask := func(filter string, err error) {
-		copies.err = err
-		r.do("POST", "/api/v1/filters/"+filter+"/writeback", "", "Authorization", "Bearer secret-admin")
+		copies.Err = err
+		r.Do("POST", "/api/v1/filters/"+filter+"/writeback", "", "Authorization", "Bearer secret-admin")
 	}
 	held := &archive.LeaseError{Filter: "uri", Owner: "host-7:42", Until: time.Now()}
 	for range 30 {
@@ -80,18 +82,11 @@ func TestAWaitIsLoggedOnce(t *testing.T) {
 		strings.Contains(lines[2], "refused_before") {
 		t.Errorf("got %d lines: %q", len(lines), lines)
 	}
-	var w waits // who comes back after a while waits anew
-	of, now := wait{"writeback", "uri", "admin"}, time.Now()
-	for i, want := range []bool{true, false, true} {
-		if _, log := w.note(of, true, now.Add(time.Duration(i*i)*waitOver/2)); log != want {
-			t.Errorf("call %d: logged %v", i, log)
-		}
-	}
 }
 
 // A token or scope that is refused has a line with its name or -, and never the token.
 func TestRefusalsAreLogged(t *testing.T) {
-	r := newRig(t, withTokens)
+	r := apitest.New(t, apitest.WithTokens)
 	for _, call := range []struct{ method, path, body, header, want string }{
 		{"GET", "/api/v1/filters", "", "", `reason="no token" token=- scope=read remote=%s method=GET path=/api/v1/filters`},
 		{"GET", "/api/v1/filters", "", "Basic eDp5", `reason="no bearer token" token=- scope=read remote=%s method=GET path=/api/v1/filters`},
@@ -100,18 +95,18 @@ func TestRefusalsAreLogged(t *testing.T) {
 		{"DELETE", "/api/v1/filters/uri?confirm=uri", "", "Bearer secret-filter", `reason="scope lacks" token=filter scope=admin remote=%s method=DELETE path=/api/v1/filters/{name}`},
 	} {
 		before := len(linesOf(r, "WARN", "call refused"))
-		header := []string{"Content-Type", jsonType}
+		header := []string{"Content-Type", apitest.JSONType}
 		if call.header != "" {
 			header = append(header, "Authorization", call.header)
 		}
-		a := r.do(call.method, call.path, call.body, header...)
+		a := r.Do(call.method, call.path, call.body, header...)
 		lines := linesOf(r, "WARN", "call refused")[before:]
 		want := regexp.MustCompile("^" + fmt.Sprintf(call.want, `127\.0\.0\.1:[0-9]+`) + "$")
 		if len(lines) != 1 || !want.MatchString(lines[0]) {
-			t.Errorf("%s %s answered %d: logged %q, want %s", call.method, call.path, a.status, lines, want)
+			t.Errorf("%s %s answered %d: logged %q, want %s", call.method, call.path, a.Status, lines, want)
 		}
 	}
-	if log := r.log.String(); strings.Contains(log, "wrong-token") || strings.Contains(log, "secret-") {
+	if log := r.Log.String(); strings.Contains(log, "wrong-token") || strings.Contains(log, "secret-") {
 		t.Error("a token is in the log")
 	}
 	if lines := linesOf(r, "INFO", "admin action"); len(lines) > 0 {
@@ -122,14 +117,14 @@ func TestRefusalsAreLogged(t *testing.T) {
 // A flood of wrong tokens is told to stop and does not fill the log, and whoever shares its
 // address goes on being served.
 func TestAFloodOfWrongTokens(t *testing.T) {
-	r := newRig(t, withTokens)
+	r := apitest.New(t, apitest.WithTokens)
 	const flood = 1000
 	begin := time.Now()
 	told := map[int]int{}
 	for range flood {
-		told[r.do("GET", "/api/v1/filters", "", "Authorization", "Bearer wrong").status]++
-		if a := r.do("GET", "/api/v1/filters", "", "Authorization", "Bearer secret-read"); a.status != 200 {
-			t.Fatalf("a correct token beside them: %d %s", a.status, a.body)
+		told[r.Do("GET", "/api/v1/filters", "", "Authorization", "Bearer wrong").Status]++
+		if a := r.Do("GET", "/api/v1/filters", "", "Authorization", "Bearer secret-read"); a.Status != 200 {
+			t.Fatalf("a correct token beside them: %d %s", a.Status, a.Body)
 		}
 	}
 	took := time.Since(begin)
@@ -143,21 +138,21 @@ func TestAFloodOfWrongTokens(t *testing.T) {
 
 // What tells of the filters can be had with a token only, where the settings say so.
 func TestProtectedMetrics(t *testing.T) {
-	r := newRig(t, withTokens, func(o *Options) { o.ProtectMetrics = true })
+	r := apitest.New(t, apitest.WithTokens, func(o *api.Options) { o.ProtectMetrics = true })
 	for _, path := range []string{"/metrics", "/readyz?verbose"} {
 		for header, want := range map[string]int{"": 401, "Bearer x": 401, "Bearer secret-read": 200, "Bearer secret-filter": 200} {
 			var with []string
 			if header != "" {
 				with = []string{"Authorization", header}
 			}
-			if a := r.do("GET", path, "", with...); a.status != want {
-				t.Errorf("GET %s with %q: %d, want %d", path, header, a.status, want)
+			if a := r.Do("GET", path, "", with...); a.Status != want {
+				t.Errorf("GET %s with %q: %d, want %d", path, header, a.Status, want)
 			}
 		}
 	}
 	for _, path := range []string{"/", "/livez", "/readyz", "/openapi.yaml"} {
-		if a := r.do("GET", path, ""); a.status != 200 {
-			t.Errorf("GET %s: %d", path, a.status)
+		if a := r.Do("GET", path, ""); a.Status != 200 {
+			t.Errorf("GET %s: %d", path, a.Status)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package api
+package streams_test
 
 import (
 	"bytes"
@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 )
 
 // An error in the middle of a stream is told in a trailer to who looks at trailers, with the
 // line, and what was answered before is whole.
 func TestStreamErrorInTheMiddleIsTold(t *testing.T) {
-	r := newRig(t)
-	c, err := client.New(r.http.URL)
+	r := apitest.New(t)
+	c, err := client.New(r.HTTP.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +24,7 @@ func TestStreamErrorInTheMiddleIsTold(t *testing.T) {
 	body := func() io.Reader {
 		pr, pw := io.Pipe()
 		go func() {
-			err := numbered(pw, 0, 40_000)
+			err := apitest.Numbered(pw, 0, 40_000)
 			if err == nil {
 				_, err = io.WriteString(pw, "ü"+strings.Repeat("x", 70_000)+"\nlast\n")
 			}
@@ -49,12 +50,12 @@ func TestStreamErrorInTheMiddleIsTold(t *testing.T) {
 			t.Errorf("%s: %d lines were answered, ending in %q", name, n, out.String()[max(0, out.Len()-20):])
 		}
 	}
-	r.eventually("logged", func() bool { return strings.Contains(r.log.String(), "answer to a stream cut off") })
+	r.Eventually("logged", func() bool { return strings.Contains(r.Log.String(), "answer to a stream cut off") })
 }
 
 // What no text is is refused before anything of it is remembered, with what to do.
 func TestStreamsOfNoText(t *testing.T) {
-	r := newRig(t)
+	r := apitest.New(t)
 	for body, want := range map[string]string{
 		"\x1f\x8b\x08\x00abc\ndef\n":               "unsupported_encoding: the body is gzip: send it with Content-Encoding: gzip",
 		"\x28\xb5\x2f\xfdabc\n":                    "unsupported_media_type: the body is zstd",
@@ -65,22 +66,22 @@ func TestStreamsOfNoText(t *testing.T) {
 		"\xfd7zXZ\x00" + strings.Repeat("a\n", 10): "xz",
 	} {
 		for _, path := range []string{"/api/v1/filter", "/api/v1/check"} {
-			for _, media := range []string{textType, "application/x-ndjson"} {
-				a := r.post(path+"?filter_typeid=uri", body, "Content-Type", media)
-				p := a.problem(t)
-				if a.status != http.StatusUnsupportedMediaType || !strings.Contains(p.ErrorCode+": "+p.Detail, want) {
-					t.Errorf("%s %q as %s: %d %+v, want %s", path, body, media, a.status, p, want)
+			for _, media := range []string{apitest.TextType, "application/x-ndjson"} {
+				a := r.Post(path+"?filter_typeid=uri", body, "Content-Type", media)
+				p := a.Problem(t)
+				if a.Status != http.StatusUnsupportedMediaType || !strings.Contains(p.ErrorCode+": "+p.Detail, want) {
+					t.Errorf("%s %q as %s: %d %+v, want %s", path, body, media, a.Status, p, want)
 				}
 			}
 		}
 	}
-	f, _ := r.api.engine.Lookup("uri")
+	f, _ := r.Engine.Lookup("uri")
 	if n := f.Stats().Items; n != 0 {
 		t.Errorf("%d items are remembered", n)
 	}
 	for _, body := range []string{"a\n", "\x1f\n", "\xfeb\n", "\ufeffc\n", "P\n", strings.Repeat("z", 5000) + "\x00\n"} {
-		if a := r.post("/api/v1/filter?filter_typeid=uri", body, "Content-Type", textType); a.status != 200 || a.body == "" {
-			t.Errorf("%.10q: %d %s", body, a.status, a.body)
+		if a := r.Post("/api/v1/filter?filter_typeid=uri", body, "Content-Type", apitest.TextType); a.Status != 200 || a.Body == "" {
+			t.Errorf("%.10q: %d %s", body, a.Status, a.Body)
 		}
 	}
 }

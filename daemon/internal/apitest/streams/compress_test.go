@@ -1,4 +1,4 @@
-package api
+package streams_test
 
 import (
 	"bytes"
@@ -10,6 +10,9 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 )
 
 // unpack is what a body of that coding holds.
@@ -38,22 +41,22 @@ func unpack(t testing.TB, coding string, body []byte) string {
 }
 
 // accepting sends a request with its own Accept-Encoding, and returns the answer as it came.
-func (r *rig) accepting(path, kind, body, accept string) (*http.Response, []byte) {
-	r.t.Helper()
-	req, err := http.NewRequest(http.MethodPost, r.http.URL+path, strings.NewReader(body))
+func accepting(r *apitest.Rig, path, kind, body, accept string) (*http.Response, []byte) {
+	r.T.Helper()
+	req, err := http.NewRequest(http.MethodPost, r.HTTP.URL+path, strings.NewReader(body))
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	req.Header.Set("Content-Type", kind)
 	req.Header.Set("Accept-Encoding", accept) // so that the transport does not unpack
-	resp, err := r.http.Client().Do(req)
+	resp, err := r.HTTP.Client().Do(req)
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	return resp, text
 }
@@ -68,15 +71,15 @@ func manyItems(from, n int) (list, lines string) {
 }
 
 func TestLargeAnswersAreCompressed(t *testing.T) {
-	r := newRig(t)
+	r := apitest.New(t)
 	list, _ := manyItems(0, 10_000)
 	for i, accept := range []string{"gzip", "zstd", "identity", "gzip;q=0.5, zstd", "gzip", "zstd"} { // pooled in the end
 		coding := map[string]string{"identity": "", "gzip;q=0.5, zstd": "zstd"}[accept]
 		if !strings.Contains(accept, ",") && accept != "identity" {
 			coding = accept
 		}
-		r.put(fmt.Sprint("c", i), `{"kind":"bloom","capacity":1000000}`)
-		resp, body := r.accepting("/api/v1/filter", "application/json", fmt.Sprintf(`{"filter":"c%d","items":[%s]}`, i, list), accept)
+		r.Put(fmt.Sprint("c", i), `{"kind":"bloom","capacity":1000000}`)
+		resp, body := accepting(r, "/api/v1/filter", "application/json", fmt.Sprintf(`{"filter":"c%d","items":[%s]}`, i, list), accept)
 		want := `{"uri_list":[` + list + `],"total":10000,"duplicates":0}` + "\n"
 		if got := unpack(t, coding, body); got != want || resp.Header.Get("Content-Encoding") != coding || resp.Header.Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%s: %d bytes for %d, %v", accept, len(got), len(want), resp.Header)
@@ -88,22 +91,22 @@ func TestLargeAnswersAreCompressed(t *testing.T) {
 }
 
 func TestSmallAnswersAreNotTouched(t *testing.T) {
-	r := newRig(t)
+	r := apitest.New(t)
 	list, lines := manyItems(0, 500)
-	resp, body := r.accepting("/api/v1/filter", "application/json", `{"filter":1,"items":[`+list+`]}`, "gzip")
+	resp, body := accepting(r, "/api/v1/filter", "application/json", `{"filter":1,"items":[`+list+`]}`, "gzip")
 	if got := resp.Header.Get("Content-Encoding") + resp.Header.Get("Vary"); got != "" || !bytes.Contains(body, []byte(list)) {
 		t.Errorf("list: %v", resp.Header)
 	}
-	resp, body = r.accepting("/api/v1/filter?filter=ip", "text/plain", lines, "gzip")
+	resp, body = accepting(r, "/api/v1/filter?filter=ip", "text/plain", lines, "gzip")
 	if got := resp.Header.Get("Content-Encoding") + resp.Header.Get("Vary"); got != "" || string(body) != lines || resp.ContentLength != int64(len(lines)) {
 		t.Errorf("stream: %v", resp.Header)
 	}
-	never := newRig(t, func(o *Options) { o.Limits.CompressBytes = -1 })
+	never := apitest.New(t, func(o *api.Options) { o.Limits.CompressBytes = -1 })
 	list, lines = manyItems(0, 60_000)
-	if resp, _ = never.accepting("/api/v1/filter", "application/json", `{"filter":1,"items":[`+list+`]}`, "gzip"); resp.Header.Get("Content-Encoding") != "" {
+	if resp, _ = accepting(never, "/api/v1/filter", "application/json", `{"filter":1,"items":[`+list+`]}`, "gzip"); resp.Header.Get("Content-Encoding") != "" {
 		t.Error("a list is compressed though nothing should be")
 	}
-	if resp, _ = never.accepting("/api/v1/filter?filter=ip", "text/plain", lines, "gzip"); resp.Header.Get("Content-Encoding") != "" {
+	if resp, _ = accepting(never, "/api/v1/filter?filter=ip", "text/plain", lines, "gzip"); resp.Header.Get("Content-Encoding") != "" {
 		t.Error("a stream is compressed though nothing should be")
 	}
 }
@@ -111,24 +114,24 @@ func TestSmallAnswersAreNotTouched(t *testing.T) {
 // A long stream is compressed too, with its totals in trailers; a client that sends on only
 // when it has read what there is of the answer is not kept waiting.
 func TestStreamsAreCompressed(t *testing.T) {
-	r := newRig(t)
+	r := apitest.New(t)
 	_, lines := manyItems(0, 100_000)
 	for i, coding := range []string{"gzip", "zstd"} {
-		r.put(fmt.Sprint("s", i), `{"kind":"bloom","capacity":2000000}`)
-		resp, body := r.accepting(fmt.Sprintf("/api/v1/filter?filter=s%d", i), "text/plain", lines, coding)
-		if got := unpack(t, coding, body); got != lines || resp.Header.Get("Content-Encoding") != coding || resp.Trailer.Get(headerTotal) != "100000" {
+		r.Put(fmt.Sprint("s", i), `{"kind":"bloom","capacity":2000000}`)
+		resp, body := accepting(r, fmt.Sprintf("/api/v1/filter?filter=s%d", i), "text/plain", lines, coding)
+		if got := unpack(t, coding, body); got != lines || resp.Header.Get("Content-Encoding") != coding || resp.Trailer.Get("Urifilter-Total") != "100000" {
 			t.Errorf("%s: %d bytes of %d, trailers %v", coding, len(got), len(lines), resp.Trailer)
 		}
 	}
 	source, feed := io.Pipe()
-	req, err := http.NewRequest(http.MethodPost, r.http.URL+"/api/v1/filter?filter=uri", source)
+	req, err := http.NewRequest(http.MethodPost, r.HTTP.URL+"/api/v1/filter?filter=uri", source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "text/plain")
 	req.Header.Set("Accept-Encoding", "gzip")
 	go func() { _, _ = io.WriteString(feed, lines) }() // and no end: a batch is 1 MiB of it
-	resp, err := r.http.Client().Do(req)
+	resp, err := r.HTTP.Client().Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,26 +155,26 @@ func TestStreamsAreCompressed(t *testing.T) {
 
 // What cuts a stream off shows in a compressed one as in any other.
 func TestCompressedStreamIsCut(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Limits.ItemBytes = 1000 })
+	r := apitest.New(t, func(o *api.Options) { o.Limits.ItemBytes = 1000 })
 	_, lines := manyItems(0, 100_000)
-	req, err := http.NewRequest(http.MethodPost, r.http.URL+"/api/v1/filter?filter=uri", strings.NewReader(lines+strings.Repeat("x", 1001)+"\n"))
+	req, err := http.NewRequest(http.MethodPost, r.HTTP.URL+"/api/v1/filter?filter=uri", strings.NewReader(lines+strings.Repeat("x", 1001)+"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "text/plain")
 	req.Header.Set("Accept-Encoding", "zstd")
-	resp, err := r.http.Client().Do(req)
+	resp, err := r.HTTP.Client().Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if _, err := io.ReadAll(resp.Body); err == nil || resp.Trailer.Get(headerTotal) != "" {
+	if _, err := io.ReadAll(resp.Body); err == nil || resp.Trailer.Get("Urifilter-Total") != "" {
 		t.Errorf("taken for whole: %v, %v", err, resp.Trailer)
 	}
 }
 
 func TestFavicon(t *testing.T) {
-	if a := newRig(t).do("GET", "/favicon.ico", ""); a.status != http.StatusNoContent || a.body != "" {
-		t.Errorf("got %d, %q", a.status, a.body)
+	if a := apitest.New(t).Do("GET", "/favicon.ico", ""); a.Status != http.StatusNoContent || a.Body != "" {
+		t.Errorf("got %d, %q", a.Status, a.Body)
 	}
 }

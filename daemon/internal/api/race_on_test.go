@@ -1,6 +1,0 @@
-//go:build race
-
-package api
-
-// raceEnabled makes the longest tests shorter.
-const raceEnabled = true

@@ -1,0 +1,83 @@
+package apitest
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+)
+
+// StreamHead begins a request with lines of text; its length and an empty line follow.
+const StreamHead = "POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
+
+// Numbered writes n different lines of 66 bytes, from first on.
+func Numbered(w io.Writer, first, n int) error {
+	b := bufio.NewWriterSize(w, 64<<10)
+	for i := range n {
+		if _, err := fmt.Fprintf(b, "https://www.example.com/a/rather/ordinary/path/of/a/page?n=%06d\n", first+i); err != nil {
+			return err
+		}
+	}
+	return b.Flush()
+}
+
+// Streaming posts what send writes, and reads nothing before send is done.
+func Streaming(r *Rig, send func(io.Writer) error) (*http.Response, *net.TCPConn) {
+	r.T.Helper()
+	conn := r.Dial()
+	io.WriteString(conn, StreamHead+"Transfer-Encoding: chunked\r\n\r\n")
+	if err := send(chunker{conn}); err != nil {
+		r.T.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "0\r\n\r\n"); err != nil {
+		r.T.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return resp, conn
+}
+
+// Chunked writes each write as one chunk of HTTP.
+func Chunked(w io.Writer) io.Writer { return chunker{w} }
+
+type chunker struct{ io.Writer }
+
+func (c chunker) Write(p []byte) (int, error) {
+	if _, err := fmt.Fprintf(c.Writer, "%x\r\n%s\r\n", len(p), p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// LineCount counts and checks the lines of an answer to numbered: each of them comes as
+// it was sent and in its order. A filter may take a few for seen: they are missing.
+func LineCount(t testing.TB, r io.Reader, first int) int {
+	t.Helper()
+	n, number := 0, first
+	for in := bufio.NewReader(r); ; n++ {
+		line, err := in.ReadSlice('\n')
+		if err == io.EOF {
+			return n
+		}
+		if err != nil {
+			t.Errorf("line %d: %v", n, err)
+			return n
+		}
+		from := number
+		for !bytes.HasSuffix(line, fmt.Appendf(nil, "n=%06d\n", number)) {
+			if number++; number > from+3 {
+				t.Errorf("line %d: got %q, want %d at its end", n, line, from)
+				return n
+			}
+		}
+		if number > from {
+			t.Logf("line %d was not new", from)
+		}
+		number++
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package apitest
+
+// RaceEnabled makes the longest tests shorter.
+const RaceEnabled = false

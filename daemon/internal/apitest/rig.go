@@ -1,0 +1,187 @@
+// Package apitest has tests call the HTTP interface: a server over a store in memory, in
+// real connections or in those of a synctest bubble, whose answers are held against
+// openapi.yaml. Tests of the calls are in package api and in the folders of this one.
+package apitest
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/routers"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// Rig is a Server over a real engine behind a real http.Server. Every answer that goes
+// through Do is held against openapi.yaml.
+type Rig struct {
+	T      testing.TB
+	API    *api.Server
+	Engine *engine.Engine
+	opts   api.Options
+	HTTP   *httptest.Server
+	Store  *MemStore
+	Log    *lockedBuffer
+	temp   string // Options.TempDir
+	Doc    *openapi3.T
+	paths  routers.Router
+
+	connect func() (net.Conn, error)
+	Arrived atomic.Int64 // requests whose header is whole
+}
+
+// New is a Rig over a store in memory.
+func New(t testing.TB, change ...func(*api.Options)) *Rig {
+	t.Helper()
+	mem := &MemStore{}
+	r := Over(t, mem, change...)
+	r.Store = mem
+	return r
+}
+
+// Over is New over another store, which the test closes.
+func Over(t testing.TB, store engine.Store, change ...func(*api.Options)) *Rig {
+	t.Helper()
+	return serveRig(t, store, serveOverTCP, change...)
+}
+
+func serveOverTCP(r *Rig) {
+	r.HTTP = httptest.NewServer(r)
+	r.connect = func() (net.Conn, error) { return net.Dial("tcp", r.HTTP.Listener.Addr().String()) }
+}
+
+// Restart goes on with a server that is made with other options, over the same filters.
+func (r *Rig) Restart(change func(*api.Options)) {
+	o := r.opts
+	o.Registry = nil
+	change(&o)
+	r.API, r.opts = api.New(o), o
+}
+
+// ServeHTTP is the server's, with a count of the requests.
+func (r *Rig) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.Arrived.Add(1)
+	r.API.ServeHTTP(w, req)
+}
+
+func serveRig(t testing.TB, store engine.Store, serve func(*Rig), change ...func(*api.Options)) *Rig {
+	t.Helper()
+	r := &Rig{T: t, Log: &lockedBuffer{}}
+	log := slog.New(slog.NewTextHandler(r.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	want := []engine.Spec{
+		// So large that of the 300,000 items of a test none is a false positive: the
+		// chance is one in a million.
+		{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 4_000_000, ErrorRate: 0.0001, OnFull: "warn"}},
+		{ID: 2, Name: "ip", Kind: "bloom", Params: configs.Bloom{Capacity: 10_000, ErrorRate: 0.0001, OnFull: "warn"}},
+	}
+	e, err := engine.Open(context.Background(), store, want, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := api.Options{Engine: e, Logger: log, Version: "1.2.3", Defaults: configs.Defaults{Capacity: 5000, ErrorRate: 0.0001}, TempDir: t.TempDir()}
+	for _, f := range change {
+		f(&o)
+	}
+	r.API, r.Engine, r.opts, r.temp = api.New(o), e, o, o.TempDir
+	serve(r)
+	spec, err := openAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Doc, r.paths = spec.doc, spec.paths
+	t.Cleanup(r.close)
+	return r
+}
+
+// close checks that nothing is still held when all requests are over.
+func (r *Rig) close() {
+	r.HTTP.Close()
+	r.AwaitNothingHeld()
+	if _, n := r.API.Held(); n != 0 {
+		r.T.Errorf("bytes of answers still on disk: %d", n)
+	}
+	if left, _ := os.ReadDir(r.temp); len(left) != 0 {
+		r.T.Errorf("files left in the temporary directory: %v", left)
+	}
+}
+
+// AwaitNothingHeld waits until no request holds bytes of its body.
+func (r *Rig) AwaitNothingHeld() {
+	r.T.Helper()
+	r.Eventually("no bytes of bodies held", func() bool { bodies, _ := r.API.Held(); return bodies == 0 })
+}
+
+// Dial opens a connection for a test that speaks HTTP itself.
+func (r *Rig) Dial() *net.TCPConn {
+	r.T.Helper()
+	return r.DialAny().(*net.TCPConn)
+}
+
+// HalfCloser is a connection that can be told that no more will be sent.
+type HalfCloser interface{ CloseWrite() error }
+
+// DialAny is dial also where connections are pipes.
+func (r *Rig) DialAny() net.Conn {
+	r.T.Helper()
+	conn, err := r.connect()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	r.T.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Minute)); err != nil {
+		r.T.Fatal(err)
+	}
+	return conn
+}
+
+// Eventually waits for what happens on the other side of a connection.
+func (r *Rig) Eventually(what string, ok func() bool) {
+	r.T.Helper()
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	r.T.Errorf("never: %s; log:", what)
+	for line := range strings.Lines(r.Log.String()) {
+		if !strings.Contains(line, "path=/metrics") {
+			r.T.Log(line)
+		}
+	}
+}
+
+// Scrape reads the metrics.
+func (r *Rig) Scrape() string {
+	r.T.Helper()
+	return r.Do("GET", "/metrics", "").Body
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

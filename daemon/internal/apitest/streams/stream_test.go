@@ -1,0 +1,162 @@
+package streams_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
+)
+
+// A client may send hundreds of megabytes before it reads a byte; the answer waits on
+// disk, not in memory.
+func TestStreamThatIsReadOnlyAfterwards(t *testing.T) {
+	n := 3_000_000 // 200 MB
+	if apitest.RaceEnabled {
+		n = 600_000
+	}
+	r := apitest.New(t)
+	r.Do("PUT", "/api/v1/filters/big", fmt.Sprintf(`{"id":9,"capacity":%d,"error_rate":0.000001}`, 2*n), "Content-Type", apitest.JSONType)
+	runtime.GC() // what earlier tests left; twice for what lies in pools
+	runtime.GC()
+	var peak atomic.Uint64
+	stop := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				peak.Store(max(peak.Load(), m.HeapAlloc))
+			}
+		}
+	}()
+	conn := r.Dial()
+	io.WriteString(conn, strings.Replace(apitest.StreamHead, "=1 ", "=9 ", 1)+"Transfer-Encoding: chunked\r\n\r\n")
+	if err := apitest.Numbered(apitest.Chunked(conn), 0, n); err != nil {
+		t.Fatal(err)
+	}
+	if _, waiting := r.API.Held(); waiting < int64(n)*60-(16<<20) {
+		t.Errorf("only %d bytes wait on disk; the test does not test what it should", waiting)
+	}
+	io.WriteString(conn, "0\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := apitest.LineCount(t, resp.Body, 0); got < n-3 || got > n {
+		t.Errorf("%d lines are new, want %d", got, n)
+	}
+	close(stop)
+	<-watched
+	if total := resp.Trailer.Get("Urifilter-Total"); total != fmt.Sprint(n) {
+		t.Errorf("trailer %s: got %q, want %d", "Urifilter-Total", total, n)
+	}
+	t.Logf("peak heap %d MiB for a stream of %d MB", peak.Load()>>20, n*66/1_000_000)
+	if peak.Load() > 48<<20 {
+		t.Errorf("heap reached %d MiB", peak.Load()>>20)
+	}
+	// The connection is good for another request.
+	io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	if rest, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(rest), "HTTP/1.1 200 OK") {
+		t.Errorf("after the stream: %.200q, %v", rest, err)
+	}
+}
+
+func TestStreamTrailers(t *testing.T) {
+	r := apitest.New(t)
+	send := func(w io.Writer) error { return apitest.Numbered(w, 0, 50_000) }
+	resp, _ := apitest.Streaming(r, send)
+	if got := apitest.LineCount(t, resp.Body, 0); got != 50_000 {
+		t.Errorf("%d new, want 50000", got)
+	}
+	resp, _ = apitest.Streaming(r, send)
+	if got := apitest.LineCount(t, resp.Body, 0); got != 0 {
+		t.Errorf("%d new again", got)
+	}
+	if resp.Trailer.Get("Urifilter-Total") != "50000" || resp.Trailer.Get("Urifilter-Duplicates") != "50000" {
+		t.Errorf("trailers: %v", resp.Trailer)
+	}
+}
+
+// The first batch is answered while the client still sends.
+func TestStreamIsAnsweredWhileItComes(t *testing.T) {
+	r := apitest.New(t)
+	conn := r.Dial()
+	io.WriteString(conn, apitest.StreamHead+"Transfer-Encoding: chunked\r\n\r\n")
+	if err := apitest.Numbered(apitest.Chunked(conn), 0, 20_000); err != nil { // 1.3 MB: more than a batch
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := apitest.LineCount(t, io.LimitReader(resp.Body, 66*15_000), 0); got != 15_000 {
+		t.Errorf("%d lines before the end was sent, want 15000", got)
+	}
+	if err := apitest.Numbered(apitest.Chunked(conn), 20_000, 1); err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(conn, "0\r\n\r\n")
+	if got := apitest.LineCount(t, resp.Body, 15_000); got != 5001 {
+		t.Errorf("%d lines at the end, want 5001", got)
+	}
+}
+
+func TestStreamInHTTP2(t *testing.T) {
+	r := apitest.New(t)
+	ts := httptest.NewUnstartedServer(r.API)
+	ts.EnableHTTP2 = true
+	ts.StartTLS()
+	defer ts.Close()
+	pr, pw := io.Pipe()
+	go func() { pw.CloseWithError(apitest.Numbered(pw, 0, 100_000)) }()
+	resp, err := ts.Client().Post(ts.URL+"/api/v1/filter?filter_typeid=1", apitest.TextType, pr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got := apitest.LineCount(t, resp.Body, 0); got != 100_000 || resp.ProtoMajor != 2 {
+		t.Errorf("%d new through %s, want 100000 through HTTP/2", got, resp.Proto)
+	}
+	if got := resp.Trailer.Get("Urifilter-Total"); got != "100000" {
+		t.Errorf("trailer: got %q", got)
+	}
+}
+
+// HTTP/1.0 has no chunks that would show a cut, so its answer waits for the end.
+func TestStreamInHTTP10(t *testing.T) {
+	r := apitest.New(t)
+	var body bytes.Buffer
+	apitest.Numbered(&body, 0, 60_000)
+	send := func(text string) (*http.Response, error) {
+		conn := r.Dial()
+		fmt.Fprintf(conn, "%sContent-Length: %d\r\n\r\n%s", strings.Replace(apitest.StreamHead, "/1.1", "/1.0", 1), len(text), text)
+		return http.ReadResponse(bufio.NewReader(conn), nil)
+	}
+	resp, err := send(body.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.ContentLength != int64(body.Len()) || resp.Header.Get("Urifilter-Total") != "60000" {
+		t.Errorf("got length %d, total %q; want %d, 60000", resp.ContentLength, resp.Header.Get("Urifilter-Total"), body.Len())
+	}
+	if got := apitest.LineCount(t, resp.Body, 0); got != 60_000 {
+		t.Errorf("%d new, want 60000", got)
+	}
+	if resp, err := send(body.String() + strings.Repeat("x", 70_000) + "\n"); err == nil {
+		t.Errorf("a stream that broke in its middle was answered %s", resp.Status)
+	}
+}
