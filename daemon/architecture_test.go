@@ -78,6 +78,7 @@ func rules() []rule {
 		room("sniff"),
 		room("journal", "bloom", "durable"),
 		room("items", "bloom"),
+		room("items/scan"),
 		withSettings(room("canonical")),
 		withSettings(room("engine", "bloom", "canonical")),
 		room("kind", "engine", "durable", "timing", "bloom"),

@@ -18,13 +18,13 @@ func (l *List) AppendFresh(dst []byte, fresh []bool) []byte {
 		// space that Python writes) between them.
 		for i+1 < len(l.spans) && fresh[i+1] {
 			next := l.rawSpan(i + 1)
-			if l.body[run.end] != ',' || next.start-run.end > 2 {
+			if l.body[run.End] != ',' || next.Start-run.End > 2 {
 				break
 			}
-			run.end = next.end
+			run.End = next.End
 			i++
 		}
-		dst = append(dst, l.body[run.start:run.end]...)
+		dst = append(dst, l.body[run.Start:run.End]...)
 	}
 	return append(dst, ']')
 }
@@ -38,15 +38,15 @@ func (l *List) AppendFreshLines(dst []byte, fresh []bool) []byte {
 			continue
 		}
 		run := l.rawSpan(i)
-		for i+1 < len(l.spans) && fresh[i+1] && l.body[run.end] == '\n' {
+		for i+1 < len(l.spans) && fresh[i+1] && l.body[run.End] == '\n' {
 			next := l.rawSpan(i + 1)
-			if next.start-run.end != 1 {
+			if next.Start-run.End != 1 {
 				break
 			}
-			run.end = next.end
+			run.End = next.End
 			i++
 		}
-		dst = append(dst, l.body[run.start:run.end]...)
+		dst = append(dst, l.body[run.Start:run.End]...)
 		dst = append(dst, '\n')
 	}
 	return dst

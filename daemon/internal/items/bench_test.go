@@ -1,7 +1,6 @@
 package items
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -90,26 +89,6 @@ func BenchmarkDecode(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-func BenchmarkPlainRun(b *testing.B) {
-	for _, c := range cases()[:4] {
-		if c.name == "urls-indented" {
-			continue
-		}
-		pos := bytes.IndexByte(c.body, '[') + 1
-		dst := make([]span, 1000)
-		for _, run := range runners() {
-			b.Run(c.name+"/"+run.name, func(b *testing.B) {
-				b.SetBytes(int64(len(c.body)))
-				for b.Loop() {
-					if n, _ := run.f(c.body, pos, dst, 64<<10); n < 999 {
-						b.Fatal(n)
-					}
-				}
-			})
-		}
 	}
 }
 

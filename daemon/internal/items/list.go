@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/items/scan"
 )
 
 // keepBytes is the most arena that a List holds on to between batches.
@@ -16,7 +17,9 @@ const keepBytes = 4 << 20
 type List struct {
 	body  []byte // what the spans point into
 	lines bool   // items are lines of text, not JSON values
-	spans []span
+	// spans are the raw texts of items in the body. An item whose canonical bytes are not a
+	// part of its raw text has End 0, and Start is its place in wide.
+	spans []scan.Span
 	wide  []wide
 	arena []byte // canonical bytes that the body does not hold as they are
 	canon canonizer
@@ -25,13 +28,8 @@ type List struct {
 	faults []Error  // of the first of them
 }
 
-// span is the raw text of an item in the body. An item whose canonical bytes are not
-// a part of its raw text has end 0, and start is its place in List.wide.
-// The scanning assembly knows this layout.
-type span struct{ start, end uint32 }
-
 type wide struct {
-	raw        span
+	raw        scan.Span
 	start, end int // in the arena
 }
 
@@ -52,13 +50,13 @@ func (l *List) Len() int { return len(l.spans) }
 // Raw is item i as it was sent: the JSON text of the value, quotes included, or the line.
 func (l *List) Raw(i int) []byte {
 	s := l.rawSpan(i)
-	return l.body[s.start:s.end:s.end]
+	return l.body[s.Start:s.End:s.End]
 }
 
-func (l *List) rawSpan(i int) span {
+func (l *List) rawSpan(i int) scan.Span {
 	s := l.spans[i]
-	if s.end == 0 {
-		return l.wide[s.start].raw
+	if s.End == 0 {
+		return l.wide[s.Start].raw
 	}
 	return s
 }
@@ -66,11 +64,11 @@ func (l *List) rawSpan(i int) span {
 // Bytes is the canonical bytes of item i.
 func (l *List) Bytes(i int) []byte {
 	s := l.spans[i]
-	if s.end == 0 {
-		w := l.wide[s.start]
+	if s.End == 0 {
+		w := l.wide[s.Start]
 		return l.arena[w.start:w.end:w.end]
 	}
-	raw := l.body[s.start:s.end:s.end]
+	raw := l.body[s.Start:s.End:s.End]
 	if raw[0] == '"' && !l.lines {
 		return raw[1 : len(raw)-1 : len(raw)-1]
 	}
@@ -79,7 +77,7 @@ func (l *List) Bytes(i int) []byte {
 
 // IsString tells strings and lines from other JSON values.
 func (l *List) IsString(i int) bool {
-	return l.lines || l.body[l.rawSpan(i).start] == '"'
+	return l.lines || l.body[l.rawSpan(i).Start] == '"'
 }
 
 // Keys appends the hash of every item to dst, in order.
@@ -97,11 +95,11 @@ func (l *List) Keys(dst []bloom.Hash, seed uint64) []bloom.Hash {
 
 // add appends an item whose canonical bytes are body[start:end] but for its quotes.
 func (l *List) add(start, end int) {
-	l.spans = append(l.spans, span{uint32(start), uint32(end)})
+	l.spans = append(l.spans, scan.Span{Start: uint32(start), End: uint32(end)})
 }
 
 // addWide appends an item whose canonical bytes are the arena from at on.
 func (l *List) addWide(start, end, at int) {
-	l.spans = append(l.spans, span{start: uint32(len(l.wide))})
-	l.wide = append(l.wide, wide{span{uint32(start), uint32(end)}, at, len(l.arena)})
+	l.spans = append(l.spans, scan.Span{Start: uint32(len(l.wide))})
+	l.wide = append(l.wide, wide{scan.Span{Start: uint32(start), End: uint32(end)}, at, len(l.arena)})
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/items/scan"
 )
 
 // maxDepth is how deep arrays and objects may be nested, as in encoding/json.
@@ -121,7 +123,7 @@ func (p *parser) plain() bool {
 	if most == 0 {
 		most = math.MaxInt
 	}
-	count, end := plainRun(p.body, p.pos, l.spans[n:n+room], most)
+	count, end := scan.PlainRun(p.body, p.pos, l.spans[n:n+room], most)
 	if count == 0 {
 		return false
 	}

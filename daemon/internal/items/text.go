@@ -3,6 +3,8 @@ package items
 import (
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/items/scan"
 )
 
 // text takes a string. If it has no escapes, plain is its text, a slice of the body;
@@ -11,10 +13,10 @@ func (p *parser) text(dst []byte) (plain, out []byte, err *Error) {
 	i := p.pos + 1
 	for {
 		from := i
-		i = plainEnd(p.body, i)
+		i = scan.PlainEnd(p.body, i)
 		if i < len(p.body) && p.body[i] >= utf8.RuneSelf {
 			high := i
-			i = textEnd(p.body, i)
+			i = scan.TextEnd(p.body, i)
 			if !utf8.Valid(p.body[high:i]) {
 				return nil, dst, p.badUTF8(high, p.body[high:i])
 			}
@@ -127,7 +129,7 @@ func appendQuoted(dst, s []byte) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
 	for {
-		i := textEnd(s, 0)
+		i := scan.TextEnd(s, 0)
 		dst = append(dst, s[:i]...)
 		if i == len(s) {
 			return append(dst, '"')

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
+	"github.com/cr-clawer/urifilter/daemon/internal/testport"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
@@ -24,8 +25,9 @@ import (
 func TestStopBeforeServing(t *testing.T) {
 	t.Parallel()
 	cfg := configs.Default()
-	cfg.Listen, cfg.DataDir, cfg.URINumScale = "127.0.0.1:0", t.TempDir(), 1000
+	cfg.DataDir, cfg.URINumScale = t.TempDir(), 1000
 	for range 20 {
+		cfg.Listen = testport.Free(t) // which no client is given, as one that the system chooses may be
 		d, err := server.New(t.Context(), cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
 		if err != nil {
 			t.Fatal(err)

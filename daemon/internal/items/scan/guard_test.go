@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package items
+package scan
 
 import (
 	"os"

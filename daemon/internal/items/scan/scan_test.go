@@ -1,4 +1,4 @@
-package items
+package scan
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 )
 
 // plainRunBytes is plainRunGo a byte at a time.
-func plainRunBytes(body []byte, pos int, dst []span, most int) (count, end int) {
+func plainRunBytes(body []byte, pos int, dst []Span, most int) (count, end int) {
 	for count < len(dst) {
 		i := pos + 1
 		for i < len(body) && body[i] != '"' && body[i] != '\\' && body[i] >= ' ' && body[i] < 0x80 {
@@ -19,7 +19,7 @@ func plainRunBytes(body []byte, pos int, dst []span, most int) (count, end int) 
 			break
 		}
 		end = i + 1
-		dst[count] = span{uint32(pos), uint32(end)}
+		dst[count] = Span{uint32(pos), uint32(end)}
 		count++
 		rest := body[end:]
 		switch {
@@ -38,22 +38,22 @@ func plainRunBytes(body []byte, pos int, dst []span, most int) (count, end int) 
 // behind the body all take the same; without, a scanner may leave the end of it.
 func checkRun(t *testing.T, body []byte, spans, most int) {
 	t.Helper()
-	show := func(count, end int, dst []span) string { return fmt.Sprint(count, end, dst[:count]) }
+	show := func(count, end int, dst []Span) string { return fmt.Sprint(count, end, dst[:count]) }
 	for _, pad := range []int{0, 64} {
 		padded := append(bytes.Clone(body), strings.Repeat(" ", pad)...)
-		want := make([]span, spans)
+		want := make([]Span, spans)
 		n, end := plainRunBytes(padded, 0, want, most)
 		for _, run := range runners() {
-			got := make([]span, spans+1)
+			got := make([]Span, spans+1)
 			m, e := run.f(padded, 0, got[:spans], most)
-			if got[spans] != (span{}) {
+			if got[spans] != (Span{}) {
 				t.Fatalf("%s of %q: wrote past its spans", run.name, padded)
 			}
 			if pad == 0 && m < n { // it left something: the end of the body must be near
-				if next := int(want[m].end); next+32 <= len(padded) {
+				if next := int(want[m].End); next+32 <= len(padded) {
 					t.Fatalf("%s of %q: %d of %d spans, the next ends at %d of %d", run.name, padded, m, n, next, len(padded))
 				}
-				if e != 0 && m == 0 || m > 0 && e != int(want[m-1].end) {
+				if e != 0 && m == 0 || m > 0 && e != int(want[m-1].End) {
 					t.Fatalf("%s of %q: end %d after %d spans", run.name, padded, e, m)
 				}
 				n, end = m, e
@@ -97,8 +97,8 @@ func TestTextEnd(t *testing.T) {
 				if c < ' ' || c == '"' || c == '\\' {
 					want = at
 				}
-				if got := textEnd(text, 0); got != want {
-					t.Fatalf("textEnd(%q) is %d, want %d", text, got, want)
+				if got := TextEnd(text, 0); got != want {
+					t.Fatalf("TextEnd(%q) is %d, want %d", text, got, want)
 				}
 				if c >= 0x80 {
 					want = min(want, at)
@@ -109,15 +109,15 @@ func TestTextEnd(t *testing.T) {
 						want = 1
 					}
 				}
-				if got := plainEnd(text, 0); got != want {
-					t.Fatalf("plainEnd(%q) is %d, want %d", text, got, want)
+				if got := PlainEnd(text, 0); got != want {
+					t.Fatalf("PlainEnd(%q) is %d, want %d", text, got, want)
 				}
 			}
 		}
 	}
 	for i := range 21 {
-		if got := textEnd([]byte(`"1234567890123456789"`), i); i > 0 && got != 20 {
-			t.Errorf("textEnd from %d is %d, want 20", i, got)
+		if got := TextEnd([]byte(`"1234567890123456789"`), i); i > 0 && got != 20 {
+			t.Errorf("TextEnd from %d is %d, want 20", i, got)
 		}
 	}
 }
@@ -132,13 +132,13 @@ func TestScanStaysInside(t *testing.T) {
 		}
 		body[0] = '"'
 		for _, run := range runners() {
-			if count, _ := run.f(body, 0, make([]span, 4), math.MaxInt); count != 0 {
+			if count, _ := run.f(body, 0, make([]Span, 4), math.MaxInt); count != 0 {
 				t.Fatalf("%s of %d bytes without a closing quote: %d spans", run.name, n, count)
 			}
 		}
 		copy(body, bytes.Repeat([]byte(`"a",`), n/4))
 		for _, run := range runners() {
-			run.f(body, 0, make([]span, 100), math.MaxInt)
+			run.f(body, 0, make([]Span, 100), math.MaxInt)
 		}
 		for _, end := range []string{`"`, `",`, `", `} { // where a separator would go on
 			text := bytes.Repeat([]byte{'a'}, n)
@@ -146,11 +146,11 @@ func TestScanStaysInside(t *testing.T) {
 			copy(text[max(n-len(end), 1):], end)
 			copy(body, text)
 			for _, run := range runners() {
-				run.f(body, 0, make([]span, 4), math.MaxInt)
+				run.f(body, 0, make([]Span, 4), math.MaxInt)
 			}
 		}
-		plainEnd(body, 0)
-		textEnd(body, 0)
+		PlainEnd(body, 0)
+		TextEnd(body, 0)
 	}
 }
 
@@ -164,4 +164,26 @@ func FuzzPlainRun(f *testing.F) {
 		}
 		checkRun(t, append([]byte{'"'}, body...), spans, most)
 	})
+}
+
+func BenchmarkPlainRun(b *testing.B) {
+	var even, ragged []string
+	for i := range 1000 {
+		even = append(even, fmt.Sprintf("https://www.example-shop.com/category/products/item-%010d.html", i*7919)[:66])
+		ragged = append(ragged, fmt.Sprintf("http://h%04d.example.com/%s%d", i, strings.Repeat("x", i*2654435761>>7%90), i%10)) // 30 to 120 bytes
+	}
+	for name, text := range map[string]string{"urls": strings.Join(even, `","`), "urls-python": strings.Join(even, `", "`), "urls-ragged": strings.Join(ragged, `","`)} {
+		body := []byte(`"` + text + `"]` + strings.Repeat(" ", 32))
+		dst := make([]Span, 1000)
+		for _, run := range runners() {
+			b.Run(name+"/"+run.name, func(b *testing.B) {
+				b.SetBytes(int64(len(body)))
+				for b.Loop() {
+					if n, _ := run.f(body, 0, dst, 64<<10); n < 999 {
+						b.Fatal(n)
+					}
+				}
+			})
+		}
+	}
 }

@@ -1,10 +1,10 @@
 //go:build !amd64
 
-package items
+package scan
 
 type runner struct {
 	name string
-	f    func(body []byte, pos int, dst []span, most int) (count, end int)
+	f    func(body []byte, pos int, dst []Span, most int) (count, end int)
 }
 
 // runners are the scanners that this machine can run, the portable one first.

@@ -1,11 +1,11 @@
-package items
+package scan
 
 import "golang.org/x/sys/cpu"
 
-// plainRun is plainRunGo, but may leave the last 32 bytes of the body to the caller.
+// PlainRun cuts a run of plain strings as plainRunGo says, but may leave the last 32 bytes of the body to the caller.
 // AVX2 makes it nearly twice as fast: 8.8 us for 1,000 strings of 66 bytes where the
 // portable one takes 15.5 (BenchmarkPlainRun).
-func plainRun(body []byte, pos int, dst []span, most int) (count, end int) {
+func PlainRun(body []byte, pos int, dst []Span, most int) (count, end int) {
 	if cpu.X86.HasAVX2 && len(dst) > 0 {
 		return plainRunAVX2(body, pos, dst, most)
 	}
@@ -16,4 +16,4 @@ func plainRun(body []byte, pos int, dst []span, most int) (count, end int) {
 // inside the body. len(dst) must not be 0.
 //
 //go:noescape
-func plainRunAVX2(body []byte, pos int, dst []span, most int) (count, end int)
+func plainRunAVX2(body []byte, pos int, dst []Span, most int) (count, end int)

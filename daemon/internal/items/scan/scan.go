@@ -1,4 +1,6 @@
-package items
+// Package scan finds, several bytes at a time, where the strings of a JSON text end. It
+// judges no escape and no UTF-8: it stops at what needs a second look.
+package scan
 
 import (
 	"encoding/binary"
@@ -18,9 +20,12 @@ const (
 	wordBytes = 8
 )
 
-// textEnd is the place at or after i of the first byte of b that is a quote, a
+// Span is a part of a body, from Start to before End. The assembly knows this layout.
+type Span struct{ Start, End uint32 }
+
+// TextEnd is the place at or after i of the first byte of b that is a quote, a
 // backslash or a control character; len(b) if there is none.
-func textEnd(b []byte, i int) int {
+func TextEnd(b []byte, i int) int {
 	for ; i+wordBytes <= len(b); i += wordBytes {
 		x := binary.LittleEndian.Uint64(b[i:])
 		if m := ((x ^ quotes - ones) | (x ^ slashes - ones) | (x - spaces)) & ^x & highs; m != 0 {
@@ -35,8 +40,8 @@ func textEnd(b []byte, i int) int {
 	return i
 }
 
-// plainEnd is textEnd that also stops at a byte that is not ASCII.
-func plainEnd(b []byte, i int) int {
+// PlainEnd is TextEnd that also stops at a byte that is not ASCII.
+func PlainEnd(b []byte, i int) int {
 	for ; i+wordBytes <= len(b); i += wordBytes {
 		x := binary.LittleEndian.Uint64(b[i:])
 		if m := (x | (x ^ quotes - ones) | (x ^ slashes - ones) | (x - spaces)) & highs; m != 0 {
@@ -56,14 +61,14 @@ func plainEnd(b []byte, i int) int {
 // It fills dst with at most len(dst) spans and returns how many, and the place after
 // the last one's closing quote. What it does not take it leaves to the caller, who
 // must look at the separator after the run and at the value after that.
-func plainRunGo(body []byte, pos int, dst []span, most int) (count, end int) {
+func plainRunGo(body []byte, pos int, dst []Span, most int) (count, end int) {
 	for count < len(dst) {
-		i := plainEnd(body, pos+1)
+		i := PlainEnd(body, pos+1)
 		if i == len(body) || body[i] != '"' || i == pos+1 || i-pos-1 > most {
 			break
 		}
 		end = i + 1
-		dst[count] = span{uint32(pos), uint32(end)}
+		dst[count] = Span{uint32(pos), uint32(end)}
 		count++
 		if end+3 > len(body) || body[end] != ',' {
 			break

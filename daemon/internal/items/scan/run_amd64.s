@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// func plainRunAVX2(body []byte, pos int, dst []span, most int) (count, end int)
+// func plainRunAVX2(body []byte, pos int, dst []Span, most int) (count, end int)
 //
 // SI body   DX len(body)   R8 opening quote   R10 cursor
 // DI next span   CX spans left   R9 most   R13 end of the last string

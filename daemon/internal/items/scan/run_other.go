@@ -1,0 +1,8 @@
+//go:build !amd64
+
+package scan
+
+// PlainRun cuts a run of plain strings as plainRunGo says.
+func PlainRun(body []byte, pos int, dst []Span, most int) (count, end int) {
+	return plainRunGo(body, pos, dst, most)
+}
