@@ -22,7 +22,7 @@ func nextChange(t *testing.T, s *Store) engine.Change {
 	select {
 	case change := <-s.Changes():
 		return change
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no change is seen")
 		return engine.Change{}
 	}

@@ -110,7 +110,7 @@ func meet(t testing.TB, stores ...*Store) {
 func waitReady(t testing.TB, stores ...*Store) {
 	t.Helper()
 	for _, s := range stores {
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			err := s.Ready(context.Background())
 			if err == nil {
 				break
@@ -206,7 +206,7 @@ func TestResync(t *testing.T) {
 					other = 0
 				}
 				isNew := make([]bool, 5000)
-				for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+				for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 					n, err := s.Add(context.Background(), storetest.Keys(s, other, 5000), isNew)
 					if err == nil {
 						if n != 0 {
@@ -332,7 +332,7 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 		select {
 		case change := <-storeB.Changes():
 			return change
-		case <-time.After(10 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatal("no change is seen")
 			return engine.Change{}
 		}
@@ -575,7 +575,7 @@ func TestSentinelFailover(t *testing.T) {
 		t.Fatal("the replica has missed nothing: this tries nothing")
 	}
 	// Trust is lost at once or at the next poll, and comes back with the new master.
-	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := s.Add(context.Background(), storetest.Keys(s, 100_000, 1), make([]bool, 1)); err == nil &&
 			strings.Contains(replica.CLI("info", "replication"), "role:master") {
 			break
