@@ -159,7 +159,8 @@ func ClusterTLS(t testing.TB, tls *TLS) []*Server {
 	servers := make([]*Server, 3)
 	create := []string{"--cluster-yes", "--cluster", "create"}
 	for i := range servers {
-		servers[i] = StartTLS(t, tls, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--appendonly", "yes")
+		// Beside other work nodes answer each other late; no test waits for one to be taken for dead.
+		servers[i] = StartTLS(t, tls, "--cluster-enabled", "yes", "--cluster-node-timeout", "10000", "--appendonly", "yes")
 		create = append(create, servers[i].Addr)
 	}
 	servers[0].CLI(create...)
