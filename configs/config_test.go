@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
 func TestExampleIsDefault(t *testing.T) {
 	var c Config // not Default: the example must say everything itself
-	if err := decodeYAML("urifilter.yaml", Example, &c); err != nil {
+	if err := strict.Decode("urifilter.yaml", Example, &c); err != nil {
 		t.Fatal(err)
 	}
 	if want := Default(); !reflect.DeepEqual(c, want) {
@@ -26,7 +28,7 @@ func TestExampleIsDefault(t *testing.T) {
 // TestExampleIsWhole wants every field in the example, and a comment at every key
 // of the top level.
 func TestExampleIsWhole(t *testing.T) {
-	root, err := parseYAML("urifilter.yaml", Example)
+	root, err := strict.Parse("urifilter.yaml", Example)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +36,7 @@ func TestExampleIsWhole(t *testing.T) {
 		t.Errorf("example lacks %s", missing)
 	}
 	cut := regexp.MustCompile(`(?m)^  item_bytes: .*\n|^    capacity: .*\n`).ReplaceAll(Example, nil)
-	root, err = parseYAML("cut", cut)
+	root, err = strict.Parse("cut", cut)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,12 +68,12 @@ func missingKeys(n *yaml.Node, t reflect.Type, path string) []string {
 		values[n.Content[i].Value] = n.Content[i+1]
 	}
 	var missing []string
-	for _, field := range keyed(t) {
+	for _, field := range strict.Keyed(t) {
 		key := field.Tag.Get("yaml")
 		if value, ok := values[key]; !ok {
-			missing = append(missing, join(path, key))
+			missing = append(missing, strict.Join(path, key))
 		} else {
-			missing = append(missing, missingKeys(value, field.Type, join(path, key))...)
+			missing = append(missing, missingKeys(value, field.Type, strict.Join(path, key))...)
 		}
 	}
 	return missing
@@ -80,7 +82,7 @@ func missingKeys(n *yaml.Node, t reflect.Type, path string) []string {
 // allOfFilter has the keys of a filter, those of all kinds.
 func allOfFilter() reflect.Type {
 	var fields []reflect.StructField
-	for i, key := range filterKeys() {
+	for i, key := range (Filter{}).MemberKeys() {
 		fields = append(fields, reflect.StructField{Name: fmt.Sprint("F", i), Type: reflect.TypeFor[string](), Tag: reflect.StructTag(`yaml:"` + key + `"`)})
 	}
 	return reflect.StructOf(fields)
@@ -91,7 +93,7 @@ func allOfFilter() reflect.Type {
 func TestEveryFieldSettable(t *testing.T) {
 	text := map[reflect.Kind]string{reflect.String: "some", reflect.Bool: "true", reflect.Float64: "0.25"}
 	c := Default()
-	leaves(reflect.ValueOf(&c).Elem(), "", func(key string, v reflect.Value) {
+	strict.Leaves(reflect.ValueOf(&c).Elem(), "", func(key string, v reflect.Value) {
 		value := "3"
 		switch {
 		case strings.HasSuffix(key, "timeout") || key == "writeback.interval":
@@ -111,8 +113,8 @@ func TestEveryFieldSettable(t *testing.T) {
 		changed := 0
 		before, after := map[string]any{}, map[string]any{}
 		d := Default()
-		leaves(reflect.ValueOf(&d).Elem(), "", func(k string, v reflect.Value) { before[k] = v.Interface() })
-		leaves(reflect.ValueOf(&got).Elem(), "", func(k string, v reflect.Value) { after[k] = v.Interface() })
+		strict.Leaves(reflect.ValueOf(&d).Elem(), "", func(k string, v reflect.Value) { before[k] = v.Interface() })
+		strict.Leaves(reflect.ValueOf(&got).Elem(), "", func(k string, v reflect.Value) { after[k] = v.Interface() })
 		for k := range before {
 			if !reflect.DeepEqual(before[k], after[k]) {
 				changed++
@@ -138,7 +140,7 @@ func TestShow(t *testing.T) {
 		t.Errorf("password is shown:\n%s", data)
 	}
 	var back Config
-	if err := decodeYAML("shown", data, &back); err != nil {
+	if err := strict.Decode("shown", data, &back); err != nil {
 		t.Fatalf("what is shown cannot be read: %v\n%s", err, data)
 	}
 	c.MongoDB.URI = "mongodb://writer:xxxxx@db1:27017,db2:27017/?replicaSet=rs0"

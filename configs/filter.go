@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
 // Filter is what a filter is: in the settings, where what is left out is the daemon's
@@ -73,7 +75,7 @@ func (f Filter) With(values map[string]reflect.Value) (Filter, *FieldError) {
 			return f, kind.lacking(p, value)
 		default:
 			f.Params = change(f.Params, func(v reflect.Value) {
-				field, _ := fieldByKey(v, p.Key)
+				field, _ := strict.FieldByKey(v, p.Key)
 				if !field.Equal(value) {
 					clearDetails(v, p.Key)
 				}
@@ -88,7 +90,7 @@ func (f Filter) With(values map[string]reflect.Value) (Filter, *FieldError) {
 // given come after it.
 func clearDetails(params reflect.Value, changed string) {
 	for _, p := range Parameters() {
-		if field, ok := fieldByKey(params, p.Key); ok && p.Of == changed {
+		if field, ok := strict.FieldByKey(params, p.Key); ok && p.Of == changed {
 			field.SetZero()
 		}
 	}
@@ -174,28 +176,26 @@ func orZero(v any) any {
 	return v
 }
 
-// filterKeys are the keys of a filter in the settings, those of all kinds.
-func filterKeys() []string {
-	keys := keysOf(reflect.TypeFor[Filter]())
+// MemberKeys are the keys of a filter in the settings, those of all kinds.
+func (Filter) MemberKeys() []string {
+	keys := strict.Keys(reflect.TypeFor[Filter]())
 	for _, p := range Parameters() {
 		keys = append(keys, p.Key)
 	}
 	return keys
 }
 
-// filter decodes one filter of the settings.
-func (d *decoder) filter(n *yaml.Node, v reflect.Value, path string) {
+// ReadMembers reads a filter of the settings.
+func (f *Filter) ReadMembers(m *strict.Members) {
 	values := map[string]reflect.Value{} // of parameters
-	at := map[string]*yaml.Node{}
-	d.members(n, path, filterKeys(), func(key, value *yaml.Node, full string) {
-		field, ok := fieldByKey(v, key.Value)
+	m.Each(func(key string, read func(into reflect.Value)) {
+		field, ok := strict.FieldByKey(reflect.ValueOf(f).Elem(), key)
 		if !ok {
-			field = reflect.New(Parameter{Key: key.Value}.Type()).Elem()
-			values[key.Value], at[key.Value] = field, key
+			field = reflect.New(Parameter{Key: key}.Type()).Elem()
+			values[key] = field
 		}
-		d.value(value, field, full)
+		read(field)
 	})
-	f := v.Addr().Interface().(*Filter)
 	name := f.Kind
 	if name == "" {
 		name = DefaultKind().Name
@@ -211,11 +211,11 @@ func (d *decoder) filter(n *yaml.Node, v reflect.Value, path string) {
 		case !given:
 		case kind.Has(p.Key):
 			f.Params = change(f.Params, func(v reflect.Value) {
-				field, _ := fieldByKey(v, p.Key)
+				field, _ := strict.FieldByKey(v, p.Key)
 				field.Set(value)
 			})
 		case !value.IsZero():
-			d.fault(at[p.Key], join(path, p.Key), "%s", kind.lacking(p, value).Setting)
+			m.Fault(p.Key, kind.lacking(p, value).Setting)
 		}
 	}
 }
@@ -233,14 +233,14 @@ func (f Filter) MarshalYAML() (any, error) {
 		return err
 	}
 	plain := reflect.ValueOf(f)
-	for _, field := range keyed(plain.Type()) {
+	for _, field := range strict.Keyed(plain.Type()) {
 		if err := add(field.Tag.Get("yaml"), plain.FieldByIndex(field.Index).Interface()); err != nil {
 			return nil, err
 		}
 	}
 	if f.Params != nil {
 		params := reflect.ValueOf(f.Params)
-		for _, field := range keyed(params.Type()) {
+		for _, field := range strict.Keyed(params.Type()) {
 			if err := add(field.Tag.Get("yaml"), params.FieldByIndex(field.Index).Interface()); err != nil {
 				return nil, err
 			}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
 // Kind is what filters of one kind are made with. It is what a laptop and a client must
@@ -164,7 +166,7 @@ func valueOf(p Params, key string) (v reflect.Value, ok bool) {
 	if p == nil {
 		return v, false
 	}
-	return fieldByKey(reflect.ValueOf(p), key)
+	return strict.FieldByKey(reflect.ValueOf(p), key)
 }
 
 // change is p after set has set the fields of a copy of it.

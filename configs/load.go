@@ -2,14 +2,21 @@ package configs
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"reflect"
-	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
-const envPrefix = "URIFILTER_"
+// source is where the settings of the daemon come from. The old names are those of the
+// settings that it had before it had a file.
+func source() strict.Source {
+	return strict.Source{
+		Prefix: "URIFILTER_", Foreign: foreign,
+		Old: map[string]string{"URI_NUM_SCALE": "uri_num_scale", "ACCEPT_ERROR_RATE": "accept_error_rate"},
+	}
+}
 
 // Load returns the defaults, overridden by the YAML file at path ("": none),
 // overridden by the variables of env, each "NAME=value" as os.Environ gives them.
@@ -36,22 +43,14 @@ func Check(path string, env []string) (Config, error) {
 // load returns what can be read beside what cannot.
 func load(path string, env []string) (Config, error) {
 	c := Default()
-	if path != "" {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return c, err
-		}
-		if err := decodeYAML(path, data, &c); err != nil {
-			return c, errors.Join(err, c.setEnv(env))
-		}
-	}
-	return c, c.setEnv(env)
+	err := source().Read(path, env, &c)
+	return c, err
 }
 
 // Parse is Load of the text of a file, which need not be here, without an environment.
 func Parse(file string, data []byte) (Config, error) {
 	c := Default()
-	if err := decodeYAML(file, data, &c); err != nil {
+	if err := strict.Decode(file, data, &c); err != nil {
 		return Config{}, err
 	}
 	return c, nil
@@ -71,67 +70,13 @@ func foreign(name string) bool {
 	return strings.HasPrefix(name, "URIFILTER_TEST_")
 }
 
-func (c *Config) setEnv(env []string) error {
-	settings := map[string]reflect.Value{}
-	var names []string
-	leaves(reflect.ValueOf(c).Elem(), "", func(key string, v reflect.Value) {
-		name := EnvName(key)
-		settings[name] = v
-		names = append(names, name)
-	})
-	// The old names stand for the new ones unless those are there too.
-	var old, current []string
-	for _, e := range env {
-		name, value, _ := strings.Cut(e, "=")
-		switch {
-		case name == "URI_NUM_SCALE" || name == "ACCEPT_ERROR_RATE":
-			old = append(old, e)
-			settings[name] = settings[envPrefix+name]
-		case strings.HasPrefix(name, envPrefix) && !foreign(name):
-			current = append(current, name+"="+value)
-		}
-	}
-	var faults []error
-	for _, e := range slices.Concat(old, current) {
-		name, value, _ := strings.Cut(e, "=")
-		v, ok := settings[name]
-		if !ok {
-			faults = append(faults, fmt.Errorf("%s: unknown variable%s", name, suggest(name, names)))
-			continue
-		}
-		if err := setVariable(name, v, value); err != nil {
-			faults = append(faults, err)
-		}
-	}
-	return errors.Join(faults...)
-}
-
 // EnvName is the variable that sets key: redis.addrs is URIFILTER_REDIS_ADDRS.
-func EnvName(key string) string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
-}
+func EnvName(key string) string { return source().Variable(key) }
 
-// setVariable sets a list of texts from their comma-separated form, another list
-// from its YAML form, which may be JSON, and anything else from its plain text.
-func setVariable(name string, v reflect.Value, text string) error {
-	if v.Kind() != reflect.Slice {
-		if err := setText(v, text); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		return nil
-	}
-	if v.Type().Elem().Kind() != reflect.String {
-		if strings.TrimSpace(text) == "" {
-			return fmt.Errorf("%s: no value: want a list such as [{name: uri}], [] for an empty one", name)
-		}
-		return decodeYAML(name, []byte(text), v.Addr().Interface())
-	}
-	var list []string
-	for item := range strings.SplitSeq(text, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			list = append(list, item)
-		}
-	}
-	v.Set(reflect.ValueOf(list))
-	return nil
+// CheckKeys tells whether n, which is part of a file under key, would do as settings of
+// the daemon: whether it has their keys, with values of their types. What the values
+// mean together is for Validate.
+func CheckKeys(file, key string, n *yaml.Node) error {
+	c := Default()
+	return strict.DecodeNode(file, key, n, &c)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
 func writeFile(t *testing.T, name, text string) string {
@@ -186,7 +188,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("!!map"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := Default()
-		if decodeYAML("f", data, &c) != nil {
+		if strict.Decode("f", data, &c) != nil {
 			return
 		}
 		text, err := c.YAML()
@@ -194,7 +196,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("settings that were read cannot be shown: %v", err)
 		}
 		var back Config
-		if err := decodeYAML("shown", text, &back); err != nil {
+		if err := strict.Decode("shown", text, &back); err != nil {
 			t.Fatalf("what is shown cannot be read: %v\n%s", err, text)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strconv"
 	"time"
+
+	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
 // Member is one parameter of a filter as a member of an object.
@@ -45,7 +47,7 @@ func (f Filter) each(visit func(key string, v reflect.Value)) {
 		return
 	}
 	v := reflect.ValueOf(f.Params)
-	for _, field := range keyed(v.Type()) {
+	for _, field := range strict.Keyed(v.Type()) {
 		visit(field.Tag.Get("yaml"), v.FieldByIndex(field.Index))
 	}
 }
@@ -88,7 +90,7 @@ func (f Filter) WithStored(kept map[string]any) (Filter, error) {
 	}
 	var faults []error
 	f.Params = change(kind.Params, func(v reflect.Value) {
-		for _, field := range keyed(v.Type()) {
+		for _, field := range strict.Keyed(v.Type()) {
 			key := storedKey(field.Tag.Get("yaml"), field.Type)
 			if value, there := kept[key]; there {
 				if err := setStored(v.FieldByIndex(field.Index), value); err != nil {
@@ -102,7 +104,7 @@ func (f Filter) WithStored(kept map[string]any) (Filter, error) {
 
 // setStored sets v from a value as it is kept.
 func setStored(v reflect.Value, value any) error {
-	bad := fmt.Errorf("found %v, want %s", value, wanted(v))
+	bad := fmt.Errorf("found %v, want %s", value, strict.Wanted(v))
 	switch value := value.(type) {
 	case string:
 		if v.Kind() != reflect.String {
@@ -117,7 +119,7 @@ func setStored(v reflect.Value, value any) error {
 			v.SetFloat(n)
 			return err
 		}
-		n, err := parseWhole(text)
+		n, err := strict.ParseWhole(text)
 		switch {
 		case err != nil:
 			return bad

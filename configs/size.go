@@ -56,6 +56,11 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
+// Wanted says what the text of a size may be.
+func (Size) Wanted() string {
+	return "bytes, or a number with KiB, MiB, GiB or TiB, such as 64MiB"
+}
+
 // MarshalText writes what String returns.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 

@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
 // minToken is the length below which a token could be guessed by trying.
@@ -81,7 +83,7 @@ type tokenEntry struct {
 
 func parseTokens(path string, data []byte) (Tokens, error) {
 	var entries []tokenEntry
-	if err := decodeYAML(path, data, &entries); err != nil {
+	if err := strict.Decode(path, data, &entries); err != nil {
 		return nil, err
 	}
 	if len(entries) == 0 {
@@ -128,7 +130,7 @@ func parseTokens(path string, data []byte) (Tokens, error) {
 // published are the digests in the example, which everybody can read.
 func published() (digests [][sha256.Size]byte) {
 	var entries []tokenEntry
-	if err := decodeYAML("tokens.example.yaml", ExampleTokens, &entries); err != nil {
+	if err := strict.Decode("tokens.example.yaml", ExampleTokens, &entries); err != nil {
 		panic(err) // it is part of the program
 	}
 	for _, e := range entries {

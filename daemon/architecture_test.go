@@ -69,6 +69,7 @@ func rules() []rule {
 		{folder: "provision", ours: []string{"systemd", "configs"}, testsToo: true, never: []string{"daemon"}},
 		{folder: "daemon", ours: []string{"configs", "client", "systemd"}, testsToo: true, never: []string{"provision", "magefiles"}},
 		{folder: "configs", ours: []string{}, testsToo: true},
+		{folder: "configs/strict", ours: []string{}, testsToo: true},
 		{folder: "systemd", ours: []string{}, testsToo: true, onlyModules: []string{}},
 		{folder: "client", ours: []string{}, testsToo: true, onlyModules: []string{}},
 		// What docs/architecture.md says of the rooms of the daemon: no arrow goes back up.

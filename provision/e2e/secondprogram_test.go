@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/configs/strict"
 	"github.com/cr-clawer/urifilter/provision"
 	"github.com/cr-clawer/urifilter/provision/e2e/programs"
 	"github.com/cr-clawer/urifilter/provision/fleet"
@@ -34,7 +34,7 @@ func greeter() program.Program {
 				DataDir string `yaml:"data_dir"`
 				Hello   string `yaml:"hello"`
 			}{"127.0.0.1:8700", "/var/lib/greeter", "hello"}
-			err := configs.Decode(name, text, &s)
+			err := strict.Decode(name, text, &s)
 			return program.Settings{
 				Validate: func() error { return nil }, Listen: s.Listen, URL: "http://" + s.Listen, DataDir: s.DataDir,
 				Ask: func(ctx context.Context, d program.Daemon) error {

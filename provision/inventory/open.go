@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
 // The files that are looked for, below the working directory.
@@ -138,8 +139,8 @@ func Parse(path string, data []byte) (*Inventory, error) { return whole(parse(pa
 
 func parse(path string, data []byte) (*Inventory, error) {
 	i := Default()
-	err := configs.Decode(path, data, i)
-	if errors.As(err, new(*configs.SyntaxError)) {
+	err := strict.Decode(path, data, i)
+	if errors.As(err, new(*strict.SyntaxError)) {
 		return nil, err
 	}
 	faults := []error{err, checkSettings(path, "settings", i)}

@@ -19,7 +19,7 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/spf13/cobra"
 
-	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/configs/strict"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/service"
@@ -44,11 +44,7 @@ type settings struct {
 
 func read(file string) (settings, error) {
 	s := settings{Listen: "127.0.0.1:8700", DataDir: greeter().DataDir(), Hello: "hello"}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return s, err
-	}
-	if err := configs.Decode(file, data, &s); err != nil {
+	if err := (strict.Source{Prefix: "GREETER_"}).Read(file, os.Environ(), &s); err != nil {
 		return s, err
 	}
 	if s.Hello == "" {

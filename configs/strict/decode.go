@@ -1,4 +1,4 @@
-package configs
+package strict
 
 import (
 	"bytes"
@@ -23,36 +23,27 @@ type decoder struct {
 	faults []error
 }
 
-// decodeYAML fills what into points at; keys that data leaves out keep their
-// values. The error joins all faults.
-func decodeYAML(file string, data []byte, into any) error {
-	root, err := parseYAML(file, data)
+// Decode fills what into points at from the YAML of data: by yaml tags, strict, each fault
+// with file, line and key. Keys that data leaves out keep their values. The error joins all
+// faults. Beside texts, numbers, times, lists and structs it knows types that read themselves
+// from text, a [Mapping], *yaml.Node, which takes what is there as it is, and the tag ",inline".
+func Decode(file string, data []byte, into any) error {
+	root, err := Parse(file, data)
 	if root == nil || err != nil {
 		return err
 	}
+	return DecodeNode(file, "", root, into)
+}
+
+// DecodeNode is Decode of a part of a file, which stands under key.
+func DecodeNode(file, key string, n *yaml.Node, into any) error {
 	d := &decoder{file: file}
-	d.value(root, reflect.ValueOf(into).Elem(), "")
+	d.value(n, reflect.ValueOf(into).Elem(), key)
 	return errors.Join(d.faults...)
 }
 
-// Decode fills what into points at from the YAML of data, in the way of the settings:
-// by yaml tags, strict, each fault with file, line and key. Keys that data leaves out
-// keep their values. Beside the types of settings it knows *yaml.Node, which takes what
-// is there as it is, and the tag ",inline".
-func Decode(file string, data []byte, into any) error { return decodeYAML(file, data, into) }
-
-// CheckKeys tells whether n, which is part of a file under key, would do as settings of
-// the daemon: whether it has their keys, with values of their types. What the values
-// mean together is for Validate.
-func CheckKeys(file, key string, n *yaml.Node) error {
-	c := Default()
-	d := &decoder{file: file}
-	d.value(n, reflect.ValueOf(&c).Elem(), key)
-	return errors.Join(d.faults...)
-}
-
-// parseYAML returns the root of the only document, nil if there is none.
-func parseYAML(file string, data []byte) (*yaml.Node, error) {
+// Parse returns the root of the only document, nil if there is none.
+func Parse(file string, data []byte) (*yaml.Node, error) {
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
@@ -115,18 +106,19 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string) {
 		if isNull { // a section whose keys are all commented out
 			return
 		}
-		keys, isFilter := keysOf(v.Type()), v.Type() == reflect.TypeFor[Filter]()
-		if isFilter {
-			keys = filterKeys()
+		keys := Keys(v.Type())
+		own, readsItself := v.Addr().Interface().(Mapping)
+		if readsItself {
+			keys = own.MemberKeys()
 		}
 		switch {
 		case n.Kind != yaml.MappingNode:
 			d.fault(at, path, "%s: want keys and values: %s", shape(n), strings.Join(keys, ", "))
-		case isFilter:
-			d.filter(n, v, path)
+		case readsItself:
+			own.ReadMembers(&Members{d, n, path, keys, map[string]*yaml.Node{}})
 		default:
 			d.members(n, path, keys, func(key, value *yaml.Node, full string) {
-				field, _ := fieldByKey(v, key.Value)
+				field, _ := FieldByKey(v, key.Value)
 				d.value(value, field, full)
 			})
 		}
@@ -141,9 +133,9 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string) {
 		}
 		v.Set(list)
 	case n.Kind != yaml.ScalarNode || isNull:
-		d.fault(at, path, "%s: want %s", shape(n), wanted(v))
+		d.fault(at, path, "%s: want %s", shape(n), Wanted(v))
 	case v.Kind() == reflect.String && n.ShortTag() != "!!str":
-		d.fault(at, path, "%s: want %s; put it in quotes if it is one", shape(n), wanted(v))
+		d.fault(at, path, "%s: want %s; put it in quotes if it is one", shape(n), Wanted(v))
 	default:
 		if err := setText(v, n.Value); err != nil {
 			d.fault(at, path, "%w", err)
@@ -163,7 +155,7 @@ func (d *decoder) members(n *yaml.Node, path string, known []string, each func(k
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
-		full := join(path, key.Value)
+		full := Join(path, key.Value)
 		if first, twice := seen[key.Value]; twice {
 			d.fault(key, full, "key is there twice, first in line %d", first)
 			continue
@@ -176,6 +168,35 @@ func (d *decoder) members(n *yaml.Node, path string, known []string, each func(k
 		each(key, value, full)
 	}
 }
+
+// Mapping is a struct whose keys are not, or not all, its fields.
+type Mapping interface {
+	// MemberKeys are the keys that there may be.
+	MemberKeys() []string
+	// ReadMembers takes what stands under them.
+	ReadMembers(m *Members)
+}
+
+// Members are the keys and values of a [Mapping] in a file.
+type Members struct {
+	d    *decoder
+	n    *yaml.Node
+	path string
+	keys []string
+	at   map[string]*yaml.Node
+}
+
+// Each calls take with every key that is there, once, and with what reads its value into a
+// setting.
+func (m *Members) Each(take func(key string, read func(into reflect.Value))) {
+	m.d.members(m.n, m.path, m.keys, func(key, value *yaml.Node, full string) {
+		m.at[key.Value] = key
+		take(key.Value, func(into reflect.Value) { m.d.value(value, into, full) })
+	})
+}
+
+// Fault tells of a key that Each has called with.
+func (m *Members) Fault(key, text string) { m.d.fault(m.at[key], Join(m.path, key), "%s", text) }
 
 // shape says what n is without its text.
 func shape(n *yaml.Node) string {

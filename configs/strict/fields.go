@@ -1,4 +1,4 @@
-package configs
+package strict
 
 import (
 	"encoding"
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// join makes the whole key of a field: redis and addrs are redis.addrs.
-func join(path, key string) string {
+// Join makes the whole key of a field: redis and addrs are redis.addrs.
+func Join(path, key string) string {
 	if path == "" {
 		return key
 	}
@@ -22,15 +22,15 @@ func join(path, key string) string {
 // inline is the tag of a struct whose keys are those of the struct that it is in.
 const inline = ",inline"
 
-// keyed are the fields of a struct type that have a key, in their order.
-func keyed(t reflect.Type) []reflect.StructField {
+// Keyed are the fields of a struct type that have a key, in their order.
+func Keyed(t reflect.Type) []reflect.StructField {
 	var fields []reflect.StructField
 	for i := range t.NumField() {
 		f := t.Field(i)
 		switch f.Tag.Get("yaml") {
 		case "":
 		case inline:
-			for _, inner := range keyed(f.Type) {
+			for _, inner := range Keyed(f.Type) {
 				inner.Index = append([]int{i}, inner.Index...)
 				fields = append(fields, inner)
 			}
@@ -41,17 +41,18 @@ func keyed(t reflect.Type) []reflect.StructField {
 	return fields
 }
 
-// keysOf lists the keys of a struct type in their order.
-func keysOf(t reflect.Type) []string {
+// Keys lists the keys of a struct type in their order.
+func Keys(t reflect.Type) []string {
 	var keys []string
-	for _, f := range keyed(t) {
+	for _, f := range Keyed(t) {
 		keys = append(keys, f.Tag.Get("yaml"))
 	}
 	return keys
 }
 
-func fieldByKey(v reflect.Value, key string) (reflect.Value, bool) {
-	for _, f := range keyed(v.Type()) {
+// FieldByKey is the field of a struct that has the key.
+func FieldByKey(v reflect.Value, key string) (reflect.Value, bool) {
+	for _, f := range Keyed(v.Type()) {
 		if f.Tag.Get("yaml") == key {
 			return v.FieldByIndex(f.Index), true
 		}
@@ -59,13 +60,13 @@ func fieldByKey(v reflect.Value, key string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// leaves calls visit with the whole key of every setting of v. A list is one setting.
-func leaves(v reflect.Value, path string, visit func(key string, v reflect.Value)) {
-	for _, key := range keysOf(v.Type()) {
-		if field, _ := fieldByKey(v, key); field.Kind() == reflect.Struct {
-			leaves(field, join(path, key), visit)
+// Leaves calls visit with the whole key of every setting of v. A list is one setting.
+func Leaves(v reflect.Value, path string, visit func(key string, v reflect.Value)) {
+	for _, key := range Keys(v.Type()) {
+		if field, _ := FieldByKey(v, key); field.Kind() == reflect.Struct {
+			Leaves(field, Join(path, key), visit)
 		} else {
-			visit(join(path, key), field)
+			visit(Join(path, key), field)
 		}
 	}
 }
@@ -90,11 +91,11 @@ func setText(v reflect.Value, text string) error {
 		}
 		v.SetBool(text == "true")
 	case reflect.Int:
-		n, err := parseWhole(text)
+		n, err := ParseWhole(text)
 		v.SetInt(n)
 		return wantFor(v, text, err)
 	case reflect.Uint64:
-		n, err := parseWhole(text)
+		n, err := ParseWhole(text)
 		if n < 0 {
 			n, err = 0, strconv.ErrRange
 		}
@@ -117,15 +118,17 @@ func wantFor(v reflect.Value, text string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%q: want %s", text, wanted(v))
+	return fmt.Errorf("%q: want %s", text, Wanted(v))
 }
 
-func wanted(v reflect.Value) string {
-	switch v.Interface().(type) {
+// Wanted says what the text of a setting may be. A type of its own that is read from text
+// says that itself, by a method Wanted.
+func Wanted(v reflect.Value) string {
+	switch v := v.Interface().(type) {
 	case time.Duration:
 		return "a time with its unit, such as 500ms, 30s or 5m"
-	case Size:
-		return "bytes, or a number with KiB, MiB, GiB or TiB, such as 64MiB"
+	case interface{ Wanted() string }:
+		return v.Wanted()
 	}
 	switch v.Kind() {
 	case reflect.String:
@@ -139,8 +142,8 @@ func wanted(v reflect.Value) string {
 	}
 }
 
-// parseWhole reads 10000000, 10_000_000 and 1e7.
-func parseWhole(text string) (int64, error) {
+// ParseWhole reads 10000000, 10_000_000 and 1e7.
+func ParseWhole(text string) (int64, error) {
 	plain := text
 	if !strings.HasPrefix(text, "_") && !strings.HasSuffix(text, "_") {
 		plain = strings.ReplaceAll(text, "_", "")
