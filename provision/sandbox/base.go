@@ -41,6 +41,7 @@ func baseTree(ctx context.Context, cache, release string, out io.Writer) (string
 		return "", err
 	}
 	defer lock.Close()
+	ctx = holding(ctx, lock)
 	if exists(tree) {
 		return tree, nil
 	}

@@ -23,8 +23,8 @@ for group in $cgroups; do
 		done
 	fi
 done
-# The sandbox is being removed, and has not seen this process yet.
-[ -e "$netns" ] && [ ! -e "${netns%/*}/closing" ] || exit 1
+# From now on who removes the sandbox sees this process, so its lock is given back.
+exec 3<&-
 
 # Relative names, for an overlay's options cannot hold every path.
 mount --bind "$tree" tree

@@ -2,7 +2,6 @@ package sandbox_test
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -21,20 +20,19 @@ func TestSystemCacheMissing(t *testing.T) {
 	cache, parent := t.TempDir(), t.TempDir()
 	killed := filepath.Join(parent, "killed")
 	t.Cleanup(func() { sandbox.Down(context.Background(), killed) })
-	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), envCreate+"="+killed, envCache+"="+cache)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	c := startCreator(t, killed, envCache+"="+cache)
 	half := func() bool {
 		found, err := filepath.Glob(cache + "/bookworm-*.new/usr/bin/dpkg")
 		return err == nil && len(found) == 1
 	}
-	for !half() && cmd.ProcessState == nil && t.Context().Err() == nil {
-		time.Sleep(20 * time.Millisecond)
+	for !half() {
+		select {
+		case said := <-c.ended:
+			t.Fatalf("the creator says %s", said)
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
+	c.kill()
 	var wg sync.WaitGroup
 	for _, name := range []string{"one", "two"} {
 		wg.Go(func() {

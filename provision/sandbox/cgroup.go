@@ -18,6 +18,10 @@ import (
 // other's ssh.service for their own. The groups also name every process of a host,
 // however it came to be, so that none is left behind.
 
+// endWait bounds the end of a host's processes after they were killed. On a machine that
+// is busy they wait for its disk.
+const endWait = 2 * time.Minute
+
 // hierarchies are the mount points of cgroup version 2 and of systemd's own in version 1.
 func hierarchies() ([]string, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -90,7 +94,7 @@ func emptyCgroups(ctx context.Context, pattern string) error {
 	if err != nil {
 		return err
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(endWait)
 	for {
 		left := 0
 		for _, g := range groups {
@@ -104,7 +108,7 @@ func emptyCgroups(ctx context.Context, pattern string) error {
 			}
 		}
 		if left == 0 {
-			return removeCgroups(pattern)
+			return removeCgroups(ctx, pattern)
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%d processes in %s do not end", left, strings.Join(groups, ", "))
@@ -132,7 +136,7 @@ func matchCgroups(pattern string) ([]string, error) {
 }
 
 // removeCgroups removes empty control groups, those below first.
-func removeCgroups(pattern string) error {
+func removeCgroups(ctx context.Context, pattern string) error {
 	groups, err := matchCgroups(pattern)
 	if err != nil {
 		return err
@@ -150,7 +154,7 @@ func removeCgroups(pattern string) error {
 		}
 		slices.Reverse(folders)
 		for _, f := range folders {
-			if err := removeCgroup(f); err != nil {
+			if err := removeCgroup(ctx, f); err != nil {
 				return err
 			}
 		}
@@ -158,18 +162,21 @@ func removeCgroups(pattern string) error {
 	return nil
 }
 
-// removeCgroup removes one. The kernel calls it busy for a moment after its last
-// process has ended.
-func removeCgroup(path string) error {
-	for attempt := 0; ; attempt++ {
+// removeCgroup removes one. The kernel lists a process no more when it begins to end, and
+// calls the group busy until it has ended: until a disk's file system is written, which it
+// was the last to have mounted.
+func removeCgroup(ctx context.Context, path string) error {
+	for deadline := time.Now().Add(endWait); ; {
 		err := os.Remove(path)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if attempt == 100 {
+		if time.Now().After(deadline) {
 			return err
 		}
-		time.Sleep(20 * time.Millisecond)
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
 	}
 }
 

@@ -54,7 +54,7 @@ func (h *Host) make(ctx context.Context, cache string) error {
 		h.sandbox.changed.Store(true)
 		fmt.Fprintf(h.sandbox.out, "booting %s, %s, at %s\n", h.Name, h.Release, h.Address)
 	}
-	if err := h.Start(ctx); err != nil {
+	if err := h.start(ctx, h.boot); err != nil {
 		return err
 	}
 	return h.readKeys()
@@ -112,16 +112,21 @@ func makeDisk(ctx context.Context, image string, size int64) error {
 // Start boots the host, if it is not up, and returns when its systemd has started
 // everything and sshd answers.
 func (h *Host) Start(ctx context.Context) error {
+	return h.start(ctx, func(ctx context.Context) error { return withLock(ctx, h.sandbox.Dir, h.boot) })
+}
+
+func (h *Host) start(ctx context.Context, boot func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, bootWait)
 	defer cancel()
 	if h.leader() == 0 {
-		if err := h.boot(ctx); err != nil {
+		if err := boot(ctx); err != nil {
 			return err
 		}
 	}
 	return h.ready(ctx)
 }
 
+// boot is called under the sandbox's lock.
 func (h *Host) boot(ctx context.Context) error {
 	if err := emptyCgroups(ctx, h.cgroup()); err != nil {
 		return err
@@ -145,7 +150,8 @@ func (h *Host) boot(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	// setsid --fork: it is nobody's child, and outlives this process.
+	// setsid --fork: it is nobody's child, and outlives this process. Descriptor 3 is the
+	// sandbox's lock, which it gives back.
 	cmd := command(ctx, "setsid", "--fork", "unshare", "--mount", "--propagation", "private",
 		"/bin/sh", filepath.Join(h.dir(), "boot.sh"), h.dir(), string(tree), h.machine(), h.Name,
 		netns(h.sandbox.state.Index, h.state.Number), strings.Join(groups, " "))
@@ -207,7 +213,7 @@ func (h *Host) listens() bool {
 func (h *Host) notReady(why string) error {
 	err := fmt.Errorf("boot: %s; the end of its console:\n%s", why, tail(h.Console(), 20))
 	if strings.Contains(err.Error(), "inotify object: Too many open files") {
-		err = fmt.Errorf("%w\nhint: all hosts of a machine share its limit: sysctl fs.inotify.max_user_instances=1024", err)
+		err = fmt.Errorf("%w\nhint: all hosts of a machine share its limit: sysctl fs.inotify.max_user_instances=4096", err)
 	}
 	return err
 }

@@ -1,83 +1,19 @@
 package sandbox_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/provision/sandbox"
 )
 
-// envCreate makes the test's program a creator of the sandbox in that folder, to be killed.
-const (
-	envCreate = "URIFILTER_TEST_SANDBOX_CREATE"
-	envCache  = "URIFILTER_TEST_SANDBOX_CACHE" // and with that cache
-)
-
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(envCreate); dir != "" {
-		_, err := sandbox.Up(context.Background(), sandbox.Options{Dir: dir, Cache: os.Getenv(envCache), Hosts: twoHosts()})
-		fmt.Println("up", err)
-		time.Sleep(time.Hour)
-	}
-	os.Exit(m.Run())
-}
-
 func twoHosts() []sandbox.Spec {
 	return []sandbox.Spec{{Name: "a", Disks: map[string]int64{"/opt": 8 << 20}}, {Name: "b"}}
-}
-
-// TestSystemCreatorKilled kills the process that makes a sandbox, at several moments.
-func TestSystemCreatorKilled(t *testing.T) {
-	t.Parallel()
-	needSandbox(t)
-	if err := up(t, sandbox.Options{Hosts: twoHosts()}).Down(t.Context()); err != nil { // the cache is there now
-		t.Fatal(err)
-	}
-	kill := func(dir string, after time.Duration) {
-		t.Helper()
-		cmd := exec.Command(os.Args[0], "-test.run=^$")
-		cmd.Env = append(os.Environ(), envCreate+"="+dir)
-		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if after > 0 {
-			time.Sleep(after)
-		} else if line, _ := bufio.NewReader(stdout).ReadString('\n'); line != "up <nil>\n" {
-			t.Errorf("the creator says %q", line)
-		}
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	}
-	for _, after := range []time.Duration{0, 60, 150, 400, 800, 1500} {
-		dir := filepath.Join(t.TempDir(), "box")
-		kill(dir, after*time.Millisecond)
-		index := indexOf(dir)
-		if err := sandbox.Down(t.Context(), dir); err != nil {
-			t.Errorf("killed after %d ms: %v", after, err)
-		}
-		noTraces(t, dir, index)
-		if t.Failed() {
-			t.Fatalf("killed after %d ms", after)
-		}
-	}
-	// Nobody calls Down: the next Up does.
-	dir := filepath.Join(t.TempDir(), "box")
-	kill(dir, 0)
-	index := indexOf(dir)
-	up(t, sandbox.Options{Hosts: []sandbox.Spec{{Name: "next"}}})
-	noTraces(t, dir, index)
 }
 
 // TestSystemUpAgain continues from what is there: nothing to do, a host that is down, one more

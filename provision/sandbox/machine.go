@@ -1,10 +1,15 @@
 package sandbox
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 )
 
@@ -32,4 +37,92 @@ func Missing() error {
 		return fmt.Errorf("sandbox: no %s\nhint: apt-get install %s", strings.Join(missing, ", "), Packages)
 	}
 	return nil
+}
+
+// limit is a number of the kernel's that must not be lower while there are sandboxes. What it
+// was before is kept in the registry, in a file of its name.
+type limit struct {
+	name, path string
+	least      int
+	// optional: where it cannot be set, as in a container, hosts are tried all the same.
+	optional bool
+	// inUse tells whether somebody else needs it by now; nil: nobody would.
+	inUse func(context.Context) (bool, error)
+}
+
+var limits = []limit{
+	// This machine routes for the hosts.
+	{name: "forwarding", path: "/proc/sys/net/ipv4/ip_forward", least: 1, inUse: otherLinks},
+	// All hosts share it, as their root is this machine's. Each has about eight instances, and
+	// three more for a user who is logged in; the kernel's default is 128.
+	{name: "inotify", path: "/proc/sys/fs/inotify/max_user_instances", least: 4096, optional: true},
+}
+
+func raiseLimits() error {
+	for _, l := range limits {
+		if err := l.raise(registry); err != nil && !l.optional {
+			return err
+		}
+	}
+	return nil
+}
+
+// restoreLimits undoes it after the last sandbox.
+func restoreLimits(ctx context.Context) error {
+	var errs []error
+	for _, l := range limits {
+		errs = append(errs, l.restore(ctx, registry))
+	}
+	return errors.Join(errs...)
+}
+
+func (l limit) raise(kept string) error {
+	was, now, err := l.read()
+	if err != nil || now >= l.least {
+		return err
+	}
+	if err := writeFile(filepath.Join(kept, l.name), was, 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(l.path, fmt.Appendln(nil, l.least), 0o600)
+}
+
+// restore leaves it alone where somebody else has set it meanwhile, or has begun to need it.
+func (l limit) restore(ctx context.Context, kept string) error {
+	was, err := os.ReadFile(filepath.Join(kept, l.name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, now, err := l.read()
+	if err != nil || now != l.least {
+		return err
+	}
+	if l.inUse != nil {
+		if yes, err := l.inUse(ctx); yes || err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(l.path, was, 0o600)
+}
+
+func (l limit) read() (text []byte, number int, err error) {
+	if text, err = os.ReadFile(l.path); err != nil {
+		return nil, 0, err
+	}
+	number, err = strconv.Atoi(strings.TrimSpace(string(text)))
+	return text, number, err
+}
+
+// otherLinks tells whether there are virtual links, as of somebody who forwards.
+func otherLinks(ctx context.Context) (bool, error) {
+	for _, kind := range []string{"bridge", "veth", "tun", "wireguard"} {
+		links, err := output(ctx, "ip", "-o", "link", "show", "type", kind)
+		if err != nil || links != "" {
+			return links != "", err
+		}
+	}
+	return false, nil
 }

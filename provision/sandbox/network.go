@@ -31,15 +31,14 @@ func link(index, number int) string { return fmt.Sprintf("ufsb%dh%d", index, num
 // netns is the path at which a host's network name space is kept.
 func netns(index, number int) string { return filepath.Join(entry(index), strconv.Itoa(number)) }
 
-const forwardingSwitch = "/proc/sys/net/ipv4/ip_forward"
-
 // networkUp makes what is missing of the bridge, the rules and the hosts' links.
 func (s *Sandbox) networkUp(ctx context.Context) error {
-	lock, err := lockRegistry(ctx)
+	lock, err := makeAndLock(ctx, registry)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
+	ctx = holding(ctx, lock)
 	index := s.state.Index
 	name := bridge(index)
 	if !linkExists(name) {
@@ -64,7 +63,7 @@ table ip %[1]s {
 }`, table(index), subnet(index))); err != nil {
 		return err
 	}
-	if err := switchForwarding(); err != nil {
+	if err := raiseLimits(); err != nil {
 		return err
 	}
 	for _, h := range s.Hosts {
@@ -78,10 +77,16 @@ table ip %[1]s {
 // linkUp ties one host to the bridge.
 func linkUp(ctx context.Context, index, number int) error {
 	space, outer := netns(index, number), link(index, number)
-	if linkExists(outer) {
-		return nil // made last, and goes with the name space
+	if exists(filepath.Join("/sys/class/net", outer, "master")) {
+		return nil // tied last
 	}
-	if exists(space) { // an attempt that was cut off
+	// What follows may be left of an attempt that was cut off.
+	if linkExists(outer) {
+		if err := run(ctx, "ip", "link", "delete", outer); err != nil {
+			return err
+		}
+	}
+	if exists(space) {
 		if err := removeNetns(ctx, space); err != nil {
 			return err
 		}
@@ -145,35 +150,4 @@ func linkExists(name string) bool {
 
 func nft(ctx context.Context, rules string) error {
 	return runInput(ctx, rules, "nft", "-f", "-")
-}
-
-// switchForwarding lets this machine route for the hosts, and remembers how it was.
-func switchForwarding() error {
-	was, err := os.ReadFile(forwardingSwitch)
-	if err != nil || strings.TrimSpace(string(was)) == "1" {
-		return err
-	}
-	if err := writeFile(filepath.Join(registry, "forwarding"), was, 0o600); err != nil {
-		return err
-	}
-	return os.WriteFile(forwardingSwitch, []byte("1\n"), 0o600)
-}
-
-// restoreForwarding undoes it after the last sandbox, unless somebody else has begun to
-// need it meanwhile, as other virtual links show.
-func restoreForwarding(ctx context.Context) error {
-	was, err := os.ReadFile(filepath.Join(registry, "forwarding"))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, kind := range []string{"bridge", "veth", "tun", "wireguard"} {
-		links, err := output(ctx, "ip", "-o", "link", "show", "type", kind)
-		if err != nil || links != "" {
-			return err
-		}
-	}
-	return os.WriteFile(forwardingSwitch, was, 0o600)
 }

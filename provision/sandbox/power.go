@@ -20,6 +20,7 @@ func (h *Host) Exec(ctx context.Context, script string) (string, error) {
 	// systemd stops all for a shutdown; then that one is never reaped, and the host never
 	// ends. A shell takes no notice of stops.
 	cmd := command(ctx, "nsenter", "--target", strconv.Itoa(leader), "--all", "--no-fork", "/bin/sh", "-c", `/bin/sh -c "$1"; exit $?`, "sh", script)
+	cmd.ExtraFiles = nil // what runs in a host ends with the host, and shall not be waited for
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C"}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -11,9 +11,11 @@ import (
 	"strings"
 )
 
-// command is a program whose whole process group ends with ctx; runCommand runs it.
+// command is a program whose whole process group ends with ctx, and which has the locks
+// that ctx holds, from descriptor 3 on; runCommand runs it.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.ExtraFiles = held(ctx)
 	ownGroup(cmd)
 	return cmd
 }

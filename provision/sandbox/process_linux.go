@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"syscall"
@@ -19,37 +18,13 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.WaitDelay = 2 * time.Second
 }
 
-// lockFile waits for the lock of a file, which is made if missing. Closing gives it back.
-func lockFile(ctx context.Context, path string) (*os.File, error) {
-	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil && isAt(f, path) {
-			return f, nil
-		}
-		f.Close()
-		if err != nil && err != unix.EWOULDBLOCK {
-			return nil, &os.PathError{Op: "lock", Path: path, Err: err}
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
+// tryLock takes the lock of a file if nobody has it.
+func tryLock(f *os.File) (bool, error) {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == unix.EWOULDBLOCK {
+		return false, nil
 	}
-}
-
-// isAt tells whether the file has not been removed before it was locked.
-func isAt(f *os.File, path string) bool {
-	held, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := os.Stat(path)
-	return err == nil && os.SameFile(held, there)
+	return err == nil, err
 }
 
 // errNoDevice is what a control group says when it goes while it is read.

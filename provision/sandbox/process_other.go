@@ -3,7 +3,6 @@
 package sandbox
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -13,9 +12,7 @@ import (
 
 func ownGroup(*exec.Cmd) {}
 
-func lockFile(_ context.Context, path string) (*os.File, error) {
-	return nil, &os.PathError{Op: "lock", Path: path, Err: errors.ErrUnsupported}
-}
+func tryLock(*os.File) (bool, error) { return false, errors.ErrUnsupported }
 
 var errNoDevice = errors.ErrUnsupported
 

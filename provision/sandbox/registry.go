@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -16,13 +17,13 @@ import (
 
 // The registry of the sandboxes of this machine is the folder /run/urifilter-sandbox:
 //
-//	lock          held while an index is taken or given back
 //	forwarding    there when we switched IPv4 forwarding on: what it was before
+//	inotify       there when we let root watch more: how much it was before
 //	INDEX/owner   whose index it is
-//	INDEX/closing it is being removed
 //	INDEX/NUMBER  network name space of a host
 //
-// It goes with a reboot, as do processes, links and rules.
+// The folder is locked while an index is taken or given back, and while links and rules
+// change. It goes with a reboot, as do processes, links and rules.
 const registry = "/run/urifilter-sandbox"
 
 // owner says whose an index is.
@@ -34,25 +35,12 @@ type owner struct {
 	Started uint64 `json:"started,omitempty"`
 }
 
-// lockRegistry waits for the registry, which goes with the last sandbox.
-func lockRegistry(ctx context.Context) (*os.File, error) {
-	for {
-		if err := os.MkdirAll(registry, 0o700); err != nil {
-			return nil, err
-		}
-		lock, err := lockFile(ctx, filepath.Join(registry, "lock"))
-		if !errors.Is(err, fs.ErrNotExist) {
-			return lock, err
-		}
-	}
-}
-
 func entry(index int) string { return filepath.Join(registry, strconv.Itoa(index)) }
 
 // claim gives the sandbox of a folder an index of its own: the one it has, if it is
 // still its own, or a free one.
 func claim(ctx context.Context, dir string, have int, keep bool) (int, error) {
-	lock, err := lockRegistry(ctx)
+	lock, err := makeAndLock(ctx, registry)
 	if err != nil {
 		return -1, err
 	}
@@ -70,10 +58,6 @@ func claim(ctx context.Context, dir string, have int, keep bool) (int, error) {
 	}
 	for index, other := range owners {
 		if other.Dir == dir {
-			// A Down that was cut off has left it.
-			if err := os.Remove(filepath.Join(entry(index), "closing")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return -1, err
-			}
 			if other.Process == 0 {
 				return index, nil // once kept, always kept
 			}
@@ -114,10 +98,10 @@ func writeOwner(index int, o owner) error {
 
 // claimed returns the index of the folder's sandbox, -1 if it has none.
 func claimed(ctx context.Context, dir string) (int, error) {
-	if !exists(registry) {
+	lock, err := lockFolder(ctx, registry)
+	if errors.Is(err, fs.ErrNotExist) {
 		return -1, nil
 	}
-	lock, err := lockRegistry(ctx)
 	if err != nil {
 		return -1, err
 	}
@@ -131,23 +115,26 @@ func claimed(ctx context.Context, dir string) (int, error) {
 	return -1, err
 }
 
-// release removes all that an index names outside of its sandbox's folder, and gives it back.
-func release(ctx context.Context, index int) error {
-	// What a creator started as it died sees this and ends.
-	if err := os.WriteFile(filepath.Join(entry(index), "closing"), nil, 0o600); err != nil {
-		return err
-	}
+// vacate removes all that an index names, outside of its sandbox's folder and the registry.
+func vacate(ctx context.Context, index int) error {
 	if err := endProcesses(ctx, index); err != nil {
 		return err
 	}
-	lock, err := lockRegistry(ctx)
+	lock, err := makeAndLock(ctx, registry)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	if err := networkDown(ctx, index); err != nil {
+	return networkDown(holding(ctx, lock), index)
+}
+
+// giveBack lets others have an index that is vacated. The last one takes the registry with it.
+func giveBack(ctx context.Context, index int) error {
+	lock, err := makeAndLock(ctx, registry)
+	if err != nil {
 		return err
 	}
+	defer lock.Close()
 	if err := os.RemoveAll(entry(index)); err != nil {
 		return err
 	}
@@ -155,10 +142,10 @@ func release(ctx context.Context, index int) error {
 	if err != nil || len(owners) > 0 {
 		return err
 	}
-	if err := restoreForwarding(ctx); err != nil {
+	if err := restoreLimits(ctx); err != nil {
 		return err
 	}
-	if err := removeCgroups(""); err != nil {
+	if err := removeCgroups(ctx, ""); err != nil {
 		return err
 	}
 	_ = os.Remove("/run/systemd/nspawn") // if nobody else's nspawn has anything in it
@@ -167,36 +154,38 @@ func release(ctx context.Context, index int) error {
 
 // reap removes sandboxes whose creators have died. What stands against it is for the
 // next one to try again.
-func reap(ctx context.Context) {
+func reap(ctx context.Context, out io.Writer) {
 	owners, err := readOwners()
 	if err != nil {
+		fmt.Fprintf(out, "sandboxes whose creators have died: %v\n", err)
 		return
 	}
 	for index, o := range owners {
 		if o.alive() {
 			continue
 		}
-		_ = withLock(ctx, o.Dir, func() error {
-			now, err := readOwners()
-			if err != nil || now[index] != o {
-				return err // somebody has been faster, or uses the folder again
-			}
-			return down(ctx, o.Dir)
-		})
+		err := withLock(ctx, o.Dir, func(ctx context.Context) error { return reapOne(ctx, index, o) })
+		if err != nil {
+			fmt.Fprintf(out, "sandbox %s, whose creator has died, stays for now: %v\n", o.Dir, err)
+		}
 	}
 }
 
-// withLock does something while nobody else makes or removes the sandbox of a folder.
-func withLock(ctx context.Context, dir string, do func() error) error {
-	if !exists(dir) {
-		return do()
+func reapOne(ctx context.Context, index int, o owner) error {
+	// Its folder may be gone, and that lock with it.
+	lock, err := lockFolder(ctx, entry(index))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // somebody has been faster
 	}
-	lock, err := lockFile(ctx, filepath.Join(dir, "lock"))
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	return do()
+	now, err := readOwners()
+	if err != nil || now[index] != o {
+		return err // or uses the folder again
+	}
+	return down(holding(ctx, lock), o.Dir)
 }
 
 func readOwners() (map[int]owner, error) {

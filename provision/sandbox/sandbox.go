@@ -74,19 +74,18 @@ func Up(ctx context.Context, o Options) (*Sandbox, error) {
 	if err := Missing(); err != nil {
 		return nil, err
 	}
-	reap(ctx)
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+	reap(ctx, o.Out)
+	lock, err := makeAndLock(ctx, o.Dir)
+	if err != nil {
 		return nil, err
 	}
-	var s *Sandbox
-	err := withLock(ctx, o.Dir, func() (err error) {
-		existed := exists(filepath.Join(o.Dir, "state.json"))
-		s, err = up(ctx, o)
-		if err != nil && !existed {
-			err = errors.Join(err, down(context.WithoutCancel(ctx), o.Dir))
-		}
-		return err
-	})
+	defer lock.Close()
+	ctx = holding(ctx, lock)
+	existed := exists(filepath.Join(o.Dir, "state.json"))
+	s, err := up(ctx, o)
+	if err != nil && !existed {
+		err = errors.Join(err, down(context.WithoutCancel(ctx), o.Dir))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", o.Dir, err)
 	}
@@ -169,28 +168,33 @@ func Down(ctx context.Context, dir string) error {
 	if err := Missing(); err != nil {
 		return err
 	}
-	reap(ctx)
-	if err := withLock(ctx, dir, func() error { return down(ctx, dir) }); err != nil {
+	reap(ctx, io.Discard)
+	if err := withLock(ctx, dir, func(ctx context.Context) error { return down(ctx, dir) }); err != nil {
 		return fmt.Errorf("sandbox %s: %w", dir, err)
 	}
 	return nil
 }
 
+// down keeps the index until all else is gone, so that a next one finds what it has left if
+// it is cut off.
 func down(ctx context.Context, dir string) error {
-	st, stateErr := readState(dir)
 	index, err := claimed(ctx, dir)
 	if err != nil {
 		return err
 	}
-	if index >= 0 {
-		if err := release(ctx, index); err != nil {
-			return err
-		}
+	if index < 0 {
+		return errors.Join(removeFiles(dir), removeEmpty(dir))
 	}
-	if stateErr != nil {
-		return stateErr
+	if err := vacate(ctx, index); err != nil {
+		return err
 	}
-	return st.remove(dir)
+	if err := removeFiles(dir); err != nil {
+		return err
+	}
+	if err := giveBack(ctx, index); err != nil {
+		return err
+	}
+	return removeEmpty(dir)
 }
 
 // Host returns the host of that name, nil if there is none.

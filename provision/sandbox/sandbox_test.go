@@ -39,7 +39,7 @@ func login(t *testing.T, h *sandbox.Host, user string, auth ssh.AuthMethod, comm
 		t.Fatal(err)
 	}
 	client, err := ssh.Dial("tcp", net.JoinHostPort(h.Address, "22"), &ssh.ClientConfig{
-		User: user, Auth: []ssh.AuthMethod{auth}, Timeout: 5 * time.Second,
+		User: user, Auth: []ssh.AuthMethod{auth}, Timeout: time.Minute,
 		HostKeyCallback: ssh.FixedHostKey(want), HostKeyAlgorithms: []string{ssh.KeyAlgoED25519},
 	})
 	if err != nil {
@@ -111,10 +111,10 @@ func TestSystemHosts(t *testing.T) {
 	// The hosts see each other, and keep their services apart.
 	one, two := s.Host("one"), s.Host("two")
 	execute(t, one, "systemctl stop ssh")
-	if got := execute(t, two, "systemctl is-active ssh; timeout 5 bash -c '</dev/tcp/"+two.Address+"/22' && echo open"); got != "active\nopen" {
+	if got := execute(t, two, "systemctl is-active ssh; timeout 60 bash -c '</dev/tcp/"+two.Address+"/22' && echo open"); got != "active\nopen" {
 		t.Errorf("on one host ssh was stopped, on the other it is %q", got)
 	}
-	if got := execute(t, two, "timeout 5 bash -c '</dev/tcp/"+one.Address+"/22' 2>/dev/null || echo closed"); got != "closed" {
+	if got := execute(t, two, "timeout 60 bash -c '</dev/tcp/"+one.Address+"/22' 2>/dev/null || echo closed"); got != "closed" {
 		t.Errorf("the stopped ssh is %q", got)
 	}
 	execute(t, one, "systemctl start ssh")
@@ -137,8 +137,8 @@ func TestSystemPower(t *testing.T) {
 	s := up(t, sandbox.Options{Hosts: []sandbox.Spec{{Name: "alone", Disks: map[string]int64{"/var/lib": 200 << 20}}}})
 	h := s.Hosts[0]
 	ctx := t.Context()
-	reached := func() bool {
-		conn, err := net.DialTimeout("tcp", net.JoinHostPort(h.Address, "22"), time.Second)
+	reached := func(wait time.Duration) bool {
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort(h.Address, "22"), wait)
 		if err == nil {
 			conn.Close()
 		}
@@ -152,7 +152,7 @@ func TestSystemPower(t *testing.T) {
 		"reboot over ssh": func() error {
 			before := began(ctx, h)
 			_, _ = login(t, h, "root", key(t, s), "systemctl reboot", "")
-			wait, cancel := context.WithTimeout(ctx, time.Minute)
+			wait, cancel := context.WithTimeout(ctx, 3*time.Minute)
 			defer cancel()
 			for now := before; now == before || now == ""; now = began(ctx, h) {
 				if wait.Err() != nil {
@@ -166,7 +166,7 @@ func TestSystemPower(t *testing.T) {
 			if err := h.PowerOff(ctx); err != nil {
 				return err
 			}
-			if h.Up() || reached() {
+			if h.Up() || reached(time.Second) {
 				t.Error("a host that is off answers")
 			}
 			return h.Start(ctx)
@@ -186,26 +186,26 @@ func TestSystemPower(t *testing.T) {
 			t.Errorf("%s: before %q, after %q", name, last, now)
 		}
 		last = now
-		if !reached() {
+		if !reached(time.Minute) {
 			t.Errorf("%s: not reached", name)
 		}
 	}
 	if err := h.Isolate(ctx, true); err != nil {
 		t.Fatal(err)
 	}
-	if reached() {
+	if reached(time.Second) {
 		t.Error("an isolated host is reached")
 	}
 	if err := h.Reboot(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if reached() {
+	if reached(time.Second) {
 		t.Error("after a reboot an isolated host is reached")
 	}
 	if err := h.Isolate(ctx, false); err != nil {
 		t.Fatal(err)
 	}
-	if !reached() {
+	if !reached(time.Minute) {
 		t.Error("a host that is isolated no more is not reached")
 	}
 }

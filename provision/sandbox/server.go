@@ -102,6 +102,7 @@ func (s *Sandbox) makeServer(ctx context.Context, cache string) (dir, binary str
 		return "", "", err
 	}
 	defer lock.Close()
+	ctx = holding(ctx, lock)
 	if dir, err = aptrepo.Make(ctx, cache, s.out); err != nil {
 		return "", "", err
 	}
@@ -138,10 +139,10 @@ func (s *Sandbox) startServer(ctx context.Context, binary, dir, said string) err
 	cmd := command(ctx, "setsid", "--fork", "/bin/sh", "-c", `
 		set -eu
 		for group in $1; do mkdir -p "$group"; echo $$ >"$group/cgroup.procs"; done
-		[ ! -e "$2/closing" ] || exit 1
-		shift 2
+		exec 3<&- # as in boot.sh
+		shift
 		exec "$@"
-	`, "sh", strings.Join(groups, " "), entry(s.state.Index), binary, "-dir", dir, "-listen", s.Gateway+":80", "-said", said)
+	`, "sh", strings.Join(groups, " "), binary, "-dir", dir, "-listen", s.Gateway+":80", "-said", said)
 	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, plainEnv()
 	return runCommand(cmd)
 }

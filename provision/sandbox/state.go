@@ -132,28 +132,42 @@ func (st state) sandbox(dir string, out io.Writer) *Sandbox {
 	return s
 }
 
-// ours are the files of a sandbox's folder, beside the folder hosts.
+// ours are the files of a sandbox's folder, beside the folder hosts. Earlier versions had a lock.
 var ours = []string{"id_ed25519", "id_ed25519.pub", "known_hosts", "hosts.yaml", "key.asc", "server", "server.log", "state.json", "lock"}
 
-// remove deletes what Up has made in the folder, and the folder when nothing else is in it.
-func (st state) remove(dir string) error {
+// removeFiles deletes what Up has made in the folder.
+func removeFiles(dir string) error {
 	if err := removeTree(filepath.Join(dir, "hosts")); err != nil {
 		return err
 	}
 	for _, name := range ours {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		for _, path := range []string{filepath.Join(dir, name), beside(filepath.Join(dir, name))} {
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 		}
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		return nil // there are files of somebody else, or no folder
+	return nil
+}
+
+// removeEmpty deletes the folder when nothing else is in it.
+func removeEmpty(dir string) error {
+	left, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
+		return nil // there is no folder, or files of somebody else
+	}
+	if err != nil {
+		return err
 	}
 	return os.Remove(dir)
 }
 
+// beside is where the next text of a file is written. Who is killed then leaves it.
+func beside(path string) string { return path + ".new" }
+
 // writeFile replaces a file in one step.
 func writeFile(path string, text []byte, mode fs.FileMode) error {
-	temp := path + ".new"
+	temp := beside(path)
 	if err := os.WriteFile(temp, text, mode); err != nil {
 		return err
 	}

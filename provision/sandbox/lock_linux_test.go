@@ -1,0 +1,112 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestLockOfPrograms has a program that was started under a lock go on when the one who
+// started it has given the lock back, as one does that is killed.
+func TestLockOfPrograms(t *testing.T) {
+	dir, pipe := t.TempDir(), filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := lockFolder(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As boot.sh it is nobody's child, and gives the lock back when it has been told to.
+	cmd := command(holding(t.Context(), lock), "setsid", "--fork", "/bin/sh", "-c", `read line <"$1"; exec 3<&-; read line <"$1"`, "sh", pipe)
+	if err := runCommand(cmd); err != nil {
+		t.Fatal(err)
+	}
+	lock.Close()
+	free := func() bool {
+		f, err := os.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		locked, err := tryLock(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return locked
+	}
+	if free() {
+		t.Error("the lock is free while a program holds it")
+	}
+	tell := func() {
+		if err := os.WriteFile(pipe, []byte("on\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell()
+	again, err := lockFolder(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+	tell() // it still ran
+}
+
+// TestLockOfFolderThatGoes waits for a folder that is removed: nothing is made in its place.
+func TestLockOfFolderThatGoes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "box")
+	lock, err := makeAndLock(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := lockFolder(t.Context(), dir)
+		waited <- err
+	}()
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	lock.Close()
+	if err := <-waited; !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want that it is not there", err)
+	}
+	if exists(dir) {
+		t.Error("the folder is there again")
+	}
+	called := false
+	if err := withLock(t.Context(), dir, func(context.Context) error { called = true; return nil }); err != nil || !called {
+		t.Errorf("without a folder: %v, called %v", err, called)
+	}
+	// One who wants to make a sandbox there makes the folder again.
+	again, err := makeAndLock(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
+
+// TestRemoveFiles removes what a creator leaves that is killed as it replaces a file.
+func TestRemoveFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "box")
+	if err := os.MkdirAll(filepath.Join(dir, "hosts", "a", "upper"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range ours {
+		for _, path := range []string{filepath.Join(dir, name), beside(filepath.Join(dir, name))} {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(removeFiles(dir), removeEmpty(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if exists(dir) {
+		t.Error("the folder is still there")
+	}
+}
