@@ -211,8 +211,16 @@ func TestPatienceEndsWithTheContext(t *testing.T) {
 	s := clienttest.NewServer(t)
 	s.Stop()
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
-	_, err := newClient(t, s.URL, client.WithPatience(time.Hour)).Filter(ctx, "uri", []string{"a"})
+	dials := 0
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials++; dials == 3 {
+			cancel()
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}}
+	defer transport.CloseIdleConnections()
+	patient := newClient(t, s.URL, client.WithPatience(time.Hour), client.WithHTTPClient(&http.Client{Transport: transport}))
+	_, err := patient.Filter(ctx, "uri", []string{"a"})
 	if err == nil || client.InDoubt(err) {
 		t.Errorf("got %v, in doubt %t", err, client.InDoubt(err))
 	}

@@ -57,16 +57,21 @@ func TestSystemFaults(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
 	install := func(packages ...string) step.Wish {
-		return apt.New(apt.Options{Wait: time.Minute}).Install("packages", packages...)
+		return apt.New(apt.Options{Wait: 10 * time.Minute}).Install("packages", packages...)
 	}
 
-	// Somebody else is installing: it is waited for, and told who it is.
-	h.Sh(t, "apt-get update -qq; systemd-run -q --unit=other apt-get -y -o DPkg::Pre-Invoke::='sleep 14' install cron")
-	for h.Sh(t, "pgrep -x sleep || :") == "" {
+	// Somebody else is installing, and has the locks until it has been told who it is: it is waited for.
+	h.Sh(t, "apt-get update -qq; systemd-run -q --unit=other apt-get -y -o DPkg::Pre-Invoke::='touch /run/held; until [ -e /run/told ]; do sleep 0.2; done' install cron")
+	for h.Sh(t, "ls /run/held 2>/dev/null || :") == "" {
 		time.Sleep(50 * time.Millisecond)
 	}
 	var said []string
-	ctx := step.WithVoice(t.Context(), func(text string, _ bool) { said = append(said, text) })
+	ctx := step.WithVoice(t.Context(), func(text string, _ bool) {
+		said = append(said, text)
+		if strings.Contains(text, "waiting for apt-get (process ") {
+			h.Sh(t, "touch /run/told")
+		}
+	})
 	if err := apt.Ready().Prove(ctx, h); err != nil {
 		t.Errorf("ready, while others install: %v", err)
 	}
@@ -86,7 +91,7 @@ func TestSystemFaults(t *testing.T) {
 
 	// The connection ends in the middle: dpkg does not.
 	cut, cancel := context.WithCancel(hosttest.Voiced(t))
-	h.Sh(t, `printf 'DPkg::Pre-Invoke { "touch /run/hooked; sleep 4"; };\n' >/etc/apt/apt.conf.d/99slow`)
+	h.Sh(t, `printf 'DPkg::Pre-Invoke { "touch /run/hooked; until [ -e /run/cut ]; do sleep 0.2; done"; };\n' >/etc/apt/apt.conf.d/99slow`)
 	c, err = install("bc").Look(cut, h)
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +105,7 @@ func TestSystemFaults(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("cut off: no error")
 	}
+	h.Sh(t, "touch /run/cut")
 	hosttest.Must(t, h, []step.Step{install("bc")})
 	h.Sh(t, "rm /etc/apt/apt.conf.d/99slow")
 

@@ -73,7 +73,7 @@ func TestSystemFerretDB(t *testing.T) {
 			if err != nil || uri != "mongodb://"+h.Sandbox.Address+":27017/" {
 				t.Errorf("uri: %s, %v", uri, err)
 			}
-			conn, err := net.DialTimeout("tcp", h.Sandbox.Address+":27017", 5*time.Second)
+			conn, err := net.DialTimeout("tcp", h.Sandbox.Address+":27017", time.Minute)
 			if err != nil {
 				t.Fatal(err)
 			}

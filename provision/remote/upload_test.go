@@ -180,6 +180,21 @@ func TestUploadFullDisk(t *testing.T) {
 	only(t, dir, "other")
 }
 
+// isOpen tells whether a process has the file open.
+func isOpen(t *testing.T, path string) bool {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("open files: %d, %v", len(files), err)
+	}
+	for _, f := range files {
+		if to, _ := os.Readlink(f); to == path { // one that is closed meanwhile leads nowhere
+			return true
+		}
+	}
+	return false
+}
+
 // TestUploadCut cuts the connection in the middle: the old file stays, and what is left
 // of the new one is removed by a later upload.
 func TestUploadCut(t *testing.T) {
@@ -209,16 +224,8 @@ func TestUploadCut(t *testing.T) {
 		t.Fatalf("left over: got %q, %v, want one", left, err)
 	}
 	// What sshd had still in hand gets written.
-	var before time.Time
-	for ; ; time.Sleep(300 * time.Millisecond) {
-		info, err := os.Stat(left[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.ModTime().Equal(before) {
-			break
-		}
-		before = info.ModTime()
+	for isOpen(t, left[0]) {
+		time.Sleep(20 * time.Millisecond)
 	}
 	fresh := filepath.Join(dir, stageName+"file-of-somebody-else")
 	if err := os.WriteFile(fresh, nil, 0o600); err != nil {

@@ -44,7 +44,7 @@ func newRig(t *testing.T, debian string) *rig {
 		Token: func(ctx context.Context, h host.Host) (string, error) {
 			return environment.OperatorToken(ctx, h, filter.TokenFile())
 		},
-		Timeout: 8 * time.Second,
+		Timeout: 30 * time.Second, // a release that does not get ready is given all of it
 	}
 	r.daemon = &service.Daemon{
 		Health: health,
