@@ -1,0 +1,179 @@
+package simhash
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// brute is what an index is to find, by comparing all.
+type brute struct {
+	prints []uint64 // in the order in which they came
+	ids    map[uint64][]string
+}
+
+func (b *brute) put(d Document) {
+	ids, there := b.ids[d.Fingerprint]
+	if !there {
+		b.prints = append(b.prints, d.Fingerprint)
+	}
+	if len(ids) < MaxNear && !slices.Contains(ids, string(d.ID)) {
+		b.ids[d.Fingerprint] = append(ids, string(d.ID))
+	}
+}
+
+func (b *brute) near(want uint64, distance, limit int) (near []Near) {
+	for d := range distance + 1 {
+		for _, print := range b.prints {
+			if Distance(want, print) == d {
+				for _, id := range b.ids[print] {
+					near = append(near, Near{ID: id, Distance: d})
+				}
+			}
+		}
+	}
+	return near[:min(limit, len(near))]
+}
+
+// flip changes n bits at random.
+func flip(rnd *rand.Rand, print uint64, n int) uint64 {
+	for _, bit := range rnd.Perm(Bits)[:n] {
+		print ^= 1 << bit
+	}
+	return print
+}
+
+// Every look-up finds what comparing all finds: on fingerprints that are spread, that lie
+// near each other, and of which most are in one bucket, which is split several times.
+func TestIndexFindsAll(t *testing.T) {
+	shapes := map[string]func(rnd *rand.Rand, i int) uint64{
+		"spread":   func(rnd *rand.Rand, _ int) uint64 { return rnd.Uint64() },
+		"clusters": func(rnd *rand.Rand, i int) uint64 { return flip(rnd, uint64(i%20)*0x9e3779b97f4a7c15, rnd.IntN(9)) },
+		"one part": func(rnd *rand.Rand, _ int) uint64 { return 0xabcd<<48 | rnd.Uint64()>>16 },
+		"few bits": func(rnd *rand.Rand, _ int) uint64 { return rnd.Uint64() & 0x0101_0003_0070_f00f },
+		"one":      func(rnd *rand.Rand, _ int) uint64 { return 7 },
+	}
+	for name, shape := range shapes {
+		for distance := range MaxDistance + 1 {
+			t.Run(fmt.Sprintf("%s, distance %d", name, distance), func(t *testing.T) {
+				t.Parallel()
+				rnd := rand.New(rand.NewPCG(1, uint64(distance)))
+				x, b := newIndex(distance, 32), &brute{ids: map[uint64][]string{}}
+				for i := range 1500 {
+					d := Document{ID: fmt.Appendf(nil, "doc-%d", rnd.IntN(1000)), Fingerprint: shape(rnd, i)}
+					if i%8 == 0 {
+						want, limit := flip(rnd, d.Fingerprint, rnd.IntN(distance+2)), 1+rnd.IntN(MaxNear)
+						if got, all := x.Near(want, distance, limit, nil), b.near(want, distance, limit); !slices.Equal(got, all) {
+							t.Fatalf("after %d documents, near %016x, limit %d:\n got %v\nwant %v", i, want, limit, got, all)
+						}
+					}
+					x.Put(d)
+					b.put(d)
+				}
+				n := uint64(0)
+				for _, ids := range b.ids {
+					n += uint64(len(ids))
+				}
+				docs := x.Documents(0, x.Fingerprints(), nil)
+				if x.Len() != n || uint64(len(docs)) != n || x.Fingerprints() != len(b.prints) {
+					t.Errorf("%d documents, %d listed, %d fingerprints; want %d, %d", x.Len(), len(docs), x.Fingerprints(), n, len(b.prints))
+				}
+				for _, d := range docs {
+					if !slices.Contains(b.ids[d.Fingerprint], string(d.ID)) {
+						t.Fatalf("%s was never put with %016x", d.ID, d.Fingerprint)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A smaller distance than the index is made for finds what is that near.
+func TestIndexSmallerDistance(t *testing.T) {
+	x := NewIndex(3)
+	for i, print := range []uint64{0, 1, 3, 7, 15} {
+		x.Put(Document{ID: []byte{byte('a' + i)}, Fingerprint: print})
+	}
+	for distance, want := range []int{1, 2, 3, 4} {
+		if got := x.Near(0, distance, MaxNear, nil); len(got) != want {
+			t.Errorf("distance %d: %v, want %d documents", distance, got, want)
+		}
+	}
+}
+
+// Of several callers with near documents exactly one finds none; who finds one finds it
+// whole.
+func TestIndexConcurrently(t *testing.T) {
+	x := newIndex(3, 64)
+	const callers, each = 8, 500
+	first := make([][]int, callers)
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(c), 0))
+			for i := range each {
+				print := uint64(i) * 0x9e3779b97f4a7c15
+				id := fmt.Appendf(nil, "%d by %d", i, c)
+				if near := x.Add(Document{ID: id, Fingerprint: flip(rnd, print, 1)}, 3, 10, nil, func() {}); len(near) == 0 {
+					first[c] = append(first[c], i)
+				}
+				x.Near(print, 3, 10, nil)
+			}
+		})
+	}
+	wg.Wait()
+	all := slices.Sorted(slices.Values(slices.Concat(first...)))
+	if len(all) != each || len(slices.Compact(all)) != each {
+		t.Errorf("%d times nothing near was found, of %d groups", len(all), each)
+	}
+}
+
+// filled is an index of n documents with spread fingerprints and ids of 24 bytes.
+var filled = struct {
+	sync.Mutex
+	of map[int]*Index
+}{of: map[int]*Index{}}
+
+func spread(n int) *Index {
+	filled.Lock()
+	defer filled.Unlock()
+	x := filled.of[n]
+	if x == nil {
+		clear(filled.of) // one at a time
+		rnd := rand.New(rand.NewPCG(3, 4))
+		x = NewIndex(3)
+		for i := range n {
+			x.Put(Document{ID: fmt.Appendf(nil, "http://example.com/%05d", i%100_000), Fingerprint: rnd.Uint64()})
+		}
+		filled.of[n] = x
+	}
+	return x
+}
+
+func BenchmarkNear(b *testing.B) {
+	for _, n := range []int{1_000_000, 10_000_000} {
+		b.Run(fmt.Sprintf("spread/%d", n), func(b *testing.B) {
+			x := spread(n)
+			rnd := rand.New(rand.NewPCG(5, 6))
+			for b.Loop() {
+				x.Near(rnd.Uint64(), 3, 10, nil)
+			}
+			b.ReportMetric(float64(x.Bytes())/float64(n), "B/entry")
+		})
+	}
+	// Pages with much in common: their fingerprints differ in 20 of the 64 bits only.
+	b.Run("one bucket/1000000", func(b *testing.B) {
+		clear(filled.of)
+		rnd := rand.New(rand.NewPCG(7, 8))
+		x := NewIndex(3)
+		for i := range 1_000_000 {
+			x.Put(Document{ID: fmt.Appendf(nil, "http://example.com/%05d", i%100_000), Fingerprint: rnd.Uint64() >> 44 << 10})
+		}
+		for b.Loop() {
+			x.Near(rnd.Uint64()>>44<<10, 3, 10, nil)
+		}
+		b.ReportMetric(float64(x.Bytes())/1e6, "B/entry")
+	})
+}
