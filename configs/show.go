@@ -1,6 +1,10 @@
 package configs
 
-import "go.yaml.in/yaml/v4"
+import (
+	"go.yaml.in/yaml/v4"
+
+	"github.com/cr-clawer/urifilter/configs/address"
+)
 
 // YAML returns the settings as a file that Load reads back, except that secrets
 // are replaced by xxxxx.
@@ -9,4 +13,13 @@ func (c Config) YAML() ([]byte, error) {
 		c.MongoDB.URI = maskMongoURI(c.MongoDB.URI)
 	}
 	return yaml.Dump(c, yaml.WithV3Defaults(), yaml.WithIndent(2))
+}
+
+// URL is where a daemon with these settings answers on its own machine.
+func (c Config) URL() string {
+	scheme := "http://"
+	if c.TLS.CertFile != "" {
+		scheme = "https://"
+	}
+	return scheme + address.Reachable(c.Listen)
 }

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cr-clawer/urifilter/configs/address"
 )
 
 // faults collects what is wrong, each fault with its key first.
@@ -58,9 +58,9 @@ func (c Config) Validate() error {
 }
 
 func (c Config) validateServing(f *faults) {
-	if err := validAddress(c.Listen); err != nil {
+	if err := address.Check(c.Listen); err != nil {
 		f.add("listen", "%w", err)
-	} else if c.Auth.TokensFile == "" && !Loopback(c.Listen) {
+	} else if c.Auth.TokensFile == "" && !address.Loopback(c.Listen) {
 		f.add("listen", "%q: other machines could call without a token: set auth.tokens_file to a file of tokens, or listen on 127.0.0.1", c.Listen)
 	}
 	if c.Auth.ProtectMetrics && c.Auth.TokensFile == "" {
@@ -157,7 +157,7 @@ func (r Redis) validate(f *faults) {
 		f.add("redis.addrs", "none: want host:port of a server")
 	}
 	for i, addr := range r.Addrs {
-		if err := validAddress(addr); err != nil {
+		if err := address.Check(addr); err != nil {
 			f.add(fmt.Sprintf("redis.addrs[%d]", i), "%w", err)
 		} else if host, port, _ := net.SplitHostPort(addr); host == "" || port == "0" {
 			f.add(fmt.Sprintf("redis.addrs[%d]", i), "%q: want host:port of a server", addr)
@@ -213,29 +213,4 @@ func (c Config) validateArchive(f *faults) {
 	if db := c.MongoDB.Database; db == "" || len(db) > 63 || strings.ContainsAny(db, "/\\. \"$*<>:|?\x00") {
 		f.add("mongodb.database", `%q: want a name of 1 to 63 bytes without / \ . " $ * < > : | ? or blanks`, db)
 	}
-}
-
-func validAddress(addr string) error {
-	_, port, err := net.SplitHostPort(addr)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil {
-		return fmt.Errorf("%q: want host:port, such as 127.0.0.1:8000 or [::1]:8000", addr)
-	}
-	return nil
-}
-
-// Loopback reports whether only this machine can reach addr, a host:port. Of names
-// it trusts localhost alone.
-func Loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/settings"
 )
@@ -51,7 +52,7 @@ func newConfigCheck() *cobra.Command {
 				}
 			}
 			if cfg.TLS.CertFile != "" {
-				_, certificate = server.LoadCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile)
+				_, certificate = secret.OpenCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile)
 			}
 			if err := errors.Join(tokens, certificate); err != nil {
 				return err

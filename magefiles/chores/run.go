@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/configs/address"
 )
 
 const defaultListen = "127.0.0.1:8000"
@@ -92,7 +92,7 @@ func ready(ctx context.Context, listen string) bool {
 func answersReady(ctx context.Context, listen string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+configs.Reachable(listen)+"/readyz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address.Reachable(listen)+"/readyz", nil)
 	if err != nil {
 		return false
 	}
@@ -106,7 +106,7 @@ func answersReady(ctx context.Context, listen string) bool {
 
 // callsToTry is what the newcomer pastes into a second terminal.
 func callsToTry(listen string) string {
-	at := configs.Reachable(listen)
+	at := address.Reachable(listen)
 	server := ""
 	if at != defaultListen {
 		server = " --server http://" + at

@@ -3,35 +3,37 @@ package server
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 )
 
 // secrets are the tokens and the certificate in use. They can be read anew while the
 // daemon serves.
 type secrets struct {
-	tokensFile        string // "": calls need no token
-	certFile, keyFile string // "": no TLS
-	cfg               configs.Config
-	log               *slog.Logger
-
-	tokens atomic.Pointer[configs.Tokens]
-	cert   atomic.Pointer[tls.Certificate]
+	cfg    configs.Config
+	log    *slog.Logger
+	tokens atomic.Pointer[configs.Tokens] // nil: calls need no token
+	cert   *secret.Certificate            // nil: no TLS
 }
 
-func openSecrets(cfg configs.Config, log *slog.Logger) (*secrets, error) {
-	s := &secrets{tokensFile: cfg.Auth.TokensFile, certFile: cfg.TLS.CertFile, keyFile: cfg.TLS.KeyFile, cfg: cfg, log: log}
-	return s, errors.Join(s.loadTokens(), s.loadCertificate())
+func openSecrets(cfg configs.Config, log *slog.Logger) (_ *secrets, err error) {
+	s := &secrets{cfg: cfg, log: log}
+	if cfg.Auth.TokensFile != "" {
+		err = s.loadTokens()
+	}
+	if cfg.TLS.CertFile != "" {
+		var wrong error
+		s.cert, wrong = secret.OpenCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile)
+		err = errors.Join(err, wrong)
+	}
+	return s, err
 }
 
 func (s *secrets) loadTokens() error {
-	if s.tokensFile == "" {
-		return nil
-	}
-	tokens, warnings, err := configs.LoadTokens(s.tokensFile)
+	tokens, warnings, err := configs.LoadTokens(s.cfg.Auth.TokensFile)
 	if err != nil {
 		return err
 	}
@@ -42,35 +44,14 @@ func (s *secrets) loadTokens() error {
 	return nil
 }
 
-func (s *secrets) loadCertificate() error {
-	if s.certFile == "" {
-		return nil
-	}
-	cert, err := LoadCertificate(s.certFile, s.keyFile)
-	if err != nil {
-		return err
-	}
-	s.cert.Store(&cert)
-	return nil
-}
-
-// LoadCertificate reads a certificate chain and its key.
-func LoadCertificate(certFile, keyFile string) (tls.Certificate, error) {
-	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
-		return cert, fmt.Errorf("tls: %w", err)
-	}
-	return cert, nil
-}
-
 // reload reads the files anew. What cannot be used leaves in use what was.
 func (s *secrets) reload() {
 	for _, file := range []struct {
 		what, name string
 		load       func() error
 	}{
-		{"tokens", s.tokensFile, s.loadTokens},
-		{"certificate", s.certFile, s.loadCertificate},
+		{"tokens", s.cfg.Auth.TokensFile, s.loadTokens},
+		{"certificate", s.cfg.TLS.CertFile, s.cert.Reload},
 	} {
 		if file.name == "" {
 			continue
@@ -95,7 +76,7 @@ func (s *secrets) reload() {
 
 // authenticate is for api.Options; nil when calls need no token.
 func (s *secrets) authenticate() func(secret string) (name string, scopes []string, ok bool) {
-	if s.tokensFile == "" {
+	if s.cfg.Auth.TokensFile == "" {
 		return nil
 	}
 	return func(secret string) (string, []string, bool) {
@@ -106,12 +87,8 @@ func (s *secrets) authenticate() func(secret string) (name string, scopes []stri
 
 // tlsConfig is how connections are encrypted; nil: they are not.
 func (s *secrets) tlsConfig() *tls.Config {
-	if s.certFile == "" {
+	if s.cert == nil {
 		return nil
 	}
-	return &tls.Config{
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.cert.Load(), nil },
-		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"h2", "http/1.1"},
-	}
+	return s.cert.Config()
 }

@@ -82,7 +82,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 	if d.secrets, err = openSecrets(cfg, log); err != nil {
 		return nil, err
 	}
-	if d.listeners, err = listen(cfg, log); err != nil {
+	if d.listeners, err = openSockets(cfg, log); err != nil {
 		return nil, err
 	}
 	warnPlainText(d.listeners, cfg, log)

@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
@@ -31,7 +32,7 @@ func OpenStore(cfg configs.Config, livesDir string, log *slog.Logger) (engine.St
 }
 
 func openRedis(c configs.Redis, livesDir string, log *slog.Logger) (engine.Store, error) {
-	password, err := servers.ReadPassword(c.PasswordFile)
+	password, err := secret.Read(c.PasswordFile)
 	if err != nil {
 		return nil, fmt.Errorf("redis.password_file: %w", err)
 	}

@@ -16,12 +16,12 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/configs/strict"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/listen"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/service"
 	"github.com/cr-clawer/urifilter/systemd"
 )
@@ -114,12 +114,12 @@ func newServe() *cobra.Command {
 
 func serve(ctx context.Context, s settings) error {
 	signal.Ignore(syscall.SIGHUP) // there is nothing to read again
-	handed, err := activation.Listeners()
+	sockets, err := listen.Open(listen.Options{Program: "greeter", Address: s.Listen, Log: slog.Default()})
 	if err != nil {
 		return err
 	}
-	if len(handed) != 1 {
-		return fmt.Errorf("systemd has handed over %d ports: want one", len(handed))
+	if len(sockets) != 1 {
+		return fmt.Errorf("systemd has handed over %d ports: want one", len(sockets))
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /up", func(w http.ResponseWriter, _ *http.Request) {
@@ -142,7 +142,7 @@ func serve(ctx context.Context, s settings) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	work.Go(func() { lifecycle.PingWatchdog(ctx, func() {}, slog.New(slog.DiscardHandler)) })
-	if err := server.Serve(handed[0]); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(sockets[0]); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	lifecycle.Notify(lifecycle.Stopping)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -44,18 +43,6 @@ type Servers struct {
 	Batches redis.UniversalClient // batches travel here, to servers that are in sync
 	Admin   redis.UniversalClient // everything else
 	opt     Options
-}
-
-// ReadPassword reads a password file; a line end after the password is ignored.
-func ReadPassword(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
 // Dial makes the clients for what is at the addresses: one server, sentinels, or a

@@ -1,0 +1,52 @@
+// Package address judges the addresses that programs listen on and are called at: host:port.
+package address
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+)
+
+// Check says what is wrong with an address; nil: nothing.
+func Check(addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("%q: want host:port, such as 127.0.0.1:8000 or [::1]:8000", addr)
+	}
+	return nil
+}
+
+// Loopback reports whether only this machine can reach addr, a host:port. Of names
+// it trusts localhost alone.
+func Loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// Reachable is the host:port at which a program that listens on an address is called on its
+// own machine: an address for all interfaces is the loopback address of the same family.
+func Reachable(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen // Check refuses it
+	}
+	ip := net.ParseIP(host)
+	switch {
+	case host == "" || ip.Equal(net.IPv4zero):
+		host = "127.0.0.1"
+	case ip.Equal(net.IPv6unspecified):
+		host = "::1"
+	}
+	return net.JoinHostPort(host, port)
+}

@@ -1,0 +1,97 @@
+// Package listen gets the sockets that a program serves: those that systemd hands over, or
+// one that it opens itself. It refuses to be open to other machines where nobody has to show
+// who he is.
+package listen
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"syscall"
+
+	"github.com/coreos/go-systemd/v22/activation"
+
+	"github.com/cr-clawer/urifilter/configs/address"
+)
+
+// Options say what a program listens on.
+type Options struct {
+	// Program is its name; Program.socket is the unit that hands sockets over.
+	Program string
+	// Address is host:port of the settings, for a program that is handed none. The settings
+	// have been checked with Guarded in mind.
+	Address string
+	// Guarded: callers need a token, so that other machines may reach the program.
+	Guarded bool
+	// Guard is the setting that makes it so.
+	Guard string
+	// Log is told where sockets and settings disagree.
+	Log *slog.Logger
+}
+
+// Open takes the sockets that systemd hands over, or opens the address of the settings.
+func Open(o Options) (_ []net.Listener, err error) {
+	handed, err := activation.Listeners()
+	if err != nil {
+		return nil, fmt.Errorf("sockets handed over by systemd: %w", err)
+	}
+	if len(handed) == 0 {
+		l, err := net.Listen("tcp", o.Address)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			err = fmt.Errorf("%w\nhint: is %s already running there? choose another port with --listen", err, o.Program)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return []net.Listener{l}, nil
+	}
+	if err := o.check(handed); err != nil {
+		for _, l := range handed {
+			if l != nil {
+				_ = l.Close()
+			}
+		}
+		return nil, err
+	}
+	return handed, nil
+}
+
+func (o Options) check(handed []net.Listener) error {
+	var addresses []string
+	for i, l := range handed {
+		if l == nil {
+			return fmt.Errorf("socket %d handed over by systemd: no stream to listen on\nhint: want ListenStream= alone in %s.socket", i+1, o.Program)
+		}
+		addresses = append(addresses, l.Addr().String())
+		if !o.Guarded && Reached(l) {
+			return fmt.Errorf("socket %s handed over by systemd: other machines could call without a token\n"+
+				"hint: set %s in the settings, or ListenStream=127.0.0.1:... in %s.socket", l.Addr(), o.Guard, o.Program)
+		}
+	}
+	if !slices.ContainsFunc(handed, func(l net.Listener) bool { return same(o.Address, l.Addr()) }) {
+		o.Log.Warn("systemd's socket is not the address of the settings; the socket counts. `"+o.Program+" service install --now` brings them together",
+			"sockets", addresses, "listen", o.Address)
+	}
+	return nil
+}
+
+// Reached tells whether other machines reach a socket.
+func Reached(l net.Listener) bool {
+	return l.Addr().Network() == "tcp" && !address.Loopback(l.Addr().String())
+}
+
+// same tells whether a socket has the address that the settings give.
+func same(listen string, socket net.Addr) bool {
+	have, ok := socket.(*net.TCPAddr)
+	if !ok {
+		return false
+	}
+	want, err := net.ResolveTCPAddr("tcp", listen)
+	if err != nil || want.Port != have.Port {
+		return false
+	}
+	every := func(ip net.IP) bool { return ip == nil || ip.IsUnspecified() }
+	return want.IP.Equal(have.IP) || every(want.IP) && every(have.IP)
+}

@@ -1,0 +1,56 @@
+// Package secret reads what a program keeps in files and shows nobody: passwords, and the
+// certificate that it serves with. It logs nothing, and no error has a secret in it.
+package secret
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+)
+
+// Read reads a file that holds a secret alone; a line end after it is ignored. Path "" is no
+// secret.
+func Read(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}
+
+// Certificate is a certificate chain with its key, which can be read anew while the program
+// serves. It is safe for concurrent use.
+type Certificate struct {
+	certFile, keyFile string
+	inUse             atomic.Pointer[tls.Certificate]
+}
+
+// OpenCertificate reads the files.
+func OpenCertificate(certFile, keyFile string) (*Certificate, error) {
+	c := &Certificate{certFile: certFile, keyFile: keyFile}
+	return c, c.Reload()
+}
+
+// Reload reads the files anew. What cannot be used leaves in use what was.
+func (c *Certificate) Reload() error {
+	cert, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	if err != nil {
+		return fmt.Errorf("tls: %w", err)
+	}
+	c.inUse.Store(&cert)
+	return nil
+}
+
+// Config is how a server of HTTP encrypts with the certificate that is in use.
+func (c *Certificate) Config() *tls.Config {
+	return &tls.Config{
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.inUse.Load(), nil },
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
+	}
+}
