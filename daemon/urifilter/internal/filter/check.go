@@ -12,7 +12,6 @@ import (
 
 // NewCheck makes the command check.
 func NewCheck() *cobra.Command {
-	var all bool
 	cmd := &cobra.Command{
 		Use:   "check [flags] [FILE|-]",
 		Short: "Print the items that would be new, and remember nothing",
@@ -28,15 +27,15 @@ are those of "urifilter filter"; what filter counts as duplicates are here items
 	}
 	b := &batchCommand{}
 	b.judge = func(c *client.Client, typ string) func(context.Context, batch) (verdicts, error) {
-		return b.checkBatch(c, typ, all)
+		return b.checkBatch(c, typ)
 	}
 	b.register(cmd)
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "print all items, as new, seen or (with --skip-invalid) invalid, a tab, the item")
+	cmd.Flags().BoolVarP(&b.all, "all", "a", false, "print all items, as new, seen or (with --skip-invalid) invalid, a tab, the item")
 	return cmd
 }
 
 // checkBatch judges a batch; the text is that of the new items, or of all.
-func (b *batchCommand) checkBatch(c *client.Client, typ string, all bool) func(context.Context, batch) (verdicts, error) {
+func (b *batchCommand) checkBatch(c *client.Client, typ string) func(context.Context, batch) (verdicts, error) {
 	call, words := c.CheckLines, map[string]string{"new": "new", "seen": "seen", "invalid": "invalid"}
 	if b.ndjson() {
 		call, words = c.CheckNDJSON, map[string]string{"true": "new", "false": "seen", "null": "invalid"}
@@ -47,7 +46,7 @@ func (b *batchCommand) checkBatch(c *client.Client, typ string, all bool) func(c
 		if _, err := call(ctx, typ, bytes.NewReader(part.data), &answer, b.callOptions(&skipped)...); err != nil {
 			return verdicts{}, err
 		}
-		v, err := join(itemsOf(part, b.ndjson()), answer.Bytes(), words, all)
+		v, err := join(itemsOf(part, b.ndjson()), answer.Bytes(), words, b.all)
 		v.skipped = skipped
 		return v, err
 	}

@@ -27,6 +27,7 @@ type batchCommand struct {
 	quiet       bool
 	expire      connection.Expire
 	remembers   bool
+	all         bool // of check: print each item with its verdict
 	judge       func(c *client.Client, typ string) func(context.Context, batch) (verdicts, error)
 }
 
@@ -117,11 +118,15 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 		judge:     b.judge(daemon, typ),
 		out:       out,
 		remembers: b.remembers,
+		skip:      b.skipInvalid,
 		timeout:   b.conn.Timeout,
 		patience:  b.conn.Patience,
 	}
 	if !b.quiet {
 		t.notice = errOut
+	}
+	if b.all {
+		t.skippedText = "invalid\t\n"
 	}
 	// On a terminal the items show by themselves how far things are.
 	if terminal.Is(errOut) && !terminal.Is(out) && !b.quiet && b.summary.value != summaryJSON {

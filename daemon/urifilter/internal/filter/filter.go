@@ -20,8 +20,8 @@ constant memory, in batches of up to 10,000 lines, and each batch is printed bef
 next is sent. A summary goes to the standard error, and progress if that is a terminal.
 
 An invalid item (JSON that is not well-formed, null, a line that is too long) ends the run
-at its line. With --skip-invalid it is skipped; the first 20 of these are named with their
-lines on the standard error, and all are counted.
+at its line. With --skip-invalid it is skipped, however long it is; the first 20 of these
+are named with their lines on the standard error, and all are counted.
 
 With --summary json the summary is one line of JSON: filter, read, new, duplicates, invalid,
 lines, seconds; invalid_items describes the first 20 that were skipped; a run that fails has

@@ -148,7 +148,7 @@ func (in *input) cut() (batch, error) {
 	if b.lines == 0 {
 		switch {
 		case in.end == nil:
-			return b, fmt.Errorf("line %s: longer than %d MiB", human.Count(b.first), lineBytes>>20)
+			return b, &longLineError{b.first}
 		case !errors.Is(in.end, io.EOF):
 			return b, fmt.Errorf("input: %w", in.end)
 		case len(in.pending) == 0:
@@ -162,4 +162,34 @@ func (in *input) cut() (batch, error) {
 		b.data, b.padded = append([]byte{'\n'}, b.data...), true
 	}
 	return b, nil
+}
+
+// longLineError is returned by next at a line of more than lineBytes; skipLine passes it.
+type longLineError struct{ line int64 }
+
+func (e *longLineError) Error() string {
+	return fmt.Sprintf("line %s: %s", human.Count(e.line), longerThan)
+}
+
+var longerThan = fmt.Sprintf("longer than %d MiB", lineBytes>>20)
+
+// skipLine passes the line that pending begins with, and which has not ended yet. It returns
+// how many bytes that were, and why it could not be passed whole.
+func (in *input) skipLine(ctx context.Context) (skipped int64, err error) {
+	for in.end == nil && bytes.IndexByte(in.pending, '\n') < 0 {
+		skipped += int64(len(in.pending))
+		in.pending = in.pending[:0]
+		select {
+		case c := <-in.chunks:
+			in.take(c)
+		case <-ctx.Done():
+			return skipped, context.Cause(ctx)
+		}
+	}
+	in.used = bytes.IndexByte(in.pending, '\n') + 1
+	if in.used == 0 {
+		in.used = len(in.pending) // nothing ends it
+	}
+	in.line++
+	return skipped + int64(in.used), nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
@@ -44,6 +45,17 @@ func (t *tally) add(b batch, v verdicts) {
 		if len(t.invalid) < mostSkippedLines {
 			t.invalid = append(t.invalid, skippedLine{b.line(item.Index), item.ErrorCode, item.Detail})
 		}
+	}
+}
+
+// skipLine takes in a line of n bytes that the daemon was not asked for.
+func (t *tally) skipLine(line, n int64) {
+	t.read++
+	t.skipped++
+	t.bytes += n
+	t.line = line
+	if len(t.invalid) < mostSkippedLines {
+		t.invalid = append(t.invalid, skippedLine{line, items.ItemTooLarge, longerThan})
 	}
 }
 

@@ -3,6 +3,7 @@ package filter
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,6 +61,34 @@ func TestSkippedLinesOfManyBatches(t *testing.T) {
 	if len(lines) != 22 || !strings.HasPrefix(lines[0], "line 1,000: ") || !strings.HasPrefix(lines[11], "line 12,000: ") ||
 		!strings.HasPrefix(lines[19], "line 20,000: ") || lines[20] != "40 more lines were skipped" || !strings.HasPrefix(lines[21], "60,000 read, 60 new, 59,880 duplicates, 60 skipped in ") {
 		t.Errorf("got %d lines: %s", len(lines), errOut)
+	}
+}
+
+// A line too long to be held is skipped by its number, wherever it is.
+func TestSkipLineTooLong(t *testing.T) {
+	s := clienttest.NewServer(t)
+	t.Setenv("URIFILTER_URL", s.URL)
+	long := func() io.Reader { return io.LimitReader(endless{}, lineBytes+5<<20) }
+	line := func(text string) io.Reader { return strings.NewReader(text) }
+	for name, test := range map[string]struct {
+		in   io.Reader
+		out  string
+		line int64
+	}{
+		"first":  {io.MultiReader(long(), line("\na\n")), "a\n", 1},
+		"within": {io.MultiReader(line("b\n"), long(), line("\nc\nd")), "b\nc\nd\n", 2},
+		"last":   {io.MultiReader(line("e\n"), long()), "e\n", 2},
+	} {
+		var out, errOut strings.Builder
+		code := run(t.Context(), []string{"filter", "--skip-invalid", "--summary", "json"}, test.in, &out, &errOut)
+		got := readSummary(t, errOut.String())
+		if code != 0 || out.String() != test.out || got.Invalid != 1 || got.InvalidItems[0] != (skippedLine{test.line, "item_too_large", "longer than 64 MiB"}) ||
+			got.Read != int64(strings.Count(test.out, "\n"))+1 || got.Duplicates != 0 {
+			t.Errorf("%s: %d, %q, %q", name, code, out.String(), errOut.String())
+		}
+	}
+	if code, out, errOut := cli(t, s, strings.Repeat("x", lineBytes+5<<20)+"\na\n", "check", "--all", "--skip-invalid"); code != 0 || out != "invalid\t\nseen\ta\n" {
+		t.Errorf("check: %d, %q, %q", code, out, errOut)
 	}
 }
 

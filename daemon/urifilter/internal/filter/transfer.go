@@ -28,13 +28,16 @@ type verdicts struct {
 type transfer struct {
 	judge     func(context.Context, batch) (verdicts, error)
 	out       io.Writer
-	remembers bool          // whether the daemon remembers what it judges
-	timeout   time.Duration // of one call
-	patience  time.Duration // with a daemon that does not take a batch
-	notice    io.Writer     // told when a daemon is waited for; nil: nobody
-	progress  *progress
-	input     *unpacked // nil: plain lines
-	total     tally
+	remembers bool // whether the daemon remembers what it judges
+	skip      bool // lines that are no items
+	// skippedText is printed for a line that is too long to be shown.
+	skippedText string
+	timeout     time.Duration // of one call
+	patience    time.Duration // with a daemon that does not take a batch
+	notice      io.Writer     // told when a daemon is waited for; nil: nobody
+	progress    *progress
+	input       *unpacked // nil: plain lines
+	total       tally
 }
 
 // run works until the input ends. When the reader of the output has left, what follows is
@@ -45,6 +48,12 @@ func (t *transfer) run(ctx context.Context, in *input) error {
 		b, err := in.next(ctx)
 		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		if long := (*longLineError)(nil); t.skip && errors.As(err, &long) {
+			if err := t.skipLine(ctx, in, long.line); err != nil {
+				return t.halted(err)
+			}
+			continue
 		}
 		if err != nil {
 			return t.halted(err)
@@ -67,6 +76,20 @@ func (t *transfer) run(ctx context.Context, in *input) error {
 		}
 		t.progress.update(t.total)
 	}
+}
+
+// skipLine passes a line that is too long.
+func (t *transfer) skipLine(ctx context.Context, in *input, line int64) error {
+	n, err := in.skipLine(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(t.out, t.skippedText); err != nil && !outputClosed(err) {
+		return fmt.Errorf("output: %w", err)
+	}
+	t.total.skipLine(line, n)
+	t.progress.update(t.total)
+	return nil
 }
 
 // cut ends a run whose reader has left; lines up to last were sent to the daemon.
