@@ -90,8 +90,12 @@ func TestMetricsOfTheManualsExist(t *testing.T) {
 	}
 	redis.Kill()
 	processtest.Eventually(t, "the store told as gone", func() bool { return gauge(scrape(onRedis)["urifilter_store_connected"], "") == 0 })
+	redis.Run()
+	processtest.Eventually(t, "the store told as there again", func() bool { return gauge(scrape(onRedis)["urifilter_store_connected"], "") == 1 })
 	mongo.Kill()
 	processtest.Eventually(t, "the archive told as gone", func() bool { return gauge(scrape(p)["urifilter_archive_connected"], "") == 0 })
+	mongo.Restart()
+	processtest.Eventually(t, "the archive told as there again", func() bool { return gauge(scrape(p)["urifilter_archive_connected"], "") == 1 })
 
 	manuals, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
