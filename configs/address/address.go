@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 )
 
@@ -49,4 +50,21 @@ func Reachable(listen string) string {
 		host = "::1"
 	}
 	return net.JoinHostPort(host, port)
+}
+
+// Bind judges the addresses of a host that a server of it is bound to beside loopback, and
+// leaves each out that is loopback or there twice. faults says what is wrong with others.
+func Bind(addresses []string) (bind, faults []string) {
+	for _, text := range addresses {
+		ip, err := netip.ParseAddr(text)
+		switch {
+		case err != nil || ip.Zone() != "":
+			faults = append(faults, fmt.Sprintf("bind %q: want an IP address of the host", text))
+		case ip.IsUnspecified():
+			faults = append(faults, fmt.Sprintf("bind %q: that is every address, also a public one; name those that filter hosts use", text))
+		case !ip.IsLoopback() && !slices.Contains(bind, ip.String()):
+			bind = append(bind, ip.String())
+		}
+	}
+	return bind, faults
 }

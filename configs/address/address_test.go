@@ -2,6 +2,8 @@ package address
 
 import (
 	"net"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -27,5 +29,34 @@ func TestAListenAddressIsReached(t *testing.T) {
 			conn.Close()
 		}
 		l.Close()
+	}
+}
+
+func TestBind(t *testing.T) {
+	bind, faults := Bind([]string{"127.0.0.1", "192.0.2.7", "::1", "192.0.2.7", "2001:db8::1", "0.0.0.0", "example.com", "fe80::1%eth0"})
+	if want := []string{"192.0.2.7", "2001:db8::1"}; !slices.Equal(bind, want) {
+		t.Errorf("got %q, want %q", bind, want)
+	}
+	if len(faults) != 3 || !strings.Contains(faults[0], "every address") || !strings.Contains(faults[1], "want an IP address") || !strings.Contains(faults[2], "%eth0") {
+		t.Errorf("faults %q", faults)
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	for addr, want := range map[string]bool{
+		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true, "localhost:1": true,
+		"0.0.0.0:1": false, ":1": false, "[::]:1": false, "192.0.2.7:1": false, "localhost.example.com:1": false, "127.0.0.1": false,
+	} {
+		if got := Loopback(addr); got != want {
+			t.Errorf("%s: got %t, want %t", addr, got, want)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for addr, good := range map[string]bool{"127.0.0.1:8000": true, "[::1]:0": true, ":80": true, "host:65535": true, "host": false, "host:65536": false, "host:http": false, "": false} {
+		if err := Check(addr); (err == nil) != good {
+			t.Errorf("%q: %v", addr, err)
+		}
 	}
 }

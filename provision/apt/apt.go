@@ -111,20 +111,9 @@ func (s *System) get(ctx context.Context, h host.Host, args ...string) (string, 
 			return text, fmt.Errorf("apt-get: %s has held the lock for %s\nhint: let it end, or see what it does; then run the same command again", holder, waited.Round(time.Second))
 		}
 		step.Say(ctx, "apt: waiting for %s, which holds the lock, %s of %s", holder, waited.Round(time.Second), s.options.Wait)
-		if err := sleep(ctx, pause); err != nil {
+		if err := host.Sleep(ctx, pause); err != nil {
 			return text, err
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -115,7 +115,7 @@ func (s *Server) replace(ctx context.Context, h host.Host, wish, before host.Fil
 		return err
 	}
 	st, err := s.state(ctx, h)
-	if err != nil || !st.active {
+	if err != nil || !st.Active {
 		return err
 	}
 	if err := s.systemctl(ctx, h, "restart"); err != nil {

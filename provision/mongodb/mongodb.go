@@ -11,13 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/cr-clawer/urifilter/configs/address"
 	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/pki"
 	"github.com/cr-clawer/urifilter/provision/step"
@@ -84,17 +84,9 @@ func New(o Options) (*Server, error) {
 	if o.Port < 1 || o.Port > 65535 {
 		fault("port %d: want 1 to 65535", o.Port)
 	}
-	var bind []string
-	for _, address := range o.Bind {
-		ip, err := netip.ParseAddr(address)
-		switch {
-		case err != nil || ip.Zone() != "":
-			fault("bind %q: want an IP address of the host", address)
-		case ip.IsUnspecified():
-			fault("bind %q: that is every address, also a public one; name those that filter hosts use", address)
-		case !ip.IsLoopback() && !slices.Contains(bind, ip.String()):
-			bind = append(bind, ip.String())
-		}
+	bind, wrong := address.Bind(o.Bind)
+	for _, text := range wrong {
+		fault("%s", text)
 	}
 	o.Bind = bind
 	if o.Flavor == FerretDB && len(bind) > 1 {

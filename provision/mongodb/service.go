@@ -12,38 +12,21 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// unitState is what systemd says of the unit.
-type unitState struct{ loaded, active, enabled bool }
-
-func (s *Server) state(ctx context.Context, h host.Host) (st unitState, err error) {
-	out, err := h.Run(ctx, host.Command{Script: "systemctl show --property=LoadState,ActiveState,UnitFileState " + host.Quote(s.unit())})
-	if err != nil {
-		return st, fmt.Errorf("%s: %w", s.unit(), err)
-	}
-	for line := range strings.Lines(out.Stdout) {
-		switch strings.TrimSpace(line) {
-		case "LoadState=loaded":
-			st.loaded = true
-		case "ActiveState=active":
-			st.active = true
-		case "UnitFileState=enabled":
-			st.enabled = true
-		}
-	}
-	return st, nil
+func (s *Server) state(ctx context.Context, h host.Host) (host.Unit, error) {
+	return host.LookAtUnit(ctx, h, s.unit())
 }
 
 // service enables and starts the server: MongoDB's packages do neither.
 func (s *Server) service() step.Wish {
 	return step.NewWish("mongodb: service", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		st, err := s.state(ctx, h)
-		if err != nil || st.active && st.enabled {
+		if err != nil || st.Active && st.Enabled {
 			return nil, err
 		}
 		return &step.Change{Summary: "enable and start " + s.options.Unit, Apply: func(ctx context.Context) error {
 			if st, err := s.state(ctx, h); err != nil {
 				return err
-			} else if !st.loaded {
+			} else if !st.Loaded {
 				return fmt.Errorf("%s: there is no such unit\nhint: name that of the packages in mongodb.unit of the inventory", s.unit())
 			}
 			if err := s.systemctl(ctx, h, "enable"); err != nil {
@@ -89,15 +72,11 @@ func (s *Server) listens(ctx context.Context, h host.Host) error {
 			return err
 		}
 		waited := time.Since(begun)
-		if !st.active && waited > 5*time.Second || waited > startWait {
+		if !st.Active && waited > 5*time.Second || waited > startWait {
 			return fmt.Errorf("%s does not listen at %s after %s%s", s.options.Unit, s.Address(true, ""), waited.Round(time.Second), s.journal(ctx, h))
 		}
-		timer := time.NewTimer(300 * time.Millisecond)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := host.Sleep(ctx, 300*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
@@ -142,7 +121,7 @@ RestartSec=3s
 			if _, err := h.Run(ctx, host.Command{Script: "systemctl daemon-reload", Root: true}); err != nil {
 				return err
 			}
-			if st, err := s.state(ctx, h); err != nil || !st.active {
+			if st, err := s.state(ctx, h); err != nil || !st.Active {
 				return err
 			}
 			return s.systemctl(ctx, h, "restart")

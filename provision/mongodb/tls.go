@@ -27,7 +27,7 @@ func (s *Server) place() pki.Place {
 			if encrypted, err := s.speaksTLS(ctx, h); err != nil || !encrypted {
 				return err // a later step starts it with the files
 			}
-			if st, err := s.state(ctx, h); err != nil || !st.active {
+			if st, err := s.state(ctx, h); err != nil || !st.Active {
 				return err
 			}
 			return s.systemctl(ctx, h, "restart")

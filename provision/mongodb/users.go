@@ -69,8 +69,8 @@ func (s *Server) users() step.Wish {
 		}
 		as, err := s.account(ctx, h, DaemonUser)
 		switch {
-		case errors.Is(err, ErrNoPassword) || err == nil && !st.active:
-			if st.active {
+		case errors.Is(err, ErrNoPassword) || err == nil && !st.Active:
+			if st.Active {
 				err = s.mine(ctx, h)
 			} else {
 				err = nil

@@ -157,7 +157,7 @@ func (c client) ready(ctx context.Context) error {
 		case loading:
 			step.Say(ctx, "redis: loading its data, %s", waited.Round(time.Second))
 		}
-		if err := sleep(ctx, 500*time.Millisecond); err != nil {
+		if err := host.Sleep(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -193,7 +193,7 @@ func (c client) appendOnly(ctx context.Context) error {
 		case waited > time.Second:
 			step.Say(ctx, "redis: writing the append-only file, %s", waited.Round(time.Second))
 		}
-		if err := sleep(ctx, 300*time.Millisecond); err != nil {
+		if err := host.Sleep(ctx, 300*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -234,15 +234,4 @@ func shorten(text string) string {
 		return text[:40] + "..."
 	}
 	return text
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

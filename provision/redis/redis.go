@@ -9,11 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/cr-clawer/urifilter/configs/address"
 	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/pki"
 	"github.com/cr-clawer/urifilter/provision/step"
@@ -104,17 +104,9 @@ func New(o Options) (*Server, error) {
 	if o.MaxMemory != "" && !memory.MatchString(o.MaxMemory) {
 		fault("maxmemory %q: want a number with a unit, such as 4gb", o.MaxMemory)
 	}
-	var bind []string
-	for _, address := range o.Bind {
-		ip, err := netip.ParseAddr(address)
-		switch {
-		case err != nil || ip.Zone() != "":
-			fault("bind %q: want an IP address of the host", address)
-		case ip.IsUnspecified():
-			fault("bind %q: that is every address, also a public one; name those that filter hosts use", address)
-		case !ip.IsLoopback() && !slices.Contains(bind, ip.String()):
-			bind = append(bind, ip.String())
-		}
+	bind, wrong := address.Bind(o.Bind)
+	for _, text := range wrong {
+		fault("%s", text)
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err

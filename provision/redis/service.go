@@ -19,12 +19,12 @@ func (s *Server) service() step.Wish {
 			return nil, err
 		}
 		var todo []string
-		if !st.enabled {
+		if !st.Enabled {
 			todo = append(todo, "enable")
 		}
 		why := ""
 		switch {
-		case !st.active:
+		case !st.Active:
 			todo = append(todo, "start")
 		case st.include >= 0:
 			if why, err = s.restartFor(ctx, h, st); err != nil {

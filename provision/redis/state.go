@@ -19,7 +19,7 @@ type state struct {
 	ours                           []line // of our file, if it is included
 	include                        int    // index of the line that includes our file, -1 for none
 
-	loaded, active, enabled, stale bool // of the unit
+	host.Unit
 
 	password string // the one to be used, "" where none is known
 	own      bool   // the password is ours
@@ -65,7 +65,8 @@ func (s *Server) inspect(ctx context.Context, h host.Host) (state, error) {
 	if err := s.passwordOf(&st); err != nil {
 		return st, err
 	}
-	return st, s.unit(ctx, h, &st)
+	st.Unit, err = host.LookAtUnit(ctx, h, s.product.unit+".service")
+	return st, err
 }
 
 // understood refuses what the toolkit does not set up.
@@ -114,28 +115,6 @@ func (s *Server) passwordOf(st *state) error {
 	return nil
 }
 
-// unit asks systemd.
-func (s *Server) unit(ctx context.Context, h host.Host, st *state) error {
-	script := "systemctl show --property=LoadState,ActiveState,UnitFileState,NeedDaemonReload " + host.Quote(s.product.unit+".service")
-	out, err := h.Run(ctx, host.Command{Script: script})
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.product.unit, err)
-	}
-	for line := range strings.Lines(out.Stdout) {
-		switch strings.TrimSpace(line) {
-		case "LoadState=loaded":
-			st.loaded = true
-		case "ActiveState=active":
-			st.active = true
-		case "UnitFileState=enabled":
-			st.enabled = true
-		case "NeedDaemonReload=yes":
-			st.stale = true
-		}
-	}
-	return nil
-}
-
 func (s *Server) client(h host.Host, st state) client {
 	c := client{host: h, cli: s.product.cli, port: st.port, password: st.password}
 	if st.tlsPort != 0 {
@@ -146,7 +125,7 @@ func (s *Server) client(h host.Host, st state) client {
 
 // mayTake says why a server that we have not set up yet is not ours to take.
 func (s *Server) mayTake(ctx context.Context, h host.Host, st state) error {
-	if s.options.Adopt || st.include >= 0 || !st.active {
+	if s.options.Adopt || st.include >= 0 || !st.Active {
 		return nil
 	}
 	const next = "\nhint: give the filters a server of their own (role redis on another host), or name this one in the settings (redis.addrs, redis.password_file), or let the toolkit take it over with redis.adopt in the inventory"

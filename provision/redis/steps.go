@@ -135,7 +135,7 @@ func (s *Server) configure(ctx context.Context, h host.Host) error {
 	if !st.installed {
 		return fmt.Errorf("%s: it is not there\nhint: see whether the package %s was removed in part: apt-get install --reinstall %[2]s", s.product.main, s.product.pkg)
 	}
-	if !st.active {
+	if !st.Active {
 		// It must run as it was set up before, to take over what it has on disk.
 		if err := s.systemctl(ctx, h, "start"); err != nil {
 			return err

@@ -20,7 +20,7 @@ func (s *Server) place() pki.Place {
 		Name: "redis: certificate", CA: s.product.authority(), Pair: s.product.certificate(), Group: pki.As(s.product.group),
 		Load: func(ctx context.Context, h host.Host) error {
 			st, err := s.inspect(ctx, h)
-			if err != nil || !st.active || st.tlsPort == 0 {
+			if err != nil || !st.Active || st.tlsPort == 0 {
 				return err // the step of the service starts it with the files
 			}
 			_, err = s.client(h, st).ask(ctx, "CONFIG SET tls-ca-cert-file "+quoteArg(s.product.authority()), "CONFIG SET tls-cert-file "+quoteArg(s.product.certificate()))

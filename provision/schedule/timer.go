@@ -73,35 +73,14 @@ func (s *Schedule) dropIns() step.Wish {
 	})
 }
 
-// timerState is what systemd says of the timer.
-type timerState struct{ loaded, active, enabled bool }
-
-func stateOf(ctx context.Context, h host.Host, timer string) (st timerState, err error) {
-	out, err := h.Run(ctx, host.Command{Script: "systemctl show --property=LoadState,ActiveState,UnitFileState " + host.Quote(timer)})
-	if err != nil {
-		return st, fmt.Errorf("%s: %w", timer, err)
-	}
-	for line := range strings.Lines(out.Stdout) {
-		switch strings.TrimSpace(line) {
-		case "LoadState=loaded":
-			st.loaded = true
-		case "ActiveState=active":
-			st.active = true
-		case "UnitFileState=enabled", "UnitFileState=enabled-runtime":
-			st.enabled = true
-		}
-	}
-	return st, nil
-}
-
 func (s *Schedule) timer() step.Wish {
 	return step.NewWish("schedule: timer", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		st, err := stateOf(ctx, h, s.Program.JobTimer())
-		if err != nil || st.active && st.enabled {
+		st, err := host.LookAtUnit(ctx, h, s.Program.JobTimer())
+		if err != nil || st.Active && (st.Enabled || st.Runtime) {
 			return nil, err
 		}
 		return &step.Change{Summary: "enable and start " + s.Program.JobTimer(), Apply: func(ctx context.Context) error {
-			if !st.loaded {
+			if !st.Loaded {
 				return s.register(ctx, h)
 			}
 			_, err := h.Run(ctx, host.Command{Script: "systemctl enable --now " + s.Program.JobTimer(), Root: true})
@@ -132,16 +111,16 @@ func (s *Schedule) noTimer() step.Wish {
 	job, timer := dropInPath(s.Program.JobService()), dropInPath(s.Program.JobTimer())
 	files := removal("", "rmdir "+path.Dir(job)+" "+path.Dir(timer)+" 2>/dev/null; systemctl daemon-reload", job, timer)
 	return step.NewWish("schedule: no timer", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		st, err := stateOf(ctx, h, s.Program.JobTimer())
+		st, err := host.LookAtUnit(ctx, h, s.Program.JobTimer())
 		if err != nil {
 			return nil, err
 		}
 		remove, err := files.Look(ctx, h)
-		if err != nil || !st.active && !st.enabled && remove == nil {
+		if err != nil || !st.Active && !st.Enabled && !st.Runtime && remove == nil {
 			return nil, err
 		}
 		return &step.Change{Summary: "disable " + s.Program.JobTimer(), Apply: func(ctx context.Context) error {
-			if st.active || st.enabled {
+			if st.Active || st.Enabled || st.Runtime {
 				if _, err := h.Run(ctx, host.Command{Script: "systemctl disable --now " + s.Program.JobTimer(), Root: true}); err != nil {
 					return err
 				}

@@ -48,7 +48,7 @@ func (c *Health) bake(ctx context.Context, h host.Host, long time.Duration) erro
 		case !waited:
 			step.Say(ctx, "it is watched until it has run for %s", long)
 		}
-		if err := sleep(ctx, min(bakeEvery, long-s.Age())); err != nil {
+		if err := host.Sleep(ctx, min(bakeEvery, long-s.Age())); err != nil {
 			return err
 		}
 	}

@@ -170,7 +170,7 @@ func (w watch) active(ctx context.Context) (Status, error) {
 			said = s.Text
 			step.Say(ctx, "%s", said)
 		}
-		if err := sleep(ctx, pollEvery); err != nil {
+		if err := host.Sleep(ctx, pollEvery); err != nil {
 			return s, err
 		}
 	}
@@ -214,7 +214,7 @@ func (w watch) ready(ctx context.Context, d *daemon) error {
 			said = last
 			step.Say(ctx, "not ready yet: %s", said)
 		}
-		if err := sleep(ctx, pollEvery); err != nil {
+		if err := host.Sleep(ctx, pollEvery); err != nil {
 			return err
 		}
 	}
@@ -230,7 +230,7 @@ func (w watch) onHost(ctx context.Context, settings program.Settings, token stri
 		if s, failed := StatusOf(ctx, w.h, w.Program.Program); failed != nil || w.down(s) != nil {
 			return errors.Join(failed, w.down(s), err)
 		}
-		if err := sleep(ctx, pollEvery); err != nil {
+		if err := host.Sleep(ctx, pollEvery); err != nil {
 			return err
 		}
 	}
@@ -239,7 +239,7 @@ func (w watch) onHost(ctx context.Context, settings program.Settings, token stri
 // steady makes sure that the process which answered is still the one that was started.
 func (w watch) steady(ctx context.Context, up Status, since time.Time) error {
 	if time.Since(up.Started) < time.Minute {
-		if err := sleep(ctx, settle-time.Since(since)); err != nil {
+		if err := host.Sleep(ctx, settle-time.Since(since)); err != nil {
 			return err
 		}
 	}
@@ -251,20 +251,6 @@ func (w watch) steady(ctx context.Context, up Status, since time.Time) error {
 		return fmt.Errorf("the daemon does not stay up: process %d ended, now %s", up.PID, s)
 	}
 	return w.down(s)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	wait := time.NewTimer(d)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 func ifAny(before, text string) string {

@@ -5,12 +5,11 @@ package yamledit
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
 // Edit is one key that shall have a value.
@@ -31,25 +30,10 @@ type Leaf struct {
 // Parse returns the root of a file that holds one map, nil if it holds nothing. Errors
 // name file and line.
 func Parse(file, text string) (*yaml.Node, error) {
-	loader, err := yaml.NewLoader(strings.NewReader(text))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	root, err := strict.Parse(file, []byte(text))
+	if root == nil || err != nil {
+		return nil, err
 	}
-	var doc, more yaml.Node
-	switch err := loader.Load(&doc); {
-	case errors.Is(err, io.EOF):
-		return nil, nil
-	case err != nil:
-		return nil, syntaxError(file, err)
-	case len(doc.Content) != 1:
-		return nil, nil
-	}
-	if err := loader.Load(&more); err == nil {
-		return nil, fmt.Errorf("%s:%d: second document: want one", file, more.Line)
-	} else if !errors.Is(err, io.EOF) {
-		return nil, syntaxError(file, err)
-	}
-	root := doc.Content[0]
 	switch {
 	case isNull(root):
 		return nil, nil
@@ -83,17 +67,6 @@ func odd(n *yaml.Node, budget *int) *yaml.Node {
 		}
 	}
 	return nil
-}
-
-func syntaxError(file string, err error) error {
-	var at *yaml.LoadError
-	if !errors.As(err, &at) {
-		return fmt.Errorf("%s: not YAML: %w", file, err)
-	}
-	if at.Mark.Line > 0 {
-		file = fmt.Sprintf("%s:%d", file, at.Mark.Line)
-	}
-	return fmt.Errorf("%s: not YAML: %s", file, at.Message)
 }
 
 // Leaves lists the keys under root in their order. Sections without keys are left out.
