@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 import unittest
-from typing import Any, Tuple, Type
+from typing import Any, List, Tuple, Type
 from unittest import mock
 
 from crawlerfilter import FilterAPIClient, FilterError, InDoubtError, Settings, SettingsError, UnavailableError, api
@@ -95,10 +95,17 @@ class FailureTest(unittest.TestCase):
         client = self.client(daemon.url, patience=60.0)
         self.assertEqual(client.filter("uri", ["before", "again"]), ["before", "again"])
         daemon.kill()
-        restart = threading.Timer(0.3, daemon.start, kwargs={"wait": False})
-        restart.start()
-        self.addCleanup(restart.join)
+        waits: List[float] = []
+
+        def restart(_err: FilterError, seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == 2:
+                daemon.start(wait=False)
+
+        client.on_wait = restart
         self.assertEqual(client.filter("uri", ["before", "after"]), ["after"])
+        self.assertGreaterEqual(len(waits), 2)
+        client.on_wait = None
         # A connection that was kept is no reason for doubt when it is closed meanwhile.
         daemon.kill()
         daemon.start()
@@ -112,16 +119,20 @@ class FailureTest(unittest.TestCase):
         kills = threading.Event()
 
         def kill() -> None:
-            for _ in range(3):
-                time.sleep(0.3)
+            for kill_ in range(3):
+                while len(ended) < 20 * (kill_ + 1) and not over.is_set():
+                    time.sleep(0.001)
                 daemon.kill()
                 daemon.start(wait=False)
             daemon.await_ready()
             kills.set()
 
+        ended: List[int] = []
+        over = threading.Event()
         killer = threading.Thread(target=kill)
         killer.start()
         self.addCleanup(killer.join)
+        self.addCleanup(over.set)
         new, doubtful, round_ = [], [], 0
         while not kills.is_set():
             items = [f"load {round_} {i}" for i in range(50)]
@@ -130,6 +141,7 @@ class FailureTest(unittest.TestCase):
             except InDoubtError:
                 doubtful += items
             round_ += 1
+            ended.append(round_)
         self.assertEqual(len(new) + len(doubtful), 50 * round_)
         self.assertEqual(client.check("uri", new), [False] * len(new))
 
@@ -207,7 +219,7 @@ class FailureTest(unittest.TestCase):
         self.assertEqual(client.filter("cut", items), items)
 
     def test_slow_daemon(self) -> None:
-        proxy, client = self.proxied(timeout=0.3)
+        proxy, client = self.proxied(timeout=5.0)
         proxy.cut(HOLD, times=1)
         self.raises(InDoubtError, "timeout", 0, client.filter, "uri", ["slow"])
         self.assertEqual(client.filter("uri", ["slow"]), ["slow"])  # a connection of its own
