@@ -45,7 +45,12 @@ func NewToken(name string, scopes []string) (secret string, entry Token) {
 	random := make([]byte, 24)
 	_, _ = rand.Read(random) // it never fails
 	secret = hex.EncodeToString(random)
-	return secret, Token{Name: name, Scopes: slices.Clone(scopes), digest: sha256.Sum256([]byte(secret))}
+	return secret, TokenOf(name, scopes, secret)
+}
+
+// TokenOf is the token with a secret that is there already.
+func TokenOf(name string, scopes []string, secret string) Token {
+	return Token{Name: name, Scopes: slices.Clone(scopes), digest: sha256.Sum256([]byte(secret))}
 }
 
 // LoadTokens reads a tokens file. It refuses unknown keys and scopes, tokens under

@@ -1,9 +1,6 @@
 package settings
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,12 +40,8 @@ func MakeToken(path, name string, scopes []string, replace bool) (secret string,
 	if !replace && slices.ContainsFunc(items, func(i item) bool { return i.name == name }) {
 		return "", fmt.Errorf("%s: token %s is there already\nhint: -replace gives it a new secret; or choose another -name", path, name)
 	}
-	random := make([]byte, 24)
-	_, _ = rand.Read(random) // never fails
-	secret = hex.EncodeToString(random)
-	digest := sha256.Sum256([]byte(secret))
-	made := entry{name, "sha256:" + hex.EncodeToString(digest[:]), scopes}
-	after, err := editTokens(path, string(text), []entry{made}, nil)
+	secret, made := configs.NewToken(name, scopes)
+	after, err := editTokens(path, string(text), []entry{{name, made.Digest(), scopes}}, nil)
 	if err != nil {
 		return "", err
 	}

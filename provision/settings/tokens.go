@@ -2,8 +2,6 @@ package settings
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/provision/diff"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
@@ -35,8 +34,7 @@ func (f *Files) tokensFile(ctx context.Context, h host.Host) (string, error) {
 // not made yet.
 func operatorEntry(file state, scopes []string) (entry, bool) {
 	secret := strings.TrimSpace(file.Content)
-	digest := sha256.Sum256([]byte(secret))
-	return entry{name: operator, token: "sha256:" + hex.EncodeToString(digest[:]), scopes: scopes}, secret != ""
+	return entry{name: operator, token: configs.TokenOf(operator, scopes, secret).Digest(), scopes: scopes}, secret != ""
 }
 
 // TokensFile is the step for tokens.yaml, where the daemon asks for tokens. It holds the
