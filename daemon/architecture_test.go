@@ -120,7 +120,7 @@ func rules() []rule {
 		withSettings(asking(commands("connection", nil, "problem", "program"))),
 		asking(commands("commandtest", []string{"connection"}, "program")),
 		asking(commands("processtest", nil, "testport", "bloom")),
-		asking(commands("filter", []string{"connection", "terminal"}, "sniff", "program")),
+		asking(commands("filter", []string{"connection", "terminal"}, "sniff", "items", "program")), // items for the codes of what is wrong with one
 		withSettings(asking(commands("filters", []string{"connection"}, "program"))),
 		withSettings(asking(commands("bitmap", []string{"connection", "settings", "terminal"}, "server", "api/filterjson", "problem", "backup", "archive", "engine", "durable", "program"))),
 	}
@@ -143,11 +143,9 @@ func (i importing) ours() (string, bool) {
 	return strings.CutPrefix(i.path, module+"/")
 }
 
-// readImports parses the imports of every Go file under root, whatever its build
-// constraints.
-func readImports(root string) ([]importing, error) {
-	var all []importing
-	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+// walkGo visits every Go file of the module under root, with its path from there.
+func walkGo(root string, visit func(name, relative string) error) error {
+	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -164,11 +162,20 @@ func readImports(root string) ([]importing, error) {
 		if !strings.HasSuffix(base, ".go") {
 			return nil
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		relative, err := filepath.Rel(root, name)
 		if err != nil {
 			return err
 		}
-		relative, err := filepath.Rel(root, name)
+		return visit(name, filepath.ToSlash(relative))
+	})
+}
+
+// readImports parses the imports of every Go file under root, whatever its build
+// constraints.
+func readImports(root string) ([]importing, error) {
+	var all []importing
+	err := walkGo(root, func(name, relative string) error {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
 		if err != nil {
 			return err
 		}
@@ -177,7 +184,7 @@ func readImports(root string) ([]importing, error) {
 			if err != nil {
 				return err
 			}
-			all = append(all, importing{filepath.ToSlash(relative), p, strings.HasSuffix(base, "_test.go")})
+			all = append(all, importing{relative, p, strings.HasSuffix(name, "_test.go")})
 		}
 		return nil
 	})
@@ -268,6 +275,42 @@ func listed(names []string) string {
 		return "nothing"
 	}
 	return strings.Join(names, ", ")
+}
+
+// Bounds of a folder of Go, so that a stranger finds things in it.
+const (
+	mostFiles = 28   // tests included
+	mostLines = 2500 // without tests
+)
+
+// TestFoldersStaySmall: what grows past the bounds has more than one idea, and is parted by
+// them.
+func TestFoldersStaySmall(t *testing.T) {
+	t.Parallel()
+	files, lines := map[string]int{}, map[string]int{}
+	err := walkGo("..", func(name, relative string) error {
+		folder := path.Dir(relative)
+		if files[folder]++; strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		lines[folder] += strings.Count(string(text), "\n")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 50 {
+		t.Fatalf("only %d folders found: the walk looks at the wrong place", len(files))
+	}
+	for folder, n := range files {
+		if n > mostFiles {
+			t.Errorf("%s has %d Go files, want %d at most", folder, n, mostFiles)
+		}
+		if lines[folder] > mostLines {
+			t.Errorf("%s has %d lines without tests, want %d at most", folder, lines[folder], mostLines)
+		}
+	}
 }
 
 func TestImportRules(t *testing.T) {
