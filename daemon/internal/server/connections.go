@@ -5,7 +5,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
-	"github.com/cr-clawer/urifilter/daemon/internal/connlimit"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/connlimit"
 )
 
 // connectionLimits are those of the settings, as far as the process may have so many files

@@ -20,12 +20,12 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/backup"
-	"github.com/cr-clawer/urifilter/daemon/internal/connlimit"
-	"github.com/cr-clawer/urifilter/daemon/internal/drain"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/connlimit"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/drain"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
-	"github.com/cr-clawer/urifilter/daemon/internal/tlshint"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/tlshint"
 )
 
 // Limits of a connection that are nobody's business to set.
