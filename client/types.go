@@ -55,7 +55,7 @@ type Fullness struct {
 // FilterSpec is the body of PUT /api/v1/filters/{name}; zero fields take the daemon's defaults.
 type FilterSpec struct {
 	ID        int     `json:"id,omitempty"`         // fixed id; 0: the daemon chooses a free one
-	Kind      string  `json:"kind,omitempty"`       // bloom | timing
+	Kind      string  `json:"kind,omitempty"`       // bloom | timing | exact
 	Capacity  uint64  `json:"capacity,omitempty"`   // bloom: items at which the error rate still holds
 	ErrorRate float64 `json:"error_rate,omitempty"` // bloom: false positives among new items, as a ratio
 	OnFull    string  `json:"on_full,omitempty"`    // bloom: warn | reject
@@ -91,7 +91,7 @@ type FilterInfo struct {
 	LastWriteback *time.Time `json:"last_writeback"` // null: never
 
 	Expire float64 `json:"expire,omitempty"` // timing: seconds; 0, null in JSON: each call must say
-	Items  uint64  `json:"items,omitempty"`  // timing: those that have not expired
+	Items  uint64  `json:"items,omitempty"`  // timing: those that have not expired; exact: all
 
 	Canonical     string `json:"canonical,omitempty"`      // safe or crawl; "": URIs are not normalized
 	CanonicalDrop string `json:"canonical_drop,omitempty"` // crawl: names of parameters that are left out

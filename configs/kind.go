@@ -73,11 +73,12 @@ func Kinds() []Kind {
 	return []Kind{
 		bloomKind(),
 		timingKind(),
+		exactKind(),
 	}
 }
 
 // planned are kinds that documents name and this version has not.
-var planned = []string{"exact", "simhash"}
+var planned = []string{"simhash"}
 
 // DefaultKind is that of filters that name none.
 func DefaultKind() Kind { return Kinds()[0] }

@@ -42,7 +42,7 @@ func TestValidateFaults(t *testing.T) {
 		{one(Filter{Name: "a/b"}), `filters[0].name: "a/b"`},
 		{one(Filter{Name: longName}), "filters[0].name: "},
 		{one(Filter{Name: "a", ID: -1}), "filters[0].id: -1: want 1 or more"},
-		{one(Filter{Name: "a", Kind: "exact"}), "kind exact is not available in this version: want bloom or timing"},
+		{one(Filter{Name: "a", Kind: "simhash"}), "kind simhash is not available in this version: want bloom or timing or exact"},
 		{one(Filter{Name: "a", Kind: "simhash"}), "kind simhash is not available in this version"},
 		{one(Filter{Name: "a", Kind: "cuckoo"}), `filters[0].kind: "cuckoo": want bloom or timing`},
 		{one(Filter{Name: "a", Kind: "timing", Params: Timing{Expire: -time.Second}}), "filters[0].expire: -1s: want 1ms to 87600h (ten years)"},

@@ -75,7 +75,8 @@ func rules() []rule {
 		{folder: "client", ours: []string{}, testsToo: true, onlyModules: []string{}},
 		// What docs/architecture.md says of the rooms of the daemon: no arrow goes back up.
 		bitmap,
-		room("timing", "bloom"),
+		room("table", "bloom"),
+		room("timing", "table", "bloom"),
 		room("durable"),
 		room("sniff"),
 		room("journal", "bloom", "durable"),
@@ -84,7 +85,7 @@ func rules() []rule {
 		withSettings(room("canonical")),
 		withSettings(room("engine", "bloom", "canonical")),
 		room("kind", "engine", "durable", "timing", "bloom"),
-		withSettings(room("kinds", "kind", "engine", "durable", "timing", "bloom")),
+		withSettings(room("kinds", "kind", "engine", "durable", "timing", "table", "bloom")),
 		withSettings(room("embedded", "kinds", "kind", "engine", "journal", "durable", "timing", "bloom")),
 		room("tlsdial"),
 		withSettings(room("redisstore", "engine", "durable", "timing", "bloom", "tlsdial")),

@@ -57,7 +57,7 @@ func TestNewKindIsOnePackage(t *testing.T) {
 		t.Errorf("a capacity: %v", err)
 	}
 	if _, _, err := c.CreateFilter(t.Context(), "wrong", client.FilterSpec{Kind: "cuckoo"}); err == nil ||
-		!strings.Contains(err.Error(), "want bloom or timing or always_new") {
+		!strings.Contains(err.Error(), "want bloom or timing or always_new or exact") {
 		t.Errorf("an unknown kind: %v", err)
 	}
 	third := func(name string) {

@@ -33,6 +33,7 @@ func Contract(t *testing.T, url string) {
 		{"errors of expire", testExpire},
 		{"filters", testFilters},
 		{"timing filters", testTimingFilters},
+		{"exact filters", testExactFilters},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			c, err := client.New(url)
@@ -308,6 +309,21 @@ func testTimingFilters(t *testing.T, c *client.Client) {
 	}
 	info, err := c.GetFilter(t.Context(), "hourly")
 	if err != nil || info.Kind != "timing" || info.Expire != 3600 || info.Items != 1 || info.Capacity != 0 || info.ErrorRate != 0 {
+		t.Errorf("got %+v, %v", info, err)
+	}
+}
+
+func testExactFilters(t *testing.T, c *client.Client) {
+	exact := newContractFilter(t, c, "jobs", "exact")
+	for want := 2; want >= 0; want -= 2 {
+		if got, err := c.Filter(t.Context(), exact, []string{"a", "b", "a"}); err != nil || len(got) != want {
+			t.Errorf("got %q, %v, want %d", got, err, want)
+		}
+	}
+	_, err := c.Filter(t.Context(), exact, []string{"x"}, client.Expire(time.Second))
+	wantRefusal(t, "expire", err, 422, "expire_not_supported")
+	info, err := c.GetFilter(t.Context(), exact)
+	if err != nil || info.Kind != "exact" || info.Items != 2 || info.Capacity != 0 || info.Generation != 1 {
 		t.Errorf("got %+v, %v", info, err)
 	}
 }

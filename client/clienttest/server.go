@@ -223,6 +223,9 @@ func (s *Server) info(name string, f *filter) client.FilterInfo {
 	if f.kind == "timing" {
 		return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Expire: f.expire.Seconds(), Items: uint64(len(f.seen)), Generation: uint64(f.generation)}
 	}
+	if f.kind == "exact" {
+		return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Items: uint64(len(f.seen)), Generation: uint64(f.generation)}
+	}
 	return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Capacity: f.capacity, ErrorRate: f.errorRate,
 		OnFull: f.onFull, ItemsEstimate: uint64(len(f.seen)), FillRatio: 0.25, FPREstimate: 0.00001,
 		Bytes: f.capacity * 25 / 8, Generation: uint64(f.generation)}

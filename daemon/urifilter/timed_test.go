@@ -48,7 +48,7 @@ func TestTimingCommands(t *testing.T) {
 				{1, "capacity: is for filters of the kind bloom", []string{"filters", "create", "x", "--kind", "timing", "--capacity", "10"}},
 				{1, "422 expire_not_supported", []string{"filters", "create", "x", "--expire", "1h"}},
 				{1, "409 filter_conflict", []string{"filters", "create", "hour", "--kind", "timing", "--expire", "2h"}},
-				{1, "want bloom or timing", []string{"filters", "create", "x", "--kind", "exact"}},
+				{1, "want bloom or timing or exact", []string{"filters", "create", "x", "--kind", "tree"}},
 			} {
 				if code, _, errOut := p.Lines("z\n", c.args...); code != c.code || !strings.Contains(errOut, c.want) {
 					t.Errorf("%q: exit code %d, want %d and %q\n%s", c.args, code, c.code, c.want, errOut)

@@ -19,8 +19,8 @@ import (
 //
 // An item goes first into memory and, under the same lock, into the journal's buffer; so
 // whoever sees an item as seen finds it already in the buffer, and waits, before
-// answering, for the sync that covers it. Nothing is acknowledged, as new or as
-// duplicate, that a crash could take back.
+// answering, for the sync that covers it. It is the same with an item that is forgotten.
+// Nothing is acknowledged, as new or as duplicate, that a crash could take back.
 type diskFilter struct {
 	store   *Store
 	spec    engine.Spec
@@ -47,8 +47,8 @@ func (k *diskFilter) enter() error {
 	return nil
 }
 
-// add lets work add n items at most, and waits until what it added is durable.
-func (k *diskFilter) add(n int, work func() (int, error)) (int, error) {
+// change lets work add or forget n items at most, and waits until that is durable.
+func (k *diskFilter) change(n int, work func() (int, error)) (int, error) {
 	if err := k.enter(); err != nil {
 		return 0, err
 	}
@@ -57,12 +57,12 @@ func (k *diskFilter) add(n int, work func() (int, error)) (int, error) {
 		return 0, translate(err)
 	}
 	defer k.journal.Release(n)
-	added, err := work()
+	changed, err := work()
 	if err != nil { // some may have been added, and who sees them would wait for the rest
 		k.store.fail(fmt.Errorf("filter %s: %w", k.spec.Name, err))
 		return 0, fmt.Errorf("%w: %w", engine.ErrFailed, err)
 	}
-	return added, translate(k.journal.Wait())
+	return changed, translate(k.journal.Wait())
 }
 
 // has lets work look, and waits until what it may have seen is durable.

@@ -16,7 +16,7 @@ type plain struct{ *diskFilter }
 
 // Add implements engine.Set.
 func (s plain) Add(_ context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
-	return s.add(len(keys), func() (int, error) { return s.memory.Add(keys, fresh) })
+	return s.change(len(keys), func() (int, error) { return s.memory.Add(keys, fresh) })
 }
 
 // Has implements engine.Set.
@@ -49,7 +49,9 @@ func serve(k *diskFilter) engine.Set {
 		k.end = s.endMerging
 		return s
 	case kind.Expiring:
-		return &timed{plain: plain{k}, entries: m}
+		return &timed{forgetful: forgetful{plain{k}, m}, entries: m}
+	case kind.Forgetful:
+		return forgetful{plain{k}, m}
 	}
 	return plain{k}
 }
@@ -78,9 +80,28 @@ func (s *set) Stripe(_ context.Context, i int, buf []byte) ([]byte, error) {
 	return s.bits.Stripe(i, buf), nil
 }
 
+// forgetful is a filter that grows, and of which single items can be forgotten.
+type forgetful struct {
+	plain
+	keys kind.Forgetful
+}
+
+var (
+	_ engine.Forgetful = forgetful{}
+	_ engine.Growing   = forgetful{}
+)
+
+// Forget implements engine.Forgetful.
+func (s forgetful) Forget(_ context.Context, keys []bloom.Hash) (int, error) {
+	return s.change(len(keys), func() (int, error) { return s.keys.Forget(keys), nil })
+}
+
+// Memory implements engine.Growing.
+func (s forgetful) Memory() uint64 { return s.keys.Bytes() }
+
 // timed is a filter whose items expire.
 type timed struct {
-	plain
+	forgetful
 	entries kind.Expiring
 }
 
@@ -96,8 +117,5 @@ func (s *timed) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, 
 
 // AddFor implements engine.Timed.
 func (s *timed) AddFor(_ context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error) {
-	return s.add(len(keys), func() (int, error) { return s.entries.AddFor(keys, expire, fresh) })
+	return s.change(len(keys), func() (int, error) { return s.entries.AddFor(keys, expire, fresh) })
 }
-
-// Memory implements engine.Timed.
-func (s *timed) Memory() uint64 { return s.entries.Bytes() }

@@ -25,7 +25,7 @@ type Filter struct {
 	life   *Life
 	warned *fullness
 	load   *load
-	most   uint64 // bytes of memory that a Timed set may take; 0: any number
+	most   uint64 // bytes of memory that a Growing set may take; 0: any number
 }
 
 // Engine holds the filters of one store. It is safe for concurrent use.
@@ -62,7 +62,7 @@ type Settings struct {
 	// StartEmpty makes a filter that the store lacks empty when the archive cannot be
 	// asked. Otherwise it waits, and calls for it get a *RestoringError.
 	StartEmpty bool
-	// FilterBytes is how much memory a filter may take that grows with its items, a Timed one.
+	// FilterBytes is how much memory a filter may take that grows with its items.
 	// It is looked at before a batch, so that the last one may go beyond it. 0: half of the
 	// machine's memory.
 	FilterBytes uint64

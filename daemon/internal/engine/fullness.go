@@ -17,13 +17,11 @@ type fullness struct{ percent atomic.Uint32 }
 // Add is Set.Add, with on_full and the bound on memory obeyed. expire is for Timed filters; 0 is that of the
 // filter.
 func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error) {
-	if timed, ok := f.Set.(Timed); ok {
-		switch {
-		case f.most > 0 && timed.Memory() >= f.most:
-			return f.addToFull(ctx, timed, keys, fresh)
-		case expire != 0:
-			return timed.AddFor(ctx, keys, expire, fresh)
-		}
+	if growing, ok := f.Set.(Growing); ok && f.most > 0 && growing.Memory() >= f.most {
+		return f.addToFull(ctx, growing, keys, fresh)
+	}
+	if timed, ok := f.Set.(Timed); ok && expire != 0 {
+		return timed.AddFor(ctx, keys, expire, fresh)
 	}
 	if f.bound.Rejects() {
 		if st := f.Stats(); st.Items >= f.bound.Items {
@@ -34,26 +32,34 @@ func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, expire time.Duratio
 }
 
 // addToFull adds nothing: a batch of which all is seen has its answer, another one ErrFull.
-func (f *Filter) addToFull(ctx context.Context, timed Timed, keys []bloom.Hash, fresh []bool) (int, error) {
-	if err := timed.Has(ctx, keys, fresh); err != nil {
+func (f *Filter) addToFull(ctx context.Context, growing Growing, keys []bloom.Hash, fresh []bool) (int, error) {
+	if err := growing.Has(ctx, keys, fresh); err != nil {
 		return 0, err
 	}
 	if slices.Contains(fresh, true) {
-		return 0, fmt.Errorf("filter %s: its items take %d bytes of memory, and limits.filter_bytes is %d; it takes new ones when others have expired: %w",
-			f.Name, timed.Memory(), f.most, ErrFull)
+		return 0, fmt.Errorf("filter %s: its items take %d bytes of memory, and limits.filter_bytes is %d; it takes new ones when %s: %w",
+			f.Name, growing.Memory(), f.most, whenRoom(growing), ErrFull)
 	}
 	return 0, nil
 }
 
+// whenRoom says when a filter at the bound on memory has room again.
+func whenRoom(growing Growing) string {
+	if _, ok := growing.(Timed); ok {
+		return "others have expired"
+	}
+	return "that is raised, or others are forgotten"
+}
+
 // warnMemory is WarnFull for a filter that grows.
-func (f *Filter) warnMemory(timed Timed, log *slog.Logger) {
+func (f *Filter) warnMemory(growing Growing, log *slog.Logger) {
 	const near = 90
-	percent := uint32(float64(timed.Memory()) / float64(f.most) * 100)
+	percent := uint32(float64(growing.Memory()) / float64(f.most) * 100)
 	switch was := f.warned.percent.Load(); {
 	case percent >= near && was < near:
 		f.warned.percent.Store(near)
-		log.Warn("filter is near limits.filter_bytes; at it new items are refused until others have expired", "filter", f.Name,
-			"bytes", timed.Memory(), "limit", f.most)
+		log.Warn("filter is near limits.filter_bytes; at it new items are refused", "filter", f.Name,
+			"until", whenRoom(growing), "bytes", growing.Memory(), "limit", f.most)
 	case percent < near/2 && was >= near:
 		f.warned.percent.Store(0) // it may come again
 	}
@@ -63,8 +69,8 @@ func (f *Filter) warnMemory(timed Timed, log *slog.Logger) {
 // The caller calls it now and then.
 func (e *Engine) WarnFull(log *slog.Logger) {
 	for _, f := range e.Filters() {
-		if timed, ok := f.Set.(Timed); ok && f.most > 0 {
-			f.warnMemory(timed, log)
+		if growing, ok := f.Set.(Growing); ok && f.most > 0 {
+			f.warnMemory(growing, log)
 		}
 		if f.bound.Items == 0 {
 			continue // of a kind without one

@@ -31,7 +31,11 @@ func (e *KindError) Error() string {
 func (e *KindError) Unwrap() error { return e.Lacks }
 
 // What filters of a kind may lack.
-var ErrNoBitMap = errors.New("has no bit-map")
+var (
+	ErrNoBitMap = errors.New("has no bit-map")
+	// ErrForgetsNone: single items cannot be forgotten.
+	ErrForgetsNone = errors.New("cannot forget single items")
+)
 
 // As is a set as a C, an interface of what the sets of only some kinds can do, or a *KindError
 // that wraps lacks.
@@ -45,6 +49,11 @@ func As[C any](spec Spec, set Set, lacks error) (C, error) {
 
 // BitMap is the filter's set as one, or a *KindError.
 func (f *Filter) BitMap() (BitMap, error) { return As[BitMap](f.Spec, f.Set, ErrNoBitMap) }
+
+// Forgetful is the filter's set as one, or a *KindError.
+func (f *Filter) Forgetful() (Forgetful, error) {
+	return As[Forgetful](f.Spec, f.Set, ErrForgetsNone)
+}
 
 // BitMapHeader describes the empty bit-map of a new filter. One that this machine could
 // not hold in its memory is refused: it would take all of it, later and for all filters.

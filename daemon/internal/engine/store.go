@@ -46,7 +46,7 @@ type Stats struct {
 }
 
 // Set is the memory of one filter. It is safe for concurrent use. What only some kinds
-// can do is asked for by a type assertion: BitMap, Timed.
+// can do is asked for by a type assertion: BitMap, Growing, Forgetful, Timed.
 type Set interface {
 	// Add remembers keys and sets fresh[i] to whether keys[i] was not seen before;
 	// the first of equal keys wins. It returns the number of fresh ones.
@@ -62,16 +62,32 @@ type Set interface {
 	Stats() Stats
 }
 
-// Timed is a Set that forgets: each key is seen until its deadline, and from then on new.
-// A key that is seen keeps the deadline that the call gave it which found it new.
-type Timed interface {
+// Growing is a Set that takes more memory for every key.
+type Growing interface {
 	Set
-	// AddFor is Add for keys that are to be seen for expire from now on, in whole
-	// milliseconds. Add has the expire of the set's Spec, and is an error without one.
-	AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error)
 	// Memory is how many bytes of this machine's memory the keys take at present. It is
 	// asked before every batch, so it must cost nothing.
 	Memory() uint64
+}
+
+// Forgetful is a Set that can forget single keys.
+type Forgetful interface {
+	Set
+	// Forget makes keys new again, and returns how many of them were seen; of equal ones the
+	// first was. On a nil error that is durable as Add's work is; on ErrNoSpace and
+	// ErrUnavailable, without ErrInDoubt, nothing was forgotten; on any other error keys may
+	// be. A key that is added at the same time is seen or not; in what order is for all
+	// callers the same.
+	Forget(ctx context.Context, keys []bloom.Hash) (int, error)
+}
+
+// Timed is a Set whose keys expire: each is seen until its deadline, and from then on new.
+// A key that is seen keeps the deadline that the call gave it which found it new.
+type Timed interface {
+	Growing
+	// AddFor is Add for keys that are to be seen for expire from now on, in whole
+	// milliseconds. Add has the expire of the set's Spec, and is an error without one.
+	AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error)
 }
 
 // BitMap is a Set whose memory is a bit-map, which can be copied and merged.

@@ -37,14 +37,14 @@ type Kind struct {
 	BitMap func(bloom.Header) (BitMap, error)
 }
 
-// Journal takes what is new in a memory, before anybody else can see it as seen.
+// Journal takes what changes in a memory, before anybody else can see the change.
 type Journal interface {
 	Append(keys []bloom.Hash, fresh []bool) // entries of one slot: the fresh ones
 	AppendEntries(slots []bloom.Hash)       // entries of several slots, all of them
 }
 
 // Memory is what one filter remembers. It is safe for concurrent use, but for Apply and
-// Free. What only some kinds can do is asked for by a type assertion: BitMap, Expiring.
+// Free. What only some kinds can do is asked for by a type assertion: BitMap, Forgetful, Expiring.
 type Memory interface {
 	// Add remembers keys and sets fresh[i] to whether keys[i] was not seen before; the first
 	// of equal keys wins. It returns the number of fresh ones. After an error it is of no
@@ -52,7 +52,7 @@ type Memory interface {
 	Add(keys []bloom.Hash, fresh []bool) (int, error)
 	// Has is Add without remembering.
 	Has(keys []bloom.Hash, fresh []bool)
-	// Log sets where fresh keys go. It is called once, before the first Add.
+	// Log sets where changes go. It is called once, before the first Add.
 	Log(Journal)
 	// Apply takes in what the journal has, in its order. What is there already does no harm.
 	Apply(slots []bloom.Hash) error
@@ -77,9 +77,17 @@ type BitMap interface {
 	WriteWith(fs durable.FS, path string, from uint64, more func(i int, stripe []byte) error) error
 }
 
+// Forgetful is a memory that grows with its items, and can forget each of them.
+type Forgetful interface {
+	Memory
+	// Forget makes keys new again, in memory and in what goes to Log's journal, and returns
+	// how many of them were seen.
+	Forget(keys []bloom.Hash) int
+}
+
 // Expiring is a memory whose items expire.
 type Expiring interface {
-	Memory
+	Forgetful
 	// AddFor is Add for keys that are seen for a time.
 	AddFor(keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error)
 	// Stale tells whether the file should be written anew although the journal is short.

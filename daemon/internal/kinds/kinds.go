@@ -8,6 +8,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/kinds/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/kinds/exact"
 	"github.com/cr-clawer/urifilter/daemon/internal/kinds/timing"
 )
 
@@ -16,6 +17,7 @@ func All() []kind.Kind {
 	return []kind.Kind{
 		bloom.Kind(),
 		timing.Kind(),
+		exact.Kind(),
 	}
 }
 
@@ -28,5 +30,5 @@ func Of(name string) (kind.Kind, error) {
 		}
 		known = append(known, k.Name)
 	}
-	return kind.Kind{}, fmt.Errorf("kind %q: this version knows %s\nhint: use the urifilter that made it, or a newer one", name, strings.Join(known, " and "))
+	return kind.Kind{}, fmt.Errorf("kind %q: this version knows %s\nhint: use the urifilter that made it, or a newer one", name, strings.Join(known, ", "))
 }

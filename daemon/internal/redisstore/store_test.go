@@ -38,7 +38,10 @@ func TestNoRaceConformance(t *testing.T) { conforms(t, storetest.RunLarge) }
 
 func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Opener)) {
 	opener := func(c Config) storetest.Opener {
-		return storetest.Opener{Open: func() (engine.Store, error) { return Open(context.Background(), c) }}
+		return storetest.Opener{
+			Open:    func() (engine.Store, error) { return Open(context.Background(), c) },
+			Refuses: []string{"exact"}, KeepsGrowing: true,
+		}
 	}
 	t.Run("standalone", func(t *testing.T) {
 		server := redistest.Start(t, "--databases", "100")

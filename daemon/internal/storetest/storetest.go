@@ -23,7 +23,13 @@ type Opener struct {
 	Open func() (engine.Store, error)
 	// Pass lets time pass for the store; nil: time.Sleep.
 	Pass func(time.Duration)
+	// Refuses names the kinds of which the store makes no filters.
+	Refuses []string
+	// KeepsGrowing tells that filters of the store that grow cannot forget single items.
+	KeepsGrowing bool
 }
+
+func (o Opener) takes(s Sample) bool { return !slices.Contains(o.Refuses, s.Kind) }
 
 func (o Opener) pass(d time.Duration) {
 	if o.Pass != nil {
@@ -50,6 +56,9 @@ func Samples() []Sample {
 		{Kind: "timing", Exact: true, Params: func(n uint64) configs.Params {
 			return configs.Timing{Expire: long + time.Duration(n)*time.Millisecond}
 		}},
+		{Kind: "exact", Exact: true, Params: func(n uint64) configs.Params {
+			return configs.Exact{Canonical: configs.Canonical{Canonical: configs.CanonicalCrawl, CanonicalDrop: fmt.Sprintf("items-%d", n)}}
+		}},
 	}
 }
 
@@ -63,16 +72,18 @@ type test = func(*testing.T, Opener, Sample)
 // and must give empty data.
 func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 	run(t, fresh, map[string]test{
-		"Order":           testOrder,
-		"Empty":           testEmpty,
-		"Restart":         testRestart,
-		"Contention":      testContention,
-		"Independent":     testIndependent,
-		"CreateDrop":      testCreateDrop,
-		"Closed":          testClosed,
-		"Clear":           testClear,
-		"ClearContention": testClearContention,
-		"Numbers":         testNumbers,
+		"Order":            testOrder,
+		"Empty":            testEmpty,
+		"Restart":          testRestart,
+		"Contention":       testContention,
+		"Independent":      testIndependent,
+		"CreateDrop":       testCreateDrop,
+		"Closed":           testClosed,
+		"Clear":            testClear,
+		"ClearContention":  testClearContention,
+		"Numbers":          testNumbers,
+		"Forget":           testForget,
+		"ForgetContention": testForgetContention,
 	}, map[string]test{
 		"Stripes": testStripes,
 	}, map[string]test{
@@ -107,7 +118,11 @@ func run(t *testing.T, fresh func(t *testing.T) Opener, all, bitMap, expiring ma
 		for name, test := range tests {
 			t.Run(s.Kind+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				test(t, fresh(t), s)
+				o := fresh(t)
+				if !o.takes(s) {
+					test = testRefused
+				}
+				test(t, o, s)
 			})
 		}
 	}

@@ -183,7 +183,7 @@ func TestNoRaceAgainstAMap(t *testing.T) {
 	if found != live {
 		t.Errorf("%d entries, want %d", found, live)
 	}
-	for range parts {
+	for range Parts {
 		if err := table.Sweep(); err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestExactlyOnce(t *testing.T) {
 			})
 		}
 		wg.Go(func() {
-			for range parts {
+			for range Parts {
 				if err := table.Sweep(); err != nil {
 					t.Error(err)
 				}
@@ -242,7 +242,7 @@ func TestPutAndAdvance(t *testing.T) {
 	now := table.Now()
 	k := keys(0, 4)
 	for i, until := range []int64{now + 10, now, now - 1e12, now + 1e15} {
-		if err := table.Put(Entry{k[i], until}); err != nil {
+		if err := table.Put(Entry{Key: k[i], Until: until}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -250,7 +250,7 @@ func TestPutAndAdvance(t *testing.T) {
 	if table.Has(k, fresh); fresh[0] || !fresh[1] || !fresh[2] || fresh[3] {
 		t.Errorf("fresh: %v", fresh)
 	}
-	if err := table.Put(Entry{k[3], now - 5}); err != nil { // the later of two in a journal
+	if err := table.Put(Entry{Key: k[3], Until: now - 5}); err != nil { // the later of two in a journal
 		t.Fatal(err)
 	}
 	table.Advance(now - 100)
@@ -276,11 +276,11 @@ func TestReadingAfter(t *testing.T) {
 	}
 }
 
-func TestOnAddSeesFreshKeysWithTheirTimes(t *testing.T) {
+func TestOnChangeSeesFreshKeysWithTheirTimes(t *testing.T) {
 	table, h := newTable(t)
 	var got []bloom.Hash
 	calls := 0
-	table.OnAdd(func(entries []bloom.Hash) { calls, got = calls+1, append(got, entries...) })
+	table.OnChange(func(entries []bloom.Hash) { calls, got = calls+1, append(got, entries...) })
 	h.pass(time.Second)
 	k := keys(0, 1000)
 	add(t, table, append(k, k...), time.Minute)

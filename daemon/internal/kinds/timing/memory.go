@@ -1,6 +1,6 @@
 // Package timing is the kind timing: items are remembered until their deadline, exactly.
 // The table of deadlines is of the package of that name beside the kinds; here is how it is
-// made of a spec, and its file.
+// made of a spec, and when its file is written.
 package timing
 
 import (
@@ -12,6 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/kinds/entryfile"
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
@@ -21,23 +22,19 @@ func Kind() kind.Kind {
 		Name: "timing", File: "entries", Width: 2, Parts: timing.Groups, Checked: "entries: %d blocks checked",
 		New: func(_ engine.Spec, b engine.Identity, clock timing.Clock) (kind.Memory, error) {
 			return &entries{
-				head:  header{seed: b.Seed, generation: b.Generation, created: b.Created},
+				head:  entryfile.Header{Seed: b.Seed, Generation: b.Generation, Created: b.Created},
 				table: timing.New(clock),
 			}, nil
 		},
-		Read: func(_ engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, error) {
-			m, err := read(path, clock)
-			if err != nil {
-				return nil, 0, err
-			}
-			return m, m.head.from, nil
-		},
+		Read: read,
 	}
 }
 
+var format = entryfile.Format{Magic: [8]byte{'U', 'R', 'I', 'T', 'I', 'M', 'E', 'S'}, Deadlines: true}
+
 // entries is a table as memory.
 type entries struct {
-	head  header // clocks and from are those of the last file
+	head  entryfile.Header // of the file that was read
 	table *timing.Table
 	read  int // blocks
 
@@ -46,7 +43,10 @@ type entries struct {
 	size, writtenAt, ahead atomic.Int64
 }
 
-var _ kind.Expiring = (*entries)(nil)
+var (
+	_ kind.Expiring  = (*entries)(nil)
+	_ kind.Forgetful = (*entries)(nil)
+)
 
 const (
 	// clockStep is how far the machine's clock may depart from the table's time before
@@ -68,9 +68,10 @@ func (e *entries) AddFor(keys []bloom.Hash, expire time.Duration, fresh []bool) 
 	return e.table.Add(keys, expire, fresh)
 }
 
+func (e *entries) Forget(keys []bloom.Hash) int        { return e.table.Forget(keys) }
 func (e *entries) Has(keys []bloom.Hash, fresh []bool) { e.table.Has(keys, fresh) }
-func (e *entries) Log(j kind.Journal)                  { e.table.OnAdd(j.AppendEntries) }
-func (e *entries) Seed() uint64                        { return e.head.seed }
+func (e *entries) Log(j kind.Journal)                  { e.table.OnChange(j.AppendEntries) }
+func (e *entries) Seed() uint64                        { return e.head.Seed }
 func (e *entries) Checked() int                        { return e.read }
 func (e *entries) Bytes() uint64                       { return e.table.Memory() }
 func (e *entries) Sweep() error                        { return e.table.Sweep() }
@@ -78,7 +79,7 @@ func (e *entries) Free() error                         { return e.table.Close() 
 
 func (e *entries) Stats() engine.Stats {
 	st := e.table.Stats()
-	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: e.head.generation}
+	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: e.head.Generation}
 }
 
 // Apply takes in pairs of slots: a key; its deadline and when that was given. The last
@@ -94,13 +95,30 @@ func (e *entries) Apply(slots []bloom.Hash) error {
 }
 
 func (e *entries) Write(fs durable.FS, path string, from uint64) error {
-	h := e.head
-	h.from, h.clocks = from, e.table.Read()
-	size, err := write(fs, path, e.table, h)
+	h, now := e.head, e.table.Read()
+	h.From, h.Time, h.Wall = from, now.Table, now.Wall
+	size, err := format.Write(fs, path, h, e.table.Part)
 	if err == nil {
-		e.wrote(h.clocks, size)
+		e.wrote(now, size)
 	}
 	return err
+}
+
+// read reads the file into a new table whose time is that of now.
+func read(_ engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, error) {
+	m := &entries{}
+	var at timing.Reading
+	blocks, size, err := format.Read(path, func(h entryfile.Header) entryfile.Receiver {
+		at = timing.Reading{Table: h.Time, Wall: h.Wall}
+		m.head, m.table = h, timing.Resume(clock, at)
+		return m.table
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	m.read = blocks
+	m.wrote(at, size)
+	return m, m.head.From, nil
 }
 
 // wrote notes that there is a file of so many bytes.
@@ -116,5 +134,5 @@ func (e *entries) Stale(journaled int64) bool {
 		return true
 	}
 	onDisk := e.size.Load() + journaled
-	return onDisk > waste && now.Table-e.writtenAt.Load() > wasteEvery.Milliseconds() && onDisk/4 > int64(e.table.Stats().Items)*entryBytes
+	return onDisk > waste && now.Table-e.writtenAt.Load() > wasteEvery.Milliseconds() && onDisk/4 > int64(e.table.Stats().Items)*int64(format.EntryBytes())
 }

@@ -36,7 +36,7 @@ func NewEntry(spec engine.Spec, b engine.Identity) (Entry, error) {
 	case configs.Expires(spec.Kind):
 		return e, nil
 	}
-	return e, &engine.SpecError{Field: "kind", Msg: fmt.Sprintf("%q: filters of this kind cannot be kept in redis", spec.Kind)}
+	return e, &engine.SpecError{Field: "kind", Msg: fmt.Sprintf("%q: filters of this kind are kept with store: embedded only, and not in redis", spec.Kind)}
 }
 
 func bitMapEntry(spec engine.Spec, h bloom.Header) Entry {

@@ -40,7 +40,7 @@ func newList() *cobra.Command {
 at 100 % the error rate that was asked for is reached. ERROR NOW is the estimated share
 of new items that would be taken for seen. Of filters of the kind timing, which are
 exact, ITEMS are those that have not expired, and EXPIRE is how long an item is
-remembered unless the call says otherwise.`,
+remembered unless the call says otherwise; of those of the kind exact all that there are.`,
 		Example: `  urifilter filters list
   urifilter filters list --json | jq -r '.filters[].name'`,
 		Args: cobra.NoArgs,
@@ -108,12 +108,16 @@ says is the daemon's default. It needs a token of the scope admin, where tokens 
 in use.
 
 A filter of the kind bloom remembers for ever; one of the kind timing remembers each
-item for a time, --expire unless the call says another, and exactly.`,
+item for a time, --expire unless the call says another, and exactly; one of the kind
+exact until the item is forgotten, exactly, and any number of them.`,
 		Example: `  # 150 million items, of which one in ten thousand may be missed: 470 MB
   urifilter filters create pages --capacity 150M --error-rate 0.0001
 
   # items are new again an hour after they were accepted
-  urifilter filters create news --kind timing --expire 1h`,
+  urifilter filters create news --kind timing --expire 1h
+
+  # no item is missed, of however many: 18 bytes of memory each
+  urifilter filters create jobs --kind exact`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			daemon, err := conn.Dial(cmd)

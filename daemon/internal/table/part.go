@@ -1,33 +1,22 @@
-package timing
+package table
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/bits"
 	"sync/atomic"
-	"unsafe"
-
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
 // part holds the keys that have one first byte, in an open-addressing table whose slots
 // are in the order of the keys. A key's home is the slot at its share of all keys; it
 // stands there or after it, with no empty slot between, so that a search goes from the
 // home on and ends at an empty slot or a larger key (Amble and Knuth, Ordered hash
-// tables, 1974). A larger or smaller table is then one pass over the slots, and nothing
-// is ever removed from a table but by making another.
-//
-// A slot has 20 bytes, integers little-endian; the first byte of Hi, which is the same
-// for all keys of the part, is left out:
-//
-//	 0   8  the other 56 bits of Hi, shifted left by 8; in the lowest byte bits 32 to 39
-//	        of the deadline
-//	 8   8  Lo
-//	16   4  bits 0 to 31 of the deadline; a slot whose deadline is 0 is empty
+// tables, 1974). A larger or smaller table is then one pass over the slots. A key that is
+// removed leaves no tombstone: those behind it that are pushed on move back by one.
 type part struct {
+	shape
 	mem     memory
-	table   []slot // is mem
-	homes   uint64 // slots that can be homes; overflow more follow, the last always empty
+	slots   int    // that mem has room for
+	homes   uint64 // of them, those that can be homes; overflow more follow, the last always empty
 	used    int
 	dead    int    // of those, expired when last counted
 	soonest uint64 // no deadline is earlier
@@ -35,65 +24,49 @@ type part struct {
 	total *atomic.Int64 // bytes of the tables of all parts
 }
 
-type slot [slotBytes]byte
+// shape is what the parts of one table have in common.
+type shape struct {
+	width int // bytes of a slot
+	// Per cent of the slots that are full when a part is made, and when it is made anew.
+	freshLoad, fullLoad int
+}
 
-const (
-	slotBytes   = 20
-	pageBytes   = 4096
-	overflow    = 24 // slots behind the last home, for keys that are pushed on
-	maxDeadline = 1<<40 - 1
-
-	// A table is made for a load of 68 % and remade at 85 %, so that it has room for a
-	// quarter more keys; on the average of both an entry takes 26 bytes.
-	freshLoad, fullLoad = 68, 85
+var (
+	// Room for a quarter more keys; on the average of both loads a key takes 26 bytes.
+	withDeadlines = shape{keyBytes + deadlineBytes, 68, 85}
+	// Room for an eighth more; a key takes 17 to 19 bytes.
+	withoutDeadlines = shape{keyBytes, 80, 90}
 )
 
-// split takes a key apart as the slots have it.
-func split(key bloom.Hash) (hi, lo uint64) { return key.Hi << 8, key.Lo }
+const (
+	pageBytes = 4096
+	overflow  = 24 // slots behind the last home, for keys that are pushed on
+)
 
 func (p *part) home(hi uint64) int {
 	h, _ := bits.Mul64(hi, p.homes)
 	return int(h)
 }
 
-func (s *slot) read() (hi, lo, deadline uint64) {
-	hi = binary.LittleEndian.Uint64(s[:8])
-	return hi &^ 0xff, binary.LittleEndian.Uint64(s[8:16]), hi&0xff<<32 | uint64(binary.LittleEndian.Uint32(s[16:]))
-}
-
-// deadline is what read says of it.
-func (s *slot) deadline() uint64 {
-	return uint64(s[0])<<32 | uint64(binary.LittleEndian.Uint32(s[16:]))
-}
-
-func (p *part) put(at int, hi, lo, deadline uint64) {
-	s := &p.table[at]
-	binary.LittleEndian.PutUint64(s[:8], hi|deadline>>32)
-	binary.LittleEndian.PutUint64(s[8:16], lo)
-	binary.LittleEndian.PutUint32(s[16:], uint32(deadline))
-	p.soonest = min(p.soonest, deadline)
-}
-
 // touch reads a byte of a key's home, so that many of them come from memory at once.
 func (p *part) touch(hi uint64) byte {
-	if len(p.table) == 0 {
+	if p.slots == 0 {
 		return 0
 	}
-	return p.table[p.home(hi)][0]
+	return p.mem[p.home(hi)*p.width]
 }
 
 // find looks for a key: its slot and its deadline, or the slot where it belongs and 0.
 func (p *part) find(hi, lo uint64) (at int, deadline uint64) {
-	if len(p.table) == 0 {
+	if p.slots == 0 {
 		return 0, 0
 	}
 	for at = p.home(hi); ; at++ {
-		h, l, d := p.table[at].read()
+		h, l := p.key(at)
 		switch {
-		case d != 0 && (h < hi || h == hi && l < lo):
-		case d != 0 && h == hi && l == lo:
-			return at, d
-		default:
+		case h == hi && l == lo:
+			return at, p.deadline(at)
+		case h > hi || h == hi && l > lo || h|l == 0:
 			return at, 0
 		}
 	}
@@ -109,7 +82,7 @@ func (p *part) set(at int, was, hi, lo, deadline, now uint64) error {
 		p.put(at, hi, lo, deadline)
 		return nil
 	}
-	for extra := 0; (p.used+1)*100 > int(p.homes)*fullLoad || !p.insert(at, hi, lo, deadline); extra += pageBytes {
+	for extra := 0; (p.used+1)*100 > int(p.homes)*p.fullLoad || !p.insert(at, hi, lo, deadline); extra += pageBytes {
 		if err := p.remake(now, 1, extra); err != nil {
 			return err
 		}
@@ -122,22 +95,47 @@ func (p *part) set(at int, was, hi, lo, deadline, now uint64) error {
 // would be the last slot.
 func (p *part) insert(at int, hi, lo, deadline uint64) bool {
 	end := at
-	for p.table[end].deadline() != 0 {
+	for {
+		if h, l := p.key(end); h|l == 0 {
+			break
+		}
 		end++
 	}
-	if end >= len(p.table)-1 {
+	if end >= p.slots-1 {
 		return false
 	}
-	copy(p.table[at+1:end+1], p.table[at:end])
+	copy(p.mem[(at+1)*p.width:(end+1)*p.width], p.mem[at*p.width:end*p.width])
 	p.put(at, hi, lo, deadline)
 	p.used++
 	return true
 }
 
+// remove takes away the key of a slot, whose deadline is was.
+func (p *part) remove(at int, was, now uint64) {
+	end := at + 1
+	for {
+		if h, l := p.key(end); h|l == 0 || p.home(h) == end {
+			break
+		}
+		end++
+	}
+	copy(p.mem[at*p.width:], p.mem[(at+1)*p.width:end*p.width])
+	clear(p.mem[(end-1)*p.width : end*p.width])
+	p.used--
+	if was <= now && p.dead > 0 {
+		p.dead--
+	}
+}
+
 // sizeFor is the size of a table for n keys, in whole pages.
-func sizeFor(n int) int {
-	want := (n*100/freshLoad + 1 + overflow) * slotBytes
+func (p *part) sizeFor(n int) int {
+	want := (n*100/p.freshLoad + 1 + overflow) * p.width
 	return (want + pageBytes - 1) / pageBytes * pageBytes
+}
+
+// empty is a part like p without a key.
+func (p *part) empty() part {
+	return part{shape: p.shape, soonest: maxDeadline, total: p.total}
 }
 
 // remake makes the table anew for what has not expired and more keys beside, with at
@@ -146,21 +144,22 @@ func (p *part) remake(now uint64, more, extra int) error {
 	live := p.used
 	if p.soonest <= now || p.dead > 0 {
 		live = 0
-		for i := range p.table {
-			if p.table[i].deadline() > now {
+		for at := range p.slots {
+			if h, l := p.key(at); h|l != 0 && p.deadline(at) > now {
 				live++
 			}
 		}
 	}
-	size := sizeFor(live + more)
-	homes := uint64(size/slotBytes - overflow)
+	size := p.sizeFor(live + more)
+	homes := uint64(size/p.width - overflow)
 	for size += extra; ; size += pageBytes {
-		next := part{homes: homes, soonest: maxDeadline, total: p.total}
+		next := p.empty()
+		next.homes = homes
 		var err error
 		if next.mem, err = allocate(size); err != nil {
 			return fmt.Errorf("table of %d bytes: %w", size, err)
 		}
-		next.table = unsafe.Slice((*slot)(unsafe.Pointer(unsafe.SliceData(next.mem))), size/slotBytes)
+		next.slots = size / p.width
 		if p.copyTo(&next, now) {
 			old := p.mem
 			*p = next
@@ -176,12 +175,16 @@ func (p *part) remake(now uint64, more, extra int) error {
 // copyTo copies what has not expired, in order; false where it does not fit.
 func (p *part) copyTo(next *part, now uint64) bool {
 	at := 0
-	for i := range p.table {
-		hi, lo, d := p.table[i].read()
+	for i := range p.slots {
+		hi, lo := p.key(i)
+		if hi|lo == 0 {
+			continue
+		}
+		d := p.deadline(i)
 		if d <= now {
 			continue
 		}
-		if at = max(at, next.home(hi)); at >= len(next.table)-1 {
+		if at = max(at, next.home(hi)); at >= next.slots-1 {
 			return false
 		}
 		next.put(at, hi, lo, d)
@@ -195,19 +198,26 @@ func (p *part) copyTo(next *part, now uint64) bool {
 // quarter of it or more.
 func (p *part) sweep(now uint64) error {
 	p.dead, p.soonest = 0, maxDeadline
-	for i := range p.table {
-		switch d := p.table[i].deadline(); {
-		case d == 0:
+	for at := range p.slots {
+		if h, l := p.key(at); h|l == 0 {
+			continue
+		}
+		switch d := p.deadline(at); {
 		case d <= now:
 			p.dead++
 		default:
 			p.soonest = min(p.soonest, d)
 		}
 	}
-	switch live := p.used - p.dead; {
+	return p.shrink(now, p.used-p.dead, len(p.mem)/4*3)
+}
+
+// shrink makes the table anew for its live keys, if it then has most bytes at most.
+func (p *part) shrink(now uint64, live, most int) error {
+	switch {
 	case live == 0:
 		return p.drop()
-	case sizeFor(live) <= len(p.mem)/4*3:
+	case p.sizeFor(live) <= most:
 		return p.remake(now, 0, 0)
 	}
 	return nil
@@ -216,7 +226,7 @@ func (p *part) sweep(now uint64) error {
 // drop forgets everything.
 func (p *part) drop() error {
 	old := p.mem
-	*p = part{soonest: maxDeadline, total: p.total}
+	*p = p.empty()
 	p.total.Add(-int64(len(old)))
 	return old.free()
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package timing
+package table
 
 // memory is from the Go heap.
 type memory []byte

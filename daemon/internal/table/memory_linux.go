@@ -1,4 +1,4 @@
-package timing
+package table
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package timing
+package table
 
 import (
 	"slices"
@@ -11,8 +11,8 @@ import (
 type group struct {
 	order   []uint32 // indices into the batch
 	from    [parts + 1]uint32
-	entries []bloom.Hash // for OnAdd
-	count   int          // fresh keys of the lock in hand
+	entries []bloom.Hash // for OnChange
+	count   int          // keys of the lock in hand that were changed
 	sum     byte         // keeps the compiler from leaving touch out
 }
 

@@ -1,4 +1,4 @@
-package timing
+package table
 
 import "errors"
 
@@ -27,31 +27,30 @@ func (t *Table) Stats() Stats {
 	return s
 }
 
-// Sweep looks for what has expired in the parts that are next, and gives memory back. Called
-// ten times a second it has seen a table of up to two million keys after a second, and
-// one of a hundred million after half a minute. Parts in which nothing can have expired
-// cost nothing.
-func (t *Table) Sweep() error {
+// Sweep looks for what has expired at the time now in the parts that are next, and gives
+// memory back. Called ten times a second it has seen a table of up to two million keys after
+// a second, and one of a hundred million after half a minute. Parts in which nothing can
+// have expired cost nothing.
+func (t *Table) Sweep(now int64) error {
 	t.sweeping.Lock()
 	defer t.sweeping.Unlock()
 	var errs []error
 	for n, seen := 0, 0; n < parts && seen < sweepSlots; n++ {
 		i := t.swept
 		t.swept = (i + 1) % parts
-		seen += t.sweepPart(i, &errs)
+		seen += t.sweepPart(i, t.ticks(now), &errs)
 	}
 	return errors.Join(errs...)
 }
 
-func (t *Table) sweepPart(i int, errs *[]error) (seen int) {
+func (t *Table) sweepPart(i int, now uint64, errs *[]error) (seen int) {
 	l, p := &t.lock[i/share], &t.parts[i]
 	l.Lock()
 	defer l.Unlock()
-	now := t.tick()
-	if p.used == 0 || p.soonest > now {
+	if len(p.mem) == 0 || p.soonest > now {
 		return 0
 	}
-	seen = len(p.table)
+	seen = p.slots
 	if err := p.sweep(now); err != nil {
 		*errs = append(*errs, err)
 	}

@@ -1,0 +1,48 @@
+package entryfile
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/table"
+)
+
+// Receiver takes in what a file has.
+type Receiver interface {
+	Reserve(n int) error
+	Put(entries ...table.Entry) error
+	Close() error
+}
+
+// Read reads the file: begin is called with its header and makes what takes in its entries.
+// It tells how many blocks there are, and the size. Damage is an error that wraps
+// bloom.ErrCorrupt; after an error what begin has made is closed.
+func (f Format) Read(path string, begin func(Header) Receiver) (blocks int, size int64, err error) {
+	var into Receiver
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+			if into != nil {
+				err = errors.Join(err, into.Close())
+			}
+		}
+	}()
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, 0, errors.Unwrap(err)
+	}
+	defer file.Close()
+	st, err := file.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	blocks, err = f.decode(bufio.NewReaderSize(file, 1<<20), st.Size(), func(h Header) error {
+		if into = begin(h); h.Count == 0 {
+			return nil
+		}
+		return into.Reserve(int(h.Count))
+	}, func(all []table.Entry) error { return into.Put(all...) })
+	return blocks, st.Size(), err
+}

@@ -1,0 +1,132 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// A kind that the store has not is refused by its name, and leaves nothing.
+func testRefused(t *testing.T, o Opener, s Sample) {
+	store := open(t, o)
+	load(t, store)
+	var wrong *engine.SpecError
+	if _, err := store.Create(context.Background(), s.spec("uri", 1, 1000), Identity()); !errors.As(err, &wrong) || wrong.Field != "kind" {
+		t.Errorf("a filter of the kind %s: %v, want an error of its kind", s.Kind, err)
+	}
+	closeStore(t, store)
+	store = open(t, o)
+	defer closeStore(t, store)
+	if sets := load(t, store); len(sets) != 0 {
+		t.Errorf("the store holds %v", sets)
+	}
+}
+
+// forget forgets keys and returns how many were seen.
+func forget(t *testing.T, set engine.Forgetful, keys []bloom.Hash) int {
+	t.Helper()
+	n, err := set.Forget(context.Background(), keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// What is forgotten is new again, once, and stays forgotten over a restart; nothing else is
+// touched. A set that cannot forget is none of the interface.
+func testForget(t *testing.T, o Opener, s Sample) {
+	store, set := one(t, o, s, 50_000)
+	f, can := set.(engine.Forgetful)
+	if !can {
+		if _, grows := set.(engine.Growing); grows && !o.KeepsGrowing {
+			t.Error("the set grows with its items, and none can be forgotten")
+		}
+		closeStore(t, store)
+		return
+	}
+	Add(t, set, Keys(set, 0, 5000))
+	if got := forget(t, f, nil); got != 0 {
+		t.Errorf("of no keys %d are forgotten", got)
+	}
+	if got := forget(t, f, append(Keys(set, 4000, 2000), Keys(set, 4000, 10)...)); got != 1000 {
+		t.Errorf("%d are forgotten, want the 1000 that were seen, once", got)
+	}
+	if got := forget(t, f, Keys(set, 4000, 2000)); got != 0 {
+		t.Errorf("again: %d are forgotten", got)
+	}
+	if got := count(has(t, set, Keys(set, 0, 5000))); got != 1000 {
+		t.Errorf("%d of 5000 are new, want the 1000 that are forgotten", got)
+	}
+	if got := count(Add(t, set, Keys(set, 4000, 100))); got != 100 {
+		t.Errorf("%d of 100 that are forgotten are new", got)
+	}
+	if got := count(Add(t, set, Keys(set, 4000, 100))); got != 0 {
+		t.Errorf("%d are new a second time", got)
+	}
+	for round := range 2 {
+		closeStore(t, store)
+		store = open(t, o)
+		set = load(t, store)[s.spec("uri", 1, 50_000)]
+		if set == nil {
+			t.Fatal("the filter is gone")
+		}
+		for i, fresh := range has(t, set, Keys(set, 0, 5000)) {
+			if want := i >= 4100; fresh != want {
+				t.Fatalf("restart %d: item %d is new: %v", round, i, fresh)
+			}
+		}
+	}
+	if got := forget(t, set.(engine.Forgetful), Keys(set, 0, 5000)); got != 4100 {
+		t.Errorf("%d are forgotten, want the 4100 that are left", got)
+	}
+	if st := set.Stats(); st.Items != 0 {
+		t.Errorf("%+v of an empty filter", st)
+	}
+	closeStore(t, store)
+	if _, err := f.Forget(context.Background(), Keys(set, 0, 10)); err == nil {
+		t.Error("Forget after Close: no error")
+	}
+}
+
+// Of callers that add and forget the same items each addition is one more than each removal.
+func testForgetContention(t *testing.T, o Opener, s Sample) {
+	const callers, rounds, n = 8, 20, 500
+	store, set := one(t, o, s, 50_000)
+	defer closeStore(t, store)
+	f, can := set.(engine.Forgetful)
+	if !can {
+		var lacks *engine.KindError
+		if _, err := engine.As[engine.Forgetful](s.spec("uri", 1, 50_000), set, engine.ErrForgetsNone); !errors.As(err, &lacks) {
+			t.Errorf("%v, want a KindError", err)
+		}
+		return
+	}
+	var added, forgotten atomic.Int64
+	var wg sync.WaitGroup
+	for caller := range callers {
+		wg.Go(func() {
+			keys, fresh := Keys(set, 0, n), make([]bool, n)
+			for range rounds {
+				change, do := &added, func() (int, error) { return set.Add(context.Background(), keys, fresh) }
+				if caller%2 == 1 {
+					change, do = &forgotten, func() (int, error) { return f.Forget(context.Background(), keys) }
+				}
+				got, err := do()
+				if err != nil {
+					t.Error(err)
+				}
+				change.Add(int64(got))
+			}
+		})
+	}
+	wg.Wait()
+	left := int64(n - count(has(t, set, Keys(set, 0, n))))
+	if added.Load()-forgotten.Load() != left {
+		t.Errorf("%d were new, %d forgotten, %d are left", added.Load(), forgotten.Load(), left)
+	}
+}
