@@ -142,7 +142,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	d.drain = drain.New(d.http)
-	limiter := connlimit.New(connectionLimits(cfg.Limits, log), options.Registry)
+	limiter := connlimit.New(connectionLimits(cfg.Limits, log), prometheus.WrapRegistererWithPrefix("urifilter_", options.Registry))
 	for i, l := range d.listeners {
 		encrypted := d.secrets.tlsConfig() != nil
 		// Before anybody can ask for a stop, or it would not end these.

@@ -67,12 +67,13 @@ type Limiter struct {
 	untold int // refusals since then
 }
 
-// New makes a Limiter and registers its metrics.
+// New makes a Limiter and registers its metrics, in whose names the registry puts the
+// program's first.
 func New(opt Options, registry prometheus.Registerer) *Limiter {
 	m := &Limiter{
 		opt: opt, answer: answerOf(opt.Answer), byAddr: map[netip.Addr]int{},
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "urifilter_connections_refused_total",
+			Name: "connections_refused_total",
 			Help: "Connections that were closed because of a limit: all or address.",
 		}, []string{"limit"}),
 	}
@@ -80,7 +81,7 @@ func New(opt Options, registry prometheus.Registerer) *Limiter {
 		m.refused.WithLabelValues(limit) // so that a first refusal shows as a step
 	}
 	registry.MustRegister(m.refused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "urifilter_connections", Help: "Connections that are open.",
+		Name: "connections", Help: "Connections that are open.",
 	}, func() float64 { return float64(m.Open()) }))
 	return m
 }
