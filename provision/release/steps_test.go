@@ -1,0 +1,208 @@
+package release
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// machine is this machine as a host: commands are run by its own sh, as the test's user.
+type machine struct{ uploads atomic.Int32 }
+
+// program is the name of what the tests deploy.
+const program = "urifilter"
+
+func (*machine) Name() string { return "here" }
+
+func (*machine) Run(ctx context.Context, c host.Command) (host.Output, error) {
+	cmd := exec.CommandContext(ctx, "sh", "-c", c.Script)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, &stdout, &stderr
+	err := cmd.Run()
+	out := host.Output{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && !slices.Contains(c.OK, out.Code) {
+		return out, &host.CommandError{Host: "here", Script: c.Script, Output: out}
+	}
+	return out, err
+}
+
+func (m *machine) Upload(_ context.Context, u host.Upload) error {
+	m.uploads.Add(1)
+	file, err := os.OpenFile(u.Path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, u.Mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, io.NewSectionReader(u.Source, 0, u.Size))
+	return errors.Join(err, file.Close())
+}
+
+// deployment is of a program whose version says text.
+func deployment(t *testing.T, f Folder, text string, at time.Time) *Deployment {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), program)
+	script := "#!/bin/sh\necho " + host.Quote(text) + "\n"
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha(t, path)
+	return &Deployment{
+		Folder: f, At: at, By: "somebody@laptop", Keep: 3,
+		Binary: func(context.Context, host.Host) (Binary, error) {
+			return Binary{Path: path, Arch: "amd64", SHA256: sum, Size: int64(len(script))}, nil
+		},
+	}
+}
+
+func sha(t *testing.T, path string) string {
+	t.Helper()
+	out, err := exec.Command("sha256sum", path).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out[:64])
+}
+
+// apply does steps as a fleet does, and returns the summaries of what they changed.
+func apply(t *testing.T, h host.Host, steps ...step.Step) []string {
+	t.Helper()
+	var done []string
+	for _, s := range steps {
+		s := s.(step.Wish)
+		change, err := s.Look(t.Context(), h)
+		if err != nil {
+			t.Fatalf("%s: look: %v", s.Title(), err)
+		}
+		if change == nil {
+			continue
+		}
+		if err := change.Apply(t.Context()); err != nil {
+			t.Fatalf("%s: apply: %v", s.Title(), err)
+		}
+		if left, err := s.Look(t.Context(), h); err != nil || left != nil {
+			t.Fatalf("%s: after apply: %+v, %v", s.Title(), left, err)
+		}
+		done = append(done, change.Summary)
+	}
+	return done
+}
+
+func all(d *Deployment) []step.Step {
+	return []step.Step{d.Upload(), d.Current(), d.Healthy(), d.Prune()}
+}
+
+func onUnix(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the commands are those of Linux hosts")
+	}
+}
+
+func TestDeploymentsSideBySide(t *testing.T) {
+	t.Parallel()
+	onUnix(t)
+	f, h := At(t.TempDir(), program), &machine{}
+	start := time.Date(2026, 11, 21, 9, 15, 0, 0, time.UTC)
+	var ids []string
+	for i := range 5 {
+		d := deployment(t, f, fmt.Sprintf("urifilter v0.%d.0", i), start.Add(time.Duration(i)*time.Hour))
+		if done := apply(t, h, all(d)...); len(done) < 3 {
+			t.Fatalf("deployment %d changed only %q", i, done)
+		}
+		ids = append(ids, d.ID())
+		again := deployment(t, f, fmt.Sprintf("urifilter v0.%d.0", i), start.Add(time.Duration(i)*time.Hour+time.Minute))
+		if done := apply(t, h, all(again)...); len(done) != 0 {
+			t.Fatalf("the second deployment %d changed %q", i, done)
+		}
+	}
+	list, err := f.List(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list.Current != ids[4] || len(list.Releases) != 3 || list.Releases[0].ID != ids[4] || list.Releases[2].ID != ids[2] {
+		t.Fatalf("after five deployments: %+v", list)
+	}
+	if m := list.Releases[0]; m.Version != "urifilter v0.4.0" || m.By != "somebody@laptop" || m.Healthy == nil {
+		t.Errorf("manifest: %+v", m)
+	}
+	if text, err := exec.Command(f.Program()).Output(); err != nil || string(text) != "urifilter v0.4.0\n" {
+		t.Errorf("the current program says %q, %v", text, err)
+	}
+	if n := h.uploads.Load(); n != 5 {
+		t.Errorf("%d uploads, want 5", n)
+	}
+
+	// An old program that is still there is not sent again.
+	back := deployment(t, f, "urifilter v0.3.0", start.Add(9*time.Hour))
+	if done := apply(t, h, all(back)...); len(done) != 1 || back.ID() != ids[3] {
+		t.Errorf("deploying what is there changed %q, id %s", done, back.ID())
+	}
+	// Unless its file is not what it was.
+	path := f.ProgramOf(ids[3])
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	back = deployment(t, f, "urifilter v0.3.0", start.Add(10*time.Hour))
+	apply(t, h, all(back)...)
+	if back.ID() == ids[3] || sha(t, f.Program()) != sha(t, f.ProgramOf(back.ID())) {
+		t.Error("a damaged release was taken for whole")
+	}
+}
+
+func TestUploadOfWhatIsNoUrifilterLeavesNothing(t *testing.T) {
+	t.Parallel()
+	onUnix(t)
+	root := t.TempDir()
+	f := At(root, program)
+	d := deployment(t, f, "busybox v1", time.Now())
+	change, err := d.Upload().Look(t.Context(), &machine{})
+	if err != nil || change == nil {
+		t.Fatal(change, err)
+	}
+	if err := change.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "not urifilter") {
+		t.Errorf("error %v", err)
+	}
+	if left, _ := os.ReadDir(filepath.Join(root, "releases")); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestCurrentIsUndone(t *testing.T) {
+	t.Parallel()
+	onUnix(t)
+	f, h := At(t.TempDir(), program), &machine{}
+	first := deployment(t, f, "urifilter v1", time.Unix(1e9, 0))
+	upload, current := first.Upload(), first.Current()
+	apply(t, h, upload, current)
+	if _, err := current.Undo(t.Context(), h, errors.New("x")); err != nil {
+		t.Fatal(err)
+	}
+	if list, _ := f.List(t.Context(), h); list.Current != "" || len(list.Releases) != 1 {
+		t.Errorf("after the undo of the first: %+v", list)
+	}
+	apply(t, h, all(first)...)
+	second := deployment(t, f, "urifilter v2", time.Unix(2e9, 0))
+	current = second.Current()
+	apply(t, h, second.Upload(), current)
+	if list, _ := f.List(t.Context(), h); list.Current != second.ID() {
+		t.Fatalf("current: %s", list.Current)
+	}
+	said, err := current.Undo(t.Context(), h, errors.New("x"))
+	if list, _ := f.List(t.Context(), h); err != nil || list.Current != first.ID() || !strings.Contains(said, first.ID()) {
+		t.Errorf("after the undo: %s, %q, %v", list.Current, said, err)
+	}
+}
