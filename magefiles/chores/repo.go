@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 )
 
 // Repo is a working tree of the repository.
@@ -24,12 +25,17 @@ type Repo struct {
 	total *total // counts the tests of a target; nil: nobody asks
 }
 
+// leftoverWait is how long the output of a command that has ended may stay open. A daemon that
+// a test has left behind holds it for ever, which is then an error.
+const leftoverWait = 30 * time.Second
+
 // command is a command in the tree, with its output going to r.Out; env is added
 // to the environment of this process.
 func (r Repo) command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.Dir, r.Out, r.Out
 	cmd.Env = append(os.Environ(), env...)
+	cmd.WaitDelay = leftoverWait
 	return cmd
 }
 

@@ -61,6 +61,7 @@ class Daemon:
 
     def start(self, wait: bool = True, args: Optional[List[str]] = None) -> None:
         """Starts it (again), on the same address and data."""
+        assert not self.running(), "the daemon runs already, and nobody would end that one"
         self._args = self._args if args is None else args
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(
@@ -70,6 +71,10 @@ class Daemon:
             )
         if wait:
             self.await_ready()
+
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
 
     def await_ready(self) -> None:
         """Returns when it serves."""

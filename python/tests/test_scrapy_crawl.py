@@ -168,7 +168,7 @@ class CrawlTest(unittest.TestCase):
                 back.wait(60)  # the crawl has an end, and the daemon is there by then
 
         def watch(line: str) -> None:
-            if "urifilter: away; " in line:
+            if "urifilter: away; " in line and not daemon.running():
                 daemon.start()
                 back.set()
 
@@ -328,5 +328,5 @@ class CrawlTest(unittest.TestCase):
         self.web.before = lambda asked: daemon.kill() if asked == path else None
 
     def restart_at(self, said: str, daemon: Daemon) -> Callable[[str], None]:
-        """Starts daemon again when the crawl has logged this."""
-        return lambda line: daemon.start() if said in line else None
+        """Starts daemon again when the crawl has logged this, once or more often."""
+        return lambda line: daemon.start() if said in line and not daemon.running() else None
