@@ -28,7 +28,7 @@ func TestSystemRefusedSettings(t *testing.T) {
 	process := func() string { return l.Sh(t, "one", "systemctl show urifilter -p MainPID --value") }
 	before, pid := l.Sh(t, "one", fingerprint), process()
 	// Somebody else has a port.
-	l.Sh(t, "one", `systemd-run --quiet --unit=squatter perl -MIO::Socket::INET -e 'push @s, IO::Socket::INET->new(LocalPort => 8001, Listen => 1) or die; sleep' && for i in $(seq 100); do ss -Hltn sport = :8001 | grep -q . && exit; sleep 0.1; done; exit 1`)
+	l.Sh(t, "one", `systemd-run --quiet --unit=squatter perl -MIO::Socket::INET -e 'push @s, IO::Socket::INET->new(LocalPort => 8001, Listen => 1) or die; sleep' && for i in $(seq 1200); do ss -Hltn sport = :8001 | grep -q . && exit; sleep 0.1; done; exit 1`)
 
 	for _, c := range []struct {
 		what, settings string

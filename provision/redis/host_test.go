@@ -250,7 +250,7 @@ func TestSystemServerOfOthers(t *testing.T) {
 	refused(t, h, redis.Options{}, "keys in database 3")
 	h.Sh(t, "redis-cli -n 3 del a; redis-cli config set requirepass 'live only'")
 	refused(t, h, redis.Options{}, "asks for a password that the toolkit does not know (NOAUTH")
-	h.Sh(t, `redis-cli -a 'live only' --no-auth-warning set shop:cart 1; printf 'requirepass "the \\"shop\\" has it"\n' >>/etc/redis/redis.conf; systemctl restart redis-server; sleep 1`)
+	h.Sh(t, `redis-cli -a 'live only' --no-auth-warning set shop:cart 1; printf 'requirepass "the \\"shop\\" has it"\n' >>/etc/redis/redis.conf; systemctl restart redis-server; until redis-cli ping 2>&1 | grep -q NOAUTH; do sleep 0.1; done`)
 	refused(t, h, redis.Options{}, "has a password that the toolkit has not set")
 	if got := h.Sh(t, "ls /etc/redis"); got != "redis.conf" {
 		t.Errorf("left behind: %s", got)

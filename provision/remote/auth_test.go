@@ -118,7 +118,7 @@ func TestAgent(t *testing.T) {
 		agent.Process.Kill()
 		agent.Wait()
 	}()
-	add := exec.Command("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 0; do [ -S $SSH_AUTH_SOCK ] && exec ssh-add -q "+file+"; sleep 0.2; done")
+	add := exec.Command("sh", "-c", "for i in $(seq 600); do ssh-add -q "+file+" 2>/dev/null && exit; sleep 0.1; done; exec ssh-add -q "+file)
 	add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket)
 	if out, err := add.CombinedOutput(); err != nil {
 		t.Fatalf("ssh-add: %v: %s", err, out)
