@@ -23,7 +23,7 @@ const minToken = 16
 type Token struct {
 	// Name says in logs whose token it is.
 	Name string
-	// Scopes are what its bearer may do, of read, filter and admin, as they were
+	// Scopes are what its bearer may do, of read, filter, forget and admin, as they were
 	// given: whether one includes another is for the api to say.
 	Scopes []string
 
@@ -38,7 +38,7 @@ func (t Token) Digest() string { return "sha256:" + hex.EncodeToString(t.digest[
 type Tokens []Token
 
 // Scopes are what a token can allow.
-func Scopes() []string { return []string{"read", "filter", "admin"} }
+func Scopes() []string { return []string{"read", "filter", "forget", "admin"} }
 
 // NewToken makes a secret that nobody can guess, and its entry of a tokens file.
 func NewToken(name string, scopes []string) (secret string, entry Token) {
@@ -119,7 +119,7 @@ func parseTokens(path string, data []byte) (Tokens, error) {
 			}
 		}
 		if len(e.Scopes) == 0 {
-			f.add(key, "no scopes: want some of read, filter, admin")
+			f.add(key, "no scopes: want some of read, filter, forget, admin")
 		}
 		for _, scope := range e.Scopes {
 			f.oneOf(key+": scope", scope, Scopes()...)

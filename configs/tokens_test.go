@@ -101,7 +101,7 @@ func TestTokensFaults(t *testing.T) {
 		{"[{name: a, token: 12345678901234567890, scopes: [read]}]", ":1: [0].token: a number: want a text"},
 		{"[{token: " + good + ", scopes: [read]}]", "token 1: no name"},
 		{"[{name: a, token: " + good + "}]", "token 1 (a): no scopes"},
-		{"[{name: a, token: " + good + ", scopes: [root]}]", `token 1 (a): scope: "root": want read or filter or admin`},
+		{"[{name: a, token: " + good + ", scopes: [root]}]", `token 1 (a): scope: "root": want read or filter or forget or admin`},
 		{"[{name: a, token: " + good + ", scope: [read]}]", ":1: [0].scope: unknown key; did you mean scopes?"},
 		{"[{name: a, token: " + good + "1, scopes: [read]}, {name: a, token: " + good + "2, scopes: [read]}]", "token 2 (a): name is that of token 1"},
 		{"[{name: a, token: " + good + ", scopes: [read]}, {name: b, token: " + good + ", scopes: [read]}]", "token 2 (b): secret is that of token 1"},

@@ -34,6 +34,7 @@ func Contract(t *testing.T, url string) {
 		{"filters", testFilters},
 		{"timing filters", testTimingFilters},
 		{"exact filters", testExactFilters},
+		{"forget", testForget},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			c, err := client.New(url)
@@ -311,6 +312,38 @@ func testTimingFilters(t *testing.T, c *client.Client) {
 	if err != nil || info.Kind != "timing" || info.Expire != 3600 || info.Items != 1 || info.Capacity != 0 || info.ErrorRate != 0 {
 		t.Errorf("got %+v, %v", info, err)
 	}
+}
+
+func testForget(t *testing.T, c *client.Client) {
+	hour := client.Expire(time.Hour)
+	for kind, options := range map[string][]client.CallOption{"exact": nil, "timing": {hour}} {
+		name := newContractFilter(t, c, "forgets-"+kind, kind)
+		if _, err := c.Filter(t.Context(), name, []string{"a", "b", "c"}, options...); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := c.Forget(t.Context(), name, []string{"a", "c", "a", "d"}); n != 2 || err != nil {
+			t.Errorf("%s: %d are forgotten, %v, want the 2 that were seen", kind, n, err)
+		}
+		if n, err := client.ForgetJSON(t.Context(), c, name, []any{"a", 1}); n != 0 || err != nil {
+			t.Errorf("%s: %d are forgotten, %v, want none", kind, n, err)
+		}
+		for _, want := range []string{"a c", ""} {
+			if got, err := c.Filter(t.Context(), name, []string{"a", "b", "c"}, options...); err != nil || strings.Join(got, " ") != want {
+				t.Errorf("%s: got %q, %v, want %q", kind, got, err, want)
+			}
+		}
+		_, err := c.Forget(t.Context(), name, []string{"a", ""})
+		if e := wantRefusal(t, "an empty item", err, 400, "empty_item"); e.Index == nil || *e.Index != 1 {
+			t.Errorf("index %v", e.Index)
+		}
+		if isNew, err := c.Check(t.Context(), name, []string{"a"}); err != nil || isNew[0] {
+			t.Errorf("an item of a refused list is forgotten: %v, %v", isNew, err)
+		}
+	}
+	_, err := c.Forget(t.Context(), "uri", []string{"a"})
+	wantRefusal(t, "a bloom filter", err, 422, "forget_not_supported")
+	_, err = c.Forget(t.Context(), "none such", []string{"a"})
+	wantRefusal(t, "no filter", err, 404, "unknown_filter")
 }
 
 func testExactFilters(t *testing.T, c *client.Client) {

@@ -170,6 +170,8 @@ func (s *Server) Handle(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPost && (r.URL.Path == "/api/v1/filter" || r.URL.Path == "/api/v1/check"):
 		s.batch(w, r, r.URL.Path == "/api/v1/filter")
+	case r.Method == http.MethodPost && r.URL.Path == "/api/v1/forget":
+		s.forget(w, r)
 	case r.Method == http.MethodGet && r.URL.Path == "/api/v1/filters":
 		s.list(w)
 	case isFilter && isClear && r.Method == http.MethodPost:

@@ -53,7 +53,7 @@ number of the signal); "service" has two more.`,
 		&cobra.Group{ID: groupOther, Title: "More:"},
 	)
 	command.Parent(root)
-	add(root, groupFilter, filter.New(), filter.NewCheck(), filters.New(), newPingCommand(), newStatsCommand())
+	add(root, groupFilter, filter.New(), filter.NewCheck(), filter.NewForget(), filters.New(), newPingCommand(), newStatsCommand())
 	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), bitmap.New(), newConfigCommand(), newTokenCommand(), newServiceCommand())
 	add(root, groupOther, command.NewVersion("urifilter"),
 		command.NewMan("urifilter", "  urifilter man --dir ~/.local/share/man/man1\n  man urifilter-filter"))

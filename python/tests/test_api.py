@@ -147,6 +147,16 @@ class APITest(unittest.TestCase):
         self.assertEqual(FilterAPI("uri", ["apart"]), ["apart"])
         self.assertEqual(FilterAPI("uri_parse", ["apart"]), ["apart"])
 
+    def test_forget(self) -> None:
+        self.client.create_filter("jobs", kind="exact")
+        self.assertEqual(self.client.filter("jobs", ["a", {"b": 1}, "c"]), ["a", {"b": 1}, "c"])
+        self.assertEqual(self.client.forget("jobs", ["a", {"b": 1.0}, "a", "d"]), 2)
+        self.assertEqual(self.client.check("jobs", ["a", {"b": 1}, "c"]), [True, True, False])
+        self.assertEqual(self.client.forget("jobs", []), 0)
+        with self.assertRaises(FilterError) as caught:
+            self.client.forget("uri", ["a"])
+        self.assertEqual(caught.exception.error_code, "forget_not_supported")
+
     def test_any_values(self) -> None:
         values = [1, "1", 1.0, True, False, (1, 2), [1, 2], {"b": 1, "a": None}, {"a": None, "b": 1.0}, 0.5, [], {}]
         self.client.create_filter("values")

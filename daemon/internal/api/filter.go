@@ -12,13 +12,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
 
-// judgement is one of the two things to do with a batch.
+// judgement is one of the things to do with a batch.
 type judgement struct {
 	scope string
 	op    batch.Op
 	// answer appends the JSON answer to a whole list.
 	answer func(c *call, dst []byte, n int) []byte
-	// lines appends the answer to a part of a stream.
+	// lines appends the answer to a part of a stream; nil: there is none, it takes lists alone.
 	lines func(dst []byte, l *items.List, fresh []bool, m media.Type) []byte
 }
 
@@ -30,8 +30,13 @@ func looking() judgement {
 	return judgement{access.ScopeRead, batch.Check, appendCheckResult, appendVerdicts}
 }
 
+func forgetting() judgement {
+	return judgement{access.ScopeForget, batch.Forget, appendForgetResult, nil}
+}
+
 func (c *call) filter() error { return c.batch(remembering()) }
 func (c *call) check() error  { return c.batch(looking()) }
+func (c *call) forget() error { return c.batch(forgetting()) }
 
 // batch judges the items of the body, in whichever form it comes.
 func (c *call) batch(j judgement) error {
@@ -39,6 +44,8 @@ func (c *call) batch(j judgement) error {
 	switch {
 	case err != nil:
 		return err
+	case j.lines == nil && (m == media.Text || m == media.NDJSON):
+		return media.WantJSON(c.r)
 	case m == media.Text || m == media.NDJSON:
 		return c.stream(j, m)
 	default:
@@ -91,6 +98,11 @@ func appendFilterResult(c *call, dst []byte, n int) []byte {
 	dst = append(dst, `,"duplicates":`...)
 	dst = strconv.AppendInt(dst, int64(len(c.work.Fresh)-n), 10)
 	return c.appendEnd(dst)
+}
+
+func appendForgetResult(c *call, dst []byte, n int) []byte {
+	dst = append(dst, `{"forgotten":`...)
+	return c.appendEnd(strconv.AppendInt(dst, int64(n), 10))
 }
 
 func appendCheckResult(c *call, dst []byte, _ int) []byte {

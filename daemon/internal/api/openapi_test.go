@@ -114,14 +114,17 @@ func TestOpenAPIExamplesWork(t *testing.T) {
 	r := apitest.New(t)
 	r.Put("uri_generator", "")
 	r.Put("news", `{"kind":"timing"}`)
+	r.Put("jobs", `{"kind":"exact"}`)
 	op := r.Doc.Paths.Find("/api/v1/filter").Post
-	for name, example := range op.RequestBody.Value.Content["application/json"].Examples {
-		body, err := json.Marshal(example.Value.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a := r.Post("/api/v1/filter", string(body)); a.Status != 200 {
-			t.Errorf("example %s: %d %s", name, a.Status, a.Body)
+	for _, path := range []string{"/api/v1/filter", "/api/v1/forget"} {
+		for name, example := range r.Doc.Paths.Find(path).Post.RequestBody.Value.Content["application/json"].Examples {
+			body, err := json.Marshal(example.Value.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := r.Post(path, string(body)); a.Status != 200 {
+				t.Errorf("example %s of %s: %d %s", name, path, a.Status, a.Body)
+			}
 		}
 	}
 	for _, kind := range []string{"text/plain", "application/x-ndjson"} {

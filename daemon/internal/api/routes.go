@@ -16,6 +16,7 @@ const (
 	pathFilter    = "/api/v1/filter"
 	pathOldFilter = "/cr-clawr/uri_filter/api/uri_filter" // callers of the first service know it
 	pathCheck     = "/api/v1/check"
+	pathForget    = "/api/v1/forget"
 	pathFilters   = "/api/v1/filters"
 	pathOne       = "/api/v1/filters/{name}"
 	pathClear     = "/api/v1/filters/{name}/clear"
@@ -61,6 +62,7 @@ func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
 		pathOldFilter:       {http.MethodPost: filter},
 		pathOldFilter + "/": {http.MethodPost: filter},
 		pathCheck:           {http.MethodPost: {scope: access.ScopeRead, tokenInBody: true, do: (*call).check}},
+		pathForget:          {http.MethodPost: {scope: access.ScopeForget, tokenInBody: true, do: (*call).forget}},
 		pathFilters:         {http.MethodGet: {scope: access.ScopeRead, do: (*call).listFilters}},
 		pathOne: {
 			http.MethodGet:    {scope: access.ScopeRead, do: (*call).getFilter},

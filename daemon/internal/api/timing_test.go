@@ -55,6 +55,7 @@ func timingCases() map[string]errorCase {
 		"another expire":                   {code: "filter_conflict", status: 409, call: onTiming(apitest.Request("PUT", "/api/v1/filters/news", `{"kind":"timing","expire":60}`))},
 		"writeback of a timing filter":     {code: "bitmap_not_supported", status: 422, detail: "kind timing", call: onTiming(apitest.Request("POST", "/api/v1/filters/news/writeback", ""))},
 		"restore of a timing filter":       {code: "bitmap_not_supported", status: 422, call: onTiming(apitest.Request("POST", "/api/v1/filters/news/restore", ""))},
+		"forget in a bloom filter":         {code: "forget_not_supported", status: 422, detail: "filters of the kinds exact and timing can", call: apitest.Request("POST", "/api/v1/forget", `{"filter_typeid":1,"uri_list":["a"]}`)},
 	}
 	for name, value := range map[string]string{
 		"zero": "0", "negative": "-1", "below zero": "-0.001", "eleven years": "346896000", "a tick beyond ten years": "315360000.002",

@@ -180,9 +180,10 @@ func rawThen(text string, then func(net.Conn) error) func(*Rig) Answer {
 	}
 }
 
-// WithTokens has the daemon ask for the tokens secret-read, secret-filter and secret-admin.
+// WithTokens has the daemon ask for the tokens secret-read, secret-filter,
+// secret-forget and secret-admin.
 func WithTokens(o *api.Options) {
-	tokens := map[string][]string{"secret-read": {"read"}, "secret-filter": {"filter"}, "secret-admin": {"admin"}}
+	tokens := map[string][]string{"secret-read": {"read"}, "secret-filter": {"filter"}, "secret-forget": {"forget"}, "secret-admin": {"admin"}}
 	o.Authenticate = func(secret string) (string, []string, bool) {
 		scopes, ok := tokens[secret]
 		return strings.TrimPrefix(secret, "secret-"), scopes, ok

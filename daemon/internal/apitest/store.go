@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -35,6 +36,27 @@ type memTimed struct {
 	identity engine.Identity
 	expire   time.Duration
 }
+
+// memExact is an exact filter of a MemStore: one whose items expire after all tests.
+type memExact struct{ timed memTimed }
+
+func (m *memExact) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
+	return m.timed.Add(ctx, keys, fresh)
+}
+
+func (m *memExact) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
+	return m.timed.Has(ctx, keys, fresh)
+}
+
+func (m *memExact) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
+	if err := cmp.Or(m.timed.store.err(), ctx.Err()); err != nil {
+		return 0, err
+	}
+	return m.timed.Forget(keys), nil
+}
+
+func (m *memExact) Seed() uint64        { return m.timed.Seed() }
+func (m *memExact) Stats() engine.Stats { return m.timed.Stats() }
 
 func (m *memTimed) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
 	return m.AddFor(ctx, keys, m.expire, fresh)
@@ -115,6 +137,9 @@ func (st *MemStore) Create(_ context.Context, spec engine.Spec, b engine.Identit
 	if spec.Kind == "timing" {
 		clock := timing.Clock{Elapsed: func() time.Duration { return time.Duration(st.elapsed.Load()) }, Wall: time.Now}
 		return &memTimed{timing.New(clock), st, b, spec.Expire()}, nil
+	}
+	if spec.Kind == "exact" {
+		return &memExact{memTimed{timing.New(timing.SystemClock()), st, b, configs.MaxExpire}}, nil
 	}
 	h, err := engine.BitMapHeader(spec, b)
 	if err != nil {

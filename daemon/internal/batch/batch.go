@@ -22,15 +22,16 @@ import (
 type Op uint8
 
 const (
-	Add   Op = iota // new items are remembered
-	Check           // nothing is
+	Add    Op = iota // new items are remembered
+	Check            // nothing is
+	Forget           // seen items are new again
 )
 
 // Judge judges batches against the filters of an engine. It is safe for concurrent use.
 type Judge struct {
 	Engine *engine.Engine
 	// Observe is told of each batch that the store was asked about: how long that took, and
-	// where err is nil how many of all items were new.
+	// where err is nil how many of all items were new; of Forget, how many were forgotten.
 	Observe func(op Op, f *engine.Filter, took time.Duration, fresh, all int, err error)
 }
 
@@ -82,11 +83,16 @@ func (e *DroppedError) Error() string {
 }
 
 // Begin readies b for batches of a call of the filter ref, a name or an id in decimal. It
-// returns what Engine.Lookup does, or an *ExpireError.
+// returns what Engine.Lookup does, an *ExpireError, or for Forget what Filter.Forgetful does.
 func (j *Judge) Begin(b *Batch, op Op, ref string, expire Expire) (err error) {
 	b.op, b.Over = op, 0
 	if b.Filter, err = j.Engine.Lookup(ref); err != nil {
 		return err
+	}
+	if op == Forget {
+		if _, err := b.Filter.Forgetful(); err != nil {
+			return err
+		}
 	}
 	b.expire, err = expiry(b.Filter, expire, op)
 	return err
@@ -130,7 +136,8 @@ func (j *Judge) Resume(b *Batch) error {
 	return nil
 }
 
-// Judge finds out which items of a list are new, and leaves it in b.Fresh. A filter that is
+// Judge finds out which items of a list are new, and leaves it in b.Fresh; with Forget it
+// forgets them, and tells how many of them were seen. A filter that is
 // cleared meanwhile is judged by as it is then: its keys are other ones. It returns what the
 // engine's Set does, what Engine.Lookup does of a filter that was dropped meanwhile, or a
 // *DroppedError.
@@ -187,14 +194,21 @@ func (b *Batch) hash(l *items.List, f *engine.Filter) {
 
 func (j *Judge) ask(ctx context.Context, b *Batch, f *engine.Filter) (fresh int, err error) {
 	start := time.Now()
-	if b.op == Check {
+	switch b.op {
+	case Forget:
+		set, lacks := f.Forgetful()
+		if lacks != nil {
+			return 0, lacks
+		}
+		fresh, err = set.Forget(ctx, b.keys)
+	case Check:
 		err = f.Has(ctx, b.keys, b.Fresh)
 		for _, is := range b.Fresh {
 			if is {
 				fresh++
 			}
 		}
-	} else {
+	default:
 		fresh, err = f.Add(ctx, b.keys, b.expire, b.Fresh)
 	}
 	j.Observe(b.op, f, time.Since(start), fresh, len(b.keys), err)

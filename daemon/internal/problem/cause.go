@@ -93,6 +93,9 @@ func Of(err error) *Error {
 		return &Error{Code: codes[expire.Reason], Detail: expire.Msg}
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrNoBitMap):
 		return &Error{Code: BitMapNotSupported, Detail: kind.Error()}
+	case errors.As(err, &kind) && errors.Is(kind, engine.ErrForgetsNone):
+		return &Error{Code: ForgetNotSupported, Detail: kind.Error() + " (a bit of a bit-map may stand for many of them, and daemons that share Redis " +
+			"tell each other only what was added); filters of the kinds exact and timing can with store: embedded, and any filter can be cleared as a whole"}
 	case errors.As(err, &spec):
 		return &Error{Code: InvalidFilter, Detail: spec.Error()}
 	case errors.Is(err, engine.ErrConflict):

@@ -28,6 +28,7 @@ const (
 	ExpireNotSupported = "expire_not_supported"
 	ExpireMissing      = "expire_missing"
 	BitMapNotSupported = "bitmap_not_supported"
+	ForgetNotSupported = "forget_not_supported"
 	Internal           = "internal"
 	ArchiveFailed      = "archive_failed"
 	Overloaded         = "overloaded"

@@ -66,6 +66,7 @@ func Table() []Entry {
 		{ExpireMissing, http.StatusUnprocessableEntity, "ERR", exit, "Neither the filter nor the call says when items expire."},
 		{items.ExpireInvalid, http.StatusUnprocessableEntity, "ERR", exit, "Items cannot expire after that time."},
 		{BitMapNotSupported, http.StatusUnprocessableEntity, "ERR", exit, "Filters of this kind have no bit-map that could be archived."},
+		{ForgetNotSupported, http.StatusUnprocessableEntity, "ERR", exit, "Filters of this kind cannot forget single items in this store."},
 		{TooManyRefusals, http.StatusTooManyRequests, "ERR", exit, "Too many tokens from this address were not known."},
 		{Internal, http.StatusInternalServerError, "ERR", exit, "Internal error; the daemon's log says more."},
 		{ArchiveFailed, http.StatusInternalServerError, "ERR", exit, "The copy from or to the archive failed; what was archived before is as it was."},

@@ -20,20 +20,20 @@ import (
 // Tallies counts what became of the items of each filter, and describes the filters when it is
 // scraped, so that the series of a filter end with it. It is safe for concurrent use.
 type Tallies struct {
-	engine   *engine.Engine
-	add, has prometheus.Observer // time in the store
-	byLife   sync.Map            // *engine.Life to *tally
+	engine           *engine.Engine
+	add, has, forget prometheus.Observer // time in the store
+	byLife           sync.Map            // *engine.Life to *tally
 
-	items, checked, invalid, info, live, fill, estimate, capacity, rate, fpr, bytes, writeback, quarantined *prometheus.Desc
+	items, checked, forgotten, invalid, info, live, fill, estimate, capacity, rate, fpr, bytes, writeback, quarantined *prometheus.Desc
 }
 
-type tally struct{ fresh, duplicates, checkedNew, checkedSeen, invalid atomic.Uint64 }
+type tally struct{ fresh, duplicates, checkedNew, checkedSeen, forgotten, invalid atomic.Uint64 }
 
 // New makes the Tallies of an engine and registers them.
 func New(e *engine.Engine, registry prometheus.Registerer) *Tallies {
 	store := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "urifilter_store_request_duration_seconds",
-		Help:    "Time that the store took for a batch, by operation: add or has.",
+		Help:    "Time that the store took for a batch, by operation: add, has or forget.",
 		Buckets: prometheus.ExponentialBuckets(10e-6, 4, 11), // 10 us to 10 s
 	}, []string{"op"})
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
@@ -43,20 +43,22 @@ func New(e *engine.Engine, registry prometheus.Registerer) *Tallies {
 		engine: e,
 		add:    store.WithLabelValues("add"),
 		has:    store.WithLabelValues("has"),
+		forget: store.WithLabelValues("forget"),
 
 		items:       desc("items_total", "Items of filter calls, by whether they were new or duplicate.", "result"),
 		checked:     desc("checked_items_total", "Items of check calls, which remember nothing, by whether they were new or seen.", "result"),
+		forgotten:   desc("forgotten_items_total", "Items that forget calls have made new again."),
 		invalid:     desc("invalid_items_total", "Items that filter and check calls skipped, as they asked, since they cannot be taken."),
 		quarantined: desc("filter_quarantined", "Always 1: the filter's data are damaged, and it is not served."),
 
 		info:      desc("filter_info", "Always 1; the labels say what the filter is.", "id", "kind"),
-		live:      desc("filter_items", "Items of a timing filter that have not expired, as last counted."),
+		live:      desc("filter_items", "Items of a timing filter that have not expired, as last counted, or of an exact one."),
 		fill:      desc("filter_fill_ratio", "Bits that are set among all, 0 to 1."),
 		estimate:  desc("filter_items_estimate", "Distinct items remembered, estimated from the fill."),
 		capacity:  desc("filter_capacity_items", "Items at which the error rate asked for still holds."),
 		rate:      desc("filter_error_rate_ratio", "The false-positive ratio that was asked for."),
 		fpr:       desc("filter_fpr_estimate_ratio", "Present false-positive ratio, estimated from the fill."),
-		bytes:     desc("filter_bytes", "Size of the bit-map, or of a timing filter's table."),
+		bytes:     desc("filter_bytes", "Size of the bit-map, or of a timing or exact filter's table."),
 		writeback: desc("last_writeback_timestamp_seconds", "When the bit-map was last written to the archive; absent: never."),
 	}
 	registry.MustRegister(store, t)
@@ -65,10 +67,17 @@ func New(e *engine.Engine, registry prometheus.Registerer) *Tallies {
 
 // Observe counts a batch; it is for [batch.Judge].
 func (t *Tallies) Observe(op batch.Op, f *engine.Filter, took time.Duration, fresh, all int, err error) {
-	if op == batch.Check {
+	switch op {
+	case batch.Check:
 		t.has.Observe(took.Seconds())
 		if err == nil {
 			t.countChecked(f, fresh, all-fresh)
+		}
+		return
+	case batch.Forget:
+		t.forget.Observe(took.Seconds())
+		if err == nil {
+			t.of(f).forgotten.Add(uint64(fresh))
 		}
 		return
 	}
@@ -107,7 +116,7 @@ func (t *Tallies) Skipped(f *engine.Filter, skipped int) {
 
 // Describe implements [prometheus.Collector].
 func (t *Tallies) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{t.items, t.checked, t.invalid, t.info, t.live, t.fill, t.estimate, t.capacity, t.rate, t.fpr, t.bytes, t.writeback, t.quarantined} {
+	for _, d := range []*prometheus.Desc{t.items, t.checked, t.forgotten, t.invalid, t.info, t.live, t.fill, t.estimate, t.capacity, t.rate, t.fpr, t.bytes, t.writeback, t.quarantined} {
 		ch <- d
 	}
 }
@@ -144,6 +153,9 @@ func (t *Tallies) collect(ch chan<- prometheus.Metric, f *engine.Filter) {
 	ch <- prometheus.MustNewConstMetric(t.checked, prometheus.CounterValue, float64(of.checkedNew.Load()), f.Name, "new")
 	ch <- prometheus.MustNewConstMetric(t.checked, prometheus.CounterValue, float64(of.checkedSeen.Load()), f.Name, "seen")
 	ch <- prometheus.MustNewConstMetric(t.invalid, prometheus.CounterValue, float64(of.invalid.Load()), f.Name)
+	if _, err := f.Forgetful(); err == nil {
+		ch <- prometheus.MustNewConstMetric(t.forgotten, prometheus.CounterValue, float64(of.forgotten.Load()), f.Name)
+	}
 	ch <- prometheus.MustNewConstMetric(t.info, prometheus.GaugeValue, 1, f.Name, strconv.Itoa(f.ID), f.Kind)
 	gauge(t.bytes, float64(st.Bytes))
 	if _, ok := f.Set.(engine.BitMap); !ok {

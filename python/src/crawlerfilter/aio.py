@@ -100,6 +100,10 @@ class AsyncFilterAPIClient:
         """For every item whether it would be new. Nothing is remembered."""
         return await self._call(self._client.check, filter_typeid, uri_list, access_token=access_token, on_invalid=on_invalid)
 
+    async def forget(self, filter_typeid: Union[int, str], uri_list: Iterable[Any], *, access_token: str = "") -> int:
+        """Makes items new again, in a filter of the kind exact or timing; how many of them were seen."""
+        return await self._call(self._client.forget, filter_typeid, uri_list, access_token=access_token)
+
     async def stream(
         self,
         filter_typeid: Union[int, str],

@@ -26,6 +26,7 @@ _LAST_PAUSE = 2.0
 
 _FILTER = "/api/v1/filter"
 _CHECK = "/api/v1/check"
+_FORGET = "/api/v1/forget"
 
 # A batch of more than one item that is answered so is sent in halves: the daemon's limits
 # are lower than ours.
@@ -197,6 +198,28 @@ class FilterAPIClient:
             for item in refused:
                 on_invalid(item)
         return sound.spread(verdicts, len(listed))
+
+    def forget(self, filter_typeid: Union[int, str], uri_list: Iterable[Any], *, access_token: str = "") -> int:
+        """Makes items new again, in a filter of the kind exact or timing; how many of them were
+        seen. Wants a token with the scope forget. A call whose answer was lost is repeated, and
+        the number is then that of the last attempt."""
+        forgotten = 0
+        sound = _invalid.sound(_sequence(uri_list), None)
+        pending = self._batches(sound.items)[::-1]
+        while pending:
+            batch = pending.pop()
+            try:
+                answer = self._send(_FORGET, filter_typeid, batch, None, access_token, again=True)
+                part = member_of(answer, "forgotten")
+                if not isinstance(part, int):
+                    raise strange(answer)
+            except FilterError as err:
+                if err.error_code in _TOO_LARGE and len(batch.items) > 1:
+                    pending += reversed(_encoding.halves(batch))
+                    continue
+                raise _placed(err, sound, batch, 0, [])
+            forgotten += part
+        return forgotten
 
     def filters(self) -> List[Dict[str, Any]]:
         """All filters."""
@@ -377,7 +400,7 @@ class FilterAPIClient:
                 if too_late or not _repeatable(err, again):
                     if lost is not None and path == _FILTER:
                         raise lost from (None if lost is err else err)  # a later answer ends no doubt
-                    if isinstance(err, InDoubtError) and (method == "GET" or path == _CHECK):
+                    if isinstance(err, InDoubtError) and (method == "GET" or path in (_CHECK, _FORGET)):
                         raise err.as_unavailable() from None  # a call that only looks leaves no doubt
                     raise
                 if wait > 0:

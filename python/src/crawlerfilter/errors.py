@@ -22,6 +22,7 @@ _HINTS = {
     "insufficient_storage": "the disk of the server is full; the daemon goes on by itself once there is space",
     "unreachable": "is the daemon running, and is URIFILTER_URL its address?",
     "unknown_path": "URIFILTER_URL is the daemon's address alone, without the path of a call: http://HOST:PORT",
+    "forget_not_supported": "make a filter of the kind exact or timing, with store: embedded; or forget all with clear_filter",
     "expire_not_supported": "this filter never forgets; expire is for filters of the kind timing",
     "expire_missing": "pass expire, in seconds",
 }

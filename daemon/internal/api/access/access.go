@@ -18,10 +18,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
-// The scopes of tokens. Admin includes all others, filter includes read.
+// The scopes of tokens. Admin includes all others, filter includes read; forget includes none.
 const (
 	ScopeRead   = "read"
 	ScopeFilter = "filter"
+	ScopeForget = "forget"
 	ScopeAdmin  = "admin"
 )
 

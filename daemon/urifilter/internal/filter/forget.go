@@ -1,0 +1,124 @@
+package filter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
+)
+
+// forgetResult is what forget --json prints.
+type forgetResult struct {
+	Filter    string `json:"filter"`
+	Read      int64  `json:"read"` // items
+	Forgotten int64  `json:"forgotten"`
+}
+
+// NewForget makes the command forget.
+func NewForget() *cobra.Command {
+	var conn connection.Flags
+	var typ string
+	var asJSON bool
+	format := choice{inputLines, []string{inputLines, inputNDJSON}}
+	cmd := &cobra.Command{
+		Use:   "forget [flags] [FILE|-]",
+		Short: "Make items new again",
+		Long: `Make items new again, in a filter of the kind exact or timing, and print how many of
+them were seen. The input is that of "urifilter filter". It needs a token of the scope
+forget, where tokens are in use.
+
+A filter of the kind bloom cannot forget single items; "urifilter filters clear" forgets
+all of any filter. A run that fails may be repeated.`,
+		Example: `  urifilter forget --type jobs failed.txt
+  echo https://example.com/1 | urifilter forget --type jobs`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := "-"
+			if len(args) > 0 {
+				name = args[0]
+			}
+			daemon, err := conn.Dial(cmd)
+			if err != nil {
+				return err
+			}
+			defer daemon.Close()
+			source, _, err := openInput(cmd.InOrStdin(), name)
+			if err != nil {
+				return err
+			}
+			defer source.Close()
+			in := newInput(&unpacked{source: source})
+			defer in.close()
+			done := forgetResult{Filter: connection.FlagOrEnv(cmd, "type", typ, "URIFILTER_TYPE")}
+			if err := done.forgetAll(cmd.Context(), daemon, in, format.value == inputNDJSON); err != nil {
+				return err
+			}
+			if asJSON {
+				return command.WriteJSON(cmd.OutOrStdout(), done)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s of %s items forgotten\n", human.Count(done.Forgotten), human.Count(done.Read))
+			return err
+		},
+	}
+	conn.Register(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&typ, "type", "t", defaultFilter, "name or id of the `filter` (env URIFILTER_TYPE)")
+	f.VarP(&format, "input-format", "f", "what the input holds: `FORMAT` lines is plain text, ndjson a JSON value a line")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	if err := cmd.RegisterFlagCompletionFunc("type", conn.CompleteFilter); err != nil {
+		panic(err) // the flag is defined above
+	}
+	return cmd
+}
+
+// forgetAll forgets the items of an input, batch by batch.
+func (r *forgetResult) forgetAll(ctx context.Context, daemon *client.Client, in *input, ndjson bool) error {
+	for {
+		b, err := in.next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		var n, read int
+		if err == nil {
+			n, read, err = forgetBatch(ctx, daemon, r.Filter, itemsOf(b, ndjson), ndjson)
+		}
+		if err != nil {
+			var answer *client.Error
+			if errors.As(err, &answer) && answer.Index != nil {
+				err = fmt.Errorf("line %s: %w", human.Count(b.line(*answer.Index)), err)
+			}
+			return fmt.Errorf("%w\n%s items are forgotten; the rest may be, too%sthe run may be repeated as it is", err, human.Count(r.Forgotten), command.HintMark)
+		}
+		r.Read += int64(read)
+		r.Forgotten += int64(n)
+	}
+}
+
+// forgetBatch forgets items, and tells how many there are.
+func forgetBatch(ctx context.Context, daemon *client.Client, typ string, items [][]byte, ndjson bool) (n, read int, err error) {
+	if len(items) == 0 {
+		return 0, 0, nil
+	}
+	if ndjson {
+		values := make([]json.RawMessage, 0, len(items))
+		for _, item := range items {
+			values = append(values, item)
+		}
+		n, err = client.ForgetJSON(ctx, daemon, typ, values)
+		return n, len(items), err
+	}
+	texts := make([]string, 0, len(items))
+	for _, item := range items {
+		texts = append(texts, string(item))
+	}
+	n, err = daemon.Forget(ctx, typ, texts)
+	return n, len(items), err
+}
