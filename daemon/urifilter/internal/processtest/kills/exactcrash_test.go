@@ -1,0 +1,141 @@
+package kills_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
+)
+
+// forgetter is a client of an exact filter that knows of each of its items whether it is seen,
+// but of those whose last call had no answer.
+type forgetter struct {
+	id    int
+	seen  [4000]bool
+	doubt [4000]bool
+	asked int // answers that were held against what is known
+}
+
+// call filters or forgets items from..to-1, and holds the answer against what is known.
+// Without an answer it returns alive false.
+func (f *forgetter) call(p *processtest.Process, path string, from, to int) (alive bool, err error) {
+	var items []string
+	for n := from; n < to; n++ {
+		items = append(items, fmt.Sprintf("https://site-%d.example/job/%d", f.id, n))
+	}
+	body, _ := json.Marshal(map[string]any{"filter_typeid": "jobs", "uri_list": items})
+	status, answer, err := p.Post(context.Background(), "/api/v1/"+path, string(body))
+	if err != nil {
+		for n := from; n < to; n++ {
+			f.doubt[n] = true
+		}
+		return false, nil
+	}
+	var got struct {
+		client.FilterResult[string]
+		Forgotten int `json:"forgotten"`
+	}
+	if err := json.Unmarshal([]byte(answer), &got); status != http.StatusOK || err != nil {
+		return true, fmt.Errorf("status %d: %.300s", status, answer)
+	}
+	isNew := map[string]bool{}
+	for _, item := range got.URIList {
+		isNew[item] = true
+	}
+	least, most := 0, 0 // that can have been forgotten
+	for n := from; n < to; n++ {
+		f.asked++
+		if f.doubt[n] || f.seen[n] {
+			most++
+		}
+		if !f.doubt[n] && f.seen[n] {
+			least++
+		}
+		if path == "filter" && !f.doubt[n] && isNew[items[n-from]] == f.seen[n] {
+			return true, fmt.Errorf("item %d is new %v, and was seen %v", n, isNew[items[n-from]], f.seen[n])
+		}
+		f.seen[n], f.doubt[n] = path == "filter", false
+	}
+	if path == "forget" && (got.Forgotten < least || got.Forgotten > most) {
+		return true, fmt.Errorf("%d are forgotten, want %d to %d", got.Forgotten, least, most)
+	}
+	return true, nil
+}
+
+// load adds and forgets until the daemon is gone.
+func (f *forgetter) load(p *processtest.Process) error {
+	for {
+		from := rand.IntN(len(f.seen) - 1)
+		path := []string{"filter", "filter", "forget"}[rand.IntN(3)]
+		if alive, err := f.call(p, path, from, min(len(f.seen), from+1+rand.IntN(400))); err != nil || !alive {
+			return err
+		}
+	}
+}
+
+// The real binary under load is killed at random moments, while items are added and
+// forgotten: what is acknowledged stays as it is.
+func TestKill9Exact(t *testing.T)       { kill9Exact(t, 8) }
+func TestSystemKill9Exact(t *testing.T) { kill9Exact(t, 40) }
+
+func kill9Exact(t *testing.T, rounds int) {
+	t.Parallel()
+	dir := t.TempDir()
+	env := []string{`URIFILTER_FILTERS=[{id: 7, name: jobs, kind: exact}]`, "URIFILTER_CHECKPOINT_BYTES=64KiB"}
+	clients := []*forgetter{{id: 0}, {id: 1}, {id: 2}, {id: 3}}
+	each := func(p *processtest.Process, round int, do func(*forgetter) error) {
+		t.Helper()
+		var wg sync.WaitGroup
+		for _, f := range clients {
+			wg.Go(func() {
+				if err := do(f); err != nil {
+					t.Errorf("round %d, client %d: %v", round, f.id, err)
+				}
+			})
+		}
+		wg.Wait()
+		if t.Failed() {
+			t.Fatalf("%s", p.Log)
+		}
+	}
+	all := func(p *processtest.Process) func(*forgetter) error {
+		return func(f *forgetter) error {
+			_, err := f.call(p, "filter", 0, len(f.seen))
+			return err
+		}
+	}
+	for round := range rounds {
+		p := processtest.Start(t, dir, env, "--durability", []string{"always", "always", "interval", "none"}[round%4])
+		each(p, round, all(p))
+		killer := time.AfterFunc(time.Duration(5+rand.IntN(400))*time.Millisecond, func() { p.Signal(syscall.SIGKILL) })
+		each(p, round, func(f *forgetter) error { return f.load(p) })
+		killer.Stop()
+		<-p.Done
+		if strings.Contains(p.Log.String(), "panic") {
+			t.Fatalf("round %d:\n%s", round, p.Log)
+		}
+	}
+	if out, err := exec.Command(processtest.Binary(t), "verify", "--data-dir", dir).CombinedOutput(); err != nil {
+		t.Errorf("verify: %v\n%s", err, out)
+	}
+	p := processtest.Start(t, dir, env)
+	each(p, rounds, all(p))
+	asked := 0
+	for _, f := range clients {
+		asked += f.asked
+	}
+	t.Logf("%d kills, %d answers, each as it should be", rounds, asked)
+	if err := p.End(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
+	}
+}
