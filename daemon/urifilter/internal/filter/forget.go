@@ -87,18 +87,31 @@ func (r *forgetResult) forgetAll(ctx context.Context, daemon *client.Client, in 
 			return nil
 		}
 		var n, read int
-		if err == nil {
+		if err != nil {
+			b = batch{first: in.line + 1}
+		} else {
 			n, read, err = forgetBatch(ctx, daemon, r.Filter, itemsOf(b, ndjson), ndjson)
 		}
 		if err != nil {
-			var answer *client.Error
-			if errors.As(err, &answer) && answer.Index != nil {
-				err = fmt.Errorf("line %s: %w", human.Count(b.line(*answer.Index)), err)
-			}
-			return fmt.Errorf("%w\n%s items are forgotten; the rest may be, too%sthe run may be repeated as it is", err, human.Count(r.Forgotten), command.HintMark)
+			return r.broken(b, err)
 		}
 		r.Read += int64(read)
 		r.Forgotten += int64(n)
+	}
+}
+
+// broken says what is certain of a run that failed at a batch.
+func (r *forgetResult) broken(b batch, err error) error {
+	err = atLine(b, err)
+	switch certain := b.lines == 0 || nothingRemembered(err); {
+	case certain && r.Read == 0:
+		return err // nothing has happened
+	case certain:
+		return fmt.Errorf("%w\n%s items are forgotten; nothing from line %d on is%sthe run may be repeated as it is",
+			err, human.Count(r.Forgotten), b.first, command.HintMark)
+	default:
+		return fmt.Errorf("%w\n%s items are forgotten, and maybe those of %s, too%sthe run may be repeated as it is",
+			err, human.Count(r.Forgotten), lines(b.first, b.last()), command.HintMark)
 	}
 }
 

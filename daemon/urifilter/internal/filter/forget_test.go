@@ -31,10 +31,12 @@ func TestForgetCommand(t *testing.T) {
 		{0, "\"b\"\n7\n", "\"forgotten\": 1", []string{"--input-format", "ndjson", "--json"}},
 		{1, "\"b\"\n\"\"\n", "line 2: ", []string{"--input-format", "ndjson"}},
 		{1, "a\n", "422 forget_not_supported", []string{"--type", "uri"}},
+		{1, strings.Repeat("1\n", batchLines) + "null\n", "line 10,001: ", []string{"--input-format", "ndjson"}},
+		{1, strings.Repeat("1\n", batchLines) + "null\n", "0 items are forgotten; nothing from line 10001 on is", []string{"--input-format", "ndjson"}},
 	} {
 		args := append([]string{"forget", "--type", "jobs"}, test.args...)
 		code, out, errOut := commandtest.Program{NewForget}.Ask(t, server, test.in, args...)
-		if code != test.code || !strings.Contains(out+errOut, test.want) {
+		if code != test.code || !strings.Contains(out+errOut, test.want) || strings.Contains(errOut, "at item") {
 			t.Errorf("%q: code %d, %s%s, want %d and %q", test.args, code, out, errOut, test.code, test.want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,26 +70,14 @@ func TestSkipLineTooLong(t *testing.T) {
 	s := clienttest.NewServer(t)
 	t.Setenv("URIFILTER_URL", s.URL)
 	long := func() io.Reader { return io.LimitReader(endless{}, lineBytes+5<<20) }
-	line := func(text string) io.Reader { return strings.NewReader(text) }
-	for name, test := range map[string]struct {
-		in   io.Reader
-		out  string
-		line int64
-	}{
-		"first":  {io.MultiReader(long(), line("\na\n")), "a\n", 1},
-		"within": {io.MultiReader(line("b\n"), long(), line("\nc\nd")), "b\nc\nd\n", 2},
-		"last":   {io.MultiReader(line("e\n"), long()), "e\n", 2},
-	} {
-		var out, errOut strings.Builder
-		code := run(t.Context(), []string{"filter", "--skip-invalid", "--summary", "json"}, test.in, &out, &errOut)
-		got := readSummary(t, errOut.String())
-		if code != 0 || out.String() != test.out || got.Invalid != 1 || got.InvalidItems[0] != (skippedLine{test.line, "item_too_large", "longer than 64 MiB"}) ||
-			got.Read != int64(strings.Count(test.out, "\n"))+1 || got.Duplicates != 0 {
-			t.Errorf("%s: %d, %q, %q", name, code, out.String(), errOut.String())
-		}
-	}
-	if code, out, errOut := cli(t, s, strings.Repeat("x", lineBytes+5<<20)+"\na\n", "check", "--all", "--skip-invalid"); code != 0 || out != "invalid\t\nseen\ta\n" {
-		t.Errorf("check: %d, %q, %q", code, out, errOut)
+	in := io.MultiReader(long(), strings.NewReader("\na\nb\n"), long())
+	var out, errOut strings.Builder
+	code := run(t.Context(), []string{"check", "--all", "--skip-invalid", "--summary", "json"}, in, &out, &errOut)
+	got := readSummary(t, errOut.String())
+	tooLong := func(line int64) skippedLine { return skippedLine{line, "item_too_large", "longer than 64 MiB"} }
+	if code != 0 || out.String() != "invalid\t\nnew\ta\nnew\tb\ninvalid\t\n" || got.Read != 4 || got.New != 2 || got.Invalid != 2 || got.Lines != 4 ||
+		!slices.Equal(got.InvalidItems, []skippedLine{tooLong(1), tooLong(4)}) {
+		t.Errorf("%d, %q, %q", code, out.String(), errOut.String())
 	}
 }
 

@@ -110,18 +110,24 @@ func (t *transfer) halted(err error) error {
 	return fmt.Errorf("%w\n%s", err, t.sureBefore(t.total.line+1))
 }
 
+// atLine names the line of an item that the daemon found at fault in a batch.
+func atLine(b batch, err error) error {
+	var answer *client.Error
+	if !errors.As(err, &answer) || answer.Index == nil {
+		return err
+	}
+	line := human.Count(b.line(*answer.Index))
+	if err == error(answer) { // and not one with a doubt around it
+		plain := *answer
+		plain.Index = nil // it counts from the beginning of the batch
+		err = &plain
+	}
+	return fmt.Errorf("line %s: %w", line, err)
+}
+
 // broken says what is certain of a batch that failed.
 func (t *transfer) broken(b batch, err error) error {
-	var answer *client.Error
-	if errors.As(err, &answer) && answer.Index != nil {
-		line := human.Count(b.line(*answer.Index))
-		if err == error(answer) { // and not one with a doubt around it
-			plain := *answer
-			plain.Index = nil // it counts from the beginning of the batch
-			err = &plain
-		}
-		err = fmt.Errorf("line %s: %w", line, err)
-	}
+	err = atLine(b, err)
 	switch certain := nothingRemembered(err); {
 	case b.first == 1 && (certain || !t.remembers):
 		return err // nothing has happened
