@@ -25,6 +25,8 @@ type Kind struct {
 	Fixed bool
 	// BitMap tells that such filters have a bit-map, which the archive keeps.
 	BitMap bool
+	// Local tells that such filters are kept with store: embedded only.
+	Local bool
 }
 
 // Params are what filters of one kind are made with beside id and name: a struct of that

@@ -9,7 +9,7 @@ type Exact struct {
 func exactKind() Kind {
 	return Kind{
 		Name: "exact", Params: Exact{}, Lacks: "an exact filter has no capacity and no error rate, and its items do not expire",
-		Parameters: canonicalParameters(),
+		Parameters: canonicalParameters(), Local: true,
 	}
 }
 

@@ -129,6 +129,9 @@ func (c Config) validateFilters(f *faults) {
 		} else {
 			ids[spec.ID] = i
 		}
+		if kind, known := KindOf(spec.Kind); known && kind.Local && c.Store == "redis" {
+			f.add(key+"kind", "%q: is for store: embedded: want another kind with store: redis", spec.Kind)
+		}
 		for _, wrong := range c.checkable(i).CheckParameters() {
 			f.check(key+wrong.Field, wrong.Setting)
 		}

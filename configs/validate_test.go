@@ -79,6 +79,7 @@ func TestValidateFaults(t *testing.T) {
 		{func(c *Config) { c.Store = "redis"; c.Redis.Addrs = []string{"a:1", "b"} }, `redis.addrs[1]: "b"`},
 		{func(c *Config) { c.Store = "redis"; c.Redis.Addrs = []string{":6379"} }, `redis.addrs[0]: ":6379"`},
 		{func(c *Config) { c.Store = "redis"; c.Redis.DB = -1 }, "redis.db: -1"},
+		{func(c *Config) { c.Store, c.Filters = "redis", []Filter{{Name: "a", Kind: "exact"}} }, `filters[0].kind: "exact": is for store: embedded`},
 		{func(c *Config) { c.Store = "redis"; c.Redis.InDoubt = "both" }, `redis.in_doubt: "both": want seen or new`},
 		{func(c *Config) { c.Store = "redis"; c.Redis.DB = 1; c.Redis.Addrs = []string{"a:1", "b:1"} }, "redis.db: 1: want 0"},
 	} {
