@@ -1,19 +1,26 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/kinds"
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-// timingBesideBloom measures the kind timing beside the kind bloom, which it shares all with
-// but the memory: in process, over HTTP, in Redis, and at a restart.
-func timingBesideBloom(s settings) error {
-	for _, part := range []func(settings) error{tableInProcess, timingOverHTTP, timingOverRedis, timingRestart} {
+// besideEachOther measures the kinds of filters, which share all but the memory: in process,
+// over HTTP, in Redis, and at a restart.
+func besideEachOther(s settings) error {
+	for _, part := range []func(settings) error{kindsInProcess, sweeps, kindsOverHTTP, kindsOverRedis, kindsRestart} {
 		if err := part(s); err != nil {
 			return err
 		}
@@ -21,94 +28,160 @@ func timingBesideBloom(s settings) error {
 	return nil
 }
 
-// tableInProcess measures a test-and-set of a 66-byte URL, hashing included, half of the
-// items duplicates, at so many live items, and what an item takes.
-func tableInProcess(s settings) error {
-	t := table{{"live items", "timing", "bloom of that capacity", "timing, bytes an item", "bloom, bytes an item", "timing, all expired: bytes left", "and the sweeps took"}}
-	for _, live := range []uint64{1_000_000, 20_000_000} {
-		var ns, bits float64
-		var entry float64
-		var left uint64
-		var swept time.Duration
-		now := time.Duration(0)
-		mk := func(uint64) (func(*items), func(), error) {
-			tab := timing.New(timing.Clock{Elapsed: func() time.Duration { return now }, Wall: time.Now})
-			keys, fresh := make([]bloom.Hash, batch), make([]bool, batch)
-			add := func(it *items) {
-				for i, text := range it.text {
-					keys[i] = bloom.Sum(42, text)
-				}
-				_, _ = tab.Add(keys, time.Hour, fresh)
-			}
-			it := newItems(1 << 50)
-			for range (live - warmBatches*batch/2) / (batch / 2) {
-				it.fill()
-				add(it)
-			}
-			return add, func() {
-				st := tab.Stats()
-				entry = float64(st.Bytes) / float64(st.Items)
-				now += 2 * time.Hour
-				start := time.Now()
-				for range timing.Parts {
-					_ = tab.Sweep()
-				}
-				swept, left = time.Since(start), tab.Stats().Bytes
-				_ = tab.Close()
-			}, nil
-		}
-		if live < warmBatches*batch/2 {
-			live = warmBatches * batch / 2
-		}
-		var err error
-		if ns, err = oneCore(s, live, mk); err != nil {
-			return err
-		}
-		if bits, err = oneCore(s, live, oursOneCore); err != nil {
-			return err
-		}
-		h, err := bloom.NewHeader(live, errorRate, 42, time.Now())
-		if err != nil {
-			return err
-		}
-		t.row(million(float64(live)), fmt.Sprintf("%.1f ns", ns), fmt.Sprintf("%.1f ns", bits), fmt.Sprintf("%.1f", entry),
-			fmt.Sprintf("%.1f", float64(h.Bytes())/float64(live)), fmt.Sprint(left), ms(swept))
+// sample is a filter of one kind.
+type sample struct {
+	kind    string
+	params  configs.Params
+	redis   bool // it can be in Redis
+	restart bool // its start is measured: that of bloom is a part of its own
+}
+
+// samples are those of all kinds, that of bloom first, for so many items.
+func samples(items uint64) []sample {
+	return []sample{
+		{kind: "bloom", params: configs.Bloom{Capacity: items, ErrorRate: errorRate, OnFull: "warn"}, redis: true},
+		{kind: "timing", params: configs.Timing{Expire: 24 * time.Hour}, redis: true, restart: true},
+		{kind: "exact", params: configs.Exact{}, restart: true},
 	}
-	t.print("Timing, in process: one test-and-set of a 66-byte URL on one core, batches of 1,000, half duplicates")
+}
+
+func (s sample) spec() engine.Spec {
+	return engine.Spec{ID: 1, Name: "uri", Kind: s.kind, Params: s.params}
+}
+
+// body is the filter as a PUT makes it.
+func (s sample) body() string {
+	members := map[string]any{"id": 1, "kind": s.kind}
+	for _, m := range s.spec().Members() {
+		members[m.Key] = m.Value
+	}
+	text, err := json.Marshal(members)
+	if err != nil {
+		panic(err) // of numbers and texts
+	}
+	return string(text)
+}
+
+// memory is what such a filter remembers with, and a test-and-set with it.
+func (s sample) memory(clock timing.Clock) (m kind.Memory, add func(keys []bloom.Hash, fresh []bool) (int, error), err error) {
+	k, err := kinds.Of(s.kind)
+	if err == nil {
+		m, err = k.New(s.spec(), engine.Identity{Seed: 42, Generation: 1, Created: time.Now()}, clock)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	add = m.Add
+	if e, ok := m.(kind.Expiring); ok {
+		add = func(keys []bloom.Hash, fresh []bool) (int, error) { return e.AddFor(keys, time.Hour, fresh) }
+	}
+	return m, add, nil
+}
+
+// fill adds new items, half of each batch, until there are about live of them, and gives
+// what adds a batch with hashing.
+func fill(live uint64, add func(keys []bloom.Hash, fresh []bool) (int, error)) func(*items) {
+	keys, fresh := make([]bloom.Hash, batch), make([]bool, batch)
+	one := func(it *items) {
+		for i, text := range it.text {
+			keys[i] = bloom.Sum(42, text)
+		}
+		if _, err := add(keys, fresh); err != nil {
+			panic(err) // memory alone, there is no disk
+		}
+	}
+	it := newItems(1 << 50)
+	for range live / (batch / 2) {
+		it.fill()
+		one(it)
+	}
+	return one
+}
+
+// kindsInProcess measures a test-and-set of a 66-byte URL, hashing included, half of the
+// items duplicates, at so many live items, and what an item takes.
+func kindsInProcess(s settings) error {
+	t := table{{"kind", "items", "a test-and-set", "of bloom", "bytes an item"}}
+	for _, live := range []uint64{2_000_000, 20_000_000} {
+		var bloomTook float64
+		for _, k := range samples(live) {
+			var bytes float64
+			took, err := oneCore(s, live, func(uint64) (func(*items), func(), error) {
+				m, add, err := k.memory(timing.SystemClock())
+				if err != nil {
+					return nil, nil, err
+				}
+				one := fill(live-warmBatches*batch/2, add)
+				return one, func() {
+					n := m.Stats().Items
+					if bound := k.spec().Bound().Items; bound > 0 {
+						n = bound // what comes past it takes no more
+					}
+					bytes = float64(m.Bytes()) / float64(n)
+					_ = m.Free()
+				}, nil
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", k.kind, err)
+			}
+			if bloomTook == 0 {
+				bloomTook = took
+			}
+			t.row(k.kind, million(float64(live)), fmt.Sprintf("%.1f ns", took), fmt.Sprintf("%.1f", took/bloomTook), fmt.Sprintf("%.1f", bytes))
+		}
+	}
+	t.print("Kinds, in process: one test-and-set of a 66-byte URL on one core, batches of 1,000, half duplicates")
 	return nil
 }
 
-const timingSpec = `{"id":1,"kind":"timing","expire":86400}`
-
-// kindSpecs are the filters that stand beside each other.
-func kindSpecs() [2]struct{ kind, spec string } {
-	return [2]struct{ kind, spec string }{
-		{"bloom", fmt.Sprintf(`{"id":1,"kind":"bloom","capacity":10000000,"error_rate":%v}`, errorRate)},
-		{"timing", timingSpec},
+// sweeps measures how a table whose items have all expired gives its memory back.
+func sweeps(settings) error {
+	const live = 20_000_000
+	t := table{{"expired items", "the sweeps took", "bytes left"}}
+	now := time.Duration(0)
+	for _, k := range samples(live) {
+		m, add, err := k.memory(timing.Clock{Elapsed: func() time.Duration { return now }, Wall: time.Now})
+		if err != nil {
+			return err
+		}
+		if e, ok := m.(kind.Expiring); ok {
+			fill(live, add)
+			now += 2 * time.Hour
+			start := time.Now()
+			for range timing.Parts {
+				if err := e.Sweep(); err != nil {
+					return err
+				}
+			}
+			t.row(million(live), ms(time.Since(start)), fmt.Sprint(m.Bytes()))
+		}
+		_ = m.Free()
 	}
+	t.print("Expiry, in process")
+	return nil
 }
 
-func timingOverHTTP(s settings) error {
+func kindsOverHTTP(s settings) error {
 	t := table{{"kind", "durability", "connections", "items/s", "of bloom", "p50", "p99"}}
 	for _, durability := range []string{"none", "always"} {
 		srv, err := startServer(s, durability)
 		if err != nil {
 			return err
 		}
-		if err := besideBloom(s, &t, srv, durability); err != nil {
+		if err := besideBloom(s, &t, srv, durability, samples(10_000_000)); err != nil {
 			return err
 		}
 		if err := srv.stop(); err != nil {
 			return err
 		}
 	}
-	t.print("Timing over HTTP: batches of 1,000 items of 66 bytes, half duplicates, an expire of a day")
+	t.print("Kinds over HTTP: batches of 1,000 items of 66 bytes, half duplicates")
 	return nil
 }
 
-func timingOverRedis(s settings) error {
+func kindsOverRedis(s settings) error {
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		fmt.Println("\ntiming in Redis: redis-server is not installed (Debian: redis-server); left out")
+		fmt.Println("\nkinds in Redis: redis-server is not installed (Debian: redis-server); left out")
 		return nil
 	}
 	redis, err := startRedis(s)
@@ -120,21 +193,23 @@ func timingOverRedis(s settings) error {
 	if err != nil {
 		return err
 	}
+	all := slices.DeleteFunc(samples(10_000_000), func(k sample) bool { return !k.redis })
 	t := table{{"kind", "store", "connections", "items/s", "of bloom", "p50", "p99"}}
-	if err := besideBloom(s, &t, srv, "redis"); err != nil {
+	if err := besideBloom(s, &t, srv, "redis", all); err != nil {
 		return err
 	}
-	t.print("Timing in Redis: client, daemon and Redis on this machine, half duplicates")
+	t.print("Kinds in Redis: client, daemon and Redis on this machine, half duplicates")
 	return srv.stop()
 }
 
-// besideBloom drives both kinds in turn, so that what else the machine does meets both.
-func besideBloom(s settings, t *table, srv *server, where string) error {
+// besideBloom drives the kinds in turn, so that what else the machine does meets all. The
+// first is bloom.
+func besideBloom(s settings, t *table, srv *server, where string, kinds []sample) error {
 	for _, conns := range []int{1, 4, 16} {
-		var all [2][]measured
+		all := make([][]measured, len(kinds))
 		for range s.runs {
-			for i, k := range kindSpecs() {
-				if err := srv.remake(k.spec); err != nil {
+			for i, k := range kinds {
+				if err := srv.remake(k.body()); err != nil {
 					return err
 				}
 				m, err := drive(srv.addr, conns, batch/2, s.duration)
@@ -145,7 +220,7 @@ func besideBloom(s settings, t *table, srv *server, where string) error {
 			}
 		}
 		var bloomRate float64
-		for i, k := range kindSpecs() {
+		for i, k := range kinds {
 			var rates []float64
 			var p50s, p99s []time.Duration
 			for _, m := range all[i] {
@@ -161,49 +236,63 @@ func besideBloom(s settings, t *table, srv *server, where string) error {
 	return nil
 }
 
-// timingRestart measures how long a daemon with a timing filter of 10 million live items
-// takes from its start to its first answer, after kill -9, and what memory it has.
-func timingRestart(s settings) error {
-	const live = 10_000_000
-	const filters = `URIFILTER_FILTERS=[{id: 1, name: uri, kind: timing, expire: 24h}]`
+// kindsRestart measures how long a daemon with a filter of 10 million items takes from its
+// start to its first answer, after kill -9, and what memory it has.
+func kindsRestart(s settings) error {
+	t := table{{"10 M items", "serves after kill -9", "resident memory"}}
+	for _, k := range samples(10_000_000) {
+		if !k.restart {
+			continue
+		}
+		took, memory, err := kindRestart(s, k)
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.kind, err)
+		}
+		t.row(k.kind, fmt.Sprintf("%.2f s", took.Seconds()), memory)
+	}
+	t.print("Kinds: restart (the files are in the page cache)")
+	return nil
+}
+
+func kindRestart(s settings, k sample) (took time.Duration, memory string, err error) {
+	filters := "URIFILTER_FILTERS=[{id: 1, name: uri, kind: " + k.kind + "}]"
+	if configs.Expires(k.kind) {
+		filters = strings.Replace(filters, "}", ", expire: 24h}", 1)
+	}
 	srv, err := startServer(s, "none", filters)
 	if err != nil {
-		return err
+		return 0, "", err
 	}
 	c, err := dial(srv.addr, 1<<50, batch/2)
 	if err != nil {
-		return err
+		return 0, "", err
 	}
-	for range live / (batch / 2) {
+	for range 10_000_000 / (batch / 2) {
 		if err := c.send(); err != nil {
-			return err
+			return 0, "", err
 		}
 	}
 	var all []time.Duration
-	var memory string
 	for range s.runs {
 		for range 200 { // so that there is a journal to replay
 			if err := c.send(); err != nil {
-				return err
+				return 0, "", err
 			}
 		}
 		_ = srv.end(syscall.SIGKILL)
 		_ = c.conn.Close()
 		start := time.Now()
 		if srv, err = startServer(s, "none", filters); err != nil {
-			return err
+			return 0, "", err
 		}
 		if c, err = dial(srv.addr, c.next, batch/2); err != nil {
-			return err
+			return 0, "", err
 		}
 		if err := c.send(); err != nil {
-			return err
+			return 0, "", err
 		}
 		all = append(all, time.Since(start))
 		memory = resident(srv.cmd.Process.Pid)
 	}
-	t := table{{"restart of a timing filter with 10 M live items", "serves after", "resident memory"}}
-	t.row("after kill -9", fmt.Sprintf("%.2f s", median(all).Seconds()), memory)
-	t.print("Timing: restart (the files are in the page cache)")
-	return srv.stop()
+	return median(all), memory, srv.stop()
 }
