@@ -13,16 +13,20 @@ import (
 // TestLockOfPrograms has a program that was started under a lock go on when the one who
 // started it has given the lock back, as one does that is killed.
 func TestLockOfPrograms(t *testing.T) {
-	dir, pipe := t.TempDir(), filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
+	dir, pipes := t.TempDir(), t.TempDir()
+	// One pipe for each word: in the same one the program might meet the writer of the word before.
+	giveBack, end := filepath.Join(pipes, "give back"), filepath.Join(pipes, "end")
+	for _, pipe := range []string{giveBack, end} {
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	lock, err := lockFolder(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// As boot.sh it is nobody's child, and gives the lock back when it has been told to.
-	cmd := command(holding(t.Context(), lock), "setsid", "--fork", "/bin/sh", "-c", `read line <"$1"; exec 3<&-; read line <"$1"`, "sh", pipe)
+	cmd := command(holding(t.Context(), lock), "setsid", "--fork", "/bin/sh", "-c", `read line <"$1"; exec 3<&-; read line <"$2"`, "sh", giveBack, end)
 	if err := runCommand(cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -42,18 +46,18 @@ func TestLockOfPrograms(t *testing.T) {
 	if free() {
 		t.Error("the lock is free while a program holds it")
 	}
-	tell := func() {
+	tell := func(pipe string) {
 		if err := os.WriteFile(pipe, []byte("on\n"), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	tell()
+	tell(giveBack)
 	again, err := lockFolder(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	again.Close()
-	tell() // it still ran
+	tell(end) // it still ran
 }
 
 // TestLockOfFolderThatGoes waits for a folder that is removed: nothing is made in its place.
