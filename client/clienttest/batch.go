@@ -32,10 +32,21 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, remember bool) {
 	}
 }
 
-func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool) {
+// list is a list of items as a call sends it.
+type list struct {
+	ref     string // of the filter
+	raw     []json.RawMessage
+	keys    []key // the zero key for what is skipped
+	expire  *float64
+	skip    bool
+	skipped client.InvalidItems
+}
+
+// readList reads the list of a call; nil: it has been answered.
+func (s *Server) readList(w http.ResponseWriter, r *http.Request) *list {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client is gone
+		return nil // the client is gone
 	}
 	var req struct {
 		Type   json.RawMessage   `json:"filter_typeid"`
@@ -45,37 +56,43 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&req); err != nil || req.List == nil {
+	if err := dec.Decode(&req); err != nil || req.List == nil || len(req.Type) == 0 {
 		s.unexpected(w, "%s %s: body %.200q: %v", r.Method, r.URL, body, err)
-		return
+		return nil
 	}
-	ref := string(req.Type)
+	l := &list{ref: string(req.Type), raw: req.List, keys: make([]key, len(req.List)), expire: req.Expire, skip: req.Skip == "skip"}
 	if req.Type[0] == '"' {
-		json.Unmarshal(req.Type, &ref)
+		json.Unmarshal(req.Type, &l.ref)
 	}
-	keys := make([]key, len(req.List)) // the zero key for what is skipped
-	var skipped client.InvalidItems
 	for i, raw := range req.List {
 		k, err := itemKey(raw)
-		if err != nil && req.Skip != "skip" {
+		if err != nil && !l.skip {
 			Problem(w, http.StatusBadRequest, err.Error(), err.Error(), map[string]any{"index": i})
-			return
+			return nil
 		}
 		if err != nil {
-			note(&skipped, i, err, 100)
+			note(&l.skipped, i, err, 100)
 			continue
 		}
-		keys[i] = k
+		l.keys[i] = k
+	}
+	return l
+}
+
+func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool) {
+	l := s.readList(w, r)
+	if l == nil {
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.lookup(w, ref)
+	f := s.lookup(w, l.ref)
 	if f == nil {
 		return
 	}
 	if !remember {
-		verdicts := make([]*bool, len(keys))
-		for i, k := range keys {
+		verdicts := make([]*bool, len(l.keys))
+		for i, k := range l.keys {
 			if k != (key{}) {
 				fresh := !f.has(k, s.now())
 				verdicts[i] = &fresh
@@ -84,18 +101,18 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 		reply(w, http.StatusOK, struct {
 			New []*bool `json:"new"`
 			client.InvalidItems
-		}{verdicts, skipped})
+		}{verdicts, l.skipped})
 		return
 	}
-	until, ok := s.until(w, f, req.Expire)
+	until, ok := s.until(w, f, l.expire)
 	if !ok {
 		return
 	}
 	fresh := []json.RawMessage{}
-	for i, k := range keys {
+	for i, k := range l.keys {
 		if k != (key{}) && !f.has(k, s.now()) {
 			f.seen[k] = until
-			fresh = append(fresh, req.List[i])
+			fresh = append(fresh, l.raw[i])
 		}
 	}
 	// Written by hand: the items go back byte for byte.
@@ -106,10 +123,10 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 		}
 		out = append(out, raw...)
 	}
-	out = fmt.Appendf(out, `],"total":%d,"duplicates":%d`, len(keys), len(keys)-len(fresh)-int(skipped.Invalid))
-	if req.Skip == "skip" {
-		items, _ := json.Marshal(skipped.Items) // it has nothing that cannot be marshalled
-		out = fmt.Appendf(out, `,"invalid":%d,"invalid_items":%s`, skipped.Invalid, items)
+	out = fmt.Appendf(out, `],"total":%d,"duplicates":%d`, len(l.keys), len(l.keys)-len(fresh)-int(l.skipped.Invalid))
+	if l.skip {
+		items, _ := json.Marshal(l.skipped.Items) // it has nothing that cannot be marshalled
+		out = fmt.Appendf(out, `,"invalid":%d,"invalid_items":%s`, l.skipped.Invalid, items)
 	}
 	out = append(out, '}')
 	w.Header().Set("Content-Type", "application/json")

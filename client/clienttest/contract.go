@@ -339,6 +339,10 @@ func testForget(t *testing.T, c *client.Client) {
 		if isNew, err := c.Check(t.Context(), name, []string{"a"}); err != nil || isNew[0] {
 			t.Errorf("an item of a refused list is forgotten: %v, %v", isNew, err)
 		}
+		var skipped client.InvalidItems
+		if n, err := c.Forget(t.Context(), name, []string{"", "a"}, client.SkipInvalid(&skipped)); n != 1 || err != nil || skipped.Invalid != 1 || len(skipped.Items) != 1 || skipped.Items[0].Index != 0 {
+			t.Errorf("%s: %d are forgotten, %+v are skipped, %v; want 1 and item 0", kind, n, skipped, err)
+		}
 	}
 	_, err := c.Forget(t.Context(), "uri", []string{"a"})
 	wantRefusal(t, "a bloom filter", err, 422, "forget_not_supported")

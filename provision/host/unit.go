@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // Unit is what systemd says of a unit.
@@ -37,19 +36,4 @@ func LookAtUnit(ctx context.Context, h Host, name string) (u Unit, err error) {
 		}
 	}
 	return u, nil
-}
-
-// Sleep waits for d, or for the end of ctx, whose error it then returns.
-func Sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	wait := time.NewTimer(d)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

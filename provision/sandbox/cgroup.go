@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
 )
 
 // Each host has a control group of its own, urifilter-sandbox/INDEX-NUMBER, in the
@@ -113,7 +115,7 @@ func emptyCgroups(ctx context.Context, pattern string) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%d processes in %s do not end", left, strings.Join(groups, ", "))
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := host.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -174,18 +176,9 @@ func removeCgroup(ctx context.Context, path string) error {
 		if time.Now().After(deadline) {
 			return err
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := host.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }
 

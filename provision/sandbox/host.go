@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
 )
 
 // Host is one host of a sandbox.
@@ -178,7 +180,7 @@ func (h *Host) ready(ctx context.Context) error {
 		} else if exists(filepath.Join(h.dir(), "ended")) {
 			return h.notReady("it has ended")
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := host.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return h.late(err, "last seen: "+seen)
 		}
 	}

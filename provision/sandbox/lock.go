@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
 )
 
 // Locks are those of flock. A sandbox's folder and the registry are locked themselves, not
@@ -67,7 +69,7 @@ func waitForLock(ctx context.Context, path string, flag int) (*os.File, error) {
 		if err != nil {
 			return nil, &os.PathError{Op: "lock", Path: path, Err: err}
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := host.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
 )
 
 // Exec runs shell text as root in the host, without SSH, and returns what it wrote to
@@ -43,7 +45,7 @@ func (h *Host) Reboot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bootWait)
 	defer cancel()
 	for now := before; now == before || now == 0; now = h.leader() {
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := host.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return h.late(err, "no reboot")
 		}
 	}
@@ -62,7 +64,7 @@ func (h *Host) PowerOff(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bootWait)
 	defer cancel()
 	for !h.ended() {
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := host.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return h.late(err, "no power off")
 		}
 	}

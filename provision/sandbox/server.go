@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/sandbox/aptrepo"
 )
 
@@ -51,7 +52,7 @@ func (s *Sandbox) serveRepository(ctx context.Context, cache string) error {
 			text, _ := os.ReadFile(said + ".log")
 			return fmt.Errorf("server of the package repository: not up after 30 s: %s", tail(string(text), 5))
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := host.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -50,9 +50,6 @@ func newIndex(distance, divideAt int) *Index {
 	return &Index{distance: distance, divideAt: divideAt, all: newTables(evenMasks(distance + 1))}
 }
 
-// Distance is the largest that can be asked for.
-func (x *Index) Distance() int { return x.distance }
-
 // Len is how many documents are kept.
 func (x *Index) Len() uint64 {
 	x.mu.RLock()

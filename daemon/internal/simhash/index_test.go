@@ -130,50 +130,33 @@ func TestIndexConcurrently(t *testing.T) {
 	}
 }
 
-// filled is an index of n documents with spread fingerprints and ids of 24 bytes.
-var filled = struct {
-	sync.Mutex
-	of map[int]*Index
-}{of: map[int]*Index{}}
-
-func spread(n int) *Index {
-	filled.Lock()
-	defer filled.Unlock()
-	x := filled.of[n]
-	if x == nil {
-		clear(filled.of) // one at a time
-		rnd := rand.New(rand.NewPCG(3, 4))
-		x = NewIndex(3)
-		for i := range n {
-			x.Put(Document{ID: fmt.Appendf(nil, "http://example.com/%05d", i%100_000), Fingerprint: rnd.Uint64()})
-		}
-		filled.of[n] = x
+// indexOf is an index of n documents with such fingerprints, and ids of 24 bytes.
+func indexOf(n int, print func() uint64) *Index {
+	x := NewIndex(3)
+	for i := range n {
+		x.Put(Document{ID: fmt.Appendf(nil, "http://example.com/%05d", i%100_000), Fingerprint: print()})
 	}
 	return x
 }
 
 func BenchmarkNear(b *testing.B) {
-	for _, n := range []int{1_000_000, 10_000_000} {
-		b.Run(fmt.Sprintf("spread/%d", n), func(b *testing.B) {
-			x := spread(n)
-			rnd := rand.New(rand.NewPCG(5, 6))
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for _, c := range []struct {
+		name  string
+		n     int
+		print func() uint64
+	}{
+		{"spread", 1_000_000, rnd.Uint64},
+		{"spread", 10_000_000, rnd.Uint64},
+		// Pages with much in common: their fingerprints differ in 20 of the 64 bits only.
+		{"one bucket", 1_000_000, func() uint64 { return rnd.Uint64() >> 44 << 10 }},
+	} {
+		b.Run(fmt.Sprintf("%s/%d", c.name, c.n), func(b *testing.B) {
+			x := indexOf(c.n, c.print)
 			for b.Loop() {
-				x.Near(rnd.Uint64(), 3, 10, nil)
+				x.Near(c.print(), 3, 10, nil)
 			}
-			b.ReportMetric(float64(x.Bytes())/float64(n), "B/entry")
+			b.ReportMetric(float64(x.Bytes())/float64(c.n), "B/entry")
 		})
 	}
-	// Pages with much in common: their fingerprints differ in 20 of the 64 bits only.
-	b.Run("one bucket/1000000", func(b *testing.B) {
-		clear(filled.of)
-		rnd := rand.New(rand.NewPCG(7, 8))
-		x := NewIndex(3)
-		for i := range 1_000_000 {
-			x.Put(Document{ID: fmt.Appendf(nil, "http://example.com/%05d", i%100_000), Fingerprint: rnd.Uint64() >> 44 << 10})
-		}
-		for b.Loop() {
-			x.Near(rnd.Uint64()>>44<<10, 3, 10, nil)
-		}
-		b.ReportMetric(float64(x.Bytes())/1e6, "B/entry")
-	})
 }
