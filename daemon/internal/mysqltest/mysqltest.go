@@ -1,0 +1,215 @@
+// Package mysqltest starts real MariaDB servers for tests, on free ports of loopback, and
+// kills them when the test ends. A server takes half a second to make and to start.
+package mysqltest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testport"
+)
+
+// Password is that of every user that a Server makes.
+const Password = "p@ss:/'word"
+
+// admin may do everything, by Password.
+const admin = "admin"
+
+// scripts is where Debian's package mariadb-server-core has what a data folder is made with.
+const scripts = "/usr/share/mysql"
+
+// Server is one mariadbd.
+type Server struct {
+	Addr string // stays over Kill and Run
+	t    testing.TB
+	dir  string
+	args []string
+	cmd  *exec.Cmd
+	// ended is closed when the process is gone.
+	ended chan struct{}
+	names atomic.Int64
+}
+
+// Start starts a server; args are further flags of mariadbd.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	if _, err := exec.LookPath("mariadbd"); err != nil {
+		t.Skip("mariadbd is not installed (Debian: mariadb-server-core)")
+	}
+	s := &Server{t: t, Addr: testport.Free(t), args: args}
+	var err error
+	// Of a short name: the path of a socket may have about a hundred bytes.
+	if s.dir, err = os.MkdirTemp("", "mariadb"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Kill()
+		if err := os.RemoveAll(s.dir); err != nil {
+			t.Error(err)
+		}
+	})
+	s.bootstrap()
+	for range 5 {
+		if s.run() {
+			return s
+		}
+		s.Addr = testport.Free(t) // another process was quicker
+	}
+	t.Fatal("mariadbd finds no free port")
+	return nil
+}
+
+// bootstrap makes the data folder.
+func (s *Server) bootstrap() {
+	s.t.Helper()
+	if err := os.Mkdir(filepath.Join(s.dir, "data"), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	readers := []io.Reader{strings.NewReader("create database mysql;\nuse mysql;\n" +
+		"set @auth_root_socket=null, @skip_auth_anonymous=1, @current_hostname='localhost';\n")}
+	for _, name := range []string{"mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql"} {
+		f, err := os.Open(filepath.Join(scripts, name))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer f.Close()
+		readers = append(readers, f)
+	}
+	cmd := s.command("--bootstrap", "--skip-networking")
+	cmd.Stdin = io.MultiReader(readers...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.t.Fatalf("mariadbd --bootstrap: %v\n%s", err, out)
+	}
+	users := fmt.Sprintf("create user if not exists %s@'127.0.0.1' identified by %s;\ngrant all on *.* to %[1]s@'127.0.0.1' with grant option;\n", admin, Quote(Password))
+	if err := os.WriteFile(filepath.Join(s.dir, "init.sql"), []byte(users), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Quote writes a text as SQL has it.
+func Quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// command is mariadbd on the data folder, small, and with the durability that it has by default.
+func (s *Server) command(more ...string) *exec.Cmd {
+	args := []string{"--no-defaults", "--datadir=" + filepath.Join(s.dir, "data"), "--tmpdir=" + s.dir,
+		"--innodb-log-file-size=8M", "--innodb-buffer-pool-size=64M", "--skip-name-resolve"}
+	if os.Geteuid() == 0 {
+		args = append(args, "--user=root")
+	}
+	cmd := exec.Command("mariadbd", append(append(args, s.args...), more...)...)
+	cmd.SysProcAttr = dieWithParent()
+	return cmd
+}
+
+// Run starts the server again, after Kill, with what is in its folder.
+func (s *Server) Run() {
+	s.t.Helper()
+	if !s.run() {
+		s.t.Fatalf("mariadbd: %s is taken", s.Addr)
+	}
+}
+
+// run starts the server, and tells whether it, and not another, answers at its address.
+func (s *Server) run() bool {
+	s.t.Helper()
+	host, port, _ := strings.Cut(s.Addr, ":")
+	cmd := s.command("--bind-address="+host, "--port="+port, "--socket="+s.Socket(),
+		"--pid-file="+filepath.Join(s.dir, "pid"), "--init-file="+filepath.Join(s.dir, "init.sql"))
+	log, err := os.Create(filepath.Join(s.dir, "log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	err = cmd.Start()
+	_ = log.Close()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	s.cmd, s.ended = cmd, ended
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		text, _ := os.ReadFile(log.Name())
+		if strings.Contains(string(text), "ready for connections") {
+			return true
+		}
+		select {
+		case <-ended:
+			if strings.Contains(string(text), "already in use") {
+				return false
+			}
+			s.t.Fatalf("mariadbd ends at once:\n%s", text)
+		default:
+		}
+	}
+	s.t.Fatal("mariadbd is not ready after 2 min")
+	return false
+}
+
+// Kill ends the server as kill -9 does.
+func (s *Server) Kill() {
+	if s.cmd != nil {
+		_ = s.cmd.Process.Kill()
+		<-s.ended
+		s.cmd = nil
+	}
+}
+
+// Signal sends sig to the server, if it runs.
+func (s *Server) Signal(sig os.Signal) {
+	if s.cmd != nil {
+		_ = s.cmd.Process.Signal(sig)
+	}
+}
+
+// Socket is the path of its socket.
+func (s *Server) Socket() string { return filepath.Join(s.dir, "socket") }
+
+// Exec runs statements as a user who may do everything.
+func (s *Server) Exec(statements ...string) {
+	s.t.Helper()
+	db := s.Open("")
+	defer db.Close()
+	for _, text := range statements {
+		if _, err := db.ExecContext(context.Background(), text); err != nil {
+			s.t.Fatalf("%s: %v", text, err)
+		}
+	}
+}
+
+// Open is a database, "" for none, as a user sees it who may do everything. The caller closes it.
+func (s *Server) Open(database string) *sql.DB {
+	s.t.Helper()
+	c := mysql.NewConfig()
+	c.User, c.Passwd, c.Net, c.Addr, c.DBName = admin, Password, "tcp", s.Addr, database
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return sql.OpenDB(connector)
+}
+
+// Database makes an empty database of its own, and a user of the same name with Password who
+// has the given privileges on it, such as "select, insert".
+func (s *Server) Database(privileges string) (name string) {
+	s.t.Helper()
+	name = fmt.Sprintf("urifilter%d", s.names.Add(1))
+	s.Exec("create database "+name,
+		fmt.Sprintf("create user %s@'127.0.0.1' identified by %s", name, Quote(Password)),
+		fmt.Sprintf("grant %s on %s.* to %[2]s@'127.0.0.1'", privileges, name))
+	return name
+}
