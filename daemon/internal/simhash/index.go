@@ -1,8 +1,11 @@
 package simhash
 
 import (
+	"bytes"
+	"cmp"
 	"math/bits"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -11,7 +14,7 @@ const (
 	// MaxDistance is the largest distance that an index can be made for.
 	MaxDistance = 7
 	// MaxID is how many bytes the id of a document may have.
-	MaxID = 2048
+	MaxID = 1024
 	// MaxNear is how many near documents one look-up tells at most. Of documents with one
 	// fingerprint no more are kept: nobody would see the others.
 	MaxNear = 100
@@ -23,13 +26,24 @@ type Document struct {
 	Fingerprint uint64
 }
 
+// Query asks for what is near a document.
+type Query struct {
+	Document
+	Distance int // at most that of the index counts
+	Limit    int // of what is told, MaxNear at most
+}
+
 // Near is a document near one that was asked for.
 type Near struct {
 	ID       string
 	Distance int
 }
 
-// Index remembers documents by their fingerprints. It is safe for concurrent use.
+// recent is of how many documents an index knows in which order they came.
+const recent = 1 << 10
+
+// Index remembers documents by their fingerprints: each id with every fingerprint that it came
+// with. It is safe for concurrent use.
 type Index struct {
 	distance int
 	divideAt int
@@ -41,6 +55,8 @@ type Index struct {
 	heads  column[uint32] // the first document of each, in texts
 	count  uint64         // of documents
 	bytes  uint64
+
+	latest [recent]uint32 // the fingerprint of document number i is at i % recent
 }
 
 // NewIndex makes an empty index for look-ups of up to that distance, 0 to MaxDistance.
@@ -64,38 +80,72 @@ func (x *Index) Bytes() uint64 {
 	return x.bytes + x.texts.bytes() + x.prints.bytes() + x.heads.bytes()
 }
 
-// Near appends to near the documents that differ from fingerprint in up to distance bits,
-// limit at most: the nearest first, of equal ones those that came first.
-func (x *Index) Near(fingerprint uint64, distance, limit int, near []Near) []Near {
+// Near appends to near the documents of other ids that differ from the fingerprint in up to
+// Distance bits, Limit at most, each id once: the nearest first, of equal ones by id. more
+// tells that there may be further ones; then of the equally far those are left out that came
+// last.
+func (x *Index) Near(q Query, near []Near) (_ []Near, more bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return x.near(fingerprint, distance, limit, near)
+	return x.near(q, near)
 }
 
-func (x *Index) near(fingerprint uint64, distance, limit int, near []Near) []Near {
-	s := search{index: x, want: fingerprint, distance: min(distance, x.distance), limit: limit}
+func (x *Index) near(q Query, near []Near) (_ []Near, more bool) {
+	s := search{index: x, want: q.Fingerprint, own: q.ID, distance: min(q.Distance, x.distance), limit: q.Limit}
 	s.tables(x.all)
+	first := len(near)
 	for d, refs := range s.found {
 		slices.Sort(refs)
 		for _, ref := range refs {
-			for at := x.heads.at(ref); at != none && len(near) < limit; at = x.texts.next(at) {
-				near = append(near, Near{ID: string(x.texts.id(at)), Distance: d})
+			for at := x.heads.at(ref); at != none; at = x.texts.next(at) {
+				id := x.texts.id(at)
+				switch {
+				case bytes.Equal(id, q.ID):
+				case slices.ContainsFunc(near[first:], func(n Near) bool { return n.ID == string(id) }):
+				case len(near)-first == q.Limit:
+					s.more = true
+				default:
+					near = append(near, Near{ID: string(id), Distance: d})
+				}
 			}
 		}
 	}
-	return near
+	slices.SortFunc(near[first:], func(a, b Near) int {
+		return cmp.Or(a.Distance-b.Distance, strings.Compare(a.ID, b.ID))
+	})
+	return near, s.more
 }
 
 // Add is Near, and then remembers the document. remembered is called, if the document is kept
-// and was not there before, before anybody else can find it.
-func (x *Index) Add(doc Document, distance, limit int, near []Near, remembered func()) []Near {
+// and was not there before, before anybody else can find it. Of several callers with documents
+// near each other all but one find another.
+func (x *Index) Add(q Query, near []Near, remembered func()) (_ []Near, more bool) {
+	x.mu.RLock()
+	first, seen := len(near), x.count
+	near, more = x.near(q, near) // most of the work is done beside others
+	x.mu.RUnlock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	near = x.near(doc.Fingerprint, distance, limit, near)
-	if x.put(doc) {
+	if x.cameNear(q, seen) {
+		near, more = x.near(q, near[:first])
+	}
+	if x.put(q.Document) {
 		remembered()
 	}
-	return near
+	return near, more
+}
+
+// cameNear tells whether one of the documents that came after the first seen ones may be near.
+func (x *Index) cameNear(q Query, seen uint64) bool {
+	if x.count-seen > recent {
+		return true
+	}
+	for ; seen < x.count; seen++ {
+		if Distance(x.prints.at(x.latest[seen%recent]), q.Fingerprint) <= q.Distance {
+			return true
+		}
+	}
+	return false
 }
 
 // Put remembers a document, and tells whether it is kept and was not there before.
@@ -112,7 +162,7 @@ func (x *Index) put(doc Document) bool {
 		x.prints.append(doc.Fingerprint)
 		x.heads.append(x.texts.append(doc.ID))
 		x.insert(x.all, doc.Fingerprint, ref, 0)
-		x.count++
+		x.came(ref)
 		return true
 	}
 	last, n := none, 0
@@ -123,8 +173,14 @@ func (x *Index) put(doc Document) bool {
 		last = at
 	}
 	x.texts.link(last, x.texts.append(doc.ID))
-	x.count++
+	x.came(ref)
 	return true
+}
+
+// came counts a document.
+func (x *Index) came(ref uint32) {
+	x.latest[x.count%recent] = ref
+	x.count++
 }
 
 // Fingerprints is how many distinct ones there are.
@@ -181,8 +237,10 @@ func (x *Index) find(print uint64) (ref uint32, there bool) {
 type search struct {
 	index    *Index
 	want     uint64
+	own      []byte // an id that is not looked for
 	distance int
 	limit    int
+	more     bool // some that were found are left out
 	path     []step
 	found    [MaxDistance + 1][]uint32 // by distance
 }
@@ -213,15 +271,25 @@ func (s *search) bucket(refs []uint32) {
 	for _, ref := range refs {
 		diff := s.want ^ s.index.prints.at(ref)
 		d := bits.OnesCount64(diff)
-		if d > s.distance || !s.first(diff) {
+		if d > s.distance || !s.first(diff) || !s.index.others(ref, s.own) {
 			continue
 		}
 		s.found[d] = append(s.found[d], ref)
 		if len(s.found[d]) >= 4*s.limit+16 {
 			slices.Sort(s.found[d])
-			s.found[d] = s.found[d][:s.limit]
+			s.found[d], s.more = s.found[d][:s.limit], true
 		}
 	}
+}
+
+// others tells whether a fingerprint is that of a document with another id.
+func (x *Index) others(ref uint32, id []byte) bool {
+	for at := x.heads.at(ref); at != none; at = x.texts.next(at) {
+		if !bytes.Equal(x.texts.id(at), id) {
+			return true
+		}
+	}
+	return false
 }
 
 // first tells whether the present path is the first of those that lead to a fingerprint that

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -24,17 +25,25 @@ func (b *brute) put(d Document) {
 	}
 }
 
-func (b *brute) near(want uint64, distance, limit int) (near []Near) {
-	for d := range distance + 1 {
+func (b *brute) near(q Query) (near []Near, more bool) {
+	for d := range q.Distance + 1 {
+		from := len(near)
 		for _, print := range b.prints {
-			if Distance(want, print) == d {
-				for _, id := range b.ids[print] {
+			if Distance(q.Fingerprint, print) != d {
+				continue
+			}
+			for _, id := range b.ids[print] {
+				known := slices.ContainsFunc(near, func(n Near) bool { return n.ID == id })
+				if id != string(q.ID) && !known && len(near) < q.Limit {
 					near = append(near, Near{ID: id, Distance: d})
+				} else if id != string(q.ID) && !known {
+					more = true
 				}
 			}
 		}
+		slices.SortFunc(near[from:], func(a, b Near) int { return strings.Compare(a.ID, b.ID) })
 	}
-	return near[:min(limit, len(near))]
+	return near, more
 }
 
 // flip changes n bits at random.
@@ -64,9 +73,10 @@ func TestIndexFindsAll(t *testing.T) {
 				for i := range 1500 {
 					d := Document{ID: fmt.Appendf(nil, "doc-%d", rnd.IntN(1000)), Fingerprint: shape(rnd, i)}
 					if i%8 == 0 {
-						want, limit := flip(rnd, d.Fingerprint, rnd.IntN(distance+2)), 1+rnd.IntN(MaxNear)
-						if got, all := x.Near(want, distance, limit, nil), b.near(want, distance, limit); !slices.Equal(got, all) {
-							t.Fatalf("after %d documents, near %016x, limit %d:\n got %v\nwant %v", i, want, limit, got, all)
+						q := Query{Document{d.ID, flip(rnd, d.Fingerprint, rnd.IntN(distance+2))}, distance, 1 + rnd.IntN(MaxNear)}
+						got, more := x.Near(q, nil)
+						if all, rest := b.near(q); !slices.Equal(got, all) || more != rest {
+							t.Fatalf("after %d documents, near %016x, limit %d:\n got %v, %v\nwant %v, %v", i, q.Fingerprint, q.Limit, got, more, all, rest)
 						}
 					}
 					x.Put(d)
@@ -97,9 +107,32 @@ func TestIndexSmallerDistance(t *testing.T) {
 		x.Put(Document{ID: []byte{byte('a' + i)}, Fingerprint: print})
 	}
 	for distance, want := range []int{1, 2, 3, 4} {
-		if got := x.Near(0, distance, MaxNear, nil); len(got) != want {
+		if got, _ := x.Near(Query{Distance: distance, Limit: MaxNear}, nil); len(got) != want {
 			t.Errorf("distance %d: %v, want %d documents", distance, got, want)
 		}
+	}
+}
+
+// An id is not near itself, whatever else it came with; the same document twice has the same
+// answer.
+func TestOwnIDDoesNotCount(t *testing.T) {
+	x := NewIndex(3)
+	add := func(id string, print uint64) (near []Near) {
+		near, _ = x.Add(Query{Document{[]byte(id), print}, 3, MaxNear}, nil, func() {})
+		return near
+	}
+	for i := range 300 { // more than a look-up keeps
+		if near := add("page", uint64(i)<<20); near != nil {
+			t.Fatalf("after %d: %v", i, near)
+		}
+	}
+	for range 2 {
+		if near := add("other", 1<<20); len(near) != 1 || near[0] != (Near{"page", 0}) {
+			t.Fatalf("%v, want the page once, at its least distance", near)
+		}
+	}
+	if near := add("page", 5<<20); len(near) != 1 || near[0] != (Near{"other", 1}) {
+		t.Fatalf("%v", near)
 	}
 }
 
@@ -116,10 +149,11 @@ func TestIndexConcurrently(t *testing.T) {
 			for i := range each {
 				print := uint64(i) * 0x9e3779b97f4a7c15
 				id := fmt.Appendf(nil, "%d by %d", i, c)
-				if near := x.Add(Document{ID: id, Fingerprint: flip(rnd, print, 1)}, 3, 10, nil, func() {}); len(near) == 0 {
+				q := Query{Document{id, flip(rnd, print, 1)}, 3, 10}
+				if near, _ := x.Add(q, nil, func() {}); len(near) == 0 {
 					first[c] = append(first[c], i)
 				}
-				x.Near(print, 3, 10, nil)
+				x.Near(q, nil)
 			}
 		})
 	}
@@ -154,7 +188,7 @@ func BenchmarkNear(b *testing.B) {
 		b.Run(fmt.Sprintf("%s/%d", c.name, c.n), func(b *testing.B) {
 			x := indexOf(c.n, c.print)
 			for b.Loop() {
-				x.Near(c.print(), 3, 10, nil)
+				x.Near(Query{Document{nil, c.print()}, 3, 10}, nil)
 			}
 			b.ReportMetric(float64(x.Bytes())/float64(c.n), "B/entry")
 		})

@@ -32,6 +32,20 @@ func grams(text string, use func(feature []byte)) {
 	}
 }
 
+// TooShort tells whether a text has fewer word characters than a feature: then its fingerprint
+// says nothing of what it is near.
+func TooShort(text string) bool {
+	n := 0
+	for _, r := range text {
+		if isWord(r) {
+			if n++; n == gramLength {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // lower is text in lower case as the Unicode standard says it. Other languages' own rules are
 // not applied.
 func lower(text string) string {
