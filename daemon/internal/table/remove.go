@@ -3,7 +3,8 @@ package table
 import "github.com/cr-clawer/urifilter/daemon/internal/bloom"
 
 // Remove makes keys new again, and returns how many of them were seen at the time now; an
-// equal one in the same call is not seen any more. A part that could do with half of its
+// equal one in the same call is not seen any more. One that is reserved is lost to its
+// reservation. A part that could do with half of its
 // memory is made smaller.
 func (t *Table) Remove(keys []bloom.Hash, now int64) (n int) {
 	g := t.group(keys)
@@ -33,15 +34,18 @@ func (t *Table) removeGroup(l int, g *group, keys []bloom.Hash, now uint64) {
 		for _, i := range ahead {
 			p := &t.parts[keys[i].Hi>>56]
 			at, was := p.find(split(keys[i]))
-			if was <= now { // one that has expired is Sweep's
+			ended := t.held[l] != nil && t.unhold(keys[i])
+			switch {
+			case was > now:
+				p.remove(at, was, now)
+				g.count++
+			case !ended: // one that has expired is Sweep's
 				continue
 			}
-			p.remove(at, was, now)
-			g.count++
 			g.entries = append(g.entries, keys[i], mark)
 		}
 	}
-	if g.count == 0 {
+	if len(g.entries) == 0 {
 		return
 	}
 	if t.onChange != nil {

@@ -8,15 +8,15 @@ const sweepSlots = 250_000
 // Stats is what a table has at present.
 type Stats struct {
 	Items uint64 // that have not expired, as far as Sweep has seen
-	Bytes uint64 // taken from the system
+	Bytes uint64 // taken from the system, and what reservations take
 }
 
-// Memory is Stats().Bytes, at the cost of reading a number.
-func (t *Table) Memory() uint64 { return uint64(t.bytes.Load()) }
+// Memory is Stats().Bytes, at the cost of reading two numbers.
+func (t *Table) Memory() uint64 { return uint64(t.bytes.Load() + t.leases.bytes.Load()) }
 
 // Stats counts.
 func (t *Table) Stats() Stats {
-	var s Stats
+	s := Stats{Bytes: uint64(t.leases.bytes.Load())}
 	for i := range t.parts {
 		l, p := &t.lock[i/share], &t.parts[i]
 		l.RLock()

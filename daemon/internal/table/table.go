@@ -39,9 +39,12 @@ type Table struct {
 	scratch  sync.Pool // of *group
 
 	lock  [locks]paddedLock
-	parts [parts]part // guarded by lock[i/share]
+	parts [parts]part                // guarded by lock[i/share]
+	held  [locks]map[bloom.Hash]hold // guarded by lock[i]; nil where nothing is
 	bytes atomic.Int64
 	swept int // the part that Sweep begins with; guarded by sweeping
+
+	leases leases
 
 	sweeping sync.Mutex
 }
@@ -88,14 +91,21 @@ func (t *Table) Close() error {
 		l := &t.lock[i/share]
 		l.Lock()
 		errs = append(errs, t.parts[i].drop())
+		t.held[i/share] = nil
 		l.Unlock()
 	}
+	t.leases.mu.Lock()
+	defer t.leases.mu.Unlock()
+	clear(t.leases.of)
+	t.leases.due = nil
+	t.leases.bytes.Store(0)
 	return errors.Join(errs...)
 }
 
 // OnChange sets the function that Add and Remove call under a lock, before anybody else can
 // see what they have changed. It gets two elements for each key: the key; and until when it
 // is seen (Hi) and the time of the call (Lo), which are the same for one that is removed.
+// What Take, Commit and Release tell has other forms, and is for Apply.
 // It is set once, before the first Add.
 func (t *Table) OnChange(f func(entries []bloom.Hash)) { t.onChange = f }
 
@@ -109,7 +119,7 @@ func (t *Table) mark(until, now uint64) bloom.Hash {
 	return bloom.Hash{Hi: uint64(t.origin + int64(until)), Lo: uint64(t.origin + int64(now))}
 }
 
-// Add adds the keys that are not seen at the time now, to be seen until a time; fresh[i]
+// Add adds the keys that are neither seen at the time now nor reserved, to be seen until a time; fresh[i]
 // tells whether keys[i] was one, and n how many there are. Those that are seen keep their
 // deadline. Of equal keys, in one call or in several at the same time, the first is fresh
 // and no other. len(fresh) must be len(keys). On an error, which is the system's refusal of
@@ -146,8 +156,11 @@ func (t *Table) addGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now, 
 			p := &t.parts[keys[i].Hi>>56]
 			hi, lo := split(keys[i])
 			at, was := p.find(hi, lo)
-			if fresh[i] = was <= now; !fresh[i] {
+			if fresh[i] = was <= now && (t.held[l] == nil || !t.reserved(keys[i])); !fresh[i] {
 				continue
+			}
+			if t.held[l] != nil {
+				t.unhold(keys[i]) // one that has ended
 			}
 			if err := p.set(at, was, hi, lo, until, now); err != nil {
 				return err
@@ -164,7 +177,8 @@ func (t *Table) addGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now, 
 	return nil
 }
 
-// Has sets fresh[i] to whether keys[i] is not seen at the time now. It changes nothing.
+// Has sets fresh[i] to whether keys[i] is neither seen at the time now nor reserved. It changes
+// nothing.
 func (t *Table) Has(keys []bloom.Hash, now int64, fresh []bool) {
 	_ = fresh[:len(keys)]
 	g := t.group(keys)
@@ -183,7 +197,7 @@ func (t *Table) Has(keys []bloom.Hash, now int64, fresh []bool) {
 			for _, i := range ahead {
 				hi, lo := split(keys[i])
 				_, until := t.parts[keys[i].Hi>>56].find(hi, lo)
-				fresh[i] = until <= ticks
+				fresh[i] = until <= ticks && (t.held[l] == nil || !t.reserved(keys[i]))
 			}
 		}
 		t.lock[l].RUnlock()
@@ -207,8 +221,8 @@ func (t *Table) Reserve(n int, now int64) error {
 	return nil
 }
 
-// Put gives keys deadlines, whatever they had; one that is not after now removes a key. Of
-// equal keys the last counts. It is quickest for keys that are neighbours, as from Part.
+// Put gives keys deadlines, whatever they had; one that is not after now removes a key. Nobody
+// holds them any more. Of equal keys the last counts. It is quickest for keys that are neighbours, as from Part.
 func (t *Table) Put(now int64, entries ...Entry) error {
 	for len(entries) > 0 {
 		l := entries[0].Key.Hi >> 56 / share
@@ -229,6 +243,9 @@ func (t *Table) putGroup(l *paddedLock, now uint64, entries []Entry) error {
 	l.Lock()
 	defer l.Unlock()
 	for _, e := range entries {
+		if t.held[e.Key.Hi>>56/share] != nil {
+			t.unhold(e.Key)
+		}
 		p := &t.parts[e.Key.Hi>>56]
 		hi, lo := split(e.Key)
 		deadline := t.ticks(e.Until)

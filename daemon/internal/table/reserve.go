@@ -1,0 +1,218 @@
+package table
+
+import "github.com/cr-clawer/urifilter/daemon/internal/bloom"
+
+// What goes with a key to OnChange's function, where a reservation has to do with it, has one
+// of these in the first byte of Hi, which is 0 in all other times. An entry says all of
+// its key: what others say does not matter. The last one of a key counts.
+const (
+	tagReservation = iota + 1 // not a key, but an id: when it was made (Hi), when it ends (Lo)
+	tagHeld                   // until when (Hi), Lo of the reservation (Lo)
+	tagCommitted              // until when it is seen (Hi), Lo of the reservation (Lo)
+	tagReleased               // when (Hi), Lo of the reservation (Lo)
+	tagClock                  // of no key: the time (Hi)
+)
+
+const tagShift = 56
+
+func tagged(tag uint64, at int64, lo uint64) bloom.Hash {
+	return bloom.Hash{Hi: tag<<tagShift | uint64(at)&(1<<tagShift-1), Lo: lo}
+}
+
+// Take gives keys that are neither seen at the time now nor reserved to the reservation id, for
+// lease milliseconds by the time of Leases. fresh[i] tells whether keys[i] was one; of
+// equal keys the first is. It returns how many were, and how many others have reserved.
+// An id that is known keeps its end, and what it holds is fresh once more. OnChange is told of as
+// many keys as were taken, and of one more.
+func (t *Table) Take(id bloom.Hash, keys []bloom.Hash, now, lease int64, fresh []bool) (taken, others int) {
+	_ = fresh[:len(keys)]
+	g := t.group(keys)
+	defer t.scratch.Put(g)
+	s := &t.leases
+	take := taking{id: id, made: s.now(), lease: lease}
+	take.end = take.made + lease
+	s.mu.Lock()
+	if r := s.of[id.Lo]; r != nil {
+		take.r, take.end = r, r.end
+		r.calls++
+		take.call = r.calls
+	}
+	s.mu.Unlock()
+	ticks := t.ticks(now)
+	for l := range t.lock {
+		t.takeGroup(l, g, keys, fresh, ticks, &take)
+	}
+	return take.taken, take.others
+}
+
+// taking is one Take.
+type taking struct {
+	id               bloom.Hash
+	r                *reservation // nil: nothing is taken
+	call             uint32       // above 0 where id was known
+	made, end, lease int64
+	taken, others    int
+}
+
+// takeGroup takes the keys of one lock.
+func (t *Table) takeGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now uint64, take *taking) {
+	g.entries = g.entries[:0]
+	order := g.of(l)
+	if len(order) == 0 {
+		return
+	}
+	s := &t.leases
+	t.lock[l].Lock()
+	defer t.lock[l].Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if take.r != nil && s.of[take.id.Lo] != take.r { // let go of meanwhile
+		take.r, take.call, take.end = nil, 0, take.made+take.lease
+	}
+	for _, i := range order {
+		key := keys[i]
+		fresh[i] = false
+		if _, until := t.parts[key.Hi>>56].find(split(key)); until > now {
+			continue
+		}
+		h, is := t.held[l][key]
+		switch {
+		case is && h.id == take.id.Lo && take.call > 0 && take.r.id == take.id: // known from before
+			if k := take.r.keys[key]; k.call != take.call {
+				take.r.keys[key] = keyState{take.call, k.state}
+				fresh[i] = true
+				take.taken++
+			}
+			continue
+		case is && h.id == take.id.Lo:
+			continue // an equal one before it
+		case is && h.end > take.made, take.r != nil && take.r.id != take.id: // the latter, in 2^64 years, is another's
+			take.others++
+			continue
+		}
+		if take.r == nil {
+			take.r = s.open(take.id, take.made, take.end)
+			g.entries = append(g.entries, take.id, tagged(tagReservation, take.made, uint64(take.end)))
+		}
+		t.hold(key, hold{take.id.Lo, take.end})
+		s.set(take.r, key, keyState{take.call, Held})
+		fresh[i] = true
+		take.taken++
+		g.entries = append(g.entries, key, tagged(tagHeld, take.end, take.id.Lo))
+	}
+	if len(g.entries) > 0 && t.onChange != nil {
+		t.onChange(g.entries)
+	}
+}
+
+// Settled is what became of the keys of a Commit or Release: equal ones that are done are
+// counted once.
+type Settled struct{ Done, Lost int }
+
+// Commit adds keys that a reservation holds, to be seen until a time; lost[i] tells that
+// keys[i] is none of them. What it has committed already is done. It is false where the reservation is not known. OnChange is told of
+// as many keys as are done, and of one more. On an error, which is the system's refusal of
+// memory, some have been added.
+func (t *Table) Commit(id bloom.Hash, keys []bloom.Hash, now, until int64, lost []bool) (Settled, bool, error) {
+	return t.settle(id, keys, lost, settling{to: Committed, now: t.ticks(now), until: t.ticks(until)})
+}
+
+// Release makes keys new that a reservation holds, as Commit makes them seen.
+func (t *Table) Release(id bloom.Hash, keys []bloom.Hash, lost []bool) (Settled, bool) {
+	result, known, _ := t.settle(id, keys, lost, settling{to: Released})
+	return result, known
+}
+
+// settling is one Commit or Release.
+type settling struct {
+	r          *reservation
+	to         State
+	now, until uint64
+	at         int64 // by the time of Leases
+	call       uint32
+	told       bool // OnChange knows at
+	Settled
+}
+
+func (t *Table) settle(id bloom.Hash, keys []bloom.Hash, lost []bool, w settling) (Settled, bool, error) {
+	s := &t.leases
+	w.at = s.now()
+	s.mu.Lock()
+	if w.r = s.get(id); w.r == nil {
+		s.mu.Unlock()
+		return Settled{}, false, nil
+	}
+	w.r.calls++
+	w.call = w.r.calls
+	s.mu.Unlock()
+	g := t.group(keys)
+	defer t.scratch.Put(g)
+	for l := range t.lock {
+		if err := t.settleGroup(l, g, keys, lost, &w); err != nil {
+			return w.Settled, true, err
+		}
+	}
+	return w.Settled, true, nil
+}
+
+// settleGroup settles the keys of one lock.
+func (t *Table) settleGroup(l int, g *group, keys []bloom.Hash, lost []bool, w *settling) error {
+	g.entries = g.entries[:0]
+	order := g.of(l)
+	if len(order) == 0 {
+		return nil
+	}
+	s := &t.leases
+	t.lock[l].Lock()
+	defer t.lock[l].Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range order {
+		key := keys[i]
+		k, known := w.r.keys[key]
+		if k.state == Held && t.held[l][key].id != w.r.id.Lo {
+			k.state = Lost
+			s.set(w.r, key, k)
+		}
+		if lost[i] = !known || k.state != Held && k.state != w.to; lost[i] {
+			w.Lost++
+			continue
+		}
+		if k.state == Held {
+			if err := t.settleKey(g, key, w); err != nil {
+				return err
+			}
+		}
+		if k.call != w.call {
+			w.Done++
+		}
+		s.set(w.r, key, keyState{w.call, w.to})
+	}
+	s.settled(w.r)
+	if len(g.entries) > 0 && t.onChange != nil {
+		t.onChange(g.entries)
+	}
+	return nil
+}
+
+// settleKey settles a key that the reservation holds.
+func (t *Table) settleKey(g *group, key bloom.Hash, w *settling) error {
+	if !w.told {
+		w.told = true
+		g.entries = append(g.entries, bloom.Hash{}, tagged(tagClock, w.at, 0))
+	}
+	if w.to == Released {
+		t.unhold(key)
+		g.entries = append(g.entries, key, tagged(tagReleased, w.at, w.r.id.Lo))
+		return nil
+	}
+	p := &t.parts[key.Hi>>56]
+	hi, lo := split(key)
+	at, was := p.find(hi, lo)
+	if err := p.set(at, was, hi, lo, w.until, w.now); err != nil {
+		return err
+	}
+	t.unhold(key)
+	g.entries = append(g.entries, key, tagged(tagCommitted, t.origin+int64(w.until), w.r.id.Lo))
+	return nil
+}
