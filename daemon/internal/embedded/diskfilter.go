@@ -105,7 +105,7 @@ func nameSpace(err error) error {
 // file is replayed in less time than the file is read.
 func (k *diskFilter) due() bool {
 	journaled := k.journal.Bytes()
-	p, ok := k.memory.(kind.Expiring)
+	p, ok := k.memory.(kind.Sweeping)
 	return journaled > max(k.store.opt.CheckpointBytes, int64(k.memory.Bytes()/4)) || ok && p.Stale(journaled)
 }
 
@@ -152,7 +152,7 @@ func (k *diskFilter) writeCheckpoint(write func(path string, from uint64) error)
 
 // sweep lets go of a part of what has expired.
 func (k *diskFilter) sweep() error {
-	p, ok := k.memory.(kind.Expiring)
+	p, ok := k.memory.(kind.Sweeping)
 	if !ok || k.enter() != nil { // dropped meanwhile
 		return nil
 	}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -49,7 +50,9 @@ func serve(k *diskFilter) engine.Set {
 		k.end = s.endMerging
 		return s
 	case kind.Expiring:
-		return &timed{forgetful: forgetful{plain{k}, m}, entries: m}
+		return &timed{reserving: newReserving(k, m), entries: m}
+	case kind.Reserving:
+		return newReserving(k, m)
 	case kind.Forgetful:
 		return forgetful{plain{k}, m}
 	}
@@ -101,7 +104,7 @@ func (s forgetful) Memory() uint64 { return s.keys.Bytes() }
 
 // timed is a filter whose items expire.
 type timed struct {
-	forgetful
+	*reserving
 	entries kind.Expiring
 }
 
@@ -110,9 +113,21 @@ var _ engine.Timed = (*timed)(nil)
 // Add implements engine.Set.
 func (s *timed) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
 	if s.spec.Expire() == 0 {
-		return 0, fmt.Errorf("filter %s: neither filter nor call says when items expire", s.spec.Name)
+		return 0, s.noExpire()
 	}
 	return s.AddFor(ctx, keys, s.spec.Expire(), fresh)
+}
+
+func (s *timed) noExpire() error {
+	return fmt.Errorf("filter %s: neither filter nor call says when items expire", s.spec.Name)
+}
+
+// Commit implements engine.Reserving.
+func (s *timed) Commit(ctx context.Context, id engine.Reservation, keys []bloom.Hash, expire time.Duration, lost []bool) (engine.Settled, error) {
+	if expire = cmp.Or(expire, s.spec.Expire()); expire == 0 {
+		return engine.Settled{}, s.noExpire()
+	}
+	return s.reserving.Commit(ctx, id, keys, expire, lost)
 }
 
 // AddFor implements engine.Timed.

@@ -44,7 +44,8 @@ type Journal interface {
 }
 
 // Memory is what one filter remembers. It is safe for concurrent use, but for Apply and
-// Free. What only some kinds can do is asked for by a type assertion: BitMap, Forgetful, Expiring.
+// Free. What only some kinds can do is asked for by a type assertion: BitMap, Forgetful,
+// Sweeping, Reserving, Expiring.
 type Memory interface {
 	// Add remembers keys and sets fresh[i] to whether keys[i] was not seen before; the first
 	// of equal keys wins. It returns the number of fresh ones. After an error it is of no
@@ -85,13 +86,42 @@ type Forgetful interface {
 	Forget(keys []bloom.Hash) int
 }
 
-// Expiring is a memory whose items expire.
-type Expiring interface {
-	Forgetful
-	// AddFor is Add for keys that are seen for a time.
-	AddFor(keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error)
+// Sweeping is a memory that changes as time passes.
+type Sweeping interface {
+	Memory
 	// Stale tells whether the file should be written anew although the journal is short.
 	Stale(journaled int64) bool
 	// Sweep lets go of a part of what has expired. It is called every tenth of a second.
 	Sweep() error
+}
+
+// Reserving is a memory whose new keys can be reserved, as engine.Reserving says.
+type Reserving interface {
+	Forgetful
+	Sweeping
+	// Reserve tells Log's journal of one entry more than there are keys at most, and so do
+	// Commit and Release.
+	Reserve(id engine.Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool) engine.Reserved
+	// Commit has keys seen for expire, where items expire. An error that wraps
+	// engine.ErrNoReservation means that nothing was done; after another one the memory is of
+	// no more use.
+	Commit(id engine.Reservation, keys []bloom.Hash, expire time.Duration, lost []bool) (engine.Settled, error)
+	Release(id engine.Reservation, keys []bloom.Hash, lost []bool) (engine.Settled, error)
+	// Committable is what the reservation has taken and not released, Releasable what it has
+	// taken and not committed; nothing where it is not known.
+	Committable(id engine.Reservation) []bloom.Hash
+	Releasable(id engine.Reservation) []bloom.Hash
+	// FileReserves tells whether the files that Write writes are of a version that has
+	// reservations. Older programs can read those of the other version, and would take what
+	// the journal says of reservations for something else; so the first is written before
+	// anything is reserved, after SetFileReserves.
+	FileReserves() bool
+	SetFileReserves()
+}
+
+// Expiring is a memory whose items expire.
+type Expiring interface {
+	Reserving
+	// AddFor is Add for keys that are seen for a time.
+	AddFor(keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error)
 }

@@ -27,6 +27,8 @@ type Opener struct {
 	Refuses []string
 	// KeepsGrowing tells that filters of the store that grow cannot forget single items.
 	KeepsGrowing bool
+	// ReservesNone tells that items of the store's filters cannot be reserved.
+	ReservesNone bool
 }
 
 func (o Opener) takes(s Sample) bool { return !slices.Contains(o.Refuses, s.Kind) }
@@ -84,6 +86,10 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		"Numbers":          testNumbers,
 		"Forget":           testForget,
 		"ForgetContention": testForgetContention,
+
+		"Reserve":           testReserve,
+		"LeaseEnds":         testLeaseEnds,
+		"ReserveContention": testReserveContention,
 	}, map[string]test{
 		"Stripes": testStripes,
 	}, map[string]test{

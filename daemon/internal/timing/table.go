@@ -6,7 +6,6 @@
 package timing
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
@@ -22,15 +21,11 @@ const (
 
 // Table holds keys and their deadlines. It is safe for concurrent use.
 //
-// It has a time of its own: milliseconds that begin with those of the machine's clock and
-// then go on by Clock.Elapsed. A key that was added at t, to expire after e, is seen
+// It has a time of its own. A key that was added at t, to expire after e, is seen
 // while the time is less than t+e.
 type Table struct {
-	keys  *table.Table
-	clock Clock
-	first int64         // the time when the table was made
-	zero  time.Duration // Clock.Elapsed then
-	ahead atomic.Int64  // milliseconds that Advance has added
+	*Timeline
+	keys *table.Table
 }
 
 // Entry is a key of a Table and when it expires, in the table's time.
@@ -40,21 +35,13 @@ type Entry = table.Entry
 type Stats = table.Stats
 
 // New makes an empty table.
-func New(clock Clock) *Table {
-	elapsed, wall := clock.both()
-	return start(clock, elapsed, wall.UnixMilli())
-}
+func New(clock Clock) *Table { return start(Begin(clock)) }
 
-// Resume makes an empty table whose time goes on from r, which another has written down: by
-// as much as has passed by the machine's clock. Where that was set back, no time has
-// passed: time never runs backwards, so deadlines keep their order.
-func Resume(clock Clock, r Reading) *Table {
-	elapsed, wall := clock.both()
-	return start(clock, elapsed, r.after(wall))
-}
+// Resume makes an empty table whose time goes on from r, as GoOn says.
+func Resume(clock Clock, r Reading) *Table { return start(GoOn(clock, r)) }
 
-func start(clock Clock, elapsed time.Duration, now int64) *Table {
-	return &Table{keys: table.NewTimed(now), clock: clock, first: now, zero: elapsed}
+func start(time *Timeline) *Table {
+	return &Table{Timeline: time, keys: table.NewTimed(time.first)}
 }
 
 // Close gives the memory back. The table must not be used any more.
@@ -62,27 +49,6 @@ func (t *Table) Close() error { return t.keys.Close() }
 
 // OnChange is that of package table, with the table's times.
 func (t *Table) OnChange(f func(entries []bloom.Hash)) { t.keys.OnChange(f) }
-
-func (t *Table) at(elapsed time.Duration) int64 {
-	return t.first + max(0, (elapsed-t.zero).Milliseconds()+t.ahead.Load())
-}
-
-// Now is the table's time.
-func (t *Table) Now() int64 { return t.at(t.clock.Elapsed()) }
-
-// Read is what the table's and the machine's clock show now.
-func (t *Table) Read() Reading {
-	elapsed, wall := t.clock.both()
-	return Reading{Table: t.at(elapsed), Wall: wall.UnixMilli()}
-}
-
-// Advance makes the table's time at least now. It is for one who finds, as he reads the
-// table from disk, that time was further already. It must not be called beside Add.
-func (t *Table) Advance(now int64) {
-	if behind := now - t.Now(); behind > 0 {
-		t.ahead.Add(behind)
-	}
-}
 
 // Add adds the keys that are not seen, to be seen for expire from now on, in whole
 // milliseconds: Add of package table.
@@ -120,4 +86,16 @@ func (t *Table) Memory() uint64 { return t.keys.Memory() }
 func (t *Table) Stats() Stats { return t.keys.Stats() }
 
 // Sweep lets go of a part of what has expired: Sweep of package table.
-func (t *Table) Sweep() error { return t.keys.Sweep(t.Now()) }
+func (t *Table) Sweep() error {
+	t.keys.SweepLeases()
+	return t.keys.Sweep(t.Now())
+}
+
+// Leases readies the table for reservations: each is known for kept at least after it has ended.
+func (t *Table) Leases(kept time.Duration) { t.keys.Leases(t.Now, kept) }
+
+// Keys is the table of keys, for reservations; its times are the Timeline's.
+func (t *Table) Keys() *table.Table { return t.keys }
+
+// Apply takes in what OnChange was told, in its order: Apply of package table.
+func (t *Table) Apply(entries []bloom.Hash) error { return t.keys.Apply(entries, t.Now, t.Advance) }

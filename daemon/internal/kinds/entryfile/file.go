@@ -23,13 +23,13 @@ import (
 //
 //	offset  size  field
 //	     0     8  magic of the format
-//	     8     4  version, 1
+//	     8     4  version: 1, or 2 where reservations follow the entries
 //	    12     4  zero
 //	    16     8  seed
 //	    24     8  generation
 //	    32     8  created, nanoseconds since 1970 UTC
-//	    40     8  with deadlines: the table's time when the file was written, milliseconds;
-//	              else zero
+//	    40     8  with deadlines, and in version 2: the table's time when the file was written,
+//	              milliseconds; else zero
 //	    48     8  likewise the machine's clock at that moment, milliseconds since 1970 UTC
 //	    56     8  sequence number of the first journal segment that is not covered
 //	    64     8  number of entries
@@ -43,10 +43,13 @@ import (
 //	   4    en  entries: Hi, Lo, and with deadlines the table's time at which it expires
 //	4+en     4  CRC-32C of all before
 //
+// Version 2 has reservations behind the last block: reservations.go.
+//
 // It is written whole to another name and renamed, never changed in place: so a
 // checksum that does not match is always damage, never a write that was cut short.
 const (
 	version      = 1
+	reserving    = 2 // version with reservations
 	headBytes    = 128
 	blockEntries = 4096
 )
@@ -74,6 +77,7 @@ type Header struct {
 	Time, Wall int64  // the table's time and the machine's clock at one moment
 	From       uint64 // the first journal segment that is not covered
 	Count      uint64 // of entries; set by Write
+	Reserving  bool   // reservations follow the entries
 }
 
 func (f Format) encode(h Header) []byte {
@@ -81,6 +85,9 @@ func (f Format) encode(h Header) []byte {
 	le := binary.LittleEndian
 	copy(b, f.Magic[:])
 	le.PutUint32(b[8:], version)
+	if h.Reserving {
+		le.PutUint32(b[8:], reserving)
+	}
 	le.PutUint64(b[16:], h.Seed)
 	le.PutUint64(b[24:], h.Generation)
 	le.PutUint64(b[32:], uint64(h.Created.UnixNano()))
@@ -102,8 +109,9 @@ func (f Format) decodeHeader(b []byte) (h Header, err error) {
 	case bloom.Checksum(b[:124]) != le.Uint32(b[124:]):
 		return h, fmt.Errorf("%w: header checksum %08x, want %08x", bloom.ErrCorrupt, bloom.Checksum(b[:124]), le.Uint32(b[124:]))
 	}
-	if v := le.Uint32(b[8:]); v != version {
-		return h, fmt.Errorf("entries of format %d: this version reads format %d; use a newer urifilter", v, version)
+	v := le.Uint32(b[8:])
+	if v != version && v != reserving {
+		return h, fmt.Errorf("entries of format %d: this version reads format %d and %d; use a newer urifilter", v, version, reserving)
 	}
 	return Header{
 		Seed:       le.Uint64(b[16:]),
@@ -113,6 +121,7 @@ func (f Format) decodeHeader(b []byte) (h Header, err error) {
 		Wall:       int64(le.Uint64(b[48:])),
 		From:       le.Uint64(b[56:]),
 		Count:      le.Uint64(b[64:]),
+		Reserving:  v == reserving,
 	}, nil
 }
 
@@ -131,8 +140,16 @@ func (f Format) appendBlock(b []byte, entries []table.Entry) []byte {
 	return le.AppendUint32(b, bloom.Checksum(b[start:]))
 }
 
-// Write writes a file of what part appends for each of table.Parts parts, and tells its size.
-func (f Format) Write(fs durable.FS, path string, h Header, part func(i int, dst []table.Entry) []table.Entry) (size int64, err error) {
+// Source is what a file is written of.
+type Source struct {
+	// Part appends the entries of each of table.Parts parts.
+	Part func(i int, dst []table.Entry) []table.Entry
+	// Reservations calls its argument with each, where the header is Reserving.
+	Reservations func(func(table.Reservation) error) error
+}
+
+// Write writes a file of what source has, and tells its size.
+func (f Format) Write(fs durable.FS, path string, h Header, source Source) (size int64, err error) {
 	err = fs.WriteFile("entries", path, func(file *durable.File) error {
 		h.Count = 0
 		var entries []table.Entry
@@ -144,7 +161,7 @@ func (f Format) Write(fs durable.FS, path string, h Header, part func(i int, dst
 			return err
 		}
 		for i := range table.Parts {
-			entries = part(i, entries[:0])
+			entries = source.Part(i, entries[:0])
 			h.Count += uint64(len(entries))
 			for rest := entries; len(rest) > 0; {
 				n := min(len(rest), blockEntries)
@@ -158,6 +175,18 @@ func (f Format) Write(fs durable.FS, path string, h Header, part func(i int, dst
 			}
 		}
 		buf = f.appendBlock(buf, nil)
+		if h.Reserving {
+			err := source.Reservations(func(r table.Reservation) error {
+				if buf = appendReservation(buf, r); len(buf) > 1<<20 {
+					return flush()
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			buf = appendReserved(buf, table.Reservation{})
+		}
 		if err := flush(); err != nil {
 			return err
 		}
@@ -168,9 +197,10 @@ func (f Format) Write(fs durable.FS, path string, h Header, part func(i int, dst
 }
 
 // decode reads a file of size bytes. It calls begin with the header, and then
-// each with the entries of every block that is whole. Damage is an error that wraps
+// each with the entries of every block that is whole, and reserved with the reservation of one.
+// Damage is an error that wraps
 // bloom.ErrCorrupt and says where; what follows damaged entries of a block is still read.
-func (f Format) decode(r io.Reader, size int64, begin func(Header) error, each func([]table.Entry) error) (blocks int, err error) {
+func (f Format) decode(r io.Reader, size int64, begin func(Header) error, each func([]table.Entry) error, reserved func(table.Reservation) error) (blocks int, err error) {
 	head := make([]byte, headBytes)
 	if n, err := io.ReadFull(r, head); err != nil && !isEnd(err) {
 		return 0, err
@@ -188,37 +218,22 @@ func (f Format) decode(r io.Reader, size int64, begin func(Header) error, each f
 	if err := begin(h); err != nil {
 		return 0, err
 	}
-	le := binary.LittleEndian
 	var bad []error
-	buf := make([]byte, 4+blockEntries*entryBytes+4)
+	buf := make([]byte, 4+blockEntries*max(entryBytes, reservedBytes)+reservedHead+4)
+	in := reading{r: r, at: headBytes, buf: buf}
 	entries := make([]table.Entry, 0, blockEntries)
 	count := uint64(0)
-	for at := int64(headBytes); ; blocks++ {
-		if _, err := io.ReadFull(r, buf[:4]); isEnd(err) {
-			return blocks, errors.Join(append(bad, fmt.Errorf("%w: it ends at byte %d without its last block", bloom.ErrCorrupt, at))...)
-		} else if err != nil {
-			return blocks, err
+	for last := false; !last; {
+		last, err = in.block(0, entryBytes, &bad, func(b []byte) error { return each(f.entries(entries[:0], b)) })
+		if err != nil {
+			return in.blocks, errors.Join(append(bad, err)...)
 		}
-		n := int(le.Uint32(buf))
-		if n > blockEntries {
-			return blocks, errors.Join(append(bad, fmt.Errorf("%w: block of %d entries at byte %d", bloom.ErrCorrupt, n, at))...)
-		}
-		block := buf[:4+n*entryBytes+4]
-		if _, err := io.ReadFull(r, block[4:]); isEnd(err) {
-			return blocks, errors.Join(append(bad, fmt.Errorf("%w: it ends within the block at byte %d", bloom.ErrCorrupt, at))...)
-		} else if err != nil {
-			return blocks, err
-		}
-		sum := len(block) - 4
-		if got, want := bloom.Checksum(block[:sum]), le.Uint32(block[sum:]); got != want {
-			bad = append(bad, fmt.Errorf("%w: the block at byte %d has checksum %08x, want %08x", bloom.ErrCorrupt, at, got, want))
-		} else if err := each(f.entries(entries[:0], block[4:sum])); err != nil {
-			return blocks, err
-		}
-		count += uint64(n)
-		at += int64(len(block))
-		if n == 0 {
-			break
+		count += uint64(in.n)
+	}
+	for last := !h.Reserving; !last; {
+		last, err = in.block(reservedHead, reservedBytes, &bad, func(b []byte) error { return reserved(reservation(b)) })
+		if err != nil {
+			return in.blocks, errors.Join(append(bad, err)...)
 		}
 	}
 	if n, err := r.Read(buf[:1]); n > 0 {
@@ -229,7 +244,48 @@ func (f Format) decode(r io.Reader, size int64, begin func(Header) error, each f
 	if count != h.Count {
 		bad = append(bad, fmt.Errorf("%w: it has %d entries, its header says %d", bloom.ErrCorrupt, count, h.Count))
 	}
-	return blocks + 1, errors.Join(bad...)
+	return in.blocks, errors.Join(bad...)
+}
+
+// reading reads blocks.
+type reading struct {
+	r      io.Reader
+	at     int64
+	buf    []byte
+	blocks int
+	n      int // entries of the last one
+}
+
+// block reads a block of entries behind a head, and calls each with both where it is whole; last
+// is one without entries. An error is for what ends the reading.
+func (in *reading) block(head, entryBytes int, bad *[]error, each func([]byte) error) (last bool, err error) {
+	le := binary.LittleEndian
+	if _, err := io.ReadFull(in.r, in.buf[:4]); isEnd(err) {
+		return false, fmt.Errorf("%w: it ends at byte %d without its last block", bloom.ErrCorrupt, in.at)
+	} else if err != nil {
+		return false, err
+	}
+	in.n = int(le.Uint32(in.buf))
+	if in.n > blockEntries {
+		return false, fmt.Errorf("%w: block of %d entries at byte %d", bloom.ErrCorrupt, in.n, in.at)
+	}
+	block := in.buf[:4+head+in.n*entryBytes+4]
+	if _, err := io.ReadFull(in.r, block[4:]); isEnd(err) {
+		return false, fmt.Errorf("%w: it ends within the block at byte %d", bloom.ErrCorrupt, in.at)
+	} else if err != nil {
+		return false, err
+	}
+	sum := len(block) - 4
+	if got, want := bloom.Checksum(block[:sum]), le.Uint32(block[sum:]); got != want {
+		*bad = append(*bad, fmt.Errorf("%w: the block at byte %d has checksum %08x, want %08x", bloom.ErrCorrupt, in.at, got, want))
+	} else if in.n > 0 {
+		if err := each(block[4:sum]); err != nil {
+			return false, err
+		}
+	}
+	in.at += int64(len(block))
+	in.blocks++
+	return in.n == 0, nil
 }
 
 // entries appends those that b is made of.

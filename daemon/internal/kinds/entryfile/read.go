@@ -13,6 +13,7 @@ import (
 type Receiver interface {
 	Reserve(n int) error
 	Put(entries ...table.Entry) error
+	Restore(table.Reservation) error // a part of one
 	Close() error
 }
 
@@ -43,6 +44,6 @@ func (f Format) Read(path string, begin func(Header) Receiver) (blocks int, size
 			return nil
 		}
 		return into.Reserve(int(h.Count))
-	}, func(all []table.Entry) error { return into.Put(all...) })
+	}, func(all []table.Entry) error { return into.Put(all...) }, func(r table.Reservation) error { return into.Restore(r) })
 	return blocks, st.Size(), err
 }

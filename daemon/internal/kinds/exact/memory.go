@@ -4,6 +4,8 @@
 package exact
 
 import (
+	"sync/atomic"
+
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -17,8 +19,8 @@ import (
 func Kind() kind.Kind {
 	return kind.Kind{
 		Name: "exact", File: "hashes", Width: 2, Parts: table.Groups, Checked: "hashes: %d blocks checked",
-		New: func(_ engine.Spec, b engine.Identity, _ timing.Clock) (kind.Memory, error) {
-			return &memory{head: entryfile.Header{Seed: b.Seed, Generation: b.Generation, Created: b.Created}, keys: table.New()}, nil
+		New: func(_ engine.Spec, b engine.Identity, clock timing.Clock) (kind.Memory, error) {
+			return newFrom(entryfile.Header{Seed: b.Seed, Generation: b.Generation, Created: b.Created}, timing.Begin(clock)), nil
 		},
 		Read: read,
 	}
@@ -26,16 +28,28 @@ func Kind() kind.Kind {
 
 var format = entryfile.Format{Magic: [8]byte{'U', 'R', 'I', 'E', 'X', 'A', 'C', 'T'}}
 
-// memory is a table whose time stands still. An entry of the journal is a key and, in the
-// second slot, Hi: table.Kept where it was added and table.Still where it was forgotten. The
+// memory is a table whose time stands still; that of its reservations passes. An entry of the
+// journal is a key and, in the second slot, Hi: table.Kept where it was added and table.Still
+// where it was forgotten; or what package table says of reservations. The
 // last one of a key counts, so that those that the file has already do no harm.
 type memory struct {
 	head entryfile.Header // of the file that was read
 	keys *table.Table
-	read int // blocks
+	time *timing.Timeline // of reservations
+	read int              // blocks
+
+	reserves atomic.Bool // see kind.Reserving
+	lag      timing.Lag
 }
 
-var _ kind.Forgetful = (*memory)(nil)
+var _ kind.Reserving = (*memory)(nil)
+
+func newFrom(head entryfile.Header, time *timing.Timeline) *memory {
+	m := &memory{head: head, keys: table.New(), time: time}
+	m.keys.Leases(time.Now, engine.KeptSettled)
+	m.reserves.Store(head.Reserving)
+	return m
+}
 
 func (m *memory) Add(keys []bloom.Hash, fresh []bool) (int, error) {
 	return m.keys.Add(keys, table.Still, table.Kept, fresh)
@@ -56,26 +70,32 @@ func (m *memory) Stats() engine.Stats {
 
 // Apply takes in pairs of slots, see memory.
 func (m *memory) Apply(slots []bloom.Hash) error {
-	for ; len(slots) > 1; slots = slots[2:] {
-		if err := m.Put(table.Entry{Key: slots[0], Until: int64(slots[1].Hi)}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return m.keys.Apply(slots, func() int64 { return table.Still }, m.time.Advance)
 }
 
 func (m *memory) Write(fs durable.FS, path string, from uint64) error {
-	h := m.head
-	h.From = from
-	_, err := format.Write(fs, path, h, func(i int, dst []table.Entry) []table.Entry { return m.keys.Part(i, table.Still, dst) })
+	h, now := m.head, m.time.Read()
+	h.From, h.Reserving = from, m.reserves.Load()
+	if h.Reserving {
+		h.Time, h.Wall = now.Table, now.Wall
+	}
+	_, err := format.Write(fs, path, h, entryfile.Source{
+		Part:         func(i int, dst []table.Entry) []table.Entry { return m.keys.Part(i, table.Still, dst) },
+		Reservations: m.keys.EachReservation,
+	})
+	if err == nil {
+		m.lag.Note(now)
+	}
 	return err
 }
 
-func read(_ engine.Spec, path string, _ timing.Clock) (kind.Memory, uint64, error) {
-	m := &memory{keys: table.New()}
+func read(_ engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, error) {
+	var m *memory
 	blocks, _, err := format.Read(path, func(h entryfile.Header) entryfile.Receiver {
-		m.head = h
-		return m
+		at := timing.Reading{Table: h.Time, Wall: h.Wall} // zero where nothing was reserved
+		m = newFrom(h, timing.GoOn(clock, at))
+		m.lag.Note(at)
+		return receiver{m}
 	})
 	if err != nil {
 		return nil, 0, err
@@ -84,8 +104,10 @@ func read(_ engine.Spec, path string, _ timing.Clock) (kind.Memory, uint64, erro
 	return m, m.head.From, nil
 }
 
-// Reserve, Put and Close implement entryfile.Receiver.
+// receiver implements entryfile.Receiver.
+type receiver struct{ *memory }
 
-func (m *memory) Reserve(n int) error              { return m.keys.Reserve(n, table.Still) }
-func (m *memory) Put(entries ...table.Entry) error { return m.keys.Put(table.Still, entries...) }
-func (m *memory) Close() error                     { return m.keys.Close() }
+func (m receiver) Reserve(n int) error               { return m.keys.Reserve(n, table.Still) }
+func (m receiver) Put(entries ...table.Entry) error  { return m.keys.Put(table.Still, entries...) }
+func (m receiver) Restore(r table.Reservation) error { return m.keys.Restore(r) }
+func (m receiver) Close() error                      { return m.keys.Close() }

@@ -13,6 +13,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/kinds/entryfile"
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
@@ -69,6 +71,47 @@ func TestHashesVector(t *testing.T) {
 	defer again.Free()
 	if st := again.Stats(); from != 9 || again.Seed() != 42 || st.Generation != 3 || st.Items != 3 || again.Checked() != 4 {
 		t.Errorf("read back from %d, seed %d, %+v, %d blocks", from, again.Seed(), st, again.Checked())
+	}
+}
+
+// With a reservation the file is of version 2, and has the clocks.
+func TestReservationsVector(t *testing.T) {
+	path := filepath.Join(t.TempDir(), Kind().File)
+	wall := int64(1_800_000_000_000)
+	clock := timing.Clock{Elapsed: func() time.Duration { return 0 }, Wall: func() time.Time { return time.UnixMilli(wall) }}
+	m := newFrom(entryfile.Header{Seed: 42, Generation: 3, Created: time.Unix(0, 1_700_000_000_123_456_789)}, timing.Begin(clock))
+	defer m.Free()
+	m.SetFileReserves()
+	wall += 500 // it was set
+	id := engine.Reservation{Hi: 0x0123456789abcdef, Lo: 0xfedcba9876543210}
+	if _, err := m.Add(hashes("ab"), make([]bool, 2)); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Reserve(id, hashes("bc"), time.Minute, make([]bool, 2)); got != (engine.Reserved{Fresh: 1}) {
+		t.Fatal(got)
+	}
+	if err := m.Write(durable.FS{}, path, 9); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", "reserved.hex"))
+	if err != nil {
+		t.Fatalf("%v; got %x", err, got)
+	}
+	want, err := hex.DecodeString(strings.Join(strings.Fields(string(text)), ""))
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("got %x\nwant %x, %v", got, want, err)
+	}
+	again, _, err := Kind().Read(engine.Spec{}, path, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Free()
+	if done, err := again.(kind.Reserving).Commit(id, hashes("c"), 0, make([]bool, 1)); done.Done != 1 || err != nil {
+		t.Errorf("read back: %+v are committed, %v", done, err)
 	}
 }
 

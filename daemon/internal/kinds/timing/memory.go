@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/kinds/entryfile"
+	"github.com/cr-clawer/urifilter/daemon/internal/table"
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
@@ -21,10 +22,7 @@ func Kind() kind.Kind {
 	return kind.Kind{
 		Name: "timing", File: "entries", Width: 2, Parts: timing.Groups, Checked: "entries: %d blocks checked",
 		New: func(_ engine.Spec, b engine.Identity, clock timing.Clock) (kind.Memory, error) {
-			return &entries{
-				head:  entryfile.Header{Seed: b.Seed, Generation: b.Generation, Created: b.Created},
-				table: timing.New(clock),
-			}, nil
+			return newEntries(entryfile.Header{Seed: b.Seed, Generation: b.Generation, Created: b.Created}, timing.New(clock)), nil
 		},
 		Read: read,
 	}
@@ -38,21 +36,24 @@ type entries struct {
 	table *timing.Table
 	read  int // blocks
 
+	reserves atomic.Bool // see kind.Reserving
+
 	// Of the last file: how many bytes it has, when it was written by the table's time,
 	// and how far the machine's clock was ahead of that.
-	size, writtenAt, ahead atomic.Int64
+	size, writtenAt atomic.Int64
+	lag             timing.Lag
 }
 
-var (
-	_ kind.Expiring  = (*entries)(nil)
-	_ kind.Forgetful = (*entries)(nil)
-)
+var _ kind.Expiring = (*entries)(nil)
+
+func newEntries(head entryfile.Header, t *timing.Table) *entries {
+	t.Leases(engine.KeptSettled)
+	e := &entries{head: head, table: t}
+	e.reserves.Store(head.Reserving)
+	return e
+}
 
 const (
-	// clockStep is how far the machine's clock may depart from the table's time before
-	// the file is written anew, so that a restart finds out what time has passed by the
-	// machine's clock as it is now.
-	clockStep = time.Second
 	// wasteEvery and waste: a file and journal of so many bytes, four times what has not
 	// expired, are written anew after so long, to give the disk back.
 	wasteEvery = time.Minute
@@ -83,21 +84,13 @@ func (e *entries) Stats() engine.Stats {
 }
 
 // Apply takes in pairs of slots: a key; its deadline and when that was given. The last
-// deadline of a key counts.
-func (e *entries) Apply(slots []bloom.Hash) error {
-	for ; len(slots) > 1; slots = slots[2:] {
-		e.table.Advance(int64(slots[1].Lo))
-		if err := e.table.Put(timing.Entry{Key: slots[0], Until: int64(slots[1].Hi)}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// deadline of a key counts. What is said of reservations is of package table.
+func (e *entries) Apply(slots []bloom.Hash) error { return e.table.Apply(slots) }
 
 func (e *entries) Write(fs durable.FS, path string, from uint64) error {
 	h, now := e.head, e.table.Read()
-	h.From, h.Time, h.Wall = from, now.Table, now.Wall
-	size, err := format.Write(fs, path, h, e.table.Part)
+	h.From, h.Time, h.Wall, h.Reserving = from, now.Table, now.Wall, e.reserves.Load()
+	size, err := format.Write(fs, path, h, entryfile.Source{Part: e.table.Part, Reservations: e.table.Keys().EachReservation})
 	if err == nil {
 		e.wrote(now, size)
 	}
@@ -106,12 +99,12 @@ func (e *entries) Write(fs durable.FS, path string, from uint64) error {
 
 // read reads the file into a new table whose time is that of now.
 func read(_ engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, error) {
-	m := &entries{}
+	var m *entries
 	var at timing.Reading
 	blocks, size, err := format.Read(path, func(h entryfile.Header) entryfile.Receiver {
 		at = timing.Reading{Table: h.Time, Wall: h.Wall}
-		m.head, m.table = h, timing.Resume(clock, at)
-		return m.table
+		m = newEntries(h, timing.Resume(clock, at))
+		return receiver{m.table}
 	})
 	if err != nil {
 		return nil, 0, err
@@ -121,16 +114,21 @@ func read(_ engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, 
 	return m, m.head.From, nil
 }
 
+// receiver implements entryfile.Receiver.
+type receiver struct{ *timing.Table }
+
+func (t receiver) Restore(r table.Reservation) error { return t.Keys().Restore(r) }
+
 // wrote notes that there is a file of so many bytes.
 func (e *entries) wrote(at timing.Reading, size int64) {
 	e.size.Store(size)
 	e.writtenAt.Store(at.Table)
-	e.ahead.Store(at.Wall - at.Table)
+	e.lag.Note(at)
 }
 
 func (e *entries) Stale(journaled int64) bool {
 	now := e.table.Read()
-	if step := now.Wall - now.Table - e.ahead.Load(); max(step, -step) > clockStep.Milliseconds() {
+	if e.lag.Departed(now) {
 		return true
 	}
 	onDisk := e.size.Load() + journaled

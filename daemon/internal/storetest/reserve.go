@@ -1,0 +1,256 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// reserving opens a store with a filter whose items can be reserved; nil where that cannot be.
+func reserving(t *testing.T, o Opener, s Sample) (engine.Store, engine.Reserving) {
+	t.Helper()
+	store, set := one(t, o, s, 50_000)
+	r, can := set.(engine.Reserving)
+	if can {
+		return store, r
+	}
+	defer closeStore(t, store)
+	if _, grows := set.(engine.Growing); grows && !o.ReservesNone {
+		t.Error("the set grows with its items, and none can be reserved")
+	}
+	var lacks *engine.KindError
+	if _, err := engine.As[engine.Reserving](s.spec("uri", 1, 50_000), set, engine.ErrReservesNone); !errors.As(err, &lacks) {
+		t.Errorf("%v, want a KindError", err)
+	}
+	return nil, nil
+}
+
+// reserve reserves keys and returns which were taken.
+func reserve(t *testing.T, set engine.Reserving, id engine.Reservation, keys []bloom.Hash, lease time.Duration, held int) []bool {
+	t.Helper()
+	fresh := make([]bool, len(keys))
+	got, err := set.Reserve(context.Background(), id, keys, lease, fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Fresh != count(fresh) || got.Held != held {
+		t.Fatalf("Reserve returned %+v and marked %d, want %d held", got, count(fresh), held)
+	}
+	return fresh
+}
+
+// settle is a Commit or Release.
+func settle(t *testing.T, set engine.Reserving, commit bool, id engine.Reservation, keys []bloom.Hash, want engine.Settled) []bool {
+	t.Helper()
+	var got engine.Settled
+	var err error
+	lost := make([]bool, len(keys))
+	if keys == nil {
+		lost = nil
+	}
+	if commit {
+		got, err = set.Commit(context.Background(), id, keys, 0, lost)
+	} else {
+		got, err = set.Release(context.Background(), id, keys, lost)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want || keys != nil && count(lost) != want.Lost {
+		t.Fatalf("%+v, and %d marked as lost; want %+v", got, count(lost), want)
+	}
+	return lost
+}
+
+func reload(t *testing.T, o Opener, s Sample, store engine.Store) (engine.Store, engine.Reserving) {
+	t.Helper()
+	closeStore(t, store)
+	store = open(t, o)
+	set, can := load(t, store)[s.spec("uri", 1, 50_000)].(engine.Reserving)
+	if !can {
+		t.Fatal("the filter is gone")
+	}
+	return store, set
+}
+
+// What is reserved is given to nobody else, committed or released once, and all of it stands
+// over restarts. What a call did it answers again.
+func testReserve(t *testing.T, o Opener, s Sample) {
+	store, set := reserving(t, o, s)
+	if store == nil {
+		return
+	}
+	a, b, c := engine.NewReservation(), engine.NewReservation(), engine.NewReservation()
+	Add(t, set, Keys(set, 0, 100))
+	reserve(t, set, c, nil, time.Hour, 0)
+	if got := count(reserve(t, set, a, append(Keys(set, 0, 1000), Keys(set, 100, 50)...), time.Hour, 0)); got != 900 {
+		t.Fatalf("%d are taken, want the 900 that are new, once", got)
+	}
+	if got := count(reserve(t, set, b, Keys(set, 500, 1000), time.Hour, 500)); got != 500 {
+		t.Fatalf("%d are taken, want the 500 that nobody has", got)
+	}
+	if got := count(Add(t, set, Keys(set, 900, 100))); got != 0 {
+		t.Errorf("%d that are reserved are new to Add", got)
+	}
+	for round := range 3 {
+		if got := count(has(t, set, Keys(set, 0, 1600))); got != 100 {
+			t.Fatalf("restart %d: %d are new, want 100", round, got)
+		}
+		settle(t, set, true, a, Keys(set, 100, 200), engine.Settled{Done: 200})
+		settle(t, set, true, a, append(Keys(set, 100, 10), Keys(set, 100, 10)...), engine.Settled{Done: 10})
+		settle(t, set, false, b, Keys(set, 1400, 100), engine.Settled{Done: 100})
+		lost := settle(t, set, true, b, Keys(set, 990, 20), engine.Settled{Done: 10, Lost: 10})
+		if !lost[0] || lost[19] {
+			t.Errorf("lost: %v", lost)
+		}
+		settle(t, set, false, a, Keys(set, 299, 2), engine.Settled{Done: 1, Lost: 1})
+		settle(t, set, true, b, Keys(set, 1499, 1), engine.Settled{Lost: 1})
+		if fresh := has(t, set, Keys(set, 1400, 200)); count(fresh) != 200 {
+			t.Fatalf("restart %d: %d are new of those that were released, or never added", round, count(fresh))
+		}
+		if fresh := has(t, set, Keys(set, 300, 1)); !fresh[0] {
+			t.Errorf("restart %d: what was released is not new", round)
+		}
+		settle(t, set, false, a, []bloom.Hash{}, engine.Settled{})
+		store, set = reload(t, o, s, store)
+		reserve(t, set, engine.NewReservation(), Keys(set, 0, 300), time.Hour, 0) // all are seen
+		held := reserve(t, set, c, Keys(set, 301, 1098), time.Hour, 1098-10)
+		if count(held) != 0 { // ten are committed, the others reserved
+			t.Fatalf("restart %d: %d are given out a second time", round, count(held))
+		}
+		// As before, for the next round:
+		reserve(t, set, a, Keys(set, 300, 1), time.Hour, 0)
+		reserve(t, set, b, Keys(set, 1400, 100), time.Hour, 0)
+	}
+	settle(t, set, true, a, nil, engine.Settled{Done: 900})
+	settle(t, set, true, a, nil, engine.Settled{Done: 900})
+	settle(t, set, false, a, nil, engine.Settled{})
+	settle(t, set, false, b, nil, engine.Settled{Done: 490})
+	if fresh := has(t, set, Keys(set, 0, 1500)); count(fresh) != 490 {
+		t.Errorf("%d are new, want the 490 that were released", count(fresh))
+	}
+	for _, keys := range [][]bloom.Hash{nil, Keys(set, 0, 1)} {
+		_, err := set.Commit(context.Background(), engine.NewReservation(), keys, 0, make([]bool, len(keys)))
+		_, err2 := set.Release(context.Background(), engine.NewReservation(), keys, make([]bool, len(keys)))
+		if !errors.Is(err, engine.ErrNoReservation) || !errors.Is(err2, engine.ErrNoReservation) {
+			t.Errorf("an unknown reservation: %v, %v", err, err2)
+		}
+	}
+	closeStore(t, store)
+	if _, err := set.Reserve(context.Background(), c, Keys(set, 0, 1), time.Hour, make([]bool, 1)); err == nil {
+		t.Error("Reserve after Close: no error")
+	}
+}
+
+// A lease ends by itself; until another takes an item, its reservation can still commit it.
+// Forget ends one at once.
+func testLeaseEnds(t *testing.T, o Opener, s Sample) {
+	store, set := reserving(t, o, s)
+	if store == nil {
+		return
+	}
+	defer func() { closeStore(t, store) }()
+	a, b := engine.NewReservation(), engine.NewReservation()
+	const lease = 2 * time.Second
+	reserve(t, set, a, Keys(set, 0, 100), lease, 0)
+	store, set = reload(t, o, s, store)
+	o.pass(lease)
+	if got := count(has(t, set, Keys(set, 0, 100))); got != 100 {
+		t.Fatalf("%d of 100 are new when the lease has ended", got)
+	}
+	if got := count(reserve(t, set, b, Keys(set, 0, 20), time.Hour, 0)); got != 20 {
+		t.Fatalf("%d of 20 are given to another", got)
+	}
+	if got := count(Add(t, set, Keys(set, 20, 10))); got != 10 {
+		t.Fatalf("%d of 10 are new to Add", got)
+	}
+	for range 2 {
+		settle(t, set, true, a, Keys(set, 0, 50), engine.Settled{Done: 20, Lost: 30})
+		settle(t, set, false, a, Keys(set, 25, 30), engine.Settled{Done: 5, Lost: 25})
+		store, set = reload(t, o, s, store)
+	}
+	settle(t, set, true, b, nil, engine.Settled{Done: 20})
+	if got := count(has(t, set, Keys(set, 0, 50))); got != 0 {
+		t.Errorf("%d of 50 that were committed or added are new", got)
+	}
+	c := engine.NewReservation()
+	reserve(t, set, c, Keys(set, 200, 10), time.Hour, 0)
+	if n, err := set.(engine.Forgetful).Forget(context.Background(), Keys(set, 200, 5)); n != 0 || err != nil {
+		t.Errorf("%d that are reserved are forgotten, %v", n, err)
+	}
+	store, set = reload(t, o, s, store)
+	if got := count(has(t, set, Keys(set, 200, 10))); got != 5 {
+		t.Errorf("%d are new, want the 5 that were forgotten", got)
+	}
+	settle(t, set, true, c, nil, engine.Settled{Done: 5, Lost: 5})
+}
+
+// Of 16 callers no two hold an item at the same time, and what is committed is given out no more.
+func testReserveContention(t *testing.T, o Opener, s Sample) {
+	const callers, rounds, n = 16, 25, 400
+	store, set := reserving(t, o, s)
+	if store == nil {
+		return
+	}
+	defer closeStore(t, store)
+	all := Keys(set, 0, n)
+	var owner [n]atomic.Int32
+	var committed [n]atomic.Bool
+	var wg sync.WaitGroup
+	for caller := range callers {
+		wg.Go(func() {
+			ctx, rnd := context.Background(), rand.New(rand.NewPCG(7, uint64(caller)))
+			for range rounds {
+				at, id, fresh := rnd.IntN(n-50), engine.NewReservation(), make([]bool, 50)
+				keys := all[at : at+50]
+				if _, err := set.Reserve(ctx, id, keys, time.Hour, fresh); err != nil {
+					t.Error(err)
+					return
+				}
+				var mine []bloom.Hash
+				for i, is := range fresh {
+					if !is {
+						continue
+					}
+					mine = append(mine, keys[i])
+					if committed[at+i].Load() || !owner[at+i].CompareAndSwap(0, int32(caller+1)) {
+						t.Errorf("item %d: committed %v, held by %d", at+i, committed[at+i].Load(), owner[at+i].Load())
+					}
+				}
+				if mine == nil {
+					continue
+				}
+				keep := rnd.IntN(3) == 0
+				for i, is := range fresh {
+					if is {
+						owner[at+i].Store(0)
+						committed[at+i].Store(keep)
+					}
+				}
+				var got engine.Settled
+				var err error
+				if keep {
+					got, err = set.Commit(ctx, id, mine, 0, make([]bool, len(mine)))
+				} else {
+					got, err = set.Release(ctx, id, nil, nil)
+				}
+				if want := (engine.Settled{Done: len(mine)}); got != want || err != nil {
+					t.Errorf("%+v, %v, want %+v", got, err, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i, fresh := range has(t, set, all) {
+		if fresh == committed[i].Load() {
+			t.Errorf("item %d is new: %v", i, fresh)
+		}
+	}
+}
