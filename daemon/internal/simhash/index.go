@@ -80,30 +80,52 @@ func (x *Index) Bytes() uint64 {
 	return x.bytes + x.texts.bytes() + x.prints.bytes() + x.heads.bytes()
 }
 
-// Near appends to near the documents of other ids that differ from the fingerprint in up to
-// Distance bits, Limit at most, each id once: the nearest first, of equal ones by id. more
-// tells that there may be further ones; then of the equally far those are left out that came
-// last.
-func (x *Index) Near(q Query, near []Near) (_ []Near, more bool) {
+// Answer is what is near a document.
+type Answer struct {
+	// New: of the documents of other ids none is near that came before it, be it that it is
+	// remembered already. So a document has one answer, however often it is asked about.
+	New bool
+	// Near are those of other ids, each once: the nearest first, of equal ones by id.
+	Near []Near
+	// More: there may be further ones. Then of the equally far those are left out that came last.
+	More bool
+}
+
+// Near looks for the documents that differ from the fingerprint in up to Distance bits. Those
+// that it finds are appended to near.
+func (x *Index) Near(q Query, near []Near) Answer {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.near(q, near)
 }
 
-func (x *Index) near(q Query, near []Near) (_ []Near, more bool) {
+func (x *Index) near(q Query, near []Near) Answer {
 	s := search{index: x, want: q.Fingerprint, own: q.ID, distance: min(q.Distance, x.distance), limit: q.Limit}
 	s.tables(x.all)
+	a := Answer{New: true, More: s.more}
+	// Addresses grow: who has a lower one came before.
+	mine := none
+	if s.known {
+		for at := x.heads.at(s.same); at != none && mine == none; at = x.texts.next(at) {
+			if bytes.Equal(x.texts.id(at), q.ID) {
+				mine = at
+			}
+		}
+	}
 	first := len(near)
 	for d, refs := range s.found {
 		slices.Sort(refs)
 		for _, ref := range refs {
 			for at := x.heads.at(ref); at != none; at = x.texts.next(at) {
 				id := x.texts.id(at)
+				if bytes.Equal(id, q.ID) {
+					continue
+				}
+				a.New = a.New && at > mine
 				switch {
-				case bytes.Equal(id, q.ID):
 				case slices.ContainsFunc(near[first:], func(n Near) bool { return n.ID == string(id) }):
 				case len(near)-first == q.Limit:
-					s.more = true
+					a.More = true
 				default:
 					near = append(near, Near{ID: string(id), Distance: d})
 				}
@@ -113,26 +135,27 @@ func (x *Index) near(q Query, near []Near) (_ []Near, more bool) {
 	slices.SortFunc(near[first:], func(a, b Near) int {
 		return cmp.Or(a.Distance-b.Distance, strings.Compare(a.ID, b.ID))
 	})
-	return near, s.more
+	a.Near = near
+	return a
 }
 
 // Add is Near, and then remembers the document. remembered is called, if the document is kept
 // and was not there before, before anybody else can find it. Of several callers with documents
 // near each other all but one find another.
-func (x *Index) Add(q Query, near []Near, remembered func()) (_ []Near, more bool) {
+func (x *Index) Add(q Query, near []Near, remembered func()) Answer {
 	x.mu.RLock()
-	first, seen := len(near), x.count
-	near, more = x.near(q, near) // most of the work is done beside others
+	seen := x.count
+	a := x.near(q, near) // most of the work is done beside others
 	x.mu.RUnlock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.cameNear(q, seen) {
-		near, more = x.near(q, near[:first])
+		a = x.near(q, near)
 	}
 	if x.put(q.Document) {
 		remembered()
 	}
-	return near, more
+	return a
 }
 
 // cameNear tells whether one of the documents that came after the first seen ones may be near.
@@ -241,6 +264,8 @@ type search struct {
 	distance int
 	limit    int
 	more     bool // some that were found are left out
+	same     uint32
+	known    bool // the fingerprint is number same
 	path     []step
 	found    [MaxDistance + 1][]uint32 // by distance
 }
@@ -271,6 +296,9 @@ func (s *search) bucket(refs []uint32) {
 	for _, ref := range refs {
 		diff := s.want ^ s.index.prints.at(ref)
 		d := bits.OnesCount64(diff)
+		if d == 0 {
+			s.same, s.known = ref, true
+		}
 		if d > s.distance || !s.first(diff) || !s.index.others(ref, s.own) {
 			continue
 		}

@@ -74,9 +74,9 @@ func TestIndexFindsAll(t *testing.T) {
 					d := Document{ID: fmt.Appendf(nil, "doc-%d", rnd.IntN(1000)), Fingerprint: shape(rnd, i)}
 					if i%8 == 0 {
 						q := Query{Document{d.ID, flip(rnd, d.Fingerprint, rnd.IntN(distance+2))}, distance, 1 + rnd.IntN(MaxNear)}
-						got, more := x.Near(q, nil)
-						if all, rest := b.near(q); !slices.Equal(got, all) || more != rest {
-							t.Fatalf("after %d documents, near %016x, limit %d:\n got %v, %v\nwant %v, %v", i, q.Fingerprint, q.Limit, got, more, all, rest)
+						got := x.Near(q, nil)
+						if all, rest := b.near(q); !slices.Equal(got.Near, all) || got.More != rest {
+							t.Fatalf("after %d documents, near %016x, limit %d:\n got %+v\nwant %v, %v", i, q.Fingerprint, q.Limit, got, all, rest)
 						}
 					}
 					x.Put(d)
@@ -107,7 +107,7 @@ func TestIndexSmallerDistance(t *testing.T) {
 		x.Put(Document{ID: []byte{byte('a' + i)}, Fingerprint: print})
 	}
 	for distance, want := range []int{1, 2, 3, 4} {
-		if got, _ := x.Near(Query{Distance: distance, Limit: MaxNear}, nil); len(got) != want {
+		if got := x.Near(Query{Distance: distance, Limit: MaxNear}, nil).Near; len(got) != want {
 			t.Errorf("distance %d: %v, want %d documents", distance, got, want)
 		}
 	}
@@ -118,8 +118,7 @@ func TestIndexSmallerDistance(t *testing.T) {
 func TestOwnIDDoesNotCount(t *testing.T) {
 	x := NewIndex(3)
 	add := func(id string, print uint64) (near []Near) {
-		near, _ = x.Add(Query{Document{[]byte(id), print}, 3, MaxNear}, nil, func() {})
-		return near
+		return x.Add(Query{Document{[]byte(id), print}, 3, MaxNear}, nil, func() {}).Near
 	}
 	for i := range 300 { // more than a look-up keeps
 		if near := add("page", uint64(i)<<20); near != nil {
@@ -133,6 +132,28 @@ func TestOwnIDDoesNotCount(t *testing.T) {
 	}
 	if near := add("page", 5<<20); len(near) != 1 || near[0] != (Near{"other", 1}) {
 		t.Fatalf("%v", near)
+	}
+}
+
+// A call whose answer was lost is repeated: which document was new stays, though the others are
+// near it by then.
+func TestRepeated(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	x := newIndex(3, 32)
+	var all []Query
+	for i := range 2000 {
+		print := flip(rnd, uint64(i%50)*0x9e3779b97f4a7c15, rnd.IntN(3))
+		all = append(all, Query{Document{fmt.Appendf(nil, "doc-%d", i%900), print}, 3, 1 + rnd.IntN(3)})
+	}
+	first := make([]bool, len(all))
+	for i, q := range all {
+		first[i] = x.Add(q, nil, func() {}).New
+	}
+	for i, q := range all {
+		known := slices.ContainsFunc(all[:i], func(o Query) bool { return o.Fingerprint == q.Fingerprint && string(o.ID) == string(q.ID) })
+		if got := x.Add(q, nil, func() { t.Error("it is remembered twice") }); got.New != first[i] && !known {
+			t.Errorf("document %d: new %v, at first %v", i, got.New, first[i])
+		}
 	}
 }
 
@@ -150,7 +171,7 @@ func TestIndexConcurrently(t *testing.T) {
 				print := uint64(i) * 0x9e3779b97f4a7c15
 				id := fmt.Appendf(nil, "%d by %d", i, c)
 				q := Query{Document{id, flip(rnd, print, 1)}, 3, 10}
-				if near, _ := x.Add(q, nil, func() {}); len(near) == 0 {
+				if x.Add(q, nil, func() {}).New {
 					first[c] = append(first[c], i)
 				}
 				x.Near(q, nil)
