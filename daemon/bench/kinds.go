@@ -71,9 +71,11 @@ func (s sample) memory(clock timing.Clock) (m kind.Memory, add func(keys []bloom
 	if err != nil {
 		return nil, nil, err
 	}
-	add = m.Add
-	if e, ok := m.(kind.Expiring); ok {
-		add = func(keys []bloom.Hash, fresh []bool) (int, error) { return e.AddFor(keys, time.Hour, fresh) }
+	switch m := m.(type) {
+	case kind.Expiring:
+		add = func(keys []bloom.Hash, fresh []bool) (int, error) { return m.AddFor(keys, time.Hour, fresh) }
+	case kind.Keyed:
+		add = m.Add
 	}
 	return m, add, nil
 }

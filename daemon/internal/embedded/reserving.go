@@ -26,7 +26,7 @@ type reserving struct {
 var _ engine.Reserving = (*reserving)(nil)
 
 func newReserving(k *diskFilter, items kind.Reserving) *reserving {
-	s := &reserving{forgetful: forgetful{plain{k}, items}, items: items}
+	s := &reserving{forgetful: forgetful{plain{k, items}, items}, items: items}
 	s.ready.Store(items.FileReserves())
 	return s
 }

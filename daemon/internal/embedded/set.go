@@ -13,23 +13,26 @@ import (
 )
 
 // plain is a filter of a kind that can do nothing special.
-type plain struct{ *diskFilter }
+type plain struct {
+	*diskFilter
+	items kind.Keyed
+}
 
 // Add implements engine.Set.
 func (s plain) Add(_ context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
-	return s.change(len(keys), func() (int, error) { return s.memory.Add(keys, fresh) })
+	return s.change(len(keys), func() (int, error) { return s.items.Add(keys, fresh) })
 }
 
 // Has implements engine.Set.
 func (s plain) Has(_ context.Context, keys []bloom.Hash, fresh []bool) error {
-	return s.has(func() { s.memory.Has(keys, fresh) })
+	return s.has(func() { s.items.Has(keys, fresh) })
 }
 
 // Seed implements engine.Set.
-func (s plain) Seed() uint64 { return s.memory.Seed() }
+func (k *diskFilter) Seed() uint64 { return k.memory.Seed() }
 
 // Stats implements engine.Set.
-func (s plain) Stats() engine.Stats { return s.memory.Stats() }
+func (k *diskFilter) Stats() engine.Stats { return k.memory.Stats() }
 
 // set is a filter whose memory is a bit-map.
 type set struct {
@@ -46,7 +49,7 @@ func serve(k *diskFilter) engine.Set {
 	k.memory.Log(k.journal)
 	switch m := k.memory.(type) {
 	case kind.BitMap:
-		s := &set{plain: plain{k}, bits: m}
+		s := &set{plain: plain{k, m}, bits: m}
 		k.end = s.endMerging
 		return s
 	case kind.Expiring:
@@ -54,9 +57,11 @@ func serve(k *diskFilter) engine.Set {
 	case kind.Reserving:
 		return newReserving(k, m)
 	case kind.Forgetful:
-		return forgetful{plain{k}, m}
+		return forgetful{plain{k, m}, m}
+	case kind.Similar:
+		return similar{k, m}
 	}
-	return plain{k}
+	return plain{k, k.memory.(kind.Keyed)}
 }
 
 // Stats implements engine.Set.

@@ -45,8 +45,11 @@ func (f *Filter) addToFull(ctx context.Context, growing Growing, keys []bloom.Ha
 
 // whenRoom says when a filter at the bound on memory has room again.
 func whenRoom(growing Growing) string {
-	if _, ok := growing.(Timed); ok {
+	switch growing.(type) {
+	case Timed:
 		return "others have expired"
+	case Similar:
+		return "that is raised, or after it was cleared"
 	}
 	return "that is raised, or others are forgotten"
 }

@@ -46,7 +46,7 @@ type Stats struct {
 }
 
 // Set is the memory of one filter. It is safe for concurrent use. What only some kinds
-// can do is asked for by a type assertion: BitMap, Growing, Forgetful, Timed.
+// can do is asked for by a type assertion: BitMap, Growing, Forgetful, Timed, Similar.
 type Set interface {
 	// Add remembers keys and sets fresh[i] to whether keys[i] was not seen before;
 	// the first of equal keys wins. It returns the number of fresh ones.

@@ -44,20 +44,15 @@ type Journal interface {
 }
 
 // Memory is what one filter remembers. It is safe for concurrent use, but for Apply and
-// Free. What only some kinds can do is asked for by a type assertion: BitMap, Forgetful,
-// Sweeping, Reserving, Expiring.
+// Free. What it remembers, and what only some kinds can do, is asked for by a type assertion:
+// it is Keyed, perhaps as a BitMap, Forgetful, Reserving or Expiring, or it is Similar; and it
+// may be Sweeping.
 type Memory interface {
-	// Add remembers keys and sets fresh[i] to whether keys[i] was not seen before; the first
-	// of equal keys wins. It returns the number of fresh ones. After an error it is of no
-	// more use.
-	Add(keys []bloom.Hash, fresh []bool) (int, error)
-	// Has is Add without remembering.
-	Has(keys []bloom.Hash, fresh []bool)
-	// Log sets where changes go. It is called once, before the first Add.
+	// Log sets where changes go. It is called once, before the first change.
 	Log(Journal)
 	// Apply takes in what the journal has, in its order. What is there already does no harm.
 	Apply(slots []bloom.Hash) error
-	// Write writes the file. Adds may go on: what was added before the call is in it.
+	// Write writes the file. Changes may go on: what was remembered before the call is in it.
 	Write(fs durable.FS, path string, from uint64) error
 	Seed() uint64
 	Stats() engine.Stats
@@ -68,9 +63,20 @@ type Memory interface {
 	Free() error
 }
 
+// Keyed is a memory of keys.
+type Keyed interface {
+	Memory
+	// Add remembers keys and sets fresh[i] to whether keys[i] was not seen before; the first
+	// of equal keys wins. It returns the number of fresh ones. After an error it is of no
+	// more use.
+	Add(keys []bloom.Hash, fresh []bool) (int, error)
+	// Has is Add without remembering.
+	Has(keys []bloom.Hash, fresh []bool)
+}
+
 // BitMap is a memory that can be copied and merged by stripes.
 type BitMap interface {
-	Memory
+	Keyed
 	Header() bloom.Header
 	Stripe(i int, buf []byte) []byte
 	MergeStripe(i int, data []byte) error
@@ -80,7 +86,7 @@ type BitMap interface {
 
 // Forgetful is a memory that grows with its items, and can forget each of them.
 type Forgetful interface {
-	Memory
+	Keyed
 	// Forget makes keys new again, in memory and in what goes to Log's journal, and returns
 	// how many of them were seen.
 	Forget(keys []bloom.Hash) int
@@ -124,4 +130,14 @@ type Expiring interface {
 	Reserving
 	// AddFor is Add for keys that are seen for a time.
 	AddFor(keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error)
+}
+
+// Similar is a memory of documents that grows with them, see engine.Similar.
+type Similar interface {
+	Memory
+	Fingerprint(text string) (print uint64, ok bool)
+	Distance() int
+	// Slots is how many entries of the journal, of one slot each, Near may make of documents.
+	Slots(docs []engine.Document) int
+	Near(docs []engine.Document, how engine.Nearness, found []engine.Comparison)
 }
