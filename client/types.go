@@ -55,7 +55,7 @@ type Fullness struct {
 // FilterSpec is the body of PUT /api/v1/filters/{name}; zero fields take the daemon's defaults.
 type FilterSpec struct {
 	ID        int     `json:"id,omitempty"`         // fixed id; 0: the daemon chooses a free one
-	Kind      string  `json:"kind,omitempty"`       // bloom | timing | exact
+	Kind      string  `json:"kind,omitempty"`       // bloom | timing | exact | simhash
 	Capacity  uint64  `json:"capacity,omitempty"`   // bloom: items at which the error rate still holds
 	ErrorRate float64 `json:"error_rate,omitempty"` // bloom: false positives among new items, as a ratio
 	OnFull    string  `json:"on_full,omitempty"`    // bloom: warn | reject
@@ -64,6 +64,10 @@ type FilterSpec struct {
 	Canonical string `json:"canonical,omitempty"`
 	// CanonicalDrop names the parameters that crawl leaves out, separated by commas; - for none.
 	CanonicalDrop string `json:"canonical_drop,omitempty"`
+	// Distance (simhash) is in how many of 64 bits the fingerprints of near documents differ at most.
+	Distance uint64 `json:"distance,omitempty"`
+	// FeatureHash (simhash) is xxh3 (the default), or md5 for the fingerprints of the Python module.
+	FeatureHash string `json:"feature_hash,omitempty"`
 	// More are parameters of kinds that this version of the client does not know, by their keys.
 	More map[string]any `json:"-"`
 }
@@ -91,10 +95,13 @@ type FilterInfo struct {
 	LastWriteback *time.Time `json:"last_writeback"` // null: never
 
 	Expire float64 `json:"expire,omitempty"` // timing: seconds; 0, null in JSON: each call must say
-	Items  uint64  `json:"items,omitempty"`  // timing: those that have not expired; exact: all
+	Items  uint64  `json:"items,omitempty"`  // timing: those that have not expired; exact, simhash: all
 
 	Canonical     string `json:"canonical,omitempty"`      // safe or crawl; "": URIs are not normalized
 	CanonicalDrop string `json:"canonical_drop,omitempty"` // crawl: names of parameters that are left out
+
+	Distance    uint64 `json:"distance,omitempty"`     // simhash: up to which documents are near
+	FeatureHash string `json:"feature_hash,omitempty"` // simhash: xxh3 or md5
 
 	// More are members that this version of the client does not know: parameters of other kinds.
 	More map[string]any `json:"-"`
@@ -155,7 +162,9 @@ func (f FilterInfo) MarshalJSON() ([]byte, error) {
 			Generation uint64   `json:"generation"`
 			Canonical  string   `json:"canonical,omitempty"`
 			Drop       string   `json:"canonical_drop,omitempty"`
-		}{f.ID, f.Name, f.Kind, expire, f.Items, f.Bytes, f.Generation, f.Canonical, f.CanonicalDrop}, f.More)
+			Distance   uint64   `json:"distance,omitempty"`
+			Feature    string   `json:"feature_hash,omitempty"`
+		}{f.ID, f.Name, f.Kind, expire, f.Items, f.Bytes, f.Generation, f.Canonical, f.CanonicalDrop, f.Distance, f.FeatureHash}, f.More)
 	}
 	type bitMap FilterInfo // without this method
 	return withMore(bitMap(f), f.More)

@@ -170,6 +170,9 @@ type Limits struct {
 	// ItemBytes is the longest item as it stands in the body, at most body_bytes.
 	// Default 64KiB.
 	ItemBytes Size `yaml:"item_bytes"`
+	// TextBytes is the longest text of a document in a near call, in UTF-8; body_bytes
+	// binds it, too. 1 to 1TiB. Default 4MiB.
+	TextBytes Size `yaml:"text_bytes"`
 	// HeaderTimeout is how long a caller may take to send a request's header, more
 	// than 0. Default 10s.
 	HeaderTimeout time.Duration `yaml:"header_timeout"`

@@ -40,6 +40,7 @@ func Default() Config {
 			BodyBytes:     64 * MiB,
 			Items:         100_000,
 			ItemBytes:     64 * KiB,
+			TextBytes:     4 * MiB,
 			HeaderTimeout: 10 * time.Second,
 			BodyTimeout:   30 * time.Second,
 			CompressBytes: 64 * KiB,

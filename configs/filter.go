@@ -3,7 +3,6 @@ package configs
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -110,11 +109,7 @@ func (f Filter) CheckParameters() []*FieldError {
 	kind, ok := KindOf(f.Kind)
 	if !ok {
 		wrong := fmt.Sprintf("%q: want %s", f.Kind, KindNames())
-		setting := wrong
-		if slices.Contains(planned, f.Kind) {
-			setting = fmt.Sprintf("kind %s is not available in this version: want %s", f.Kind, KindNames())
-		}
-		return []*FieldError{{Field: "kind", Msg: wrong, Setting: setting}}
+		return []*FieldError{{Field: "kind", Msg: wrong, Setting: wrong}}
 	}
 	if reflect.TypeOf(f.Params) != reflect.TypeOf(kind.Params) {
 		text := fmt.Sprintf("%s: its parameters are those of another kind", kind.Name)

@@ -25,6 +25,8 @@ type Kind struct {
 	Fixed bool
 	// BitMap tells that such filters have a bit-map, which the archive keeps.
 	BitMap bool
+	// Texts tells that such filters are asked about texts and not about items.
+	Texts bool
 	// Local tells that such filters are kept with store: embedded only.
 	Local bool
 }
@@ -76,11 +78,9 @@ func Kinds() []Kind {
 		bloomKind(),
 		timingKind(),
 		exactKind(),
+		simhashKind(),
 	}
 }
-
-// planned are kinds that documents name and this version has not.
-var planned = []string{"simhash"}
 
 // DefaultKind is that of filters that name none.
 func DefaultKind() Kind { return Kinds()[0] }
@@ -99,6 +99,12 @@ func KindOf(name string) (Kind, bool) {
 func HasBitMap(kind string) bool {
 	k, _ := KindOf(kind)
 	return k.BitMap
+}
+
+// TakesTexts tells whether filters of a kind are asked about texts and not about items.
+func TakesTexts(kind string) bool {
+	k, _ := KindOf(kind)
+	return k.Texts
 }
 
 // Expires tells whether items of filters of a kind expire.

@@ -84,6 +84,9 @@ func (c Config) validateServing(f *faults) {
 	if l.ItemBytes < 1 || l.ItemBytes > l.BodyBytes {
 		f.add("limits.item_bytes", "%s: want 1 to limits.body_bytes, %s", l.ItemBytes, l.BodyBytes)
 	}
+	if l.TextBytes < 1 || l.TextBytes > TiB {
+		f.add("limits.text_bytes", "%s: want 1 to %s", l.TextBytes, TiB)
+	}
 	if l.Items < 1 {
 		f.add("limits.items", "%d: want 1 or more", l.Items)
 	}

@@ -87,7 +87,7 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.lookup(w, l.ref)
-	if f == nil {
+	if f == nil || f.refusesItems(w) {
 		return
 	}
 	if !remember {
@@ -193,7 +193,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, ndjson, remember
 	s.mu.Lock()
 	f := s.lookup(w, r.URL.Query().Get("filter_typeid"))
 	var until time.Time
-	ok := f != nil
+	ok := f != nil && !f.refusesItems(w)
 	if ok && remember {
 		var expire *float64
 		if text := r.URL.Query().Get("expire"); text != "" {

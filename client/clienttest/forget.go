@@ -18,6 +18,9 @@ func (s *Server) forget(w http.ResponseWriter, r *http.Request) {
 	if f == nil {
 		return
 	}
+	if f.refusesItems(w) {
+		return
+	}
 	if f.kind == "bloom" {
 		Problem(w, http.StatusUnprocessableEntity, "forget_not_supported", "the filter is of the kind bloom", nil)
 		return

@@ -7,6 +7,7 @@ package clienttest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -40,13 +41,15 @@ type Server struct {
 }
 
 type filter struct {
-	id        int
-	capacity  uint64
-	errorRate float64
-	onFull    string
-	kind      string
-	expire    time.Duration     // of kind timing; 0: each call must say
-	seen      map[key]time.Time // until when; zero: for ever
+	id          int
+	capacity    uint64
+	errorRate   float64
+	onFull      string
+	kind        string
+	featureHash string              // of kind simhash
+	expire      time.Duration       // of kind timing; 0: each call must say
+	seen        map[key]time.Time   // until when; zero: for ever
+	texts       map[string][]string // of kind simhash: ids by fingerprint, in their order
 
 	generation int
 }
@@ -77,7 +80,7 @@ type key struct {
 }
 
 func newFilter(id int, capacity uint64, rate float64, onFull string) *filter {
-	return &filter{id: id, kind: "bloom", capacity: capacity, errorRate: rate, onFull: onFull, seen: map[key]time.Time{}, generation: 1}
+	return &filter{id: id, kind: "bloom", capacity: capacity, errorRate: rate, onFull: onFull, seen: map[key]time.Time{}, texts: map[string][]string{}, generation: 1}
 }
 
 // RequireToken makes every call but /readyz answer 401 without this token.
@@ -172,6 +175,8 @@ func (s *Server) Handle(w http.ResponseWriter, r *http.Request) {
 		s.batch(w, r, r.URL.Path == "/api/v1/filter")
 	case r.Method == http.MethodPost && r.URL.Path == "/api/v1/forget":
 		s.forget(w, r)
+	case r.Method == http.MethodPost && r.URL.Path == "/api/v1/near":
+		s.near(w, r)
 	case r.Method == http.MethodGet && r.URL.Path == "/api/v1/filters":
 		s.list(w)
 	case isFilter && isClear && r.Method == http.MethodPost:
@@ -228,6 +233,13 @@ func (s *Server) info(name string, f *filter) client.FilterInfo {
 	if f.kind == "exact" {
 		return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Items: uint64(len(f.seen)), Generation: uint64(f.generation)}
 	}
+	if f.kind == "simhash" {
+		items := 0
+		for _, ids := range f.texts {
+			items += len(ids)
+		}
+		return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Distance: 3, FeatureHash: f.featureHash, Items: uint64(items), Generation: uint64(f.generation)}
+	}
 	return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Capacity: f.capacity, ErrorRate: f.errorRate,
 		OnFull: f.onFull, ItemsEstimate: uint64(len(f.seen)), FillRatio: 0.25, FPREstimate: 0.00001,
 		Bytes: f.capacity * 25 / 8, Generation: uint64(f.generation)}
@@ -260,6 +272,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, name string) {
 		ErrorRate float64 `json:"error_rate"`
 		OnFull    string  `json:"on_full"`
 		Expire    float64 `json:"expire"` // seconds
+
+		Distance    uint64 `json:"distance"` // 3 in any case
+		FeatureHash string `json:"feature_hash"`
 	}
 	spec.Kind, spec.Capacity, spec.ErrorRate, spec.OnFull = "bloom", 10_000_000, 0.0001, "warn"
 	dec := json.NewDecoder(r.Body)
@@ -271,6 +286,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	want := newFilter(spec.ID, spec.Capacity, spec.ErrorRate, spec.OnFull)
+	want.featureHash = cmp.Or(spec.FeatureHash, "xxh3")
 	want.kind, want.expire = spec.Kind, time.Duration(spec.Expire*float64(time.Second))
 	status := http.StatusOK
 	if have := s.filters[name]; have == nil {
@@ -312,7 +328,7 @@ func (s *Server) clear(w http.ResponseWriter, r *http.Request, name string) {
 		Problem(w, http.StatusBadRequest, "confirm_required", "add ?confirm="+name, nil)
 		return
 	}
-	f.seen = map[key]time.Time{}
+	f.seen, f.texts = map[key]time.Time{}, map[string][]string{}
 	f.generation++
 	reply(w, http.StatusOK, s.info(name, f))
 }

@@ -157,6 +157,42 @@ class APITest(unittest.TestCase):
             self.client.forget("uri", ["a"])
         self.assertEqual(caught.exception.error_code, "forget_not_supported")
 
+    def test_near(self) -> None:
+        made = self.client.create_filter("pages", kind="simhash", distance=2, feature_hash="md5")
+        self.assertEqual((made["distance"], made["feature_hash"]), (2, "md5"))
+        fox = "The quick brown fox jumps over the lazy dog, and over the cat."
+        pages = [("a", fox), {"id": "b", "text": fox.upper() + "!"}, ("é", "你好，世界！　　呼噜。")]
+        self.assertEqual([found["new"] for found in self.client.near("pages", pages, remember=False)], [True, True, True])
+        found = self.client.near("pages", pages)
+        self.assertEqual([one["new"] for one in found], [True, False, True])
+        self.assertEqual(found[1]["near"], [{"id": "a", "distance": 0}])
+        self.assertEqual(found[2], {"id": "é", "fingerprint": "222a820580050201", "new": True, "near": []})
+        self.assertEqual([one["new"] for one in self.client.near("pages", iter(pages))], [True, False, True])
+        single = FilterAPIClient(batch_items=1)
+        self.addCleanup(single.close)
+        self.assertEqual([len(one["near"]) for one in single.near("pages", [("c", fox), ("d", fox)], limit=1, distance=0)], [1, 1])
+        self.assertEqual(self.client.near("pages", []), [])
+        for documents, code, index in (
+            ([("x", fox), ("y", "..")], "text_too_short", 1),
+            ([("x", fox), ("", fox)], "id_invalid", 1),
+            ([("x", fox), ("y", "\ud800 and more")], "invalid_utf8", 1),
+            ([("x", fox), ("y",)], "invalid_call", 1),
+            ([("x", fox), {"id": "y", "txt": fox}], "invalid_call", 1),
+        ):
+            with self.assertRaises(ItemError) as refused:
+                single.near("pages", documents, remember=False)
+            self.assertEqual((refused.exception.error_code, refused.exception.index), (code, index))
+        for call, code in (
+            (lambda: self.client.near("uri", pages), "near_not_supported"),
+            (lambda: self.client.filter("pages", ["a"]), "items_not_supported"),
+            (lambda: self.client.near("pages", pages, distance=3), "distance_invalid"),
+        ):
+            with self.assertRaises(FilterError) as caught:
+                call()
+            self.assertEqual(caught.exception.error_code, code)
+        with self.assertRaises(SettingsError):
+            self.client.near("pages", "one text")
+
     def test_any_values(self) -> None:
         values = [1, "1", 1.0, True, False, (1, 2), [1, 2], {"b": 1, "a": None}, {"a": None, "b": 1.0}, 0.5, [], {}]
         self.client.create_filter("values")

@@ -74,6 +74,8 @@ type Limits struct {
 	Items int
 	// ItemBytes of one item. Default: 64 KiB.
 	ItemBytes int
+	// TextBytes of the text of one document. Default: 4 MiB.
+	TextBytes int
 	// BodyTimeout is how long a client may send nothing while its body is awaited, or
 	// read nothing while its answer is. A JSON body must also come at 1 KiB/s in each
 	// such span of time. Where tokens are asked for, a body without an Authorization
@@ -190,6 +192,9 @@ func (l *Limits) setDefaults() {
 	}
 	if l.ItemBytes <= 0 {
 		l.ItemBytes = 64 << 10
+	}
+	if l.TextBytes <= 0 {
+		l.TextBytes = 4 << 20
 	}
 	if l.BodyTimeout <= 0 {
 		l.BodyTimeout = 30 * time.Second

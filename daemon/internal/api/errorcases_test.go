@@ -28,6 +28,19 @@ func failing(err error) func(*apitest.MemStore) {
 	return func(st *apitest.MemStore) { st.Fail(err) }
 }
 
+// texts makes a filter of texts first.
+func texts(call func(*apitest.Rig) apitest.Answer) func(*apitest.Rig) apitest.Answer {
+	return func(r *apitest.Rig) apitest.Answer {
+		r.Put("pages", `{"kind":"simhash"}`)
+		return call(r)
+	}
+}
+
+// near sends documents to a filter of texts.
+func near(documents string, more ...string) func(*apitest.Rig) apitest.Answer {
+	return texts(apitest.Request("POST", "/api/v1/near", `{"filter":"pages","documents":[`+documents+`]`+strings.Join(more, "")+`}`))
+}
+
 func errorCases() map[string]errorCase {
 	const ok = `{"filter_typeid":1,"uri_list":["a"]}`
 	small := func(o *api.Options) { o.Limits = api.Limits{BodyBytes: 1000, Items: 3, ItemBytes: 10} }
@@ -113,6 +126,14 @@ func errorCases() map[string]errorCase {
 		"spec as lines":        {code: "unsupported_media_type", status: 415, call: apitest.Request("PUT", "/api/v1/filters/x", "{}", "Content-Type", apitest.TextType)},
 		"brotli":               {code: "unsupported_encoding", status: 415, header: "Accept-Encoding: gzip", call: apitest.Request("POST", "/api/v1/filter", ok, "Content-Encoding", "br")},
 		"brotli, stream":       {code: "unsupported_encoding", status: 415, call: apitest.Lines("?filter_typeid=1", "a\n", "Content-Encoding", "br")},
+		"empty id":             {code: "id_invalid", status: 400, call: near(`{"id":"","text":"abc"}`)},
+		"one id twice":         {code: "duplicate_id", status: 400, call: near(`{"id":"a","text":"abc"},{"id":"a","text":"abd"}`)},
+		"two letters":          {code: "text_too_short", status: 400, detail: "fewer than three letters", call: near(`{"id":"a","text":"a, b"}`)},
+		"large text":           {code: "text_too_large", status: 413, detail: "limits.text_bytes", opts: func(o *api.Options) { o.Limits.TextBytes = 3 }, call: near(`{"id":"a","text":"abcd"}`)},
+		"large distance":       {code: "distance_invalid", status: 422, detail: "was made for 3", call: near(`{"id":"a","text":"abc"}`, `,"distance":4`)},
+		"limit of none":        {code: "limit_invalid", status: 422, call: near(`{"id":"a","text":"abc"}`, `,"limit":0`)},
+		"near on bloom":        {code: "near_not_supported", status: 422, detail: "simhash can", call: apitest.Request("POST", "/api/v1/near", `{"filter":1,"documents":[]}`)},
+		"items of simhash":     {code: "items_not_supported", status: 422, detail: "/api/v1/near", call: texts(apitest.List(`{"filter":"pages","items":["a"]}`))},
 		"kind that is not":     {code: "invalid_filter", status: 422, detail: "tree", call: apitest.Request("PUT", "/api/v1/filters/x", `{"kind":"tree"}`)},
 		"name that cannot be":  {code: "invalid_filter", status: 422, call: apitest.Request("PUT", "/api/v1/filters/1x", "")},
 		"store errs":           {code: "internal", status: 500, detail: "disk on fire", store: failing(errors.New("disk on fire")), call: apitest.List(ok)},

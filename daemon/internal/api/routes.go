@@ -17,6 +17,7 @@ const (
 	pathOldFilter = "/cr-clawr/uri_filter/api/uri_filter" // callers of the first service know it
 	pathCheck     = "/api/v1/check"
 	pathForget    = "/api/v1/forget"
+	pathNear      = "/api/v1/near"
 	pathFilters   = "/api/v1/filters"
 	pathOne       = "/api/v1/filters/{name}"
 	pathClear     = "/api/v1/filters/{name}/clear"
@@ -63,6 +64,7 @@ func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
 		pathOldFilter + "/": {http.MethodPost: filter},
 		pathCheck:           {http.MethodPost: {scope: access.ScopeRead, tokenInBody: true, do: (*call).check}},
 		pathForget:          {http.MethodPost: {scope: access.ScopeForget, tokenInBody: true, do: (*call).forget}},
+		pathNear:            {http.MethodPost: {scope: access.ScopeRead, tokenInBody: true, do: (*call).near}}, // remembering: see near
 		pathFilters:         {http.MethodGet: {scope: access.ScopeRead, do: (*call).listFilters}},
 		pathOne: {
 			http.MethodGet:    {scope: access.ScopeRead, do: (*call).getFilter},

@@ -13,6 +13,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/kinds/simhash"
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
@@ -57,6 +59,33 @@ func (m *memExact) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
 
 func (m *memExact) Seed() uint64        { return m.timed.Seed() }
 func (m *memExact) Stats() engine.Stats { return m.timed.Stats() }
+
+// memTexts is a simhash filter of a MemStore.
+type memTexts struct {
+	kind.Similar
+	store *MemStore
+}
+
+func (m *memTexts) Near(ctx context.Context, docs []engine.Document, how engine.Nearness, found []engine.Comparison) error {
+	if err := cmp.Or(m.store.err(), ctx.Err()); err != nil {
+		return err
+	}
+	m.Similar.Near(docs, how, found)
+	return nil
+}
+
+func (m *memTexts) Memory() uint64 { return m.Bytes() }
+
+func (m *memTexts) Add(context.Context, []bloom.Hash, []bool) (int, error) {
+	return 0, engine.ErrKeepsTexts
+}
+
+func (m *memTexts) Has(context.Context, []bloom.Hash, []bool) error { return engine.ErrKeepsTexts }
+
+type noJournal struct{}
+
+func (noJournal) Append([]bloom.Hash, []bool) {}
+func (noJournal) AppendEntries([]bloom.Hash)  {}
 
 func (m *memTimed) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
 	return m.AddFor(ctx, keys, m.expire, fresh)
@@ -140,6 +169,14 @@ func (st *MemStore) Create(_ context.Context, spec engine.Spec, b engine.Identit
 	}
 	if spec.Kind == "exact" {
 		return &memExact{memTimed{timing.New(timing.SystemClock()), st, b, configs.MaxExpire}}, nil
+	}
+	if spec.Kind == "simhash" {
+		m, err := simhash.Kind().New(spec, b, timing.SystemClock())
+		if err != nil {
+			return nil, err
+		}
+		m.Log(noJournal{})
+		return &memTexts{m.(kind.Similar), st}, nil
 	}
 	h, err := engine.BitMapHeader(spec, b)
 	if err != nil {

@@ -25,6 +25,10 @@ const (
 	Add    Op = iota // new items are remembered
 	Check            // nothing is
 	Forget           // seen items are new again
+
+	// Of documents, see Judge.Near; these are told to Observe alone.
+	Near // documents are compared and remembered
+	Look // documents are compared
 )
 
 // Judge judges batches against the filters of an engine. It is safe for concurrent use.
@@ -83,10 +87,14 @@ func (e *DroppedError) Error() string {
 }
 
 // Begin readies b for batches of a call of the filter ref, a name or an id in decimal. It
-// returns what Engine.Lookup does, an *ExpireError, or for Forget what Filter.Forgetful does.
+// returns what Engine.Lookup and Filter.TakesItems do, an *ExpireError, or for Forget what
+// Filter.Forgetful does.
 func (j *Judge) Begin(b *Batch, op Op, ref string, expire Expire) (err error) {
 	b.op, b.Over = op, 0
 	if b.Filter, err = j.Engine.Lookup(ref); err != nil {
+		return err
+	}
+	if err := b.Filter.TakesItems(); err != nil {
 		return err
 	}
 	if op == Forget {
@@ -144,16 +152,32 @@ func (j *Judge) Resume(b *Batch) error {
 func (j *Judge) Judge(ctx context.Context, b *Batch, l *items.List) (fresh int, err error) {
 	n := l.Len()
 	b.Fresh = slices.Grow(b.Fresh[:0], n)[:n]
-	f := b.Filter
-	for {
+	err = j.asking(ctx, b.Filter, func(f *engine.Filter) error {
 		b.hash(l, f)
-		if fresh, err = j.ask(ctx, b, f); err == nil {
-			added := 0
-			if b.op == Add {
-				added = fresh
-			}
-			b.Over, _ = f.OverCapacity(added)
-			return fresh, nil
+		if fresh, err = j.ask(ctx, b, f); err != nil {
+			return err
+		}
+		added := 0
+		if b.op == Add {
+			added = fresh
+		}
+		b.Over, _ = f.OverCapacity(added)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return fresh, nil
+}
+
+// asking calls ask with a filter, and with the one that takes its place if it is cleared
+// meanwhile. It returns what ask does, what Engine.Lookup does of a filter that was dropped
+// meanwhile, or a *DroppedError.
+func (j *Judge) asking(ctx context.Context, f *engine.Filter, ask func(*engine.Filter) error) error {
+	for {
+		err := ask(f)
+		if err == nil {
+			return nil
 		}
 		now, lookup := j.Engine.Lookup(f.Name)
 		var ended *engine.UnknownFilterError
@@ -162,13 +186,13 @@ func (j *Judge) Judge(ctx context.Context, b *Batch, l *items.List) (fresh int, 
 		}
 		switch {
 		case now == f:
-			return 0, err
+			return err
 		case lookup != nil:
-			return 0, lookup
+			return lookup
 		case now.Life() != f.Life():
-			return 0, &DroppedError{f.Name}
+			return &DroppedError{f.Name}
 		case !errors.As(err, &ended):
-			return 0, err
+			return err
 		}
 		f = now
 	}

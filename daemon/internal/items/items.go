@@ -37,6 +37,14 @@ const (
 	TooManyItems   = "too_many_items"
 	InvalidUTF8    = "invalid_utf8"   // also half a surrogate pair
 	ExpireInvalid  = "expire_invalid" // no number, or one that a double cannot hold
+
+	// Of documents.
+	IDInvalid       = "id_invalid" // empty, or too long
+	DuplicateID     = "duplicate_id"
+	TextTooShort    = "text_too_short"
+	TextTooLarge    = "text_too_large"
+	DistanceInvalid = "distance_invalid"
+	LimitInvalid    = "limit_invalid"
 )
 
 // Error says what is wrong with a body and where.

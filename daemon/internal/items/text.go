@@ -124,6 +124,9 @@ func (p *parser) hex4(i int) (rune, *Error) {
 	return r, nil
 }
 
+// AppendString appends s, which is UTF-8, as a string of JSON.
+func AppendString(dst []byte, s string) []byte { return appendQuoted(dst, []byte(s)) }
+
 // appendQuoted appends s as RFC 8785 writes a string: only what must be is escaped.
 func appendQuoted(dst, s []byte) []byte {
 	const hex = "0123456789abcdef"

@@ -9,6 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/kinds/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/kinds/exact"
+	"github.com/cr-clawer/urifilter/daemon/internal/kinds/simhash"
 	"github.com/cr-clawer/urifilter/daemon/internal/kinds/timing"
 )
 
@@ -18,6 +19,7 @@ func All() []kind.Kind {
 		bloom.Kind(),
 		timing.Kind(),
 		exact.Kind(),
+		simhash.Kind(),
 	}
 }
 

@@ -96,6 +96,10 @@ func Of(err error) *Error {
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrForgetsNone):
 		return &Error{Code: ForgetNotSupported, Detail: kind.Error() + " (a bit of a bit-map may stand for many of them, and daemons that share Redis " +
 			"tell each other only what was added); filters of the kinds exact and timing can with store: embedded, and any filter can be cleared as a whole"}
+	case errors.As(err, &kind) && errors.Is(kind, engine.ErrComparesNone):
+		return &Error{Code: NearNotSupported, Detail: kind.Error() + "; filters of the kind simhash can"}
+	case errors.As(err, &kind) && errors.Is(kind, engine.ErrKeepsTexts):
+		return &Error{Code: ItemsNotSupported, Detail: kind.Error() + `; send documents to POST /api/v1/near, with "remember": false to look only ("urifilter near" does it); any filter can be cleared as a whole`}
 	case errors.As(err, &spec):
 		return &Error{Code: InvalidFilter, Detail: spec.Error()}
 	case errors.Is(err, engine.ErrConflict):

@@ -29,6 +29,8 @@ const (
 	ExpireMissing      = "expire_missing"
 	BitMapNotSupported = "bitmap_not_supported"
 	ForgetNotSupported = "forget_not_supported"
+	NearNotSupported   = "near_not_supported"
+	ItemsNotSupported  = "items_not_supported"
 	Internal           = "internal"
 	ArchiveFailed      = "archive_failed"
 	Overloaded         = "overloaded"

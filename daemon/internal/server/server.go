@@ -113,6 +113,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 			BodyBytes:   int64(cfg.Limits.BodyBytes),
 			Items:       cfg.Limits.Items,
 			ItemBytes:   int(cfg.Limits.ItemBytes),
+			TextBytes:   int(cfg.Limits.TextBytes),
 			BodyTimeout: cfg.Limits.BodyTimeout,
 			HeldBytes:   int64(cfg.Limits.HeldBytes),
 

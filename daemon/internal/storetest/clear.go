@@ -14,7 +14,7 @@ import (
 // clearOf clears a filter and returns the set that is served then.
 func clearOf(t *testing.T, store engine.Store, s engine.Spec, b engine.Identity) (now engine.Set) {
 	t.Helper()
-	if err := store.Clear(context.Background(), s, b, func(set engine.Set) { now = set }); err != nil {
+	if err := store.Clear(context.Background(), s, b, func(set engine.Set) { now = withItems(set) }); err != nil {
 		t.Fatal(err)
 	}
 	if now == nil {
@@ -36,6 +36,7 @@ func testClear(t *testing.T, o Opener, sample Sample) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	set = withItems(set)
 	old := set
 	for round := range uint64(3) {
 		Add(t, set, Keys(set, 0, 3000))
@@ -118,7 +119,7 @@ func testClearContention(t *testing.T, o Opener, sample Sample) {
 	for i := range uint64(5) {
 		b := Identity()
 		b.Generation = i + 2
-		err := store.Clear(ctx, s, b, func(s engine.Set) { mu.Lock(); defer mu.Unlock(); set = s })
+		err := store.Clear(ctx, s, b, func(s engine.Set) { mu.Lock(); defer mu.Unlock(); set = withItems(s) })
 		if err != nil {
 			t.Fatal(err)
 		}

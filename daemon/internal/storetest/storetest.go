@@ -58,6 +58,11 @@ func Samples() []Sample {
 		{Kind: "timing", Exact: true, Params: func(n uint64) configs.Params {
 			return configs.Timing{Expire: long + time.Duration(n)*time.Millisecond}
 		}},
+		// A fingerprint of a few bits apart from another is as rare as in no test; so a filter of
+		// texts has an answer to each item, see items.
+		{Kind: "simhash", Exact: true, Params: func(n uint64) configs.Params {
+			return configs.Simhash{Distance: 1 + n%2, FeatureHash: configs.FeatureXXH3}
+		}},
 		{Kind: "exact", Exact: true, Params: func(n uint64) configs.Params {
 			return configs.Exact{Canonical: configs.Canonical{Canonical: configs.CanonicalCrawl, CanonicalDrop: fmt.Sprintf("items-%d", n)}}
 		}},
@@ -163,6 +168,9 @@ func load(t *testing.T, store engine.Store) map[engine.Spec]engine.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for spec, set := range sets {
+		sets[spec] = withItems(set)
+	}
 	return sets
 }
 
@@ -189,7 +197,7 @@ func create(t *testing.T, store engine.Store, spec engine.Spec) engine.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set
+	return withItems(set)
 }
 
 // Keys hashes items from..from+n-1 of an endless list of URLs.

@@ -20,9 +20,9 @@ import (
 // Tallies counts what became of the items of each filter, and describes the filters when it is
 // scraped, so that the series of a filter end with it. It is safe for concurrent use.
 type Tallies struct {
-	engine           *engine.Engine
-	add, has, forget prometheus.Observer // time in the store
-	byLife           sync.Map            // *engine.Life to *tally
+	engine                 *engine.Engine
+	add, has, forget, near prometheus.Observer // time in the store
+	byLife                 sync.Map            // *engine.Life to *tally
 
 	items, checked, forgotten, invalid, info, live, fill, estimate, capacity, rate, fpr, bytes, writeback, quarantined *prometheus.Desc
 }
@@ -33,7 +33,7 @@ type tally struct{ fresh, duplicates, checkedNew, checkedSeen, forgotten, invali
 func New(e *engine.Engine, registry prometheus.Registerer) *Tallies {
 	store := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "urifilter_store_request_duration_seconds",
-		Help:    "Time that the store took for a batch, by operation: add, has or forget.",
+		Help:    "Time that the store took for a batch, by operation: add, has, forget or near.",
 		Buckets: prometheus.ExponentialBuckets(10e-6, 4, 11), // 10 us to 10 s
 	}, []string{"op"})
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
@@ -44,21 +44,22 @@ func New(e *engine.Engine, registry prometheus.Registerer) *Tallies {
 		add:    store.WithLabelValues("add"),
 		has:    store.WithLabelValues("has"),
 		forget: store.WithLabelValues("forget"),
+		near:   store.WithLabelValues("near"),
 
-		items:       desc("items_total", "Items of filter calls, by whether they were new or duplicate.", "result"),
-		checked:     desc("checked_items_total", "Items of check calls, which remember nothing, by whether they were new or seen.", "result"),
+		items:       desc("items_total", "Items of filter calls, and documents that near calls remember, by whether they were new or duplicate.", "result"),
+		checked:     desc("checked_items_total", "Items of check calls, and documents of near calls, which remember nothing, by whether they were new or seen.", "result"),
 		forgotten:   desc("forgotten_items_total", "Items that forget calls have made new again."),
 		invalid:     desc("invalid_items_total", "Items that filter and check calls skipped, as they asked, since they cannot be taken."),
 		quarantined: desc("filter_quarantined", "Always 1: the filter's data are damaged, and it is not served."),
 
 		info:      desc("filter_info", "Always 1; the labels say what the filter is.", "id", "kind"),
-		live:      desc("filter_items", "Items of a timing filter that have not expired, as last counted, or of an exact one."),
+		live:      desc("filter_items", "Items of a timing filter that have not expired, as last counted, or of an exact one; documents of a simhash one."),
 		fill:      desc("filter_fill_ratio", "Bits that are set among all, 0 to 1."),
 		estimate:  desc("filter_items_estimate", "Distinct items remembered, estimated from the fill."),
 		capacity:  desc("filter_capacity_items", "Items at which the error rate asked for still holds."),
 		rate:      desc("filter_error_rate_ratio", "The false-positive ratio that was asked for."),
 		fpr:       desc("filter_fpr_estimate_ratio", "Present false-positive ratio, estimated from the fill."),
-		bytes:     desc("filter_bytes", "Size of the bit-map, or of a timing or exact filter's table."),
+		bytes:     desc("filter_bytes", "Size of the bit-map, or of a timing or exact filter's table, or of a simhash filter's index."),
 		writeback: desc("last_writeback_timestamp_seconds", "When the bit-map was last written to the archive; absent: never."),
 	}
 	registry.MustRegister(store, t)
@@ -78,6 +79,16 @@ func (t *Tallies) Observe(op batch.Op, f *engine.Filter, took time.Duration, fre
 		t.forget.Observe(took.Seconds())
 		if err == nil {
 			t.of(f).forgotten.Add(uint64(fresh))
+		}
+		return
+	case batch.Near, batch.Look:
+		t.near.Observe(took.Seconds())
+		switch {
+		case err != nil:
+		case op == batch.Near:
+			t.count(f, fresh, all-fresh)
+		default:
+			t.countChecked(f, fresh, all-fresh)
 		}
 		return
 	}

@@ -104,6 +104,21 @@ class AsyncFilterAPIClient:
         """Makes items new again, in a filter of the kind exact or timing; how many of them were seen."""
         return await self._call(self._client.forget, filter_typeid, uri_list, access_token=access_token)
 
+    async def near(
+        self,
+        filter_typeid: Union[int, str],
+        documents: Iterable[Any],
+        *,
+        distance: Optional[int] = None,
+        limit: Optional[int] = None,
+        remember: bool = True,
+        access_token: str = "",
+    ) -> List[Dict[str, Any]]:
+        """For every document what is nearly the same, in a filter of the kind simhash; they are remembered."""
+        return await self._call(
+            self._client.near, filter_typeid, documents, distance=distance, limit=limit, remember=remember, access_token=access_token
+        )
+
     async def stream(
         self,
         filter_typeid: Union[int, str],
@@ -143,6 +158,8 @@ class AsyncFilterAPIClient:
         expire: Expire = None,
         canonical: Optional[str] = None,
         canonical_drop: Optional[str] = None,
+        distance: Optional[int] = None,
+        feature_hash: Optional[str] = None,
         id: Optional[int] = None,
     ) -> Dict[str, Any]:
         """Makes a filter, or finds it with these parameters. Wants a token with the scope admin."""
@@ -156,6 +173,8 @@ class AsyncFilterAPIClient:
             expire=expire,
             canonical=canonical,
             canonical_drop=canonical_drop,
+            distance=distance,
+            feature_hash=feature_hash,
             id=id,
         )
 

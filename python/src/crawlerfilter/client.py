@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from . import _encoding, _invalid
 from ._answer import error_of, member_of, object_of, strange
-from ._arguments import Expire, dumps, header_safe, items_of, path_of, seconds_of, typeid_of
+from ._arguments import Expire, documents_of, dumps, header_safe, items_of, path_of, portions, seconds_of, typeid_of
 from ._connection import Answer, Connections, NoAnswer
 from ._invalid import OnInvalid
 from ._servers import Server, Servers
@@ -27,6 +27,7 @@ _LAST_PAUSE = 2.0
 _FILTER = "/api/v1/filter"
 _CHECK = "/api/v1/check"
 _FORGET = "/api/v1/forget"
+_NEAR = "/api/v1/near"
 
 # A batch of more than one item that is answered so is sent in halves: the daemon's limits
 # are lower than ours.
@@ -221,6 +222,53 @@ class FilterAPIClient:
             forgotten += part
         return forgotten
 
+    def near(
+        self,
+        filter_typeid: Union[int, str],
+        documents: Iterable[Any],
+        *,
+        distance: Optional[int] = None,
+        limit: Optional[int] = None,
+        remember: bool = True,
+        access_token: str = "",
+    ) -> List[Dict[str, Any]]:
+        """For every document what is nearly the same, in a filter of the kind simhash; they are
+        remembered.
+
+        A document is a pair of id and text, or ``{"id": ..., "text": ...}``. The result has one dict
+        for each, in their order: ``id``, ``fingerprint`` (16 hexadecimal digits), ``new`` (no document
+        of another id that came before is near), ``near`` (a list of ``{"id", "distance"}``, nearest
+        first, at most ``limit``, 10 by default) and, if that leaves some out, ``more``.
+
+        ``distance`` may be less than that of the filter. With ``remember=False`` nothing is remembered,
+        and the documents are not compared with each other. Many documents are sent in several
+        requests, one after the other; each is all or nothing, and a call that failed can be repeated:
+        it calls the same documents new. An error's ``index`` is the position in ``documents``.
+        """
+        listed = documents_of(documents)
+        options = {"distance": distance, "limit": limit, "remember": None if remember else False}
+        head: Dict[str, Any] = {"filter_typeid": typeid_of(filter_typeid)}
+        head.update({member: value for member, value in options.items() if value is not None})
+        found: List[Dict[str, Any]] = []
+        pending = portions(listed, self.settings.batch_items, self.settings.batch_bytes)[::-1]
+        while pending:
+            start, part = pending.pop()
+            try:
+                answer = self._exchange("POST", _NEAR, dumps({**head, "documents": part}), token=access_token, again=True)
+                told = member_of(answer, "documents")
+                if not isinstance(told, list) or len(told) != len(part):
+                    raise strange(answer)
+            except FilterError as err:
+                if err.error_code in _TOO_LARGE and len(part) > 1:
+                    half = len(part) // 2
+                    pending += [(start + half, part[half:]), (start, part[:half])]
+                    continue
+                if err.index is not None:
+                    err.index += start
+                raise err
+            found += told
+        return found
+
     def filters(self) -> List[Dict[str, Any]]:
         """All filters."""
         listed = member_of(self._exchange("GET", "/api/v1/filters", None, again=True), "filters")
@@ -241,6 +289,8 @@ class FilterAPIClient:
         expire: Expire = None,
         canonical: Optional[str] = None,
         canonical_drop: Optional[str] = None,
+        distance: Optional[int] = None,
+        feature_hash: Optional[str] = None,
         id: Optional[int] = None,
     ) -> Dict[str, Any]:
         """Makes a filter, or finds it with these parameters; None is the daemon's default.
@@ -258,6 +308,8 @@ class FilterAPIClient:
             "expire": expire,
             "canonical": canonical,
             "canonical_drop": canonical_drop,
+            "distance": distance,
+            "feature_hash": feature_hash,
             "id": id,
         }
         body = dumps({member: value for member, value in spec.items() if value is not None})
@@ -400,7 +452,7 @@ class FilterAPIClient:
                 if too_late or not _repeatable(err, again):
                     if lost is not None and path == _FILTER:
                         raise lost from (None if lost is err else err)  # a later answer ends no doubt
-                    if isinstance(err, InDoubtError) and (method == "GET" or path in (_CHECK, _FORGET)):
+                    if isinstance(err, InDoubtError) and (method == "GET" or path in (_CHECK, _FORGET, _NEAR)):
                         raise err.as_unavailable() from None  # a call that only looks leaves no doubt
                     raise
                 if wait > 0:

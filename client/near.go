@@ -1,0 +1,112 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+)
+
+// Document is a text that is compared with others.
+type Document struct {
+	// ID is chosen by the caller, such as the page's URI: 1 to 1024 bytes, in one call each once.
+	ID string `json:"id"`
+	// Text is the text without markup, with three letters or digits at least.
+	Text string `json:"text"`
+}
+
+// NearResult answers POST /api/v1/near.
+type NearResult struct {
+	Documents []Compared `json:"documents"`
+}
+
+// Compared is what became of a document.
+type Compared struct {
+	ID          string `json:"id"`
+	Fingerprint string `json:"fingerprint"` // 16 hexadecimal digits
+	// New: no document of another id that came before is near.
+	New bool `json:"new"`
+	// Near are the documents of other ids that are near: the nearest first, then by id.
+	Near []NearDocument `json:"near"`
+	// More: Near leaves some out.
+	More bool `json:"more,omitempty"`
+}
+
+// NearDocument is a document near another: their fingerprints differ in Distance of 64 bits.
+type NearDocument struct {
+	ID       string `json:"id"`
+	Distance int    `json:"distance"`
+}
+
+// NearOption changes one call of [Client.Near].
+type NearOption func(*nearOptions)
+
+type nearOptions struct {
+	distance, limit int // -1: not given
+	look            bool
+}
+
+// NearDistance is up to which distance documents are near, 0 to that of the filter, which is
+// also the default.
+func NearDistance(distance int) NearOption { return func(o *nearOptions) { o.distance = distance } }
+
+// NearLimit is how many near documents are told of each, 1 to 100. Default: 10.
+func NearLimit(limit int) NearOption { return func(o *nearOptions) { o.limit = limit } }
+
+// NearLook has the daemon look only: the documents are not remembered, and not compared with
+// each other. A token needs the scope read alone.
+func NearLook() NearOption { return func(o *nearOptions) { o.look = true } }
+
+// Near says which documents are nearly the same as others, in the filter typ of the kind
+// simhash, and remembers them. A call whose answer was lost is repeated, and calls the same
+// documents new.
+func (c *Client) Near(ctx context.Context, typ string, documents []Document, options ...NearOption) ([]Compared, error) {
+	c.mustBeMade()
+	o := nearOptions{distance: -1, limit: -1}
+	for _, option := range options {
+		option(&o)
+	}
+	k := call{method: http.MethodPost, path: []string{"api", "v1", "near"}, filter: typ, idempotent: true}
+	answer, err := c.exchange(ctx, k, encodeNear(typ, documents, o), nil)
+	if err != nil {
+		return nil, err
+	}
+	var result NearResult
+	if err := c.decode("near", answer.body, &result); err != nil {
+		return nil, err
+	}
+	if len(result.Documents) != len(documents) {
+		return nil, c.odd("near", fmt.Errorf("%d answers for %d documents", len(result.Documents), len(documents)))
+	}
+	return result.Documents, nil
+}
+
+// encodeNear writes texts as they are: bytes that are no UTF-8 are sent too, and the daemon
+// refuses them with the index of their document.
+func encodeNear(typ string, documents []Document, o nearOptions) []byte {
+	size := 128 + len(typ)
+	for _, d := range documents {
+		size += len(d.ID) + len(d.Text) + 24
+	}
+	b := append(slices.Grow([]byte(nil), size), `{"filter_typeid":`...)
+	b = appendType(b, typ)
+	if o.distance != -1 {
+		b = strconv.AppendInt(append(b, `,"distance":`...), int64(o.distance), 10)
+	}
+	if o.limit != -1 {
+		b = strconv.AppendInt(append(b, `,"limit":`...), int64(o.limit), 10)
+	}
+	if o.look {
+		b = append(b, `,"remember":false`...)
+	}
+	b = append(b, `,"documents":[`...)
+	for i, d := range documents {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(append(b, `{"id":`...), d.ID)
+		b = append(appendString(append(b, `,"text":`...), d.Text), '}')
+	}
+	return append(b, "]}"...)
+}

@@ -1,0 +1,86 @@
+package simhash
+
+import (
+	"encoding/binary"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/simhash"
+)
+
+// In the journal a document is several slots of 16 bytes, of which the last byte says what the
+// slot is (integers little-endian):
+//
+//	offset  size  first slot
+//	     0     8  fingerprint
+//	     8     4  CRC-32C of the fingerprint and the id
+//	    12     2  length of the id, n
+//	    14     1  zero
+//	    15     1  1
+//
+//	offset  size  slot i of those that follow, from 0, of (n + 14) / 15
+//	     0    15  bytes of the id from 15 i on; after its end zeroes
+//	    15     1  128 + i
+//
+// A crash may cut off the last slots of a document that was not acknowledged, and damage that
+// is left out may take any of them: what is not followed by the slots that belong to it, or has
+// another checksum, is no document.
+const (
+	headSlot  = 1
+	restSlot  = 128
+	restBytes = 15
+)
+
+// slotsOf is how many slots a document with an id of n bytes takes.
+func slotsOf(n int) int { return 1 + (n+restBytes-1)/restBytes }
+
+// documentSum is the checksum of a document.
+func documentSum(d simhash.Document) uint32 {
+	return bloom.Checksum(append(binary.LittleEndian.AppendUint64(nil, d.Fingerprint), d.ID...))
+}
+
+func appendSlots(dst []bloom.Hash, d simhash.Document) []bloom.Hash {
+	dst = append(dst, bloom.Hash{Hi: d.Fingerprint, Lo: uint64(documentSum(d)) | uint64(len(d.ID))<<32 | headSlot<<56})
+	for i, rest := 0, d.ID; len(rest) > 0; i++ {
+		var b [16]byte
+		n := copy(b[:restBytes], rest)
+		b[restBytes] = byte(restSlot + i)
+		dst = append(dst, bloom.Hash{Hi: binary.LittleEndian.Uint64(b[:]), Lo: binary.LittleEndian.Uint64(b[8:])})
+		rest = rest[n:]
+	}
+	return dst
+}
+
+// assembly makes documents of slots.
+type assembly struct {
+	doc  simhash.Document // its id as far as it has come
+	size int              // of the whole id; 0: no document is begun
+	sum  uint32
+	next int // slot
+}
+
+// add takes a slot, and returns a document when it is the last of one.
+func (a *assembly) add(s bloom.Hash) (d simhash.Document, whole bool) {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], s.Hi)
+	binary.LittleEndian.PutUint64(b[8:], s.Lo)
+	switch tag := int(b[restBytes]); {
+	case tag == headSlot:
+		*a = assembly{
+			doc: simhash.Document{ID: a.doc.ID[:0], Fingerprint: s.Hi}, sum: uint32(s.Lo), size: int(binary.LittleEndian.Uint16(b[12:])),
+		}
+		if a.size > simhash.MaxID {
+			a.size = 0
+		}
+		return d, false
+	case a.size == 0 || tag != restSlot+a.next:
+		a.size = 0
+		return d, false
+	}
+	a.next++
+	a.doc.ID = append(a.doc.ID, b[:min(restBytes, a.size-len(a.doc.ID))]...)
+	if len(a.doc.ID) < a.size {
+		return d, false
+	}
+	a.size = 0
+	return a.doc, documentSum(a.doc) == a.sum
+}

@@ -1,0 +1,47 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// withItems is a set that takes keys, so that the suite can be run over sets that take documents:
+// a key is a document whose fingerprint is a part of it, under an id that none has. As no two
+// fingerprints of the suite are near each other, a document is new once.
+func withItems(set engine.Set) engine.Set {
+	if s, ok := set.(engine.Similar); ok {
+		return documents{s}
+	}
+	return set
+}
+
+type documents struct{ engine.Similar }
+
+var lastID atomic.Uint64
+
+func (d documents) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (n int, err error) {
+	err = d.near(ctx, keys, fresh, true)
+	return count(fresh), err
+}
+
+func (d documents) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
+	return d.near(ctx, keys, fresh, false)
+}
+
+func (d documents) near(ctx context.Context, keys []bloom.Hash, fresh []bool, remember bool) error {
+	docs := make([]engine.Document, len(keys))
+	for i, key := range keys {
+		docs[i] = engine.Document{ID: strconv.FormatUint(lastID.Add(1), 36), Fingerprint: bloom.Sum(0, fmt.Append(nil, key.Hi, key.Lo)).Lo}
+	}
+	found := make([]engine.Comparison, len(docs))
+	err := d.Near(ctx, docs, engine.Nearness{Distance: d.Distance(), Limit: 1, Remember: remember}, found)
+	for i, c := range found {
+		fresh[i] = err == nil && c.New
+	}
+	return err
+}
