@@ -60,6 +60,7 @@ type FilterSpec struct {
 	ErrorRate float64 `json:"error_rate,omitempty"` // bloom: false positives among new items, as a ratio
 	OnFull    string  `json:"on_full,omitempty"`    // bloom: warn | reject
 	Expire    float64 `json:"expire,omitempty"`     // timing: seconds, of calls that give none; 0: each call must
+	Store     string  `json:"store,omitempty"`      // exact: mysql; "": the store of the daemon
 	// Canonical is how far URIs are normalized before they are compared: none (the default), safe or crawl.
 	Canonical string `json:"canonical,omitempty"`
 	// CanonicalDrop names the parameters that crawl leaves out, separated by commas; - for none.
@@ -97,6 +98,7 @@ type FilterInfo struct {
 	Expire float64 `json:"expire,omitempty"` // timing: seconds; 0, null in JSON: each call must say
 	Items  uint64  `json:"items,omitempty"`  // timing: those that have not expired; exact, simhash: all
 
+	Store         string `json:"store,omitempty"`          // exact: mysql; "": the store of the daemon
 	Canonical     string `json:"canonical,omitempty"`      // safe or crawl; "": URIs are not normalized
 	CanonicalDrop string `json:"canonical_drop,omitempty"` // crawl: names of parameters that are left out
 
@@ -160,11 +162,12 @@ func (f FilterInfo) MarshalJSON() ([]byte, error) {
 			Items      uint64   `json:"items"`
 			Bytes      uint64   `json:"bytes"`
 			Generation uint64   `json:"generation"`
+			Store      string   `json:"store,omitempty"`
 			Canonical  string   `json:"canonical,omitempty"`
 			Drop       string   `json:"canonical_drop,omitempty"`
 			Distance   uint64   `json:"distance,omitempty"`
 			Feature    string   `json:"feature_hash,omitempty"`
-		}{f.ID, f.Name, f.Kind, expire, f.Items, f.Bytes, f.Generation, f.Canonical, f.CanonicalDrop, f.Distance, f.FeatureHash}, f.More)
+		}{f.ID, f.Name, f.Kind, expire, f.Items, f.Bytes, f.Generation, f.Store, f.Canonical, f.CanonicalDrop, f.Distance, f.FeatureHash}, f.More)
 	}
 	type bitMap FilterInfo // without this method
 	return withMore(bitMap(f), f.More)

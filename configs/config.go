@@ -22,11 +22,13 @@ type Config struct {
 	// Default /var/lib/urifilter.
 	DataDir string `yaml:"data_dir"`
 	// Store says where bit-maps live: embedded (memory and data_dir of this machine)
-	// or redis (shared by several daemons). Default embedded.
+	// or redis (shared by several daemons). Filters of the kind exact may be in MariaDB beside it
+	// (mysql). Default embedded.
 	Store string `yaml:"store"`
 	// Durability says when an answer of the embedded store is given: always (after
 	// the fsync that covers it), interval (fsync once a second; a power cut loses up
-	// to that second) or none (the operating system decides). Default always.
+	// to that second) or none (the operating system decides). With always a MariaDB is refused
+	// whose commits are not on its disk. Default always.
 	Durability string `yaml:"durability"`
 
 	// CheckpointBytes is how large a filter's journal may grow before the embedded store
@@ -36,6 +38,7 @@ type Config struct {
 	CheckpointBytes Size `yaml:"checkpoint_bytes"`
 
 	Redis   Redis   `yaml:"redis"`
+	MySQL   MySQL   `yaml:"mysql"`
 	MongoDB MongoDB `yaml:"mongodb"`
 
 	// URINumScale is the capacity, in items, of filters that give none: 1 to 2^40.
@@ -116,6 +119,21 @@ type CallTLS struct {
 	// TLSServerName is the name that the server's certificate must have. Default "": the
 	// host name or IP address that is called.
 	TLSServerName string `yaml:"tls_server_name"`
+}
+
+// MySQL is the MariaDB of filters that name it (filters: store: mysql), which several daemons
+// may share, beside the store of the daemon.
+type MySQL struct {
+	// Addr is the host:port of the server, or the path of its socket. Default "": there is none.
+	Addr string `yaml:"addr"`
+	// User logs in. `urifilter mysql grant` prints what makes one. Default urifilter.
+	User string `yaml:"user"`
+	// PasswordFile holds the password alone; a line end after it is ignored.
+	// Default "": no password.
+	PasswordFile string `yaml:"password_file"`
+	// Database has the tables: letters, digits, _ $ -. Default urifilter.
+	Database string `yaml:"database"`
+	CallTLS  `yaml:",inline"`
 }
 
 // MongoDB is the archive of bit-maps.

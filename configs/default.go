@@ -30,6 +30,7 @@ func Default() Config {
 		Durability:      "always",
 		CheckpointBytes: 64 * MiB,
 		Redis:           Redis{Addrs: []string{"127.0.0.1:6379"}, InDoubt: "seen", Durability: "server"},
+		MySQL:           MySQL{User: "urifilter", Database: "urifilter"},
 		MongoDB:         MongoDB{Database: "urifilter", IfUnreachable: "wait"},
 		URINumScale:     10_000_000,
 		AcceptErrorRate: 0.0001,

@@ -1,17 +1,45 @@
 package configs
 
+import "fmt"
+
 // Exact is what a filter of the kind exact is made with.
 type Exact struct {
+	// Store is where the filter is kept: mysql, or "" for the store of the daemon.
+	Store     string `yaml:"store"`
 	Canonical `yaml:",inline"`
+}
+
+// StoreMySQL is the store, in MariaDB, of filters that name it; mysql.addr says where.
+const StoreMySQL = "mysql"
+
+// Placed are the parameters of filters that may be kept elsewhere than in the daemon's store.
+type Placed interface {
+	// KeptIn is the name of the other store; "": they are in the daemon's.
+	KeptIn() string
+}
+
+// KeptIn is the store that the filter names; "": that of the daemon.
+func (f Filter) KeptIn() string {
+	if p, ok := f.Params.(Placed); ok {
+		return p.KeptIn()
+	}
+	return ""
 }
 
 // exactKind has the hash of each item, until the item is forgotten.
 func exactKind() Kind {
 	return Kind{
 		Name: "exact", Params: Exact{}, Lacks: "an exact filter has no capacity and no error rate, and its items do not expire",
-		Parameters: canonicalParameters(), Local: true,
+		Parameters: append([]Parameter{{
+			Key: "store", Want: `a text, such as "mysql"`, Values: []string{StoreMySQL}, Optional: true,
+			Usage: "exact: `mysql` keeps the filter there instead of in the daemon's store",
+		}}, canonicalParameters()...),
+		Local: true,
 	}
 }
+
+// KeptIn implements Placed.
+func (e Exact) KeptIn() string { return e.Store }
 
 // Complete implements Params.
 func (e Exact) Complete(d Defaults) Params {
@@ -20,4 +48,10 @@ func (e Exact) Complete(d Defaults) Params {
 }
 
 // Faults implements Params.
-func (e Exact) Faults() []Fault { return e.Canonical.faults() }
+func (e Exact) Faults() []Fault {
+	all := e.Canonical.faults()
+	if e.Store != "" && e.Store != StoreMySQL {
+		all = append([]Fault{{"store", fmt.Sprintf("%q: want mysql, or nothing for the store of the daemon", e.Store)}}, all...)
+	}
+	return all
+}

@@ -51,6 +51,7 @@ func (c Config) Validate() error {
 	if c.Store == "redis" {
 		c.Redis.validate(&f)
 	}
+	c.MySQL.validate(&f)
 	c.validateArchive(&f)
 	f.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	f.oneOf("log.format", c.Log.Format, "auto", "text", "json")
@@ -132,8 +133,11 @@ func (c Config) validateFilters(f *faults) {
 		} else {
 			ids[spec.ID] = i
 		}
-		if kind, known := KindOf(spec.Kind); known && kind.Local && c.Store == "redis" {
+		if kind, known := KindOf(spec.Kind); known && kind.Local && c.Store == "redis" && spec.KeptIn() == "" {
 			f.add(key+"kind", "%q: is for store: embedded: want another kind with store: redis", spec.Kind)
+		}
+		if spec.KeptIn() == StoreMySQL && c.MySQL.Addr == "" {
+			f.add(key+"store", "%q: there is none: set mysql.addr", spec.KeptIn())
 		}
 		for _, wrong := range c.checkable(i).CheckParameters() {
 			f.check(key+wrong.Field, wrong.Setting)
@@ -181,6 +185,26 @@ func (r Redis) validate(f *faults) {
 	case r.DB > 0 && len(r.Addrs) > 1 && r.MasterName == "":
 		f.add("redis.db", "%d: want 0: several addrs without master_name are a cluster, which has no other database", r.DB)
 	}
+}
+
+var databasePattern = regexp.MustCompile(`^[A-Za-z0-9_$-]{1,64}$`)
+
+func (m MySQL) validate(f *faults) {
+	if m.Addr == "" {
+		return
+	}
+	if err := address.Check(m.Addr); !strings.HasPrefix(m.Addr, "/") && err != nil {
+		f.add("mysql.addr", "%w, or the path of a socket", err)
+	} else if host, port, _ := net.SplitHostPort(m.Addr); !strings.HasPrefix(m.Addr, "/") && (host == "" || port == "0") {
+		f.add("mysql.addr", "%q: want host:port of a server, or the path of a socket", m.Addr)
+	}
+	if m.User == "" {
+		f.add("mysql.user", `"": want the name of a user`)
+	}
+	if !databasePattern.MatchString(m.Database) {
+		f.add("mysql.database", "%q: want 1 to 64 letters, digits, _ $ -", m.Database)
+	}
+	m.CallTLS.validate(f, "mysql.")
 }
 
 // validate wants no setting that would do nothing: who names an authority and forgets tls

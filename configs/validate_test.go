@@ -81,6 +81,13 @@ func TestValidateFaults(t *testing.T) {
 		{func(c *Config) { c.Store = "redis"; c.Redis.Addrs = []string{":6379"} }, `redis.addrs[0]: ":6379"`},
 		{func(c *Config) { c.Store = "redis"; c.Redis.DB = -1 }, "redis.db: -1"},
 		{func(c *Config) { c.Store, c.Filters = "redis", []Filter{{Name: "a", Kind: "exact"}} }, `filters[0].kind: "exact": is for store: embedded`},
+		{one(Filter{Name: "a", Kind: "exact", Params: Exact{Store: "disk"}}), `filters[0].store: "disk": want mysql, or nothing for the store of the daemon`},
+		{one(Filter{Name: "a", Kind: "exact", Params: Exact{Store: "mysql"}}), `filters[0].store: "mysql": there is none: set mysql.addr`},
+		{func(c *Config) { c.MySQL.Addr = "host" }, `mysql.addr: "host": want host:port`},
+		{func(c *Config) { c.MySQL.Addr = ":3306" }, `mysql.addr: ":3306": want host:port of a server, or the path of a socket`},
+		{func(c *Config) { c.MySQL.Addr, c.MySQL.User = "h:3306", "" }, `mysql.user: ""`},
+		{func(c *Config) { c.MySQL.Addr, c.MySQL.Database = "h:3306", "a`b" }, "mysql.database: \"a`b\": want 1 to 64 letters"},
+		{func(c *Config) { c.MySQL.Addr, c.MySQL.TLSCAFile = "h:3306", "ca.pem" }, `mysql.tls_ca_file: "ca.pem": mysql.tls is false`},
 		{func(c *Config) { c.Store = "redis"; c.Redis.InDoubt = "both" }, `redis.in_doubt: "both": want seen or new`},
 		{func(c *Config) { c.Store = "redis"; c.Redis.DB = 1; c.Redis.Addrs = []string{"a:1", "b:1"} }, "redis.db: 1: want 0"},
 	} {
@@ -109,6 +116,11 @@ func TestValidateAccepts(t *testing.T) {
 		"timing": func(c *Config) {
 			c.Filters = []Filter{{Name: "a", Kind: "timing"}, {Name: "b", Kind: "timing", Params: Timing{Expire: time.Hour}}, {Name: "c", Kind: "timing", Params: Timing{Expire: 87600 * time.Hour}}}
 		},
+		"mysql": func(c *Config) {
+			c.Store, c.MySQL.Addr = "redis", "/run/mysqld/mysqld.sock"
+			c.Filters = []Filter{{Name: "a", Kind: "exact", Params: Exact{Store: "mysql"}}}
+		},
+		"mysql unused": func(c *Config) { c.MySQL.User = "" },
 		"redis unused": func(c *Config) { c.Redis.Addrs = nil },
 		"redis sentinels": func(c *Config) {
 			c.Store = "redis"

@@ -97,6 +97,8 @@ func rules() []rule {
 		room("redisstore/filter", "redisstore/insync", "redisstore/registry", "redisstore/members", "redisstore/servers", "engine"),
 		room("redisstore/bitmap", "redisstore/filter", "redisstore/insync", "redisstore/registry", "redisstore/servers", "engine", "bloom"),
 		room("redisstore/timed", "redisstore/filter", "redisstore/insync", "redisstore/registry", "redisstore/members", "redisstore/servers", "engine", "timing", "bloom"),
+		room("stores", "engine", "bloom"),
+		withSettings(room("mysqlstore", "engine", "bloom", "tlsdial")),
 		room("archive", "engine", "bloom", "tlsdial"),
 		room("backup", "engine", "archive", "bloom"),
 		room("batch", "engine", "items", "bloom", "canonical"),
@@ -124,6 +126,7 @@ func rules() []rule {
 		asking(commands("processtest", nil, "testport", "bloom")),
 		asking(commands("filter", []string{"connection", "terminal"}, "sniff", "items", "program")), // items for the codes of what is wrong with one
 		withSettings(asking(commands("filters", []string{"connection"}, "program"))),
+		withSettings(commands("mysql", []string{"settings"}, "mysqlstore", "server", "program")),
 		withSettings(asking(commands("bitmap", []string{"connection", "settings", "terminal"}, "server", "api/filterjson", "problem", "backup", "archive", "engine", "durable", "program"))),
 	}
 }

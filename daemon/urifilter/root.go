@@ -11,6 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/filter"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/filters"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/mysql"
 )
 
 const (
@@ -54,7 +55,7 @@ number of the signal); "service" has two more.`,
 	)
 	command.Parent(root)
 	add(root, groupFilter, filter.New(), filter.NewCheck(), filter.NewForget(), filters.New(), newPingCommand(), newStatsCommand())
-	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), bitmap.New(), newConfigCommand(), newTokenCommand(), newServiceCommand())
+	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), bitmap.New(), mysql.New(), newConfigCommand(), newTokenCommand(), newServiceCommand())
 	add(root, groupOther, command.NewVersion("urifilter"),
 		command.NewMan("urifilter", "  urifilter man --dir ~/.local/share/man/man1\n  man urifilter-filter"))
 	root.SetHelpCommandGroupID(groupOther)

@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
-// callTimeout bounds a connection to Redis or MongoDB, with the handshake of TLS.
+// callTimeout bounds a connection to Redis, MariaDB or MongoDB, with the handshake of TLS.
 const callTimeout = 5 * time.Second
 
 // OpenCall is how a server is called by TLS; nil: without, or as its URI says.
@@ -28,6 +28,10 @@ func CheckCalls(cfg configs.Config, log *slog.Logger) error {
 	var faults []error
 	if cfg.Store == "redis" {
 		_, err := OpenCall("redis", cfg.Redis.CallTLS, log)
+		faults = append(faults, err)
+	}
+	if cfg.MySQL.Addr != "" {
+		_, err := OpenCall("mysql", cfg.MySQL.CallTLS, log)
 		faults = append(faults, err)
 	}
 	if cfg.MongoDB.URI != "" {

@@ -62,7 +62,7 @@ func (s *secrets) reload() {
 		}
 		s.log.Info(file.what+" reloaded", "file", file.name)
 	}
-	if !s.cfg.Redis.TLS && !s.cfg.MongoDB.TLS {
+	if !s.cfg.Redis.TLS && !s.cfg.MySQL.TLS && !s.cfg.MongoDB.TLS {
 		return
 	}
 	// Those for servers that are called are read for each new connection if they have

@@ -181,6 +181,9 @@ func (d *Server) inUse() []any {
 	} else {
 		args = append(args, "data_dir", d.cfg.DataDir, "durability", d.cfg.Durability)
 	}
+	if d.cfg.MySQL.Addr != "" {
+		args = append(args, "mysql", d.cfg.MySQL.Addr)
+	}
 	if d.link != nil {
 		args = append(args, "archive", d.cfg.MongoDB.Database)
 	}

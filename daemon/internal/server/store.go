@@ -13,14 +13,31 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
+	"github.com/cr-clawer/urifilter/daemon/internal/stores"
 )
 
-// OpenStore opens the store that the settings name. livesDir is where a daemon that shares
+// OpenStore opens the stores that the settings name. livesDir is where a daemon that shares
 // Redis leaves what shows that it is dead, once it is; "" for who is none.
 func OpenStore(cfg configs.Config, livesDir string, log *slog.Logger) (engine.Store, error) {
+	main, err := openMain(cfg, livesDir, log)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.MySQL.Addr == "" {
+		return stores.Join(main, nil, log), nil
+	}
+	beside, err := openMySQL(cfg, log)
+	if err != nil {
+		return nil, errors.Join(err, main.Close())
+	}
+	return stores.Join(main, beside, log), nil
+}
+
+func openMain(cfg configs.Config, livesDir string, log *slog.Logger) (stores.Main, error) {
 	if cfg.Store == "redis" {
 		return openRedis(cfg.Redis, livesDir, log)
 	}
@@ -31,7 +48,25 @@ func OpenStore(cfg configs.Config, livesDir string, log *slog.Logger) (engine.St
 	return store, nil
 }
 
-func openRedis(c configs.Redis, livesDir string, log *slog.Logger) (engine.Store, error) {
+func openMySQL(cfg configs.Config, log *slog.Logger) (*mysqlstore.Store, error) {
+	o, err := MySQLOptions(cfg.MySQL, log)
+	if err != nil {
+		return nil, err
+	}
+	return mysqlstore.Open(context.Background(), mysqlstore.Config{Options: o, Log: log, Durable: cfg.Durability == "always"})
+}
+
+// MySQLOptions say how the MariaDB of the settings is called.
+func MySQLOptions(c configs.MySQL, log *slog.Logger) (mysqlstore.Options, error) {
+	password, err := secret.Read(c.PasswordFile)
+	if err != nil {
+		return mysqlstore.Options{}, fmt.Errorf("mysql.password_file: %w", err)
+	}
+	dialer, err := OpenCall("mysql", c.CallTLS, log)
+	return mysqlstore.Options{Addr: c.Addr, User: c.User, Password: password, Database: c.Database, TLS: dialer}, err
+}
+
+func openRedis(c configs.Redis, livesDir string, log *slog.Logger) (stores.Main, error) {
 	password, err := secret.Read(c.PasswordFile)
 	if err != nil {
 		return nil, fmt.Errorf("redis.password_file: %w", err)
@@ -59,6 +94,9 @@ func openRedis(c configs.Redis, livesDir string, log *slog.Logger) (engine.Store
 
 // resyncFrom lets a store that can lose data ask the archive for what nobody alive knows.
 func resyncFrom(store engine.Store, archive engine.Archive) {
+	if joined, ok := store.(*stores.Store); ok {
+		store = joined.Main()
+	}
 	r, ok := store.(*redisstore.Store)
 	if !ok {
 		return

@@ -70,10 +70,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	if err != nil {
 		host = addr // a socket's path
 	}
-	config := d.current()
-	if config.ServerName == "" {
-		config.ServerName = host
-	}
+	config := d.Config(host)
 	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3}}
 	plain, err := dialer.DialContext(ctx, network, addr)
 	if err != nil {
@@ -85,6 +82,16 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 		return nil, &HandshakeError{Addr: addr, Err: err}
 	}
 	return conn, nil
+}
+
+// Config is how to shake hands with a host on a connection that somebody else has made, as
+// protocols want that begin without TLS.
+func (d *Dialer) Config(host string) *tls.Config {
+	config := d.current()
+	if config.ServerName == "" {
+		config.ServerName = host
+	}
+	return config
 }
 
 // current is the configuration for a connection. Files that have changed are read again;

@@ -51,7 +51,7 @@ func writeFilter(w io.Writer, f client.FilterInfo) error {
 		for _, key := range slices.Sorted(maps.Keys(f.More)) {
 			rows = append(rows, []string{key, fmt.Sprint(f.More[key])})
 		}
-		rows = append(rows, canonicalRows(f)...)
+		rows = append(append(rows, storeRows(f)...), canonicalRows(f)...)
 		rows = append(rows, []string{"size", human.Bytes(int64(f.Bytes))}, []string{"generation", fmt.Sprint(f.Generation)})
 		return human.Table(w, rows, map[int]bool{0: true, 1: true})
 	}
@@ -68,6 +68,14 @@ func writeFilter(w io.Writer, f client.FilterInfo) error {
 		{"last writeback", writeback},
 	}
 	return human.Table(w, append(rows, canonicalRows(f)...), map[int]bool{0: true, 1: true})
+}
+
+// storeRows say where a filter is kept that is not in the store of the daemon.
+func storeRows(f client.FilterInfo) [][]string {
+	if f.Store == "" {
+		return nil
+	}
+	return [][]string{{"store", f.Store}}
 }
 
 // canonicalRows say how URIs are normalized, if they are.

@@ -1,0 +1,249 @@
+package mysqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// A batch is one statement, or a transaction of several where the server does not take so much at
+// once: INSERT IGNORE ... RETURNING tells which rows were not there. Two batches with the same new
+// key wait for each other at its row, and the second one finds it. Keys go in order, so that
+// batches never wait in a circle.
+//
+// Every row has the random number of the batch that brought it. When the connection breaks before
+// the answer is here, the batch may have been carried out or not, or may still be under way; it is
+// then done again under the same number, and what is new is every row with that number, whichever
+// of the attempts brought it. Only where the server cannot be had for long the batch is in doubt.
+
+const (
+	// pieceKeys bounds a statement.
+	pieceKeys = 2000
+	// lookKeys bounds the list of a look-up: the optimizer gives up the index for far longer ones.
+	lookKeys = 1000
+	// keyBytes is more than a key takes in a statement.
+	keyBytes = 64
+	// patience is how long a batch that may have been carried out is tried again.
+	patience = 10 * time.Second
+	// mostRetries bounds how often a batch begins anew that others were in the way of.
+	mostRetries = 20
+)
+
+// ordered is a batch: each of its keys once, in order.
+type ordered struct {
+	keys  []bloom.Hash
+	first []int // where the caller has each
+}
+
+func order(keys []bloom.Hash) ordered {
+	at := make([]int, len(keys))
+	for i := range at {
+		at[i] = i
+	}
+	slices.SortFunc(at, func(a, b int) int { return cmp.Or(compare(keys[a], keys[b]), cmp.Compare(a, b)) })
+	at = slices.CompactFunc(at, func(a, b int) bool { return keys[a] == keys[b] })
+	o := ordered{keys: make([]bloom.Hash, len(at)), first: at}
+	for i, from := range at {
+		o.keys[i] = keys[from]
+	}
+	return o
+}
+
+// compare is the order of the rows.
+func compare(a, b bloom.Hash) int { return cmp.Or(cmp.Compare(a.Hi, b.Hi), cmp.Compare(a.Lo, b.Lo)) }
+
+// find is where a key that the server has named stands; -1: nowhere.
+func (o ordered) find(row []byte) int {
+	if len(row) != 16 {
+		return -1
+	}
+	key := bloom.Hash{Hi: binary.BigEndian.Uint64(row), Lo: binary.BigEndian.Uint64(row[8:])}
+	i, found := slices.BinarySearchFunc(o.keys, key, compare)
+	if !found {
+		return -1
+	}
+	return o.first[i]
+}
+
+// appendKey appends a key as SQL has it.
+func appendKey(b []byte, key bloom.Hash) []byte {
+	var raw [16]byte
+	binary.BigEndian.PutUint64(raw[:], key.Hi)
+	binary.BigEndian.PutUint64(raw[8:], key.Lo)
+	return append(hex.AppendEncode(append(b, "x'"...), raw[:]), '\'')
+}
+
+// pieceOf is how many keys a statement may have.
+func (s *Store) pieceOf() int {
+	return int(max(1, min(pieceKeys, (s.packet.Load()-1024)/keyBytes)))
+}
+
+// insert adds the keys of a batch, and marks those that were new.
+func (s *Set) insert(ctx context.Context, o ordered, fresh []bool) error {
+	id := rand.Uint64()
+	var doubt error // why it is not known whether the batch was carried out
+	var until time.Time
+	for retries := 0; ; retries++ {
+		clear(fresh)
+		err := s.insertOnce(ctx, o, id, doubt != nil, fresh)
+		if err == nil {
+			return nil
+		}
+		switch what := outcomeOf(err); {
+		case number(err) == erNoSuchTable:
+			return s.tableGone(ctx, err) // with what was in it
+		case doubt == nil && what == refused, doubt == nil && what == retried && retries >= mostRetries:
+			return s.store.trouble(err)
+		case doubt == nil && what == lost:
+			doubt, until = err, time.Now().Add(patience)
+			s.store.log.Debug("a batch is done again, as its answer was lost", "filter", s.spec.Name, "err", err)
+		}
+		if doubt != nil && (time.Now().After(until) || !s.store.pause(retryEvery)) {
+			return fmt.Errorf("%w: %d items may have been remembered: %w", engine.ErrInDoubt, len(o.keys), s.store.trouble(errors.Join(doubt, err)))
+		}
+	}
+}
+
+// retryEvery is the pause before a batch whose answer was lost is tried again.
+const retryEvery = 50 * time.Millisecond
+
+// pause waits, and tells whether the store is still open.
+func (s *Store) pause(d time.Duration) bool {
+	limit := time.NewTimer(d)
+	defer limit.Stop()
+	select {
+	case <-s.run.Done():
+		return false
+	case <-limit.C:
+		return true
+	}
+}
+
+// insertOnce is one attempt. again tells that an earlier one of this id may have been carried out.
+func (s *Set) insertOnce(ctx context.Context, o ordered, id uint64, again bool, fresh []bool) error {
+	mark := func(row []byte) {
+		if i := o.find(row); i >= 0 {
+			fresh[i] = true
+		}
+	}
+	err := s.inPieces(ctx, o.keys, s.store.pieceOf(), func(c querier, piece []bloom.Hash) error {
+		b := append(make([]byte, 0, 128+len(piece)*keyBytes), "insert ignore into `"+s.table+"` (k, batch) values "...)
+		for i, key := range piece {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendKey(append(b, '('), key), ',')
+			b = append(strconv.AppendUint(b, id, 10), ')')
+		}
+		return eachRow(ctx, c, string(append(b, " returning k"...)), mark)
+	})
+	if err != nil || !again {
+		return err
+	}
+	return s.look(ctx, o.keys, fmt.Sprintf(" and batch = %d", id), mark)
+}
+
+// look visits the keys that are there.
+func (s *Set) look(ctx context.Context, keys []bloom.Hash, and string, visit func(row []byte)) error {
+	for piece := range slices.Chunk(keys, min(lookKeys, s.store.pieceOf())) {
+		b := appendList([]byte("select k from `"+s.table+"` where k in "), piece)
+		if err := eachRow(ctx, s.store.batches, string(append(b, and...)), visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func appendList(b []byte, keys []bloom.Hash) []byte {
+	for i, key := range keys {
+		b = appendKey(append(b, "(,"[min(i, 1)]), key)
+	}
+	return append(b, ')')
+}
+
+// inPieces does the pieces of a batch, all or none: one by itself, several in a transaction.
+func (s *Set) inPieces(ctx context.Context, keys []bloom.Hash, size int, do func(c querier, piece []bloom.Hash) error) error {
+	if len(keys) <= size {
+		c, err := s.store.batches.Conn(ctx)
+		if err != nil {
+			return notSent(err)
+		}
+		defer c.Close()
+		return do(c, keys)
+	}
+	tx, err := s.store.batches.BeginTx(ctx, nil)
+	if err != nil {
+		return notSent(err)
+	}
+	for piece := range slices.Chunk(keys, size) {
+		if err := do(tx, piece); err != nil {
+			return notSent(errors.Join(err, rollback(tx)))
+		}
+	}
+	return tx.Commit()
+}
+
+// rollback gives a transaction up; the server does so too when its connection is gone.
+func rollback(tx *sql.Tx) error {
+	if err := tx.Rollback(); err != nil && number(err) != 0 {
+		return err
+	}
+	return nil
+}
+
+// eachRow visits the one column of a statement's rows. Only when it returns nil the statement has
+// been carried out and committed.
+func eachRow(ctx context.Context, c querier, statement string, visit func(row []byte)) error {
+	rows, err := c.QueryContext(ctx, statement)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var row sql.RawBytes
+	for rows.Next() {
+		if err := rows.Scan(&row); err != nil {
+			return err
+		}
+		visit(row)
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
+// remove deletes the keys of a batch, and tells how many were there. What it did is not known
+// when the connection breaks: to do it again would not count what the first attempt removed.
+func (s *Set) remove(ctx context.Context, o ordered) (removed int, err error) {
+	for retries := 0; ; retries++ {
+		removed = 0
+		err := s.inPieces(ctx, o.keys, min(lookKeys, s.store.pieceOf()), func(c querier, piece []bloom.Hash) error {
+			done, err := c.ExecContext(ctx, string(appendList([]byte("delete from `"+s.table+"` where k in "), piece)))
+			if err != nil {
+				return err
+			}
+			n, err := done.RowsAffected()
+			removed += int(n)
+			return err
+		})
+		if err == nil {
+			return removed, nil
+		}
+		switch what := outcomeOf(err); {
+		case number(err) == erNoSuchTable:
+			return 0, s.tableGone(ctx, err)
+		case what == lost:
+			return 0, fmt.Errorf("%w: %d items may have been forgotten: %w", engine.ErrInDoubt, len(o.keys), s.store.trouble(err))
+		case what == refused, retries >= mostRetries:
+			return 0, s.store.trouble(err)
+		}
+	}
+}

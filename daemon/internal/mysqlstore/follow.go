@@ -1,0 +1,145 @@
+package mysqlstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+const (
+	// pollEvery is how often the registry and the server's settings are looked at.
+	pollEvery = time.Second
+	// pollMost bounds a look.
+	pollMost = 30 * time.Second
+	// countEvery is how often items are counted.
+	countEvery = time.Minute
+	// sendMost is how long the engine may take to take in a change.
+	sendMost = 5 * time.Second
+)
+
+// pollSoon makes poll look at once.
+func (s *Store) pollSoon() {
+	select {
+	case s.early <- struct{}{}:
+	default:
+	}
+}
+
+// poll looks at the server and at the registry, until the store is closed.
+func (s *Store) poll() {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	counted := time.Now()
+	for {
+		select {
+		case <-s.run.Done():
+			return
+		case <-tick.C:
+		case <-s.early:
+		}
+		ctx, cancel := context.WithTimeout(s.run, pollMost)
+		err := s.demand(ctx, s.admin)
+		s.note(err)
+		if err == nil {
+			err = s.follow(ctx)
+		}
+		if err == nil && s.untidy.Swap(false) {
+			if err = s.tidy(ctx); err != nil {
+				s.untidy.Store(true)
+			}
+		}
+		cancel()
+		if err == nil && time.Since(counted) >= countEvery {
+			for _, set := range s.all() {
+				err = errors.Join(err, set.recount(s.run))
+			}
+			counted = time.Now()
+		}
+		if err != nil && s.run.Err() == nil {
+			s.log.Debug("look at mysql", "err", err)
+		}
+	}
+}
+
+// note keeps what a look at the server has found, and tells of it where it changes.
+func (s *Store) note(err error) {
+	if s.run.Err() != nil {
+		return
+	}
+	var demand *demandError
+	var fault error
+	if errors.As(err, &demand) {
+		fault, err = s.opt.explain(err), nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case fault != nil && s.fault == nil:
+		s.log.Error("mysql is not as it must be; calls for its filters are answered 503 until it is", "err", fault)
+	case fault == nil && err == nil && s.fault != nil:
+		s.log.Info("mysql is as it must be again")
+	}
+	switch {
+	case err != nil && s.away == nil:
+		s.log.Warn("mysql cannot be reached; calls for its filters are answered 503 until it can", "err", s.opt.explain(err))
+	case err == nil && s.away != nil:
+		s.log.Info("mysql can be reached again")
+	}
+	if s.away = err; err == nil {
+		s.fault = fault
+	}
+}
+
+// follow compares the registry with the filters here, and tells the engine what other daemons
+// have changed.
+func (s *Store) follow(ctx context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	entries, err := readEntries(ctx, s.admin)
+	if err != nil {
+		return err
+	}
+	there := map[string]entry{}
+	for _, e := range entries {
+		there[e.spec.Name] = e
+	}
+	for _, set := range s.all() {
+		e, found := there[set.spec.Name]
+		switch {
+		case !found:
+			s.end(set)
+			s.send(engine.Change{Spec: set.spec, Gone: set})
+		case e == set.entry:
+			delete(there, set.spec.Name)
+		}
+	}
+	var errs []error
+	for _, e := range there {
+		set, err := s.load(ctx, e)
+		if err != nil {
+			errs = append(errs, err) // perhaps dropped in this moment
+			continue
+		}
+		change := engine.Change{Spec: e.spec, Set: set}
+		if was := s.find(e.spec.Name); was != nil {
+			change.Gone = was
+			s.untidy.Store(true) // its table may be left
+		}
+		s.adopt(set)
+		s.send(change)
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) send(change engine.Change) {
+	limit := time.NewTimer(sendMost)
+	defer limit.Stop()
+	select {
+	case s.changes <- change:
+	case <-s.run.Done():
+	case <-limit.C:
+		s.log.Warn("nobody takes in changes of filters", "filter", change.Spec.Name)
+	}
+}

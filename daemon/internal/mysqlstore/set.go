@@ -1,0 +1,153 @@
+package mysqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// Set is one filter. It keeps nothing of its items here but their number.
+type Set struct {
+	store *Store
+	entry
+	gone    atomic.Bool  // dropped, or cleared
+	items   atomic.Int64 // as last counted, and what was added here since
+	changed atomic.Int64 // grows with every change of items
+}
+
+var _ engine.Forgetful = (*Set)(nil)
+
+var errClosed = errors.New("store is closed")
+
+// enter says why the set is of no use; nil: it is.
+func (s *Set) enter(ctx context.Context) error {
+	if s.gone.Load() {
+		return &engine.UnknownFilterError{Ref: s.spec.Name}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.store.run.Err() != nil {
+		return errClosed
+	}
+	return s.store.refusing()
+}
+
+// Add implements engine.Set. The end of ctx does not cut a batch off, which would leave it in doubt.
+func (s *Set) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (n int, err error) {
+	if err := s.enter(ctx); err != nil || len(keys) == 0 {
+		return 0, err
+	}
+	if err := s.insert(context.WithoutCancel(ctx), order(keys), fresh); err != nil {
+		return 0, err
+	}
+	for _, is := range fresh {
+		if is {
+			n++
+		}
+	}
+	s.count(n)
+	return n, nil
+}
+
+// Has implements engine.Set.
+func (s *Set) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
+	if err := s.enter(ctx); err != nil || len(keys) == 0 {
+		return err
+	}
+	o := order(keys)
+	seen := make(map[bloom.Hash]bool, len(o.keys))
+	err := s.look(ctx, o.keys, "", func(row []byte) {
+		if i := o.find(row); i >= 0 {
+			seen[keys[i]] = true
+		}
+	})
+	switch {
+	case err == nil:
+	case number(err) == erNoSuchTable:
+		return s.tableGone(ctx, err)
+	default:
+		return s.store.trouble(err)
+	}
+	for i, key := range keys {
+		fresh[i] = !seen[key]
+	}
+	return nil
+}
+
+// Forget implements engine.Forgetful.
+func (s *Set) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
+	if err := s.enter(ctx); err != nil || len(keys) == 0 {
+		return 0, err
+	}
+	n, err := s.remove(context.WithoutCancel(ctx), order(keys))
+	if err != nil {
+		return 0, err
+	}
+	s.count(-n)
+	return n, nil
+}
+
+// Seed implements engine.Set.
+func (s *Set) Seed() uint64 { return s.seed }
+
+// rowBytes is what a row takes on the server's disk, about, once rows have come in any order: 42
+// bytes in pages that are two thirds full.
+const rowBytes = 64
+
+// Stats implements engine.Set.
+func (s *Set) Stats() engine.Stats {
+	items := uint64(max(0, s.items.Load()))
+	return engine.Stats{Items: items, Bytes: items * rowBytes, Generation: s.generation}
+}
+
+// count notes items that were added or removed here.
+func (s *Set) count(n int) {
+	if n != 0 {
+		s.items.Add(int64(n))
+		s.changed.Add(1)
+	}
+}
+
+// countedExactly is up to how many rows are counted; a count of more would read gigabytes, and the
+// server's own estimate is taken.
+const countedExactly = 1_000_000
+
+// recount finds out how many items there are, those of other daemons too. A count in which this
+// daemon has changed something is not used.
+func (s *Set) recount(ctx context.Context) error {
+	before := s.changed.Load()
+	var n int64
+	err := s.store.admin.QueryRowContext(ctx, "select coalesce(table_rows, 0) from information_schema.tables where table_schema = database() and table_name = ?", s.table).Scan(&n)
+	if err == nil && n <= countedExactly {
+		err = s.store.admin.QueryRowContext(ctx, "select count(*) from `"+s.table+"`").Scan(&n)
+	}
+	if err != nil {
+		return err
+	}
+	if s.changed.Load() == before {
+		s.items.Store(n)
+	}
+	return nil
+}
+
+// tableGone is the error of a batch that did not find the table: the filter was dropped or cleared,
+// or somebody else has dropped the table.
+func (s *Set) tableGone(ctx context.Context, cause error) error {
+	if s.gone.Load() {
+		return &engine.UnknownFilterError{Ref: s.spec.Name}
+	}
+	entries, err := readEntries(ctx, s.store.admin)
+	if err != nil {
+		return s.store.trouble(err)
+	}
+	if now, found := entryOf(entries, s.spec); found && now == s.entry {
+		return fmt.Errorf("%w: mysql %s: filter %s: its table is gone: %w\nhint: bring it back from a backup, or drop the filter", engine.ErrUnavailable, s.store.opt.Addr, s.spec.Name, cause)
+	}
+	s.store.pollSoon() // which tells the engine
+	return &engine.UnknownFilterError{Ref: s.spec.Name}
+}

@@ -1,0 +1,351 @@
+// Package mysqlstore keeps filters in MariaDB, where several daemons share them: one table a
+// filter, a row an item. The server's transactions make an item new once; what was answered is
+// as durable as its commits are, and nothing is kept here that could differ from it.
+//
+//	urifilter_filters        name, id, entry (JSON), items_table: a row a filter
+//	urifilter_ids            name, id: which were given; the name :highest has the highest
+//	urifilter_items_ID_TAG   k, batch: the hash of an item, and a number of the batch that brought it
+//
+// Each has a comment by which it is known to be ours. What changes the first two, and makes or
+// drops one of the third, is done by one daemon at a time, under a named lock of the server.
+// batch.go says how a batch is safe to repeat.
+//
+// It does not hash, and knows no items.
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// Config of a store.
+type Config struct {
+	Options
+	Log *slog.Logger
+	// Durable refuses a server whose commits are not on its disk.
+	Durable bool
+}
+
+// Store implements engine.Store.
+type Store struct {
+	opt Config
+	log *slog.Logger
+	// batches are the connections for batches, which are cut when nothing comes for long; admin
+	// those for everything else, which may take its time.
+	batches, admin *sql.DB
+	packet         atomic.Int64 // most bytes that the server takes at once
+	version        string       // of the server, when it was opened
+	made           bool         // tables were missing then
+
+	mu    sync.Mutex
+	sets  map[string]*Set
+	fault error // why batches are refused: the server is not as it must be
+	away  error // why the server could not be reached when it was last asked; nil: it could
+
+	// changing is held while registry and sets are changed or compared together.
+	changing sync.Mutex
+	untidy   atomic.Bool   // tables may be there that no filter has
+	early    chan struct{} // poll is not to wait for its next time
+
+	changes chan engine.Change
+	run     context.Context // ends with Close
+	stop    context.CancelFunc
+	work    sync.WaitGroup
+}
+
+var (
+	_ engine.Store   = (*Store)(nil)
+	_ engine.Numbers = (*Store)(nil)
+	_ engine.Shared  = (*Store)(nil)
+)
+
+// Open connects, refuses a server that is not as it must be, and makes the tables that all filters
+// share where they are missing. Load reads the filters.
+func Open(ctx context.Context, c Config) (_ *Store, err error) {
+	s := &Store{opt: c, log: c.Log, sets: map[string]*Set{}, changes: make(chan engine.Change, 64), early: make(chan struct{}, 1)}
+	s.run, s.stop = context.WithCancel(context.Background())
+	probe, err := c.open(nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer probe.Close()
+	if err := s.demand(ctx, probe); err != nil {
+		return nil, c.explain(err)
+	}
+	if err := probe.QueryRowContext(ctx, "select version()").Scan(&s.version); err != nil {
+		return nil, c.explain(err)
+	}
+	if s.batches, err = c.open(sessionSettings(), replyMost); err != nil {
+		return nil, err
+	}
+	s.batches.SetMaxOpenConns(mostConnections)
+	s.batches.SetMaxIdleConns(mostConnections)
+	s.batches.SetConnMaxIdleTime(idleMost / 2)
+	if s.admin, err = c.open(sessionSettings(), 0); err == nil {
+		s.admin.SetConnMaxIdleTime(idleMost / 2)
+		err = s.ensureTables(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(c.explain(err), s.Close())
+	}
+	return s, nil
+}
+
+// Load implements engine.Store.
+func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
+	if err := s.tidy(ctx); err != nil {
+		return nil, s.opt.explain(err)
+	}
+	entries, err := readEntries(ctx, s.admin)
+	if err != nil {
+		return nil, s.opt.explain(err)
+	}
+	loaded := map[engine.Spec]engine.Set{}
+	for _, e := range entries {
+		start := time.Now()
+		set, err := s.load(ctx, e)
+		if err != nil {
+			return nil, s.opt.explain(err)
+		}
+		s.adopt(set)
+		loaded[e.spec] = set
+		st := set.Stats()
+		s.log.Info("filter loaded", "filter", e.spec.Name, "kind", e.spec.Kind, "store", Name, "items", st.Items, "took", time.Since(start).Round(time.Millisecond))
+	}
+	s.work.Go(s.poll)
+	return loaded, nil
+}
+
+// Name is that of the store in the settings of filters.
+const Name = configs.StoreMySQL
+
+// takes refuses a filter of a kind that is not kept here.
+func takes(spec engine.Spec) error {
+	if kind, ok := configs.KindOf(spec.Kind); ok && kind.Has("store") {
+		return nil
+	}
+	return &engine.SpecError{Field: "kind", Msg: fmt.Sprintf("%q: MariaDB keeps filters of the kind %s", spec.Kind, configs.KindsWith("store"))}
+}
+
+// Create implements engine.Store. Where another daemon was quicker with the same parameters, the
+// filter is that daemon's, and b is not used.
+func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Identity) (engine.Set, error) {
+	if err := takes(spec); err != nil {
+		return nil, err
+	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	e, err := newEntry(spec, b)
+	if err != nil {
+		return nil, err
+	}
+	err = s.locked(ctx, func(ctx context.Context, c *sql.Conn) error {
+		have, err := readEntries(ctx, c)
+		if err != nil {
+			return err
+		}
+		for _, other := range have {
+			switch {
+			case other.spec == spec:
+				e = other
+				return nil
+			case other.spec.Name == spec.Name, other.spec.ID == spec.ID:
+				return fmt.Errorf("filter %s, id %d: mysql has %s, id %d: %w", spec.Name, spec.ID, other.spec.Name, other.spec.ID, engine.ErrConflict)
+			}
+		}
+		if err := createItems(ctx, c, e.table); err != nil {
+			return err
+		}
+		return insertEntry(ctx, c, e)
+	})
+	if err != nil {
+		return nil, s.changeFailed(err)
+	}
+	set, err := s.load(ctx, e)
+	if err != nil {
+		return nil, s.trouble(err)
+	}
+	return s.adopt(set), nil
+}
+
+// changeFailed is the error of a change of the registry, which may have been made in part.
+func (s *Store) changeFailed(err error) error {
+	s.untidy.Store(true)
+	s.pollSoon()
+	return s.trouble(err)
+}
+
+// Drop implements engine.Store. The other daemons find the table gone at once.
+func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	set := s.find(spec.Name)
+	if set == nil {
+		return &engine.UnknownFilterError{Ref: spec.Name}
+	}
+	err := s.locked(ctx, func(ctx context.Context, c *sql.Conn) error {
+		if gone, err := deleteEntry(ctx, c, set.entry); err != nil || !gone {
+			return err // another daemon has dropped it
+		}
+		return dropTable(ctx, c, set.table)
+	})
+	if err != nil {
+		return s.changeFailed(err)
+	}
+	s.end(set)
+	return nil
+}
+
+// Clear implements engine.Store: the filter gets another table, and then the old one is dropped,
+// which ends it for every daemon in the same moment.
+func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, serve func(engine.Set)) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	var e entry
+	err := s.locked(ctx, func(ctx context.Context, c *sql.Conn) error {
+		entries, err := readEntries(ctx, c)
+		if err != nil {
+			return err
+		}
+		old, found := entryOf(entries, spec)
+		if !found {
+			return &engine.UnknownFilterError{Ref: spec.Name}
+		}
+		b.Generation = max(b.Generation, old.generation+1)
+		if e, err = newEntry(spec, b); err != nil {
+			return err
+		}
+		if err := createItems(ctx, c, e.table); err != nil {
+			return err
+		}
+		if err := replaceEntry(ctx, c, old, e); err != nil {
+			return err
+		}
+		return dropTable(ctx, c, old.table)
+	})
+	if err != nil {
+		return s.changeFailed(err)
+	}
+	set, err := s.load(ctx, e)
+	if err != nil {
+		return s.trouble(err)
+	}
+	serve(s.adopt(set))
+	return nil
+}
+
+// load makes the set of an entry, whose table must be there.
+func (s *Store) load(ctx context.Context, e entry) (*Set, error) {
+	if err := takes(e.spec); err != nil {
+		return nil, fmt.Errorf("filter %s in table %s: %w\nhint: it was made by a newer urifilter: update this one", e.spec.Name, filtersTable, err)
+	}
+	if err := checkItems(ctx, s.admin, e); err != nil {
+		return nil, err
+	}
+	set := &Set{store: s, entry: e}
+	return set, set.recount(ctx)
+}
+
+// adopt serves a set in the place of the one of its name, or finds the one that is there.
+func (s *Store) adopt(set *Set) *Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	have := s.sets[set.spec.Name]
+	if have != nil && have.entry == set.entry {
+		return have
+	}
+	if have != nil {
+		have.gone.Store(true)
+	}
+	s.sets[set.spec.Name] = set
+	return set
+}
+
+// end ends a set that is no more.
+func (s *Store) end(set *Set) {
+	set.gone.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sets[set.spec.Name] == set {
+		delete(s.sets, set.spec.Name)
+	}
+}
+
+func (s *Store) find(name string) *Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sets[name]
+}
+
+func (s *Store) all() []*Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*Set, 0, len(s.sets))
+	for _, set := range s.sets {
+		all = append(all, set)
+	}
+	return all
+}
+
+// Holds implements engine.Shared.
+func (s *Store) Holds(ctx context.Context, spec engine.Spec) (bool, error) {
+	entries, err := readEntries(ctx, s.admin)
+	if err != nil {
+		return true, s.trouble(err)
+	}
+	_, found := entryOf(entries, spec)
+	if !found {
+		s.pollSoon() // which ends it
+	}
+	return found, nil
+}
+
+// Ready implements engine.Store.
+func (s *Store) Ready(ctx context.Context) error {
+	if err := s.refusing(); err != nil {
+		return err
+	}
+	if err := s.batches.PingContext(ctx); err != nil {
+		return s.trouble(err)
+	}
+	return nil
+}
+
+// refusing says why batches are refused; nil: they are not.
+func (s *Store) refusing() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fault != nil {
+		return fmt.Errorf("%w: %w", engine.ErrUnavailable, s.fault)
+	}
+	return nil
+}
+
+// Failed implements engine.Store: what the server does can be mended, so this store never fails
+// for good.
+func (s *Store) Failed() <-chan struct{} { return nil }
+
+// Changes implements engine.Store.
+func (s *Store) Changes() <-chan engine.Change { return s.changes }
+
+// Close implements engine.Store.
+func (s *Store) Close() error {
+	s.stop()
+	s.work.Wait()
+	var errs []error
+	for _, db := range []*sql.DB{s.batches, s.admin} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

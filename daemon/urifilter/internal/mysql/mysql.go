@@ -1,0 +1,152 @@
+// Package mysql is the commands that make a MariaDB ready for filters: the database, the user and
+// the tables. What is in the tables is the affair of daemon/internal/mysqlstore.
+package mysql
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
+	"github.com/cr-clawer/urifilter/daemon/internal/server"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/settings"
+)
+
+// New makes the command mysql.
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mysql",
+		Short: "Make a MariaDB ready for filters with store: mysql",
+		Long: `Make the MariaDB that the settings name (mysql.addr) ready for filters with
+"store: mysql": its database, the daemon's user and the tables.`,
+		Example: `  urifilter mysql grant | sudo mariadb     # on the server, as its administrator
+  urifilter mysql init                     # then from where the daemon runs`,
+		DisableFlagsInUseLine: true,
+	}
+	command.Parent(cmd)
+	cmd.AddCommand(newGrant(), newInit())
+	return cmd
+}
+
+func newGrant() *cobra.Command {
+	var file, from string
+	cmd := &cobra.Command{
+		Use:   "grant",
+		Short: "Print the statements that make database and user",
+		Long: `Print the statements by which an administrator of the server makes the database and the
+user of the settings. They can be run again, and change nothing then; the password of a
+user who is there stays. The output has the password of mysql.password_file in it.`,
+		Example: "  urifilter mysql grant --config /etc/urifilter/urifilter.yaml | sudo mariadb",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, o, err := load(file)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(mysqlstore.Grants(o, host(from, o)), ";\n")+";")
+			return err
+		},
+	}
+	settings.Flag(cmd, &file)
+	fromFlag(cmd, &from)
+	return cmd
+}
+
+func newInit() *cobra.Command {
+	var file, from, admin, passwordFile string
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Make the tables, and with --admin database and user too",
+		Long: `Log in as the settings say, look whether the server is as the daemon wants it, and make
+the tables that all filters share. The daemon does the same when it starts, and makes a
+table for each filter. What is there is not changed.
+
+With --admin what "urifilter mysql grant" prints is run first, as that user.`,
+		Example: `  urifilter mysql init
+  urifilter mysql init --admin root --admin-password-file ./root-password`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, o, err := load(file)
+			if err != nil {
+				return err
+			}
+			if admin != "" {
+				password, err := secret.Read(passwordFile)
+				if err != nil {
+					return fmt.Errorf("--admin-password-file: %w", err)
+				}
+				if err := mysqlstore.Grant(cmd.Context(), o, host(from, o), admin, password); err != nil {
+					return err
+				}
+			} else if passwordFile != "" {
+				return command.UsageError{Err: errors.New("--admin-password-file: want --admin with it")}
+			}
+			return initialize(cmd, cfg, o)
+		},
+	}
+	settings.Flag(cmd, &file)
+	fromFlag(cmd, &from)
+	cmd.Flags().StringVar(&admin, "admin", "", "`user` of the server who may make databases and users")
+	cmd.Flags().StringVar(&passwordFile, "admin-password-file", "", "`file` with that user's password; without: none")
+	return cmd
+}
+
+func fromFlag(cmd *cobra.Command, from *string) {
+	cmd.Flags().StringVar(from, "from", "", "`host` from which the user may log in, as the server calls it, such as 10.0.0.%; without: any, or localhost for a socket")
+}
+
+// host is from where the user may log in.
+func host(from string, o mysqlstore.Options) string {
+	switch {
+	case from != "":
+		return from
+	case strings.HasPrefix(o.Addr, "/"):
+		return "localhost"
+	}
+	return "%"
+}
+
+var (
+	errNone       = errors.New("mysql.addr: none is set\nhint: name the server in the settings (--config) or by URIFILTER_MYSQL_ADDR")
+	errNoPassword = errors.New("mysql.password_file: none is set: everybody could log in as the daemon's user\nhint: (umask 077; openssl rand -hex 24 >mysql-password), and name that file")
+)
+
+// load reads the settings.
+func load(file string) (configs.Config, mysqlstore.Options, error) {
+	cfg, err := configs.Load(settings.Path(file), os.Environ())
+	if err == nil {
+		err = cfg.Validate()
+	}
+	switch {
+	case err != nil:
+	case cfg.MySQL.Addr == "":
+		err = errNone
+	case cfg.MySQL.PasswordFile == "":
+		err = errNoPassword
+	}
+	if err != nil {
+		return cfg, mysqlstore.Options{}, err
+	}
+	o, err := server.MySQLOptions(cfg.MySQL, nil)
+	return cfg, o, err
+}
+
+// initialize makes the tables, and says what is there.
+func initialize(cmd *cobra.Command, cfg configs.Config, o mysqlstore.Options) error {
+	found, err := mysqlstore.Initialize(cmd.Context(), mysqlstore.Config{Options: o, Durable: cfg.Durability == "always"})
+	if err != nil {
+		return err
+	}
+	tables := "unchanged"
+	if found.Made {
+		tables = "made"
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "mysql %s: MariaDB %s; database %s: tables %s, %d filters\n", o.Addr, found.Version, o.Database, tables, found.Filters)
+	return err
+}
