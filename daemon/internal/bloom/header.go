@@ -13,8 +13,11 @@ import (
 // HeaderSize is the length of an encoded header in bytes.
 const HeaderSize = 128
 
-// Version is the format's number in the header.
-const Version = 1
+// Versions of the format, in the header: of maps of fixed size, and of maps that grow.
+const (
+	Version        = 1
+	VersionGrowing = 2
+)
 
 var magic = [8]byte{'U', 'R', 'I', 'B', 'L', 'O', 'O', 'M'}
 
@@ -37,15 +40,23 @@ var ErrCorrupt = errors.New("corrupt bit-map")
 //	    48     8  generation
 //	    56     8  created, nanoseconds since 1970 UTC
 //	    64     4  layout, 0: one bit in each of a block's eight words
-//	    68    56  zero
+//	    68     4  layers, 1 to 16; 0 in version 1
+//	    72    30  growth: for each of the layers 1 to 15 its size, in 4096ths of that
+//	              of the layer before it; 0 in version 1
+//	   102    22  zero
 //	   124     4  CRC-32C of bytes 0 to 123
+//
+// The version is 1, or 2 of a map that grows; then blocks, capacity and error rate
+// are as they were asked for, and layers.go says what each layer has.
 type Header struct {
-	Blocks     uint64
+	Blocks     uint64 // of the first layer
 	Capacity   uint64 // items at which ErrorRate still holds
 	ErrorRate  float64
 	Seed       uint64 // secret: who knows it can make items collide
 	Generation uint64 // grows when the map is emptied; bits of two generations never mix
 	Created    time.Time
+	Layers     uint32 // how many there are; 0: the map does not grow
+	growth     [MaxLayers - 1]uint16
 }
 
 // NewHeader sizes a map of the first generation for capacity items at errorRate.
@@ -63,12 +74,25 @@ func NewHeader(capacity uint64, errorRate float64, seed uint64, created time.Tim
 	}, nil
 }
 
-// Bytes is the size of the bits.
-func (h Header) Bytes() uint64 { return h.Blocks * blockBytes }
+// Bytes is the size of the bits, of all layers.
+func (h Header) Bytes() uint64 {
+	all := uint64(0)
+	for i := range h.layers() {
+		all += h.blocksOf(i) * blockBytes
+	}
+	return all
+}
 
 func (h Header) validate() error {
-	if h.Blocks < 1 || h.Blocks > math.MaxInt64/blockBytes {
-		return fmt.Errorf("bit-map of %d blocks: out of range", h.Blocks)
+	if h.Layers > MaxLayers {
+		return fmt.Errorf("bit-map of %d layers: want at most %d", h.Layers, MaxLayers)
+	}
+	all := uint64(0)
+	for i := range h.layers() {
+		blocks := h.blocksOf(i)
+		if all += blocks; blocks < 1 || blocks > maxBlocks || all > maxBlocks {
+			return fmt.Errorf("bit-map of %d blocks in layer %d: out of range", blocks, i)
+		}
 	}
 	return ValidCapacity(h.Capacity, h.ErrorRate)
 }
@@ -78,7 +102,7 @@ func (h Header) MarshalBinary() ([]byte, error) {
 	b := make([]byte, HeaderSize)
 	le := binary.LittleEndian
 	copy(b, magic[:])
-	le.PutUint32(b[8:], Version)
+	le.PutUint32(b[8:], h.version())
 	le.PutUint32(b[12:], k)
 	le.PutUint64(b[16:], h.Blocks)
 	le.PutUint64(b[24:], h.Capacity)
@@ -86,6 +110,10 @@ func (h Header) MarshalBinary() ([]byte, error) {
 	le.PutUint64(b[40:], h.Seed)
 	le.PutUint64(b[48:], h.Generation)
 	le.PutUint64(b[56:], uint64(h.Created.UnixNano()))
+	le.PutUint32(b[68:], h.Layers)
+	for i, ratio := range h.growth {
+		le.PutUint16(b[72+2*i:], ratio)
+	}
 	le.PutUint32(b[124:], crc32.Checksum(b[:124], castagnoli))
 	return b, nil
 }
@@ -103,8 +131,9 @@ func (h *Header) UnmarshalBinary(b []byte) error {
 	if got, want := crc32.Checksum(b[:124], castagnoli), le.Uint32(b[124:]); got != want {
 		return fmt.Errorf("%w: header checksum %08x, want %08x", ErrCorrupt, got, want)
 	}
-	if v := le.Uint32(b[8:]); v != Version {
-		return fmt.Errorf("bit-map format %d: this version reads format %d; use a newer urifilter", v, Version)
+	version := le.Uint32(b[8:])
+	if version < Version || version > VersionGrowing {
+		return fmt.Errorf("bit-map format %d: this version reads the formats %d and %d; use a newer urifilter", version, Version, VersionGrowing)
 	}
 	if kk, layout := le.Uint32(b[12:]), le.Uint32(b[64:]); kk != k || layout != 0 {
 		return fmt.Errorf("bit-map with k=%d, layout %d: this version reads k=%d, layout 0; use a newer urifilter", kk, layout, k)
@@ -116,6 +145,13 @@ func (h *Header) UnmarshalBinary(b []byte) error {
 		Seed:       le.Uint64(b[40:]),
 		Generation: le.Uint64(b[48:]),
 		Created:    time.Unix(0, int64(le.Uint64(b[56:]))).UTC(),
+		Layers:     le.Uint32(b[68:]),
+	}
+	for i := range h.growth {
+		h.growth[i] = le.Uint16(b[72+2*i:])
+	}
+	if h.version() != version || h.Layers == 0 && h.growth != [len(h.growth)]uint16{} {
+		return fmt.Errorf("%w: format %d with %d layers", ErrCorrupt, version, h.Layers)
 	}
 	if err := h.validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)

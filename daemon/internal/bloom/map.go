@@ -44,6 +44,14 @@ func New(h Header) (*Map, error) {
 	if err := h.validate(); err != nil {
 		return nil, err
 	}
+	if h.Layers > 0 {
+		return nil, fmt.Errorf("bit-map that grows, in %d layers: want one of fixed size", h.Layers)
+	}
+	return makeMap(h)
+}
+
+// makeMap is New for a header that is known to be sound.
+func makeMap(h Header) (*Map, error) {
 	mem, err := allocate(h.Blocks * blockBytes)
 	if err != nil {
 		return nil, fmt.Errorf("bit-map of %d bytes: %w", h.Blocks*blockBytes, err)
@@ -160,11 +168,21 @@ type Fill struct {
 }
 
 // Fill estimates from the number of bits that are set.
-func (m *Map) Fill() Fill {
+func (m *Map) Fill() Fill { return m.header.Fill(m.ones()) }
+
+// ones is how many bits are set.
+func (m *Map) ones() uint64 {
 	m.mu.RLock()
-	set := m.set
-	m.mu.RUnlock()
-	return m.header.Fill(set)
+	defer m.mu.RUnlock()
+	return m.set
+}
+
+// Reach says what is wrong with stripe i; nil: the map has it.
+func (m *Map) Reach(i int) error {
+	if i < 0 || i >= m.header.Stripes() {
+		return fmt.Errorf("%w: stripe %d: there are %d", ErrCorrupt, i, m.header.Stripes())
+	}
+	return nil
 }
 
 // Fill estimates how full a map is of which set bits are 1.

@@ -39,6 +39,36 @@ func ValidCapacity(capacity uint64, errorRate float64) error {
 // over the whole map: here they share a block, blocks fill unevenly (Poisson), and
 // the fuller ones answer wrongly more often. See expectedFPR.
 func BlocksFor(capacity uint64, errorRate float64) uint64 {
+	return max(minBlocks, uint64(math.Ceil(float64(capacity)/loads.of(errorRate))))
+}
+
+// loads are items a block by error rate: each takes a millisecond, and maps that grow want the
+// same sixteen of them.
+var loads loadCache
+
+type loadCache struct {
+	mu    sync.Mutex
+	known map[float64]float64
+}
+
+const mostLoads = 1024
+
+func (c *loadCache) of(errorRate float64) float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if load, ok := c.known[errorRate]; ok {
+		return load
+	}
+	if len(c.known) == 0 || len(c.known) >= mostLoads {
+		c.known = map[float64]float64{}
+	}
+	load := loadFor(errorRate)
+	c.known[errorRate] = load
+	return load
+}
+
+// loadFor is how many items a block may have on average.
+func loadFor(errorRate float64) float64 {
 	lo, hi := 1e-3, 600.0 // items a block; expectedFPR grows with it
 	for range 60 {
 		mid := (lo + hi) / 2
@@ -48,7 +78,7 @@ func BlocksFor(capacity uint64, errorRate float64) uint64 {
 			lo = mid
 		}
 	}
-	return max(minBlocks, uint64(math.Ceil(float64(capacity)/lo)))
+	return lo
 }
 
 // expectedFPR is the false-positive rate of a split-block filter with load items a

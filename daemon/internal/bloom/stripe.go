@@ -11,12 +11,39 @@ import (
 // have this size except the last, which may be shorter.
 const StripeBytes = 4 << 20
 
-// Stripes is the number of stripes of the map.
-func (h Header) Stripes() int { return int((h.Bytes() + StripeBytes - 1) / StripeBytes) }
+// Stripes is the number of stripes of the map. Each layer begins with a stripe of its own.
+func (h Header) Stripes() int {
+	n := 0
+	for i := range h.layers() {
+		n += stripes(h.blocksOf(i))
+	}
+	return n
+}
+
+func stripes(blocks uint64) int { return int((blocks*blockBytes + StripeBytes - 1) / StripeBytes) }
 
 // StripeSize is the length of stripe i in bytes.
 func (h Header) StripeSize(i int) int {
-	return int(min(StripeBytes, h.Bytes()-uint64(i)*StripeBytes))
+	layer, i := h.StripeOf(i)
+	return int(min(StripeBytes, h.blocksOf(layer)*blockBytes-uint64(i)*StripeBytes))
+}
+
+// LargestStripe is the length in bytes of the largest stripe, one of the last layer.
+func (h Header) LargestStripe() int {
+	return int(min(StripeBytes, h.blocksOf(h.layers()-1)*blockBytes))
+}
+
+// StripeOf says which stripe of which layer stripe i is. The layer may be one that the map
+// does not have yet.
+func (h Header) StripeOf(i int) (layer, of int) {
+	for ; h.Layers > 0 && layer < MaxLayers-1; layer++ {
+		n := stripes(h.blocksOf(layer))
+		if i < n {
+			break
+		}
+		i -= n
+	}
+	return layer, i
 }
 
 // Checksum is the CRC-32C of bytes, by which stripes are checked.

@@ -1,0 +1,302 @@
+package bloom
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+)
+
+// Growing is a map that takes a further layer when the last one is full: layers.go says
+// which. It has the methods of a Map, with the same meaning, and is safe for concurrent
+// use.
+type Growing struct {
+	// mu is held to read while keys are added, and to write while a layer is: so all that
+	// add at one time agree on which layer is the last, and its test-and-set decides.
+	mu  sync.RWMutex
+	top atomic.Pointer[top]
+
+	onAdd  func(keys []Hash, fresh []bool)
+	onGrow func(layers int)
+}
+
+// top is what a Growing has at a time. It is replaced, not changed.
+type top struct {
+	header Header
+	layers []*Map
+	full   uint64 // bits of the last layer at which a further one is due
+	over   uint64 // at which it is due in the middle of a batch
+}
+
+// NewGrowing makes an empty map with the layers that the header says.
+func NewGrowing(h Header) (*Growing, error) {
+	if err := h.validate(); err != nil {
+		return nil, err
+	}
+	if h.Layers == 0 {
+		return nil, fmt.Errorf("bit-map of fixed size: cannot grow")
+	}
+	g := new(Growing)
+	none := h
+	none.Layers = 0
+	g.top.Store(&top{header: none})
+	if err := g.growTo(int(h.Layers)); err != nil {
+		_ = g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// growTo adds layers until there are n; the caller holds mu, or is alone.
+func (g *Growing) growTo(n int) error {
+	for was := g.top.Load(); len(was.layers) < n; was = g.top.Load() {
+		h := was.header
+		h.Layers++
+		if err := h.validate(); err != nil {
+			return err
+		}
+		l := h.Layer(len(was.layers))
+		m, err := makeMap(l)
+		if err != nil {
+			return err
+		}
+		m.OnAdd(g.onAdd)
+		if g.onGrow != nil {
+			g.onGrow(len(was.layers) + 1)
+		}
+		g.top.Store(&top{
+			header: h,
+			layers: append(was.layers[:len(was.layers):len(was.layers)], m),
+			full:   l.bitsOf(l.Capacity),
+			over:   l.bitsOf(l.Capacity + l.Capacity/overfill),
+		})
+	}
+	return nil
+}
+
+// overfill is the part of a layer's capacity by which a batch may pass it. Else layers are
+// added between batches only, where the memory that they take is looked at.
+const overfill = 32
+
+// due tells whether a further layer is due.
+func (t *top) due(full uint64) bool {
+	return int(t.header.Layers) < MaxLayers && t.layers[len(t.layers)-1].ones() >= full
+}
+
+// grow adds the layer that is due. Where there is no memory for it the last layer takes what
+// is new, with more false positives, and the next call tries again.
+func (g *Growing) grow(seen *top) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.top.Load() == seen {
+		_ = g.growTo(len(seen.layers) + 1)
+	}
+}
+
+// Close gives the memory back. The map must not be used any more.
+func (g *Growing) Close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var first error
+	for _, m := range g.top.Load().layers {
+		if err := m.Close(); first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// Header tells what the map is, with the layers that it has now.
+func (g *Growing) Header() Header { return g.top.Load().header }
+
+// OnAdd is Map.OnAdd.
+func (g *Growing) OnAdd(f func(keys []Hash, fresh []bool)) {
+	g.onAdd = f
+	for _, m := range g.top.Load().layers {
+		m.OnAdd(f)
+	}
+}
+
+// OnGrow sets the function that is called when a layer is added, with how many there are
+// then: after all calls of OnAdd's for keys in the layers before it, and before those for keys
+// in it. It is set once, before the first Add.
+func (g *Growing) OnGrow(f func(layers int)) { g.onGrow = f }
+
+// scratch is what one chunk of a map with several layers needs.
+type scratch struct {
+	keys  [chunk]Hash
+	at    [chunk]int // of keys among those of the call
+	fresh [chunk]bool
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// missing leaves in s those of keys that none of the layers has, and returns how many. It
+// sets fresh to false for the others.
+func (s *scratch) missing(layers []*Map, keys []Hash, fresh []bool) int {
+	n := copy(s.keys[:], keys)
+	for i := range keys {
+		s.at[i] = i
+	}
+	for i := len(layers) - 1; i >= 0 && n > 0; i-- { // the largest first
+		layers[i].Has(s.keys[:n], s.fresh[:n])
+		left := 0
+		for j := range n {
+			if !s.fresh[j] {
+				fresh[s.at[j]] = false
+				continue
+			}
+			s.keys[left], s.at[left] = s.keys[j], s.at[j]
+			left++
+		}
+		n = left
+	}
+	return n
+}
+
+// Add is Map.Add. A layer is added before what would make the last one too full.
+func (g *Growing) Add(keys []Hash, fresh []bool) int {
+	_ = fresh[:len(keys)]
+	n := 0
+	for start := 0; start < len(keys); start += chunk {
+		t := g.top.Load()
+		full := t.over
+		if start == 0 {
+			full = t.full
+		}
+		if t.due(full) {
+			g.grow(t)
+		}
+		end := min(start+chunk, len(keys))
+		n += g.addChunk(keys[start:end], fresh[start:end])
+	}
+	return n
+}
+
+// AddAsItWas is Add without adding layers. With GrowTo, in the order in which OnAdd and OnGrow
+// were told, it sets the same bits, so that what was taken for seen still is.
+func (g *Growing) AddAsItWas(keys []Hash, fresh []bool) {
+	for start := 0; start < len(keys); start += chunk {
+		end := min(start+chunk, len(keys))
+		g.addChunk(keys[start:end], fresh[start:end])
+	}
+}
+
+// GrowTo adds layers until there are n.
+func (g *Growing) GrowTo(n int) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.growTo(n)
+}
+
+func (g *Growing) addChunk(keys []Hash, fresh []bool) int {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	layers := g.top.Load().layers
+	last := layers[len(layers)-1]
+	if len(layers) == 1 {
+		return last.Add(keys, fresh)
+	}
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	left := s.missing(layers[:len(layers)-1], keys, fresh)
+	n := last.Add(s.keys[:left], s.fresh[:left])
+	for i, at := range s.at[:left] {
+		fresh[at] = s.fresh[i]
+	}
+	return n
+}
+
+// Has is Map.Has.
+func (g *Growing) Has(keys []Hash, fresh []bool) {
+	_ = fresh[:len(keys)]
+	layers := g.top.Load().layers
+	if len(layers) == 1 {
+		layers[0].Has(keys, fresh)
+		return
+	}
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	for start := 0; start < len(keys); start += chunk {
+		end := min(start+chunk, len(keys))
+		left := s.missing(layers, keys[start:end], fresh[start:end])
+		for _, at := range s.at[:left] {
+			fresh[start+at] = true
+		}
+	}
+}
+
+// Stripe is Map.Stripe.
+func (g *Growing) Stripe(i int, buf []byte) []byte {
+	t := g.top.Load()
+	layer, i := t.header.StripeOf(i)
+	return t.layers[layer].Stripe(i, buf)
+}
+
+// MergeStripe is Map.MergeStripe. It adds the layers that it needs.
+func (g *Growing) MergeStripe(i int, data []byte) error {
+	if err := g.Reach(i); err != nil {
+		return err
+	}
+	t := g.top.Load()
+	layer, i := t.header.StripeOf(i)
+	return t.layers[layer].MergeStripe(i, data)
+}
+
+// Reach adds layers until there is one that stripe i is of.
+func (g *Growing) Reach(i int) error {
+	h := g.Header()
+	layer, of := h.StripeOf(i)
+	if i < 0 || of >= stripes(h.blocksOf(layer)) {
+		return fmt.Errorf("%w: stripe %d: there is none in %d layers", ErrCorrupt, i, MaxLayers)
+	}
+	return g.GrowTo(layer + 1)
+}
+
+// Memory is how many bytes the bits take, with those of the layer that the next Add makes.
+func (g *Growing) Memory() uint64 {
+	t := g.top.Load()
+	h := t.header
+	if t.due(t.full) {
+		h.Layers++
+	}
+	return h.Bytes()
+}
+
+// Fill is Map.Fill, for all layers together.
+func (g *Growing) Fill() Fill {
+	var all Fill
+	right := 1.0 // the chance that no layer has a new item
+	set := uint64(0)
+	t := g.top.Load()
+	for _, m := range t.layers {
+		f := m.Fill()
+		all.Items += f.Items
+		right *= 1 - f.FPR
+		set += m.ones()
+	}
+	all.FPR = 1 - right
+	all.Ratio = float64(set) / float64(t.header.Bytes()*8)
+	return all
+}
+
+// Layers describes each layer and how full it is.
+func (g *Growing) Layers() []Layer {
+	var all []Layer
+	for _, m := range g.top.Load().layers {
+		all = append(all, Layer{m.Header(), m.Fill()})
+	}
+	return all
+}
+
+// Layer is one of a map that grows.
+type Layer struct {
+	Header Header
+	Fill   Fill
+}
+
+// bitsOf is how many bits items set on average.
+func (h Header) bitsOf(items uint64) uint64 {
+	column := float64(h.Blocks) * wordBits
+	return uint64(-column * k * math.Expm1(float64(items)*math.Log1p(-1/column)))
+}

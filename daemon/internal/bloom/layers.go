@@ -1,0 +1,88 @@
+package bloom
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// A map that grows is a scalable Bloom filter (Almeida, Baquero, Preguiça, Hutchison:
+// Scalable Bloom Filters, 2007). It consists of layers, each a split-block map of its own.
+// Layer i is made for 2^i times the capacity at the error rate divided by 2^(i+1), so that
+// the rates of all layers together stay below the error rate, however many there are. What
+// is new goes to the last layer, and is new only if no layer has it. The layers have one
+// seed: that the rates add up holds also if what they take wrongly is not independent.
+//
+// How large the layers are is written down when the map is made, as shares of each other,
+// so that no later version and no other processor computes it otherwise.
+
+// MaxLayers is how many layers a map has at most: at the end it holds 65,535 times its
+// capacity.
+const MaxLayers = 16
+
+// growthUnit is what shares in a header are parts of.
+const growthUnit = 4096
+
+const maxBlocks = math.MaxInt64 / blockBytes
+
+// NewGrowingHeader is NewHeader for a map that grows. It has one layer.
+func NewGrowingHeader(capacity uint64, errorRate float64, seed uint64, created time.Time) (Header, error) {
+	h, err := NewHeader(capacity, errorRate, seed, created)
+	if err != nil {
+		return Header{}, err
+	}
+	h.Layers = 1
+	h.Blocks = BlocksFor(capacity, errorRate/2)
+	for i := range h.growth {
+		next := BlocksFor(capacity<<(i+1), h.layerRate(i+1))
+		hi, lo := bits.Mul64(next, growthUnit)
+		share, rest := bits.Div64(hi, lo, h.blocksOf(i))
+		if rest > 0 {
+			share++
+		}
+		h.growth[i] = uint16(min(share, math.MaxUint16))
+	}
+	return h, nil
+}
+
+// Layer describes layer i of a map that grows, which may be one that it does not have yet,
+// as a map of its own. Its error rate may be less than MinErrorRate.
+func (h Header) Layer(i int) Header {
+	l := h
+	l.Layers, l.growth = 0, [len(h.growth)]uint16{}
+	l.Blocks, l.Capacity, l.ErrorRate = h.blocksOf(i), h.Capacity<<i, h.layerRate(i)
+	return l
+}
+
+// SameBits tells whether a bit means the same in both maps. One that grows may have more
+// layers than the other.
+func (h Header) SameBits(o Header) bool {
+	return h.Generation == o.Generation && h.Seed == o.Seed && h.Blocks == o.Blocks && h.growth == o.growth
+}
+
+func (h Header) version() uint32 {
+	if h.Layers > 0 {
+		return VersionGrowing
+	}
+	return Version
+}
+
+// layers is how many there are, that of a map of fixed size included.
+func (h Header) layers() int { return max(int(h.Layers), 1) }
+
+func (h Header) layerRate(i int) float64 { return math.Ldexp(h.ErrorRate, -i-1) }
+
+// blocksOf is how many blocks layer i has. It is 0 for shares that make no sense, as of more
+// than there can be.
+func (h Header) blocksOf(i int) uint64 {
+	blocks := h.Blocks
+	for _, share := range h.growth[:i] {
+		hi, lo := bits.Mul64(blocks, uint64(share))
+		lo, carry := bits.Add64(lo, growthUnit-1, 0)
+		if hi += carry; hi >= growthUnit {
+			return 0
+		}
+		blocks, _ = bits.Div64(hi, lo, growthUnit)
+	}
+	return blocks
+}
