@@ -58,7 +58,7 @@ type FilterSpec struct {
 	Kind      string  `json:"kind,omitempty"`       // bloom | timing | exact | simhash
 	Capacity  uint64  `json:"capacity,omitempty"`   // bloom: items at which the error rate still holds
 	ErrorRate float64 `json:"error_rate,omitempty"` // bloom: false positives among new items, as a ratio
-	OnFull    string  `json:"on_full,omitempty"`    // bloom: warn | reject
+	OnFull    string  `json:"on_full,omitempty"`    // bloom: grow | warn | reject
 	Expire    float64 `json:"expire,omitempty"`     // timing: seconds, of calls that give none; 0: each call must
 	Store     string  `json:"store,omitempty"`      // exact: mysql; "": the store of the daemon
 	// Canonical is how far URIs are normalized before they are compared: none (the default), safe or crawl.
@@ -87,7 +87,7 @@ type FilterInfo struct {
 	Kind          string     `json:"kind"`
 	Capacity      uint64     `json:"capacity"`
 	ErrorRate     float64    `json:"error_rate"`
-	OnFull        string     `json:"on_full"`
+	OnFull        string     `json:"on_full"`        // grow, warn or reject
 	ItemsEstimate uint64     `json:"items_estimate"` // from the bits that are set
 	FillRatio     float64    `json:"fill_ratio"`     // bits set / bits, 0 to 1
 	FPREstimate   float64    `json:"fpr_estimate"`   // false-positive ratio now, from the fill
@@ -98,6 +98,8 @@ type FilterInfo struct {
 	Expire float64 `json:"expire,omitempty"` // timing: seconds; 0, null in JSON: each call must say
 	Items  uint64  `json:"items,omitempty"`  // timing: those that have not expired; exact, simhash: all
 
+	Layers []FilterLayer `json:"layers,omitempty"` // bloom with on_full grow: the first one first
+
 	Store         string `json:"store,omitempty"`          // exact: mysql; "": the store of the daemon
 	Canonical     string `json:"canonical,omitempty"`      // safe or crawl; "": URIs are not normalized
 	CanonicalDrop string `json:"canonical_drop,omitempty"` // crawl: names of parameters that are left out
@@ -107,6 +109,17 @@ type FilterInfo struct {
 
 	// More are members that this version of the client does not know: parameters of other kinds.
 	More map[string]any `json:"-"`
+}
+
+// FilterLayer is one of the bit-maps of which a filter that grows consists. New items go to
+// the last one.
+type FilterLayer struct {
+	Capacity      uint64  `json:"capacity"`
+	ErrorRate     float64 `json:"error_rate"` // its share of the filter's
+	ItemsEstimate uint64  `json:"items_estimate"`
+	FillRatio     float64 `json:"fill_ratio"`
+	FPREstimate   float64 `json:"fpr_estimate"`
+	Bytes         uint64  `json:"bytes"`
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.

@@ -157,7 +157,7 @@ func TestSpecs(t *testing.T) {
 		{ID: 7, Name: "full", Kind: "bloom", Params: Bloom{Capacity: 9, ErrorRate: 0.5, OnFull: "reject"}},
 	}
 	want := []Filter{
-		{Name: "bare", Kind: "bloom", Params: Bloom{Capacity: 500, ErrorRate: 0.01, OnFull: "warn"}},
+		{Name: "bare", Kind: "bloom", Params: Bloom{Capacity: 500, ErrorRate: 0.01, OnFull: "grow"}},
 		c.Filters[1],
 	}
 	if got := c.Specs(); !reflect.DeepEqual(got, want) {

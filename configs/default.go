@@ -57,7 +57,7 @@ func Default() Config {
 func defaultFilters(names ...string) []Filter {
 	var all []Filter
 	for i, name := range names {
-		all = append(all, Filter{ID: i + 1, Name: name, Kind: DefaultKind().Name, Params: Bloom{OnFull: "warn"}})
+		all = append(all, Filter{ID: i + 1, Name: name, Kind: DefaultKind().Name, Params: Bloom{}})
 	}
 	return all
 }

@@ -51,7 +51,7 @@ type Bounded interface{ Bound() Bound }
 type Bound struct {
 	Items     uint64
 	ErrorRate float64 // up to Items
-	OnFull    string  // beyond Items: warn or reject
+	OnFull    string  // beyond Items: grow, warn or reject
 }
 
 // Expiring are the parameters of filters whose items expire.
@@ -60,16 +60,27 @@ type Expiring interface {
 	ExpireAfter() time.Duration
 }
 
+// LocalParams are parameters that may have values for filters with store: embedded only.
+type LocalParams interface {
+	// OnlyLocal is the key of the parameter whose value is one of those; "": none.
+	OnlyLocal() string
+}
+
 // Defaults are what the settings give filters that leave it out.
 type Defaults struct {
 	Capacity      uint64
 	ErrorRate     float64
+	OnFull        string
 	CanonicalDrop string
 }
 
 // Defaults of these settings.
 func (c Config) Defaults() Defaults {
-	return Defaults{c.URINumScale, c.AcceptErrorRate, joinDrop(c.CanonicalDrop)}
+	onFull := grow
+	if c.Store == "redis" {
+		onFull = warn
+	}
+	return Defaults{c.URINumScale, c.AcceptErrorRate, onFull, joinDrop(c.CanonicalDrop)}
 }
 
 // Kinds lists the kinds that settings may name. The first is that of filters that name none.

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,8 +22,10 @@ type Bloom struct {
 	// ErrorRate is the share of new items that are taken for seen at capacity, 0.000001 to
 	// 0.5. 0: accept_error_rate.
 	ErrorRate float64 `yaml:"error_rate"`
-	// OnFull is what happens over capacity: warn (go on, with more false positives, said in
-	// log and metrics) or reject (refuse new batches). "": warn.
+	// OnFull is what happens over capacity: grow (take more memory, so that the error rate
+	// holds for any number of items), warn (go on, with more false positives, said in log and
+	// metrics) or reject (refuse new batches). "": grow with store: embedded, warn with redis,
+	// where filters cannot grow.
 	OnFull    string `yaml:"on_full"`
 	Canonical `yaml:",inline"`
 }
@@ -42,19 +45,37 @@ func bloomKind() Kind {
 			},
 			{
 				Key: "on_full", Want: `a text, such as "warn"`, Values: onFull(),
-				Usage: "what to do beyond the capacity: `warn` or reject",
+				Usage: "what to do beyond the capacity: `grow`, warn or reject",
 			},
 		}, canonicalParameters()...),
 	}
 }
 
-func onFull() []string { return []string{"warn", "reject"} }
+// What happens beyond the capacity.
+const (
+	grow   = "grow"
+	warn   = "warn"
+	reject = "reject"
+)
+
+func onFull() []string { return []string{grow, warn, reject} }
+
+// Grows tells that a filter takes more memory beyond its bound, so that its error rate holds.
+func (b Bound) Grows() bool { return b.OnFull == grow }
 
 // Rejects tells that a filter takes no new items beyond its bound.
-func (b Bound) Rejects() bool { return b.OnFull == "reject" }
+func (b Bound) Rejects() bool { return b.OnFull == reject }
 
 // Bound implements Bounded.
 func (b Bloom) Bound() Bound { return Bound{b.Capacity, b.ErrorRate, b.OnFull} }
+
+// OnlyLocal implements LocalParams.
+func (b Bloom) OnlyLocal() string {
+	if b.Bound().Grows() {
+		return "on_full"
+	}
+	return ""
+}
 
 // Complete implements Params.
 func (b Bloom) Complete(d Defaults) Params {
@@ -64,9 +85,7 @@ func (b Bloom) Complete(d Defaults) Params {
 	if b.ErrorRate == 0 {
 		b.ErrorRate = d.ErrorRate
 	}
-	if b.OnFull == "" {
-		b.OnFull = "warn"
-	}
+	b.OnFull = cmp.Or(b.OnFull, d.OnFull, warn)
 	b.Canonical = b.Canonical.complete(d)
 	return b
 }

@@ -49,7 +49,7 @@ func TestValidateFaults(t *testing.T) {
 		{one(Filter{Name: "a", Kind: "timing", Params: Timing{Expire: 87600*time.Hour + 1}}), "filters[0].expire"},
 		{one(Filter{Name: "a", Kind: "timing", Params: Timing{Expire: time.Microsecond}}), "whole milliseconds"},
 		{one(Filter{Name: "a", Kind: "timing", Params: Bloom{Capacity: 10}}), "filters[0].kind: timing: its parameters are those of another kind"},
-		{one(Filter{Name: "a", Params: Bloom{OnFull: "grow"}}), `filters[0].on_full: "grow": want warn or reject`},
+		{one(Filter{Name: "a", Params: Bloom{OnFull: "shrink"}}), `filters[0].on_full: "shrink": want grow or warn or reject`},
 		{func(c *Config) { c.Filters = []Filter{{Name: "a"}, {Name: "b"}, {Name: "a"}} }, `filters[2].name: "a": is that of filters[0]`},
 		{func(c *Config) { c.Filters = []Filter{{Name: "a", ID: 4}, {Name: "b", ID: 4}} }, "filters[1].id: 4: is that of filters[0]"},
 		{func(c *Config) { c.Limits.BodyBytes = 10; c.Limits.ItemBytes = 10 }, "limits.body_bytes: 10: want 1KiB to 1TiB"},

@@ -81,7 +81,7 @@ func TestCommandsAgainstTheDaemon(t *testing.T) {
 func TestRunPastTheCapacityWarns(t *testing.T) {
 	p := processtest.Start(t, t.TempDir(), nil)
 	t.Setenv("URIFILTER_URL", p.Addr)
-	if code, _, errOut := cli(t, nil, "", "filters", "create", "pages", "--capacity", "1k", "--error-rate", "0.01"); code != 0 {
+	if code, _, errOut := cli(t, nil, "", "filters", "create", "pages", "--capacity", "1k", "--error-rate", "0.01", "--on-full", "warn"); code != 0 {
 		t.Fatal(errOut)
 	}
 	numbered := func(from, n int) string {
@@ -101,6 +101,15 @@ func TestRunPastTheCapacityWarns(t *testing.T) {
 	}
 	if code, _, errOut := cli(t, nil, "x\n", "check", "-q", "-t", "pages"); code != 0 || !strings.HasPrefix(errOut, warning) {
 		t.Errorf("check: got %d, %q", code, errOut)
+	}
+	if code, _, errOut := cli(t, nil, "", "filters", "create", "grows", "--capacity", "1k"); code != 0 {
+		t.Fatal(errOut)
+	}
+	if code, _, errOut := cli(t, nil, numbered(0, 5000), "filter", "-t", "grows"); code != 0 || strings.Contains(errOut, "warning") {
+		t.Errorf("past that of one that grows: got %d, %q", code, errOut)
+	}
+	if code, out, _ := cli(t, nil, "", "filters", "show", "grows"); code != 0 || !strings.Contains(out, " full, grow beyond); made for 1,000, 3 layers") {
+		t.Errorf("show: got %d, %q", code, out)
 	}
 }
 

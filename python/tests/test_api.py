@@ -314,7 +314,7 @@ class APITest(unittest.TestCase):
         self.client.drop_filter("precious", confirm="precious")
 
     def test_past_its_capacity(self) -> None:
-        self.client.create_filter("small", capacity=1000, error_rate=0.01)
+        self.client.create_filter("small", capacity=1000, error_rate=0.01, on_full="warn")
         with self.assertLogs("crawlerfilter", "WARNING") as logged:
             for part in range(3):
                 self.client.filter("small", [f"item {part} {i}" for i in range(2000)])

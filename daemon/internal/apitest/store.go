@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/kind"
-	"github.com/cr-clawer/urifilter/daemon/internal/kinds/simhash"
+	"github.com/cr-clawer/urifilter/daemon/internal/kinds"
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
@@ -120,7 +120,7 @@ func (m *memTimed) Stats() engine.Stats {
 func (st *MemStore) Pass(d time.Duration) { st.elapsed.Add(int64(d)) }
 
 type memSet struct {
-	*bloom.Map
+	kind.BitMap
 	store     *MemStore
 	Writeback atomic.Pointer[time.Time]
 }
@@ -170,23 +170,19 @@ func (st *MemStore) Create(_ context.Context, spec engine.Spec, b engine.Identit
 	if spec.Kind == "exact" {
 		return &memExact{memTimed{timing.New(timing.SystemClock()), st, b, configs.MaxExpire}}, nil
 	}
-	if spec.Kind == "simhash" {
-		m, err := simhash.Kind().New(spec, b, timing.SystemClock())
-		if err != nil {
-			return nil, err
-		}
+	of, err := kinds.Of(spec.Kind)
+	if err != nil {
+		return nil, err
+	}
+	m, err := of.New(spec, b, timing.SystemClock())
+	if err != nil {
+		return nil, err
+	}
+	if texts, ok := m.(kind.Similar); ok {
 		m.Log(noJournal{})
-		return &memTexts{m.(kind.Similar), st}, nil
+		return &memTexts{texts, st}, nil
 	}
-	h, err := engine.BitMapHeader(spec, b)
-	if err != nil {
-		return nil, err
-	}
-	m, err := bloom.New(h)
-	if err != nil {
-		return nil, err
-	}
-	set := &memSet{Map: m, store: st}
+	set := &memSet{BitMap: m.(kind.BitMap), store: st}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.Sets == nil {
@@ -210,34 +206,31 @@ func (m *memSet) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int,
 	if err := cmp.Or(m.store.err(), ctx.Err()); err != nil {
 		return 0, err
 	}
-	return m.Map.Add(keys, fresh), nil
+	return m.BitMap.Add(keys, fresh)
 }
 
 func (m *memSet) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
 	if err := cmp.Or(m.store.err(), ctx.Err()); err != nil {
 		return err
 	}
-	m.Map.Has(keys, fresh)
+	m.BitMap.Has(keys, fresh)
 	return nil
 }
 
 func (m *memSet) Stripe(_ context.Context, i int, buf []byte) ([]byte, error) {
-	return m.Map.Stripe(i, buf), nil
+	return m.BitMap.Stripe(i, buf), nil
 }
 
 func (m *memSet) MergeStripe(_ context.Context, i int, data []byte) error {
-	return m.Map.MergeStripe(i, data)
+	return m.BitMap.MergeStripe(i, data)
 }
 
 func (m *memSet) Commit(context.Context) error { return nil }
 
 func (m *memSet) WrittenBack(at time.Time) { m.Writeback.Store(&at) }
 
-func (m *memSet) Seed() uint64 { return m.Header().Seed }
-
 func (m *memSet) Stats() engine.Stats {
-	fill := m.Fill()
-	st := engine.Stats{Items: fill.Items, Fill: fill.Ratio, FPR: fill.FPR, Bytes: m.Header().Bytes(), Generation: m.Header().Generation}
+	st := m.BitMap.Stats()
 	if t := m.Writeback.Load(); t != nil {
 		st.LastWriteback = *t
 	}

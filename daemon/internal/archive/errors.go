@@ -81,7 +81,7 @@ type FormatError struct {
 }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("version %s: format %d: this urifilter reads format %d\nhint: use the newer urifilter that wrote it", e.Version, e.Format, documentFormat)
+	return fmt.Sprintf("version %s: format %d: this urifilter reads the formats %d and %d\nhint: use the newer urifilter that wrote it", e.Version, e.Format, documentFormat, documentFormatGrowing)
 }
 
 // switchOff is the command of mongosh that takes versions out of use.

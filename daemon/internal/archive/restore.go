@@ -24,7 +24,7 @@ type Sink interface {
 // concerns the archive's bytes is a *DamageError; a sink of another bit-map gets a
 // *MismatchError and no bit.
 func (a *Archive) Restore(ctx context.Context, v Version, sink Sink, p Progress) error {
-	if !sameBits(v.Header, sink.Header()) {
+	if !sink.Header().SameBits(v.Header) {
 		return a.named(&MismatchError{
 			Filter: v.Spec.Name, Version: v.ID, Reason: differs(v.Header, sink.Header()),
 			Hint: fmt.Sprintf("drop the filter first, then `urifilter bitmap restore %s`", v.Spec.Name),
@@ -39,7 +39,7 @@ func (a *Archive) Restore(ctx context.Context, v Version, sink Sink, p Progress)
 	if err != nil {
 		return a.named(a.stillThere(ctx, &v, err))
 	}
-	if !sameBits(v.Header, sink.Header()) {
+	if !sink.Header().SameBits(v.Header) {
 		return fmt.Errorf("filter %s: was emptied while it was restored\nhint: restore again", v.Spec.Name)
 	}
 	if err := sink.Commit(ctx); err != nil {

@@ -14,9 +14,19 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// documentFormat is the format of documents that this package writes and the newest
-// that it reads.
-const documentFormat = 1
+// Formats of documents. That of bit-maps that grow has another number only, so that versions
+// which do not know them refuse it.
+const (
+	documentFormat        = 1
+	documentFormatGrowing = 2
+)
+
+func formatOf(h bloom.Header) int {
+	if h.Layers > 0 {
+		return documentFormatGrowing
+	}
+	return documentFormat
+}
 
 // Whether a version may be restored and merged with. An operator may switch one off.
 const (
@@ -82,7 +92,7 @@ func decodeVersion(raw bson.Raw) (versionDoc, error) {
 	if err := bson.Unmarshal(raw, &first); err != nil {
 		return versionDoc{}, fmt.Errorf("%s: document %v: %w", versionsName, raw.Lookup("_id"), err)
 	}
-	if first.Format != documentFormat {
+	if first.Format != documentFormat && first.Format != documentFormatGrowing {
 		return versionDoc{}, &FormatError{Version: first.ID, Format: first.Format}
 	}
 	var d versionDoc
@@ -106,6 +116,9 @@ func (d *versionDoc) version() (Version, error) {
 	}
 	if err := v.Header.UnmarshalBinary(d.Header); err != nil {
 		return Version{}, d.unusable(err)
+	}
+	if d.Format != formatOf(v.Header) {
+		return Version{}, d.unusable(fmt.Errorf("%w: format %d, and a bit-map of %d layers", bloom.ErrCorrupt, d.Format, v.Header.Layers))
 	}
 	if len(d.Stripes) != v.Header.Stripes() {
 		return Version{}, d.unusable(fmt.Errorf("%w: %d stripes, its header says %d", bloom.ErrCorrupt, len(d.Stripes), v.Header.Stripes()))

@@ -72,8 +72,8 @@ type writeback struct {
 	base     *Version // to merge with; nil: none
 	touched  bool     // something may have been left in the archive
 	uploaded int64
-	ones     uint64 // bits set, of the stripes done
-	buf      []byte // for a stripe of src
+	ones     [bloom.MaxLayers]uint64 // bits set in each layer, of the stripes done
+	buf      []byte                  // for a stripe of src
 }
 
 func (w *writeback) run(ctx context.Context, p Progress) (Version, error) {
@@ -100,10 +100,10 @@ func (w *writeback) run(ctx context.Context, p Progress) (Version, error) {
 			p(i+1, w.header.Stripes())
 		}
 	}
-	if now := w.src.Header(); !sameBits(now, w.header) {
+	if !w.src.Header().SameBits(w.header) {
 		return Version{}, fmt.Errorf("filter %s: was emptied while it was written back; nothing was changed\nhint: write back again", w.spec.Name)
 	}
-	doc.Items, doc.Uploaded = itemsFromOnes(w.ones, w.header.Blocks), w.uploaded
+	doc.Items, doc.Uploaded = w.items(), w.uploaded
 	if err := w.publish(ctx, doc); err != nil {
 		return Version{}, err
 	}
@@ -134,10 +134,11 @@ func (w *writeback) look(ctx context.Context) (number int64, err error) {
 		return 0, err
 	case base.Header.Generation < w.header.Generation:
 		return highest + 1, nil // bits of two generations never mix
-	case !sameBits(base.Header, w.header):
+	case !base.Header.SameBits(w.header):
 		return 0, w.mismatch(&base)
 	}
 	w.base = &base
+	w.header.Layers = max(w.header.Layers, base.Header.Layers)
 	return highest + 1, nil
 }
 
@@ -149,22 +150,26 @@ func (w *writeback) mismatch(base *Version) error {
 	return e
 }
 
-// sameBits tells whether a bit means the same in both.
-func sameBits(a, b bloom.Header) bool {
-	return a.Generation == b.Generation && a.Seed == b.Seed && a.Blocks == b.Blocks
-}
-
 // differs says in what; the seed is secret.
 func differs(archived, here bloom.Header) string {
 	switch {
 	case archived.Generation != here.Generation:
 		return fmt.Sprintf("is of generation %d, the bit-map here of %d", archived.Generation, here.Generation)
+	case archived.Layers > 0 != (here.Layers > 0):
+		return fmt.Sprintf("is of %s, the bit-map here of %s", sizeOf(archived), sizeOf(here))
 	case archived.Blocks != here.Blocks:
 		return fmt.Sprintf("is of capacity %d and error rate %v, the bit-map here of %d and %v",
 			archived.Capacity, archived.ErrorRate, here.Capacity, here.ErrorRate)
 	default:
 		return "is of another filter with the same name, which hashes with another seed"
 	}
+}
+
+func sizeOf(h bloom.Header) string {
+	if h.Layers > 0 {
+		return "a filter that grows"
+	}
+	return "one of fixed size"
 }
 
 func (w *writeback) document(number int64) *versionDoc {
@@ -174,7 +179,7 @@ func (w *writeback) document(number int64) *versionDoc {
 		params[m.Key] = m.Value
 	}
 	return &versionDoc{
-		ID: versionID(w.spec.Name, number), Format: documentFormat,
+		ID: versionID(w.spec.Name, number), Format: formatOf(w.header),
 		BitmapType: bitmapType{ID: w.spec.ID, Name: w.spec.Name},
 		Status:     statusOn, Number: number, Created: time.Now().UTC().Truncate(time.Millisecond),
 		Owner: w.a.opt.Owner, Token: w.token,
@@ -189,15 +194,15 @@ func (w *writeback) stripe(ctx context.Context, i int) (stripe, error) {
 	if err := ctx.Err(); err != nil {
 		return stripe{}, err
 	}
-	ours, err := w.src.Stripe(ctx, i, w.buf)
+	ours, err := w.ours(ctx, i)
 	if err != nil {
 		return stripe{}, err
 	}
 	s := describe(ours)
-	if w.base != nil {
+	if w.base != nil && i < len(w.base.stripes) {
 		old := w.base.stripes[i]
 		if s.same(old) {
-			w.count(ours)
+			w.count(i, ours)
 			return old, nil
 		}
 		if !old.empty() {
@@ -210,12 +215,12 @@ func (w *writeback) stripe(ctx context.Context, i int) (stripe, error) {
 			}
 			or(ours, theirs)
 			if s = describe(ours); s.same(old) {
-				w.count(ours)
+				w.count(i, ours)
 				return old, nil
 			}
 		}
 	}
-	w.count(ours)
+	w.count(i, ours)
 	if s.SHA256 == nil {
 		return s, nil
 	}
@@ -230,11 +235,34 @@ func (w *writeback) stripe(ctx context.Context, i int) (stripe, error) {
 	return s, w.a.upload(ctx, w.spec.Name, s, ours)
 }
 
-// count adds the bits of a stripe, whose length is a multiple of a block's.
-func (w *writeback) count(data []byte) {
-	for ; len(data) >= 8; data = data[8:] {
-		w.ones += uint64(bits.OnesCount64(binary.LittleEndian.Uint64(data)))
+// ours is stripe i of the source: zeroes where only the newest version has that layer.
+func (w *writeback) ours(ctx context.Context, i int) ([]byte, error) {
+	if i >= w.src.Header().Stripes() {
+		ours := w.buf[:w.header.StripeSize(i)]
+		clear(ours)
+		return ours, nil
 	}
+	return w.src.Stripe(ctx, i, w.buf)
+}
+
+// count adds the bits of stripe i, whose length is a multiple of a block's.
+func (w *writeback) count(i int, data []byte) {
+	layer, _ := w.header.StripeOf(i)
+	for ; len(data) >= 8; data = data[8:] {
+		w.ones[layer] += uint64(bits.OnesCount64(binary.LittleEndian.Uint64(data)))
+	}
+}
+
+// items estimates how many the new version has.
+func (w *writeback) items() int64 {
+	if w.header.Layers == 0 {
+		return itemsFromOnes(w.ones[0], w.header.Blocks)
+	}
+	all := int64(0)
+	for i := range int(w.header.Layers) {
+		all += itemsFromOnes(w.ones[i], w.header.Layer(i).Blocks)
+	}
+	return all
 }
 
 // publish makes the version one, at once: readers take the newest number that is on.

@@ -65,8 +65,10 @@ func (s *set) MergeStripe(_ context.Context, i int, data []byte) error {
 		return err
 	}
 	defer s.use.RUnlock()
-	h := s.bits.Header()
-	if i < 0 || i >= h.Stripes() || len(data) != h.StripeSize(i) {
+	if err := s.bits.Reach(i); err != nil {
+		return err
+	}
+	if len(data) != s.bits.Header().StripeSize(i) {
 		return s.bits.MergeStripe(i, data) // says what is wrong
 	}
 	if err := s.stage(i, data); err != nil {

@@ -51,6 +51,9 @@ func serve(k *diskFilter) engine.Set {
 	case kind.BitMap:
 		s := &set{plain: plain{k, m}, bits: m}
 		k.end = s.endMerging
+		if grows, ok := m.(kind.Layered); ok {
+			return layered{s, grows}
+		}
 		return s
 	case kind.Expiring:
 		return &timed{reserving: newReserving(k, m), entries: m}
@@ -87,6 +90,39 @@ func (s *set) Stripe(_ context.Context, i int, buf []byte) ([]byte, error) {
 	defer s.use.RUnlock()
 	return s.bits.Stripe(i, buf), nil
 }
+
+// layered is a filter whose bit-map grows.
+type layered struct {
+	*set
+	bits kind.Layered
+}
+
+var _ engine.Layered = layered{}
+
+// Memory implements engine.Growing.
+func (s layered) Memory() uint64 { return s.bits.Memory() }
+
+// Add implements engine.Set. The journal has a line for each layer too.
+func (s layered) Add(_ context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
+	return s.change(len(keys)+bloom.MaxLayers, func() (int, error) { return s.bits.Add(keys, fresh) })
+}
+
+// MergeStripe implements engine.BitMap.
+func (s layered) MergeStripe(ctx context.Context, i int, data []byte) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	err := s.journal.Reserve(bloom.MaxLayers)
+	s.use.RUnlock()
+	if err != nil {
+		return translate(err)
+	}
+	defer s.journal.Release(bloom.MaxLayers)
+	return s.set.MergeStripe(ctx, i, data)
+}
+
+// Layers implements engine.Layered.
+func (s layered) Layers() []bloom.Layer { return s.bits.Layers() }
 
 // forgetful is a filter that grows, and of which single items can be forgotten.
 type forgetful struct {

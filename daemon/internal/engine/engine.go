@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -129,8 +130,14 @@ func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	return e, nil
 }
 
+// warnDiffers tells of a filter that is not as the settings say. That one does not grow, or
+// does, is no reason to be warned at each start: the default was another one when it was made.
 func (e *Engine) warnDiffers(made, settings Spec) {
-	e.log.Warn("filter is kept as it was made; the settings differ", "filter", made.Name,
+	level := slog.LevelWarn
+	if as, _ := settings.With(map[string]reflect.Value{"on_full": reflect.ValueOf(made.Bound().OnFull)}); as == made {
+		level = slog.LevelInfo
+	}
+	e.log.Log(context.Background(), level, "filter is kept as it was made; the settings differ", "filter", made.Name,
 		"differences", made.Differences(settings))
 }
 

@@ -37,7 +37,7 @@ func (f *Filter) addToFull(ctx context.Context, growing Growing, keys []bloom.Ha
 		return 0, err
 	}
 	if slices.Contains(fresh, true) {
-		return 0, fmt.Errorf("filter %s: its items take %d bytes of memory, and limits.filter_bytes is %d; it takes new ones when %s: %w",
+		return 0, fmt.Errorf("filter %s: its items need %d bytes of memory, and limits.filter_bytes is %d; it takes new ones when %s: %w",
 			f.Name, growing.Memory(), f.most, whenRoom(growing), ErrFull)
 	}
 	return 0, nil
@@ -51,7 +51,10 @@ func whenRoom(growing Growing) string {
 	case Similar:
 		return "that is raised, or after it was cleared"
 	}
-	return "that is raised, or others are forgotten"
+	if _, ok := growing.(Forgetful); ok {
+		return "that is raised, or others are forgotten"
+	}
+	return "that is raised"
 }
 
 // warnMemory is WarnFull for a filter that grows.
@@ -75,8 +78,8 @@ func (e *Engine) WarnFull(log *slog.Logger) {
 		if growing, ok := f.Set.(Growing); ok && f.most > 0 {
 			f.warnMemory(growing, log)
 		}
-		if f.bound.Items == 0 {
-			continue // of a kind without one
+		if f.bound.Items == 0 || f.bound.Grows() {
+			continue // has no capacity
 		}
 		f.look() // another daemon may have filled it
 		st := f.Stats()

@@ -59,7 +59,11 @@ func (f *Filter) Forgetful() (Forgetful, error) {
 // not hold in its memory is refused: it would take all of it, later and for all filters.
 func BitMapHeader(spec Spec, b Identity) (bloom.Header, error) {
 	bound := spec.Bound()
-	h, err := bloom.NewHeader(bound.Items, bound.ErrorRate, b.Seed, b.Created)
+	newHeader := bloom.NewHeader
+	if bound.Grows() {
+		newHeader = bloom.NewGrowingHeader
+	}
+	h, err := newHeader(bound.Items, bound.ErrorRate, b.Seed, b.Created)
 	if has := bloom.Memory(); err == nil && has > 0 && h.Bytes() > has {
 		err = &SpecError{Field: "capacity", Msg: fmt.Sprintf("%d items at an error rate of %g take %.1f GB, and this machine has %.1f GB of memory", bound.Items, bound.ErrorRate, float64(h.Bytes())/1e9, float64(has)/1e9)}
 	}
@@ -85,7 +89,7 @@ func uris(spec Spec) canonical.Rule {
 // sameMap tells whether bit-maps of the two specs can be the same.
 func sameMap(s, o Spec) bool {
 	made, asked := s.Bound(), o.Bound()
-	return s.Kind == o.Kind && s.Canonical() == o.Canonical() && made.Items == asked.Items && made.ErrorRate == asked.ErrorRate
+	return s.Kind == o.Kind && s.Canonical() == o.Canonical() && made.Items == asked.Items && made.ErrorRate == asked.ErrorRate && made.Grows() == asked.Grows()
 }
 
 // parameters are what the log says of a filter.

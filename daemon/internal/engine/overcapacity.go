@@ -16,10 +16,11 @@ const lookShare = 1000
 
 // OverCapacity tells whether the filter holds more items than it was made for, and then the
 // present false-positive ratio, an estimate. fresh is how many items were added since the
-// last call. It is as exact as the estimate of the items, give or take a thousandth.
+// last call. It is as exact as the estimate of the items, give or take a thousandth. A filter
+// that grows is never over capacity.
 func (f *Filter) OverCapacity(fresh int) (fpr float64, over bool) {
-	if f.bound.Items == 0 {
-		return 0, false // of a kind without one
+	if f.bound.Items == 0 || f.bound.Grows() {
+		return 0, false
 	}
 	if f.load.due.Load() <= 0 || fresh > 0 && f.load.due.Add(-int64(fresh)) <= 0 {
 		f.look()

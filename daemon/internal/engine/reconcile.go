@@ -188,7 +188,7 @@ func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
 		return nil
 	case h.Generation > a.Header.Generation:
 		return nil // the next writeback begins anew
-	case h.Generation < a.Header.Generation, h.Seed != a.Header.Seed, h.Blocks != a.Header.Blocks:
+	case !h.SameBits(a.Header):
 		e.log.Warn("the archive has another bit-map under the name of this filter; it is served from the store, and cannot be written back",
 			"filter", have.Name, "generation", h.Generation, "archived_generation", a.Header.Generation)
 		return nil

@@ -46,7 +46,8 @@ type Stats struct {
 }
 
 // Set is the memory of one filter. It is safe for concurrent use. What only some kinds
-// can do is asked for by a type assertion: BitMap, Growing, Forgetful, Timed, Similar.
+// can do is asked for by a type assertion: BitMap, Layered, Growing, Forgetful, Timed,
+// Similar.
 type Set interface {
 	// Add remembers keys and sets fresh[i] to whether keys[i] was not seen before;
 	// the first of equal keys wins. It returns the number of fresh ones.
@@ -62,11 +63,12 @@ type Set interface {
 	Stats() Stats
 }
 
-// Growing is a Set that takes more memory for every key.
+// Growing is a Set that takes more memory for more keys.
 type Growing interface {
 	Set
-	// Memory is how many bytes of this machine's memory the keys take at present. It is
-	// asked before every batch, so it must cost nothing.
+	// Memory is how many bytes of this machine's memory the keys take at present, or are to
+	// take as soon as a batch has a new one. It is asked before every batch, so it must cost
+	// nothing.
 	Memory() uint64
 }
 
@@ -99,12 +101,21 @@ type BitMap interface {
 	// it cut to length. What was added before the call is in it.
 	Stripe(ctx context.Context, i int, buf []byte) ([]byte, error)
 	// MergeStripe sets all bits that are set in data, the bytes of stripe i. They are
-	// durable after Commit.
+	// durable after Commit. A bit-map that grows takes stripes of layers that it does not
+	// have yet, up to bloom.MaxLayers.
 	MergeStripe(ctx context.Context, i int, data []byte) error
 	// Commit makes merged stripes durable.
 	Commit(ctx context.Context) error
 	// WrittenBack notes that the archive has all that was added before at.
 	WrittenBack(at time.Time)
+}
+
+// Layered is a BitMap that grows by layers.
+type Layered interface {
+	BitMap
+	Growing
+	// Layers describes each of them, the first one first.
+	Layers() []bloom.Layer
 }
 
 // Store keeps the sets of all filters. It is safe for concurrent use.

@@ -45,8 +45,8 @@ type Journal interface {
 
 // Memory is what one filter remembers. It is safe for concurrent use, but for Apply and
 // Free. What it remembers, and what only some kinds can do, is asked for by a type assertion:
-// it is Keyed, perhaps as a BitMap, Forgetful, Reserving or Expiring, or it is Similar; and it
-// may be Sweeping.
+// it is Keyed, perhaps as a BitMap (which may be Layered), Forgetful, Reserving or Expiring, or
+// it is Similar; and it may be Sweeping.
 type Memory interface {
 	// Log sets where changes go. It is called once, before the first change.
 	Log(Journal)
@@ -80,8 +80,19 @@ type BitMap interface {
 	Header() bloom.Header
 	Stripe(i int, buf []byte) []byte
 	MergeStripe(i int, data []byte) error
+	// Reach makes a bit-map that grows large enough to have stripe i. The error says that
+	// there can be no such stripe, or no memory for it.
+	Reach(i int) error
 	// WriteWith is Write; more, if not nil, may set further bits in each stripe.
 	WriteWith(fs durable.FS, path string, from uint64, more func(i int, stripe []byte) error) error
+}
+
+// Layered is a bit-map that grows by layers.
+type Layered interface {
+	BitMap
+	// Memory is engine.Growing's.
+	Memory() uint64
+	Layers() []bloom.Layer
 }
 
 // Forgetful is a memory that grows with its items, and can forget each of them.

@@ -81,7 +81,7 @@ func specOf(name string) engine.Spec {
 	case "other":
 		return engine.Spec{ID: 3, Name: name, Kind: "bloom", Params: configs.Bloom{Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}}
 	}
-	return engine.Spec{ID: 1, Name: name, Kind: "bloom", Params: configs.Bloom{Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}}
+	return engine.Spec{ID: 1, Name: name, Kind: "bloom", Params: configs.Bloom{Capacity: 300, ErrorRate: 1e-6, OnFull: "grow"}}
 }
 
 // write makes up a script.
@@ -329,17 +329,21 @@ func seenOf(keys []bloom.Hash, fresh []bool) (seen []bloom.Hash) {
 	return seen
 }
 
+// merge merges bits into a layer that the filter may not have yet.
 func (r *run) merge(set engine.Set, s step) {
 	bits := set.(engine.BitMap)
-	other, err := bloom.New(bits.Header())
+	h := bits.Header()
+	h.Layers = min(h.Layers+uint32(r.rng.IntN(2)), bloom.MaxLayers)
+	other, err := bloom.NewGrowing(h)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer other.Close()
 	keys := r.keys(set, s.n)
-	other.Add(keys, make([]bool, len(keys)))
+	other.AddAsItWas(keys, make([]bool, len(keys)))
 	r.log.Note(tried{s.name, keys})
-	if bits.MergeStripe(context.Background(), 0, other.Stripe(0, make([]byte, bloom.StripeBytes))) == nil {
+	last := h.Stripes() - 1 // each layer is one stripe
+	if bits.MergeStripe(context.Background(), last, other.Stripe(last, make([]byte, bloom.StripeBytes))) == nil {
 		r.log.Note(merged{s.name, keys})
 	}
 }

@@ -40,7 +40,7 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 	opener := func(c Config) storetest.Opener {
 		return storetest.Opener{
 			Open:    func() (engine.Store, error) { return Open(context.Background(), c) },
-			Refuses: []string{"exact", "simhash"}, KeepsGrowing: true, ReservesNone: true,
+			Refuses: []string{"exact", "simhash"}, Shared: true, KeepsGrowing: true, ReservesNone: true,
 		}
 	}
 	t.Run("standalone", func(t *testing.T) {

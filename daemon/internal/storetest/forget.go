@@ -16,8 +16,8 @@ func testRefused(t *testing.T, o Opener, s Sample) {
 	store := open(t, o)
 	load(t, store)
 	var wrong *engine.SpecError
-	if _, err := store.Create(context.Background(), s.spec("uri", 1, 1000), Identity()); !errors.As(err, &wrong) || wrong.Field != "kind" {
-		t.Errorf("a filter of the kind %s: %v, want an error of its kind", s.Kind, err)
+	if _, err := store.Create(context.Background(), s.spec("uri", 1, 1000), Identity()); !errors.As(err, &wrong) || wrong.Field != o.refuses(s) {
+		t.Errorf("a filter of the kind %s%s: %v, want an error of its %s", s.Kind, s.Variant, err, o.refuses(s))
 	}
 	closeStore(t, store)
 	store = open(t, o)
@@ -44,7 +44,8 @@ func testForget(t *testing.T, o Opener, s Sample) {
 	f, can := set.(engine.Forgetful)
 	if !can {
 		_, grows := set.(engine.Growing)
-		if _, texts := set.(engine.Similar); grows && !texts && !o.KeepsGrowing {
+		_, texts := set.(engine.Similar)
+		if _, layers := set.(engine.Layered); grows && !texts && !layers && !o.KeepsGrowing {
 			t.Error("the set grows with its items, and none can be forgotten")
 		}
 		closeStore(t, store)

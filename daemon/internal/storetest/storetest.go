@@ -25,13 +25,26 @@ type Opener struct {
 	Pass func(time.Duration)
 	// Refuses names the kinds of which the store makes no filters.
 	Refuses []string
+	// Shared tells that the store refuses parameters which are for store: embedded only.
+	Shared bool
 	// KeepsGrowing tells that filters of the store that grow cannot forget single items.
 	KeepsGrowing bool
 	// ReservesNone tells that items of the store's filters cannot be reserved.
 	ReservesNone bool
 }
 
-func (o Opener) takes(s Sample) bool { return !slices.Contains(o.Refuses, s.Kind) }
+func (o Opener) takes(s Sample) bool { return o.refuses(s) == "" }
+
+// refuses is the field for which the store makes no such filter; "": it does.
+func (o Opener) refuses(s Sample) string {
+	if p, ok := s.Params(1).(configs.LocalParams); ok && o.Shared && p.OnlyLocal() != "" {
+		return p.OnlyLocal()
+	}
+	if slices.Contains(o.Refuses, s.Kind) {
+		return "kind"
+	}
+	return ""
+}
 
 func (o Opener) pass(d time.Duration) {
 	if o.Pass != nil {
@@ -43,7 +56,8 @@ func (o Opener) pass(d time.Duration) {
 
 // Sample is what the suite knows of a kind of filter. What its filters can do it finds out.
 type Sample struct {
-	Kind string
+	Kind    string
+	Variant string // where there are several samples of a kind
 	// Params are those of a filter that takes n items, other ones for another n; where items
 	// expire, they do not in a test.
 	Params func(n uint64) configs.Params
@@ -51,10 +65,12 @@ type Sample struct {
 	Exact bool
 }
 
-// Samples is a line for every kind that there is.
+// Samples is a line for every kind that there is, and for what is quite another thing of the
+// same kind.
 func Samples() []Sample {
 	return []Sample{
 		{Kind: "bloom", Params: func(n uint64) configs.Params { return configs.Bloom{Capacity: n, ErrorRate: 1e-4, OnFull: "warn"} }},
+		{Kind: "bloom", Variant: "-grow", Params: func(n uint64) configs.Params { return configs.Bloom{Capacity: n, ErrorRate: 1e-4, OnFull: "grow"} }},
 		{Kind: "timing", Exact: true, Params: func(n uint64) configs.Params {
 			return configs.Timing{Expire: long + time.Duration(n)*time.Millisecond}
 		}},
@@ -107,7 +123,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 // RunLarge runs the tests of the suite that put many items into a filter, one batch after
 // the other: the race detector has nothing to find in them that it does not in Run.
 func RunLarge(t *testing.T, fresh func(t *testing.T) Opener) {
-	run(t, fresh, map[string]test{"Huge": testHuge}, map[string]test{"Capacity": testCapacity}, nil)
+	run(t, fresh, map[string]test{"Huge": testHuge}, map[string]test{"Capacity": testCapacity, "Grow": testGrow}, nil)
 }
 
 // run runs the tests of each kind: those for all, for those that have a bit-map, for those
@@ -127,7 +143,7 @@ func run(t *testing.T, fresh func(t *testing.T) Opener, all, bitMap, expiring ma
 			maps.Copy(tests, expiring)
 		}
 		for name, test := range tests {
-			t.Run(s.Kind+"/"+name, func(t *testing.T) {
+			t.Run(s.Kind+s.Variant+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				o := fresh(t)
 				if !o.takes(s) {

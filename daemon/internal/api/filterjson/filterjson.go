@@ -111,6 +111,9 @@ func Text(f *engine.Filter) ([]byte, error) {
 	}
 	add("bytes", st.Bytes)
 	add("generation", st.Generation)
+	if layered, ok := f.Set.(engine.Layered); ok {
+		add("layers", layers(layered))
+	}
 	switch {
 	case bits && st.LastWriteback.IsZero():
 		add("last_writeback", nil)
@@ -118,6 +121,17 @@ func Text(f *engine.Filter) ([]byte, error) {
 		add("last_writeback", st.LastWriteback)
 	}
 	return configs.AppendObject(nil, all)
+}
+
+// layers are what callers see of those of a filter that grows.
+func layers(f engine.Layered) (all []client.FilterLayer) {
+	for _, l := range f.Layers() {
+		all = append(all, client.FilterLayer{
+			Capacity: l.Header.Capacity, ErrorRate: l.Header.ErrorRate, Bytes: l.Header.Bytes(),
+			ItemsEstimate: l.Fill.Items, FillRatio: l.Fill.Ratio, FPREstimate: l.Fill.FPR,
+		})
+	}
+	return all
 }
 
 // Info is what callers see of a filter.

@@ -17,8 +17,8 @@ import (
 //	     0   128  the bit-map's header (package bloom)
 //	   128     8  sequence number of the first journal segment that is not covered
 //	   136     4  CRC-32C of bytes 0 to 135
-//	  4096     …  the bits, in stripes of 4 MiB, the last one shorter; stripes
-//	              without a bit are holes
+//	  4096     …  the bits, in stripes of 4 MiB, the last one of each layer
+//	              shorter; stripes without a bit are holes
 //	     …    4n  CRC-32C of each of the n stripes
 //	     …     4  CRC-32C of these checksums
 //
@@ -31,7 +31,7 @@ const (
 
 // write writes a snapshot of m. Adds may go on: what was added before the call
 // is in the file. more, if not nil, may set further bits in each stripe.
-func write(fs durable.FS, path string, m *bloom.Map, from uint64, more func(i int, stripe []byte) error) error {
+func write(fs durable.FS, path string, m bitMap, from uint64, more func(i int, stripe []byte) error) error {
 	h := m.Header()
 	return fs.WriteFile("bitmap", path, func(f *durable.File) error {
 		head, err := h.MarshalBinary()
@@ -43,7 +43,7 @@ func write(fs durable.FS, path string, m *bloom.Map, from uint64, more func(i in
 		if err := f.WriteAt("bitmap-write", head, 0); err != nil {
 			return err
 		}
-		buf := make([]byte, h.StripeSize(0))
+		buf := make([]byte, h.LargestStripe())
 		var sums []byte
 		at := int64(bitsOffset)
 		for i := range h.Stripes() {
@@ -84,7 +84,7 @@ func readHead(f io.ReaderAt) (h bloom.Header, from uint64, err error) {
 
 // read reads the file into a new map. Damage is an error that wraps
 // bloom.ErrCorrupt and lists every stripe that is wrong.
-func read(path string) (m *bloom.Map, from uint64, err error) {
+func read(path string) (m bitMap, from uint64, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s: %w", path, err)
@@ -119,14 +119,13 @@ func read(path string) (m *bloom.Map, from uint64, err error) {
 	if le.Uint32(sums[n*4:]) != bloom.Checksum(sums[:n*4]) {
 		return nil, 0, fmt.Errorf("%w: the table of checksums does not match its own", bloom.ErrCorrupt)
 	}
-	if m, err = bloom.New(h); err != nil {
+	if m, err = newBits(h); err != nil {
 		return nil, 0, err
 	}
 	var bad []error
-	buf := make([]byte, h.StripeSize(0))
-	for i := range n {
+	buf := make([]byte, h.LargestStripe())
+	for i, at := 0, int64(bitsOffset); i < n; i, at = i+1, at+int64(h.StripeSize(i)) {
 		stripe := buf[:h.StripeSize(i)]
-		at := bitsOffset + int64(i)*bloom.StripeBytes
 		if _, err := f.ReadAt(stripe, at); err != nil {
 			return m, 0, err
 		}

@@ -1,10 +1,11 @@
-// Package bloom is the kind bloom: items are bits of a bit-map of fixed size, which takes
-// a few new items for seen. The bit-map itself is of the package of that name beside the
-// kinds; here is how it is made of a spec, and its file.
+// Package bloom is the kind bloom: items are bits of a bit-map, of fixed size or one that
+// grows, which takes a few new items for seen. The bit-map itself is of the package of that
+// name beside the kinds; here is how it is made of a spec, and its file.
 package bloom
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
@@ -30,27 +31,105 @@ func Kind() kind.Kind {
 			if err != nil {
 				return nil, 0, err
 			}
-			return &memory{Map: bits}, from, nil
+			return asMemory(bits), from, nil
 		},
 	}
 }
 
+// bitMap is a bloom.Map or a bloom.Growing.
+type bitMap interface {
+	Header() bloom.Header
+	OnAdd(func(keys []bloom.Hash, fresh []bool))
+	Add(keys []bloom.Hash, fresh []bool) int
+	Has(keys []bloom.Hash, fresh []bool)
+	Stripe(i int, buf []byte) []byte
+	MergeStripe(i int, data []byte) error
+	Reach(i int) error
+	Fill() bloom.Fill
+	Close() error
+}
+
 // memory is a bit-map as memory.
 type memory struct {
-	*bloom.Map
+	bitMap
 	fresh []bool // for Apply
 }
 
+// layered is one that grows.
+type layered struct {
+	*memory
+	bits *bloom.Growing // the same
+}
+
+var _ kind.Layered = layered{}
+
+func (l layered) Memory() uint64        { return l.bits.Memory() }
+func (l layered) Layers() []bloom.Layer { return l.bits.Layers() }
+
+// growth is what the journal has where a layer was added: no key, as good as certain, and the
+// number of layers in Lo.
+const growth = 0x67726f77_6c617965 // "growlaye"
+
+func (l layered) Log(j kind.Journal) {
+	l.memory.Log(j)
+	l.bits.OnGrow(func(layers int) {
+		j.Append([]bloom.Hash{{Hi: growth, Lo: uint64(layers)}}, []bool{true})
+	})
+}
+
+// Apply implements kind.Memory: the layers are filled as they were, so that an item which a
+// layer took for seen by mistake is not new after a restart.
+func (l layered) Apply(keys []bloom.Hash) error {
+	fresh := l.room(len(keys))
+	for len(keys) > 0 {
+		n := slices.IndexFunc(keys, func(k bloom.Hash) bool { return k.Hi == growth && k.Lo <= bloom.MaxLayers })
+		if n < 0 {
+			n = len(keys)
+		}
+		l.bits.AddAsItWas(keys[:n], fresh)
+		if keys = keys[n:]; len(keys) > 0 {
+			if err := l.bits.GrowTo(int(keys[0].Lo)); err != nil {
+				return err
+			}
+			keys = keys[1:]
+		}
+	}
+	return nil
+}
+
+func asMemory(bits bitMap) kind.BitMap {
+	m := &memory{bitMap: bits}
+	if grows, ok := bits.(*bloom.Growing); ok {
+		return layered{m, grows}
+	}
+	return m
+}
+
+func newBits(h bloom.Header) (bitMap, error) {
+	if h.Layers == 0 {
+		return notNil(bloom.New(h))
+	}
+	return notNil(bloom.NewGrowing(h))
+}
+
+// notNil is m as a bitMap, which is nil after an error.
+func notNil[M bitMap](m M, err error) (bitMap, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
 func newMemory(h bloom.Header) (kind.BitMap, error) {
-	bits, err := bloom.New(h)
+	bits, err := newBits(h)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
 	}
-	return &memory{Map: bits}, nil
+	return asMemory(bits), nil
 }
 
 func (m *memory) Add(keys []bloom.Hash, fresh []bool) (int, error) {
-	return m.Map.Add(keys, fresh), nil
+	return m.bitMap.Add(keys, fresh), nil
 }
 func (m *memory) Log(j kind.Journal) { m.OnAdd(j.Append) }
 func (m *memory) Seed() uint64       { return m.Header().Seed }
@@ -64,17 +143,22 @@ func (m *memory) Stats() engine.Stats {
 }
 
 func (m *memory) Apply(keys []bloom.Hash) error {
-	if len(m.fresh) < len(keys) {
-		m.fresh = make([]bool, len(keys))
-	}
-	m.Map.Add(keys, m.fresh)
+	m.bitMap.Add(keys, m.room(len(keys)))
 	return nil
 }
 
+// room is for what Apply is told of n keys and does not ask for.
+func (m *memory) room(n int) []bool {
+	if len(m.fresh) < n {
+		m.fresh = make([]bool, n)
+	}
+	return m.fresh
+}
+
 func (m *memory) Write(fs durable.FS, path string, from uint64) error {
-	return write(fs, path, m.Map, from, nil)
+	return write(fs, path, m.bitMap, from, nil)
 }
 
 func (m *memory) WriteWith(fs durable.FS, path string, from uint64, more func(i int, stripe []byte) error) error {
-	return write(fs, path, m.Map, from, more)
+	return write(fs, path, m.bitMap, from, more)
 }

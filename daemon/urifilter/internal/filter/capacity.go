@@ -21,11 +21,11 @@ func warnOverCapacity(ctx context.Context, w io.Writer, daemon *client.Client, t
 	ctx, cancel := context.WithTimeout(ctx, capacityWait)
 	defer cancel()
 	f, err := daemon.GetFilter(ctx, typ)
-	if err != nil || f.Capacity == 0 || f.ItemsEstimate <= f.Capacity {
+	if err != nil || f.Capacity == 0 || len(f.Layers) > 0 || f.ItemsEstimate <= f.Capacity {
 		return
 	}
 	fmt.Fprintf(w, "urifilter: warning: filter %s holds about %s items and was made for %s: of new items %s are called seen now, %s was asked for"+
-		"%smake a larger one (`urifilter filters create NAME --capacity ...`) and ask that\n",
+		"%smake a larger one, or one that grows (`urifilter filters create NAME --on-full grow`), and ask that\n",
 		f.Name, human.Count(int64(f.ItemsEstimate)), human.Count(int64(f.Capacity)), hundredths(f.FPREstimate), hundredths(f.ErrorRate), command.HintMark)
 }
 

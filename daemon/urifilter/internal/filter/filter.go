@@ -27,8 +27,8 @@ With --summary json the summary is one line of JSON: filter, read, new, duplicat
 lines, seconds; invalid_items describes the first 20 that were skipped; a run that fails has
 its error there, too.
 
-A filter that holds more items than it was made for calls some new ones duplicates; a
-warning at the end of the run says so, and how many in a hundred.
+A filter that holds more items than it was made for, and does not grow, calls more new ones
+duplicates; a warning at the end of the run says so, and how many in a hundred.
 
 While the daemon restarts, or is too busy, the run waits as long as --patience says.
 When it fails, the message says which lines are done and which may have been

@@ -30,7 +30,7 @@ func writeTable(w io.Writer, list []client.FilterInfo) error {
 			rows = append(rows, row)
 			continue
 		}
-		rows = append(rows, []string{fmt.Sprint(f.ID), f.Name, f.Kind, human.Count(int64(f.ItemsEstimate)), human.Count(int64(f.Capacity)),
+		rows = append(rows, []string{fmt.Sprint(f.ID), f.Name, f.Kind, human.Count(int64(f.ItemsEstimate)), human.Count(int64(capacity(f))),
 			fullness(f), fmt.Sprintf("%g", f.ErrorRate), fmt.Sprintf("%.2g", f.FPREstimate), human.Bytes(int64(f.Bytes))})
 	}
 	return human.Table(w, rows, map[int]bool{1: true, 2: true})
@@ -60,7 +60,7 @@ func writeFilter(w io.Writer, f client.FilterInfo) error {
 		{"id", fmt.Sprint(f.ID)},
 		{"kind", f.Kind},
 		{"items", "about " + human.Count(int64(f.ItemsEstimate))},
-		{"capacity", human.Count(int64(f.Capacity)) + " (" + fullness(f) + " full, " + f.OnFull + " beyond)"},
+		{"capacity", capacityText(f)},
 		{"error rate", fmt.Sprintf("%g asked, about %.2g now", f.ErrorRate, f.FPREstimate)},
 		{"bits set", human.Percent(f.FillRatio)},
 		{"size", human.Bytes(int64(f.Bytes))},
@@ -76,6 +76,15 @@ func storeRows(f client.FilterInfo) [][]string {
 		return nil
 	}
 	return [][]string{{"store", f.Store}}
+}
+
+// capacityText says how much of the capacity is used, and what comes beyond it.
+func capacityText(f client.FilterInfo) string {
+	text := fmt.Sprintf("%s (%s full, %s beyond)", human.Count(int64(capacity(f))), fullness(f), f.OnFull)
+	if len(f.Layers) > 1 {
+		text += fmt.Sprintf("; made for %s, %d layers", human.Count(int64(f.Capacity)), len(f.Layers))
+	}
+	return text
 }
 
 // canonicalRows say how URIs are normalized, if they are.
@@ -108,10 +117,20 @@ func expiry(f client.FilterInfo) string {
 	return expireText(f) + " after they were accepted, unless the call says otherwise"
 }
 
+// capacity is how many items the filter is made for, with the layers that it has now; 0: any
+// number.
+func capacity(f client.FilterInfo) uint64 {
+	all := uint64(0)
+	for _, l := range f.Layers {
+		all += l.Capacity
+	}
+	return max(all, f.Capacity)
+}
+
 // fullness is the share of the capacity that is used.
 func fullness(f client.FilterInfo) string {
 	if f.Capacity == 0 {
 		return "-"
 	}
-	return human.Percent(float64(f.ItemsEstimate) / float64(f.Capacity))
+	return human.Percent(float64(f.ItemsEstimate) / float64(capacity(f)))
 }

@@ -19,15 +19,24 @@ import (
 
 // The real binary under load from several clients is killed at random moments, some
 // of them while it starts: no acknowledged item is ever new again.
-func TestKill9(t *testing.T)       { kill9(t, 10) }
-func TestSystemKill9(t *testing.T) { kill9(t, 60) }
+func TestKill9(t *testing.T)       { kill9(t, 10, fixed) }
+func TestSystemKill9(t *testing.T) { kill9(t, 60, fixed) }
 
-func kill9(t *testing.T, rounds int) {
+// The same with a bit-map that takes a further layer every few batches at first.
+func TestKill9Growing(t *testing.T)       { kill9(t, 10, growing) }
+func TestSystemKill9Growing(t *testing.T) { kill9(t, 60, growing) }
+
+// A filter of 37 MB, of which a quarter is in the journal, so that there are many checkpoints,
+// and some of the kills fall into one.
+const (
+	fixed   = "{id: 1, name: uri, capacity: 12000000, on_full: warn}"
+	growing = "{id: 1, name: uri, capacity: 20000, on_full: grow}"
+)
+
+func kill9(t *testing.T, rounds int, filter string) {
 	t.Parallel()
 	dir := t.TempDir()
-	// Many checkpoints, so that some of the kills fall into one: a bit-map of 37 MB and
-	// a quarter of it in the journal.
-	env := []string{`URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 12000000}]`, "URIFILTER_CHECKPOINT_BYTES=1MiB"}
+	env := []string{"URIFILTER_FILTERS=[" + filter + "]", "URIFILTER_CHECKPOINT_BYTES=1MiB"}
 	clients := make([]*processtest.Crasher, 4)
 	for i := range clients {
 		clients[i] = &processtest.Crasher{ID: i}

@@ -1,0 +1,72 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// A filter that grows keeps its error rate at ten times its capacity, forgets nothing over a
+// restart, and its stripes carry it elsewhere with all its layers.
+func testGrow(t *testing.T, o Opener, s Sample) {
+	const capacity, n = 20_000, 200_000
+	ctx := context.Background()
+	store, set := one(t, o, s, capacity)
+	if _, grows := set.(engine.Layered); !grows {
+		closeStore(t, store)
+		return // testCapacity is about those
+	}
+	Add(t, set, Keys(set, 0, n/2))
+	closeStore(t, store)
+	store = open(t, o)
+	set = load(t, store)[s.spec("uri", 1, capacity)]
+	for at := n / 2; at < n; at += 1000 {
+		Add(t, set, Keys(set, at, 1000))
+	}
+	if got := count(has(t, set, Keys(set, 0, n))); got != 0 {
+		t.Errorf("%d false negatives", got)
+	}
+	wrong := n - count(has(t, set, Keys(set, n, n)))
+	if rate := float64(wrong) / n; rate > 3e-4 {
+		t.Errorf("at ten times the capacity %v false positives, asked 1e-4", rate)
+	}
+	grown := set.(engine.Layered)
+	st, layers := grown.Stats(), grown.Layers()
+	if st.FPR > 1e-4 || st.Items < n*98/100 || st.Items > n*102/100 || len(layers) < 3 {
+		t.Errorf("%d layers, %+v", len(layers), st)
+	}
+	if st.Bytes != grown.Header().Bytes() || grown.Memory() < st.Bytes {
+		t.Errorf("%d bytes, header says %d, memory %d", st.Bytes, grown.Header().Bytes(), grown.Memory())
+	}
+
+	h := grown.Header()
+	made, err := store.Create(ctx, s.spec("copy", 2, capacity), engine.Identity{Seed: h.Seed, Generation: h.Generation, Created: h.Created})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, buf := made.(engine.BitMap), make([]byte, bloom.StripeBytes)
+	for i := range h.Stripes() {
+		stripe, err := grown.Stripe(ctx, i, buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := to.MergeStripe(ctx, i, stripe); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := to.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if to.Header() != h {
+		t.Errorf("the copy has the header %+v, want %+v", to.Header(), h)
+	}
+	closeStore(t, store)
+	store = open(t, o)
+	defer closeStore(t, store)
+	set = load(t, store)[s.spec("copy", 2, capacity)]
+	if got := count(has(t, set, Keys(set, 0, n))); got != 0 {
+		t.Errorf("%d of %d items are new in the copy", got, n)
+	}
+}
