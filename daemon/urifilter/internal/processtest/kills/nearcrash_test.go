@@ -1,0 +1,154 @@
+package kills_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
+)
+
+// publisher is a client of a simhash filter that knows which of its pages are remembered.
+type publisher struct {
+	id    int
+	next  int
+	acked []int // numbers of pages, each of which was new
+}
+
+// page is one of so many that none is near another; its id has a length of its own.
+func (c *publisher) page(n int) client.Document {
+	rnd := rand.New(rand.NewPCG(uint64(c.id), uint64(n)))
+	var text strings.Builder
+	for range 20 {
+		fmt.Fprintf(&text, "%x 页 ", rnd.Uint64())
+	}
+	return client.Document{ID: fmt.Sprintf("https://site-%d.example/%s/%d", c.id, strings.Repeat("x", n%60), n), Text: text.String()}
+}
+
+// near sends pages; alive is false where there was no answer.
+func (c *publisher) near(p *processtest.Process, pages []client.Document, remember bool) (found []client.Compared, alive bool, err error) {
+	body, _ := json.Marshal(map[string]any{"filter_typeid": "pages", "documents": pages, "remember": remember})
+	status, answer, err := p.Post(context.Background(), "/api/v1/near", string(body))
+	if err != nil {
+		return nil, false, nil
+	}
+	var got client.NearResult
+	if err := json.Unmarshal([]byte(answer), &got); status != http.StatusOK || err != nil || len(got.Documents) != len(pages) {
+		return nil, true, fmt.Errorf("status %d, %v: %.300s", status, err, answer)
+	}
+	return got.Documents, true, nil
+}
+
+// load sends new pages, and some again, until the daemon is gone.
+func (c *publisher) load(p *processtest.Process) error {
+	for {
+		from := c.next
+		var pages []client.Document
+		for c.next < from+1+rand.IntN(40) {
+			pages = append(pages, c.page(c.next))
+			c.next++
+		}
+		again := len(c.acked) > 0
+		if again {
+			pages = append(pages, c.page(c.acked[rand.IntN(len(c.acked))]))
+		}
+		found, alive, err := c.near(p, pages, true)
+		if err != nil || !alive {
+			return err
+		}
+		for i, f := range found {
+			if !f.New || len(f.Near) > 0 {
+				return fmt.Errorf("page %s is not new: %+v", pages[i].ID, f)
+			}
+		}
+		for n := from; n < c.next; n++ {
+			c.acked = append(c.acked, n)
+		}
+	}
+}
+
+// mustRemember wants every page that was acknowledged found under its id, by an edited copy.
+func (c *publisher) mustRemember(p *processtest.Process) error {
+	for rest := c.acked; len(rest) > 0; {
+		some := rest[:min(len(rest), 500)]
+		rest = rest[len(some):]
+		var copies []client.Document
+		for _, n := range some {
+			page := c.page(n)
+			copies = append(copies, client.Document{ID: "copy of " + page.ID, Text: strings.ToUpper(page.Text) + "!"})
+		}
+		found, alive, err := c.near(p, copies, false)
+		if err != nil || !alive {
+			return fmt.Errorf("alive %v, %w", alive, err)
+		}
+		for i, f := range found {
+			if f.New || len(f.Near) != 1 || f.Near[0] != (client.NearDocument{ID: c.page(some[i]).ID}) {
+				return fmt.Errorf("page %d is forgotten, or another: %+v", some[i], f)
+			}
+		}
+	}
+	return nil
+}
+
+// The real binary under load is killed at random moments, while documents are remembered: what
+// is acknowledged is found under its id, and what is sent again has the answer that it had.
+func TestKill9Near(t *testing.T)       { kill9Near(t, 6) }
+func TestSystemKill9Near(t *testing.T) { kill9Near(t, 40) }
+
+func kill9Near(t *testing.T, rounds int) {
+	t.Parallel()
+	dir := t.TempDir()
+	env := []string{`URIFILTER_FILTERS=[{id: 7, name: pages, kind: simhash}]`, "URIFILTER_CHECKPOINT_BYTES=64KiB"}
+	clients := []*publisher{{id: 0}, {id: 1}, {id: 2}}
+	each := func(p *processtest.Process, round int, do func(*publisher) error) {
+		t.Helper()
+		var wg sync.WaitGroup
+		for _, c := range clients {
+			wg.Go(func() {
+				if err := do(c); err != nil {
+					t.Errorf("round %d, client %d: %v", round, c.id, err)
+				}
+			})
+		}
+		wg.Wait()
+		if t.Failed() {
+			t.Fatalf("%s", p.Log)
+		}
+	}
+	must := func(p *processtest.Process) func(*publisher) error {
+		return func(c *publisher) error { return c.mustRemember(p) }
+	}
+	for round := range rounds {
+		p := processtest.Start(t, dir, env, "--durability", []string{"always", "always", "interval", "none"}[round%4])
+		each(p, round, must(p))
+		killer := time.AfterFunc(time.Duration(5+rand.IntN(400))*time.Millisecond, func() { p.Signal(syscall.SIGKILL) })
+		each(p, round, func(c *publisher) error { return c.load(p) })
+		killer.Stop()
+		<-p.Done
+		if strings.Contains(p.Log.String(), "panic") {
+			t.Fatalf("round %d:\n%s", round, p.Log)
+		}
+	}
+	if out, err := exec.Command(processtest.Binary(t), "verify", "--data-dir", dir).CombinedOutput(); err != nil || !strings.Contains(string(out), "fingerprints: ") {
+		t.Errorf("verify: %v\n%s", err, out)
+	}
+	p := processtest.Start(t, dir, env)
+	each(p, rounds, must(p))
+	pages := 0
+	for _, c := range clients {
+		pages += len(c.acked)
+	}
+	t.Logf("%d kills, all of %d pages are found", rounds, pages)
+	if err := p.End(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
+	}
+}
