@@ -125,6 +125,7 @@ func rules() []rule {
 		asking(commands("commandtest", []string{"connection"}, "program")),
 		asking(commands("processtest", nil, "testport", "bloom")),
 		asking(commands("filter", []string{"connection", "terminal"}, "sniff", "items", "program")), // items for the codes of what is wrong with one
+		asking(commands("near", []string{"connection"}, "program")),
 		withSettings(asking(commands("filters", []string{"connection"}, "program"))),
 		withSettings(commands("mysql", []string{"settings"}, "mysqlstore", "server", "program")),
 		withSettings(asking(commands("bitmap", []string{"connection", "settings", "terminal"}, "server", "api/filterjson", "problem", "backup", "archive", "engine", "durable", "program"))),

@@ -20,7 +20,7 @@ func newVerifyCommand() *cobra.Command {
 		Use:   "verify",
 		Short: "Check a data directory that no daemon uses",
 		Long: `Check every file of a data directory: the descriptions, the checksums of the
-bit-maps and of the timing and exact filters' entries, and each record of the journals. Nothing
+bit-maps and of the other filters' entries, and each record of the journals. Nothing
 is changed.
 
 With --repair a damaged journal is replaced by what is whole of it, so that the

@@ -92,7 +92,7 @@ func (c *Flags) CompleteFilter(cmd *cobra.Command, args []string, _ string) ([]c
 	}
 	var names []cobra.Completion
 	for _, f := range filters {
-		names = append(names, cobra.CompletionWithDesc(f.Name, f.Kind+", about "+human.Count(int64(f.ItemsEstimate))+" items"))
+		names = append(names, cobra.CompletionWithDesc(f.Name, f.Kind+", about "+human.Count(int64(f.ItemsEstimate+f.Items))+" items"))
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

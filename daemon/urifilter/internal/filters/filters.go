@@ -40,7 +40,8 @@ func newList() *cobra.Command {
 at 100 % the error rate that was asked for is reached. ERROR NOW is the estimated share
 of new items that would be taken for seen. Of filters of the kind timing, which are
 exact, ITEMS are those that have not expired, and EXPIRE is how long an item is
-remembered unless the call says otherwise; of those of the kind exact all that there are.`,
+remembered unless the call says otherwise; of those of the kind exact all that there are,
+of those of the kind simhash the documents.`,
 		Example: `  urifilter filters list
   urifilter filters list --json | jq -r '.filters[].name'`,
 		Args: cobra.NoArgs,
@@ -109,7 +110,8 @@ in use.
 
 A filter of the kind bloom remembers for ever; one of the kind timing remembers each
 item for a time, --expire unless the call says another, and exactly; one of the kind
-exact until the item is forgotten, exactly, and any number of them.`,
+exact until the item is forgotten, exactly, and any number of them. One of the kind
+simhash remembers fingerprints of texts, and is asked with "urifilter near".`,
 		Example: `  # 150 million items, of which one in ten thousand may be missed: 470 MB
   urifilter filters create pages --capacity 150M --error-rate 0.0001
 
@@ -117,7 +119,10 @@ exact until the item is forgotten, exactly, and any number of them.`,
   urifilter filters create news --kind timing --expire 1h
 
   # no item is missed, of however many: 18 bytes of memory each
-  urifilter filters create jobs --kind exact`,
+  urifilter filters create jobs --kind exact
+
+  # which pages are nearly the same? With the fingerprints of the Python module simhash
+  urifilter filters create pages --kind simhash --feature-hash md5`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			daemon, err := conn.Dial(cmd)

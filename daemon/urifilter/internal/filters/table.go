@@ -43,9 +43,13 @@ func writeFilter(w io.Writer, f client.FilterInfo) error {
 	}
 	if f.Capacity == 0 {
 		rows := [][]string{{"name", f.Name}, {"id", fmt.Sprint(f.ID)}, {"kind", f.Kind}}
-		if configs.Expires(f.Kind) {
+		switch {
+		case configs.Expires(f.Kind):
 			rows = append(rows, []string{"items", human.Count(int64(f.Items)) + " that have not expired"}, []string{"expire", expiry(f)})
-		} else {
+		case configs.TakesTexts(f.Kind):
+			rows = append(rows, []string{"documents", human.Count(int64(f.Items))}, []string{"distance", fmt.Sprintf("up to %d of 64 bits", f.Distance)},
+				[]string{"feature hash", f.FeatureHash})
+		default:
 			rows = append(rows, []string{"items", human.Count(int64(f.Items))})
 		}
 		for _, key := range slices.Sorted(maps.Keys(f.More)) {

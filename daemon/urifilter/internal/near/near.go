@@ -1,0 +1,253 @@
+// Package near is the command near: documents from an input or from files are sent to a filter
+// of texts, and what each is near to is printed.
+package near
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
+)
+
+// run is one execution of the command.
+type run struct {
+	conn            connection.Flags
+	typ             string
+	distance, limit int
+	look, newOnly   bool
+	texts, asJSON   bool
+
+	daemon  *client.Client
+	options []client.NearOption
+	out     *bufio.Writer
+	done    int64 // documents that are answered
+}
+
+// New makes the command near.
+func New() *cobra.Command {
+	var r run
+	cmd := &cobra.Command{
+		Use:   "near [flags] [FILE|-]...",
+		Short: "Say which documents are nearly the same as others; remember them",
+		Long: `Say which documents are nearly the same as others, in a filter of the kind simhash,
+and remember them. The input has a document a line, as JSON with an id and a text; with
+--texts each FILE is a document, whose id is the file's name as it is given.
+
+A line is printed for each document: "new" and its id; or "near", its id, and the ids
+of the documents that it is near to, each with the distance before it, the nearest
+first. Tabs stand between them. Texts should be without markup. A run that fails may
+be repeated as it is: the same documents are new.`,
+		Example: `  urifilter filters create pages --kind simhash
+  urifilter near --type pages --texts *.txt
+  jq -c '{id: .url, text: .body}' pages.json | urifilter near --type pages --json
+  urifilter near --type pages --look --distance 1 candidates.ndjson`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := r.begin(cmd); err != nil {
+				return err
+			}
+			defer r.daemon.Close()
+			return errors.Join(r.all(cmd.Context(), cmd.InOrStdin(), args), r.out.Flush())
+		},
+	}
+	r.conn.Register(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&r.typ, "type", "t", "", "name or id of the `filter`, of the kind simhash (env URIFILTER_TYPE)")
+	f.IntVar(&r.distance, "distance", -1, "in how many `bits` the fingerprints of near documents may differ, 0 to that of the filter, which is the default")
+	f.Lookup("distance").DefValue = "0" // -1 says nothing to people
+	f.IntVar(&r.limit, "limit", 10, "how many near documents are told of each, 1 to 100")
+	f.BoolVar(&r.look, "look", false, "look only: nothing is remembered, and documents of the input are not compared with each other")
+	f.BoolVar(&r.newOnly, "new", false, "print only the ids of those that are new, one a line")
+	f.BoolVar(&r.texts, "texts", false, "each FILE is the text of one document")
+	f.BoolVar(&r.asJSON, "json", false, "print JSON, an object a line, with fingerprints")
+	cmd.MarkFlagsMutuallyExclusive("new", "json")
+	if err := cmd.RegisterFlagCompletionFunc("type", r.conn.CompleteFilter); err != nil {
+		panic(err) // the flag is defined above
+	}
+	return cmd
+}
+
+// begin checks the flags, and makes the client.
+func (r *run) begin(cmd *cobra.Command) (err error) {
+	if r.typ = connection.FlagOrEnv(cmd, "type", r.typ, "URIFILTER_TYPE"); r.typ == "" {
+		return command.UsageError{Err: errors.New("--type: which filter? (urifilter filters create pages --kind simhash makes one)")}
+	}
+	if cmd.Flags().Changed("distance") {
+		r.options = append(r.options, client.NearDistance(r.distance))
+	}
+	r.options = append(r.options, client.NearLimit(r.limit))
+	if r.look {
+		r.options = append(r.options, client.NearLook())
+	}
+	r.out = bufio.NewWriter(cmd.OutOrStdout())
+	r.daemon, err = r.conn.Dial(cmd)
+	return err
+}
+
+// all sends the documents of every input.
+func (r *run) all(ctx context.Context, stdin io.Reader, names []string) error {
+	if r.texts {
+		if len(names) == 0 {
+			return command.UsageError{Err: errors.New("--texts: which files? Each of them is a document")}
+		}
+		return r.send(ctx, newFiles(names, stdin))
+	}
+	if len(names) == 0 {
+		names = []string{"-"}
+	}
+	for _, name := range names {
+		if err := r.input(ctx, stdin, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// input sends the documents of one input, a line each.
+func (r *run) input(ctx context.Context, stdin io.Reader, name string) error {
+	source := stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		source = file
+	}
+	l := newLines(source, name)
+	defer l.close()
+	return r.send(ctx, l)
+}
+
+// documents gives out documents; io.EOF ends them.
+type documents interface {
+	// next waits for a document. where says where it stands, more that another can be had
+	// without a wait.
+	next(ctx context.Context) (d client.Document, where string, more bool, err error)
+}
+
+const (
+	// The daemon answers a call of these sizes as a whole.
+	batchDocuments = 1000
+	batchBytes     = 1 << 20
+)
+
+// send sends documents, batch by batch: as many as there are without a wait.
+func (r *run) send(ctx context.Context, from documents) error {
+	var batch []client.Document
+	var places []string
+	ids, size := map[string]bool{}, 0
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		err := r.batch(ctx, batch, places)
+		batch, places, size = batch[:0], places[:0], 0
+		clear(ids)
+		return err
+	}
+	for {
+		d, where, more, err := from.next(ctx)
+		if err != nil {
+			if sent := flush(); sent != nil || errors.Is(err, io.EOF) {
+				return sent
+			}
+			return r.broken(err, false)
+		}
+		// An id may stand in a call once.
+		if ids[d.ID] || size+len(d.Text) > batchBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		batch, places, size = append(batch, d), append(places, where), size+len(d.Text)+len(d.ID)
+		ids[d.ID] = true
+		if !more || len(batch) == batchDocuments {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// batch sends one batch, and prints its answers.
+func (r *run) batch(ctx context.Context, batch []client.Document, places []string) error {
+	found, err := r.daemon.Near(ctx, r.typ, batch, r.options...)
+	if err != nil {
+		var answer *client.Error
+		if errors.As(err, &answer) && answer.Index != nil && *answer.Index < len(places) {
+			plain := *answer
+			plain.Index = nil // it counts from the beginning of the batch
+			err = fmt.Errorf("%s: %w", places[*answer.Index], &plain)
+		}
+		return r.broken(err, client.InDoubt(err) || !errors.As(err, new(*client.Error)))
+	}
+	r.done += int64(len(found))
+	for _, d := range found {
+		if err := r.print(d); err != nil {
+			return err
+		}
+	}
+	return r.out.Flush()
+}
+
+// broken says what is certain of a run that ends with an error; some more documents may be
+// remembered where it is in doubt.
+func (r *run) broken(err error, doubt bool) error {
+	switch {
+	case r.look || r.done == 0 && !doubt:
+		return err // nothing has happened
+	case doubt:
+		return fmt.Errorf("%w\n%s documents are remembered, and maybe some more%sthe run may be repeated as it is: the same documents are new",
+			err, human.Count(r.done), command.HintMark)
+	}
+	return fmt.Errorf("%w\n%s documents are remembered, and no more%sthe run may be repeated as it is: the same documents are new",
+		err, human.Count(r.done), command.HintMark)
+}
+
+func (r *run) print(d client.Compared) error {
+	switch {
+	case r.asJSON:
+		text, err := json.Marshal(d)
+		if err != nil {
+			return err
+		}
+		_, err = r.out.Write(append(text, '\n'))
+		return err
+	case r.newOnly && d.New:
+		_, err := fmt.Fprintln(r.out, shown(d.ID))
+		return err
+	case r.newOnly:
+		return nil
+	}
+	word := "near"
+	if d.New {
+		word = "new"
+	}
+	fmt.Fprintf(r.out, "%s\t%s", word, shown(d.ID))
+	for _, n := range d.Near {
+		fmt.Fprintf(r.out, "\t%d %s", n.Distance, shown(n.ID))
+	}
+	if d.More {
+		fmt.Fprint(r.out, "\t...")
+	}
+	return r.out.WriteByte('\n')
+}
+
+// shown is an id on a line: one with control characters is quoted.
+func shown(id string) string {
+	if bytes.ContainsFunc([]byte(id), func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		return fmt.Sprintf("%q", id)
+	}
+	return id
+}
