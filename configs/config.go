@@ -98,6 +98,12 @@ type Redis struct {
 	// that no failover loses what was answered; a batch that too few confirm within a second
 	// gets 503. Not for a cluster. Default 0: none.
 	Replicas int `yaml:"replicas"`
+	// MirrorBytes is how much memory a filter of the kind exact takes of this machine for items
+	// that it knows to be in Redis, those that were asked for last: of a batch of them nothing
+	// travels but a question whether they were forgotten. It takes more while Redis may still
+	// lose what was added here in the last ten seconds. 4 MiB to 1 TiB, and at most half of
+	// limits.filter_bytes. Default 64MiB: about 3.4 million items.
+	MirrorBytes Size `yaml:"mirror_bytes"`
 	// MasterName is the name of the master that the sentinels watch.
 	// Default "": addrs are not sentinels.
 	MasterName string `yaml:"master_name"`

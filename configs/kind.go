@@ -27,6 +27,8 @@ type Kind struct {
 	BitMap bool
 	// Texts tells that such filters are asked about texts and not about items.
 	Texts bool
+	// Hashes tells that such filters have the hash of each item, until it is forgotten.
+	Hashes bool
 	// Local tells that such filters are kept with store: embedded only.
 	Local bool
 }
@@ -116,6 +118,12 @@ func HasBitMap(kind string) bool {
 func TakesTexts(kind string) bool {
 	k, _ := KindOf(kind)
 	return k.Texts
+}
+
+// HasHashes tells whether filters of a kind have the hash of each item, until it is forgotten.
+func HasHashes(kind string) bool {
+	k, _ := KindOf(kind)
+	return k.Hashes
 }
 
 // Expires tells whether items of filters of a kind expire.

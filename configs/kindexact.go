@@ -34,7 +34,7 @@ func exactKind() Kind {
 			Key: "store", Want: `a text, such as "mysql"`, Values: []string{StoreMySQL}, Optional: true,
 			Usage: "exact: `mysql` keeps the filter there instead of in the daemon's store",
 		}}, canonicalParameters()...),
-		Local: true,
+		Hashes: true,
 	}
 }
 

@@ -80,7 +80,6 @@ func TestValidateFaults(t *testing.T) {
 		{func(c *Config) { c.Store = "redis"; c.Redis.Addrs = []string{"a:1", "b"} }, `redis.addrs[1]: "b"`},
 		{func(c *Config) { c.Store = "redis"; c.Redis.Addrs = []string{":6379"} }, `redis.addrs[0]: ":6379"`},
 		{func(c *Config) { c.Store = "redis"; c.Redis.DB = -1 }, "redis.db: -1"},
-		{func(c *Config) { c.Store, c.Filters = "redis", []Filter{{Name: "a", Kind: "exact"}} }, `filters[0].kind: "exact": is for store: embedded`},
 		{one(Filter{Name: "a", Kind: "exact", Params: Exact{Store: "disk"}}), `filters[0].store: "disk": want mysql, or nothing for the store of the daemon`},
 		{one(Filter{Name: "a", Kind: "exact", Params: Exact{Store: "mysql"}}), `filters[0].store: "mysql": there is none: set mysql.addr`},
 		{func(c *Config) { c.MySQL.Addr = "host" }, `mysql.addr: "host": want host:port`},
@@ -88,6 +87,8 @@ func TestValidateFaults(t *testing.T) {
 		{func(c *Config) { c.MySQL.Addr, c.MySQL.User = "h:3306", "" }, `mysql.user: ""`},
 		{func(c *Config) { c.MySQL.Addr, c.MySQL.Database = "h:3306", "a`b" }, "mysql.database: \"a`b\": want 1 to 64 letters"},
 		{func(c *Config) { c.MySQL.Addr, c.MySQL.TLSCAFile = "h:3306", "ca.pem" }, `mysql.tls_ca_file: "ca.pem": mysql.tls is false`},
+		{func(c *Config) { c.Store, c.Redis.MirrorBytes = "redis", MiB }, `redis.mirror_bytes: 1MiB: want 4MiB to 1TiB`},
+		{func(c *Config) { c.Store, c.Limits.FilterBytes = "redis", 64*MiB }, `redis.mirror_bytes: 64MiB: want at most half of limits.filter_bytes, which is 64MiB`},
 		{func(c *Config) { c.Store = "redis"; c.Redis.InDoubt = "both" }, `redis.in_doubt: "both": want seen or new`},
 		{func(c *Config) { c.Store = "redis"; c.Redis.DB = 1; c.Redis.Addrs = []string{"a:1", "b:1"} }, "redis.db: 1: want 0"},
 	} {
@@ -124,7 +125,7 @@ func TestValidateAccepts(t *testing.T) {
 		"redis unused": func(c *Config) { c.Redis.Addrs = nil },
 		"redis sentinels": func(c *Config) {
 			c.Store = "redis"
-			c.Redis = Redis{Addrs: []string{"a:1", "b:1"}, DB: 3, MasterName: "m", InDoubt: "seen", Durability: "server"}
+			c.Redis = Redis{Addrs: []string{"a:1", "b:1"}, DB: 3, MasterName: "m", InDoubt: "seen", Durability: "server", MirrorBytes: 4 * MiB}
 		},
 		"redis, no folder": func(c *Config) {
 			c.Store = "redis"

@@ -94,8 +94,8 @@ func Of(err error) *Error {
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrNoBitMap):
 		return &Error{Code: BitMapNotSupported, Detail: kind.Error()}
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrForgetsNone):
-		return &Error{Code: ForgetNotSupported, Detail: kind.Error() + " (a bit of a bit-map may stand for many of them, and daemons that share Redis " +
-			"tell each other only what was added); filters of the kinds exact and timing can with store: embedded, and any filter can be cleared as a whole"}
+		return &Error{Code: ForgetNotSupported, Detail: kind.Error() + " (a bit of a bit-map may stand for many of them); " +
+			"filters of the kinds exact and timing can, and any filter can be cleared as a whole"}
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrComparesNone):
 		return &Error{Code: NearNotSupported, Detail: kind.Error() + "; filters of the kind simhash can"}
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrKeepsTexts):

@@ -7,6 +7,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/exact"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
@@ -131,8 +132,11 @@ func (s *Store) adopt(f filter.Filter) (filter.Filter, error) {
 
 // newFilter is the filter of an entry, without anything in it.
 func (s *Store) newFilter(e registry.Entry) (filter.Filter, error) {
-	if !e.HasBitMap() {
-		return timed.New(s.link, e), nil // the registry takes no others
+	switch { // the registry takes no others
+	case e.Expires():
+		return timed.New(s.link, e), nil
+	case !e.HasBitMap():
+		return exact.New(s.link, e), nil
 	}
 	set, err := bitmap.New(s.link, e)
 	if err != nil {

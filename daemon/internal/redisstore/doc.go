@@ -22,10 +22,17 @@ package redisstore
 //	                                 set: items that were set, and no caller was told of,
 //	                                 see package bitmap
 //	urifilter:unacknowledged         string: counts what is put into these sets
-//	urifilter:{<id>:<tag>:<g>}       string: the witness of group g of a timing filter, see
-//	                                 package timed; tag tells apart the filters that had the id
+//	urifilter:{<id>:<tag>:<g>}       string: the witness of group g of a timing or exact filter, see
+//	                                 package forgotten; tag tells apart the filters that had the id
 //	urifilter:{<id>:<tag>:<g>}<key>  string, until it expires: an item, key being the 16
 //	                                 bytes of its hash
+//	urifilter:{<id>:<tag>:<g>}<n>    set: items of an exact filter, Lo of their hashes as numbers;
+//	                                 n is the node, see package exact; a string: the node is split
+//	urifilter:{<id>:<tag>:<g>}:forgotten
+//	                                 list: the last items of the group that were forgotten, of as
+//	                                 many as the witness counts, see package forgotten
+//	urifilter:{<id>:<tag>:<g>}:followed
+//	                                 string: how many a daemon had followed before data was lost
 //	urifilter:ids                    hash: ":highest" -> the highest id that a filter was
 //	                                 given; name of a filter -> the id that it was given
 //	urifilter:quarantine:{urifilter:filters}

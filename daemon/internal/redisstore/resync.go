@@ -183,6 +183,11 @@ func (s *Store) forgetIfAbandoned(ctx context.Context) error {
 	if abandoned, err := s.barrier.Abandoned(ctx); err != nil || !abandoned {
 		return err
 	}
+	for _, f := range s.all() {
+		if w, ok := f.(filter.Forgetful); ok {
+			w.Distrust()
+		}
+	}
 	if !s.opt.DoubtIsNew {
 		for _, f := range s.all() {
 			u, ok := f.(filter.Unacknowledging)

@@ -1,6 +1,6 @@
 // Package redisstore keeps filters in Redis or Valkey, where several daemons share them: it makes
 // and follows filters, and puts back what Redis has lost before anything is answered from it.
-// doc.go lists what is in Redis. How a batch goes is in the packages bitmap and timed, when
+// doc.go lists what is in Redis. How a batch goes is in the packages bitmap, timed and exact, when
 // servers are in sync in insync.
 //
 // It does not hash, knows no items, and needs no module in Redis.
@@ -39,6 +39,8 @@ type Config struct {
 	// DoubtIsNew gives items whose replies were lost as new when they are asked for again
 	// here, though another daemon's caller may have got them too.
 	DoubtIsNew bool
+	// MirrorBytes bounds the mirror of each exact filter: redis.mirror_bytes.
+	MirrorBytes uint64
 	// Dir is where this daemon keeps what proves to the next one there that it is dead. "":
 	// nowhere.
 	Dir string
@@ -100,7 +102,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	s.registry = registry.New(s.servers, s.members.Self, s.log)
 	s.link = &filter.Link{
 		Servers: s.servers, Members: s.members, State: s.state, Barrier: s.barrier, Registry: s.registry, Log: s.log,
-		DoubtIsNew: c.DoubtIsNew, PollSoon: func() { signal(s.early) }, Publish: func() { signal(s.unpublished) },
+		DoubtIsNew: c.DoubtIsNew, MirrorBytes: c.MirrorBytes, PollSoon: func() { signal(s.early) }, Publish: func() { signal(s.unpublished) },
 	}
 	if _, err := s.servers.RunIDs(ctx); err != nil {
 		return nil, errors.Join(s.servers.Explain(err), s.servers.Close())

@@ -27,9 +27,10 @@ import (
 // at all: it takes an empty Redis for a new one at once.
 func config(addrs ...string) Config {
 	return Config{
-		Options:  Options{Addrs: addrs, Timeout: time.Minute},
-		Log:      slog.New(slog.DiscardHandler),
-		newcomer: time.Nanosecond,
+		Options:     Options{Addrs: addrs, Timeout: time.Minute},
+		Log:         slog.New(slog.DiscardHandler),
+		MirrorBytes: 64 << 20,
+		newcomer:    time.Nanosecond,
 	}
 }
 
@@ -40,7 +41,7 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 	opener := func(c Config) storetest.Opener {
 		return storetest.Opener{
 			Open:    func() (engine.Store, error) { return Open(context.Background(), c) },
-			Refuses: []string{"exact", "simhash"}, Shared: true, KeepsGrowing: true, ReservesNone: true,
+			Refuses: []string{"simhash"}, Shared: true, ReservesNone: true, HighBits: map[string]int{"exact": 12},
 		}
 	}
 	t.Run("standalone", func(t *testing.T) {

@@ -228,7 +228,7 @@ func TestTimedDropCleansUp(t *testing.T) {
 			_, bits := opened(t, config(servers[0].Addr))
 			addTimed(t, s, 0, 3000, time.Hour)
 			add(t, bits, 0, 1000)
-			old := registry.TimedPrefix(s.Entry)
+			old := registry.ItemPrefix(s.Entry)
 			if err := store.Drop(context.Background(), news); err != nil {
 				t.Fatal(err)
 			}

@@ -16,12 +16,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// kinds are the two of this store: open makes or finds the filter.
+// kinds are those of this store: open makes or finds the filter.
 var kinds = map[string]func(testing.TB, Config) (*Store, engine.Set){
 	"bloom": func(t testing.TB, c Config) (*Store, engine.Set) { return opened(t, c) },
 	"timing": func(t testing.TB, c Config) (*Store, engine.Set) {
 		return openedTimed(t, c)
 	},
+	"exact": func(t testing.TB, c Config) (*Store, engine.Set) { return openedExact(t, c) },
 }
 
 func forEachKind(t *testing.T, test func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set))) {

@@ -82,9 +82,10 @@ func openRedis(c configs.Redis, livesDir string, log *slog.Logger) (stores.Main,
 			Addrs: c.Addrs, Username: c.Username, Password: password, DB: c.DB, TLS: dialer, MasterName: c.MasterName,
 			Fsync: c.Durability == "fsync", Replicas: c.Replicas,
 		},
-		Log:        log,
-		DoubtIsNew: c.InDoubt == "new",
-		Dir:        livesDir,
+		Log:         log,
+		DoubtIsNew:  c.InDoubt == "new",
+		MirrorBytes: uint64(c.MirrorBytes),
+		Dir:         livesDir,
 	})
 	if err != nil {
 		return nil, err // not a typed nil

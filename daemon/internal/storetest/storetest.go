@@ -27,10 +27,11 @@ type Opener struct {
 	Refuses []string
 	// Shared tells that the store refuses parameters which are for store: embedded only.
 	Shared bool
-	// KeepsGrowing tells that filters of the store that grow cannot forget single items.
-	KeepsGrowing bool
 	// ReservesNone tells that items of the store's filters cannot be reserved.
 	ReservesNone bool
+	// HighBits is, for kinds of whose keys the store keeps a part, how many of the highest
+	// bits of Hi it tells apart, beside all of Lo.
+	HighBits map[string]int
 }
 
 func (o Opener) takes(s Sample) bool { return o.refuses(s) == "" }

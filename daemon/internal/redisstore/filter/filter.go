@@ -61,6 +61,12 @@ type Unacknowledging interface {
 	ForgetUnacked() int
 }
 
+// Forgetful is a filter of which single items can be forgotten.
+type Forgetful interface {
+	// Distrust lets go of what may have been forgotten by others while this daemon was away.
+	Distrust()
+}
+
 // Link is what filters have of their store.
 type Link struct {
 	Servers  *servers.Servers
@@ -72,8 +78,10 @@ type Link struct {
 	// DoubtIsNew gives items whose replies were lost as new when they are asked for again
 	// here, though another daemon's caller may have got them too.
 	DoubtIsNew bool
-	PollSoon   func() // makes the store look at the registry at once
-	Publish    func() // tells it that there are items to publish
+	// MirrorBytes bounds the mirrors of filters that need not mirror everything.
+	MirrorBytes uint64
+	PollSoon    func() // makes the store look at the registry at once
+	Publish     func() // tells it that there are items to publish
 }
 
 // ErrOther means that a key belongs to a filter that was made anew under this name.
@@ -147,4 +155,13 @@ func InDoubt(err error, unsure int) error {
 		return err
 	}
 	return fmt.Errorf("%w: %d items may have been remembered: %w", engine.ErrInDoubt, unsure, err)
+}
+
+// ForgetInDoubt is InDoubt for items that were to be forgotten.
+func ForgetInDoubt(err error, unsure int) error {
+	var unknown *engine.UnknownFilterError
+	if unsure == 0 || errors.As(err, &unknown) {
+		return err
+	}
+	return fmt.Errorf("%w: %d items may have been forgotten: %w", engine.ErrInDoubt, unsure, err)
 }

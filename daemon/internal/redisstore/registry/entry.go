@@ -39,7 +39,7 @@ func NewEntry(spec engine.Spec, b engine.Identity) (Entry, error) {
 	case configs.HasBitMap(spec.Kind):
 		h, err := engine.BitMapHeader(spec, b)
 		return NewBitMapEntry(spec, h), err
-	case configs.Expires(spec.Kind):
+	case configs.Expires(spec.Kind), configs.HasHashes(spec.Kind):
 		return e, nil
 	}
 	return e, &engine.SpecError{Field: "kind", Msg: fmt.Sprintf("%q: filters of this kind are kept with store: embedded only, and not in redis", spec.Kind)}
@@ -51,6 +51,9 @@ func bitMapEntry(spec engine.Spec, h bloom.Header) Entry {
 
 // HasBitMap tells whether filters of this kind are bit-maps.
 func (e Entry) HasBitMap() bool { return configs.HasBitMap(e.Spec.Kind) }
+
+// Expires tells whether items of filters of this kind expire.
+func (e Entry) Expires() bool { return configs.Expires(e.Spec.Kind) }
 
 func newTag() string {
 	var b [4]byte
@@ -133,7 +136,7 @@ func Decode(name, text string) (e Entry, err error) {
 			return e, errors.New("has a tag without a map, or a map without a tag")
 		}
 		return e, nil
-	case configs.Expires(spec.Kind):
+	case configs.Expires(spec.Kind), configs.HasHashes(spec.Kind):
 		seed, err := strconv.ParseUint(j.Seed, 16, 64)
 		return Entry{Spec: spec, Seed: seed, Gen: j.Generation, Born: j.Created}, err
 	}

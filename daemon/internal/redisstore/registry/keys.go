@@ -28,9 +28,9 @@ func Foreign(key string) error {
 	return fmt.Errorf("key %s: holds data of another program\nhint: give urifilter a database of its own (redis.db), or rename that key", key)
 }
 
-// TimedPrefix is what the keys of a filter begin with. What a dropped filter of the same
+// ItemPrefix is what the keys of a filter begin with that is no bit-map. What a dropped filter of the same
 // id has left does not begin with it.
-func TimedPrefix(e Entry) string {
+func ItemPrefix(e Entry) string {
 	var b []byte
 	for _, n := range []uint64{e.Seed, e.Gen, uint64(e.Born)} {
 		b = binary.BigEndian.AppendUint64(b, n)

@@ -95,12 +95,12 @@ func keysOf(e Entry) string {
 	if e.HasBitMap() {
 		return MapPrefix(e)
 	}
-	return TimedPrefix(e)
+	return ItemPrefix(e)
 }
 
 func (r *Registry) removeKeys(ctx context.Context, e Entry) error {
 	if !e.HasBitMap() {
-		prefix := TimedPrefix(e)
+		prefix := ItemPrefix(e)
 		return r.servers.Masters(ctx, func(ctx context.Context, c *redis.Client) error { return removePrefix(ctx, c, prefix) })
 	}
 	for i := range e.Header.Stripes() {

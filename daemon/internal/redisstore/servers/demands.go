@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -40,4 +41,22 @@ func (s *Servers) WarnSplit(ctx context.Context, log *slog.Logger) {
 		}
 		return nil // managed servers refuse CONFIG
 	})
+}
+
+// Value is that of a setting at one server.
+type Value struct{ Server, Value string }
+
+// Setting asks all masters for a setting. Managed servers may refuse to tell.
+func (s *Servers) Setting(ctx context.Context, name string) (values []Value, err error) {
+	var mu sync.Mutex
+	err = s.Masters(ctx, func(ctx context.Context, c *redis.Client) error {
+		got, err := c.ConfigGet(ctx, name).Result()
+		mu.Lock()
+		defer mu.Unlock()
+		if value, ok := got[name]; ok {
+			values = append(values, Value{c.Options().Addr, value})
+		}
+		return err
+	})
+	return values, err
 }

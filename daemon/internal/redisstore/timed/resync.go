@@ -14,44 +14,30 @@ import (
 
 // Lay implements filter.Filter.
 func (s *Set) Lay(ctx context.Context) error {
-	_, err := s.Servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for g := range groups {
-			p.Set(ctx, s.Witness(g), "1", 0)
-		}
-		return nil
-	})
+	if _, err := s.log.Lay(ctx); err != nil {
+		return err
+	}
+	_, err := s.log.Whole(ctx)
 	return err
-}
-
-// whole tells whether all witnesses are there.
-func (s *Set) whole(ctx context.Context) (bool, error) {
-	there := make([]*redis.IntCmd, groups)
-	_, err := s.Servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for g := range groups {
-			there[g] = p.Exists(ctx, s.Witness(g))
-		}
-		return nil
-	})
-	if err != nil {
-		return false, err
-	}
-	for _, cmd := range there {
-		if cmd.Val() == 0 {
-			return false, nil
-		}
-	}
-	return true, nil
 }
 
 // Learn implements filter.Filter: the items themselves are asked for when they come.
 func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
-	whole, err := s.whole(ctx)
+	whole, err := s.log.Whole(ctx)
 	return !whole, err
 }
 
-// Stop implements filter.Filter: it removes what nobody was told of. Items that were set in a
-// Redis that had lost data are among them, and another daemon may know that they were seen.
-func (s *Set) Stop(ctx context.Context, _ bool) error { return s.undoPending(ctx, s.Servers.Admin) }
+// Stop implements filter.Filter: it removes what nobody was told of, and what was forgotten
+// and is there again. Items that were set in a Redis that had lost data are among the first, and
+// another daemon may know that they were seen.
+func (s *Set) Stop(ctx context.Context, _ bool) error {
+	if err := s.log.Restore(ctx, s.dropped); err != nil {
+		return err
+	}
+	return s.undoPending(ctx, s.Servers.Admin)
+}
+
+func (s *Set) dropped(ctx context.Context) (bool, error) { return s.Registry.Dropped(ctx, s.Entry) }
 
 // Resync implements filter.Filter: it puts back what the mirror has, for as long as it has yet to
 // be seen. The witnesses come first and are looked at again in the end, so that a Redis
@@ -61,12 +47,14 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 		return false, nil // dropped meanwhile
 	}
 	defer s.Use.RUnlock()
-	whole, err := s.whole(ctx)
-	if err == nil && !whole {
-		err = s.Lay(ctx)
+	if gone, err = s.log.Lay(ctx); err != nil {
+		return gone, err
 	}
-	if err != nil {
-		return false, err
+	// What others forgot is not put back.
+	if whole, err := s.log.Whole(ctx); err != nil {
+		return gone, err
+	} else if !whole {
+		return true, insync.ErrLost
 	}
 	var entries []timing.Entry
 	beat := time.Now()
@@ -75,24 +63,24 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 		for rest := entries; len(rest) > 0; {
 			n := min(servers.PieceItems, len(rest))
 			if err := s.putBack(ctx, rest[:n]); err != nil {
-				return !whole, err
+				return gone, err
 			}
 			rest = rest[n:]
 			// This may take longer than the other daemons wait for one that is silent.
 			if time.Since(beat) > members.PollEvery {
 				if err := s.Members.Beat(ctx); err != nil {
-					return !whole, err
+					return gone, err
 				}
 				beat = time.Now()
 			}
 		}
 	}
-	if again, err := s.whole(ctx); err != nil {
-		return !whole, err
-	} else if !again {
+	if whole, err := s.log.Whole(ctx); err != nil {
+		return gone, err
+	} else if !whole {
 		return true, insync.ErrLost
 	}
-	return !whole, nil
+	return gone, nil
 }
 
 func (s *Set) putBack(ctx context.Context, entries []timing.Entry) error {

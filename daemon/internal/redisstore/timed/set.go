@@ -7,15 +7,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
-	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
@@ -27,7 +24,8 @@ import (
 //
 // The items fall into groups, and each group's keys share a hash tag with its witness, a
 // key that is there as long as Redis has lost nothing. It is asked for behind the items
-// of each pipeline, so that no answer counts that a Redis gave which was flushed.
+// of each pipeline, so that no answer counts that a Redis gave which was flushed; and it tells
+// what was forgotten, see package forgotten.
 //
 // The mirror has the items that this daemon has accepted, with the time at which they were
 // sent: Redis forgets none of them earlier. So they need not travel, and when Redis has
@@ -36,41 +34,56 @@ type Set struct {
 	filter.Common
 	prefix string // of the keys
 	mirror *timing.Table
+	log    *forgotten.Log
 
-	undos undos
+	undos forgotten.Queue
 }
 
 var (
-	_ engine.Timed    = (*Set)(nil)
-	_ filter.Expiring = (*Set)(nil)
-	_ filter.Filter   = (*Set)(nil)
+	_ engine.Timed     = (*Set)(nil)
+	_ engine.Forgetful = (*Set)(nil)
+	_ filter.Expiring  = (*Set)(nil)
+	_ filter.Forgetful = (*Set)(nil)
+	_ filter.Filter    = (*Set)(nil)
 )
-
-// groups is the number of witnesses, and of slots in a cluster: a mask has them all.
-const groups = 64
-
-func groupOf(key bloom.Hash) int { return int(key.Hi >> 58) }
 
 // New is the filter of an entry, without anything in it.
 func New(l *filter.Link, e registry.Entry) *Set {
-	return &Set{
+	s := &Set{
 		Common: filter.Common{Link: l, Entry: e},
-		prefix: registry.TimedPrefix(e),
+		prefix: registry.ItemPrefix(e),
 		mirror: timing.New(timing.SystemClock()),
+	}
+	s.log = forgotten.New(l.Servers, s.prefix, places{s})
+	return s
+}
+
+// places are the items for the log.
+type places struct{ *Set }
+
+func (p places) Place(key bloom.Hash) forgotten.Place {
+	return forgotten.Place{Key: string(p.key(nil, key))}
+}
+
+func (p places) Moved(_ bloom.Hash, from forgotten.Place) error { return registry.Foreign(from.Key) }
+func (p places) Drop(keys []bloom.Hash)                         { p.mirror.Forget(keys) }
+
+func (p places) DropGroup(g int) {
+	const share = timing.Parts / forgotten.Groups
+	for part := g * share; part < (g+1)*share; part++ {
+		var keys []bloom.Hash
+		for _, e := range p.mirror.Part(part, nil) {
+			keys = append(keys, e.Key)
+		}
+		p.mirror.Forget(keys)
 	}
 }
 
 // Witness is the key that is there as long as Redis has lost nothing of group g.
-func (s *Set) Witness(g int) string {
-	return s.prefix + string(hexDigits[g>>4]) + string(hexDigits[g&15]) + "}"
-}
-
-const hexDigits = "0123456789abcdef"
+func (s *Set) Witness(g int) string { return s.log.Witness(g) }
 
 func (s *Set) key(dst []byte, key bloom.Hash) []byte {
-	g := groupOf(key)
-	dst = append(dst, s.prefix...)
-	dst = append(dst, hexDigits[g>>4], hexDigits[g&15], '}')
+	dst = append(dst, forgotten.Tagged(s.prefix, forgotten.GroupOf(key))...)
 	dst = binary.BigEndian.AppendUint64(dst, key.Hi)
 	return binary.BigEndian.AppendUint64(dst, key.Lo)
 }
@@ -101,38 +114,99 @@ func (s *Set) AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duratio
 		return 0, s.Trouble(ctx, err)
 	}
 	until := s.mirror.Now() + expire.Milliseconds()
-	s.mirror.Has(keys, isNew)
-	questions, err := s.ask(ctx, keys, isNew, expire)
-	if err != nil {
-		return 0, s.broken(ctx, keys, questions, until, err)
+	d := dialogue{keys: keys, expire: expire}
+	if err := s.talk(ctx, &d, isNew); err != nil {
+		return 0, s.broken(ctx, &d, until, err)
 	}
-	accepted := make([]bloom.Hash, 0, len(questions))
-	for i := range questions {
-		q := &questions[i]
+	accepted := make([]bloom.Hash, 0, len(d.questions))
+	for i := range d.questions {
+		q := &d.questions[i]
 		if isNew[q.index] = q.Val(); q.Val() {
 			accepted = append(accepted, keys[q.index])
 		}
 	}
-	// Whatever the system says to a larger mirror, Redis has these items.
-	if _, err := s.mirror.AddUntil(accepted, until, make([]bool, len(accepted))); err != nil {
-		s.Log.Warn("no memory to mirror what was accepted; it is not put back should redis lose it", "filter", s.Spec.Name, "err", err)
-	}
+	s.log.Learn(&d.marks, accepted, func(keys []bloom.Hash) {
+		// Whatever the system says to a larger mirror, Redis has these items.
+		if _, err := s.mirror.AddUntil(keys, until, make([]bool, len(keys))); err != nil {
+			s.Log.Warn("no memory to mirror what was accepted; it is not put back should redis lose it", "filter", s.Spec.Name, "err", err)
+		}
+	})
 	return len(accepted), nil
 }
+
+// talk asks for the keys that the mirror does not have, and for those that were forgotten since
+// it was asked. isNew is false for all others.
+func (s *Set) talk(ctx context.Context, d *dialogue, isNew []bool) error {
+	d.marks, d.heard = s.log.Marks(), forgotten.NoMarks()
+	s.mirror.Has(d.keys, isNew)
+	var listen uint64
+	var known []bloom.Hash
+	var at []int // of known, in the batch
+	for i, is := range isNew {
+		if !is {
+			known, at = append(known, d.keys[i]), append(at, i)
+			listen |= 1 << forgotten.GroupOf(d.keys[i])
+		}
+	}
+	if err := s.ask(ctx, d, isNew, listen); err != nil {
+		return err
+	}
+	clear(isNew)
+	if err := s.log.FollowFrom(ctx, s.Servers.Batches, &d.marks, &d.heard); err != nil {
+		return err
+	}
+	gone, again := make([]bool, len(known)), make([]bool, len(d.keys))
+	s.log.Forgotten(&d.marks, known, gone)
+	some := false
+	for k, is := range gone {
+		again[at[k]] = is
+		some = some || is
+	}
+	if !some {
+		return nil
+	}
+	return s.ask(ctx, d, again, 0)
+}
+
+// Forget implements engine.Forgetful.
+func (s *Set) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
+	if err := s.Enter(); err != nil {
+		return 0, err
+	}
+	defer s.Use.RUnlock()
+	s.State.Flight.RLock()
+	defer s.State.Flight.RUnlock()
+	if _, err := s.State.Check(); err != nil {
+		return 0, err
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err := s.undoPending(ctx, s.Servers.Batches); err != nil {
+		return 0, s.Trouble(ctx, err)
+	}
+	r, err := s.log.Remove(ctx, s.Servers.Batches, keys, nil)
+	if err != nil {
+		return 0, filter.ForgetInDoubt(s.Trouble(ctx, err), len(r.Removed)+len(r.Unsure))
+	}
+	return len(r.Removed), nil
+}
+
+// Distrust implements filter.Forgetful.
+func (s *Set) Distrust() { s.log.Distrust() }
 
 // broken sorts out a batch that failed. Items that were new, and of which nobody is told
 // now, are taken out of Redis; of those whose reply was lost it cannot be known whether
 // they were. Only where all of them are out was nothing remembered.
-func (s *Set) broken(ctx context.Context, keys []bloom.Hash, questions []question, until int64, err error) error {
-	var untold []undoItem
+func (s *Set) broken(ctx context.Context, d *dialogue, until int64, err error) error {
+	var untold []forgotten.Untold
 	unsure := 0
-	for i := range questions {
-		v := questions[i].verdict()
+	for i := range d.questions {
+		v := d.questions[i].verdict()
 		if v == servers.Unknown {
 			unsure++
 		}
 		if v == servers.Fresh || v == servers.Unknown && s.DoubtIsNew {
-			untold = append(untold, undoItem{keys[questions[i].index], until})
+			key := d.keys[d.questions[i].index]
+			untold = append(untold, forgotten.Untold{Key: key, Mark: d.marks[forgotten.GroupOf(key)], Until: until})
 		}
 	}
 	if errors.Is(err, servers.ErrTooFewReplicas) {
@@ -155,13 +229,12 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 	if _, err := s.State.Check(); err != nil {
 		return err
 	}
-	s.mirror.Has(keys, isNew)
-	questions, err := s.ask(ctx, keys, isNew, 0)
-	if err != nil {
+	d := dialogue{keys: keys}
+	if err := s.talk(ctx, &d, isNew); err != nil {
 		return s.Trouble(ctx, err)
 	}
-	for i := range questions {
-		q := &questions[i]
+	for i := range d.questions {
+		q := &d.questions[i]
 		isNew[q.index] = !q.Val()
 	}
 	return nil
@@ -184,101 +257,3 @@ func (s *Set) Sweep() error { return s.mirror.Sweep() }
 
 // Free implements filter.Filter.
 func (s *Set) Free() error { return s.mirror.Close() }
-
-// question is one item's SET or EXISTS.
-type question struct {
-	redis.BoolCmd
-	index int // in the batch
-}
-
-// NoRetry keeps go-redis from sending a pipeline again whose replies were lost: the
-// second time every item would look seen.
-func (*question) NoRetry() bool { return true }
-
-func (q *question) verdict() servers.Verdict {
-	switch err := q.Err(); {
-	case err != nil:
-		return servers.VerdictOf(err)
-	case q.Val():
-		return servers.Fresh
-	}
-	return servers.Seen
-}
-
-// ask sends a command for each key that is wanted, in pieces, and stops after the first
-// that fails: SET for those that are to expire, EXISTS where expire is 0. Those that were
-// not sent have no verdict but undone.
-func (s *Set) ask(ctx context.Context, keys []bloom.Hash, wanted []bool, expire time.Duration) ([]question, error) {
-	n := 0
-	for _, is := range wanted {
-		if is {
-			n++
-		}
-	}
-	questions := make([]question, 0, n)
-	args := make([]any, 0, 6*n)
-	var ms any = strconv.FormatInt(expire.Milliseconds(), 10)
-	var buf []byte
-	for i, is := range wanted {
-		if !is {
-			continue
-		}
-		start := len(args)
-		buf = s.key(buf[:0], keys[i])
-		if expire == 0 {
-			args = append(args, "exists", string(buf))
-		} else {
-			// "1" is a value that Redis need not allocate.
-			args = append(args, "set", string(buf), "1", "px", ms, "nx")
-		}
-		questions = append(questions, question{BoolCmd: *redis.NewBoolCmd(ctx, args[start:len(args):len(args)]...), index: i})
-	}
-	for start := 0; start < len(questions); start += servers.PieceItems {
-		piece := questions[start:min(start+servers.PieceItems, len(questions))]
-		if err := s.askPiece(ctx, keys, piece, expire != 0); err != nil {
-			for i := start + len(piece); i < len(questions); i++ {
-				questions[i].SetErr(servers.ErrNotAsked)
-			}
-			return questions, err
-		}
-	}
-	return questions, nil
-}
-
-// askPiece sends a pipeline, and behind it the question for the witnesses of its groups.
-// sets says that it changes something.
-func (s *Set) askPiece(ctx context.Context, keys []bloom.Hash, piece []question, sets bool) error {
-	var witnesses [groups]*redis.BoolCmd
-	enough := func() error { return nil }
-	_, err := s.Servers.Batches.Pipelined(ctx, func(p redis.Pipeliner) (err error) {
-		mask := uint64(0)
-		for i := range piece {
-			mask |= 1 << groupOf(keys[piece[i].index])
-			if err := p.Process(ctx, &piece[i]); err != nil {
-				return err
-			}
-		}
-		for g := range groups {
-			if mask>>g&1 == 0 {
-				continue
-			}
-			witnesses[g] = redis.NewBoolCmd(ctx, "exists", s.Witness(g))
-			if err := p.Process(ctx, witnesses[g]); err != nil {
-				return err
-			}
-		}
-		if sets {
-			enough, err = s.Servers.Confirm(ctx, p)
-		}
-		return err
-	})
-	if err == nil {
-		err = enough()
-	}
-	for _, w := range witnesses {
-		if err == nil && w != nil && w.Err() == nil && !w.Val() {
-			err = insync.ErrLost
-		}
-	}
-	return err
-}

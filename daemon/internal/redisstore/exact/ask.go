@@ -1,0 +1,169 @@
+package exact
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
+)
+
+// What is done with an item in its set. Both reply 1 where the item is to be told of.
+const (
+	opAdd = "sadd"
+	opHas = "sismember"
+)
+
+// question is one item's SADD or SISMEMBER.
+type question struct {
+	redis.BoolCmd
+	index int // in the batch
+	node  node
+	size  *redis.IntCmd // of the set, where it was asked; else nil
+}
+
+// NoRetry keeps go-redis from sending a pipeline again whose replies were lost: the
+// second time every item would look seen.
+func (*question) NoRetry() bool { return true }
+
+func (q *question) verdict() servers.Verdict {
+	switch err := q.Err(); {
+	case err != nil:
+		return servers.VerdictOf(err)
+	case q.Val():
+		return servers.Fresh
+	}
+	return servers.Seen
+}
+
+// dialogue is what a batch asks and hears.
+type dialogue struct {
+	op        string
+	keys      []bloom.Hash
+	questions []question
+	marks     forgotten.Marks // before the first question
+	heard     forgotten.Marks // behind the last one
+}
+
+// sampled is of how many items one has the size of its set asked: often enough that a set
+// is seen between three quarters of what it may have and all of it.
+const sampled = 16
+
+// ask sends a question for each key that is wanted, in pieces, and stops after the first piece
+// that fails. It hears of the groups of these keys, and of those in listen. Questions
+// that were not sent have no verdict but undone.
+func (s *Set) ask(ctx context.Context, d *dialogue, wanted []bool, listen uint64) error {
+	first := len(d.questions)
+	for i, is := range wanted {
+		if is {
+			d.questions = append(d.questions, question{index: i, node: s.tree.leaf(d.keys[i])})
+		}
+	}
+	pending := make([]*question, 0, len(d.questions)-first)
+	for i := range d.questions[first:] {
+		pending = append(pending, &d.questions[first+i])
+	}
+	for len(pending) > 0 || listen != 0 {
+		piece := pending[:min(servers.PieceItems, len(pending))]
+		rest := pending[len(piece):]
+		moved, err := s.askPiece(ctx, d, piece, listen)
+		if err != nil {
+			for _, q := range append(moved, rest...) {
+				q.SetErr(servers.ErrNotAsked)
+			}
+			return err
+		}
+		pending, listen = append(moved, rest...), 0
+	}
+	return nil
+}
+
+// askPiece sends a pipeline, and behind it the question for the witnesses. moved are the
+// questions that are to be asked of other nodes: nothing was done.
+func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []*question, listen uint64) (moved []*question, err error) {
+	s.counting.RLock()
+	defer s.counting.RUnlock()
+	for _, q := range piece {
+		listen |= 1 << q.node.group()
+	}
+	var hear func(*forgotten.Marks) error
+	enough := func() error { return nil }
+	_, sent := s.Servers.Batches.Pipelined(ctx, func(p redis.Pipeliner) (err error) {
+		if err := s.send(ctx, p, d, piece); err != nil {
+			return err
+		}
+		if hear, err = s.log.Hear(ctx, p, listen); err != nil {
+			return err
+		}
+		if d.op == opAdd && len(piece) > 0 {
+			enough, err = s.Servers.Confirm(ctx, p)
+		}
+		return err
+	})
+	large := map[node]bool{}
+	for _, q := range piece {
+		switch qerr := q.Err(); {
+		case forgotten.IsMoved(qerr):
+			if q.node.level >= deepest {
+				return nil, registry.Foreign(string(q.node.appendKey(nil, s.prefix)))
+			}
+			s.tree.note(q.node)
+			moved = append(moved, q)
+		case qerr != nil:
+			if err == nil {
+				err = qerr
+			}
+		case q.Val() && d.op == opAdd:
+			s.items.add(q.node.root, 1)
+		}
+		if q.size != nil && q.size.Err() == nil && q.size.Val() >= s.full.Load() && q.node.level < deepest {
+			large[q.node] = true
+		}
+	}
+	if err == nil && sent != nil && !forgotten.IsMoved(sent) && !errors.Is(sent, redis.Nil) {
+		err = sent
+	}
+	if err == nil {
+		err = hear(&d.heard) // a witness that is not there is its affair
+	}
+	if err == nil {
+		err = enough()
+	}
+	if err != nil {
+		return moved, err
+	}
+	s.divide(ctx, large)
+	for _, q := range moved {
+		q.node = s.tree.leaf(d.keys[q.index])
+	}
+	return moved, nil
+}
+
+// send puts the questions of a piece into a pipeline.
+func (s *Set) send(ctx context.Context, p redis.Pipeliner, d *dialogue, piece []*question) error {
+	args := make([]any, 0, 3*len(piece))
+	var buf []byte
+	for _, q := range piece {
+		key := d.keys[q.index]
+		start := len(args)
+		buf = q.node.appendKey(buf[:0], s.prefix)
+		name := string(buf)
+		args = append(args, d.op, name, int64(key.Lo))
+		q.BoolCmd = *redis.NewBoolCmd(ctx, args[start:len(args):len(args)]...)
+		if err := p.Process(ctx, q); err != nil {
+			return err
+		}
+		q.size = nil
+		if d.op == opAdd && key.Hi%sampled == 0 {
+			q.size = redis.NewIntCmd(ctx, "scard", name)
+			if err := p.Process(ctx, q.size); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

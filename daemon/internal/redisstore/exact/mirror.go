@@ -1,0 +1,127 @@
+package exact
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/table"
+)
+
+// keptFor is how long at least the mirror has what was accepted here: longer than a Redis that
+// syncs every second, or a replica that keeps up, needs until it cannot lose the item.
+const keptFor = 10 * time.Second
+
+// mirror has some of the items that Redis has: those that were asked for last. There are two
+// tables; when the younger one has half of the bytes, it becomes the older one, and what
+// was in that is dropped. An item that is found in the older one goes into the younger one,
+// so what is asked for again and again stays.
+//
+// Items that were accepted here are put back when Redis has lost its latest data, so the
+// older table is not dropped within keptFor of when it took one of them. Meanwhile only such
+// items are added, and the mirror may take more than its bytes.
+type mirror struct {
+	half uint64
+	now  func() time.Time
+
+	mu         sync.RWMutex // write-held to change which tables there are
+	young, old *table.Table
+	// When each of the tables took the last item that was accepted here; zero: none.
+	youngAccepted, oldAccepted time.Time
+}
+
+func newMirror(bytes uint64) *mirror {
+	return &mirror{half: bytes / 2, now: time.Now, young: table.New(), old: table.New()}
+}
+
+// Has sets isNew for those of keys that the mirror does not have, and aged for those that only
+// the older table has.
+func (m *mirror) Has(keys []bloom.Hash, isNew, aged []bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	m.young.Has(keys, table.Still, isNew)
+	m.old.Has(keys, table.Still, aged)
+	for i := range keys {
+		aged[i] = !aged[i] && isNew[i]
+		isNew[i] = isNew[i] && !aged[i]
+	}
+}
+
+// Put adds keys that Redis has; accepted tells that this daemon has added them there. An
+// error is the system's, which has no memory: some are not in the mirror.
+func (m *mirror) Put(keys []bloom.Hash, accepted bool) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	var dropped *table.Table
+	m.mu.Lock()
+	now := m.now()
+	if m.young.Memory() >= m.half {
+		switch {
+		case now.Sub(m.oldAccepted) >= keptFor:
+			dropped = m.old
+			m.old, m.oldAccepted = m.young, m.youngAccepted
+			m.young, m.youngAccepted = table.New(), time.Time{}
+		case !accepted:
+			m.mu.Unlock()
+			return nil
+		}
+	}
+	if accepted {
+		m.youngAccepted = now
+	}
+	m.mu.Unlock()
+	m.mu.RLock()
+	_, err := m.young.Add(keys, table.Still, table.Kept, make([]bool, len(keys)))
+	m.mu.RUnlock()
+	if dropped != nil {
+		err = errors.Join(err, dropped.Close())
+	}
+	return err
+}
+
+// Drop takes keys out.
+func (m *mirror) Drop(keys []bloom.Hash) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	m.young.Remove(keys, table.Still)
+	m.old.Remove(keys, table.Still)
+}
+
+// DropGroup takes out all items of a group.
+func (m *mirror) DropGroup(g int) {
+	const share = table.Parts / forgotten.Groups
+	for part := g * share; part < (g+1)*share; part++ {
+		if keys := m.Part(part, nil); len(keys) > 0 {
+			m.Drop(keys)
+		}
+	}
+}
+
+// Part appends the items with one first byte to dst.
+func (m *mirror) Part(part int, dst []bloom.Hash) []bloom.Hash {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, t := range []*table.Table{m.young, m.old} {
+		for _, e := range t.Part(part, table.Still, nil) {
+			dst = append(dst, e.Key)
+		}
+	}
+	return dst
+}
+
+// Memory is what it takes of this machine's.
+func (m *mirror) Memory() uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.young.Memory() + m.old.Memory()
+}
+
+// Close gives the memory back.
+func (m *mirror) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return errors.Join(m.young.Close(), m.old.Close())
+}

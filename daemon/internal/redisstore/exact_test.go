@@ -1,0 +1,383 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/exact"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+)
+
+var jobs = engine.Spec{ID: 8, Name: "jobs", Kind: "exact", Params: configs.Exact{}}
+
+// openedExact opens a store with the filter jobs, made if missing.
+func openedExact(t testing.TB, c Config) (*Store, *exact.Set) {
+	t.Helper()
+	store, err := Open(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	sets, err := store.Load(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := sets[jobs]; found != nil {
+		return store, found.(*exact.Set)
+	}
+	made, err := store.Create(context.Background(), jobs, storetest.Identity())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, made.(*exact.Set)
+}
+
+// addTo is how many items of a batch are new.
+func addTo(t testing.TB, s engine.Set, from, n int) int {
+	t.Helper()
+	got, err := s.Add(context.Background(), storetest.Keys(s, from, n), make([]bool, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func forgetOf(t testing.TB, s engine.Set, from, n int) int {
+	t.Helper()
+	got, err := s.(engine.Forgetful).Forget(context.Background(), storetest.Keys(s, from, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// addOnceInSync adds as soon as the store takes it; until then only errors that say so are right.
+func addOnceInSync(t testing.TB, s engine.Set, from, n int) int {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		got, err := s.Add(context.Background(), storetest.Keys(s, from, n), make([]bool, n))
+		if err == nil {
+			return got
+		}
+		if !errors.Is(err, engine.ErrUnavailable) && !errors.Is(err, engine.ErrInDoubt) {
+			t.Fatalf("got %v, want ErrUnavailable or ErrInDoubt", err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not resynced: %v", err)
+		}
+	}
+}
+
+// Redis loses its data, or a part: what either daemon accepted stays a duplicate for both, and
+// for one that starts then, and what was forgotten stays new.
+func TestExactResync(t *testing.T) {
+	for name, lose := range map[string]func(*redistest.Server, *exact.Set){
+		"restarted empty":          func(r *redistest.Server, _ *exact.Set) { r.Kill(); r.Run() },
+		"flushed":                  func(r *redistest.Server, _ *exact.Set) { r.CLI("flushall") },
+		"flushed, then restarted":  func(r *redistest.Server, _ *exact.Set) { r.CLI("flushall"); r.Kill(); r.Run() },
+		"its registry is gone too": func(r *redistest.Server, s *exact.Set) { r.CLI("del", registry.Key, s.Witness(3)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			storeA, a := openedExact(t, config(server.Addr))
+			storeB, b := openedExact(t, config(server.Addr))
+			waitReady(t, storeA, storeB)
+			meet(t, storeA, storeB)
+			addTo(t, a, 0, 5000)
+			addTo(t, b, 5000, 5000)
+			if n := forgetOf(t, b, 1000, 500); n != 500 { // which a accepted, and does not hear of
+				t.Fatalf("%d of 500 are forgotten", n)
+			}
+			lose(server, a)
+			for _, c := range []struct {
+				s          *exact.Set
+				from, want int
+			}{{a, 5000, 0}, {b, 0, 500}, {a, 0, 0}, {b, 5000, 0}} {
+				if n := addOnceInSync(t, c.s, c.from, 5000); n != c.want {
+					t.Fatalf("%d items are new, want %d", n, c.want)
+				}
+			}
+			waitReady(t, storeA, storeB)
+			_, c := openedExact(t, config(server.Addr))
+			if n := addTo(t, c, 0, 10_000); n != 0 {
+				t.Errorf("%d items are new for a third daemon", n)
+			}
+			if n := addTo(t, c, 20_000, 1000); n != 1000 {
+				t.Errorf("%d of 1000 new items are new", n)
+			}
+		})
+	}
+}
+
+// Redis comes back with what it had before the latest items were added and forgotten.
+func TestExactResyncFromAnOlderFile(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--set-max-intset-entries", "16")
+	storeA, a := openedExact(t, config(server.Addr))
+	storeB, b := openedExact(t, config(server.Addr))
+	meet(t, storeA, storeB)
+	addTo(t, a, 0, 20_000)
+	old := filepath.Join(t.TempDir(), "old")
+	if err := os.CopyFS(old, os.DirFS(server.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	addTo(t, a, 20_000, 60_000) // sets are split meanwhile
+	addTo(t, b, 300_000, 2000)
+	forgetOf(t, b, 0, 1000)
+	forgetOf(t, a, 300_000, 1000)
+	server.Kill()
+	if err := os.RemoveAll(filepath.Join(server.Dir, "appendonlydir")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(server.Dir, "appendonlydir"), os.DirFS(filepath.Join(old, "appendonlydir"))); err != nil {
+		t.Fatal(err)
+	}
+	server.Run()
+	waitReady(t, storeA, storeB)
+	_, c := openedExact(t, config(server.Addr))
+	for name, s := range map[string]*exact.Set{"a": a, "b": b, "a third": c} {
+		for _, part := range []struct{ from, n, want int }{{0, 1000, 1000}, {1000, 79_000, 0}, {300_000, 1000, 1000}, {301_000, 1000, 0}} {
+			isNew := make([]bool, part.n)
+			if err := s.Has(context.Background(), storetest.Keys(s, part.from, part.n), isNew); err != nil {
+				t.Fatal(err)
+			}
+			if got := countOf(isNew); got != part.want {
+				t.Errorf("%s: from %d on %d of %d are new, want %d", name, part.from, got, part.n, part.want)
+			}
+		}
+	}
+}
+
+// One node of a cluster is flushed: the answers of that node do not count.
+func TestExactResyncOfAClusterNode(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Cluster(t)
+	storeA, a := openedExact(t, config(servers[0].Addr))
+	storeB, b := openedExact(t, config(servers[1].Addr))
+	waitReady(t, storeA, storeB)
+	meet(t, storeA, storeB)
+	addTo(t, a, 0, 20_000)
+	addTo(t, b, 20_000, 20_000)
+	for _, s := range servers {
+		if n, _ := strconv.Atoi(s.CLI("dbsize")); n < 500 {
+			t.Errorf("a node has %d keys: they do not spread", n)
+		}
+	}
+	servers[2].CLI("flushall")
+	for _, s := range []*exact.Set{b, a, b} {
+		if n := addOnceInSync(t, s, 0, 40_000); n != 0 {
+			t.Fatalf("%d items are new again", n)
+		}
+	}
+}
+
+// Two daemons, many callers, overlapping items, while sets are split: each is new for one of them.
+// Then all are forgotten, and new once more, for both.
+func TestExactlyOnceInSets(t *testing.T) {
+	for name, addrs := range map[string]func(testing.TB) string{
+		"standalone": func(t testing.TB) string { return redistest.Start(t, "--set-max-intset-entries", "16").Addr },
+		"cluster": func(t testing.TB) string {
+			servers := redistest.Cluster(t)
+			for _, s := range servers {
+				s.CLI("config", "set", "set-max-intset-entries", "16")
+			}
+			return servers[0].Addr
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := config(addrs(t))
+			_, a := openedExact(t, c)
+			_, b := openedExact(t, c)
+			const callers, items, batch = 8, 80_000, 2000
+			for range 2 {
+				wins := make([]atomic.Int32, items)
+				var wg sync.WaitGroup
+				for caller := range callers {
+					s := []*exact.Set{a, b}[caller%2]
+					wg.Go(func() {
+						for i := caller / 2; i < items/batch; i += 2 {
+							from := (i + caller) * batch % items
+							isNew := make([]bool, batch)
+							if _, err := s.Add(context.Background(), storetest.Keys(s, from, batch), isNew); err != nil {
+								t.Error(err)
+								return
+							}
+							for k, is := range isNew {
+								if is {
+									wins[from+k].Add(1)
+								}
+							}
+						}
+					})
+				}
+				wg.Wait()
+				for i := range wins {
+					if n := wins[i].Load(); n != 1 {
+						t.Fatalf("item %d was new for %d callers", i, n)
+					}
+				}
+				if n := forgetOf(t, b, 0, items); n != items {
+					t.Fatalf("%d of %d are forgotten", n, items)
+				}
+			}
+		})
+	}
+}
+
+// Daemons add and forget the same items, each with a mirror of its own: each addition is one more
+// than each removal, and what a Forget has taken out is new for exactly one who asks then.
+func TestForgetBetweenDaemons(t *testing.T) {
+	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
+		server := redistest.Start(t)
+		_, a := open(t, config(server.Addr))
+		_, b := open(t, config(server.Addr))
+		if _, can := a.(engine.Forgetful); !can {
+			return
+		}
+		const n = 300
+		for round := range 20 {
+			from := round % 3 * n
+			addTo(t, a, from, n)
+			addTo(t, b, from, n) // in both mirrors
+			addTo(t, a, from, n)
+			if got := forgetOf(t, []engine.Set{a, b}[round%2], from, n); got != n {
+				t.Fatalf("round %d: %d of %d are forgotten", round, got, n)
+			}
+			var wins [n]atomic.Int32
+			var wg sync.WaitGroup
+			for _, s := range []engine.Set{a, b, a, b} {
+				wg.Go(func() {
+					isNew := make([]bool, n)
+					if _, err := s.Add(context.Background(), storetest.Keys(s, from, n), isNew); err != nil {
+						t.Error(err)
+					}
+					for i, is := range isNew {
+						if is {
+							wins[i].Add(1)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			for i := range wins {
+				if got := wins[i].Load(); got != 1 {
+					t.Fatalf("round %d: item %d is new for %d callers after it was forgotten", round, i, got)
+				}
+			}
+		}
+		var added, forgotten atomic.Int64
+		var wg sync.WaitGroup
+		for caller := range 8 {
+			s := []engine.Set{a, b}[caller%2]
+			wg.Go(func() {
+				for range 30 {
+					var got int
+					var err error
+					count := &added
+					if keys := storetest.Keys(s, 10_000, n); caller < 5 {
+						got, err = s.Add(context.Background(), keys, make([]bool, n))
+					} else {
+						got, err = s.(engine.Forgetful).Forget(context.Background(), keys)
+						count = &forgotten
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					count.Add(int64(got))
+				}
+			})
+		}
+		wg.Wait()
+		for _, s := range []engine.Set{a, b} {
+			isNew := make([]bool, n)
+			if err := s.Has(context.Background(), storetest.Keys(s, 10_000, n), isNew); err != nil {
+				t.Fatal(err)
+			}
+			if left := int64(n - countOf(isNew)); added.Load()-forgotten.Load() != left {
+				t.Errorf("%d were new, %d forgotten, %d are left", added.Load(), forgotten.Load(), left)
+			}
+		}
+	})
+}
+
+// A daemon that has missed more than the log has asks for everything once more.
+func TestForgetMoreThanTheLogHas(t *testing.T) {
+	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
+		server := redistest.Start(t)
+		_, a := open(t, config(server.Addr))
+		_, b := open(t, config(server.Addr))
+		if _, can := a.(engine.Forgetful); !can {
+			return
+		}
+		const n = 100_000 // 1,560 of each group
+		addTo(t, a, 0, n)
+		if got := forgetOf(t, b, 0, n-1000); got != n-1000 {
+			t.Fatalf("%d are forgotten", got)
+		}
+		if got := addTo(t, a, 0, n); got != n-1000 {
+			t.Errorf("%d are new, want the %d that were forgotten", got, n-1000)
+		}
+		if got := addTo(t, b, 0, n); got != 0 {
+			t.Errorf("%d are new again", got)
+		}
+	})
+}
+
+// Items are counted in Redis, those of other daemons and of before a start included.
+func TestExactItemsAreCounted(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--set-max-intset-entries", "16")
+	storeA, a := openedExact(t, config(server.Addr))
+	addTo(t, a, 0, 80_000)
+	if n := a.Stats().Items; n != 80_000 {
+		t.Errorf("%d items are counted where 80,000 were added", n)
+	}
+	_, b := openedExact(t, config(server.Addr))
+	addTo(t, b, 80_000, 1000)
+	forgetOf(t, b, 0, 500)
+	_ = storeA.Close()
+	for deadline := time.Now().Add(2 * time.Minute); b.Stats().Items != 80_500; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d items are counted, want 80,500", b.Stats().Items)
+		}
+	}
+}
+
+// What an item takes in Redis, in sets that stay encoded as integers.
+func TestExactBytesInRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	_, s := openedExact(t, config(server.Addr))
+	used := redisMemory(server)
+	const n = 500_000
+	for from := 0; from < n; from += n / 10 {
+		addTo(t, s, from, n/10)
+	}
+	each := float64(redisMemory(server)-used) / n
+	t.Logf("%.1f bytes an item in redis", each)
+	if each > 14 {
+		t.Errorf("an item takes %.1f bytes in redis", each)
+	}
+	for i, key := range strings.Fields(server.CLI("--scan", "--pattern", registry.ItemPrefix(s.Entry)+"1[0-3]}0[A-Z]")) {
+		if i == 5 {
+			return
+		}
+		if got := server.CLI("object", "encoding", key); got != "intset" {
+			t.Errorf("a set is encoded as %s", got)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package forgotten
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
+)
+
+// Hear adds to a pipeline the question for the witnesses of the groups in mask. The function
+// that it returns is for when the pipeline was sent without an error: it puts them into
+// heard, and is insync.ErrLost where one is gone.
+func (l *Log) Hear(ctx context.Context, p redis.Pipeliner, mask uint64) (hear func(heard *Marks) error, err error) {
+	var groups []int
+	for g := range Groups {
+		if mask>>g&1 != 0 {
+			groups = append(groups, g)
+		}
+	}
+	if _, cluster := l.servers.Batches.(*redis.ClusterClient); !cluster && len(groups) > 1 {
+		args := make([]any, 1, 1+len(groups))
+		args[0] = "mget"
+		for _, g := range groups {
+			args = append(args, l.keys[g].witness)
+		}
+		cmd := redis.NewSliceCmd(ctx, args...)
+		return func(heard *Marks) error {
+			for i, value := range cmd.Val() {
+				if err := l.heard(heard, groups[i], value); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, p.Process(ctx, cmd)
+	}
+	cmds := make([]*redis.StringCmd, len(groups))
+	for i, g := range groups {
+		cmds[i] = redis.NewStringCmd(ctx, "get", l.keys[g].witness)
+		if err := p.Process(ctx, cmds[i]); err != nil {
+			return nil, err
+		}
+	}
+	return func(heard *Marks) error {
+		for i, cmd := range cmds {
+			var value any
+			if cmd.Err() == nil {
+				value = cmd.Val()
+			}
+			if err := l.heard(heard, groups[i], value); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// heard takes in the value of a witness; nil: there is none.
+func (l *Log) heard(heard *Marks, g int, value any) error {
+	if value == nil {
+		return fmt.Errorf("key %s: %w", l.keys[g].witness, insync.ErrLost)
+	}
+	at, err := strconv.ParseInt(fmt.Sprint(value), 10, 64)
+	if err != nil || at < 0 {
+		return fmt.Errorf("key %s: has %q, want a number: %w", l.keys[g].witness, value, insync.ErrLost)
+	}
+	heard[g] = at
+	return nil
+}
+
+// read returns the witness KEYS[1], or false, and the last ARGV[1] of the log KEYS[2].
+const read = `
+local at = redis.call('GET', KEYS[1])
+if not at then return {-1} end
+return {tonumber(at), redis.call('LRANGE', KEYS[2], -tonumber(ARGV[1]), -1)}
+`
+
+// Follow reads by c what was forgotten of the groups of which more was heard than this daemon
+// has followed, and drops it from the mirror.
+func (l *Log) Follow(ctx context.Context, c redis.UniversalClient, heard *Marks) error {
+	marks := l.Marks()
+	var cmds [Groups]*redis.Cmd
+	behind := false
+	for g := range Groups {
+		behind = behind || heard[g] > marks[g]
+	}
+	if !behind {
+		return nil
+	}
+	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for g := range Groups {
+			if heard[g] > marks[g] {
+				cmds[g] = p.Eval(ctx, read, []string{l.keys[g].witness, l.keys[g].log}, Keep)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for g, cmd := range cmds {
+		if cmd == nil {
+			continue
+		}
+		at, last, err := reading(cmd)
+		if err != nil {
+			return fmt.Errorf("key %s: %w", l.keys[g].log, err)
+		}
+		if at < heard[g] {
+			return fmt.Errorf("key %s: %w", l.keys[g].witness, insync.ErrLost)
+		}
+		l.note(g, at, last)
+	}
+	return nil
+}
+
+// FollowFrom is Follow for a batch that began at marks: a group that counts from a lower number
+// than then was lost.
+func (l *Log) FollowFrom(ctx context.Context, c redis.UniversalClient, marks, heard *Marks) error {
+	for g := range Groups {
+		if heard[g] != Unknown && heard[g] < marks[g] {
+			return fmt.Errorf("key %s: counts from a lower number: %w", l.keys[g].witness, insync.ErrLost)
+		}
+	}
+	return l.Follow(ctx, c, heard)
+}
+
+// reading is the answer of read.
+func reading(cmd *redis.Cmd) (at int64, last []bloom.Hash, err error) {
+	answer, err := cmd.Slice()
+	if err != nil {
+		return 0, nil, err
+	}
+	at, ok := answer[0].(int64)
+	if ok && at == Unknown {
+		return at, nil, nil
+	}
+	if !ok || len(answer) != 2 {
+		return 0, nil, fmt.Errorf("unexpected answer %v", answer)
+	}
+	texts, _ := answer[1].([]any)
+	for _, text := range texts {
+		if key, ok := parse(text); ok {
+			last = append(last, key)
+		}
+	}
+	if len(last) != len(texts) { // of another program; it is as good as none
+		last = nil
+	}
+	return at, last, nil
+}
+
+// parse reads what encode wrote.
+func parse(value any) (key bloom.Hash, ok bool) {
+	text, _ := value.(string)
+	if len(text) != 16 {
+		return key, false
+	}
+	b := []byte(text)
+	return bloom.Hash{Hi: binary.BigEndian.Uint64(b), Lo: binary.BigEndian.Uint64(b[8:])}, true
+}
+
+// encode is an item in the log: its 16 bytes.
+func encode(key bloom.Hash) string {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 16), key.Hi)
+	return string(binary.BigEndian.AppendUint64(b, key.Lo))
+}

@@ -1,0 +1,179 @@
+package forgotten
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+)
+
+// Redis may lose what was forgotten last: it then has items again that nobody is to call seen,
+// and counts from a lower number. So before daemons put back what they know, each of them
+// restores the log as far as it has followed: the longest one counts. The witnesses stay
+// as they are until that is done, for a missing one shows that data was lost.
+
+// followedTTL is how long Redis keeps how far daemons had followed.
+const followedTTL = 24 * time.Hour
+
+// longest puts the log ARGV[3...], which ends at the count ARGV[1], into KEYS[2], unless a
+// daemon has put a longer one there, or the witness KEYS[1] has counted on. KEYS[3] has the
+// count until the witness has it, for ARGV[2] seconds at most.
+var longest = redis.NewScript(`
+local at = tonumber(ARGV[1])
+for _, key in ipairs({KEYS[1], KEYS[3]}) do
+  local has = redis.call('GET', key)
+  if has and tonumber(has) >= at then return 0 end
+end
+redis.call('DEL', KEYS[2])
+if #ARGV > 2 then redis.call('RPUSH', KEYS[2], unpack(ARGV, 3)) end
+redis.call('SET', KEYS[3], at, 'EX', ARGV[2])
+return 1
+`)
+
+// lay makes the witness KEYS[1] count from KEYS[2] on, if that is more, and tells whether it was
+// missing.
+const lay = `
+local at, followed = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
+if not at or followed and tonumber(followed) > tonumber(at) then redis.call('SET', KEYS[1], followed or '0') end
+redis.call('DEL', KEYS[2])
+return at and 0 or 1
+`
+
+// read asks by the admin client for all witnesses; Unknown: it is gone.
+func (l *Log) read(ctx context.Context) (marks Marks, whole bool, err error) {
+	var cmds [Groups]*redis.StringCmd
+	_, err = l.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for g := range Groups {
+			cmds[g] = p.Get(ctx, l.keys[g].witness)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return marks, false, err
+	}
+	marks, whole = NoMarks(), true
+	for g, cmd := range cmds {
+		switch err := cmd.Err(); {
+		case errors.Is(err, redis.Nil):
+			whole = false
+		case err != nil:
+			return marks, false, err
+		default:
+			if l.heard(&marks, g, cmd.Val()) != nil {
+				whole = false
+			}
+		}
+	}
+	return marks, whole, nil
+}
+
+// Whole tells whether all witnesses are there, and follows the log.
+func (l *Log) Whole(ctx context.Context) (bool, error) {
+	marks, whole, err := l.read(ctx)
+	if err != nil || !whole {
+		return false, err
+	}
+	return true, l.Follow(ctx, l.servers.Admin, &marks)
+}
+
+// Restore sees to it that Redis has the log as far as this daemon has followed it, and that
+// items of it are not in Redis. No batch is under way. dropped is asked where witnesses are
+// missing: keys of a filter that was dropped are not made again.
+func (l *Log) Restore(ctx context.Context, dropped func(context.Context) (bool, error)) error {
+	there, whole, err := l.read(ctx)
+	if err != nil {
+		return err
+	}
+	if !whole {
+		if gone, err := dropped(ctx); err != nil || gone {
+			return err
+		}
+	}
+	for g := range Groups {
+		l.mu.RLock()
+		at, last := l.groups[g].at, append([]bloom.Hash(nil), l.groups[g].last...)
+		l.mu.RUnlock()
+		if at <= 0 || there[g] >= at {
+			continue
+		}
+		again := last // that Redis may have again
+		if n := at - there[g]; there[g] != Unknown && n < int64(len(last)) {
+			again = last[int64(len(last))-n:]
+		}
+		if err := l.takeOut(ctx, again); err != nil {
+			return err
+		}
+		args := []any{at, int(followedTTL.Seconds())}
+		for _, key := range last {
+			args = append(args, encode(key))
+		}
+		if err := longest.Run(ctx, l.servers.Admin, []string{l.keys[g].witness, l.keys[g].log, l.keys[g].followed}, args...).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeOut takes items out of Redis, and counts nothing.
+func (l *Log) takeOut(ctx context.Context, keys []bloom.Hash) error {
+	for len(keys) > 0 {
+		cmds := make([]*redis.IntCmd, len(keys))
+		places := make([]Place, len(keys))
+		_, err := l.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, key := range keys {
+				places[i] = l.items.Place(key)
+				if places[i].Member == "" {
+					cmds[i] = p.Unlink(ctx, places[i].Key)
+				} else {
+					cmds[i] = p.SRem(ctx, places[i].Key, places[i].Member)
+				}
+			}
+			return nil
+		})
+		var moved []bloom.Hash
+		for i, cmd := range cmds {
+			switch {
+			case cmd.Err() == nil:
+			case !IsMoved(cmd.Err()):
+				return cmd.Err()
+			default:
+				if err := l.items.Moved(keys[i], places[i]); err != nil {
+					return err
+				}
+				moved = append(moved, keys[i])
+			}
+		}
+		if err != nil && len(moved) == 0 {
+			return err
+		}
+		keys = moved
+	}
+	return nil
+}
+
+// Lay makes the witnesses that are missing, and tells whether one was. They count on from where
+// the daemons have followed.
+func (l *Log) Lay(ctx context.Context) (missing bool, err error) {
+	cmds := make([]*redis.Cmd, Groups)
+	_, err = l.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for g := range Groups {
+			cmds[g] = p.Eval(ctx, lay, []string{l.keys[g].witness, l.keys[g].followed})
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	for g, cmd := range cmds {
+		n, err := cmd.Int()
+		if err != nil {
+			return missing, fmt.Errorf("key %s: %w", l.keys[g].witness, err)
+		}
+		missing = missing || n == 1
+	}
+	return missing, nil
+}

@@ -1,0 +1,113 @@
+package forgotten
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
+)
+
+// Untold is an item that a batch has put into Redis which then broke off, so that no caller was
+// told that it is new.
+type Untold struct {
+	Key   bloom.Hash
+	Mark  int64 // how many of its group were forgotten before it was put there
+	Until int64 // when it may have expired, by the clock of the filter; 0: never
+}
+
+// Queue has untold items that are still to be taken out of Redis.
+type Queue struct {
+	size atomic.Int64 // so that batches need no lock while there are none
+
+	mu    sync.Mutex
+	items []Untold
+}
+
+// Add adds items.
+func (q *Queue) Add(items []Untold) {
+	if len(items) == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.items = append(q.items, items...)
+	q.size.Store(int64(len(q.items)))
+}
+
+// Take takes all.
+func (q *Queue) Take() []Untold {
+	if q.size.Load() == 0 {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	items := q.items
+	q.items = nil
+	q.size.Store(0)
+	return items
+}
+
+// undoTries is how often an undo begins anew, as others forget items all the time.
+const undoTries = 20
+
+var errBusy = errors.New("other daemons forget items faster than these can be taken out")
+
+// Undo takes untold items out of Redis by c, as if they were forgotten, for other daemons may
+// have mirrored them: whoever asks afterwards gets them as new. One that was forgotten since it
+// was put there is left alone, for it may have been given out. An error says that some may
+// still be there: left are those with which nothing was done, which are for the next time.
+// Where a reply was lost, another daemon may have given the item out since, so that it is
+// left with again only.
+func (l *Log) Undo(ctx context.Context, c redis.UniversalClient, items []Untold, again bool) (removed []bloom.Hash, left []Untold, err error) {
+	until := make(map[bloom.Hash]int64, len(items))
+	for _, item := range items {
+		until[item.Key] = item.Until
+	}
+	for range undoTries {
+		now, keys := l.due(items)
+		if len(keys) == 0 {
+			return removed, nil, nil
+		}
+		r, err := l.Remove(ctx, c, keys, &now)
+		removed = append(removed, r.Removed...)
+		if again {
+			r.Left = append(r.Left, r.Unsure...)
+		}
+		items = nil
+		for _, key := range r.Left {
+			items = append(items, Untold{key, now[GroupOf(key)], until[key]})
+		}
+		if errors.Is(err, insync.ErrLost) && len(items)+len(r.Unsure) == 0 {
+			err = nil // they are out, and the next batch finds what is lost
+		}
+		if err != nil || len(items) == 0 {
+			return removed, items, err
+		}
+	}
+	return removed, items, errBusy
+}
+
+// due are the items that were not forgotten since they were put into Redis, as far as this
+// daemon has followed, which is now.
+func (l *Log) due(items []Untold) (now Marks, keys []bloom.Hash) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for g := range now {
+		now[g] = l.groups[g].at
+	}
+	for _, item := range items {
+		last, ok := l.since(GroupOf(item.Key), item.Mark)
+		for _, key := range last {
+			ok = ok && key != item.Key
+		}
+		if ok {
+			keys = append(keys, item.Key)
+		}
+	}
+	return now, keys
+}

@@ -1,0 +1,116 @@
+package timed
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
+)
+
+// question is one item's SET or EXISTS.
+type question struct {
+	redis.BoolCmd
+	index int // in the batch
+}
+
+// NoRetry keeps go-redis from sending a pipeline again whose replies were lost: the
+// second time every item would look seen.
+func (*question) NoRetry() bool { return true }
+
+func (q *question) verdict() servers.Verdict {
+	switch err := q.Err(); {
+	case err != nil:
+		return servers.VerdictOf(err)
+	case q.Val():
+		return servers.Fresh
+	}
+	return servers.Seen
+}
+
+// dialogue is what a batch asks and hears.
+type dialogue struct {
+	keys      []bloom.Hash
+	expire    time.Duration // 0: nothing is to be set
+	questions []question
+	marks     forgotten.Marks // before the first question
+	heard     forgotten.Marks // behind the last one
+}
+
+// ask sends a command for each key that is wanted, in pieces, and stops after the first
+// that fails: SET for those that are to expire, EXISTS where expire is 0. It hears of the
+// groups of these keys, and of those in listen. Those that were not sent have no verdict but
+// undone.
+func (s *Set) ask(ctx context.Context, d *dialogue, wanted []bool, listen uint64) error {
+	n := 0
+	for _, is := range wanted {
+		if is {
+			n++
+		}
+	}
+	first := len(d.questions)
+	args := make([]any, 0, 6*n)
+	var ms any = strconv.FormatInt(d.expire.Milliseconds(), 10)
+	var buf []byte
+	for i, is := range wanted {
+		if !is {
+			continue
+		}
+		start := len(args)
+		buf = s.key(buf[:0], d.keys[i])
+		if d.expire == 0 {
+			args = append(args, "exists", string(buf))
+		} else {
+			// "1" is a value that Redis need not allocate.
+			args = append(args, "set", string(buf), "1", "px", ms, "nx")
+		}
+		d.questions = append(d.questions, question{BoolCmd: *redis.NewBoolCmd(ctx, args[start:len(args):len(args)]...), index: i})
+	}
+	for rest := d.questions[first:]; len(rest) > 0 || listen != 0; listen = 0 {
+		piece := rest[:min(servers.PieceItems, len(rest))]
+		rest = rest[len(piece):]
+		if err := s.askPiece(ctx, d, piece, listen); err != nil {
+			for i := range rest {
+				rest[i].SetErr(servers.ErrNotAsked)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// askPiece sends a pipeline, and behind it the question for the witnesses.
+func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []question, listen uint64) error {
+	var hear func(*forgotten.Marks) error
+	enough := func() error { return nil }
+	_, err := s.Servers.Batches.Pipelined(ctx, func(p redis.Pipeliner) (err error) {
+		for i := range piece {
+			listen |= 1 << forgotten.GroupOf(d.keys[piece[i].index])
+			if err := p.Process(ctx, &piece[i]); err != nil {
+				return err
+			}
+		}
+		if hear, err = s.log.Hear(ctx, p, listen); err != nil {
+			return err
+		}
+		if d.expire != 0 && len(piece) > 0 {
+			enough, err = s.Servers.Confirm(ctx, p)
+		}
+		return err
+	})
+	if errors.Is(err, redis.Nil) {
+		err = nil // a witness that is not there: see below
+	}
+	if err == nil {
+		err = hear(&d.heard)
+	}
+	if err == nil {
+		err = enough()
+	}
+	return err
+}
