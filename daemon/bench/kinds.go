@@ -41,7 +41,7 @@ func samples(items uint64) []sample {
 	return []sample{
 		{kind: "bloom", params: configs.Bloom{Capacity: items, ErrorRate: errorRate, OnFull: "warn"}, redis: true},
 		{kind: "timing", params: configs.Timing{Expire: 24 * time.Hour}, redis: true, restart: true},
-		{kind: "exact", params: configs.Exact{}, restart: true},
+		{kind: "exact", params: configs.Exact{}, redis: true, restart: true},
 	}
 }
 
