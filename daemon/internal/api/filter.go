@@ -16,6 +16,7 @@ import (
 type judgement struct {
 	scope string
 	op    batch.Op
+	form  items.Form
 	// answer appends the JSON answer to a whole list.
 	answer func(c *call, dst []byte, n int) []byte
 	// lines appends the answer to a part of a stream; nil: there is none, it takes lists alone.
@@ -23,15 +24,15 @@ type judgement struct {
 }
 
 func remembering() judgement {
-	return judgement{access.ScopeFilter, batch.Add, appendFilterResult, appendNewItems}
+	return judgement{access.ScopeFilter, batch.Add, items.Plain, appendFilterResult, appendNewItems}
 }
 
 func looking() judgement {
-	return judgement{access.ScopeRead, batch.Check, appendCheckResult, appendVerdicts}
+	return judgement{access.ScopeRead, batch.Check, items.Plain, appendCheckResult, appendVerdicts}
 }
 
 func forgetting() judgement {
-	return judgement{access.ScopeForget, batch.Forget, appendForgetResult, nil}
+	return judgement{access.ScopeForget, batch.Forget, items.Plain, appendForgetResult, nil}
 }
 
 func (c *call) filter() error { return c.batch(remembering()) }
@@ -55,7 +56,7 @@ func (c *call) batch(j judgement) error {
 
 // list judges a JSON body.
 func (c *call) list(j judgement, m media.Type) error {
-	if err := c.decode(m); err != nil {
+	if err := c.decode(m, j.form); err != nil {
 		return err
 	}
 	if !c.admitted {
@@ -63,6 +64,7 @@ func (c *call) list(j judgement, m media.Type) error {
 			return err
 		}
 	}
+	c.work.Terms = batch.Terms{Lease: c.req.Lease, Reservation: c.req.Reservation, All: c.req.NoList}
 	if err := c.s.judge.Begin(&c.work, j.op, c.req.Filter, batch.Expire{Seconds: c.req.Expire, Given: c.req.HasExpire}); err != nil {
 		return err
 	}
@@ -76,13 +78,13 @@ func (c *call) list(j judgement, m media.Type) error {
 	return c.send(http.StatusOK, c.s.header.json, c.out)
 }
 
-func (c *call) decode(m media.Type) error {
+func (c *call) decode(m media.Type, form items.Form) error {
 	text, err := c.readBody(c.s.limits.BodyBytes)
 	if err != nil {
 		return err
 	}
 	c.req.Reset()
-	err = c.req.Decode(text, items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes})
+	err = c.req.DecodeAs(form, text, items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes})
 	var bad *items.Error
 	if m == media.Form && errors.As(err, &bad) && bad.Code == items.MalformedJSON {
 		bad.Detail += " (for one item a line send Content-Type: text/plain)"

@@ -117,7 +117,7 @@ func TestOpenAPIExamplesWork(t *testing.T) {
 	r.Put("jobs", `{"kind":"exact"}`)
 	r.Put("pages", `{"kind":"simhash"}`)
 	op := r.Doc.Paths.Find("/api/v1/filter").Post
-	for _, path := range []string{"/api/v1/filter", "/api/v1/forget", "/api/v1/near"} {
+	for _, path := range []string{"/api/v1/filter", "/api/v1/forget", "/api/v1/near", "/api/v1/reserve", "/api/v1/commit", "/api/v1/release"} {
 		for name, example := range r.Doc.Paths.Find(path).Post.RequestBody.Value.Content["application/json"].Examples {
 			body, err := json.Marshal(example.Value.Value)
 			if err != nil {

@@ -18,6 +18,9 @@ const (
 	pathCheck     = "/api/v1/check"
 	pathForget    = "/api/v1/forget"
 	pathNear      = "/api/v1/near"
+	pathReserve   = "/api/v1/reserve"
+	pathCommit    = "/api/v1/commit"
+	pathRelease   = "/api/v1/release"
 	pathFilters   = "/api/v1/filters"
 	pathOne       = "/api/v1/filters/{name}"
 	pathClear     = "/api/v1/filters/{name}/clear"
@@ -65,6 +68,9 @@ func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
 		pathCheck:           {http.MethodPost: {scope: access.ScopeRead, tokenInBody: true, do: (*call).check}},
 		pathForget:          {http.MethodPost: {scope: access.ScopeForget, tokenInBody: true, do: (*call).forget}},
 		pathNear:            {http.MethodPost: {scope: access.ScopeRead, tokenInBody: true, do: (*call).near}}, // remembering: see near
+		pathReserve:         {http.MethodPost: {scope: access.ScopeFilter, tokenInBody: true, do: (*call).reserve}},
+		pathCommit:          {http.MethodPost: {scope: access.ScopeFilter, tokenInBody: true, do: (*call).commit}},
+		pathRelease:         {http.MethodPost: {scope: access.ScopeFilter, tokenInBody: true, do: (*call).releaseItems}},
 		pathFilters:         {http.MethodGet: {scope: access.ScopeRead, do: (*call).listFilters}},
 		pathOne: {
 			http.MethodGet:    {scope: access.ScopeRead, do: (*call).getFilter},

@@ -56,6 +56,9 @@ func timingCases() map[string]errorCase {
 		"writeback of a timing filter":     {code: "bitmap_not_supported", status: 422, detail: "kind timing", call: onTiming(apitest.Request("POST", "/api/v1/filters/news/writeback", ""))},
 		"restore of a timing filter":       {code: "bitmap_not_supported", status: 422, call: onTiming(apitest.Request("POST", "/api/v1/filters/news/restore", ""))},
 		"forget in a bloom filter":         {code: "forget_not_supported", status: 422, detail: "filters of the kinds exact and timing can", call: apitest.Request("POST", "/api/v1/forget", `{"filter_typeid":1,"uri_list":["a"]}`)},
+		"reserve in a bloom filter":        {code: "reserve_not_supported", status: 422, detail: "filters of the kinds exact and timing can", call: apitest.Request("POST", "/api/v1/reserve", `{"filter_typeid":1,"uri_list":["a"],"lease":1}`)},
+		"lease zero":                       {code: "lease_invalid", status: 400, detail: "at most 86400", call: onExact(apitest.Request("POST", "/api/v1/reserve", `{"filter_typeid":"jobs","uri_list":["a"],"lease":0}`))},
+		"a reservation that nobody made":   {code: "unknown_reservation", status: 404, detail: "reserve it again", call: onExact(apitest.Request("POST", "/api/v1/commit", `{"filter_typeid":"jobs","reservation":"x"}`))},
 	}
 	for name, value := range map[string]string{
 		"zero": "0", "negative": "-1", "below zero": "-0.001", "eleven years": "346896000", "a tick beyond ten years": "315360000.002",
@@ -151,5 +154,13 @@ func TestPutTimingFilter(t *testing.T) {
 				t.Errorf("%s, then %s: %d %s", body, same, a.Status, a.Body)
 			}
 		}
+	}
+}
+
+// onExact is a call after an exact filter was made.
+func onExact(call func(*apitest.Rig) apitest.Answer) func(*apitest.Rig) apitest.Answer {
+	return func(r *apitest.Rig) apitest.Answer {
+		r.Put("jobs", `{"kind":"exact"}`)
+		return call(r)
 	}
 }

@@ -168,7 +168,9 @@ func (st *MemStore) Create(_ context.Context, spec engine.Spec, b engine.Identit
 		return &memTimed{timing.New(clock), st, b, spec.Expire()}, nil
 	}
 	if spec.Kind == "exact" {
-		return &memExact{memTimed{timing.New(timing.SystemClock()), st, b, configs.MaxExpire}}, nil
+		set := &memExact{memTimed{timing.New(timing.SystemClock()), st, b, configs.MaxExpire}}
+		set.timed.Leases(engine.KeptSettled)
+		return set, nil
 	}
 	of, err := kinds.Of(spec.Kind)
 	if err != nil {

@@ -22,9 +22,12 @@ import (
 type Op uint8
 
 const (
-	Add    Op = iota // new items are remembered
-	Check            // nothing is
-	Forget           // seen items are new again
+	Add     Op = iota // new items are remembered
+	Check             // nothing is
+	Forget            // seen items are new again
+	Reserve           // new items are given to the caller for a while
+	Commit            // those of a reservation are remembered
+	Release           // those of a reservation are new again
 
 	// Of documents, see Judge.Near; these are told to Observe alone.
 	Near // documents are compared and remembered
@@ -35,8 +38,18 @@ const (
 type Judge struct {
 	Engine *engine.Engine
 	// Observe is told of each batch that the store was asked about: how long that took, and
-	// where err is nil how many of all items were new; of Forget, how many were forgotten.
-	Observe func(op Op, f *engine.Filter, took time.Duration, fresh, all int, err error)
+	// where err is nil what became of the items.
+	Observe func(op Op, f *engine.Filter, took time.Duration, n Counts, err error)
+}
+
+// Counts is what became of the items of a batch.
+type Counts struct {
+	All int
+	// Changed are those that were new, to Add, Check and Reserve; that were forgotten,
+	// committed or released.
+	Changed int
+	// Others are those that others had: to Reserve, reserved; to Commit and Release, lost.
+	Others int
 }
 
 // Expire is for how long a call asks its new items to be remembered.
@@ -50,7 +63,11 @@ type Expire struct {
 type Batch struct {
 	Filter *engine.Filter
 	// Fresh tells of each item of the last batch whether it is new; of equal ones the first.
+	// After Commit and Release it tells which are lost.
 	Fresh []bool
+	Counts
+	// Terms are those of Reserve, Commit and Release, set before Begin.
+	Terms Terms
 	// Over is, after a batch, the false-positive ratio of a filter that holds more items than
 	// it was made for; 0: it does not.
 	Over float64
@@ -87,8 +104,9 @@ func (e *DroppedError) Error() string {
 }
 
 // Begin readies b for batches of a call of the filter ref, a name or an id in decimal. It
-// returns what Engine.Lookup and Filter.TakesItems do, an *ExpireError, or for Forget what
-// Filter.Forgetful does.
+// returns what Engine.Lookup and Filter.TakesItems do, an *ExpireError, for Forget what
+// Filter.Forgetful does, and for Reserve, Commit and Release what Filter.Reserving does, a
+// *LeaseError, or an error that wraps engine.ErrNoReservation.
 func (j *Judge) Begin(b *Batch, op Op, ref string, expire Expire) (err error) {
 	b.op, b.Over = op, 0
 	if b.Filter, err = j.Engine.Lookup(ref); err != nil {
@@ -97,10 +115,14 @@ func (j *Judge) Begin(b *Batch, op Op, ref string, expire Expire) (err error) {
 	if err := b.Filter.TakesItems(); err != nil {
 		return err
 	}
-	if op == Forget {
-		if _, err := b.Filter.Forgetful(); err != nil {
-			return err
-		}
+	switch op {
+	case Forget:
+		_, err = b.Filter.Forgetful()
+	case Reserve, Commit, Release:
+		err = b.Terms.settle(op, b.Filter)
+	}
+	if err != nil {
+		return err
 	}
 	b.expire, err = expiry(b.Filter, expire, op)
 	return err
@@ -123,7 +145,7 @@ func expiry(f *engine.Filter, asked Expire, op Op) (time.Duration, error) {
 			return 0, &ExpireError{ExpireInvalid, err.Error()}
 		}
 		return expire, nil
-	case timed && op == Add && f.Expire() == 0:
+	case timed && (op == Add || op == Commit) && f.Expire() == 0:
 		return 0, &ExpireError{ExpireMissing, "filter " + f.Name + " was made without one"}
 	}
 	return 0, nil
@@ -145,7 +167,8 @@ func (j *Judge) Resume(b *Batch) error {
 }
 
 // Judge finds out which items of a list are new, and leaves it in b.Fresh; with Forget it
-// forgets them, and tells how many of them were seen. A filter that is
+// forgets them, and tells how many of them were seen; Reserve, Commit and Release do as
+// engine.Reserving says. A filter that is
 // cleared meanwhile is judged by as it is then: its keys are other ones. It returns what the
 // engine's Set does, what Engine.Lookup does of a filter that was dropped meanwhile, or a
 // *DroppedError.
@@ -154,12 +177,12 @@ func (j *Judge) Judge(ctx context.Context, b *Batch, l *items.List) (fresh int, 
 	b.Fresh = slices.Grow(b.Fresh[:0], n)[:n]
 	err = j.asking(ctx, b.Filter, func(f *engine.Filter) error {
 		b.hash(l, f)
-		if fresh, err = j.ask(ctx, b, f); err != nil {
+		if err := j.ask(ctx, b, f); err != nil {
 			return err
 		}
 		added := 0
 		if b.op == Add {
-			added = fresh
+			added = b.Changed
 		}
 		b.Over, _ = f.OverCapacity(added)
 		return nil
@@ -167,7 +190,7 @@ func (j *Judge) Judge(ctx context.Context, b *Batch, l *items.List) (fresh int, 
 	if err != nil {
 		return 0, err
 	}
-	return fresh, nil
+	return b.Changed, nil
 }
 
 // asking calls ask with a filter, and with the one that takes its place if it is cleared
@@ -216,25 +239,30 @@ func (b *Batch) hash(l *items.List, f *engine.Filter) {
 	}
 }
 
-func (j *Judge) ask(ctx context.Context, b *Batch, f *engine.Filter) (fresh int, err error) {
+func (j *Judge) ask(ctx context.Context, b *Batch, f *engine.Filter) (err error) {
 	start := time.Now()
+	b.Counts = Counts{All: len(b.keys)}
 	switch b.op {
 	case Forget:
 		set, lacks := f.Forgetful()
 		if lacks != nil {
-			return 0, lacks
+			return lacks
 		}
-		fresh, err = set.Forget(ctx, b.keys)
+		b.Changed, err = set.Forget(ctx, b.keys)
 	case Check:
 		err = f.Has(ctx, b.keys, b.Fresh)
 		for _, is := range b.Fresh {
 			if is {
-				fresh++
+				b.Changed++
 			}
 		}
+	case Reserve:
+		err = b.reserve(ctx, f)
+	case Commit, Release:
+		err = b.settle(ctx, f)
 	default:
-		fresh, err = f.Add(ctx, b.keys, b.expire, b.Fresh)
+		b.Changed, err = f.Add(ctx, b.keys, b.expire, b.Fresh)
 	}
-	j.Observe(b.op, f, time.Since(start), fresh, len(b.keys), err)
-	return fresh, err
+	j.Observe(b.op, f, time.Since(start), b.Counts, err)
+	return err
 }

@@ -38,9 +38,9 @@ func open(t *testing.T) (*batch.Judge, *[2]counted) {
 		t.Fatal(err)
 	}
 	told := &[2]counted{}
-	return &batch.Judge{Engine: e, Observe: func(op batch.Op, _ *engine.Filter, _ time.Duration, fresh, all int, err error) {
+	return &batch.Judge{Engine: e, Observe: func(op batch.Op, _ *engine.Filter, _ time.Duration, n batch.Counts, err error) {
 		c := &told[op]
-		c.batches, c.fresh, c.all = c.batches+1, c.fresh+fresh, c.all+all
+		c.batches, c.fresh, c.all = c.batches+1, c.fresh+n.Changed, c.all+n.All
 		if err != nil {
 			c.failed++
 		}

@@ -71,7 +71,7 @@ func (j *Judge) Near(ctx context.Context, r *items.NearRequest) (Compared, error
 				fresh++
 			}
 		}
-		j.Observe(op, f, time.Since(start), fresh, len(c.Found), err)
+		j.Observe(op, f, time.Since(start), Counts{All: len(c.Found), Changed: fresh}, err)
 		return err
 	})
 	return c, err

@@ -33,6 +33,8 @@ type leasing struct {
 	file  string
 }
 
+func (l leasing) Memory() uint64 { return l.Reserving.(engine.Growing).Memory() }
+
 func (l leasing) disk() *diskFilter { return l.store.sets[filepath.Base(l.dir)[2:]] }
 
 func openLeasing(t testing.TB, spec engine.Spec, opt Options) (leasing, error) {

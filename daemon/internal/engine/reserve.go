@@ -59,7 +59,7 @@ func ParseReservation(text string) (Reservation, bool) {
 // changed; on any other error some keys may be, and the call can be made again. Each key is
 // changed in one step: of many callers at the same time one is given it. No keys is no work.
 type Reserving interface {
-	Growing
+	Set
 	// Reserve takes the new keys for the reservation id until a lease from now on has ended, and
 	// sets fresh[i] to whether keys[i] was taken; of equal ones the first is. len(fresh) ==
 	// len(keys). A call that is made again with the same id gives what it holds already once more,
@@ -128,8 +128,8 @@ func (f *Filter) Reserve(ctx context.Context, id Reservation, keys []bloom.Hash,
 	if err != nil {
 		return Reserved{}, err
 	}
-	if f.most > 0 && set.Memory() >= f.most {
-		_, err := f.addToFull(ctx, set, keys, fresh)
+	if growing, ok := f.Set.(Growing); ok && f.most > 0 && growing.Memory() >= f.most {
+		_, err := f.addToFull(ctx, growing, keys, fresh)
 		return Reserved{}, err
 	}
 	return set.Reserve(ctx, id, keys, lease, fresh)

@@ -37,6 +37,7 @@ const (
 	TooManyItems   = "too_many_items"
 	InvalidUTF8    = "invalid_utf8"   // also half a surrogate pair
 	ExpireInvalid  = "expire_invalid" // no number, or one that a double cannot hold
+	LeaseInvalid   = "lease_invalid"  // likewise
 
 	// Of documents.
 	IDInvalid       = "id_invalid" // empty, or too long

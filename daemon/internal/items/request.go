@@ -17,6 +17,10 @@ type Request struct {
 	// Skip: items that cannot be taken are left out of List; else they make Decode fail.
 	Skip bool
 	List List // refers to the body
+	// Reserve and Settle are what requests of these forms have besides.
+	Lease       float64 // seconds; any number
+	Reservation string
+	NoList      bool // Settle: it was left out
 
 	// The strings of the last body, which the next one most often repeats.
 	lastFilter, lastToken string
@@ -33,6 +37,17 @@ const (
 	fieldToken       = "access_token"
 	fieldExpire      = "expire"
 	fieldInvalid     = "invalid"
+	fieldLease       = "lease"
+	fieldReservation = "reservation"
+)
+
+// Form is what members a request has.
+type Form uint8
+
+const (
+	Plain   Form = iota // filter and list, and those that may be left out
+	Reserve             // and a lease
+	Settle              // and a reservation; the list may be left out
 )
 
 // What is done about items that cannot be taken: the values of the member invalid.
@@ -44,19 +59,23 @@ const (
 // Reset empties the request and lets go of the body.
 func (r *Request) Reset() {
 	r.Filter, r.Token, r.Expire, r.HasExpire, r.Skip = "", "", 0, false, false
+	r.Lease, r.Reservation, r.NoList = 0, "", false
 	r.List.Reset()
 }
 
-// Decode reads body, which it does not copy, into r. An error is an *Error, and
+// Decode is DecodeAs for plain requests.
+func (r *Request) Decode(body []byte, lim Limits) error { return r.DecodeAs(Plain, body, lim) }
+
+// DecodeAs reads body, which it does not copy, into r. An error is an *Error, and
 // leaves r empty.
-func (r *Request) Decode(body []byte, lim Limits) error {
+func (r *Request) DecodeAs(form Form, body []byte, lim Limits) error {
 	r.Reset()
 	if len(body) > math.MaxUint32 {
 		return &Error{MalformedJSON, -1, -1, fmt.Sprintf("body of %d bytes, want less than 4 GiB", len(body))}
 	}
 	r.List.body = body
 	p := parser{body: body, list: &r.List, lim: lim, item: -1}
-	err := r.decode(&p)
+	err := r.decode(&p, form)
 	if faults := r.List.Faults(); len(faults) > 0 && !r.Skip {
 		first := faults[0] // which nothing that follows outdoes
 		err = &first
@@ -68,7 +87,7 @@ func (r *Request) Decode(body []byte, lim Limits) error {
 	return nil
 }
 
-func (r *Request) decode(p *parser) *Error {
+func (r *Request) decode(p *parser, form Form) *Error {
 	if p.space() != '{' {
 		return p.unexpected("an object")
 	}
@@ -76,7 +95,7 @@ func (r *Request) decode(p *parser) *Error {
 	if p.space() == '}' {
 		return missing(fieldFilter, fieldFilterShort)
 	}
-	var seen fields
+	seen := fields{form: form}
 	for {
 		if err := r.member(p, &seen); err != nil {
 			return err
@@ -99,10 +118,11 @@ func (r *Request) decode(p *parser) *Error {
 	switch {
 	case seen.filter == "":
 		return missing(fieldFilter, fieldFilterShort)
-	case seen.list == "":
+	case seen.list == "" && form != Settle:
 		return missing(fieldList, fieldListShort)
 	}
-	return nil
+	r.NoList = seen.list == ""
+	return seen.complete()
 }
 
 func missing(field, short string) *Error {
@@ -110,7 +130,10 @@ func missing(field, short string) *Error {
 }
 
 // fields are the members that were met, each by the name that it had.
-type fields struct{ filter, list, token, expire, invalid string }
+type fields struct {
+	form                                                     Form
+	filter, list, token, expire, invalid, lease, reservation string
+}
 
 // named is the one of the fields that has this key, and the name; nil for an unknown one.
 func (f *fields) named(key []byte) (field *string, name string) {
@@ -130,7 +153,7 @@ func (f *fields) named(key []byte) (field *string, name string) {
 	case fieldInvalid:
 		return &f.invalid, fieldInvalid
 	}
-	return nil, ""
+	return f.ofForm(key)
 }
 
 // member takes one key and its value.
@@ -146,8 +169,8 @@ func (r *Request) member(p *parser, seen *fields) *Error {
 	met, name := seen.named(key)
 	switch {
 	case met == nil:
-		return p.fault(UnknownField, at, "member %q is unknown; known are %s (or %s), %s (or %s), %s, %s, %s",
-			shown(key), fieldFilter, fieldFilterShort, fieldList, fieldListShort, fieldToken, fieldExpire, fieldInvalid)
+		return p.fault(UnknownField, at, "member %q is unknown; known are %s (or %s), %s (or %s), %s, %s, %s%s",
+			shown(key), fieldFilter, fieldFilterShort, fieldList, fieldListShort, fieldToken, fieldExpire, fieldInvalid, seen.more())
 	case *met == name:
 		return p.fault(DuplicateField, at, "member %s is there twice", name)
 	case *met != "":
@@ -168,6 +191,10 @@ func (r *Request) member(p *parser, seen *fields) *Error {
 		return r.token(p)
 	case &seen.invalid:
 		return r.invalid(p)
+	case &seen.lease:
+		return r.lease(p)
+	case &seen.reservation:
+		return r.reservation(p)
 	}
 	return r.expire(p)
 }

@@ -63,6 +63,7 @@ func Of(err error) *Error {
 		kind    *engine.KindError
 		expire  *batch.ExpireError
 		dropped *batch.DroppedError
+		lease   *batch.LeaseError
 	)
 	switch {
 	case errors.As(err, &own):
@@ -100,6 +101,14 @@ func Of(err error) *Error {
 		return &Error{Code: NearNotSupported, Detail: kind.Error() + "; filters of the kind simhash can"}
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrKeepsTexts):
 		return &Error{Code: ItemsNotSupported, Detail: kind.Error() + `; send documents to POST /api/v1/near, with "remember": false to look only ("urifilter near" does it); any filter can be cleared as a whole`}
+	case errors.As(err, &kind) && errors.Is(kind, engine.ErrReservesNone):
+		return &Error{Code: ReserveNotSupported, Detail: kind.Error() + "; filters of the kinds exact and timing can with store: embedded " +
+			"(a bit of a bit-map may stand for many items, and cannot be given back)"}
+	case errors.As(err, &lease):
+		return &Error{Code: items.LeaseInvalid, Detail: lease.Error()}
+	case errors.Is(err, engine.ErrNoReservation):
+		return &Error{Code: UnknownReservation, Detail: fmt.Sprintf("the reservation is unknown to the filter: it is not as the reserve call answered it, was of a filter "+
+			"that was cleared, or its lease ended more than %v ago; what was not committed is new: reserve it again", engine.KeptSettled)}
 	case errors.As(err, &spec):
 		return &Error{Code: InvalidFilter, Detail: spec.Error()}
 	case errors.Is(err, engine.ErrConflict):

@@ -20,20 +20,24 @@ import (
 // Tallies counts what became of the items of each filter, and describes the filters when it is
 // scraped, so that the series of a filter end with it. It is safe for concurrent use.
 type Tallies struct {
-	engine                 *engine.Engine
-	add, has, forget, near prometheus.Observer // time in the store
-	byLife                 sync.Map            // *engine.Life to *tally
+	engine *engine.Engine
+	ops    map[batch.Op]prometheus.Observer // time in the store
+	byLife sync.Map                         // *engine.Life to *tally
 
-	items, checked, forgotten, invalid, info, live, fill, estimate, capacity, rate, fpr, bytes, writeback, quarantined *prometheus.Desc
+	items, checked, forgotten, reserved, settled, invalid, info, live, fill, estimate, capacity, rate, fpr, bytes, writeback, quarantined *prometheus.Desc
 }
 
-type tally struct{ fresh, duplicates, checkedNew, checkedSeen, forgotten, invalid atomic.Uint64 }
+type tally struct {
+	fresh, duplicates, checkedNew, checkedSeen, forgotten, invalid atomic.Uint64
+	reservedNew, reservedDuplicates, reservedHeld                  atomic.Uint64
+	committed, released, lost                                      atomic.Uint64
+}
 
 // New makes the Tallies of an engine and registers them.
 func New(e *engine.Engine, registry prometheus.Registerer) *Tallies {
 	store := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "urifilter_store_request_duration_seconds",
-		Help:    "Time that the store took for a batch, by operation: add, has, forget or near.",
+		Help:    "Time that the store took for a batch, by operation: add, has, forget, reserve, commit, release or near.",
 		Buckets: prometheus.ExponentialBuckets(10e-6, 4, 11), // 10 us to 10 s
 	}, []string{"op"})
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
@@ -41,14 +45,13 @@ func New(e *engine.Engine, registry prometheus.Registerer) *Tallies {
 	}
 	t := &Tallies{
 		engine: e,
-		add:    store.WithLabelValues("add"),
-		has:    store.WithLabelValues("has"),
-		forget: store.WithLabelValues("forget"),
-		near:   store.WithLabelValues("near"),
+		ops:    map[batch.Op]prometheus.Observer{},
 
 		items:       desc("items_total", "Items of filter calls, and documents that near calls remember, by whether they were new or duplicate.", "result"),
 		checked:     desc("checked_items_total", "Items of check calls, and documents of near calls, which remember nothing, by whether they were new or seen.", "result"),
 		forgotten:   desc("forgotten_items_total", "Items that forget calls have made new again."),
+		reserved:    desc("reserved_items_total", "Items of reserve calls, by whether they were new, duplicate, or reserved by others.", "result"),
+		settled:     desc("settled_items_total", "Items of reservations, by whether they were committed, released, or lost to others before that.", "result"),
 		invalid:     desc("invalid_items_total", "Items that filter and check calls skipped, as they asked, since they cannot be taken."),
 		quarantined: desc("filter_quarantined", "Always 1: the filter's data are damaged, and it is not served."),
 
@@ -62,39 +65,42 @@ func New(e *engine.Engine, registry prometheus.Registerer) *Tallies {
 		bytes:     desc("filter_bytes", "Size of the bit-map, or of a timing or exact filter's table, or of a simhash filter's index."),
 		writeback: desc("last_writeback_timestamp_seconds", "When the bit-map was last written to the archive; absent: never."),
 	}
+	for op, name := range map[batch.Op]string{
+		batch.Add: "add", batch.Check: "has", batch.Forget: "forget", batch.Reserve: "reserve", batch.Commit: "commit", batch.Release: "release",
+		batch.Near: "near", batch.Look: "near",
+	} {
+		t.ops[op] = store.WithLabelValues(name)
+	}
 	registry.MustRegister(store, t)
 	return t
 }
 
 // Observe counts a batch; it is for [batch.Judge].
-func (t *Tallies) Observe(op batch.Op, f *engine.Filter, took time.Duration, fresh, all int, err error) {
-	switch op {
-	case batch.Check:
-		t.has.Observe(took.Seconds())
-		if err == nil {
-			t.countChecked(f, fresh, all-fresh)
-		}
-		return
-	case batch.Forget:
-		t.forget.Observe(took.Seconds())
-		if err == nil {
-			t.of(f).forgotten.Add(uint64(fresh))
-		}
-		return
-	case batch.Near, batch.Look:
-		t.near.Observe(took.Seconds())
-		switch {
-		case err != nil:
-		case op == batch.Near:
-			t.count(f, fresh, all-fresh)
-		default:
-			t.countChecked(f, fresh, all-fresh)
-		}
+func (t *Tallies) Observe(op batch.Op, f *engine.Filter, took time.Duration, n batch.Counts, err error) {
+	t.ops[op].Observe(took.Seconds())
+	if err != nil {
 		return
 	}
-	t.add.Observe(took.Seconds())
-	if err == nil {
-		t.count(f, fresh, all-fresh)
+	of, changed, rest := t.of(f), uint64(n.Changed), uint64(n.All-n.Changed)
+	switch op {
+	case batch.Add, batch.Near:
+		of.fresh.Add(changed)
+		of.duplicates.Add(rest)
+	case batch.Check, batch.Look:
+		of.checkedNew.Add(changed)
+		of.checkedSeen.Add(rest)
+	case batch.Forget:
+		of.forgotten.Add(changed)
+	case batch.Reserve:
+		of.reservedNew.Add(changed)
+		of.reservedHeld.Add(uint64(n.Others))
+		of.reservedDuplicates.Add(rest - uint64(n.Others))
+	case batch.Commit:
+		of.committed.Add(changed)
+		of.lost.Add(uint64(n.Others))
+	case batch.Release:
+		of.released.Add(changed)
+		of.lost.Add(uint64(n.Others))
 	}
 }
 
@@ -106,18 +112,6 @@ func (t *Tallies) of(f *engine.Filter) *tally {
 	return made.(*tally)
 }
 
-func (t *Tallies) count(f *engine.Filter, fresh, duplicates int) {
-	of := t.of(f)
-	of.fresh.Add(uint64(fresh))
-	of.duplicates.Add(uint64(duplicates))
-}
-
-func (t *Tallies) countChecked(f *engine.Filter, fresh, seen int) {
-	of := t.of(f)
-	of.checkedNew.Add(uint64(fresh))
-	of.checkedSeen.Add(uint64(seen))
-}
-
 // Skipped counts the items that a call left out, as it was asked to.
 func (t *Tallies) Skipped(f *engine.Filter, skipped int) {
 	if skipped > 0 {
@@ -127,7 +121,7 @@ func (t *Tallies) Skipped(f *engine.Filter, skipped int) {
 
 // Describe implements [prometheus.Collector].
 func (t *Tallies) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{t.items, t.checked, t.forgotten, t.invalid, t.info, t.live, t.fill, t.estimate, t.capacity, t.rate, t.fpr, t.bytes, t.writeback, t.quarantined} {
+	for _, d := range []*prometheus.Desc{t.items, t.checked, t.forgotten, t.reserved, t.settled, t.invalid, t.info, t.live, t.fill, t.estimate, t.capacity, t.rate, t.fpr, t.bytes, t.writeback, t.quarantined} {
 		ch <- d
 	}
 }
@@ -166,6 +160,18 @@ func (t *Tallies) collect(ch chan<- prometheus.Metric, f *engine.Filter) {
 	ch <- prometheus.MustNewConstMetric(t.invalid, prometheus.CounterValue, float64(of.invalid.Load()), f.Name)
 	if _, err := f.Forgetful(); err == nil {
 		ch <- prometheus.MustNewConstMetric(t.forgotten, prometheus.CounterValue, float64(of.forgotten.Load()), f.Name)
+	}
+	if _, err := f.Reserving(); err == nil {
+		for _, c := range []struct {
+			desc   *prometheus.Desc
+			count  *atomic.Uint64
+			result string
+		}{
+			{t.reserved, &of.reservedNew, "new"}, {t.reserved, &of.reservedDuplicates, "duplicate"}, {t.reserved, &of.reservedHeld, "reserved"},
+			{t.settled, &of.committed, "committed"}, {t.settled, &of.released, "released"}, {t.settled, &of.lost, "lost"},
+		} {
+			ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.count.Load()), f.Name, c.result)
+		}
 	}
 	ch <- prometheus.MustNewConstMetric(t.info, prometheus.GaugeValue, 1, f.Name, strconv.Itoa(f.ID), f.Kind)
 	gauge(t.bytes, float64(st.Bytes))

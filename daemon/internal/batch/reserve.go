@@ -1,0 +1,88 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// Terms are what calls say that reserve items, or commit or release them.
+type Terms struct {
+	Lease       float64 // Reserve: for how many seconds
+	Reservation string  // Commit, Release: its name; after Reserve the one that was made
+	All         bool    // Commit, Release: the list was left out, all of the reservation is meant
+
+	lease time.Duration
+	id    engine.Reservation
+}
+
+// nothing is the reservation of a call that has taken nothing. No store knows it: to commit or
+// release all of it is done, and any item is lost.
+var nothing engine.Reservation
+
+// LeaseError is returned for a lease that cannot be.
+type LeaseError struct{ Msg string }
+
+func (e *LeaseError) Error() string { return e.Msg }
+
+// settle finds out what the terms mean for a filter.
+func (t *Terms) settle(op Op, f *engine.Filter) error {
+	if _, err := f.Reserving(); err != nil {
+		return err
+	}
+	if op == Reserve {
+		lease, err := engine.Lease(t.Lease)
+		if err != nil {
+			return &LeaseError{err.Error()}
+		}
+		t.lease, t.id = lease, engine.NewReservation()
+		return nil
+	}
+	id, ok := engine.ParseReservation(t.Reservation)
+	if !ok {
+		return fmt.Errorf("filter %s: %w", f.Name, engine.ErrNoReservation)
+	}
+	t.id = id
+	return nil
+}
+
+func (b *Batch) reserve(ctx context.Context, f *engine.Filter) error {
+	got, err := f.Reserve(ctx, b.Terms.id, b.keys, b.Terms.lease, b.Fresh)
+	b.Changed, b.Others = got.Fresh, got.Held
+	b.Terms.Reservation = b.Terms.id.String()
+	if got.Fresh == 0 {
+		b.Terms.Reservation = nothing.String()
+	}
+	return err
+}
+
+func (b *Batch) settle(ctx context.Context, f *engine.Filter) error {
+	set, err := f.Reserving()
+	if err != nil {
+		return err
+	}
+	keys, lost := b.keys, b.Fresh
+	switch {
+	case b.Terms.All:
+		keys, lost = nil, nil
+	case keys == nil: // an empty list is not all
+		keys = []bloom.Hash{}
+	}
+	var got engine.Settled
+	switch {
+	case b.Terms.id == nothing:
+		for i := range lost {
+			lost[i] = true
+		}
+		got.Lost = len(lost)
+	case b.op == Commit:
+		got, err = set.Commit(ctx, b.Terms.id, keys, b.expire, lost)
+	default:
+		got, err = set.Release(ctx, b.Terms.id, keys, lost)
+	}
+	b.Changed, b.Others = got.Done, got.Lost
+	return err
+}

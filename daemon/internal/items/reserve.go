@@ -1,0 +1,74 @@
+package items
+
+import "strconv"
+
+// ofForm is named for the members that only requests of one form have.
+func (f *fields) ofForm(key []byte) (field *string, name string) {
+	switch {
+	case f.form == Reserve && string(key) == fieldLease:
+		return &f.lease, fieldLease
+	case f.form == Settle && string(key) == fieldReservation:
+		return &f.reservation, fieldReservation
+	}
+	return nil, ""
+}
+
+// more is what an error adds to the list of the members that are known.
+func (f *fields) more() string {
+	switch f.form {
+	case Reserve:
+		return ", " + fieldLease
+	case Settle:
+		return ", " + fieldReservation
+	}
+	return ""
+}
+
+// complete says which member of the form is missing.
+func (f *fields) complete() *Error {
+	switch {
+	case f.form == Reserve && f.lease == "":
+		return &Error{MissingField, -1, -1, "member " + fieldLease + " is missing: for how many seconds the items are to be reserved"}
+	case f.form == Settle && f.reservation == "":
+		return &Error{MissingField, -1, -1, "member " + fieldReservation + " is missing: what the answer to the reserve call has under that name"}
+	}
+	return nil
+}
+
+func (r *Request) lease(p *parser) *Error {
+	at := p.pos
+	kind, err := p.kind()
+	switch {
+	case err != nil:
+		return err
+	case kind != "a number":
+		return p.fault(LeaseInvalid, at, "lease: found %s, want a number of seconds", kind)
+	}
+	lit, _, err := p.number()
+	if err != nil {
+		return err
+	}
+	seconds, bad := strconv.ParseFloat(string(lit), 64)
+	if bad != nil { // the grammar was checked: out of range
+		return p.fault(LeaseInvalid, at, "lease: found the number %s, want seconds", shown(lit))
+	}
+	r.Lease = seconds
+	return nil
+}
+
+func (r *Request) reservation(p *parser) *Error {
+	at := p.pos
+	kind, err := p.kind()
+	switch {
+	case err != nil:
+		return err
+	case kind != "a string":
+		return p.wrongType(fieldReservation, at, kind, "a string")
+	}
+	text, err := p.short()
+	if err != nil {
+		return err
+	}
+	r.Reservation = string(text)
+	return nil
+}
