@@ -8,7 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision"
 )
 
-// Deploy sets up or upgrades the whole fleet (Redis, archive, program, settings, service), one host at a time; each is checked by a real request, and rolled back if that fails.
+// Deploy sets up or upgrades the whole fleet (Redis, MariaDB, archive, program, settings, service), one host at a time; each is checked by a real request, and rolled back if that fails.
 //
 // A second run changes nothing. Every host is connected to, checked and locked before any
 // is changed; the filter hosts follow the canary in batches (fleet in the inventory).

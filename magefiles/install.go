@@ -13,7 +13,7 @@ import (
 // Install sets up hosts one part at a time; deploy does all of it.
 type Install mg.Namespace
 
-// All sets up everything that the daemon needs (Redis, archive, user, settings, service), without starting it.
+// All sets up everything that the daemon needs (Redis, MariaDB, archive, user, settings, service), without starting it.
 //
 //	go tool mage install:all
 func (Install) All(
@@ -54,6 +54,20 @@ func (Install) Redis(
 	v *bool, // show what commands wrote
 ) error {
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.InstallRedis(ctx) })
+}
+
+// Mysql installs MariaDB on the host with that role: with a database and a user for filters with store mysql.
+//
+//	go tool mage install:mysql -dryRun
+func (Install) Mysql(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.InstallMySQL(ctx) })
 }
 
 // Mongodb installs the archive on the host with that role: MongoDB or FerretDB.

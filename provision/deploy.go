@@ -11,7 +11,7 @@ import (
 )
 
 // Deploy makes the whole fleet as the inventory has it, in order: preflight of all hosts;
-// Redis and the archive on their hosts; then each program, rolling over its hosts:
+// Redis, MariaDB and the archive on their hosts; then each program, rolling over its hosts:
 // environment, release, settings, service, bit-maps, start, health check, schedule. A host
 // whose daemon does not get healthy is brought back to what it ran before. At the end
 // Redis's plain port is closed, if it is to be called by TLS and every host does.
@@ -60,6 +60,9 @@ func (r *run) servers() []fleet.Phase {
 	var phases []fleet.Phase
 	if with := r.with(inventory.RoleRedis); len(with) > 0 {
 		phases = append(phases, r.phase(inventory.RoleRedis, with, r.site.RedisSteps))
+	}
+	if with := r.with(inventory.RoleMySQL); len(with) > 0 {
+		phases = append(phases, r.phase(inventory.RoleMySQL, with, r.site.MySQLSteps))
 	}
 	if with := r.with(inventory.RoleMongoDB); len(with) > 0 {
 		p := r.phase(inventory.RoleMongoDB, with, r.site.MongoDBSteps)

@@ -20,6 +20,11 @@ func (t *Toolkit) InstallRedis(ctx context.Context) error {
 	return t.onServers(ctx, "install:redis", inventory.RoleRedis, (*site.Site).RedisSteps)
 }
 
+// InstallMySQL installs MariaDB on its host.
+func (t *Toolkit) InstallMySQL(ctx context.Context) error {
+	return t.onServers(ctx, "install:mysql", inventory.RoleMySQL, (*site.Site).MySQLSteps)
+}
+
 // InstallMongoDB installs the archive on its host.
 func (t *Toolkit) InstallMongoDB(ctx context.Context) error {
 	return t.onServers(ctx, "install:mongodb", inventory.RoleMongoDB, (*site.Site).MongoDBSteps)

@@ -165,6 +165,30 @@ mongodb: {flavor: ferretdb, tls: true}
 	}
 }
 
+// Hosts call the MariaDB of the role, unless they name another.
+func TestSettingsOfMySQL(t *testing.T) {
+	t.Parallel()
+	toolkit, out := opened(t, `
+hosts:
+  - {name: one, address: 10.0.0.1, roles: [filter, mysql]}
+  - {name: two, address: 10.0.0.2}
+  - {name: three, address: 10.0.0.3, settings: {mysql: {addr: "10.0.0.9:3306"}}}
+mysql: {port: 3307}
+`, nil, nil)
+	if err := toolkit.SettingsCheck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	hosts := strings.Split(text(t, out), "# ")
+	for i, want := range []string{"", "addr: 127.0.0.1:3307\n  password_file: /etc/urifilter/mysql.password\n", "addr: 10.0.0.1:3307\n  password_file: ", `addr: "10.0.0.9:3306"`} {
+		if i >= len(hosts) || !strings.Contains(hosts[i], want) {
+			t.Errorf("want %q in host %d of\n%s", want, i, hosts)
+		}
+	}
+	if len(hosts) == 4 && strings.Contains(hosts[3], "password_file") {
+		t.Errorf("a host that names another has the password:\n%s", hosts[3])
+	}
+}
+
 func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -193,6 +217,12 @@ func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
 		},
 		"a role that nobody has": {
 			"hosts: [{name: a, address: 10.0.0.1}]\n", nil, (*Toolkit).InstallRedis, "none of the hosts has the role redis: a",
+		},
+		"no MariaDB": {
+			"hosts: [{name: a, address: 10.0.0.1}]\n", nil, (*Toolkit).InstallMySQL, "none of the hosts has the role mysql: a",
+		},
+		"two of them": {
+			"hosts: [{name: a, address: 10.0.0.1, roles: [mysql]}, {name: b, address: 10.0.0.2, roles: [mysql]}]\n", nil, nil, "a and b have the role mysql: want one",
 		},
 		"no archive": {
 			"hosts: [{name: a, address: 10.0.0.1}]\n", nil, (*Toolkit).BitmapInit, "host a has no archive\nhint: give a host the role mongodb",

@@ -14,6 +14,7 @@ import (
 const (
 	RoleFilter  = "filter"  // runs the daemon
 	RoleRedis   = "redis"   // runs the Redis that the filter hosts share
+	RoleMySQL   = "mysql"   // runs the MariaDB of filters with store: mysql
 	RoleMongoDB = "mongodb" // runs the archive
 )
 
@@ -40,6 +41,7 @@ type Inventory struct {
 	Release  Release  `yaml:"release"`
 	Service  Service  `yaml:"service"`
 	Redis    Redis    `yaml:"redis"`
+	MySQL    MySQL    `yaml:"mysql"`
 	MongoDB  MongoDB  `yaml:"mongodb"`
 	TLS      TLS      `yaml:"tls"`
 	Packages Packages `yaml:"packages"`
@@ -101,8 +103,8 @@ type Host struct {
 	// Address is a host name, an IP address, or a Host of ~/.ssh/config. Default "": the
 	// name.
 	Address string `yaml:"address"`
-	// Roles are any of filter, redis and mongodb; at most one host is redis, and one
-	// mongodb. Without a redis host each filter host has a store of its own. Default
+	// Roles are any of filter, redis, mysql and mongodb; at most one host is each of the last
+	// three. Without a redis host each filter host has a store of its own. Default
 	// [filter].
 	Roles []string `yaml:"roles"`
 
@@ -162,6 +164,18 @@ type Redis struct {
 	// Adopt takes over a server on that host in which others have data: with its password,
 	// if it has one, else it gets one, and those others must then use it. Default false:
 	// such a server is left alone, and the run ends.
+	Adopt bool `yaml:"adopt"`
+}
+
+// MySQL is the MariaDB of the host that has this role.
+type MySQL struct {
+	// Port to listen on. Default 3306.
+	Port int `yaml:"port"`
+	// Bind are addresses to listen on beside loopback. Default []: the host's address
+	// where other hosts have the role filter.
+	Bind []string `yaml:"bind"`
+	// Adopt sets up a server on that host in which others have databases, and restarts it.
+	// Default false: such a server is left alone, and the run ends.
 	Adopt bool `yaml:"adopt"`
 }
 
@@ -274,6 +288,7 @@ func Default() *Inventory {
 		Release:  Release{Keep: 5},
 		Service:  Service{User: "urifilter", Group: "urifilter"},
 		Redis:    Redis{Port: 6379, TLSPort: 6380, AppendFsync: "everysec"},
+		MySQL:    MySQL{Port: 3306},
 		MongoDB:  MongoDB{Flavor: "mongodb", Version: "8.0", Port: 27017},
 		TLS:      TLS{Days: 365},
 		Packages: Packages{Update: true},

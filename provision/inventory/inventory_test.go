@@ -93,7 +93,7 @@ func TestExampleTellsDefaults(t *testing.T) {
 	want := Default()
 	want.Defaults, want.Hosts, want.Settings, want.path, want.from = got.Defaults, got.Hosts, got.Settings, got.path, got.from
 	// An empty list says the same as none.
-	want.Redis.Bind, want.MongoDB.Bind, want.MongoDB.Repository.Packages = []string{}, []string{}, []string{}
+	want.Redis.Bind, want.MySQL.Bind, want.MongoDB.Bind, want.MongoDB.Repository.Packages = []string{}, []string{}, []string{}, []string{}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -161,8 +161,8 @@ func TestFaults(t *testing.T) {
 		{"hosts: [{name: a}, {name: a, address: b}]\n", `h.yaml: hosts[1].name: "a": is that of hosts[0]`},
 		{"hosts: [{name: a, address: x}, {name: b, address: x}]\n", `h.yaml: hosts[1].address: x: is that of hosts[0]`},
 		{"hosts: [{name: a, roles: [redis]}, {name: b, roles: [redis]}]\n", "a and b have the role redis: want one"},
-		{"hosts: [{name: a, roles: [web]}]\n", `hosts[0].roles[0]: "web": want filter or redis or mongodb`},
-		{"hosts: [{name: a, roles: []}]\n", "hosts[0].roles: none: want filter, redis, mongodb"},
+		{"hosts: [{name: a, roles: [web]}]\n", `hosts[0].roles[0]: "web": want filter or redis or mysql or mongodb`},
+		{"hosts: [{name: a, roles: []}]\n", "hosts[0].roles: none: want filter, redis, mysql, mongodb"},
 		{"hosts: [{name: a b}]\n", `hosts[0].name: "a b": want letters`},
 		{"hosts: [{name: a, address: root@x}]\n", `hosts[0].address: "root@x": want a host name or an IP address`},
 		{"hosts: [{address: -oProxyCommand=x}]\n", "hosts[0].address"},

@@ -59,6 +59,8 @@ func (i *Inventory) Validate() error {
 	i.Defaults.validate(&f, "defaults.")
 	i.validateHosts(&f)
 	i.Redis.validate(&f)
+	f.port("mysql.port", i.MySQL.Port, 1)
+	f.binds("mysql.bind", i.MySQL.Bind)
 	i.MongoDB.validate(&f)
 	i.TLS.validate(&f)
 	if i.MongoDB.External() && i.MongoDB.TLS {
@@ -152,7 +154,7 @@ func (i *Inventory) validateHosts(f *faults) {
 			}
 		}
 	}
-	for _, role := range []string{RoleRedis, RoleMongoDB} {
+	for _, role := range []string{RoleRedis, RoleMySQL, RoleMongoDB} {
 		if with := i.With(role); len(with) > 1 {
 			f.add("hosts", "%s and %s have the role %s: want one, as each would hold a part only", with[0].Name, with[1].Name, role)
 		}
@@ -165,7 +167,7 @@ func (i *Inventory) roles() []string {
 	if programs == nil {
 		programs = []string{RoleFilter}
 	}
-	return append(slices.Clone(programs), RoleRedis, RoleMongoDB)
+	return append(slices.Clone(programs), RoleRedis, RoleMySQL, RoleMongoDB)
 }
 
 func (r Redis) validate(f *faults) {

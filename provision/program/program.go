@@ -28,7 +28,7 @@ type Program struct {
 	// Scopes are what the host's own token may do, where the daemon asks for tokens.
 	Scopes []string
 	// Servers are what its settings have keys for, which are filled in from the roles of
-	// other hosts: redis.* and mongodb.*.
+	// other hosts: redis.*, mysql.* and mongodb.*.
 	Servers Servers
 	// BitMaps is that its command line has `bitmap`: what is missing in store and archive
 	// is made before a start.
@@ -36,7 +36,7 @@ type Program struct {
 }
 
 // Servers are kinds of servers that a program may call.
-type Servers struct{ Redis, MongoDB bool }
+type Servers struct{ Redis, MySQL, MongoDB bool }
 
 // Runs tells whether hosts with a role run it.
 func (p Program) Runs(role string) bool { return slices.Contains(p.Roles, role) }

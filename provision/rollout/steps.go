@@ -60,6 +60,9 @@ func (i *Instance) Settings() []step.Step {
 	if s.Shares(i.Host, i.Program) {
 		steps = append(steps, i.ledger.watch(s.PasswordFile(i.Program, i.group())))
 	}
+	if s.SharesMySQL(i.Host, i.Program) {
+		steps = append(steps, i.ledger.watch(s.MySQLPasswordFile(i.Program, i.group())))
+	}
 	if s.Certified(i.Host, i.Program) {
 		steps = append(steps, i.ledger.record(s.CallingCard(i.Host, i.Program, i.group())))
 	}

@@ -15,6 +15,9 @@ func (s *Site) Collect(ctx context.Context, h host.Host, dir string) error {
 	if s.redis != nil {
 		packages = append(packages, s.redis.Package())
 	}
+	if s.mysql != nil {
+		packages = append(packages, s.mysql.Package())
+	}
 	if s.Inventory.Schedule.Kind == schedule.Crontab {
 		packages = append(packages, "cron")
 	}

@@ -71,8 +71,8 @@ func (s *Site) knownPassword(ctx context.Context) (string, error) {
 	return "", redis.ErrNoPassword
 }
 
-// redisPassword asks the Redis host, once it has one.
-func (s *Site) redisPassword(h inventory.Host) func(context.Context) (string, error) {
+// once asks a host for the password of its server, until it has one.
+func (s *Site) once(h inventory.Host, ask func(context.Context, host.Host) (string, error)) func(context.Context) (string, error) {
 	var mu sync.Mutex
 	var have string
 	return func(ctx context.Context) (string, error) {
@@ -82,7 +82,7 @@ func (s *Site) redisPassword(h inventory.Host) func(context.Context) (string, er
 			return have, nil
 		}
 		err := s.Visit(ctx, h, func(at host.Host) (err error) {
-			have, err = s.redis.Password(ctx, at)
+			have, err = ask(ctx, at)
 			return err
 		})
 		if have != "" {

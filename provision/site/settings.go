@@ -71,6 +71,12 @@ func (s *Site) Settings(ctx context.Context, h inventory.Host, p program.Program
 		set("redis.addrs", []string{net.JoinHostPort(seen(h, with), strconv.Itoa(port))}, from)
 		set("redis.password_file", PasswordPath(p), from)
 	}
+	if s.SharesMySQL(h, p) {
+		with := s.Inventory.With(inventory.RoleMySQL)[0]
+		from := "the role mysql of host " + with.Name
+		set("mysql.addr", net.JoinHostPort(seen(h, with), strconv.Itoa(s.Inventory.MySQL.Port)), from)
+		set("mysql.password_file", mysqlPasswordPath(p), from)
+	}
 	if p.Servers.MongoDB && !v.Has("mongodb.uri") {
 		uri, from, err := s.archive(ctx, h, early)
 		failed = append(failed, err)

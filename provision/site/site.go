@@ -18,6 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/mongodb"
+	"github.com/cr-clawer/urifilter/provision/mysql"
 	"github.com/cr-clawer/urifilter/provision/pki"
 	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/redis"
@@ -47,9 +48,12 @@ type Site struct {
 	Options
 	redis    *redis.Server // nil: no host has the role
 	password func(context.Context) (string, error)
-	mongo    *mongodb.Server // nil: no host has the role
-	certs    *pki.Certificates
-	uris     uris
+	mysql    *mysql.Server // nil: no host has the role
+	// mysqlPassword is that of the daemons' user.
+	mysqlPassword func(context.Context) (string, error)
+	mongo         *mongodb.Server // nil: no host has the role
+	certs         *pki.Certificates
+	uris          uris
 
 	mu      sync.Mutex
 	bundles map[string]*apt.Bundle // by path
@@ -76,7 +80,17 @@ func New(o Options) (*Site, error) {
 		if s.redis, err = redis.New(options); err != nil {
 			return nil, err
 		}
-		s.password = s.redisPassword(with[0])
+		s.password = s.once(with[0], s.redis.Password)
+	}
+	if with := inv.With(inventory.RoleMySQL); len(with) > 0 {
+		options, err := s.mysqlOptions(with[0])
+		if err != nil {
+			return nil, err
+		}
+		if s.mysql, err = mysql.New(options); err != nil {
+			return nil, err
+		}
+		s.mysqlPassword = s.once(with[0], s.mysql.Password)
 	}
 	if with := inv.With(inventory.RoleMongoDB); len(with) > 0 {
 		options, err := s.mongoOptions(with[0])

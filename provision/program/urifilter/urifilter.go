@@ -17,7 +17,7 @@ func Program() program.Program {
 	return program.Program{
 		Program: systemd.Urifilter(), Roles: []string{inventory.RoleFilter}, Package: "./daemon/urifilter",
 		Parse: parse, Ready: "/readyz", Scopes: []string{"read", "filter", "admin"},
-		Servers: program.Servers{Redis: true, MongoDB: true}, BitMaps: true,
+		Servers: program.Servers{Redis: true, MySQL: true, MongoDB: true}, BitMaps: true,
 	}
 }
 
@@ -30,7 +30,7 @@ func parse(name string, text []byte) (program.Settings, error) {
 		Validate: c.Validate, Listen: c.Listen, URL: c.URL(), DataDir: c.DataDir, TokensFile: c.Auth.TokensFile,
 		Reread: []string{
 			c.TLS.CertFile, c.TLS.KeyFile,
-			c.Redis.TLSCAFile, c.Redis.TLSCertFile, c.Redis.TLSKeyFile, c.MongoDB.TLSCAFile, c.MongoDB.TLSCertFile, c.MongoDB.TLSKeyFile,
+			c.Redis.TLSCAFile, c.Redis.TLSCertFile, c.Redis.TLSKeyFile, c.MySQL.TLSCAFile, c.MySQL.TLSCertFile, c.MySQL.TLSKeyFile, c.MongoDB.TLSCAFile, c.MongoDB.TLSCertFile, c.MongoDB.TLSKeyFile,
 		},
 		Database: c.MongoDB.Database, PlainRedis: c.Store == "redis" && !c.Redis.TLS,
 	}

@@ -1,0 +1,135 @@
+// Package mysql installs the MariaDB of the distribution for filters with store: mysql: with every
+// commit on disk, a database, and a user of the daemons with a password. The settings stand in a file
+// of our own, which is read after those of the distribution. A server in which others have databases is
+// left alone, unless it is to be adopted. It sets up neither replicas nor clusters, nor TLS: such a
+// server is named in the daemon's settings (mysql.addr).
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/configs/address"
+	"github.com/cr-clawer/urifilter/provision/apt"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// Options say how the server shall be.
+type Options struct {
+	// Port to listen on; 0: 3306.
+	Port int
+	// Bind are addresses of the host to listen on beside 127.0.0.1, for filter hosts that are
+	// not this one.
+	Bind []string
+	// Adopt takes a server in which others have databases: it gets the settings, which others
+	// notice, and is restarted if it does not have them.
+	Adopt bool
+}
+
+const (
+	pkg  = "mariadb-server"
+	unit = "mariadb"
+	// settingsPath is read after Debian's 50-server.cnf, in the order of the names.
+	settingsPath = "/etc/mysql/mariadb.conf.d/90-urifilter.cnf"
+	passwordPath = "/etc/mysql/urifilter.password"
+	// name of the database, and of the user, as the daemon's settings have them by default.
+	name = "urifilter"
+	// privileges of the user: docs/mysql.md.
+	privileges = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP"
+)
+
+// Server is one host's server during one run.
+type Server struct{ options Options }
+
+// New checks the options.
+func New(o Options) (*Server, error) {
+	if o.Port == 0 {
+		o.Port = 3306
+	}
+	var faults []error
+	if o.Port < 1 || o.Port > 65535 {
+		faults = append(faults, fmt.Errorf("mysql.port %d: want 1 to 65535", o.Port))
+	}
+	bind, wrong := address.Bind(o.Bind)
+	for _, text := range wrong {
+		faults = append(faults, fmt.Errorf("mysql.%s", text))
+	}
+	o.Bind = bind
+	return &Server{options: o}, errors.Join(faults...)
+}
+
+// Package is the name of the server's package.
+func (s *Server) Package() string { return pkg }
+
+// Steps install the server, set it up, and prove that daemons can use it.
+func (s *Server) Steps(packages *apt.System) []step.Step {
+	return []step.Step{packages.Install("mysql: package", pkg), s.configuration(), s.service(), s.user(), s.proof()}
+}
+
+// bind is the value of bind_address.
+func (s *Server) bind() string {
+	if slices.ContainsFunc(s.options.Bind, func(b string) bool { return b == "0.0.0.0" || b == "::" }) {
+		return strings.Join(s.options.Bind, ",")
+	}
+	return strings.Join(append([]string{"127.0.0.1"}, s.options.Bind...), ",")
+}
+
+// text is our file.
+func (s *Server) text() string {
+	return fmt.Sprintf(`# Written by the urifilter toolkit, which writes it anew when it differs.
+[mariadbd]
+# Filter hosts reach it here, and nobody else should: a firewall is not ours.
+bind_address = %s
+port = %d
+# An answer of the daemon is on disk: it refuses a server with another value.
+innodb_flush_log_at_trx_commit = 1
+`, s.bind(), s.options.Port)
+}
+
+// sql runs a statement as the system's root, who is the server's too, and returns its rows. Of the
+// text of a secret one nothing is logged.
+func sql(ctx context.Context, h host.Host, statement string, secret bool) (string, error) {
+	out, err := h.Run(ctx, host.Command{Script: "printf %s " + host.Quote(statement) + " | mariadb --batch --skip-column-names", Root: true, Secret: secret})
+	return strings.TrimSpace(out.Stdout), err
+}
+
+// configuration writes our file.
+func (s *Server) configuration() step.Wish {
+	return step.NewWish("mysql: configuration", func(ctx context.Context, h host.Host) (*step.Change, error) {
+		wish := host.File{Path: settingsPath, Content: s.text()}
+		now, there, err := host.ReadFile(ctx, h, settingsPath)
+		if err != nil || there && wish.Same(now) {
+			return nil, err
+		}
+		if !there {
+			if err := s.mayTake(ctx, h); err != nil {
+				return nil, err
+			}
+		}
+		return &step.Change{Summary: "write " + settingsPath, Diff: unified(now, wish), Apply: func(ctx context.Context) error {
+			return host.WriteFile(ctx, h, wish)
+		}}, nil
+	})
+}
+
+// mayTake says why a server that we have not set up yet is not ours to take.
+func (s *Server) mayTake(ctx context.Context, h host.Host) error {
+	u, err := host.LookAtUnit(ctx, h, unit+".service")
+	if err != nil || s.options.Adopt || !u.Active {
+		return err
+	}
+	others, err := sql(ctx, h, "select group_concat(schema_name) from information_schema.schemata where schema_name not in ('information_schema', 'mysql', 'performance_schema', 'sys', 'test', '"+name+"')", false)
+	switch {
+	case err != nil:
+		return fmt.Errorf("MariaDB does not answer root at its socket: %w%s", err, elsewhere)
+	case others != "NULL":
+		return fmt.Errorf("MariaDB holds databases of other applications: %s%s", others, elsewhere)
+	}
+	return nil
+}
+
+const elsewhere = "\nhint: give the filters a server of their own (role mysql on another host), or name this one in the settings (mysql.addr, mysql.password_file; `urifilter mysql grant`), or let the toolkit set it up with mysql.adopt in the inventory"

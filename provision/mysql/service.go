@@ -1,0 +1,94 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/diff"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+func unified(now, wish host.File) string { return diff.Unified(wish.Path, now.Content, wish.Content) }
+
+// service enables and starts the server, and restarts one that does not run as its files say.
+func (s *Server) service() step.Wish {
+	return step.NewWish("mysql: service", func(ctx context.Context, h host.Host) (*step.Change, error) {
+		u, err := host.LookAtUnit(ctx, h, unit+".service")
+		if err != nil {
+			return nil, err
+		}
+		var todo []string
+		if !u.Enabled {
+			todo = append(todo, "enable")
+		}
+		summary := ""
+		switch {
+		case !u.Active:
+			todo = append(todo, "start")
+		default:
+			differ, err := s.differing(ctx, h)
+			if err != nil {
+				return nil, err
+			}
+			if differ != "" {
+				todo = append(todo, "restart")
+				summary = ": " + differ
+			}
+		}
+		if len(todo) == 0 {
+			return nil, nil
+		}
+		return &step.Change{Summary: strings.Join(todo, " and ") + " " + unit + summary, Apply: func(ctx context.Context) error {
+			for _, verb := range todo {
+				script := fmt.Sprintf("systemctl reset-failed %s.service 2>/dev/null; systemctl %s %[1]s.service", unit, verb)
+				if _, err := h.Run(ctx, host.Command{Script: script, Root: true}); err != nil {
+					return fmt.Errorf("%s %s: %w%s", verb, unit, err, journal(ctx, h))
+				}
+			}
+			return nil
+		}}, nil
+	})
+}
+
+// differing says in what the server that runs differs from our file, "" for nothing.
+func (s *Server) differing(ctx context.Context, h host.Host) (string, error) {
+	got, err := sql(ctx, h, "select concat_ws(' ', coalesce(@@bind_address, '*'), @@port, @@innodb_flush_log_at_trx_commit)", false)
+	if err != nil {
+		return "", fmt.Errorf("MariaDB does not answer root at its socket: %w%s", err, journal(ctx, h))
+	}
+	if want := fmt.Sprintf("%s %d 1", s.bind(), s.options.Port); got != want {
+		return fmt.Sprintf("bind_address, port and innodb_flush_log_at_trx_commit are %s, not %s", got, want), nil
+	}
+	return "", nil
+}
+
+// journal is the end of what the server has logged, for an error.
+func journal(ctx context.Context, h host.Host) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	out, err := h.Run(ctx, host.Command{Script: "journalctl --no-pager -q -n 10 -o cat -u " + unit + ".service 2>/dev/null; :", Root: true})
+	if err != nil || strings.TrimSpace(out.Stdout) == "" {
+		return ""
+	}
+	return "\nits log ends:\n" + strings.TrimRight(out.Stdout, "\n")
+}
+
+// proof logs in as daemons do.
+func (s *Server) proof() step.Proof {
+	return step.NewProof("mysql: answers", func(ctx context.Context, h host.Host) error {
+		if differ, err := s.differing(ctx, h); err != nil {
+			return err
+		} else if differ != "" {
+			return fmt.Errorf("MariaDB: %s, whatever %s says\nhint: something else sets it: look for it in /etc/mysql", differ, settingsPath)
+		}
+		if why, err := s.login(ctx, h); err != nil {
+			return err
+		} else if why != "" {
+			return fmt.Errorf("MariaDB: %s", why)
+		}
+		return nil
+	})
+}

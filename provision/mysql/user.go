@@ -1,0 +1,131 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// ErrNoPassword is that a host's server has no user of ours yet.
+var ErrNoPassword = errors.New("no password yet")
+
+// makePassword writes a password of 32 random bytes. printf is a part of the shell: what it
+// prints is in no process list.
+const makePassword = `umask 077
+t=$(mktemp /etc/mysql/.urifilter.XXXXXX) || exit
+trap 'rm -f "$t"' EXIT
+trap 'exit 1' HUP INT TERM
+secret=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
+[ ${#secret} = 64 ] || { echo "/dev/urandom gave too little" >&2; exit 1; }
+printf '%s\n' "$secret" >"$t" && sync "$t" && chmod 0600 "$t" && mv -Tf "$t" ` + passwordPath
+
+// makeUser has the server know the password of the file, and nobody else see it.
+const makeUser = `secret=$(cat ` + passwordPath + `) && printf "
+create database if not exists ` + name + `;
+create user if not exists '` + name + `'@'%%' identified by '$secret';
+alter user '` + name + `'@'%%' identified by '$secret';
+grant ` + privileges + ` on ` + name + `.* to '` + name + `'@'%%';
+" | mariadb`
+
+// logIn tries the password of the file over the network, as daemons do. The password is in no
+// process list.
+const logIn = `secret=$(cat ` + passwordPath + `) && printf 'select 1' | MYSQL_PWD="$secret" mariadb --no-defaults --protocol=tcp --host=127.0.0.1 --port=%d --user=` + name + ` --batch --skip-column-names ` + name + ` 2>&1`
+
+// pattern is the form of the passwords that makePassword writes.
+var pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// Password reads the password of the daemons' user from the server's host, or returns ErrNoPassword.
+func (s *Server) Password(ctx context.Context, h host.Host) (string, error) {
+	f, there, err := host.ReadFile(ctx, h, passwordPath)
+	if err != nil {
+		return "", err
+	}
+	if !there {
+		return "", ErrNoPassword
+	}
+	password := strings.TrimSpace(f.Content)
+	if !pattern.MatchString(password) {
+		return "", fmt.Errorf("%s: it holds no password of the toolkit's\nhint: remove the file, and another is made", passwordPath)
+	}
+	return password, nil
+}
+
+// user makes the password, the database, and the user who may use it.
+func (s *Server) user() step.Wish {
+	return step.NewWish("mysql: database and user", func(ctx context.Context, h host.Host) (*step.Change, error) {
+		change := &step.Change{Summary: "make the database and the user " + name, Apply: func(ctx context.Context) error {
+			script := makeUser
+			if _, err := s.Password(ctx, h); errors.Is(err, ErrNoPassword) {
+				script = "(" + makePassword + ") && " + makeUser
+			} else if err != nil {
+				return err
+			}
+			_, err := h.Run(ctx, host.Command{Script: script, Root: true, Secret: true})
+			return err
+		}}
+		if _, err := s.Password(ctx, h); errors.Is(err, ErrNoPassword) {
+			return change, nil
+		} else if err != nil {
+			return nil, err
+		}
+		u, err := host.LookAtUnit(ctx, h, unit+".service")
+		if err != nil || !u.Active {
+			return nil, err // the step before says so
+		}
+		why, err := s.login(ctx, h)
+		if err != nil || why == "" {
+			return nil, err
+		}
+		return change, nil
+	})
+}
+
+// login tries to log in as daemons do, and says why that is not enough; "": it is.
+func (s *Server) login(ctx context.Context, h host.Host) (string, error) {
+	out, err := h.Run(ctx, host.Command{Script: fmt.Sprintf(logIn, s.options.Port), Root: true, Secret: true, OK: []int{1}})
+	if err != nil {
+		return "", err
+	}
+	if out.Code != 0 {
+		return strings.TrimSpace(out.Stdout), nil
+	}
+	grants, err := sql(ctx, h, "show grants for '"+name+"'@'%'", false)
+	if err != nil {
+		return "", err
+	}
+	if !strings.Contains(grants, "GRANT "+privileges+" ON `"+name+"`.*") {
+		return "the user " + name + " lacks privileges: " + privileges, nil
+	}
+	return "", nil
+}
+
+// PasswordFile is the step of a host with a program that calls the server: it puts the password into
+// a file there, for root and group alone. password is asked in each look; it may return
+// ErrNoPassword, in a plan of what is not there yet.
+func PasswordFile(path, group string, password func(ctx context.Context) (string, error)) step.Wish {
+	return step.NewWish("mysql: password for the daemon", func(ctx context.Context, h host.Host) (*step.Change, error) {
+		change := &step.Change{Summary: "write " + path}
+		secret, err := password(ctx)
+		if errors.Is(err, ErrNoPassword) {
+			change.Apply = func(context.Context) error {
+				return fmt.Errorf("%w on the MariaDB host\nhint: go tool mage install:mysql", ErrNoPassword)
+			}
+			return change, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		wish := host.File{Path: path, Content: secret + "\n", Mode: 0o640, Group: group}
+		now, _, err := host.ReadFile(ctx, h, path)
+		if err != nil || wish.Same(now) {
+			return nil, err
+		}
+		change.Apply = func(ctx context.Context) error { return host.WriteFile(ctx, h, wish) }
+		return change, nil
+	})
+}
