@@ -206,7 +206,7 @@ func (r Repo) testPackages(ctx context.Context) (plain, race []string, err error
 // goTest runs go test with a report on it. What go test would vet is vetted by a step, or by
 // another target; without tables for debuggers its programs are linked sooner.
 func (r Repo) goTest(ctx context.Context, o TestOptions, env []string, args ...string) error {
-	return r.report("go test", o.Run != "", r.command(ctx, env, "go", append([]string{"test", "-json", "-timeout=40m", "-vet=off", "-ldflags=-w"}, args...)...))
+	return r.report("go test", o.Run != "", r.command(ctx, env, "go", append([]string{"test", "-json", "-timeout=25m", "-vet=off", "-ldflags=-w"}, args...)...))
 }
 
 // report runs commands that print events as go test -json does, one after the other,
