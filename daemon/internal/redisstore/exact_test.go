@@ -202,7 +202,7 @@ func TestExactlyOnceInSets(t *testing.T) {
 			c := config(addrs(t))
 			_, a := openedExact(t, c)
 			_, b := openedExact(t, c)
-			const callers, items, batch = 8, 80_000, 2000
+			const callers, items, batch = 4, 60_000, 2000
 			for range 2 {
 				wins := make([]atomic.Int32, items)
 				var wg sync.WaitGroup
@@ -323,7 +323,7 @@ func TestForgetMoreThanTheLogHas(t *testing.T) {
 		if _, can := a.(engine.Forgetful); !can {
 			return
 		}
-		const n = 100_000 // 1,560 of each group
+		const n = 80_000 // 1,250 of each group
 		addTo(t, a, 0, n)
 		if got := forgetOf(t, b, 0, n-1000); got != n-1000 {
 			t.Fatalf("%d are forgotten", got)
@@ -378,6 +378,85 @@ func TestExactBytesInRedis(t *testing.T) {
 		}
 		if got := server.CLI("object", "encoding", key); got != "intset" {
 			t.Errorf("a set is encoded as %s", got)
+		}
+	}
+}
+
+// The server is killed again and again under callers of two daemons, and comes back with its file:
+// each item is new for one caller, or for none that was not told of a doubt.
+func TestExactServerKilledUnderCallers(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--set-max-intset-entries", "16")
+	storeA, a := openedExact(t, config(server.Addr))
+	storeB, b := openedExact(t, config(server.Addr))
+	waitReady(t, storeA, storeB)
+	meet(t, storeA, storeB)
+	const callers, batch, items = 8, 400, 40_000
+	var wins, doubt [items]atomic.Int32
+	stop := make(chan struct{})
+	var answered atomic.Int64
+	var wg sync.WaitGroup
+	for caller := range callers {
+		s := []*exact.Set{a, b}[caller%2]
+		wg.Go(func() {
+			for i := caller * 13; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				from := i * batch % items
+				isNew := make([]bool, batch)
+				_, err := s.Add(context.Background(), storetest.Keys(s, from, batch), isNew)
+				switch {
+				case err == nil:
+					answered.Add(1)
+				case errors.Is(err, engine.ErrInDoubt):
+					for k := range batch {
+						doubt[from+k].Add(1)
+					}
+					continue
+				case errors.Is(err, engine.ErrUnavailable):
+					continue
+				default:
+					t.Error(err)
+					return
+				}
+				for k, is := range isNew {
+					if is {
+						wins[from+k].Add(1)
+					}
+				}
+			}
+		})
+	}
+	for range 4 {
+		seen := answered.Load()
+		for deadline := time.Now().Add(time.Minute); answered.Load() < seen+20; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Error("no batch is answered")
+				break
+			}
+		}
+		server.Kill()
+		server.Run()
+	}
+	waitReady(t, storeA, storeB)
+	close(stop)
+	wg.Wait()
+	for _, s := range []*exact.Set{b, a} {
+		for from := 0; from < items; from += batch {
+			isNew, _ := addUntilAnswered(t, s, from, batch)
+			for k, is := range isNew {
+				if is {
+					wins[from+k].Add(1)
+				}
+			}
+		}
+	}
+	for i := range wins {
+		if n := wins[i].Load(); n > 1 || n == 0 && doubt[i].Load() == 0 {
+			t.Fatalf("item %d was new for %d callers, %d times in doubt", i, n, doubt[i].Load())
 		}
 	}
 }
