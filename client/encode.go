@@ -67,6 +67,15 @@ func (r *request) text(i int) []byte {
 
 // appendHead writes what comes before the list.
 func appendHead(dst []byte, typ string, o callOptions) []byte {
+	return append(appendMembers(dst, typ, o), `,"uri_list":`...)
+}
+
+// appendHeadOnly is a request without a list.
+func appendHeadOnly(typ string, o callOptions) []byte {
+	return append(appendMembers(nil, typ, o), '}')
+}
+
+func appendMembers(dst []byte, typ string, o callOptions) []byte {
 	dst = append(dst, `{"filter_typeid":`...)
 	dst = appendType(dst, typ)
 	if o.expires {
@@ -76,7 +85,7 @@ func appendHead(dst []byte, typ string, o callOptions) []byte {
 	if o.skips {
 		dst = append(dst, `,"invalid":"skip"`...)
 	}
-	return append(dst, `,"uri_list":`...)
+	return o.appendTerms(dst)
 }
 
 // appendType writes the name of a filter, or its id as a number.

@@ -13,6 +13,10 @@ type callOptions struct {
 	expire  time.Duration
 	skips   bool
 	skipped *InvalidItems // nil: nobody is told
+
+	leases      bool
+	lease       time.Duration
+	reservation *string // nil: none
 }
 
 // Expire says for how long the items that this call finds new are duplicates; it is for

@@ -40,6 +40,9 @@ type list struct {
 	expire  *float64
 	skip    bool
 	skipped client.InvalidItems
+
+	lease       *float64
+	reservation string
 }
 
 // readList reads the list of a call; nil: it has been answered.
@@ -53,14 +56,21 @@ func (s *Server) readList(w http.ResponseWriter, r *http.Request) *list {
 		List   []json.RawMessage `json:"uri_list"`
 		Expire *float64          `json:"expire"`
 		Skip   string            `json:"invalid"`
+
+		Lease       *float64 `json:"lease"`
+		Reservation *string  `json:"reservation"`
 	}
+	reserves, settles := r.URL.Path == "/api/v1/reserve", r.URL.Path == "/api/v1/commit" || r.URL.Path == "/api/v1/release"
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&req); err != nil || req.List == nil || len(req.Type) == 0 {
+	if err := dec.Decode(&req); err != nil || req.List == nil && !settles || len(req.Type) == 0 || (req.Lease != nil) != reserves || (req.Reservation != nil) != settles {
 		s.unexpected(w, "%s %s: body %.200q: %v", r.Method, r.URL, body, err)
 		return nil
 	}
-	l := &list{ref: string(req.Type), raw: req.List, keys: make([]key, len(req.List)), expire: req.Expire, skip: req.Skip == "skip"}
+	l := &list{ref: string(req.Type), raw: req.List, keys: make([]key, len(req.List)), expire: req.Expire, skip: req.Skip == "skip", lease: req.Lease}
+	if req.Reservation != nil {
+		l.reservation = *req.Reservation
+	}
 	if req.Type[0] == '"' {
 		json.Unmarshal(req.Type, &l.ref)
 	}
@@ -94,7 +104,7 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 		verdicts := make([]*bool, len(l.keys))
 		for i, k := range l.keys {
 			if k != (key{}) {
-				fresh := !f.has(k, s.now())
+				fresh := !f.has(k, s.now()) && !f.isHeld(k, s.now())
 				verdicts[i] = &fresh
 			}
 		}
@@ -110,7 +120,8 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 	}
 	fresh := []json.RawMessage{}
 	for i, k := range l.keys {
-		if k != (key{}) && !f.has(k, s.now()) {
+		if k != (key{}) && !f.has(k, s.now()) && !f.isHeld(k, s.now()) {
+			delete(f.held, k)
 			f.seen[k] = until
 			fresh = append(fresh, l.raw[i])
 		}
@@ -302,7 +313,7 @@ func (s *Server) judge(f *filter, block [][]byte, ndjson, remember bool, until t
 		if ndjson {
 			k, _ = itemKey(item) // its syntax is checked
 		}
-		fresh := !f.has(k, s.now())
+		fresh := !f.has(k, s.now()) && !f.isHeld(k, s.now())
 		a.total++
 		if !fresh {
 			a.duplicates++

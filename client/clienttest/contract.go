@@ -35,6 +35,7 @@ func Contract(t *testing.T, url string) {
 		{"timing filters", testTimingFilters},
 		{"exact filters", testExactFilters},
 		{"forget", testForget},
+		{"reserve", testReserve},
 		{"near", testNear},
 	} {
 		t.Run(part.name, func(t *testing.T) {

@@ -27,6 +27,7 @@ func (s *Server) forget(w http.ResponseWriter, r *http.Request) {
 	}
 	result := client.ForgetResult{InvalidItems: l.skipped}
 	for _, k := range l.keys {
+		delete(f.held, k)
 		if k != (key{}) && f.has(k, s.now()) {
 			result.Forgotten++
 			delete(f.seen, k)

@@ -51,6 +51,9 @@ type filter struct {
 	seen        map[key]time.Time   // until when; zero: for ever
 	texts       map[string][]string // of kind simhash: ids by fingerprint, in their order
 
+	held         map[key]hold
+	reservations map[string]map[key]string // what became of their items
+
 	generation int
 }
 
@@ -80,7 +83,7 @@ type key struct {
 }
 
 func newFilter(id int, capacity uint64, rate float64, onFull string) *filter {
-	return &filter{id: id, kind: "bloom", capacity: capacity, errorRate: rate, onFull: onFull, seen: map[key]time.Time{}, texts: map[string][]string{}, generation: 1}
+	return &filter{id: id, kind: "bloom", capacity: capacity, errorRate: rate, onFull: onFull, seen: map[key]time.Time{}, held: map[key]hold{}, reservations: map[string]map[key]string{}, texts: map[string][]string{}, generation: 1}
 }
 
 // RequireToken makes every call but /readyz answer 401 without this token.
@@ -175,6 +178,10 @@ func (s *Server) Handle(w http.ResponseWriter, r *http.Request) {
 		s.batch(w, r, r.URL.Path == "/api/v1/filter")
 	case r.Method == http.MethodPost && r.URL.Path == "/api/v1/forget":
 		s.forget(w, r)
+	case r.Method == http.MethodPost && r.URL.Path == "/api/v1/reserve":
+		s.reserve(w, r)
+	case r.Method == http.MethodPost && (r.URL.Path == "/api/v1/commit" || r.URL.Path == "/api/v1/release"):
+		s.settle(w, r, strings.TrimPrefix(r.URL.Path, "/api/v1/"))
 	case r.Method == http.MethodPost && r.URL.Path == "/api/v1/near":
 		s.near(w, r)
 	case r.Method == http.MethodGet && r.URL.Path == "/api/v1/filters":

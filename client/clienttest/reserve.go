@@ -1,0 +1,140 @@
+package clienttest
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+)
+
+// hold is who has reserved an item.
+type hold struct {
+	reservation string
+	until       time.Time
+}
+
+// What became of an item of a reservation: the names of the calls.
+const (
+	held     = "held"
+	commit   = "commit"
+	released = "release"
+)
+
+// isHeld says whether an item has a lease that runs; the caller holds mu.
+func (f *filter) isHeld(k key, now time.Time) bool {
+	h, is := f.held[k]
+	return is && now.Before(h.until)
+}
+
+// reserving finds the filter of a call; nil: it has been answered. The caller holds mu.
+func (s *Server) reserving(w http.ResponseWriter, ref string) *filter {
+	f := s.lookup(w, ref)
+	if f != nil && f.kind != "exact" && f.kind != "timing" {
+		Problem(w, http.StatusUnprocessableEntity, "reserve_not_supported", "the filter is of the kind "+f.kind, nil)
+		return nil
+	}
+	return f
+}
+
+// reserve answers POST /api/v1/reserve.
+func (s *Server) reserve(w http.ResponseWriter, r *http.Request) {
+	l := s.readList(w, r)
+	if l == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.reserving(w, l.ref)
+	if f == nil {
+		return
+	}
+	if !(*l.lease > 0) || *l.lease > 86400 {
+		Problem(w, http.StatusBadRequest, "lease_invalid", "lease: want more than 0, and at most 86400 (a day)", nil)
+		return
+	}
+	now := s.now()
+	until := now.Add(time.Duration(*l.lease * float64(time.Second)))
+	var id [16]byte
+	rand.Read(id[:]) // never fails
+	result := client.ReserveResult[json.RawMessage]{URIList: []json.RawMessage{}, Reservation: fmt.Sprintf("%x", id), Total: len(l.keys), InvalidItems: l.skipped}
+	mine := map[key]string{}
+	for i, k := range l.keys {
+		switch {
+		case k == (key{}):
+		case f.has(k, now) || mine[k] != "":
+			result.Duplicates++
+		case f.isHeld(k, now):
+			result.Reserved++
+		default:
+			mine[k] = held
+			f.held[k] = hold{result.Reservation, until}
+			result.URIList = append(result.URIList, l.raw[i])
+		}
+	}
+	f.reservations[result.Reservation] = mine
+	if len(mine) == 0 {
+		result.Reservation = strings.Repeat("0", 32)
+		f.reservations[result.Reservation] = mine
+	}
+	reply(w, http.StatusOK, result)
+}
+
+// settle answers POST /api/v1/commit and /api/v1/release.
+func (s *Server) settle(w http.ResponseWriter, r *http.Request, as string) {
+	l := s.readList(w, r)
+	if l == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.reserving(w, l.ref)
+	if f == nil {
+		return
+	}
+	until, ok := time.Time{}, true
+	if as == commit {
+		until, ok = s.until(w, f, l.expire)
+	}
+	if !ok {
+		return
+	}
+	mine := f.reservations[l.reservation]
+	if mine == nil {
+		Problem(w, http.StatusNotFound, "unknown_reservation", "the reservation is unknown to the filter", nil)
+		return
+	}
+	result := client.SettleResult[json.RawMessage]{Lost: []json.RawMessage{}, InvalidItems: l.skipped}
+	if l.raw == nil {
+		for k, state := range mine {
+			if state == held || state == as {
+				l.keys = append(l.keys, k)
+			}
+		}
+	}
+	told := map[key]bool{}
+	for i, k := range l.keys {
+		if mine[k] == held && f.held[k].reservation == l.reservation {
+			mine[k] = as
+			delete(f.held, k)
+			if as == commit {
+				f.seen[k] = until
+			}
+		}
+		switch {
+		case k == (key{}):
+		case mine[k] != as:
+			result.LostTotal++
+			if l.raw != nil {
+				result.Lost = append(result.Lost, l.raw[i])
+			}
+		case !told[k]:
+			told[k] = true
+			result.Done++
+		}
+	}
+	reply(w, http.StatusOK, result)
+}
