@@ -9,7 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cr-clawer/urifilter/configs/address"
@@ -111,9 +113,36 @@ func (s *Server) configuration() step.Wish {
 			}
 		}
 		return &step.Change{Summary: "write " + settingsPath, Diff: unified(now, wish), Apply: func(ctx context.Context) error {
+			if err := s.fits(ctx, h); err != nil {
+				return err
+			}
 			return host.WriteFile(ctx, h, wish)
 		}}, nil
 	})
+}
+
+var versionPattern = regexp.MustCompile(`Ver ([0-9]+)\.([0-9]+)`)
+
+// fits wants a version that takes what our file says.
+func (s *Server) fits(ctx context.Context, h host.Host) error {
+	out, err := h.Run(ctx, host.Command{Script: "mariadbd --version"})
+	if err != nil {
+		return err
+	}
+	m := versionPattern.FindStringSubmatch(out.Stdout)
+	if m == nil {
+		return fmt.Errorf("mariadbd --version wrote %q", out.Stdout)
+	}
+	major, _ := strconv.Atoi(m[1])
+	minor, _ := strconv.Atoi(m[2])
+	before := func(a, b int) bool { return major < a || major == a && minor < b }
+	switch {
+	case before(10, 5):
+		return fmt.Errorf("MariaDB %d.%d: filters need 10.5 or later\nhint: a newer release of the system has it", major, minor)
+	case before(10, 11) && strings.Contains(s.bind(), ","):
+		return fmt.Errorf("MariaDB %d.%d listens on one address or on all of them, not on %s\nhint: mysql.bind: ['0.0.0.0'] in the inventory, and a firewall; or a newer release of the system", major, minor, s.bind())
+	}
+	return nil
 }
 
 // mayTake says why a server that we have not set up yet is not ours to take.

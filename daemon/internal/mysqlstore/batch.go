@@ -36,9 +36,14 @@ const (
 	keyBytes = 64
 	// patience is how long a batch that may have been carried out is tried again.
 	patience = 10 * time.Second
-	// mostRetries bounds how often a batch begins anew that others were in the way of.
+	// mostRetries bounds how often a batch begins anew that others were in the way of. Nor does it
+	// after patience: who waits for rows of a daemon whose machine is gone is told.
 	mostRetries = 20
 )
+
+func tired(retries int, start time.Time) bool {
+	return retries >= mostRetries || time.Since(start) > patience
+}
 
 // ordered is a batch: each of its keys once, in order.
 type ordered struct {
@@ -93,6 +98,7 @@ func (s *Store) pieceOf() int {
 func (s *Set) insert(ctx context.Context, o ordered, fresh []bool) error {
 	id := rand.Uint64()
 	var doubt error // why it is not known whether the batch was carried out
+	start := time.Now()
 	var until time.Time
 	for retries := 0; ; retries++ {
 		clear(fresh)
@@ -103,7 +109,7 @@ func (s *Set) insert(ctx context.Context, o ordered, fresh []bool) error {
 		switch what := outcomeOf(err); {
 		case number(err) == erNoSuchTable:
 			return s.tableGone(ctx, err) // with what was in it
-		case doubt == nil && what == refused, doubt == nil && what == retried && retries >= mostRetries:
+		case doubt == nil && what == refused, doubt == nil && what == retried && tired(retries, start):
 			return s.store.trouble(err)
 		case doubt == nil && what == lost:
 			doubt, until = err, time.Now().Add(patience)
@@ -223,6 +229,7 @@ func eachRow(ctx context.Context, c querier, statement string, visit func(row []
 // remove deletes the keys of a batch, and tells how many were there. What it did is not known
 // when the connection breaks: to do it again would not count what the first attempt removed.
 func (s *Set) remove(ctx context.Context, o ordered) (removed int, err error) {
+	start := time.Now()
 	for retries := 0; ; retries++ {
 		removed = 0
 		err := s.inPieces(ctx, o.keys, min(lookKeys, s.store.pieceOf()), func(c querier, piece []bloom.Hash) error {
@@ -242,7 +249,7 @@ func (s *Set) remove(ctx context.Context, o ordered) (removed int, err error) {
 			return 0, s.tableGone(ctx, err)
 		case what == lost:
 			return 0, fmt.Errorf("%w: %d items may have been forgotten: %w", engine.ErrInDoubt, len(o.keys), s.store.trouble(err))
-		case what == refused, retries >= mostRetries:
+		case what == refused, tired(retries, start):
 			return 0, s.store.trouble(err)
 		}
 	}

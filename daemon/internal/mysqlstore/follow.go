@@ -32,6 +32,7 @@ func (s *Store) poll() {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	counted := time.Now()
+	said := ""
 	for {
 		select {
 		case <-s.run.Done():
@@ -43,7 +44,12 @@ func (s *Store) poll() {
 		err := s.demand(ctx, s.admin)
 		s.note(err)
 		if err == nil {
-			err = s.follow(ctx)
+			if err = s.follow(ctx); err == nil {
+				said = ""
+			} else if text := err.Error(); text != said && s.run.Err() == nil {
+				said = text
+				s.log.Warn("what other daemons have changed in mysql cannot be taken in", "err", err)
+			}
 		}
 		if err == nil && s.untidy.Swap(false) {
 			if err = s.tidy(ctx); err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
@@ -77,6 +79,49 @@ func TestFollows(t *testing.T) {
 	}
 	if _, err := two.Create(ctx, spec(1, "other"), storetest.Identity()); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("an id that is taken: %v", err)
+	}
+}
+
+// Of two daemons whose callers add and forget the same items each addition is one more than each
+// removal.
+func TestForgetByTwo(t *testing.T) {
+	const callers, rounds, n = 8, 30, 300
+	c := config(mysqltest.Start(t))
+	one, a := opened(t, c)
+	_, b := opened(t, c)
+	small(one, 50) // some of them in transactions of several statements
+	var added, forgotten atomic.Int64
+	var work sync.WaitGroup
+	for caller := range callers {
+		work.Go(func() {
+			set := []*Set{a, b}[caller%2]
+			for round := range rounds {
+				keys, fresh := storetest.Keys(set, round%3*100, n), make([]bool, n)
+				got, err := set.Add(context.Background(), keys, fresh)
+				if err != nil {
+					t.Error(err)
+				}
+				added.Add(int64(got))
+				if got, err = set.Forget(context.Background(), keys[:n/2]); err != nil {
+					t.Error(err)
+				}
+				forgotten.Add(int64(got))
+			}
+		})
+	}
+	work.Wait()
+	fresh := make([]bool, 2*n)
+	if err := a.Has(context.Background(), storetest.Keys(a, 0, 2*n), fresh); err != nil {
+		t.Fatal(err)
+	}
+	left := int64(0)
+	for _, is := range fresh {
+		if !is {
+			left++
+		}
+	}
+	if added.Load()-forgotten.Load() != left || left == 0 {
+		t.Errorf("%d were new, %d forgotten, %d are left", added.Load(), forgotten.Load(), left)
 	}
 }
 
