@@ -251,21 +251,21 @@ func TestCancelWhileDialing(t *testing.T) {
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
 	m := newMe(t)
-	m.o.KeepAlive = time.Second
+	m.o.KeepAlive = 2 * time.Second
 	s := newServer(t, "", m.key.PublicKey())
 	p := newProxy(t, s.address())
 	h := hostOf(s)
 	h.Port = p.port()
 	m.knows(t, "127.0.0.1:"+itoa(p.port()), s.host.PublicKey())
 	c := m.mustDial(t, h)
-	run(t, c, host.Command{Script: "sleep 4"}) // longer than three misses
+	run(t, c, host.Command{Script: "sleep 8"}) // longer than three misses
 	ended := make(chan error, 1)
 	go func() {
 		_, err := c.Run(t.Context(), host.Command{Script: "sleep 60"})
 		ended <- err
 	}()
 	p.set(func() { p.hung = true })
-	faultOf(t, <-ended, login.Lost, "no sign of life for 3s")
+	faultOf(t, <-ended, login.Lost, "no sign of life for 6s")
 	_, err := c.Run(t.Context(), host.Command{Script: "true"})
 	faultOf(t, err, login.Lost)
 }
