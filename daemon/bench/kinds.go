@@ -20,7 +20,7 @@ import (
 // besideEachOther measures the kinds of filters, which share all but the memory: in process,
 // over HTTP, in Redis, and at a restart.
 func besideEachOther(s settings) error {
-	for _, part := range []func(settings) error{kindsInProcess, sweeps, kindsOverHTTP, kindsOverRedis, kindsRestart} {
+	for _, part := range []func(settings) error{kindsInProcess, sweeps, kindsOverHTTP, kindsOverRedis, kindsRestart, texts} {
 		if err := part(s); err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ type sample struct {
 	restart bool // its start is measured: that of bloom is a part of its own
 }
 
-// samples are those of all kinds, that of bloom first, for so many items.
+// samples are those of all kinds of items, that of bloom first, for so many items.
 func samples(items uint64) []sample {
 	return []sample{
 		{kind: "bloom", params: configs.Bloom{Capacity: items, ErrorRate: errorRate, OnFull: "warn"}, redis: true},

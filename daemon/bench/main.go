@@ -3,7 +3,7 @@
 // numbers are read by people, and the ratio to what stands beside them counts.
 //
 //	go tool mage bench                  everything: some ten minutes, 4 GB of memory
-//	go tool mage bench -args=-only=http one part: inprocess, fpr, http, restart, redis, kinds, clients
+//	go tool mage bench -args=-only=http one part: inprocess, fpr, http, restart, redis, kinds, near, clients
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 
 func run() error {
 	var s settings
-	only := flag.String("only", "", "one `part`: inprocess, fpr, http, restart, redis, kinds or clients")
+	only := flag.String("only", "", "one `part`: inprocess, fpr, http, restart, redis, kinds, near or clients")
 	flag.IntVar(&s.runs, "runs", 5, "how often each thing is measured; the median is printed")
 	flag.DurationVar(&s.duration, "duration", 2*time.Second, "length of one HTTP run")
 	flag.StringVar(&s.dir, "dir", ".run/bench", "scratch `folder`, on the disk to measure")
@@ -46,21 +46,23 @@ func run() error {
 	parts := []struct {
 		name string
 		run  func(settings) error
+		of   string // the part that has it too; it is run alone only where it is named
 	}{
-		{"inprocess", inProcess},
-		{"fpr", falsePositives},
-		{"http", overHTTP},
-		{"restart", restart},
-		{"redis", overRedis},
-		{"kinds", besideEachOther},
-		{"clients", overClients},
+		{name: "inprocess", run: inProcess},
+		{name: "fpr", run: falsePositives},
+		{name: "http", run: overHTTP},
+		{name: "restart", run: restart},
+		{name: "redis", run: overRedis},
+		{name: "kinds", run: besideEachOther},
+		{name: "near", run: texts, of: "kinds"},
+		{name: "clients", run: overClients},
 	}
 	known := false
 	for _, p := range parts {
 		known = known || *only == p.name
 	}
 	if *only != "" && !known {
-		return fmt.Errorf("-only=%s: want inprocess, fpr, http, restart, redis, kinds or clients", *only)
+		return fmt.Errorf("-only=%s: want inprocess, fpr, http, restart, redis, kinds, near or clients", *only)
 	}
 	dir, err := filepath.Abs(s.dir)
 	if err != nil {
@@ -79,7 +81,7 @@ func run() error {
 	}
 	fmt.Printf("%s, %d cores, %s, %s; medians of %d runs\n", processor(), runtime.NumCPU(), runtime.Version(), time.Now().Format(time.DateOnly), s.runs)
 	for _, p := range parts {
-		if *only != "" && *only != p.name {
+		if *only != "" && *only != p.name || *only == "" && p.of != "" {
 			continue
 		}
 		if err := p.run(s); err != nil {

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/simhash"
+)
+
+// texts measures the kind that is asked about texts: fingerprints, look-ups, and over HTTP.
+func texts(s settings) error {
+	for _, part := range []func(settings) error{fingerprints, lookUps, nearOverHTTP} {
+		if err := part(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// page is a text of about so many bytes.
+func page(rnd *rand.Rand, size int) string {
+	var b strings.Builder
+	for b.Len() < size {
+		fmt.Fprintf(&b, "%x ", rnd.Uint64()>>(rnd.IntN(14)*4))
+	}
+	return b.String()
+}
+
+func fingerprints(s settings) error {
+	t := table{{"feature hash", "text", "a fingerprint", "of text a second"}}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, hash := range []string{configs.FeatureXXH3, configs.FeatureMD5} {
+		h, err := simhash.ParseFeatureHash(hash)
+		if err != nil {
+			return err
+		}
+		for _, size := range []int{2000, 100_000} {
+			text := page(rnd, size)
+			var all []time.Duration
+			for range s.runs {
+				n := 20_000_000 / size
+				start := time.Now()
+				for range n {
+					h.Fingerprint(text)
+				}
+				all = append(all, time.Since(start)/time.Duration(n))
+			}
+			took := median(all)
+			t.row(hash, fmt.Sprintf("%d bytes", len(text)), fmt.Sprintf("%.3f ms", float64(took.Nanoseconds())/1e6), fmt.Sprintf("%.0f MB", float64(len(text))/1e6/took.Seconds()))
+		}
+	}
+	t.print("Fingerprints, one core")
+	return nil
+}
+
+// corpus is how fingerprints lie.
+type corpus struct {
+	name  string
+	n     int
+	print func(rnd *rand.Rand) uint64
+}
+
+func corpora() []corpus {
+	return []corpus{
+		{"spread", 1_000_000, (*rand.Rand).Uint64},
+		{"spread", 10_000_000, (*rand.Rand).Uint64},
+		// Pages with much in common: they differ in 20 of the 64 bits only, so that all are in one
+		// bucket of three of the four tables.
+		{"in one bucket", 1_000_000, func(rnd *rand.Rand) uint64 { return rnd.Uint64() >> 44 << 10 }},
+		// A thousand boilerplates, from which each page differs in up to eight bits.
+		{"around 1,000", 1_000_000, func(rnd *rand.Rand) uint64 {
+			print := rand.New(rand.NewPCG(rnd.Uint64N(1000), 0)).Uint64()
+			for range rnd.IntN(9) {
+				print ^= 1 << rnd.IntN(64)
+			}
+			return print
+		}},
+		{"all the same", 1_000_000, func(*rand.Rand) uint64 { return 42 }},
+	}
+}
+
+// lookUps measures one look-up, and one with a document that is remembered then, among so many;
+// and how long the index of those takes to be built, as it is at a start.
+func lookUps(settings) error {
+	t := table{{"fingerprints", "documents", "kept", "bytes of each", "built in", "look-up p50", "p99", "worst", "remembered p50", "p99", "worst"}}
+	for _, c := range corpora() {
+		x := simhash.NewIndex(3)
+		rnd := rand.New(rand.NewPCG(3, 4))
+		next := 0
+		document := func() simhash.Document {
+			next++
+			return simhash.Document{ID: fmt.Appendf(nil, "https://example.com/%010d", next), Fingerprint: c.print(rnd)}
+		}
+		start := time.Now()
+		for next < c.n {
+			x.Put(document())
+		}
+		row := []string{c.name, million(float64(c.n)), fmt.Sprint(x.Len()), fmt.Sprintf("%.1f", float64(x.Bytes())/float64(x.Len())), fmt.Sprintf("%.1f s", time.Since(start).Seconds())}
+		for _, remember := range []bool{false, true} {
+			var times []time.Duration
+			for range 20_000 {
+				q := simhash.Query{Document: document(), Distance: 3, Limit: 10}
+				start := time.Now()
+				if remember {
+					x.Add(q, nil, func() {})
+				} else {
+					x.Near(q, nil)
+				}
+				times = append(times, time.Since(start))
+			}
+			slices.Sort(times)
+			for _, d := range []time.Duration{quantile(times, 0.5), quantile(times, 0.99), times[len(times)-1]} {
+				row = append(row, fmt.Sprintf("%.3f ms", float64(d.Nanoseconds())/1e6))
+			}
+		}
+		t.row(row...)
+	}
+	t.print("Near documents in process: distance 3, ids of 30 bytes")
+	return nil
+}
+
+// nearOverHTTP drives a filter of texts and a bloom filter in turn.
+func nearOverHTTP(s settings) error {
+	const perCall, size = 100, 2000
+	t := table{{"durability", "connections", "bloom", "documents/s", "of text a second", "p50", "p99"}}
+	for _, durability := range []string{"none", "always"} {
+		srv, err := startServer(s, durability)
+		if err != nil {
+			return err
+		}
+		for _, conns := range []int{1, 4, 16} {
+			var rates, blooms []float64
+			var p50s, p99s []time.Duration
+			for range s.runs {
+				if err := srv.emptyFilter(10_000_000); err != nil {
+					return err
+				}
+				m, err := drive(srv.addr, conns, batch/2, s.duration)
+				if err != nil {
+					return err
+				}
+				blooms = append(blooms, m.rate)
+				if err := srv.remake(`{"id":1,"kind":"simhash"}`); err != nil {
+					return err
+				}
+				if m, err = driveTexts(srv.addr, conns, perCall, size, s.duration); err != nil {
+					return fmt.Errorf("%s, %d connections: %w", durability, conns, err)
+				}
+				rates, p50s, p99s = append(rates, m.rate), append(p50s, m.p50), append(p99s, m.p99)
+			}
+			rate := median(rates)
+			t.row(durability, fmt.Sprint(conns), million(median(blooms))+" items/s", fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.0f MB", rate*size/1e6), ms(median(p50s)), ms(median(p99s)))
+		}
+		if err := srv.stop(); err != nil {
+			return err
+		}
+	}
+	t.print(fmt.Sprintf("Near documents over HTTP: calls of %d texts of %d bytes, half of them edits of those before; bloom: batches of 1,000 in the same run", perCall, size))
+	return nil
+}
+
+// driveTexts sends documents over so many connections until the time is over. The bodies are
+// made before, more than can be sent.
+func driveTexts(addr string, conns, perCall, size int, duration time.Duration) (measured, error) {
+	bodies := max(20, int(500*duration.Seconds())/conns) // of a connection; each is sent once
+	type document struct {
+		ID   string `json:"id"`
+		Text string `json:"text"`
+	}
+	var mu sync.Mutex
+	var all []time.Duration
+	var failed error
+	send := func(c int, ready func(), start <-chan struct{}) error {
+		rnd := rand.New(rand.NewPCG(uint64(c), uint64(time.Now().UnixNano())))
+		var sent [][]byte
+		for range bodies {
+			var docs []document
+			for i := range perCall {
+				text := page(rnd, size)
+				if i%2 == 1 {
+					text = docs[i-1].Text + " edited"
+				}
+				docs = append(docs, document{fmt.Sprintf("https://example.com/%016x", rnd.Uint64()), text})
+			}
+			text, err := json.Marshal(map[string]any{"filter_typeid": 1, "documents": docs})
+			if err != nil {
+				return err
+			}
+			sent = append(sent, text)
+		}
+		client := &http.Client{Transport: &http.Transport{}}
+		defer client.CloseIdleConnections()
+		ready()
+		<-start
+		var times []time.Duration
+		for began, n := time.Now(), 0; n < bodies && time.Since(began) < duration; n++ {
+			before := time.Now()
+			resp, err := client.Post("http://"+addr+"/api/v1/near", "application/json", bytes.NewReader(sent[n]))
+			if err != nil {
+				return err
+			}
+			text, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if err != nil || resp.StatusCode != http.StatusOK {
+				return fmt.Errorf("%s, %w: %.200s", resp.Status, err, text)
+			}
+			times = append(times, time.Since(before))
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, times...)
+		return nil
+	}
+	start := make(chan struct{})
+	var work, ready sync.WaitGroup
+	for c := range conns {
+		ready.Add(1)
+		once := sync.OnceFunc(ready.Done)
+		work.Go(func() {
+			err := send(c, once, start)
+			once()
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = err
+			}
+		})
+	}
+	ready.Wait()
+	close(start)
+	began := time.Now()
+	work.Wait()
+	if failed != nil {
+		return measured{}, failed
+	}
+	slices.Sort(all)
+	return measured{float64(len(all)*perCall) / time.Since(began).Seconds(), quantile(all, 0.5), quantile(all, 0.99)}, nil
+}
