@@ -1,12 +1,16 @@
 package filters_test
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
 const fox = "the quick brown fox jumps over the lazy dog and runs away into the dark green forest behind the old mill"
@@ -174,5 +178,46 @@ func TestNearHasTwoScopes(t *testing.T) {
 	}
 	if a := r.Post("/api/v1/near", documents+`}`); a.Status != 401 {
 		t.Errorf("no token: %d %s", a.Status, a.Body)
+	}
+}
+
+// At the bound on memory a call that remembers is refused, one that looks is answered, and a
+// cleared filter takes documents again.
+func TestASimhashFilterHasABound(t *testing.T) {
+	mem := &apitest.MemStore{}
+	e, err := engine.OpenWith(t.Context(), mem, engine.Settings{
+		Filters:     []engine.Spec{{ID: 7, Name: "pages", Kind: "simhash", Params: configs.Simhash{Distance: 3, FeatureHash: configs.FeatureXXH3}}},
+		FilterBytes: 16 << 20, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := apitest.Over(t, mem, func(o *api.Options) { o.Engine = e })
+	call := func(n int, more string) string {
+		var documents []string
+		for i := range 1000 {
+			documents = append(documents, fmt.Sprintf(`{"id":"%0200d","text":"%x"}`, n*1000+i, sha256.Sum256(fmt.Append(nil, n, i))))
+		}
+		return `{"filter":"pages","documents":[` + strings.Join(documents, ",") + `]` + more + `}`
+	}
+	n := 0
+	for ; n < 40; n++ {
+		if a := r.Post("/api/v1/near", call(n, "")); a.Status == 507 && a.Problem(t).ErrorCode == "filter_full" && strings.Contains(a.Body, "limits.filter_bytes") {
+			break
+		} else if a.Status != 200 {
+			t.Fatal(a)
+		}
+	}
+	if n < 3 || n == 40 {
+		t.Errorf("full after %d calls", n)
+	}
+	if a := r.Post("/api/v1/near", call(n, `,"remember":false`)); a.Status != 200 || strings.Count(a.Body, `"new":true`) != 1000 {
+		t.Errorf("a look: %d %.200s", a.Status, a.Body)
+	}
+	if a := r.Do("POST", "/api/v1/filters/pages/clear?confirm=pages", ""); a.Status != 200 {
+		t.Fatal(a)
+	}
+	if a := r.Post("/api/v1/near", call(0, "")); a.Status != 200 {
+		t.Errorf("after a clear: %d %.200s", a.Status, a.Body)
 	}
 }
