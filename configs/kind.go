@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -151,6 +152,7 @@ type Parameter struct {
 	Values   []string // all that there are, where they are few
 	WantNone string   // what settings of other kinds are told to want
 	Of       string   // the parameter that it is a detail of: where that changes, it begins anew; "": none
+	Why      string   // why it means nothing to other kinds; "": what those lack
 	Optional bool     // calls show it only where it says something
 }
 
@@ -222,10 +224,10 @@ func (k Kind) lacking(p Parameter, value reflect.Value) *FieldError {
 	if value.Kind() == reflect.String {
 		text = fmt.Sprintf("%q", text)
 	}
-	others := KindsWith(p.Key)
+	others, why := KindsWith(p.Key), cmp.Or(p.Why, k.Lacks)
 	return &FieldError{
 		Field:   p.Key,
-		Msg:     "is for filters of the kind " + others + ": " + k.Lacks,
-		Setting: text + ": is for the kind " + others + p.WantNone + ": " + k.Lacks,
+		Msg:     "is for filters of the kind " + others + ": " + why,
+		Setting: text + ": is for the kind " + others + p.WantNone + ": " + why,
 	}
 }

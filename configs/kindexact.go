@@ -32,6 +32,7 @@ func exactKind() Kind {
 		Name: "exact", Params: Exact{}, Lacks: "an exact filter has no capacity and no error rate, and its items do not expire",
 		Parameters: append([]Parameter{{
 			Key: "store", Want: `a text, such as "mysql"`, Values: []string{StoreMySQL}, Optional: true,
+			Why:   "other filters are in the store of the daemon",
 			Usage: "exact: `mysql` keeps the filter there instead of in the daemon's store",
 		}}, canonicalParameters()...),
 		Hashes: true,

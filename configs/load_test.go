@@ -78,6 +78,7 @@ func TestLoadFileFaults(t *testing.T) {
 		{"filters:\n  - {name: a, error_rate: 0.1, kind: timing}\n", ":2: filters[0].error_rate: 0.1: is for the kind bloom"},
 		{"filters:\n  - name: a\n    kind: timing\n    on_full: warn\n", `:4: filters[0].on_full: "warn": is for the kind bloom`},
 		{"filters:\n  - {name: a, expire: 1h}\n", ":2: filters[0].expire: 1h0m0s: is for the kind timing, want 0s: items of a bloom filter do not expire"},
+		{"filters:\n  - {name: a, store: mysql}\n", `:2: filters[0].store: "mysql": is for the kind exact: other filters are in the store of the daemon`},
 		{"filters:\n  - {name: a, capasity: 1}\n", ":2: filters[0].capasity: unknown key; did you mean capacity?"},
 		{"filters:\n  - {name: a, kind: cuckoo, capacity: many}\n", `:2: filters[0].capacity: "many": want a whole number`},
 		{"redis:\n  zzzzzz: 1\n", ":2: redis.zzzzzz: unknown key; known: addrs, username, password_file, db, tls, tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, in_doubt, durability, replicas, mirror_bytes, master_name"},

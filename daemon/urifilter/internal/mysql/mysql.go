@@ -45,9 +45,12 @@ user who is there stays. The output has the password of mysql.password_file in i
 		Example: "  urifilter mysql grant --config /etc/urifilter/urifilter.yaml | sudo mariadb",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, o, err := load(file)
+			cfg, o, err := load(file)
 			if err != nil {
 				return err
+			}
+			if cfg.MySQL.PasswordFile == "" {
+				return errNoPassword
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(mysqlstore.Grants(o, host(from, o)), ";\n")+";")
 			return err
@@ -77,6 +80,9 @@ With --admin what "urifilter mysql grant" prints is run first, as that user.`,
 				return err
 			}
 			if admin != "" {
+				if cfg.MySQL.PasswordFile == "" {
+					return errNoPassword
+				}
 				password, err := secret.Read(passwordFile)
 				if err != nil {
 					return fmt.Errorf("--admin-password-file: %w", err)
@@ -127,8 +133,6 @@ func load(file string) (configs.Config, mysqlstore.Options, error) {
 	case err != nil:
 	case cfg.MySQL.Addr == "":
 		err = errNone
-	case cfg.MySQL.PasswordFile == "":
-		err = errNoPassword
 	}
 	if err != nil {
 		return cfg, mysqlstore.Options{}, err
