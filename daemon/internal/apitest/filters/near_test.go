@@ -193,10 +193,11 @@ func TestASimhashFilterHasABound(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := apitest.Over(t, mem, func(o *api.Options) { o.Engine = e })
+	const each = 150
 	call := func(n int, more string) string {
 		var documents []string
-		for i := range 1000 {
-			documents = append(documents, fmt.Sprintf(`{"id":"%0200d","text":"%x"}`, n*1000+i, sha256.Sum256(fmt.Append(nil, n, i))))
+		for i := range each {
+			documents = append(documents, fmt.Sprintf(`{"id":"%01000d","text":"%x"}`, n*each+i, sha256.Sum256(fmt.Append(nil, n, i))))
 		}
 		return `{"filter":"pages","documents":[` + strings.Join(documents, ",") + `]` + more + `}`
 	}
@@ -211,7 +212,7 @@ func TestASimhashFilterHasABound(t *testing.T) {
 	if n < 3 || n == 40 {
 		t.Errorf("full after %d calls", n)
 	}
-	if a := r.Post("/api/v1/near", call(n, `,"remember":false`)); a.Status != 200 || strings.Count(a.Body, `"new":true`) != 1000 {
+	if a := r.Post("/api/v1/near", call(n, `,"remember":false`)); a.Status != 200 || strings.Count(a.Body, `"new":true`) != each {
 		t.Errorf("a look: %d %.200s", a.Status, a.Body)
 	}
 	if a := r.Do("POST", "/api/v1/filters/pages/clear?confirm=pages", ""); a.Status != 200 {
