@@ -22,8 +22,8 @@ const chunk = 500
 //
 // Of a group that has no witness nothing is counted: no batch trusts it.
 const take = `
-local at = redis.call('GET', KEYS[1])
-if at and ARGV[1] ~= '' and at ~= ARGV[1] then return {tonumber(at)} end
+local at = tonumber(redis.call('GET', KEYS[1]) or '')
+if at and ARGV[1] ~= '' and at ~= tonumber(ARGV[1]) then return {at} end
 local done, gone = {0}, {}
 for i = 3, #KEYS do
   local item, member = ARGV[2 * i - 3], ARGV[2 * i - 2]
@@ -41,7 +41,7 @@ if at and #gone > 0 then
   redis.call('RPUSH', KEYS[2], unpack(gone))
   redis.call('LTRIM', KEYS[2], -tonumber(ARGV[2]), -1)
 end
-done[1] = at and tonumber(at) or -1
+done[1] = at or -1
 return done
 `
 

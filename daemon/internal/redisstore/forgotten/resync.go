@@ -25,8 +25,8 @@ const followedTTL = 24 * time.Hour
 var longest = redis.NewScript(`
 local at = tonumber(ARGV[1])
 for _, key in ipairs({KEYS[1], KEYS[3]}) do
-  local has = redis.call('GET', key)
-  if has and tonumber(has) >= at then return 0 end
+  local has = tonumber(redis.call('GET', key) or '')
+  if has and has >= at then return 0 end
 end
 redis.call('DEL', KEYS[2])
 if #ARGV > 2 then redis.call('RPUSH', KEYS[2], unpack(ARGV, 3)) end
@@ -35,10 +35,11 @@ return 1
 `)
 
 // lay makes the witness KEYS[1] count from KEYS[2] on, if that is more, and tells whether it was
-// missing.
+// missing. What is no number is as good as none.
 const lay = `
-local at, followed = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
-if not at or followed and tonumber(followed) > tonumber(at) then redis.call('SET', KEYS[1], followed or '0') end
+local at = tonumber(redis.call('GET', KEYS[1]) or '')
+local followed = redis.call('GET', KEYS[2])
+if not at or followed and tonumber(followed) > at then redis.call('SET', KEYS[1], followed or '0') end
 redis.call('DEL', KEYS[2])
 return at and 0 or 1
 `

@@ -55,7 +55,9 @@ func (q *Queue) Take() []Untold {
 // undoTries is how often an undo begins anew, as others forget items all the time.
 const undoTries = 20
 
-var errBusy = errors.New("other daemons forget items faster than these can be taken out")
+// ErrBusy is that of Undo where the groups of items have another count at each try: others forget
+// all the time, or Redis has gone back to a lower one and is not resynced.
+var ErrBusy = errors.New("other daemons forget items faster than these can be taken out")
 
 // Undo takes untold items out of Redis by c, as if they were forgotten, for other daemons may
 // have mirrored them: whoever asks afterwards gets them as new. One that was forgotten since it
@@ -89,7 +91,7 @@ func (l *Log) Undo(ctx context.Context, c redis.UniversalClient, items []Untold,
 			return removed, items, err
 		}
 	}
-	return removed, items, errBusy
+	return removed, items, ErrBusy
 }
 
 // due are the items that were not forgotten since they were put into Redis, as far as this

@@ -2,10 +2,12 @@ package timed
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
@@ -34,7 +36,10 @@ func (s *Set) Stop(ctx context.Context, _ bool) error {
 	if err := s.log.Restore(ctx, s.dropped); err != nil {
 		return err
 	}
-	return s.undoPending(ctx, s.Servers.Admin)
+	if err := s.undoPending(ctx, s.Servers.Admin); !errors.Is(err, forgotten.ErrBusy) {
+		return err
+	}
+	return nil // the next batch takes them out, when the witnesses count from where they did
 }
 
 func (s *Set) dropped(ctx context.Context) (bool, error) { return s.Registry.Dropped(ctx, s.Entry) }
