@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
@@ -121,6 +124,53 @@ func TestTwoStores(t *testing.T) {
 	for _, filter := range []string{"own", "shared"} {
 		if err := a.Drop(ctx, filter); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// Beside Redis too: what one daemon makes in either store, another one serves.
+func TestBesideRedis(t *testing.T) {
+	ctx := context.Background()
+	server, cache := mysqltest.Start(t), redistest.Start(t)
+	name := server.Database("select, insert, update, delete, create, drop")
+	logger := slog.New(slog.DiscardHandler)
+	daemon := func() *engine.Engine {
+		t.Helper()
+		main, err := redisstore.Open(ctx, redisstore.Config{Options: redisstore.Options{Addrs: []string{cache.Addr}, Timeout: time.Minute}, Log: logger})
+		if err != nil {
+			t.Fatal(err)
+		}
+		beside, err := mysqlstore.Open(ctx, mysqlstore.Config{Options: mysqlstore.Options{Addr: server.Addr, User: name, Password: mysqltest.Password, Database: name}, Log: logger})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Join(main, beside, logger)
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		e, err := engine.Open(ctx, s, nil, logger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go e.Follow(t.Context())
+		return e
+	}
+	a, b := daemon(), daemon()
+	for _, made := range []engine.Spec{spec(0, "redis", ""), spec(0, "maria", "mysql")} {
+		f := create(t, a, made)
+		storetest.Add(t, f.Set, storetest.Keys(f.Set, 0, 10))
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+			if g, err := b.Lookup(made.Name); err == nil {
+				if got := slices.Contains(storetest.Add(t, g.Set, storetest.Keys(g.Set, 0, 10)), true); got || g.Spec != f.Spec {
+					t.Errorf("%s: an item is new for both daemons: %v; %+v", made.Name, got, g.Spec)
+				}
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: the other daemon does not serve it", made.Name)
+			}
 		}
 	}
 }
