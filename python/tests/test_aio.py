@@ -34,6 +34,9 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual([await client.add("calls", "d"), await client.add("calls", "d")], [True, False])
         self.assertEqual(await client.check("calls", ["a", "z"]), [False, True])
         self.assertEqual((await client.filter_info("calls"))["id"], made["id"])
+        await client.create_filter("texts", kind="simhash", distance=1)
+        near = await client.near("texts", [("a", "The same text"), ("b", "the SAME text!")], limit=1)
+        self.assertEqual([(one["new"], one["near"]) for one in near], [(True, []), (False, [{"id": "a", "distance": 0}])])
         self.assertIn("calls", [f["name"] for f in await client.filters()])
         with self.assertRaises(SettingsError):
             await client.drop_filter("calls")
