@@ -157,6 +157,35 @@ class APITest(unittest.TestCase):
             self.client.forget("uri", ["a"])
         self.assertEqual(caught.exception.error_code, "forget_not_supported")
 
+    def test_reserve(self) -> None:
+        self.client.create_filter("work", kind="exact")
+        mine = self.client.reserve("work", ["a", {"b": 1}, "a", "c"], 60)
+        self.assertEqual((mine["uri_list"], mine["total"], mine["duplicates"], mine["reserved"]), (["a", {"b": 1}, "c"], 4, 1, 0))
+        other = self.client.reserve("work", ["c", "d"], timedelta(minutes=1))
+        self.assertEqual((other["uri_list"], other["reserved"]), (["d"], 1))
+        self.assertEqual(self.client.filter("work", ["a", "d"]), [])
+        for _ in range(2):  # the second call is one that is made again
+            done = self.client.commit("work", mine["reservation"], ["a", "d"])
+            self.assertEqual(done, {"done": 1, "lost": ["d"], "lost_total": 1})
+            self.assertEqual(self.client.release("work", mine["reservation"], [{"b": 1.0}])["done"], 1)
+        self.assertEqual(self.client.commit("work", mine["reservation"], [])["done"], 0)
+        self.assertEqual(self.client.commit("work", mine["reservation"]), {"done": 2, "lost": [], "lost_total": 0})
+        self.assertEqual(self.client.release("work", other["reservation"])["done"], 1)
+        self.assertEqual(self.client.check("work", ["a", {"b": 1}, "c", "d"]), [False, True, False, True])
+        self.assertEqual(self.client.reserve("work", [], 1)["uri_list"], [])
+        self.client.create_filter("moments", kind="timing")
+        moment = self.client.reserve("moments", ["a"], 60)["reservation"]
+        for code, call in (
+            ("reserve_not_supported", lambda: self.client.reserve("uri", ["a"], 60)),
+            ("lease_invalid", lambda: self.client.reserve("work", ["a"], 100_000)),
+            ("unknown_reservation", lambda: self.client.commit("work", "1" * 32)),
+            ("expire_missing", lambda: self.client.commit("moments", moment)),
+        ):
+            with self.assertRaises(FilterError) as caught:
+                call()
+            self.assertEqual(caught.exception.error_code, code)
+        self.assertEqual(self.client.commit("moments", moment, expire=60)["done"], 1)
+
     def test_near(self) -> None:
         made = self.client.create_filter("pages", kind="simhash", distance=2, feature_hash="md5")
         self.assertEqual((made["distance"], made["feature_hash"]), (2, "md5"))

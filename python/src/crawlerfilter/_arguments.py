@@ -90,11 +90,11 @@ def path_of(filter_typeid: Union[int, str]) -> str:
     return "/api/v1/filters/" + quote(str(typeid_of(filter_typeid)), safe="", errors="replace")
 
 
-def seconds_of(expire: Union[int, float, timedelta]) -> Union[int, float]:
+def seconds_of(expire: Union[int, float, timedelta], member: str = "expire") -> Union[int, float]:
     seconds = expire.total_seconds() if isinstance(expire, timedelta) else expire
     # Above the bound, which the daemon would refuse too, not every integer is a float.
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not abs(seconds) < 1e300:
-        raise SettingsError("expire: want seconds, as a number or a timedelta", error_code="expire_invalid")
+        raise SettingsError(f"{member}: want seconds, as a number or a timedelta", error_code=f"{member}_invalid")
     return int(seconds) if seconds == int(seconds) else seconds
 
 

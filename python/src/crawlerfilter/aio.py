@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from itertools import islice
 from typing import Any, AsyncIterable, AsyncIterator, Callable, Dict, Iterable, List, Optional, TypeVar, Union
 
@@ -103,6 +104,30 @@ class AsyncFilterAPIClient:
     async def forget(self, filter_typeid: Union[int, str], uri_list: Iterable[Any], *, access_token: str = "") -> int:
         """Makes items new again, in a filter of the kind exact or timing; how many of them were seen."""
         return await self._call(self._client.forget, filter_typeid, uri_list, access_token=access_token)
+
+    async def reserve(
+        self, filter_typeid: Union[int, str], uri_list: Iterable[Any], lease: Union[float, timedelta], *, access_token: str = ""
+    ) -> Dict[str, Any]:
+        """Takes the new items for ``lease`` seconds, in a filter of the kind exact or timing."""
+        return await self._call(self._client.reserve, filter_typeid, uri_list, lease, access_token=access_token)
+
+    async def commit(
+        self,
+        filter_typeid: Union[int, str],
+        reservation: str,
+        uri_list: Optional[Iterable[Any]] = None,
+        expire: Expire = None,
+        *,
+        access_token: str = "",
+    ) -> Dict[str, Any]:
+        """Makes items of a reservation seen, None: all that it has taken and not released."""
+        return await self._call(self._client.commit, filter_typeid, reservation, uri_list, expire, access_token=access_token)
+
+    async def release(
+        self, filter_typeid: Union[int, str], reservation: str, uri_list: Optional[Iterable[Any]] = None, *, access_token: str = ""
+    ) -> Dict[str, Any]:
+        """Makes items of a reservation new again at once, None: all that it has taken and not committed."""
+        return await self._call(self._client.release, filter_typeid, reservation, uri_list, access_token=access_token)
 
     async def near(
         self,

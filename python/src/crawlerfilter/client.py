@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 from datetime import timedelta
 from itertools import islice
@@ -28,6 +29,9 @@ _FILTER = "/api/v1/filter"
 _CHECK = "/api/v1/check"
 _FORGET = "/api/v1/forget"
 _NEAR = "/api/v1/near"
+_RESERVE = "/api/v1/reserve"
+_COMMIT = "/api/v1/commit"
+_RELEASE = "/api/v1/release"
 
 # A batch of more than one item that is answered so is sent in halves: the daemon's limits
 # are lower than ours.
@@ -221,6 +225,69 @@ class FilterAPIClient:
                 raise _placed(err, sound, batch, 0, [])
             forgotten += part
         return forgotten
+
+    def reserve(
+        self, filter_typeid: Union[int, str], uri_list: Iterable[Any], lease: Union[float, timedelta], *, access_token: str = ""
+    ) -> Dict[str, Any]:
+        """Takes the new items for ``lease`` seconds, in a filter of the kind exact or timing: nobody
+        else is given them. :meth:`commit` makes them seen, :meth:`release` gives them back; otherwise
+        they are new again when the lease ends.
+
+        The result has ``uri_list`` (the new items, in order), ``reservation`` (what the other two
+        want), ``total``, ``duplicates`` and ``reserved`` (how many others have). The list goes in one
+        request. A call whose answer was lost is not repeated, and raises InDoubtError: it may have
+        reserved items for the time of the lease.
+        """
+        return self._whole(_RESERVE, filter_typeid, uri_list, access_token, {"lease": seconds_of(lease, "lease")}, "reservation", again=False)
+
+    def commit(
+        self,
+        filter_typeid: Union[int, str],
+        reservation: str,
+        uri_list: Optional[Iterable[Any]] = None,
+        expire: Expire = None,
+        *,
+        access_token: str = "",
+    ) -> Dict[str, Any]:
+        """Makes items of a reservation seen, None: all that it has taken and not released. In a
+        filter of the kind timing they are seen for its time, or ``expire`` seconds, from now on.
+
+        The result has ``done``, ``lost`` (items of the list that another has taken after the lease
+        had ended, that were forgotten, or that were never of the reservation) and ``lost_total``. A
+        call whose answer was lost is repeated, and answered alike.
+        """
+        more: Dict[str, Any] = {"reservation": reservation}
+        if expire is not None:
+            more["expire"] = seconds_of(expire)
+        return self._whole(_COMMIT, filter_typeid, uri_list, access_token, more, "lost", again=True)
+
+    def release(
+        self, filter_typeid: Union[int, str], reservation: str, uri_list: Optional[Iterable[Any]] = None, *, access_token: str = ""
+    ) -> Dict[str, Any]:
+        """Makes items of a reservation new again at once, None: all that it has taken and not
+        committed. The result, and what is repeated, are those of :meth:`commit`."""
+        return self._whole(_RELEASE, filter_typeid, uri_list, access_token, {"reservation": reservation}, "lost", again=True)
+
+    def _whole(
+        self,
+        path: str,
+        filter_typeid: Union[int, str],
+        uri_list: Optional[Iterable[Any]],
+        token: str,
+        more: Dict[str, Any],
+        wanted: str,
+        again: bool,
+    ) -> Dict[str, Any]:
+        """A call whose list, if it has one, goes in one request."""
+        head = dumps({"filter_typeid": typeid_of(filter_typeid), **more})
+        body = head
+        if uri_list is not None:
+            items = _sequence(uri_list)
+            texts = [batch.text for batch in _encoding.batches(items, max(1, len(items)), sys.maxsize)]
+            body = b"".join((head[:-1], b',"uri_list":', texts[0] if texts else b"[]", b"}"))
+        answer = self._exchange("POST", path, body, token=token, again=again)
+        member_of(answer, wanted)
+        return object_of(answer)
 
     def near(
         self,
