@@ -55,7 +55,7 @@ number of the signal); "service" has two more.`,
 		&cobra.Group{ID: groupOther, Title: "More:"},
 	)
 	command.Parent(root)
-	add(root, groupFilter, filter.New(), filter.NewCheck(), filter.NewForget(), near.New(), filters.New(), newPingCommand(), newStatsCommand())
+	add(root, groupFilter, filter.New(), filter.NewCheck(), filter.NewForget(), filter.NewReserve(), filter.NewCommit(), filter.NewRelease(), near.New(), filters.New(), newPingCommand(), newStatsCommand())
 	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), bitmap.New(), mysql.New(), newConfigCommand(), newTokenCommand(), newServiceCommand())
 	add(root, groupOther, command.NewVersion("urifilter"),
 		command.NewMan("urifilter", "  urifilter man --dir ~/.local/share/man/man1\n  man urifilter-filter"))
