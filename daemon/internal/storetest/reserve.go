@@ -23,7 +23,8 @@ func reserving(t *testing.T, o Opener, s Sample) (engine.Store, engine.Reserving
 	}
 	defer closeStore(t, store)
 	_, grows := set.(engine.Growing)
-	if _, texts := set.(engine.Similar); grows && !texts && !o.ReservesNone {
+	_, texts := set.(engine.Similar)
+	if _, layers := set.(engine.Layered); grows && !texts && !layers && !o.ReservesNone {
 		t.Error("the set grows with its items, and none can be reserved")
 	}
 	var lacks *engine.KindError
