@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
@@ -64,7 +65,7 @@ func TestMetricsOfTheManualsExist(t *testing.T) {
 	p.MustPost("/api/v1/filter", processtest.List(t, "c"), 200)
 	p.MustPost("/api/v1/filter", `{"filter":"nope","items":[]}`, 404)
 	p.MustPost("/api/v1/filters/uri/writeback", "", 200)
-	onRedis := processtest.Start(t, t.TempDir(), processtest.OnRedis(redis.Addr))
+	onRedis := processtest.Start(t, t.TempDir(), append(processtest.OnRedis(redis.Addr), processtest.OnMySQL(t, mysqltest.Start(t))...))
 
 	if code, _, errOut := cli(t, nil, "", "filters", "create", "news", "--kind", "timing", "--server", p.Addr); code != 0 {
 		t.Fatal(errOut)

@@ -19,24 +19,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// onMySQL is the environment of a daemon with the filter pages in a database of the server, which
-// `urifilter mysql init` makes.
-func onMySQL(t *testing.T, server *mysqltest.Server) []string {
-	t.Helper()
-	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte(mysqltest.Password+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	env := []string{"URIFILTER_MYSQL_ADDR=" + server.Addr, "URIFILTER_MYSQL_PASSWORD_FILE=" + password,
-		`URIFILTER_FILTERS=[{id: 1, name: uri}, {id: 7, name: pages, kind: exact, store: mysql}]`}
-	admin := []string{"--admin", "admin", "--admin-password-file", password}
-	out, _ := processtest.MustCommand(t, t.TempDir(), env, append([]string{"mysql", "init"}, admin...)...)
-	processtest.MustContain(t, out, "MariaDB", "database urifilter: tables made, 0 filters")
-	out, _ = processtest.MustCommand(t, t.TempDir(), env, "mysql", "init")
-	processtest.MustContain(t, out, "tables unchanged, 0 filters")
-	return env
-}
-
 // rivals are callers that ask several daemons for the same numbered items.
 type rivals struct {
 	mu      sync.Mutex
@@ -97,7 +79,7 @@ func TestSystemKill9MySQL(t *testing.T) { kill9MySQL(t, 60) }
 func kill9MySQL(t *testing.T, rounds int) {
 	t.Parallel()
 	server := mysqltest.Start(t)
-	env := onMySQL(t, server)
+	env := processtest.OnMySQL(t, server)
 	var mu sync.Mutex
 	dirs := []string{t.TempDir(), t.TempDir()}
 	daemons := []*processtest.Process{processtest.Start(t, dirs[0], env), processtest.Start(t, dirs[1], env)}
@@ -171,7 +153,7 @@ func kill9MySQL(t *testing.T, rounds int) {
 func TestMySQLByCommands(t *testing.T) {
 	t.Parallel()
 	server := mysqltest.Start(t)
-	env := onMySQL(t, server)
+	env := processtest.OnMySQL(t, server)
 	dir := t.TempDir()
 	p := processtest.Start(t, dir, env)
 	p.Want("jobs", "", "filters", "create", "jobs", "--kind", "exact", "--store", "mysql")
