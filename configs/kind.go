@@ -63,27 +63,16 @@ type Expiring interface {
 	ExpireAfter() time.Duration
 }
 
-// LocalParams are parameters that may have values for filters with store: embedded only.
-type LocalParams interface {
-	// OnlyLocal is the key of the parameter whose value is one of those; "": none.
-	OnlyLocal() string
-}
-
 // Defaults are what the settings give filters that leave it out.
 type Defaults struct {
 	Capacity      uint64
 	ErrorRate     float64
-	OnFull        string
 	CanonicalDrop string
 }
 
 // Defaults of these settings.
 func (c Config) Defaults() Defaults {
-	onFull := grow
-	if c.Store == "redis" {
-		onFull = warn
-	}
-	return Defaults{c.URINumScale, c.AcceptErrorRate, onFull, joinDrop(c.CanonicalDrop)}
+	return Defaults{c.URINumScale, c.AcceptErrorRate, joinDrop(c.CanonicalDrop)}
 }
 
 // Kinds lists the kinds that settings may name. The first is that of filters that name none.

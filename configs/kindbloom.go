@@ -24,8 +24,7 @@ type Bloom struct {
 	ErrorRate float64 `yaml:"error_rate"`
 	// OnFull is what happens over capacity: grow (take more memory, so that the error rate
 	// holds for any number of items), warn (go on, with more false positives, said in log and
-	// metrics) or reject (refuse new batches). "": grow with store: embedded, warn with redis,
-	// where filters cannot grow.
+	// metrics) or reject (refuse new batches). "": grow.
 	OnFull    string `yaml:"on_full"`
 	Canonical `yaml:",inline"`
 }
@@ -54,11 +53,10 @@ func bloomKind() Kind {
 // What happens beyond the capacity.
 const (
 	grow   = "grow"
-	warn   = "warn"
 	reject = "reject"
 )
 
-func onFull() []string { return []string{grow, warn, reject} }
+func onFull() []string { return []string{grow, "warn", reject} }
 
 // Grows tells that a filter takes more memory beyond its bound, so that its error rate holds.
 func (b Bound) Grows() bool { return b.OnFull == grow }
@@ -69,14 +67,6 @@ func (b Bound) Rejects() bool { return b.OnFull == reject }
 // Bound implements Bounded.
 func (b Bloom) Bound() Bound { return Bound{b.Capacity, b.ErrorRate, b.OnFull} }
 
-// OnlyLocal implements LocalParams.
-func (b Bloom) OnlyLocal() string {
-	if b.Bound().Grows() {
-		return "on_full"
-	}
-	return ""
-}
-
 // Complete implements Params.
 func (b Bloom) Complete(d Defaults) Params {
 	if b.Capacity == 0 {
@@ -85,7 +75,7 @@ func (b Bloom) Complete(d Defaults) Params {
 	if b.ErrorRate == 0 {
 		b.ErrorRate = d.ErrorRate
 	}
-	b.OnFull = cmp.Or(b.OnFull, d.OnFull, warn)
+	b.OnFull = cmp.Or(b.OnFull, grow)
 	b.Canonical = b.Canonical.complete(d)
 	return b
 }

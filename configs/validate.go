@@ -142,11 +142,6 @@ func (c Config) validateFilters(f *faults) {
 		if spec.KeptIn() == StoreMySQL && c.MySQL.Addr == "" {
 			f.add(key+"store", "%q: there is none: set mysql.addr", spec.KeptIn())
 		}
-		if p, ok := c.Filters[i].Params.(LocalParams); ok && c.Store == "redis" {
-			if local := p.OnlyLocal(); local != "" {
-				f.add(key+local, "is for store: embedded: want another value with store: redis, or none")
-			}
-		}
 		for _, wrong := range c.checkable(i).CheckParameters() {
 			f.check(key+wrong.Field, wrong.Setting)
 		}

@@ -67,8 +67,8 @@ func (g *Growing) growTo(n int) error {
 		g.top.Store(&top{
 			header: h,
 			layers: append(was.layers[:len(was.layers):len(was.layers)], m),
-			full:   l.bitsOf(l.Capacity),
-			over:   l.bitsOf(l.Capacity + l.Capacity/overfill),
+			full:   l.OnesOf(l.Capacity),
+			over:   l.OnesOf(l.Capacity + l.Capacity/overfill),
 		})
 	}
 	return nil
@@ -80,7 +80,7 @@ const overfill = 32
 
 // due tells whether a further layer is due.
 func (t *top) due(full uint64) bool {
-	return int(t.header.Layers) < MaxLayers && t.layers[len(t.layers)-1].ones() >= full
+	return int(t.header.Layers) < MaxLayers && t.layers[len(t.layers)-1].Ones() >= full
 }
 
 // grow adds the layer that is due. Where there is no memory for it the last layer takes what
@@ -264,19 +264,23 @@ func (g *Growing) Memory() uint64 {
 }
 
 // Fill is Map.Fill, for all layers together.
-func (g *Growing) Fill() Fill {
+func (g *Growing) Fill() Fill { return FillOf(g.Layers()) }
+
+// FillOf is how full a map is that consists of layers.
+func FillOf(layers []Layer) Fill {
+	if len(layers) == 1 {
+		return layers[0].Fill
+	}
 	var all Fill
 	right := 1.0 // the chance that no layer has a new item
-	set := uint64(0)
-	t := g.top.Load()
-	for _, m := range t.layers {
-		f := m.Fill()
-		all.Items += f.Items
-		right *= 1 - f.FPR
-		set += m.ones()
+	set, bits := 0.0, 0.0
+	for _, l := range layers {
+		all.Items += l.Fill.Items
+		right *= 1 - l.Fill.FPR
+		of := float64(l.Header.Bytes() * 8)
+		set, bits = set+l.Fill.Ratio*of, bits+of
 	}
-	all.FPR = 1 - right
-	all.Ratio = float64(set) / float64(t.header.Bytes()*8)
+	all.FPR, all.Ratio = 1-right, set/bits
 	return all
 }
 
@@ -295,8 +299,8 @@ type Layer struct {
 	Fill   Fill
 }
 
-// bitsOf is how many bits items set on average.
-func (h Header) bitsOf(items uint64) uint64 {
+// OnesOf is how many bits so many items set on average.
+func (h Header) OnesOf(items uint64) uint64 {
 	column := float64(h.Blocks) * wordBits
 	return uint64(-column * k * math.Expm1(float64(items)*math.Log1p(-1/column)))
 }

@@ -54,6 +54,14 @@ func (h Header) Layer(i int) Header {
 	return l
 }
 
+// NewLayer is New for layer i of a map that grows, alone.
+func NewLayer(h Header, i int) (*Map, error) {
+	if err := h.validate(); err != nil {
+		return nil, err
+	}
+	return makeMap(h.Layer(i))
+}
+
 // SameBits tells whether a bit means the same in both maps. One that grows may have more
 // layers than the other.
 func (h Header) SameBits(o Header) bool {

@@ -168,10 +168,10 @@ type Fill struct {
 }
 
 // Fill estimates from the number of bits that are set.
-func (m *Map) Fill() Fill { return m.header.Fill(m.ones()) }
+func (m *Map) Fill() Fill { return m.header.Fill(m.Ones()) }
 
-// ones is how many bits are set.
-func (m *Map) ones() uint64 {
+// Ones is how many bits are set.
+func (m *Map) Ones() uint64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.set

@@ -142,5 +142,8 @@ func (s *Store) newFilter(e registry.Entry) (filter.Filter, error) {
 	if err != nil {
 		return nil, err // not a typed nil
 	}
+	if e.Header.Layers > 0 {
+		return bitmap.Layered{Set: set}, nil
+	}
 	return set, nil
 }

@@ -108,7 +108,7 @@ func resyncFrom(store engine.Store, archive engine.Archive) {
 			return err
 		}
 		for _, a := range newest {
-			if a.Spec.Name == spec.Name && a.Header == bits.Header() {
+			if a.Spec.Name == spec.Name && a.Header.SameBits(bits.Header()) {
 				return a.Restore(ctx, bits)
 			}
 		}

@@ -25,8 +25,6 @@ type Opener struct {
 	Pass func(time.Duration)
 	// Refuses names the kinds of which the store makes no filters.
 	Refuses []string
-	// Shared tells that the store refuses parameters which are for store: embedded only.
-	Shared bool
 	// ReservesNone tells that items of the store's filters cannot be reserved.
 	ReservesNone bool
 	// HighBits is, for kinds of whose keys the store keeps a part, how many of the highest
@@ -38,9 +36,6 @@ func (o Opener) takes(s Sample) bool { return o.refuses(s) == "" }
 
 // refuses is the field for which the store makes no such filter; "": it does.
 func (o Opener) refuses(s Sample) string {
-	if p, ok := s.Params(1).(configs.LocalParams); ok && o.Shared && p.OnlyLocal() != "" {
-		return p.OnlyLocal()
-	}
 	if slices.Contains(o.Refuses, s.Kind) {
 		return "kind"
 	}

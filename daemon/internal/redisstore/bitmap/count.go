@@ -46,11 +46,13 @@ func (s *Set) CountNext(ctx context.Context) (last bool, err error) {
 		return true, nil
 	}
 	defer s.Use.RUnlock()
-	i := s.counts.next(len(s.keys))
-	last = i == len(s.keys)-1
-	n, err := s.Servers.Admin.BitCount(ctx, s.keys[i], &redis.BitCount{Start: headBytes, End: -1}).Result()
+	layers := s.layers()
+	l := layers[len(layers)-1] // the others are closed, and known
+	i := l.counts.next(len(l.keys))
+	last = i == len(l.keys)-1
+	n, err := s.Servers.Admin.BitCount(ctx, l.keys[i], &redis.BitCount{Start: headBytes, End: -1}).Result()
 	if err == nil {
-		s.counts.set(i, uint64(n))
+		l.counts.set(i, uint64(n))
 	}
 	return last, err
 }

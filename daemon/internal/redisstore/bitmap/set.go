@@ -4,14 +4,14 @@ package bitmap
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
-	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
@@ -22,16 +22,12 @@ import (
 // learns after the reply, never before: so it has nothing that Redis has not acknowledged.
 type Set struct {
 	filter.Common
-	bits      *bloom.Map
-	head      []byte
-	headInt   int64
-	keys      []string // of the stripes
-	boxedKeys []any    // the same, as go-redis takes them
+	growing sync.Mutex               // held while a layer is added
+	all     atomic.Pointer[[]*layer] // of which the last one decides what is new
 
 	unacked    unacked
 	unackedKey string // of the set that all daemons share
 
-	counts      counts
 	writtenBack atomic.Pointer[time.Time]
 }
 
@@ -44,27 +40,33 @@ var (
 
 // New is the filter of an entry, without anything in it.
 func New(l *filter.Link, e registry.Entry) (*Set, error) {
-	bits, err := bloom.New(e.Header)
+	first, err := newLayer(e, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
+		return nil, err
 	}
-	set := &Set{
-		Common: filter.Common{Link: l, Entry: e}, bits: bits, head: head(e.Header), headInt: headNumber(e.Header),
-		unackedKey: registry.UnackedKey(e),
-	}
-	for i := range e.Header.Stripes() {
-		key := registry.StripeKey(e, i)
-		set.keys = append(set.keys, key)
-		set.boxedKeys = append(set.boxedKeys, key)
-	}
+	set := &Set{Common: filter.Common{Link: l, Entry: e}, unackedKey: registry.UnackedKey(e)}
+	set.all.Store(&[]*layer{first})
 	return set, nil
 }
 
+func (s *Set) layers() []*layer { return *s.all.Load() }
+
 // StripeKeys are the keys of the stripes in Redis.
-func (s *Set) StripeKeys() []string { return s.keys }
+func (s *Set) StripeKeys() (keys []string) {
+	for _, l := range s.layers() {
+		keys = append(keys, l.keys...)
+	}
+	return keys
+}
 
 // Free implements filter.Filter.
-func (s *Set) Free() error { return s.bits.Close() }
+func (s *Set) Free() error {
+	var errs []error
+	for _, l := range s.layers() {
+		errs = append(errs, l.bits.Close())
+	}
+	return errors.Join(errs...)
+}
 
 // Add implements engine.Set.
 //
@@ -79,30 +81,22 @@ func (s *Set) Add(ctx context.Context, keys []bloom.Hash, isNew []bool) (int, er
 	if _, err := s.State.Check(); err != nil {
 		return 0, err
 	}
-	missing := make([]uint8, len(keys))
-	s.bits.Missing(keys, missing)
 	ctx = context.WithoutCancel(ctx)
-	questions, err := s.ask(ctx, keys, missing, "set")
-	for i := range questions {
-		q := &questions[i]
-		if err == nil && (q.Err() != nil || len(q.Val()) < 2 || q.Val()[0] != s.headInt) {
-			err = insync.ErrLost
-			if q.Err() != nil {
-				err = q.Err()
-			}
-		}
-	}
+	verdicts := make([]servers.Verdict, len(keys)) // seen
 	clear(isNew)
-	if err != nil {
-		return 0, s.broken(ctx, keys, isNew, questions, nil, err)
+	for at := 0; at < len(keys); {
+		part, err := s.growIfFull(ctx, len(keys)-at)
+		if err == nil {
+			err = s.decide(ctx, keys[at:at+part], verdicts[at:at+part], "set")
+		}
+		if err != nil {
+			return 0, s.broken(ctx, keys, isNew, verdicts, nil, err)
+		}
+		at += part
 	}
-	asked := make([]bloom.Hash, len(questions))
-	for i := range questions {
-		q := &questions[i]
-		asked[i] = keys[q.index]
-		isNew[q.index] = q.verdict(s.headInt) == servers.Fresh
+	for i, v := range verdicts {
+		isNew[i] = v == servers.Fresh
 	}
-	s.bits.Add(asked, make([]bool, len(asked)))
 	if claims, err := s.takeUnacked(ctx, keys, isNew); err != nil {
 		return 0, s.broken(ctx, keys, isNew, nil, claims, err)
 	}
@@ -118,7 +112,7 @@ func (s *Set) Add(ctx context.Context, keys []bloom.Hash, isNew []bool) (int, er
 // broken sorts out a batch that failed. Items that were new, and of which nobody is told
 // now, are unacknowledged; of those whose reply was lost this cannot be known. Only where
 // there are neither was nothing remembered.
-func (s *Set) broken(ctx context.Context, keys []bloom.Hash, isNew []bool, questions []question, claims []claim, err error) error {
+func (s *Set) broken(ctx context.Context, keys []bloom.Hash, isNew []bool, verdicts []servers.Verdict, claims []claim, err error) error {
 	var untold, shared []bloom.Hash
 	unsure := 0
 	note := func(v servers.Verdict, key bloom.Hash) {
@@ -137,8 +131,8 @@ func (s *Set) broken(ctx context.Context, keys []bloom.Hash, isNew []bool, quest
 			untold = append(untold, keys[i])
 		}
 	}
-	for i := range questions {
-		note(questions[i].verdict(s.headInt), keys[questions[i].index])
+	for i, v := range verdicts {
+		note(v, keys[i])
 	}
 	for i := range claims {
 		v := claims[i].verdict()
@@ -161,20 +155,13 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 	if _, err := s.State.Check(); err != nil {
 		return err
 	}
-	missing := make([]uint8, len(keys))
-	s.bits.Missing(keys, missing)
-	questions, err := s.ask(ctx, keys, missing, "get")
-	if err != nil {
+	verdicts := make([]servers.Verdict, len(keys))
+	if err := s.decide(ctx, keys, verdicts, "get"); err != nil {
 		return s.Trouble(ctx, err)
 	}
 	clear(isNew)
-	for i := range questions {
-		q := &questions[i]
-		v := q.verdict(s.headInt)
-		if v == servers.Undone {
-			return s.Trouble(ctx, insync.ErrLost)
-		}
-		isNew[q.index] = v == servers.Fresh
+	for i, v := range verdicts {
+		isNew[i] = v == servers.Fresh
 	}
 	if err := s.hasUnacked(ctx, keys, isNew); err != nil {
 		return s.Trouble(ctx, err)
@@ -183,20 +170,27 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 }
 
 // Seed implements engine.Set.
-func (s *Set) Seed() uint64 { return s.bits.Header().Seed }
+func (s *Set) Seed() uint64 { return s.Entry.Header.Seed }
 
 // Header implements engine.BitMap.
-func (s *Set) Header() bloom.Header { return s.bits.Header() }
+func (s *Set) Header() bloom.Header {
+	h := s.Entry.Header
+	if h.Layers > 0 {
+		h.Layers = uint32(len(s.layers()))
+	}
+	return h
+}
 
 // WrittenBack implements engine.BitMap.
 func (s *Set) WrittenBack(at time.Time) { s.writtenBack.Store(&at) }
 
 // Stats implements engine.Set: of the mirror or of Redis, whichever has more.
 func (s *Set) Stats() engine.Stats {
-	h, fill := s.bits.Header(), s.bits.Fill()
-	if shared := h.Fill(s.counts.sum()); shared.Ratio > fill.Ratio {
-		fill = shared
+	var all []bloom.Layer
+	for _, l := range s.layers() {
+		all = append(all, bloom.Layer{Header: l.header, Fill: l.fill()})
 	}
+	h, fill := s.Header(), bloom.FillOf(all)
 	st := engine.Stats{Items: fill.Items, Fill: fill.Ratio, FPR: fill.FPR, Bytes: h.Bytes(), Generation: h.Generation}
 	if at := s.writtenBack.Load(); at != nil {
 		st.LastWriteback = *at

@@ -2,7 +2,6 @@ package bitmap
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,34 +9,28 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 )
 
-const (
-	headBytes = 8
-	headMark  = "URIS"
-)
-
 // merge puts the stripe in KEYS[2] into the one in KEYS[1], in one step. A stripe without
 // a head was made by test-and-sets after Redis had lost it; nobody was given their
-// replies, so it is replaced, not or-ed. ARGV: head, and 1 where a stripe of another map
-// is to be replaced as well. Returns 1: or-ed, 0: was not there, -1: another map's,
+// replies, so it is replaced, not or-ed. ARGV: the head of an open and of a closed one, and 1
+// where a stripe of another map is to be replaced as well. Returns 1: or-ed, 0: was not there, -1: another map's,
 // -2: not ours.
 var merge = redis.NewScript(`
 local kind = redis.call('TYPE', KEYS[1]).ok
 if kind ~= 'string' and kind ~= 'none' then redis.call('DEL', KEYS[2]) return -2 end
 local head = redis.call('GETRANGE', KEYS[1], 0, 7)
-if head == ARGV[1] then
+if head == ARGV[1] or head == ARGV[2] then
   redis.call('BITOP', 'OR', KEYS[1], KEYS[1], KEYS[2])
   redis.call('DEL', KEYS[2])
   return 1
 end
 if head ~= '' and head ~= string.rep('\0', 8) then
-  if string.sub(head, 1, 4) ~= 'URIS' then redis.call('DEL', KEYS[2]) return -2 end
-  if ARGV[2] ~= '1' then redis.call('DEL', KEYS[2]) return -1 end
+  if string.upper(string.sub(head, 1, 4)) ~= 'URIS' then redis.call('DEL', KEYS[2]) return -2 end
+  if ARGV[3] ~= '1' then redis.call('DEL', KEYS[2]) return -1 end
 end
 redis.call('RENAME', KEYS[2], KEYS[1])
 redis.call('PERSIST', KEYS[1])
@@ -47,13 +40,13 @@ return 0
 // tmpTTL removes what a daemon left that died in the middle of a merge.
 const tmpTTL = 5 * time.Minute
 
-// putStripe ors data, the bytes of stripe i, into Redis; nil data makes sure that the
+// putStripe ors data, the bytes of stripe i of l, into Redis; nil data makes sure that the
 // stripe is there. It tells whether it was not.
-func (s *Set) putStripe(ctx context.Context, i int, data []byte, replace bool) (gone bool, err error) {
-	key := s.keys[i]
+func (s *Set) putStripe(ctx context.Context, l *layer, i int, data []byte, replace bool) (gone bool, err error) {
+	key := l.keys[i]
 	// Of this call alone: a restore may put in the same stripe that is being resynced.
 	tmp := key + ":" + s.Members.Self + ":" + serial()
-	value := append(append(make([]byte, 0, headBytes+len(data)), s.head...), data...)
+	value := append(append(make([]byte, 0, headBytes+len(data)), l.present()...), data...)
 	if err := s.Servers.Admin.Set(ctx, tmp, value, tmpTTL).Err(); err != nil {
 		return false, err
 	}
@@ -61,7 +54,7 @@ func (s *Set) putStripe(ctx context.Context, i int, data []byte, replace bool) (
 	if replace {
 		force = "1"
 	}
-	code, err := merge.Run(ctx, s.Servers.Admin, []string{key, tmp}, s.head, force).Int()
+	code, err := merge.Run(ctx, s.Servers.Admin, []string{key, tmp}, l.head, l.closedHead, force).Int()
 	switch {
 	case err != nil:
 		return false, err
@@ -75,25 +68,26 @@ func (s *Set) putStripe(ctx context.Context, i int, data []byte, replace bool) (
 	return false, nil
 }
 
-// getStripe reads stripe i from Redis into buf; what is missing at its end is zero.
-func (s *Set) getStripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
-	text, err := s.Servers.Admin.Get(ctx, s.keys[i]).Result()
+// getStripe reads stripe i of l from Redis into buf; what is missing at its end is zero.
+func (s *Set) getStripe(ctx context.Context, l *layer, i int, buf []byte) ([]byte, error) {
+	key := l.keys[i]
+	text, err := s.Servers.Admin.Get(ctx, key).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		if strings.HasPrefix(err.Error(), "WRONGTYPE") {
-			return nil, registry.Damaged(registry.Foreign(s.keys[i]))
+			return nil, registry.Damaged(registry.Foreign(key))
 		}
 		return nil, err
 	}
-	size := s.bits.Header().StripeSize(i)
+	size := l.header.StripeSize(i)
 	switch {
 	case len(text) < headBytes || text[:headBytes] == strings.Repeat("\x00", headBytes):
-		return nil, fmt.Errorf("key %s: %w", s.keys[i], insync.ErrLost)
-	case text[:len(headMark)] != headMark:
-		return nil, registry.Damaged(registry.Foreign(s.keys[i]))
-	case text[:headBytes] != string(s.head):
-		return nil, registry.Damaged(fmt.Errorf("key %s: %w", s.keys[i], filter.ErrOther))
+		return nil, fmt.Errorf("key %s: %w", key, insync.ErrLost)
+	case text[:len(openMark)] != openMark && text[:len(closedMark)] != closedMark:
+		return nil, registry.Damaged(registry.Foreign(key))
+	case text[:headBytes] != string(l.head) && text[:headBytes] != string(l.closedHead):
+		return nil, registry.Damaged(fmt.Errorf("key %s: %w", key, filter.ErrOther))
 	case len(text) > headBytes+size:
-		return nil, registry.Damaged(fmt.Errorf("key %s: has %d bytes, want %d at most", s.keys[i], len(text), headBytes+size))
+		return nil, registry.Damaged(fmt.Errorf("key %s: has %d bytes, want %d at most", key, len(text), headBytes+size))
 	}
 	buf = buf[:size]
 	clear(buf[copy(buf, text[headBytes:]):])
@@ -109,11 +103,13 @@ func (s *Set) Stripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
 	if _, err := s.State.Check(); err != nil {
 		return nil, err
 	}
-	data, err := s.getStripe(ctx, i, buf)
+	n, i := s.Entry.Header.StripeOf(i)
+	l := s.layers()[n]
+	data, err := s.getStripe(ctx, l, i, buf)
 	if err != nil {
 		return nil, s.Trouble(ctx, err)
 	}
-	return data, s.bits.MergeStripe(i, data) // what is known need not be asked
+	return data, l.bits.MergeStripe(i, data) // what is known need not be asked
 }
 
 // MergeStripe implements engine.BitMap.
@@ -122,13 +118,21 @@ func (s *Set) MergeStripe(ctx context.Context, i int, data []byte) error {
 		return err
 	}
 	defer s.Use.RUnlock()
-	if len(data) != s.bits.Header().StripeSize(i) {
-		return s.bits.MergeStripe(i, data) // says what is wrong
+	n, i := s.Entry.Header.StripeOf(i)
+	for len(s.layers()) <= n {
+		layers := s.layers()
+		if _, err := s.grow(ctx, layers[len(layers)-1]); err != nil {
+			return s.Trouble(ctx, err)
+		}
 	}
-	if _, err := s.putStripe(ctx, i, data, false); err != nil {
+	l := s.layers()[n]
+	if i < 0 || i >= len(l.keys) || len(data) != l.header.StripeSize(i) {
+		return l.bits.MergeStripe(i, data) // says what is wrong
+	}
+	if _, err := s.putStripe(ctx, l, i, data, false); err != nil {
 		return s.Trouble(ctx, err)
 	}
-	return s.bits.MergeStripe(i, data)
+	return l.bits.MergeStripe(i, data)
 }
 
 // Commit implements engine.BitMap: what was merged is in Redis.
@@ -136,9 +140,14 @@ func (s *Set) Commit(context.Context) error { return nil }
 
 // Learn implements filter.Filter: it reads all stripes into the mirror.
 func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
-	buf := make([]byte, bloom.StripeBytes)
-	for i := range s.keys {
-		data, err := s.getStripe(ctx, i, buf)
+	if err := s.followGrowth(ctx); err != nil && !errors.Is(err, insync.ErrLost) {
+		return false, err
+	}
+	layers := s.layers() // all others are learned; where one had lost a stripe Resync adds what follows it
+	l := layers[len(layers)-1]
+	buf := make([]byte, l.header.LargestStripe())
+	for i := range l.keys {
+		data, err := s.getStripe(ctx, l, i, buf)
 		if errors.Is(err, insync.ErrLost) {
 			lost = true
 			continue
@@ -146,7 +155,7 @@ func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
 		if err != nil {
 			return lost, err
 		}
-		if err := s.bits.MergeStripe(i, data); err != nil {
+		if err := l.bits.MergeStripe(i, data); err != nil {
 			return lost, err
 		}
 	}
@@ -155,8 +164,9 @@ func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
 
 // Lay implements filter.Filter: all stripes are there.
 func (s *Set) Lay(ctx context.Context) error {
-	for i := range s.keys {
-		if _, err := s.putStripe(ctx, i, nil, true); err != nil {
+	l := s.layers()[0]
+	for i := range l.keys {
+		if _, err := s.putStripe(ctx, l, i, nil, true); err != nil {
 			return err
 		}
 	}
@@ -181,15 +191,21 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 	// Unacknowledged items are new for who finds them in the set, and for nobody else: their
 	// bits may have been lost.
 	held := s.unacked.all()
-	s.bits.Add(held, make([]bool, len(held)))
-	buf := make([]byte, bloom.StripeBytes)
-	for i := range s.keys {
-		data := trimZeroes(s.bits.Stripe(i, buf))
-		missing, err := s.putStripe(ctx, i, data, false)
-		if err != nil {
-			return gone, err
+	layers := s.layers()
+	layers[len(layers)-1].bits.Add(held, make([]bool, len(held)))
+	for _, l := range layers {
+		buf := make([]byte, l.header.LargestStripe())
+		for i := range l.keys {
+			data := trimZeroes(l.bits.Stripe(i, buf))
+			missing, err := s.putStripe(ctx, l, i, data, false)
+			if err != nil {
+				return gone, err
+			}
+			gone = gone || missing
 		}
-		gone = gone || missing
+	}
+	if err := s.followGrowth(ctx); err != nil {
+		return gone, err
 	}
 	return gone, s.PublishUnacked(ctx, s.Servers.Admin)
 }
@@ -200,13 +216,3 @@ func trimZeroes(b []byte) []byte {
 	}
 	return b
 }
-
-// head is what a stripe's key begins with: that it is ours, and a checksum of the
-// filter's header, so that it belongs to this map and generation and no other.
-func head(h bloom.Header) []byte {
-	raw, _ := h.MarshalBinary() // the error is always nil
-	return binary.BigEndian.AppendUint32([]byte(headMark), bloom.Checksum(raw))
-}
-
-// headNumber is the head as BITFIELD GET i64 reads it.
-func headNumber(h bloom.Header) int64 { return int64(binary.BigEndian.Uint64(head(h))) }

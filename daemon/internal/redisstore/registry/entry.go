@@ -29,13 +29,7 @@ type Entry struct {
 // NewEntry is that of a new filter.
 func NewEntry(spec engine.Spec, b engine.Identity) (Entry, error) {
 	e := Entry{Spec: spec, Seed: b.Seed, Gen: b.Generation, Born: b.Created.UnixNano()}
-	local := ""
-	if p, ok := spec.Params.(configs.LocalParams); ok {
-		local = p.OnlyLocal()
-	}
 	switch {
-	case local != "":
-		return e, &engine.SpecError{Field: local, Msg: "such filters are kept with store: embedded only, and not in redis: want another value, or none"}
 	case configs.HasBitMap(spec.Kind):
 		h, err := engine.BitMapHeader(spec, b)
 		return NewBitMapEntry(spec, h), err
@@ -46,6 +40,7 @@ func NewEntry(spec engine.Spec, b engine.Identity) (Entry, error) {
 }
 
 func bitMapEntry(spec engine.Spec, h bloom.Header) Entry {
+	h.Layers = min(h.Layers, 1) // of one that grows Redis itself tells how many there are
 	return Entry{Spec: spec, Seed: h.Seed, Gen: h.Generation, Born: h.Created.UnixNano(), Header: h}
 }
 

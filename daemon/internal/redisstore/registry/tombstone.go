@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
 // TombstonesKey is a hash of what is to be removed from Redis: entries that were dropped,
@@ -103,12 +105,31 @@ func (r *Registry) removeKeys(ctx context.Context, e Entry) error {
 		prefix := ItemPrefix(e)
 		return r.servers.Masters(ctx, func(ctx context.Context, c *redis.Client) error { return removePrefix(ctx, c, prefix) })
 	}
-	for i := range e.Header.Stripes() {
+	stripes, err := r.stripes(ctx, e)
+	if err != nil {
+		return err
+	}
+	for i := stripes - 1; i >= 0; i-- { // the last first, so that what is left is found by its first
 		if err := r.servers.Admin.Unlink(ctx, StripeKey(e, i)).Err(); err != nil {
 			return err
 		}
 	}
 	return r.servers.Admin.Unlink(ctx, UnackedKey(e)).Err()
+}
+
+// stripes is how many a bit-map has in Redis, in all layers: those that have a first stripe.
+func (r *Registry) stripes(ctx context.Context, e Entry) (int, error) {
+	h := e.Header
+	for ; h.Layers > 0 && h.Layers < bloom.MaxLayers; h.Layers++ {
+		there, err := r.servers.Admin.Exists(ctx, StripeKey(e, h.Stripes())).Result()
+		if err != nil {
+			return 0, err
+		}
+		if there == 0 {
+			break
+		}
+	}
+	return h.Stripes(), nil
 }
 
 // removePrefix removes the keys that begin with prefix from one server.

@@ -1,0 +1,216 @@
+package bitmap_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+)
+
+// growing takes a layer every few batches. Its error rate is so small that no false positive is
+// to be expected.
+var growing = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 2000, ErrorRate: 1e-6, OnFull: "grow"}}
+
+// opened is a daemon's store with the filter growing, made if missing.
+func opened(t *testing.T, addr string) (*redisstore.Store, engine.Layered) {
+	t.Helper()
+	ctx := context.Background()
+	store, err := redisstore.Open(ctx, redisstore.Config{
+		Options: servers.Options{Addrs: []string{addr}}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Dir: t.TempDir(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	sets, err := store.Load(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := sets[growing]
+	if set == nil {
+		if set, err = store.Create(ctx, growing, storetest.Identity()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return store, set.(engine.Layered)
+}
+
+// add adds items once Redis is in sync.
+func add(t *testing.T, s engine.Set, from, n int) []bool {
+	t.Helper()
+	fresh := make([]bool, n)
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		_, err := s.Add(context.Background(), storetest.Keys(s, from, n), fresh)
+		if err == nil {
+			return fresh
+		}
+		if !errors.Is(err, engine.ErrUnavailable) && !errors.Is(err, engine.ErrInDoubt) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func count(fresh []bool) (n int) {
+	for _, is := range fresh {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+// Callers of three daemons add the same items while layers are added: each is new once. One
+// daemon that heard of none of it finds nothing new, and follows by asking.
+func TestGrowthIsExactlyOnce(t *testing.T) {
+	for name, addr := range map[string]func() string{
+		"standalone": func() string { return redistest.Start(t).Addr },
+		"cluster":    func() string { return redistest.Cluster(t)[0].Addr },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := addr()
+			var sets []engine.Layered
+			for range 3 {
+				_, set := opened(t, at)
+				sets = append(sets, set)
+			}
+			_, halted := opened(t, at)
+			const items, batch, callers = 40_000, 500, 6
+			wins := make([]int, items)
+			var mu sync.Mutex
+			var wait sync.WaitGroup
+			for caller := range callers {
+				wait.Go(func() {
+					s := sets[caller%len(sets)]
+					for i := range items / batch {
+						from := (i + caller/2) * batch % items
+						fresh := make([]bool, batch)
+						if _, err := s.Add(context.Background(), storetest.Keys(s, from, batch), fresh); err != nil {
+							t.Error(err)
+							return
+						}
+						mu.Lock()
+						for k, is := range fresh {
+							if is {
+								wins[from+k]++
+							}
+						}
+						mu.Unlock()
+					}
+				})
+			}
+			wait.Wait()
+			for i, won := range wins {
+				if won != 1 {
+					t.Fatalf("item %d was new %d times", i, won)
+				}
+			}
+			if n := len(sets[0].Layers()); n < 4 {
+				t.Errorf("%d layers: hardly anything grew", n)
+			}
+			if n := len(halted.Layers()); n != 1 {
+				t.Errorf("the halted daemon has %d layers: it was to know of one", n)
+			}
+			if n := count(add(t, halted, 0, items)); n != 0 {
+				t.Errorf("%d of %d items are new for a daemon that had heard of one layer", n, items)
+			}
+			_, late := opened(t, at)
+			fresh := make([]bool, items)
+			if err := late.Has(context.Background(), storetest.Keys(late, 0, items), fresh); err != nil || count(fresh) != 0 {
+				t.Errorf("%d items are new for a daemon that starts: %v", count(fresh), err)
+			}
+			if n := count(add(t, late, items, 1000)); n < 999 {
+				t.Errorf("%d of 1000 new items are new", n)
+			}
+		})
+	}
+}
+
+// Redis comes back empty, or without a part: the daemons that live put back all layers, closed
+// ones as closed, and one that had heard of none follows.
+func TestGrowthIsResynced(t *testing.T) {
+	for name, lose := range map[string]func(*redistest.Server, []string){
+		"restarted empty":          func(s *redistest.Server, _ []string) { s.Kill(); s.Run() },
+		"flushed":                  func(s *redistest.Server, _ []string) { s.CLI("flushall") },
+		"a closed stripe is gone":  func(s *redistest.Server, keys []string) { s.CLI("del", keys[0]) },
+		"the last layer is gone":   func(s *redistest.Server, keys []string) { s.CLI("del", keys[len(keys)-1]) },
+		"a closed stripe is empty": func(s *redistest.Server, keys []string) { s.CLI("set", keys[0], "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			_, a := opened(t, server.Addr)
+			_, b := opened(t, server.Addr)
+			const items = 20_000
+			add(t, a, 0, items)
+			layers := len(a.Layers())
+			if layers < 3 || len(b.Layers()) != 1 {
+				t.Fatalf("%d and %d layers", layers, len(b.Layers()))
+			}
+			keys := a.(interface{ StripeKeys() []string }).StripeKeys()
+			lose(server, keys)
+			for _, s := range []engine.Set{a, b, a} { // one that asks finds out what is lost
+				if n := count(add(t, s, 0, items)); n != 0 {
+					t.Errorf("%d of %d items are new again", n, items)
+				}
+			}
+			if got := len(b.Layers()); got != layers {
+				t.Errorf("the daemon that had one layer has %d, want %d", got, layers)
+			}
+			if n := count(add(t, b, items, 1000)); n < 999 {
+				t.Errorf("%d of 1000 new items are new", n)
+			}
+			for i, key := range keys[:len(keys)-1] {
+				if head := server.CLI("getrange", key, "0", "3"); head != "URIs" {
+					t.Errorf("stripe %d of %d begins with %q, want that of a closed one", i, len(keys), head)
+				}
+			}
+		})
+	}
+}
+
+// A filter that was dropped leaves no layer behind, whoever made it.
+func TestLayersAreDropped(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	storeA, a := opened(t, server.Addr)
+	storeB, _ := opened(t, server.Addr) // knows of one layer
+	add(t, a, 0, 20_000)
+	if err := storeB.Drop(context.Background(), growing); err != nil {
+		t.Fatal(err)
+	}
+	keys := a.(interface{ StripeKeys() []string }).StripeKeys()
+	left := func() (there []string) {
+		for _, key := range keys {
+			if server.CLI("exists", key) != "0" {
+				there = append(there, key)
+			}
+		}
+		return there
+	}
+	for deadline := time.Now().Add(2 * time.Minute); len(left()) > 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("left: %v", left())
+		}
+	}
+	made, err := storeA.Create(context.Background(), growing, storetest.Identity())
+	for deadline := time.Now().Add(2 * time.Minute); err != nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		made, err = storeA.Create(context.Background(), growing, storetest.Identity())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count(add(t, made, 0, 1000)); n != 1000 || slices.Contains(keys, "") {
+		t.Errorf("made again: %d of 1000 items are new", n)
+	}
+}

@@ -1,0 +1,251 @@
+package bitmap
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
+)
+
+// layer is a bit-map in Redis and its mirror: one of several of a filter that grows, or all of
+// a filter that does not.
+//
+// While a layer is open its test-and-set decides what is new. When it is full the next layer
+// is made, and then each stripe of this one is closed: its head changes. A BITFIELD reads the
+// head with the bits, at one moment, so whoever finds a stripe closed knows all that was
+// decided there, and goes on to the next layer, which decides from then on. So daemons need
+// not agree on when a filter grows, and one that has not heard of it finds out by asking.
+//
+// A BITFIELD on a closed stripe still sets bits, of an item of which the next layer decides;
+// they make it look seen to those who look at this layer later, as it then is.
+type layer struct {
+	n         int
+	header    bloom.Header // of this layer alone
+	bits      *bloom.Map
+	keys      []string // of the stripes
+	boxedKeys []any    // the same, as go-redis takes them
+	counts    counts
+
+	head, closedHead []byte
+	open, closed     int64       // the heads as BITFIELD GET i64 reads them
+	fullAt           uint64      // bits that items of its capacity set
+	isClosed         atomic.Bool // all stripes are closed, and bits has what was decided there
+}
+
+// newLayer is layer n of the filter e, with nothing in its mirror.
+func newLayer(e registry.Entry, n int) (*layer, error) {
+	l := &layer{n: n}
+	var err error
+	if e.Header.Layers > 0 {
+		l.bits, err = bloom.NewLayer(e.Header, n)
+	} else {
+		l.bits, err = bloom.New(e.Header)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
+	}
+	l.header = l.bits.Header()
+	l.fullAt = l.header.OnesOf(l.header.Capacity)
+	l.head, l.closedHead = head(openMark, l.header), head(closedMark, l.header)
+	l.open, l.closed = headNumber(l.head), headNumber(l.closedHead)
+	for i := range l.header.Stripes() {
+		key := registry.StripeKey(e, firstStripe(e, n)+i)
+		l.keys, l.boxedKeys = append(l.keys, key), append(l.boxedKeys, key)
+	}
+	return l, nil
+}
+
+// fill is that of the mirror or of Redis, whichever has more.
+func (l *layer) fill() bloom.Fill {
+	fill := l.bits.Fill()
+	if shared := l.header.Fill(l.counts.sum()); shared.Ratio > fill.Ratio {
+		return shared
+	}
+	return fill
+}
+
+// full tells whether a further layer is due.
+func (l *layer) full() bool { return max(l.bits.Ones(), l.counts.sum()) >= l.fullAt }
+
+// present is the head that the stripes of the layer are known to have.
+func (l *layer) present() []byte {
+	if l.isClosed.Load() {
+		return l.closedHead
+	}
+	return l.head
+}
+
+// A stripe's key begins with a mark and a checksum of the layer's header, so that it belongs
+// to this map and generation and no other. The mark of a closed stripe has all bits of the
+// other one: or-ed, closed it stays.
+const (
+	headBytes  = 8
+	openMark   = "URIS"
+	closedMark = "URIs"
+)
+
+func head(mark string, h bloom.Header) []byte {
+	raw, _ := h.MarshalBinary() // the error is always nil
+	return binary.BigEndian.AppendUint32([]byte(mark), bloom.Checksum(raw))
+}
+
+func headNumber(head []byte) int64 { return int64(binary.BigEndian.Uint64(head)) }
+
+// closeStripe gives the stripe in KEYS[1] another head, ARGV[2], if it has that of ARGV[1].
+var closeStripe = redis.NewScript(`
+local head = redis.call('GETRANGE', KEYS[1], 0, 7)
+if head == ARGV[2] then return 1 end
+if head ~= ARGV[1] then return 0 end
+redis.call('SETRANGE', KEYS[1], 0, ARGV[2])
+return 1
+`)
+
+// grow is the layer after l, which is closed and learned when it returns.
+func (s *Set) grow(ctx context.Context, l *layer) (*layer, error) {
+	s.growing.Lock()
+	defer s.growing.Unlock()
+	layers := s.layers()
+	if len(layers) > l.n+1 {
+		return layers[l.n+1], nil
+	}
+	next, err := newLayer(s.Entry, l.n+1)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.close(ctx, l, next); err != nil {
+		_ = next.bits.Close()
+		return nil, err
+	}
+	l.isClosed.Store(true)
+	all := append(layers[:len(layers):len(layers)], next)
+	s.all.Store(&all)
+	s.Log.Info("filter grew", "filter", s.Spec.Name, "layers", len(all), "capacity", next.header.Capacity)
+	return next, nil
+}
+
+// close lays the stripes of next, closes those of l, and reads what was decided in them. It may
+// be repeated, and begun by several daemons. Stripes are closed in their order, and when all of
+// the next layer are there: one that is missing after that is lost, and must not be laid as if
+// it were new.
+func (s *Set) close(ctx context.Context, l, next *layer) error {
+	begun, err := s.hasClosed(ctx, l)
+	if err != nil {
+		return err
+	}
+	for i := range next.keys {
+		if begun {
+			break
+		}
+		if _, err := s.putStripe(ctx, next, i, nil, false); err != nil {
+			return err
+		}
+	}
+	for _, key := range l.keys {
+		done, err := closeStripe.Run(ctx, s.Servers.Admin, []string{key}, l.head, l.closedHead).Int()
+		if err == nil && done == 0 {
+			err = fmt.Errorf("key %s: %w", key, insync.ErrLost)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	buf := make([]byte, l.header.LargestStripe())
+	for i := range l.keys {
+		data, err := s.getStripe(ctx, l, i, buf)
+		if err != nil {
+			return err
+		}
+		if err := l.bits.MergeStripe(i, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// smallPart is the least part of a batch after which a layer may be added.
+const smallPart = 1000
+
+// hasClosed tells whether a daemon has begun to close the stripes of l.
+func (s *Set) hasClosed(ctx context.Context, l *layer) (bool, error) {
+	head, err := s.Servers.Admin.GetRange(ctx, l.keys[0], 0, headBytes-1).Result()
+	return head == string(l.closedHead), err
+}
+
+// growIfFull adds the layer that is due, and tells how many of n items may be added before the
+// next look: a 32nd of what the layer is made for, which the margin of its size covers.
+func (s *Set) growIfFull(ctx context.Context, n int) (part int, err error) {
+	layers := s.layers()
+	last := layers[len(layers)-1]
+	if s.Entry.Header.Layers == 0 || len(layers) >= bloom.MaxLayers {
+		return n, nil
+	}
+	if last.full() {
+		if last, err = s.grow(ctx, last); err != nil {
+			return 0, err
+		}
+	}
+	return int(min(uint64(n), max(smallPart, last.header.Capacity/32))), nil
+}
+
+// followGrowth adds the layers that other daemons have made.
+func (s *Set) followGrowth(ctx context.Context) error {
+	if s.Entry.Header.Layers == 0 {
+		return nil
+	}
+	for {
+		layers := s.layers()
+		last := layers[len(layers)-1]
+		if len(layers) >= bloom.MaxLayers {
+			return nil
+		}
+		there, err := s.hasClosed(ctx, last)
+		if err == nil && !there {
+			var n int64
+			n, err = s.Servers.Admin.Exists(ctx, registry.StripeKey(s.Entry, firstStripe(s.Entry, len(layers)))).Result()
+			there = n > 0
+		}
+		if err != nil || !there {
+			return err
+		}
+		if _, err := s.grow(ctx, last); err != nil {
+			return err
+		}
+	}
+}
+
+// firstStripe is the first one of layer n among all.
+func firstStripe(e registry.Entry, n int) (first int) {
+	for i := range n {
+		first += e.Header.Layer(i).Stripes()
+	}
+	return first
+}
+
+// Layered is a Set that grows.
+type Layered struct{ *Set }
+
+var _ engine.Layered = Layered{}
+
+// Memory implements engine.Growing.
+func (s Layered) Memory() uint64 {
+	h, layers := s.Header(), s.layers()
+	if last := layers[len(layers)-1]; len(layers) < bloom.MaxLayers && last.full() {
+		h.Layers++
+	}
+	return h.Bytes()
+}
+
+// Layers implements engine.Layered.
+func (s Layered) Layers() (all []bloom.Layer) {
+	for _, l := range s.layers() {
+		all = append(all, bloom.Layer{Header: l.header, Fill: l.fill()})
+	}
+	return all
+}
