@@ -111,7 +111,7 @@ func TestSpecFaultsSayWhatIsWanted(t *testing.T) {
 		{"x", `{"error_rate":2}`, "invalid_filter", "error_rate: 2: want 1e-06 to 0.5, such as 0.0001"},
 		{"x", `{"capacity":18446744073709551615}`, "invalid_filter", "capacity: 18446744073709551615: want 1 to 1099511627776 items, such as 10000000"},
 		{"pages", `{"capacity":2000}`, "filter_conflict", "filter pages: filter exists with other parameters: capacity is 1000, not 2000"},
-		{"pages", `{"error_rate":0.01,"on_full":"reject"}`, "filter_conflict", "filter pages: filter exists with other parameters: error_rate is 0.001, not 0.01, on_full is warn, not reject"},
+		{"pages", `{"error_rate":0.01,"on_full":"reject"}`, "filter_conflict", "filter pages: filter exists with other parameters: error_rate is 0.001, not 0.01, on_full is grow, not reject"},
 		{"pages", `{"kind":"timing","expire":60}`, "filter_conflict", "filter pages: filter exists with other parameters: kind is bloom, not timing"},
 		{"pages", `{"id":77}`, "filter_conflict", "id is 1000, not 77"},
 	} {

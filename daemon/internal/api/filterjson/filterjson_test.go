@@ -39,7 +39,7 @@ func TestSpecTakesWhatIsLeftOut(t *testing.T) {
 		there *engine.Filter
 		want  engine.Spec
 	}{
-		{" \n", nil, engine.Spec{Name: "x", Kind: "bloom", Params: configs.Bloom{Capacity: 5000, ErrorRate: 0.0001, OnFull: "warn"}}},
+		{" \n", nil, engine.Spec{Name: "x", Kind: "bloom", Params: configs.Bloom{Capacity: 5000, ErrorRate: 0.0001, OnFull: "grow"}}},
 		{"{}", there, there.Spec},
 		{`{"id":8,"capacity":20}`, there, engine.Spec{ID: 8, Name: "x", Kind: "bloom", Params: configs.Bloom{Capacity: 20, ErrorRate: 0.01, OnFull: "reject"}}},
 		{`{"kind":"bloom"}`, there, there.Spec},

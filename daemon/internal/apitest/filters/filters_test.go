@@ -38,7 +38,7 @@ func TestPutTakesDefaults(t *testing.T) {
 	for i, body := range []string{``, `{}`, ` {"kind": "bloom"} `} {
 		name := []string{"a", "b", "c"}[i]
 		f := apitest.Info(t, r.Put(name, body))
-		if f.Capacity != 5000 || f.ErrorRate != 0.0001 || f.Kind != "bloom" || f.OnFull != "warn" || f.ID != 1000+i {
+		if f.Capacity != 5000 || f.ErrorRate != 0.0001 || f.Kind != "bloom" || f.OnFull != "grow" || f.ID != 1000+i {
 			t.Errorf("%q: %+v", body, f)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // Every answer of a filter that is past its capacity says so, in all forms, and none before.
 func TestOverCapacityIsTold(t *testing.T) {
 	r := apitest.New(t)
-	r.Put("small", `{"capacity":20000,"error_rate":0.01}`)
+	r.Put("small", `{"capacity":20000,"error_rate":0.01,"on_full":"warn"}`)
 	lines := func(from, to int) string {
 		var b strings.Builder
 		for i := from; i < to; i++ {
