@@ -9,6 +9,7 @@ import random
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from typing import Any, Callable, Dict, List, Optional
 
@@ -55,15 +56,17 @@ class Daemon:
         self._args: List[str] = []
         self._env = {"URIFILTER_URI_NUM_SCALE": "200000", **env}
         self._process: Optional[subprocess.Popen[bytes]] = None
+        # While one thread waits for the process to end, poll tells another one that it runs.
+        self._lock = threading.RLock()
         cleanup(self.kill)
         if wait:
             self.start()
 
     def start(self, wait: bool = True, args: Optional[List[str]] = None) -> None:
         """Starts it (again), on the same address and data."""
-        assert not self.running(), "the daemon runs already, and nobody would end that one"
-        self._args = self._args if args is None else args
-        with open(self.folder / "log", "ab") as log:
+        with self._lock, open(self.folder / "log", "ab") as log:
+            assert not self.running(), "the daemon runs already, and nobody would end that one"
+            self._args = self._args if args is None else args
             self._process = subprocess.Popen(
                 [binary(), "serve", "--data-dir", str(self.folder / "data"), "--listen", f"127.0.0.1:{self.port}", *self._args],
                 stderr=log,
@@ -74,7 +77,8 @@ class Daemon:
 
     def running(self) -> bool:
         """Whether it was started and has not ended."""
-        return self._process is not None and self._process.poll() is None
+        with self._lock:
+            return self._process is not None and self._process.poll() is None
 
     def await_ready(self) -> None:
         """Returns when it serves."""
@@ -102,10 +106,11 @@ class Daemon:
 
     def kill(self) -> None:
         """Ends it without a warning."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        with self._lock:
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+                self._process = None
 
     def requests(self) -> int:
         """How many filter calls it has answered."""
