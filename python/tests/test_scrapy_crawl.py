@@ -309,7 +309,7 @@ class CrawlTest(unittest.TestCase):
         with FilterAPIClient(Settings(url=self.daemon.url)) as client:
             info = client.filter_info("old")
         self.assertEqual(info["capacity"], 42403)
-        self.assertAlmostEqual(info["bytes"], 2**20 / 8, delta=10_000)
+        self.assertAlmostEqual(info["bytes"], 2**20 / 8, delta=20_000)
 
     def test_spider_names(self) -> None:
         done = self.crawl("seed", arguments={"name": "我的 爬虫"})
