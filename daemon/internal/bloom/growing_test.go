@@ -138,7 +138,7 @@ func TestGrowingIsExactlyOnceWhileLayersAreAdded(t *testing.T) {
 
 // What OnAdd and OnGrow are told, done again in its order on a copy of any time, sets the same
 // bits.
-func TestGrowingFromItsJournal(t *testing.T) {
+func TestNoRaceGrowingFromItsJournal(t *testing.T) {
 	const capacity, rate = 100_000, 0.01
 	g := newGrowing(t, capacity, rate)
 	type entry struct {

@@ -231,7 +231,7 @@ func TestForgetMoreThanTheLogHas(t *testing.T) {
 }
 
 // Items are counted in Redis, those of other daemons and of before a start included.
-func TestExactItemsAreCounted(t *testing.T) {
+func TestNoRaceExactItemsAreCounted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--set-max-intset-entries", "16")
 	storeA, a := openedExact(t, config(server.Addr))
@@ -251,7 +251,7 @@ func TestExactItemsAreCounted(t *testing.T) {
 }
 
 // What an item takes in Redis, in sets that stay encoded as integers.
-func TestExactBytesInRedis(t *testing.T) {
+func TestNoRaceExactBytesInRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	_, s := openedExact(t, config(server.Addr))

@@ -61,7 +61,7 @@ func TestExactResync(t *testing.T) {
 }
 
 // Redis comes back with what it had before the latest items were added and forgotten.
-func TestExactResyncFromAnOlderFile(t *testing.T) {
+func TestNoRaceExactResyncFromAnOlderFile(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--set-max-intset-entries", "16")
 	storeA, a := openedExact(t, config(server.Addr))
