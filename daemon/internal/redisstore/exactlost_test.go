@@ -20,7 +20,7 @@ import (
 
 // Redis loses its data, or a part: what either daemon accepted stays a duplicate for both, and
 // for one that starts then, and what was forgotten stays new.
-func TestExactResync(t *testing.T) {
+func TestNoRaceExactResync(t *testing.T) {
 	for name, lose := range map[string]func(*redistest.Server, *exact.Set){
 		"restarted empty":          func(r *redistest.Server, _ *exact.Set) { r.Kill(); r.Run() },
 		"flushed":                  func(r *redistest.Server, _ *exact.Set) { r.CLI("flushall") },
@@ -100,7 +100,7 @@ func TestNoRaceExactResyncFromAnOlderFile(t *testing.T) {
 }
 
 // One node of a cluster is flushed: the answers of that node do not count.
-func TestExactResyncOfAClusterNode(t *testing.T) {
+func TestNoRaceExactResyncOfAClusterNode(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Cluster(t)
 	storeA, a := openedExact(t, config(servers[0].Addr))
@@ -124,14 +124,14 @@ func TestExactResyncOfAClusterNode(t *testing.T) {
 
 // The server is killed again and again under callers of two daemons, and comes back with its file:
 // each item is new for one caller, or for none that was not told of a doubt.
-func TestExactServerKilledUnderCallers(t *testing.T) {
+func TestNoRaceExactServerKilledUnderCallers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--set-max-intset-entries", "16")
 	storeA, a := openedExact(t, config(server.Addr))
 	storeB, b := openedExact(t, config(server.Addr))
 	waitReady(t, storeA, storeB)
 	meet(t, storeA, storeB)
-	const callers, batch, items = 8, 400, 40_000
+	const callers, batch, items = 8, 400, 12_000
 	var wins, doubt [items]atomic.Int32
 	stop := make(chan struct{})
 	var answered atomic.Int64
@@ -172,7 +172,7 @@ func TestExactServerKilledUnderCallers(t *testing.T) {
 	}
 	for range 4 {
 		seen := answered.Load()
-		for deadline := time.Now().Add(time.Minute); answered.Load() < seen+20; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(3 * time.Minute); answered.Load() < seen+20; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Error("no batch is answered")
 				break
