@@ -20,7 +20,7 @@ import (
 
 // Redis loses its data, or a part: what either daemon accepted stays a duplicate for both, and
 // for one that starts then, and what was forgotten stays new.
-func TestNoRaceExactResync(t *testing.T) {
+func TestExactResync(t *testing.T) {
 	for name, lose := range map[string]func(*redistest.Server, *exact.Set){
 		"restarted empty":          func(r *redistest.Server, _ *exact.Set) { r.Kill(); r.Run() },
 		"flushed":                  func(r *redistest.Server, _ *exact.Set) { r.CLI("flushall") },
@@ -100,7 +100,7 @@ func TestNoRaceExactResyncFromAnOlderFile(t *testing.T) {
 }
 
 // One node of a cluster is flushed: the answers of that node do not count.
-func TestNoRaceExactResyncOfAClusterNode(t *testing.T) {
+func TestExactResyncOfAClusterNode(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Cluster(t)
 	storeA, a := openedExact(t, config(servers[0].Addr))

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
@@ -64,6 +66,7 @@ func (s *Store) resync(ctx context.Context, justRead ...string) error {
 	if err != nil {
 		return err
 	}
+	defer s.beatMeanwhile(ctx)()
 	// Batches under way end before this daemon says that it has stopped.
 	s.state.Flight.Lock()
 	//lint:ignore SA2001 nothing is done under it: later batches see that it is not in sync
@@ -111,6 +114,27 @@ func (s *Store) resync(ctx context.Context, justRead ...string) error {
 	}
 	s.log.Info("redis is in sync", "servers", len(ids), "lost_data", lost, "filters", len(s.all()), "took", time.Since(start).Round(time.Millisecond))
 	return nil
+}
+
+// beatMeanwhile leaves heartbeats until the function that it returns is called: what a filter
+// puts back may take longer than the other daemons wait for one that is silent, who would go
+// on without what only this one knows. How long they wait in all is bounded by the barrier.
+func (s *Store) beatMeanwhile(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var beating sync.WaitGroup
+	beating.Go(func() {
+		tick := time.NewTicker(members.PollEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				_ = s.members.Beat(ctx) // the resync itself finds out that Redis is away
+			}
+		}
+	})
+	return func() { cancel(); beating.Wait() }
 }
 
 // putBack ors every mirror into Redis, and the archive's bits where a stripe was gone.

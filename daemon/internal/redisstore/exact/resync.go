@@ -3,14 +3,12 @@ package exact
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
-	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/table"
@@ -67,7 +65,6 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 		return true, orLost(err)
 	}
 	var keys []bloom.Hash
-	beat := time.Now()
 	for part := range table.Parts {
 		keys = s.mirror.Part(part, keys[:0])
 		for rest := keys; len(rest) > 0; {
@@ -76,13 +73,6 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 				return gone, err
 			}
 			rest = rest[n:]
-			// This may take longer than the other daemons wait for one that is silent.
-			if time.Since(beat) > members.PollEvery {
-				if err := s.Members.Beat(ctx); err != nil {
-					return gone, err
-				}
-				beat = time.Now()
-			}
 		}
 	}
 	if whole, err := s.log.Whole(ctx); err != nil || !whole {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
-	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
@@ -62,7 +61,6 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 		return true, insync.ErrLost
 	}
 	var entries []timing.Entry
-	beat := time.Now()
 	for part := range timing.Parts {
 		entries = s.mirror.Part(part, entries[:0])
 		for rest := entries; len(rest) > 0; {
@@ -71,13 +69,6 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 				return gone, err
 			}
 			rest = rest[n:]
-			// This may take longer than the other daemons wait for one that is silent.
-			if time.Since(beat) > members.PollEvery {
-				if err := s.Members.Beat(ctx); err != nil {
-					return gone, err
-				}
-				beat = time.Now()
-			}
 		}
 	}
 	if whole, err := s.log.Whole(ctx); err != nil {
