@@ -52,12 +52,14 @@ func (s *Set) decide(ctx context.Context, keys []bloom.Hash, verdicts []servers.
 	layers := s.layers()
 	last := layers[len(layers)-1]
 	last.bits.Missing(keys, missing)
-	older := make([]bool, len(keys))
-	for _, l := range layers[:len(layers)-1] {
-		l.bits.Has(keys, older)
-		for i, lacks := range older {
-			if !lacks {
-				missing[i] = 0
+	if older := layers[:len(layers)-1]; len(older) > 0 {
+		lacks := make([]bool, len(keys))
+		for _, l := range older {
+			l.bits.Has(keys, lacks)
+			for i, is := range lacks {
+				if !is {
+					missing[i] = 0
+				}
 			}
 		}
 	}

@@ -55,8 +55,9 @@ func newLayer(e registry.Entry, n int) (*layer, error) {
 	l.fullAt = l.header.OnesOf(l.header.Capacity)
 	l.head, l.closedHead = head(openMark, l.header), head(closedMark, l.header)
 	l.open, l.closed = headNumber(l.head), headNumber(l.closedHead)
+	first := firstStripe(e, n)
 	for i := range l.header.Stripes() {
-		key := registry.StripeKey(e, firstStripe(e, n)+i)
+		key := registry.StripeKey(e, first+i)
 		l.keys, l.boxedKeys = append(l.keys, key), append(l.boxedKeys, key)
 	}
 	return l, nil
@@ -169,14 +170,14 @@ func (s *Set) close(ctx context.Context, l, next *layer) error {
 	return nil
 }
 
-// smallPart is the least part of a batch after which a layer may be added.
-const smallPart = 1000
-
 // hasClosed tells whether a daemon has begun to close the stripes of l.
 func (s *Set) hasClosed(ctx context.Context, l *layer) (bool, error) {
 	head, err := s.Servers.Admin.GetRange(ctx, l.keys[0], 0, headBytes-1).Result()
 	return head == string(l.closedHead), err
 }
+
+// smallPart is the least part of a batch after which a layer may be added.
+const smallPart = 1000
 
 // growIfFull adds the layer that is due, and tells how many of n items may be added before the
 // next look: a 32nd of what the layer is made for, which the margin of its size covers.
@@ -242,8 +243,8 @@ func (s Layered) Memory() uint64 {
 	return h.Bytes()
 }
 
-// Layers implements engine.Layered.
-func (s Layered) Layers() (all []bloom.Layer) {
+// Layers describes each layer; of a filter that does not grow there is one.
+func (s *Set) Layers() (all []bloom.Layer) {
 	for _, l := range s.layers() {
 		all = append(all, bloom.Layer{Header: l.header, Fill: l.fill()})
 	}

@@ -186,11 +186,7 @@ func (s *Set) WrittenBack(at time.Time) { s.writtenBack.Store(&at) }
 
 // Stats implements engine.Set: of the mirror or of Redis, whichever has more.
 func (s *Set) Stats() engine.Stats {
-	var all []bloom.Layer
-	for _, l := range s.layers() {
-		all = append(all, bloom.Layer{Header: l.header, Fill: l.fill()})
-	}
-	h, fill := s.Header(), bloom.FillOf(all)
+	h, fill := s.Header(), bloom.FillOf(s.Layers())
 	st := engine.Stats{Items: fill.Items, Fill: fill.Ratio, FPR: fill.FPR, Bytes: h.Bytes(), Generation: h.Generation}
 	if at := s.writtenBack.Load(); at != nil {
 		st.LastWriteback = *at
