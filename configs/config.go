@@ -207,9 +207,9 @@ type Limits struct {
 	// 4 MiB, and a body that grows twice for a moment. Past it calls get 503 overloaded.
 	// 0, or twice body_bytes and more. Default 0: four times body_bytes, and 256 MiB at least.
 	HeldBytes Size `yaml:"held_bytes"`
-	// FilterBytes is how much memory of this machine a filter of the kind timing may take, 26
-	// bytes for each item that has not expired. At it calls with new items get 507
-	// filter_full and nothing is remembered. 1 MiB or more. Default 0: half of the memory.
+	// FilterBytes is how much memory of this machine a filter may take that grows: of the kinds
+	// timing, exact and simhash, and of the kind bloom with on_full: grow. At it calls with new
+	// items get 507 filter_full and nothing is remembered. 1 MiB or more. Default 0: half of the memory.
 	FilterBytes Size `yaml:"filter_bytes"`
 	// CompressBytes is the size from which on answers are compressed, by zstd or gzip, for
 	// callers that accept it (Accept-Encoding); streams are, unless they are known to be
