@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -100,6 +101,10 @@ func (s *Store) make(ctx context.Context, e registry.Entry, fill func(f filter.F
 
 // open is the filter of an entry of the registry.
 func (s *Store) open(ctx context.Context, e registry.Entry) (engine.Set, error) {
+	epoch, err := s.state.Check()
+	if err != nil {
+		return nil, err
+	}
 	f, err := s.newFilter(e)
 	if err != nil {
 		return nil, err
@@ -107,6 +112,9 @@ func (s *Store) open(ctx context.Context, e registry.Entry) (engine.Set, error) 
 	lost, err := f.Learn(ctx)
 	if err == nil && lost {
 		err = f.Base().Trouble(ctx, insync.ErrLost)
+	}
+	if err == nil && !s.syncedSince(epoch) {
+		err = fmt.Errorf("%w: %w", engine.ErrUnavailable, insync.ErrChanged)
 	}
 	if err != nil {
 		return nil, errors.Join(err, filter.Close(f))

@@ -51,16 +51,23 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 		}
 	}
 	for name, text := range all {
-		if err := s.take(ctx, name, text); err != nil {
+		if err := s.take(ctx, name, text, func() bool { return s.syncedSince(epoch) }); err != nil {
 			return err
 		}
 	}
 	return s.members.NoteFollowed(ctx, version)
 }
 
+// syncedSince tells whether Redis has been in sync all the time since epoch. What was read in
+// a resync may lack what other daemons had not put back yet.
+func (s *Store) syncedSince(epoch uint64) bool {
+	now, err := s.state.Check()
+	return err == nil && now == epoch
+}
+
 // take serves the filter of an entry that is new in the registry, in the place of the one of
-// its name, if there is one.
-func (s *Store) take(ctx context.Context, name, text string) error {
+// its name, if there is one; but not if, when it has been read, valid denies that it is whole.
+func (s *Store) take(ctx context.Context, name, text string, valid func() bool) error {
 	f, lost, err := s.load(ctx, name, text)
 	if registry.AsDamaged(err) {
 		if q, known := s.registry.Quarantine(name, text, err); !known {
@@ -75,6 +82,9 @@ func (s *Store) take(ctx context.Context, name, text string) error {
 		if gone, err := s.registry.Dropped(ctx, f.Base().Entry); err != nil || gone {
 			return errors.Join(err, filter.Close(f)) // dropped or cleared in this moment; poll comes again
 		}
+	}
+	if !valid() {
+		return filter.Close(f)
 	}
 	change := engine.Change{Spec: f.Base().Spec, Set: f}
 	if was := s.swap(f); was != nil {

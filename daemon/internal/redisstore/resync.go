@@ -106,6 +106,13 @@ func (s *Store) resync(ctx context.Context, justRead ...string) error {
 		return err
 	}
 	// What the others have put there is known before anything is answered.
+	for _, f := range s.all() {
+		if m, ok := f.(filter.Mirrored); ok {
+			if err := m.Relearn(ctx); err != nil {
+				return fmt.Errorf("filter %s: %w", f.Base().Spec.Name, err)
+			}
+		}
+	}
 	if err := s.followUnacked(ctx, true); err != nil {
 		return err
 	}
@@ -181,7 +188,7 @@ func (s *Store) reconcile(ctx context.Context, started bool) error {
 					return err
 				}
 			default: // cleared or made anew; what this one has is of no use
-				if err := s.take(ctx, mine.Spec.Name, text); err != nil && !errors.Is(err, insync.ErrLost) {
+				if err := s.take(ctx, mine.Spec.Name, text, func() bool { return true }); err != nil && !errors.Is(err, insync.ErrLost) {
 					return err
 				}
 			}

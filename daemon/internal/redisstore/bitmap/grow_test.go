@@ -183,6 +183,44 @@ func TestGrowthIsResynced(t *testing.T) {
 	}
 }
 
+// Daemons put back what they know in any order. One that knows of one layer only, and finds it
+// gone, learns of its items when the others have put them back.
+func TestGrowthIsRelearned(t *testing.T) {
+	for name, order := range map[string][]int{"the other one first": {1, 0}, "this one first": {0, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			server := redistest.Start(t)
+			_, a := opened(t, server.Addr)
+			_, b := opened(t, server.Addr)
+			const items = 20_000
+			add(t, a, 0, items)
+			keys := a.(interface{ StripeKeys() []string }).StripeKeys()
+			server.CLI("set", keys[0], "")
+			type resyncing interface {
+				Resync(context.Context) (bool, error)
+				Relearn(context.Context) error
+			}
+			daemons := []resyncing{b.(resyncing), a.(resyncing)}
+			for i, n := range order {
+				if gone, err := daemons[n].Resync(ctx); err != nil || gone != (i == 0) {
+					t.Fatalf("resync: gone %v, %v", gone, err)
+				}
+			}
+			for _, d := range daemons {
+				if err := d.Relearn(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, s := range []engine.Set{b, a} {
+				if n := count(add(t, s, 0, items)); n != 0 {
+					t.Errorf("%d of %d items are new again", n, items)
+				}
+			}
+		})
+	}
+}
+
 // A filter that was dropped leaves no layer behind, whoever made it.
 func TestLayersAreDropped(t *testing.T) {
 	t.Parallel()

@@ -157,17 +157,7 @@ func (s *Set) close(ctx context.Context, l, next *layer) error {
 			return err
 		}
 	}
-	buf := make([]byte, l.header.LargestStripe())
-	for i := range l.keys {
-		data, err := s.getStripe(ctx, l, i, buf)
-		if err != nil {
-			return err
-		}
-		if err := l.bits.MergeStripe(i, data); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.read(ctx, l)
 }
 
 // hasClosed tells whether a daemon has begun to close the stripes of l.

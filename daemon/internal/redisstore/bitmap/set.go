@@ -35,6 +35,7 @@ var (
 	_ engine.BitMap          = (*Set)(nil)
 	_ filter.Counted         = (*Set)(nil)
 	_ filter.Unacknowledging = (*Set)(nil)
+	_ filter.Mirrored        = (*Set)(nil)
 	_ filter.Filter          = (*Set)(nil)
 )
 

@@ -145,21 +145,32 @@ func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
 	}
 	layers := s.layers() // all others are learned; where one had lost a stripe Resync adds what follows it
 	l := layers[len(layers)-1]
+	if err := s.read(ctx, l); errors.Is(err, insync.ErrLost) {
+		lost = true
+	} else if err != nil {
+		return false, err
+	}
+	return lost, s.RefreshUnacked(ctx)
+}
+
+// read puts what Redis has of the layer into its mirror. Stripes that are lost are left out, and
+// then it returns insync.ErrLost.
+func (s *Set) read(ctx context.Context, l *layer) (lost error) {
 	buf := make([]byte, l.header.LargestStripe())
 	for i := range l.keys {
 		data, err := s.getStripe(ctx, l, i, buf)
 		if errors.Is(err, insync.ErrLost) {
-			lost = true
+			lost = err
 			continue
 		}
 		if err != nil {
-			return lost, err
+			return err
 		}
 		if err := l.bits.MergeStripe(i, data); err != nil {
-			return lost, err
+			return err
 		}
 	}
-	return lost, s.RefreshUnacked(ctx)
+	return lost
 }
 
 // Lay implements filter.Filter: all stripes are there.
@@ -204,10 +215,24 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 			gone = gone || missing
 		}
 	}
-	if err := s.followGrowth(ctx); err != nil {
-		return gone, err
-	}
 	return gone, s.PublishUnacked(ctx, s.Servers.Admin)
+}
+
+// Relearn implements filter.Mirrored: of closed layers the mirror decides without asking Redis,
+// so it must have what the others have put back there, and what they know to be closed must
+// be closed here. It adds no layer before they have: that would learn a layer that lacks items.
+func (s *Set) Relearn(ctx context.Context) error {
+	if s.Enter() != nil {
+		return nil // dropped meanwhile
+	}
+	defer s.Use.RUnlock()
+	layers := s.layers()
+	for _, l := range layers[:len(layers)-1] {
+		if err := s.read(ctx, l); err != nil {
+			return err
+		}
+	}
+	return s.followGrowth(ctx)
 }
 
 func trimZeroes(b []byte) []byte {

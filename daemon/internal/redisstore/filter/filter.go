@@ -44,6 +44,12 @@ type Counted interface {
 	CountNext(ctx context.Context) (last bool, err error)
 }
 
+// Mirrored is a filter that takes some of what it knows from its mirror alone.
+type Mirrored interface {
+	// Relearn reads what other daemons have put back, when all have, before anything is answered.
+	Relearn(ctx context.Context) error
+}
+
 // Expiring is a filter whose items expire.
 type Expiring interface {
 	// Sweep lets go of a part of the memory of what has expired.
