@@ -125,7 +125,7 @@ func rules() []rule {
 		commands("settings", nil),
 		withSettings(asking(commands("connection", nil, "problem", "program"))),
 		asking(commands("commandtest", []string{"connection"}, "program")),
-		asking(commands("processtest", nil, "mysqltest", "testport", "bloom")),
+		asking(commands("processtest", nil, "mysqltest", "testserver", "bloom")),
 		asking(commands("filter", []string{"connection", "terminal"}, "sniff", "items", "program")), // items for the codes of what is wrong with one
 		asking(commands("near", []string{"connection"}, "program")),
 		withSettings(asking(commands("filters", []string{"connection"}, "program"))),

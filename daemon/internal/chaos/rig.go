@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
-	"github.com/cr-clawer/urifilter/daemon/internal/testport"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // Filters of a round. The capacity is so far above what is sent that no false positive is
@@ -91,7 +91,7 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 	}
 	for i := range count {
 		d := &daemon{
-			name: fmt.Sprintf("d%d", i+1), addr: testport.Free(t), dir: t.TempDir(), binary: binary,
+			name: fmt.Sprintf("d%d", i+1), addr: testserver.Free(t), dir: t.TempDir(), binary: binary,
 			env: append([]string{}, env...), since: r.elapsed, ended: make(chan struct{}),
 		}
 		if g.archive != nil { // an embedded daemon has an archive of its own

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/testport"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // EnvURI names a server, beside FerretDB, that suites run on as well.
@@ -60,7 +60,7 @@ func New(t testing.TB, opt Options) *Server {
 		t.Fatal(err)
 	}
 	if opt.ReplicaSet != "" {
-		s.addr = testport.Free(t) // it tells clients the address that it was given
+		s.addr = testserver.Free(t) // it tells clients the address that it was given
 	}
 	t.Cleanup(s.Kill)
 	s.Restart()
@@ -105,7 +105,7 @@ func (s *Server) Restart() {
 	defer log.Close()
 	cmd := exec.Command(s.binary, s.arguments()...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
-	cmd.SysProcAttr = dieWithParent()
+	cmd.SysProcAttr = testserver.DieWithParent()
 	// No setting of the caller's environment may change what is tested.
 	cmd.Env = append(without(os.Environ(), "FERRETDB_"), "DO_NOT_TRACK=1")
 	if err := cmd.Start(); err != nil {

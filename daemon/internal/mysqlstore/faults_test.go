@@ -11,6 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // spec is a filter that is kept here.
@@ -52,21 +53,21 @@ func TestLostAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			keys, rounds := by.keys, by.rounds
 			c := config(server)
-			link := newCutter(t, c.Addr)
-			c.Addr = link.Addr().String()
+			link := testserver.NewCutter(t, c.Addr)
+			c.Addr = link.Addr
 			store, set := opened(t, c)
 			const n = 40
 			told := 0 // so many batches were answered at once
 			storetest.Add(t, set, nil)
 			for round := range rounds {
 				small(store, keys)
-				link.arm(round * by.step)
+				link.CutOnce(round * by.step)
 				// Half of the items are new.
 				fresh := make([]bool, n)
 				got, err := set.Add(context.Background(), storetest.Keys(set, round*n/2, n), fresh)
 				if errors.Is(err, engine.ErrUnavailable) && !errors.Is(err, engine.ErrInDoubt) {
 					// What breaks before the batch, or the end of its transaction, is sent.
-					link.arm(-1)
+					link.Pass()
 					got, err = set.Add(context.Background(), storetest.Keys(set, round*n/2, n), fresh)
 				} else if err == nil {
 					told++
@@ -78,10 +79,10 @@ func TestLostAnswers(t *testing.T) {
 				if err != nil || got != want {
 					t.Fatalf("round %d: %d new, %v; want %d", round, got, err, want)
 				}
-				link.arm(-1)
+				link.Pass()
 			}
-			if link.cuts < rounds/2 || told < 3 {
-				t.Errorf("%d connections were cut, %d batches answered at once", link.cuts, told)
+			if link.Cuts() < rounds/2 || told < 3 {
+				t.Errorf("%d connections were cut, %d batches answered at once", link.Cuts(), told)
 			}
 		})
 	}
@@ -90,15 +91,15 @@ func TestLostAnswers(t *testing.T) {
 // Forgetting is in doubt when its answer is lost, and can be done again.
 func TestLostAnswerOfForget(t *testing.T) {
 	c := config(mysqltest.Start(t))
-	link := newCutter(t, c.Addr)
-	c.Addr = link.Addr().String()
+	link := testserver.NewCutter(t, c.Addr)
+	c.Addr = link.Addr
 	_, set := opened(t, c)
 	keys := storetest.Keys(set, 0, 100)
 	storetest.Add(t, set, keys)
 	for {
-		link.arm(0)
+		link.CutOnce(0)
 		_, err := set.Forget(context.Background(), keys)
-		link.arm(-1)
+		link.Pass()
 		if errors.Is(err, engine.ErrInDoubt) {
 			break
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
-	"github.com/cr-clawer/urifilter/daemon/internal/testport"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
@@ -48,7 +48,7 @@ func TestRefusals(t *testing.T) {
 		"password": {func(c *Config) { c.Password = "wrong" }, []string{"Access denied", "hint: check mysql.user and mysql.password_file"}},
 		"user":     {func(c *Config) { c.User = "nobody" }, []string{"hint: check mysql.user"}},
 		"database": {func(c *Config) { c.Database = "elsewhere" }, []string{"elsewhere", "hint: `urifilter mysql grant` prints"}},
-		"nobody":   {func(c *Config) { c.Addr = testport.Free(t) }, []string{"mysql 127.0.0.1:", "hint: is MariaDB running there?"}},
+		"nobody":   {func(c *Config) { c.Addr = testserver.Free(t) }, []string{"mysql 127.0.0.1:", "hint: is MariaDB running there?"}},
 		"socket":   {func(c *Config) { c.Addr = "/nowhere/socket" }, []string{"mysql /nowhere/socket:", "hint: is MariaDB running there?"}},
 		"name":     {func(c *Config) { c.Addr = "no-such-host.invalid:3306" }, []string{"hint: check mysql.addr"}},
 		"filters": {func(c *Config) { server.Exec("create table " + c.Database + ".urifilter_filters (a int)") },

@@ -13,11 +13,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/testport"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // Password is that of every user that a Server makes.
@@ -35,9 +34,7 @@ type Server struct {
 	t    testing.TB
 	dir  string
 	args []string
-	cmd  *exec.Cmd
-	// ended is closed when the process is gone.
-	ended chan struct{}
+	testserver.Process
 	names atomic.Int64
 }
 
@@ -47,7 +44,7 @@ func Start(t testing.TB, args ...string) *Server {
 	if _, err := exec.LookPath("mariadbd"); err != nil {
 		t.Skip("mariadbd is not installed (Debian: mariadb-server-core)")
 	}
-	s := &Server{t: t, Addr: testport.Free(t), args: args}
+	s := &Server{t: t, Addr: testserver.Free(t), args: args}
 	var err error
 	// Of a short name: the path of a socket may have about a hundred bytes.
 	if s.dir, err = os.MkdirTemp("", "mariadb"); err != nil {
@@ -64,7 +61,7 @@ func Start(t testing.TB, args ...string) *Server {
 		if s.run() {
 			return s
 		}
-		s.Addr = testport.Free(t) // another process was quicker
+		s.Addr = testserver.Free(t) // another process was quicker
 	}
 	t.Fatal("mariadbd finds no free port")
 	return nil
@@ -108,7 +105,7 @@ func (s *Server) command(more ...string) *exec.Cmd {
 		args = append(args, "--user=root")
 	}
 	cmd := exec.Command("mariadbd", append(append(args, s.args...), more...)...)
-	cmd.SysProcAttr = dieWithParent()
+	cmd.SysProcAttr = testserver.DieWithParent()
 	return cmd
 }
 
@@ -126,54 +123,7 @@ func (s *Server) run() bool {
 	host, port, _ := strings.Cut(s.Addr, ":")
 	cmd := s.command("--bind-address="+host, "--port="+port, "--socket="+s.Socket(),
 		"--pid-file="+filepath.Join(s.dir, "pid"), "--init-file="+filepath.Join(s.dir, "init.sql"))
-	log, err := os.Create(filepath.Join(s.dir, "log"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cmd.Stdout, cmd.Stderr = log, log
-	err = cmd.Start()
-	_ = log.Close()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
-	s.cmd, s.ended = cmd, ended
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		text, _ := os.ReadFile(log.Name())
-		if strings.Contains(string(text), "ready for connections") {
-			return true
-		}
-		select {
-		case <-ended:
-			if strings.Contains(string(text), "already in use") {
-				return false
-			}
-			s.t.Fatalf("mariadbd ends at once:\n%s", text)
-		default:
-		}
-	}
-	s.t.Fatal("mariadbd is not ready after 2 min")
-	return false
-}
-
-// Kill ends the server as kill -9 does.
-func (s *Server) Kill() {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Kill()
-		<-s.ended
-		s.cmd = nil
-	}
-}
-
-// Signal sends sig to the server, if it runs.
-func (s *Server) Signal(sig os.Signal) {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Signal(sig)
-	}
+	return s.Start(s.t, cmd, filepath.Join(s.dir, "log"), []string{"ready for connections"}, []string{"already in use"})
 }
 
 // Socket is the path of its socket.

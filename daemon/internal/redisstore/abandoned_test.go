@@ -6,6 +6,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // A daemon is cut off with items that no caller was told of, Redis loses its data, and the others go on
@@ -21,12 +22,12 @@ func TestAbandonedDaemonGivesNothingOutTwice(t *testing.T) {
 
 func testAbandoned(t *testing.T, losses int) {
 	server := redistest.Start(t)
-	line := newCutter(t, server.Addr)
+	line := testserver.NewCutter(t, server.Addr)
 	storeA, a := opened(t, config(server.Addr))
-	storeB, b := opened(t, config(line.Addr().String()))
+	storeB, b := opened(t, config(line.Addr))
 	meet(t, storeA, storeB)
 	const n = 300
-	line.left.Store(0) // B hears nothing more
+	line.Cut(0) // B hears nothing more
 	b.Unacknowledge(storetest.Keys(b, 0, n))
 	w := wins{}
 	for i := range losses {
@@ -34,7 +35,7 @@ func testAbandoned(t *testing.T, losses int) {
 		isNew, _ := addUntilAnswered(t, a, i*n, n) // when B has been silent for long enough
 		w.note(i*n, isNew)
 	}
-	line.left.Store(1 << 60)
+	line.Pass()
 	waitReady(t, storeA, storeB)
 	for _, set := range []*bitmap.Set{b, a, b} {
 		isNew, _ := addUntilAnswered(t, set, 0, n)

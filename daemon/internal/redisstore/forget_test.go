@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // Replies are lost while items are forgotten. An answer without a doubt is true: all of them
@@ -20,8 +21,8 @@ import (
 func TestForgetRepliesLost(t *testing.T) {
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
 		server := redistest.Start(t)
-		line := newCutter(t, server.Addr)
-		_, s := open(t, config(line.Addr().String()))
+		line := testserver.NewCutter(t, server.Addr)
+		_, s := open(t, config(line.Addr))
 		_, other := open(t, config(server.Addr))
 		f, can := s.(engine.Forgetful)
 		if !can {
@@ -35,9 +36,9 @@ func TestForgetRepliesLost(t *testing.T) {
 				addUntilAnswered(t, set, from, n)
 			}
 			keys := storetest.Keys(s, from, n)
-			line.left.Store(int64(round * 600 / rounds))
+			line.Cut(round * 600 / rounds)
 			_, err := f.Forget(context.Background(), keys)
-			line.left.Store(1 << 60)
+			line.Pass()
 			left := n
 			switch {
 			case err == nil:

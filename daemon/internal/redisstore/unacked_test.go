@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // kinds are those of this store: open makes or finds the filter.
@@ -71,8 +72,8 @@ func TestRepliesLost(t *testing.T) {
 			t.Run(strconv.FormatBool(doubtIsNew), func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
-				line := newCutter(t, server.Addr)
-				c := config(line.Addr().String())
+				line := testserver.NewCutter(t, server.Addr)
+				c := config(line.Addr)
 				c.DoubtIsNew = doubtIsNew
 				_, s := open(t, c)
 				direct := config(server.Addr)
@@ -83,10 +84,10 @@ func TestRepliesLost(t *testing.T) {
 				for round := range rounds {
 					w := wins{}
 					from := round * n
-					line.left.Store(int64(round * n * 5 / rounds))
+					line.Cut(round * n * 5 / rounds)
 					isNew := make([]bool, n)
 					_, err := s.Add(context.Background(), storetest.Keys(s, from, n), isNew)
-					line.left.Store(1 << 60)
+					line.Pass()
 					unknown := errors.Is(err, engine.ErrInDoubt)
 					if err == nil {
 						w.note(from, isNew)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/testport"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // Server is one redis-server.
@@ -25,9 +25,7 @@ type Server struct {
 	tls  *TLS
 	// config is a sentinel's file and flags; nil for a server.
 	config []string
-	cmd    *exec.Cmd
-	// ended is closed when the process is gone.
-	ended chan struct{}
+	testserver.Process
 }
 
 // TLS are files in PEM, by which a server has TLS alone and wants certificates of its
@@ -47,13 +45,13 @@ func StartTLS(t testing.TB, tls *TLS, args ...string) *Server {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed (Debian: redis-server)")
 	}
-	s := &Server{Addr: testport.Free(t), Dir: t.TempDir(), t: t, args: args, tls: tls}
+	s := &Server{Addr: testserver.Free(t), Dir: t.TempDir(), t: t, args: args, tls: tls}
 	t.Cleanup(s.Kill)
 	for range 5 {
 		if s.run() {
 			return s
 		}
-		s.Addr = testport.Free(t) // another process was quicker
+		s.Addr = testserver.Free(t) // another process was quicker
 	}
 	t.Fatal("redis-server finds no free port")
 	return nil
@@ -79,55 +77,8 @@ func (s *Server) run() bool {
 		args = append(args, "--port", "0", "--tls-port", port, "--tls-cluster", "yes", "--tls-replication", "yes",
 			"--tls-ca-cert-file", s.tls.CA, "--tls-cert-file", s.tls.Cert, "--tls-key-file", s.tls.Key)
 	}
-	cmd := exec.Command("redis-server", args...)
-	log, err := os.Create(filepath.Join(s.Dir, "log"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cmd.Stdout, cmd.Stderr = log, log
-	err = cmd.Start()
-	_ = log.Close()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
-	s.cmd, s.ended = cmd, ended
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		text, _ := os.ReadFile(log.Name())
-		if strings.Contains(string(text), "eady to accept connections") || strings.Contains(string(text), "Sentinel ID is") {
-			return true
-		}
-		select {
-		case <-ended:
-			if strings.Contains(string(text), "in use") {
-				return false
-			}
-			s.t.Fatalf("redis-server ends at once:\n%s", text)
-		default:
-		}
-	}
-	s.t.Fatal("redis-server is not ready after 2 min")
-	return false
-}
-
-// Kill ends the server as kill -9 does.
-func (s *Server) Kill() {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Kill()
-		<-s.ended
-		s.cmd = nil
-	}
-}
-
-// Signal sends sig to the server, if it runs.
-func (s *Server) Signal(sig os.Signal) {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Signal(sig)
-	}
+	return s.Start(s.t, exec.Command("redis-server", args...), filepath.Join(s.Dir, "log"),
+		[]string{"eady to accept connections", "Sentinel ID is"}, []string{"in use"})
 }
 
 // CLI runs a command by redis-cli and returns what it prints.
@@ -193,7 +144,7 @@ func SentinelsTLS(t testing.TB, tls *TLS) (sentinel, master, replica *Server) {
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sentinel = &Server{Addr: testport.Free(t), Dir: dir, t: t, tls: tls, config: []string{conf, "--sentinel"}}
+	sentinel = &Server{Addr: testserver.Free(t), Dir: dir, t: t, tls: tls, config: []string{conf, "--sentinel"}}
 	t.Cleanup(sentinel.Kill)
 	sentinel.Run()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/testport"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // Process is a running daemon.
@@ -46,7 +46,7 @@ func (l *LockedBuffer) String() string {
 // Begin starts the daemon without waiting for it. env is added to the environment.
 func Begin(t testing.TB, dir string, env []string, args ...string) *Process {
 	t.Helper()
-	return BeginAt(t, testport.Free(t), dir, env, args...)
+	return BeginAt(t, testserver.Free(t), dir, env, args...)
 }
 
 // BeginAt is Begin at an address that the test has chosen.

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/daemon/internal/testport"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
@@ -28,7 +28,7 @@ func TestClientOverKills(t *testing.T) {
 	for name, doubt := range map[string]client.Doubt{"error": client.DoubtError, "seen": client.DoubtSeen, "new": client.DoubtNew} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			addr, dir := testport.Free(t), t.TempDir()
+			addr, dir := testserver.Free(t), t.TempDir()
 			p := processtest.BeginAt(t, addr, dir, nil).AwaitReady()
 			c, err := client.New(addr, client.WithInDoubt(doubt), client.WithPatience(time.Minute))
 			if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
-	"github.com/cr-clawer/urifilter/daemon/internal/testport"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
@@ -115,7 +115,7 @@ func TestWatchdogIsNotPingedForAHungFilter(t *testing.T) {
 func TestStatusSaysWhyNotReady(t *testing.T) {
 	t.Parallel()
 	m := processtest.NewManager(t)
-	nobody := testport.Free(t)
+	nobody := testserver.Free(t)
 	p := processtest.Begin(t, t.TempDir(), append(m.Env(), "WATCHDOG_USEC=200000", "URIFILTER_MONGODB_URI=mongodb://"+nobody+"/?serverSelectionTimeoutMS=200"))
 	m.Await("STATUS=Serving http://"+p.Addr+", NOT READY: ", 1)
 	m.Await("WATCHDOG=1", 5)

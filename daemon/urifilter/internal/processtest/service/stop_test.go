@@ -16,7 +16,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
-	"github.com/cr-clawer/urifilter/daemon/internal/testport"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
@@ -27,7 +27,7 @@ func TestStopBeforeServing(t *testing.T) {
 	cfg := configs.Default()
 	cfg.DataDir, cfg.URINumScale = t.TempDir(), 1000
 	for range 20 {
-		cfg.Listen = testport.Free(t) // which no client is given, as one that the system chooses may be
+		cfg.Listen = testserver.Free(t) // which no client is given, as one that the system chooses may be
 		d, err := server.New(t.Context(), cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
 		if err != nil {
 			t.Fatal(err)

@@ -1,5 +1,6 @@
-// Package testport finds addresses for the servers that tests start.
-package testport
+// Package testserver has what is the same of all servers of other projects that tests start:
+// their addresses, processes, and connections to them that break.
+package testserver
 
 import (
 	"fmt"

@@ -1,9 +1,0 @@
-package mysqltest
-
-import "syscall"
-
-// dieWithParent ends the server also when the tests are killed or run out of time,
-// and no cleanup runs.
-func dieWithParent() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-}
