@@ -5,12 +5,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -35,60 +32,29 @@ const (
 
 func kill9(t *testing.T, rounds int, filter string) {
 	t.Parallel()
-	dir := t.TempDir()
-	env := []string{"URIFILTER_FILTERS=[" + filter + "]", "URIFILTER_CHECKPOINT_BYTES=1MiB"}
-	clients := make([]*processtest.Crasher, 4)
-	for i := range clients {
-		clients[i] = &processtest.Crasher{ID: i}
-	}
-	each := func(f func(*processtest.Crasher) error) {
-		t.Helper()
-		var wg sync.WaitGroup
-		for _, c := range clients {
-			wg.Go(func() {
-				if err := f(c); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-	}
-	checked := make([]int, len(clients)) // acked ranges that were verified once after a crash
-	for round := range rounds {
-		if round%7 == 6 { // killed while it recovers
-			p := processtest.Begin(t, dir, env)
-			time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
-			_ = p.End(syscall.SIGKILL)
-		}
-		durability := []string{"always", "always", "interval", "none"}[round%4]
-		p := processtest.Start(t, dir, env, "--durability", durability)
-		each(func(c *processtest.Crasher) error {
-			sample := c.Acked[checked[c.ID]:]
-			for range min(10, checked[c.ID]) { // and some older ones
-				sample = append(sample[:len(sample):len(sample)], c.Acked[rand.IntN(checked[c.ID])])
+	checked := map[*processtest.Crasher]*int{} // acked ranges that were verified once after a crash
+	k := campaign[*processtest.Crasher]{
+		filters: filter, checkpoint: "1MiB", load: (*processtest.Crasher).Load,
+		check: func(c *processtest.Crasher, p *processtest.Process, last bool) error {
+			if last {
+				return c.MustRemember(p, c.Acked)
 			}
-			checked[c.ID] = len(c.Acked)
+			done := checked[c]
+			sample := c.Acked[*done:]
+			for range min(10, *done) { // and some older ones
+				sample = append(sample[:len(sample):len(sample)], c.Acked[rand.IntN(*done)])
+			}
+			*done = len(c.Acked)
 			return c.MustRemember(p, sample)
-		})
-		if t.Failed() {
-			t.Fatalf("round %d\n%s", round, p.Log)
-		}
-		killer := time.AfterFunc(time.Duration(5+rand.IntN(250))*time.Millisecond, func() { p.Signal(syscall.SIGKILL) })
-		each(func(c *processtest.Crasher) error { return c.Load(p) })
-		killer.Stop()
-		<-p.Done
-		if strings.Contains(p.Log.String(), "panic") {
-			t.Fatalf("round %d:\n%s", round, p.Log)
-		}
+		},
 	}
-	path := processtest.Binary(t)
-	if out, err := exec.Command(path, "verify", "--data-dir", dir).CombinedOutput(); err != nil {
-		t.Errorf("verify: %v\n%s", err, out)
+	for i := range 4 {
+		c := &processtest.Crasher{ID: i}
+		k.clients, checked[c] = append(k.clients, c), new(int)
 	}
-	p := processtest.Start(t, dir, env)
+	p := k.run(t, rounds)
 	items := 0
-	each(func(c *processtest.Crasher) error { return c.MustRemember(p, c.Acked) })
-	for _, c := range clients {
+	for _, c := range k.clients {
 		for _, r := range c.Acked {
 			items += r[1] - r[0]
 		}
@@ -103,9 +69,7 @@ func kill9(t *testing.T, rounds int, filter string) {
 		}
 	}
 	t.Logf("%d kills, %d acknowledged items, all remembered", rounds+rounds/7, items)
-	if err := p.End(syscall.SIGTERM); err != nil {
-		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
-	}
+	end(t, p)
 }
 
 // When its files fail under it the daemon says so and ends with an error; what was

@@ -6,12 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os/exec"
-	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
@@ -90,52 +85,19 @@ func TestSystemKill9Exact(t *testing.T) { kill9Exact(t, 40) }
 
 func kill9Exact(t *testing.T, rounds int) {
 	t.Parallel()
-	dir := t.TempDir()
-	env := []string{`URIFILTER_FILTERS=[{id: 7, name: jobs, kind: exact}]`, "URIFILTER_CHECKPOINT_BYTES=64KiB"}
-	clients := []*forgetter{{id: 0}, {id: 1}, {id: 2}, {id: 3}}
-	each := func(p *processtest.Process, round int, do func(*forgetter) error) {
-		t.Helper()
-		var wg sync.WaitGroup
-		for _, f := range clients {
-			wg.Go(func() {
-				if err := do(f); err != nil {
-					t.Errorf("round %d, client %d: %v", round, f.id, err)
-				}
-			})
-		}
-		wg.Wait()
-		if t.Failed() {
-			t.Fatalf("%s", p.Log)
-		}
-	}
-	all := func(p *processtest.Process) func(*forgetter) error {
-		return func(f *forgetter) error {
+	k := campaign[*forgetter]{
+		filters: "{id: 7, name: jobs, kind: exact}", checkpoint: "64KiB",
+		clients: []*forgetter{{id: 0}, {id: 1}, {id: 2}, {id: 3}}, load: (*forgetter).load,
+		check: func(f *forgetter, p *processtest.Process, _ bool) error {
 			_, err := f.call(p, "filter", 0, len(f.seen))
 			return err
-		}
+		},
 	}
-	for round := range rounds {
-		p := processtest.Start(t, dir, env, "--durability", []string{"always", "always", "interval", "none"}[round%4])
-		each(p, round, all(p))
-		killer := time.AfterFunc(time.Duration(5+rand.IntN(400))*time.Millisecond, func() { p.Signal(syscall.SIGKILL) })
-		each(p, round, func(f *forgetter) error { return f.load(p) })
-		killer.Stop()
-		<-p.Done
-		if strings.Contains(p.Log.String(), "panic") {
-			t.Fatalf("round %d:\n%s", round, p.Log)
-		}
-	}
-	if out, err := exec.Command(processtest.Binary(t), "verify", "--data-dir", dir).CombinedOutput(); err != nil {
-		t.Errorf("verify: %v\n%s", err, out)
-	}
-	p := processtest.Start(t, dir, env)
-	each(p, rounds, all(p))
+	p := k.run(t, rounds)
 	asked := 0
-	for _, f := range clients {
+	for _, f := range k.clients {
 		asked += f.asked
 	}
 	t.Logf("%d kills, %d answers, each as it should be", rounds, asked)
-	if err := p.End(syscall.SIGTERM); err != nil {
-		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
-	}
+	end(t, p)
 }

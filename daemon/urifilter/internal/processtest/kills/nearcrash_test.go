@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os/exec"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
@@ -106,49 +102,17 @@ func TestSystemKill9Near(t *testing.T) { kill9Near(t, 40) }
 
 func kill9Near(t *testing.T, rounds int) {
 	t.Parallel()
-	dir := t.TempDir()
-	env := []string{`URIFILTER_FILTERS=[{id: 7, name: pages, kind: simhash}]`, "URIFILTER_CHECKPOINT_BYTES=64KiB"}
-	clients := []*publisher{{id: 0}, {id: 1}, {id: 2}}
-	each := func(p *processtest.Process, round int, do func(*publisher) error) {
-		t.Helper()
-		var wg sync.WaitGroup
-		for _, c := range clients {
-			wg.Go(func() {
-				if err := do(c); err != nil {
-					t.Errorf("round %d, client %d: %v", round, c.id, err)
-				}
-			})
-		}
-		wg.Wait()
-		if t.Failed() {
-			t.Fatalf("%s", p.Log)
-		}
+	k := campaign[*publisher]{
+		filters: "{id: 7, name: pages, kind: simhash}", checkpoint: "64KiB",
+		clients: []*publisher{{id: 0}, {id: 1}, {id: 2}}, load: (*publisher).load,
+		check:    func(c *publisher, p *processtest.Process, _ bool) error { return c.mustRemember(p) },
+		verified: "fingerprints: ",
 	}
-	must := func(p *processtest.Process) func(*publisher) error {
-		return func(c *publisher) error { return c.mustRemember(p) }
-	}
-	for round := range rounds {
-		p := processtest.Start(t, dir, env, "--durability", []string{"always", "always", "interval", "none"}[round%4])
-		each(p, round, must(p))
-		killer := time.AfterFunc(time.Duration(5+rand.IntN(400))*time.Millisecond, func() { p.Signal(syscall.SIGKILL) })
-		each(p, round, func(c *publisher) error { return c.load(p) })
-		killer.Stop()
-		<-p.Done
-		if strings.Contains(p.Log.String(), "panic") {
-			t.Fatalf("round %d:\n%s", round, p.Log)
-		}
-	}
-	if out, err := exec.Command(processtest.Binary(t), "verify", "--data-dir", dir).CombinedOutput(); err != nil || !strings.Contains(string(out), "fingerprints: ") {
-		t.Errorf("verify: %v\n%s", err, out)
-	}
-	p := processtest.Start(t, dir, env)
-	each(p, rounds, must(p))
+	p := k.run(t, rounds)
 	pages := 0
-	for _, c := range clients {
+	for _, c := range k.clients {
 		pages += len(c.acked)
 	}
 	t.Logf("%d kills, all of %d pages are found", rounds, pages)
-	if err := p.End(syscall.SIGTERM); err != nil {
-		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
-	}
+	end(t, p)
 }

@@ -6,12 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os/exec"
-	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
@@ -154,48 +149,22 @@ func TestSystemKill9Reserving(t *testing.T) { kill9Reserving(t, 40) }
 
 func kill9Reserving(t *testing.T, rounds int) {
 	t.Parallel()
-	dir := t.TempDir()
-	env := []string{`URIFILTER_FILTERS=[{id: 7, name: jobs, kind: exact}, {id: 8, name: news, kind: timing, expire: 24h}]`, "URIFILTER_CHECKPOINT_BYTES=64KiB"}
-	clients := []*reserver{{id: 0, filter: "jobs"}, {id: 1, filter: "jobs"}, {id: 2, filter: "news"}, {id: 3, filter: "news"}}
-	each := func(p *processtest.Process, round int, do func(*reserver) error) {
-		t.Helper()
-		var wg sync.WaitGroup
-		for _, r := range clients {
-			wg.Go(func() {
-				if err := do(r); err != nil {
-					t.Errorf("round %d, client %d: %v", round, r.id, err)
-				}
-			})
-		}
-		wg.Wait()
-		if t.Failed() {
-			t.Fatalf("%s", p.Log)
-		}
+	k := campaign[*reserver]{
+		filters: "{id: 7, name: jobs, kind: exact}, {id: 8, name: news, kind: timing, expire: 24h}", checkpoint: "64KiB",
+		clients: []*reserver{{id: 0, filter: "jobs"}, {id: 1, filter: "jobs"}, {id: 2, filter: "news"}, {id: 3, filter: "news"}},
+		load:    (*reserver).load,
+		check: func(r *reserver, p *processtest.Process, _ bool) error {
+			if r.asked == 0 {
+				return nil // all items are free, and shall be reserved in parts
+			}
+			return r.check(p)
+		},
 	}
-	for round := range rounds {
-		p := processtest.Start(t, dir, env, "--durability", []string{"always", "always", "interval", "none"}[round%4])
-		if round > 0 {
-			each(p, round, func(r *reserver) error { return r.check(p) })
-		}
-		killer := time.AfterFunc(time.Duration(5+rand.IntN(400))*time.Millisecond, func() { p.Signal(syscall.SIGKILL) })
-		each(p, round, func(r *reserver) error { return r.load(p) })
-		killer.Stop()
-		<-p.Done
-		if strings.Contains(p.Log.String(), "panic") {
-			t.Fatalf("round %d:\n%s", round, p.Log)
-		}
-	}
-	if out, err := exec.Command(processtest.Binary(t), "verify", "--data-dir", dir).CombinedOutput(); err != nil {
-		t.Errorf("verify: %v\n%s", err, out)
-	}
-	p := processtest.Start(t, dir, env)
-	each(p, rounds, func(r *reserver) error { return r.check(p) })
+	p := k.run(t, rounds)
 	asked := 0
-	for _, r := range clients {
+	for _, r := range k.clients {
 		asked += r.asked
 	}
 	t.Logf("%d kills, %d answers, each as it should be", rounds, asked)
-	if err := p.End(syscall.SIGTERM); err != nil {
-		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
-	}
+	end(t, p)
 }

@@ -6,10 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os/exec"
-	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -117,36 +113,19 @@ func TestSystemKill9Timing(t *testing.T) { kill9Timing(t, 40) }
 
 func kill9Timing(t *testing.T, rounds int) {
 	t.Parallel()
-	dir := t.TempDir()
-	env := []string{`URIFILTER_FILTERS=[{id: 7, name: news, kind: timing}]`, "URIFILTER_CHECKPOINT_BYTES=64KiB"}
-	clients := []*expiring{
-		{id: 0, expire: 30 * time.Millisecond}, {id: 1, expire: 400 * time.Millisecond},
-		{id: 2, expire: 3 * time.Second}, {id: 3, expire: 24 * time.Hour},
-	}
-	each := func(p *processtest.Process, round int, f func(*expiring) error) {
-		t.Helper()
-		var wg sync.WaitGroup
-		for _, e := range clients {
-			wg.Go(func() {
-				if err := f(e); err != nil {
-					t.Errorf("round %d, client %d: %v", round, e.id, err)
-				}
-			})
-		}
-		wg.Wait()
-		if t.Failed() {
-			t.Fatalf("%s", p.Log)
-		}
-	}
-	for round := range rounds {
-		if round%7 == 6 { // killed while it recovers
-			p := processtest.Begin(t, dir, env)
-			time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
-			_ = p.End(syscall.SIGKILL)
-		}
-		p := processtest.Start(t, dir, env, "--durability", []string{"always", "always", "interval", "none"}[round%4])
-		each(p, round, func(e *expiring) error { // what was in the last calls, and some of the rest
-			for _, from := range []int{len(e.items) - 1000, rand.IntN(len(e.items) + 1)} {
+	k := campaign[*expiring]{
+		filters: "{id: 7, name: news, kind: timing}", checkpoint: "64KiB",
+		clients: []*expiring{
+			{id: 0, expire: 30 * time.Millisecond}, {id: 1, expire: 400 * time.Millisecond},
+			{id: 2, expire: 3 * time.Second}, {id: 3, expire: 24 * time.Hour},
+		},
+		load: (*expiring).load,
+		check: func(e *expiring, p *processtest.Process, last bool) error {
+			starts := []int{len(e.items) - 1000, rand.IntN(len(e.items) + 1)} // of the last calls, and some of the rest
+			for from := 0; last && from < len(e.items); from += 1000 {
+				starts = append(starts, from)
+			}
+			for _, from := range starts {
 				from = max(0, from)
 				if to := min(from+1000, len(e.items)); to > from {
 					if _, err := e.ask(p, from, to); err != nil {
@@ -155,34 +134,13 @@ func kill9Timing(t *testing.T, rounds int) {
 				}
 			}
 			return nil
-		})
-		killer := time.AfterFunc(time.Duration(5+rand.IntN(400))*time.Millisecond, func() { p.Signal(syscall.SIGKILL) })
-		each(p, round, func(e *expiring) error { return e.load(p) })
-		killer.Stop()
-		<-p.Done
-		if strings.Contains(p.Log.String(), "panic") {
-			t.Fatalf("round %d:\n%s", round, p.Log)
-		}
+		},
 	}
-	path := processtest.Binary(t)
-	if out, err := exec.Command(path, "verify", "--data-dir", dir).CombinedOutput(); err != nil {
-		t.Errorf("verify: %v\n%s", err, out)
-	}
-	p := processtest.Start(t, dir, env)
-	each(p, rounds, func(e *expiring) error {
-		for from := 0; from < len(e.items); from += 1000 {
-			if _, err := e.ask(p, from, min(from+1000, len(e.items))); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	p := k.run(t, rounds)
 	items, asked := 0, 0
-	for _, e := range clients {
+	for _, e := range k.clients {
 		items, asked = items+len(e.items), asked+e.asked
 	}
 	t.Logf("%d kills, %d items, %d answers, each as it should be", rounds+rounds/7, items, asked)
-	if err := p.End(syscall.SIGTERM); err != nil {
-		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
-	}
+	end(t, p)
 }

@@ -1,0 +1,78 @@
+package kills_test
+
+import (
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
+)
+
+// campaign kills the real binary under load at random moments, round after round, some of them
+// while it starts.
+type campaign[C any] struct {
+	filters    string // the setting
+	checkpoint string // checkpoint_bytes: small, so that some kills fall into one
+	clients    []C    // at work at the same time
+	load       func(C, *processtest.Process) error
+	// check holds the daemon against what the client knows, after each start; last is the last
+	// time, when there is time for all.
+	check    func(c C, p *processtest.Process, last bool) error
+	verified string // what `urifilter verify` prints in the end
+}
+
+// run returns with the last daemon, which has been checked and still runs.
+func (k campaign[C]) run(t *testing.T, rounds int) *processtest.Process {
+	t.Helper()
+	dir := t.TempDir()
+	env := []string{"URIFILTER_FILTERS=[" + k.filters + "]", "URIFILTER_CHECKPOINT_BYTES=" + k.checkpoint}
+	each := func(p *processtest.Process, round int, do func(C) error) {
+		t.Helper()
+		var wg sync.WaitGroup
+		for i, c := range k.clients {
+			wg.Go(func() {
+				if err := do(c); err != nil {
+					t.Errorf("round %d, client %d: %v", round, i, err)
+				}
+			})
+		}
+		wg.Wait()
+		if t.Failed() {
+			t.Fatalf("%s", p.Log)
+		}
+	}
+	for round := range rounds {
+		if round%7 == 6 { // killed while it recovers
+			p := processtest.Begin(t, dir, env)
+			time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
+			_ = p.End(syscall.SIGKILL)
+		}
+		p := processtest.Start(t, dir, env, "--durability", []string{"always", "always", "interval", "none"}[round%4])
+		each(p, round, func(c C) error { return k.check(c, p, false) })
+		killer := time.AfterFunc(time.Duration(5+rand.IntN(400))*time.Millisecond, func() { p.Signal(syscall.SIGKILL) })
+		each(p, round, func(c C) error { return k.load(c, p) })
+		killer.Stop()
+		<-p.Done
+		if strings.Contains(p.Log.String(), "panic") {
+			t.Fatalf("round %d:\n%s", round, p.Log)
+		}
+	}
+	if out, err := exec.Command(processtest.Binary(t), "verify", "--data-dir", dir).CombinedOutput(); err != nil || !strings.Contains(string(out), k.verified) {
+		t.Errorf("verify: %v\n%s", err, out)
+	}
+	p := processtest.Start(t, dir, env)
+	each(p, rounds, func(c C) error { return k.check(c, p, true) })
+	return p
+}
+
+// end ends a daemon as its operator would.
+func end(t *testing.T, p *processtest.Process) {
+	t.Helper()
+	if err := p.End(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
+	}
+}
