@@ -60,9 +60,14 @@ func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Head
 		if err := f.Lay(ctx); err != nil {
 			return err
 		}
-		return fill(ctx, f.(engine.Sink))
+		return fill(ctx, unserved{f.(engine.Sink)})
 	})
 }
+
+// unserved is a filter that no daemon has heard of: when it has been filled, none need be told.
+type unserved struct{ engine.Sink }
+
+func (unserved) Commit(context.Context) error { return nil }
 
 // make makes a filter in Redis and then names it in the registry. Until then a tombstone
 // sees to it that its keys do not stay if this daemon dies.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
@@ -218,6 +219,38 @@ func TestGrowthIsRelearned(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What is restored into a closed layer is known to the other daemons when the restore is done.
+func TestMergeIntoClosedLayer(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	_, a := opened(t, server.Addr)
+	_, b := opened(t, server.Addr)
+	const items, restored = 20_000, 100
+	add(t, a, 0, items)
+	if n := count(add(t, b, 0, items)); n != 0 {
+		t.Fatalf("%d of %d items are new again", n, items)
+	}
+	archived, err := bloom.NewLayer(a.Header(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archived.Close()
+	archived.Add(storetest.Keys(a, items, restored), make([]bool, restored))
+	data := archived.Stripe(0, make([]byte, archived.Header().LargestStripe()))
+	if err := b.MergeStripe(ctx, 0, data); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []engine.Set{a, b} {
+		if n := count(add(t, s, items, restored)); n != 0 {
+			t.Errorf("%d of %d items that were restored are new", n, restored)
+		}
 	}
 }
 

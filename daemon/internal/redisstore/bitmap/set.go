@@ -28,7 +28,8 @@ type Set struct {
 	unacked    unacked
 	unackedKey string // of the set that all daemons share
 
-	writtenBack atomic.Pointer[time.Time]
+	writtenBack  atomic.Pointer[time.Time]
+	mergedClosed atomic.Bool // the archive was merged into a closed layer, and it is not committed
 }
 
 var (

@@ -132,11 +132,37 @@ func (s *Set) MergeStripe(ctx context.Context, i int, data []byte) error {
 	if _, err := s.putStripe(ctx, l, i, data, false); err != nil {
 		return s.Trouble(ctx, err)
 	}
+	if n < len(s.layers())-1 {
+		s.mergedClosed.Store(true)
+	}
 	return l.bits.MergeStripe(i, data)
 }
 
-// Commit implements engine.BitMap: what was merged is in Redis.
-func (s *Set) Commit(context.Context) error { return nil }
+// Commit implements engine.BitMap: what was merged is in Redis. But the other daemons do not ask
+// Redis about closed layers; a resync, of which the end is waited for, makes them read these
+// again. Where one is under way they do so anyway.
+func (s *Set) Commit(ctx context.Context) error {
+	if !s.mergedClosed.Swap(false) {
+		return nil
+	}
+	if _, err := s.State.Check(); err != nil {
+		return nil
+	}
+	s.State.Invalidate(insync.ErrMerged)
+	retry := time.NewTicker(20 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		_, err := s.State.Check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-retry.C:
+		}
+	}
+}
 
 // Learn implements filter.Filter: it reads all stripes into the mirror.
 func (s *Set) Learn(ctx context.Context) (lost bool, err error) {

@@ -32,6 +32,9 @@ import (
 // ErrLost means that a stripe, or the registry, is gone from Redis.
 var ErrLost = errors.New("redis has lost data")
 
+// ErrMerged means that Redis has more than all daemons know.
+var ErrMerged = errors.New("the archive was restored into a filter with several layers, which all daemons read again")
+
 // State is what this daemon knows of whether the servers are in sync. Its methods may be
 // called by several goroutines.
 type State struct {
@@ -45,7 +48,7 @@ type State struct {
 	synced   bool            // all servers are
 	why      error           // if not
 	resynced map[string]bool // run ids of servers that have everything
-	lost     bool            // data was seen to be gone since all were last in sync
+	lost     bool            // data was seen to be gone, or to have come, since all were last in sync
 	// incarnation is the value of its key when all were last in sync.
 	incarnation string
 }
@@ -71,7 +74,7 @@ func (t *State) Invalidate(why error) {
 	t.mu.Lock()
 	t.Epoch.Add(1)
 	t.synced, t.why = false, why
-	t.lost = t.lost || errors.Is(why, ErrLost)
+	t.lost = t.lost || errors.Is(why, ErrLost) || errors.Is(why, ErrMerged)
 	t.mu.Unlock()
 	select {
 	case t.Wake <- struct{}{}:
