@@ -118,7 +118,8 @@ func (c *campaign) round(ctx context.Context, store string, seed uint64, length 
 	report := r.judge()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fmt.Fprintf(c.Out, "%s: %s, seed %d: %d calls, %d items, %d of them break the rule\n", stamp(c.elapsed()), store, seed, report.Calls, report.Items, len(report.Violations))
+	fmt.Fprintf(c.Out, "%s: %s, seed %d: %d calls, %d items, %d of them break the rule, %d false positives\n",
+		stamp(c.elapsed()), store, seed, report.Calls, report.Items, len(report.Violations), report.FalsePositives)
 	for rule, n := range report.Rules() {
 		c.rules[rule] += n
 		r.wrong = append(r.wrong, fmt.Sprintf("%d items: %s", n, rule))

@@ -91,12 +91,14 @@ func (p *pool) choose(r *rand.Rand, elapsed time.Duration) batch {
 	}
 	b := batch{filter: forEver}
 	switch {
-	case kind < 5:
+	case kind < 4:
 		b.filter = forDays
-	case kind < 9:
+	case kind < 8:
 		b.filter = forShort
-	case kind < 11:
+	case kind < 10:
 		b.filter = churned
+	case kind < 13:
+		b.filter = jobs
 	}
 	if large && b.filter != churned {
 		size = 1000 + r.IntN(largeBatch)

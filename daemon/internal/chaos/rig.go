@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,10 +21,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// Filters of a round. The capacity is so far above what is sent that no false positive is
-// to be expected.
+// Filters of a round. The capacity of the one that does not grow is so far above what is sent
+// that no false positive is to be expected.
 const (
-	forEver  = "uri"     // bloom
+	forEver  = "uri"     // bloom; in every second round one that grows, again and again
+	jobs     = "jobs"    // exact
 	forDays  = "days"    // timing, longer than any campaign and any step of a clock
 	forShort = "seconds" // timing
 	churned  = "churned" // bloom, dropped and made again
@@ -41,11 +43,24 @@ type rig struct {
 	links    []*proxy // of each daemon to Redis, with one server; else none
 	servers  []*redistest.Server
 	sentinel *redistest.Server
-	archive  *proxy // nil: there is none
+	archive  *proxy   // nil: there is none
+	ways     []*proxy // to the archive, from networks that daemons have of their own
 	admin    redis.UniversalClient
 	// memories are the addresses of daemons that answer as one: all of those that share
 	// Redis, each by itself otherwise.
 	memories [][]*daemon
+}
+
+// falsePositives is more than are likely in a filter that grows: its rate of one in a million
+// holds for what it is full with, which all of its layers but the last are.
+const falsePositives = 3
+
+// size is a part of the settings of forEver.
+func size(growing bool) string {
+	if growing {
+		return "capacity: 1000, on_full: grow"
+	}
+	return "capacity: 1500000, on_full: warn"
 }
 
 // newRig starts the servers. Daemons are there, and perhaps not yet ready.
@@ -54,7 +69,7 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 	count := 3
 	var addrs []string
 	env := []string{
-		"URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 1500000, error_rate: 0.000001}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}]",
+		"URIFILTER_FILTERS=[{id: 1, name: uri, error_rate: 0.000001, " + size(r.growing()) + "}, {id: 4, name: jobs, kind: exact}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}]",
 		"URIFILTER_CHECKPOINT_BYTES=256KiB", "URIFILTER_LOG_LEVEL=info", "URIFILTER_SHUTDOWN_TIMEOUT=5s",
 	}
 	switch store {
@@ -87,15 +102,11 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 		if g.archive, err = newProxy("127.0.0.1", func() (net.Conn, error) { return (*netns)(nil).dial(addr) }, r.seed); err != nil {
 			return nil, err
 		}
-		env = append(env, "URIFILTER_MONGODB_URI=mongodb://"+g.archive.addr()+"/")
 	}
 	for i := range count {
 		d := &daemon{
 			name: fmt.Sprintf("d%d", i+1), addr: testserver.Free(t), dir: t.TempDir(), binary: binary,
 			env: append([]string{}, env...), since: r.elapsed, ended: make(chan struct{}),
-		}
-		if g.archive != nil { // an embedded daemon has an archive of its own
-			d.env = append(d.env, fmt.Sprintf("URIFILTER_MONGODB_DATABASE=archive%d", i*btoi(store == "embedded")))
 		}
 		if r.campaign.has("clock") {
 			d.clock = filepath.Join(d.dir, "clock")
@@ -120,6 +131,18 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 			}
 			g.links = append(g.links, link)
 			reach = []string{link.addr()}
+		}
+		if g.archive != nil {
+			at := g.archive.addr()
+			if d.net != nil { // whose loopback is its own
+				way, err := newProxy(d.net.here, func() (net.Conn, error) { return (*netns)(nil).dial(g.archive.addr()) }, r.seed+200+uint64(i))
+				if err != nil {
+					return nil, err
+				}
+				g.ways, at = append(g.ways, way), way.addr()
+			}
+			// An embedded daemon has an archive of its own.
+			d.env = append(d.env, "URIFILTER_MONGODB_URI=mongodb://"+at+"/", fmt.Sprintf("URIFILTER_MONGODB_DATABASE=archive%d", i*btoi(store == "embedded")))
 		}
 		if store != "embedded" {
 			d.env = append(d.env, "URIFILTER_REDIS_ADDRS="+strings.Join(reach, ","))
@@ -188,7 +211,7 @@ func (g *rig) close() []error {
 			d.net.close()
 		}
 	}
-	for _, l := range g.links {
+	for _, l := range slices.Concat(g.links, g.ways) {
 		l.close()
 	}
 	if g.archive != nil {

@@ -40,6 +40,9 @@ type round struct {
 	wrong    []string
 }
 
+// growing tells whether the filter forEver grows.
+func (r *round) growing() bool { return r.seed%2 == 1 }
+
 func (r *round) elapsed() time.Duration { return time.Since(r.started) }
 
 // fail notes something that is wrong whatever the callers were told.
@@ -189,7 +192,7 @@ func (r *round) askForAll() error {
 		}
 		last.asker.close()
 		r.callers = append(r.callers, last)
-		for _, filter := range []string{forEver, forDays, churned} {
+		for _, filter := range []string{forEver, jobs, forDays, churned} {
 			var items []uint32
 			for n := range asked[batch{filter: filter}.key(m)] {
 				items = append(items, n)
@@ -228,6 +231,13 @@ func (r *round) judge() *history.Report {
 	}
 	h.Incarnations, h.DoubtIsNew = r.incarnations, r.inDoubt == "new" && r.store != "embedded"
 	h.Tolerance = history.Tolerance{Early: 50 * time.Millisecond, Late: 2 * time.Second}
+	if r.rig != nil {
+		h.FalsePositives, h.OwnLife = map[string]int{}, map[string]bool{}
+		for m := range r.rig.memories {
+			h.FalsePositives[batch{filter: forEver}.key(m)] = falsePositives * btoi(r.growing())
+			h.OwnLife[batch{filter: jobs}.key(m)] = r.store != "embedded"
+		}
+	}
 	if n := r.nemesis; n != nil {
 		h.Faults, h.Losses, h.Steps = n.faults, n.losses, n.steps
 	}

@@ -38,10 +38,10 @@ func (h *History) over(o, seen Op) bool {
 }
 
 // lost says whether the documents allow that what o remembered was forgotten when later
-// took place: it expires, the store has lost its data, and the life of the daemon that
-// accepted it had ended before.
+// took place: the store has lost its data, and the life of the daemon that accepted it had
+// ended before, with what only it would have put back.
 func (h *History) lost(o, later Op) bool {
-	if o.Expire == 0 {
+	if !h.ownLife(o) {
 		return false
 	}
 	for _, l := range h.Losses {
@@ -51,3 +51,5 @@ func (h *History) lost(o, later Op) bool {
 	}
 	return false
 }
+
+func (h *History) ownLife(o Op) bool { return o.Expire > 0 || h.OwnLife[o.Filter] }

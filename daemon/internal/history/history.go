@@ -143,6 +143,12 @@ type History struct {
 	Tolerance    Tolerance
 	// DoubtIsNew says that an item of unknown outcome is given to the next caller.
 	DoubtIsNew bool
+	// FalsePositives are how many items of a filter may be new for nobody: those that its error
+	// rate makes likely. Filters that are not in it have none.
+	FalsePositives map[string]int
+	// OwnLife are filters of which a daemon puts back only what it has accepted itself since it was
+	// started, when the store has lost its data. So it is with all whose items expire.
+	OwnLife map[string]bool
 }
 
 // incarnations are those of a filter; one for all time if it was never dropped.

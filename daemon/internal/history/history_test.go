@@ -120,6 +120,8 @@ func TestHistories(t *testing.T) {
 		"lost after it was new again":     {calls: "1-2:n@d1#1/99 3-4:n@d2#1/99", with: lossAt(5, 2), want: NewTwice},
 		"lost, but its daemon lives":      {calls: "1-2:n@d1#2/99 9-10:n@d2#1/99", with: lossAt(5, 2), want: NewTwice},
 		"lost, but items are for ever":    {calls: "1-2:n@d1#1 9-10:n@d2#1", with: lossAt(5, 2), want: NewTwice},
+		"lost with its daemon, for ever":  {calls: "1-2:n@d1#1 9-10:n@d2#1", with: func(h *History) { lossAt(5, 2)(h); h.OwnLife = map[string]bool{"f": true} }},
+		"not lost, though it could be":    {calls: "1-2:n@d1#1 3-4:n@d2#1", with: func(h *History) { lossAt(5, 2)(h); h.OwnLife = map[string]bool{"f": true} }, want: NewTwice},
 		"lost with its daemon, then gone": {calls: "1-2:n@d1#1/99 9-10:a@d2#1/99", with: lossAt(5, 2)},
 
 		"new in two incarnations":              {calls: "1-2:n 13-14:n", with: dropped},
@@ -169,6 +171,24 @@ func (v *Violation) mustBeMinimal(t *testing.T, h *History) {
 	for i := range v.Witness {
 		if breaks(slices.Delete(slices.Clone(v.Witness), i, i+1)) && !h.DoubtIsNew {
 			t.Errorf("%s: call %d of the witness is not needed", v.Rule, i)
+		}
+	}
+}
+
+// So many items of a filter may be false positives; one more is a violation, and no other rule
+// is bent for them.
+func TestFalsePositives(t *testing.T) {
+	for calls, want := range map[string][2]int{"1-2:s": {0, 1}, "1-2:s 3-4:n": {1, 0}, "1-2:n 3-4:n": {1, 0}} {
+		h := &History{Calls: script(t, calls), FalsePositives: map[string]int{"f": 1}}
+		for i := range h.Calls {
+			h.Calls[i].Filter = "f"
+		}
+		if r := Check(h); len(r.Violations) != want[0] || r.FalsePositives != want[1] {
+			t.Errorf("%s: %d violations, %d false positives, want %v", calls, len(r.Violations), r.FalsePositives, want)
+		}
+		h.Calls = append(h.Calls, Call{Filter: "f", Invoke: 60 * time.Second, Return: 61 * time.Second, Items: []uint32{7, 8}, Outcomes: []Outcome{Seen, Seen}})
+		if r := Check(h); len(r.Violations) == 0 || r.FalsePositives > 1 {
+			t.Errorf("%s and two more: %d violations, %d false positives", calls, len(r.Violations), r.FalsePositives)
 		}
 	}
 }
