@@ -51,10 +51,14 @@ func unfinished(t *testing.T, text string) string {
 	return b.String()
 }
 
-// Callers without a token cost those who have one nothing, however they dawdle.
-func TestStrangersDoNotStopTheDaemon(t *testing.T) {
+// Callers without a token cost those who have one nothing, however they dawdle: as many as
+// fill the budget for bodies, and many more.
+func TestStrangersDoNotStopTheDaemon(t *testing.T)       { strangersCome(t, 4, 40) }
+func TestNoRaceStrangersDoNotStopTheDaemon(t *testing.T) { strangersCome(t, 400) }
+
+func strangersCome(t *testing.T, numbers ...int) {
 	for name, text := range strangers(t) {
-		for _, n := range []int{4, 400} {
+		for _, n := range numbers {
 			t.Run(fmt.Sprintf("%d times %s", n, name), func(t *testing.T) {
 				r := apitest.New(t, apitest.WithTokens, func(o *api.Options) {
 					o.Limits.BodyBytes, o.Limits.HeldBytes = strangersBody, 4*strangersBody
