@@ -124,9 +124,15 @@ func testRestart(t *testing.T, o Opener, s Sample) {
 	closeStore(t, store)
 }
 
-func testContention(t *testing.T, o Opener, s Sample) {
-	const workers, rounds, n = 8, 10, 1500
-	store, set := one(t, o, s, workers*rounds*n)
+// testContention has all callers add the same batches of n items at once: each item is new
+// for one of them.
+func testContention(n int) test {
+	return func(t *testing.T, o Opener, s Sample) { contend(t, o, s, n) }
+}
+
+func contend(t *testing.T, o Opener, s Sample, n int) {
+	const workers, rounds = 8, 10
+	store, set := one(t, o, s, uint64(workers*rounds*n))
 	defer closeStore(t, store)
 	for round := range rounds {
 		wins := make([][]bool, workers)
@@ -258,7 +264,7 @@ func testClosed(t *testing.T, o Opener, s Sample) {
 // Stripes of one filter, merged into another with its header, make it remember the same.
 func testStripes(t *testing.T, o Opener, s Sample) {
 	ctx := context.Background()
-	const capacity, n = 3_000_000, 20_000 // three stripes
+	const capacity, n = 3_000_000, 5_000 // three stripes, with some of the items in each
 	store, set := one(t, o, s, capacity)
 	a := set.(engine.BitMap)
 	Add(t, a, Keys(a, 0, n))

@@ -95,9 +95,14 @@ func testForget(t *testing.T, o Opener, s Sample) {
 	}
 }
 
-// Of callers that add and forget the same items each addition is one more than each removal.
-func testForgetContention(t *testing.T, o Opener, s Sample) {
-	const callers, rounds, n = 8, 20, 500
+// testForgetContention has callers add and forget the same n items: each addition is one more
+// than each removal.
+func testForgetContention(n int) test {
+	return func(t *testing.T, o Opener, s Sample) { forgetAtOnce(t, o, s, n) }
+}
+
+func forgetAtOnce(t *testing.T, o Opener, s Sample, n int) {
+	const callers, rounds = 8, 20
 	store, set := one(t, o, s, 50_000)
 	defer closeStore(t, store)
 	f, can := set.(engine.Forgetful)

@@ -94,7 +94,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		"Order":            testOrder,
 		"Empty":            testEmpty,
 		"Restart":          testRestart,
-		"Contention":       testContention,
+		"Contention":       testContention(200),
 		"Independent":      testIndependent,
 		"CreateDrop":       testCreateDrop,
 		"Closed":           testClosed,
@@ -102,7 +102,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		"ClearContention":  testClearContention,
 		"Numbers":          testNumbers,
 		"Forget":           testForget,
-		"ForgetContention": testForgetContention,
+		"ForgetContention": testForgetContention(100),
 
 		"Reserve":           testReserve,
 		"LeaseEnds":         testLeaseEnds,
@@ -116,10 +116,12 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 	})
 }
 
-// RunLarge runs the tests of the suite that put many items into a filter, one batch after
-// the other: the race detector has nothing to find in them that it does not in Run.
+// RunLarge runs the tests of the suite that put many items into a filter: the race detector
+// has nothing to find in them that it does not in Run.
 func RunLarge(t *testing.T, fresh func(t *testing.T) Opener) {
-	run(t, fresh, map[string]test{"Huge": testHuge}, map[string]test{"Capacity": testCapacity, "Grow": testGrow}, nil)
+	run(t, fresh, map[string]test{
+		"Huge": testHuge, "ContentionLarge": testContention(1500), "ForgetContentionLarge": testForgetContention(500),
+	}, map[string]test{"Capacity": testCapacity, "Grow": testGrow}, nil)
 }
 
 // run runs the tests of each kind: those for all, for those that have a bit-map, for those
