@@ -79,7 +79,10 @@ func addOnceInSync(t testing.TB, s engine.Set, from, n int) int {
 
 // Two daemons, many callers, overlapping items, while sets are split: each is new for one of them.
 // Then all are forgotten, and new once more, for both.
-func TestExactlyOnceInSets(t *testing.T) {
+func TestExactlyOnceInSets(t *testing.T)       { exactlyOnceInSets(t, 24_000) }
+func TestNoRaceExactlyOnceInSets(t *testing.T) { exactlyOnceInSets(t, 60_000) }
+
+func exactlyOnceInSets(t *testing.T, items int) {
 	for name, addrs := range map[string]func(testing.TB) string{
 		"standalone": func(t testing.TB) string { return redistest.Start(t, "--set-max-intset-entries", "16").Addr },
 		"cluster": func(t testing.TB) string {
@@ -95,7 +98,7 @@ func TestExactlyOnceInSets(t *testing.T) {
 			c := config(addrs(t))
 			_, a := openedExact(t, c)
 			_, b := openedExact(t, c)
-			const callers, items, batch = 4, 60_000, 2000
+			const callers, batch = 4, 2000
 			for range 2 {
 				wins := make([]atomic.Int32, items)
 				var wg sync.WaitGroup
@@ -133,7 +136,10 @@ func TestExactlyOnceInSets(t *testing.T) {
 
 // Daemons add and forget the same items, each with a mirror of its own: each addition is one more
 // than each removal, and what a Forget has taken out is new for exactly one who asks then.
-func TestForgetBetweenDaemons(t *testing.T) {
+func TestForgetBetweenDaemons(t *testing.T)       { forgetBetweenDaemons(t, 60) }
+func TestNoRaceForgetBetweenDaemons(t *testing.T) { forgetBetweenDaemons(t, 300) }
+
+func forgetBetweenDaemons(t *testing.T, n int) {
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
 		server := redistest.Start(t)
 		_, a := open(t, config(server.Addr))
@@ -141,7 +147,6 @@ func TestForgetBetweenDaemons(t *testing.T) {
 		if _, can := a.(engine.Forgetful); !can {
 			return
 		}
-		const n = 300
 		for round := range 20 {
 			from := round % 3 * n
 			addTo(t, a, from, n)
@@ -150,7 +155,7 @@ func TestForgetBetweenDaemons(t *testing.T) {
 			if got := forgetOf(t, []engine.Set{a, b}[round%2], from, n); got != n {
 				t.Fatalf("round %d: %d of %d are forgotten", round, got, n)
 			}
-			var wins [n]atomic.Int32
+			wins := make([]atomic.Int32, n)
 			var wg sync.WaitGroup
 			for _, s := range []engine.Set{a, b, a, b} {
 				wg.Go(func() {
@@ -208,7 +213,7 @@ func TestForgetBetweenDaemons(t *testing.T) {
 }
 
 // A daemon that has missed more than the log has asks for everything once more.
-func TestForgetMoreThanTheLogHas(t *testing.T) {
+func TestNoRaceForgetMoreThanTheLogHas(t *testing.T) {
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
 		server := redistest.Start(t)
 		_, a := open(t, config(server.Addr))

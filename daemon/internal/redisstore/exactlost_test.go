@@ -34,23 +34,24 @@ func TestExactResync(t *testing.T) {
 			storeB, b := openedExact(t, config(server.Addr))
 			waitReady(t, storeA, storeB)
 			meet(t, storeA, storeB)
-			addTo(t, a, 0, 5000)
-			addTo(t, b, 5000, 5000)
-			if n := forgetOf(t, b, 1000, 500); n != 500 { // which a accepted, and does not hear of
-				t.Fatalf("%d of 500 are forgotten", n)
+			const each, gone = 1000, 100
+			addTo(t, a, 0, each)
+			addTo(t, b, each, each)
+			if n := forgetOf(t, b, 200, gone); n != gone { // which a accepted, and does not hear of
+				t.Fatalf("%d of %d are forgotten", n, gone)
 			}
 			lose(server, a)
 			for _, c := range []struct {
 				s          *exact.Set
 				from, want int
-			}{{a, 5000, 0}, {b, 0, 500}, {a, 0, 0}, {b, 5000, 0}} {
-				if n := addOnceInSync(t, c.s, c.from, 5000); n != c.want {
+			}{{a, each, 0}, {b, 0, gone}, {a, 0, 0}, {b, each, 0}} {
+				if n := addOnceInSync(t, c.s, c.from, each); n != c.want {
 					t.Fatalf("%d items are new, want %d", n, c.want)
 				}
 			}
 			waitReady(t, storeA, storeB)
 			_, c := openedExact(t, config(server.Addr))
-			if n := addTo(t, c, 0, 10_000); n != 0 {
+			if n := addTo(t, c, 0, 2*each); n != 0 {
 				t.Errorf("%d items are new for a third daemon", n)
 			}
 			if n := addTo(t, c, 20_000, 1000); n != 1000 {

@@ -127,14 +127,14 @@ func waitReady(t testing.TB, stores ...*Store) {
 }
 
 // Two daemons, many callers, overlapping items: each is new for one of them.
-func exactlyOnce(t *testing.T, c Config) {
+func exactlyOnce(t *testing.T, c Config, items, batch int) {
 	t.Helper()
 	_, a := opened(t, c)
 	_, b := opened(t, c)
 	if a.Seed() != b.Seed() {
 		t.Fatal("the two daemons hash with different seeds")
 	}
-	const callers, items, batch = 8, 20_000, 500
+	const callers = 8
 	wins := make([]int, items)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -173,9 +173,13 @@ func exactlyOnce(t *testing.T, c Config) {
 	}
 }
 
-func TestExactlyOnceForTwoDaemons(t *testing.T) {
-	t.Run("standalone", func(t *testing.T) { exactlyOnce(t, config(redistest.Start(t).Addr)) })
-	t.Run("cluster", func(t *testing.T) { exactlyOnce(t, config(redistest.Cluster(t)[0].Addr)) })
+func TestExactlyOnceForTwoDaemons(t *testing.T)       { exactlyOnceEverywhere(t, 2000, 50) }
+func TestNoRaceExactlyOnceForTwoDaemons(t *testing.T) { exactlyOnceEverywhere(t, 20_000, 500) }
+
+func exactlyOnceEverywhere(t *testing.T, items, batch int) {
+	t.Parallel()
+	t.Run("standalone", func(t *testing.T) { exactlyOnce(t, config(redistest.Start(t).Addr), items, batch) })
+	t.Run("cluster", func(t *testing.T) { exactlyOnce(t, config(redistest.Cluster(t)[0].Addr), items, batch) })
 }
 
 // Redis is killed and comes back empty, or with an older file, or is flushed: once the
@@ -200,18 +204,19 @@ func TestResync(t *testing.T) {
 			storeB, b := opened(t, config(server.Addr))
 			waitReady(t, storeA, storeB)
 			meet(t, storeA, storeB)
-			add(t, a, 0, 5000)
-			add(t, b, 5000, 5000)
+			const each = 1000 // items of a daemon, spread over all stripes
+			add(t, a, 0, each)
+			add(t, b, each, each)
 			lose(server, a)
 			// A caller that goes on all the time gets errors, never a wrong answer.
 			for _, s := range []*bitmap.Set{a, b, a, b} {
-				other := 5000
+				other := each
 				if s == b {
 					other = 0
 				}
-				isNew := make([]bool, 5000)
+				isNew := make([]bool, each)
 				for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-					n, err := s.Add(context.Background(), storetest.Keys(s, other, 5000), isNew)
+					n, err := s.Add(context.Background(), storetest.Keys(s, other, each), isNew)
 					if err == nil {
 						if n != 0 {
 							t.Fatalf("%d acknowledged items are new again at the other daemon", n)
@@ -229,7 +234,7 @@ func TestResync(t *testing.T) {
 			waitReady(t, storeA, storeB)
 			// A daemon that starts now finds everything in Redis.
 			_, c := opened(t, config(server.Addr))
-			if n := add(t, c, 0, 10_000); n != 0 {
+			if n := add(t, c, 0, 2*each); n != 0 {
 				t.Errorf("%d acknowledged items are new for a third daemon", n)
 			}
 			if n := add(t, c, 20_000, 1000); n < 990 {

@@ -90,8 +90,9 @@ func TestTimedResync(t *testing.T) {
 			storeB, b := openedTimed(t, config(server.Addr))
 			waitReady(t, storeA, storeB)
 			meet(t, storeA, storeB)
-			addTimed(t, a, 0, 5000, time.Hour)
-			addTimed(t, b, 5000, 5000, time.Hour)
+			const each = 1000 // items of a daemon
+			addTimed(t, a, 0, each, time.Hour)
+			addTimed(t, b, each, each, time.Hour)
 			const brief = 20 * time.Second
 			before := time.Now()
 			addTimed(t, a, 10_000, 100, brief)
@@ -99,8 +100,8 @@ func TestTimedResync(t *testing.T) {
 			for _, c := range []struct {
 				s    *timed.Set
 				from int
-			}{{a, 5000}, {b, 0}, {a, 0}, {b, 5000}} {
-				if n := addWhenResynced(t, c.s, c.from, 5000, time.Hour); n != 0 {
+			}{{a, each}, {b, 0}, {a, 0}, {b, each}} {
+				if n := addWhenResynced(t, c.s, c.from, each, time.Hour); n != 0 {
 					t.Fatalf("%d items are new before they expire", n)
 				}
 			}
@@ -110,7 +111,7 @@ func TestTimedResync(t *testing.T) {
 			}
 			waitReady(t, storeA, storeB)
 			_, c := openedTimed(t, config(server.Addr))
-			if n := addTimed(t, c, 0, 10_000, time.Hour); n != 0 {
+			if n := addTimed(t, c, 0, 2*each, time.Hour); n != 0 {
 				t.Errorf("%d items are new for a third daemon before they expire", n)
 			}
 			if n := addTimed(t, c, 20_000, 1000, time.Hour); n != 1000 {
@@ -157,7 +158,10 @@ func TestTimedResyncOfAClusterNode(t *testing.T) {
 
 // Two daemons, many callers, overlapping items: each is new for one of them, and when it
 // has expired for one again.
-func TestTimedExactlyOnceForTwoDaemons(t *testing.T) {
+func TestTimedExactlyOnceForTwoDaemons(t *testing.T)       { timedExactlyOnce(t, 2000, 100) }
+func TestNoRaceTimedExactlyOnceForTwoDaemons(t *testing.T) { timedExactlyOnce(t, 12_000, 500) }
+
+func timedExactlyOnce(t *testing.T, items, batch int) {
 	for name, addrs := range map[string]func(testing.TB) string{
 		"standalone": func(t testing.TB) string { return redistest.Start(t).Addr },
 		"cluster":    func(t testing.TB) string { return redistest.Cluster(t)[0].Addr },
@@ -170,7 +174,7 @@ func TestTimedExactlyOnceForTwoDaemons(t *testing.T) {
 			if a.Seed() != b.Seed() || a.Entry != b.Entry {
 				t.Fatal("the two daemons have different filters")
 			}
-			const callers, items, batch, expire = 8, 12_000, 500, 3 * time.Second
+			const callers, expire = 8, 3 * time.Second
 			for range 2 {
 				wins := make([]atomic.Int32, items)
 				start := time.Now()
