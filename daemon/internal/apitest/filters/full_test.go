@@ -17,7 +17,7 @@ import (
 
 // A token that may only filter cannot fill the machine's memory with items that hardly ever
 // expire: at the bound of its filter new items are refused, and seen ones still answered.
-func TestATimingFilterHasABound(t *testing.T) {
+func TestNoRaceATimingFilterHasABound(t *testing.T) {
 	const bound = 8 << 20
 	mem := &apitest.MemStore{}
 	e, err := engine.OpenWith(context.Background(), mem, engine.Settings{

@@ -16,7 +16,7 @@ import (
 
 // A filter of the default settings grows: it says so, shows its layers, and is never over
 // capacity. At limits.filter_bytes it takes nothing new, and answers what it has seen.
-func TestAFilterGrows(t *testing.T) {
+func TestNoRaceAFilterGrows(t *testing.T) {
 	const bound = 2 << 20
 	st := apitest.OpenEmbedded(t, t.TempDir())
 	e, err := engine.OpenWith(context.Background(), st, engine.Settings{FilterBytes: bound, Log: slog.New(slog.DiscardHandler)})

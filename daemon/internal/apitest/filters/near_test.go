@@ -183,7 +183,7 @@ func TestNearHasTwoScopes(t *testing.T) {
 
 // At the bound on memory a call that remembers is refused, one that looks is answered, and a
 // cleared filter takes documents again.
-func TestASimhashFilterHasABound(t *testing.T) {
+func TestNoRaceASimhashFilterHasABound(t *testing.T) {
 	mem := &apitest.MemStore{}
 	e, err := engine.OpenWith(t.Context(), mem, engine.Settings{
 		Filters:     []engine.Spec{{ID: 7, Name: "pages", Kind: "simhash", Params: configs.Simhash{Distance: 3, FeatureHash: configs.FeatureXXH3}}},
