@@ -65,7 +65,7 @@ func (g grown) lacks(from, to int) int {
 
 // A bit-map that grows is written back and restored whole, whichever of the two sides has more
 // layers; what the versions share is sent once.
-func TestGrowingBitMaps(t *testing.T) {
+func TestNoRaceGrowingBitMaps(t *testing.T) {
 	onServers(t, func(t *testing.T, r *rig) {
 		ctx := context.Background()
 		a := r.open()
