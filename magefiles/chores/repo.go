@@ -56,7 +56,7 @@ func (r Repo) Bench(ctx context.Context, args []string) error {
 type step struct {
 	name   string
 	do     func(Repo, context.Context) error
-	beside []step // done meanwhile, one after the other
+	beside [][]step // lists that are done meanwhile, each one after the other
 }
 
 // steps does all steps and returns the errors of those that failed.
@@ -68,10 +68,7 @@ func (r Repo) steps(ctx context.Context, all []step) error {
 func (r Repo) stepsThen(ctx context.Context, all []step, then func()) error {
 	var failed []error
 	for _, s := range all {
-		own, wait := r, func() error { return nil }
-		if len(s.beside) > 0 {
-			own, wait = r.begin(ctx, s.beside)
-		}
+		own, wait := r.begin(ctx, s.beside)
 		fmt.Fprintf(own.Out, "== %s\n", s.name)
 		if err := s.do(own, ctx); err != nil {
 			fmt.Fprintf(own.Out, "-- %s: FAILED\n", s.name)

@@ -33,7 +33,7 @@ func TestStepsAreAllDone(t *testing.T) {
 // What steps print that are done beside another comes in one piece, and their errors count.
 func TestStepsBesideAnother(t *testing.T) {
 	var out strings.Builder
-	begun := make(chan struct{})
+	begun, third := make(chan struct{}), make(chan struct{})
 	prints := func(name string, err error, wait <-chan struct{}) step {
 		return step{name: name, do: func(r Repo, _ context.Context) error {
 			if wait != nil {
@@ -50,7 +50,10 @@ func TestStepsBesideAnother(t *testing.T) {
 		return nil
 	}}
 	broken := errors.New("broken")
-	long.beside = []step{prints("a", broken, begun), prints("b", nil, nil)}
+	long.beside = [][]step{
+		{prints("a", broken, begun), prints("b", nil, third)},
+		{{name: "c", do: func(Repo, context.Context) error { close(third); return nil }}},
+	}
 	err := Repo{Out: &out}.steps(t.Context(), []step{long, prints("last", nil, nil)})
 	if !errors.Is(err, broken) || err.Error() != "a: broken" {
 		t.Errorf("error: %v", err)

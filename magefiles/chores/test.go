@@ -44,11 +44,10 @@ func (r Repo) Test(ctx context.Context, o TestOptions) error {
 	if o.Run != "" {
 		return r.counted(ctx, "test", []step{tests, raceTests})
 	}
-	raceTests.beside = []step{
-		tests,
-		noRaceTests,
-		{name: "tests of the Python client and of Scrapy", do: Repo.PythonTest},
-		{name: "tests of the other modules", do: Repo.testModules},
+	// The tests of crawls wait for most of their time, and so are done beside all others.
+	raceTests.beside = [][]step{
+		{{name: "tests of the Python client and of Scrapy", do: Repo.PythonTest}},
+		{tests, noRaceTests, {name: "tests of the other modules", do: Repo.testModules}},
 	}
 	return r.counted(ctx, "test", []step{{name: "gofmt", do: Repo.gofmt}, {name: "go vet", do: Repo.vet}, raceTests})
 }
