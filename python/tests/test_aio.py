@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import unittest
+from datetime import timedelta
 from typing import Any, AsyncIterator
 
-from crawlerfilter import AsyncFilterAPIClient, FilterAPIClient, FilterError, ItemError, SettingsError, UnavailableError
+from crawlerfilter import AsyncFilterAPIClient, FilterAPIClient, FilterError, InDoubtError, ItemError, SettingsError, UnavailableError
 
 from .daemon import Daemon, free_port
-from .proxy import HOLD, Proxy
+from .proxy import CUT_ANSWER, HOLD, Proxy
 
 
 class AsyncTest(unittest.IsolatedAsyncioTestCase):
@@ -46,6 +47,55 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(FilterError) as gone:
             await client.filter("calls", ["a"])
         self.assertEqual(gone.exception.error_code, "unknown_filter")
+
+    async def test_reserve(self) -> None:
+        client = self.client()
+        await client.create_filter("work", kind="exact")
+        mine = await client.reserve("work", ["a", "b", "c"], 60)
+        other = await client.reserve("work", ["c", "d"], timedelta(minutes=1))
+        self.assertEqual((mine["uri_list"], other["uri_list"], other["reserved"]), (["a", "b", "c"], ["d"], 1))
+        self.assertEqual(await client.commit("work", mine["reservation"], ["a", "d"]), {"done": 1, "lost": ["d"], "lost_total": 1})
+        self.assertEqual(await client.release("work", mine["reservation"], ["b"]), {"done": 1, "lost": [], "lost_total": 0})
+        self.assertEqual(await client.check("work", ["a", "b", "c"]), [False, True, False])
+        self.assertEqual((await client.commit("work", mine["reservation"]))["done"], 2)  # a, committed before, and c
+        self.assertEqual((await client.release("work", other["reservation"]))["done"], 1)
+        self.assertEqual(await client.check("work", ["a", "b", "c", "d"]), [False, True, False, True])
+        await client.create_filter("moments", kind="timing")
+        moment = (await client.reserve("moments", ["a"], 60))["reservation"]
+        for code, call in (
+            ("reserve_not_supported", client.reserve("uri", ["a"], 60)),
+            ("lease_invalid", client.reserve("work", ["a"], 100_000)),
+            ("unknown_reservation", client.release("work", "1" * 32)),
+            ("expire_missing", client.commit("moments", moment)),
+        ):
+            with self.subTest(code), self.assertRaises(FilterError) as caught:
+                await call
+            self.assertEqual(caught.exception.error_code, code)
+        self.assertEqual((await client.commit("moments", moment, expire=60))["done"], 1)
+
+    async def test_reserve_of_many_tasks(self) -> None:
+        """Each item is given to one of them, and is new for one again when that gives it back."""
+        client = self.client(concurrency=4)
+        await client.create_filter("shares", kind="exact")
+        items = [f"share {i}" for i in range(100)]
+        for _ in range(2):
+            given = await asyncio.gather(*(client.reserve("shares", items, 60) for _ in range(8)))
+            self.assertEqual(sorted(item for one in given for item in one["uri_list"]), sorted(items))
+            done = await asyncio.gather(*(client.release("shares", one["reservation"]) for one in given if one["uri_list"]))
+            self.assertEqual(sum(one["done"] for one in done), 100)
+
+    async def test_reserve_whose_answer_is_lost(self) -> None:
+        """It is not made again; a commit is."""
+        proxy = Proxy(self.addCleanup, self.daemon.port)
+        client = self.client(url=proxy.url, in_doubt="new")
+        await client.create_filter("doubtful", kind="exact")
+        mine = await client.reserve("doubtful", ["a"], 60)
+        proxy.cut(CUT_ANSWER, times=1)
+        with self.assertRaises(InDoubtError):
+            await client.reserve("doubtful", ["b"], 60)
+        self.assertEqual((await client.reserve("doubtful", ["b"], 60))["reserved"], 1)
+        proxy.cut(CUT_ANSWER, times=1)
+        self.assertEqual((await client.commit("doubtful", mine["reservation"]))["done"], 1)
 
     async def test_many_tasks(self) -> None:
         """Of equal items from many tasks one is new."""
