@@ -42,8 +42,9 @@ type Server struct {
 	binary  string
 	dir     string
 	addr    string
-	cmd     *exec.Cmd
 	started int
+
+	testserver.Process // whose Kill is as a power cut: the data stay for Restart
 }
 
 // Start starts a server without users and returns its URI.
@@ -82,36 +83,19 @@ func (s *Server) URI() string {
 // Addr is the server's host and port. They stay over a restart.
 func (s *Server) Addr() string { return s.addr }
 
-// Kill ends the server as a power cut would. Its data stay for Restart.
-func (s *Server) Kill() {
-	if s.cmd == nil {
-		return
-	}
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // says only that it was killed
-	s.cmd = nil
-}
-
 // Restart kills the server, if it runs, and starts it on the same data and port.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
 	s.started++
 	logName := filepath.Join(s.dir, fmt.Sprintf("log-%d", s.started))
-	log, err := os.Create(logName)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer log.Close()
 	cmd := exec.Command(s.binary, s.arguments()...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
-	cmd.SysProcAttr = testserver.DieWithParent()
+	cmd.Dir = s.dir
 	// No setting of the caller's environment may change what is tested.
 	cmd.Env = append(without(os.Environ(), "FERRETDB_"), "DO_NOT_TRACK=1")
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
+	if !s.Start(s.t, cmd, logName, []string{"Listening on T"}, []string{"address already in use"}) {
+		s.t.Fatalf("ferretdb: %s is taken", s.addr)
 	}
-	s.cmd = cmd
 	if err := s.waitReady(logName); err != nil {
 		text, _ := os.ReadFile(logName)
 		s.t.Fatalf("ferretdb: %v; it printed:\n%s", err, text)

@@ -104,9 +104,7 @@ func (s *Server) command(more ...string) *exec.Cmd {
 	if os.Geteuid() == 0 {
 		args = append(args, "--user=root")
 	}
-	cmd := exec.Command("mariadbd", append(append(args, s.args...), more...)...)
-	cmd.SysProcAttr = testserver.DieWithParent()
-	return cmd
+	return exec.Command("mariadbd", append(append(args, s.args...), more...)...)
 }
 
 // Run starts the server again, after Kill, with what is in its folder.

@@ -2,8 +2,8 @@ package testserver
 
 import "syscall"
 
-// DieWithParent ends the server also when the tests are killed or run out of time,
+// dieWithParent ends the server also when the tests are killed or run out of time,
 // and no cleanup runs.
-func DieWithParent() *syscall.SysProcAttr {
+func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -4,4 +4,4 @@ package testserver
 
 import "syscall"
 
-func DieWithParent() *syscall.SysProcAttr { return nil }
+func dieWithParent() *syscall.SysProcAttr { return nil }

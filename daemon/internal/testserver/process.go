@@ -3,6 +3,7 @@ package testserver
 import (
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -24,17 +25,23 @@ func (p *Process) Start(t testing.TB, cmd *exec.Cmd, logFile string, ready, take
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, DieWithParent()
-	err = cmd.Start()
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, dieWithParent()
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		// The parent that a server dies with is a thread: this one lives as long as the server.
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+		}
+		close(ended)
+	}()
+	err = <-started
 	_ = log.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
 	p.cmd, p.ended = cmd, ended
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		gone := false
