@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -70,15 +71,20 @@ func compare(a, b bloom.Hash) int { return cmp.Or(cmp.Compare(a.Hi, b.Hi), cmp.C
 
 // find is where a key that the server has named stands; -1: nowhere.
 func (o ordered) find(row []byte) int {
-	if len(row) != 16 {
-		return -1
-	}
-	key := bloom.Hash{Hi: binary.BigEndian.Uint64(row), Lo: binary.BigEndian.Uint64(row[8:])}
+	key, ok := keyOf(row)
 	i, found := slices.BinarySearchFunc(o.keys, key, compare)
-	if !found {
+	if !ok || !found {
 		return -1
 	}
 	return o.first[i]
+}
+
+// keyOf is the key that the server has named.
+func keyOf(row []byte) (key bloom.Hash, ok bool) {
+	if len(row) != 16 {
+		return key, false
+	}
+	return bloom.Hash{Hi: binary.BigEndian.Uint64(row), Lo: binary.BigEndian.Uint64(row[8:])}, true
 }
 
 // appendKey appends a key as SQL has it.
@@ -97,16 +103,26 @@ func (s *Store) pieceOf() int {
 // insert adds the keys of a batch, and marks those that were new.
 func (s *Set) insert(ctx context.Context, o ordered, fresh []bool) error {
 	id := rand.Uint64()
+	return s.repeat(ctx, len(o.keys), "remembered", func(again bool) error {
+		clear(fresh)
+		return s.insertOnce(ctx, o, id, again, fresh)
+	})
+}
+
+// repeat makes attempts at a change of n keys that can be made again, until one is carried out. again
+// tells an attempt that an earlier one may have been.
+func (s *Set) repeat(ctx context.Context, n int, done string, once func(again bool) error) error {
 	var doubt error // why it is not known whether the batch was carried out
 	start := time.Now()
 	var until time.Time
 	for retries := 0; ; retries++ {
-		clear(fresh)
-		err := s.insertOnce(ctx, o, id, doubt != nil, fresh)
+		err := once(doubt != nil)
 		if err == nil {
 			return nil
 		}
 		switch what := outcomeOf(err); {
+		case errors.Is(err, engine.ErrNoReservation):
+			return err
 		case number(err) == erNoSuchTable:
 			return s.tableGone(ctx, err) // with what was in it
 		case doubt == nil && what == refused, doubt == nil && what == retried && tired(retries, start):
@@ -116,7 +132,7 @@ func (s *Set) insert(ctx context.Context, o ordered, fresh []bool) error {
 			s.store.log.Debug("a batch is done again, as its answer was lost", "filter", s.spec.Name, "err", err)
 		}
 		if doubt != nil && (time.Now().After(until) || !s.store.pause(retryEvery)) {
-			return fmt.Errorf("%w: %d items may have been remembered: %w", engine.ErrInDoubt, len(o.keys), s.store.trouble(errors.Join(doubt, err)))
+			return fmt.Errorf("%w: %d items may have been %s: %w", engine.ErrInDoubt, n, done, s.store.trouble(errors.Join(doubt, err)))
 		}
 	}
 }
@@ -143,32 +159,29 @@ func (s *Set) insertOnce(ctx context.Context, o ordered, id uint64, again bool, 
 			fresh[i] = true
 		}
 	}
-	err := s.inPieces(ctx, o.keys, s.store.pieceOf(), func(c querier, piece []bloom.Hash) error {
-		b := append(make([]byte, 0, 128+len(piece)*keyBytes), "insert ignore into `"+s.table+"` (k, batch) values "...)
-		for i, key := range piece {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(appendKey(append(b, '('), key), ',')
-			b = append(strconv.AppendUint(b, id, 10), ')')
-		}
-		return eachRow(ctx, c, string(append(b, " returning k"...)), mark)
+	over, err := s.ended(ctx, o.keys)
+	if err != nil {
+		return notSent(err)
+	}
+	err = s.inPieces(ctx, o.keys, s.store.pieceOf(), func(c querier, piece []bloom.Hash) error {
+		return s.take(ctx, c, piece, id, over, mark)
 	})
 	if err != nil || !again {
 		return err
 	}
-	return s.look(ctx, o.keys, fmt.Sprintf(" and batch = %d", id), mark)
+	return s.look(ctx, s.store.batches, o.keys, id, mark)
 }
 
-// look visits the keys that are there.
-func (s *Set) look(ctx context.Context, keys []bloom.Hash, and string, visit func(row []byte)) error {
-	for piece := range slices.Chunk(keys, min(lookKeys, s.store.pieceOf())) {
+// look visits the keys that are there: those of a batch, 0: all.
+func (s *Set) look(ctx context.Context, c querier, keys []bloom.Hash, batch uint64, visit func(row []byte)) error {
+	var row sql.RawBytes
+	return s.inLists(keys, func(piece []bloom.Hash) error {
 		b := appendList([]byte("select k from `"+s.table+"` where k in "), piece)
-		if err := eachRow(ctx, s.store.batches, string(append(b, and...)), visit); err != nil {
-			return err
+		if batch != 0 {
+			b = strconv.AppendUint(append(b, " and batch = "...), batch, 10)
 		}
-	}
-	return nil
+		return eachRow(ctx, c, string(b), func() { visit(row) }, &row)
+	})
 }
 
 func appendList(b []byte, keys []bloom.Hash) []byte {
@@ -188,14 +201,24 @@ func (s *Set) inPieces(ctx context.Context, keys []bloom.Hash, size int, do func
 		defer c.Close()
 		return do(c, keys)
 	}
+	return s.inTx(ctx, func(tx *sql.Tx) error {
+		for piece := range slices.Chunk(keys, size) {
+			if err := do(tx, piece); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// inTx does work in a transaction. Where the work ends in an error, it was not carried out.
+func (s *Set) inTx(ctx context.Context, work func(tx *sql.Tx) error) error {
 	tx, err := s.store.batches.BeginTx(ctx, nil)
 	if err != nil {
 		return notSent(err)
 	}
-	for piece := range slices.Chunk(keys, size) {
-		if err := do(tx, piece); err != nil {
-			return notSent(errors.Join(err, rollback(tx)))
-		}
+	if err := work(tx); err != nil {
+		return notSent(errors.Join(err, rollback(tx)))
 	}
 	return tx.Commit()
 }
@@ -208,39 +231,30 @@ func rollback(tx *sql.Tx) error {
 	return nil
 }
 
-// eachRow visits the one column of a statement's rows. Only when it returns nil the statement has
-// been carried out and committed.
-func eachRow(ctx context.Context, c querier, statement string, visit func(row []byte)) error {
+// eachRow visits a statement's rows, each in dest. Only when it returns nil the statement has been
+// carried out, and committed if it is no part of a transaction.
+func eachRow(ctx context.Context, c querier, statement string, visit func(), dest ...any) error {
 	rows, err := c.QueryContext(ctx, statement)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	var row sql.RawBytes
 	for rows.Next() {
-		if err := rows.Scan(&row); err != nil {
+		if err := rows.Scan(dest...); err != nil {
 			return err
 		}
-		visit(row)
+		visit()
 	}
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// remove deletes the keys of a batch, and tells how many were there. What it did is not known
+// remove deletes the keys of a batch, and tells how many were seen. What it did is not known
 // when the connection breaks: to do it again would not count what the first attempt removed.
 func (s *Set) remove(ctx context.Context, o ordered) (removed int, err error) {
 	start := time.Now()
 	for retries := 0; ; retries++ {
 		removed = 0
-		err := s.inPieces(ctx, o.keys, min(lookKeys, s.store.pieceOf()), func(c querier, piece []bloom.Hash) error {
-			done, err := c.ExecContext(ctx, string(appendList([]byte("delete from `"+s.table+"` where k in "), piece)))
-			if err != nil {
-				return err
-			}
-			n, err := done.RowsAffected()
-			removed += int(n)
-			return err
-		})
+		err := s.removeOnce(ctx, o.keys, &removed)
 		if err == nil {
 			return removed, nil
 		}
@@ -253,4 +267,39 @@ func (s *Set) remove(ctx context.Context, o ordered) (removed int, err error) {
 			return 0, s.store.trouble(err)
 		}
 	}
+}
+
+func (s *Set) removeOnce(ctx context.Context, keys []bloom.Hash, removed *int) error {
+	const from = "delete from `"
+	if !s.reserves.Load() {
+		return s.inPieces(ctx, keys, min(lookKeys, s.store.pieceOf()), func(c querier, piece []bloom.Hash) error {
+			done, err := c.ExecContext(ctx, string(appendList([]byte(from+s.table+"` where k in "), piece)))
+			if err != nil {
+				return err
+			}
+			n, err := done.RowsAffected()
+			*removed += int(n)
+			return err
+		})
+	}
+	return s.inTx(ctx, func(tx *sql.Tx) error {
+		return s.inLists(keys, func(piece []bloom.Hash) error {
+			n, err := s.removeReserved(ctx, tx, string(append(appendList([]byte(from+s.table+"` where k in "), piece), " returning batch"...)))
+			*removed += n
+			return err
+		})
+	})
+}
+
+// removeReserved counts what a statement deletes but what was reserved: that was not seen. It is
+// lost to its reservation, which finds no row of its own any more.
+func (s *Set) removeReserved(ctx context.Context, c querier, statement string) (removed int, err error) {
+	var batch uint64
+	of := map[uint64]int{}
+	err = eachRow(ctx, c, statement, func() { of[batch]++; removed++ }, &batch)
+	if err != nil || len(of) == 0 {
+		return 0, err
+	}
+	b := appendNumbers([]byte("select batch from "+reservationsTable+" where batch in "), slices.Sorted(maps.Keys(of)))
+	return removed, eachRow(ctx, c, string(b), func() { removed -= of[batch] }, &batch)
 }

@@ -44,7 +44,7 @@ func (s *Store) poll() {
 		err := s.demand(ctx, s.admin)
 		s.note(err)
 		if err == nil {
-			if err = s.follow(ctx); err == nil {
+			if err = errors.Join(s.follow(ctx), s.noteReserving(ctx)); err == nil {
 				said = ""
 			} else if text := err.Error(); text != said && s.run.Err() == nil {
 				said = text

@@ -37,6 +37,8 @@ var definitions = map[string]string{
 		" engine = InnoDB comment = '" + filtersComment + "'",
 	idsTable: "create table " + idsTable + " (name varchar(64) character set ascii collate ascii_bin not null primary key," +
 		" id int unsigned not null) engine = InnoDB comment = '" + idsComment + "'",
+	reservationsTable: reservationsDefinition,
+	reservedTable:     reservedDefinition,
 }
 
 // querier is a connection, or a pool of them.
@@ -216,7 +218,9 @@ func (s *Store) foreign(table, comment, want string) error {
 func (s *Store) ensureTables(ctx context.Context) error {
 	look := func(c querier) (missing []string, err error) {
 		have, err := comments(ctx, c)
-		for _, t := range []struct{ name, comment string }{{filtersTable, filtersComment}, {idsTable, idsComment}} {
+		for _, t := range []struct{ name, comment string }{
+			{filtersTable, filtersComment}, {idsTable, idsComment}, {reservationsTable, reservationsComment}, {reservedTable, reservedComment},
+		} {
 			comment, there := have[t.name]
 			switch {
 			case err != nil:

@@ -17,9 +17,15 @@ type Set struct {
 	gone    atomic.Bool  // dropped, or cleared
 	items   atomic.Int64 // as last counted, and what was added here since
 	changed atomic.Int64 // grows with every change of items
+	// reserves tells that there were reservations; batches look for leases that have ended only
+	// then.
+	reserves atomic.Bool
 }
 
-var _ engine.Forgetful = (*Set)(nil)
+var (
+	_ engine.Forgetful = (*Set)(nil)
+	_ engine.Reserving = (*Set)(nil)
+)
 
 var errClosed = errors.New("store is closed")
 
@@ -61,11 +67,21 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
 	}
 	o := order(keys)
 	seen := make(map[bloom.Hash]bool, len(o.keys))
-	err := s.look(ctx, o.keys, "", func(row []byte) {
+	visit := func(row []byte) {
 		if i := o.find(row); i >= 0 {
 			seen[keys[i]] = true
 		}
-	})
+	}
+	var err error
+	if s.reserves.Load() {
+		err = s.owners(ctx, s.store.batches, o.keys, func(row []byte, _ uint64, of owner) {
+			if of != over {
+				visit(row)
+			}
+		})
+	} else {
+		err = s.look(ctx, s.store.batches, o.keys, 0, visit)
+	}
 	switch {
 	case err == nil:
 	case number(err) == erNoSuchTable:
@@ -125,6 +141,14 @@ func (s *Set) recount(ctx context.Context) error {
 	err := s.store.admin.QueryRowContext(ctx, "select coalesce(table_rows, 0) from information_schema.tables where table_schema = database() and table_name = ?", s.table).Scan(&n)
 	if err == nil && n <= countedExactly {
 		err = s.store.admin.QueryRowContext(ctx, "select count(*) from `"+s.table+"`").Scan(&n)
+	}
+	var reservations, held int64
+	if err == nil {
+		err = s.store.admin.QueryRowContext(ctx, "select count(*), coalesce(sum(held), 0) from "+reservationsTable+" where items_table = ?", s.table).Scan(&reservations, &held)
+		n = max(0, n-held)
+	}
+	if reservations > 0 {
+		s.reserves.Store(true)
 	}
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@
 //	urifilter_filters        name, id, entry (JSON), items_table: a row a filter
 //	urifilter_ids            name, id: which were given; the name :highest has the highest
 //	urifilter_items_ID_TAG   k, batch: the hash of an item, and a number of the batch that brought it
+//	urifilter_reservations   and urifilter_reserved: reservations, see reservations.go
 //
 // Each has a comment by which it is known to be ours. What changes the first two, and makes or
 // drops one of the third, is done by one daemon at a time, under a named lock of the server.
@@ -122,6 +123,7 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 		s.log.Info("filter loaded", "filter", e.spec.Name, "kind", e.spec.Kind, "store", Name, "items", st.Items, "took", time.Since(start).Round(time.Millisecond))
 	}
 	s.work.Go(s.poll)
+	s.work.Go(s.letGo)
 	return loaded, nil
 }
 
@@ -196,7 +198,7 @@ func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 		if gone, err := deleteEntry(ctx, c, set.entry); err != nil || !gone {
 			return err // another daemon has dropped it
 		}
-		return dropTable(ctx, c, set.table)
+		return errors.Join(dropTable(ctx, c, set.table), endReservations(ctx, c, set.table))
 	})
 	if err != nil {
 		return s.changeFailed(err)
@@ -230,7 +232,7 @@ func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, 
 		if err := replaceEntry(ctx, c, old, e); err != nil {
 			return err
 		}
-		return dropTable(ctx, c, old.table)
+		return errors.Join(dropTable(ctx, c, old.table), endReservations(ctx, c, old.table))
 	})
 	if err != nil {
 		return s.changeFailed(err)
