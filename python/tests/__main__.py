@@ -16,7 +16,7 @@ import unittest
 from typing import IO, Any, Dict, List
 
 #: Modules that need Scrapy, or what packages are built with.
-NEEDY = ("test_scrapy_crawl", "test_scrapy_parts", "test_package")
+NEEDY = ("test_scrapy_crawl", "test_scrapy_downloaded", "test_scrapy_parts", "test_package")
 
 
 class EventResult(unittest.TestResult):

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Tuple
 
 from .daemon import clean_environment
 
@@ -30,6 +30,9 @@ class Web:
     def __init__(self, cleanup: Callable[..., Any]) -> None:
         self.served: Counter[str] = collections.Counter()
         self.before: Callable[[str], None] = lambda path: None  # called with every path
+        # Called with every path, and how often it was asked for since the last call of pages:
+        # status and headers; None: the connection is closed without an answer.
+        self.answer: Callable[[str, int], Optional[Tuple[int, Dict[str, str]]]] = lambda path, times: (200, {})
         web, lock = self, threading.Lock()
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -38,9 +41,16 @@ class Web:
             def do_GET(self) -> None:
                 with lock:
                     web.served[self.path] += 1
+                    times = web.served[self.path]
                     web.before(self.path)
+                answer = web.answer(self.path, times)
+                if answer is None:
+                    self.close_connection = True
+                    return
                 body = page(self.path).encode()
-                self.send_response(200)
+                self.send_response(answer[0])
+                for name, value in answer[1].items():
+                    self.send_header(name, value)
                 self.send_header("Content-Type", "text/html; charset=utf-8")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -51,6 +61,10 @@ class Web:
 
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True  # connections that a crawl has kept
+
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                if not isinstance(sys.exc_info()[1], ConnectionError):  # a crawl that was killed, or did not wait
+                    super().handle_error(request, client_address)
 
         server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{server.server_port}"
@@ -89,10 +103,11 @@ def crawl(
     url: str,
     arguments: Optional[Dict[str, str]] = None,
     watch: Callable[[str], None] = lambda line: None,
+    started: Callable[["subprocess.Popen[bytes]"], None] = lambda process: None,
     **settings: Any,
 ) -> Crawl:
     """Runs ``scrapy runspider`` with our dupefilter to its end. ``watch`` is called with
-    every line that it logs, when it does."""
+    every line that it logs, when it does, ``started`` with the process."""
     settings = {
         "DUPEFILTER_CLASS": "crawlerfilter.scrapy.RFPDupeFilter",
         "URIFILTER_URL": url,
@@ -106,7 +121,7 @@ def crawl(
     for name, value in (arguments or {}).items():
         command += ["-a", f"{name}={value}"]
     with tempfile.TemporaryDirectory() as folder:
-        return _scrapy(command, folder, web, watch)
+        return _scrapy(command, folder, web, watch, started)
 
 
 def project(command: List[str], web: Web, url: str) -> Crawl:
@@ -123,10 +138,12 @@ TELNETCONSOLE_ENABLED = False
 """,
             encoding="utf-8",
         )
-        return _scrapy(command, folder, web, lambda line: None)
+        return _scrapy(command, folder, web, lambda line: None, lambda process: None)
 
 
-def _scrapy(command: List[str], folder: str, web: Web, watch: Callable[[str], None]) -> Crawl:
+def _scrapy(
+    command: List[str], folder: str, web: Web, watch: Callable[[str], None], started: Callable[["subprocess.Popen[bytes]"], None]
+) -> Crawl:
     stats = pathlib.Path(folder, "stats.json")
     env = clean_environment(
         URIFILTER_TEST_WEB=web.url,
@@ -140,6 +157,7 @@ def _scrapy(command: List[str], folder: str, web: Web, watch: Callable[[str], No
     ) as process:
         limit = threading.Timer(300, process.kill)
         limit.start()
+        started(process)
         try:
             assert process.stdout is not None
             for line in process.stdout:

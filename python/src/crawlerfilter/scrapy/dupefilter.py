@@ -5,21 +5,26 @@ from __future__ import annotations
 import logging
 import time
 import weakref
-from typing import Any, Dict, Iterable, List, Optional, Set
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set
 
 from scrapy import signals
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.utils.request import referer_str
 
 from ..client import FilterAPIClient
-from ..errors import FilterError
+from ..errors import FilterError, SettingsError
 from .away import Absence, may_pass
 from .dryrun import DryRun
 from .engine import close_soon, unfetched
 from .filters import ask, clear, find_or_make
 from .options import Options, logger
+from .reservations import Reservations
 from .seen import Seen
 from .untold import Untold
+
+#: Seconds for which a crawl that is closed gives back what it has reserved, one call for
+#: each reservation; or URIFILTER_WAIT, if that is more.
+CLOSE_WITHIN = 60.0
 
 duplicates = logging.getLogger("scrapy.dupefilters")
 
@@ -35,8 +40,10 @@ class RFPDupeFilter(BaseDupeFilter):
     """Asks the daemon whether a request's fingerprint is new, which remembers it.
 
     A request is remembered when it is scheduled, not when it has been fetched: what a
-    crawler had scheduled when it was killed is never fetched, by no later crawl. It asks
-    from the reactor's thread, which waits for the answer.
+    crawler had scheduled when it was killed is never fetched, by no later crawl. With
+    ``URIFILTER_SEEN = "downloaded"`` it is reserved then, and remembered when it has been
+    downloaded, of which SettleMiddleware tells. It asks from the reactor's thread, which waits
+    for the answer.
 
     When the daemon cannot answer, ``URIFILTER_WHEN_AWAY`` says what happens:
 
@@ -65,6 +72,11 @@ class RFPDupeFilter(BaseDupeFilter):
         self._caching = options.expire is None
         self._seen = Seen(options.cache)
         self._dry_run = DryRun(self.client, options) if options.dry_run else None
+        self._reservations: Optional[Reservations] = None
+        if options.downloaded and not options.dry_run:
+            self._reservations = Reservations(
+                self.client, options, lambda request: self.request_fingerprint(request), self._call, self._count
+            )
         # What was asked ahead: fingerprint to whether it is new. Entries that are new
         # stay until the request comes: nobody else will be told.
         self._verdicts: Dict[str, bool] = {}
@@ -80,11 +92,16 @@ class RFPDupeFilter(BaseDupeFilter):
     def from_crawler(cls, crawler: Any) -> "RFPDupeFilter":
         """Scrapy's present contract."""
         options = Options.read(crawler.settings, _spider_name(crawler))
+        if options.downloaded:
+            _want_settling(crawler)
         dupefilter = cls(options, getattr(crawler, "request_fingerprinter", None), crawler)
         # What is wrong is said before the engine has opened anything.
         dupefilter.open()
         # The scheduler of scrapy-redis does not close its dupefilter.
         crawler.signals.connect(dupefilter._spider_closed, signal=signals.spider_closed)
+        if dupefilter._reservations is not None:
+            crawler.signals.connect(dupefilter._request_scheduled, signal=signals.request_scheduled)
+            crawler.signals.connect(dupefilter._request_dropped, signal=signals.request_dropped)
         return dupefilter
 
     @classmethod
@@ -96,7 +113,10 @@ class RFPDupeFilter(BaseDupeFilter):
     def from_settings(cls, settings: Any, *, fingerprinter: Any = None) -> "RFPDupeFilter":
         """Scrapy's old contract. It tells of no spider, so that URIFILTER_TYPE must be a
         filter's name or id; there is no crawl to close either, so that errors are raised."""
-        return cls(Options.read(settings, None), fingerprinter)
+        options = Options.read(settings, None)
+        if options.downloaded:
+            raise SettingsError("URIFILTER_SEEN: downloaded: this scheduler makes its dupefilter without a crawler, which tells of downloads")
+        return cls(options, fingerprinter)
 
     # What schedulers call.
 
@@ -126,6 +146,8 @@ class RFPDupeFilter(BaseDupeFilter):
         fingerprint = self.request_fingerprint(request)
         if self._dry_run is not None:
             return self._dry_run.seen(fingerprint)
+        if self._reservations is not None:
+            return self._reservations.seen(request, fingerprint)
         verdict = self._verdicts.pop(fingerprint, None)
         if verdict is None:
             if self._caching and fingerprint in self._seen:
@@ -175,6 +197,8 @@ class RFPDupeFilter(BaseDupeFilter):
         self._seen.clear()
         self._verdicts.clear()
         self._untold.clear()
+        if self._reservations is not None:
+            self._reservations.clear()
 
     def close(self, reason: str = "") -> None:
         """Tells the daemon what it has not been told yet, and logs what it was told in vain."""
@@ -184,6 +208,8 @@ class RFPDupeFilter(BaseDupeFilter):
         if self._dry_run is not None:
             self.client.close()
             return
+        if self._reservations is not None:
+            self._reservations.close(0 if self._closing else max(CLOSE_WITHIN, self.options.client.patience))
         failure: Optional[FilterError] = None
         if not self._closing:
             try:
@@ -203,7 +229,7 @@ class RFPDupeFilter(BaseDupeFilter):
                 self.options.typeid, self._known,
             )  # fmt: skip
         waiting = unfetched(self._crawler) - self._untold.unjudged_at_end()
-        if waiting > 0:
+        if waiting > 0 and self._reservations is None:
             logger.warning(
                 "urifilter: %d scheduled requests were not fetched, and are remembered as seen"
                 "\nhint: a JOBDIR keeps them for the next run; without it, clear or choose another filter (URIFILTER_TYPE)",
@@ -214,12 +240,34 @@ class RFPDupeFilter(BaseDupeFilter):
     def _spider_closed(self, spider: Any, reason: str) -> None:
         self.close(reason)
 
+    def _request_scheduled(self, request: Any) -> None:
+        if self._reservations is not None:
+            self._reservations.scheduled(request)
+
+    def _request_dropped(self, request: Any) -> None:
+        if self._reservations is not None:
+            self._reservations.dropped(request)
+
+    # For SettleMiddleware.
+
+    def begins(self, request: Any) -> bool:
+        """Before a download: whether the request is still this crawl's."""
+        return self._reservations is None or self._reservations.begins(request)
+
+    def ends(self, request: Any, downloaded: bool) -> None:
+        """After a download, or when it has failed for good."""
+        if self._reservations is not None:
+            self._reservations.ends(request, downloaded)
+
     # For BatchMiddleware.
 
     def ask_ahead(self, requests: Iterable[Any]) -> None:
         """Asks for many requests in one call. request_seen then knows of them."""
         if self._dry_run is not None:
             self._dry_run.ask_ahead(map(self.request_fingerprint, requests))
+            return
+        if self._reservations is not None:
+            self._reservations.ask_ahead(map(self.request_fingerprint, requests))
             return
         unknown: List[str] = []
         for request in requests:
@@ -243,26 +291,38 @@ class RFPDupeFilter(BaseDupeFilter):
 
     def _ask(self, fingerprints: List[str]) -> Optional[Set[str]]:
         """Which are new; None when nobody can tell."""
+
+        def do() -> Set[str]:
+            self._tell()
+            return set(ask(self.client, self.options, fingerprints))
+
+        new: Optional[Set[str]] = self._call(do)
+        if new is not None:
+            self._count("calls")
+            self._count("asked", len(fingerprints))
+        return new
+
+    def _call(self, do: Callable[[], Any]) -> Any:
+        """What do returns; None if the daemon is away, or the crawl is being closed for that."""
         began = time.monotonic()
         if self._closing or began < self._absence.until:
             return None
         try:
             if not self._ready:
                 self._prepare()
-            self._tell()
-            new = ask(self.client, self.options, fingerprints)
+            done = do()
         except FilterError as err:
             self._gone(err, began)
             return None
         self._absence.ends()
-        self._count("calls")
-        self._count("asked", len(fingerprints))
-        return set(new)
+        return done
 
     def _prepare(self) -> None:
         info = find_or_make(self.client, self.options)
         # Where items are forgotten, only the daemon knows what is a duplicate.
         self._caching = self.options.expire is None and info["kind"] == "bloom"
+        if self._reservations is not None:
+            self.client.reserve(self.options.typeid, [], self.options.lease)  # an error if that filter cannot
         self._ready = True
         self._absence.ends()
 
@@ -315,6 +375,16 @@ class RFPDupeFilter(BaseDupeFilter):
     def _count(self, what: str, by: int = 1) -> None:
         if self._crawler is not None:
             self._crawler.stats.inc_value("urifilter/" + what, by)
+
+
+def _want_settling(crawler: Any) -> None:
+    from .settle import is_installed  # which imports this module
+
+    if not is_installed(crawler):
+        raise SettingsError(
+            "URIFILTER_SEEN: downloaded: nobody tells what was downloaded"
+            '\nhint: DOWNLOADER_MIDDLEWARES = {"crawlerfilter.scrapy.SettleMiddleware": 10}'
+        )
 
 
 def _spider_name(crawler: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 from scrapy.utils.defer import deferred_from_coro
 
@@ -12,14 +12,18 @@ except ImportError:
     call_later = None
 
 
-def close_soon(crawler: Any, reason: str) -> None:
-    """Closes the crawl, but not at once: the engine is in the middle of something."""
+def later(seconds: float, do: Callable[..., None], *args: Any) -> Any:
+    """Has the event loop do something, unless ``cancel()`` of the result is called before."""
     if call_later is not None:
-        call_later(0, _close, crawler, reason)
-        return
+        return call_later(seconds, do, *args)
     from twisted.internet import reactor  # here, as Scrapy chooses which reactor it is
 
-    reactor.callLater(0, _close, crawler, reason)  # type: ignore[attr-defined]
+    return reactor.callLater(seconds, do, *args)  # type: ignore[attr-defined]
+
+
+def close_soon(crawler: Any, reason: str) -> None:
+    """Closes the crawl, but not at once: the engine is in the middle of something."""
+    later(0, _close, crawler, reason)
 
 
 def _close(crawler: Any, reason: str) -> None:

@@ -12,6 +12,13 @@ URIFILTER_TYPE         %(spider)s     name or id of the filter; spiders that sha
                                       the project's BOT_NAME
 URIFILTER_DRY_RUN      see below      whether only to look: nothing is remembered, and no
                                       filter is made
+URIFILTER_SEEN         scheduled      when a request is seen: ``scheduled`` or ``downloaded``,
+                                      which wants SettleMiddleware
+URIFILTER_LEASE        600            seconds for which ``downloaded`` reserves a request;
+                                      a day at most
+URIFILTER_TRIES        3              how often ``downloaded`` lets this crawl have a request
+                                      that fails for good, each time with its retries
+URIFILTER_FAILED_CODES see below      statuses of responses with which a download has failed
 URIFILTER_CREATE       see below      whether a filter that is missing is made
 URIFILTER_CAPACITY     the daemon's   items that a filter is made for
 URIFILTER_ERROR_RATE   the daemon's   its false positives at capacity, as a ratio
@@ -31,7 +38,7 @@ URIFILTER_BATCH        500            requests that BatchMiddleware asks for in 
 URL, TOKEN, TOKEN_FILE, TIMEOUT, IN_DOUBT and CA_FILE are also read from the environment. DRY_RUN
 is true in the commands bench, check, fetch, parse, shell and view. CREATE is
 true where the name is that of the spider, or CAPACITY, ERROR_RATE, EXPIRE or one of the
-two below is set. ``BLOOMFILTER_BIT`` and ``BLOOMFILTER_HASH_NUMBER``, of those who come
+two below is set. FAILED_CODES are those of RETRY_HTTP_CODES. ``BLOOMFILTER_BIT`` and ``BLOOMFILTER_HASH_NUMBER``, of those who come
 from scrapy-redis-bloomfilter, give a capacity, see :func:`old_capacity`.
 """
 
@@ -43,7 +50,7 @@ import math
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, FrozenSet, NamedTuple, Optional, Tuple, Union
 
 from ..errors import SettingsError
 from ..settings import Settings, read_token
@@ -52,6 +59,10 @@ from .commands import looking_command
 logger = logging.getLogger("crawlerfilter.scrapy")
 
 WHEN_AWAY = ("wait", "raise", "pass")
+SEEN = ("scheduled", "downloaded")
+
+#: Seconds that a lease can last.
+MOST_LEASE = 86_400
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
@@ -71,6 +82,10 @@ class Options:
     debug: bool
     dry_run: str = ""  # why only to look; "": nothing is only looked at
     project: Optional[str] = None  # whose spider the filter is named after
+    downloaded: bool = False  # whether requests are reserved first
+    lease: float = 600.0
+    tries: int = 3
+    failed_codes: FrozenSet[int] = frozenset()
 
     @classmethod
     def read(cls, settings: Any, spider: Optional[str]) -> "Options":
@@ -84,7 +99,8 @@ class Options:
             raise SettingsError(f"URIFILTER_WHEN_AWAY: {when_away!r}: want wait, raise or pass")
         wait = number(settings, "URIFILTER_WAIT", PAUSE, 60.0)
         expire = number(settings, "URIFILTER_EXPIRE", SECONDS, None)
-        spec = spec_of(settings, expire)
+        downloaded = seen_of(settings) == "downloaded"
+        spec = spec_of(settings, expire, downloaded)
         create = settings.get("URIFILTER_CREATE")
         return cls(
             client=client_settings(settings, wait if when_away == "wait" and not dry_run else 0.0),
@@ -102,6 +118,10 @@ class Options:
             debug=settings.getbool("DUPEFILTER_DEBUG"),
             dry_run=dry_run,
             project=project if own and "%(project)s" not in setting else None,
+            downloaded=downloaded,
+            lease=number(settings, "URIFILTER_LEASE", LEASE, 600.0),
+            tries=number(settings, "URIFILTER_TRIES", COUNT, 3),
+            failed_codes=codes_of(settings),
         )
 
 
@@ -118,6 +138,7 @@ COUNT = Number("a whole number, 1 or more", int, lambda n: n >= 1)
 RATIO = Number("a number, more than 0 and less than 1", float, lambda x: 0 < x < 1)
 PAUSE = Number("a number of seconds, 0 or more", float, lambda s: 0 <= s < math.inf)
 SECONDS = Number("a number of seconds, more than 0", float, lambda s: 0 < s < math.inf)
+LEASE = Number(f"a number of seconds, more than 0, at most {MOST_LEASE}", float, lambda s: 0 < s <= MOST_LEASE)
 
 
 def number(settings: Any, name: str, kind: Number, default: Any) -> Any:
@@ -162,6 +183,23 @@ def dry_run_of(settings: Any) -> str:
     return f"scrapy {command}" if command else ""
 
 
+def seen_of(settings: Any) -> str:
+    """When a request is seen."""
+    seen = settings.get("URIFILTER_SEEN") or "scheduled"
+    if seen not in SEEN:
+        raise SettingsError(f"URIFILTER_SEEN: {seen!r}: want scheduled or downloaded")
+    return str(seen)
+
+
+def codes_of(settings: Any) -> FrozenSet[int]:
+    """The statuses with which a download has failed."""
+    name = "RETRY_HTTP_CODES" if settings.get("URIFILTER_FAILED_CODES") is None else "URIFILTER_FAILED_CODES"
+    try:
+        return frozenset(int(code) for code in settings.getlist(name))
+    except (TypeError, ValueError):
+        raise SettingsError(f"{name}: {settings.get(name)!r}: want statuses of HTTP, such as [500, 503]") from None
+
+
 def type_of(setting: Union[int, str], spider: Optional[str], project: str = "scrapybot") -> Tuple[Union[int, str], bool]:
     """The filter's id or name, and whether it was made of the names of spider and project."""
     setting = str(setting)
@@ -188,10 +226,12 @@ def type_of(setting: Union[int, str], spider: Optional[str], project: str = "scr
     return mapped, True
 
 
-def spec_of(settings: Any, expire: Optional[float]) -> Dict[str, Any]:
+def spec_of(settings: Any, expire: Optional[float], downloaded: bool = False) -> Dict[str, Any]:
     """What a filter that is missing is made with; what is left out is the daemon's default."""
     if expire is not None:
         return {"kind": "timing", "expire": int(expire) if expire == int(expire) else expire}
+    if downloaded:
+        return {"kind": "exact"}
     spec: Dict[str, Any] = {}
     capacity = number(settings, "URIFILTER_CAPACITY", COUNT, None)
     rate = number(settings, "URIFILTER_ERROR_RATE", RATIO, None)
