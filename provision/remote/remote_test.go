@@ -339,18 +339,27 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft closes connections under load and wants all that ran for them ended.
+// TestClosedUnderLoad closes a connection while commands run and others wait for a session, and
+// wants all of them ended.
 func TestClosedUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := connected(t, "")
-	ended := make(chan error, 20)
+	ended, running := make(chan error, 20), t.TempDir()
 	for range cap(ended) {
 		go func() {
-			_, err := c.Run(t.Context(), host.Command{Script: "sleep 30"})
+			_, err := c.Run(t.Context(), host.Command{Script: "mktemp -p " + running + "; sleep 300"})
 			ended <- err
 		}()
 	}
-	time.Sleep(100 * time.Millisecond)
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if files, err := os.ReadDir(running); err != nil {
+			t.Fatal(err)
+		} else if len(files) == mostSessions {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%d commands run, want %d", len(files), mostSessions)
+		}
+	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
