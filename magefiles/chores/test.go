@@ -73,10 +73,11 @@ func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noR
 		if len(plain) == 0 {
 			return nil
 		}
-		return r.goTest(ctx, o, nil, o.arguments(skip, plain)...)
+		// They wait for processes that they start.
+		return r.goTest(ctx, o, nil, append([]string{"-parallel=4"}, o.arguments(skip, plain)...)...)
 	}}
 	noRaceTests = step{name: "tests without the race detector", do: func(r Repo, ctx context.Context) error {
-		return r.goTest(ctx, o, nil, o.arguments("-run=^"+noRacePrefix, noRace)...)
+		return r.goTest(ctx, o, nil, append([]string{"-parallel=4"}, o.arguments("-run=^"+noRacePrefix, longestFirst(noRace))...)...)
 	}}
 	raceTests = step{name: "tests under the race detector", do: func(r Repo, ctx context.Context) error {
 		if len(raced) == 0 {
