@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
@@ -23,7 +24,9 @@ func TestAbandonedDaemonGivesNothingOutTwice(t *testing.T) {
 func testAbandoned(t *testing.T, losses int) {
 	server := redistest.Start(t)
 	line := testserver.NewCutter(t, server.Addr)
-	storeA, a := opened(t, config(server.Addr))
+	c := config(server.Addr)
+	c.peerDead = members.PeerDead
+	storeA, a := opened(t, c)
 	storeB, b := opened(t, config(line.Addr))
 	meet(t, storeA, storeB)
 	const n = 300

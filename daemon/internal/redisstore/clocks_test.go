@@ -9,6 +9,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
@@ -21,7 +22,9 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 	// Written by daemons that were killed: one long ago, one with a clock that is ahead.
 	server.CLI("hset", "urifilter:members", "killed:1:a", "1700000000000", "killed:2:b", "4000000000000")
 	open := func(ahead time.Duration) (*Store, *bitmap.Set) {
-		return opened(t, config(server.Addr), func(s *Store) {
+		c := config(server.Addr)
+		c.peerDead = members.PeerDead
+		return opened(t, c, func(s *Store) {
 			s.members.Wall = func() time.Time { return time.Now().Add(ahead) }
 		})
 	}

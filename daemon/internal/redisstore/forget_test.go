@@ -56,7 +56,7 @@ func TestForgetRepliesLost(t *testing.T) {
 			if seen := n - countOf(isNew); left >= 0 && seen != left {
 				t.Fatalf("round %d: %d are seen after %v, want %d", round, seen, err, left)
 			}
-			for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 				if _, err = f.Forget(context.Background(), keys); err == nil {
 					break
 				}

@@ -46,6 +46,7 @@ type Config struct {
 	Dir string
 
 	newcomer time.Duration // 0: newcomerWait
+	peerDead time.Duration // 0: members.PeerDead
 }
 
 // Store implements engine.Store.
@@ -89,6 +90,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if c.newcomer == 0 {
 		c.newcomer = newcomerWait
 	}
+	if c.peerDead == 0 {
+		c.peerDead = members.PeerDead
+	}
 	s := &Store{
 		opt: c, log: c.Log, state: insync.NewState(), sets: map[string]filter.Filter{},
 		changes: make(chan engine.Change, 64), unpublished: make(chan struct{}, 1), early: make(chan struct{}, 1),
@@ -97,7 +101,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if s.servers, err = servers.Dial(ctx, c.Options, s.state.OnConnect); err != nil {
 		return nil, err
 	}
-	s.members = members.New(s.servers.Admin, s.log, c.Dir)
+	s.members = members.New(s.servers.Admin, s.log, c.Dir, c.peerDead)
 	s.barrier = insync.NewBarrier(s.state, s.servers, s.members, s.log)
 	s.registry = registry.New(s.servers, s.members.Self, s.log)
 	s.link = &filter.Link{

@@ -24,13 +24,15 @@ import (
 )
 
 // config is that of a daemon which others are known to have started before, or not to run
-// at all: it takes an empty Redis for a new one at once.
+// at all: it takes an empty Redis for a new one at once. Others are not dead for it when the
+// machine does other work for a while; a test that waits for a death sets members.PeerDead.
 func config(addrs ...string) Config {
 	return Config{
 		Options:     Options{Addrs: addrs, Timeout: time.Minute},
 		Log:         slog.New(slog.DiscardHandler),
 		MirrorBytes: 64 << 20,
 		newcomer:    time.Nanosecond,
+		peerDead:    time.Minute,
 	}
 }
 
@@ -102,7 +104,7 @@ func meet(t testing.TB, stores ...*Store) {
 	t.Helper()
 	for _, s := range stores {
 		for _, other := range stores {
-			for deadline := time.Now().Add(time.Minute); s != other && !slices.Contains(s.members.Alive(), other.members.Self); time.Sleep(5 * time.Millisecond) {
+			for deadline := time.Now().Add(2 * time.Minute); s != other && !slices.Contains(s.members.Alive(), other.members.Self); time.Sleep(5 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("the daemons do not see each other")
 				}
@@ -375,8 +377,10 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 	}
 }
 
+// mustFail wants an error that is not that of a time limit.
 func mustFail(t *testing.T, c Config, wants ...string) {
 	t.Helper()
+	c.Timeout = time.Hour
 	start := time.Now()
 	store, err := Open(context.Background(), c)
 	if err == nil {
@@ -391,7 +395,7 @@ func mustFail(t *testing.T, c Config, wants ...string) {
 			t.Errorf("want %q in: %v", want, err)
 		}
 	}
-	if took := time.Since(start); took > 15*time.Second {
+	if took := time.Since(start); took > 2*time.Minute {
 		t.Errorf("took %v", took)
 	}
 }

@@ -205,7 +205,7 @@ func timedExactlyOnce(t *testing.T, items, batch int) {
 					}
 				}
 				isNew := make([]bool, items)
-				for deadline := time.Now().Add(time.Minute); countOf(isNew) < items; time.Sleep(20 * time.Millisecond) {
+				for deadline := time.Now().Add(2 * time.Minute); countOf(isNew) < items; time.Sleep(20 * time.Millisecond) {
 					if err := b.Has(context.Background(), storetest.Keys(b, 0, items), isNew); err != nil {
 						t.Fatal(err)
 					}

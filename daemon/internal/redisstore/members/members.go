@@ -38,9 +38,10 @@ type Members struct {
 }
 
 // New is a daemon that nobody has heard of yet. In dir, which may be "", it keeps what proves
-// to the next one there that it is dead.
-func New(admin redis.UniversalClient, log *slog.Logger, dir string) *Members {
-	return &Members{peers: newPeers(selfName()), admin: admin, log: log, dir: dir}
+// to the next one there that it is dead. Others are taken for dead when they have shown no
+// heartbeat for deadAfter, which is PeerDead but in tests.
+func New(admin redis.UniversalClient, log *slog.Logger, dir string, deadAfter time.Duration) *Members {
+	return &Members{peers: newPeers(selfName(), deadAfter), admin: admin, log: log, dir: dir}
 }
 
 // selfName tells this daemon from all others, its own earlier starts included.

@@ -17,8 +17,8 @@ import (
 const (
 	// PollEvery is how often a daemon leaves a heartbeat.
 	PollEvery = time.Second
-	// peerDead is how long a daemon may show no heartbeat before nobody waits for it.
-	peerDead = 10 * time.Second
+	// PeerDead is how long a daemon may show no heartbeat before nobody waits for it.
+	PeerDead = 10 * time.Second
 	// ResyncMost is how long one that shows heartbeats, and is still not done, is waited for.
 	ResyncMost   = 2 * time.Minute
 	announcedTTL = 24 * time.Hour
@@ -29,7 +29,9 @@ const (
 // peers are the other daemons. One is judged by whether its heartbeat changes while this
 // daemon looks, never by the time that is in it: clocks differ, and are set.
 type peers struct {
-	Self string // the name of this daemon
+	Self      string        // the name of this daemon
+	deadAfter time.Duration // PeerDead, but in tests
+
 	mu   sync.Mutex
 	seen map[string]peer
 	dead map[string]bool  // earlier lives of this daemon, see lives.go
@@ -47,8 +49,8 @@ type peer struct {
 	left   bool // it has signed off, or is known to be dead: no name is used again
 }
 
-func newPeers(self string) *peers {
-	return &peers{Self: self, seen: map[string]peer{}, dead: map[string]bool{}, Wall: time.Now}
+func newPeers(self string, deadAfter time.Duration) *peers {
+	return &peers{Self: self, deadAfter: deadAfter, seen: map[string]peer{}, dead: map[string]bool{}, Wall: time.Now}
 }
 
 // markDead notes who is dead.
@@ -104,7 +106,7 @@ func (p *peers) note(members map[string]string, now time.Time) (stale []string) 
 			old.silent += looked
 			p.seen[id] = old
 		case left || p.dead[id]:
-			p.seen[id] = peer{beat: beat, silent: peerDead, mute: beat != killed && !p.dead[id], left: true}
+			p.seen[id] = peer{beat: beat, silent: p.deadAfter, mute: beat != killed && !p.dead[id], left: true}
 		default:
 			p.seen[id] = peer{beat: beat}
 		}
@@ -126,13 +128,13 @@ func (p *peers) note(members map[string]string, now time.Time) (stale []string) 
 	return stale
 }
 
-// Alive lists those that have shown a heartbeat within peerDead, or may yet do so.
+// Alive lists those that have shown a heartbeat within deadAfter, or may yet do so.
 func (p *peers) Alive() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var ids []string
 	for id, peer := range p.seen {
-		if peer.silent < peerDead {
+		if peer.silent < p.deadAfter {
 			ids = append(ids, id)
 		}
 	}
@@ -146,7 +148,7 @@ func (p *peers) Away() []string {
 	defer p.mu.Unlock()
 	var ids []string
 	for id, peer := range p.seen {
-		if peer.silent >= peerDead && !peer.left {
+		if peer.silent >= p.deadAfter && !peer.left {
 			ids = append(ids, id)
 		}
 	}
@@ -164,7 +166,7 @@ func (p *peers) Lost(waited map[string]bool) []string {
 	defer p.mu.Unlock()
 	var ids []string
 	for id := range waited {
-		if peer, ok := p.seen[id]; ok && peer.silent >= peerDead && !peer.mute {
+		if peer, ok := p.seen[id]; ok && peer.silent >= p.deadAfter && !peer.mute {
 			peer.mute = true
 			p.seen[id] = peer
 			ids = append(ids, id)

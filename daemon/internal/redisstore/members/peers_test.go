@@ -28,7 +28,7 @@ func TestPeers(t *testing.T) {
 		"its entry is flushed for ever": {append([]string{"1"}, slices.Repeat([]string{"-"}, 11)...), append(slices.Repeat([]bool{true}, 10), false, false)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeers("me")
+			p := newPeers("me", PeerDead)
 			for i, beat := range test.beats {
 				members := map[string]string{"me": "1", "other": beat}
 				if beat == "-" {
@@ -44,11 +44,11 @@ func TestPeers(t *testing.T) {
 		})
 	}
 	// Whoever has left stays so, should an older file of Redis bring back its heartbeat.
-	back := newPeers("me")
+	back := newPeers("me", PeerDead)
 	for i, beat := range []string{"1", "left 2", "1", "1"} {
 		back.note(map[string]string{"other": beat}, start.Add(time.Duration(i)*PollEvery))
 	}
-	own := newPeers("me") // the same for the daemon's own earlier life
+	own := newPeers("me", PeerDead) // the same for the daemon's own earlier life
 	own.markDead([]string{"other"})
 	own.note(map[string]string{"other": "1"}, start)
 	for _, p := range []*peers{back, own} {
@@ -59,7 +59,7 @@ func TestPeers(t *testing.T) {
 	if ids := own.unannounced(map[string]string{"other": "1", "another": "1"}); !slices.Equal(ids, []string{"other"}) {
 		t.Errorf("%q are dead and not known to be, want other", ids)
 	}
-	p := newPeers("me")
+	p := newPeers("me", PeerDead)
 	looks := 0
 	for ; p.note(map[string]string{"dead": "1"}, start.Add(time.Duration(looks)*PollEvery)) == nil; looks++ {
 	}
@@ -69,7 +69,7 @@ func TestPeers(t *testing.T) {
 }
 
 func TestHeartbeatsGrow(t *testing.T) {
-	p := newPeers("me")
+	p := newPeers("me", PeerDead)
 	at := time.Now()
 	p.Wall = func() time.Time { return at }
 	last := ""
