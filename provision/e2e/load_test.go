@@ -181,7 +181,7 @@ func (c *rawClient) call(items []string) (fresh []string, last bool, err error) 
 		return nil, false, err
 	}
 	head := fmt.Sprintf("POST /api/v1/filter HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", c.address, c.token, len(body))
-	if err := c.conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := c.conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		return nil, false, err
 	}
 	if _, err := c.conn.Write(append([]byte(head), body...)); err != nil {

@@ -85,7 +85,7 @@ func (s *Server) run() bool {
 func (s *Server) CLI(args ...string) string {
 	s.t.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	with := []string{"-p", port}
 	if s.tls != nil {

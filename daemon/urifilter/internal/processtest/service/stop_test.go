@@ -79,7 +79,7 @@ func TestStopAtAnyMomentOfAStart(t *testing.T) {
 				p.Signal(syscall.SIGTERM)
 				select {
 				case <-p.Done:
-				case <-time.After(time.Minute):
+				case <-time.After(2 * time.Minute):
 					t.Errorf("SIGTERM %v after the start does not end it\n%s", after, p.Log)
 					return
 				}
@@ -115,7 +115,7 @@ func TestStopDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Signal(syscall.SIGTERM)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		other, err := net.Dial("tcp", p.Addr)
 		if err != nil {
 			break // it takes no more connections
