@@ -102,7 +102,7 @@ func Of(err error) *Error {
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrKeepsTexts):
 		return &Error{Code: ItemsNotSupported, Detail: kind.Error() + `; send documents to POST /api/v1/near, with "remember": false to look only ("urifilter near" does it); any filter can be cleared as a whole`}
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrReservesNone):
-		return &Error{Code: ReserveNotSupported, Detail: kind.Error() + "; filters of the kinds exact and timing can with store: embedded " +
+		return &Error{Code: ReserveNotSupported, Detail: kind.Error() + "; filters of the kinds exact and timing can " +
 			"(a bit of a bit-map may stand for many items, and cannot be given back)"}
 	case errors.As(err, &lease):
 		return &Error{Code: items.LeaseInvalid, Detail: lease.Error()}

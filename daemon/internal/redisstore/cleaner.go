@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 )
@@ -12,9 +13,14 @@ import (
 // then they ask for none of its keys.
 const tombWait = 3 * members.PollEvery
 
-// cleaner removes the keys that tombstones name, and then the tombstones.
+// sweepLeasesEvery is how often reservations are let go of that have ended long ago.
+const sweepLeasesEvery = 10 * time.Second
+
+// cleaner removes the keys that tombstones name, and then the tombstones; and what nobody
+// needs any more of reservations.
 func (s *Store) cleaner(ctx context.Context) {
 	since := map[string]time.Time{} // by the clock of this machine: when each was first seen
+	swept := time.Now()
 	tick := time.NewTicker(members.PollEvery)
 	defer tick.Stop()
 	for {
@@ -27,8 +33,24 @@ func (s *Store) cleaner(ctx context.Context) {
 			clear(since)
 			continue
 		}
+		if time.Since(swept) >= sweepLeasesEvery {
+			swept = time.Now()
+			s.sweepLeases(ctx)
+		}
 		if err := s.cleanOnce(ctx, since, time.Now()); err != nil && ctx.Err() == nil {
 			s.log.Warn("keys of a dropped filter are still in redis; the next try follows", "err", err)
+		}
+	}
+}
+
+func (s *Store) sweepLeases(ctx context.Context) {
+	for _, f := range s.all() {
+		l, ok := f.(filter.Leasing)
+		if !ok {
+			continue
+		}
+		if err := l.SweepLeases(ctx); err != nil && ctx.Err() == nil {
+			s.log.Debug("sweep of reservations in redis", "filter", f.Base().Spec.Name, "err", err)
 		}
 	}
 }

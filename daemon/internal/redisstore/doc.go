@@ -31,6 +31,9 @@ package redisstore
 //	urifilter:{<id>:<tag>:<g>}:forgotten
 //	                                 list: the last items of the group that were forgotten, of as
 //	                                 many as the witness counts, see package forgotten
+//	urifilter:{<id>:<tag>:<g>}:leases, :reservations, :reserved:<id>
+//	                                 hash, sorted set, hash: who holds which items of the group, and
+//	                                 until when, see package leases
 //	urifilter:{<id>:<tag>:<g>}:followed
 //	                                 string: how many a daemon had followed before data was lost
 //	urifilter:ids                    hash: ":highest" -> the highest id that a filter was

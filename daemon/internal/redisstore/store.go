@@ -1,7 +1,7 @@
 // Package redisstore keeps filters in Redis or Valkey, where several daemons share them: it makes
 // and follows filters, and puts back what Redis has lost before anything is answered from it.
-// doc.go lists what is in Redis. How a batch goes is in the packages bitmap, timed and exact, when
-// servers are in sync in insync.
+// doc.go lists what is in Redis. How a batch goes is in the packages bitmap, timed and exact, who
+// holds items in leases, when servers are in sync in insync.
 //
 // It does not hash, knows no items, and needs no module in Redis.
 package redisstore

@@ -43,7 +43,7 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 	opener := func(c Config) storetest.Opener {
 		return storetest.Opener{
 			Open:    func() (engine.Store, error) { return Open(context.Background(), c) },
-			Refuses: []string{"simhash"}, ReservesNone: true, HighBits: map[string]int{"exact": 12},
+			Refuses: []string{"simhash"}, HighBits: map[string]int{"exact": 12},
 		}
 	}
 	t.Run("standalone", func(t *testing.T) {

@@ -25,8 +25,6 @@ type Opener struct {
 	Pass func(time.Duration)
 	// Refuses names the kinds of which the store makes no filters.
 	Refuses []string
-	// ReservesNone tells that items of the store's filters cannot be reserved.
-	ReservesNone bool
 	// HighBits is, for kinds of whose keys the store keeps a part, how many of the highest
 	// bits of Hi it tells apart, beside all of Lo.
 	HighBits map[string]int

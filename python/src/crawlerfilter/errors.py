@@ -23,7 +23,7 @@ _HINTS = {
     "unreachable": "is the daemon running, and is URIFILTER_URL its address?",
     "unknown_path": "URIFILTER_URL is the daemon's address alone, without the path of a call: http://HOST:PORT",
     "forget_not_supported": "make a filter of the kind exact or timing, or forget all with clear_filter",
-    "reserve_not_supported": "make a filter of the kind exact or timing, with store: embedded, or exact with store: mysql",
+    "reserve_not_supported": "make a filter of the kind exact or timing",
     "unknown_reservation": "what was not committed is new: reserve it again",
     "near_not_supported": "make a filter of the kind simhash for texts: create_filter('pages', kind='simhash')",
     "items_not_supported": "this filter is for texts: call near",

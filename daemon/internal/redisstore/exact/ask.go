@@ -24,6 +24,9 @@ type question struct {
 	index int // in the batch
 	node  node
 	size  *redis.IntCmd // of the set, where it was asked; else nil
+
+	ended    bool // it was in its set with a lease that has ended: it is new, see resolve
+	doubtful bool // that was asked, and the reply lost
 }
 
 // NoRetry keeps go-redis from sending a pipeline again whose replies were lost: the

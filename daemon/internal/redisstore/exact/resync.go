@@ -97,6 +97,9 @@ func (s *Set) putBack(ctx context.Context, keys []bloom.Hash) error {
 			for i, key := range keys {
 				nodes[i] = s.tree.leaf(key)
 				cmds[i] = p.SAdd(ctx, string(nodes[i].appendKey(nil, s.prefix)), int64(key.Lo))
+				if g := forgotten.GroupOf(key); s.log.Reserving(g) { // it was committed, or taken after its lease
+					p.HDel(ctx, s.log.LeasesKey(g), forgotten.Encode(key))
+				}
 			}
 			return nil
 		})

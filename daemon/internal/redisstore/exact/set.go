@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/leases"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
@@ -28,6 +29,7 @@ type Set struct {
 	tree   tree
 	mirror *mirror
 	log    *forgotten.Log
+	leases *leases.Leases
 	full   atomic.Int64 // members from which on a set is split
 
 	counting sync.RWMutex // write-held while sets are counted
@@ -53,6 +55,7 @@ func New(l *filter.Link, e registry.Entry) *Set {
 	}
 	s.full.Store(encodedMost * 3 / 4)
 	s.log = forgotten.New(l.Servers, s.prefix, places{s})
+	s.leases = leases.New(l.Servers, s.log, places{s}, false)
 	return s
 }
 
@@ -96,13 +99,15 @@ func (s *Set) Add(ctx context.Context, keys []bloom.Hash, isNew []bool) (int, er
 	if err != nil {
 		return 0, s.broken(ctx, &d, err)
 	}
-	var accepted, seen []bloom.Hash
+	seen, err := s.resolve(ctx, &d, true)
+	if err != nil {
+		return 0, s.broken(ctx, &d, err)
+	}
+	var accepted []bloom.Hash
 	for i := range d.questions {
 		q := &d.questions[i]
-		if isNew[q.index] = q.Val(); q.Val() {
+		if isNew[q.index] = q.Val() != q.ended; isNew[q.index] {
 			accepted = append(accepted, keys[q.index])
-		} else {
-			seen = append(seen, keys[q.index])
 		}
 	}
 	s.learn(&d, accepted, true)
@@ -122,13 +127,15 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 	if err != nil {
 		return s.Trouble(ctx, err)
 	}
+	seen, err := s.resolve(ctx, &d, false)
+	if err != nil {
+		return s.Trouble(ctx, err)
+	}
 	for i := range d.questions {
 		q := &d.questions[i]
-		if isNew[q.index] = !q.Val(); q.Val() {
-			aged = append(aged, keys[q.index])
-		}
+		isNew[q.index] = q.Val() == q.ended
 	}
-	s.learn(&d, aged, false)
+	s.learn(&d, append(seen, aged...), false)
 	return nil
 }
 
@@ -236,6 +243,12 @@ func (s *Set) broken(ctx context.Context, d *dialogue, err error) error {
 	for i := range d.questions {
 		q := &d.questions[i]
 		v := q.verdict()
+		if q.ended {
+			v = servers.Fresh
+		}
+		if q.doubtful {
+			v = servers.Unknown
+		}
 		if v == servers.Unknown {
 			unsure++
 		}

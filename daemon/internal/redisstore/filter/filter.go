@@ -67,6 +67,12 @@ type Unacknowledging interface {
 	ForgetUnacked() int
 }
 
+// Leasing is a filter whose items can be reserved.
+type Leasing interface {
+	// SweepLeases lets go of reservations that have ended long ago.
+	SweepLeases(ctx context.Context) error
+}
+
 // Forgetful is a filter of which single items can be forgotten.
 type Forgetful interface {
 	// Distrust lets go of what may have been forgotten by others while this daemon was away.
@@ -161,6 +167,15 @@ func InDoubt(err error, unsure int) error {
 		return err
 	}
 	return fmt.Errorf("%w: %d items may have been remembered: %w", engine.ErrInDoubt, unsure, err)
+}
+
+// LeaseInDoubt is InDoubt for items that were to be reserved, committed or released.
+func LeaseInDoubt(err error, unsure int) error {
+	var unknown *engine.UnknownFilterError
+	if unsure == 0 || errors.As(err, &unknown) {
+		return err
+	}
+	return fmt.Errorf("%w: %d items may have been reserved, committed or released: %w", engine.ErrInDoubt, unsure, err)
 }
 
 // ForgetInDoubt is InDoubt for items that were to be forgotten.

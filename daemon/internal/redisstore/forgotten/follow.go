@@ -68,15 +68,19 @@ func (l *Log) heard(heard *Marks, g int, value any) error {
 	if err != nil || at < 0 {
 		return fmt.Errorf("key %s: has %q, want a number: %w", l.keys[g].witness, value, insync.ErrLost)
 	}
+	if at >= Reserved {
+		at -= Reserved
+		l.reserving[g].Store(true)
+	}
 	heard[g] = at
 	return nil
 }
 
-// read returns the witness KEYS[1], or false, and the last ARGV[1] of the log KEYS[2].
+// read returns the count of the witness KEYS[1] (2^40 is Reserved), -1 where there is none, and the last ARGV[1] of the log KEYS[2].
 const read = `
 local at = redis.call('GET', KEYS[1])
 if not at then return {-1} end
-return {tonumber(at), redis.call('LRANGE', KEYS[2], -tonumber(ARGV[1]), -1)}
+return {tonumber(at) % 1099511627776, redis.call('LRANGE', KEYS[2], -tonumber(ARGV[1]), -1)}
 `
 
 // Follow reads by c what was forgotten of the groups of which more was heard than this daemon
@@ -144,7 +148,8 @@ func reading(cmd *redis.Cmd) (at int64, last []bloom.Hash, err error) {
 	}
 	texts, _ := answer[1].([]any)
 	for _, text := range texts {
-		if key, ok := parse(text); ok {
+		item, _ := text.(string)
+		if key, ok := Decode(item); ok {
 			last = append(last, key)
 		}
 	}
@@ -154,9 +159,8 @@ func reading(cmd *redis.Cmd) (at int64, last []bloom.Hash, err error) {
 	return at, last, nil
 }
 
-// parse reads what encode wrote.
-func parse(value any) (key bloom.Hash, ok bool) {
-	text, _ := value.(string)
+// Decode reads what Encode wrote.
+func Decode(text string) (key bloom.Hash, ok bool) {
 	if len(text) != 16 {
 		return key, false
 	}
@@ -164,8 +168,8 @@ func parse(value any) (key bloom.Hash, ok bool) {
 	return bloom.Hash{Hi: binary.BigEndian.Uint64(b), Lo: binary.BigEndian.Uint64(b[8:])}, true
 }
 
-// encode is an item in the log: its 16 bytes.
-func encode(key bloom.Hash) string {
+// Encode is an item in the log, and in the leases: its 16 bytes.
+func Encode(key bloom.Hash) string {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, 16), key.Hi)
 	return string(binary.BigEndian.AppendUint64(b, key.Lo))
 }

@@ -3,7 +3,8 @@
 //
 // The items of a filter fall into groups, each in a slot of its own of a cluster. A group has
 // a witness, a key that is there as long as Redis has lost nothing of the group, whose value
-// is the number of items that were ever forgotten; and a log with the last of them. An item
+// is the number of items that were ever forgotten, plus Reserved where items were ever reserved;
+// and a log with the last of them. An item
 // is taken out, counted and logged in one step. Every batch reads the witnesses of its groups
 // behind its items. Where one has counted on, the batch reads the log and asks once more
 // for what was forgotten: nothing has to be sent to a daemon, and so nothing can be missed.
@@ -14,6 +15,7 @@ package forgotten
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
@@ -72,9 +74,12 @@ type Log struct {
 
 	mu     sync.RWMutex // write-held while the mirror drops items
 	groups [Groups]group
+
+	// reserving are the groups of which an item was ever reserved, as far as was heard.
+	reserving [Groups]atomic.Bool
 }
 
-type groupKeys struct{ witness, log, followed string }
+type groupKeys struct{ witness, log, followed, leases string }
 
 type group struct {
 	at   int64        // Unknown until it was read first
@@ -86,7 +91,7 @@ func New(s *servers.Servers, prefix string, items Items) *Log {
 	l := &Log{servers: s, items: items}
 	for g := range Groups {
 		w := Tagged(prefix, g)
-		l.keys[g] = groupKeys{witness: w, log: w + ":forgotten", followed: w + ":followed"}
+		l.keys[g] = groupKeys{witness: w, log: w + ":forgotten", followed: w + ":followed", leases: w + ":leases"}
 		l.groups[g].at = Unknown
 	}
 	return l
@@ -102,6 +107,20 @@ func Tagged(prefix string, g int) string {
 
 // Witness is the key that is there as long as Redis has lost nothing of group g.
 func (l *Log) Witness(g int) string { return l.keys[g].witness }
+
+// LeasesKey is the key of the leases of group g, see package leases: who forgets an item ends its
+// lease.
+func (l *Log) LeasesKey(g int) string { return l.keys[g].leases }
+
+// Reserved is what is added to the witness of a group with the first lease of an item of it, so
+// that every batch hears of it that might meet one. So many items are never forgotten.
+const Reserved = 1 << 40
+
+// Reserving tells whether an item of group g was ever reserved, as far as was heard.
+func (l *Log) Reserving(g int) bool { return l.reserving[g].Load() }
+
+// NoteReserving is for who has reserved an item of group g.
+func (l *Log) NoteReserving(g int) { l.reserving[g].Store(true) }
 
 // Marks is how far this daemon has followed. It is asked before the mirror is.
 func (l *Log) Marks() (m Marks) {

@@ -15,29 +15,49 @@ import (
 const chunk = 500
 
 // take takes items out of Redis, counts and logs them, in one step. KEYS: the witness, the log,
-// and the key of each item. ARGV: the count of the witness that is wanted, or ”; how many
-// the log keeps; and for each item its 16 bytes and its member. Returns the count, -1 where
+// the leases, and the key of each item. ARGV: the count of the witness that is wanted, or ”; how
+// many the log keeps; and for each item its 16 bytes and its member. Returns the count, -1 where
 // the witness is gone, and of each item 1: taken out, 0: was not there, -1: not kept there.
 // Only the count is returned where it is not the one that is wanted.
 //
+// A lease ends with its item, which was not seen. With a count that is wanted an item that
+// somebody has a lease of is left: it is not the one that was put there. See package leases for
+// how they are kept.
+//
 // Of a group that has no witness nothing is counted: no batch trusts it.
 const take = `
+local reserved = 1099511627776
 local at = tonumber(redis.call('GET', KEYS[1]) or '')
-if at and ARGV[1] ~= '' and at ~= tonumber(ARGV[1]) then return {at} end
+if at then at = at % reserved end
+local undo = ARGV[1] ~= ''
+if at and undo and at ~= tonumber(ARGV[1]) then return {at} end
 local done, gone = {0}, {}
-for i = 3, #KEYS do
-  local item, member = ARGV[2 * i - 3], ARGV[2 * i - 2]
-  local was
-  if member == '' then was = redis.call('DEL', KEYS[i]) else was = redis.pcall('SREM', KEYS[i], member) end
-  if type(was) == 'table' then
-    if string.sub(was.err, 1, 9) ~= 'WRONGTYPE' then return was end
-    was = -1
+for i = 4, #KEYS do
+  local item, member = ARGV[2 * i - 5], ARGV[2 * i - 4]
+  local held, was
+  if member == '' then
+    local value = redis.call('GET', KEYS[i])
+    held = value and value ~= '1'
+  else
+    held = redis.call('HEXISTS', KEYS[3], item) == 1
   end
-  done[i - 1] = was
+  if undo and held then
+    was = 0
+  else
+    if member == '' then was = redis.call('DEL', KEYS[i]) else was = redis.pcall('SREM', KEYS[i], member) end
+    if type(was) == 'table' then
+      if string.sub(was.err, 1, 9) ~= 'WRONGTYPE' then return was end
+      was = -1
+    else
+      if not undo then redis.call('HDEL', KEYS[3], item) end
+      if held then was = 0 end
+    end
+  end
+  done[i - 2] = was
   if was == 1 then gone[#gone + 1] = item end
 end
 if at and #gone > 0 then
-  at = redis.call('INCRBY', KEYS[1], #gone)
+  at = redis.call('INCRBY', KEYS[1], #gone) % reserved
   redis.call('RPUSH', KEYS[2], unpack(gone))
   redis.call('LTRIM', KEYS[2], -tonumber(ARGV[2]), -1)
 end
@@ -138,8 +158,8 @@ func (l *Log) takings(keys []bloom.Hash) (all []*taking) {
 // prepare looks up where the items are.
 func (t *taking) prepare(ctx context.Context, l *Log, marks *Marks) {
 	names := l.keys[t.group]
-	args := make([]any, 0, 7+3*len(t.keys))
-	args = append(args, "eval", take, 2+len(t.keys), names.witness, names.log)
+	args := make([]any, 0, 8+3*len(t.keys))
+	args = append(args, "eval", take, 3+len(t.keys), names.witness, names.log, names.leases)
 	t.places = t.places[:0]
 	for _, key := range t.keys {
 		place := l.items.Place(key)
@@ -152,7 +172,7 @@ func (t *taking) prepare(ctx context.Context, l *Log, marks *Marks) {
 	}
 	args = append(args, wanted, Keep)
 	for i, key := range t.keys {
-		args = append(args, encode(key), t.places[i].Member)
+		args = append(args, Encode(key), t.places[i].Member)
 	}
 	t.Cmd = *redis.NewCmd(ctx, args...)
 }

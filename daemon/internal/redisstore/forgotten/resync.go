@@ -26,7 +26,7 @@ var longest = redis.NewScript(`
 local at = tonumber(ARGV[1])
 for _, key in ipairs({KEYS[1], KEYS[3]}) do
   local has = tonumber(redis.call('GET', key) or '')
-  if has and has >= at then return 0 end
+  if has and has % 1099511627776 >= at then return 0 end
 end
 redis.call('DEL', KEYS[2])
 if #ARGV > 2 then redis.call('RPUSH', KEYS[2], unpack(ARGV, 3)) end
@@ -34,14 +34,16 @@ redis.call('SET', KEYS[3], at, 'EX', ARGV[2])
 return 1
 `)
 
-// lay makes the witness KEYS[1] count from KEYS[2] on, if that is more, and tells whether it was
-// missing. What is no number is as good as none.
+// lay makes the witness KEYS[1] count from KEYS[2] on, if that is more, tell of the leases KEYS[3], if there are
+// any, and tells whether it was missing. What is no number is as good as none.
 const lay = `
-local at = tonumber(redis.call('GET', KEYS[1]) or '')
-local followed = redis.call('GET', KEYS[2])
-if not at or followed and tonumber(followed) > at then redis.call('SET', KEYS[1], followed or '0') end
+local reserved = 1099511627776
+local was = tonumber(redis.call('GET', KEYS[1]) or '')
+local at = math.max((was or 0) % reserved, tonumber(redis.call('GET', KEYS[2]) or '') or 0)
+if (was or 0) >= reserved or redis.call('EXISTS', KEYS[3]) == 1 then at = at + reserved end
+if at ~= was then redis.call('SET', KEYS[1], string.format('%.0f', at)) end
 redis.call('DEL', KEYS[2])
-return at and 0 or 1
+return was and 0 or 1
 `
 
 // read asks by the admin client for all witnesses; Unknown: it is gone.
@@ -110,7 +112,7 @@ func (l *Log) Restore(ctx context.Context, dropped func(context.Context) (bool, 
 		}
 		args := []any{at, int(followedTTL.Seconds())}
 		for _, key := range last {
-			args = append(args, encode(key))
+			args = append(args, Encode(key))
 		}
 		if err := longest.Run(ctx, l.servers.Admin, []string{l.keys[g].witness, l.keys[g].log, l.keys[g].followed}, args...).Err(); err != nil {
 			return err
@@ -132,6 +134,7 @@ func (l *Log) takeOut(ctx context.Context, keys []bloom.Hash) error {
 				} else {
 					cmds[i] = p.SRem(ctx, places[i].Key, places[i].Member)
 				}
+				p.HDel(ctx, l.LeasesKey(GroupOf(key)), Encode(key))
 			}
 			return nil
 		})
@@ -162,7 +165,7 @@ func (l *Log) Lay(ctx context.Context) (missing bool, err error) {
 	cmds := make([]*redis.Cmd, Groups)
 	_, err = l.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for g := range Groups {
-			cmds[g] = p.Eval(ctx, lay, []string{l.keys[g].witness, l.keys[g].followed})
+			cmds[g] = p.Eval(ctx, lay, []string{l.keys[g].witness, l.keys[g].followed, l.keys[g].leases})
 		}
 		return nil
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/leases"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
@@ -35,6 +36,7 @@ type Set struct {
 	prefix string // of the keys
 	mirror *timing.Table
 	log    *forgotten.Log
+	leases *leases.Leases
 
 	undos forgotten.Queue
 }
@@ -55,6 +57,7 @@ func New(l *filter.Link, e registry.Entry) *Set {
 		mirror: timing.New(timing.SystemClock()),
 	}
 	s.log = forgotten.New(l.Servers, s.prefix, places{s})
+	s.leases = leases.New(l.Servers, s.log, places{s}, true)
 	return s
 }
 
@@ -100,15 +103,11 @@ func (s *Set) Add(ctx context.Context, keys []bloom.Hash, isNew []bool) (int, er
 //
 // A caller who hangs up does not stop it: a batch that was sent is to be known.
 func (s *Set) AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duration, isNew []bool) (int, error) {
-	if err := s.Enter(); err != nil {
+	end, err := s.begin()
+	if err != nil {
 		return 0, err
 	}
-	defer s.Use.RUnlock()
-	s.State.Flight.RLock()
-	defer s.State.Flight.RUnlock()
-	if _, err := s.State.Check(); err != nil {
-		return 0, err
-	}
+	defer end()
 	ctx = context.WithoutCancel(ctx)
 	if err := s.undoPending(ctx, s.Servers.Batches); err != nil {
 		return 0, s.Trouble(ctx, err)
@@ -126,12 +125,34 @@ func (s *Set) AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duratio
 		}
 	}
 	s.log.Learn(&d.marks, accepted, func(keys []bloom.Hash) {
-		// Whatever the system says to a larger mirror, Redis has these items.
-		if _, err := s.mirror.AddUntil(keys, until, make([]bool, len(keys))); err != nil {
-			s.Log.Warn("no memory to mirror what was accepted; it is not put back should redis lose it", "filter", s.Spec.Name, "err", err)
-		}
+		s.reflect(keys, until)
 	})
 	return len(accepted), nil
+}
+
+// reflect mirrors what was accepted here. Whatever the system says to a larger mirror, Redis has
+// these items.
+func (s *Set) reflect(keys []bloom.Hash, until int64) {
+	if _, err := s.mirror.AddUntil(keys, until, make([]bool, len(keys))); err != nil {
+		s.Log.Warn("no memory to mirror what was accepted; it is not put back should redis lose it", "filter", s.Spec.Name, "err", err)
+	}
+}
+
+// begin lets a batch begin, unless servers are not in sync.
+func (s *Set) begin() (end func(), err error) {
+	if err := s.Enter(); err != nil {
+		return nil, err
+	}
+	s.State.Flight.RLock()
+	end = func() {
+		s.State.Flight.RUnlock()
+		s.Use.RUnlock()
+	}
+	if _, err := s.State.Check(); err != nil {
+		end()
+		return nil, err
+	}
+	return end, nil
 }
 
 // talk asks for the keys that the mirror does not have, and for those that were forgotten since
@@ -170,15 +191,11 @@ func (s *Set) talk(ctx context.Context, d *dialogue, isNew []bool) error {
 
 // Forget implements engine.Forgetful.
 func (s *Set) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
-	if err := s.Enter(); err != nil {
+	end, err := s.begin()
+	if err != nil {
 		return 0, err
 	}
-	defer s.Use.RUnlock()
-	s.State.Flight.RLock()
-	defer s.State.Flight.RUnlock()
-	if _, err := s.State.Check(); err != nil {
-		return 0, err
-	}
+	defer end()
 	ctx = context.WithoutCancel(ctx)
 	if err := s.undoPending(ctx, s.Servers.Batches); err != nil {
 		return 0, s.Trouble(ctx, err)

@@ -1,0 +1,117 @@
+package exact
+
+import (
+	"context"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/leases"
+)
+
+var (
+	_ engine.Reserving = (*Set)(nil)
+	_ filter.Leasing   = (*Set)(nil)
+)
+
+// resolve finds out which of the items that a batch has found in their sets are seen, and sets
+// ended for those whose lease has ended. Where nothing was ever reserved, all of them are seen, and
+// nothing is asked.
+func (s *Set) resolve(ctx context.Context, d *dialogue, add bool) (seen []bloom.Hash, err error) {
+	var open []bloom.Hash
+	at := map[bloom.Hash][]*question{}
+	for i := range d.questions {
+		q := &d.questions[i]
+		if key := d.keys[q.index]; (d.op == opAdd) == q.Val() {
+			continue
+		} else if s.log.Reserving(forgotten.GroupOf(key)) {
+			open, at[key] = append(open, key), append(at[key], q)
+		} else {
+			seen = append(seen, key)
+		}
+	}
+	if len(open) == 0 {
+		return seen, nil
+	}
+	r, err := s.leases.Resolve(ctx, open, add)
+	for _, key := range r.New {
+		at[key][0].ended = true
+		at[key] = at[key][1:]
+	}
+	for _, key := range r.Unsure {
+		for _, q := range at[key] {
+			q.doubtful = true
+		}
+	}
+	return append(seen, r.Seen...), err
+}
+
+// Reserve implements engine.Reserving.
+func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool) (engine.Reserved, error) {
+	end, err := s.begin()
+	if err != nil {
+		return engine.Reserved{}, err
+	}
+	defer end()
+	ctx = context.WithoutCancel(ctx)
+	if err := s.undoPending(ctx, s.Servers.Batches); err != nil {
+		return engine.Reserved{}, s.Trouble(ctx, err)
+	}
+	full := map[node]bool{}
+	got, doubt, err := s.leases.Reserve(ctx, id, keys, lease, fresh, s.full.Load(), func(key bloom.Hash, level uint8) {
+		if n := nodeOf(key, level); level < deepest {
+			full[n] = true
+		}
+	})
+	s.divide(ctx, full)
+	if err != nil {
+		return engine.Reserved{}, filter.LeaseInDoubt(s.Trouble(ctx, err), doubt)
+	}
+	return got, nil
+}
+
+// Commit implements engine.Reserving.
+func (s *Set) Commit(ctx context.Context, id engine.Reservation, keys []bloom.Hash, _ time.Duration, lost []bool) (engine.Settled, error) {
+	end, err := s.begin()
+	if err != nil {
+		return engine.Settled{}, err
+	}
+	defer end()
+	d := dialogue{marks: s.log.Marks()}
+	got, err := s.leases.Commit(context.WithoutCancel(ctx), id, keys, 0, lost)
+	if err == nil {
+		s.learn(&d, got.Now, true)
+	}
+	return s.settled(ctx, got, err)
+}
+
+// Release implements engine.Reserving.
+func (s *Set) Release(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lost []bool) (engine.Settled, error) {
+	end, err := s.begin()
+	if err != nil {
+		return engine.Settled{}, err
+	}
+	defer end()
+	got, err := s.leases.Release(context.WithoutCancel(ctx), id, keys, lost)
+	return s.settled(ctx, got, err)
+}
+
+// settled is the answer of a Commit or Release.
+func (s *Set) settled(ctx context.Context, got leases.Settlement, err error) (engine.Settled, error) {
+	if leases.IsUnknown(err) {
+		return engine.Settled{}, err
+	}
+	return got.Settled, filter.LeaseInDoubt(s.Trouble(ctx, err), got.Doubt)
+}
+
+// SweepLeases implements filter.Leasing.
+func (s *Set) SweepLeases(ctx context.Context) error {
+	end, err := s.begin()
+	if err != nil {
+		return nil // not in sync, or dropped
+	}
+	defer end()
+	return s.leases.Sweep(ctx)
+}

@@ -1,0 +1,88 @@
+package timed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/leases"
+)
+
+// The key of an item that is reserved expires with the lease. So Add and Has, which set keys that
+// are not there, and look for those that are, need know nothing of it.
+
+var (
+	_ engine.Reserving = (*Set)(nil)
+	_ filter.Leasing   = (*Set)(nil)
+)
+
+// Reserve implements engine.Reserving.
+func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool) (engine.Reserved, error) {
+	end, err := s.begin()
+	if err != nil {
+		return engine.Reserved{}, err
+	}
+	defer end()
+	ctx = context.WithoutCancel(ctx)
+	if err := s.undoPending(ctx, s.Servers.Batches); err != nil {
+		return engine.Reserved{}, s.Trouble(ctx, err)
+	}
+	got, doubt, err := s.leases.Reserve(ctx, id, keys, lease, fresh, 0, nil)
+	if err != nil {
+		return engine.Reserved{}, filter.LeaseInDoubt(s.Trouble(ctx, err), doubt)
+	}
+	return got, nil
+}
+
+// Commit implements engine.Reserving.
+func (s *Set) Commit(ctx context.Context, id engine.Reservation, keys []bloom.Hash, expire time.Duration, lost []bool) (engine.Settled, error) {
+	if expire == 0 {
+		expire = s.Spec.Expire()
+	}
+	if expire == 0 {
+		return engine.Settled{}, fmt.Errorf("filter %s: neither filter nor call says when items expire", s.Spec.Name)
+	}
+	end, err := s.begin()
+	if err != nil {
+		return engine.Settled{}, err
+	}
+	defer end()
+	marks, until := s.log.Marks(), s.mirror.Now()+expire.Milliseconds()
+	got, err := s.leases.Commit(context.WithoutCancel(ctx), id, keys, expire, lost)
+	if err == nil {
+		s.log.Learn(&marks, got.Now, func(keys []bloom.Hash) { s.reflect(keys, until) })
+	}
+	return s.settled(ctx, got, err)
+}
+
+// Release implements engine.Reserving.
+func (s *Set) Release(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lost []bool) (engine.Settled, error) {
+	end, err := s.begin()
+	if err != nil {
+		return engine.Settled{}, err
+	}
+	defer end()
+	got, err := s.leases.Release(context.WithoutCancel(ctx), id, keys, lost)
+	return s.settled(ctx, got, err)
+}
+
+// settled is the answer of a Commit or Release.
+func (s *Set) settled(ctx context.Context, got leases.Settlement, err error) (engine.Settled, error) {
+	if leases.IsUnknown(err) {
+		return engine.Settled{}, err
+	}
+	return got.Settled, filter.LeaseInDoubt(s.Trouble(ctx, err), got.Doubt)
+}
+
+// SweepLeases implements filter.Leasing.
+func (s *Set) SweepLeases(ctx context.Context) error {
+	end, err := s.begin()
+	if err != nil {
+		return nil // not in sync, or dropped
+	}
+	defer end()
+	return s.leases.Sweep(ctx)
+}
