@@ -29,6 +29,8 @@ type promise struct {
 	later  []bloom.Hash // told, and durable with the next flush
 	merged []bloom.Hash
 	tried  []bloom.Hash
+	free   []bloom.Hash // must be new
+	freer  []bloom.Hash // told, and durable with the next flush
 }
 
 // take takes in a note.
@@ -70,6 +72,12 @@ func (k known) take(note any, durability string) {
 		} else {
 			of(n.name).later = append(of(n.name).later, n.keys...)
 		}
+	case freed:
+		if durability == "always" {
+			of(n.name).free = append(of(n.name).free, n.keys...)
+		} else {
+			of(n.name).freer = append(of(n.name).freer, n.keys...)
+		}
 	case tried:
 		of(n.name).tried = append(of(n.name).tried, n.keys...)
 	case merged:
@@ -82,7 +90,8 @@ func (k known) take(note any, durability string) {
 	case flushed:
 		for _, p := range k {
 			keep(p, p.later)
-			p.later = nil
+			p.free = append(p.free, p.freer...)
+			p.later, p.freer = nil, nil
 		}
 	}
 }
@@ -198,8 +207,15 @@ func (r recovery) compare(sets map[engine.Spec]engine.Set, earlier map[string][]
 		if err := allSeen(name, set, must); err != nil {
 			return nil, err
 		}
+		fresh := make([]bool, len(p.free))
+		if err := set.Has(context.Background(), p.free, fresh); err != nil {
+			return nil, err
+		}
+		if n := len(seenOf(p.free, fresh)); n > 0 {
+			return nil, fmt.Errorf("filter %s: %d of %d items are seen or reserved that were released", name, n, len(p.free))
+		}
 		all := slices.Concat(p.tried, must)
-		fresh := make([]bool, len(all))
+		fresh = make([]bool, len(all))
 		if err := set.Has(context.Background(), all, fresh); err != nil {
 			return nil, err
 		}

@@ -39,6 +39,10 @@ type (
 		name string
 		keys []bloom.Hash
 	} // they may be seen
+	freed struct {
+		name string
+		keys []bloom.Hash
+	} // somebody was told that they are new again, and nobody has taken them since
 	flushed struct{} // all that was told so far is durable
 )
 
@@ -92,7 +96,7 @@ func write(seed uint64, length int) script {
 	names := []string{"uri", "times"}
 	for range length {
 		name := names[rng.IntN(len(names))]
-		switch rng.IntN(22) {
+		switch rng.IntN(26) {
 		default:
 			s.steps = append(s.steps, step{"add", name, []int{1, 3, 40, 130, 300, 700, 1100}[rng.IntN(7)]})
 		case 8:
@@ -122,6 +126,15 @@ func write(seed uint64, length int) script {
 			s.steps = append(s.steps, step{"clear", name, 0}, step{"add", name, 40})
 		case 21:
 			s.steps = append(s.steps, step{"kill after operations", "", rng.IntN(16)}, step{"clear", name, 0}, step{"add", name, 20}, step{"reopen", "", 0}, step{"has", name, 0})
+		case 22:
+			s.steps = append(s.steps, step{"reserve", "times", []int{1, 40, 300}[rng.IntN(3)]})
+		case 23:
+			s.steps = append(s.steps, step{"reserve and commit", "times", []int{1, 40, 300}[rng.IntN(3)]})
+		case 24:
+			s.steps = append(s.steps, step{"reserve and release", "times", []int{1, 40, 300}[rng.IntN(3)]})
+		case 25:
+			what := []string{"reserve", "reserve and commit", "reserve and release"}[rng.IntN(3)]
+			s.steps = append(s.steps, step{"kill after operations", "", rng.IntN(20)}, step{what, "times", 60}, step{"reopen", "", 0}, step{"has", "times", 0})
 		}
 	}
 	return s
@@ -221,6 +234,8 @@ func (r *run) do(s step) {
 			wg.Go(func() { r.addKeys(s.name, keys) })
 		}
 		wg.Wait()
+	case "reserve", "reserve and commit", "reserve and release":
+		r.reserve(s, set.(engine.Reserving))
 	case "has":
 		r.has(s.name)
 	case "rest":
@@ -304,6 +319,32 @@ func (r *run) addKeys(name string, keys []bloom.Hash) {
 	if _, err := r.sets[name].Add(context.Background(), keys, make([]bool, len(keys))); err == nil {
 		r.log.Note(told{name, keys})
 	}
+}
+
+// reserve takes keys for longer than the run lasts: nobody else may be given them. Half of them
+// are settled, if the step says so.
+func (r *run) reserve(s step, set engine.Reserving) {
+	ctx, keys := context.Background(), r.keys(set, s.n)
+	r.log.Note(tried{s.name, keys})
+	id := engine.Reservation{Hi: r.rng.Uint64(), Lo: r.rng.Uint64()}
+	if _, err := set.Reserve(ctx, id, keys, engine.MaxLease, make([]bool, len(keys))); err != nil {
+		return
+	}
+	half := (len(keys) + 1) / 2
+	lost := make([]bool, half)
+	switch s.what {
+	case "reserve and commit":
+		if _, err := set.Commit(ctx, id, keys[:half], 0, lost); err != nil {
+			return
+		}
+	case "reserve and release":
+		r.log.Note(told{s.name, keys[half:]})
+		if _, err := set.Release(ctx, id, keys[:half], lost); err == nil {
+			r.log.Note(freed{s.name, keys[:half]})
+		}
+		return
+	}
+	r.log.Note(told{s.name, keys})
 }
 
 // has asks of all items, and notes those that are called seen.
