@@ -24,9 +24,9 @@ type TestOptions struct {
 // minutes. Such tests are run by TestSystem, all others by Test.
 const systemPrefix = "TestSystem"
 
-// noRacePrefix begins the name of each test that goes through many cases one after the other.
-// The race detector takes ten times as long for them and finds nothing; others in their
-// packages have it look at the same code.
+// noRacePrefix begins the name of each test that goes through many cases one after the other, or
+// has many items where others have some. The race detector takes ten times as long for them and
+// finds nothing more; others in their packages have it look at the same code.
 const noRacePrefix = "TestNoRace"
 
 // Test runs gofmt, go vet and all tests of both languages but the system tests: each
