@@ -6,23 +6,57 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
 // Batches of 1,000 items, half of them duplicates.
-func BenchmarkAdd(b *testing.B) { bench(b, nil) }
+func BenchmarkAdd(b *testing.B) { bench(b, nil, add) }
 
-// bench has callers add batches, after prepare.
-func bench(b *testing.B, prepare func(*Set)) {
+// The same in a filter with a lease that runs, and in one with a lease that has ended.
+func BenchmarkAddWhileReserved(b *testing.B) { bench(b, lease(time.Hour), add) }
+func BenchmarkAddAfterLease(b *testing.B)    { bench(b, lease(time.Millisecond), add) }
+
+// The same, reserved and committed.
+func BenchmarkReserve(b *testing.B) {
+	bench(b, nil, func(ctx context.Context, set *Set, keys []bloom.Hash) error {
+		id := engine.NewReservation()
+		got, err := set.Reserve(ctx, id, keys, time.Hour, make([]bool, len(keys)))
+		if err == nil && got.Fresh > 0 {
+			_, err = set.Commit(ctx, id, nil, 0, nil)
+		}
+		return err
+	})
+}
+
+func add(ctx context.Context, set *Set, keys []bloom.Hash) error {
+	_, err := set.Add(ctx, keys, make([]bool, len(keys)))
+	return err
+}
+
+// lease has an item reserved.
+func lease(d time.Duration) func(*Set) error {
+	return func(set *Set) error {
+		_, err := set.Reserve(context.Background(), engine.NewReservation(), storetest.Keys(set, 0, 1), d, make([]bool, 1))
+		return err
+	}
+}
+
+// bench has callers do batches, after prepare.
+func bench(b *testing.B, prepare func(*Set) error, do func(context.Context, *Set, []bloom.Hash) error) {
 	const n = 1000
 	server := mysqltest.Start(b)
 	for _, callers := range []int{1, 16} {
 		b.Run(fmt.Sprintf("%d", callers), func(b *testing.B) {
 			_, set := opened(b, config(server))
 			if prepare != nil {
-				prepare(set)
+				if err := prepare(set); err != nil {
+					b.Fatal(err)
+				}
 			}
 			var batches atomic.Int64
 			var work sync.WaitGroup
@@ -30,7 +64,7 @@ func bench(b *testing.B, prepare func(*Set)) {
 			for range callers {
 				work.Go(func() {
 					for i := batches.Add(1); i <= int64(b.N); i = batches.Add(1) {
-						if _, err := set.Add(context.Background(), storetest.Keys(set, int(i)*n/2, n), make([]bool, n)); err != nil {
+						if err := do(context.Background(), set, storetest.Keys(set, int(i)*n/2, n)); err != nil {
 							b.Error(err)
 							return
 						}
