@@ -1,11 +1,8 @@
 package mysqlstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/rowkey"
 )
 
 // A batch is one statement, or a transaction of several where the server does not take so much at
@@ -33,8 +31,6 @@ const (
 	pieceKeys = 2000
 	// lookKeys bounds the list of a look-up: the optimizer gives up the index for far longer ones.
 	lookKeys = 1000
-	// keyBytes is more than a key takes in a statement.
-	keyBytes = 64
 	// patience is how long a batch that may have been carried out is tried again.
 	patience = 10 * time.Second
 	// mostRetries bounds how often a batch begins anew that others were in the way of. Nor does it
@@ -46,64 +42,15 @@ func tired(retries int, start time.Time) bool {
 	return retries >= mostRetries || time.Since(start) > patience
 }
 
-// ordered is a batch: each of its keys once, in order.
-type ordered struct {
-	keys  []bloom.Hash
-	first []int // where the caller has each
-}
-
-func order(keys []bloom.Hash) ordered {
-	at := make([]int, len(keys))
-	for i := range at {
-		at[i] = i
-	}
-	slices.SortFunc(at, func(a, b int) int { return cmp.Or(compare(keys[a], keys[b]), cmp.Compare(a, b)) })
-	at = slices.CompactFunc(at, func(a, b int) bool { return keys[a] == keys[b] })
-	o := ordered{keys: make([]bloom.Hash, len(at)), first: at}
-	for i, from := range at {
-		o.keys[i] = keys[from]
-	}
-	return o
-}
-
-// compare is the order of the rows.
-func compare(a, b bloom.Hash) int { return cmp.Or(cmp.Compare(a.Hi, b.Hi), cmp.Compare(a.Lo, b.Lo)) }
-
-// find is where a key that the server has named stands; -1: nowhere.
-func (o ordered) find(row []byte) int {
-	key, ok := keyOf(row)
-	i, found := slices.BinarySearchFunc(o.keys, key, compare)
-	if !ok || !found {
-		return -1
-	}
-	return o.first[i]
-}
-
-// keyOf is the key that the server has named.
-func keyOf(row []byte) (key bloom.Hash, ok bool) {
-	if len(row) != 16 {
-		return key, false
-	}
-	return bloom.Hash{Hi: binary.BigEndian.Uint64(row), Lo: binary.BigEndian.Uint64(row[8:])}, true
-}
-
-// appendKey appends a key as SQL has it.
-func appendKey(b []byte, key bloom.Hash) []byte {
-	var raw [16]byte
-	binary.BigEndian.PutUint64(raw[:], key.Hi)
-	binary.BigEndian.PutUint64(raw[8:], key.Lo)
-	return append(hex.AppendEncode(append(b, "x'"...), raw[:]), '\'')
-}
-
 // pieceOf is how many keys a statement may have.
 func (s *Store) pieceOf() int {
-	return int(max(1, min(pieceKeys, (s.packet.Load()-1024)/keyBytes)))
+	return int(max(1, min(pieceKeys, (s.packet.Load()-1024)/rowkey.Bytes)))
 }
 
 // insert adds the keys of a batch, and marks those that were new.
-func (s *Set) insert(ctx context.Context, o ordered, fresh []bool) error {
+func (s *Set) insert(ctx context.Context, o rowkey.Ordered, fresh []bool) error {
 	id := rand.Uint64()
-	return s.repeat(ctx, len(o.keys), "remembered", func(again bool) error {
+	return s.repeat(ctx, len(o.Keys), "remembered", func(again bool) error {
 		clear(fresh)
 		return s.insertOnce(ctx, o, id, again, fresh)
 	})
@@ -153,42 +100,35 @@ func (s *Store) pause(d time.Duration) bool {
 }
 
 // insertOnce is one attempt. again tells that an earlier one of this id may have been carried out.
-func (s *Set) insertOnce(ctx context.Context, o ordered, id uint64, again bool, fresh []bool) error {
+func (s *Set) insertOnce(ctx context.Context, o rowkey.Ordered, id uint64, again bool, fresh []bool) error {
 	mark := func(row []byte) {
-		if i := o.find(row); i >= 0 {
+		if i := o.Find(row); i >= 0 {
 			fresh[i] = true
 		}
 	}
-	over, err := s.ended(ctx, o.keys)
+	over, err := s.ended(ctx, o.Keys)
 	if err != nil {
 		return notSent(err)
 	}
-	err = s.inPieces(ctx, o.keys, s.store.pieceOf(), func(c querier, piece []bloom.Hash) error {
+	err = s.inPieces(ctx, o.Keys, s.store.pieceOf(), func(c querier, piece []bloom.Hash) error {
 		return s.take(ctx, c, piece, id, over, mark)
 	})
 	if err != nil || !again {
 		return err
 	}
-	return s.look(ctx, s.store.batches, o.keys, id, mark)
+	return s.look(ctx, s.store.batches, o.Keys, id, mark)
 }
 
 // look visits the keys that are there: those of a batch, 0: all.
 func (s *Set) look(ctx context.Context, c querier, keys []bloom.Hash, batch uint64, visit func(row []byte)) error {
 	var row sql.RawBytes
 	return s.inLists(keys, func(piece []bloom.Hash) error {
-		b := appendList([]byte("select k from `"+s.table+"` where k in "), piece)
+		b := rowkey.AppendList([]byte("select k from `"+s.table+"` where k in "), piece)
 		if batch != 0 {
 			b = strconv.AppendUint(append(b, " and batch = "...), batch, 10)
 		}
 		return eachRow(ctx, c, string(b), func() { visit(row) }, &row)
 	})
-}
-
-func appendList(b []byte, keys []bloom.Hash) []byte {
-	for i, key := range keys {
-		b = appendKey(append(b, "(,"[min(i, 1)]), key)
-	}
-	return append(b, ')')
 }
 
 // inPieces does the pieces of a batch, all or none: one by itself, several in a transaction.
@@ -250,11 +190,11 @@ func eachRow(ctx context.Context, c querier, statement string, visit func(), des
 
 // remove deletes the keys of a batch, and tells how many were seen. What it did is not known
 // when the connection breaks: to do it again would not count what the first attempt removed.
-func (s *Set) remove(ctx context.Context, o ordered) (removed int, err error) {
+func (s *Set) remove(ctx context.Context, o rowkey.Ordered) (removed int, err error) {
 	start := time.Now()
 	for retries := 0; ; retries++ {
 		removed = 0
-		err := s.removeOnce(ctx, o.keys, &removed)
+		err := s.removeOnce(ctx, o.Keys, &removed)
 		if err == nil {
 			return removed, nil
 		}
@@ -262,7 +202,7 @@ func (s *Set) remove(ctx context.Context, o ordered) (removed int, err error) {
 		case number(err) == erNoSuchTable:
 			return 0, s.tableGone(ctx, err)
 		case what == lost:
-			return 0, fmt.Errorf("%w: %d items may have been forgotten: %w", engine.ErrInDoubt, len(o.keys), s.store.trouble(err))
+			return 0, fmt.Errorf("%w: %d items may have been forgotten: %w", engine.ErrInDoubt, len(o.Keys), s.store.trouble(err))
 		case what == refused, tired(retries, start):
 			return 0, s.store.trouble(err)
 		}
@@ -273,7 +213,7 @@ func (s *Set) removeOnce(ctx context.Context, keys []bloom.Hash, removed *int) e
 	const from = "delete from `"
 	if !s.reserves.Load() {
 		return s.inPieces(ctx, keys, min(lookKeys, s.store.pieceOf()), func(c querier, piece []bloom.Hash) error {
-			done, err := c.ExecContext(ctx, string(appendList([]byte(from+s.table+"` where k in "), piece)))
+			done, err := c.ExecContext(ctx, string(rowkey.AppendList([]byte(from+s.table+"` where k in "), piece)))
 			if err != nil {
 				return err
 			}
@@ -284,7 +224,7 @@ func (s *Set) removeOnce(ctx context.Context, keys []bloom.Hash, removed *int) e
 	}
 	return s.inTx(ctx, func(tx *sql.Tx) error {
 		return s.inLists(keys, func(piece []bloom.Hash) error {
-			n, err := s.removeReserved(ctx, tx, string(append(appendList([]byte(from+s.table+"` where k in "), piece), " returning batch"...)))
+			n, err := s.removeReserved(ctx, tx, string(append(rowkey.AppendList([]byte(from+s.table+"` where k in "), piece), " returning batch"...)))
 			*removed += n
 			return err
 		})
@@ -300,6 +240,6 @@ func (s *Set) removeReserved(ctx context.Context, c querier, statement string) (
 	if err != nil || len(of) == 0 {
 		return 0, err
 	}
-	b := appendNumbers([]byte("select batch from "+reservationsTable+" where batch in "), slices.Sorted(maps.Keys(of)))
+	b := rowkey.AppendNumbers([]byte("select batch from "+reservationsTable+" where batch in "), slices.Sorted(maps.Keys(of)))
 	return removed, eachRow(ctx, c, string(b), func() { removed -= of[batch] }, &batch)
 }

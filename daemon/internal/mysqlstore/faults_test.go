@@ -9,6 +9,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/rowkey"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
@@ -40,7 +41,7 @@ func opened(t testing.TB, c Config) (*Store, *Set) {
 }
 
 // small makes the store send few keys in a statement.
-func small(s *Store, keys int64) { s.packet.Store(1024 + keys*keyBytes) }
+func small(s *Store, keys int64) { s.packet.Store(1024 + keys*rowkey.Bytes) }
 
 // A batch whose answer is cut off anywhere is done again, and its caller is told of each item that
 // is new, whichever attempt has brought it.

@@ -122,8 +122,13 @@ func (s *Store) follow(ctx context.Context) error {
 		}
 	}
 	var errs []error
+	s.followQuarantine(there)
 	for _, e := range there {
 		set, err := s.load(ctx, e)
+		if errors.As(err, new(damagedError)) {
+			errs = append(errs, s.confine(ctx, e, err))
+			continue
+		}
 		if err != nil {
 			errs = append(errs, err) // perhaps dropped in this moment
 			continue
@@ -133,6 +138,7 @@ func (s *Store) follow(ctx context.Context) error {
 			change.Gone = was
 			s.untidy.Store(true) // its table may be left
 		}
+		s.mended(e.spec.Name)
 		s.adopt(set)
 		s.send(change)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/rowkey"
 )
 
 const (
@@ -72,7 +74,7 @@ func (s *Store) letGoOf(ctx context.Context, which []uint64, holding bool) error
 	var batch uint64
 	var table string
 	var of []uint64
-	lock := appendNumbers([]byte("select batch, items_table from "+reservationsTable+" where batch in "), which)
+	lock := rowkey.AppendNumbers([]byte("select batch, items_table from "+reservationsTable+" where batch in "), which)
 	err = eachRow(ctx, tx, fmt.Sprintf("%s and goes <= %s and (%t or held = 0) order by batch for update", lock, serverNow, holding), func() { of = append(of, batch) }, &batch, &table)
 	if err != nil || of == nil {
 		return err
@@ -85,19 +87,11 @@ func (s *Store) letGoOf(ctx context.Context, which []uint64, holding bool) error
 		}
 	}
 	for _, from := range []string{reservedTable, reservationsTable} {
-		if _, err := tx.ExecContext(ctx, string(appendNumbers([]byte("delete from "+from+" where batch in "), of))); err != nil {
+		if _, err := tx.ExecContext(ctx, string(rowkey.AppendNumbers([]byte("delete from "+from+" where batch in "), of))); err != nil {
 			return err
 		}
 	}
 	return tx.Commit()
-}
-
-// reservingTables are the tables of items of which some were reserved.
-func reservingTables(ctx context.Context, c querier) (map[string]bool, error) {
-	tables := map[string]bool{}
-	var table string
-	err := eachRow(ctx, c, "select distinct items_table from "+reservationsTable, func() { tables[table] = true }, &table)
-	return tables, err
 }
 
 // noteReserving tells the sets whose items were reserved by other daemons that they were.
@@ -111,7 +105,9 @@ func (s *Store) noteReserving(ctx context.Context) error {
 	if plain == nil {
 		return nil
 	}
-	tables, err := reservingTables(ctx, s.admin)
+	tables := map[string]bool{}
+	var table string
+	err := eachRow(ctx, s.admin, "select distinct items_table from "+reservationsTable, func() { tables[table] = true }, &table)
 	for _, set := range plain {
 		if tables[set.table] {
 			set.reserves.Store(true)

@@ -39,6 +39,7 @@ var definitions = map[string]string{
 		" id int unsigned not null) engine = InnoDB comment = '" + idsComment + "'",
 	reservationsTable: reservationsDefinition,
 	reservedTable:     reservedDefinition,
+	quarantineTable:   quarantineDefinition,
 }
 
 // querier is a connection, or a pool of them.
@@ -219,7 +220,7 @@ func (s *Store) ensureTables(ctx context.Context) error {
 	look := func(c querier) (missing []string, err error) {
 		have, err := comments(ctx, c)
 		for _, t := range []struct{ name, comment string }{
-			{filtersTable, filtersComment}, {idsTable, idsComment}, {reservationsTable, reservationsComment}, {reservedTable, reservedComment},
+			{filtersTable, filtersComment}, {idsTable, idsComment}, {reservationsTable, reservationsComment}, {reservedTable, reservedComment}, {quarantineTable, quarantineComment},
 		} {
 			comment, there := have[t.name]
 			switch {
@@ -266,9 +267,9 @@ func checkItems(ctx context.Context, c querier, e entry) error {
 	comment, there := have[e.table]
 	switch {
 	case !there:
-		return fmt.Errorf("filter %s: its table %s is gone\nhint: bring it back from a backup; or give the filter up: DELETE FROM %s WHERE name = '%s'", e.spec.Name, e.table, filtersTable, e.spec.Name)
+		return damagedError{fmt.Errorf("its table %s is gone\nhint: bring it back from a backup, or drop the filter", e.table)}
 	case comment != itemsComment:
-		return fmt.Errorf("filter %s: table %s is of another program or a newer urifilter (its comment is %q, ours would be %q)\nhint: rename that table, or update this urifilter", e.spec.Name, e.table, comment, itemsComment)
+		return damagedError{fmt.Errorf("table %s is of another program or a newer urifilter (its comment is %q, ours would be %q)\nhint: rename that table, or update this urifilter", e.table, comment, itemsComment)}
 	}
 	return nil
 }
@@ -281,10 +282,14 @@ func (s *Store) tidy(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
+		kept, err := putAwayTables(ctx, c)
+		if err != nil {
+			return nil, err
+		}
 		have, err := comments(ctx, c)
 		var found []string
 		for table, comment := range have {
-			if strings.HasPrefix(table, itemsPrefix) && comment == itemsComment && !slices.ContainsFunc(entries, func(e entry) bool { return e.table == table }) {
+			if strings.HasPrefix(table, itemsPrefix) && comment == itemsComment && !kept[table] && !slices.ContainsFunc(entries, func(e entry) bool { return e.table == table }) {
 				found = append(found, table)
 			}
 		}

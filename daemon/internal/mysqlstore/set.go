@@ -8,6 +8,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/rowkey"
 )
 
 // Set is one filter. It keeps nothing of its items here but their number.
@@ -48,7 +49,7 @@ func (s *Set) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (n int, 
 	if err := s.enter(ctx); err != nil || len(keys) == 0 {
 		return 0, err
 	}
-	if err := s.insert(context.WithoutCancel(ctx), order(keys), fresh); err != nil {
+	if err := s.insert(context.WithoutCancel(ctx), rowkey.Order(keys), fresh); err != nil {
 		return 0, err
 	}
 	for _, is := range fresh {
@@ -65,22 +66,22 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
 	if err := s.enter(ctx); err != nil || len(keys) == 0 {
 		return err
 	}
-	o := order(keys)
-	seen := make(map[bloom.Hash]bool, len(o.keys))
+	o := rowkey.Order(keys)
+	seen := make(map[bloom.Hash]bool, len(o.Keys))
 	visit := func(row []byte) {
-		if i := o.find(row); i >= 0 {
+		if i := o.Find(row); i >= 0 {
 			seen[keys[i]] = true
 		}
 	}
 	var err error
 	if s.reserves.Load() {
-		err = s.owners(ctx, s.store.batches, o.keys, func(row []byte, _ uint64, of owner) {
+		err = s.owners(ctx, s.store.batches, o.Keys, func(row []byte, _ uint64, of owner) {
 			if of != over {
 				visit(row)
 			}
 		})
 	} else {
-		err = s.look(ctx, s.store.batches, o.keys, 0, visit)
+		err = s.look(ctx, s.store.batches, o.Keys, 0, visit)
 	}
 	switch {
 	case err == nil:
@@ -100,7 +101,7 @@ func (s *Set) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
 	if err := s.enter(ctx); err != nil || len(keys) == 0 {
 		return 0, err
 	}
-	n, err := s.remove(context.WithoutCancel(ctx), order(keys))
+	n, err := s.remove(context.WithoutCancel(ctx), rowkey.Order(keys))
 	if err != nil {
 		return 0, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/rowkey"
 )
 
 // Commit implements engine.Reserving.
@@ -32,8 +33,8 @@ func (s *Set) settle(ctx context.Context, w settling, keys []bloom.Hash, lost []
 	ctx = context.WithoutCancel(ctx)
 	s.reserves.Store(true)
 	what := map[state]string{committed: "committed", released: "released"}[w.to]
-	o := order(keys)
-	err = s.repeat(ctx, len(keys), what, func(bool) error { return w.once(ctx, keys == nil, o.keys) })
+	o := rowkey.Order(keys)
+	err = s.repeat(ctx, len(keys), what, func(bool) error { return w.once(ctx, keys == nil, o.Keys) })
 	if err != nil {
 		return result, err
 	}
@@ -49,7 +50,7 @@ func (s *Set) settle(ctx context.Context, w settling, keys []bloom.Hash, lost []
 		}
 		return result, nil
 	}
-	for _, key := range o.keys {
+	for _, key := range o.Keys {
 		if w.found[key] == w.to {
 			result.Done++
 		}
@@ -97,7 +98,7 @@ func (w *settling) once(ctx context.Context, all bool, keys []bloom.Hash) error 
 		if len(mine) == 0 {
 			return nil
 		}
-		slices.SortFunc(mine, compare)
+		slices.SortFunc(mine, rowkey.Compare)
 		if err := w.set.inLists(mine, func(piece []bloom.Hash) error { return w.piece(ctx, tx, piece) }); err != nil {
 			return err
 		}
@@ -118,14 +119,14 @@ func (s *Set) reservation(ctx context.Context, tx *sql.Tx, id engine.Reservation
 func (w *settling) read(ctx context.Context, tx *sql.Tx, and string, keys []bloom.Hash) error {
 	b := fmt.Appendf(nil, "select k, state from %s where batch = %d", reservedTable, numberOf(w.id))
 	if keys != nil {
-		b = appendList(append(b, and...), keys)
+		b = rowkey.AppendList(append(b, and...), keys)
 	} else {
 		b = fmt.Appendf(b, " and state <> %d", committed+released-w.to)
 	}
 	var row sql.RawBytes
 	var is state
 	return eachRow(ctx, tx, string(b), func() {
-		if key, ok := keyOf(row); ok {
+		if key, ok := rowkey.Of(row); ok {
 			w.found[key] = is
 		}
 	}, &row, &is)
@@ -137,7 +138,7 @@ func (w *settling) piece(ctx context.Context, tx *sql.Tx, keys []bloom.Hash) err
 		w.found[key] = lostState
 	}
 	set := func(row []byte) {
-		if key, ok := keyOf(row); ok {
+		if key, ok := rowkey.Of(row); ok {
 			w.found[key] = w.to
 		}
 	}
@@ -146,7 +147,7 @@ func (w *settling) piece(ctx context.Context, tx *sql.Tx, keys []bloom.Hash) err
 		err = w.commit(ctx, tx, keys, set)
 	} else {
 		var row sql.RawBytes
-		b := appendList([]byte("delete from `"+w.set.table+"` where k in "), keys)
+		b := rowkey.AppendList([]byte("delete from `"+w.set.table+"` where k in "), keys)
 		err = eachRow(ctx, tx, fmt.Sprintf("%s and batch = %d returning k", b, numberOf(w.id)), func() { set(row) }, &row)
 	}
 	if err != nil {
@@ -162,7 +163,7 @@ func (w *settling) piece(ctx context.Context, tx *sql.Tx, keys []bloom.Hash) err
 		if which == nil {
 			continue
 		}
-		b := appendList(fmt.Appendf(nil, "update %s set state = %d where batch = %d and k in ", reservedTable, to, numberOf(w.id)), which)
+		b := rowkey.AppendList(fmt.Appendf(nil, "update %s set state = %d where batch = %d and k in ", reservedTable, to, numberOf(w.id)), which)
 		if _, err := tx.ExecContext(ctx, string(b)); err != nil {
 			return err
 		}
@@ -174,7 +175,7 @@ func (w *settling) piece(ctx context.Context, tx *sql.Tx, keys []bloom.Hash) err
 func (w *settling) commit(ctx context.Context, tx *sql.Tx, keys []bloom.Hash, set func(row []byte)) error {
 	batch := rand.Uint64()
 	b := strconv.AppendUint([]byte("update `"+w.set.table+"` set batch = "), batch, 10)
-	b = appendList(append(b, " where k in "...), keys)
+	b = rowkey.AppendList(append(b, " where k in "...), keys)
 	done, err := tx.ExecContext(ctx, fmt.Sprintf("%s and batch = %d", b, numberOf(w.id)))
 	if err != nil {
 		return err

@@ -158,13 +158,29 @@ func TestTables(t *testing.T) {
 		t.Error("a table of another program is gone")
 	}
 	server.Exec("alter table " + c.Database + "." + set.table + " comment 'not yours'")
-	wantError(t, reload(), "filter pages: table "+set.table+" is of another program", "hint: rename that table")
+	wantBad := func(wants ...string) {
+		t.Helper()
+		store, err := Open(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		if sets, err := store.Load(ctx); err != nil || len(sets) != 0 {
+			t.Fatalf("%v, %v", sets, err)
+		}
+		bad := store.Quarantined()
+		if len(bad) != 1 || bad[0].Name != "pages" || bad[0].ID != 1 || !strings.Contains(bad[0].Where, set.table) {
+			t.Fatalf("in quarantine: %+v", bad)
+		}
+		wantError(t, bad[0].Cause, wants...)
+	}
+	wantBad("table "+set.table+" is of another program", "hint: rename that table")
 	server.Exec("drop table " + c.Database + "." + set.table)
 	_, err = set.Add(ctx, make([]bloom.Hash, 1), make([]bool, 1))
 	if wantError(t, err, "filter pages: its table is gone", "hint: bring it back"); !errors.Is(err, engine.ErrUnavailable) {
 		t.Error(err)
 	}
-	wantError(t, reload(), "filter pages: its table "+set.table+" is gone", "DELETE FROM urifilter_filters WHERE name = 'pages'")
+	wantBad("its table "+set.table+" is gone", "hint: bring it back")
 	server.Exec("update " + c.Database + ".urifilter_filters set entry = '{}'")
 	if err := reload(); err == nil || !strings.Contains(err.Error(), "table urifilter_filters, name pages") {
 		t.Errorf("an entry that cannot be read: %v", err)

@@ -6,6 +6,7 @@
 //	urifilter_ids            name, id: which were given; the name :highest has the highest
 //	urifilter_items_ID_TAG   k, batch: the hash of an item, and a number of the batch that brought it
 //	urifilter_reservations   and urifilter_reserved: reservations, see reservations.go
+//	urifilter_quarantine     entries that were dropped from quarantine, see quarantine.go
 //
 // Each has a comment by which it is known to be ours. What changes the first two, and makes or
 // drops one of the third, is done by one daemon at a time, under a named lock of the server.
@@ -49,6 +50,7 @@ type Store struct {
 
 	mu    sync.Mutex
 	sets  map[string]*Set
+	bad   map[string]engine.Quarantined
 	fault error // why batches are refused: the server is not as it must be
 	away  error // why the server could not be reached when it was last asked; nil: it could
 
@@ -72,7 +74,7 @@ var (
 // Open connects, refuses a server that is not as it must be, and makes the tables that all filters
 // share where they are missing. Load reads the filters.
 func Open(ctx context.Context, c Config) (_ *Store, err error) {
-	s := &Store{opt: c, log: c.Log, sets: map[string]*Set{}, changes: make(chan engine.Change, 64), early: make(chan struct{}, 1)}
+	s := &Store{opt: c, log: c.Log, sets: map[string]*Set{}, bad: map[string]engine.Quarantined{}, changes: make(chan engine.Change, 64), early: make(chan struct{}, 1)}
 	s.run, s.stop = context.WithCancel(context.Background())
 	probe, err := c.open(nil, 0)
 	if err != nil {
@@ -114,6 +116,10 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	for _, e := range entries {
 		start := time.Now()
 		set, err := s.load(ctx, e)
+		if errors.As(err, new(damagedError)) {
+			s.quarantine(e, err)
+			continue
+		}
 		if err != nil {
 			return nil, s.opt.explain(err)
 		}
@@ -248,7 +254,7 @@ func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, 
 // load makes the set of an entry, whose table must be there.
 func (s *Store) load(ctx context.Context, e entry) (*Set, error) {
 	if err := takes(e.spec); err != nil {
-		return nil, fmt.Errorf("filter %s in table %s: %w\nhint: it was made by a newer urifilter: update this one", e.spec.Name, filtersTable, err)
+		return nil, damagedError{fmt.Errorf("table %s: %w\nhint: it was made by a newer urifilter: update this one", filtersTable, err)}
 	}
 	if err := checkItems(ctx, s.admin, e); err != nil {
 		return nil, err

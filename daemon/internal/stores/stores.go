@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,6 +32,7 @@ type Beside interface {
 	engine.Store
 	engine.Numbers
 	engine.Shared
+	engine.Quarantiner
 }
 
 // Store implements engine.Store.
@@ -230,10 +232,22 @@ func (s *Store) NoteID(ctx context.Context, id int) error {
 }
 
 // Quarantined implements engine.Quarantiner.
-func (s *Store) Quarantined() []engine.Quarantined { return s.main.Quarantined() }
+func (s *Store) Quarantined() []engine.Quarantined {
+	all := s.main.Quarantined()
+	if s.beside != nil {
+		all = append(all, s.beside.Quarantined()...)
+	}
+	return all
+}
 
 // PutAway implements engine.Quarantiner.
 func (s *Store) PutAway(ctx context.Context, q engine.Quarantined) (string, error) {
+	if s.beside != nil {
+		is := func(other engine.Quarantined) bool { return other.Name == q.Name && other.Where == q.Where }
+		if slices.ContainsFunc(s.beside.Quarantined(), is) {
+			return s.beside.PutAway(ctx, q)
+		}
+	}
 	return s.main.PutAway(ctx, q)
 }
 
