@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Container, Dict, List, NamedTuple, Optional, Tuple
 
 from ..client import FilterAPIClient
 from ..errors import FilterError, InDoubtError
@@ -24,15 +24,18 @@ class Judged(NamedTuple):
 
 
 class Leases:
-    """The calls, which raise FilterError. ``count`` counts in the stats."""
+    """The calls, which raise FilterError. ``count`` counts in the stats; ``downloaded`` has what this
+    crawl is known to have downloaded."""
 
-    def __init__(self, client: FilterAPIClient, options: Options, count: Callable[[str, int], None]) -> None:
-        self._client, self._options, self._count = client, options, count
+    def __init__(
+        self, client: FilterAPIClient, options: Options, downloaded: Container[str], count: Callable[[str, int], None]
+    ) -> None:
+        self._client, self._options, self._downloaded, self._count = client, options, downloaded, count
         self._lost_logged = False
 
     def reserve(self, fingerprints: List[str]) -> Judged:
         """Reserves those that are new. Which of them are, when an answer was lost, is up to
-        ``URIFILTER_IN_DOUBT``."""
+        ``URIFILTER_IN_DOUBT``; but what this crawl has downloaded is not."""
         began, doubted = time.monotonic(), False
         while True:
             try:
@@ -48,7 +51,7 @@ class Leases:
         self._count("asked", len(fingerprints))
         new = dict.fromkeys(answer["uri_list"], str(answer["reservation"]))
         if doubted and self._options.client.in_doubt == "new":
-            return Judged({**dict.fromkeys(fingerprints, NONE), **new}, 0)
+            return Judged({**dict.fromkeys((f for f in fingerprints if f not in self._downloaded), NONE), **new}, 0)
         if answer["reserved"]:
             self._count("reserved", int(answer["reserved"]))
         return Judged(new, int(answer["reserved"]))

@@ -13,6 +13,7 @@ from ..errors import FilterError
 from .engine import later
 from .leases import NONE, Judged, Leases, Pair
 from .options import Options, logger
+from .seen import Seen
 
 #: Of Request.meta: what the request has reserved, fingerprint and reservation, its own last;
 #: those before it are of the requests that were redirected to it. Retries and redirects copy
@@ -52,7 +53,8 @@ class Reservations:
         count: Callable[[str, int], None],
     ) -> None:
         self._options = options
-        self._leases = Leases(client, options, count)
+        self._ever_downloaded = Seen(options.cache)
+        self._leases = Leases(client, options, self._ever_downloaded, count)
         self._fingerprint, self._call, self._count = fingerprint, call, count
         self._open: Dict[str, Entry] = {}
         self._sweep_at = 1000
@@ -173,7 +175,7 @@ class Reservations:
 
     def clear(self) -> None:
         """The filter was cleared."""
-        for mine in (self._open, self._ahead, self._failures, self._commits, self._releases, self._downloaded):
+        for mine in (self._open, self._ahead, self._failures, self._commits, self._releases, self._downloaded, self._ever_downloaded):
             mine.clear()  # type: ignore[attr-defined]
 
     def close(self, within: float) -> None:
@@ -251,6 +253,7 @@ class Reservations:
             pending += self._forget(fingerprint, reservation)
             if downloaded:
                 self._downloaded.add(fingerprint)
+                self._ever_downloaded.add(fingerprint)
                 self._failures.pop(fingerprint, None)
             else:
                 self._failures[fingerprint] = self._failures.pop(fingerprint, 0) + 1
