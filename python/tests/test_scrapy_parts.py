@@ -386,6 +386,17 @@ class ContractTest(unittest.TestCase):
         again = theirs.replace(dont_filter=True)
         self.assertTrue(other.begins(again))
 
+    def test_downloaded_without_the_daemon(self) -> None:
+        """What passes while the daemon is away is not what this crawl has downloaded."""
+        daemon = Daemon(self.addCleanup)
+        mine = self.downloaded("passing", URIFILTER_URL=daemon.url, URIFILTER_WHEN_AWAY="pass", URIFILTER_TIMEOUT=1)
+        one = Request("http://passing.example/1")
+        self.assertFalse(mine.request_seen(one))
+        mine.ends(one, True)
+        self.assertFalse(self.told(mine, one))
+        daemon.kill()
+        self.assertEqual([mine.request_seen(Request(f"http://passing.example/{i}")) for i in (1, 2, 2)], [True, False, True])
+
     def test_downloaded_from_a_shared_queue(self) -> None:
         """Another process takes a request with its reservation, in the form that queues keep."""
         mine, other = self.downloaded("queueing"), self.downloaded("other", URIFILTER_TYPE="queueing")

@@ -91,6 +91,10 @@ class Reservations:
             entry, reserved = self._ahead.pop(fingerprint), True
         else:
             judged = self._call(lambda: self._leases.reserve([fingerprint]))
+            if judged is None and fingerprint in self._ever_downloaded:
+                self._count("local", 1)
+                self._settle(chain, True)
+                return True
             if judged is None:
                 entry, reserved = Entry(NONE, float("inf")), False
                 self._count("passed", 1)
