@@ -74,10 +74,16 @@ func (s Status) Short() string {
 	return s.Active
 }
 
-// looping says that systemd starts it again and again: it waits for the next start, or is
-// in one that is not the first.
+// looping says that systemd starts it again and again: it waits for the next start, is in one
+// that is not the first, or has just seen one fail.
 func (s Status) looping() bool {
-	return s.Active == "activating" && (s.Sub == "auto-restart" || s.Restarts > 1)
+	switch s.Active {
+	case "activating":
+		return s.Sub == "auto-restart" || s.Restarts > 1
+	case "deactivating":
+		return s.Restarts > 1 && s.Result != "" && s.Result != "success"
+	}
+	return false
 }
 
 // String is one line for people.

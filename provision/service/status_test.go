@@ -26,6 +26,19 @@ func TestParseStatus(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
+	// At any moment of a crash loop; a daemon that is told to stop is in none.
+	for text, want := range map[string]string{
+		"ActiveState=activating\nSubState=auto-restart\nResult=exit-code\nNRestarts=0\n": "crash loop",
+		"ActiveState=activating\nSubState=start\nResult=success\nNRestarts=2\n":          "crash loop",
+		"ActiveState=deactivating\nSubState=stop-post\nResult=exit-code\nNRestarts=3\n":  "crash loop",
+		"ActiveState=deactivating\nSubState=stop-post\nResult=exit-code\nNRestarts=0\n":  "deactivating",
+		"ActiveState=deactivating\nSubState=stop-sigterm\nResult=success\nNRestarts=3\n": "deactivating",
+		"ActiveState=activating\nSubState=start\nResult=success\nNRestarts=0\n":          "activating",
+	} {
+		if got := parseStatus(text).Short(); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
 }
 
 func TestPatternsThatTheShellMustNotSee(t *testing.T) {
