@@ -60,13 +60,15 @@ func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Head
 		if err := f.Lay(ctx); err != nil {
 			return err
 		}
-		return fill(ctx, unserved{f.(engine.Sink)})
+		return fill(ctx, unserved{f.(engine.BitMap)})
 	})
 }
 
-// unserved is a filter that no daemon has heard of: when it has been filled, none need be told.
-type unserved struct{ engine.Sink }
+// unserved is a filter that no daemon answers about yet, as it is being made or resynced: all of
+// them read it when it is filled, and none need be told.
+type unserved struct{ engine.BitMap }
 
+// Commit implements engine.BitMap.
 func (unserved) Commit(context.Context) error { return nil }
 
 // make makes a filter in Redis and then names it in the registry. Until then a tombstone

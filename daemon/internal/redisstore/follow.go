@@ -84,7 +84,7 @@ func (s *Store) take(ctx context.Context, name, text string, valid func() bool) 
 		}
 	}
 	if !valid() {
-		return filter.Close(f)
+		return errors.Join(insync.ErrChanged, filter.Close(f)) // it is not followed; poll comes again
 	}
 	change := engine.Change{Spec: f.Base().Spec, Set: f}
 	if was := s.swap(f); was != nil {

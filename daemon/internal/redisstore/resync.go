@@ -153,7 +153,7 @@ func (s *Store) putBack(ctx context.Context) (lost bool, err error) {
 			return lost, fmt.Errorf("filter %s: %w", spec.Name, err)
 		}
 		if bits, ok := f.(engine.BitMap); ok && gone && s.restore != nil {
-			if err := s.restore(ctx, spec, bits); err != nil {
+			if err := s.restore(ctx, spec, unserved{bits}); err != nil {
 				s.log.Warn("filter was resynced from this daemon's memory only, not from the archive", "filter", spec.Name, "err", err)
 			}
 		}

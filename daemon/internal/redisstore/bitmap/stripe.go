@@ -140,15 +140,19 @@ func (s *Set) MergeStripe(ctx context.Context, i int, data []byte) error {
 
 // Commit implements engine.BitMap: what was merged is in Redis. But the other daemons do not ask
 // Redis about closed layers; a resync, of which the end is waited for, makes them read these
-// again. Where one is under way they do so anyway.
+// again. One that is under way does not do: others may have read them before.
 func (s *Set) Commit(ctx context.Context) error {
 	if !s.mergedClosed.Swap(false) {
 		return nil
 	}
-	if _, err := s.State.Check(); err != nil {
-		return nil
+	if err := s.awaitSync(ctx); err != nil {
+		return err
 	}
 	s.State.Invalidate(insync.ErrMerged)
+	return s.awaitSync(ctx)
+}
+
+func (s *Set) awaitSync(ctx context.Context) error {
 	retry := time.NewTicker(20 * time.Millisecond)
 	defer retry.Stop()
 	for {
