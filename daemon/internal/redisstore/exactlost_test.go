@@ -20,7 +20,10 @@ import (
 
 // Redis loses its data, or a part: what either daemon accepted stays a duplicate for both, and
 // for one that starts then, and what was forgotten stays new.
-func TestExactResync(t *testing.T) {
+func TestExactResync(t *testing.T)       { exactResync(t, 1000) }
+func TestNoRaceExactResync(t *testing.T) { exactResync(t, 5000) }
+
+func exactResync(t *testing.T, each int) {
 	for name, lose := range map[string]func(*redistest.Server, *exact.Set){
 		"restarted empty":          func(r *redistest.Server, _ *exact.Set) { r.Kill(); r.Run() },
 		"flushed":                  func(r *redistest.Server, _ *exact.Set) { r.CLI("flushall") },
@@ -34,10 +37,10 @@ func TestExactResync(t *testing.T) {
 			storeB, b := openedExact(t, config(server.Addr))
 			waitReady(t, storeA, storeB)
 			meet(t, storeA, storeB)
-			const each, gone = 1000, 100
+			gone := each / 10
 			addTo(t, a, 0, each)
 			addTo(t, b, each, each)
-			if n := forgetOf(t, b, 200, gone); n != gone { // which a accepted, and does not hear of
+			if n := forgetOf(t, b, each/5, gone); n != gone { // which a accepted, and does not hear of
 				t.Fatalf("%d of %d are forgotten", n, gone)
 			}
 			lose(server, a)
@@ -132,7 +135,7 @@ func TestNoRaceExactServerKilledUnderCallers(t *testing.T) {
 	storeB, b := openedExact(t, config(server.Addr))
 	waitReady(t, storeA, storeB)
 	meet(t, storeA, storeB)
-	const callers, batch, items = 8, 400, 12_000
+	const callers, batch, items = 8, 400, 40_000
 	var wins, doubt [items]atomic.Int32
 	stop := make(chan struct{})
 	var answered atomic.Int64

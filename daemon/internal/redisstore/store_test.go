@@ -186,7 +186,10 @@ func exactlyOnceEverywhere(t *testing.T, items, batch int) {
 
 // Redis is killed and comes back empty, or with an older file, or is flushed: once the
 // daemons are ready again, both know what either of them had acknowledged.
-func TestResync(t *testing.T) {
+func TestResync(t *testing.T)       { resync(t, 1000) }
+func TestNoRaceResync(t *testing.T) { resync(t, 5000) }
+
+func resync(t *testing.T, each int) {
 	for name, lose := range map[string]func(*redistest.Server, *bitmap.Set){
 		"restarted empty": func(s *redistest.Server, _ *bitmap.Set) { s.Kill(); s.Run() },
 		"away for a while": func(s *redistest.Server, _ *bitmap.Set) {
@@ -206,7 +209,6 @@ func TestResync(t *testing.T) {
 			storeB, b := opened(t, config(server.Addr))
 			waitReady(t, storeA, storeB)
 			meet(t, storeA, storeB)
-			const each = 1000 // items of a daemon, spread over all stripes
 			add(t, a, 0, each)
 			add(t, b, each, each)
 			lose(server, a)

@@ -71,7 +71,10 @@ func addWhenResynced(t testing.TB, s *timed.Set, from, n int, expire time.Durati
 
 // Redis loses its data, or a part: what either daemon accepted stays a duplicate for both,
 // and for one that starts then, and expires when it should.
-func TestTimedResync(t *testing.T) {
+func TestTimedResync(t *testing.T)       { timedResync(t, 1000) }
+func TestNoRaceTimedResync(t *testing.T) { timedResync(t, 5000) }
+
+func timedResync(t *testing.T, each int) {
 	for name, lose := range map[string]func(*redistest.Server, *timed.Set){
 		"restarted empty": func(r *redistest.Server, _ *timed.Set) { r.Kill(); r.Run() },
 		"away for a while": func(r *redistest.Server, _ *timed.Set) {
@@ -90,7 +93,6 @@ func TestTimedResync(t *testing.T) {
 			storeB, b := openedTimed(t, config(server.Addr))
 			waitReady(t, storeA, storeB)
 			meet(t, storeA, storeB)
-			const each = 1000 // items of a daemon
 			addTimed(t, a, 0, each, time.Hour)
 			addTimed(t, b, each, each, time.Hour)
 			const brief = 20 * time.Second

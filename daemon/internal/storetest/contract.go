@@ -261,10 +261,15 @@ func testClosed(t *testing.T, o Opener, s Sample) {
 	}
 }
 
-// Stripes of one filter, merged into another with its header, make it remember the same.
-func testStripes(t *testing.T, o Opener, s Sample) {
+// testStripes merges stripes of one filter with n items into another with its header, which
+// makes it remember the same.
+func testStripes(n int) test {
+	return func(t *testing.T, o Opener, s Sample) { stripes(t, o, s, n) }
+}
+
+func stripes(t *testing.T, o Opener, s Sample, n int) {
 	ctx := context.Background()
-	const capacity, n = 3_000_000, 5_000 // three stripes, with some of the items in each
+	const capacity = 3_000_000 // three stripes, with some of the items in each
 	store, set := one(t, o, s, capacity)
 	a := set.(engine.BitMap)
 	Add(t, a, Keys(a, 0, n))

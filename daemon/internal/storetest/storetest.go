@@ -106,7 +106,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		"LeaseEnds":         testLeaseEnds,
 		"ReserveContention": testReserveContention,
 	}, map[string]test{
-		"Stripes": testStripes,
+		"Stripes": testStripes(5000),
 	}, map[string]test{
 		"Deadline":      testDeadline,
 		"Expire":        testExpire,
@@ -119,7 +119,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 func RunLarge(t *testing.T, fresh func(t *testing.T) Opener) {
 	run(t, fresh, map[string]test{
 		"Huge": testHuge, "ContentionLarge": testContention(1500), "ForgetContentionLarge": testForgetContention(500),
-	}, map[string]test{"Capacity": testCapacity, "Grow": testGrow}, nil)
+	}, map[string]test{"Capacity": testCapacity, "Grow": testGrow, "StripesLarge": testStripes(20_000)}, nil)
 }
 
 // run runs the tests of each kind: those for all, for those that have a bit-map, for those
