@@ -112,14 +112,14 @@ func split(keys []bloom.Hash) (all []*call) {
 }
 
 // do does the work with calls, those in places that turn out to be others once more.
-func (l *Leases) do(ctx context.Context, w *work, todo []*call) error {
-	for len(todo) > 0 {
-		n := min(len(todo), max(forgotten.Groups, servers.PieceItems/chunk))
-		again, err := l.doPiece(ctx, w, todo[:n])
+func (l *Leases) do(ctx context.Context, w *work, left []*call) error {
+	for len(left) > 0 {
+		n := min(len(left), max(forgotten.Groups, servers.PieceItems/chunk))
+		again, err := l.doPiece(ctx, w, left[:n])
 		if err != nil {
 			return err
 		}
-		todo = append(again, todo[n:]...)
+		left = append(again, left[n:]...)
 	}
 	return nil
 }
