@@ -97,7 +97,7 @@ func rules() []rule {
 		room("redisstore/filter", "redisstore/insync", "redisstore/registry", "redisstore/members", "redisstore/servers", "engine"),
 		room("redisstore/bitmap", "redisstore/filter", "redisstore/insync", "redisstore/registry", "redisstore/servers", "engine", "bloom"),
 		room("redisstore/forgotten", "redisstore/insync", "redisstore/servers", "bloom"),
-		room("redisstore/leases", "redisstore/forgotten", "redisstore/insync", "redisstore/servers", "engine", "bloom"),
+		room("redisstore/leases", "redisstore/filter", "redisstore/forgotten", "redisstore/insync", "redisstore/servers", "engine", "bloom"),
 		room("redisstore/timed", "redisstore/filter", "redisstore/forgotten", "redisstore/leases", "redisstore/insync", "redisstore/registry", "redisstore/members", "redisstore/servers", "engine", "timing", "bloom"),
 		room("redisstore/exact", "redisstore/filter", "redisstore/forgotten", "redisstore/leases", "redisstore/insync", "redisstore/registry", "redisstore/members", "redisstore/servers", "engine", "table", "bloom"),
 		room("stores", "engine", "bloom"),

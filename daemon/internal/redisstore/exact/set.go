@@ -29,7 +29,7 @@ type Set struct {
 	tree   tree
 	mirror *mirror
 	log    *forgotten.Log
-	leases *leases.Leases
+	leases leases.Set
 	full   atomic.Int64 // members from which on a set is split
 
 	counting sync.RWMutex // write-held while sets are counted
@@ -55,7 +55,7 @@ func New(l *filter.Link, e registry.Entry) *Set {
 	}
 	s.full.Store(encodedMost * 3 / 4)
 	s.log = forgotten.New(l.Servers, s.prefix, places{s})
-	s.leases = leases.New(l.Servers, s.log, places{s}, false)
+	s.leases = leases.Set{Leases: leases.New(l.Servers, s.log, places{s}, false), Common: &s.Common, Begin: s.begin}
 	return s
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
-	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/leases"
 )
 
 // The key of an item that is reserved expires with the lease. So Add and Has, which set keys that
@@ -51,38 +50,17 @@ func (s *Set) Commit(ctx context.Context, id engine.Reservation, keys []bloom.Ha
 	}
 	defer end()
 	marks, until := s.log.Marks(), s.mirror.Now()+expire.Milliseconds()
-	got, err := s.leases.Commit(context.WithoutCancel(ctx), id, keys, expire, lost)
+	got, err := s.leases.Leases.Commit(context.WithoutCancel(ctx), id, keys, expire, lost)
 	if err == nil {
 		s.log.Learn(&marks, got.Now, func(keys []bloom.Hash) { s.reflect(keys, until) })
 	}
-	return s.settled(ctx, got, err)
+	return s.leases.Answer(ctx, got, err)
 }
 
 // Release implements engine.Reserving.
 func (s *Set) Release(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lost []bool) (engine.Settled, error) {
-	end, err := s.begin()
-	if err != nil {
-		return engine.Settled{}, err
-	}
-	defer end()
-	got, err := s.leases.Release(context.WithoutCancel(ctx), id, keys, lost)
-	return s.settled(ctx, got, err)
-}
-
-// settled is the answer of a Commit or Release.
-func (s *Set) settled(ctx context.Context, got leases.Settlement, err error) (engine.Settled, error) {
-	if leases.IsUnknown(err) {
-		return engine.Settled{}, err
-	}
-	return got.Settled, filter.LeaseInDoubt(s.Trouble(ctx, err), got.Doubt)
+	return s.leases.Release(ctx, id, keys, lost)
 }
 
 // SweepLeases implements filter.Leasing.
-func (s *Set) SweepLeases(ctx context.Context) error {
-	end, err := s.begin()
-	if err != nil {
-		return nil // not in sync, or dropped
-	}
-	defer end()
-	return s.leases.Sweep(ctx)
-}
+func (s *Set) SweepLeases(ctx context.Context) error { return s.leases.SweepLeases(ctx) }

@@ -36,7 +36,7 @@ type Set struct {
 	prefix string // of the keys
 	mirror *timing.Table
 	log    *forgotten.Log
-	leases *leases.Leases
+	leases leases.Set
 
 	undos forgotten.Queue
 }
@@ -57,7 +57,7 @@ func New(l *filter.Link, e registry.Entry) *Set {
 		mirror: timing.New(timing.SystemClock()),
 	}
 	s.log = forgotten.New(l.Servers, s.prefix, places{s})
-	s.leases = leases.New(l.Servers, s.log, places{s}, true)
+	s.leases = leases.Set{Leases: leases.New(l.Servers, s.log, places{s}, true), Common: &s.Common, Begin: s.begin}
 	return s
 }
 
