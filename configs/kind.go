@@ -168,8 +168,8 @@ func Parameters() []Parameter {
 	return all
 }
 
-// parameter is the one with that key.
-func parameter(key string) Parameter {
+// ParameterOf is the one with that key, which some kind must have.
+func ParameterOf(key string) Parameter {
 	all := Parameters()
 	return all[slices.IndexFunc(all, func(p Parameter) bool { return p.Key == key })]
 }

@@ -34,7 +34,7 @@ func (f Filter) members(all bool) []Member {
 				value = nil
 			}
 		}
-		if all || !v.IsZero() || !parameter(key).Optional {
+		if all || !v.IsZero() || !ParameterOf(key).Optional {
 			members = append(members, Member{key, value})
 		}
 	})

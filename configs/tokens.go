@@ -59,6 +59,11 @@ func TokenOf(name string, scopes []string, secret string) Token {
 // Warnings are about a file that others than its owner and group can read, or that
 // others than its owner can write.
 func LoadTokens(path string) (tokens Tokens, warnings []string, err error) {
+	return LoadTokensOf(path, Scopes())
+}
+
+// LoadTokensOf is LoadTokens for a program whose tokens have other scopes.
+func LoadTokensOf(path string, scopes []string) (tokens Tokens, warnings []string, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
@@ -72,7 +77,7 @@ func LoadTokens(path string) (tokens Tokens, warnings []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	tokens, err = parseTokens(path, data)
+	tokens, err = parseTokens(path, data, scopes)
 	if mode := info.Mode().Perm(); mode&0o026 != 0 && runtime.GOOS != "windows" {
 		warnings = append(warnings, fmt.Sprintf("%s: mode %#o lets other users read or change the tokens: chmod 0640 or 0600", path, mode))
 	}
@@ -86,7 +91,7 @@ type tokenEntry struct {
 	Scopes []string `yaml:"scopes"`
 }
 
-func parseTokens(path string, data []byte) (Tokens, error) {
+func parseTokens(path string, data []byte, scopes []string) (Tokens, error) {
 	var entries []tokenEntry
 	if err := strict.Decode(path, data, &entries); err != nil {
 		return nil, err
@@ -119,10 +124,10 @@ func parseTokens(path string, data []byte) (Tokens, error) {
 			}
 		}
 		if len(e.Scopes) == 0 {
-			f.add(key, "no scopes: want some of read, filter, forget, admin")
+			f.add(key, "no scopes: want some of %s", strings.Join(scopes, ", "))
 		}
 		for _, scope := range e.Scopes {
-			f.oneOf(key+": scope", scope, Scopes()...)
+			f.oneOf(key+": scope", scope, scopes...)
 		}
 		tokens[i] = Token{Name: e.Name, Scopes: slices.Clone(e.Scopes), digest: digest}
 	}

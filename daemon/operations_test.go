@@ -132,6 +132,9 @@ func readTargets(t *testing.T) map[string]map[string]bool {
 			}
 			key, isText := pair.Key.(*ast.BasicLit)
 			method, isMethod := pair.Value.(*ast.SelectorExpr)
+			if function, ok := pair.Value.(*ast.Ident); ok && isText {
+				aliases[strings.Trim(key.Value, `"`)] = strings.ToLower(function.Name)
+			}
 			if isText && isMethod {
 				aliases[strings.Trim(key.Value, `"`)] = strings.ToLower(method.X.(*ast.Ident).Name + ":" + method.Sel.Name)
 			}

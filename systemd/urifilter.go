@@ -8,3 +8,8 @@ func Urifilter() Program {
 		Job: &Job{Name: "writeback", Does: "write the bit-maps back to the archive", Args: []string{"bitmap", "update"}},
 	}
 }
+
+// Uridownloader is the downloader.
+func Uridownloader() Program {
+	return Program{Name: "uridownloader", Does: "downloads what is new, once", Documentation: "https://github.com/cr-clawer/urifilter"}
+}

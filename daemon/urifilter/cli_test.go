@@ -48,6 +48,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"filter", "/nonexistent/file"}, 1, "urifilter: open /nonexistent/file: "},
 		{[]string{"filters", "show"}, 2, "accepts 1 arg"},
 		{[]string{"filters", "create", "x", "--capacity", "many"}, 2, "want a whole number of items"},
+		{[]string{"filters", "create", "x", "--kind", "simhash", "--distance", "0"}, 2, "want a whole number, such as 3"},
 		{[]string{"filters", "clear", "uri"}, 2, "hint: add --confirm uri"},
 		{[]string{"filters", "drop", "uri"}, 2, "hint: add --confirm uri"},
 		{[]string{"filters", "drop", "uri", "--confirm", "ip"}, 2, "names another filter"},

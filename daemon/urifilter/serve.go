@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/logs"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/settings"
@@ -65,9 +63,9 @@ manager starts it again. A socket that systemd hands over takes the place of
 			if err := cfg.Validate(); err != nil {
 				return err
 			}
-			reload := reloadSignals()
+			reload := lifecycle.ReloadSignals()
 			defer signal.Stop(reload)
-			log := newLogger(cfg.Log)
+			log := logs.New(os.Stderr, cfg.Log.Level, cfg.Log.Format)
 			d, err := server.New(cmd.Context(), cfg, log)
 			switch {
 			case errors.Is(err, context.Canceled) && cmd.Context().Err() != nil:
@@ -88,31 +86,4 @@ manager starts it again. A socket that systemd hands over takes the place of
 	f.StringVar(&tokens, "tokens-file", "", "`file` of the tokens that callers must present")
 	f.StringVar(&flags.Log.Level, "log-level", def.Log.Level, "debug, info, warn or error")
 	return cmd
-}
-
-// reloadSignals gets the signals upon which secrets are read anew: SIGHUP, unless it means
-// that the terminal has gone.
-func reloadSignals() chan os.Signal {
-	reload := make(chan os.Signal, 1)
-	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		signal.Notify(reload, syscall.SIGHUP)
-	}
-	return reload
-}
-
-// newLogger writes text for people at a terminal and for those who read systemd's journal,
-// and JSON for everybody else.
-func newLogger(c configs.Log) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
-		level = slog.LevelInfo // Validate has refused it
-	}
-	opts := &slog.HandlerOptions{Level: level}
-	if c.Format == "text" || c.Format == "auto" && term.IsTerminal(int(os.Stderr.Fd())) {
-		return slog.New(slog.NewTextHandler(os.Stderr, opts))
-	}
-	if c.Format == "auto" && logs.ToJournal(os.Stderr) {
-		return slog.New(logs.NewJournalHandler(os.Stderr, level))
-	}
-	return slog.New(logs.NewJSONHandler(os.Stderr, level))
 }

@@ -22,13 +22,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/coding"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/spool"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/tally"
 )
 
@@ -133,7 +133,8 @@ func New(o Options) *Server {
 		backup: o.Backup,
 		log:    o.Logger,
 		limits: o.Limits,
-		access: access.New(access.Options{Authenticate: o.Authenticate, AllowedHosts: o.AllowedHosts, Log: o.Logger}, o.Registry),
+		access: access.New(access.Options{Program: "urifilter", Includes: scopeIncludes(), Authenticate: o.Authenticate, AllowedHosts: o.AllowedHosts, Log: o.Logger},
+			prometheus.WrapRegistererWithPrefix("urifilter_", o.Registry)),
 
 		defaults: o.Defaults,
 		version:  o.Version,
@@ -146,7 +147,7 @@ func New(o Options) *Server {
 		header:    newSharedHeader(),
 	}
 	if o.ProtectMetrics {
-		s.statusScope = access.ScopeRead
+		s.statusScope = scopeRead
 	}
 	s.metrics = newMetrics(o.Registry, o.Version)
 	s.tallies = tally.New(o.Engine, o.Registry)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/pace"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
@@ -289,7 +288,7 @@ func (c *call) overloaded() error {
 // limit that holds with one.
 func (c *call) tooLarge(limit int64) error {
 	if !c.admitted {
-		return access.Unauthorized("send the token in the Authorization header; without it a body may have " + strconv.Itoa(anonymousBody>>10) + " KiB")
+		return c.s.access.Unauthorized("send the token in the Authorization header; without it a body may have " + strconv.Itoa(anonymousBody>>10) + " KiB")
 	}
 	return &problem.Error{Code: problem.BodyTooLarge, Detail: "want at most " + strconv.FormatInt(limit, 10) + " bytes"}
 }

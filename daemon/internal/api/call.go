@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/pace"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
 )
 
 // Statuses that no client sees: they tell in logs and metrics how a call ended.

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
-	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
 )
 
 // errorCase is a call that must be refused.

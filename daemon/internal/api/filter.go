@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/media"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
@@ -24,15 +23,15 @@ type judgement struct {
 }
 
 func remembering() judgement {
-	return judgement{access.ScopeFilter, batch.Add, items.Plain, appendFilterResult, appendNewItems}
+	return judgement{scopeFilter, batch.Add, items.Plain, appendFilterResult, appendNewItems}
 }
 
 func looking() judgement {
-	return judgement{access.ScopeRead, batch.Check, items.Plain, appendCheckResult, appendVerdicts}
+	return judgement{scopeRead, batch.Check, items.Plain, appendCheckResult, appendVerdicts}
 }
 
 func forgetting() judgement {
-	return judgement{access.ScopeForget, batch.Forget, items.Plain, appendForgetResult, nil}
+	return judgement{scopeForget, batch.Forget, items.Plain, appendForgetResult, nil}
 }
 
 func (c *call) filter() error { return c.batch(remembering()) }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/media"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -28,9 +27,9 @@ func (c *call) near() error {
 	if err := req.Decode(text, limits); err != nil {
 		return err
 	}
-	scope := access.ScopeRead
+	scope := scopeRead
 	if req.Remember {
-		scope = access.ScopeFilter
+		scope = scopeFilter
 	}
 	switch {
 	case !c.admitted:

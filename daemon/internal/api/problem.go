@@ -2,13 +2,12 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
 
-	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
 // expected tells of codes that the log is told otherwise, or need not be.
@@ -55,20 +54,9 @@ func (c *call) fail(err error) {
 
 // problemOf is an error in problem+json.
 func problemOf(entry problem.Entry, f *problem.Error) []byte {
-	body, err := json.Marshal(client.Problem{
-		Type:      "urn:urifilter:problem:" + entry.Code,
-		Title:     entry.Title,
-		Status:    entry.Status,
-		Detail:    f.Detail,
-		ErrorCode: entry.Code,
-		Index:     f.Index,
-		Offset:    f.Offset,
-		Known:     f.Known,
-	})
-	if err != nil {
-		panic(err) // a Problem has nothing that cannot be marshalled
-	}
-	return append(body, '\n')
+	e := *f
+	e.Code = entry.Code
+	return problemdetail.Encode("urifilter", entry.Status, entry.Title, &e)
 }
 
 // Overloaded is the problem that a caller is told whose connection is not taken.

@@ -3,21 +3,20 @@ package api
 import (
 	"strconv"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
 
 func (c *call) reserve() error {
-	return c.batch(judgement{access.ScopeFilter, batch.Reserve, items.Reserve, appendReserveResult, nil})
+	return c.batch(judgement{scopeFilter, batch.Reserve, items.Reserve, appendReserveResult, nil})
 }
 
 func (c *call) commit() error {
-	return c.batch(judgement{access.ScopeFilter, batch.Commit, items.Settle, appendSettleResult, nil})
+	return c.batch(judgement{scopeFilter, batch.Commit, items.Settle, appendSettleResult, nil})
 }
 
 func (c *call) releaseItems() error {
-	return c.batch(judgement{access.ScopeFilter, batch.Release, items.Settle, appendSettleResult, nil})
+	return c.batch(judgement{scopeFilter, batch.Release, items.Settle, appendSettleResult, nil})
 }
 
 func appendReserveResult(c *call, dst []byte, n int) []byte {

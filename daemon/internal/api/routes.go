@@ -8,8 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/cr-clawer/urifilter/daemon/internal/api/access"
 )
 
 const (
@@ -28,6 +26,18 @@ const (
 	pathRestore   = "/api/v1/filters/{name}/restore"
 	pathUnknown   = "unknown" // the label that all unknown paths share
 )
+
+// The scopes of tokens.
+const (
+	scopeRead   = "read"
+	scopeFilter = "filter"
+	scopeForget = "forget"
+	scopeAdmin  = "admin"
+)
+
+func scopeIncludes() map[string][]string {
+	return map[string][]string{scopeAdmin: {scopeRead, scopeFilter, scopeForget}, scopeFilter: {scopeRead}}
+}
 
 // action is what a path does for one method.
 type action struct {
@@ -58,28 +68,28 @@ type route struct {
 
 // newRoutes is the table of all paths.
 func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
-	filter := action{scope: access.ScopeFilter, tokenInBody: true, do: (*call).filter}
+	filter := action{scope: scopeFilter, tokenInBody: true, do: (*call).filter}
 	scrape := promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	routes := map[string]*route{}
 	for path, actions := range map[string]map[string]action{
 		pathFilter:          {http.MethodPost: filter},
 		pathOldFilter:       {http.MethodPost: filter},
 		pathOldFilter + "/": {http.MethodPost: filter},
-		pathCheck:           {http.MethodPost: {scope: access.ScopeRead, tokenInBody: true, do: (*call).check}},
-		pathForget:          {http.MethodPost: {scope: access.ScopeForget, tokenInBody: true, do: (*call).forget}},
-		pathNear:            {http.MethodPost: {scope: access.ScopeRead, tokenInBody: true, do: (*call).near}}, // remembering: see near
-		pathReserve:         {http.MethodPost: {scope: access.ScopeFilter, tokenInBody: true, do: (*call).reserve}},
-		pathCommit:          {http.MethodPost: {scope: access.ScopeFilter, tokenInBody: true, do: (*call).commit}},
-		pathRelease:         {http.MethodPost: {scope: access.ScopeFilter, tokenInBody: true, do: (*call).releaseItems}},
-		pathFilters:         {http.MethodGet: {scope: access.ScopeRead, do: (*call).listFilters}},
+		pathCheck:           {http.MethodPost: {scope: scopeRead, tokenInBody: true, do: (*call).check}},
+		pathForget:          {http.MethodPost: {scope: scopeForget, tokenInBody: true, do: (*call).forget}},
+		pathNear:            {http.MethodPost: {scope: scopeRead, tokenInBody: true, do: (*call).near}}, // remembering: see near
+		pathReserve:         {http.MethodPost: {scope: scopeFilter, tokenInBody: true, do: (*call).reserve}},
+		pathCommit:          {http.MethodPost: {scope: scopeFilter, tokenInBody: true, do: (*call).commit}},
+		pathRelease:         {http.MethodPost: {scope: scopeFilter, tokenInBody: true, do: (*call).releaseItems}},
+		pathFilters:         {http.MethodGet: {scope: scopeRead, do: (*call).listFilters}},
 		pathOne: {
-			http.MethodGet:    {scope: access.ScopeRead, do: (*call).getFilter},
-			http.MethodPut:    {scope: access.ScopeAdmin, audit: auditCreate, do: (*call).putFilter},
-			http.MethodDelete: {scope: access.ScopeAdmin, audit: auditDrop, do: (*call).dropFilter},
+			http.MethodGet:    {scope: scopeRead, do: (*call).getFilter},
+			http.MethodPut:    {scope: scopeAdmin, audit: auditCreate, do: (*call).putFilter},
+			http.MethodDelete: {scope: scopeAdmin, audit: auditDrop, do: (*call).dropFilter},
 		},
-		pathClear:       {http.MethodPost: {scope: access.ScopeAdmin, audit: auditClear, do: (*call).clearFilter}},
-		pathWriteback:   {http.MethodPost: {scope: access.ScopeAdmin, audit: auditWriteback, do: (*call).writeback}},
-		pathRestore:     {http.MethodPost: {scope: access.ScopeAdmin, audit: auditRestore, do: (*call).restore}},
+		pathClear:       {http.MethodPost: {scope: scopeAdmin, audit: auditClear, do: (*call).clearFilter}},
+		pathWriteback:   {http.MethodPost: {scope: scopeAdmin, audit: auditWriteback, do: (*call).writeback}},
+		pathRestore:     {http.MethodPost: {scope: scopeAdmin, audit: auditRestore, do: (*call).restore}},
 		"/livez":        {http.MethodGet: {do: (*call).live}},
 		"/readyz":       {http.MethodGet: {do: (*call).readiness}},
 		"/metrics":      {http.MethodGet: {scope: s.statusScope, do: func(c *call) error { return c.handOver(scrape) }}},

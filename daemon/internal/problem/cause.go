@@ -11,34 +11,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
 // Error is an error that callers are told of.
-type Error struct {
-	Code   string
-	Detail string    // for the caller; may be empty
-	Known  []string  // values that would have been accepted
-	Index  *int      // of the item at fault, from 0; nil: none
-	Offset *int64    // byte of the request at which it was found; nil: none
-	Header [2]string // one header line for callers by HTTP
-	Cause  error     // for the log
-}
-
-func (e *Error) Error() string {
-	msg := e.Code
-	if e.Detail != "" {
-		msg += ": " + e.Detail
-	}
-	if e.Cause != nil {
-		msg += ": " + e.Cause.Error()
-	}
-	return msg
-}
-
-func (e *Error) Unwrap() error { return e.Cause }
+type Error = problemdetail.Error
 
 // RESP is the error as RESP says it, in one line.
-func (e *Error) RESP() string {
+func RESP(e *Error) string {
 	entry, ok := ByCode()[e.Code]
 	if !ok {
 		e, entry = &Error{Code: Internal}, ByCode()[Internal]
@@ -107,8 +87,8 @@ func Of(err error) *Error {
 	case errors.As(err, &lease):
 		return &Error{Code: items.LeaseInvalid, Detail: lease.Error()}
 	case errors.Is(err, engine.ErrNoReservation):
-		return &Error{Code: UnknownReservation, Detail: fmt.Sprintf("the reservation is unknown to the filter: it is not as the reserve call answered it, was of a filter "+
-			"that was cleared, or its lease ended more than %v ago; what was not committed is new: reserve it again", engine.KeptSettled)}
+		return &Error{Code: UnknownReservation, Detail: fmt.Sprintf("the reservation is unknown to the filter: it is not as the reserve call answered it, is of another filter or of "+
+			"one that was cleared, or its lease ended more than %v ago; what was not committed is new: reserve it again", engine.KeptSettled)}
 	case errors.As(err, &spec):
 		return &Error{Code: InvalidFilter, Detail: spec.Error()}
 	case errors.Is(err, engine.ErrConflict):

@@ -1,28 +1,30 @@
 package problem
 
+import "github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
+
 // The error codes, beside those of package items.
 const (
 	MalformedGzip       = "malformed_gzip"
 	IncompleteBody      = "incomplete_body"
 	MissingParameter    = "missing_parameter"
 	UnknownParameter    = "unknown_parameter"
-	InvalidParameter    = "invalid_parameter"
+	InvalidParameter    = problemdetail.InvalidParameter
 	ConfirmRequired     = "confirm_required"
-	Unauthorized        = "unauthorized"
-	Forbidden           = "forbidden"
-	CrossSite           = "cross_site"
-	TooManyRefusals     = "too_many_refusals"
-	UnknownPath         = "unknown_path"
+	Unauthorized        = problemdetail.Unauthorized
+	Forbidden           = problemdetail.Forbidden
+	CrossSite           = problemdetail.CrossSite
+	TooManyRefusals     = problemdetail.TooManyRefusals
+	UnknownPath         = problemdetail.UnknownPath
 	UnknownFilter       = "unknown_filter"
 	UnknownVersion      = "unknown_version"
-	MethodNotAllowed    = "method_not_allowed"
-	RequestTimeout      = "request_timeout"
+	MethodNotAllowed    = problemdetail.MethodNotAllowed
+	RequestTimeout      = problemdetail.RequestTimeout
 	FilterConflict      = "filter_conflict"
 	NoArchive           = "no_archive"
 	LeaseHeld           = "lease_held"
 	ArchiveMismatch     = "archive_mismatch"
-	BodyTooLarge        = "body_too_large"
-	UnsupportedMedia    = "unsupported_media_type"
+	BodyTooLarge        = problemdetail.BodyTooLarge
+	UnsupportedMedia    = problemdetail.UnsupportedMedia
 	UnsupportedCoding   = "unsupported_encoding"
 	InvalidFilter       = "invalid_filter"
 	ExpireNotSupported  = "expire_not_supported"
@@ -33,16 +35,16 @@ const (
 	UnknownReservation  = "unknown_reservation"
 	NearNotSupported    = "near_not_supported"
 	ItemsNotSupported   = "items_not_supported"
-	Internal            = "internal"
+	Internal            = problemdetail.Internal
 	ArchiveFailed       = "archive_failed"
-	Overloaded          = "overloaded"
+	Overloaded          = problemdetail.Overloaded
 	FilterRestoring     = "filter_restoring"
 	FilterQuarantined   = "filter_quarantined"
 	ArchiveUnavailable  = "archive_unavailable"
-	StoreUnavailable    = "store_unavailable"
+	StoreUnavailable    = problemdetail.StoreUnavailable
 	OutcomeUnknown      = "outcome_unknown"
 	StoreFailed         = "store_failed"
-	NotReady            = "not_ready"
+	NotReady            = problemdetail.NotReady
 	NoStorage           = "insufficient_storage"
 	FilterFull          = "filter_full"
 )

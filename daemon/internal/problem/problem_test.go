@@ -94,8 +94,8 @@ func TestOf(t *testing.T) {
 			if p.Code != c.code {
 				t.Errorf("%v: %s, want %s", err, p.Code, c.code)
 			}
-			if err == c.err && p.RESP() != c.resp {
-				t.Errorf("%v: RESP\ngot  %s\nwant %s", err, p.RESP(), c.resp)
+			if err == c.err && RESP(p) != c.resp {
+				t.Errorf("%v: RESP\ngot  %s\nwant %s", err, RESP(p), c.resp)
 			}
 		}
 	}

@@ -1,10 +1,8 @@
 package server
 
 import (
-	"crypto/tls"
 	"errors"
 	"log/slog"
-	"sync/atomic"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
@@ -15,15 +13,15 @@ import (
 type secrets struct {
 	cfg    configs.Config
 	log    *slog.Logger
-	tokens atomic.Pointer[configs.Tokens] // nil: calls need no token
-	cert   *secret.Certificate            // nil: no TLS
+	tokens *configs.TokenFile  // nil: calls need no token
+	cert   *secret.Certificate // nil: no TLS
 }
 
 func openSecrets(cfg configs.Config, log *slog.Logger) (_ *secrets, err error) {
 	s := &secrets{cfg: cfg, log: log}
-	if cfg.Auth.TokensFile != "" {
-		err = s.loadTokens()
-	}
+	var warnings []string
+	s.tokens, warnings, err = configs.OpenTokens(cfg.Auth.TokensFile, configs.Scopes())
+	s.warn(warnings)
 	if cfg.TLS.CertFile != "" {
 		var wrong error
 		s.cert, wrong = secret.OpenCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile)
@@ -32,16 +30,16 @@ func openSecrets(cfg configs.Config, log *slog.Logger) (_ *secrets, err error) {
 	return s, err
 }
 
-func (s *secrets) loadTokens() error {
-	tokens, warnings, err := configs.LoadTokens(s.cfg.Auth.TokensFile)
-	if err != nil {
-		return err
-	}
+func (s *secrets) warn(warnings []string) {
 	for _, w := range warnings {
 		s.log.Warn(w)
 	}
-	s.tokens.Store(&tokens)
-	return nil
+}
+
+func (s *secrets) loadTokens() error {
+	warnings, err := s.tokens.Reload()
+	s.warn(warnings)
+	return err
 }
 
 // reload reads the files anew. What cannot be used leaves in use what was.
@@ -72,23 +70,4 @@ func (s *secrets) reload() {
 		return
 	}
 	s.log.Info("certificates for redis and mongodb are good; new connections use them")
-}
-
-// authenticate is for api.Options; nil when calls need no token.
-func (s *secrets) authenticate() func(secret string) (name string, scopes []string, ok bool) {
-	if s.cfg.Auth.TokensFile == "" {
-		return nil
-	}
-	return func(secret string) (string, []string, bool) {
-		t, ok := s.tokens.Load().Match(secret)
-		return t.Name, t.Scopes, ok
-	}
-}
-
-// tlsConfig is how connections are encrypted; nil: they are not.
-func (s *secrets) tlsConfig() *tls.Config {
-	if s.cert == nil {
-		return nil
-	}
-	return s.cert.Config()
 }

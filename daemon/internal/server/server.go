@@ -4,12 +4,10 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -22,17 +20,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/connlimit"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/drain"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/httpserver"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/tlshint"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/listen"
 )
 
-// Limits of a connection that are nobody's business to set.
+// Times that are nobody's business to set.
 const (
-	idleTimeout    = 2 * time.Minute
-	maxHeaderBytes = 64 << 10
-	warnFullEvery  = 10 * time.Second
+	warnFullEvery = 10 * time.Second
 	// stopLinger is how long a stop keeps a connection that is silent: whoever sends more
 	// often than that on his connection is told with an answer to open another.
 	stopLinger = 2 * time.Second
@@ -48,18 +43,16 @@ const (
 
 // Server is the running daemon.
 type Server struct {
-	cfg       configs.Config
-	log       *slog.Logger
-	secrets   *secrets
-	listeners []net.Listener
-	store     engine.Store
-	engine    *engine.Engine
-	link      *backup.Link   // nil: no archive
-	backup    *backup.Copier // nil: no archive
-	api       *api.Server
-	http      *http.Server
-	drain     *drain.Drainer
-	stopping  *lifecycle.StopGuard
+	cfg      configs.Config
+	log      *slog.Logger
+	secrets  *secrets
+	serving  *httpserver.Server
+	store    engine.Store
+	engine   *engine.Engine
+	link     *backup.Link   // nil: no archive
+	backup   *backup.Copier // nil: no archive
+	api      *api.Server
+	stopping *lifecycle.StopGuard
 }
 
 // New opens everything: first the port, so that a mistake there is told at once and callers queue
@@ -82,10 +75,13 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 	if d.secrets, err = openSecrets(cfg, log); err != nil {
 		return nil, err
 	}
-	if d.listeners, err = openSockets(cfg, log); err != nil {
+	d.serving, err = httpserver.Open(httpserver.Options{
+		Options:     listen.Options{Program: "urifilter", Address: cfg.Listen, Guarded: cfg.Auth.TokensFile != "", Guard: "auth.tokens_file"},
+		Certificate: d.secrets.cert, Log: log,
+	})
+	if err != nil {
 		return nil, err
 	}
-	warnPlainText(d.listeners, cfg, log)
 	start := time.Now()
 	if d.store, err = OpenStore(cfg, cfg.DataDir, log); err != nil {
 		return nil, err
@@ -119,7 +115,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 
 			CompressBytes: compressBytes(cfg.Limits),
 		},
-		Authenticate: d.secrets.authenticate(),
+		Authenticate: d.secrets.tokens.Authenticate(),
 		AllowedHosts: cfg.Auth.AllowedHosts,
 
 		ProtectMetrics: cfg.Auth.ProtectMetrics,
@@ -135,24 +131,12 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		options.Registry.MustRegister(c)
 	}
 	d.api = api.New(options)
-	d.http = &http.Server{
-		Handler:           d.api,
-		ReadHeaderTimeout: cfg.Limits.HeaderTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-	d.drain = drain.New(d.http)
-	limiter := connlimit.New(connectionLimits(cfg.Limits, log), prometheus.WrapRegistererWithPrefix("urifilter_", options.Registry))
-	for i, l := range d.listeners {
-		encrypted := d.secrets.tlsConfig() != nil
-		// Before anybody can ask for a stop, or it would not end these.
-		l = limiter.Listener(l, encrypted)
-		if encrypted {
-			l = tlshint.Listener(l)
-		}
-		d.listeners[i] = d.drain.Listener(l, encrypted)
-	}
+	d.serving.Handle(httpserver.Handling{
+		Handler: d.api, HeaderTimeout: cfg.Limits.HeaderTimeout,
+		Connections: cfg.Limits.Connections, PerAddress: cfg.Limits.ConnectionsPerAddress,
+		Overloaded: api.Overloaded("too many connections are open: see limits.connections and limits.connections_per_address of the daemon"),
+		Registry:   prometheus.WrapRegistererWithPrefix("urifilter_", options.Registry),
+	})
 	state := "ready"
 	if len(d.engine.Waiting()) > 0 {
 		state = "serving; not ready before the archive was asked for filters that the store lacks"
@@ -171,7 +155,7 @@ func compressBytes(l configs.Limits) int64 {
 
 // inUse is what the log says of the settings: those that make a difference.
 func (d *Server) inUse() []any {
-	args := []any{"address", d.url(), "filters", len(d.engine.Filters())}
+	args := []any{"address", d.serving.URL(), "filters", len(d.engine.Filters())}
 	if n := len(d.engine.Waiting()); n > 0 {
 		args = append(args, "waiting", n)
 	}
@@ -200,15 +184,7 @@ func Specs(cfg configs.Config) []engine.Spec {
 }
 
 // Addr is that of the first socket.
-func (d *Server) Addr() net.Addr { return d.listeners[0].Addr() }
-
-func (d *Server) url() string {
-	scheme := "http"
-	if d.cfg.TLS.CertFile != "" {
-		scheme = "https"
-	}
-	return scheme + "://" + d.listeners[0].Addr().String()
-}
+func (d *Server) Addr() net.Addr { return d.serving.Addr() }
 
 // Run serves until ctx ends, which is no error, or something fails. Each signal of
 // reload makes it read the tokens and the certificate anew.
@@ -228,16 +204,8 @@ func (d *Server) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	}
 	work.Go(func() { d.engine.Follow(inner) })
 
-	var serving sync.WaitGroup
-	defer serving.Wait()
-	broken := make(chan error, len(d.listeners))
-	for _, l := range d.listeners {
-		serving.Go(func() {
-			if err := d.serve(l); err != nil {
-				broken <- fmt.Errorf("serve %s: %w", l.Addr(), err)
-			}
-		})
-	}
+	defer func() { err = errors.Join(err, d.serving.Close()) }()
+	d.serving.Serve()
 	lifecycle.Notify(lifecycle.Ready)
 	work.Go(func() { lifecycle.PingWatchdog(inner, d.engine.TakeLocks, d.log) })
 	telling, tellNoMore := context.WithCancel(inner)
@@ -248,7 +216,7 @@ func (d *Server) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 		select {
 		case <-reload:
 			d.reload()
-		case err := <-broken:
+		case err := <-d.serving.Broken():
 			d.shutdown(0, failedGrace)
 			return err
 		case <-d.store.Failed():
@@ -267,13 +235,6 @@ func (d *Server) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	}
 }
 
-func (d *Server) serve(l net.Listener) error {
-	if encrypt := d.secrets.tlsConfig(); encrypt != nil {
-		l = tls.NewListener(l, encrypt)
-	}
-	return d.drain.Served(d.http.Serve(l))
-}
-
 // shutdown fails readiness, tells the clients to go, and waits for the requests under
 // way; then it stops accepting.
 func (d *Server) shutdown(linger, patience time.Duration) {
@@ -283,11 +244,7 @@ func (d *Server) shutdown(linger, patience time.Duration) {
 	if d.backup != nil {
 		d.backup.Stop() // a copy may take minutes, and can be made again
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if cut := d.drain.Drain(ctx, linger); cut > 0 {
-		d.log.Warn("requests were cut off", "connections", cut, "after", patience)
-	}
+	d.serving.Drain(linger, patience)
 }
 
 func (d *Server) warnFull(ctx context.Context) {
@@ -314,10 +271,8 @@ func (d *Server) close() error {
 	if d.store != nil {
 		errs = append(errs, d.store.Close())
 	}
-	for _, l := range d.listeners {
-		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
-			errs = append(errs, err)
-		}
+	if d.serving != nil {
+		errs = append(errs, d.serving.Close())
 	}
 	return errors.Join(errs...)
 }

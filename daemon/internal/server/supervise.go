@@ -10,9 +10,9 @@ import (
 // statusLine is what `systemctl status` shows.
 func (d *Server) statusLine(ctx context.Context) string {
 	if err := d.engine.Ready(ctx); err != nil {
-		return fmt.Sprintf("Serving %s, NOT READY: %v", d.url(), err)
+		return fmt.Sprintf("Serving %s, NOT READY: %v", d.serving.URL(), err)
 	}
-	return fmt.Sprintf("Serving %s: %d filters", d.url(), len(d.engine.Filters()))
+	return fmt.Sprintf("Serving %s: %d filters", d.serving.URL(), len(d.engine.Filters()))
 }
 
 // reload is what the service manager's reload asks for.

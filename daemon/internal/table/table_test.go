@@ -164,7 +164,7 @@ func TestNoRaceAgainstAMap(t *testing.T) {
 
 // Keys of one home, the first or the last, are found, and are removed in any order: a table
 // that was read from disk may have any.
-func TestKeysThatCrowd(t *testing.T) {
+func TestNoRaceKeysThatCrowd(t *testing.T) {
 	for name, table := range map[string]*Table{"with deadlines": NewTimed(Still), "without": New()} {
 		closing(t, table)
 		var all []bloom.Hash
@@ -196,7 +196,7 @@ func TestKeysThatCrowd(t *testing.T) {
 }
 
 // What Part gave, put into another table, is there in full and takes no more room.
-func TestPartsIntoAnotherTable(t *testing.T) {
+func TestNoRacePartsIntoAnotherTable(t *testing.T) {
 	const n = 300_000
 	for name, tables := range map[string][2]*Table{"with deadlines": {NewTimed(Still), NewTimed(Still)}, "without": {New(), New()}} {
 		a, b := closing(t, tables[0]), closing(t, tables[1])

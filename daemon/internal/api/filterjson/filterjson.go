@@ -36,8 +36,8 @@ func Decode(text []byte) (Asked, error) {
 		"kind": {&asked.kind, `a text, such as "` + configs.DefaultKind().Name + `"`},
 	}
 	for _, p := range configs.Parameters() {
-		to := reflect.New(p.Type()).Interface()
-		if _, isTime := to.(*time.Duration); isTime {
+		to := reflect.New(reflect.PointerTo(p.Type())).Interface() // so that 0 is not taken for left out
+		if p.Type() == reflect.TypeFor[time.Duration]() {
 			to = new(json.RawMessage)
 		}
 		asked.params[p.Key], into[p.Key] = to, member{to, p.Want}
@@ -73,7 +73,14 @@ func (a *Asked) values(kind string) (map[string]reflect.Value, error) {
 	for key, to := range a.params {
 		text, isTime := to.(*json.RawMessage)
 		if !isTime {
-			values[key] = reflect.ValueOf(to).Elem()
+			value := reflect.ValueOf(to).Elem()
+			if value.IsNil() {
+				continue
+			}
+			if value = value.Elem(); value.IsZero() && value.Kind() != reflect.String {
+				return nil, &engine.SpecError{Field: key, Msg: "0: want " + configs.ParameterOf(key).Want}
+			}
+			values[key] = value
 			continue
 		}
 		if *text == nil || string(*text) == "null" {

@@ -145,6 +145,9 @@ func TestNearRefuses(t *testing.T) {
 		t.Errorf("a stream: %d %s", a.Status, a.Body)
 	}
 	for body, want := range map[string]string{
+		`{"kind":"simhash","distance":0}`:          "distance: 0: want a whole number, such as 3",
+		`{"kind":"bloom","capacity":0}`:            "capacity: 0: want a whole number of items",
+		`{"kind":"bloom","error_rate":0.0}`:        "error_rate: 0: want ",
 		`{"kind":"simhash","distance":8}`:          "distance: 8: want 1 to 7, such as 3",
 		`{"kind":"simhash","feature_hash":"sha1"}`: "want xxh3 or md5",
 		`{"kind":"simhash","capacity":10}`:         "capacity: is for filters of the kind bloom: a simhash filter keeps fingerprints",
@@ -187,7 +190,7 @@ func TestNoRaceASimhashFilterHasABound(t *testing.T) {
 	mem := &apitest.MemStore{}
 	e, err := engine.OpenWith(t.Context(), mem, engine.Settings{
 		Filters:     []engine.Spec{{ID: 7, Name: "pages", Kind: "simhash", Params: configs.Simhash{Distance: 3, FeatureHash: configs.FeatureXXH3}}},
-		FilterBytes: 16 << 20, Log: slog.New(slog.DiscardHandler),
+		FilterBytes: 12 << 20, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func newParameterFlags(cmd *cobra.Command) parameterFlags {
 		name := flagOf(p.Key)
 		switch p.Type().String() {
 		case "uint64":
-			v := new(itemCount)
+			v := &itemCount{want: p.Want}
 			cmd.Flags().Var(v, name, p.Usage)
 			flags[p.Key] = v
 		case "float64":
@@ -62,7 +62,7 @@ func (p parameterFlags) given(flags *pflag.FlagSet) map[string]any {
 		}
 		switch v := v.(type) {
 		case *itemCount:
-			given[key] = uint64(*v)
+			given[key] = v.n
 		case *connection.Expire:
 			given[key] = time.Duration(*v).Seconds()
 		case *float64:
@@ -74,11 +74,14 @@ func (p parameterFlags) given(flags *pflag.FlagSet) map[string]any {
 	return given
 }
 
-// itemCount is a flag's value: a number of items, with k, M or G for thousands,
-// millions, thousand millions.
-type itemCount uint64
+// itemCount is a flag's value: a whole number, such as one of items, with k, M or G for
+// thousands, millions, thousand millions.
+type itemCount struct {
+	n    uint64
+	want string // what people are told to give
+}
 
-func (c *itemCount) String() string { return fmt.Sprint(uint64(*c)) }
+func (c *itemCount) String() string { return fmt.Sprint(c.n) }
 func (c *itemCount) Type() string   { return "items" }
 
 func (c *itemCount) Set(text string) error {
@@ -91,10 +94,8 @@ func (c *itemCount) Set(text string) error {
 	value, err := strconv.ParseFloat(text, 64)
 	total := value * factor
 	if err != nil || !(total >= 1 && total <= 1<<53) || total != math.Trunc(total) {
-		return errItemCount
+		return errors.New("want " + c.want)
 	}
-	*c = itemCount(total)
+	c.n = uint64(total)
 	return nil
 }
-
-var errItemCount = errors.New("want a whole number of items, such as 500000 or 150M")

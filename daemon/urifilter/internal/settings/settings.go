@@ -3,10 +3,9 @@
 package settings
 
 import (
-	"errors"
-	"os"
-
 	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // DefaultPath is the file on a host that the toolkit manages.
@@ -14,19 +13,7 @@ const DefaultPath = "/etc/urifilter/urifilter.yaml"
 
 // Path is the file of settings: that of the flag, else of URIFILTER_CONFIG, else the
 // default one if it exists, else none.
-func Path(flag string) string {
-	if flag != "" {
-		return flag
-	}
-	if env := os.Getenv("URIFILTER_CONFIG"); env != "" {
-		return env
-	}
-	// One that is there and cannot be read is an error to show, not a reason for defaults.
-	if _, err := os.Stat(DefaultPath); !errors.Is(err, os.ErrNotExist) {
-		return DefaultPath
-	}
-	return ""
-}
+func Path(flag string) string { return command.SettingsPath(flag, "URIFILTER_CONFIG", DefaultPath) }
 
 // Flag adds --config, whose value is for Path.
 func Flag(cmd *cobra.Command, file *string) {

@@ -60,6 +60,7 @@ func TestStopAtAnyMomentOfAStart(t *testing.T) {
 	if testing.Short() {
 		starts = 8
 	}
+	processtest.Binary(t) // built before the clock starts
 	var work sync.WaitGroup
 	defer work.Wait()
 	for range 2 {

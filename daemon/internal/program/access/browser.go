@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
 // Where no tokens are asked for, only programs of this machine can call: the daemon listens on
@@ -36,7 +36,9 @@ func (g *Guard) Page(r *http.Request) error {
 	return nil
 }
 
-func crossSite(detail string) error { return &problem.Error{Code: problem.CrossSite, Detail: detail} }
+func crossSite(detail string) error {
+	return &problemdetail.Error{Code: problemdetail.CrossSite, Detail: detail}
+}
 
 // overUnixSocket: no browser can connect to one, and callers say any Host.
 func overUnixSocket(r *http.Request) bool {

@@ -45,7 +45,7 @@ func newRefusals(log *slog.Logger, registry prometheus.Registerer) *refusals {
 	r := &refusals{
 		log: log,
 		counted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "urifilter_refused_tokens_total",
+			Name: "refused_tokens_total",
 			Help: "Calls that were refused for their token, by why: no token, no bearer token, unknown token, scope lacks.",
 		}, []string{"reason"}),
 		wrong:  newLimiter(RefusedBurst, RefusedEvery),

@@ -15,19 +15,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/problem"
-)
-
-// The scopes of tokens. Admin includes all others, filter includes read; forget includes none.
-const (
-	ScopeRead   = "read"
-	ScopeFilter = "filter"
-	ScopeForget = "forget"
-	ScopeAdmin  = "admin"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
 // Options say who may call.
 type Options struct {
+	// Program is the name of the program, which callers are told as the realm.
+	Program string
+	// Includes are the scopes that a scope includes beside itself.
+	Includes map[string][]string
 	// Authenticate finds the token that secret belongs to, in constant time.
 	// Nil: calls need no token.
 	Authenticate func(secret string) (name string, scopes []string, ok bool)
@@ -38,16 +34,18 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Guard decides. It is safe for concurrent use. Its errors are each a [problem.Error].
+// Guard decides. It is safe for concurrent use. Its errors are each a [problemdetail.Error].
 type Guard struct {
+	realm        string
+	includes     map[string][]string
 	authenticate func(secret string) (name string, scopes []string, ok bool)
 	allowedHosts []string
 	refusals     *refusals
 }
 
-// New makes a Guard and registers its metric.
+// New makes a Guard and registers its metric, refused_tokens_total.
 func New(o Options, registry prometheus.Registerer) *Guard {
-	return &Guard{authenticate: o.Authenticate, allowedHosts: o.AllowedHosts, refusals: newRefusals(o.Log, registry)}
+	return &Guard{realm: `Bearer realm="` + o.Program + `"`, includes: o.Includes, authenticate: o.Authenticate, allowedHosts: o.AllowedHosts, refusals: newRefusals(o.Log, registry)}
 }
 
 // AsksTokens tells whether calls need a token.
@@ -69,7 +67,7 @@ func (g *Guard) Header(c Call) (name string, present bool, err error) {
 	}
 	scheme, secret, _ := strings.Cut(value, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return "", true, g.refuse(c, "", unauthorized("Authorization: want Bearer and a token", ""), refusedScheme)
+		return "", true, g.refuse(c, "", g.unauthorized("Authorization: want Bearer and a token", ""), refusedScheme)
 	}
 	name, err = g.Token(c, strings.TrimSpace(secret))
 	return name, true, err
@@ -85,29 +83,29 @@ func (g *Guard) Token(c Call, secret string) (name string, err error) {
 	if !ok {
 		return "", g.refuse(c, "", g.wrongToken(c), refusedUnknown)
 	}
-	if allows(scopes, c.Scope) {
+	if g.allows(scopes, c.Scope) {
 		return name, nil
 	}
-	return name, g.refuse(c, name, &problem.Error{
-		Code:   problem.Forbidden,
+	return name, g.refuse(c, name, &problemdetail.Error{
+		Code:   problemdetail.Forbidden,
 		Detail: "token " + name + " lacks the scope " + c.Scope,
-		Header: [2]string{"WWW-Authenticate", `Bearer realm="urifilter", error="insufficient_scope", scope="` + c.Scope + `"`},
+		Header: [2]string{"WWW-Authenticate", g.realm + `, error="insufficient_scope", scope="` + c.Scope + `"`},
 	}, refusedScope)
 }
 
 // NoToken refuses a call that has no token; detail says where to send it.
 func (g *Guard) NoToken(c Call, detail string) error {
-	return g.refuse(c, "", Unauthorized(detail), refusedNone)
+	return g.refuse(c, "", g.Unauthorized(detail), refusedNone)
 }
 
 // Unauthorized is the error of a call that cannot be gone on with without a token.
-func Unauthorized(detail string) error { return unauthorized(detail, "") }
+func (g *Guard) Unauthorized(detail string) error { return g.unauthorized(detail, "") }
 
-func unauthorized(detail, params string) error {
-	return &problem.Error{
-		Code:   problem.Unauthorized,
+func (g *Guard) unauthorized(detail, params string) error {
+	return &problemdetail.Error{
+		Code:   problemdetail.Unauthorized,
 		Detail: detail,
-		Header: [2]string{"WWW-Authenticate", `Bearer realm="urifilter"` + params},
+		Header: [2]string{"WWW-Authenticate", g.realm + params},
 	}
 }
 
@@ -115,17 +113,16 @@ func unauthorized(detail, params string) error {
 func (g *Guard) wrongToken(c Call) error {
 	ok, wait := g.refusals.wrong.take(addressOf(c.Request.RemoteAddr), time.Now())
 	if ok {
-		return unauthorized("the token is not known", `, error="invalid_token"`)
+		return g.unauthorized("the token is not known", `, error="invalid_token"`)
 	}
 	seconds := strconv.Itoa(int((wait + time.Second - 1) / time.Second))
-	return &problem.Error{
-		Code:   problem.TooManyRefusals,
+	return &problemdetail.Error{
+		Code:   problemdetail.TooManyRefusals,
 		Detail: "the token is not known, and neither were others from this address: look at the caller's settings, or wait " + seconds + " s",
 		Header: [2]string{"Retry-After", seconds},
 	}
 }
 
-func allows(scopes []string, scope string) bool {
-	return slices.Contains(scopes, scope) || slices.Contains(scopes, ScopeAdmin) ||
-		scope == ScopeRead && slices.Contains(scopes, ScopeFilter)
+func (g *Guard) allows(scopes []string, scope string) bool {
+	return slices.ContainsFunc(scopes, func(has string) bool { return has == scope || slices.Contains(g.includes[has], scope) })
 }

@@ -10,15 +10,16 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
 // newGuard makes a Guard that knows the token "secret" with the scope filter.
 func newGuard() (*Guard, *bytes.Buffer) {
 	log := &bytes.Buffer{}
 	return New(Options{
+		Program: "urifilter", Includes: map[string][]string{"filter": {"read"}},
 		Authenticate: func(secret string) (string, []string, bool) {
-			return "crawler", []string{ScopeFilter}, secret == "secret"
+			return "crawler", []string{"filter"}, secret == "secret"
 		},
 		Log: slog.New(slog.NewTextHandler(log, nil)),
 	}, prometheus.NewRegistry()), log
@@ -40,20 +41,20 @@ func TestHeader(t *testing.T) {
 		present       bool
 		code, logged  string
 	}{
-		{"", ScopeRead, "", false, "", ""},
-		{"Bearer secret", ScopeRead, "crawler", true, "", ""},
-		{"bearer  secret ", ScopeFilter, "crawler", true, "", ""},
-		{"Bearer secret", ScopeAdmin, "crawler", true, problem.Forbidden, `reason="scope lacks" token=crawler scope=admin`},
-		{"Bearer other", ScopeRead, "", true, problem.Unauthorized, `reason="unknown token" token=- scope=read`},
-		{"Bearer", ScopeRead, "", true, problem.Unauthorized, `reason="no token" token=- scope=read`},
-		{"Basic secret", ScopeRead, "", true, problem.Unauthorized, `reason="no bearer token" token=- scope=read`},
+		{"", "read", "", false, "", ""},
+		{"Bearer secret", "read", "crawler", true, "", ""},
+		{"bearer  secret ", "filter", "crawler", true, "", ""},
+		{"Bearer secret", "admin", "crawler", true, problemdetail.Forbidden, `reason="scope lacks" token=crawler scope=admin`},
+		{"Bearer other", "read", "", true, problemdetail.Unauthorized, `reason="unknown token" token=- scope=read`},
+		{"Bearer", "read", "", true, problemdetail.Unauthorized, `reason="no token" token=- scope=read`},
+		{"Basic secret", "read", "", true, problemdetail.Unauthorized, `reason="no bearer token" token=- scope=read`},
 	} {
 		log.Reset()
 		name, present, err := g.Header(asking(test.header, test.scope))
 		if name != test.name || present != test.present || err == nil != (test.code == "") {
 			t.Errorf("%q for %s: %q, %v, %v", test.header, test.scope, name, present, err)
 		}
-		if err != nil && problem.Of(err).Code != test.code {
+		if err != nil && problemdetail.Of(err).Code != test.code {
 			t.Errorf("%q for %s: %v, want %s", test.header, test.scope, err, test.code)
 		}
 		if got := log.String(); !strings.Contains(got, test.logged) || got == "" != (test.logged == "") || strings.Contains(got, "secret") {
@@ -66,7 +67,7 @@ func TestHeader(t *testing.T) {
 func TestRefusalsThatAreNotLoggedAreCounted(t *testing.T) {
 	g, log := newGuard()
 	g.refusals.untold.Store(7)
-	if err := g.NoToken(asking("", ScopeRead), "send one"); problem.Of(err).Code != problem.Unauthorized {
+	if err := g.NoToken(asking("", "read"), "send one"); problemdetail.Of(err).Code != problemdetail.Unauthorized {
 		t.Errorf("got %v", err)
 	}
 	if got := strings.TrimSpace(log.String()); !strings.HasSuffix(got, "path=/{x} not_logged_before=7") || strings.Count(got, "\n") > 0 {

@@ -1,5 +1,5 @@
 //go:build !unix
 
-package server
+package httpserver
 
 func openFiles() int { return 0 }

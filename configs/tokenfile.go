@@ -1,0 +1,41 @@
+package configs
+
+import "sync/atomic"
+
+// TokenFile is a tokens file that can be read anew while a program serves. It is safe for
+// concurrent use. A nil one is none: calls need no token.
+type TokenFile struct {
+	path    string
+	scopes  []string
+	current atomic.Pointer[Tokens]
+}
+
+// OpenTokens reads the file at path, "" for none, as [LoadTokensOf] does.
+func OpenTokens(path string, scopes []string) (f *TokenFile, warnings []string, err error) {
+	if path == "" {
+		return nil, nil, nil
+	}
+	f = &TokenFile{path: path, scopes: scopes}
+	warnings, err = f.Reload()
+	return f, warnings, err
+}
+
+// Reload reads the file anew. What cannot be used leaves in use what was.
+func (f *TokenFile) Reload() (warnings []string, err error) {
+	tokens, warnings, err := LoadTokensOf(f.path, f.scopes)
+	if err == nil {
+		f.current.Store(&tokens)
+	}
+	return warnings, err
+}
+
+// Authenticate finds the token with a secret, in constant time; nil where there is no file.
+func (f *TokenFile) Authenticate() func(secret string) (name string, scopes []string, ok bool) {
+	if f == nil {
+		return nil
+	}
+	return func(secret string) (string, []string, bool) {
+		t, ok := f.current.Load().Match(secret)
+		return t.Name, t.Scopes, ok
+	}
+}

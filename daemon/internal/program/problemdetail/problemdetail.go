@@ -1,0 +1,90 @@
+// Package problemdetail is how a program tells callers by HTTP what is wrong: an error with the
+// code that they branch on, and its form as RFC 9457 has it. Which codes there are beside those
+// that every program needs, and what causes them, is for each program to say.
+package problemdetail
+
+import (
+	"encoding/json"
+	"errors"
+)
+
+// The codes that every program of ours may answer.
+const (
+	InvalidParameter = "invalid_parameter"
+	Unauthorized     = "unauthorized"
+	Forbidden        = "forbidden"
+	CrossSite        = "cross_site"
+	TooManyRefusals  = "too_many_refusals"
+	UnknownPath      = "unknown_path"
+	MethodNotAllowed = "method_not_allowed"
+	RequestTimeout   = "request_timeout"
+	BodyTooLarge     = "body_too_large"
+	UnsupportedMedia = "unsupported_media_type"
+	Internal         = "internal"
+	Overloaded       = "overloaded"
+	NotReady         = "not_ready"
+	StoreUnavailable = "store_unavailable"
+)
+
+// Error is an error that callers are told of.
+type Error struct {
+	Code   string
+	Detail string    // for the caller; may be empty
+	Known  []string  // values that would have been accepted
+	Index  *int      // of the item at fault, from 0; nil: none
+	Offset *int64    // byte of the request at which it was found; nil: none
+	Header [2]string // one header line for callers by HTTP
+	Cause  error     // for the log
+}
+
+func (e *Error) Error() string {
+	msg := e.Code
+	if e.Detail != "" {
+		msg += ": " + e.Detail
+	}
+	if e.Cause != nil {
+		msg += ": " + e.Cause.Error()
+	}
+	return msg
+}
+
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Of finds the Error in err; what is none is internal, and its text is for the log only.
+func Of(err error) *Error {
+	var own *Error
+	if errors.As(err, &own) {
+		return own
+	}
+	return &Error{Code: Internal, Cause: err}
+}
+
+// Detail is the body of an answer, application/problem+json.
+type Detail struct {
+	Type      string   `json:"type"`
+	Title     string   `json:"title"`
+	Status    int      `json:"status"`
+	Detail    string   `json:"detail,omitempty"`
+	ErrorCode string   `json:"error_code"`
+	Index     *int     `json:"index,omitempty"`
+	Offset    *int64   `json:"offset,omitempty"`
+	Known     []string `json:"known,omitempty"`
+}
+
+// Encode is the body that tells of e, with a line end. The title is a sentence for its code.
+func Encode(program string, status int, title string, e *Error) []byte {
+	body, err := json.Marshal(Detail{
+		Type:      "urn:" + program + ":problem:" + e.Code,
+		Title:     title,
+		Status:    status,
+		Detail:    e.Detail,
+		ErrorCode: e.Code,
+		Index:     e.Index,
+		Offset:    e.Offset,
+		Known:     e.Known,
+	})
+	if err != nil {
+		panic(err) // a Detail has nothing that cannot be marshalled
+	}
+	return append(body, '\n')
+}
