@@ -43,16 +43,16 @@ type NearDocument struct {
 type NearOption func(*nearOptions)
 
 type nearOptions struct {
-	distance, limit int // -1: not given
+	distance, limit *int // nil: not given
 	look            bool
 }
 
 // NearDistance is up to which distance documents are near, 0 to that of the filter, which is
 // also the default.
-func NearDistance(distance int) NearOption { return func(o *nearOptions) { o.distance = distance } }
+func NearDistance(distance int) NearOption { return func(o *nearOptions) { o.distance = &distance } }
 
 // NearLimit is how many near documents are told of each, 1 to 100. Default: 10.
-func NearLimit(limit int) NearOption { return func(o *nearOptions) { o.limit = limit } }
+func NearLimit(limit int) NearOption { return func(o *nearOptions) { o.limit = &limit } }
 
 // NearLook has the daemon look only: the documents are not remembered, and not compared with
 // each other. A token needs the scope read alone.
@@ -63,7 +63,7 @@ func NearLook() NearOption { return func(o *nearOptions) { o.look = true } }
 // documents new.
 func (c *Client) Near(ctx context.Context, typ string, documents []Document, options ...NearOption) ([]Compared, error) {
 	c.mustBeMade()
-	o := nearOptions{distance: -1, limit: -1}
+	var o nearOptions
 	for _, option := range options {
 		option(&o)
 	}
@@ -91,11 +91,11 @@ func encodeNear(typ string, documents []Document, o nearOptions) []byte {
 	}
 	b := append(slices.Grow([]byte(nil), size), `{"filter_typeid":`...)
 	b = appendType(b, typ)
-	if o.distance != -1 {
-		b = strconv.AppendInt(append(b, `,"distance":`...), int64(o.distance), 10)
+	if o.distance != nil {
+		b = strconv.AppendInt(append(b, `,"distance":`...), int64(*o.distance), 10)
 	}
-	if o.limit != -1 {
-		b = strconv.AppendInt(append(b, `,"limit":`...), int64(o.limit), 10)
+	if o.limit != nil {
+		b = strconv.AppendInt(append(b, `,"limit":`...), int64(*o.limit), 10)
 	}
 	if o.look {
 		b = append(b, `,"remember":false`...)

@@ -215,7 +215,7 @@ func (r *NearRequest) documents(p *parser, lim NearLimits) *Error {
 		p.space()
 		p.item = len(r.Documents)
 		if lim.Documents > 0 && p.item >= lim.Documents {
-			return p.fault(TooManyItems, p.pos, "more than %d documents", lim.Documents)
+			return p.fault(TooManyItems, p.pos, "more than %d documents, which is limits.items; send them in several calls", lim.Documents)
 		}
 		if err := r.document(p, lim); err != nil {
 			return err

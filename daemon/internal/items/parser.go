@@ -82,7 +82,7 @@ func (p *parser) array() *Error {
 	for {
 		p.item = p.list.sent()
 		if p.lim.Items > 0 && p.item >= p.lim.Items {
-			return p.fault(TooManyItems, p.pos, "more than %d items", p.lim.Items)
+			return p.fault(TooManyItems, p.pos, "more than %d items, which is limits.items; send them in several calls", p.lim.Items)
 		}
 		if !p.plain() {
 			start, before := p.pos, p.list.mark()

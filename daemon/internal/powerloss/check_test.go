@@ -116,6 +116,9 @@ func (r recovery) open(root string, fs durable.FS) (*embedded.Store, map[engine.
 		_ = store.Close()
 		return nil, nil, err
 	}
+	for spec, set := range sets {
+		sets[spec] = byKeys(set)
+	}
 	return store, sets, nil
 }
 

@@ -26,9 +26,20 @@ var (
 func TestNoRacePowerLoss(t *testing.T) {
 	var tried figures
 	for i := range *scripts {
-		s := write(*seedFlag+uint64(i), 14)
+		s := write(*seedFlag+uint64(i), 14, "uri", "times")
 		check(t, s, *perCut, &tried)
 		if t.Failed() {
+			break
+		}
+	}
+	t.Log(tried.String())
+}
+
+// Documents that were remembered are near after the cut, and each of them is whole.
+func TestNoRacePowerLossOfTexts(t *testing.T) {
+	var tried figures
+	for i := range (*scripts + 2) / 3 {
+		if check(t, write(*seedFlag+uint64(i), 10, "pages"), *perCut, &tried); t.Failed() {
 			break
 		}
 	}
@@ -45,7 +56,7 @@ func TestNoRaceEveryStateOfASmallRun(t *testing.T) {
 	var tried figures
 	for i, durability := range []string{"always", "interval", "none"} {
 		check(t, script{seed: uint64(i), durability: durability, checkpoint: 1, steps: []step{
-			{"add", "uri", 3}, {"add", "uri", 600}, {"add", "times", 40}, {"rest", "", 150}, {"add", "uri", 5},
+			{"add", "uri", 3}, {"add", "uri", 600}, {"add", "times", 40}, {"add", "pages", 30}, {"rest", "", 150}, {"add", "uri", 5},
 			{"kill after operations", "", 9}, {"add", "uri", 300}, {"reopen", "", 0},
 		}}, -states, &tried)
 	}

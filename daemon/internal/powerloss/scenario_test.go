@@ -82,18 +82,22 @@ func specOf(name string) engine.Spec {
 	switch name {
 	case "times":
 		return engine.Spec{ID: 2, Name: name, Kind: "timing", Params: configs.Timing{Expire: 24 * time.Hour}}
+	case "pages":
+		return engine.Spec{ID: 4, Name: name, Kind: "simhash", Params: configs.Simhash{Distance: 3, FeatureHash: configs.FeatureXXH3}}
 	case "other":
 		return engine.Spec{ID: 3, Name: name, Kind: "bloom", Params: configs.Bloom{Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}}
 	}
 	return engine.Spec{ID: 1, Name: name, Kind: "bloom", Params: configs.Bloom{Capacity: 300, ErrorRate: 1e-6, OnFull: "grow"}}
 }
 
-// write makes up a script.
-func write(seed uint64, length int) script {
+// all are the filters that are there from the beginning.
+var all = []string{"uri", "times", "pages"}
+
+// write makes up a script, which is mostly about the filters of those names.
+func write(seed uint64, length int, names ...string) script {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := script{seed: seed, durability: []string{"always", "interval", "none"}[seed%3]}
 	s.checkpoint = []int64{1, 1 << 30}[rng.IntN(2)]
-	names := []string{"uri", "times"}
 	for range length {
 		name := names[rng.IntN(len(names))]
 		switch rng.IntN(26) {
@@ -182,7 +186,7 @@ func perform(t *testing.T, s script, root string) (log *Log, clock timing.Clock)
 			FS: durable.FS{Hook: r.hook, Record: log.Record},
 		}
 		r.open()
-		for _, name := range []string{"uri", "times"} {
+		for _, name := range all {
 			r.create(name, 0)
 		}
 		for _, step := range s.steps {
@@ -211,7 +215,7 @@ func (r *run) open() {
 		r.t.Fatalf("a start in the middle of the run: %v\n%v", err, r.s)
 	}
 	for spec, set := range sets {
-		r.sets[spec.Name] = set
+		r.sets[spec.Name] = byKeys(set)
 		r.log.Note(created{filter{spec, set.Seed()}})
 	}
 }
@@ -265,7 +269,7 @@ func (r *run) do(s step) {
 		}
 		_ = r.store.Close()
 		r.open()
-		for _, name := range []string{"uri", "times"} {
+		for _, name := range all {
 			r.has(name)
 		}
 		r.log.Note(flushed{}) // what a start finds is on the disk
@@ -295,7 +299,7 @@ func (r *run) clear(name string, set engine.Set) {
 	spec := specOf(name)
 	r.log.Note(clearing{name})
 	b := engine.Identity{Seed: r.rng.Uint64(), Generation: set.Stats().Generation + 1, Created: time.Now()}
-	err := r.store.Clear(context.Background(), spec, b, func(now engine.Set) { r.sets[name] = now })
+	err := r.store.Clear(context.Background(), spec, b, func(now engine.Set) { r.sets[name] = byKeys(now) })
 	if err == nil {
 		r.log.Note(cleared{filter{spec, r.sets[name].Seed()}})
 	} else if r.healthy() {
@@ -424,7 +428,7 @@ func (r *run) create(name string, n int) {
 		})
 	}
 	if err == nil {
-		r.sets[name] = set
+		r.sets[name] = byKeys(set)
 		r.log.Note(created{filter{spec, set.Seed()}})
 		r.log.Note(merged{name, keys})
 		r.log.Note(committed{name})

@@ -3,7 +3,6 @@ package simhash
 import (
 	"bytes"
 	"cmp"
-	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -46,7 +45,8 @@ const recent = 1 << 10
 // with. It is safe for concurrent use.
 type Index struct {
 	distance int
-	divideAt int
+	divideAt int // entries of a bucket, from which on it may be divided
+	foldAt   int // from which on it has folds
 
 	mu     sync.RWMutex
 	all    tables
@@ -63,7 +63,7 @@ type Index struct {
 func NewIndex(distance int) *Index { return newIndex(distance, divideAt) }
 
 func newIndex(distance, divideAt int) *Index {
-	return &Index{distance: distance, divideAt: divideAt, all: newTables(evenMasks(distance + 1))}
+	return &Index{distance: distance, divideAt: divideAt, foldAt: min(foldAt, divideAt/16), all: newTables(evenMasks(distance + 1))}
 }
 
 // Len is how many documents are kept.
@@ -100,43 +100,40 @@ func (x *Index) Near(q Query, near []Near) Answer {
 }
 
 func (x *Index) near(q Query, near []Near) Answer {
-	s := search{index: x, want: q.Fingerprint, own: q.ID, distance: min(q.Distance, x.distance), limit: q.Limit}
-	s.tables(x.all)
-	a := Answer{New: true, More: s.more}
-	// Addresses grow: who has a lower one came before.
-	mine := none
-	if s.known {
-		for at := x.heads.at(s.same); at != none && mine == none; at = x.texts.next(at) {
-			if bytes.Equal(x.texts.id(at), q.ID) {
-				mine = at
-			}
+	s := newSearch(x, q, none)
+	s.look()
+	a := Answer{New: len(s.told) == 0, More: len(s.told) > q.Limit}
+	// Of a document that is remembered already only those count that came before it.
+	if mine := x.address(s.same, q.ID); !a.New && mine != none {
+		a.New = s.oldest > mine
+		if a.New && s.unread {
+			before := newSearch(x, q, mine)
+			before.look()
+			a.New = len(before.told) == 0
 		}
 	}
 	first := len(near)
-	for d, refs := range s.found {
-		slices.Sort(refs)
-		for _, ref := range refs {
-			for at := x.heads.at(ref); at != none; at = x.texts.next(at) {
-				id := x.texts.id(at)
-				if bytes.Equal(id, q.ID) {
-					continue
-				}
-				a.New = a.New && at > mine
-				switch {
-				case slices.ContainsFunc(near[first:], func(n Near) bool { return n.ID == string(id) }):
-				case len(near)-first == q.Limit:
-					a.More = true
-				default:
-					near = append(near, Near{ID: string(id), Distance: d})
-				}
-			}
-		}
+	for _, t := range s.told[:min(len(s.told), q.Limit)] {
+		near = append(near, Near{ID: string(x.texts.id(t.at)), Distance: t.distance})
 	}
 	slices.SortFunc(near[first:], func(a, b Near) int {
 		return cmp.Or(a.Distance-b.Distance, strings.Compare(a.ID, b.ID))
 	})
 	a.Near = near
 	return a
+}
+
+// address is that of a document with fingerprint number ref, none if it is not there.
+func (x *Index) address(ref uint32, id []byte) uint32 {
+	if ref == none {
+		return none
+	}
+	for at := x.heads.at(ref); at != none; at = x.texts.next(at) {
+		if bytes.Equal(x.texts.id(at), id) {
+			return at
+		}
+	}
+	return none
 }
 
 // Add is Near, and then remembers the document. remembered is called, if the document is kept
@@ -228,107 +225,15 @@ func (x *Index) Documents(from, to int, docs []Document) []Document {
 
 // find is the number of a fingerprint.
 func (x *Index) find(print uint64) (ref uint32, there bool) {
-	var least []uint32
-	for all := x.all; all != nil; {
-		var divided tables
-		least = nil
-		for i := range all {
-			b := all[i].bucket(print)
-			if b == nil {
-				return 0, false
-			}
-			if b.divided != nil {
-				divided = b.divided
-			} else if least == nil || len(b.refs) < len(least) {
-				least = b.refs
-			}
-		}
-		if least != nil {
-			break
-		}
-		all = divided
+	least := x.all.least(print)
+	if least == nil {
+		return 0, false
 	}
-	for _, ref := range least {
-		if x.prints.at(ref) == print {
+	folds := least.folds()
+	for i, ref := range least.refs {
+		if (folds == nil || folds[i] == fold(print)) && x.prints.at(ref) == print {
 			return ref, true
 		}
 	}
 	return 0, false
-}
-
-// search looks for fingerprints near one.
-type search struct {
-	index    *Index
-	want     uint64
-	own      []byte // an id that is not looked for
-	distance int
-	limit    int
-	more     bool // some that were found are left out
-	same     uint32
-	known    bool // the fingerprint is number same
-	path     []step
-	found    [MaxDistance + 1][]uint32 // by distance
-}
-
-// step is a table on the way to a bucket.
-type step struct {
-	all tables
-	i   int
-}
-
-func (s *search) tables(all tables) {
-	for i := range all {
-		b := all[i].bucket(s.want)
-		if b == nil {
-			continue
-		}
-		s.path = append(s.path, step{all, i})
-		if b.divided != nil {
-			s.tables(b.divided)
-		} else {
-			s.bucket(b.refs)
-		}
-		s.path = s.path[:len(s.path)-1]
-	}
-}
-
-func (s *search) bucket(refs []uint32) {
-	for _, ref := range refs {
-		diff := s.want ^ s.index.prints.at(ref)
-		d := bits.OnesCount64(diff)
-		if d == 0 {
-			s.same, s.known = ref, true
-		}
-		if d > s.distance || !s.first(diff) || !s.index.others(ref, s.own) {
-			continue
-		}
-		s.found[d] = append(s.found[d], ref)
-		if len(s.found[d]) >= 4*s.limit+16 {
-			slices.Sort(s.found[d])
-			s.found[d], s.more = s.found[d][:s.limit], true
-		}
-	}
-}
-
-// others tells whether a fingerprint is that of a document with another id.
-func (x *Index) others(ref uint32, id []byte) bool {
-	for at := x.heads.at(ref); at != none; at = x.texts.next(at) {
-		if !bytes.Equal(x.texts.id(at), id) {
-			return true
-		}
-	}
-	return false
-}
-
-// first tells whether the present path is the first of those that lead to a fingerprint that
-// differs in the bits of diff, so that each is found once.
-func (s *search) first(diff uint64) bool {
-	for _, step := range s.path {
-		for i := range step.i {
-			if step.all[i].mask&diff == 0 {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -135,6 +135,54 @@ func TestOwnIDDoesNotCount(t *testing.T) {
 	}
 }
 
+// Near a page that came with many texts the others are told all the same: those that came first.
+func TestManyTextsOfOneID(t *testing.T) {
+	for _, texts := range []int{60, 1500} { // more than are told, and more than a search collects
+		x := NewIndex(3)
+		q := Query{Document{[]byte("asked"), 0x0123_4567_89ab_cdef}, 3, 3}
+		var pairs []uint64 // of bits that are changed
+		for i := range Bits {
+			for j := range i {
+				pairs = append(pairs, 1<<i|1<<j)
+			}
+		}
+		for _, pair := range pairs[:texts] {
+			x.Put(Document{[]byte("page"), q.Fingerprint ^ pair})
+		}
+		for i, id := range []string{"b", "a", "d", "c"} {
+			x.Put(Document{[]byte(id), q.Fingerprint ^ pairs[texts+i]})
+		}
+		want := []Near{{"a", 2}, {"b", 2}, {"page", 2}} // c and d came last
+		if got := x.Near(q, nil); !slices.Equal(got.Near, want) || !got.More || got.New {
+			t.Errorf("%d texts: %+v, want %v and more", texts, got, want)
+		}
+	}
+}
+
+// Documents that are asked about again are as new as at first, though more came near them than a
+// search reads.
+func TestRepeatedInACrowd(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	x := newIndex(3, 512)
+	var all []Query
+	for i := range 20_000 {
+		all = append(all, Query{Document{fmt.Appendf(nil, "doc-%d", i), rnd.Uint64() & 0x00ff_f000_0000_0030}, 3, 10})
+	}
+	var first []bool
+	for _, q := range all {
+		first = append(first, x.Add(q, nil, func() {}).New)
+	}
+	if n := len(slices.DeleteFunc(slices.Clone(first), func(b bool) bool { return !b })); n < 10 || n > 1000 {
+		t.Errorf("%d are new: the corpus is none", n)
+	}
+	for i, q := range all {
+		// What is not kept has no place of its own.
+		if got := x.Near(q, nil); got.New != first[i] {
+			t.Fatalf("document %d: new %v, at first %v", i, got.New, first[i])
+		}
+	}
+}
+
 // A call whose answer was lost is repeated: which document was new stays, though the others are
 // near it by then.
 func TestRepeated(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/cr-clawer/urifilter/client"
@@ -152,6 +154,9 @@ func parse(text []byte) (d client.Document, err error) {
 	if err := dec.Decode(&doc); err != nil {
 		return d, fmt.Errorf("%w: %s", err, want)
 	}
+	if half := halfSurrogate(text); half != "" { // which encoding/json has replaced
+		return d, fmt.Errorf("%s is half a surrogate pair", half)
+	}
 	switch {
 	case dec.InputOffset() < int64(len(text)):
 		return d, fmt.Errorf("something follows the document: %s", want)
@@ -159,4 +164,31 @@ func parse(text []byte) (d client.Document, err error) {
 		return d, errors.New(want)
 	}
 	return client.Document{ID: *doc.ID, Text: *doc.Text}, nil
+}
+
+// halfSurrogate is an escape in well-formed JSON that is no character; "": there is none.
+func halfSurrogate(text []byte) string {
+	unit := func(i int) rune { // -1: no escape of that form is there
+		if i+6 > len(text) || text[i] != '\\' || text[i+1] != 'u' {
+			return -1
+		}
+		n, err := strconv.ParseUint(string(text[i+2:i+6]), 16, 16)
+		if err != nil {
+			return -1
+		}
+		return rune(n)
+	}
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		if r := unit(i); utf16.IsSurrogate(r) {
+			if utf16.DecodeRune(r, unit(i+6)) == utf8.RuneError {
+				return string(text[i : i+6])
+			}
+			i += 6
+		}
+		i++ // the character after a backslash begins no escape
+	}
+	return ""
 }

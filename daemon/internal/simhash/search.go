@@ -1,0 +1,181 @@
+package simhash
+
+import (
+	"bytes"
+	"math/bits"
+	"slices"
+	"sort"
+)
+
+// most is how many fingerprints a search collects before it reads their ids.
+const most = 1 << 10
+
+// search looks for what is near a document, the nearest first. What it collects is bounded:
+// now and then it reads the ids of the nearest fingerprints, and if they are more than it is to
+// tell, it looks for no farther ones from then on.
+type search struct {
+	index  *Index
+	want   uint64
+	own    []byte // an id that is not looked for
+	limit  int    // one more is found, to know that there are more
+	before uint32 // only documents with lower addresses are looked for
+	refs   uint32 // which have fingerprints with lower numbers
+
+	distance int    // fingerprints farther than that are not looked for,
+	last     uint32 // nor those that are so far and have a higher number
+
+	path  [][]uint64                // of the tables on the way, the masks of those beside them that were read
+	found [MaxDistance + 1][]uint32 // numbers of fingerprints, by distance
+	held  int                       // of them
+
+	same   uint32 // the number of the fingerprint itself, or none
+	told   []told // the nearest, each id once; of equally far ones those first that came first
+	oldest uint32 // the lowest address among the documents whose ids were read
+	unread bool   // there may be others that are near
+}
+
+// told is a document that is near.
+type told struct {
+	at       uint32
+	distance int
+}
+
+// newSearch is a search among the documents with addresses below before; none: among all.
+// If it is not among all, it only tells whether there is one.
+func newSearch(x *Index, q Query, before uint32) *search {
+	s := &search{index: x, want: q.Fingerprint, own: q.ID, limit: q.Limit, before: before, refs: none,
+		distance: min(q.Distance, x.distance), last: none, same: none, oldest: none}
+	if before != none {
+		s.limit = 0
+		// Both numbers and addresses grow.
+		s.refs = uint32(sort.Search(x.prints.n, func(ref int) bool { return x.heads.at(uint32(ref)) >= before }))
+	}
+	return s
+}
+
+// look fills told.
+func (s *search) look() {
+	s.tables(s.index.all)
+	s.read()
+}
+
+// tables reads the buckets of the fingerprint, small ones first: what is in k of the tables is
+// all that differs in fewer than k bits, so that large buckets often need not be read once
+// enough is known that is near.
+func (s *search) tables(all tables) {
+	buckets := make([]*bucket, len(all))
+	order := make([]int, 0, len(all))
+	for i := range all {
+		buckets[i] = all[i].bucket(s.want)
+		order = append(order, i)
+	}
+	slices.SortFunc(order, func(a, b int) int { return buckets[a].len() - buckets[b].len() })
+	depth := len(s.path)
+	s.path = append(s.path, nil)
+	for k, i := range order {
+		if s.distance < k || s.before != none && len(s.told) > 0 {
+			break
+		}
+		if b := buckets[i]; b.divided() != nil {
+			s.tables(b.divided())
+		} else if b.len() > 0 {
+			s.bucket(b)
+		}
+		if s.held > s.limit {
+			s.read()
+		}
+		s.path[depth] = append(s.path[depth], all[i].mask)
+	}
+	s.path = s.path[:depth]
+}
+
+func (s *search) bucket(b *bucket) {
+	refs := b.refs
+	if s.refs != none {
+		n, _ := slices.BinarySearch(refs, s.refs)
+		refs = refs[:n]
+	}
+	folds := b.folds()
+	if folds == nil {
+		for _, ref := range refs {
+			s.compare(ref)
+		}
+		return
+	}
+	want, distance := fold(s.want), s.distance
+	for i, f := range folds[:len(refs)] {
+		if bits.OnesCount32(f^want) <= distance {
+			s.compare(refs[i])
+			distance = s.distance
+		}
+	}
+}
+
+func (s *search) compare(ref uint32) {
+	diff := s.want ^ s.index.prints.at(ref)
+	d := bits.OnesCount64(diff)
+	if d == 0 {
+		s.same = ref
+	}
+	if d > s.distance || d == s.distance && ref > s.last || !s.first(diff) {
+		return
+	}
+	s.found[d] = append(s.found[d], ref)
+	if s.held++; s.held == most {
+		s.read()
+	}
+}
+
+// first tells whether the present path is the first of those that lead to a fingerprint that
+// differs in the bits of diff, so that each is found once.
+func (s *search) first(diff uint64) bool {
+	for _, masks := range s.path {
+		for _, mask := range masks {
+			if mask&diff == 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// read reads the ids of what was found, the nearest first, until more are known than are told;
+// and lets go of all fingerprints that add no id.
+func (s *search) read() {
+	s.told, s.held = s.told[:0], 0
+	for d := range s.distance + 1 {
+		refs := s.found[d]
+		slices.Sort(refs)
+		kept := refs[:0]
+		for _, ref := range refs {
+			if s.adds(ref, d) {
+				kept = append(kept, ref)
+			}
+			if len(s.told) > s.limit {
+				s.distance, s.last, s.unread = d, ref, true
+				break
+			}
+		}
+		s.found[d] = kept
+		if s.held += len(kept); s.distance == d {
+			break
+		}
+	}
+}
+
+// adds puts the documents of a fingerprint into told, and tells whether one of them was not there.
+func (s *search) adds(ref uint32, distance int) (some bool) {
+	x := s.index
+	for at := x.heads.at(ref); at != none && at < s.before && len(s.told) <= s.limit; at = x.texts.next(at) {
+		id := x.texts.id(at)
+		if bytes.Equal(id, s.own) {
+			continue
+		}
+		s.oldest = min(s.oldest, at)
+		if !slices.ContainsFunc(s.told, func(t told) bool { return bytes.Equal(x.texts.id(t.at), id) }) {
+			s.told = append(s.told, told{at, distance})
+			some = true
+		}
+	}
+	return some
+}
