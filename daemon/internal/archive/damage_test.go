@@ -16,6 +16,7 @@ import (
 
 // TestDamagedChunk changes what the database has behind the archive's back.
 func TestDamagedChunk(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]struct {
 		change bson.D // nil: the chunk is deleted
 		want   string
@@ -117,6 +118,7 @@ func TestVerifyReportsAllDamage(t *testing.T) {
 }
 
 func TestDamagedDocument(t *testing.T) {
+	t.Parallel()
 	newer := bloomOfNewerFormat(t)
 	for name, c := range map[string]struct {
 		set  bson.M

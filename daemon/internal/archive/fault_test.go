@@ -116,6 +116,7 @@ func (r *rig) leaveUntidy(src Source) {
 // may have left something makes the next one clean up and fence; one that fails before
 // does not.
 func TestFailureIsRemembered(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		label string
 		fresh bool // whether there is something to upload

@@ -77,7 +77,7 @@ func TestKilledAtAnyMoment(t *testing.T)       { killAtAnyMoment(t, 5) }
 func TestSystemKilledAtAnyMoment(t *testing.T) { killAtAnyMoment(t, 25) }
 
 func killAtAnyMoment(t *testing.T, rounds int) {
-	onServers(t, func(t *testing.T, r *rig) {
+	onServersAlone(t, func(t *testing.T, r *rig) {
 		h := header(1)
 		acknowledged := uint64(0) // items 1 to this
 		a := r.open()

@@ -85,7 +85,7 @@ func TestLeaseIsHeld(t *testing.T) {
 }
 
 func TestLeaseIsRenewed(t *testing.T) {
-	onServers(t, func(t *testing.T, r *rig) {
+	onServersAlone(t, func(t *testing.T, r *rig) {
 		p := pauseAt("upload")
 		short := leaseOfTime(400 * time.Millisecond)
 		first, second := r.open(as("first:1"), p.option, short), r.open(short)
@@ -168,7 +168,7 @@ func (r *rig) expireLease(a *Archive) {
 }
 
 func TestLostLeaseEndsTheWork(t *testing.T) {
-	onServers(t, func(t *testing.T, r *rig) {
+	onServersAlone(t, func(t *testing.T, r *rig) {
 		late := r.open(leaseOfTime(200 * time.Millisecond))
 		h := header(1)
 		src := &standing{newSet(t, h).add(key(h, 0, 1)), late}

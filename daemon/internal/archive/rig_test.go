@@ -26,8 +26,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// onServers runs a test on FerretDB and on the server that the environment names.
+// onServers runs a test on FerretDB and on the server that the environment names, beside others.
 func onServers(t *testing.T, f func(t *testing.T, r *rig)) {
+	t.Helper()
+	t.Parallel()
+	onServersAlone(t, f)
+}
+
+// onServersAlone is onServers for a test with leases so short that they end if many are at work.
+func onServersAlone(t *testing.T, f func(t *testing.T, r *rig)) {
 	t.Helper()
 	t.Run("ferretdb", func(t *testing.T) { f(t, newRig(t, mongotest.Start(t))) })
 	if uri := os.Getenv(mongotest.EnvURI); uri != "" {

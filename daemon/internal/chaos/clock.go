@@ -35,7 +35,6 @@ func build(dir string, steps bool) (binary, module string, err error) {
 	}
 	cmd := exec.Command("go", append(args, "./daemon/urifilter")...)
 	cmd.Dir = module
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return "", "", fmt.Errorf("build: %w\n%s", err, said)
 	}

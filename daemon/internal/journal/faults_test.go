@@ -109,17 +109,20 @@ func usage(dir string) int64 {
 
 // Every file operation fails once, before or after it took effect: what was
 // acknowledged is there, and nothing is acknowledged after the failure.
-func TestEveryOperationFailing(t *testing.T) {
+func TestEveryOperationFailing(t *testing.T)       { everyOperationFailing(t, 1000) }
+func TestNoRaceEveryOperationFailing(t *testing.T) { everyOperationFailing(t, 5000) }
+
+func everyOperationFailing(t *testing.T, batch int) {
 	eio := errors.New("input/output error")
 	run := func(dir string, hook func(string, string) durable.Fault) (acked int, from uint64, err error) {
 		j := open(t, dir, Always, 1, hook)
 		defer j.Close()
 		from = 1
 		for step := range 40 {
-			if err = add(j, acked, 5000); err != nil {
+			if err = add(j, acked, batch); err != nil {
 				return acked, from, err
 			}
-			acked += 5000
+			acked += batch
 			if step%13 == 12 {
 				// Not discarded, so that the test can read all of it.
 				if _, err = j.Rotate(); err != nil {

@@ -1,15 +1,15 @@
 // Package leasetest has callers reserve, commit, release and add the same items, whatever happens to
 // those that they ask, and holds what they are told against what can be: no item is held by two at
-// once, what is committed is given out no more, and nothing is stuck.
+// once, what is committed is given out no more, and nothing is held for longer than its lease.
 //
-// It knows the time by its own clock only, and counts a lease from before the call that gave it: so
-// it finds fault with what is certainly wrong, however long a call takes.
+// It knows the time by the store's own clock. For what somebody holds a lease counts from before the
+// call that gave it, for what must be free from after it: so it finds fault with what is certainly
+// wrong, however long a call takes.
 package leasetest
 
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -32,20 +32,35 @@ type Caller interface {
 	Add(items []int) (fresh []bool, err error)
 }
 
-// Ledger has what callers were told.
+// Granularity is how long after the end of its lease, by the store's clock, an item may still be held.
+const Granularity = 20 * time.Millisecond
+
+// onTheWay is how long after a call without an answer it may still be carried out.
+const onTheWay = time.Second
+
+// Ledger has what callers were told. It may be used by several goroutines at once.
 type Ledger struct {
+	clock  *Clock
+	window int
+
 	mu      sync.Mutex
 	items   []item
+	from    int // the callers ask for items from here on
 	answers int
 	faults  []string
-	// committed and ended count what was met.
-	committed, ended int
+	// committed, ended and freed count what was met: items that were committed, that were taken over
+	// after the end of a lease, and that were free without a doubt and given.
+	committed, ended, freed int
 }
 
 type item struct {
 	hold   *hold
 	seen   time.Time // when a caller was told that he has committed or added it
 	unsure bool      // a call that would have it seen had no answer
+	free   time.Time // when every lease of it has ended that may have been given
+	doubt  time.Time // the part of it that is due to calls without an answer
+
+	begun, open int // calls that ask for it, and those that have not ended
 }
 
 // hold is what one caller has of an item.
@@ -54,8 +69,11 @@ type hold struct {
 	settling    bool
 }
 
-// New makes a ledger of so many items.
-func New(items int) *Ledger { return &Ledger{items: make([]item, items)} }
+// New makes a ledger for a store with a clock. Callers ask for so many items at a time; those of which
+// most are seen give way to others.
+func New(window int, clock *Clock) *Ledger {
+	return &Ledger{clock: clock, window: window, items: make([]item, window)}
+}
 
 // Answers is how many calls had an answer.
 func (l *Ledger) Answers() int {
@@ -77,67 +95,100 @@ func (l *Ledger) fault(format string, args ...any) {
 	}
 }
 
-// known counts a call, and tells whether it was answered.
-func (l *Ledger) known(what string, err error) bool {
+// call is a call for items that has not ended.
+type call struct {
+	what  string
+	items []int
+	start time.Time
+	was   []itemThen
+}
+
+// itemThen is an item when a call for it began.
+type itemThen struct {
+	begun       int
+	alone, free bool // no other call was open; it was certainly to be had
+}
+
+// alone tells whether nobody else has asked for an item while the call was open. l.mu is held.
+func (l *Ledger) alone(c *call, i int) bool {
+	return c.was[i].alone && c.was[i].begun == l.items[c.items[i]].begun
+}
+
+func (l *Ledger) begin(what string, items []int) *call {
+	c := &call{what: what, items: items, was: make([]itemThen, len(items))}
+	c.start, _ = l.clock.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, n := range items {
+		it := &l.items[n]
+		it.begun++
+		c.was[i] = itemThen{begun: it.begun, alone: it.open == 0, free: it.seen.IsZero() && !it.unsure && c.start.After(it.free.Add(Granularity))}
+		it.open++
+	}
+	return c
+}
+
+// end takes in how a call ended, at which time, and tells whether it was answered. l.mu is held.
+func (l *Ledger) end(c *call, err error) bool {
+	for _, n := range c.items {
+		l.items[n].open--
+	}
 	switch {
 	case err == nil:
 		l.answers++
 		return true
 	case !errors.Is(err, ErrNothing) && !errors.Is(err, ErrDoubt):
-		l.fault("%s: %v", what, err)
+		l.fault("%s: %v", c.what, err)
 	}
 	return false
 }
 
-// Run has one caller ask until done is closed; at any time ask is who answers him.
-func (l *Ledger) Run(ask func() Caller, done <-chan struct{}) {
-	for len(l.Faults()) == 0 {
-		select {
-		case <-done:
-			return
-		default:
-		}
-		n := 1 + rand.IntN(100)
-		items := make([]int, n)
-		for i, from := 0, rand.IntN(len(l.items)-n); i < n; i++ {
-			items[i] = from + i
-		}
-		if rand.IntN(8) == 0 {
-			l.add(ask(), items[:1+n/10])
-		} else {
-			l.work(ask, items)
-		}
-	}
-}
-
-// given checks items that a call has given away that began at start.
-func (l *Ledger) given(what string, which []int, yes []bool, start time.Time, each func(int, *item)) {
-	now := time.Now()
-	for i, n := range which {
+// given checks items that a call has given away, and calls each with them. lease is how long they are
+// held; 0: they are seen. l.mu is held.
+func (l *Ledger) given(c *call, yes []bool, lease time.Duration, now time.Time, each func(int, *item)) {
+	for i, n := range c.items {
+		it := &l.items[n]
+		sure := c.was[i].free && l.alone(c, i)
 		if !yes[i] {
+			if sure {
+				l.fault("%s: item %d is not given, %v after it was free", c.what, n, c.start.Sub(it.free))
+			}
 			continue
 		}
-		it := &l.items[n]
-		if !it.seen.IsZero() && it.seen.Before(start) {
-			l.fault("%s: item %d was seen, and is new", what, n)
+		if sure && !it.free.IsZero() {
+			l.freed++
 		}
-		if h := it.hold; h != nil && !h.settling && h.told.Before(start) && h.until.After(now) {
-			l.fault("%s: item %d is another's for %v more", what, n, h.until.Sub(now))
+		if !it.seen.IsZero() && it.seen.Before(c.start) {
+			l.fault("%s: item %d was seen, and is new", c.what, n)
 		}
-		if h := it.hold; h != nil && !h.settling && h.until.Before(now) {
+		// Where the two calls ran at the same time, either may have been first: the lease of the other
+		// one had not ended in either case, unless this one has ended already.
+		if h := it.hold; h != nil && !h.settling && h.until.After(now) && (lease == 0 || c.start.Add(lease).After(now)) {
+			l.fault("%s: item %d is another's for %v more", c.what, n, h.until.Sub(now))
+		} else if h != nil && !h.settling && h.until.Before(now) {
 			l.ended++
+		}
+		if lease > 0 {
+			it.freeFrom(now.Add(lease))
 		}
 		each(n, it)
 	}
 }
 
+func (it *item) freeFrom(t time.Time) {
+	if t.After(it.free) {
+		it.free = t
+	}
+}
+
 func (l *Ledger) add(c Caller, items []int) {
-	start := time.Now()
+	asked := l.begin("add", items)
 	fresh, err := c.Add(items)
+	_, now := l.clock.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.known("add", err) {
-		l.given("add", items, fresh, start, func(_ int, it *item) { it.hold, it.seen = nil, time.Now() })
+	if l.end(asked, err) {
+		l.given(asked, fresh, 0, now, func(_ int, it *item) { it.hold, it.seen = nil, now })
 	} else if errors.Is(err, ErrDoubt) {
 		for _, n := range items {
 			l.items[n].unsure = true
@@ -145,63 +196,54 @@ func (l *Ledger) add(c Caller, items []int) {
 	}
 }
 
-// work reserves items, and mostly settles them.
-func (l *Ledger) work(ask func() Caller, items []int) {
-	lease := time.Duration(50+rand.IntN(3000)) * time.Millisecond
-	start := time.Now()
-	given, name, err := ask().Reserve(items, lease)
+// reserve returns what was given, and how long that is held at least.
+func (l *Ledger) reserve(c Caller, items []int, lease time.Duration) (name string, mine []int, holds map[int]*hold) {
+	asked := l.begin("reserve", items)
+	yes, name, err := c.Reserve(items, lease)
+	_, now := l.clock.now()
 	l.mu.Lock()
-	var mine []int
-	holds := map[int]*hold{}
-	if l.known("reserve", err) {
-		l.given("reserve", items, given, start, func(n int, it *item) {
-			mine = append(mine, n)
-			holds[n] = &hold{told: time.Now(), until: start.Add(lease)}
-			if holds[n].until.After(holds[n].told) { // else another may have it by now
-				it.hold = holds[n]
+	defer l.mu.Unlock()
+	if !l.end(asked, err) {
+		for _, n := range items {
+			if !errors.Is(err, ErrNothing) {
+				l.items[n].doubt = now.Add(lease + onTheWay)
+				l.items[n].freeFrom(l.items[n].doubt)
 			}
-		})
+		}
+		return "", nil, nil
 	}
-	l.mu.Unlock()
-	if mine == nil {
-		return
-	}
-	switch rand.IntN(5) {
-	case 0: // he dies
-		return
-	case 1:
-		l.settle(ask, false, name, mine, holds)
-	case 2:
-		l.settle(ask, true, name, mine, holds)
-	default: // in two parts
-		at := rand.IntN(len(mine) + 1)
-		l.settle(ask, true, name, mine[:at], holds)
-		l.settle(ask, false, name, mine[at:], holds)
-	}
+	holds = map[int]*hold{}
+	l.given(asked, yes, lease, now, func(n int, it *item) {
+		mine = append(mine, n)
+		holds[n] = &hold{told: now, until: asked.start.Add(lease)}
+		if holds[n].until.After(now) { // else another may have it by now
+			it.hold = holds[n]
+		}
+	})
+	return name, mine, holds
 }
 
-// settle commits or releases; what had no answer is asked again, once.
+// settle commits or releases; what had no answer is asked until it has.
 func (l *Ledger) settle(ask func() Caller, commit bool, name string, items []int, holds map[int]*hold) {
 	if len(items) == 0 {
 		return
 	}
-	start := time.Now()
 	l.mu.Lock()
 	for _, n := range items {
 		holds[n].settling = true
 	}
 	l.mu.Unlock()
+	asked := l.begin("settle", items)
 	lost, err := ask().Settle(commit, name, items)
-	if err != nil {
+	for end := time.Now().Add(4 * time.Minute); (errors.Is(err, ErrNothing) || errors.Is(err, ErrDoubt)) && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
 		lost, err = ask().Settle(commit, name, items)
 	}
+	_, now := l.clock.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
-	if !l.known("settle", err) {
-		for _, n := range items {
-			l.items[n].unsure = l.items[n].unsure || commit
-		}
+	if !l.end(asked, err) {
+		l.fault("settle: no answer: %v", err)
 		return
 	}
 	for i, n := range items {
@@ -210,26 +252,29 @@ func (l *Ledger) settle(ask func() Caller, commit bool, name string, items []int
 		case lost[i] && now.Before(holds[n].until):
 			l.fault("item %d is lost %v before the end of its lease", n, holds[n].until.Sub(now))
 		case lost[i]:
-		case h != holds[n] && h != nil && !h.settling && h.told.Before(start) && h.until.After(now):
+		case h != holds[n] && h != nil && !h.settling && h.told.Before(asked.start) && h.until.After(now):
 			l.fault("item %d is settled by one who has lost it: commit %v", n, commit)
 		case commit && !it.seen.IsZero():
 			l.fault("item %d is committed, and was seen before", n)
 		case commit:
 			it.seen = now
 			l.committed++
+		case l.alone(asked, i) && asked.start.After(it.doubt):
+			it.free = now
 		}
 	}
 }
 
-// Check wants all that was said to be seen to be so, and everything else to be given out by itself,
-// as all leases end.
+// Check wants all that was said to be seen to be so, and everything else to be given out as soon as
+// all leases have ended.
 func (l *Ledger) Check(t testing.TB, c Caller) {
 	t.Helper()
 	left := map[int]bool{}
 	for n := range l.items {
 		left[n] = true
 	}
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for open := true; open && len(l.Faults()) == 0; time.Sleep(5 * time.Millisecond) {
+		open = false
 		for from := 0; from < len(l.items); from += 500 {
 			var ask []int
 			for n := from; n < min(from+500, len(l.items)); n++ {
@@ -237,41 +282,20 @@ func (l *Ledger) Check(t testing.TB, c Caller) {
 					ask = append(ask, n)
 				}
 			}
-			if ask == nil {
-				continue
+			_, mine, _ := l.reserve(c, ask, 24*time.Hour)
+			for _, n := range mine {
+				delete(left, n)
 			}
-			given, _, err := c.Reserve(ask, 24*time.Hour)
-			if err != nil {
-				t.Fatal(err)
+			for _, n := range ask {
+				open = open || left[n] && l.items[n].seen.IsZero() && !l.items[n].unsure
 			}
-			for i, n := range ask {
-				if given[i] {
-					delete(left, n)
-				}
-				if given[i] && !l.items[n].seen.IsZero() {
-					l.fault("at the end item %d, which is seen, is given out", n)
-				}
-			}
-		}
-		stuck := 0
-		for n := range left {
-			if l.items[n].seen.IsZero() && !l.items[n].unsure {
-				stuck++
-			}
-		}
-		if stuck == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Errorf("%d items are stuck", stuck)
-			break
 		}
 	}
 	for _, fault := range l.Faults() {
 		t.Error(fault)
 	}
-	if l.committed == 0 || l.ended == 0 {
-		t.Errorf("%d items were committed, and %d taken over after the end of a lease", l.committed, l.ended)
+	if l.committed == 0 || l.ended == 0 || l.freed == 0 {
+		t.Errorf("%d items were committed, %d taken over after the end of a lease, %d given that were free without a doubt", l.committed, l.ended, l.freed)
 	}
-	t.Logf("%d answers, %d items committed, %d leases that had ended", l.answers, l.committed, l.ended)
+	t.Logf("%d items, %d answers, %d committed, %d leases that had ended, %d given that were free without a doubt", len(l.items), l.answers, l.committed, l.ended, l.freed)
 }

@@ -9,57 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/leasetest"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
-
-// caller asks a set for numbered items.
-type caller struct{ set *Set }
-
-func (c caller) keys(items []int) (keys []bloom.Hash) {
-	for _, n := range items {
-		keys = append(keys, storetest.Keys(c.set, n, 1)...)
-	}
-	return keys
-}
-
-// outcome is an error as package leasetest has it.
-func (c caller) outcome(err error) error {
-	switch {
-	case errors.Is(err, engine.ErrInDoubt):
-		return errors.Join(leasetest.ErrDoubt, err)
-	case errors.Is(err, engine.ErrUnavailable):
-		return errors.Join(leasetest.ErrNothing, err)
-	}
-	return err
-}
-
-func (c caller) Reserve(items []int, lease time.Duration) (given []bool, name string, err error) {
-	id, given := engine.NewReservation(), make([]bool, len(items))
-	_, err = c.set.Reserve(context.Background(), id, c.keys(items), lease, given)
-	return given, id.String(), c.outcome(err)
-}
-
-func (c caller) Settle(commit bool, name string, items []int) (lost []bool, err error) {
-	id, _ := engine.ParseReservation(name)
-	lost = make([]bool, len(items))
-	if commit {
-		_, err = c.set.Commit(context.Background(), id, c.keys(items), 0, lost)
-	} else {
-		_, err = c.set.Release(context.Background(), id, c.keys(items), lost)
-	}
-	return lost, c.outcome(err)
-}
-
-func (c caller) Add(items []int) (fresh []bool, err error) {
-	fresh = make([]bool, len(items))
-	_, err = c.set.Add(context.Background(), c.keys(items), fresh)
-	return fresh, c.outcome(err)
-}
 
 // Two daemons with 16 callers that reserve, while the server is killed and started again, and batches
 // travel in one statement and in several: no item is held by two, what is committed stays so, and
@@ -72,11 +27,17 @@ func killedReserving(t *testing.T, rounds int) {
 	c := config(server)
 	one, a := opened(t, c)
 	_, b := opened(t, c)
-	l := leasetest.New(3000 * (rounds/10 + 1))
+	db := server.Open(c.Database)
+	t.Cleanup(func() { _ = db.Close() })
+	l := leasetest.New(3000, leasetest.NewClock(func() (at time.Time, err error) {
+		var ms int64
+		err = db.QueryRowContext(context.Background(), "select "+serverNow).Scan(&ms)
+		return time.UnixMilli(ms), err
+	}))
 	done := make(chan struct{})
 	var callers sync.WaitGroup
 	for i := range 16 {
-		callers.Go(func() { l.Run(func() leasetest.Caller { return caller{[]*Set{a, b}[i%2]} }, done) })
+		callers.Go(func() { l.Run(func() leasetest.Caller { return leasetest.Set{Reserving: []*Set{a, b}[i%2]} }, done) })
 	}
 	for round := range rounds + 1 {
 		small(one, int64(5+rand.IntN(100))) // until the next look at the server
@@ -90,7 +51,7 @@ func killedReserving(t *testing.T, rounds int) {
 	close(done)
 	callers.Wait()
 	await(t, "the server is seen", func() bool { return one.Ready(context.Background()) == nil })
-	l.Check(t, caller{b})
+	l.Check(t, leasetest.Set{Reserving: b})
 }
 
 // A call whose answer is cut off anywhere is done again, and has its answer.

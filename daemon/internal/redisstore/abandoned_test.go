@@ -13,6 +13,7 @@ import (
 // A daemon is cut off with items that no caller was told of, Redis loses its data, and the others go on
 // without that daemon: when it comes back, no item is new a second time.
 func TestAbandonedDaemonGivesNothingOutTwice(t *testing.T) {
+	t.Parallel()
 	for name, losses := range map[string]int{"one loss": 1, "two losses": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

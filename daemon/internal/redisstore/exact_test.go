@@ -83,6 +83,7 @@ func TestExactlyOnceInSets(t *testing.T)       { exactlyOnceInSets(t, 24_000) }
 func TestNoRaceExactlyOnceInSets(t *testing.T) { exactlyOnceInSets(t, 60_000) }
 
 func exactlyOnceInSets(t *testing.T, items int) {
+	t.Parallel()
 	for name, addrs := range map[string]func(testing.TB) string{
 		"standalone": func(t testing.TB) string { return redistest.Start(t, "--set-max-intset-entries", "16").Addr },
 		"cluster": func(t testing.TB) string {
@@ -140,6 +141,7 @@ func TestForgetBetweenDaemons(t *testing.T)       { forgetBetweenDaemons(t, 60) 
 func TestNoRaceForgetBetweenDaemons(t *testing.T) { forgetBetweenDaemons(t, 300) }
 
 func forgetBetweenDaemons(t *testing.T, n int) {
+	t.Parallel()
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
 		server := redistest.Start(t)
 		_, a := open(t, config(server.Addr))
@@ -214,6 +216,7 @@ func forgetBetweenDaemons(t *testing.T, n int) {
 
 // A daemon that has missed more than the log has asks for everything once more.
 func TestNoRaceForgetMoreThanTheLogHas(t *testing.T) {
+	t.Parallel()
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
 		server := redistest.Start(t)
 		_, a := open(t, config(server.Addr))

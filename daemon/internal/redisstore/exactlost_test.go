@@ -24,6 +24,7 @@ func TestExactResync(t *testing.T)       { exactResync(t, 1000) }
 func TestNoRaceExactResync(t *testing.T) { exactResync(t, 5000) }
 
 func exactResync(t *testing.T, each int) {
+	t.Parallel()
 	for name, lose := range map[string]func(*redistest.Server, *exact.Set){
 		"restarted empty":          func(r *redistest.Server, _ *exact.Set) { r.Kill(); r.Run() },
 		"flushed":                  func(r *redistest.Server, _ *exact.Set) { r.CLI("flushall") },

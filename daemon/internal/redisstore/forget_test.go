@@ -19,6 +19,7 @@ import (
 // Replies are lost while items are forgotten. An answer without a doubt is true: all of them
 // are new, or none is; and a call that is made again forgets the rest, for both daemons.
 func TestForgetRepliesLost(t *testing.T) {
+	t.Parallel()
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
 		server := redistest.Start(t)
 		line := testserver.NewCutter(t, server.Addr)
@@ -84,6 +85,7 @@ func TestForgetRepliesLost(t *testing.T) {
 // A witness that counts from a lower number, or that another program has written over, is as good as
 // lost, and is mended: what was forgotten is new once, and nothing else is.
 func TestWitnessWrittenOver(t *testing.T) {
+	t.Parallel()
 	for _, value := range []string{"0", "mine"} {
 		t.Run(value, func(t *testing.T) {
 			t.Parallel()

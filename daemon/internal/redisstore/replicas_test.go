@@ -16,6 +16,7 @@ import (
 
 // A batch that no replica confirms is not answered, and its items are new once, when one does.
 func TestReplicasConfirm(t *testing.T) {
+	t.Parallel()
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
 		sentinel, master, replica := redistest.Sentinels(t)
 		c := config(sentinel.Addr)

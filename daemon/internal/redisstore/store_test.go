@@ -40,6 +40,7 @@ func TestConformance(t *testing.T)       { conforms(t, storetest.Run) }
 func TestNoRaceConformance(t *testing.T) { conforms(t, storetest.RunLarge) }
 
 func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Opener)) {
+	t.Parallel()
 	opener := func(c Config) storetest.Opener {
 		return storetest.Opener{
 			Open:    func() (engine.Store, error) { return Open(context.Background(), c) },
@@ -47,6 +48,7 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 		}
 	}
 	t.Run("standalone", func(t *testing.T) {
+		t.Parallel()
 		server := redistest.Start(t, "--databases", "100")
 		var tests atomic.Int64
 		run(t, func(t *testing.T) storetest.Opener {
@@ -56,6 +58,7 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 		})
 	})
 	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
 		clusters := redistest.NewPool(t, 2, redistest.Cluster)
 		run(t, func(t *testing.T) storetest.Opener { return opener(config(clusters.Take(t)[1].Addr)) })
 	})
@@ -190,6 +193,7 @@ func TestResync(t *testing.T)       { resync(t, 1000) }
 func TestNoRaceResync(t *testing.T) { resync(t, 5000) }
 
 func resync(t *testing.T, each int) {
+	t.Parallel()
 	for name, lose := range map[string]func(*redistest.Server, *bitmap.Set){
 		"restarted empty": func(s *redistest.Server, _ *bitmap.Set) { s.Kill(); s.Run() },
 		"away for a while": func(s *redistest.Server, _ *bitmap.Set) {

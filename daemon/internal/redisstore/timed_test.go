@@ -75,6 +75,7 @@ func TestTimedResync(t *testing.T)       { timedResync(t, 1000) }
 func TestNoRaceTimedResync(t *testing.T) { timedResync(t, 5000) }
 
 func timedResync(t *testing.T, each int) {
+	t.Parallel()
 	for name, lose := range map[string]func(*redistest.Server, *timed.Set){
 		"restarted empty": func(r *redistest.Server, _ *timed.Set) { r.Kill(); r.Run() },
 		"away for a while": func(r *redistest.Server, _ *timed.Set) {
@@ -223,6 +224,7 @@ func timedExactlyOnce(t *testing.T, items, batch int) {
 // A dropped filter's keys are taken out of Redis; a new one of its name and id does not see
 // them, even before, and loses none of its own.
 func TestTimedDropCleansUp(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(t testing.TB) []*redistest.Server{
 		"standalone": func(t testing.TB) []*redistest.Server { return []*redistest.Server{redistest.Start(t)} },
 		"cluster":    func(t testing.TB) []*redistest.Server { return redistest.Cluster(t) },

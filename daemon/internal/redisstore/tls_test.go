@@ -21,7 +21,13 @@ const (
 // withTLS is the configuration for a server at these addresses.
 func withTLS(t *testing.T, f tlsdial.Files, addrs ...string) Config {
 	t.Helper()
-	dialer, err := tlsdial.Open("redis", f, 30*time.Second, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	return withTLSIn(t, 30*time.Second, f, addrs...)
+}
+
+// withTLSIn is withTLS with a time for a handshake.
+func withTLSIn(t *testing.T, handshake time.Duration, f tlsdial.Files, addrs ...string) Config {
+	t.Helper()
+	dialer, err := tlsdial.Open("redis", f, handshake, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +101,8 @@ func TestTLSRefusals(t *testing.T) {
 		"no client certificate":   {withTLS(t, tlsdial.Files{CA: authority.File}, good.Addr), []string{"hint: the server ", "redis.tls_cert_file"}},
 		"strange client":          {withTLS(t, files(authority, strange), good.Addr), []string{"hint: the server ", "redis.tls_cert_file"}},
 		"client that has ended":   {withTLS(t, files(authority, ended), good.Addr), []string{"hint: the server ", "redis.tls_cert_file"}},
-		"plain server":            {withTLS(t, files(authority, client), plain.Addr), []string{"hint: the server does not ", "see its port, or set redis.tls: false"}},
+		// It waits for the end of a line, as long as it is let.
+		"plain server":            {withTLSIn(t, 2*time.Second, files(authority, client), plain.Addr), []string{"hint: the server does not ", "see its port, or set redis.tls: false"}},
 		"TLS where it is not set": {config(good.Addr), []string{"redis " + good.Addr, "hint: ", "redis.tls"}},
 	} {
 		// A server that refuses its client ends the connection; its reason, which tlsdial

@@ -163,7 +163,13 @@ func testLeaseEnds(t *testing.T, o Opener, s Sample) {
 	const lease = 2 * time.Second
 	reserve(t, set, a, Keys(set, 0, 100), lease, 0)
 	store, set = reload(t, o, s, store)
-	o.pass(lease)
+	if o.Pass != nil { // to the millisecond; leasetest looks at stores whose clock goes by itself
+		o.pass(lease - time.Millisecond)
+		reserve(t, set, b, Keys(set, 0, 100), time.Hour, 100)
+		o.pass(time.Millisecond)
+	} else {
+		o.pass(lease)
+	}
 	if got := count(has(t, set, Keys(set, 0, 100))); got != 100 {
 		t.Fatalf("%d of 100 are new when the lease has ended", got)
 	}

@@ -3,14 +3,15 @@ package leases_test
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/leasetest"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
@@ -62,151 +63,48 @@ func forEach(t *testing.T, test func(t *testing.T, addr string, spec engine.Spec
 	}
 }
 
-// racer is one of many callers.
-type racer struct {
-	set   engine.Reserving
-	keys  []bloom.Hash
-	rnd   *rand.Rand
-	facts *storetest.Holdings
-}
-
-const lease = time.Second
-
-// pick returns n items that follow each other.
-func (r *racer) pick(n int) (items []int, keys []bloom.Hash) {
-	at := r.rnd.IntN(len(r.keys) - n)
-	for i := range n {
-		items = append(items, at+i)
-	}
-	return items, r.keys[at : at+n]
-}
-
-func choose(items []int, which []bool) (some []int) {
-	for i, is := range which {
-		if is {
-			some = append(some, items[i])
-		}
-	}
-	return some
-}
-
-// reserve takes items, and commits them, gives them back, or leaves them to others.
-func (r *racer) reserve(ctx context.Context) error {
-	items, keys := r.pick(40)
-	id, fresh, asked := engine.NewReservation(), make([]bool, len(keys)), time.Now()
-	if _, err := r.set.Reserve(ctx, id, keys, lease, fresh); err != nil {
-		return err
-	}
-	mine := choose(items, fresh)
-	r.facts.Given(mine, id.String(), asked, lease)
-	if len(mine) == 0 {
-		return nil
-	}
-	switch r.rnd.IntN(4) {
-	case 0:
-		return nil // a crawler that died
-	case 1:
-		r.facts.Settling(mine, id.String())
-		_, err := r.set.Release(ctx, id, nil, nil)
-		return err
-	case 2:
-		select { // until the lease has ended, and others may have the items
-		case <-time.After(lease):
-		case <-ctx.Done():
-		}
-	}
-	own := make([]bloom.Hash, len(mine))
-	for i, item := range mine {
-		own[i] = r.keys[item]
-	}
-	lost := make([]bool, len(own))
-	asked = time.Now()
-	r.facts.Settling(mine, id.String())
-	if _, err := r.set.Commit(ctx, id, own, 0, lost); err != nil {
-		return err
-	}
-	for i := range lost {
-		lost[i] = !lost[i]
-	}
-	r.facts.Seen(choose(mine, lost), id.String(), asked)
-	return nil
-}
-
-func (r *racer) add(ctx context.Context) error {
-	items, keys := r.pick(3)
-	isNew, asked := make([]bool, len(keys)), time.Now()
-	if _, err := r.set.Add(ctx, keys, isNew); err != nil {
-		return err
-	}
-	r.facts.Seen(choose(items, isNew), "", asked)
-	return nil
-}
-
-// Callers of two daemons reserve, commit, release and add the same items, and forget to settle:
-// no item is two callers', none is new after it was seen, and none is stuck.
-func TestReservingOfTwoDaemons(t *testing.T) {
-	forEach(t, func(t *testing.T, addr string, spec engine.Spec) {
-		const callers, rounds, n = 16, 60, 4000
-		_, a := opened(t, addr, spec)
-		_, b := opened(t, addr, spec)
-		var facts storetest.Holdings
-		keys := storetest.Keys(a, 0, n)
-		var wg sync.WaitGroup
-		for caller := range callers {
-			r := &racer{[]engine.Reserving{a, b}[caller%2], keys, rand.New(rand.NewPCG(11, uint64(caller))), &facts}
-			wg.Go(func() {
-				for round := range rounds {
-					do := r.reserve
-					if round%4 == 3 {
-						do = r.add
-					}
-					if err := do(context.Background()); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
-		}
-		wg.Wait()
-		given, _ := facts.Count()
-		awaitFree(t, b, keys, &facts)
-		if faults := facts.Check(); len(faults) > 0 {
-			t.Errorf("%d items: %.2000v", len(faults), faults)
-		}
-		if given < n/2 {
-			t.Errorf("only %d items were ever given to anybody", given)
-		}
+// clock is that of a server, in milliseconds as the scripts read it.
+func clock(t *testing.T, addr string) *leasetest.Clock {
+	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	t.Cleanup(func() { _ = c.Close() })
+	return leasetest.NewClock(func() (time.Time, error) {
+		at, err := c.Time(context.Background()).Result()
+		return at.Truncate(time.Millisecond), err
 	})
 }
 
-// awaitFree waits until all items that nobody has made seen can be reserved, and are.
-func awaitFree(t *testing.T, set engine.Reserving, keys []bloom.Hash, facts *storetest.Holdings) {
+// race has 16 callers reserve, commit, release and add at sets until disturb returns, which is given a
+// function that waits until so many more calls have been answered.
+func race(t *testing.T, l *leasetest.Ledger, sets []engine.Reserving, disturb func(answered func(n int))) {
 	t.Helper()
-	left := 0
-	for i := range keys {
-		if !facts.IsSeen(i) {
-			left++
-		}
+	done := make(chan struct{})
+	var callers sync.WaitGroup
+	for i := range 16 {
+		callers.Go(func() {
+			l.Run(func() leasetest.Caller { return leasetest.Set{Reserving: sets[i%len(sets)]} }, done)
+		})
 	}
-	id := engine.NewReservation()
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		fresh, asked := make([]bool, len(keys)), time.Now()
-		got, err := set.Reserve(context.Background(), id, keys, time.Hour, fresh)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.Fresh == left { // what it has taken is taken once more
-			var items []int
-			for i, is := range fresh {
-				if is {
-					items = append(items, i)
-				}
+	disturb(func(n int) {
+		want := l.Answers() + n
+		for deadline := time.Now().Add(2 * time.Minute); l.Answers() < want && l.Faults() == nil; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Error("nobody is answered")
+				return
 			}
-			facts.Given(items, id.String(), asked, time.Hour)
-			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v, of %d items that nobody has made seen", got, left)
-		}
-	}
+	})
+	close(done)
+	callers.Wait()
+}
+
+// Callers of two daemons reserve, commit, release and add the same items, and forget to settle:
+// no item is two callers', none is new after it was seen, and none is held for longer than its lease.
+func TestReservingOfTwoDaemons(t *testing.T) {
+	forEach(t, func(t *testing.T, addr string, spec engine.Spec) {
+		_, a := opened(t, addr, spec)
+		_, b := opened(t, addr, spec)
+		l := leasetest.New(3000, clock(t, addr))
+		race(t, l, []engine.Reserving{a, b}, func(answered func(int)) { answered(1000) })
+		l.Check(t, leasetest.Set{Reserving: b})
+	})
 }

@@ -1,0 +1,129 @@
+package leases_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/leasetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+)
+
+// replicated opens a daemon's store, which answers when a replica has it, and makes or finds a filter.
+func replicated(t *testing.T, sentinel string, spec engine.Spec) engine.Reserving {
+	t.Helper()
+	store, err := redisstore.Open(context.Background(), redisstore.Config{
+		Options:     redisstore.Options{Addrs: []string{sentinel}, MasterName: "mymaster", Replicas: 1, Timeout: time.Minute},
+		Log:         slog.New(slog.DiscardHandler),
+		MirrorBytes: 64 << 20,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	sets, err := store.Load(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := sets[spec]; found != nil {
+		return found.(engine.Reserving)
+	}
+	made, err := store.Create(context.Background(), spec, storetest.Identity())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.(engine.Reserving)
+}
+
+func awaitRole(t *testing.T, s *redistest.Server, wants ...string) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		info, missing := s.CLI("info", "replication"), ""
+		for _, want := range wants {
+			if !strings.Contains(info, want) {
+				missing = want
+			}
+		}
+		if missing == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not %s:\n%s", s.Addr, missing, info)
+		}
+	}
+}
+
+// loseLast keeps from a replica what its master does until something has been done.
+func loseLast(t *testing.T, master, replica *redistest.Server) {
+	t.Helper()
+	replica.CLI("replicaof", "no", "one")
+	offset := func() (n int) {
+		_, text, _ := strings.Cut(master.CLI("info", "replication"), "master_repl_offset:")
+		_, _ = fmt.Sscan(text, &n)
+		return n
+	}
+	from := offset()
+	for deadline := time.Now().Add(2 * time.Minute); offset() < from+20_000; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Error("nobody changes anything")
+			break
+		}
+	}
+	host, port, _ := net.SplitHostPort(master.Addr)
+	replica.CLI("replicaof", host, port) // for the sentinel; the first copy comes after seconds
+}
+
+// Masters are killed under callers, and their replicas, which lack what was done last, take their place: with redis.replicas nothing that a
+// caller was told of is lost, leases included.
+func TestSystemReservingOverFailovers(t *testing.T) {
+	for _, spec := range []engine.Spec{jobs, news} {
+		t.Run(spec.Kind, func(t *testing.T) {
+			t.Parallel()
+			sentinel, master, replica := redistest.Sentinels(t)
+			a, b := replicated(t, sentinel.Addr, spec), replicated(t, sentinel.Addr, spec)
+			l := leasetest.New(3000, clock(t, master.Addr)) // of this machine, whichever server shows it
+			race(t, l, []engine.Reserving{a, b}, func(answered func(int)) {
+				for range 2 {
+					answered(200)
+					loseLast(t, master, replica)
+					master.Kill()
+					awaitRole(t, replica, "role:master")
+					master.Run()
+					awaitRole(t, master, "role:slave", "master_link_status:up")
+					master, replica = replica, master
+				}
+				answered(200)
+			})
+			l.Check(t, leasetest.Set{Reserving: b})
+		})
+	}
+}
+
+// A master of a cluster is killed under callers and started again, with what it has on its disk.
+func TestReservingInAClusterWhoseMasterDies(t *testing.T) {
+	for _, spec := range []engine.Spec{jobs, news} {
+		t.Run(spec.Kind, func(t *testing.T) {
+			t.Parallel()
+			nodes := redistest.Cluster(t)
+			_, a := opened(t, nodes[0].Addr, spec)
+			_, b := opened(t, nodes[0].Addr, spec)
+			l := leasetest.New(3000, clock(t, nodes[0].Addr))
+			race(t, l, []engine.Reserving{a, b}, func(answered func(int)) {
+				for _, node := range []*redistest.Server{nodes[1], nodes[2], nodes[0]} {
+					answered(150)
+					node.Kill()
+					node.Run()
+				}
+				answered(150)
+			})
+			l.Check(t, leasetest.Set{Reserving: b})
+		})
+	}
+}
