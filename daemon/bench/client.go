@@ -19,19 +19,41 @@ type client struct {
 	digits  [batch][]byte // of each URL, within request
 	next    uint64
 	answer  []byte
-	fresh   int // new items in each batch
+	fresh   int    // new items in each batch
+	commit  []byte // if batches are reserved: header and body of the commit, changed in place
+	sent    bool   // a batch was: from then on as many of each are new
 	times   []time.Duration
 }
 
 // dial makes a client whose batches have so many new items; the others were in the batch
 // before, in turn.
 func dial(addr string, from uint64, fresh int) (*client, error) {
+	return dialCall(addr, "filter", "", from, fresh)
+}
+
+// dialReserving is dial; each batch is reserved, and then committed as a whole.
+func dialReserving(addr string, from uint64, fresh int) (*client, error) {
+	c, err := dialCall(addr, "reserve", `"lease":600,`, from, fresh)
+	if err == nil {
+		body := `{"filter_typeid":1,"reservation":"0123456789abcdef0123456789abcdef"}`
+		c.commit = post(addr, "commit", body)
+	}
+	return c, err
+}
+
+// post is a call, header and body.
+func post(addr, call, body string) []byte {
+	return fmt.Appendf(nil, "POST /api/v1/%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", call, addr, len(body), body)
+}
+
+// dialCall makes a client that sends its batches to a call, with more members before the list.
+func dialCall(addr, call, more string, from uint64, fresh int) (*client, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
 	var body bytes.Buffer
-	body.WriteString(`{"filter_typeid":1,"uri_list":[`)
+	body.WriteString(`{"filter_typeid":1,` + more + `"uri_list":[`)
 	for i := range batch {
 		if i > 0 {
 			body.WriteByte(',')
@@ -40,8 +62,7 @@ func dial(addr string, from uint64, fresh int) (*client, error) {
 	}
 	body.WriteString(`]}`)
 	c := &client{conn: conn, in: bufio.NewReaderSize(conn, 64<<10), next: from, fresh: fresh}
-	c.request = fmt.Appendf(nil, "POST /api/v1/filter HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", addr, body.Len())
-	c.request = append(c.request, body.Bytes()...)
+	c.request = post(addr, call, body.String())
 	rest := c.request
 	for i := range c.digits {
 		at := bytes.Index(rest, []byte("0123456789abcdef"))
@@ -61,7 +82,36 @@ func (c *client) send() error {
 		putHex(c.digits[i], c.next+uint64(i))
 	}
 	c.next += uint64(c.fresh)
-	if _, err := c.conn.Write(c.request); err != nil {
+	if err := c.exchange(c.request); err != nil {
+		return err
+	}
+	end := c.answer[max(0, len(c.answer)-60):]
+	if !bytes.Contains(end, []byte(`"total":1000,`)) {
+		return fmt.Errorf("an answer that ends in %q", end)
+	}
+	if c.commit == nil {
+		return nil
+	}
+	const member = `"reservation":"`
+	at := bytes.LastIndex(c.answer, []byte(member))
+	if at < 0 {
+		return fmt.Errorf("an answer without a reservation, which ends in %q", end)
+	}
+	at += len(member)
+	copy(c.commit[len(c.commit)-len(`0123456789abcdef0123456789abcdef"}`):], c.answer[at:at+32])
+	if err := c.exchange(c.commit); err != nil {
+		return err
+	}
+	if want := fmt.Sprintf(`{"done":%d,`, c.fresh); c.sent && !bytes.HasPrefix(c.answer, []byte(want)) {
+		return fmt.Errorf("%s, want %s", c.answer, want)
+	}
+	c.sent = true
+	return nil
+}
+
+// exchange sends a request and reads the answer.
+func (c *client) exchange(request []byte) error {
+	if _, err := c.conn.Write(request); err != nil {
 		return err
 	}
 	length := -1
@@ -94,11 +144,6 @@ func (c *client) send() error {
 		c.answer = make([]byte, length*2)
 	}
 	c.answer = c.answer[:length]
-	if _, err := io.ReadFull(c.in, c.answer); err != nil {
-		return err
-	}
-	if !bytes.Contains(c.answer[max(0, length-60):], []byte(`"total":1000,`)) {
-		return fmt.Errorf("an answer that ends in %q", c.answer[max(0, length-60):])
-	}
-	return nil
+	_, err = io.ReadFull(c.in, c.answer)
+	return err
 }

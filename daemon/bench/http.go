@@ -168,6 +168,11 @@ type measured struct {
 
 // drive sends batches over so many connections until the time is over.
 func drive(addr string, conns, fresh int, duration time.Duration) (measured, error) {
+	return driveBy(dial, addr, conns, fresh, duration)
+}
+
+// driveBy is drive with clients that dial makes.
+func driveBy(dial func(addr string, from uint64, fresh int) (*client, error), addr string, conns, fresh int, duration time.Duration) (measured, error) {
 	clients := make([]*client, conns)
 	for i := range clients {
 		c, err := dial(addr, uint64(i)<<40|uint64(time.Now().UnixNano())<<8, fresh)

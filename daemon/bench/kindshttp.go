@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"time"
+)
+
+// kindsServed measures what goes over HTTP.
+func kindsServed(s settings) error {
+	if err := kindsOverHTTP(s); err != nil {
+		return err
+	}
+	return kindsOverRedis(s)
+}
+
+func kindsOverHTTP(s settings) error {
+	t := table{{"kind", "durability", "connections", "items/s", "of bloom", "p50", "p99"}}
+	for _, durability := range []string{"none", "always"} {
+		srv, err := startServer(s, durability)
+		if err != nil {
+			return err
+		}
+		if err := besideBloom(s, &t, srv, durability, samples(10_000_000)); err != nil {
+			return err
+		}
+		if err := srv.stop(); err != nil {
+			return err
+		}
+	}
+	t.print("Kinds over HTTP: batches of 1,000 items of 66 bytes, half duplicates")
+	return nil
+}
+
+func kindsOverRedis(s settings) error {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		fmt.Println("\nkinds in Redis: redis-server is not installed (Debian: redis-server); left out")
+		return nil
+	}
+	redis, err := startRedis(s)
+	if err != nil {
+		return err
+	}
+	defer redis.Process.Kill()
+	srv, err := startServer(s, "always", "URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS="+redis.Args[len(redis.Args)-1])
+	if err != nil {
+		return err
+	}
+	all := slices.DeleteFunc(samples(10_000_000), func(k sample) bool { return !k.redis })
+	t := table{{"kind", "store", "connections", "items/s", "of bloom", "p50", "p99"}}
+	if err := besideBloom(s, &t, srv, "redis", all); err != nil {
+		return err
+	}
+	t.print("Kinds in Redis: client, daemon and Redis on this machine, half duplicates")
+	return srv.stop()
+}
+
+// besideBloom drives the kinds in turn, so that what else the machine does meets all. The
+// first is bloom. Of those that can reserve items a second round reserves and commits them.
+func besideBloom(s settings, t *table, srv *server, where string, kinds []sample) error {
+	for _, k := range kinds {
+		if k.reserve {
+			k.note, k.committed = ", reserved and committed", true
+			kinds = append(slices.Clip(kinds), k)
+		}
+	}
+	for _, conns := range []int{1, 4, 16} {
+		all := make([][]measured, len(kinds))
+		for range s.runs {
+			for i, k := range kinds {
+				if err := srv.remake(k.body()); err != nil {
+					return err
+				}
+				by := dial
+				if k.committed {
+					by = dialReserving
+				}
+				m, err := driveBy(by, srv.addr, conns, batch/2, s.duration)
+				if err != nil {
+					return fmt.Errorf("%s, %s, %d connections: %w", k.name(), where, conns, err)
+				}
+				all[i] = append(all[i], m)
+			}
+		}
+		var bloomRate float64
+		for i, k := range kinds {
+			var rates []float64
+			var p50s, p99s []time.Duration
+			for _, m := range all[i] {
+				rates, p50s, p99s = append(rates, m.rate), append(p50s, m.p50), append(p99s, m.p99)
+			}
+			rate := median(rates)
+			if i == 0 {
+				bloomRate = rate
+			}
+			t.row(k.name(), where, fmt.Sprint(conns), million(rate), fmt.Sprintf("%.0f %%", rate/bloomRate*100), ms(median(p50s)), ms(median(p99s)))
+		}
+	}
+	return nil
+}
