@@ -11,6 +11,11 @@ import (
 //go:embed urifilter.yaml
 var Example []byte
 
+// ExampleDownloader is the shipped uridownloader.yaml; package downloader reads it.
+//
+//go:embed uridownloader.yaml
+var ExampleDownloader []byte
+
 // ExampleTokens is the shipped tokens.example.yaml.
 //
 //go:embed tokens.example.yaml

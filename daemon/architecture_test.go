@@ -60,7 +60,7 @@ func rules() []rule {
 		r.ours = append(r.ours, "client")
 		return r
 	}
-	api := room("api", "problem", "tally", "batch", "engine", "items", "backup", "archive", "sniff")
+	api := room("api", "program/access", "program/problemdetail", "problem", "tally", "batch", "engine", "items", "backup", "archive", "sniff")
 	api.ours = append(api.ours, "client", "configs")
 	bitmap := room("bloom")
 	bitmap.onlyModules = []string{"github.com/zeebo/xxh3", "golang.org/x/sys"}
@@ -107,14 +107,27 @@ func rules() []rule {
 		room("backup", "engine", "archive", "bloom"),
 		room("batch", "engine", "items", "bloom", "canonical"),
 		room("tally", "batch", "engine"),
-		room("problem", "batch", "engine", "items", "backup", "archive", "program/command"),
+		room("problem", "batch", "engine", "items", "backup", "archive", "program/command", "program/problemdetail"),
 		room("program/drain"),
 		room("program/connlimit"),
 		room("program/tlshint"),
+		withSettings(asking(room("download", "fetch", "program", "durable", "tlsdial", "embedded", "kinds", "engine", "batch", "items", "canonical", "bloom"))),
+		withSettings(room("download/jobfile", "download")),
+		room("download/sqlite", "download", "durable"),
+		room("download/downloadtest", "download"),
+		{folder: "daemon/internal/download/dispatch", ours: in("download"), never: in("download/sqlite")},
+		{folder: "daemon/internal/download/worker", ours: in("download"), never: in("download/sqlite", "download/dispatch")},
 		{folder: "daemon/internal/program", ours: []string{"systemd", "configs/address"}},
 		room("powerloss", "durable"),
+		room("fetch"),
+		room("fetch/guard"),
+		room("fetch/uri"),
+		room("fetch/body"),
+		room("fetch/socks"),
+		room("fetch/proxies"),
+		room("fetch/robots"),
 		api,
-		room("api/access", "problem"),
+		room("program/access", "program/problemdetail"),
 		room("api/budget"),
 		room("api/coding"),
 		{folder: "daemon/internal/api/filterjson", ours: append(in("problem", "engine", "items"), "client", "configs")},
@@ -124,7 +137,7 @@ func rules() []rule {
 		withSettings(asking(room("apitest", "api", "embedded", "kinds", "kind", "engine", "archive", "backup", "timing", "bloom"))),
 		// The commands: their rooms know each other only by what they share.
 		commands("terminal", nil),
-		commands("settings", nil),
+		commands("settings", nil, "program"),
 		withSettings(asking(commands("connection", nil, "problem", "program"))),
 		asking(commands("commandtest", []string{"connection"}, "program")),
 		asking(commands("processtest", nil, "mysqltest", "testserver", "bloom")),
@@ -383,7 +396,7 @@ func TestImportRulesBite(t *testing.T) {
 		"client/client.go imports github.com/spf13/cobra: beside the standard library client may import nothing",
 		"client/client.go imports configs: of this module client may import nothing",
 		"configs/config.go imports client: of this module configs may import nothing",
-		"daemon/internal/api/api.go imports provision: of this module daemon/internal/api may import daemon/internal/problem, daemon/internal/tally, daemon/internal/batch, daemon/internal/engine, daemon/internal/items, daemon/internal/backup, daemon/internal/archive, daemon/internal/sniff, client, configs",
+		"daemon/internal/api/api.go imports provision: of this module daemon/internal/api may import daemon/internal/program/access, daemon/internal/program/problemdetail, daemon/internal/problem, daemon/internal/tally, daemon/internal/batch, daemon/internal/engine, daemon/internal/items, daemon/internal/backup, daemon/internal/archive, daemon/internal/sniff, client, configs",
 		"daemon/internal/api/api.go imports provision: of this module daemon may import configs, client, systemd",
 		"daemon/internal/bloom/b.go imports golang.org/x/system: beside the standard library daemon/internal/bloom may import github.com/zeebo/xxh3, golang.org/x/sys",
 		"daemon/internal/bloom/b.go imports configs: of this module daemon/internal/bloom may import nothing",

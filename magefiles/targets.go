@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/magefiles/chores"
 )
 
-// Build compiles the urifilter binary to dist/urifilter.
+// Build compiles the programs to dist/urifilter and dist/uridownloader.
 func Build(ctx context.Context) error { return repo().Build(ctx) }
 
 // BuildLinux compiles the static binaries for servers to dist/urifilter-linux-amd64 and dist/urifilter-linux-arm64.
@@ -22,6 +22,11 @@ func BuildLinux(ctx context.Context) error { return repo().BuildLinux(ctx) }
 
 // Run builds, starts the filter on 127.0.0.1:8000 with its data in .run, and prints two calls to try.
 func Run(ctx context.Context) error { return repo().Run(ctx, os.Getenv("URIFILTER_LISTEN")) }
+
+// RunDownloader builds, starts the downloader on 127.0.0.1:8001 with its data in .run, and prints what to try.
+func RunDownloader(ctx context.Context) error {
+	return repo().RunDownloader(ctx, os.Getenv("URIDOWNLOADER_LISTEN"))
+}
 
 // Test runs all tests except the system tests; -run=PATTERN only Go tests with matching names, -short leaves out long ones.
 func Test(ctx context.Context, run *string, short *bool) error {

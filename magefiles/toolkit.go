@@ -21,8 +21,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision/program"
 )
 
-// Aliases are the names of the fabric tasks that the targets replace.
+// Aliases are names of targets that Go could not have given, and those of the fabric tasks that
+// the targets replace.
 var Aliases = map[string]interface{}{
+	"run:downloader":                  RunDownloader,
 	"bitmap_init":                     Bitmap.Init,
 	"bitmap_update":                   Bitmap.Update,
 	"bitmap_wrback_start":             Bitmap.WritebackStart,

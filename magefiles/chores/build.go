@@ -15,18 +15,14 @@ import (
 // servers are the platforms that the daemon is deployed to, all on Linux.
 func servers() []string { return []string{"amd64", "arm64"} }
 
-// binary is where Build leaves the program, relative to the tree.
-func binary() string {
-	if runtime.GOOS == "windows" {
-		return filepath.Join("dist", "urifilter.exe")
-	}
-	return filepath.Join("dist", "urifilter")
-}
-
-// Build compiles the program for this machine. Its version comes from git where git
-// answers.
+// Build compiles the programs for this machine. Their version comes from git where git answers.
 func (r Repo) Build(ctx context.Context) error {
-	return r.BuildFor(ctx, daemon, runtime.GOOS, runtime.GOARCH, binary())
+	for _, p := range []served{filterProgram(), downloaderProgram()} {
+		if err := r.BuildFor(ctx, p.pkg, runtime.GOOS, runtime.GOARCH, p.binary()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // BuildLinux compiles the programs that servers run to dist/urifilter-linux-ARCH.

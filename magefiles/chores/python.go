@@ -52,7 +52,7 @@ func (r Repo) PythonTest(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	daemon := filepath.Join(folder, filepath.Base(binary()))
+	daemon := filepath.Join(folder, filepath.Base(filterProgram().binary()))
 	if err := r.run(ctx, nil, "go", "build", "-o", daemon, "./daemon/urifilter"); err != nil {
 		return err
 	}

@@ -8,58 +8,89 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs/address"
 )
 
-const defaultListen = "127.0.0.1:8000"
+// served is a program that Run starts.
+type served struct {
+	name, pkg, listen string // listen: if nobody chooses
+	variable          string // of the environment, by which it is chosen
+	try               func(at, server string) string
+}
 
-// Run builds the program and serves on listen ("": 127.0.0.1:8000) until it is
-// stopped, with its data in .run/data of the tree.
+// binary is where the program is left, relative to the tree.
+func (p served) binary() string {
+	if runtime.GOOS == "windows" {
+		return filepath.Join("dist", p.name+".exe")
+	}
+	return filepath.Join("dist", p.name)
+}
+
+func filterProgram() served {
+	return served{name: "urifilter", pkg: daemon, listen: "127.0.0.1:8000", variable: "URIFILTER_LISTEN", try: filterCalls}
+}
+
+func downloaderProgram() served {
+	return served{name: "uridownloader", pkg: "./daemon/uridownloader", listen: "127.0.0.1:8001", variable: "URIDOWNLOADER_LISTEN", try: downloaderCalls}
+}
+
+// Run builds the filter and serves on listen ("": 127.0.0.1:8000) until it is stopped, with its
+// data in .run/data of the tree.
 func (r Repo) Run(ctx context.Context, listen string) error {
+	return r.serve(ctx, filterProgram(), filepath.Join(".run", "data"), listen)
+}
+
+// RunDownloader builds the downloader and serves on listen ("": 127.0.0.1:8001) until it is
+// stopped, with its data in .run/downloader of the tree.
+func (r Repo) RunDownloader(ctx context.Context, listen string) error {
+	return r.serve(ctx, downloaderProgram(), filepath.Join(".run", "downloader"), listen)
+}
+
+func (r Repo) serve(ctx context.Context, p served, data, listen string) error {
 	if listen == "" {
-		listen = defaultListen
+		listen = p.listen
 	}
-	if err := free(ctx, listen); err != nil {
+	if err := free(ctx, p, listen); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(r.Dir, binary())); errors.Is(err, os.ErrNotExist) {
-		fmt.Fprintf(r.Out, "building %s from the sources here: the first time takes some minutes on a slow machine\n", filepath.ToSlash(binary()))
+	if _, err := os.Stat(filepath.Join(r.Dir, p.binary())); errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintf(r.Out, "building %s from the sources here: the first time takes some minutes on a slow machine\n", filepath.ToSlash(p.binary()))
 	}
-	if err := r.Build(ctx); err != nil {
+	if err := r.BuildFor(ctx, p.pkg, runtime.GOOS, runtime.GOARCH, p.binary()); err != nil {
 		return err
 	}
-	fmt.Fprintf(r.Out, "starting %s on %s, with its data in .run/data\n", filepath.ToSlash(binary()), listen)
-	program, err := filepath.Abs(filepath.Join(r.Dir, binary()))
+	fmt.Fprintf(r.Out, "starting %s on %s, with its data in %s\n", filepath.ToSlash(p.binary()), listen, filepath.ToSlash(data))
+	program, err := filepath.Abs(filepath.Join(r.Dir, p.binary()))
 	if err != nil {
 		return err
 	}
 	// Not the context of the target, which ends with Ctrl-C: it would kill the
 	// daemon in the middle of its orderly stop.
-	daemon := r.command(context.Background(), nil, program,
-		"serve", "--data-dir", filepath.Join(".run", "data"), "--listen", listen)
+	daemon := r.command(context.Background(), nil, program, "serve", "--data-dir", data, "--listen", listen)
 	daemon.Stderr = os.Stderr
 	waiting, answered := context.WithCancel(ctx)
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
 		if ready(waiting, listen) {
-			fmt.Fprint(r.Out, callsToTry(listen))
+			fmt.Fprint(r.Out, p.calls(listen))
 		}
 	}()
 	err = foreground(daemon, time.Second)
 	answered()
 	<-said
 	if err != nil {
-		return fmt.Errorf("urifilter serve: %w", err)
+		return fmt.Errorf("%s serve: %w", p.name, err)
 	}
 	return nil
 }
 
 // free says why listen cannot be had, nil if it can.
-func free(ctx context.Context, listen string) error {
+func free(ctx context.Context, p served, listen string) error {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", listen)
 	if err == nil {
@@ -70,9 +101,13 @@ func free(ctx context.Context, listen string) error {
 	}
 	by := "another program"
 	if answersReady(ctx, listen) {
-		by = "a urifilter that is ready to serve: it may have been started already"
+		by = "a " + p.name + " that is ready to serve: it may have been started already"
 	}
-	return fmt.Errorf("%s is in use by %s\nhint: stop it, or choose another address: URIFILTER_LISTEN=127.0.0.1:8001 go tool mage run", listen, by)
+	target := "run"
+	if p.name != filterProgram().name {
+		target = "run:downloader"
+	}
+	return fmt.Errorf("%s is in use by %s\nhint: stop it, or choose another address: %s=127.0.0.1:8005 go tool mage %s", listen, by, p.variable, target)
 }
 
 // ready waits until the daemon serves; false when ctx ended first.
@@ -104,21 +139,30 @@ func answersReady(ctx context.Context, listen string) bool {
 	return answer.StatusCode == http.StatusOK
 }
 
-// callsToTry is what the newcomer pastes into a second terminal.
-func callsToTry(listen string) string {
-	at := address.Reachable(listen)
-	server := ""
-	if at != defaultListen {
+// calls is what the newcomer pastes into a second terminal.
+func (p served) calls(listen string) string {
+	at, server := address.Reachable(listen), ""
+	if at != p.listen {
 		server = " --server http://" + at
 	}
-	return fmt.Sprintf(`
-urifilter is ready on http://%[1]s; Ctrl-C stops it. Try, in another terminal:
+	return fmt.Sprintf("\n%s is ready on http://%s; Ctrl-C stops it. Try, in another terminal:\n%s\n", p.name, at, p.try(at, server))
+}
 
+func filterCalls(at, server string) string {
+	return fmt.Sprintf(`
   curl -d '{"filter_typeid":1,"uri_list":["https://www.baidu.com/","http://www.2cto.com","https://www.baidu.com/"]}' %[1]s/api/v1/filter
 
   printf 'http://a.example/\nhttp://b.example/\nhttp://a.example/\n' | %[2]s filter --type uri_generator%[3]s
 
 The first run of each prints two items, a second run none: they have been seen.
+`, at, filepath.ToSlash(filterProgram().binary()), server)
+}
 
-`, at, filepath.ToSlash(binary()), server)
+func downloaderCalls(_, server string) string {
+	return fmt.Sprintf(`
+  printf 'name: first\nuris: [https://example.com/, https://www.iana.org/]\n' > first.yaml
+  %[1]s job add%[2]s first.yaml
+  %[1]s job show%[2]s first
+  %[1]s data%[2]s first
+`, filepath.ToSlash(downloaderProgram().binary()), server)
 }

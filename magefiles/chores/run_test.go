@@ -15,7 +15,7 @@ func TestFree(t *testing.T) {
 	}
 	taken := l.Addr().String()
 	l.Close()
-	if err := free(t.Context(), taken); err != nil {
+	if err := free(t.Context(), filterProgram(), taken); err != nil {
 		t.Errorf("free address: %v", err)
 	}
 	ready := http.StatusOK
@@ -28,12 +28,12 @@ func TestFree(t *testing.T) {
 	taken = server.Listener.Addr().String()
 	for status, want := range map[int]string{http.StatusOK: "started already", http.StatusNotFound: "another program"} {
 		ready = status
-		err := free(t.Context(), taken)
+		err := free(t.Context(), filterProgram(), taken)
 		if err == nil || !strings.Contains(err.Error(), taken+" is in use") || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "\nhint: ") {
 			t.Errorf("taken, /readyz answers %d: %v", status, err)
 		}
 	}
-	if err := free(t.Context(), "nonsense"); err == nil || strings.Contains(err.Error(), "in use") {
+	if err := free(t.Context(), filterProgram(), "nonsense"); err == nil || strings.Contains(err.Error(), "in use") {
 		t.Errorf("malformed address: %v", err)
 	}
 }
@@ -61,11 +61,17 @@ func TestCallsToTry(t *testing.T) {
 		"localhost:9000":  " localhost:9000/api/v1/filter",
 		"192.0.2.7:18000": " --server http://192.0.2.7:18000\n",
 	} {
-		if got := callsToTry(listen); !strings.Contains(got, want) {
+		if got := filterProgram().calls(listen); !strings.Contains(got, want) {
 			t.Errorf("%s: want %q in:\n%s", listen, want, got)
 		}
 	}
-	if got := callsToTry(defaultListen); strings.Contains(got, "--server") || !strings.Contains(got, `{"filter_typeid":1,`) {
+	if got := filterProgram().calls(filterProgram().listen); strings.Contains(got, "--server") || !strings.Contains(got, `{"filter_typeid":1,`) {
 		t.Errorf("default address:\n%s", got)
+	}
+	got := downloaderProgram().calls("127.0.0.1:9001")
+	for _, want := range []string{"uridownloader is ready on http://127.0.0.1:9001", "job add --server http://127.0.0.1:9001 first.yaml"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("want %q in:\n%s", want, got)
+		}
 	}
 }

@@ -73,7 +73,7 @@ func TestTestsAreDividedOnce(t *testing.T) {
 }
 
 func TestLongestFirst(t *testing.T) {
-	if got := longestFirst([]string{"m/a", "m/api", "m/b", "m/redisstore"}); !slices.Equal(got, []string{"m/redisstore", "m/api", "m/a", "m/b"}) {
+	if got := longestFirst(longPackages, []string{"m/a", "m/api", "m/b", "m/redisstore"}); !slices.Equal(got, []string{"m/redisstore", "m/api", "m/a", "m/b"}) {
 		t.Errorf("got %q", got)
 	}
 	_, race, err := (Repo{Dir: filepath.Join("..", ".."), Out: t.Output()}).testPackages(t.Context())
@@ -84,6 +84,13 @@ func TestLongestFirst(t *testing.T) {
 		if !slices.ContainsFunc(race, func(p string) bool { return path.Base(p) == name }) {
 			t.Errorf("no package %s is tested under the race detector", name)
 		}
+	}
+	system, err := packagesWith(filepath.Join("..", ".."), prefixed(systemPrefix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first := longestFirst(longSystemPackages, system)[:len(longSystemPackages)]; !slices.EqualFunc(first, longSystemPackages, func(p, name string) bool { return path.Base(p) == name }) {
+		t.Errorf("the system tests begin with %q, want %q", first, longSystemPackages)
 	}
 }
 

@@ -1,0 +1,129 @@
+// Package downloader holds the settings of uridownloader: the struct with its defaults, the
+// strict reader of file and environment, the validation. The field comments and
+// configs/uridownloader.yaml are the manual.
+package downloader
+
+import (
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/configs/strict"
+)
+
+// Config is what the program is told.
+type Config struct {
+	// Listen is the host:port at which the master is called. An address other than loopback
+	// needs auth.tokens_file. Default 127.0.0.1:8001.
+	Listen string `yaml:"listen"`
+	// DataDir is the folder of the embedded store and of the embedded filter. One process owns
+	// it at a time. Default /var/lib/uridownloader.
+	DataDir string `yaml:"data_dir"`
+	// Store says where jobs, tasks and data live: embedded (data_dir of this machine, all roles in
+	// one process). This version has no other. Default embedded.
+	Store string `yaml:"store"`
+	// AllowPrivate lets tasks go to private and loopback addresses, and others that are no
+	// part of the public Internet. Default false.
+	AllowPrivate bool `yaml:"allow_private"`
+	// UserAgent names the program, and whom a site's owner can write to, in each request.
+	// Robots.txt is matched by its first word. Default uridownloader.
+	UserAgent string   `yaml:"user_agent"`
+	Filter    Filter   `yaml:"filter"`
+	Dispatch  Dispatch `yaml:"dispatch"`
+	Worker    Worker   `yaml:"worker"`
+	// KeepLogs is how long the log of an attempt is kept; 0: for ever. Default 720h.
+	KeepLogs time.Duration `yaml:"keep_logs"`
+	Auth     Auth          `yaml:"auth"`
+	TLS      configs.TLS   `yaml:"tls"`
+	Limits   Limits        `yaml:"limits"`
+	// ShutdownTimeout is how long a stop waits for requests and downloads under way; what is
+	// not done then is given back. Default 30s.
+	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
+	Log             configs.Log   `yaml:"log"`
+}
+
+// Filter is the filter that is asked whether a URI is new, for jobs that name one.
+type Filter struct {
+	// URL is that of a urifilter daemon. Default "": filters of the program's own, in
+	// data_dir, which the jobs of this machine share.
+	URL string `yaml:"url"`
+	// TokenFile holds the token for it alone. Default "": none.
+	TokenFile string `yaml:"token_file"`
+}
+
+// Dispatch says how tasks are handed out.
+type Dispatch struct {
+	// Every is how often it is looked what there is to hand out, besides at once when a job or
+	// URIs come in. 1s or more. Default 5m.
+	Every time.Duration `yaml:"every"`
+	// Ready is how many tasks of a lane may be handed out and not yet taken. Default 7000.
+	Ready int `yaml:"ready"`
+}
+
+// Worker says how tasks are downloaded.
+type Worker struct {
+	// Concurrency is how many downloads there may be at once. 1 to 10000. Default 100.
+	Concurrency int `yaml:"concurrency"`
+	// Lease is how long a task stays with a worker that is not heard of. 10s or more.
+	// Default 1m.
+	Lease time.Duration `yaml:"lease"`
+	// Lanes are the kinds of jobs that it serves: normal, urgency, foreign.
+	// Default normal and urgency.
+	Lanes []string `yaml:"lanes"`
+}
+
+// Auth says who may call.
+type Auth struct {
+	// TokensFile lists the tokens that callers present, with the scopes read, submit and
+	// admin. Default "": everybody may do everything, on a loopback address only.
+	TokensFile string `yaml:"tokens_file"`
+	// AllowedHosts are names by which calls may name the master where there is no
+	// tokens_file, besides localhost and loopback addresses. Default none.
+	AllowedHosts []string `yaml:"allowed_hosts"`
+}
+
+// Limits bound what one request may cost.
+type Limits struct {
+	// JobBytes is the largest job with its code and the list of URIs in it; a stream of URIs
+	// is not bound by it. 1 KiB to 1 GiB. Default 16MiB.
+	JobBytes configs.Size `yaml:"job_bytes"`
+	// HeaderTimeout is how long a caller may take to send a request's header. Default 10s.
+	HeaderTimeout time.Duration `yaml:"header_timeout"`
+	// BodyTimeout is how long a caller may send nothing of a body that it has begun, and read
+	// nothing of an answer. Default 30s.
+	BodyTimeout time.Duration `yaml:"body_timeout"`
+	// Connections is how many may be open at once; 0: no limit. Default 1000.
+	Connections int `yaml:"connections"`
+}
+
+// Scopes are what a token can allow.
+func Scopes() []string { return []string{"read", "submit", "admin"} }
+
+// Default returns the settings of a program that was told nothing.
+func Default() Config {
+	return Config{
+		Listen:          "127.0.0.1:8001",
+		DataDir:         "/var/lib/uridownloader",
+		Store:           "embedded",
+		UserAgent:       "uridownloader",
+		Dispatch:        Dispatch{Every: 5 * time.Minute, Ready: 7000},
+		Worker:          Worker{Concurrency: 100, Lease: time.Minute, Lanes: []string{"normal", "urgency"}},
+		KeepLogs:        720 * time.Hour,
+		Auth:            Auth{AllowedHosts: []string{}},
+		Limits:          Limits{JobBytes: 16 * configs.MiB, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, Connections: 1000},
+		ShutdownTimeout: 30 * time.Second,
+		Log:             configs.Log{Level: "info", Format: "auto"},
+	}
+}
+
+// Load returns the defaults, overridden by the YAML file at path ("": none), overridden by the
+// variables of env. The error joins all faults. It does not validate.
+func Load(path string, env []string) (Config, error) {
+	c := Default()
+	err := source().Read(path, env, &c)
+	return c, err
+}
+
+func source() strict.Source {
+	foreign := map[string]bool{"URIDOWNLOADER_CONFIG": true, "URIDOWNLOADER_URL": true, "URIDOWNLOADER_TOKEN": true, "URIDOWNLOADER_TOKEN_FILE": true}
+	return strict.Source{Prefix: "URIDOWNLOADER_", Foreign: func(name string) bool { return foreign[name] }}
+}

@@ -1,0 +1,82 @@
+package downloader
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/configs/address"
+)
+
+// Validate returns all faults joined, each naming its key, the value found and those allowed.
+func (c Config) Validate() error {
+	var faults []error
+	add := func(key, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
+	}
+	oneOf := func(key, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			add(key, "%q: want %s", value, strings.Join(allowed, " or "))
+		}
+	}
+	least := func(key string, value, least time.Duration) {
+		if value < least {
+			add(key, "%s: want %s or more", value, least)
+		}
+	}
+	between := func(key string, value, from, to int) {
+		if value < from || value > to {
+			add(key, "%d: want %d to %d", value, from, to)
+		}
+	}
+	if err := address.Check(c.Listen); err != nil {
+		add("listen", "%w", err)
+	} else if c.Auth.TokensFile == "" && !address.Loopback(c.Listen) {
+		add("listen", "%q: other machines could call without a token: set auth.tokens_file to a file of tokens, or listen on 127.0.0.1", c.Listen)
+	}
+	for i, host := range c.Auth.AllowedHosts {
+		if host == "" || strings.ContainsAny(host, ":/*[] ") {
+			add(fmt.Sprintf("auth.allowed_hosts[%d]", i), "%q: want the name or IPv4 address of a host, without a port", host)
+		}
+	}
+	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
+		add("tls", "cert_file %q and key_file %q: want both or neither", c.TLS.CertFile, c.TLS.KeyFile)
+	}
+	oneOf("store", c.Store, "embedded")
+	if c.DataDir == "" {
+		add("data_dir", `"": want a folder`)
+	}
+	if c.UserAgent == "" || strings.ContainsFunc(c.UserAgent, func(r rune) bool { return r < ' ' || r > '~' }) {
+		add("user_agent", "%q: want visible ASCII characters, such as mycrawler (+https://example.com/contact)", c.UserAgent)
+	}
+	if u, err := url.Parse(c.Filter.URL); c.Filter.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		add("filter.url", "%q: want the URL of a urifilter daemon, such as http://127.0.0.1:8000", c.Filter.URL)
+	}
+	least("dispatch.every", c.Dispatch.Every, time.Second)
+	between("dispatch.ready", c.Dispatch.Ready, 1, 1_000_000)
+	between("worker.concurrency", c.Worker.Concurrency, 1, 10_000)
+	least("worker.lease", c.Worker.Lease, 10*time.Second)
+	for i, lane := range c.Worker.Lanes {
+		oneOf(fmt.Sprintf("worker.lanes[%d]", i), lane, "normal", "urgency", "foreign")
+	}
+	if len(c.Worker.Lanes) == 0 {
+		add("worker.lanes", "empty: want some of normal, urgency, foreign")
+	}
+	least("keep_logs", c.KeepLogs, 0)
+	if c.Limits.JobBytes < configs.KiB || c.Limits.JobBytes > configs.GiB {
+		add("limits.job_bytes", "%s: want %s to %s", c.Limits.JobBytes, configs.KiB, configs.GiB)
+	}
+	least("limits.header_timeout", c.Limits.HeaderTimeout, time.Millisecond)
+	least("limits.body_timeout", c.Limits.BodyTimeout, time.Millisecond)
+	if c.Limits.Connections < 0 {
+		add("limits.connections", "%d: want 1 or more, or 0 for no limit", c.Limits.Connections)
+	}
+	least("shutdown_timeout", c.ShutdownTimeout, time.Millisecond)
+	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	oneOf("log.format", c.Log.Format, "auto", "text", "json")
+	return errors.Join(faults...)
+}

@@ -1,0 +1,224 @@
+// Package dispatch hands tasks out to workers: it sweeps the store and then makes waiting tasks
+// ready, by lane and priority and within bounds. docs/downloader.md has the arithmetic. It keeps
+// nothing itself: what it knows is counted in the store each time, so that any dispatcher goes on
+// where another stopped. It downloads nothing, and no worker has to know it.
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// Role is the name that a dispatcher holds while it works, see [download.Roles].
+const Role = "dispatcher"
+
+const (
+	// roleFor is how long the role is held. A dispatcher that is killed is replaced after it, and
+	// one that stands by asks for the role three times in it.
+	roleFor = 30 * time.Second
+	// shortest is the time between two hand-outs, however often Wake is called, and first the time
+	// until the next look at jobs that have tasks which found no place. It doubles up to Every
+	// while nothing is handed out.
+	shortest = 20 * time.Millisecond
+	first    = time.Second
+	// letGoIn is how long freeing the role may take at the end.
+	letGoIn = 5 * time.Second
+)
+
+// Store is what a dispatcher needs of a [download.Store].
+type Store interface {
+	ListJobs(ctx context.Context) ([]download.Job, error)
+	Counts(ctx context.Context, job int64) (map[download.State]int, error)
+	HandOut(ctx context.Context, job int64, n int, rank int64, ttl time.Duration) ([]download.Task, error)
+	Sweep(ctx context.Context, keepLogs time.Duration) (download.Swept, error)
+	Now(ctx context.Context) (time.Time, error)
+	Roles
+}
+
+// Roles are as of [download.Roles].
+type Roles interface {
+	Hold(ctx context.Context, owner string, names []string, ttl time.Duration) ([]string, error)
+	LetGo(ctx context.Context, owner string, names []string) error
+}
+
+// Options say what a dispatcher works on. Store and Owner must be given.
+type Options struct {
+	Store Store
+	Owner string // unlike that of any other dispatcher
+	// Every is the longest time between two looks at the jobs. 0: 5 minutes.
+	Every time.Duration
+	// SweepEvery is the time between two sweeps, and so how late it can be seen that a worker is
+	// dead. 0: 30 s, or Every if that is less.
+	SweepEvery time.Duration
+	// MaxReady is how many tasks of a lane may be ready, beside one of each job. 0: 7,000.
+	MaxReady int
+	// ReadyFor is after how long a task that no worker has leased waits again. 0: 15 minutes. Less
+	// than a low priority can wait (9 times [PriorityStep]) makes it wait for longer.
+	ReadyFor time.Duration
+	KeepLogs time.Duration // of attempts; 0: for ever
+	// HandedOut, if not nil, is called after tasks were made ready, so that workers in this process
+	// need not poll. It must return soon.
+	HandedOut func()
+	Log       *slog.Logger          // nil: none
+	Registry  prometheus.Registerer // nil: no metrics
+}
+
+// Dispatcher hands tasks out. Several may run on one store: one of them works, the others stand by.
+type Dispatcher struct {
+	opt  Options
+	wake chan struct{}
+	metrics
+}
+
+// Report tells what one round has done.
+type Report struct {
+	// Held says whether this dispatcher had the role. If not, it did nothing.
+	Held      bool
+	Swept     download.Swept
+	HandedOut int
+	// Waiting, Ready and Running count the tasks of jobs that are on, after the round.
+	Waiting, Ready, Running int
+}
+
+// New makes a dispatcher, and registers its metrics.
+func New(opt Options) *Dispatcher {
+	opt.Every = cmp.Or(opt.Every, 5*time.Minute)
+	opt.SweepEvery = cmp.Or(opt.SweepEvery, min(opt.Every, 30*time.Second))
+	opt.MaxReady = cmp.Or(opt.MaxReady, 7000)
+	opt.ReadyFor = cmp.Or(opt.ReadyFor, 15*time.Minute)
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Dispatcher{opt: opt, wake: make(chan struct{}, 1), metrics: newMetrics(opt.Registry)}
+}
+
+// Wake makes a running dispatcher look at the jobs at once. It never blocks, and may be called by
+// any goroutine.
+func (d *Dispatcher) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Once does one round, for a crontab, and frees the role. An error is of the store; errors of
+// single jobs are joined in it, and do not keep the others from their turn.
+func (d *Dispatcher) Once(ctx context.Context) (Report, error) {
+	held, err := d.hold(ctx)
+	if err != nil || !held {
+		return Report{}, err
+	}
+	defer d.letGo(ctx)
+	return d.round(ctx, true)
+}
+
+// Run works, or stands by, until ctx ends, and then frees the role. It returns nil: errors of the
+// store are logged and counted, and what failed is tried again.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	var (
+		held        bool
+		sweep, look time.Time // when to
+		pause       = first
+	)
+	defer func() {
+		if held {
+			d.letGo(ctx)
+		}
+	}()
+	woken := false
+	for ctx.Err() == nil {
+		had := held
+		var err error
+		if held, err = d.hold(ctx); err != nil {
+			held = false
+			d.failed(ctx, err)
+		}
+		if held != had {
+			d.opt.Log.Info("dispatcher changed", "working", held)
+			d.working.Set(map[bool]float64{true: 1}[held])
+			sweep, look = time.Time{}, time.Time{}
+		}
+		wait := roleFor / 3
+		if held {
+			now := time.Now()
+			sweeping := !now.Before(sweep)
+			if sweeping || woken || !now.Before(look) {
+				report, err := d.round(ctx, sweeping)
+				if err != nil {
+					d.failed(ctx, err)
+				}
+				if sweeping && err == nil {
+					sweep = now.Add(d.opt.SweepEvery)
+				} else if sweeping {
+					sweep = now.Add(min(first, d.opt.SweepEvery))
+				}
+				switch {
+				case report.HandedOut > 0 || woken:
+					pause = first
+				default:
+					pause *= 2
+				}
+				pause = min(pause, d.opt.Every)
+				look = now.Add(pause)
+				if err == nil && report.Waiting == 0 {
+					look = now.Add(d.opt.Every)
+				}
+			}
+			wait = min(wait, time.Until(sweep), time.Until(look))
+		}
+		woken = d.pause(ctx, wait, held)
+	}
+	return nil
+}
+
+// pause waits for d or until Wake is called, and tells which. Who stands by is not woken.
+func (d *Dispatcher) pause(ctx context.Context, wait time.Duration, held bool) bool {
+	timer := time.NewTimer(max(wait, shortest))
+	defer timer.Stop()
+	wake := d.wake
+	if !held {
+		wake = nil
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return false
+	case <-wake:
+	}
+	// What else comes in until then is handed out with it.
+	short := time.NewTimer(shortest)
+	defer short.Stop()
+	select {
+	case <-ctx.Done():
+	case <-short.C:
+	}
+	return true
+}
+
+func (d *Dispatcher) hold(ctx context.Context) (bool, error) {
+	held, err := d.opt.Store.Hold(ctx, d.opt.Owner, []string{Role}, roleFor)
+	return len(held) == 1, err
+}
+
+func (d *Dispatcher) letGo(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoIn)
+	defer cancel()
+	if err := d.opt.Store.LetGo(ctx, d.opt.Owner, []string{Role}); err != nil {
+		d.opt.Log.Warn("dispatcher's role not freed: it ends by itself", "err", err)
+	}
+	d.working.Set(0)
+}
+
+func (d *Dispatcher) failed(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		d.errors.Inc()
+		d.opt.Log.Error("tasks not handed out", "err", err)
+	}
+}

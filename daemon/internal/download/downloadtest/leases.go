@@ -1,0 +1,417 @@
+package downloadtest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+func addTasks(r *rig) {
+	j := r.addJob(job("news"))
+	tasks := append(newTasks(0, 3), newTasks(1, 3)...) // twice in one list
+	n, err := r.AddTasks(ctx, j.ID, tasks)
+	r.need(err)
+	if n != 4 {
+		r.Errorf("added %d, want 4", n)
+	}
+	got := r.task(j.ID, download.TaskID(j.ID, uri(1)))
+	want := download.Task{ID: download.TaskID(j.ID, uri(1)), Job: j.ID, URI: uri(1), Shard: 1, State: download.Waiting, NotBefore: r.clock.Now(), Added: r.clock.Now()}
+	if got != want {
+		r.Errorf("task\n%+v, want\n%+v", got, want)
+	}
+	// Those that are there stay as they are, whatever their state.
+	r.handOut(j.ID, 4)
+	leases := r.lease(wish("w", 3))
+	r.need(r.Finish(ctx, leases[0], result("text"), attempt))
+	r.need(r.Fail(ctx, leases[1], attempt, time.Time{}))
+	before := r.tasks(download.Query{Job: j.ID})
+	r.clock.Advance(time.Minute)
+	if n, err = r.AddTasks(ctx, j.ID, newTasks(0, 5)); err != nil || n != 1 {
+		r.Errorf("added %d, %v, want 1", n, err)
+	}
+	for _, task := range before {
+		if got := r.task(j.ID, task.ID); got != task {
+			r.Errorf("task that was there\n%+v, want\n%+v", got, task)
+		}
+	}
+	r.wantCounts(j.ID, map[download.State]int{download.Waiting: 1, download.Ready: 1, download.Running: 1, download.Done: 1, download.Failed: 1})
+	if n, err = r.AddTasks(ctx, j.ID, nil); err != nil || n != 0 {
+		r.Errorf("no tasks: %d, %v", n, err)
+	}
+	other := r.addJob(job("other"))
+	r.addTasks(other.ID, 0, 5) // of a URI, every job has its own
+	odd := []download.NewTask{{URI: ""}, {URI: "a\x00b"}, {URI: "héé'\"$.{}"}, {URI: "https://x/" + string(make([]byte, 5000))}}
+	if n, err = r.AddTasks(ctx, other.ID, odd); err != nil || n != len(odd) {
+		r.Errorf("odd URIs: %d, %v", n, err)
+	}
+	for _, o := range odd {
+		if got := r.task(other.ID, download.TaskID(other.ID, o.URI)); got.URI != o.URI {
+			r.Errorf("URI %q, want %q", got.URI, o.URI)
+		}
+	}
+}
+
+func addTasksAtOnce(r *rig) {
+	j := r.addJob(job("news"))
+	var sum atomic.Int64
+	together(8, func(i int) {
+		n, err := r.AddTasks(ctx, j.ID, newTasks(i*r.n(100), r.n(1500))) // each has most of its neighbours
+		if err != nil {
+			r.Error(err)
+		}
+		sum.Add(int64(n))
+	})
+	want := r.n(1500) + 7*r.n(100)
+	if sum.Load() != int64(want) {
+		r.Errorf("added %d in all, want %d", sum.Load(), want)
+	}
+	r.wantCounts(j.ID, map[download.State]int{download.Waiting: want})
+}
+
+func handOut(r *rig) {
+	j := r.addJob(job("news"))
+	for i := range 5 { // the last is the longest waiting
+		r.addTasks(j.ID, 4-i, 1)
+		r.clock.Advance(time.Second)
+	}
+	got := r.handOut(j.ID, 2)
+	if len(got) != 2 || got[0].URI != uri(4) || got[1].URI != uri(3) {
+		r.Errorf("handed out %v, want the longest waiting", got)
+	}
+	if got[0].State != download.Ready || !got[0].Until.Equal(r.clock.Now().Add(time.Hour)) || got[0].Attempts != 0 {
+		r.Errorf("handed out %+v", got[0])
+	}
+	if task := r.task(j.ID, got[0].ID); task != got[0] {
+		r.Errorf("task\n%+v, want\n%+v", task, got[0])
+	}
+	if got := r.handOut(j.ID, 0); len(got) != 0 {
+		r.Errorf("handed out %v, want none", got)
+	}
+	if got := r.handOut(j.ID, 10); len(got) != 3 {
+		r.Errorf("handed out %d, want the other 3", len(got))
+	}
+	// One that is to wait is not handed out before its time.
+	l := r.lease(wish("w", 1))[0]
+	r.need(r.Fail(ctx, l, attempt, r.clock.Now().Add(time.Minute)))
+	r.clock.Advance(time.Minute - time.Millisecond)
+	if got := r.handOut(j.ID, 10); len(got) != 0 {
+		r.Errorf("handed out %v before its time", got)
+	}
+	r.clock.Advance(time.Millisecond)
+	if got := r.handOut(j.ID, 10); len(got) != 1 || got[0].ID != l.Task.ID {
+		r.Errorf("handed out %v, want %s", got, l.Task.ID)
+	}
+	// Many at once: each once.
+	r.addTasks(j.ID, 100, r.n(300))
+	var mu sync.Mutex
+	seen := map[string]int{}
+	together(16, func(int) {
+		for range 3 {
+			tasks, err := r.HandOut(ctx, j.ID, 10, 0, time.Hour)
+			if err != nil {
+				r.Error(err)
+			}
+			mu.Lock()
+			for _, task := range tasks {
+				seen[task.ID]++
+			}
+			mu.Unlock()
+		}
+	})
+	for id, n := range seen {
+		if n != 1 {
+			r.Errorf("%s was handed out %d times", id, n)
+		}
+	}
+	if len(seen) != r.n(300) {
+		r.Errorf("%d tasks were handed out, want %d", len(seen), r.n(300))
+	}
+}
+
+func lease(r *rig) {
+	j := r.addJob(job("news"))
+	r.addTasks(j.ID, 0, 30)
+	byRank := map[string]int64{}
+	for _, rank := range []int64{7, -3, 5, 1 << 40} {
+		tasks, err := r.HandOut(ctx, j.ID, 5, rank, time.Hour)
+		r.need(err)
+		for _, task := range tasks {
+			byRank[task.ID] = rank
+		}
+	}
+	if got := r.lease(wish("w", 0)); len(got) != 0 {
+		r.Errorf("leased %v, want none", got)
+	}
+	r.clock.Advance(time.Second)
+	first := r.lease(wish("w", 3))
+	rest := r.lease(wish("w", 100))
+	if len(first) != 3 || len(rest) != 17 {
+		r.Fatalf("leased %d and %d, want 3 and 17", len(first), len(rest))
+	}
+	var ranks []int64
+	for _, l := range slices.Concat(first, rest) {
+		ranks = append(ranks, byRank[l.Task.ID])
+		if l.Version != 1 || l.Task.State != download.Running || l.Task.Owner != "w" || l.Task.Attempts != 1 || l.Task.Fence != 1 || !l.Task.Until.Equal(r.clock.Now().Add(time.Minute)) || !l.Task.NotBefore.IsZero() {
+			r.Errorf("lease %+v", l)
+		}
+		if got := r.task(j.ID, l.Task.ID); got != l.Task {
+			r.Errorf("task\n%+v, want\n%+v", got, l.Task)
+		}
+	}
+	if !slices.IsSorted(ranks) || ranks[0] != -3 || ranks[19] != 1<<40 {
+		r.Errorf("leased by ranks %v", ranks)
+	}
+	r.wantCounts(j.ID, map[download.State]int{download.Waiting: 10, download.Running: 20})
+	if got := r.lease(wish("w", 100)); len(got) != 0 {
+		r.Errorf("leased %v, want none", got)
+	}
+}
+
+func leaseChoice(r *rig) {
+	lanes := map[int64]download.Lane{}
+	var tasks []download.NewTask // two of each shard
+	for i := range 512 {
+		if shard := i % download.Shards; shard < 8 || shard >= 8+download.Shards-r.n(download.Shards) {
+			tasks = append(tasks, download.NewTask{URI: uri(i), Shard: shard})
+		}
+	}
+	for _, lane := range download.Lanes() {
+		j := job(string(lane))
+		j.Setting.Lane = lane
+		j = r.addJob(j)
+		lanes[j.ID] = lane
+		_, err := r.AddTasks(ctx, j.ID, tasks)
+		r.need(err)
+		r.handOut(j.ID, 512)
+	}
+	left := len(download.Lanes()) * len(tasks)
+	for _, test := range []struct {
+		lanes  []download.Lane
+		shards []int
+		want   int
+	}{
+		{nil, allShards, 0},
+		{download.Lanes(), nil, 0},
+		{[]download.Lane{download.Foreign}, []int{0, 255}, 4},
+		{[]download.Lane{download.Foreign}, []int{0, 255}, 0},
+		{[]download.Lane{download.Normal, download.Urgency}, []int{3, 4, 5}, 12},
+		{[]download.Lane{"unknown"}, allShards, 0},
+		{download.Lanes(), []int{-1, 256, 1000}, 0},
+		{download.Lanes(), []int{7}, 6},
+	} {
+		got := r.lease(download.Want{Owner: "w", Max: 100, For: time.Minute, Shards: test.shards, Lanes: test.lanes})
+		if len(got) != test.want {
+			r.Errorf("lanes %v, shards %v: leased %d, want %d", test.lanes, test.shards, len(got), test.want)
+		}
+		left -= len(got)
+		for _, l := range got {
+			if !slices.Contains(test.lanes, lanes[l.Task.Job]) || !slices.Contains(test.shards, l.Task.Shard) {
+				r.Errorf("lanes %v, shards %v: leased %+v", test.lanes, test.shards, l.Task)
+			}
+		}
+	}
+	// The lane of the newest version counts.
+	changed := job(string(download.Foreign))
+	changed.Setting.Lane = download.Normal
+	_, err := r.ChangeJob(ctx, changed)
+	r.need(err)
+	if got := r.lease(download.Want{Owner: "w", Max: 10000, For: time.Minute, Shards: allShards, Lanes: []download.Lane{download.Foreign}}); len(got) != 0 {
+		r.Errorf("leased %d of a lane that has no job any more", len(got))
+	}
+	if got := r.lease(wish("w", 10000)); len(got) != left {
+		r.Errorf("leased %d, want the %d that are left", len(got), left)
+	}
+}
+
+func leaseIDs(r *rig) {
+	j := job("news")
+	j.Setting.Lane = download.Foreign
+	j = r.addJob(j)
+	r.addTasks(j.ID, 0, 20)
+	tasks := r.handOut(j.ID, 10)
+	want := wish("w", 3)
+	want.Lanes = nil // ids have any lane
+	want.IDs = []string{tasks[4].ID, "zz", tasks[2].ID, tasks[2].ID, download.TaskID(j.ID, uri(15))}
+	got := r.lease(want)
+	if list := ids(got); len(list) != 2 || !slices.Contains(list, tasks[4].ID) || !slices.Contains(list, tasks[2].ID) {
+		r.Errorf("leased %v, want %s and %s", list, tasks[4].ID, tasks[2].ID)
+	}
+	if got := r.lease(want); len(got) != 0 {
+		r.Errorf("leased %v twice", got)
+	}
+	want.IDs = []string{}
+	if got := r.lease(want); len(got) != 0 {
+		r.Errorf("no ids: leased %v", got)
+	}
+	want.IDs = nil
+	for _, task := range tasks {
+		want.IDs = append(want.IDs, task.ID)
+	}
+	if got := r.lease(want); len(got) != 3 {
+		r.Errorf("leased %d, want 3 at most", len(got))
+	}
+	want.Shards = []int{200}
+	if got := r.lease(want); len(got) != 0 {
+		r.Errorf("leased %v of other shards", got)
+	}
+}
+
+func off(r *rig) {
+	j, leases := r.leased("news", 2)
+	r.addTasks(j.ID, 10, 4)
+	r.handOut(j.ID, 2)
+	r.need(r.SwitchJob(ctx, "news", false))
+	if got := r.lease(wish("w", 10)); len(got) != 0 {
+		r.Errorf("leased %v of a job that is off", got)
+	}
+	if got := r.handOut(j.ID, 10); len(got) != 0 {
+		r.Errorf("handed out %v of a job that is off", got)
+	}
+	want := wish("w", 10)
+	for _, task := range r.tasks(download.Query{Job: j.ID}) {
+		want.IDs = append(want.IDs, task.ID)
+	}
+	if got := r.lease(want); len(got) != 0 {
+		r.Errorf("leased %v of a job that is off", got)
+	}
+	// What is running ends as it would.
+	r.need(r.Finish(ctx, leases[0], result("text"), attempt))
+	lost, err := r.Renew(ctx, "worker", leases[1:], time.Hour)
+	r.need(err)
+	if len(lost) != 0 {
+		r.Errorf("lost %v", lost)
+	}
+	r.addTasks(j.ID, 20, 1)
+	r.need(r.SwitchJob(ctx, "news", true))
+	if got := r.lease(wish("w", 10)); len(got) != 2 {
+		r.Errorf("leased %d, want 2", len(got))
+	}
+	r.wantCounts(j.ID, map[download.State]int{download.Waiting: 3, download.Running: 3, download.Done: 1})
+}
+
+func renew(r *rig) {
+	j, leases := r.leased("news", 5)
+	r.clock.Advance(50 * time.Second)
+	other := leases[1]
+	other.Task.Fence++
+	r.need(r.GiveBack(ctx, leases[2], time.Time{}))
+	r.need(r.Finish(ctx, leases[3], result(""), attempt))
+	lost, err := r.Renew(ctx, "worker", []download.Lease{leases[0], other, leases[2], leases[3]}, time.Minute)
+	r.need(err)
+	slices.Sort(lost)
+	want := ids([]download.Lease{other, leases[2], leases[3]})
+	if !slices.Equal(lost, want) {
+		r.Errorf("lost %v, want %v", lost, want)
+	}
+	if lost, err = r.Renew(ctx, "another", leases[:2], time.Hour); err != nil || len(lost) != 2 {
+		r.Errorf("another's renewal: lost %v, %v, want both", lost, err)
+	}
+	if lost, err = r.Renew(ctx, "worker", nil, time.Hour); err != nil || len(lost) != 0 {
+		r.Errorf("nothing renewed: lost %v, %v", lost, err)
+	}
+	if got := r.task(j.ID, leases[0].Task.ID).Until; !got.Equal(r.clock.Now().Add(time.Minute)) {
+		r.Errorf("renewed until %v", got)
+	}
+	r.clock.Advance(59 * time.Second) // the first still is, the others are not
+	r.need(r.Finish(ctx, leases[0], result(""), attempt))
+	lost, err = r.Renew(ctx, "worker", []download.Lease{leases[1], leases[4]}, time.Minute)
+	r.need(err)
+	if len(lost) != 2 {
+		r.Errorf("lost %v, want both that ran out", lost)
+	}
+	// More than fit in one statement.
+	big := r.addJob(job("big"))
+	r.addTasks(big.ID, 0, r.n(2500))
+	r.handOut(big.ID, r.n(2500))
+	many := r.lease(wish("worker", 2500))
+	if lost, err = r.Renew(ctx, "worker", many, time.Hour); err != nil || len(lost) != 0 || len(many) != r.n(2500) {
+		r.Errorf("renewed %d: lost %d, %v", len(many), len(lost), err)
+	}
+	if lost, err = r.Renew(ctx, "nobody", many, time.Hour); err != nil || len(lost) != r.n(2500) {
+		r.Errorf("lost %d, %v, want all", len(lost), err)
+	}
+}
+
+func giveBack(r *rig) {
+	j, leases := r.leased("news", 2)
+	later := r.clock.Now().Add(time.Hour)
+	r.need(r.GiveBack(ctx, leases[0], later))
+	got := r.task(j.ID, leases[0].Task.ID)
+	if got.State != download.Waiting || got.Attempts != 0 || got.Fence != 1 || got.Owner != "" || !got.NotBefore.Equal(later) || !got.Until.IsZero() {
+		r.Errorf("given back: %+v", got)
+	}
+	r.want("again", r.GiveBack(ctx, leases[0], later), download.ErrLeaseLost)
+	if got := r.handOut(j.ID, 5); len(got) != 0 {
+		r.Errorf("handed out %v before its time", got)
+	}
+	r.need(r.GiveBack(ctx, leases[1], time.Time{}))
+	if got := r.handOut(j.ID, 5); len(got) != 1 || got[0].ID != leases[1].Task.ID {
+		r.Errorf("handed out %v, want what was given back", got)
+	}
+	if l := r.lease(wish("w", 5)); len(l) != 1 || l[0].Task.Attempts != 1 || l[0].Task.Fence != 2 {
+		r.Errorf("leased %+v", l)
+	}
+	if got := r.logs(download.Query{Job: j.ID}); len(got) != 0 {
+		r.Errorf("logs %v, want none", got)
+	}
+	r.wantCounts(j.ID, map[download.State]int{download.Waiting: 1, download.Running: 1})
+}
+
+// fences: only the newest lease settles.
+func fences(r *rig) {
+	j, old := r.leased("news", 4)
+	for _, l := range old {
+		r.need(r.GiveBack(ctx, l, time.Time{}))
+	}
+	r.handOut(j.ID, 4)
+	fresh := r.lease(wish("worker", 4)) // the same name: the fence alone tells them apart
+	for i, l := range old {
+		r.want("finish", r.Finish(ctx, l, result("old"), attempt), download.ErrLeaseLost)
+		r.want("finish large", r.Finish(ctx, l, result(fmt.Sprintf("%*d", r.opt.LargeBody+1, i)), attempt), download.ErrLeaseLost)
+		r.want("fail", r.Fail(ctx, l, attempt, time.Time{}), download.ErrLeaseLost)
+		r.want("give back", r.GiveBack(ctx, l, time.Time{}), download.ErrLeaseLost)
+	}
+	lost, err := r.Renew(ctx, "worker", old, time.Hour)
+	r.need(err)
+	if len(lost) != 4 {
+		r.Errorf("lost %v, want all", lost)
+	}
+	for _, l := range fresh {
+		r.need(r.Finish(ctx, l, result("fresh"), attempt))
+		r.want("finish a second time", r.Finish(ctx, l, result("second"), attempt), download.ErrLeaseLost)
+		r.want("fail what is done", r.Fail(ctx, l, attempt, time.Time{}), download.ErrLeaseLost)
+		r.want("give back what is done", r.GiveBack(ctx, l, time.Time{}), download.ErrLeaseLost)
+		if got := r.body(l.Task.ID); got != "fresh" {
+			r.Errorf("body %q, want that of the newest lease", got)
+		}
+	}
+	if len(r.data(download.Query{Job: j.ID})) != 4 || len(r.logs(download.Query{Job: j.ID})) != 4 {
+		r.Error("want data and log once a task")
+	}
+	r.wantCounts(j.ID, map[download.State]int{download.Done: 4})
+}
+
+// ranOut: a lease ends with its time, though nobody has swept.
+func ranOut(r *rig) {
+	j, leases := r.leased("news", 3)
+	r.clock.Advance(time.Minute)
+	r.want("finish", r.Finish(ctx, leases[0], result("late"), attempt), download.ErrLeaseLost)
+	r.want("fail", r.Fail(ctx, leases[1], attempt, time.Time{}), download.ErrLeaseLost)
+	r.want("give back", r.GiveBack(ctx, leases[2], time.Time{}), download.ErrLeaseLost)
+	r.wantCounts(j.ID, map[download.State]int{download.Running: 3})
+	if len(r.data(download.Query{Job: j.ID})) != 0 || len(r.logs(download.Query{Job: j.ID})) != 0 {
+		r.Error("a late worker has stored something")
+	}
+	// Nor is a task leased that was ready for too long.
+	r.addTasks(j.ID, 10, 1)
+	_, err := r.HandOut(ctx, j.ID, 1, 0, time.Second)
+	r.need(err)
+	r.clock.Advance(time.Second)
+	if got := r.lease(wish("w", 10)); len(got) != 0 {
+		r.Errorf("leased %v", got)
+	}
+}

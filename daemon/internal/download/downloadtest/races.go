@@ -1,0 +1,210 @@
+package downloadtest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// leaseAtOnce: 16 workers lease the same tasks, each of which one gets.
+func leaseAtOnce(r *rig) {
+	n := r.n(800)
+	j := r.addJob(job("news"))
+	r.addTasks(j.ID, 0, n)
+	tasks := r.handOut(j.ID, n)
+	var mu sync.Mutex
+	seen := map[string]string{}
+	together(16, func(i int) {
+		owner := fmt.Sprint(i)
+		want := wish(owner, 7)
+		for k := 0; ; k++ {
+			if want.IDs = nil; i%4 == 0 { // some ask by id
+				for _, task := range tasks[k*20%n : k*20%n+20] {
+					want.IDs = append(want.IDs, task.ID)
+				}
+			}
+			leases, err := r.Lease(ctx, want)
+			if err != nil {
+				r.Error(err)
+				return
+			}
+			mu.Lock()
+			for _, l := range leases {
+				if other, ok := seen[l.Task.ID]; ok {
+					r.Errorf("%s was leased by %s and %s", l.Task.ID, other, owner)
+				}
+				seen[l.Task.ID] = owner
+				if l.Task.Owner != owner || l.Task.Fence != 1 {
+					r.Errorf("%s got %+v", owner, l.Task)
+				}
+			}
+			enough := len(seen) == n
+			mu.Unlock()
+			if enough {
+				return
+			}
+		}
+	})
+	r.wantCounts(j.ID, map[download.State]int{download.Running: n})
+}
+
+// everythingAtOnce: dispatchers, workers that fail, give back and stop, sweeps and readers. In the
+// end every task has a result or a reason, and as many logs as attempts that have ended.
+func everythingAtOnce(r *rig) {
+	n := r.n(600)
+	j := r.addJob(job("news"))
+	var ended atomic.Bool
+	settled := &sync.Map{} // task to the body that was acknowledged, "" for failed
+	over := func() bool { return ended.Load() || r.Failed() }
+	check := func(err error) {
+		if err != nil && !errors.Is(err, download.ErrLeaseLost) {
+			r.Error(err)
+		}
+	}
+	together(16, func(i int) {
+		random := rand.New(rand.NewPCG(1, uint64(i)))
+		switch {
+		case i < 3: // adds tasks, the same as others do
+			for k := 0; k < n; k += r.n(50) {
+				_, err := r.AddTasks(ctx, j.ID, newTasks(k, r.n(50)))
+				check(err)
+			}
+			for !over() {
+				_, err := r.HandOut(ctx, j.ID, 40, int64(random.IntN(3)), time.Minute)
+				check(err)
+			}
+		case i == 3:
+			for !over() {
+				r.clock.Advance(5 * time.Second)
+				_, err := r.Sweep(ctx, 0)
+				check(err)
+				counts, err := r.Counts(ctx, j.ID)
+				check(err)
+				ended.Store(counts[download.Done]+counts[download.Failed] == n)
+			}
+		case i == 4:
+			for !over() {
+				counts, err := r.Counts(ctx, j.ID)
+				check(err)
+				sum := 0
+				for _, c := range counts {
+					sum += c
+				}
+				if sum > n {
+					r.Errorf("counts %v: more than %d tasks", counts, n)
+				}
+			}
+		default:
+			owner := fmt.Sprint(i)
+			for k := 0; !over(); k++ {
+				leases, err := r.Lease(ctx, wish(owner, 1+random.IntN(8)))
+				check(err)
+				for _, l := range leases {
+					switch p := random.IntN(10); {
+					case p < 5:
+						text := fmt.Sprintf("%s %d %s", owner, k, l.Task.ID)
+						err = r.Finish(ctx, l, result(text), attempt)
+						if err == nil {
+							if old, twice := settled.Swap(l.Task.ID, text); twice {
+								r.Errorf("%s was finished twice: %v and %s", l.Task.ID, old, text)
+							}
+						}
+					case p < 6 && l.Task.Attempts >= 2:
+						err = r.Fail(ctx, l, download.Attempt{Reason: "no"}, time.Time{})
+						if err == nil {
+							if old, twice := settled.Swap(l.Task.ID, ""); twice {
+								r.Errorf("%s failed, and was finished before: %v", l.Task.ID, old)
+							}
+						}
+					case p < 7:
+						err = r.GiveBack(ctx, l, time.Time{})
+					case p < 8 && l.Task.Attempts < 3:
+						err = r.Fail(ctx, l, download.Attempt{Reason: "later"}, r.clock.Now().Add(time.Second))
+					case p < 9 || l.Task.Attempts >= 3:
+						var lost []string
+						if lost, err = r.Renew(ctx, owner, []download.Lease{l}, time.Minute); err == nil && len(lost) == 0 {
+							err = r.GiveBack(ctx, l, time.Time{})
+						}
+					}
+					check(err) // or it is abandoned
+				}
+			}
+		}
+	})
+	if r.Failed() {
+		return
+	}
+	tasks := r.tasks(download.Query{Job: j.ID})
+	if len(tasks) != n {
+		r.Errorf("%d tasks, want %d", len(tasks), n)
+	}
+	logs := map[string]int{}
+	for _, l := range r.logs(download.Query{Job: j.ID}) {
+		logs[l.Task]++
+	}
+	data := map[string]download.Data{}
+	for _, d := range r.data(download.Query{Job: j.ID}) {
+		data[d.Task] = d
+	}
+	for _, task := range tasks {
+		text, acknowledged := settled.Load(task.ID)
+		d, stored := data[task.ID]
+		switch {
+		case logs[task.ID] != task.Attempts:
+			r.Errorf("%s: %d logs of %d attempts", task.ID, logs[task.ID], task.Attempts)
+		case task.State == download.Done:
+			if !acknowledged || !stored || d.SHA256 != sha(text.(string)) {
+				r.Errorf("%s is done, and its data is not what %q was acknowledged for", task.ID, text)
+			}
+		case task.State == download.Failed:
+			if stored || task.Reason == "" || acknowledged && text != "" {
+				r.Errorf("%s failed for %q, stored %t, acknowledged %q", task.ID, task.Reason, stored, text)
+			}
+		default:
+			r.Errorf("%s is left: %+v", task.ID, task)
+		}
+	}
+}
+
+// reopened: what was acknowledged is there when the store is opened again.
+func reopened(r *rig) {
+	j, leases := r.leased("news", 5)
+	r.need(r.Finish(ctx, leases[0], result("text"), attempt))
+	r.need(r.Fail(ctx, leases[1], attempt, time.Time{}))
+	r.need(r.GiveBack(ctx, leases[2], time.Time{}))
+	r.need(r.KeepRefusal(ctx, download.Refusal{Name: "bad", Text: "line 1"}))
+	r.handOut(j.ID, 5)
+	q := download.Query{Job: j.ID}
+	tasks, logs, data := fmt.Sprint(r.tasks(q)), fmt.Sprint(r.logs(q)), fmt.Sprint(r.data(q))
+	r.reopen()
+	r.wantJob(j)
+	if got := fmt.Sprint(r.tasks(q)); got != tasks {
+		r.Errorf("tasks\n%s, want\n%s", got, tasks)
+	}
+	if got := fmt.Sprint(r.logs(q)); got != logs {
+		r.Errorf("logs\n%s, want\n%s", got, logs)
+	}
+	if got := fmt.Sprint(r.data(q)); got != data {
+		r.Errorf("data\n%s, want\n%s", got, data)
+	}
+	if got := r.body(leases[0].Task.ID); got != "text" {
+		r.Errorf("body %q", got)
+	}
+	if refused, err := r.Refusals(ctx, 10); err != nil || len(refused) != 1 {
+		r.Errorf("refusals %v, %v", refused, err)
+	}
+	r.wantCounts(j.ID, map[download.State]int{download.Ready: 1, download.Running: 2, download.Done: 1, download.Failed: 1})
+	r.need(r.Finish(ctx, leases[3], result("over the restart"), attempt))
+	if l := r.lease(wish("w", 5)); len(l) != 1 || l[0].Task.Fence != 2 {
+		r.Errorf("leased %+v: want the fence after that of before", l)
+	}
+	next := r.addJob(job("next"))
+	if next.ID == j.ID {
+		r.Error("the number of a job was given again")
+	}
+}

@@ -1,0 +1,193 @@
+// Package httpengine downloads tasks over HTTP: it asks robots.txt, fetches as the job's setting
+// says, and names what went wrong.
+package httpengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/proxies"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/robots"
+	uris "github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
+)
+
+const (
+	// maxLists is how many lists of proxies are kept, with what is known of their health.
+	maxLists = 1000
+	// robotsMemory is for how many bytes of rules there is room.
+	robotsMemory = 64 << 20
+	// robotsIn is how long a robots.txt may take.
+	robotsIn = 30 * time.Second
+	// unreachableFor is after how long a task is tried again whose robots.txt could not be had.
+	unreachableFor = robots.Unreachable
+)
+
+// Engine is a worker.Engine. It is safe for concurrent use.
+type Engine struct {
+	fetcher *fetch.Fetcher
+	robots  *robots.Cache
+
+	mu    sync.Mutex
+	lists map[string]*proxies.List // by their URLs
+}
+
+// New makes an Engine. The agent is what names the program in each request; robots.txt is asked for
+// its first word.
+func New(fetcher *fetch.Fetcher, agent string) *Engine {
+	word, _, _ := strings.Cut(agent, " ")
+	e := &Engine{fetcher: fetcher, lists: map[string]*proxies.List{}}
+	e.robots = robots.NewCache(word, robotsMemory, e.fetchRobots, nil)
+	return e
+}
+
+// askedKey is where the context of a call has a *bool, which tells that a robots.txt was asked for.
+type askedKey struct{}
+
+// fetchRobots asks for a robots.txt, without the proxies of a job: what it says is for all jobs.
+func (e *Engine) fetchRobots(ctx context.Context, origin string) (robots.Answer, error) {
+	if asked, ok := ctx.Value(askedKey{}).(*bool); ok {
+		*asked = true
+	}
+	r, err := e.fetcher.Fetch(ctx, fetch.Request{URI: origin + "/robots.txt", Whole: robotsIn, BodyLimit: robots.MaxBytes, Truncate: true, RedirectLimit: robots.MaxRedirects})
+	var wrong *fetch.Error
+	switch {
+	case errors.As(err, &wrong) && slices.Contains([]fetch.Reason{fetch.TooManyRedirects, fetch.RedirectLoop, fetch.BadRedirect}, wrong.Reason):
+		return robots.Answer{Status: http.StatusNotFound}, nil
+	case err != nil:
+		return robots.Answer{}, err
+	}
+	text, err := io.ReadAll(r.Body)
+	return robots.Answer{Status: r.Status, Text: text}, errors.Join(err, r.Body.Close())
+}
+
+// Download makes one attempt. What fails is a *worker.Failure.
+func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, error) {
+	s := w.Job.Setting
+	list, err := e.proxies(s.Proxies)
+	if err != nil {
+		return worker.Page{}, &worker.Failure{Reason: err.Error(), Permanent: true}
+	}
+	if err := e.allowed(ctx, w, w.Task.URI); err != nil {
+		return worker.Page{}, err
+	}
+	header := http.Header{}
+	for name, value := range s.Headers {
+		header.Set(name, value)
+	}
+	if s.Cookie != "" {
+		header.Set("Cookie", s.Cookie)
+	}
+	r, err := e.fetcher.Fetch(ctx, fetch.Request{
+		URI: w.Task.URI, Header: header, Proxies: list, Connect: s.Timeout, Read: s.Timeout, Whole: s.Timeout, BodyLimit: s.MaxBytes,
+		Before: func(ctx context.Context, uri string) error {
+			if err := e.allowed(ctx, w, uri); err != nil {
+				return err
+			}
+			return w.Turn(ctx, uri)
+		},
+	})
+	if err != nil {
+		return worker.Page{}, failureOf(err, 0)
+	}
+	if wrong := r.Failure(); wrong != nil {
+		return worker.Page{}, errors.Join(failureOf(wrong, r.Status), r.Body.Close())
+	}
+	return worker.Page{
+		Result: download.Result{URI: r.URI, Status: r.Status, Header: stored(r.Header), ContentType: r.ContentType, Encoding: charset(r.ContentType)},
+		Body:   r.Body,
+	}, nil
+}
+
+// allowed is an error for a URI that robots.txt forbids, or whose robots.txt cannot be had. If the
+// host was asked for it just now, it waits for its next turn.
+func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
+	if !w.Job.Setting.Robots {
+		return nil
+	}
+	u, err := uris.Parse(uri)
+	if err != nil {
+		return &worker.Failure{Reason: string(fetch.BadURI) + ": " + err.Error(), Permanent: true}
+	}
+	asked := false
+	verdict, err := e.robots.Ask(context.WithValue(ctx, askedKey{}, &asked), u.Origin(), u.URL(false).RequestURI())
+	switch {
+	case err != nil:
+		return failureOf(err, 0)
+	case verdict.Allowed && asked:
+		return w.Turn(ctx, uri)
+	case verdict.Allowed:
+		return nil
+	case verdict.Unreachable:
+		return &worker.Failure{Reason: "robots_unreachable: " + uri + ": robots.txt of the host cannot be had, which forbids everything for a while", After: unreachableFor}
+	}
+	return &worker.Failure{Reason: "robots: " + uri + ": robots.txt of the host forbids it", Permanent: true}
+}
+
+func failureOf(err error, status int) *worker.Failure {
+	var own *worker.Failure
+	if errors.As(err, &own) {
+		return own
+	}
+	f := &worker.Failure{Reason: err.Error(), Status: status}
+	var wrong *fetch.Error
+	if errors.As(err, &wrong) {
+		f.Reason = string(wrong.Reason) + ": " + wrong.Error()
+		f.Permanent, f.After = wrong.Permanent, wrong.After
+	}
+	f.Crowded = status == http.StatusTooManyRequests || status >= 500
+	return f
+}
+
+// proxies are those of a setting, the same list for the same URLs, so that one that fails is left
+// out by all.
+func (e *Engine) proxies(urls []string) (*proxies.List, error) {
+	if len(urls) == 0 {
+		return nil, nil
+	}
+	key := strings.Join(urls, "\n")
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if list, ok := e.lists[key]; ok {
+		return list, nil
+	}
+	list, err := proxies.New(urls, time.Now)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	if len(e.lists) >= maxLists {
+		clear(e.lists)
+	}
+	e.lists[key] = list
+	return list, nil
+}
+
+// charset is the encoding that a Content-Type declares, in lower case.
+func charset(contentType string) string {
+	_, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(params["charset"])
+}
+
+// stored leaves out what tells of the connection, and what would let others log in.
+func stored(h http.Header) http.Header {
+	out := http.Header{}
+	for name, values := range h {
+		if !slices.Contains([]string{"Set-Cookie", "Connection", "Keep-Alive", "Transfer-Encoding"}, name) {
+			out[name] = values
+		}
+	}
+	return out
+}

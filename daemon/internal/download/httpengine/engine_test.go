@@ -1,0 +1,172 @@
+package httpengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
+)
+
+// rig is an engine, and a server that notes what it is asked for.
+type rig struct {
+	*httptest.Server
+	engine *Engine
+	mu     sync.Mutex
+	asked  []string
+	turns  int
+}
+
+func newRig(t *testing.T, serve func(w http.ResponseWriter, r *http.Request)) *rig {
+	t.Helper()
+	r := &rig{}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		r.mu.Lock()
+		r.asked = append(r.asked, q.URL.RequestURI())
+		r.mu.Unlock()
+		serve(w, q)
+	}))
+	t.Cleanup(r.Close)
+	fetcher := fetch.New(fetch.Options{Guard: guard.New(guard.Options{AllowPrivate: true}), SpillDir: t.TempDir(), UserAgent: "tester/1.0 (+http://example.com/)"})
+	t.Cleanup(fetcher.Close)
+	r.engine = New(fetcher, "tester/1.0 (+http://example.com/)")
+	return r
+}
+
+// download makes an attempt, and returns the page, its body, and the failure.
+func (r *rig) download(t *testing.T, uri string, change ...func(*download.Setting)) (worker.Page, string, *worker.Failure) {
+	t.Helper()
+	s := download.Setting{Timeout: 10 * time.Second, MaxBytes: 1 << 20, Robots: true}
+	for _, f := range change {
+		f(&s)
+	}
+	page, err := r.engine.Download(t.Context(), worker.Work{
+		Task: download.Task{URI: uri}, Job: download.Job{Setting: s},
+		Turn: func(context.Context, string) error {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.turns++
+			return nil
+		},
+	})
+	if err != nil {
+		var failure *worker.Failure
+		if !errors.As(err, &failure) {
+			t.Fatalf("%s: %v is no *worker.Failure", uri, err)
+		}
+		return page, "", failure
+	}
+	text, err := io.ReadAll(page.Body)
+	if err := errors.Join(err, page.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return page, string(text), nil
+}
+
+func TestPage(t *testing.T) {
+	r := newRig(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/robots.txt" {
+			http.NotFound(w, q)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=GBK")
+		w.Header().Set("Set-Cookie", "session=secret")
+		_, _ = fmt.Fprintf(w, "%s|%s|%s", q.UserAgent(), q.Header.Get("Cookie"), q.Header.Get("Accept-Language"))
+	})
+	page, text, failure := r.download(t, r.URL+"/a?b=c", func(s *download.Setting) {
+		s.Cookie, s.Headers = "x=y", map[string]string{"Accept-Language": "en"}
+	})
+	if failure != nil || text != "tester/1.0 (+http://example.com/)|x=y|en" {
+		t.Fatalf("%q, %v", text, failure)
+	}
+	if page.Status != 200 || page.URI != r.URL+"/a?b=c" || page.Encoding != "gbk" || page.Header.Get("Set-Cookie") != "" || page.Header.Get("Content-Type") == "" {
+		t.Errorf("%+v", page.Result)
+	}
+	// The file is asked for once, and the page has a turn of its own after it.
+	if _, _, failure := r.download(t, r.URL+"/b"); failure != nil {
+		t.Error(failure)
+	}
+	if got := strings.Join(r.asked, " "); got != "/robots.txt /a?b=c /b" || r.turns != 1 {
+		t.Errorf("asked for %s, %d turns", got, r.turns)
+	}
+}
+
+func TestRobots(t *testing.T) {
+	status := http.StatusOK
+	r := newRig(t, func(w http.ResponseWriter, q *http.Request) {
+		switch q.URL.Path {
+		case "/robots.txt":
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "User-agent: tester\nDisallow: /private\n"+strings.Repeat("# more\n", 200_000))
+		case "/lead":
+			http.Redirect(w, q, "/private/2", http.StatusFound)
+		}
+	})
+	for path, want := range map[string]string{"/private/1": "forbids it", "/lead": "/private/2: robots.txt of the host forbids it", "/public": ""} {
+		_, _, failure := r.download(t, r.URL+path)
+		if want == "" != (failure == nil) || failure != nil && (!failure.Permanent || !strings.Contains(failure.Reason, want)) {
+			t.Errorf("%s: %+v, want %q", path, failure, want)
+		}
+	}
+	for _, path := range r.asked {
+		if strings.HasPrefix(path, "/private") {
+			t.Errorf("%s was asked for", path)
+		}
+	}
+	if _, _, failure := r.download(t, r.URL+"/private/1", func(s *download.Setting) { s.Robots = false }); failure != nil {
+		t.Errorf("a job that does not ask: %v", failure)
+	}
+	// A robots.txt that cannot be had forbids for a while.
+	status = http.StatusBadGateway
+	other := newRig(t, r.Config.Handler.ServeHTTP)
+	_, _, failure := other.download(t, other.URL+"/public")
+	if failure == nil || failure.Permanent || failure.After <= 0 || !strings.HasPrefix(failure.Reason, "robots_unreachable: ") {
+		t.Errorf("without a robots.txt: %+v", failure)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	r := newRig(t, func(w http.ResponseWriter, q *http.Request) {
+		switch q.URL.Path {
+		case "/429":
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(http.StatusTooManyRequests)
+		case "/500":
+			w.WriteHeader(http.StatusInternalServerError)
+		case "/404":
+			w.WriteHeader(http.StatusNotFound)
+		case "/large":
+			_, _ = w.Write(make([]byte, 2<<20))
+		case "/away":
+			http.Redirect(w, q, "http://169.254.169.254/latest", http.StatusFound)
+		}
+	})
+	for path, want := range map[string]worker.Failure{
+		"/429":   {Reason: "status: ", Status: 429, Crowded: true, After: 7 * time.Second},
+		"/500":   {Reason: "status: ", Status: 500, Crowded: true},
+		"/404":   {Reason: "status: ", Status: 404, Permanent: true},
+		"/large": {Reason: "too_large: ", Permanent: true},
+		"/away":  {Reason: "refused_address: ", Permanent: true},
+	} {
+		_, _, got := r.download(t, r.URL+path, func(s *download.Setting) { s.Robots = false })
+		if got == nil || !strings.HasPrefix(got.Reason, want.Reason) || got.Status != want.Status || got.Permanent != want.Permanent || got.Crowded != want.Crowded || got.After != want.After {
+			t.Errorf("%s: %+v, want %+v", path, got, want)
+		}
+	}
+	for _, proxy := range []string{"ftp://x", "http://127.0.0.1:1"} {
+		_, _, got := r.download(t, r.URL+"/", func(s *download.Setting) { s.Robots, s.Proxies = false, []string{proxy} })
+		if got == nil || !strings.HasPrefix(got.Reason, "proxy") {
+			t.Errorf("%s: %+v", proxy, got)
+		}
+	}
+}

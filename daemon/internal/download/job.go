@@ -1,0 +1,99 @@
+package download
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Job is a downloader: settings, perhaps code, and the URIs that belong to it, each of which is
+// a [Task].
+type Job struct {
+	ID   int64 // given by the store, never given again
+	Name string
+	// Priority is from 0 to 9. Tasks of a higher one are handed out first; see docs/downloader.md
+	// for how long a low one can wait.
+	Priority int
+	On       bool // tasks are handed out
+	// Filter is the name of the filter that is asked before a URI becomes a task, "" for none.
+	Filter  string
+	Version int // of the Setting and the Code, from 1
+	Setting Setting
+	Code    Code
+	Added   time.Time
+	Changed time.Time // when the version was made
+}
+
+// Lane says which workers may have the tasks of a job, and which come first.
+type Lane string
+
+const (
+	Normal  Lane = "normal"
+	Urgency Lane = "urgency" // before all of normal
+	Foreign Lane = "foreign" // only for workers that say they serve it, as they are in another country
+)
+
+// Lanes are all there are.
+func Lanes() []Lane { return []Lane{Urgency, Normal, Foreign} }
+
+// Engines download a task.
+const (
+	EngineHTTP    = "http"
+	EngineBrowser = "browser"
+	EngineScript  = "script"
+)
+
+// Setting says how the tasks of a job are downloaded. It does not change within a version of
+// the job.
+type Setting struct {
+	// Dispatch is how many tasks of the job may be handed out at once, and not yet settled.
+	Dispatch    int
+	Engine      string
+	Lane        Lane
+	Timeout     time.Duration // of one attempt, at most MaxTimeout
+	MaxAttempts int
+	Delay       time.Duration // between the starts of two requests to one host
+	Concurrency int           // requests to one host at once
+	Robots      bool          // robots.txt is kept to
+	Proxies     []string      // URLs, one of which is taken for an attempt
+	Cookie      string        // the header of each request
+	Headers     map[string]string
+	MaxBytes    int64  // of a body, decompressed
+	Script      string // JavaScript that runs in the page, for EngineBrowser
+	ReportMails []string
+}
+
+// Equal tells whether two settings say the same: an empty list is as none.
+func (s Setting) Equal(o Setting) bool {
+	same := slices.Equal(s.Proxies, o.Proxies) && maps.Equal(s.Headers, o.Headers) && slices.Equal(s.ReportMails, o.ReportMails)
+	s.Proxies, s.Headers, s.ReportMails = nil, nil, nil
+	o.Proxies, o.Headers, o.ReportMails = nil, nil, nil
+	return same && reflect.DeepEqual(s, o)
+}
+
+// MaxTimeout is the longest that an attempt may take.
+const MaxTimeout = 5 * time.Minute
+
+// Code is what a job runs itself, for EngineScript. The zero Code is none.
+type Code struct {
+	Language string // "starlark" or "python"
+	File     string // the name that errors tell
+	Text     string
+}
+
+// SHA256 is the digest of the text in hex.
+func (c Code) SHA256() string {
+	sum := sha256.Sum256([]byte(c.Text))
+	return hex.EncodeToString(sum[:])
+}
+
+// TaskID is the id of the task of a URI: 32 hex digits, the same for the same job and URI, which
+// thereby has one task.
+func TaskID(job int64, uri string) string {
+	sum := sha256.Sum256(append(strconv.AppendInt(nil, job, 10), " "+uri...))
+	return hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,262 @@
+// Package jobfile reads jobs as people write them and as they are sent to the master: YAML, or
+// JSON, which is YAML too. It refuses what it does not know, and names file, line and key of
+// every fault. It opens no file and calls nobody.
+package jobfile
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/configs/strict"
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// The bounds of settings.
+const (
+	MaxPriority    = 9
+	MaxDispatch    = 100_000
+	MaxAttempts    = 100
+	MaxConcurrency = 100
+	MaxDelay       = 24 * time.Hour
+	MinTimeout     = 100 * time.Millisecond
+	MaxBody        = configs.Size(1) << 40
+)
+
+// file is a job as it is written.
+type file struct {
+	Name     string     `yaml:"name"`
+	Priority int        `yaml:"priority"`
+	Filter   string     `yaml:"filter"`
+	URIs     *yaml.Node `yaml:"uris"`
+	Setting  setting    `yaml:"setting"`
+	Code     *yaml.Node `yaml:"code"`
+}
+
+type setting struct {
+	Dispatch    int           `yaml:"dispatch"`
+	Attempts    int           `yaml:"max_download_times"`
+	Timeout     time.Duration `yaml:"timeout"`
+	Engine      string        `yaml:"download_engine"`
+	Script      string        `yaml:"download_js"`
+	Prior       string        `yaml:"prior"`
+	Proxy       []string      `yaml:"proxy"`
+	Cookie      string        `yaml:"cookie"`
+	Headers     *yaml.Node    `yaml:"headers"`
+	Delay       time.Duration `yaml:"delay"`
+	Concurrency int           `yaml:"concurrency"`
+	Robots      bool          `yaml:"robots"`
+	MaxBytes    configs.Size  `yaml:"max_bytes"`
+	Mails       []string      `yaml:"report_mails"`
+}
+
+// Source is where the URIs of a job file are.
+type Source struct {
+	List []string // in the file itself
+	File string   // of one URI a line, beside the job file; "": none
+	URL  string   // of one URI a line; "": none
+}
+
+// Default is the job of a file that gives a name alone.
+func Default() download.Job {
+	return download.Job{Priority: 3, On: true, Setting: download.Setting{
+		Dispatch: 100, Engine: download.EngineHTTP, Lane: download.Normal, Timeout: 30 * time.Second, MaxAttempts: 3,
+		Delay: time.Second, Concurrency: 2, Robots: true, MaxBytes: int64(64 * configs.MiB),
+	}}
+}
+
+// Parse reads a job. The error joins all faults, a line each.
+func Parse(name string, data []byte) (download.Job, Source, error) {
+	d := Default()
+	f := file{Priority: d.Priority, Setting: setting{
+		Dispatch: d.Setting.Dispatch, Attempts: d.Setting.MaxAttempts, Timeout: d.Setting.Timeout, Engine: d.Setting.Engine,
+		Prior: string(d.Setting.Lane), Delay: d.Setting.Delay, Concurrency: d.Setting.Concurrency, Robots: true,
+		MaxBytes: configs.Size(d.Setting.MaxBytes),
+	}}
+	root, err := strict.Parse(name, data)
+	if err != nil {
+		return d, Source{}, err
+	}
+	if root == nil {
+		return d, Source{}, fmt.Errorf("%s: empty: want a job, such as {name: news, uris: [https://example.com/]}", name)
+	}
+	c := &check{file: name, lines: map[string]int{}}
+	c.locate("", root)
+	if err := strict.DecodeNode(name, "", root, &f); err != nil {
+		c.faults = append(c.faults, err)
+	}
+	j := download.Job{Name: f.Name, Priority: f.Priority, On: true, Filter: f.Filter, Setting: download.Setting{
+		Dispatch: f.Setting.Dispatch, Engine: f.Setting.Engine, Lane: download.Lane(f.Setting.Prior), Timeout: f.Setting.Timeout,
+		MaxAttempts: f.Setting.Attempts, Delay: f.Setting.Delay, Concurrency: f.Setting.Concurrency, Robots: f.Setting.Robots,
+		Proxies: f.Setting.Proxy, Cookie: f.Setting.Cookie, MaxBytes: int64(f.Setting.MaxBytes), Script: f.Setting.Script, ReportMails: f.Setting.Mails,
+	}}
+	j.Setting.Headers = c.headers(f.Setting.Headers)
+	c.job(j)
+	if f.Code != nil {
+		c.fault("code", "this version runs no code of jobs: leave it out, and want download_engine: http")
+	}
+	source := c.source(f.URIs)
+	return j, source, errors.Join(c.faults...)
+}
+
+// check collects faults, and knows in which line each key stands.
+type check struct {
+	file   string
+	lines  map[string]int
+	faults []error
+}
+
+func (c *check) locate(path string, n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := strict.Join(path, n.Content[i].Value)
+		c.lines[key] = n.Content[i].Line
+		c.locate(key, n.Content[i+1])
+	}
+}
+
+func (c *check) fault(key, format string, args ...any) {
+	where := c.file
+	if line := c.lines[key]; line > 0 {
+		where = fmt.Sprintf("%s:%d", c.file, line)
+	}
+	c.faults = append(c.faults, fmt.Errorf("%s: %s: %s", where, key, fmt.Sprintf(format, args...)))
+}
+
+var jobName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+
+func (c *check) job(j download.Job) {
+	between := func(key string, value, from, to int) {
+		if value < from || value > to {
+			c.fault(key, "%d: want %d to %d", value, from, to)
+		}
+	}
+	s := j.Setting
+	if !jobName.MatchString(j.Name) {
+		c.fault("name", "%q: want up to 63 of a-z, 0-9, _ and -, a letter or digit first", j.Name)
+	}
+	if j.Filter != "" && configs.CheckName(j.Filter) != "" {
+		c.fault("filter", "%s", configs.CheckName(j.Filter))
+	}
+	between("priority", j.Priority, 0, MaxPriority)
+	between("setting.dispatch", s.Dispatch, 1, MaxDispatch)
+	between("setting.max_download_times", s.MaxAttempts, 1, MaxAttempts)
+	between("setting.concurrency", s.Concurrency, 1, MaxConcurrency)
+	if s.Timeout < MinTimeout || s.Timeout > download.MaxTimeout {
+		c.fault("setting.timeout", "%s: want %s to %s", s.Timeout, MinTimeout, download.MaxTimeout)
+	}
+	if s.Delay < 0 || s.Delay > MaxDelay {
+		c.fault("setting.delay", "%s: want 0s to %s", s.Delay, MaxDelay)
+	}
+	if s.MaxBytes < 1 || s.MaxBytes > int64(MaxBody) {
+		c.fault("setting.max_bytes", "%d: want 1 to %s", s.MaxBytes, MaxBody)
+	}
+	if !slices.Contains(download.Lanes(), s.Lane) {
+		c.fault("setting.prior", "%q: want normal, urgency or foreign", s.Lane)
+	}
+	switch s.Engine {
+	case download.EngineHTTP:
+		if s.Script != "" {
+			c.fault("setting.download_js", "is for download_engine: browser, and this job has http")
+		}
+	case download.EngineBrowser, download.EngineScript:
+		c.fault("setting.download_engine", "%q is not in this version: want http", s.Engine)
+	default:
+		c.fault("setting.download_engine", "%q: want http", s.Engine)
+	}
+	for i, proxy := range s.Proxies {
+		u, err := url.Parse(proxy)
+		if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) {
+			c.fault(fmt.Sprintf("setting.proxy[%d]", i), "want http://host:port, https://host:port or socks5://host:port, perhaps with user:password@ before the host")
+		}
+	}
+	if !httpguts.ValidHeaderFieldValue(s.Cookie) {
+		c.fault("setting.cookie", "cannot stand in a header: want name=value; name=value in one line")
+	}
+	for i, mail := range s.ReportMails {
+		if at := strings.LastIndex(mail, "@"); at < 1 || at == len(mail)-1 || strings.ContainsAny(mail, " \r\n<>,") {
+			c.fault(fmt.Sprintf("setting.report_mails[%d]", i), "%q: want an address such as crawl@example.com", mail)
+		}
+	}
+}
+
+// ownHeaders are set by the worker, or would break the request.
+var ownHeaders = []string{"Host", "Connection", "Content-Length", "Transfer-Encoding", "Accept-Encoding", "Te", "Trailer", "Upgrade", "Cookie", "Proxy-Authorization"}
+
+func (c *check) headers(n *yaml.Node) map[string]string {
+	if n == nil {
+		return nil
+	}
+	if n.Kind != yaml.MappingNode {
+		c.fault("setting.headers", "want names and values, such as {Accept-Language: en}")
+		return nil
+	}
+	headers := map[string]string{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i], n.Content[i+1]
+		key := "setting.headers." + name.Value
+		canonical := http.CanonicalHeaderKey(name.Value)
+		switch {
+		case value.Kind != yaml.ScalarNode:
+			c.fault(key, "want a text")
+		case !httpguts.ValidHeaderFieldName(name.Value) || !httpguts.ValidHeaderFieldValue(value.Value):
+			c.fault(key, "cannot stand in a header")
+		case slices.Contains(ownHeaders, canonical):
+			c.fault(key, "is set by the worker%s", map[bool]string{true: ": give setting.cookie"}[canonical == "Cookie"])
+		case headers[canonical] != "":
+			c.fault(key, "is there twice")
+		default:
+			headers[canonical] = value.Value
+		}
+	}
+	return headers
+}
+
+func (c *check) source(n *yaml.Node) Source {
+	switch {
+	case n == nil:
+		return Source{}
+	case n.Kind == yaml.SequenceNode:
+		var list []string
+		for i, item := range n.Content {
+			if item.Kind != yaml.ScalarNode || item.Value == "" {
+				c.fault("uris", "item %d in line %d: want a URI", i, item.Line)
+				continue
+			}
+			list = append(list, item.Value)
+		}
+		return Source{List: list}
+	case n.Kind == yaml.ScalarNode && (strings.HasPrefix(n.Value, "http://") || strings.HasPrefix(n.Value, "https://")):
+		return Source{URL: n.Value}
+	case n.Kind == yaml.ScalarNode && n.Value != "":
+		return Source{File: n.Value}
+	}
+	c.fault("uris", "want the name of a file with a URI a line, a list of URIs, or the URL of such a file")
+	return Source{}
+}
+
+// WithoutURIs is the text of a job without its URIs, which are sent by themselves.
+func WithoutURIs(name string, data []byte) ([]byte, error) {
+	root, err := strict.Parse(name, data)
+	if err != nil || root == nil || root.Kind != yaml.MappingNode {
+		return data, err
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value == "uris" {
+			root.Content = slices.Delete(root.Content, i, i+2)
+			break
+		}
+	}
+	return yaml.Marshal(root)
+}

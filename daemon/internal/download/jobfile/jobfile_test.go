@@ -1,0 +1,93 @@
+package jobfile
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	j, source, err := Parse("news.yaml", []byte(`
+name: news
+priority: 7
+filter: uri_download
+uris: uris.txt
+setting: {dispatch: 10, max_download_times: 5, timeout: 20s, prior: urgency, proxy: ["socks5://u:p@proxy:1080"], cookie: "a=b",
+  headers: {accept-language: en}, delay: 0s, concurrency: 4, robots: false, max_bytes: 1MiB, report_mails: [a@example.com]}
+`))
+	want := Default()
+	want.Name, want.Priority, want.Filter = "news", 7, "uri_download"
+	s := &want.Setting
+	s.Dispatch, s.MaxAttempts, s.Timeout, s.Lane, s.Proxies = 10, 5, 20*time.Second, "urgency", []string{"socks5://u:p@proxy:1080"}
+	s.Cookie, s.Headers, s.Delay, s.Concurrency, s.Robots, s.MaxBytes = "a=b", map[string]string{"Accept-Language": "en"}, 0, 4, false, 1<<20
+	s.ReportMails = []string{"a@example.com"}
+	if err != nil || !reflect.DeepEqual(j, want) || source.File != "uris.txt" {
+		t.Errorf("got %+v, %+v, %v, want %+v", j, source, err, want)
+	}
+	j, source, err = Parse("body", []byte(`{"name":"a","uris":["http://a/","http://b/"]}`))
+	if err != nil || j.Setting.Delay != time.Second || !reflect.DeepEqual(source.List, []string{"http://a/", "http://b/"}) {
+		t.Errorf("JSON: %+v, %+v, %v", j, source, err)
+	}
+	if _, source, err = Parse("body", []byte(`{name: a, uris: "https://example.com/list.txt"}`)); err != nil || source.URL != "https://example.com/list.txt" {
+		t.Errorf("a URL: %+v, %v", source, err)
+	}
+}
+
+// Every fault is told with file, line and key, and all of them at once.
+func TestParseFaults(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                                 "x.yaml: empty",
+		"name: [":                          "not YAML",
+		"nam: a":                           "x.yaml:1: nam: unknown key; did you mean name?",
+		"name: A":                          `x.yaml:1: name: "A": want up to 63`,
+		"priority: 3":                      `x.yaml: name: "": want up to 63`,
+		"name: a\npriority: 10":            "x.yaml:2: priority: 10: want 0 to 9",
+		"name: a\nfilter: 'a b'":           "x.yaml:2: filter: ",
+		"name: a\nuris: {a: b}":            "x.yaml:2: uris: want the name",
+		"name: a\nuris: [a, '']":           "x.yaml:2: uris: item 1 in line 2: want a URI",
+		"name: a\ncode: job.star":          "x.yaml:2: code: this version runs no code",
+		"name: a\nsetting:\n  timeout: 6m": "x.yaml:3: setting.timeout: 6m0s: want 100ms to 5m0s",
+		"name: a\nsetting:\n  timeout: 30": `x.yaml:3: setting.timeout: "30": want a time with its unit`,
+		"name: a\nsetting:\n  delay: -1s":  "x.yaml:3: setting.delay",
+		"name: a\nsetting: {dispatch: 0}":  "x.yaml:2: setting.dispatch: 0: want 1 to 100000",
+		"name: a\nsetting: {max_download_times: 101}":                          "x.yaml:2: setting.max_download_times",
+		"name: a\nsetting: {concurrency: 0}":                                   "x.yaml:2: setting.concurrency",
+		"name: a\nsetting: {max_bytes: 0}":                                     "x.yaml:2: setting.max_bytes",
+		"name: a\nsetting: {prior: high}":                                      `x.yaml:2: setting.prior: "high": want normal, urgency or foreign`,
+		"name: a\nsetting: {download_engine: ftp}":                             `x.yaml:2: setting.download_engine: "ftp": want http`,
+		"name: a\nsetting: {download_engine: browser}":                         `"browser" is not in this version`,
+		"name: a\nsetting: {download_js: 'x()'}":                               "x.yaml:2: setting.download_js: is for download_engine: browser",
+		"name: a\nsetting: {proxy: ['ftp://a']}":                               "setting.proxy[0]: want http://host:port",
+		"name: a\nsetting: {cookie: \"a\\r\\nb\"}":                             "x.yaml:2: setting.cookie: cannot stand in a header",
+		"name: a\nsetting: {headers: [a]}":                                     "x.yaml:2: setting.headers: want names and values",
+		"name: a\nsetting: {headers: {'a b': c}}":                              "x.yaml:2: setting.headers.a b: cannot stand",
+		"name: a\nsetting: {headers: {host: c}}":                               "x.yaml:2: setting.headers.host: is set by the worker",
+		"name: a\nsetting: {headers: {cookie: c}}":                             "is set by the worker: give setting.cookie",
+		"name: a\nsetting: {headers: {a: c, A: d}}":                            "x.yaml:2: setting.headers.A: is there twice",
+		"name: a\nsetting: {headers: {a: [c]}}":                                "x.yaml:2: setting.headers.a: want a text",
+		"name: a\nsetting: {report_mails: [nobody]}":                           "setting.report_mails[0]",
+		"name: a\n---\nname: b":                                                "second document",
+		"name: a\npriority: 11\nsetting: {concurrency: 0, timeout: 10m, x: 1}": "setting.x: unknown key",
+	} {
+		_, _, err := Parse("x.yaml", []byte(text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+	_, _, err := Parse("x.yaml", []byte("name: a\npriority: 11\nsetting: {concurrency: 0, timeout: 10m, x: 1}"))
+	if n := strings.Count(err.Error(), "\n") + 1; n != 4 {
+		t.Errorf("%d faults are told, want 4: %v", n, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("name: a\nuris: [b]\nsetting: {headers: {a: b}, delay: 1s}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if j, _, err := Parse("x", data); err == nil && j.Name == "" {
+			t.Errorf("%q: a job without a name", data)
+		}
+	})
+}

@@ -1,0 +1,239 @@
+package master
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/jobfile"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
+)
+
+// readJob reads the job in a body, and tells where its URIs are. A name in the path, "" for none,
+// must be that of the job.
+func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (download.Job, []download.NewTask, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, m.inTime(w, r.Body), m.JobBytes))
+	if err != nil {
+		return download.Job{}, nil, bodyError(err, m.JobBytes)
+	}
+	name := r.URL.Query().Get("file")
+	if name == "" || len(name) > 200 {
+		name = "job"
+	}
+	j, source, err := jobfile.Parse(name, body)
+	var tasks []download.NewTask
+	switch {
+	case err != nil:
+	case source.File != "":
+		err = errors.New(name + ": uris: " + strconv.Quote(source.File) + " is a file on the caller's machine: want a list; `uridownloader job add` sends the file")
+	case source.URL != "":
+		err = errors.New(name + ": uris: a URL is not in this version: want a list, or send the URIs to " + pathOf(j.Name) + "/uris")
+	default:
+		tasks, err = tasksOf(name, source.List)
+	}
+	if path := r.PathValue("name"); err == nil && path != "" && path != j.Name {
+		err = errors.New(name + ": name: " + strconv.Quote(j.Name) + " is not that of the path, " + strconv.Quote(path))
+	}
+	if err == nil && j.Filter != "" {
+		_, err = m.Filter.Check(r.Context(), j.Filter, []string{"http://example.com/"})
+		if err != nil {
+			return j, nil, filterError(err)
+		}
+	}
+	if err == nil {
+		return j, tasks, nil
+	}
+	if keep {
+		if kept := m.Store.KeepRefusal(r.Context(), download.Refusal{Name: name, Text: err.Error()}); kept != nil {
+			return j, nil, kept
+		}
+	}
+	return j, nil, &problemdetail.Error{Code: CodeInvalidJob, Detail: err.Error()}
+}
+
+func pathOf(name string) string { return "/api/v1/jobs/" + name }
+
+func tasksOf(name string, uris []string) ([]download.NewTask, error) {
+	var faults []error
+	tasks := make([]download.NewTask, 0, len(uris))
+	for i, uri := range uris {
+		task, err := download.TaskOf(uri)
+		if err != nil && len(faults) < 10 {
+			faults = append(faults, errors.New(name+": uris["+strconv.Itoa(i)+"]: "+err.Error()))
+		}
+		tasks = append(tasks, task)
+	}
+	return tasks, errors.Join(faults...)
+}
+
+// inTime gives a body a time in which something must come.
+func (m *Master) inTime(w http.ResponseWriter, body io.ReadCloser) io.ReadCloser {
+	return &timedBody{body, http.NewResponseController(w), m.BodyTimeout}
+}
+
+type timedBody struct {
+	io.ReadCloser
+	rc      *http.ResponseController
+	timeout time.Duration
+}
+
+func (b *timedBody) Read(p []byte) (int, error) {
+	_ = b.rc.SetReadDeadline(time.Now().Add(b.timeout)) // a recorder of tests has none
+	return b.ReadCloser.Read(p)
+}
+
+func bodyError(err error, most int64) error {
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return &problemdetail.Error{Code: problemdetail.BodyTooLarge, Detail: "want at most " + strconv.FormatInt(most, 10) + " bytes (limits.job_bytes); URIs can come in a stream of their own"}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &problemdetail.Error{Code: problemdetail.RequestTimeout, Cause: err, Header: [2]string{"Connection", "close"}}
+	}
+	return &problemdetail.Error{Code: CodeIncomplete, Cause: err}
+}
+
+func (m *Master) checkJob(w http.ResponseWriter, r *http.Request) error {
+	j, tasks, err := m.readJob(w, r, false)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, struct {
+		jobJSON
+		URIs int `json:"uris"`
+	}{jobOf(j, nil), len(tasks)})
+}
+
+func (m *Master) addJob(w http.ResponseWriter, r *http.Request) error {
+	j, tasks, err := m.readJob(w, r, true)
+	if err != nil {
+		return err
+	}
+	if j, err = m.Store.AddJob(r.Context(), j); err != nil {
+		return err
+	}
+	m.Log.Info("job added", "job", j.Name, "version", j.Version, "uris", len(tasks), "remote", r.RemoteAddr)
+	return m.taken(w, r, http.StatusCreated, j, tasks)
+}
+
+func (m *Master) changeJob(w http.ResponseWriter, r *http.Request) error {
+	j, tasks, err := m.readJob(w, r, true)
+	if err != nil {
+		return err
+	}
+	if j, err = m.Store.ChangeJob(r.Context(), j); err != nil {
+		return err
+	}
+	m.Log.Info("job changed", "job", j.Name, "version", j.Version, "uris", len(tasks), "remote", r.RemoteAddr)
+	return m.taken(w, r, http.StatusOK, j, tasks)
+}
+
+// taken adds the URIs that came with a job, and answers.
+func (m *Master) taken(w http.ResponseWriter, r *http.Request, status int, j download.Job, tasks []download.NewTask) error {
+	var n Added
+	if err := m.add(r.Context(), j, tasks, &n); err != nil {
+		return err
+	}
+	m.tell()
+	return answer(w, status, struct {
+		jobJSON
+		URIs Added `json:"uris"`
+	}{jobOf(j, nil), n})
+}
+
+func (m *Master) tell() {
+	if m.Added != nil {
+		m.Added()
+	}
+}
+
+func (m *Master) listJobs(w http.ResponseWriter, r *http.Request) error {
+	jobs, err := m.Store.ListJobs(r.Context())
+	if err != nil {
+		return err
+	}
+	all := make([]jobJSON, len(jobs))
+	for i, j := range jobs {
+		counts, err := m.Store.Counts(r.Context(), j.ID)
+		if errors.Is(err, download.ErrNoJob) {
+			continue // it was dropped meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		all[i] = jobOf(j, counts)
+	}
+	return answer(w, http.StatusOK, map[string]any{"jobs": all})
+}
+
+func (m *Master) showJob(w http.ResponseWriter, r *http.Request) error {
+	j, err := m.Store.Job(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	counts, err := m.Store.Counts(r.Context(), j.ID)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, jobOf(j, counts))
+}
+
+func (m *Master) dropJob(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	if r.URL.Query().Get("confirm") != name {
+		return &problemdetail.Error{Code: CodeConfirm, Detail: "add ?confirm=" + name + ": its tasks, data and logs are removed with it"}
+	}
+	if err := m.Store.DropJob(r.Context(), name); err != nil {
+		return err
+	}
+	m.Log.Info("job dropped", "job", name, "remote", r.RemoteAddr)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (m *Master) pause(w http.ResponseWriter, r *http.Request) error { return m.turn(w, r, false) }
+
+func (m *Master) resume(w http.ResponseWriter, r *http.Request) error {
+	if err := m.turn(w, r, true); err != nil {
+		return err
+	}
+	m.tell()
+	return nil
+}
+
+func (m *Master) turn(w http.ResponseWriter, r *http.Request, on bool) error {
+	name := r.PathValue("name")
+	if err := m.Store.SwitchJob(r.Context(), name, on); err != nil {
+		return err
+	}
+	m.Log.Info("job switched", "job", name, "on", on, "remote", r.RemoteAddr)
+	return m.showJob(w, r)
+}
+
+func (m *Master) refusals(w http.ResponseWriter, r *http.Request) error {
+	n, err := limit(r)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		n = 100
+	}
+	all, err := m.Store.Refusals(r.Context(), n)
+	if err != nil {
+		return err
+	}
+	type refusal struct {
+		Name  string    `json:"name"`
+		Text  string    `json:"text"`
+		Added time.Time `json:"added"`
+	}
+	list := make([]refusal, len(all))
+	for i, f := range all {
+		list[i] = refusal{f.Name, f.Text, f.Added.UTC()}
+	}
+	return answer(w, http.StatusOK, map[string]any{"refusals": list})
+}

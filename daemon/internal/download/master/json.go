@@ -1,0 +1,148 @@
+package master
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// jobJSON is a job as callers see it. A time is RFC 3339, a duration text such as 30s.
+type jobJSON struct {
+	Name     string         `json:"name"`
+	Status   string         `json:"status"` // on or off
+	Priority int            `json:"priority"`
+	Filter   string         `json:"filter,omitempty"`
+	Version  int            `json:"version,omitempty"`
+	Setting  settingJSON    `json:"setting"`
+	Tasks    map[string]int `json:"tasks,omitempty"` // by state
+	Added    *time.Time     `json:"added,omitempty"`
+	Changed  *time.Time     `json:"changed,omitempty"`
+}
+
+// settingJSON has no cookie, no headers and no proxies: they may hold secrets. It tells how many.
+type settingJSON struct {
+	Dispatch    int    `json:"dispatch"`
+	MaxAttempts int    `json:"max_download_times"`
+	Timeout     string `json:"timeout"`
+	Engine      string `json:"download_engine"`
+	Lane        string `json:"prior"`
+	Delay       string `json:"delay"`
+	Concurrency int    `json:"concurrency"`
+	Robots      bool   `json:"robots"`
+	MaxBytes    int64  `json:"max_bytes"`
+	Proxies     int    `json:"proxies,omitempty"`
+	Headers     int    `json:"headers,omitempty"`
+	Cookie      bool   `json:"cookie,omitempty"`
+}
+
+func jobOf(j download.Job, counts map[download.State]int) jobJSON {
+	s := j.Setting
+	out := jobJSON{
+		Name: j.Name, Status: "off", Priority: j.Priority, Filter: j.Filter, Version: j.Version,
+		Setting: settingJSON{
+			Dispatch: s.Dispatch, MaxAttempts: s.MaxAttempts, Timeout: s.Timeout.String(), Engine: s.Engine, Lane: string(s.Lane),
+			Delay: s.Delay.String(), Concurrency: s.Concurrency, Robots: s.Robots, MaxBytes: s.MaxBytes,
+			Proxies: len(s.Proxies), Headers: len(s.Headers), Cookie: s.Cookie != "",
+		},
+	}
+	if j.On {
+		out.Status = "on"
+	}
+	if counts != nil {
+		out.Tasks = map[string]int{}
+		for state, n := range counts {
+			out.Tasks[string(state)] = n
+		}
+	}
+	if !j.Added.IsZero() {
+		added, changed := j.Added.UTC(), j.Changed.UTC()
+		out.Added, out.Changed = &added, &changed
+	}
+	return out
+}
+
+type taskJSON struct {
+	ID        string     `json:"id"`
+	URI       string     `json:"uri"`
+	State     string     `json:"state"`
+	Attempts  int        `json:"attempts"`
+	NotBefore *time.Time `json:"not_before,omitempty"`
+	Until     *time.Time `json:"until,omitempty"`
+	Owner     string     `json:"owner,omitempty"`
+	Reason    string     `json:"failed_reason,omitempty"`
+	Added     time.Time  `json:"added"`
+}
+
+func taskOf(t download.Task) taskJSON {
+	return taskJSON{
+		ID: t.ID, URI: t.URI, State: string(t.State), Attempts: t.Attempts, NotBefore: given(t.NotBefore), Until: given(t.Until),
+		Owner: t.Owner, Reason: t.Reason, Added: t.Added.UTC(),
+	}
+}
+
+type logJSON struct {
+	Task     string    `json:"task"`
+	URI      string    `json:"uri"`
+	Attempt  int       `json:"attempt"`
+	Version  int       `json:"version"`
+	Status   int       `json:"status,omitempty"`
+	Reason   string    `json:"failed_reason,omitempty"`
+	HostName string    `json:"host_name"`
+	Spent    int64     `json:"spend_time_us"`
+	Added    time.Time `json:"added"`
+}
+
+func logOf(l download.Log) logJSON {
+	return logJSON{
+		Task: l.Task, URI: l.TaskURI, Attempt: l.Number, Version: l.Version, Status: l.Status, Reason: l.Reason,
+		HostName: l.HostName, Spent: l.Spent.Microseconds(), Added: l.Added.UTC(),
+	}
+}
+
+type dataJSON struct {
+	Task        string          `json:"task"`
+	URI         string          `json:"uri"`
+	FinalURI    string          `json:"final_uri"`
+	Version     int             `json:"version"`
+	Status      int             `json:"status"`
+	ContentType string          `json:"content_type,omitempty"`
+	Encoding    string          `json:"encoding,omitempty"`
+	Size        int64           `json:"size"`
+	SHA256      string          `json:"sha256,omitempty"`
+	Header      http.Header     `json:"headers,omitempty"`
+	Records     json.RawMessage `json:"json_data,omitempty"`
+	HostName    string          `json:"host_name"`
+	Added       time.Time       `json:"added"`
+}
+
+func dataOf(d download.Data) dataJSON {
+	out := dataJSON{
+		Task: d.Task, URI: d.TaskURI, FinalURI: d.URI, Version: d.Version, Status: d.Status, ContentType: d.ContentType, Encoding: d.Encoding,
+		Size: d.Size, SHA256: d.SHA256, Header: d.Header, HostName: d.HostName, Added: d.Added.UTC(),
+	}
+	if json.Valid(d.Records) {
+		out.Records = d.Records
+	}
+	return out
+}
+
+func given(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+func answer(w http.ResponseWriter, status int, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, err = w.Write(append(text, '\n'))
+	return err
+}

@@ -1,0 +1,268 @@
+// Package master is the HTTP API of the downloader: jobs and URIs come in, what became of them
+// is told. It knows the contract of stores and no store, and hands nothing out.
+package master
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
+)
+
+// The scopes of tokens: admin includes submit, which includes read.
+const (
+	ScopeRead   = "read"
+	ScopeSubmit = "submit"
+	ScopeAdmin  = "admin"
+)
+
+// Options are what a master needs. All but Authenticate, AllowedHosts, Added and Ready are required.
+type Options struct {
+	Store  download.Store
+	Filter seen.Filter
+	// Added is called after a job or URIs came in, or a job was turned on. It must not block.
+	Added func()
+	// Ready tells whether calls should come; nil error: yes.
+	Ready        func(context.Context) error
+	JobBytes     int64         // the largest job
+	BodyTimeout  time.Duration // how long a caller may send or read nothing
+	Authenticate func(secret string) (name string, scopes []string, ok bool)
+	AllowedHosts []string
+	Log          *slog.Logger
+	Registry     *prometheus.Registry
+}
+
+// Master answers calls. It is an http.Handler, safe for concurrent use.
+type Master struct {
+	Options
+	mux      *http.ServeMux
+	access   *access.Guard
+	requests *prometheus.CounterVec
+	uris     *prometheus.CounterVec
+	adding   sync.Mutex // between the question to a filter and what it remembers
+}
+
+// action is what a call does, once it is admitted.
+type action func(w http.ResponseWriter, r *http.Request) error
+
+// New makes a Master and registers its metrics.
+func New(o Options) *Master {
+	registry := prometheus.WrapRegistererWithPrefix("uridownloader_", o.Registry)
+	m := &Master{
+		Options: o, mux: http.NewServeMux(),
+		access: access.New(access.Options{
+			Program: "uridownloader", Includes: map[string][]string{ScopeAdmin: {ScopeRead, ScopeSubmit}, ScopeSubmit: {ScopeRead}},
+			Authenticate: o.Authenticate, AllowedHosts: o.AllowedHosts, Log: o.Log,
+		}, registry),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "requests_total", Help: "Calls by what they match and status."}, []string{"path", "code"}),
+		uris:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "uris_total", Help: "URIs that came in: added, seen (by the job's filter), known (to the job) or refused."}, []string{"outcome"}),
+	}
+	registry.MustRegister(m.requests, m.uris)
+	for pattern, call := range map[string]struct {
+		scope string // "": no token is asked for
+		do    action
+	}{
+		"GET /{$}":                            {"", m.index},
+		"GET /livez":                          {"", m.live},
+		"GET /readyz":                         {"", m.ready},
+		"GET /metrics":                        {"", m.metrics},
+		"POST /api/v1/check":                  {ScopeRead, m.checkJob},
+		"GET /api/v1/refusals":                {ScopeRead, m.refusals},
+		"GET /api/v1/jobs":                    {ScopeRead, m.listJobs},
+		"POST /api/v1/jobs":                   {ScopeSubmit, m.addJob},
+		"GET /api/v1/jobs/{name}":             {ScopeRead, m.showJob},
+		"PUT /api/v1/jobs/{name}":             {ScopeSubmit, m.changeJob},
+		"DELETE /api/v1/jobs/{name}":          {ScopeAdmin, m.dropJob},
+		"POST /api/v1/jobs/{name}/pause":      {ScopeSubmit, m.pause},
+		"POST /api/v1/jobs/{name}/resume":     {ScopeSubmit, m.resume},
+		"POST /api/v1/jobs/{name}/uris":       {ScopeSubmit, m.addURIs},
+		"GET /api/v1/jobs/{name}/tasks":       {ScopeRead, m.tasks},
+		"GET /api/v1/jobs/{name}/logs":        {ScopeRead, m.logs},
+		"GET /api/v1/jobs/{name}/data":        {ScopeRead, m.data},
+		"GET /api/v1/jobs/{name}/data/{task}": {ScopeRead, m.body},
+	} {
+		m.mux.HandleFunc(pattern, m.admit(call.scope, pattern, call.do))
+	}
+	return m
+}
+
+// ServeHTTP answers a call.
+func (m *Master) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	if _, pattern := m.mux.Handler(r); pattern != "" {
+		m.mux.ServeHTTP(w, r)
+		return
+	}
+	m.admit("", "unknown", func(http.ResponseWriter, *http.Request) error { return m.unmatched(r) })(w, r)
+}
+
+// unmatched tells a path that is not there from a method that it does not take.
+func (m *Master) unmatched(r *http.Request) error {
+	var allow []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := m.mux.Handler(other); pattern != "" {
+			allow = append(allow, method)
+		}
+	}
+	if len(allow) == 0 {
+		return &problemdetail.Error{Code: problemdetail.UnknownPath, Detail: "/ lists the paths"}
+	}
+	return &problemdetail.Error{Code: problemdetail.MethodNotAllowed, Detail: "want " + strings.Join(allow, " or "), Header: [2]string{"Allow", strings.Join(allow, ", ")}}
+}
+
+// admit is the gate: where the call comes from, and its token.
+func (m *Master) admit(scope, path string, do action) http.HandlerFunc {
+	if _, pattern, found := strings.Cut(path, " "); found {
+		path = pattern // without the method; no label is what callers choose
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		rec := &recorder{ResponseWriter: w, m: m}
+		err := m.admitted(scope, path, r)
+		if err == nil {
+			err = do(rec, r)
+		}
+		if err != nil && !rec.begun {
+			m.fail(rec, r, path, err)
+		} else if err != nil && r.Context().Err() == nil {
+			m.Log.Error("an answer broke off", "path", path, "err", err)
+			m.requests.WithLabelValues(path, "599").Inc()
+			panic(http.ErrAbortHandler) // what was sent is not to be taken for all of it
+		}
+		m.requests.WithLabelValues(path, strconv.Itoa(rec.status)).Inc()
+	}
+}
+
+func (m *Master) admitted(scope, path string, r *http.Request) error {
+	if err := m.access.Page(r); err != nil || scope == "" || !m.access.AsksTokens() {
+		return err
+	}
+	call := access.Call{Request: r, Path: path, Scope: scope}
+	_, present, err := m.access.Header(call)
+	if err == nil && !present {
+		return m.access.NoToken(call, "send Authorization: Bearer and a token")
+	}
+	return err
+}
+
+// recorder notes whether an answer was begun, and gives each piece of it a time.
+type recorder struct {
+	http.ResponseWriter
+	m      *Master
+	begun  bool
+	status int
+}
+
+func (r *recorder) WriteHeader(status int) {
+	r.begun, r.status = true, status
+	r.deadline()
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	if !r.begun {
+		r.WriteHeader(http.StatusOK)
+	}
+	r.deadline()
+	return r.ResponseWriter.Write(b)
+}
+
+func (r *recorder) deadline() {
+	// Where it is not supported (a test's recorder) no client can be slow.
+	_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(r.m.BodyTimeout))
+}
+
+// Unwrap is for http.ResponseController.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (m *Master) index(w http.ResponseWriter, _ *http.Request) error {
+	const text = `uridownloader: jobs, their tasks, and what was downloaded. docs/downloader.md says more.
+
+GET    /api/v1/jobs                     all jobs
+POST   /api/v1/jobs                     a job (YAML or JSON) is checked and stored
+POST   /api/v1/check                    a job is checked, and not stored
+GET    /api/v1/jobs/{name}              a job, with its tasks by state
+PUT    /api/v1/jobs/{name}              a further version of a job
+DELETE /api/v1/jobs/{name}?confirm=name the job, with all that belongs to it
+POST   /api/v1/jobs/{name}/pause        no task of it is handed out
+POST   /api/v1/jobs/{name}/resume
+POST   /api/v1/jobs/{name}/uris         URIs: text/plain or application/x-ndjson, one a line
+GET    /api/v1/jobs/{name}/tasks        NDJSON; ?state=failed&limit=100
+GET    /api/v1/jobs/{name}/logs         NDJSON, one an attempt; ?limit=100
+GET    /api/v1/jobs/{name}/data         NDJSON, one a result; ?limit=100
+GET    /api/v1/jobs/{name}/data/{task}  the body that was downloaded
+GET    /api/v1/refusals                 jobs that were refused, and why
+GET    /livez /readyz /metrics
+`
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, err := w.Write([]byte(text))
+	return err
+}
+
+func (m *Master) live(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, err := w.Write([]byte("alive\n"))
+	return err
+}
+
+func (m *Master) ready(w http.ResponseWriter, r *http.Request) error {
+	if m.Ready != nil {
+		if err := m.Ready(r.Context()); err != nil {
+			return &problemdetail.Error{Code: problemdetail.NotReady, Detail: err.Error(), Cause: err}
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, err := w.Write([]byte("ready\n"))
+	return err
+}
+
+func (m *Master) metrics(w http.ResponseWriter, r *http.Request) error {
+	promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	return nil
+}
+
+// limit reads ?limit=, 0: none.
+func limit(r *http.Request) (int, error) {
+	text := r.URL.Query().Get("limit")
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, &problemdetail.Error{Code: problemdetail.InvalidParameter, Detail: "limit " + strconv.Quote(text) + ": want 1 or more"}
+	}
+	return n, nil
+}
+
+// wanted reads a query for records of a job.
+func (m *Master) wanted(r *http.Request) (download.Query, error) {
+	j, err := m.Store.Job(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return download.Query{}, err
+	}
+	q := download.Query{Job: j.ID, State: download.State(r.URL.Query().Get("state")), Task: r.URL.Query().Get("task")}
+	if q.State != "" && !slices.Contains(download.States(), q.State) {
+		known := []string{}
+		for _, s := range download.States() {
+			known = append(known, string(s))
+		}
+		return q, &problemdetail.Error{Code: problemdetail.InvalidParameter, Detail: "state " + strconv.Quote(string(q.State)) + ": is none", Known: known}
+	}
+	q.Limit, err = limit(r)
+	return q, err
+}

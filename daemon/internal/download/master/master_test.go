@@ -1,0 +1,272 @@
+package master
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
+)
+
+// rig is a master on a store and filters of its own.
+type rig struct {
+	t     *testing.T
+	store download.Store
+	url   string
+	woken atomic.Int64
+}
+
+func newRig(t *testing.T, change ...func(*Options)) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	store, err := sqlite.Open(t.Context(), sqlite.Options{Dir: filepath.Join(dir, "store")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	filter, err := seen.Open(t.Context(), filepath.Join(dir, "filter"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := filter.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &rig{t: t, store: store}
+	o := Options{
+		Store: store, Filter: filter, Added: func() { r.woken.Add(1) }, JobBytes: 64 << 10, BodyTimeout: time.Minute,
+		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	server := httptest.NewServer(New(o))
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+// do calls, and returns status and body. Headers come in pairs.
+func (r *rig) do(method, path, body string, headers ...string) (int, string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// want calls, and wants a status and a text in the body.
+func (r *rig) want(status int, text, method, path, body string, headers ...string) {
+	r.t.Helper()
+	if code, got := r.do(method, path, body, headers...); code != status || !strings.Contains(got, text) {
+		r.t.Errorf("%s %s: %d %s, want %d and %q", method, path, code, got, status, text)
+	}
+}
+
+func TestTheLifeOfAJob(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.want(200, `"uris":2`, "POST", "/api/v1/check", "name: news\nuris: [http://a.example/, http://b.example/]")
+	r.want(404, `"error_code":"unknown_job"`, "GET", "/api/v1/jobs/news", "")
+	r.want(201, `"uris":{"total":2,"added":2,"seen":0,"known":0}`, "POST", "/api/v1/jobs", "name: news\nfilter: uri_download\nuris: [http://a.example/, http://b.example/]")
+	if n := r.woken.Load(); n != 1 {
+		t.Errorf("the dispatcher was woken %d times", n)
+	}
+	r.want(409, "job_exists", "POST", "/api/v1/jobs", "name: news")
+	r.want(200, `"tasks":{"done":0,"failed":0,"ready":0,"running":0,"waiting":2}`, "GET", "/api/v1/jobs/news", "")
+	r.want(200, `{"total":3,"added":1,"seen":2,"known":0}`, "POST", "/api/v1/jobs/news/uris", "http://a.example/\n\nhttp://b.example/\r\nhttp://c.example/\n", "Content-Type", "text/plain")
+	// Another job that asks the same filter gets none of them; one that asks none has them all.
+	r.want(201, `"added":1,"seen":2`, "POST", "/api/v1/jobs", `{"name":"other","filter":"uri_download","uris":["http://a.example/","http://c.example/","http://d.example/"]}`)
+	r.want(201, `"added":1,"seen":0,"known":0`, "POST", "/api/v1/jobs", `{"name":"third","uris":["http://a.example/"]}`)
+	r.want(200, `{"total":2,"added":1,"seen":0,"known":1}`, "POST", "/api/v1/jobs/third/uris", `"http://a.example/"`+"\n"+`"http://e.example/"`, "Content-Type", "application/x-ndjson")
+	r.want(200, `"version":2`, "PUT", "/api/v1/jobs/third", "name: third\nsetting: {delay: 5s}")
+	r.want(200, `"status":"off"`, "POST", "/api/v1/jobs/third/pause", "")
+	r.want(200, `"status":"on"`, "POST", "/api/v1/jobs/third/resume", "")
+	_, text := r.do("GET", "/api/v1/jobs", "")
+	var list struct{ Jobs []struct{ Name string } }
+	if err := json.Unmarshal([]byte(text), &list); err != nil || fmt.Sprint(list.Jobs) != "[{news} {other} {third}]" {
+		t.Errorf("jobs: %s, %v", text, err)
+	}
+	if _, text := r.do("GET", "/api/v1/jobs/news/tasks?state=waiting", ""); strings.Count(text, "\n") != 3 || !strings.Contains(text, `"uri":"http://c.example/"`) {
+		t.Errorf("tasks: %s", text)
+	}
+	r.want(400, "confirm_required", "DELETE", "/api/v1/jobs/third", "")
+	r.want(204, "", "DELETE", "/api/v1/jobs/third?confirm=third", "")
+	r.want(404, "unknown_job", "GET", "/api/v1/jobs/third/tasks", "")
+}
+
+// What a worker stores can be read, and a body is nothing that a browser would show.
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.want(201, "", "POST", "/api/v1/jobs", "name: news\nuris: [http://a.example/, http://b.example/]")
+	j, err := r.store.Job(t.Context(), "news")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.store.HandOut(t.Context(), j.ID, 2, 0, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	all := make([]int, download.Shards)
+	for i := range all {
+		all[i] = i
+	}
+	leases, err := r.store.Lease(t.Context(), download.Want{Owner: "w", Max: 2, For: time.Hour, Shards: all, Lanes: download.Lanes()})
+	if err != nil || len(leases) != 2 {
+		t.Fatalf("%+v, %v", leases, err)
+	}
+	done, failed := leases[0].Task, leases[1].Task
+	if err := r.store.Finish(t.Context(), leases[0], download.Result{URI: done.URI, Status: 200, ContentType: "text/html", Body: strings.NewReader("<script>")}, download.Attempt{Status: 200, HostName: "h", Spent: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.store.Fail(t.Context(), leases[1], download.Attempt{Status: 404, Reason: "not found", HostName: "h"}, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	r.want(200, `"size":8`, "GET", "/api/v1/jobs/news/data", "")
+	r.want(200, `"spend_time_us":1000000`, "GET", "/api/v1/jobs/news/logs?task="+done.ID, "")
+	r.want(200, `"failed_reason":"not found"`, "GET", "/api/v1/jobs/news/tasks?state=failed", "")
+	r.want(404, "no_data", "GET", "/api/v1/jobs/news/data/"+failed.ID, "")
+	resp, err := http.Get(r.url + "/api/v1/jobs/news/data/" + done.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || string(body) != "<script>" || resp.Header.Get("Content-Type") != "application/octet-stream" || resp.Header.Get("X-Content-Type-Options") != "nosniff" ||
+		resp.Header.Get("Content-Disposition") != "attachment" {
+		t.Errorf("%q, %v, %v", body, resp.Header, err)
+	}
+	// A task of another job is none of this one's.
+	r.want(201, "", "POST", "/api/v1/jobs", "name: other")
+	r.want(404, "no_data", "GET", "/api/v1/jobs/other/data/"+done.ID, "")
+}
+
+func TestBadCalls(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.want(201, "", "POST", "/api/v1/jobs", "name: news")
+	for _, c := range []struct {
+		status                   int
+		text, method, path, body string
+		headers                  []string
+	}{
+		{422, "x.yaml:2: setting.timeout: 1h0m0s: want 100ms to 5m0s", "POST", "/api/v1/jobs?file=x.yaml", "name: a\nsetting: {timeout: 1h}", nil},
+		{422, "job: empty", "POST", "/api/v1/jobs", "", nil},
+		{422, "is a file on the caller's machine", "POST", "/api/v1/jobs", "name: a\nuris: x.txt", nil},
+		{422, "uris[1]: \\\"ftp://b/\\\": want http://", "POST", "/api/v1/jobs", "name: a\nuris: [http://a/, ftp://b/]", nil},
+		{422, `"error_code":"unknown_filter"`, "POST", "/api/v1/jobs", "name: a\nfilter: nobody", nil},
+		{422, "is not that of the path", "PUT", "/api/v1/jobs/news", "name: other", nil},
+		{404, "unknown_job", "PUT", "/api/v1/jobs/other", "name: other", nil},
+		{413, "limits.job_bytes", "POST", "/api/v1/jobs", "name: a #" + strings.Repeat("x", 65<<10), nil},
+		{404, "unknown_job", "POST", "/api/v1/jobs/other/uris", "http://a/", []string{"Content-Type", "text/plain"}},
+		{415, "want text/plain or application/x-ndjson", "POST", "/api/v1/jobs/news/uris", "http://a/", nil},
+		{400, "line 2: \\\"nothing\\\": want http:// or https:// and a host; those before it are added", "POST", "/api/v1/jobs/news/uris", "http://a/\nnothing", []string{"Content-Type", "text/plain"}},
+		{400, "line 1: want a JSON string", "POST", "/api/v1/jobs/news/uris", "{}", []string{"Content-Type", "application/x-ndjson"}},
+		{400, "line 1: \\\"http://a/\\\\xff\\\": is not UTF-8", "POST", "/api/v1/jobs/news/uris", "http://a/\xff", []string{"Content-Type", "text/plain"}},
+		{400, "is not UTF-8: percent-encode its bytes", "POST", "/api/v1/jobs/news/uris", "\"http://a/\xff\"", []string{"Content-Type", "application/x-ndjson"}},
+		{400, "a line is longer than", "POST", "/api/v1/jobs/news/uris", strings.Repeat("x", 100_000), []string{"Content-Type", "text/plain"}},
+		{400, `"known":["waiting","ready","running","done","failed"]`, "GET", "/api/v1/jobs/news/tasks?state=lost", "", nil},
+		{400, "want 1 or more", "GET", "/api/v1/jobs/news/logs?limit=0", "", nil},
+		{404, "unknown_path", "GET", "/api/v2", "", nil},
+		{405, "want GET or POST", "DELETE", "/api/v1/jobs", "", nil},
+		{403, "cross_site", "GET", "/api/v1/jobs", "", []string{"Origin", "http://evil.example"}},
+	} {
+		r.want(c.status, c.text, c.method, c.path, c.body, c.headers...)
+	}
+	r.want(200, `"added":0,"seen":0,"known":1`, "POST", "/api/v1/jobs/news/uris", "http://a/", "Content-Type", "text/plain")
+	// What was refused is kept, and nothing else of it.
+	r.want(200, "setting.timeout: 1h0m0s", "GET", "/api/v1/refusals", "")
+	r.want(404, "unknown_job", "GET", "/api/v1/jobs/a", "")
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) {
+		o.Authenticate = func(secret string) (string, []string, bool) {
+			return secret, []string{secret}, secret == ScopeRead || secret == ScopeSubmit || secret == ScopeAdmin
+		}
+	})
+	for _, c := range []struct{ method, path, body, scopes string }{
+		{"GET", "/api/v1/jobs", "", "read submit admin"},
+		{"POST", "/api/v1/check", "name: a", "read submit admin"},
+		{"POST", "/api/v1/jobs", "name: a", "submit admin"},
+		{"POST", "/api/v1/jobs/a/pause", "", "submit admin"},
+		{"DELETE", "/api/v1/jobs/a?confirm=a", "", "admin"},
+	} {
+		r.want(401, "unauthorized", c.method, c.path, c.body)
+		r.want(401, "unauthorized", c.method, c.path, c.body, "Authorization", "Bearer nobody")
+		for _, scope := range []string{ScopeRead, ScopeSubmit, ScopeAdmin} {
+			status, _ := r.do(c.method, c.path, c.body, "Authorization", "Bearer "+scope)
+			if allowed := strings.Contains(c.scopes, scope); allowed != (status != 403) || status == 401 {
+				t.Errorf("%s %s with %s: %d", c.method, c.path, scope, status)
+			}
+		}
+	}
+	r.want(200, "alive", "GET", "/livez", "")
+	r.want(200, "ready", "GET", "/readyz", "")
+	r.want(200, "uridownloader_requests_total", "GET", "/metrics", "")
+	r.want(200, "/api/v1/jobs", "GET", "/", "")
+}
+
+// Many callers add the same URIs to two jobs that ask one filter: each URI has one task.
+func TestOneFilterBetweenJobs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.want(201, "", "POST", "/api/v1/jobs", "name: one\nfilter: uri_download")
+	r.want(201, "", "POST", "/api/v1/jobs", "name: two\nfilter: uri_download")
+	const n = 2000
+	var body strings.Builder
+	for i := range n {
+		fmt.Fprintf(&body, "http://%d.example/\n", i)
+	}
+	done := make(chan Added)
+	for caller := range 8 {
+		go func() {
+			status, text := r.do("POST", "/api/v1/jobs/"+[]string{"one", "two"}[caller%2]+"/uris", body.String(), "Content-Type", "text/plain")
+			var a Added
+			if err := json.Unmarshal([]byte(text), &a); err != nil || status != 200 {
+				t.Errorf("%d %s", status, text)
+			}
+			done <- a
+		}()
+	}
+	var sum Added
+	for range 8 {
+		a := <-done
+		sum.Added, sum.Seen, sum.Known = sum.Added+a.Added, sum.Seen+a.Seen, sum.Known+a.Known
+	}
+	// The filter may take a new URI for seen, one in ten thousand.
+	if sum.Added > n || sum.Added < n-5 || sum.Added+sum.Seen+sum.Known != 8*n {
+		t.Errorf("%+v of %d URIs", sum, n)
+	}
+}

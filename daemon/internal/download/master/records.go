@@ -1,0 +1,76 @@
+package master
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// lines answers with NDJSON, a line for each that list calls with.
+func lines[T, J any](w http.ResponseWriter, list func(each func(T) error) error, form func(T) J) error {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out := bufio.NewWriterSize(w, 64<<10)
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	if err := list(func(one T) error { return enc.Encode(form(one)) }); err != nil {
+		return err
+	}
+	return errors.Join(out.Flush(), http.NewResponseController(w).Flush())
+}
+
+func (m *Master) tasks(w http.ResponseWriter, r *http.Request) error {
+	q, err := m.wanted(r)
+	if err != nil {
+		return err
+	}
+	return lines(w, func(each func(download.Task) error) error { return m.Store.ListTasks(r.Context(), q, each) }, taskOf)
+}
+
+func (m *Master) logs(w http.ResponseWriter, r *http.Request) error {
+	q, err := m.wanted(r)
+	if err != nil {
+		return err
+	}
+	return lines(w, func(each func(download.Log) error) error { return m.Store.ListLogs(r.Context(), q, each) }, logOf)
+}
+
+func (m *Master) data(w http.ResponseWriter, r *http.Request) error {
+	q, err := m.wanted(r)
+	if err != nil {
+		return err
+	}
+	return lines(w, func(each func(download.Data) error) error { return m.Store.ListData(r.Context(), q, each) }, dataOf)
+}
+
+// body answers with what was downloaded, as octets: a page of somebody else's is nothing that a
+// browser should show under the address of this program.
+func (m *Master) body(w http.ResponseWriter, r *http.Request) error {
+	q, err := m.wanted(r)
+	if err != nil {
+		return err
+	}
+	q.Task, q.Limit = r.PathValue("task"), 1
+	found := false
+	if err := m.Store.ListData(r.Context(), q, func(download.Data) error { found = true; return nil }); err != nil {
+		return err
+	}
+	if !found {
+		return download.ErrNoData
+	}
+	body, err := m.Store.Body(r.Context(), q.Task)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", "attachment")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	w.WriteHeader(http.StatusOK)
+	_, err = io.Copy(w, body)
+	return err
+}

@@ -1,0 +1,152 @@
+package master
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
+)
+
+// addBatch is how many URIs are added at once.
+const addBatch = 1000
+
+// Added tells what became of URIs that came in.
+type Added struct {
+	Total int `json:"total"`
+	Added int `json:"added"` // are tasks now
+	Seen  int `json:"seen"`  // the job's filter knew them
+	Known int `json:"known"` // were tasks of the job before, or were there twice
+}
+
+// addURIs adds what comes in the body, a URI a line, in parts: after an error those before the
+// line that it names are added, and to send all of them again does no harm.
+func (m *Master) addURIs(w http.ResponseWriter, r *http.Request) error {
+	j, err := m.Store.Job(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	var uri func(line []byte) (string, error)
+	switch media {
+	case "text/plain":
+		uri = func(line []byte) (string, error) { return string(line), nil }
+	case "application/x-ndjson":
+		uri = func(line []byte) (s string, err error) {
+			if !utf8.Valid(line) { // or it would be read as another text
+				return string(line), nil
+			}
+			if err = json.Unmarshal(line, &s); err != nil {
+				err = errors.New(`want a JSON string, such as "https://example.com/"`)
+			}
+			return s, err
+		}
+	default:
+		return &problemdetail.Error{Code: problemdetail.UnsupportedMedia, Detail: strconv.Quote(media) + ": want text/plain or application/x-ndjson, a URI a line"}
+	}
+	var n Added
+	defer func() {
+		if n.Added > 0 {
+			m.tell()
+		}
+	}()
+	lines := bufio.NewScanner(m.inTime(w, r.Body))
+	lines.Buffer(nil, 6*download.MaxURI)
+	var tasks []download.NewTask
+	for line := 1; lines.Scan(); line++ {
+		if len(strings.TrimSpace(lines.Text())) == 0 {
+			continue
+		}
+		text, err := uri(lines.Bytes())
+		task, wrong := download.TaskOf(text)
+		if err = errors.Join(err, wrong); err != nil {
+			m.uris.WithLabelValues("refused").Inc()
+			if added := m.add(r.Context(), j, tasks, &n); added != nil {
+				return added
+			}
+			return &problemdetail.Error{Code: CodeInvalidURI, Detail: "line " + strconv.Itoa(line) + ": " + strings.ReplaceAll(err.Error(), "\n", ": ") + "; those before it are added"}
+		}
+		if tasks = append(tasks, task); len(tasks) == addBatch {
+			if err := m.add(r.Context(), j, tasks, &n); err != nil {
+				return err
+			}
+			tasks = tasks[:0]
+		}
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return &problemdetail.Error{Code: CodeInvalidURI, Detail: "a line is longer than " + strconv.Itoa(6*download.MaxURI) + " bytes; those before it are added"}
+	} else if err != nil {
+		return bodyError(err, 0)
+	}
+	if err := m.add(r.Context(), j, tasks, &n); err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, n)
+}
+
+// add makes tasks of URIs, those alone that the job's filter does not know, and counts them in n.
+// The filter is told after the tasks are durable: a crash in between costs a question, and never a
+// URI. Between the question and that nobody else of this master asks, or both would be told "new".
+func (m *Master) add(ctx context.Context, j download.Job, tasks []download.NewTask, n *Added) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	n.Total += len(tasks)
+	all := len(tasks)
+	if j.Filter != "" {
+		m.adding.Lock()
+		defer m.adding.Unlock()
+		fresh, err := m.Filter.Check(ctx, j.Filter, urisOf(tasks))
+		if err != nil {
+			return filterError(err)
+		}
+		var left []download.NewTask
+		for i, is := range fresh {
+			if is {
+				left = append(left, tasks[i])
+			}
+		}
+		tasks = left
+	}
+	added, err := m.Store.AddTasks(ctx, j.ID, tasks)
+	if err != nil {
+		return err
+	}
+	if j.Filter != "" && len(tasks) > 0 {
+		if err := m.Filter.Remember(ctx, j.Filter, urisOf(tasks)); err != nil {
+			return filterError(err)
+		}
+	}
+	n.Added += added
+	n.Seen += all - len(tasks)
+	n.Known += len(tasks) - added
+	for outcome, count := range map[string]int{"added": added, "seen": all - len(tasks), "known": len(tasks) - added} {
+		m.uris.WithLabelValues(outcome).Add(float64(count))
+	}
+	return nil
+}
+
+func urisOf(tasks []download.NewTask) []string {
+	uris := make([]string, len(tasks))
+	for i, t := range tasks {
+		uris[i] = t.URI
+	}
+	return uris
+}
+
+func filterError(err error) error {
+	var unknown *seen.UnknownError
+	if errors.As(err, &unknown) || errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return &problemdetail.Error{Code: problemdetail.StoreUnavailable, Detail: "the filter cannot be asked; nothing is lost, send it again", Cause: err}
+}

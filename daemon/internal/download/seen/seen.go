@@ -1,0 +1,150 @@
+// Package seen asks a filter which URIs are new before they become tasks: a urifilter daemon, or
+// filters of the program's own on this machine.
+package seen
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/batch"
+	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/items"
+)
+
+// Filter tells which URIs are new. It is safe for concurrent use.
+type Filter interface {
+	// Check tells of each URI whether it is new, and remembers nothing. Of equal ones the first is.
+	Check(ctx context.Context, filter string, uris []string) ([]bool, error)
+	// Remember makes the URIs seen.
+	Remember(ctx context.Context, filter string, uris []string) error
+	io.Closer
+}
+
+// UnknownError is returned for a filter that is not there.
+type UnknownError struct {
+	Filter string
+	Known  []string
+}
+
+func (e *UnknownError) Error() string { return fmt.Sprintf("filter %q: unknown", e.Filter) }
+
+// Remote is a urifilter daemon.
+type Remote struct{ daemon *client.Client }
+
+// Call makes a Remote, which closes daemon at its end.
+func Call(daemon *client.Client) *Remote { return &Remote{daemon} }
+
+func (r *Remote) Check(ctx context.Context, filter string, uris []string) ([]bool, error) {
+	news, err := r.daemon.Check(ctx, filter, uris)
+	return news, remoteError(filter, err)
+}
+
+func (r *Remote) Remember(ctx context.Context, filter string, uris []string) error {
+	_, err := r.daemon.Filter(ctx, filter, uris)
+	return remoteError(filter, err)
+}
+
+func remoteError(filter string, err error) error {
+	var answer *client.Error
+	if errors.As(err, &answer) && answer.ErrorCode == "unknown_filter" {
+		return &UnknownError{filter, answer.Known}
+	}
+	return err
+}
+
+// Close lets go of the connections.
+func (r *Remote) Close() error {
+	r.daemon.Close()
+	return nil
+}
+
+// firstCapacity is for how many URIs a filter of our own is made; it grows.
+const firstCapacity = 1_000_000
+
+// Own is filters on this machine, the default ones of urifilter.
+type Own struct {
+	store *embedded.Store
+	judge batch.Judge
+	calls sync.Pool // of *ownCall
+}
+
+type ownCall struct {
+	req  items.Request
+	work batch.Batch
+}
+
+// Open opens or makes the filters in a folder, which one process has at a time.
+func Open(ctx context.Context, dir string, log *slog.Logger) (_ *Own, err error) {
+	d := configs.Default()
+	d.URINumScale = firstCapacity
+	store, err := embedded.Open(embedded.Options{Dir: dir, Durability: d.Durability, CheckpointBytes: int64(d.CheckpointBytes), Log: log})
+	if err != nil {
+		return nil, err
+	}
+	var specs []engine.Spec
+	for _, f := range d.Specs() {
+		specs = append(specs, engine.Spec(f))
+	}
+	e, err := engine.OpenWith(ctx, store, engine.Settings{Filters: specs, Log: log})
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	o := &Own{store: store, judge: batch.Judge{Engine: e}}
+	o.judge.Observe = func(batch.Op, *engine.Filter, time.Duration, batch.Counts, error) {}
+	o.calls.New = func() any { return new(ownCall) }
+	return o, nil
+}
+
+func (o *Own) Check(ctx context.Context, filter string, uris []string) ([]bool, error) {
+	return o.ask(ctx, batch.Check, filter, uris)
+}
+
+func (o *Own) Remember(ctx context.Context, filter string, uris []string) error {
+	_, err := o.ask(ctx, batch.Add, filter, uris)
+	return err
+}
+
+func (o *Own) ask(ctx context.Context, op batch.Op, filter string, uris []string) ([]bool, error) {
+	if len(uris) == 0 {
+		return nil, nil
+	}
+	body, err := json.Marshal(map[string]any{"filter_typeid": filter, "uri_list": uris})
+	if err != nil {
+		return nil, err
+	}
+	c := o.calls.Get().(*ownCall)
+	defer o.calls.Put(c)
+	defer c.work.End()
+	c.req.Reset()
+	if err := c.req.DecodeAs(items.Plain, body, items.Limits{Items: len(uris), ItemBytes: len(body)}); err != nil {
+		return nil, err
+	}
+	var unknown *engine.UnknownFilterError
+	err = o.judge.Begin(&c.work, op, filter, batch.Expire{})
+	if errors.As(err, &unknown) {
+		return nil, &UnknownError{filter, unknown.Known}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.judge.Judge(ctx, &c.work, &c.req.List); err != nil {
+		return nil, err
+	}
+	return slices.Clone(c.work.Fresh), nil
+}
+
+// Close closes the filters.
+func (o *Own) Close() error {
+	o.judge.Engine.Stop()
+	return o.store.Close()
+}

@@ -1,0 +1,226 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+)
+
+// bodies are the files of large bodies: DIR/xx/TASK-FENCE-RANDOM, with xx the first digits of the
+// task's id. A file is durable before a row names it, and is removed after the row, so that one
+// without a row is of a call that was interrupted, or of one that is under way.
+type bodies struct {
+	dir string
+	fs  durable.FS
+
+	mu      sync.Mutex
+	made    map[string]bool // folders that are there, durably
+	pending map[string]bool // files that calls under way may name
+	doubt   map[string]bool // files that may be left over: all that no call names, before the first sweep
+	swept   bool
+}
+
+// body is what take has made of a result's body.
+type body struct {
+	size   int64
+	sha256 []byte
+	inline []byte // the body, unless it is in a file
+	file   string // the name of the file under the folder, with /, or ""
+}
+
+// take reads a body to its end, into memory up to most bytes, else into a file. The caller must
+// settle it.
+func (b *bodies) take(ctx context.Context, task download.Task, r io.Reader, most int) (body, error) {
+	sum := sha256.New()
+	if r == nil {
+		return body{sha256: sum.Sum(nil)}, nil
+	}
+	r = io.TeeReader(&untilDone{ctx, r}, sum)
+	var start bytes.Buffer
+	n, err := io.Copy(&start, io.LimitReader(r, int64(most)+1))
+	if err != nil {
+		return body{}, err
+	}
+	if n <= int64(most) {
+		return body{size: n, inline: start.Bytes(), sha256: sum.Sum(nil)}, nil
+	}
+	return b.takeFile(task, &start, r, sum)
+}
+
+// untilDone is a reader that ends with its context.
+type untilDone struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u *untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(p)
+}
+
+func (b *bodies) takeFile(task download.Task, start *bytes.Buffer, rest io.Reader, sum hash.Hash) (_ body, err error) {
+	if len(idBytes(task.ID)) != 16 {
+		return body{}, download.ErrLeaseLost
+	}
+	taken := body{file: fmt.Sprintf("%s/%s-%d-%s", task.ID[:2], task.ID, task.Fence, rand.Text()[:8])}
+	if err := b.begin(taken.file); err != nil {
+		return body{}, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.settle(taken, err))
+		}
+	}()
+	path := b.path(taken.file)
+	f, err := b.fs.OpenFile("body", path, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return body{}, err
+	}
+	into := &appender{f: f}
+	if _, err = io.CopyBuffer(into, io.MultiReader(start, rest), make([]byte, 256<<10)); err == nil {
+		err = f.Sync("body-sync")
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return body{}, err
+	}
+	if err := b.fs.SyncDir("body-syncdir", filepath.Dir(path)); err != nil {
+		return body{}, err
+	}
+	taken.size, taken.sha256 = into.size, sum.Sum(nil)
+	return taken, nil
+}
+
+// appender writes to the end of a file.
+type appender struct {
+	f    *durable.File
+	size int64
+}
+
+func (a *appender) Write(p []byte) (int, error) {
+	if err := a.f.WriteAt("body-write", p, a.size); err != nil {
+		return 0, err
+	}
+	a.size += int64(len(p))
+	return len(p), nil
+}
+
+func (b *bodies) path(file string) string { return filepath.Join(b.dir, filepath.FromSlash(file)) }
+
+// begin makes the folder of a file that is to be written, and keeps sweeps from it.
+func (b *bodies) begin(file string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.made == nil {
+		b.made, b.pending, b.doubt = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	}
+	if folder := file[:2]; !b.made[folder] {
+		if err := b.fs.MkdirAll("body-dir", filepath.Join(b.dir, folder)); err != nil {
+			return err
+		}
+		b.made[folder] = true
+	}
+	b.pending[file] = true
+	return nil
+}
+
+// settle ends what take has begun. A file is removed if no row can name it.
+func (b *bodies) settle(taken body, err error) error {
+	if taken.file == "" {
+		return nil
+	}
+	defer func() {
+		b.mu.Lock()
+		delete(b.pending, taken.file)
+		b.mu.Unlock()
+	}()
+	if err == nil || broken(err) { // then it may have been committed: the next start knows
+		return nil
+	}
+	return b.remove(taken.file)
+}
+
+// remove removes files that no row names any more. One that cannot be removed, as somebody reads
+// it on a system that forbids that, is left for the next sweep.
+func (b *bodies) remove(files ...string) error {
+	for _, file := range files {
+		err := b.fs.Remove("body-remove", b.path(file))
+		if err == nil || errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		b.mu.Lock()
+		if b.doubt == nil {
+			b.doubt = map[string]bool{}
+		}
+		b.doubt[file] = true
+		b.mu.Unlock()
+	}
+	return nil
+}
+
+// sweep removes the files that no row names: the first time of all that are there, later of those
+// that could not be removed.
+func (b *bodies) sweep(ctx context.Context, named func(ctx context.Context, file string) (bool, error)) error {
+	b.mu.Lock()
+	all, doubt := !b.swept, b.doubt
+	b.doubt = map[string]bool{}
+	b.mu.Unlock()
+	look := func(file string) error {
+		b.mu.Lock()
+		pending := b.pending[file]
+		b.mu.Unlock()
+		if pending { // asked before the row is looked for, which is there when this ends
+			return nil
+		}
+		if keep, err := named(ctx, file); err != nil || keep {
+			return err
+		}
+		return b.remove(file)
+	}
+	for file := range doubt {
+		if err := look(file); err != nil {
+			return err
+		}
+	}
+	if !all {
+		return nil
+	}
+	folders, err := os.ReadDir(b.dir)
+	if err != nil {
+		return err
+	}
+	for _, folder := range folders {
+		if len(folder.Name()) != 2 || !folder.IsDir() {
+			continue
+		}
+		files, err := os.ReadDir(filepath.Join(b.dir, folder.Name()))
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			if task, _, ok := strings.Cut(file.Name(), "-"); !ok || len(idBytes(task)) != 16 {
+				continue // not ours
+			}
+			if err := look(folder.Name() + "/" + file.Name()); err != nil {
+				return err
+			}
+		}
+	}
+	b.mu.Lock()
+	b.swept = true
+	b.mu.Unlock()
+	return nil
+}

@@ -1,0 +1,71 @@
+package sqlite
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+// TestQueriesUseIndexes: none of the queries that run all the time reads a table from its start,
+// or sorts what could come in order.
+func TestQueriesUseIndexes(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{Dir: t.TempDir()})
+	const byID = "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"
+	for name, test := range map[string]struct {
+		query string
+		want  []string
+		sorts bool
+	}{
+		"hand out":       {query: handOut, want: []string{"SEARCH tasks USING COVERING INDEX tasks_waiting (job=? AND not_before<?)", "USING INTEGER PRIMARY KEY"}},
+		"lease":          {query: leaseAny, want: []string{"SCAN tasks USING COVERING INDEX tasks_ready", "USING INTEGER PRIMARY KEY"}},
+		"lease by id":    {query: leaseIDs, want: []string{byID, "USING INTEGER PRIMARY KEY"}, sorts: true},
+		"renew":          {query: renew, want: []string{byID}},
+		"give back":      {query: giveBack, want: []string{byID}},
+		"finish":         {query: settleDone, want: []string{byID}},
+		"fail":           {query: settleFailed, want: []string{byID}},
+		"sweep ready":    {query: sweepReady, want: []string{"SEARCH tasks USING COVERING INDEX tasks_until (state=? AND until<?)"}},
+		"sweep running":  {query: sweepRunning, want: []string{"SEARCH tasks USING INDEX tasks_until (state=? AND until<?)"}},
+		"sweep logs":     {query: sweepLogs, want: []string{"SEARCH logs USING COVERING INDEX logs_added (job=? AND added<?)"}},
+		"tasks by state": {query: listTasksState, want: []string{"SEARCH tasks USING INDEX tasks_state (job=? AND state=? AND rowid>?)"}},
+		"tasks":          {query: listTasks, want: []string{"SEARCH tasks USING INTEGER PRIMARY KEY (rowid>?)"}},
+		"one task":       {query: listTask, want: []string{byID}},
+		"data":           {query: listData, want: []string{"SEARCH d USING INDEX data_job (job=? AND rowid>?)"}},
+		"data of a task": {query: listDataOne, want: []string{"SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)", "SEARCH d USING INTEGER PRIMARY KEY"}},
+		"logs":           {query: listLogs, want: []string{"SEARCH l USING INDEX logs_added (job=? AND"}},
+		"logs of a task": {query: listLogOne, want: []string{"(id=?)", "SEARCH l USING INDEX logs_task (task=?)"}, sorts: true},
+		"body":           {query: findBody, want: []string{"(id=?)", "SEARCH d USING INTEGER PRIMARY KEY"}},
+	} {
+		args := make([]any, strings.Count(test.query, "?"))
+		rows, err := s.read.QueryContext(context.Background(), "EXPLAIN QUERY PLAN "+test.query, args...)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var plan []string
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+				t.Fatal(err)
+			}
+			plan = append(plan, detail)
+		}
+		if err := rows.Close(); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(plan, "\n")
+		for _, want := range test.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: plan\n%s\nwant %q", name, text, want)
+			}
+		}
+		if strings.Contains(text, "TEMP B-TREE") != test.sorts {
+			t.Errorf("%s: plan\n%s\nsorts: want %t", name, text, test.sorts)
+		}
+		for _, line := range plan {
+			if strings.HasPrefix(line, "SCAN") && !strings.Contains(line, "json_each") && !strings.Contains(line, "tasks_ready") {
+				t.Errorf("%s: plan\n%s\nreads all of a table", name, text)
+			}
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+)
+
+func open(t *testing.T, o Options) *Store {
+	t.Helper()
+	s, err := Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// run does statements on the database of a closed store.
+func run(t *testing.T, path string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range statements {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		make func(t *testing.T, path string)
+		want string
+	}{
+		{"text", func(t *testing.T, path string) { write(t, path, strings.Repeat("something else\n", 100)) }, "is not a SQLite database"},
+		{"empty file", func(t *testing.T, path string) { write(t, path, "") }, "is not a SQLite database"},
+		{"short file", func(t *testing.T, path string) { write(t, path, "SQLite format 3\x00") }, "is not a SQLite database"},
+		{"another program's", func(t *testing.T, path string) { run(t, path, "CREATE TABLE jobs (id)") }, "is a SQLite database of another program"},
+		{"another application id", func(t *testing.T, path string) { run(t, path, "PRAGMA application_id = 7", "CREATE TABLE x (y)") }, "is a SQLite database of another program"},
+		{"log without its database", func(t *testing.T, path string) { write(t, path+"-wal", "x") }, "is the log of a database that is not there"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path := filepath.Join(dir, databaseName)
+			test.make(t, path)
+			before, _ := os.ReadFile(path)
+			for range 2 { // the first refusal leaves no lock
+				_, err := Open(context.Background(), Options{Dir: dir})
+				var foreign *ForeignError
+				if !errors.As(err, &foreign) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), path) {
+					t.Errorf("error %v, want %q", err, test.want)
+				}
+			}
+			if after, _ := os.ReadFile(path); string(after) != string(before) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenRefusesNewerSchema(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := open(t, Options{Dir: dir}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, filepath.Join(dir, databaseName), "PRAGMA user_version = 99")
+	_, err := Open(context.Background(), Options{Dir: dir})
+	var newer *NewerError
+	if !errors.As(err, &newer) || newer.Have != 99 || newer.Known != len(migrations) {
+		t.Errorf("error %v, want that of a newer schema", err)
+	}
+}
+
+func TestOneProcessHasTheFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, Options{Dir: dir})
+	_, err := Open(context.Background(), Options{Dir: dir})
+	var used *durable.InUseError
+	if !errors.As(err, &used) {
+		t.Errorf("error %v, want that the folder is in use", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, Options{Dir: dir})
+}
+
+// TestOpenAfterInterruptedStart: a start that was killed leaves parts of a database under another
+// name.
+func TestOpenAfterInterruptedStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, databaseName)
+	write(t, path+".tmp", "half a database")
+	write(t, path+".tmp-journal", "half a journal")
+	s := open(t, Options{Dir: dir})
+	if _, err := s.AddJob(context.Background(), download.Job{Name: "news"}); err != nil {
+		t.Error(err)
+	}
+	// Killed between the rename and the schema.
+	other := t.TempDir()
+	path = filepath.Join(other, databaseName)
+	if err := create(context.Background(), path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t, Options{Dir: other}).AddJob(context.Background(), download.Job{Name: "news"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{Dir: t.TempDir()})
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.AddJob(context.Background(), download.Job{Name: "news"}); !errors.Is(err, errClosed) {
+		t.Errorf("add: %v", err)
+	}
+	if _, err := s.ListJobs(context.Background()); err == nil {
+		t.Error("a closed store lists jobs")
+	}
+}
+
+// TestDurability: the settings on which the promise rests are those of the open connections.
+func TestDurability(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{Dir: t.TempDir()})
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2"} {
+		var got string
+		if err := s.writer.conn.QueryRowContext(context.Background(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("%s = %q, %v, want %s", pragma, got, err, want)
+		}
+	}
+}
+
+// TestGroupCommit: changes that wait for the writer are done in one transaction.
+func TestGroupCommit(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{Dir: t.TempDir()})
+	ctx := context.Background()
+	held, begun := make(chan struct{}), make(chan struct{})
+	answers := make(chan error, 101)
+	go func() {
+		answers <- s.write(ctx, 1, func(*tx) error { close(begun); <-held; return nil })
+	}()
+	<-begun // the writer is busy with a transaction of its own
+	seen := map[*tx]int{}
+	for range 100 { // as write sends them
+		s.changes <- &change{ctx, 1, func(t *tx) error { seen[t]++; return nil }, answers}
+	}
+	close(held)
+	for range 101 {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+	if len(seen) != 1 {
+		t.Errorf("100 changes had %d transactions, want 1", len(seen))
+	}
+}
+
+// TestOneFailureOfMany: a change that fails takes none with it that is in the same transaction.
+func TestOneFailureOfMany(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{Dir: t.TempDir()})
+	bad := errors.New("bad")
+	var together []*change
+	for i := range 5 {
+		together = append(together, &change{context.Background(), 1, func(t *tx) error {
+			if err := t.w.exec("INSERT INTO roles (name, owner, until) VALUES (?, '', 0)", i); err != nil {
+				return err
+			}
+			if i == 3 {
+				return bad
+			}
+			return nil
+		}, make(chan error, 1)})
+	}
+	if err := s.Close(); err != nil { // so that the test may be the writer
+		t.Fatal(err)
+	}
+	w, err := newWriter(context.Background(), s, filepath.Join(s.opt.Dir, databaseName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	w.commit(together)
+	for i, c := range together {
+		if err := <-c.done; (i == 3) != errors.Is(err, bad) || i != 3 && err != nil {
+			t.Errorf("change %d: %v", i, err)
+		}
+	}
+	var n int
+	if err := w.each(func(rows *sql.Rows) error { return rows.Scan(&n) }, "SELECT count(*) FROM roles"); err != nil || n != 4 {
+		t.Errorf("%d rows, %v, want 4", n, err)
+	}
+}

@@ -1,0 +1,185 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// page is how many records are read at once, so that a reader that is slow does not keep a
+// snapshot of the database, which would grow meanwhile.
+const page = 500
+
+// isLive is a condition on the number of a job.
+const isLive = " AND EXISTS (SELECT 1 FROM jobs WHERE id = ? AND dropped = 0) "
+
+const (
+	listTasks      = "SELECT " + taskColumns + " FROM tasks NOT INDEXED WHERE job = ?" + isLive + "AND seq > ? ORDER BY seq LIMIT ?"
+	listTasksState = "SELECT " + taskColumns + " FROM tasks WHERE job = ?" + isLive + "AND seq > ? AND state = ? ORDER BY seq LIMIT ?"
+	listTask       = "SELECT " + taskColumns + " FROM tasks WHERE +job = ?" + isLive + "AND +seq > ? AND id = ? LIMIT ?"
+
+	dataColumns = `SELECT t.seq, d.job, t.id, d.version, t.uri, d.uri, d.status, d.header, d.content_type, d.encoding, d.size, d.sha256, d.host_name, d.added, d.records
+		FROM data d JOIN tasks t ON t.seq = d.task `
+	listData    = dataColumns + "WHERE d.job = ?" + isLive + "AND d.task > ? ORDER BY d.task LIMIT ?"
+	listDataOne = dataColumns + "WHERE +d.job = ?" + isLive + "AND +d.task > ? AND t.id = ? LIMIT ?"
+
+	logColumns = `SELECT l.seq, l.added, l.job, t.id, t.uri, l.number, l.version, l.status, l.reason, l.host_name, l.spent FROM logs l JOIN tasks t ON t.seq = l.task `
+	listLogs   = logColumns + "WHERE l.job = ?" + isLive + "AND (l.added, l.seq) > (?, ?) ORDER BY l.added, l.seq LIMIT ?"
+	listLogOne = logColumns + "WHERE +l.job = ?" + isLive + "AND (+l.added, l.seq) > (?, ?) AND t.id = ? ORDER BY l.added, l.seq LIMIT ?"
+)
+
+// inPages calls each with records that read gives a page at a time, until there is none.
+func inPages[T any](limit int, read func(most int) ([]T, error), each func(T) error) error {
+	left := limit
+	if limit <= 0 {
+		left = math.MaxInt
+	}
+	for left > 0 {
+		most := min(page, left)
+		some, err := read(most)
+		if err != nil {
+			return err
+		}
+		for _, one := range some {
+			if err := each(one); err != nil {
+				return err
+			}
+		}
+		if left -= len(some); len(some) < most {
+			return nil
+		}
+	}
+	return nil
+}
+
+// query reads all rows of one page.
+func query[T any](ctx context.Context, db *sql.DB, scan func(*sql.Rows) (T, error), text string, args ...any) ([]T, error) {
+	rows, err := db.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	var all []T
+	err = eachRow(rows, func(rows *sql.Rows) error {
+		one, err := scan(rows)
+		all = append(all, one)
+		return err
+	})
+	return all, err
+}
+
+// ListTasks implements download.Records: by the time when they were added.
+func (s *Store) ListTasks(ctx context.Context, q download.Query, each func(download.Task) error) error {
+	var after int64
+	return inPages(q.Limit, func(most int) ([]row, error) {
+		scan := func(rows *sql.Rows) (row, error) { return scanTask(rows) }
+		var some []row
+		var err error
+		switch {
+		case q.Task != "":
+			some, err = query(ctx, s.read, scan, listTask, q.Job, q.Job, after, idBytes(q.Task), most)
+			some = slices.DeleteFunc(some, func(r row) bool { return q.State != "" && r.State != q.State })
+		case q.State != "":
+			some, err = query(ctx, s.read, scan, listTasksState, q.Job, q.Job, after, slices.Index(states, q.State), most)
+		default:
+			some, err = query(ctx, s.read, scan, listTasks, q.Job, q.Job, after, most)
+		}
+		if len(some) > 0 {
+			after = some[len(some)-1].seq
+		}
+		return some, err
+	}, func(r row) error { return each(r.Task) })
+}
+
+// ListData implements download.Records: by the time when the tasks were added.
+func (s *Store) ListData(ctx context.Context, q download.Query, each func(download.Data) error) error {
+	var after int64
+	return inPages(q.Limit, func(most int) ([]download.Data, error) {
+		scan := func(rows *sql.Rows) (d download.Data, err error) {
+			var id, sum, header []byte
+			var added int64
+			err = rows.Scan(&after, &d.Job, &id, &d.Version, &d.TaskURI, &d.URI, &d.Status, &header, &d.ContentType, &d.Encoding, &d.Size, &sum, &d.HostName, &added, &d.Records)
+			if err != nil {
+				return d, err
+			}
+			d.Task, d.SHA256, d.Added = hex.EncodeToString(id), hex.EncodeToString(sum), timeOf(added)
+			return d, json.Unmarshal(header, &d.Header)
+		}
+		if q.Task != "" {
+			return query(ctx, s.read, scan, listDataOne, q.Job, q.Job, after, idBytes(q.Task), most)
+		}
+		return query(ctx, s.read, scan, listData, q.Job, q.Job, after, most)
+	}, each)
+}
+
+// ListLogs implements download.Records: by time.
+func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(download.Log) error) error {
+	seq, added := int64(0), int64(math.MinInt64)
+	return inPages(q.Limit, func(most int) ([]download.Log, error) {
+		scan := func(rows *sql.Rows) (l download.Log, err error) {
+			var id []byte
+			var spent int64
+			err = rows.Scan(&seq, &added, &l.Job, &id, &l.TaskURI, &l.Number, &l.Version, &l.Status, &l.Reason, &l.HostName, &spent)
+			l.Task, l.Added, l.Spent = hex.EncodeToString(id), timeOf(added), time.Duration(spent)*time.Microsecond
+			return l, err
+		}
+		if q.Task != "" {
+			return query(ctx, s.read, scan, listLogOne, q.Job, q.Job, added, seq, idBytes(q.Task), most)
+		}
+		return query(ctx, s.read, scan, listLogs, q.Job, q.Job, added, seq, most)
+	}, each)
+}
+
+const findBody = `SELECT d.size, coalesce(b.file, ''), b.body FROM tasks t JOIN jobs j ON j.id = t.job AND j.dropped = 0
+	JOIN data d ON d.task = t.seq LEFT JOIN bodies b ON b.task = t.seq WHERE t.id = ?`
+
+// Body implements download.Records.
+func (s *Store) Body(ctx context.Context, task string) (io.ReadCloser, error) {
+	var size int64
+	var file string
+	var inline []byte
+	err := s.read.QueryRowContext(ctx, findBody, idBytes(task)).Scan(&size, &file, &inline)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, download.ErrNoData
+	}
+	if err != nil {
+		return nil, err
+	}
+	if file == "" {
+		return io.NopCloser(bytes.NewReader(inline)), nil
+	}
+	f, err := os.Open(s.bodies.path(file))
+	if errors.Is(err, os.ErrNotExist) {
+		// Its job was dropped since, or somebody removed the file.
+		if named, nameErr := s.hasBody(ctx, file); nameErr == nil && !named {
+			return nil, download.ErrNoData
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if st, err := f.Stat(); err != nil || st.Size() != size {
+		return nil, errors.Join(err, f.Close(), fmt.Errorf("%s: is not the body that was stored: want %d bytes", f.Name(), size))
+	}
+	return f, nil
+}
+
+// hasBody tells whether a row names a file.
+func (s *Store) hasBody(ctx context.Context, file string) (bool, error) {
+	_, name, _ := strings.Cut(file, "/")
+	task, _, _ := strings.Cut(name, "-")
+	var n int
+	err := s.read.QueryRowContext(ctx, "SELECT count(*) FROM bodies b JOIN tasks t ON t.seq = b.task WHERE t.id = ? AND b.file = ?", idBytes(task), file).Scan(&n)
+	return n > 0, err
+}

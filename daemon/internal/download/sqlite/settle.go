@@ -1,0 +1,270 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+const (
+	settleDone = `UPDATE tasks SET state = 3, until = 0, owner = '', reason = ''
+		WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND +until > ? RETURNING seq, attempts, version`
+	settleFailed = `UPDATE tasks SET state = ?, until = 0, owner = '', reason = ?, not_before = ?
+		WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND +until > ? RETURNING seq, attempts, version`
+	insertLog = `INSERT INTO logs (job, task, number, version, status, spent, added, host_name, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+)
+
+// Finish implements download.Tasks. A large body is in its file, durably, before the task is done.
+func (s *Store) Finish(ctx context.Context, l download.Lease, r download.Result, a download.Attempt) (err error) {
+	header, err := json.Marshal(r.Header)
+	if err != nil {
+		return err
+	}
+	body, err := s.bodies.take(ctx, l.Task, r.Body, s.opt.Inline)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.bodies.settle(body, err)) }()
+	return s.write(ctx, 4, func(t *tx) error {
+		seq, number, version, err := t.settle(l, settleDone, idBytes(l.Task.ID), l.Task.Job, l.Task.Fence, t.now)
+		if err != nil {
+			return err
+		}
+		err = t.w.exec(`INSERT INTO data (task, job, version, uri, status, header, content_type, encoding, size, sha256, host_name, added, records)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, seq, l.Task.Job, version, r.URI, r.Status, string(header),
+			r.ContentType, r.Encoding, body.size, body.sha256, a.HostName, t.now, r.Records)
+		if err != nil {
+			return err
+		}
+		if body.size > 0 {
+			if err := t.w.exec("INSERT INTO bodies (task, file, body) VALUES (?, ?, ?)", seq, body.file, body.inline); err != nil {
+				return err
+			}
+		}
+		t.moved(l.Task.Job, running, done, 1)
+		return t.addLog(l.Task.Job, seq, number, version, a)
+	})
+}
+
+// Fail implements download.Tasks.
+func (s *Store) Fail(ctx context.Context, l download.Lease, a download.Attempt, retry time.Time) error {
+	to := waiting
+	if retry.IsZero() {
+		to = failed
+	}
+	return s.write(ctx, 2, func(t *tx) error {
+		seq, number, version, err := t.settle(l, settleFailed, to, download.CutReason(a.Reason), millis(retry),
+			idBytes(l.Task.ID), l.Task.Job, l.Task.Fence, t.now)
+		if err != nil {
+			return err
+		}
+		t.moved(l.Task.Job, running, to, 1)
+		return t.addLog(l.Task.Job, seq, number, version, a)
+	})
+}
+
+// settle runs a statement that ends a lease, and tells of its task.
+func (t *tx) settle(l download.Lease, query string, args ...any) (seq int64, number, version int, err error) {
+	if err := t.holds(l); err != nil {
+		return 0, 0, 0, err
+	}
+	err = t.w.each(func(rows *sql.Rows) error { return rows.Scan(&seq, &number, &version) }, query, args...)
+	if err == nil && seq == 0 {
+		err = download.ErrLeaseLost
+	}
+	return seq, number, version, err
+}
+
+func (t *tx) addLog(job, seq int64, number, version int, a download.Attempt) error {
+	return t.w.exec(insertLog, job, seq, number, version, a.Status, a.Spent.Microseconds(), t.now, a.HostName, download.CutReason(a.Reason))
+}
+
+// sweepTogether is how many tasks Sweep changes, or rows it removes, in one change.
+const sweepTogether = 1000
+
+const (
+	sweepReady   = `UPDATE tasks SET state = 0, until = 0 WHERE seq IN (SELECT seq FROM tasks WHERE state = 1 AND until <= ? LIMIT ?) RETURNING job`
+	sweepRunning = `SELECT seq, job, attempts, version, owner FROM tasks WHERE state = 2 AND until <= ? LIMIT ?`
+	sweepLogs    = `DELETE FROM logs WHERE seq IN (SELECT seq FROM logs WHERE job = ? AND added < ? LIMIT ?)`
+)
+
+// Sweep implements download.Tasks.
+func (s *Store) Sweep(ctx context.Context, keepLogs time.Duration) (download.Swept, error) {
+	var swept download.Swept
+	if err := s.purge(ctx); err != nil {
+		return swept, err
+	}
+	err := s.inParts(ctx, func(t *tx) (int, error) {
+		jobs := map[int64]int{}
+		n := 0
+		err := t.w.each(func(rows *sql.Rows) error {
+			var job int64
+			err := rows.Scan(&job)
+			jobs[job]++
+			n++
+			return err
+		}, sweepReady, t.now, sweepTogether)
+		for job, n := range jobs {
+			t.moved(job, ready, waiting, n)
+		}
+		return n, err
+	}, &swept.Unclaimed)
+	if err != nil {
+		return swept, err
+	}
+	if err := s.sweepRunning(ctx, &swept); err != nil {
+		return swept, err
+	}
+	if keepLogs > 0 {
+		if err := s.sweepLogs(ctx, keepLogs, &swept); err != nil {
+			return swept, err
+		}
+	}
+	return swept, s.bodies.sweep(ctx, s.hasBody)
+}
+
+// inParts does a change again and again until it has done less than it may at once, and adds up
+// what it has done.
+func (s *Store) inParts(ctx context.Context, do func(*tx) (int, error), sum *int) error {
+	for {
+		var n int
+		err := s.write(ctx, sweepTogether, func(t *tx) (err error) {
+			n, err = do(t)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if *sum += n; n < sweepTogether {
+			return nil
+		}
+	}
+}
+
+func (s *Store) sweepRunning(ctx context.Context, swept *download.Swept) error {
+	type expired struct {
+		seq, job          int64
+		attempts, version int
+		owner             string
+	}
+	for {
+		var some []expired
+		var gone int
+		err := s.write(ctx, sweepTogether, func(t *tx) error {
+			some, gone = nil, 0
+			err := t.w.each(func(rows *sql.Rows) error {
+				var e expired
+				err := rows.Scan(&e.seq, &e.job, &e.attempts, &e.version, &e.owner)
+				some = append(some, e)
+				return err
+			}, sweepRunning, t.now, sweepTogether)
+			if err != nil {
+				return err
+			}
+			jobs, err := t.jobs()
+			if err != nil {
+				return err
+			}
+			for _, e := range some {
+				to, notBefore := waiting, t.now
+				if e.attempts >= jobs[e.job].most {
+					to, notBefore = failed, 0
+					gone++
+				}
+				a := download.Attempt{Reason: download.Abandoned(e.owner)}
+				if err := t.w.exec("UPDATE tasks SET state = ?, until = 0, owner = '', reason = ?, not_before = ? WHERE seq = ?", to, download.CutReason(a.Reason), notBefore, e.seq); err != nil {
+					return err
+				}
+				if err := t.addLog(e.job, e.seq, e.attempts, e.version, a); err != nil {
+					return err
+				}
+				t.moved(e.job, running, to, 1)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		swept.Abandoned += len(some)
+		swept.Failed += gone
+		if len(some) < sweepTogether {
+			return nil
+		}
+	}
+}
+
+func (s *Store) sweepLogs(ctx context.Context, keep time.Duration, swept *download.Swept) error {
+	jobs, err := s.ListJobs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		err := s.inParts(ctx, func(t *tx) (int, error) {
+			return t.w.execCount(sweepLogs, j.ID, t.now-keep.Milliseconds(), sweepTogether)
+		}, &swept.Logs)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purge removes what dropped jobs had, and then those.
+func (s *Store) purge(ctx context.Context) error {
+	for {
+		var more bool
+		var files []string
+		err := s.write(ctx, sweepTogether, func(t *tx) error {
+			var job int64
+			more, files = false, nil
+			if err := t.w.each(func(rows *sql.Rows) error { more = true; return rows.Scan(&job) }, "SELECT id FROM jobs WHERE dropped = 1 LIMIT 1"); err != nil || !more {
+				return err
+			}
+			err := t.w.each(func(rows *sql.Rows) error {
+				var file string
+				err := rows.Scan(&file)
+				if file != "" {
+					files = append(files, file)
+				}
+				return err
+			}, "DELETE FROM bodies WHERE task IN (SELECT task FROM data WHERE job = ? LIMIT ?) RETURNING file", job, sweepTogether)
+			if err != nil {
+				return err
+			}
+			removed := 0
+			for _, query := range []string{
+				"DELETE FROM data WHERE task IN (SELECT task FROM data WHERE job = ? LIMIT ?)", // the same ones
+				"DELETE FROM logs WHERE seq IN (SELECT seq FROM logs WHERE job = ? LIMIT ?)",
+				"DELETE FROM tasks WHERE seq IN (SELECT seq FROM tasks WHERE job = ? LIMIT ?)",
+			} {
+				n, err := t.w.execCount(query, job, sweepTogether)
+				if err != nil {
+					return err
+				}
+				removed += n
+			}
+			if removed > 0 {
+				return nil
+			}
+			return cmp.Or(
+				t.w.exec("DELETE FROM versions WHERE job = ?", job),
+				t.w.exec("DELETE FROM counts WHERE job = ?", job),
+				t.w.exec("DELETE FROM jobs WHERE id = ?", job),
+			)
+		})
+		if err != nil {
+			return err
+		}
+		if err := s.bodies.remove(files...); err != nil {
+			return err
+		}
+		if !more {
+			return nil
+		}
+	}
+}

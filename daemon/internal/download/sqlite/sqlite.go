@@ -1,0 +1,204 @@
+// Package sqlite keeps the downloader's jobs, tasks, data and logs in one folder of this machine: a
+// SQLite database, and files beside it for large bodies. It is for one process: another one that
+// opens the folder is refused. It decides nothing of which task comes when; see package download.
+//
+// All changes go through one goroutine, which commits those of many callers in one transaction,
+// as the sync of the disk is what costs. Reads have connections of their own and wait for nothing.
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	sqlite3 "modernc.org/sqlite"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+)
+
+// What is where in the folder.
+const (
+	databaseName = "download.db"
+	bodiesName   = "bodies"
+	lockName     = "download.lock"
+)
+
+// Options say which folder, and how it is used.
+type Options struct {
+	// Dir is made if it is missing.
+	Dir string
+	// Now is the clock; nil: the system's.
+	Now func() time.Time
+	// EndLeases ends the leases of tasks and names that an earlier process has left: for a program
+	// all of whose workers are in this process, so that a start after a crash waits for nobody.
+	EndLeases bool
+	// Inline is the size in bytes up to which bodies are kept in the database. 0: 1 MiB.
+	Inline int
+	// Readers is how many calls can read at once. 0: 4.
+	Readers int
+}
+
+// Store implements download.Store. It is safe for concurrent use.
+type Store struct {
+	opt  Options
+	lock *durable.Lock
+	read *sql.DB
+
+	bodies  bodies
+	changes chan *change
+	writer  *writer
+	stopped chan struct{} // the writer has ended
+
+	mu     sync.RWMutex // held for reading while a change is sent
+	closed bool
+}
+
+var _ download.Store = (*Store)(nil)
+
+var errClosed = errors.New("the store is closed")
+
+// Open opens or makes the store in a folder. A folder that another process has is a
+// *durable.InUseError, a database of a later version a *NewerError, and a file that is not a
+// database of this package a *ForeignError.
+func Open(ctx context.Context, o Options) (_ *Store, err error) {
+	o.Inline = cmp.Or(o.Inline, 1<<20)
+	o.Readers = cmp.Or(o.Readers, 4)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil { // a URL of a file names no other
+		return nil, err
+	}
+	var fs durable.FS
+	if err := fs.MkdirAll("download-dir", o.Dir); err != nil {
+		return nil, err
+	}
+	s := &Store{opt: o, changes: make(chan *change, mostTogether), stopped: make(chan struct{})}
+	s.bodies.dir = filepath.Join(o.Dir, bodiesName)
+	if s.lock, err = durable.AcquireLock(filepath.Join(o.Dir, lockName)); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = s.lock.Release()
+		}
+	}()
+	if err := fs.MkdirAll("download-bodies", s.bodies.dir); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(o.Dir, databaseName)
+	if err := prepare(ctx, path); err != nil {
+		return nil, err
+	}
+	if s.writer, err = newWriter(ctx, s, path); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if o.EndLeases {
+		if err := errors.Join(s.writer.exec("DELETE FROM roles"), s.writer.exec("UPDATE tasks SET until = 0 WHERE state = 2")); err != nil {
+			return nil, errors.Join(err, s.writer.close())
+		}
+	}
+	if s.read, err = connect(path, o.Readers, "query_only(1)"); err != nil {
+		return nil, errors.Join(err, s.writer.close())
+	}
+	go func() {
+		defer close(s.stopped)
+		s.writer.run(s.changes)
+	}()
+	return s, nil
+}
+
+// connect opens a pool of connections to a database.
+func connect(path string, most int, pragmas ...string) (*sql.DB, error) {
+	query := url.Values{"_txlock": {"immediate"}, "_pragma": append([]string{"busy_timeout(60000)"}, pragmas...)}
+	name := (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}).String()
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(most)
+	db.SetMaxIdleConns(most)
+	return db, nil
+}
+
+// Now is the clock of Options.
+func (s *Store) Now(context.Context) (time.Time, error) { return timeOf(s.now()), nil }
+
+func (s *Store) now() int64 { return s.opt.Now().UnixMilli() }
+
+// Close waits for the changes that are under way. Calls after it return an error.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.changes)
+	s.mu.Unlock()
+	<-s.stopped
+	return errors.Join(s.read.Close(), s.writer.close(), s.lock.Release())
+}
+
+// millis is a time as it is kept: milliseconds of Unix time, 0 for the zero time.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func timeOf(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis).UTC()
+}
+
+// ForeignError is returned for a file that is in the place of the database.
+type ForeignError struct {
+	Path   string
+	Reason string
+}
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("%s: %s\nhint: give the downloader a data directory of its own", e.Path, e.Reason)
+}
+
+// NewerError is returned for a database that a later version of the program has written.
+type NewerError struct {
+	Path        string
+	Have, Known int // versions of the schema
+}
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("%s: schema version %d: this program knows up to %d\nhint: use the newer program that wrote it", e.Path, e.Have, e.Known)
+}
+
+// broken tells whether the disk may not hold what SQLite believes that it holds.
+func broken(err error) bool {
+	var e *sqlite3.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	const ioerr, corrupt, notadb = 10, 11, 26
+	code := e.Code() & 0xff
+	return code == ioerr || code == corrupt || code == notadb
+}
+
+// exists tells whether there is a file.
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,28 @@
+package sqlite
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest"
+)
+
+// inline keeps the large bodies of tests small.
+const inline = 4096
+
+func TestConformance(t *testing.T)       { conformance(t, 300) }
+func TestNoRaceConformance(t *testing.T) { conformance(t, 3000) }
+
+func conformance(t *testing.T, steps int) {
+	downloadtest.Run(t, downloadtest.Options{Steps: steps, LargeBody: inline, New: func(t *testing.T, clock *downloadtest.Clock) func() download.Store {
+		dir := t.TempDir()
+		return func() download.Store {
+			s, err := Open(context.Background(), Options{Dir: dir, Now: clock.Now, Inline: inline})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+	}})
+}

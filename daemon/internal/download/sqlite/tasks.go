@@ -1,0 +1,265 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// The queries that run for every task. explain_test.go sees that each uses the index that it is
+// made for.
+const (
+	insertTask = "INSERT OR IGNORE INTO tasks (id, job, uri, shard, not_before, added) VALUES (?, ?, ?, ?, ?, ?)"
+
+	handOut = `UPDATE tasks SET state = 1, rank = ?, until = ? WHERE seq IN (
+		SELECT seq FROM tasks WHERE job = ? AND state = 0 AND not_before <= ? ORDER BY not_before, seq LIMIT ?)
+		RETURNING ` + taskColumns + `, rank, version`
+
+	leaseSet = `UPDATE tasks SET state = 2, until = ?, owner = ?, not_before = 0, attempts = attempts + 1, fence = fence + 1,
+		version = (SELECT version FROM jobs WHERE jobs.id = tasks.job) WHERE seq IN (`
+	// Without its name SQLite reads all that is ready by another index, and sorts it.
+	leaseAny = leaseSet + `SELECT seq FROM tasks INDEXED BY tasks_ready WHERE state = 1 AND +until > ?
+		AND +job IN (SELECT value FROM json_each(?)) AND +shard IN (SELECT value FROM json_each(?))
+		ORDER BY rank, not_before, seq LIMIT ?) RETURNING ` + taskColumns + `, rank, version`
+	leaseIDs = leaseSet + `SELECT seq FROM tasks WHERE id IN (SELECT unhex(value) FROM json_each(?)) AND +state = 1 AND until > ?
+		AND +job IN (SELECT value FROM json_each(?)) AND shard IN (SELECT value FROM json_each(?))
+		ORDER BY rank, not_before, seq LIMIT ?) RETURNING ` + taskColumns + `, rank, version`
+
+	renew = `UPDATE tasks SET until = ? WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND owner = ? AND +until > ?`
+
+	giveBack = `UPDATE tasks SET state = 0, until = 0, owner = '', not_before = ?, attempts = attempts - 1
+		WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND +until > ?`
+)
+
+const taskColumns = "seq, id, job, uri, shard, state, attempts, not_before, until, owner, fence, reason, added"
+
+// row is a task with what only the store knows of it.
+type row struct {
+	download.Task
+	seq     int64
+	rank    int64
+	version int
+}
+
+func scanTask(rows *sql.Rows, more ...any) (row, error) {
+	var r row
+	var id sql.RawBytes
+	var state int
+	var notBefore, until, added int64
+	into := []any{&r.seq, &id, &r.Job, &r.URI, &r.Shard, &state, &r.Attempts, &notBefore, &until, &r.Owner, &r.Fence, &r.Reason, &added}
+	if err := rows.Scan(append(into, more...)...); err != nil {
+		return r, err
+	}
+	r.ID, r.State = hex.EncodeToString(id), states[state]
+	r.NotBefore, r.Until, r.Added = timeOf(notBefore), timeOf(until), timeOf(added)
+	return r, nil
+}
+
+// collect runs a statement that returns tasks with rank and version. They come in no order.
+func (t *tx) collect(query string, args ...any) ([]row, error) {
+	var all []row
+	err := t.w.each(func(rows *sql.Rows) error {
+		var rank int64
+		var version int
+		r, err := scanTask(rows, &rank, &version)
+		r.rank, r.version = rank, version
+		all = append(all, r)
+		return err
+	}, query, args...)
+	return all, err
+}
+
+// idBytes is the id of a task as it is kept; nil for what is no id.
+func idBytes(id string) []byte {
+	b, err := hex.DecodeString(id)
+	if err != nil || len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+// addTogether is how many tasks AddTasks stores in one change.
+const addTogether = 1000
+
+// AddTasks implements download.Tasks.
+func (s *Store) AddTasks(ctx context.Context, job int64, tasks []download.NewTask) (int, error) {
+	added := 0
+	for first := true; first || len(tasks) > 0; first = false {
+		some := tasks[:min(addTogether, len(tasks))]
+		tasks = tasks[len(some):]
+		ids := make([][]byte, len(some))
+		for i, task := range some {
+			ids[i] = idBytes(download.TaskID(job, task.URI))
+		}
+		var fresh int
+		err := s.write(ctx, 1+len(some), func(t *tx) error {
+			if _, err := t.live(job); err != nil {
+				return err
+			}
+			fresh = 0
+			for i, task := range some {
+				n, err := t.w.execCount(insertTask, ids[i], job, task.URI, task.Shard, t.now, t.now)
+				if err != nil {
+					return err
+				}
+				fresh += n
+			}
+			t.counts[countKey{job, waiting}] += fresh
+			return nil
+		})
+		if err != nil {
+			return added, err
+		}
+		added += fresh
+	}
+	return added, nil
+}
+
+// HandOut implements download.Tasks.
+func (s *Store) HandOut(ctx context.Context, job int64, n int, rank int64, ttl time.Duration) ([]download.Task, error) {
+	var rows []row
+	err := s.write(ctx, max(n, 1), func(t *tx) error {
+		rows = nil
+		j, err := t.live(job)
+		if err != nil || !j.on || n <= 0 {
+			return err
+		}
+		rows, err = t.collect(handOut, rank, t.now+ttl.Milliseconds(), job, t.now, n)
+		t.moved(job, waiting, ready, len(rows))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(rows, inOrder)
+	tasks := make([]download.Task, len(rows))
+	for i, r := range rows {
+		tasks[i] = r.Task
+	}
+	return tasks, nil
+}
+
+// inOrder is the order in which tasks are handed out and leased. Those of one statement have their
+// seq in the order in which they began to wait.
+func inOrder(a, b row) int {
+	return cmp.Or(cmp.Compare(a.rank, b.rank), a.NotBefore.Compare(b.NotBefore), cmp.Compare(a.seq, b.seq))
+}
+
+// Lease implements download.Tasks.
+func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease, error) {
+	if want.Max <= 0 || len(want.Shards) == 0 || want.IDs != nil && len(want.IDs) == 0 || want.IDs == nil && len(want.Lanes) == 0 {
+		return nil, ctx.Err()
+	}
+	shards, err := json.Marshal(want.Shards)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := json.Marshal(want.IDs)
+	if err != nil {
+		return nil, err
+	}
+	var rows []row
+	err = s.write(ctx, want.Max, func(t *tx) error {
+		rows = nil
+		jobs, err := t.jobs()
+		if err != nil {
+			return err
+		}
+		served := []int64{}
+		for id, j := range jobs {
+			if j.on && (want.IDs != nil || slices.Contains(want.Lanes, j.lane)) {
+				served = append(served, id)
+			}
+		}
+		slices.Sort(served)
+		from, err := json.Marshal(served)
+		if err != nil {
+			return err
+		}
+		until := t.now + want.For.Milliseconds()
+		if want.IDs != nil {
+			rows, err = t.collect(leaseIDs, until, want.Owner, string(ids), t.now, string(from), string(shards), want.Max)
+		} else {
+			rows, err = t.collect(leaseAny, until, want.Owner, t.now, string(from), string(shards), want.Max)
+		}
+		for _, r := range rows {
+			t.moved(r.Job, ready, running, 1)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(rows, inOrder)
+	leases := make([]download.Lease, len(rows))
+	for i, r := range rows {
+		leases[i] = download.Lease{Task: r.Task, Version: r.version}
+	}
+	return leases, nil
+}
+
+// Renew implements download.Tasks.
+func (s *Store) Renew(ctx context.Context, owner string, leases []download.Lease, ttl time.Duration) ([]string, error) {
+	var lost []string
+	for len(leases) > 0 {
+		some := leases[:min(addTogether, len(leases))]
+		leases = leases[len(some):]
+		var missed []string
+		err := s.write(ctx, len(some), func(t *tx) error {
+			missed = nil
+			jobs, err := t.jobs()
+			if err != nil {
+				return err
+			}
+			for _, l := range some {
+				n := 0
+				if _, live := jobs[l.Task.Job]; live {
+					if n, err = t.w.execCount(renew, t.now+ttl.Milliseconds(), idBytes(l.Task.ID), l.Task.Job, l.Task.Fence, owner, t.now); err != nil {
+						return err
+					}
+				}
+				if n == 0 {
+					missed = append(missed, l.Task.ID)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return lost, err
+		}
+		lost = append(lost, missed...)
+	}
+	return lost, nil
+}
+
+// GiveBack implements download.Tasks.
+func (s *Store) GiveBack(ctx context.Context, l download.Lease, notBefore time.Time) error {
+	return s.write(ctx, 1, func(t *tx) error {
+		if err := t.holds(l); err != nil {
+			return err
+		}
+		n, err := t.w.execCount(giveBack, cmp.Or(millis(notBefore), t.now), idBytes(l.Task.ID), l.Task.Job, l.Task.Fence, t.now)
+		if err != nil || n == 0 {
+			return errors.Join(err, ifTrue(n == 0, download.ErrLeaseLost))
+		}
+		t.moved(l.Task.Job, running, waiting, 1)
+		return nil
+	})
+}
+
+// holds refuses the lease of a task whose job is not there any more.
+func (t *tx) holds(l download.Lease) error {
+	if _, err := t.live(l.Task.Job); errors.Is(err, download.ErrNoJob) {
+		return download.ErrLeaseLost
+	} else if err != nil {
+		return err
+	}
+	return nil
+}

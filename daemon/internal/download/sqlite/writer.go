@@ -1,0 +1,271 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// Bounds of one transaction, so that nobody waits long for one that others fill.
+const (
+	mostTogether = 512  // changes
+	mostWeight   = 4000 // rows, about
+)
+
+// change is what one caller wants to be done in a transaction.
+type change struct {
+	ctx    context.Context // looked at before it is begun only
+	weight int             // rows, about
+	// do may be called again after the transaction was rolled back. An error for which answer is
+	// true must come before anything was changed.
+	do   func(*tx) error
+	done chan error
+}
+
+// answer tells whether an error is of the contract: the transaction goes on.
+func answer(err error) bool {
+	return errors.Is(err, download.ErrNoJob) || errors.Is(err, download.ErrExists) || errors.Is(err, download.ErrLeaseLost)
+}
+
+// write has the writer do a change, and returns when it is durable, or not done.
+func (s *Store) write(ctx context.Context, weight int, do func(*tx) error) error {
+	c := &change{ctx, weight, do, make(chan error, 1)}
+	s.mu.RLock()
+	if s.closed {
+		s.mu.RUnlock()
+		return errClosed
+	}
+	s.changes <- c
+	s.mu.RUnlock()
+	return <-c.done
+}
+
+// writer owns the one connection that changes the database. All of it is of its goroutine.
+type writer struct {
+	store      *Store
+	db         *sql.DB
+	conn       *sql.Conn
+	statements map[string]*sql.Stmt
+	jobs       map[int64]liveJob // nil: to be read
+	failed     error             // of the disk: nothing is written any more
+}
+
+// liveJob is what changes of tasks need to know of a job that was not dropped.
+type liveJob struct {
+	on   bool
+	lane download.Lane
+	most int // attempts
+}
+
+func newWriter(ctx context.Context, s *Store, path string) (*writer, error) {
+	db, err := connect(path, 1, "synchronous(FULL)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)", "cache_size(-32768)")
+	if err != nil {
+		return nil, err
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &writer{store: s, db: db, conn: conn, statements: map[string]*sql.Stmt{}}, nil
+}
+
+func (w *writer) close() error {
+	var errs []error
+	for _, stmt := range w.statements {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
+}
+
+// run does changes until the channel is closed. Those that come while a transaction is synced are
+// done together in the next.
+func (w *writer) run(changes <-chan *change) {
+	for first := range changes {
+		together := []*change{first}
+		weight := first.weight
+	gather:
+		for len(together) < mostTogether && weight < mostWeight {
+			select {
+			case c, ok := <-changes:
+				if !ok {
+					break gather
+				}
+				together = append(together, c)
+				weight += c.weight
+			default:
+				break gather
+			}
+		}
+		w.commit(together)
+	}
+}
+
+// commit does changes in one transaction. If one of them fails, each gets its own.
+func (w *writer) commit(together []*change) {
+	if w.failed != nil {
+		for _, c := range together {
+			c.done <- w.failed
+		}
+		return
+	}
+	errs, err := w.try(together)
+	if err != nil && broken(err) {
+		w.failed = fmt.Errorf("download store: the disk failed, restart the program: %w", err)
+		err = w.failed
+	}
+	switch {
+	case err == nil:
+		for i, c := range together {
+			c.done <- errs[i]
+		}
+	case len(together) == 1 || w.failed != nil:
+		for _, c := range together {
+			c.done <- err
+		}
+	default:
+		for _, c := range together {
+			w.commit([]*change{c})
+		}
+	}
+}
+
+// try returns the answer to each change, or an error, after which nothing was done.
+func (w *writer) try(together []*change) (answers []error, err error) {
+	if err := w.exec("BEGIN IMMEDIATE"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			w.jobs = nil
+			_ = w.exec("ROLLBACK") // SQLite may have done it
+		}
+	}()
+	t := &tx{w: w, now: w.store.now(), counts: map[countKey]int{}}
+	answers = make([]error, len(together))
+	for i, c := range together {
+		if answers[i] = c.ctx.Err(); answers[i] != nil {
+			continue
+		}
+		if answers[i] = c.do(t); answers[i] != nil && !answer(answers[i]) {
+			return nil, answers[i]
+		}
+	}
+	for key, n := range t.counts {
+		if n == 0 {
+			continue
+		}
+		if err := w.exec("INSERT INTO counts (job, state, n) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", key.job, key.state, n); err != nil {
+			return nil, err
+		}
+	}
+	return answers, w.exec("COMMIT")
+}
+
+func (w *writer) statement(query string) (*sql.Stmt, error) {
+	if stmt := w.statements[query]; stmt != nil {
+		return stmt, nil
+	}
+	stmt, err := w.conn.PrepareContext(context.Background(), query)
+	if err == nil {
+		w.statements[query] = stmt
+	}
+	return stmt, err
+}
+
+func (w *writer) exec(query string, args ...any) error {
+	_, err := w.execCount(query, args...)
+	return err
+}
+
+func (w *writer) execCount(query string, args ...any) (int, error) {
+	stmt, err := w.statement(query)
+	if err != nil {
+		return 0, err
+	}
+	result, err := stmt.Exec(args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
+}
+
+// each calls scan for every row. The statement must not be run again before it returns.
+func (w *writer) each(scan func(*sql.Rows) error, query string, args ...any) error {
+	stmt, err := w.statement(query)
+	if err != nil {
+		return err
+	}
+	rows, err := stmt.Query(args...)
+	if err != nil {
+		return err
+	}
+	return eachRow(rows, scan)
+}
+
+// eachRow calls scan for every row, and closes rows.
+func eachRow(rows *sql.Rows, scan func(*sql.Rows) error) error {
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
+// tx is a transaction that changes do their work in.
+type tx struct {
+	w      *writer
+	now    int64
+	counts map[countKey]int // what is to be added to them
+}
+
+type countKey struct {
+	job   int64
+	state int
+}
+
+// moved counts n tasks of a job that went from one state to another.
+func (t *tx) moved(job int64, from, to, n int) {
+	t.counts[countKey{job, from}] -= n
+	t.counts[countKey{job, to}] += n
+}
+
+// jobs are those that were not dropped.
+func (t *tx) jobs() (map[int64]liveJob, error) {
+	if t.w.jobs != nil {
+		return t.w.jobs, nil
+	}
+	jobs := map[int64]liveJob{}
+	err := t.w.each(func(rows *sql.Rows) error {
+		var id int64
+		var j liveJob
+		if err := rows.Scan(&id, &j.on, &j.lane, &j.most); err != nil {
+			return err
+		}
+		j.most = max(j.most, 1)
+		jobs[id] = j
+		return nil
+	}, "SELECT id, is_on, lane, max_attempts FROM jobs WHERE dropped = 0")
+	if err != nil {
+		return nil, err
+	}
+	t.w.jobs = jobs
+	return jobs, nil
+}
+
+// live is the job of an id: ErrNoJob.
+func (t *tx) live(id int64) (liveJob, error) {
+	jobs, err := t.jobs()
+	if err != nil {
+		return liveJob{}, err
+	}
+	j, ok := jobs[id]
+	if !ok {
+		return liveJob{}, download.ErrNoJob
+	}
+	return j, nil
+}

@@ -1,0 +1,125 @@
+package download
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// State is where a task is on its way. docs/downloader.md has the diagram.
+type State string
+
+const (
+	Waiting State = "waiting" // to be handed out, from NotBefore on
+	Ready   State = "ready"   // handed out, for the next worker; waiting again after Until
+	Running State = "running" // leased to a worker until Until
+	Done    State = "done"    // its result is stored
+	Failed  State = "failed"  // will not be tried again
+)
+
+// States are all there are, in the order of a task's way.
+func States() []State { return []State{Waiting, Ready, Running, Done, Failed} }
+
+// Task is one URI of a job. All times are of the store's clock.
+type Task struct {
+	ID        string // see TaskID
+	Job       int64
+	URI       string
+	Shard     int // of its host, from 0 to Shards-1; see ShardOf
+	State     State
+	Attempts  int       // that have begun and were not given back
+	NotBefore time.Time // since when it waits, or from when on; zero for Running, Done and Failed
+	Until     time.Time // of Ready and Running, else zero
+	Owner     string    // the worker that has it, of Running
+	// Fence counts the leases of the task. Only the newest lease can settle it.
+	Fence  int64
+	Reason string // why it failed, of the last attempt
+	Added  time.Time
+}
+
+// Shards is the number of shards that hosts hash to. A worker leases shards, so that each host
+// has one worker that keeps to its pace.
+const Shards = 256
+
+// NewTask is a URI that is to be a task, with the shard of its host.
+type NewTask struct {
+	URI   string
+	Shard int
+}
+
+// Lease is the right of a worker to settle a task until the store's clock reaches Until.
+type Lease struct {
+	Task    Task // as it was leased: Attempts counts this one
+	Version int  // of the job when it was leased
+}
+
+// Result is what a successful attempt stores.
+type Result struct {
+	URI         string // after redirects
+	Status      int
+	Header      http.Header // what is not UTF-8 in it is replaced
+	ContentType string
+	Encoding    string    // as declared, or as detected
+	Body        io.Reader // nil for none; the store reads it to the end, once
+	Records     []byte    // JSON, one value a line, of the job's code; nil for none
+}
+
+// Data is a stored [Result] of a task. A task has at most one that can be read.
+type Data struct {
+	Job         int64
+	Task        string
+	Version     int
+	TaskURI     string
+	URI         string
+	Status      int
+	Header      http.Header
+	ContentType string
+	Encoding    string
+	Size        int64  // of the body, bytes
+	SHA256      string // of the body, hex
+	Records     []byte
+	HostName    string // of the worker's machine
+	Added       time.Time
+}
+
+// Attempt is how a worker tells of an attempt that has ended: it becomes a [Log].
+type Attempt struct {
+	Status   int           // of HTTP, 0 if there was no answer
+	Reason   string        // "" for success; cut to MaxReason bytes
+	HostName string        // of the worker's machine
+	Spent    time.Duration // kept in microseconds
+}
+
+// MaxReason is how many bytes of a reason are kept.
+const MaxReason = 10240
+
+// CutReason is a reason as it is kept: valid UTF-8, cut to MaxReason bytes between two runes.
+func CutReason(reason string) string {
+	reason = strings.ToValidUTF8(reason, "\uFFFD")
+	if len(reason) <= MaxReason {
+		return reason
+	}
+	end := MaxReason
+	for !utf8.RuneStart(reason[end]) {
+		end--
+	}
+	return reason[:end]
+}
+
+// Abandoned is the reason of an attempt whose worker did not renew the lease.
+func Abandoned(owner string) string {
+	return "worker " + owner + " did not renew its lease: it stopped, or could not reach the store"
+}
+
+// Log tells of one attempt.
+type Log struct {
+	Job     int64
+	Task    string
+	TaskURI string
+	Number  int // of the attempt, from 1
+	Version int
+	Attempt
+	Added time.Time
+}

@@ -1,0 +1,41 @@
+package download
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTaskOf(t *testing.T) {
+	t.Parallel()
+	for uri, want := range map[string]string{
+		"https://example.com/a?b=c#d":  "https://example.com/a?b=c#d",
+		"  http://[2001:db8::1]:8080/": "http://[2001:db8::1]:8080/",
+		"HTTP://EXAMPLE.com":           "HTTP://EXAMPLE.com",
+	} {
+		if task, err := TaskOf(uri); err != nil || task.URI != want || task.Shard < 0 || task.Shard >= Shards {
+			t.Errorf("%q: %+v, %v", uri, task, err)
+		}
+	}
+	for uri, want := range map[string]string{
+		"": "want http://", "ftp://example.com/": "want http://", "http:///path": "and a host", "http://a b/": "invalid character",
+		"http://a/\xff": "percent-encode its bytes", "//example.com/": "want http://", "http://exa\x00mple/": "control character", "http://" + strings.Repeat("a", MaxURI): "8192 at most",
+	} {
+		if task, err := TaskOf(uri); err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 300 {
+			t.Errorf("%.40q: %+v, %v, want %q", uri, task, err, want)
+		}
+	}
+}
+
+func TestShardOf(t *testing.T) {
+	t.Parallel()
+	if ShardOf("Example.COM.") != ShardOf("example.com") {
+		t.Error("one host, two shards")
+	}
+	used := map[int]bool{}
+	for i := range 10_000 {
+		used[ShardOf(strings.Repeat("a", i%50)+string(rune('a'+i%26))+".example")] = true
+	}
+	if len(used) < Shards/2 {
+		t.Errorf("%d shards of %d are used", len(used), Shards)
+	}
+}

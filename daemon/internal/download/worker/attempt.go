@@ -1,0 +1,204 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+const (
+	// longest is how long an attempt may take with all that it waits for, if the engine does not
+	// end it itself.
+	longest = 2 * download.MaxTimeout
+	// A call of the store that fails is made again, after a pause that doubles, while the lease lasts.
+	firstPause = 50 * time.Millisecond
+	mostPause  = 5 * time.Second
+	// backIn is how long giving back may take once the worker is stopped.
+	backIn = 5 * time.Second
+)
+
+// hostOf is the host of a URI, in lower case.
+func hostOf(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+}
+
+// attempt downloads a task and stores what became of it. ctx ends when the lease is lost, or the
+// worker has no patience any more.
+func (l *loop) attempt(ctx context.Context, t *task) string {
+	began := time.Now()
+	page, failure := l.download(ctx, t)
+	spent := time.Since(began)
+	l.seconds.Observe(spent.Seconds())
+	if page.Body != nil {
+		defer func() {
+			if err := page.Body.Close(); err != nil {
+				l.opt.Log.Warn("body not closed", "err", err)
+			}
+		}()
+	}
+	l.events <- func(l *loop) { // others may ask the host while this is stored
+		s := signal{good: failure == nil}
+		if failure != nil {
+			s.crowded, s.after = failure.Crowded, failure.After
+		}
+		l.queue.ended(t, s, time.Now())
+	}
+	if context.Cause(ctx) != nil {
+		return l.cut(ctx, t)
+	}
+	a := download.Attempt{Status: page.Status, HostName: l.opt.HostName, Spent: spent}
+	if failure == nil {
+		return l.finish(ctx, t, page, a)
+	}
+	a.Status, a.Reason = failure.Status, download.CutReason(failure.Reason)
+	return l.fail(ctx, t, failure, a)
+}
+
+// cut ends an attempt whose ctx has ended: it is given back, unless the lease is lost.
+func (l *loop) cut(ctx context.Context, t *task) string {
+	if errors.Is(context.Cause(ctx), errLost) {
+		return resultLost
+	}
+	return l.settleBack(t, time.Time{})
+}
+
+// download has the engine download a task. A panic of it is a failure of the attempt.
+func (l *loop) download(ctx context.Context, t *task) (page Page, failure *Failure) {
+	setting := &t.job.Setting
+	engine := l.opt.Engines[setting.Engine]
+	if engine == nil {
+		return Page{}, &Failure{Reason: fmt.Sprintf("worker has no engine %q", setting.Engine), Permanent: true}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			l.opt.Log.Error("download panicked", "job", t.job.Name, "panic", p, "stack", string(debug.Stack()))
+			page, failure = Page{}, &Failure{Reason: fmt.Sprint("panic: ", p)}
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	page, err := engine.Download(ctx, Work{Task: t.lease.Task, Job: t.job, Turn: func(ctx context.Context, uri string) error {
+		return l.turn(ctx, uri, setting.Delay)
+	}})
+	if err == nil {
+		return page, nil
+	}
+	if !errors.As(err, &failure) {
+		failure = &Failure{Reason: err.Error()}
+	}
+	return page, failure
+}
+
+// turn waits until a further request may be sent to the host of a URI.
+func (l *loop) turn(ctx context.Context, uri string, delay time.Duration) error {
+	at := make(chan time.Time, 1)
+	select {
+	case l.events <- func(l *loop) { at <- l.queue.reserve(hostOf(uri), delay, time.Now()) }:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	timer := time.NewTimer(time.Until(<-at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// finish stores a page.
+func (l *loop) finish(ctx context.Context, t *task, page Page, a download.Attempt) string {
+	err := l.settle(ctx, func(ctx context.Context) error {
+		r := page.Result
+		r.Body = nil
+		if page.Body != nil {
+			if _, err := page.Body.Seek(0, io.SeekStart); err != nil {
+				return err
+			}
+			r.Body = page.Body
+		}
+		return l.opt.Store.Finish(ctx, t.lease, r, a)
+	})
+	return l.settled(ctx, t, err, resultDone)
+}
+
+// fail stores a failed attempt. It is tried again unless that is of no use, or was the last one.
+func (l *loop) fail(ctx context.Context, t *task, f *Failure, a download.Attempt) string {
+	n := t.lease.Task.Attempts
+	var retry time.Time
+	result := resultFailed
+	if !f.Permanent && n < max(1, t.job.Setting.MaxAttempts) {
+		retry = l.storeNow().Add(max(backoff(n, l.opt.RetryFirst, l.opt.RetryMost), min(f.After, mostAfter)))
+		result = resultRetry
+	}
+	err := l.settle(ctx, func(ctx context.Context) error { return l.opt.Store.Fail(ctx, t.lease, a, retry) })
+	return l.settled(ctx, t, err, result)
+}
+
+// backoff is how long a task waits after its nth attempt.
+func backoff(n int, first, most time.Duration) time.Duration {
+	d := first
+	for range n - 1 {
+		if d *= 2; d >= most || d <= 0 {
+			d = most
+			break
+		}
+	}
+	d = min(d, most)
+	return min(most, d/2+rand.N(d+1)) // so that tasks that failed together do not come together
+}
+
+// settled says what became of a task after its settling was tried.
+func (l *loop) settled(ctx context.Context, t *task, err error, result string) string {
+	switch {
+	case err == nil:
+		return result
+	case errors.Is(err, download.ErrLeaseLost):
+		return resultLost
+	}
+	return l.cut(ctx, t)
+}
+
+// settle calls the store until it takes the call, the lease is lost, or ctx ends.
+func (l *loop) settle(ctx context.Context, call func(context.Context) error) error {
+	pause := firstPause
+	for {
+		err := call(ctx)
+		if err == nil || errors.Is(err, download.ErrLeaseLost) || ctx.Err() != nil {
+			return err
+		}
+		l.storeFailed("settle", err)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+		pause = min(2*pause, mostPause)
+	}
+}
+
+// settleBack gives a task back. If the store does not take that, its lease ends by itself.
+func (l *loop) settleBack(t *task, notBefore time.Time) string {
+	ctx, cancel := context.WithTimeout(l.store, backIn)
+	defer cancel()
+	err := l.settle(ctx, func(ctx context.Context) error { return l.opt.Store.GiveBack(ctx, t.lease, notBefore) })
+	if err != nil {
+		return resultLost
+	}
+	return resultGiven
+}

@@ -1,0 +1,46 @@
+package worker
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// Engine downloads tasks. Setting.Engine of a job names the one that it wants.
+//
+// Download makes one attempt, and returns when ctx ends. It must be safe for concurrent use. It
+// does not try again. An error that is a [*Failure] says more of what is to be done; any other one
+// is tried again.
+type Engine interface {
+	Download(ctx context.Context, w Work) (Page, error)
+}
+
+// Work is one attempt at a task. The politeness that its job asks for is kept for the first
+// request to the host of the task's URI; an engine that sends others asks Turn before each.
+type Work struct {
+	Task download.Task
+	Job  download.Job // with the setting and code of the version that was leased
+	// Turn waits until a further request may be sent to the host of a URI. The error is of ctx.
+	Turn func(ctx context.Context, uri string) error
+}
+
+// Page is what an engine has downloaded. Its Result.Body is not used.
+type Page struct {
+	download.Result
+	// Body is read to its end, perhaps again from the start, and then closed. nil: none.
+	Body io.ReadSeekCloser
+}
+
+// Failure is an attempt that failed.
+type Failure struct {
+	Reason    string // a sentence
+	Status    int    // of HTTP, 0 if there was no answer
+	Permanent bool   // another attempt would end the same
+	// Crowded says that the host has too much to do: it is asked less often for a while.
+	Crowded bool
+	After   time.Duration // before which another attempt is of no use; 0: not known
+}
+
+func (f *Failure) Error() string { return f.Reason }

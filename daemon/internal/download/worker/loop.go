@@ -1,0 +1,357 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// Why a download is cut off.
+var (
+	errStopped = errors.New("the worker is stopped")
+	errLost    = errors.New("the lease has ended")
+)
+
+// forgetEvery is how often hosts are looked through for those that need not be known.
+const forgetEvery = time.Minute
+
+// loop is all that a worker knows. Its fields are of the goroutine of run.
+type loop struct {
+	*Worker
+	// store is the context of calls of the store, which go on while the worker is being stopped.
+	store context.Context
+	doing sync.WaitGroup // goroutines that hand something to the loop
+
+	queue    *queue
+	tasks    map[string]*task // that are leased, by id
+	running  int
+	pending  int // goroutines that have not handed in what they did
+	shards   shards
+	versions map[version]download.Job
+
+	leasing   bool      // a call is under way
+	leaseNext time.Time // not before, unless somebody wakes it
+	renewing  bool
+	renewNext time.Time
+	lateNext  time.Time
+	forget    time.Time
+
+	stopping bool
+	stopBy   time.Time // downloads may go on until then
+}
+
+type version struct {
+	job int64
+	n   int
+}
+
+func newLoop(w *Worker, ctx context.Context) *loop {
+	return &loop{Worker: w, store: context.WithoutCancel(ctx), queue: newQueue(), tasks: map[string]*task{},
+		shards: newShards(), versions: map[version]download.Job{}}
+}
+
+// run lets things happen until all has ended.
+func (l *loop) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	stop := ctx.Done()
+	for {
+		next := l.step(time.Now())
+		l.Worker.running.Set(float64(l.running))
+		l.Worker.queued.Set(float64(l.queue.n))
+		l.Worker.metrics.shards.Set(float64(len(l.shards.held)))
+		if l.stopping && l.pending == 0 && len(l.tasks) == 0 {
+			break
+		}
+		timer.Reset(max(0, time.Until(next)))
+		select {
+		case event := <-l.events:
+			event(l)
+		case <-l.wake:
+			l.leaseNext = time.Time{}
+		case <-timer.C:
+		case <-stop:
+			stop = nil
+			l.stop(time.Now())
+		}
+	}
+	l.doing.Wait()
+	l.leave()
+}
+
+// do runs f in a goroutine; what it returns is done by the loop.
+func (l *loop) do(f func() func(*loop)) {
+	l.pending++
+	l.doing.Go(func() {
+		done := f()
+		l.events <- func(l *loop) {
+			l.pending--
+			done(l)
+		}
+	})
+}
+
+// step does all that can be done now, and tells when there will be more, if nothing happens before.
+func (l *loop) step(now time.Time) time.Time {
+	next := now.Add(forgetEvery)
+	sooner := func(t time.Time) {
+		if t.Before(next) {
+			next = t
+		}
+	}
+	if l.stopping && !now.Before(l.stopBy) {
+		l.cutOff(errStopped)
+		l.stopBy = now.Add(forgetEvery)
+	}
+	if l.stopping {
+		sooner(l.stopBy)
+	}
+	sooner(l.stepShards(now))
+	sooner(l.stepRenew(now))
+	for l.running < l.opt.Concurrency && !l.stopping {
+		t, at := l.queue.next(now)
+		if t == nil {
+			if !at.IsZero() {
+				sooner(at)
+			}
+			break
+		}
+		l.begin(t)
+	}
+	if !l.stopping {
+		sooner(l.stepLate(now))
+		sooner(l.stepLease(now))
+	}
+	if !now.Before(l.forget) {
+		l.queue.forget(now)
+		l.forget = now.Add(forgetEvery)
+	}
+	return next
+}
+
+// stepLease asks for tasks when there is room for a good part of them.
+func (l *loop) stepLease(now time.Time) time.Time {
+	never := now.Add(forgetEvery)
+	room := l.opt.Window - len(l.tasks)
+	if l.leasing || room < l.leastRoom() || len(l.shards.held) == 0 {
+		return never
+	}
+	if now.Before(l.leaseNext) {
+		return l.leaseNext
+	}
+	want := download.Want{Owner: l.opt.Owner, Max: room, For: l.opt.LeaseFor, Shards: l.shards.served(), Lanes: l.opt.Lanes}
+	if len(want.Shards) == 0 {
+		return never
+	}
+	l.leasing = true
+	l.leaseNext = now.Add(l.opt.Poll)
+	known := l.versions
+	l.versions = nil // the goroutine has it
+	l.do(func() func(*loop) {
+		leases, err := l.opt.Store.Lease(l.store, want)
+		if err != nil {
+			l.storeFailed("lease", err)
+		}
+		jobs := l.jobsOf(leases, known)
+		return func(l *loop) {
+			l.leasing = false
+			l.versions = known
+			for _, lease := range leases {
+				job, ok := jobs[lease.Task.ID]
+				l.take(lease, job, ok, now.Add(want.For))
+			}
+			if err == nil && len(leases) == want.Max {
+				l.leaseNext = time.Time{}
+			} else if err == nil && l.opt.Idle != nil {
+				l.opt.Idle()
+			}
+		}
+	})
+	return never
+}
+
+// leastRoom is for how many tasks it is worth to call the store.
+func (l *loop) leastRoom() int { return max(1, l.opt.Concurrency/4) }
+
+// mostVersions is how many versions of jobs are kept.
+const mostVersions = 1000
+
+// jobsOf finds the jobs of leases, by the id of the task, and remembers them in known. Tasks of jobs
+// that were dropped, or cannot be read, have none.
+func (l *loop) jobsOf(leases []download.Lease, known map[version]download.Job) map[string]download.Job {
+	jobs := map[string]download.Job{}
+	bad := map[version]bool{}
+	for _, lease := range leases {
+		v := version{lease.Task.Job, lease.Version}
+		job, ok := known[v]
+		if !ok && !bad[v] {
+			var err error
+			if job, err = l.opt.Store.JobVersion(l.store, v.job, v.n); err == nil {
+				if len(known) >= mostVersions {
+					clear(known)
+				}
+				known[v], ok = job, true
+			} else {
+				bad[v] = true
+				if !errors.Is(err, download.ErrNoJob) {
+					l.storeFailed("lease", err)
+				}
+			}
+		}
+		if ok {
+			jobs[lease.Task.ID] = job
+		}
+	}
+	return jobs
+}
+
+// take queues a task that was leased, or gives it back if it cannot be done here.
+func (l *loop) take(lease download.Lease, job download.Job, ok bool, until time.Time) {
+	t := &task{lease: lease, job: job, host: hostOf(lease.Task.URI), until: until, cancel: func(error) {}}
+	l.tasks[lease.Task.ID] = t
+	since, held := l.shards.serves(lease.Task.Shard)
+	if l.stopping || !held || !ok {
+		l.giveBack(t, time.Time{})
+		return
+	}
+	l.queue.add(t, since)
+}
+
+// begin starts the download of a task.
+func (l *loop) begin(t *task) {
+	ctx, cancel := context.WithCancelCause(l.store)
+	t.runs, t.cancel = true, cancel
+	l.running++
+	l.do(func() func(*loop) {
+		defer cancel(nil)
+		l.attempts.WithLabelValues(l.attempt(ctx, t)).Inc()
+		return func(l *loop) {
+			l.running--
+			l.gone(t)
+		}
+	})
+}
+
+// gone forgets a task.
+func (l *loop) gone(t *task) {
+	if l.tasks[t.lease.Task.ID] == t {
+		delete(l.tasks, t.lease.Task.ID)
+	}
+	if !l.leaseNext.IsZero() && l.opt.Idle != nil && !l.stopping {
+		l.opt.Idle() // its job may have others, which there was no place for
+	}
+	l.shards.left(l, t.lease.Task.Shard)
+}
+
+// giveBack gives back a task that has not begun, and is not in the queue any more.
+func (l *loop) giveBack(t *task, notBefore time.Time) {
+	l.do(func() func(*loop) {
+		l.attempts.WithLabelValues(l.settleBack(t, notBefore)).Inc()
+		return func(l *loop) { l.gone(t) }
+	})
+}
+
+// lose cuts off a task whose lease is lost.
+func (l *loop) lose(t *task) {
+	if t.lost {
+		return
+	}
+	t.lost = true
+	t.cancel(errLost)
+	if l.queue.remove(t) {
+		l.attempts.WithLabelValues(resultLost).Inc()
+		l.gone(t)
+	}
+}
+
+// stepRenew keeps the leases alive, and cuts off what has run out by our own clock.
+func (l *loop) stepRenew(now time.Time) time.Time {
+	if len(l.tasks) == 0 && !l.renewing {
+		l.renewNext = now.Add(l.opt.LeaseFor / 3)
+	}
+	if now.Before(l.renewNext) {
+		return l.renewNext
+	}
+	l.renewNext = now.Add(l.opt.LeaseFor / 6)
+	var leases []download.Lease
+	for _, t := range l.tasks {
+		if !t.until.After(now) {
+			l.lose(t)
+		} else if !t.lost {
+			leases = append(leases, t.lease)
+		}
+	}
+	if l.renewing || len(leases) == 0 {
+		return l.renewNext
+	}
+	l.renewing = true
+	l.do(func() func(*loop) {
+		ctx, cancel := context.WithTimeout(l.store, l.opt.LeaseFor)
+		defer cancel()
+		lost, err := l.opt.Store.Renew(ctx, l.opt.Owner, leases, l.opt.LeaseFor)
+		if err != nil {
+			l.storeFailed("renew", err)
+		}
+		return func(l *loop) {
+			l.renewing = false
+			for _, lease := range leases {
+				t := l.tasks[lease.Task.ID]
+				switch {
+				case t == nil || t.lease.Task.Fence != lease.Task.Fence:
+				case slices.Contains(lost, lease.Task.ID):
+					l.lose(t)
+				case err == nil:
+					t.until = now.Add(l.opt.LeaseFor)
+				}
+			}
+			if err == nil {
+				l.renewNext = now.Add(l.opt.LeaseFor / 3)
+			}
+		}
+	})
+	return l.renewNext
+}
+
+// stepLate gives back tasks that would wait for long, if they are in the way of others.
+func (l *loop) stepLate(now time.Time) time.Time {
+	if l.running == l.opt.Concurrency || l.opt.Window-len(l.tasks) >= l.leastRoom() || now.Before(l.lateNext) {
+		return l.lateNextAfter(now)
+	}
+	l.lateNext = now.Add(l.opt.Bound)
+	offset := time.Duration(l.offset.Load())
+	for _, late := range l.queue.late(now.Add(l.opt.Bound)) {
+		if l.queue.remove(late.task) {
+			l.giveBack(late.task, late.at.Add(offset))
+		}
+	}
+	return l.lateNext
+}
+
+func (l *loop) lateNextAfter(now time.Time) time.Time {
+	if l.lateNext.After(now) {
+		return l.lateNext
+	}
+	return now.Add(forgetEvery)
+}
+
+// stop begins the end: what waits is given back.
+func (l *loop) stop(now time.Time) {
+	l.stopping, l.stopBy = true, now.Add(l.opt.Patience)
+	l.opt.Log.Info("worker stops", "running", l.running, "queued", l.queue.n)
+	for _, t := range l.tasks {
+		if l.queue.remove(t) {
+			l.giveBack(t, time.Time{})
+		}
+	}
+}
+
+// cutOff ends what runs.
+func (l *loop) cutOff(cause error) {
+	for _, t := range l.tasks {
+		t.cancel(cause)
+	}
+}

@@ -1,0 +1,299 @@
+package worker
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// Names that workers hold, see [download.Roles].
+const (
+	workerPrefix = "worker/"
+	shardPrefix  = "shard/"
+)
+
+// leaveIn is how long freeing shards may take at the end.
+const leaveIn = 5 * time.Second
+
+// shards are those that this worker holds. Its fields are of the loop.
+//
+// Each live worker holds its own name, and may have its part of the shards: with w workers 256/w,
+// one more for the first ones by name. Who has more gives some up: nothing more of them is leased,
+// and when their last download has ended they are freed. Who has less takes what is free.
+type shards struct {
+	held    map[int]time.Time // since when
+	leaving map[int]bool      // of held
+	until   time.Time         // by our own clock
+	asking  bool              // a call is under way
+	next    time.Time         // when to call again
+}
+
+func newShards() shards { return shards{held: map[int]time.Time{}, leaving: map[int]bool{}} }
+
+// serves tells since when a shard is held of which tasks are leased.
+func (s *shards) serves(shard int) (time.Time, bool) {
+	since, ok := s.held[shard]
+	return since, ok && !s.leaving[shard]
+}
+
+// served are the shards of which tasks are leased, in order.
+func (s *shards) served() []int {
+	var all []int
+	for shard := range s.held {
+		if !s.leaving[shard] {
+			all = append(all, shard)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// left is called when a task of a shard has gone: the last one of a shard that is given up lets it go.
+func (s *shards) left(l *loop, shard int) {
+	if s.leaving[shard] && !l.busy()[shard] {
+		s.next = time.Time{}
+	}
+}
+
+// busy are the shards that there are tasks of.
+func (l *loop) busy() map[int]bool {
+	busy := map[int]bool{}
+	for _, t := range l.tasks {
+		busy[t.lease.Task.Shard] = true
+	}
+	return busy
+}
+
+// holding is what one call has found.
+type holding struct {
+	held, gained []int
+	give         int // how many are too many
+	ok           bool
+}
+
+// stepShards keeps the shards, takes some and gives some up.
+func (l *loop) stepShards(now time.Time) time.Time {
+	s := &l.shards
+	if len(s.held) > 0 && !s.until.After(now) {
+		l.opt.Log.Warn("shards lost: the store was not reached in time", "shards", len(s.held))
+		l.dropShards(slices.Collect(maps.Keys(s.held)))
+	}
+	switch {
+	case s.asking && len(s.held) > 0:
+		return s.until
+	case s.asking:
+		return now.Add(forgetEvery)
+	case now.Before(s.next):
+		return s.next
+	}
+	var free, keep []int
+	busy := l.busy()
+	for shard := range s.held {
+		if s.leaving[shard] && !busy[shard] {
+			free = append(free, shard)
+			delete(s.held, shard)
+			delete(s.leaving, shard)
+		} else {
+			keep = append(keep, shard)
+		}
+	}
+	leaving := len(s.leaving)
+	s.asking, s.next = true, now.Add(l.opt.ShardFor/3)
+	stopping := l.stopping
+	l.do(func() func(*loop) {
+		ctx, cancel := context.WithTimeout(l.store, l.opt.ShardFor)
+		defer cancel()
+		got, err := l.holdShards(ctx, free, keep, leaving, stopping)
+		if err != nil {
+			l.storeFailed("shards", err)
+		}
+		return func(l *loop) { l.heldShards(got, keep, now) }
+	})
+	return s.next
+}
+
+// holdShards calls the store: it frees shards, keeps others, and takes what is missing.
+func (l *loop) holdShards(ctx context.Context, free, keep []int, leaving int, stopping bool) (holding, error) {
+	var got holding
+	store := l.opt.Store
+	asked := time.Now()
+	now, err := store.Now(ctx)
+	if err != nil {
+		return got, err
+	}
+	l.offset.Store(int64(now.Sub(asked)))
+	if len(free) > 0 {
+		if err := store.LetGo(ctx, l.opt.Owner, shardNames(free)); err != nil {
+			return got, err // they end by themselves
+		}
+	}
+	held, err := store.Hold(ctx, l.opt.Owner, append(shardNames(keep), workerPrefix+l.opt.Owner), l.opt.ShardFor)
+	if err != nil {
+		return got, err
+	}
+	got.held, got.ok = shardsOf(held), true
+	if stopping {
+		return got, nil
+	}
+	workers, err := store.Holders(ctx, workerPrefix)
+	if err != nil {
+		return got, err
+	}
+	share := share(l.opt.Owner, workers)
+	got.give = len(got.held) - leaving - share
+	if got.give >= 0 {
+		return got, nil
+	}
+	taken, err := store.Holders(ctx, shardPrefix)
+	if err != nil {
+		return got, err
+	}
+	first := download.ShardOf(l.opt.Owner) // so that workers that start together ask for different ones
+	var names []string
+	for i := 0; i < download.Shards && len(names) < -got.give; i++ {
+		if name := shardName((first + i) % download.Shards); taken[name] == "" {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return got, nil
+	}
+	more, err := store.Hold(ctx, l.opt.Owner, names, l.opt.ShardFor)
+	got.gained = shardsOf(more)
+	return got, err
+}
+
+// heldShards takes in what a call that began at a time has found.
+func (l *loop) heldShards(got holding, keep []int, began time.Time) {
+	s := &l.shards
+	s.asking = false
+	if !got.ok {
+		s.next = time.Now().Add(l.opt.ShardFor / 10)
+		return
+	}
+	s.until = began.Add(l.opt.ShardFor)
+	var lost []int
+	for _, shard := range keep {
+		if _, known := s.held[shard]; known && !slices.Contains(got.held, shard) {
+			lost = append(lost, shard)
+		}
+	}
+	if len(lost) > 0 {
+		l.opt.Log.Warn("shards lost: another worker has them", "shards", len(lost))
+		l.dropShards(lost)
+	}
+	now := time.Now()
+	for _, shard := range got.gained {
+		s.held[shard] = now
+		delete(s.leaving, shard)
+	}
+	for _, h := range l.queue.hosts { // that are known from an earlier time
+		if since, ok := s.held[h.shard]; ok && h.last.Before(since) {
+			h.last = since
+			l.queue.place(h)
+		}
+	}
+	if len(got.gained) > 0 {
+		l.leaseNext = time.Time{}
+	}
+	if got.give > 0 && !l.stopping {
+		l.giveUp(got.give)
+	}
+	if len(got.gained) > 0 || got.give > 0 {
+		l.opt.Log.Info("shards changed", "held", len(s.held), "gained", len(got.gained), "given up", max(0, got.give))
+	}
+}
+
+// giveUp chooses shards to free, those without tasks first, and gives back what waits of them.
+func (l *loop) giveUp(n int) {
+	busy := l.busy()
+	candidates := l.shards.served()
+	slices.SortStableFunc(candidates, func(a, b int) int {
+		switch {
+		case busy[a] == busy[b]:
+			return 0
+		case busy[b]:
+			return -1
+		}
+		return 1
+	})
+	for _, shard := range candidates[:min(n, len(candidates))] {
+		l.shards.leaving[shard] = true
+	}
+	for _, t := range l.tasks {
+		if l.shards.leaving[t.lease.Task.Shard] && l.queue.remove(t) {
+			l.giveBack(t, time.Time{})
+		}
+	}
+	l.shards.next = time.Time{} // those without tasks can be freed now
+}
+
+// dropShards forgets shards that are lost, and cuts off their tasks: others call their hosts now.
+func (l *loop) dropShards(lost []int) {
+	for _, shard := range lost {
+		delete(l.shards.held, shard)
+		delete(l.shards.leaving, shard)
+	}
+	for _, t := range l.tasks {
+		if _, held := l.shards.held[t.lease.Task.Shard]; held {
+			continue
+		}
+		if l.queue.remove(t) {
+			l.giveBack(t, time.Time{})
+		} else {
+			t.cancel(errStopped)
+		}
+	}
+}
+
+// leave frees everything at the end.
+func (l *loop) leave() {
+	ctx, cancel := context.WithTimeout(l.store, leaveIn)
+	defer cancel()
+	names := append(shardNames(slices.Collect(maps.Keys(l.shards.held))), workerPrefix+l.opt.Owner)
+	if err := l.opt.Store.LetGo(ctx, l.opt.Owner, names); err != nil {
+		l.opt.Log.Warn("shards not freed: they end by themselves", "err", err)
+	}
+	l.Worker.metrics.shards.Set(0)
+}
+
+// share is how many shards a worker may have.
+func share(owner string, workers map[string]string) int {
+	names := slices.Sorted(maps.Keys(workers))
+	place := slices.Index(names, workerPrefix+owner)
+	if place < 0 {
+		return 0
+	}
+	n := download.Shards / len(names)
+	if place < download.Shards%len(names) {
+		n++
+	}
+	return n
+}
+
+func shardName(shard int) string { return shardPrefix + strconv.Itoa(shard) }
+
+func shardNames(shards []int) []string {
+	names := make([]string, 0, len(shards)+1)
+	for _, shard := range shards {
+		names = append(names, shardName(shard))
+	}
+	return names
+}
+
+func shardsOf(names []string) []int {
+	var shards []int
+	for _, name := range names {
+		if n, ok := strings.CutPrefix(name, shardPrefix); ok {
+			if shard, err := strconv.Atoi(n); err == nil {
+				shards = append(shards, shard)
+			}
+		}
+	}
+	return shards
+}

@@ -1,0 +1,127 @@
+// Package worker downloads tasks: it holds shards of hosts, leases the ready tasks of those, keeps
+// the leases alive, and stores what became of them. Who holds a shard is the only one to call its
+// hosts, so that politeness needs no lock between workers. docs/downloader.md has the promises. It
+// decides nothing of which task comes when, and downloads by engines that it is given.
+//
+// One goroutine, the loop, owns all that a worker knows. Calls of the store and downloads have
+// goroutines of their own, which hand what they did to the loop.
+package worker
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// Store is what a worker needs of a [download.Store].
+type Store interface {
+	Now(ctx context.Context) (time.Time, error)
+	JobVersion(ctx context.Context, id int64, version int) (download.Job, error)
+	Leases
+	download.Roles
+}
+
+// Leases are as of [download.Tasks].
+type Leases interface {
+	Lease(ctx context.Context, want download.Want) ([]download.Lease, error)
+	Renew(ctx context.Context, owner string, leases []download.Lease, ttl time.Duration) (lost []string, err error)
+	GiveBack(ctx context.Context, l download.Lease, notBefore time.Time) error
+	Finish(ctx context.Context, l download.Lease, r download.Result, a download.Attempt) error
+	Fail(ctx context.Context, l download.Lease, a download.Attempt, retry time.Time) error
+}
+
+// Options say what a worker works on. Store, Engines and Owner must be given.
+type Options struct {
+	Store   Store
+	Engines map[string]Engine // by Setting.Engine
+	// Owner is unlike that of any other worker, also of one that this machine had before.
+	Owner    string
+	HostName string // of this machine, as logs tell it
+	// Concurrency is how many downloads there are at once. 0: 100.
+	Concurrency int
+	// Window is how many tasks are leased at once, with those that wait for their host's turn.
+	// 0: twice Concurrency.
+	Window int
+	// LeaseFor is how long leases of tasks last; they are renewed at a third of it. 0: 1 minute.
+	LeaseFor time.Duration
+	// ShardFor is how long shards are held, and renewed at a third. 0: 30 s.
+	ShardFor time.Duration
+	// Lanes of jobs that are served. nil: urgency and normal.
+	Lanes []download.Lane
+	// Poll is how often it is asked for tasks while there were none. 0: 1 s.
+	Poll time.Duration
+	// Bound is how long a task waits for its host while others could be leased in its place: it is
+	// then given back. 0: 10 s.
+	Bound time.Duration
+	// Patience is how long downloads may go on when the worker is stopped. 0: 20 s.
+	Patience time.Duration
+	// Retry is how long a failed task waits: First after the first attempt, twice as long after each
+	// further one, Most at most, give or take a half. 0: 10 s and 1 h.
+	RetryFirst, RetryMost time.Duration
+	// Idle, if not nil, is called when there were fewer tasks than could be leased. It must return
+	// soon. In a process with a dispatcher it is that one's Wake.
+	Idle     func()
+	Log      *slog.Logger          // nil: none
+	Registry prometheus.Registerer // nil: no metrics
+}
+
+// Worker downloads tasks. Run it once.
+type Worker struct {
+	opt    Options
+	wake   chan struct{}
+	events chan func(*loop)
+	offset atomic.Int64 // of the store's clock from ours, ns
+	metrics
+}
+
+// New makes a worker, and registers its metrics.
+func New(opt Options) *Worker {
+	opt.Concurrency = cmp.Or(opt.Concurrency, 100)
+	opt.Window = max(cmp.Or(opt.Window, 2*opt.Concurrency), opt.Concurrency)
+	opt.LeaseFor = cmp.Or(opt.LeaseFor, time.Minute)
+	opt.ShardFor = cmp.Or(opt.ShardFor, 30*time.Second)
+	opt.Poll = cmp.Or(opt.Poll, time.Second)
+	opt.Bound = cmp.Or(opt.Bound, 10*time.Second)
+	opt.Patience = cmp.Or(opt.Patience, 20*time.Second)
+	opt.RetryFirst = cmp.Or(opt.RetryFirst, 10*time.Second)
+	opt.RetryMost = cmp.Or(opt.RetryMost, time.Hour)
+	if opt.Lanes == nil {
+		opt.Lanes = []download.Lane{download.Urgency, download.Normal}
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	opt.Log = opt.Log.With("worker", opt.Owner)
+	return &Worker{opt: opt, wake: make(chan struct{}, 1), events: make(chan func(*loop)), metrics: newMetrics(opt.Registry)}
+}
+
+// Wake makes a running worker ask for tasks at once. It never blocks, and may be called by any
+// goroutine.
+func (w *Worker) Wake() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends. It then leases nothing more, gives back what has not begun, waits for
+// what runs as long as Options.Patience, gives back the rest, and frees its shards. It returns nil:
+// errors of the store are logged and counted, and what failed is tried again.
+func (w *Worker) Run(ctx context.Context) error {
+	newLoop(w, ctx).run(ctx)
+	return nil
+}
+
+// storeNow is the time of the store's clock, as it was when it was last asked.
+func (w *Worker) storeNow() time.Time { return time.Now().Add(time.Duration(w.offset.Load())) }
+
+func (w *Worker) storeFailed(call string, err error) {
+	w.errors.WithLabelValues(call).Inc()
+	w.opt.Log.Warn("store did not take a call", "call", call, "err", err)
+}

@@ -1,0 +1,57 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Who asks for it is told of each redirect before it is followed, and can end the walk.
+func TestBeforeARedirect(t *testing.T) {
+	asked := 0
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		http.Redirect(w, r, r.URL.Path+"x", http.StatusFound)
+	})
+	f := fetcher(t, Options{})
+	forbidden := errors.New("forbidden")
+	var told []string
+	_, _, e := get(t, f, Request{URI: s.URL + "/", Before: func(_ context.Context, uri string) error {
+		told = append(told, strings.TrimPrefix(uri, s.URL))
+		if len(told) == 3 {
+			return forbidden
+		}
+		return nil
+	}})
+	if e == nil || !errors.Is(e, forbidden) || e.URI != s.URL+"/xxx" || strings.Join(told, " ") != "/x /xx /xxx" || asked != 3 {
+		t.Errorf("%v, told of %q, %d requests", e, told, asked)
+	}
+}
+
+// A body may be cut at the limit, whether its length is announced or not, also if it never ends.
+func TestTruncate(t *testing.T) {
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/announced":
+			w.Header().Set("Content-Length", "1000000")
+			_, _ = w.Write(make([]byte, 1_000_000))
+		case "/endless":
+			for {
+				if _, err := w.Write(make([]byte, 10_000)); err != nil {
+					return
+				}
+			}
+		default:
+			_, _ = w.Write(make([]byte, 5))
+		}
+	})
+	f := fetcher(t, Options{})
+	for path, want := range map[string]int{"/announced": 1000, "/endless": 1000, "/short": 5} {
+		_, text, e := get(t, f, Request{URI: s.URL + path, BodyLimit: 1000, Truncate: true})
+		if e != nil || len(text) != want {
+			t.Errorf("%s: %d bytes, %v, want %d", path, len(text), e, want)
+		}
+	}
+}

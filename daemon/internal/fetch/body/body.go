@@ -1,0 +1,206 @@
+// Package body keeps what a server has sent, decompressed and within bounds: little of it in
+// memory, the rest in files without a name. It opens no connections and knows no HTTP but its
+// content codings.
+package body
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"sync/atomic"
+)
+
+// ErrTooLarge is the error for a body that is longer than the limit.
+var ErrTooLarge = errors.New("the body is longer than the limit")
+
+// StorageError is the error for a body that could not be kept here: nothing of it is the
+// server's fault.
+type StorageError struct{ Err error }
+
+func (e *StorageError) Error() string { return "keep the body in a file: " + e.Err.Error() }
+
+// Unwrap is the error of the file.
+func (e *StorageError) Unwrap() error { return e.Err }
+
+// Store keeps bodies. Its methods may be called by several goroutines.
+type Store struct {
+	dir  string
+	each int64
+	all  int64
+	held atomic.Int64 // bytes of memory in all bodies
+}
+
+// NewStore makes a Store. A body of more than each bytes is kept in a file in dir, and so is a
+// smaller one while all bodies together hold more than all bytes of memory. dir is "" for the
+// system's folder of temporary files.
+func NewStore(dir string, each, all int64) *Store { return &Store{dir: dir, each: each, all: all} }
+
+// Held is how many bytes of memory bodies hold that are not closed.
+func (s *Store) Held() int64 { return s.held.Load() }
+
+// Body is a body that has come whole. Its methods are for one goroutine at a time.
+type Body struct {
+	store *Store
+	at    io.ReadSeeker // of memory or file
+	taken int64         // bytes of the store's memory
+	file  *os.File
+	named bool // the file has still a name, which Close removes
+	size  int64
+	sum   [sha256.Size]byte
+}
+
+// Read reads on.
+func (b *Body) Read(p []byte) (int, error) { return b.at.Read(p) }
+
+// Seek sets where Read reads.
+func (b *Body) Seek(offset int64, whence int) (int64, error) { return b.at.Seek(offset, whence) }
+
+// Size is the length in bytes.
+func (b *Body) Size() int64 { return b.size }
+
+// SHA256 is the hash of the body.
+func (b *Body) SHA256() [sha256.Size]byte { return b.sum }
+
+// InMemory tells whether the body is held in memory.
+func (b *Body) InMemory() bool { return b.file == nil }
+
+// Close lets go of memory or file. It may be called again.
+func (b *Body) Close() error {
+	b.store.held.Add(-b.taken)
+	b.taken, b.at = 0, closed{}
+	file := b.file
+	if b.file = nil; file == nil {
+		return nil
+	}
+	err := file.Close()
+	if b.named {
+		err = errors.Join(err, os.Remove(file.Name()))
+	}
+	return err
+}
+
+type closed struct{}
+
+func (closed) Read([]byte) (int, error)       { return 0, os.ErrClosed }
+func (closed) Seek(int64, int) (int64, error) { return 0, os.ErrClosed }
+
+// Keep reads r to its end. Of a body of more than limit bytes it keeps nothing, and returns
+// ErrTooLarge; an error of r is returned as it is, one of the file as a *StorageError.
+func (s *Store) Keep(r io.Reader, limit int64) (*Body, error) {
+	k := keeping{b: &Body{store: s}, sum: sha256.New()}
+	err := k.read(r, limit)
+	if err == nil {
+		err = k.finish()
+	}
+	if err != nil {
+		k.b.at = closed{}
+		return nil, errors.Join(err, storage(k.b.Close()))
+	}
+	return k.b, nil
+}
+
+type keeping struct {
+	b   *Body
+	mem []byte
+	sum hash.Hash
+}
+
+// firstBytes is what memory begins with; it then doubles.
+const firstBytes = 16 << 10
+
+func (k *keeping) read(r io.Reader, limit int64) error {
+	var chunk []byte // what a file is written from
+	for {
+		var into []byte
+		if k.b.file == nil && len(k.mem) == cap(k.mem) {
+			if err := k.grow(limit); err != nil {
+				return err
+			}
+		}
+		if k.b.file == nil {
+			into = k.mem[len(k.mem):cap(k.mem)]
+		} else {
+			if chunk == nil {
+				chunk = make([]byte, 64<<10)
+			}
+			into = chunk
+		}
+		n, err := r.Read(into)
+		if k.b.size += int64(n); k.b.size > limit {
+			return ErrTooLarge
+		}
+		k.sum.Write(into[:n])
+		if k.b.file == nil {
+			k.mem = k.mem[:len(k.mem)+n]
+		} else if _, err := k.b.file.Write(into[:n]); err != nil {
+			return storage(err)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// grow doubles the memory, or moves on to a file if that is more than there may be.
+func (k *keeping) grow(limit int64) error {
+	have := int64(cap(k.mem))
+	want := min(max(2*have, firstBytes), k.b.store.each, limit+1) // a byte more, to see the end
+	if more := want - have; more > 0 {
+		if k.b.store.held.Add(more) <= k.b.store.all {
+			k.b.taken += more
+			mem := make([]byte, len(k.mem), want)
+			copy(mem, k.mem)
+			k.mem = mem
+			return nil
+		}
+		k.b.store.held.Add(-more)
+	}
+	file, err := os.CreateTemp(k.b.store.dir, "body-*")
+	if err != nil {
+		return storage(err)
+	}
+	// Without a name nothing is left of it after a crash. Windows removes no open files.
+	k.b.file, k.b.named = file, os.Remove(file.Name()) != nil
+	if _, err := file.Write(k.mem); err != nil {
+		return storage(err)
+	}
+	k.b.store.held.Add(-k.b.taken)
+	k.mem, k.b.taken = nil, 0
+	return nil
+}
+
+func (k *keeping) finish() error {
+	k.sum.Sum(k.b.sum[:0])
+	if k.b.file == nil {
+		k.b.at = bytes.NewReader(k.mem)
+		return nil
+	}
+	k.b.at = k.b.file
+	_, err := k.b.file.Seek(0, io.SeekStart)
+	return storage(err)
+}
+
+func storage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &StorageError{err}
+}
+
+// CodingError is the error for a content coding that is not known or was not kept to.
+type CodingError struct {
+	Coding string
+	Err    error
+}
+
+func (e *CodingError) Error() string { return fmt.Sprintf("coding %.40q: %v", e.Coding, e.Err) }
+
+// Unwrap is the error of the decoder.
+func (e *CodingError) Unwrap() error { return e.Err }

@@ -1,0 +1,180 @@
+// Package fetch fetches one URI, safely whatever the server does: nothing that it sends makes
+// this use more time, memory or disk than the request allows, or call an address that is not
+// public. It keeps no queue, does not try again, knows no robots.txt and is polite to nobody:
+// that is its callers' work.
+package fetch
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/body"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/proxies"
+)
+
+// Options are those of a Fetcher. The zero value is ready for use.
+type Options struct {
+	Guard          *guard.Guard   // which addresses are allowed; nil: public ones only
+	Resolver       *net.Resolver  // resolves names; nil: the system's
+	Roots          *x509.CertPool // authorities that are trusted; nil: the system's
+	UserAgent      string         // of requests that name none; "": uridownloader
+	SpillDir       string         // for bodies that are not kept in memory; "": the system's folder of temporary files
+	BodyMemory     int64          // bytes of one body that are kept in memory; 0: 256 KiB
+	Memory         int64          // bytes that all bodies may hold of memory; 0: 256 MiB
+	MaxHeaderBytes int64          // of one answer; 0: 256 KiB
+	IdleConns      int            // connections that are kept for later, all together; 0: 512
+	IdleTime       time.Duration  // for which they are kept; 0: 30 s
+	Now            func() time.Time
+	Log            *slog.Logger // of proxies that fail; nil: nothing is logged
+}
+
+// Request is what is to be fetched and what it may cost. Zero values stand for the defaults.
+type Request struct {
+	URI           string
+	Method        string         // "": GET
+	Body          []byte         // that is sent
+	Header        http.Header    // beside our own; it is not changed
+	Jar           http.CookieJar // nil: no cookies but those in Header
+	Proxies       *proxies.List  // nil: none
+	Connect       time.Duration  // until the connection stands, with names, proxy and TLS; 0: 10 s
+	Read          time.Duration  // until the header has come, and between two parts of the body; 0: 30 s
+	Whole         time.Duration  // for everything with redirects; 0: 5 min
+	BodyLimit     int64          // bytes, both as it was sent and decompressed; 0: 32 MiB
+	Truncate      bool           // a longer body is cut there, and no error
+	RedirectLimit int            // 0: 10; below 0: redirects are not followed
+	// Before, if not nil, is asked before each redirect is followed; its error ends the walk, and is
+	// what Fetch's error wraps.
+	Before    func(ctx context.Context, uri string) error
+	LeastRate int64 // bytes of a body in a second, over RateWindow; 0: 100; below 0: any
+}
+
+// RateWindow is over how long a body has to keep the least rate.
+const RateWindow = 30 * time.Second
+
+// Response is an answer, whatever its status. Its body must be closed.
+type Response struct {
+	URI         string // that answered, after redirects
+	Status      int
+	Header      http.Header
+	ContentType string
+	Body        *body.Body    // decompressed
+	Sent        int64         // bytes of the body as they were sent
+	Redirects   []Redirect    // that were followed
+	Remote      string        // address and port of the server, or of the proxy
+	Protocol    string        // HTTP/1.1 or HTTP/2.0
+	Spent       Spent         // with redirects
+	After       time.Duration // of Retry-After, 0 if there is none
+}
+
+// Redirect is one that was followed.
+type Redirect struct {
+	Status   int
+	From, To string
+}
+
+// Spent is how long what took. A connection that was there already has taken no time.
+type Spent struct {
+	DNS, Connect, TLS time.Duration
+	Wait              time.Duration // until the first byte of the answer
+	Body              time.Duration // from there to the end of the body
+	Whole             time.Duration
+}
+
+// Failure is the error that a status of 400 or more means, nil for others. The body may be read
+// all the same.
+func (r *Response) Failure() *Error {
+	if r.Status < 400 {
+		return nil
+	}
+	e := failure(Status, r.URI, statusError(r.Status))
+	e.Permanent, e.After = PermanentStatus(r.Status), r.After
+	return e
+}
+
+// Fetcher fetches. Its methods may be called by several goroutines.
+type Fetcher struct {
+	o     Options
+	guard *guard.Guard
+	store *body.Store
+
+	mu     sync.Mutex // guards what follows
+	routes map[string]*route
+	oldest []string // their keys, in the order in which they were made
+}
+
+// New makes a Fetcher. Close it.
+func New(o Options) *Fetcher {
+	o.UserAgent = or(o.UserAgent, "uridownloader")
+	o.BodyMemory, o.Memory = or(o.BodyMemory, 256<<10), or(o.Memory, 256<<20)
+	o.MaxHeaderBytes, o.IdleConns, o.IdleTime = or(o.MaxHeaderBytes, 256<<10), or(o.IdleConns, 512), or(o.IdleTime, 30*time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Resolver == nil {
+		o.Resolver = net.DefaultResolver
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	f := &Fetcher{o: o, guard: o.Guard, store: body.NewStore(o.SpillDir, o.BodyMemory, o.Memory), routes: map[string]*route{}}
+	if f.guard == nil {
+		f.guard = guard.New(guard.Options{})
+	}
+	return f
+}
+
+// Close closes the connections that are kept for later. Requests that run go on.
+func (f *Fetcher) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.routes {
+		r.transport.CloseIdleConnections()
+	}
+}
+
+// Held is how many bytes of memory bodies hold that are not closed.
+func (f *Fetcher) Held() int64 { return f.store.Held() }
+
+// Fetch fetches. The error is always an *Error; an answer with any status is none.
+func (f *Fetcher) Fetch(ctx context.Context, r Request) (*Response, error) {
+	w := newWalk(f, r)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	whole := time.AfterFunc(w.r.Whole, func() { cancel(&stop{Timeout, "longer than " + w.r.Whole.String()}) })
+	defer whole.Stop()
+	response, err := w.walk(ctx, cancel)
+	if w.proxy != nil {
+		f.judge(w.proxy, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return response, nil
+}
+
+// judge tells a proxy how it went.
+func (f *Fetcher) judge(p *proxies.Proxy, err *Error) {
+	switch {
+	case err == nil || err.Reason == Status || err.Reason == ProxyTarget:
+		p.Worked()
+	case err.Reason == Proxy && !errors.Is(err, context.Canceled):
+		f.o.Log.Warn("proxy failed", "proxy", p.String(), "err", err.Err)
+		p.Failed(err.Err)
+	}
+}
+
+// or is a value, or what stands for its zero.
+func or[T comparable](value, zero T) T {
+	var none T
+	if value == none {
+		return zero
+	}
+	return value
+}

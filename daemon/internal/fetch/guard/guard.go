@@ -1,0 +1,174 @@
+// Package guard says which addresses and ports a downloader may connect to, so that nobody
+// gets it to call the network that it runs in: not by a private address, by an address that
+// another one is wrapped in, or by a name that resolves to one. It resolves no names and opens
+// no connections: a dialer asks it, before every connect.
+package guard
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Options say what is allowed. The zero value allows addresses of the public internet only.
+type Options struct {
+	// AllowPrivate also allows private, shared, loopback and link-local addresses, and those
+	// of this machine; not those of metadata services, and nothing that is no address of one
+	// host.
+	AllowPrivate bool
+	// Allow are addresses that are always allowed, whatever the rest says.
+	Allow []netip.Prefix
+	// Refuse are addresses that are refused beside the built-in ones.
+	Refuse []netip.Prefix
+	// Ports are the only ports that are allowed; empty: all but BadPorts.
+	Ports []uint16
+	// Own tells the addresses of this machine, which are refused though they may be public;
+	// nil: net.InterfaceAddrs. It is asked at most once a minute.
+	Own func() ([]netip.Addr, error)
+	// Now is the time; nil: time.Now.
+	Now func() time.Time
+}
+
+// Refused is the error for an address or a port that may not be connected to.
+type Refused struct {
+	What string // the address or the port
+	Port bool   // whether it is a port
+	Why  string // what it is, as in "a private address"
+}
+
+func (r *Refused) Error() string {
+	return fmt.Sprintf("%s is %s, which is not allowed", r.What, r.Why)
+}
+
+// Guard decides. Its methods may be called by several goroutines.
+type Guard struct {
+	private      bool
+	allow, extra []netip.Prefix
+	ports        map[uint16]bool // nil: all but BadPorts
+	own          func() ([]netip.Addr, error)
+	now          func() time.Time
+
+	mu       sync.Mutex // guards what follows
+	mine     map[netip.Addr]bool
+	mineRead time.Time
+}
+
+// New makes a Guard.
+func New(o Options) *Guard {
+	g := &Guard{private: o.AllowPrivate, allow: o.Allow, extra: o.Refuse, own: o.Own, now: o.Now}
+	if len(o.Ports) > 0 {
+		g.ports = map[uint16]bool{}
+		for _, p := range o.Ports {
+			g.ports[p] = true
+		}
+	}
+	if g.own == nil {
+		g.own = interfaces
+	}
+	if g.now == nil {
+		g.now = time.Now
+	}
+	return g
+}
+
+// Address returns a *Refused for an address that may not be connected to.
+func (g *Guard) Address(addr netip.Addr) error {
+	shown := addr.String()
+	addr = plain(addr)
+	if within(g.allow, addr) {
+		return nil
+	}
+	if within(g.extra, addr) {
+		return &Refused{shown, false, "an address that the settings refuse"}
+	}
+	if !addr.IsValid() || addr.Zone() != "" {
+		return &Refused{shown, false, "no address of one host on the internet"}
+	}
+	if why, always := kind(addr); why != "" && (always || !g.private) {
+		return &Refused{shown, false, why}
+	}
+	if !g.private && g.isMine(addr) {
+		return &Refused{shown, false, "an address of this machine"}
+	}
+	return nil
+}
+
+// Port returns a *Refused for a port that may not be connected to.
+func (g *Guard) Port(port uint16) error {
+	switch shown := "port " + strconv.Itoa(int(port)); {
+	case g.ports != nil && !g.ports[port]:
+		return &Refused{shown, true, "none of those that the settings allow"}
+	case g.ports == nil && bad[port]:
+		return &Refused{shown, true, "a port of another protocol"}
+	}
+	return nil
+}
+
+// Control is a net.Dialer's ControlContext: it sees the address that is about to be connected
+// to, when names have been resolved for the last time.
+func (g *Guard) Control(_ context.Context, network, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil || network != "tcp4" && network != "tcp6" {
+		return &Refused{network + " " + address, false, "no TCP address"}
+	}
+	if err := g.Address(to.Addr()); err != nil {
+		return err
+	}
+	return g.Port(to.Port())
+}
+
+// isMine tells whether the machine has the address. If its addresses cannot be had, the last
+// that were known count.
+func (g *Guard) isMine(addr netip.Addr) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now := g.now(); g.mine == nil || now.Sub(g.mineRead) > time.Minute {
+		if addrs, err := g.own(); err == nil {
+			g.mine = map[netip.Addr]bool{}
+			for _, a := range addrs {
+				g.mine[plain(a)] = true
+			}
+		}
+		g.mineRead = now
+	}
+	return g.mine[addr]
+}
+
+func interfaces() ([]netip.Addr, error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	var addrs []netip.Addr
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			addrs = append(addrs, p.Addr())
+		}
+	}
+	return addrs, nil
+}
+
+// plain is the address that packets go to in the end: the IPv4 address that is mapped into
+// IPv6, or that NAT64 translates to (RFC 6052).
+func plain(addr netip.Addr) netip.Addr {
+	addr = addr.Unmap()
+	if nat64.Contains(addr) {
+		b := addr.As16()
+		return netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return addr
+}
+
+func within(prefixes []netip.Prefix, addr netip.Addr) bool {
+	for _, p := range prefixes {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,267 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/body"
+)
+
+// hop is one request of a walk and its answer.
+type hop struct {
+	w      *walk
+	ctx    context.Context // ends with the walk; its cause says why
+	cancel context.CancelCauseFunc
+	pinned netip.Addr // of the target, checked here; for a proxy only
+
+	timer *time.Timer // ends the walk when it is over
+
+	mu       sync.Mutex // guards what follows: connections are made by goroutines of net/http
+	at       stage
+	toProxy  bool     // the connection to the proxy stands
+	undo     []func() // ends what is still being connected to
+	over     bool     // the hop has failed
+	tries    int      // connections that the request was sent over
+	address  string
+	spent    Spent
+	dnsBegan time.Time
+	dialled  time.Time
+	shook    time.Time
+	asked    time.Time
+	answered time.Time
+}
+
+// maxTries is on how many connections a request is sent. net/http sends it again when the server
+// had closed a connection that was kept, but also, without end, when a server answers by HTTP/2
+// that the request is a PROTOCOL_ERROR.
+const maxTries = 4
+
+type hopKey struct{}
+
+func newHop(w *walk, ctx context.Context, cancel context.CancelCauseFunc) *hop {
+	h := &hop{w: w, cancel: cancel, asked: w.f.o.Now()}
+	h.ctx = httptrace.WithClientTrace(context.WithValue(ctx, hopKey{}, h), h.trace())
+	return h
+}
+
+// arm ends the walk for that reason if nothing happens for d.
+func (h *hop) arm(reason Reason, d time.Duration) {
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	h.timer = time.AfterFunc(d, func() { h.cancel(&stop{reason, fmt.Sprintf("nothing for %s", d)}) })
+}
+
+// ask sends the request and waits for the header of the answer.
+func (h *hop) ask() (*http.Response, *Error) {
+	h.mu.Lock()
+	h.arm(TimeoutConnect, h.w.r.Connect)
+	h.mu.Unlock()
+	answer, err := h.exchange()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		return nil, h.failed(err)
+	}
+	h.at = reading
+	return answer, nil
+}
+
+func (h *hop) exchange() (*http.Response, error) {
+	w := h.w
+	if err := w.f.guard.Port(w.at.Port); err != nil {
+		return nil, err
+	}
+	if w.at.Addr.IsValid() {
+		if err := w.f.guard.Address(w.at.Addr); err != nil {
+			return nil, err
+		}
+	}
+	r, err := w.f.route(w.proxy)
+	if err != nil {
+		return nil, err
+	}
+	if w.proxy != nil {
+		if err := h.pin(); err != nil {
+			return nil, err
+		}
+	}
+	q, err := w.request(h.ctx, r.whole && w.at.Scheme == "http")
+	if err != nil {
+		return nil, err
+	}
+	answer, err := r.transport.RoundTrip(q)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case answer.StatusCode == http.StatusSwitchingProtocols:
+		_ = answer.Body.Close()
+		return nil, &stop{BadResponse, "the host wants to speak another protocol"}
+	case answer.StatusCode == http.StatusProxyAuthRequired && r.whole && w.at.Scheme == "http":
+		_ = answer.Body.Close()
+		return nil, &proxyError{err: statusError(answer.StatusCode)}
+	}
+	return answer, nil
+}
+
+// pin resolves the target and checks all its addresses, before it is named to a proxy.
+func (h *hop) pin() error {
+	if h.pinned = h.w.at.Addr; h.pinned.IsValid() {
+		return nil
+	}
+	addrs, err := h.w.f.o.Resolver.LookupNetIP(h.ctx, "ip", h.w.at.Host)
+	if err != nil {
+		return err
+	}
+	for _, addr := range addrs {
+		if err := h.w.f.guard.Address(addr); err != nil {
+			return err
+		}
+		h.pinned = addrs[0]
+	}
+	return nil
+}
+
+// failed names an error; h.mu is held.
+func (h *hop) failed(err error) *Error {
+	h.timer.Stop()
+	h.over = true
+	h.endConnecting()
+	reason, err := classify(h.ctx, h.at, err)
+	if reason == TimeoutConnect && h.w.proxy != nil && !h.toProxy {
+		reason = Proxy
+	}
+	return failure(reason, h.w.at.String(), err)
+}
+
+// endConnecting ends what is still being connected to; h.mu is held.
+func (h *hop) endConnecting() {
+	for _, end := range h.undo {
+		end()
+	}
+	h.undo = nil
+}
+
+// read reads the body of an answer.
+func (h *hop) read(answer *http.Response) (*body.Body, int64, *Error) {
+	defer h.timer.Stop()
+	defer answer.Body.Close() //nolint:errcheck // all of it has come, or there is an error already
+	sent := h.wire(answer)
+	kept, err := h.decode(answer, sent)
+	if err == nil {
+		h.rest(sent)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		if sent.err != nil && sent.err != io.EOF {
+			err = sent.err // and not what a decoder makes of it
+		}
+		return nil, 0, h.failed(err)
+	}
+	h.count()
+	return kept, sent.bytes, nil
+}
+
+func (h *hop) decode(answer *http.Response, sent *wire) (*body.Body, error) {
+	if answer.ContentLength > h.w.r.BodyLimit && h.w.method != http.MethodHead && !h.w.r.Truncate {
+		return nil, fmt.Errorf("%w: %d bytes are announced, the limit is %d", body.ErrTooLarge, answer.ContentLength, h.w.r.BodyLimit)
+	}
+	var codings string
+	for i, value := range answer.Header.Values("Content-Encoding") {
+		if codings += value; i >= 4 || len(codings) > 100 {
+			return nil, &body.CodingError{Coding: codings, Err: errors.New("too many codings")}
+		}
+		codings += ","
+	}
+	plain, err := body.Decode(sent, codings)
+	if err != nil {
+		return nil, err
+	}
+	defer plain.Close() //nolint:errcheck // never fails
+	var from io.Reader = plain
+	if h.w.r.Truncate {
+		from = io.LimitReader(plain, h.w.r.BodyLimit)
+	}
+	kept, err := h.w.f.store.Keep(from, h.w.r.BodyLimit)
+	if errors.Is(err, body.ErrTooLarge) {
+		err = fmt.Errorf("%w of %d bytes", body.ErrTooLarge, h.w.r.BodyLimit)
+	}
+	return kept, err
+}
+
+// rest reads what stands behind a compressed body, so that the connection can be used again.
+func (h *hop) rest(sent *wire) {
+	_, _ = io.CopyN(io.Discard, sent, 16<<10)
+}
+
+// leave lets go of an answer whose body nobody wants.
+func (h *hop) leave(answer *http.Response) {
+	h.rest(h.wire(answer))
+	_ = answer.Body.Close()
+	h.timer.Stop()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.count()
+}
+
+// count adds the times of the hop to the walk's; h.mu is held.
+func (h *hop) count() {
+	h.endConnecting()
+	now, s := h.w.f.o.Now(), &h.w.spent
+	s.DNS += h.spent.DNS
+	s.Connect += h.spent.Connect
+	s.TLS += h.spent.TLS
+	if !h.answered.IsZero() {
+		s.Wait += h.answered.Sub(h.asked)
+		s.Body += now.Sub(h.answered)
+	}
+}
+
+func (h *hop) remote() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.address
+}
+
+// trace notes how far the hop is. net/http calls it from several goroutines.
+func (h *hop) trace() *httptrace.ClientTrace {
+	locked := func(f func(now time.Time)) {
+		now := h.w.f.o.Now()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		f(now)
+	}
+	return &httptrace.ClientTrace{
+		DNSStart:     func(httptrace.DNSStartInfo) { locked(func(now time.Time) { h.dnsBegan = now }) },
+		DNSDone:      func(httptrace.DNSDoneInfo) { locked(func(now time.Time) { h.spent.DNS = now.Sub(h.dnsBegan) }) },
+		ConnectStart: func(string, string) { locked(func(now time.Time) { h.dialled = or(h.dialled, now) }) },
+		ConnectDone: func(string, string, error) {
+			locked(func(now time.Time) { h.spent.Connect = now.Sub(h.dialled) })
+		},
+		TLSHandshakeStart: func() { locked(func(now time.Time) { h.shook = now }) },
+		TLSHandshakeDone:  func(tls.ConnectionState, error) { locked(func(now time.Time) { h.spent.TLS += now.Sub(h.shook) }) },
+		GotConn: func(info httptrace.GotConnInfo) {
+			locked(func(now time.Time) {
+				if h.at == reading {
+					return
+				}
+				if h.tries++; h.tries > maxTries {
+					h.cancel(&stop{BadResponse, fmt.Sprintf("the request was refused on %d connections", maxTries)})
+				}
+				h.at, h.undo, h.asked, h.address = asking, nil, now, info.Conn.RemoteAddr().String()
+				h.arm(TimeoutRead, h.w.r.Read)
+			})
+		},
+		GotFirstResponseByte: func() { locked(func(now time.Time) { h.answered = now }) },
+	}
+}

@@ -1,0 +1,113 @@
+package robots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestCache(t *testing.T) {
+	now := time.Unix(1, 0)
+	answer, failed, asked := Answer{}, error(nil), 0
+	c := NewCache("ours", 1<<20, func(context.Context, string) (Answer, error) { asked++; return answer, failed }, func() time.Time { return now })
+	for i, test := range []struct {
+		answer Answer
+		err    error
+		want   Verdict
+		lasts  time.Duration
+	}{
+		{Answer{200, []byte("user-agent: *\ndisallow: /b\ncrawl-delay: 2")}, nil, Verdict{true, false, 2 * time.Second}, Fresh},
+		{Answer{204, nil}, nil, Verdict{true, false, 0}, Fresh},
+		{Answer{200, []byte("user-agent: *\ndisallow: /")}, nil, Verdict{false, false, 0}, Fresh},
+		{Answer{404, []byte("user-agent: *\ndisallow: /")}, nil, Verdict{true, false, 0}, Fresh},
+		{Answer{403, nil}, nil, Verdict{true, false, 0}, Fresh},
+		{Answer{429, nil}, nil, Verdict{true, false, 0}, Fresh},
+		{Answer{500, nil}, nil, Verdict{false, true, 0}, Unreachable},
+		{Answer{503, nil}, nil, Verdict{false, true, 0}, Unreachable},
+		{Answer{304, nil}, nil, Verdict{false, true, 0}, Unreachable},
+		{Answer{}, errors.New("no connection"), Verdict{false, true, 0}, Unreachable},
+	} {
+		answer, failed, asked = test.answer, test.err, 0
+		origin := fmt.Sprintf("http://%d.example", i)
+		for range 3 {
+			if got, err := c.Ask(t.Context(), origin, "/a"); err != nil || got != test.want {
+				t.Errorf("%d and %v: got %+v and %v, want %+v", test.answer.Status, test.err, got, err, test.want)
+			}
+		}
+		now = now.Add(test.lasts - 1)
+		_, _ = c.Ask(t.Context(), origin, "/a")
+		if asked != 1 {
+			t.Errorf("%d: asked %d times", test.answer.Status, asked)
+		}
+		now = now.Add(1)
+		_, _ = c.Ask(t.Context(), origin, "/a")
+		if asked != 2 {
+			t.Errorf("%d: asked %d times when it was over", test.answer.Status, asked)
+		}
+	}
+}
+
+func TestCacheIsBounded(t *testing.T) {
+	const most = 1 << 20
+	file := Answer{200, []byte("user-agent: *\n" + strings.Repeat("disallow: /abcdefgh\n", 500))}
+	asked := map[string]int{}
+	c := NewCache("ours", most, func(_ context.Context, origin string) (Answer, error) { asked[origin]++; return file, nil }, nil)
+	for i := range 1000 {
+		for _, origin := range []string{"http://often", fmt.Sprintf("http://%d", i)} {
+			if _, err := c.Ask(t.Context(), origin, "/"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if bytes, origins := c.Held(); bytes > most || origins > most/256 {
+			t.Fatalf("%d bytes of %d origins", bytes, origins)
+		}
+	}
+	if bytes, origins := c.Held(); bytes < most/2 || origins < 10 || asked["http://often"] != 1 {
+		t.Errorf("%d bytes of %d origins; what is used often was fetched %d times", bytes, origins, asked["http://often"])
+	}
+}
+
+// Many that ask at once wait for one fetch; if its caller gives up, another one fetches.
+func TestCacheFetchesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		c := NewCache("ours", 1<<20, func(ctx context.Context, _ string) (Answer, error) {
+			asked++ // one at a time
+			select {
+			case <-time.After(time.Minute):
+				return Answer{Status: 404}, nil
+			case <-ctx.Done():
+				return Answer{}, ctx.Err()
+			}
+		}, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := c.Ask(ctx, "http://a", "/"); !errors.Is(err, context.Canceled) {
+				t.Errorf("who was canceled: %v", err)
+			}
+		})
+		synctest.Wait()
+		for range 100 {
+			all.Go(func() {
+				if v, err := c.Ask(t.Context(), "http://a", "/"); err != nil || !v.Allowed {
+					t.Errorf("got %+v and %v", v, err)
+				}
+			})
+		}
+		synctest.Wait()
+		if asked != 1 {
+			t.Errorf("%d fetches, want 1", asked)
+		}
+		cancel()
+		all.Wait()
+		if asked != 2 {
+			t.Errorf("%d fetches, want 2", asked)
+		}
+	})
+}

@@ -1,0 +1,74 @@
+package robots
+
+import "strings"
+
+const upperHex = "0123456789ABCDEF"
+
+// encode brings a path or a pattern into the form in which they are compared (RFC 9309, 2.2.2):
+// what is no ASCII is percent-encoded, escapes are in upper case, and those of unreserved
+// characters are undone.
+func encode(path string) string {
+	plain := true
+	for i := 0; i < len(path) && plain; i++ {
+		plain = path[i] != '%' && path[i] > ' ' && path[i] < 0x7f
+	}
+	if plain {
+		return path
+	}
+	var b strings.Builder
+	for i := 0; i < len(path); i++ {
+		c := path[i]
+		switch {
+		case c == '%' && i+2 < len(path) && hex(path[i+1]) >= 0 && hex(path[i+2]) >= 0:
+			c = byte(hex(path[i+1])<<4 | hex(path[i+2]))
+			if i += 2; unreserved(c) {
+				b.WriteByte(c)
+				continue
+			}
+			b.Write([]byte{'%', upperHex[c>>4], upperHex[c&15]})
+		case c <= ' ' || c >= 0x7f || c == '%': // a % that begins no escape stands for itself
+			b.Write([]byte{'%', upperHex[c>>4], upperHex[c&15]})
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+func unreserved(c byte) bool {
+	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+func hex(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return int(c|0x20-'a') + 10
+	}
+	return -1
+}
+
+// matches says whether a pattern matches the beginning of a path: * is any text, $ at its end the
+// end of the path. Each part between stars is taken where it first occurs, so no input takes more
+// than the product of both lengths.
+func matches(pattern, path string) bool {
+	pattern, whole := strings.CutSuffix(pattern, "$")
+	first, rest, stars := strings.Cut(pattern, "*")
+	if !strings.HasPrefix(path, first) {
+		return false
+	}
+	path = path[len(first):]
+	for stars {
+		var part string
+		if part, rest, stars = strings.Cut(rest, "*"); !stars && whole {
+			return strings.HasSuffix(path, part)
+		}
+		at := strings.Index(path, part)
+		if at < 0 {
+			return false
+		}
+		path = path[at+len(part):]
+	}
+	return !whole || path == ""
+}

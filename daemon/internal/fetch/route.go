@@ -1,0 +1,184 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/proxies"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/socks"
+)
+
+// maxRoutes is how many proxies have connections that are kept for later.
+const maxRoutes = 256
+
+// route is a way to servers: direct, or by one proxy. Connections of different routes are never
+// taken for each other.
+type route struct {
+	f         *Fetcher
+	proxy     *url.URL // nil: direct
+	whole     bool     // the proxy speaks HTTP, and is sent the whole URI
+	transport *http.Transport
+	tls       *tls.Config
+}
+
+// route is the way by a proxy, nil for the direct one. Those that were made first are let go
+// of when there are too many.
+func (f *Fetcher) route(by *proxies.Proxy) (*route, error) {
+	key := ""
+	if by != nil {
+		key = by.URL.String()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r := f.routes[key]; r != nil {
+		return r, nil
+	}
+	if len(f.oldest) == maxRoutes {
+		f.routes[f.oldest[0]].transport.CloseIdleConnections()
+		delete(f.routes, f.oldest[0])
+		f.oldest = f.oldest[1:]
+	}
+	r := &route{f: f, tls: &tls.Config{RootCAs: f.o.Roots, NextProtos: []string{"h2", "http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(1024)}}
+	r.transport = &http.Transport{
+		DialContext: r.dial, DialTLSContext: r.dialTLS, TLSClientConfig: r.tls.Clone(), ForceAttemptHTTP2: true, DisableCompression: true,
+		MaxIdleConns: f.o.IdleConns, MaxIdleConnsPerHost: 4, IdleConnTimeout: f.o.IdleTime, MaxResponseHeaderBytes: f.o.MaxHeaderBytes,
+		TLSHandshakeTimeout: time.Minute, ReadBufferSize: 16 << 10,
+	}
+	if by != nil {
+		r.proxy = by.URL
+		if r.whole = !strings.HasPrefix(r.proxy.Scheme, "socks"); r.whole {
+			r.transport.Proxy = http.ProxyURL(r.proxy)
+			r.transport.OnProxyConnectResponse = connectAnswer
+		}
+	}
+	f.routes[key], f.oldest = r, append(f.oldest, key)
+	return r, nil
+}
+
+// connectAnswer is what an HTTP proxy says when it is asked for a connection.
+func connectAnswer(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
+	switch answer.StatusCode {
+	case http.StatusOK:
+		return nil
+	case http.StatusUnauthorized, http.StatusProxyAuthRequired, http.StatusTooManyRequests:
+		return &proxyError{err: statusError(answer.StatusCode)}
+	}
+	return &proxyError{target: true, err: statusError(answer.StatusCode)}
+}
+
+// dial connects to a server, or to the proxy. net/http calls it with a context that does not end
+// with the request, since the connection may serve another one.
+func (r *route) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	h, ok := ctx.Value(hopKey{}).(*hop)
+	if !ok {
+		return nil, fmt.Errorf("dial %s: not by a fetch", address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.w.r.Connect)
+	defer cancel()
+	h.onEnd(cancel)
+	d := &net.Dialer{Resolver: r.f.o.Resolver, KeepAlive: -1}
+	if r.proxy == nil {
+		d.ControlContext = r.f.guard.Control
+		return d.DialContext(ctx, network, address)
+	}
+	conn, err := d.DialContext(ctx, network, r.proxy.Host)
+	if err != nil {
+		return nil, &proxyError{err: err}
+	}
+	h.onEnd(func() { _ = conn.Close() }) // also while net/http talks to the proxy
+	if r.whole && r.proxy.Scheme == "http" {
+		h.reachedProxy()
+	}
+	if !r.whole {
+		if err := r.throughSocks(h, conn, address); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+		h.reachedProxy()
+	}
+	return conn, nil
+}
+
+// throughSocks asks a SOCKS proxy for a connection. It ends when conn is closed.
+func (r *route) throughSocks(h *hop, conn net.Conn, address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return &proxyError{err: err}
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return &proxyError{err: err}
+	}
+	to := socks.Target{Host: host, Port: uint16(n), Addr: h.w.at.Addr}
+	if r.proxy.Scheme == "socks5" {
+		to.Addr = h.pinned
+	}
+	password, _ := r.proxy.User.Password()
+	if err := socks.Connect(conn, to, socks.Login{User: r.proxy.User.Username(), Password: password}); err != nil {
+		return &proxyError{err: err}
+	}
+	return nil
+}
+
+// dialTLS connects to a server by TLS, or to a proxy that speaks HTTP by TLS.
+func (r *route) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := r.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	h := ctx.Value(hopKey{}).(*hop) // dial found it
+	ctx, cancel := context.WithTimeout(ctx, h.w.r.Connect)
+	defer cancel()
+	h.onEnd(cancel)
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	config := r.tls.Clone()
+	config.ServerName = strings.TrimSuffix(host, ".")
+	if r.whole {
+		config.NextProtos = nil // CONNECT is HTTP/1.1
+	}
+	began := r.f.o.Now()
+	over := tls.Client(conn, config)
+	err = over.HandshakeContext(ctx)
+	h.mu.Lock()
+	h.spent.TLS += r.f.o.Now().Sub(began)
+	h.mu.Unlock()
+	if err != nil {
+		_ = conn.Close()
+		if err = error(&handshakeError{err}); r.whole {
+			err = &proxyError{err: err}
+		}
+		return nil, err
+	}
+	if r.whole {
+		h.reachedProxy()
+	}
+	return over, nil
+}
+
+// onEnd has end called if the walk ends before there is a connection.
+func (h *hop) onEnd(end func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over {
+		end()
+	} else if h.at == connecting {
+		h.undo = append(h.undo, end)
+	}
+}
+
+func (h *hop) reachedProxy() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.toProxy = true
+}

@@ -1,0 +1,202 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/body"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/proxies"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
+)
+
+// walk is one request with its redirects. It is one goroutine's.
+type walk struct {
+	f     *Fetcher
+	r     Request
+	began time.Time
+	proxy *proxies.Proxy // nil: none
+
+	at        *uri.URI
+	method    string
+	sent      []byte // the body of the request
+	header    http.Header
+	seen      map[string]bool
+	redirects []Redirect
+	spent     Spent
+}
+
+func newWalk(f *Fetcher, r Request) *walk {
+	r.Method = or(r.Method, http.MethodGet)
+	r.Connect, r.Read, r.Whole = or(r.Connect, 10*time.Second), or(r.Read, 30*time.Second), or(r.Whole, 5*time.Minute)
+	r.BodyLimit, r.RedirectLimit, r.LeastRate = or(r.BodyLimit, 32<<20), or(r.RedirectLimit, 10), or(r.LeastRate, 100)
+	return &walk{f: f, r: r, began: f.o.Now(), method: r.Method, sent: r.Body, seen: map[string]bool{}}
+}
+
+func (w *walk) walk(ctx context.Context, cancel context.CancelCauseFunc) (*Response, *Error) {
+	var err error
+	if w.at, err = uri.Parse(w.r.URI); err != nil {
+		return nil, failure(BadURI, w.r.URI, err)
+	}
+	if w.header, err = w.checked(); err != nil {
+		return nil, failure(BadRequest, w.at.String(), err)
+	}
+	if w.r.Proxies != nil {
+		if w.proxy, err = w.r.Proxies.Next(); err != nil {
+			e := failure(Proxy, w.at.String(), err)
+			if none := (*proxies.NoneError)(nil); errors.As(err, &none) {
+				e.After = max(time.Second, none.Until.Sub(w.f.o.Now()))
+			}
+			return nil, e
+		}
+	}
+	for {
+		h := newHop(w, ctx, cancel)
+		answer, e := h.ask()
+		if e != nil {
+			return nil, e
+		}
+		next, e := w.next(answer)
+		if e == nil && next == nil {
+			return w.finish(h, answer)
+		}
+		h.leave(answer)
+		if e != nil {
+			return nil, e
+		}
+		w.follow(answer.StatusCode, next)
+		if w.r.Before != nil {
+			if err := w.r.Before(ctx, next.String()); err != nil {
+				return nil, failure(Canceled, next.String(), err)
+			}
+		}
+	}
+}
+
+// checked is the header of the request, with our own fields.
+func (w *walk) checked() (http.Header, error) {
+	if !httpguts.ValidHeaderFieldName(w.method) || w.method == http.MethodConnect {
+		return nil, fmt.Errorf("method %.20q", w.method)
+	}
+	header := http.Header{"User-Agent": {w.f.o.UserAgent}, "Accept-Encoding": {body.Accepted}, "Accept": {"*/*"}}
+	for name, values := range w.r.Header {
+		canonical := http.CanonicalHeaderKey(name)
+		if !httpguts.ValidHeaderFieldName(name) {
+			return nil, fmt.Errorf("header %.80q has a name that HTTP does not allow", name)
+		}
+		if ofConnections[canonical] || strings.HasPrefix(canonical, "Proxy-") {
+			return nil, fmt.Errorf("header %s cannot be chosen: it follows from URI, body and connection", canonical)
+		}
+		header[canonical] = nil
+		for _, value := range values {
+			if !httpguts.ValidHeaderFieldValue(value) {
+				return nil, fmt.Errorf("header %s has a value that HTTP does not allow", canonical)
+			}
+			header[canonical] = append(header[canonical], value)
+		}
+	}
+	return header, nil
+}
+
+var ofConnections = map[string]bool{
+	"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Connection": true, "Keep-Alive": true, "Upgrade": true, "Te": true,
+	"Trailer": true, "Expect": true, "Http2-Settings": true,
+}
+
+// request is the next one that is sent. A redirect that came here before, with the same cookies,
+// is a loop.
+func (w *walk) request(ctx context.Context, proxied bool) (*http.Request, error) {
+	to := w.at.URL(proxied)
+	q, err := http.NewRequestWithContext(ctx, w.method, w.at.Origin(), nil)
+	if err != nil {
+		return nil, &stop{BadRequest, err.Error()}
+	}
+	q.URL, q.Host, q.Header = to, w.at.Authority(), w.header.Clone()
+	if len(w.sent) > 0 {
+		text := string(w.sent)
+		q.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
+		q.Body, _ = q.GetBody()
+		q.ContentLength = int64(len(text))
+	}
+	if user := w.at.User; user != nil && q.Header.Get("Authorization") == "" {
+		password, _ := user.Password()
+		q.SetBasicAuth(user.Username(), password)
+	}
+	if w.r.Jar != nil {
+		for _, cookie := range w.r.Jar.Cookies(to) {
+			q.AddCookie(cookie)
+		}
+	}
+	key := w.method + " " + w.at.String() + " " + q.Header.Get("Cookie")
+	if w.seen[key] {
+		return nil, &stop{RedirectLoop, fmt.Sprintf("after %d redirects", len(w.redirects))}
+	}
+	w.seen[key] = true
+	return q, nil
+}
+
+// next is where an answer leads; nil: it is the last one.
+func (w *walk) next(answer *http.Response) (*uri.URI, *Error) {
+	if w.r.Jar != nil {
+		if cookies := answer.Cookies(); len(cookies) > 0 {
+			w.r.Jar.SetCookies(w.at.URL(false), cookies)
+		}
+	}
+	to := answer.Header.Get("Location")
+	switch answer.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	default:
+		to = ""
+	}
+	if to == "" || w.r.RedirectLimit < 0 {
+		return nil, nil
+	}
+	if len(w.redirects) == w.r.RedirectLimit {
+		return nil, failure(TooManyRedirects, w.at.String(), fmt.Errorf("%d were followed", len(w.redirects)))
+	}
+	next, err := w.at.Resolve(to)
+	if err != nil {
+		return nil, failure(BadRedirect, w.at.String(), fmt.Errorf("to %.200q: %w", to, err))
+	}
+	return next, nil
+}
+
+// follow goes to where a redirect leads. What is secret goes to the first host only, and never
+// from TLS to none.
+func (w *walk) follow(status int, next *uri.URI) {
+	w.redirects = append(w.redirects, Redirect{status, w.at.String(), next.String()})
+	if next.Host != w.at.Host || next.Port != w.at.Port && next.Scheme == w.at.Scheme || next.Scheme == "http" && w.at.Scheme == "https" {
+		for _, secret := range []string{"Authorization", "Cookie", "Cookie2"} {
+			w.header.Del(secret)
+		}
+	}
+	see := status == http.StatusSeeOther && w.method != http.MethodHead
+	if see || (status == http.StatusMovedPermanently || status == http.StatusFound) && w.method == http.MethodPost {
+		w.method, w.sent = http.MethodGet, nil
+		w.header.Del("Content-Type")
+		w.header.Del("Content-Encoding")
+	}
+	w.at = next
+}
+
+// finish reads the body of the last answer.
+func (w *walk) finish(h *hop, answer *http.Response) (*Response, *Error) {
+	kept, sent, err := h.read(answer)
+	if err != nil {
+		return nil, err
+	}
+	now := w.f.o.Now()
+	w.spent.Whole = now.Sub(w.began)
+	r := &Response{
+		URI: w.at.String(), Status: answer.StatusCode, Header: answer.Header, ContentType: answer.Header.Get("Content-Type"),
+		Body: kept, Sent: sent, Redirects: w.redirects, Remote: h.remote(), Protocol: answer.Proto, Spent: w.spent,
+	}
+	r.After, _ = RetryAfter(answer.Header.Get("Retry-After"), now)
+	return r, nil
+}

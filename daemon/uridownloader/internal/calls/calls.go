@@ -1,0 +1,172 @@
+// Package calls is how commands call a master: the flags that name it, the token that it asks
+// for, the next step after an error.
+package calls
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
+)
+
+const defaultServer = "http://127.0.0.1:8001"
+
+// Flags are the flags of commands that call a master.
+type Flags struct{ server, token, tokenFile string }
+
+// Register adds the flags to a command.
+func (f *Flags) Register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&f.server, "server", "s", defaultServer, "`URL` of the master; without a scheme it is http (env URIDOWNLOADER_URL)")
+	flags.StringVar(&f.token, "token", "", "access `token`; in the environment other users cannot see it (env URIDOWNLOADER_TOKEN)")
+	flags.StringVar(&f.tokenFile, "token-file", "", "`file` that holds the access token alone (env URIDOWNLOADER_TOKEN_FILE)")
+}
+
+// Master is one that is called.
+type Master struct{ base, token string }
+
+// Dial reads the flags, and calls nobody. A fault of them is a [command.UsageError].
+func (f *Flags) Dial(cmd *cobra.Command) (*Master, error) {
+	given := cmd.Flags().Changed
+	if given("token") && given("token-file") {
+		return nil, command.UsageError{Err: errors.New("--token and --token-file: want one of them")}
+	}
+	m := &Master{base: orEnv(given("server"), f.server, "URIDOWNLOADER_URL"), token: f.token}
+	if !strings.Contains(m.base, "://") {
+		m.base = "http://" + m.base
+	}
+	m.base = strings.TrimSuffix(m.base, "/")
+	if u, err := url.Parse(m.base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, command.UsageError{Err: fmt.Errorf("--server %q: want a URL such as %s", m.base, defaultServer)}
+	}
+	if given("token") {
+		return m, nil
+	}
+	if !given("token-file") {
+		m.token = os.Getenv("URIDOWNLOADER_TOKEN")
+	}
+	file := orEnv(given("token-file"), f.tokenFile, "URIDOWNLOADER_TOKEN_FILE")
+	if m.token != "" || file == "" {
+		return m, nil
+	}
+	var err error
+	m.token, err = secret.Read(file)
+	return m, err
+}
+
+func orEnv(given bool, value, variable string) string {
+	if env := os.Getenv(variable); env != "" && !given {
+		return env
+	}
+	return value
+}
+
+// Error is an answer that tells what is wrong.
+type Error struct {
+	problemdetail.Detail
+	server string
+}
+
+func (e *Error) Error() string {
+	text := e.Detail.Detail
+	if text == "" {
+		text = e.Title
+	}
+	if len(e.Known) > 0 {
+		text += "; known: " + strings.Join(e.Known, ", ")
+	}
+	return fmt.Sprintf("%s: %d %s: %s", e.server, e.Status, e.ErrorCode, text)
+}
+
+// Hint is the next step after an error of a call, "" if none is known.
+func Hint(err error) string {
+	var answer *Error
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &answer):
+		switch answer.Status {
+		case http.StatusUnauthorized:
+			return "give a token with --token-file or URIDOWNLOADER_TOKEN"
+		case http.StatusForbidden:
+			return "use a token that has this scope (--token-file or URIDOWNLOADER_TOKEN)"
+		}
+		if answer.ErrorCode == "unknown_job" {
+			return "`uridownloader job list` shows those that are there"
+		}
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "is it running? start it with `uridownloader serve`, or name it with --server or URIDOWNLOADER_URL"
+	case errors.As(err, &dns):
+		return "check the name of the master's host (--server or URIDOWNLOADER_URL)"
+	}
+	return ""
+}
+
+// Do calls the master, with a body of a type unless that is nil. The answer's body is the caller's
+// to close. What is no success is an error: of the master an *Error.
+func (m *Master) Do(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, m.base+path, body)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", contentType)
+	}
+	if m.token != "" {
+		req.Header.Set("Authorization", "Bearer "+m.token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
+		return nil, fmt.Errorf("%s: %w", m.base, err)
+	}
+	if resp.StatusCode < 300 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", m.base, resp.Status, err)
+	}
+	answer := &Error{server: m.base}
+	if json.Unmarshal(text, &answer.Detail) != nil || answer.ErrorCode == "" {
+		return nil, fmt.Errorf("%s: %s\nhint: is that the address of a uridownloader master? (--server or URIDOWNLOADER_URL)", m.base, resp.Status)
+	}
+	return nil, answer
+}
+
+// JSON calls, and decodes the answer into into unless that is nil.
+func (m *Master) JSON(ctx context.Context, method, path, contentType string, body []byte, into any) error {
+	var from io.Reader
+	if body != nil {
+		from = bytes.NewReader(body)
+	}
+	resp, err := m.Do(ctx, method, path, contentType, from)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if into == nil {
+		return nil
+	}
+	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+		return fmt.Errorf("%s: answer of %s %s: %w", m.base, method, path, err)
+	}
+	return nil
+}

@@ -1,0 +1,324 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/jobfile"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
+)
+
+// job is what commands show of one.
+type job struct {
+	Name     string         `json:"name"`
+	Status   string         `json:"status"`
+	Priority int            `json:"priority"`
+	Filter   string         `json:"filter"`
+	Version  int            `json:"version"`
+	Setting  map[string]any `json:"setting"`
+	Tasks    map[string]int `json:"tasks"`
+	Added    *time.Time     `json:"added"`
+}
+
+func (j job) row() []string {
+	row := []string{j.Name, j.Status, strconv.Itoa(j.Priority), "v" + strconv.Itoa(j.Version)}
+	for _, state := range download.States() {
+		row = append(row, human.Count(int64(j.Tasks[string(state)])))
+	}
+	return row
+}
+
+func jobHeader() []string {
+	row := []string{"JOB", "STATUS", "PRIORITY", "VERSION"}
+	for _, state := range download.States() {
+		row = append(row, strings.ToUpper(string(state)))
+	}
+	return row
+}
+
+func newJobCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "job",
+		Short: "Add, look at, pause and drop jobs",
+		Long: `Add, look at, pause and drop jobs. A job is a file such as
+
+  name: news
+  priority: 3              # 0 to 9, higher first
+  filter: uri_download     # what another job has downloaded is not downloaded again; left out: it is
+  uris: uris.txt           # a file beside this one, or a list
+  setting: {max_download_times: 3, timeout: 30s, delay: 1s, concurrency: 2}
+
+docs/downloader.md has every key.`,
+		Example:               "  uridownloader job add news.yaml\n  uridownloader job uris news more.txt\n  uridownloader job show news",
+		DisableFlagsInUseLine: true,
+	}
+	command.Parent(cmd)
+	cmd.AddCommand(newJobAdd(), newJobChange(), newJobCheck(), newJobList(), newJobShow(), newJobURIs(), newJobDrop(),
+		newJobTurn("pause", "Hand no task of a job out until it is resumed"), newJobTurn("resume", "Hand the tasks of a job out again"))
+	return cmd
+}
+
+// calling makes a command whose first argument is a job or a file, and that calls a master.
+func calling(cmd *cobra.Command, do func(cmd *cobra.Command, m *calls.Master, args []string) error) *cobra.Command {
+	var flags calls.Flags
+	flags.Register(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		m, err := flags.Dial(cmd)
+		if err != nil {
+			return err
+		}
+		return do(cmd, m, args)
+	}
+	return cmd
+}
+
+// readJob reads a job file and checks it here, so that a fault is told with the user's own path.
+func readJob(file string) (text []byte, j download.Job, source jobfile.Source, err error) {
+	if text, err = os.ReadFile(file); err != nil {
+		return nil, j, source, err
+	}
+	if j, source, err = jobfile.Parse(file, text); err != nil {
+		return nil, j, source, err
+	}
+	for i, uri := range source.List {
+		if _, err := download.TaskOf(uri); err != nil {
+			return nil, j, source, fmt.Errorf("%s: uris[%d]: %w", file, i, err)
+		}
+	}
+	if source.File == "" {
+		return text, j, source, nil
+	}
+	if !filepath.IsAbs(source.File) {
+		source.File = filepath.Join(filepath.Dir(file), source.File)
+	}
+	if _, err := os.Stat(source.File); err != nil {
+		return nil, j, source, fmt.Errorf("%s: uris: %w", file, err)
+	}
+	text, err = jobfile.WithoutURIs(file, text)
+	return text, j, source, err
+}
+
+func newJobAdd() *cobra.Command {
+	return calling(&cobra.Command{
+		Use:     "add FILE",
+		Short:   "Check a job and store it; its tasks are handed out at once",
+		Example: "  uridownloader job add news.yaml",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		return send(cmd, m, args[0], func(string) (method, path string) { return http.MethodPost, "/api/v1/jobs" })
+	})
+}
+
+func newJobChange() *cobra.Command {
+	return calling(&cobra.Command{
+		Use:     "change FILE",
+		Short:   "Give a job the settings of a file, as a further version",
+		Example: "  uridownloader job change news.yaml",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		return send(cmd, m, args[0], func(name string) (method, path string) { return http.MethodPut, pathOf(name) })
+	})
+}
+
+func pathOf(name string) string { return "/api/v1/jobs/" + url.PathEscape(name) }
+
+func send(cmd *cobra.Command, m *calls.Master, file string, where func(name string) (method, path string)) error {
+	text, j, source, err := readJob(file)
+	if err != nil {
+		return err
+	}
+	method, path := where(j.Name)
+	var answer struct {
+		job
+		URIs added `json:"uris"`
+	}
+	if err := m.JSON(cmd.Context(), method, path+"?file="+url.QueryEscape(filepath.Base(file)), "application/yaml", text, &answer); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "job %s: version %d is stored\n", answer.Name, answer.Version); err != nil {
+		return err
+	}
+	if source.File != "" {
+		uris, err := os.Open(source.File)
+		if err != nil {
+			return err
+		}
+		defer uris.Close()
+		return sendURIs(cmd, m, answer.Name, uris)
+	}
+	return answer.URIs.print(cmd.OutOrStdout())
+}
+
+// added is what became of URIs.
+type added struct{ Total, Added, Seen, Known int }
+
+func (a added) print(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s URIs: %s added, %s seen by its filter, %s there before\n",
+		human.Count(int64(a.Total)), human.Count(int64(a.Added)), human.Count(int64(a.Seen)), human.Count(int64(a.Known)))
+	return err
+}
+
+func sendURIs(cmd *cobra.Command, m *calls.Master, name string, uris io.Reader) error {
+	resp, err := m.Do(cmd.Context(), http.MethodPost, pathOf(name)+"/uris", "text/plain", uris)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var a added
+	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
+		return err
+	}
+	return a.print(cmd.OutOrStdout())
+}
+
+func newJobCheck() *cobra.Command {
+	return &cobra.Command{
+		Use:     "check FILE",
+		Short:   "Say what is wrong with a job, all of it; calls nobody",
+		Example: "  uridownloader job check news.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, _, _, err := readJob(args[0]); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: good\n", args[0])
+			return err
+		},
+	}
+}
+
+func newJobList() *cobra.Command {
+	var asJSON bool
+	cmd := calling(&cobra.Command{
+		Use:     "list",
+		Short:   "List all jobs, with their tasks by state",
+		Example: "  uridownloader job list",
+		Args:    cobra.NoArgs,
+	}, func(cmd *cobra.Command, m *calls.Master, _ []string) error {
+		var answer struct{ Jobs []json.RawMessage }
+		if err := m.JSON(cmd.Context(), http.MethodGet, "/api/v1/jobs", "", nil, &answer); err != nil {
+			return err
+		}
+		rows := [][]string{jobHeader()}
+		for _, text := range answer.Jobs {
+			if asJSON {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text); err != nil {
+					return err
+				}
+				continue
+			}
+			var j job
+			if err := json.Unmarshal(text, &j); err != nil {
+				return err
+			}
+			rows = append(rows, j.row())
+		}
+		if asJSON {
+			return nil
+		}
+		return human.Table(cmd.OutOrStdout(), rows, map[int]bool{0: true, 1: true})
+	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a job a line, as JSON")
+	return cmd
+}
+
+func newJobShow() *cobra.Command {
+	var asJSON bool
+	cmd := calling(&cobra.Command{
+		Use:     "show NAME",
+		Short:   "Show a job, with its tasks by state",
+		Example: "  uridownloader job show news",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		var text json.RawMessage
+		if err := m.JSON(cmd.Context(), http.MethodGet, pathOf(args[0]), "", nil, &text); err != nil {
+			return err
+		}
+		return showJob(cmd.OutOrStdout(), text, asJSON)
+	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	return cmd
+}
+
+func showJob(w io.Writer, text json.RawMessage, asJSON bool) error {
+	if asJSON {
+		_, err := fmt.Fprintf(w, "%s\n", text)
+		return err
+	}
+	var j job
+	if err := json.Unmarshal(text, &j); err != nil {
+		return err
+	}
+	return human.Table(w, [][]string{jobHeader(), j.row()}, map[int]bool{0: true, 1: true})
+}
+
+func newJobURIs() *cobra.Command {
+	return calling(&cobra.Command{
+		Use:   "uris NAME [FILE]",
+		Short: "Add URIs to a job, one a line, of a file or of standard input",
+		Example: `  uridownloader job uris news more.txt
+  urifilter filter --type uri_generator links.txt | uridownloader job uris news`,
+		Args: cobra.RangeArgs(1, 2),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		if len(args) == 1 || args[1] == "-" {
+			return sendURIs(cmd, m, args[0], cmd.InOrStdin())
+		}
+		file, err := os.Open(args[1])
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		return sendURIs(cmd, m, args[0], file)
+	})
+}
+
+func newJobTurn(verb, short string) *cobra.Command {
+	return calling(&cobra.Command{
+		Use:     verb + " NAME",
+		Short:   short,
+		Example: "  uridownloader job " + verb + " news",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		var text json.RawMessage
+		if err := m.JSON(cmd.Context(), http.MethodPost, pathOf(args[0])+"/"+verb, "", nil, &text); err != nil {
+			return err
+		}
+		return showJob(cmd.OutOrStdout(), text, false)
+	})
+}
+
+func newJobDrop() *cobra.Command {
+	var confirm string
+	cmd := calling(&cobra.Command{
+		Use:     "drop NAME --confirm NAME",
+		Short:   "Remove a job with its tasks, data and logs",
+		Example: "  uridownloader job drop news --confirm news",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		if confirm != args[0] {
+			return command.UsageError{Err: errors.New("its tasks, data and logs are removed with it: want --confirm " + args[0])}
+		}
+		if err := m.JSON(context.WithoutCancel(cmd.Context()), http.MethodDelete, pathOf(args[0])+"?confirm="+url.QueryEscape(confirm), "", nil, nil); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "job %s is dropped\n", args[0])
+		return err
+	})
+	cmd.Flags().StringVar(&confirm, "confirm", "", "the `name` of the job once more")
+	return cmd
+}

@@ -1,0 +1,85 @@
+// Command uridownloader downloads the URIs that the filter lets through: it takes jobs in, hands
+// their tasks out, and keeps what was downloaded.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
+)
+
+const (
+	program     = "uridownloader"
+	defaultPath = "/etc/uridownloader/uridownloader.yaml"
+	configEnv   = "URIDOWNLOADER_CONFIG"
+
+	groupJobs  = "jobs"
+	groupRun   = "run"
+	groupOther = "other"
+)
+
+func main() { os.Exit(runMain()) }
+
+func runMain() int {
+	// A reader of our output who leaves is an error to handle, not a death.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := command.WithSignals(context.Background())
+	defer stop()
+	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+}
+
+// run executes one command line and returns the exit code.
+func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	return command.Run(ctx, newRootCommand(), command.Line{Args: args, In: in, Out: out, Err: errOut, Hint: calls.Hint})
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   program,
+		Short: "Download what is new, politely",
+		Long: `uridownloader takes jobs in (settings with the URIs that belong to them), downloads each
+URI once, at a pace that its host can bear, and keeps what came and what did not.
+
+Exit codes: 0 done, 1 failed, 2 wrong command line, 130 after Ctrl-C (128 and the
+number of the signal); "service" has two more.`,
+		Example: `  # start it on this machine, with its data under the present folder
+  uridownloader serve --data-dir ./data
+
+  # give it a job, and look what became of it
+  uridownloader job add news.yaml
+  uridownloader job show news
+  uridownloader tasks news --state failed`,
+		Version:               command.ReadVersion().Of(program),
+		SilenceErrors:         true,
+		SilenceUsage:          true,
+		DisableFlagsInUseLine: true,
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.AddGroup(
+		&cobra.Group{ID: groupJobs, Title: "Jobs:"},
+		&cobra.Group{ID: groupRun, Title: "Run it:"},
+		&cobra.Group{ID: groupOther, Title: "More:"},
+	)
+	command.Parent(root)
+	add(root, groupJobs, newJobCommand(), newTasksCommand(), newLogsCommand(), newDataCommand())
+	add(root, groupRun, newServeCommand(), newConfigCommand(), newServiceCommand())
+	add(root, groupOther, command.NewVersion(program),
+		command.NewMan(program, "  uridownloader man --dir ~/.local/share/man/man1\n  man uridownloader-job"))
+	root.SetHelpCommandGroupID(groupOther)
+	root.SetCompletionCommandGroupID(groupOther)
+	return root
+}
+
+func add(parent *cobra.Command, group string, children ...*cobra.Command) {
+	for _, child := range children {
+		child.GroupID = group
+		parent.AddCommand(child)
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
+)
+
+// records makes a command that lists what is known of a job: a line a record, for people or as JSON.
+// A filter is a parameter of the call, with what its flag says.
+func records(cmd *cobra.Command, kind string, line func(record map[string]any) string, filter, usage string) *cobra.Command {
+	var asJSON bool
+	var limit int
+	var wanted string
+	calling(cmd, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		q := url.Values{}
+		if limit > 0 {
+			q.Set("limit", strconv.Itoa(limit))
+		}
+		if wanted != "" {
+			q.Set(filter, wanted)
+		}
+		resp, err := m.Do(cmd.Context(), http.MethodGet, pathOf(args[0])+"/"+kind+"?"+q.Encode(), "", nil)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if asJSON {
+			_, err := io.Copy(cmd.OutOrStdout(), resp.Body)
+			return err
+		}
+		out := bufio.NewWriter(cmd.OutOrStdout())
+		defer out.Flush()
+		for dec := json.NewDecoder(resp.Body); ; {
+			var record map[string]any
+			if err := dec.Decode(&record); err == io.EOF {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(out, line(record)); err != nil {
+				return err
+			}
+		}
+	})
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a record a line, as JSON")
+	cmd.Flags().IntVar(&limit, "limit", 0, "print this many `records` at most; 0: all")
+	cmd.Flags().StringVar(&wanted, filter, "", usage)
+	return cmd
+}
+
+func text(record map[string]any, key string) string {
+	switch v := record[key].(type) {
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return "-"
+}
+
+func newTasksCommand() *cobra.Command {
+	return records(&cobra.Command{
+		Use:   "tasks JOB",
+		Short: "List the tasks of a job",
+		Example: `  uridownloader tasks news --state failed
+  uridownloader tasks news --json | jq -r .uri`,
+	}, "tasks", func(r map[string]any) string {
+		line := fmt.Sprintf("%-8s %3s  %s", text(r, "state"), text(r, "attempts"), text(r, "uri"))
+		if reason := text(r, "failed_reason"); reason != "-" {
+			line += "  (" + strings.Join(strings.Fields(reason), " ") + ")"
+		}
+		return line
+	}, "state", "only tasks in this `state`: waiting, ready, running, done or failed")
+}
+
+func newLogsCommand() *cobra.Command {
+	return records(&cobra.Command{
+		Use:     "logs JOB",
+		Short:   "List the attempts of a job: when, what came, how long it took",
+		Example: "  uridownloader logs news --limit 20",
+	}, "logs", func(r map[string]any) string {
+		spent, _ := r["spend_time_us"].(float64)
+		return strings.TrimRight(fmt.Sprintf("%s  %3s  %7s  %s  %s", text(r, "added"), text(r, "status"),
+			human.Duration((time.Duration(spent)*time.Microsecond).Round(time.Millisecond)), text(r, "uri"), strings.TrimPrefix(strings.Join(strings.Fields(text(r, "failed_reason")), " "), "-")), " ")
+	}, "task", "only of the task with this `id`")
+}
+
+func newDataCommand() *cobra.Command {
+	cmd := records(&cobra.Command{
+		Use:   "data JOB",
+		Short: "List what was downloaded for a job",
+		Example: `  uridownloader data news
+  uridownloader data body news 0123456789abcdef0123456789abcdef > page.html`,
+	}, "data", func(r map[string]any) string {
+		size, _ := r["size"].(float64)
+		return fmt.Sprintf("%s  %3s  %10s  %-24s  %s", text(r, "task"), text(r, "status"), human.Bytes(int64(size)), text(r, "content_type"), text(r, "uri"))
+	}, "task", "only of the task with this `id`")
+	cmd.AddCommand(calling(&cobra.Command{
+		Use:     "body JOB TASK",
+		Short:   "Print the body that was downloaded for a task",
+		Example: "  uridownloader data body news 0123456789abcdef0123456789abcdef > page.html",
+		Args:    cobra.ExactArgs(2),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		resp, err := m.Do(cmd.Context(), http.MethodGet, pathOf(args[0])+"/data/"+url.PathEscape(args[1]), "", nil)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		_, err = io.Copy(cmd.OutOrStdout(), resp.Body)
+		return err
+	}))
+	return cmd
+}
