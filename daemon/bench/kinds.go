@@ -31,9 +31,10 @@ type sample struct {
 	kind    string
 	note    string // where there are several samples of a kind
 	params  configs.Params
-	redis   bool // it can be in Redis
-	restart bool // its start is measured: that of bloom is a part of its own
-	reserve bool // its items can be reserved, which is measured, too
+	store   string // "": that of the daemon
+	redis   bool   // it can be in Redis
+	restart bool   // its start is measured: that of bloom is a part of its own
+	reserve bool   // its items can be reserved, which is measured, too
 
 	committed bool // each batch is reserved, and then committed
 }
@@ -58,6 +59,9 @@ func (s sample) spec() engine.Spec {
 // body is the filter as a PUT makes it.
 func (s sample) body() string {
 	members := map[string]any{"id": 1, "kind": s.kind}
+	if s.store != "" {
+		members["store"] = s.store
+	}
 	for _, m := range s.spec().Members() {
 		members[m.Key] = m.Value
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -12,7 +13,10 @@ func kindsServed(s settings) error {
 	if err := kindsOverHTTP(s); err != nil {
 		return err
 	}
-	return kindsOverRedis(s)
+	if err := kindsOverRedis(s); err != nil {
+		return err
+	}
+	return kindsOverMariaDB(s)
 }
 
 func kindsOverHTTP(s settings) error {
@@ -94,7 +98,7 @@ func besideBloom(s settings, t *table, srv *server, where string, kinds []sample
 			if i == 0 {
 				bloomRate = rate
 			}
-			t.row(k.name(), where, fmt.Sprint(conns), million(rate), fmt.Sprintf("%.0f %%", rate/bloomRate*100), ms(median(p50s)), ms(median(p99s)))
+			t.row(k.name(), cmp.Or(k.store, where), fmt.Sprint(conns), million(rate), fmt.Sprintf("%.0f %%", rate/bloomRate*100), ms(median(p50s)), ms(median(p99s)))
 		}
 	}
 	return nil

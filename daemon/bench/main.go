@@ -3,7 +3,7 @@
 // numbers are read by people, and the ratio to what stands beside them counts.
 //
 //	go tool mage bench                  everything: some ten minutes, 4 GB of memory
-//	go tool mage bench -args=-only=http one part: inprocess, fpr, http, restart, redis, kinds, kindshttp, near, clients
+//	go tool mage bench -args=-only=http one part: inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near, clients
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 
 func run() error {
 	var s settings
-	only := flag.String("only", "", "one `part`: inprocess, fpr, http, restart, redis, kinds, kindshttp, near or clients")
+	only := flag.String("only", "", "one `part`: inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near or clients")
 	flag.IntVar(&s.runs, "runs", 5, "how often each thing is measured; the median is printed")
 	flag.DurationVar(&s.duration, "duration", 2*time.Second, "length of one HTTP run")
 	flag.StringVar(&s.dir, "dir", ".run/bench", "scratch `folder`, on the disk to measure")
@@ -55,6 +55,7 @@ func run() error {
 		{name: "redis", run: overRedis},
 		{name: "kinds", run: besideEachOther},
 		{name: "kindshttp", run: kindsServed, of: "kinds"},
+		{name: "mariadb", run: kindsOverMariaDB, of: "kinds"},
 		{name: "near", run: texts, of: "kinds"},
 		{name: "clients", run: overClients},
 	}
@@ -63,7 +64,7 @@ func run() error {
 		known = known || *only == p.name
 	}
 	if *only != "" && !known {
-		return fmt.Errorf("-only=%s: want inprocess, fpr, http, restart, redis, kinds, kindshttp, near or clients", *only)
+		return fmt.Errorf("-only=%s: want inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near or clients", *only)
 	}
 	dir, err := filepath.Abs(s.dir)
 	if err != nil {

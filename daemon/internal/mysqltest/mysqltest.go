@@ -73,25 +73,33 @@ func (s *Server) bootstrap() {
 	if err := os.Mkdir(filepath.Join(s.dir, "data"), 0o700); err != nil {
 		s.t.Fatal(err)
 	}
-	readers := []io.Reader{strings.NewReader("create database mysql;\nuse mysql;\n" +
-		"set @auth_root_socket=null, @skip_auth_anonymous=1, @current_hostname='localhost';\n")}
-	for _, name := range []string{"mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql"} {
-		f, err := os.Open(filepath.Join(scripts, name))
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		defer f.Close()
-		readers = append(readers, f)
-	}
-	cmd := s.command("--bootstrap", "--skip-networking")
-	cmd.Stdin = io.MultiReader(readers...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		s.t.Fatalf("mariadbd --bootstrap: %v\n%s", err, out)
+	if err := Bootstrap(s.command()); err != nil {
+		s.t.Fatal(err)
 	}
 	users := fmt.Sprintf("create user if not exists %s@'127.0.0.1' identified by %s;\ngrant all on *.* to %[1]s@'127.0.0.1' with grant option;\n", admin, Quote(Password))
 	if err := os.WriteFile(filepath.Join(s.dir, "init.sql"), []byte(users), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// Bootstrap makes the system tables in the data folder of a server that mariadbd would start.
+func Bootstrap(mariadbd *exec.Cmd) error {
+	readers := []io.Reader{strings.NewReader("create database mysql;\nuse mysql;\n" +
+		"set @auth_root_socket=null, @skip_auth_anonymous=1, @current_hostname='localhost';\n")}
+	for _, name := range []string{"mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql"} {
+		f, err := os.Open(filepath.Join(scripts, name))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		readers = append(readers, f)
+	}
+	mariadbd.Args = append(mariadbd.Args, "--bootstrap", "--skip-networking")
+	mariadbd.Stdin = io.MultiReader(readers...)
+	if out, err := mariadbd.CombinedOutput(); err != nil {
+		return fmt.Errorf("mariadbd --bootstrap: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // Quote writes a text as SQL has it.
