@@ -203,4 +203,20 @@ func TestSystemBrokenReleasesAreFoundOut(t *testing.T) {
 		r.put(t, real)
 		hosttest.Must(t, r, steps)
 	}
+
+	// One that was up and has ended before the step looks again.
+	r.Sh(t, "systemctl stop urifilter.service")
+	running := r.daemon.Running()
+	change, err := running.Look(t.Context(), r)
+	if err != nil || change == nil {
+		t.Fatalf("a daemon that does not run: %v, %v", change, err)
+	}
+	if err := change.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.Sh(t, "systemctl stop urifilter.service")
+	if _, err := running.Look(t.Context(), r); err == nil || !strings.Contains(err.Error(), "the daemon does not stay up") || !strings.Contains(err.Error(), "journalctl -u urifilter says:\n  2") {
+		t.Errorf("ended before the second look: %v", err)
+	}
+	hosttest.Must(t, r, steps)
 }

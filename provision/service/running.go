@@ -61,10 +61,16 @@ const (
 // Running is the step after which the daemon runs the current release with what its files
 // say now. Whether it does is asked of the kernel and of systemd, not remembered.
 func (d *Daemon) Running() step.Wish {
+	var began time.Time // of the start that has just succeeded; zero: there was none since the last look
 	return step.NewWish("service: running", func(ctx context.Context, h host.Host) (*step.Change, error) {
+		started := began
+		began = time.Time{}
 		n, err := d.lacks(ctx, h)
 		if err != nil {
 			return nil, err
+		}
+		if (n.action == revive || n.action == start) && !started.IsZero() {
+			return nil, withJournal(ctx, h, d.program(), fmt.Errorf("the daemon does not stay up: %s", n.why), time.Since(started))
 		}
 		n = d.expect(n)
 		if n.action == nothing {
@@ -73,7 +79,14 @@ func (d *Daemon) Running() step.Wish {
 		verb := map[int]string{start: "start", revive: "start", reload: "reload", restart: "restart", rebind: "restart with its port"}[n.action]
 		return &step.Change{
 			Summary: verb + ": " + n.why,
-			Apply:   func(ctx context.Context) error { return d.act(ctx, h, n.action) },
+			Apply: func(ctx context.Context) error {
+				now := time.Now()
+				err := d.act(ctx, h, n.action)
+				if err == nil {
+					began = now
+				}
+				return err
+			},
 		}, nil
 	})
 }
