@@ -41,6 +41,7 @@ func TestSettingEqual(t *testing.T) {
 		"proxies":  func(s *Setting) { s.Proxies = []string{"p", "q"} },
 		"headers":  func(s *Setting) { s.Headers = map[string]string{"a": "c"} },
 		"mails":    func(s *Setting) { s.ReportMails = nil },
+		"cookies":  func(s *Setting) { s.KeepCookies = true },
 		"robots":   func(s *Setting) { s.Robots = true },
 	} {
 		other := full

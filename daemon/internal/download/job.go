@@ -61,6 +61,7 @@ type Setting struct {
 	Robots      bool          // robots.txt is kept to
 	Proxies     []string      // URLs, one of which is taken for an attempt
 	Cookie      string        // the header of each request
+	KeepCookies bool          // those that servers set are sent back by later attempts of the worker
 	Headers     map[string]string
 	MaxBytes    int64  // of a body, decompressed
 	Script      string // JavaScript that runs in the page, for EngineBrowser

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,9 +130,7 @@ func (w *walk) request(ctx context.Context, proxied bool) (*http.Request, error)
 		q.SetBasicAuth(user.Username(), password)
 	}
 	if w.r.Jar != nil {
-		for _, cookie := range w.r.Jar.Cookies(to) {
-			q.AddCookie(cookie)
-		}
+		addCookies(q, w.r.Jar.Cookies(to))
 	}
 	key := w.method + " " + w.at.String() + " " + q.Header.Get("Cookie")
 	if w.seen[key] {
@@ -139,6 +138,24 @@ func (w *walk) request(ctx context.Context, proxied bool) (*http.Request, error)
 	}
 	w.seen[key] = true
 	return q, nil
+}
+
+// addCookies adds those that a server has set. They go before those of the same name that the
+// caller sends.
+func addCookies(q *http.Request, set []*http.Cookie) {
+	if len(set) == 0 {
+		return
+	}
+	sent := q.Cookies()
+	q.Header.Del("Cookie")
+	for _, cookie := range sent {
+		if !slices.ContainsFunc(set, func(c *http.Cookie) bool { return c.Name == cookie.Name }) {
+			q.AddCookie(cookie)
+		}
+	}
+	for _, cookie := range set {
+		q.AddCookie(cookie)
+	}
 }
 
 // next is where an answer leads; nil: it is the last one.

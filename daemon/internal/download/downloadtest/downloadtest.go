@@ -131,7 +131,7 @@ func job(name string) download.Job {
 		Setting: download.Setting{
 			Dispatch: 100, Engine: download.EngineHTTP, Lane: download.Normal, Timeout: 30 * time.Second, MaxAttempts: 3,
 			Delay: time.Second, Concurrency: 2, Robots: true, Proxies: []string{"http://proxy:1"}, Cookie: "a=b",
-			Headers: map[string]string{"X-A.b$": "ü"}, MaxBytes: 1 << 20, ReportMails: []string{"a@b.example"},
+			Headers: map[string]string{"X-A.b$": "ü"}, MaxBytes: 1 << 20, KeepCookies: true, ReportMails: []string{"a@b.example"},
 		},
 		Code: download.Code{Language: "starlark", File: "job.star", Text: "fetch()\n"},
 	}

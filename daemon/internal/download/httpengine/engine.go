@@ -17,6 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/cookies"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/proxies"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/robots"
 	uris "github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
@@ -37,6 +38,7 @@ const (
 type Engine struct {
 	fetcher *fetch.Fetcher
 	robots  *robots.Cache
+	cookies *cookies.Store
 
 	mu    sync.Mutex
 	lists map[string]*proxies.List // by their URLs
@@ -46,7 +48,7 @@ type Engine struct {
 // its first word.
 func New(fetcher *fetch.Fetcher, agent string) *Engine {
 	word, _, _ := strings.Cut(agent, " ")
-	e := &Engine{fetcher: fetcher, lists: map[string]*proxies.List{}}
+	e := &Engine{fetcher: fetcher, cookies: cookies.New(0), lists: map[string]*proxies.List{}}
 	e.robots = robots.NewCache(word, robotsMemory, e.fetchRobots, nil)
 	return e
 }
@@ -88,8 +90,12 @@ func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 	if s.Cookie != "" {
 		header.Set("Cookie", s.Cookie)
 	}
+	var jar http.CookieJar
+	if s.KeepCookies {
+		jar = e.cookies.Jar(w.Job.ID)
+	}
 	r, err := e.fetcher.Fetch(ctx, fetch.Request{
-		URI: w.Task.URI, Header: header, Proxies: list, Connect: s.Timeout, Read: s.Timeout, Whole: s.Timeout, BodyLimit: s.MaxBytes,
+		URI: w.Task.URI, Header: header, Jar: jar, Proxies: list, Connect: s.Timeout, Read: s.Timeout, Whole: s.Timeout, BodyLimit: s.MaxBytes,
 		Before: func(ctx context.Context, uri string) error {
 			if err := e.allowed(ctx, w, uri); err != nil {
 				return err

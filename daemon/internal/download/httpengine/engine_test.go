@@ -170,3 +170,29 @@ func TestFailures(t *testing.T) {
 		}
 	}
 }
+
+// What a server sets comes back in later attempts of the job, in place of what the job itself says.
+func TestCookiesAreKept(t *testing.T) {
+	r := newRig(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/login" {
+			http.SetCookie(w, &http.Cookie{Name: "session", Value: "new", Path: "/"})
+			http.Redirect(w, q, "/home", http.StatusFound)
+			return
+		}
+		_, _ = io.WriteString(w, q.Header.Get("Cookie"))
+	})
+	kept := func(s *download.Setting) { s.Robots, s.KeepCookies, s.Cookie = false, true, "session=old; lang=en" }
+	for _, path := range []string{"/before", "/login", "/after"} {
+		want := "lang=en; session=new"
+		if path == "/before" {
+			want = "session=old; lang=en"
+		}
+		if _, text, failure := r.download(t, r.URL+path, kept); failure != nil || text != want {
+			t.Errorf("%s: %q, %v, want %q", path, text, failure, want)
+		}
+	}
+	dropped := func(s *download.Setting) { s.Robots, s.Cookie = false, "session=old" }
+	if _, text, failure := r.download(t, r.URL+"/login", dropped); failure != nil || text != "session=old" {
+		t.Errorf("without keep_cookies: %q, %v", text, failure)
+	}
+}

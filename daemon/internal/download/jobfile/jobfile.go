@@ -51,6 +51,7 @@ type setting struct {
 	Prior       string        `yaml:"prior"`
 	Proxy       []string      `yaml:"proxy"`
 	Cookie      string        `yaml:"cookie"`
+	KeepCookies bool          `yaml:"keep_cookies"`
 	Headers     *yaml.Node    `yaml:"headers"`
 	Delay       time.Duration `yaml:"delay"`
 	Concurrency int           `yaml:"concurrency"`
@@ -70,7 +71,7 @@ type Source struct {
 func Default() download.Job {
 	return download.Job{Priority: 3, On: true, Setting: download.Setting{
 		Dispatch: 100, Engine: download.EngineHTTP, Lane: download.Normal, Timeout: 30 * time.Second, MaxAttempts: 3,
-		Delay: time.Second, Concurrency: 2, Robots: true, MaxBytes: int64(64 * configs.MiB),
+		Delay: time.Second, Concurrency: 2, KeepCookies: true, Robots: true, MaxBytes: int64(64 * configs.MiB),
 	}}
 }
 
@@ -79,7 +80,7 @@ func Parse(name string, data []byte) (download.Job, Source, error) {
 	d := Default()
 	f := file{Priority: d.Priority, Setting: setting{
 		Dispatch: d.Setting.Dispatch, Attempts: d.Setting.MaxAttempts, Timeout: d.Setting.Timeout, Engine: d.Setting.Engine,
-		Prior: string(d.Setting.Lane), Delay: d.Setting.Delay, Concurrency: d.Setting.Concurrency, Robots: true,
+		Prior: string(d.Setting.Lane), Delay: d.Setting.Delay, Concurrency: d.Setting.Concurrency, Robots: true, KeepCookies: true,
 		MaxBytes: configs.Size(d.Setting.MaxBytes),
 	}}
 	root, err := strict.Parse(name, data)
@@ -97,7 +98,7 @@ func Parse(name string, data []byte) (download.Job, Source, error) {
 	j := download.Job{Name: f.Name, Priority: f.Priority, On: true, Filter: f.Filter, Setting: download.Setting{
 		Dispatch: f.Setting.Dispatch, Engine: f.Setting.Engine, Lane: download.Lane(f.Setting.Prior), Timeout: f.Setting.Timeout,
 		MaxAttempts: f.Setting.Attempts, Delay: f.Setting.Delay, Concurrency: f.Setting.Concurrency, Robots: f.Setting.Robots,
-		Proxies: f.Setting.Proxy, Cookie: f.Setting.Cookie, MaxBytes: int64(f.Setting.MaxBytes), Script: f.Setting.Script, ReportMails: f.Setting.Mails,
+		Proxies: f.Setting.Proxy, Cookie: f.Setting.Cookie, KeepCookies: f.Setting.KeepCookies, MaxBytes: int64(f.Setting.MaxBytes), Script: f.Setting.Script, ReportMails: f.Setting.Mails,
 	}}
 	j.Setting.Headers = c.headers(f.Setting.Headers)
 	c.job(j)

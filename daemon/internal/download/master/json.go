@@ -35,6 +35,7 @@ type settingJSON struct {
 	Proxies     int    `json:"proxies,omitempty"`
 	Headers     int    `json:"headers,omitempty"`
 	Cookie      bool   `json:"cookie,omitempty"`
+	KeepCookies bool   `json:"keep_cookies"`
 }
 
 func jobOf(j download.Job, counts map[download.State]int) jobJSON {
@@ -44,7 +45,7 @@ func jobOf(j download.Job, counts map[download.State]int) jobJSON {
 		Setting: settingJSON{
 			Dispatch: s.Dispatch, MaxAttempts: s.MaxAttempts, Timeout: s.Timeout.String(), Engine: s.Engine, Lane: string(s.Lane),
 			Delay: s.Delay.String(), Concurrency: s.Concurrency, Robots: s.Robots, MaxBytes: s.MaxBytes,
-			Proxies: len(s.Proxies), Headers: len(s.Headers), Cookie: s.Cookie != "",
+			Proxies: len(s.Proxies), Headers: len(s.Headers), Cookie: s.Cookie != "", KeepCookies: s.KeepCookies,
 		},
 	}
 	if j.On {

@@ -1,0 +1,144 @@
+// Package cookies keeps the cookies that servers set, apart for each job and site, within bounds
+// that no server can pass. They are in memory alone: a process that starts has none.
+package cookies
+
+import (
+	"container/list"
+	"net/http"
+	"net/http/cookiejar"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+const (
+	// MaxSites is how many pairs of a job and a site have cookies; then the one goes that was
+	// used longest ago.
+	MaxSites = 10_000
+	// maxCookies and maxBytes are what a site can set for a job. What passes them has the site
+	// begin anew without cookies.
+	maxCookies = 180
+	maxBytes   = 16 << 10
+	// maxCookie is for how long a cookie may be, with its name; longer ones are not kept.
+	maxCookie = 4 << 10
+)
+
+// Store keeps cookies. It is safe for concurrent use.
+type Store struct {
+	mu     sync.Mutex
+	max    int
+	sites  map[key]*list.Element // of *site
+	recent *list.List            // the one used last in front
+}
+
+type key struct {
+	job  int64
+	site string
+}
+
+// New makes a Store for so many pairs of a job and a site; 0: MaxSites.
+func New(max int) *Store {
+	if max <= 0 {
+		max = MaxSites
+	}
+	return &Store{max: max, sites: map[key]*list.Element{}, recent: list.New()}
+}
+
+// Jar is what a job has. Jars of the same job share their cookies.
+func (s *Store) Jar(job int64) http.CookieJar { return jar{s, job} }
+
+type jar struct {
+	store *Store
+	job   int64
+}
+
+// Cookies implements http.CookieJar.
+func (j jar) Cookies(u *url.URL) []*http.Cookie {
+	if site := j.store.site(j.job, u, false); site != nil {
+		return site.cookies(u)
+	}
+	return nil
+}
+
+// SetCookies implements http.CookieJar.
+func (j jar) SetCookies(u *url.URL, cookies []*http.Cookie) {
+	if len(cookies) > 0 {
+		j.store.site(j.job, u, true).set(u, cookies)
+	}
+}
+
+// site is that of a URL, nil if it has no cookies and is not to be made.
+func (s *Store) site(job int64, u *url.URL, make bool) *site {
+	k := key{job, siteOf(u.Hostname())}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.sites[k]; ok {
+		s.recent.MoveToFront(e)
+		return e.Value.(*site)
+	}
+	if !make {
+		return nil
+	}
+	if s.recent.Len() >= s.max {
+		oldest := s.recent.Back()
+		delete(s.sites, oldest.Value.(*site).key)
+		s.recent.Remove(oldest)
+	}
+	made := &site{key: k}
+	s.sites[k] = s.recent.PushFront(made)
+	return made
+}
+
+// siteOf is the name that hosts have in common which can set cookies for each other: a name of a
+// registry's (example.co.uk), or the host itself.
+func siteOf(host string) string {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if _, err := netip.ParseAddr(host); err == nil {
+		return host
+	}
+	if name, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
+		return name
+	}
+	return host
+}
+
+// site has the cookies of one job for one site.
+type site struct {
+	key key
+
+	mu    sync.Mutex
+	jar   *cookiejar.Jar
+	names map[string]bool // host, path, domain and name of what was kept
+	bytes int             // that were kept, with those that are over by now
+}
+
+func (s *site) cookies(u *url.URL) []*http.Cookie {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.jar == nil {
+		return nil
+	}
+	return s.jar.Cookies(u)
+}
+
+func (s *site) set(u *url.URL, cookies []*http.Cookie) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range cookies {
+		size := len(c.Name) + len(c.Value) + len(c.Path) + len(c.Domain)
+		if size > maxCookie {
+			continue
+		}
+		name := strings.Join([]string{u.Hostname(), c.Domain, c.Path, c.Name}, "\x00")
+		if s.jar == nil || !s.names[name] && len(s.names) == maxCookies || s.bytes+size > maxBytes {
+			s.jar, _ = cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List}) // never an error
+			s.names, s.bytes = map[string]bool{}, 0
+		}
+		s.names[name] = true
+		s.bytes += size
+		s.jar.SetCookies(u, []*http.Cookie{c})
+	}
+}
