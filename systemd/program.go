@@ -18,6 +18,9 @@ type Program struct {
 	Does string
 	// Documentation is a URL.
 	Documentation string
+	// Jails is that it runs code of others, in children that it locks up by Landlock and
+	// seccomp, for which it needs their system calls.
+	Jails bool
 	// Job is what it does on a schedule beside the daemon; nil: nothing.
 	Job *Job
 }

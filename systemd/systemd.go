@@ -65,7 +65,7 @@ func Render(of Program, p Params) ([]File, error) {
 		return nil, err
 	}
 	v := values{
-		Params: p, Name: of.Name, Does: of.Does, Documentation: of.Documentation, Job: of.Job,
+		Params: p, Name: of.Name, Does: of.Does, Documentation: of.Documentation, Job: of.Job, Jails: of.Jails,
 		Service: of.Service(), Socket: of.Socket(), Retry: of.Retry(), JobService: of.JobService(), TokenEnv: of.Env("TOKEN"), TokenFileEnv: of.Env("TOKEN_FILE"),
 		StateDirectory: below("/var/lib", p.DataDir), ConfigurationDirectory: below("/etc", path.Dir(p.Config)),
 	}
@@ -103,6 +103,7 @@ type values struct {
 	Name, Does, Documentation          string
 	Service, Socket, Retry, JobService string
 	Job                                *Job
+	Jails                              bool   // children are locked up
 	Command                            string // of the job, in words
 	TokenEnv, TokenFileEnv             string // variables for the job
 	Streams                            []string

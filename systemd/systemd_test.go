@@ -59,6 +59,25 @@ func TestRenderDefaults(t *testing.T) {
 	}
 }
 
+// A program that runs code of others may lock up its children, and no other may.
+func TestJails(t *testing.T) {
+	t.Parallel()
+	for _, p := range []Program{Urifilter(), Uridownloader()} {
+		files, err := Render(p, Params{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(files, func(f File) bool { return f.Name == p.Service() })
+		unit := string(files[i].Content)
+		if got := has(unit, "SystemCallFilter=landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp"); got != p.Jails {
+			t.Errorf("%s: the system calls of jails: %v", p.Name, got)
+		}
+		if !has(unit, "SystemCallFilter=~@privileged @resources") || !has(unit, "NoNewPrivileges=yes") {
+			t.Errorf("%s: the sandbox is gone:\n%s", p.Name, unit)
+		}
+	}
+}
+
 func TestRenderGiven(t *testing.T) {
 	t.Parallel()
 	units := mustRender(t, Params{

@@ -11,5 +11,5 @@ func Urifilter() Program {
 
 // Uridownloader is the downloader.
 func Uridownloader() Program {
-	return Program{Name: "uridownloader", Does: "downloads what is new, once", Documentation: "https://github.com/cr-clawer/urifilter"}
+	return Program{Name: "uridownloader", Does: "downloads what is new, once", Documentation: "https://github.com/cr-clawer/urifilter", Jails: true}
 }
