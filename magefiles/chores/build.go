@@ -25,14 +25,16 @@ func (r Repo) Build(ctx context.Context) error {
 	return nil
 }
 
-// BuildLinux compiles the programs that servers run to dist/urifilter-linux-ARCH.
+// BuildLinux compiles the programs that servers run to dist/NAME-linux-ARCH.
 func (r Repo) BuildLinux(ctx context.Context) error {
-	for _, arch := range servers() {
-		out := filepath.Join("dist", "urifilter-linux-"+arch)
-		if err := r.BuildFor(ctx, daemon, "linux", arch, out); err != nil {
-			return err
+	for _, p := range []served{filterProgram(), downloaderProgram()} {
+		for _, arch := range servers() {
+			out := filepath.Join("dist", p.name+"-linux-"+arch)
+			if err := r.BuildFor(ctx, p.pkg, "linux", arch, out); err != nil {
+				return err
+			}
+			fmt.Fprintln(r.Out, filepath.ToSlash(out))
 		}
-		fmt.Fprintln(r.Out, filepath.ToSlash(out))
 	}
 	return nil
 }
