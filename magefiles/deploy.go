@@ -26,7 +26,7 @@ func Deploy(
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	dryRun *bool, // show what would change, and change nothing
-	binary *string, // push this program and build none; {arch} stands for amd64 or arm64
+	binary *string, // push this program and build none; {arch} stands for amd64 or arm64, {program} for its name
 	resume *bool, // go on with the hosts with which the last run was not done
 	keepGoing *bool, // go on with other hosts after one has failed
 	parallel *int, // how many hosts to work on at once
@@ -45,7 +45,7 @@ func Plan(
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	exitCode *bool, // exit with 5 when something would change
-	binary *string, // push this program and build none; {arch} stands for amd64 or arm64
+	binary *string, // push this program and build none; {arch} stands for amd64 or arm64, {program} for its name
 	json *bool, // write JSON lines
 	v *bool, // show what commands wrote
 ) error {

@@ -21,7 +21,7 @@ func (Install) All(
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	dryRun *bool, // show what would change, and change nothing
-	binary *string, // push this program and build none; {arch} stands for amd64 or arm64
+	binary *string, // push this program and build none; {arch} stands for amd64 or arm64, {program} for its name
 	json *bool, // write JSON lines
 	v *bool, // show what commands wrote
 ) error {
@@ -106,7 +106,7 @@ func (Install) Service(
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	dryRun *bool, // show what would change, and change nothing
-	binary *string, // push this program and build none; {arch} stands for amd64 or arm64
+	binary *string, // push this program and build none; {arch} stands for amd64 or arm64, {program} for its name
 	json *bool, // write JSON lines
 	v *bool, // show what commands wrote
 ) error {
@@ -121,7 +121,7 @@ func (Install) Bundle(
 	folder string,
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
-	binary *string, // take this program and build none; {arch} stands for amd64 or arm64
+	binary *string, // take this program and build none; {arch} stands for amd64 or arm64, {program} for its name
 ) error {
 	return with(flags{hosts: hosts, inventory: inventory, binary: binary}, func(t *provision.Toolkit) error { return t.CollectBundle(ctx, folder) })
 }

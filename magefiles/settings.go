@@ -63,12 +63,14 @@ func (Settings) Update(
 //
 //	go tool mage settings:token -name=crawler -scopes=filter
 //	go tool mage settings:token -name=crawler -scopes=read,filter -replace   # a new secret
+//	go tool mage settings:token -name=news -program=uridownloader            # of the downloader
 //	go tool mage settings:push                                               # then
 func (Settings) Token(
 	name *string, // who will use it
-	scopes *string, // some of read, filter, admin, comma-separated
+	scopes *string, // some of read, filter, admin, comma-separated; filter if not given
+	program *string, // uridownloader: for that, with the scopes read, submit, admin; submit if not given
 	replace *bool, // give a name that is there a new secret
 	inventory *string, // the inventory in place of configs/hosts.yaml
 ) error {
-	return coded(provision.MakeToken(flags{inventory: inventory}.options(), valueOr(name, ""), valueOr(scopes, "filter"), valueOr(replace, false)))
+	return coded(provision.MakeToken(flags{inventory: inventory, program: valueOr(program, "")}.options(), valueOr(name, ""), valueOr(scopes, ""), valueOr(replace, false)))
 }

@@ -17,7 +17,7 @@ import (
 // Build compiles the programs to dist/urifilter and dist/uridownloader.
 func Build(ctx context.Context) error { return repo().Build(ctx) }
 
-// BuildLinux compiles the static binaries for servers to dist/urifilter-linux-amd64 and dist/urifilter-linux-arm64.
+// BuildLinux compiles the static programs for servers to dist/urifilter-linux-ARCH and dist/uridownloader-linux-ARCH, for amd64 and arm64.
 func BuildLinux(ctx context.Context) error { return repo().BuildLinux(ctx) }
 
 // Run builds, starts the filter on 127.0.0.1:8000 with its data in .run, and prints two calls to try.

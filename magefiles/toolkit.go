@@ -21,10 +21,18 @@ import (
 	"github.com/cr-clawer/urifilter/provision/program"
 )
 
-// Aliases are names of targets that Go could not have given, and those of the fabric tasks that
-// the targets replace.
+// Aliases are short names of targets, names that Go could not have given, and those of the
+// fabric tasks that the targets replace.
 var Aliases = map[string]interface{}{
 	"run:downloader":                  RunDownloader,
+	"downloader:get":                  Uridownloader.Get,
+	"downloader:start":                Uridownloader.Start,
+	"downloader:stop":                 Uridownloader.Stop,
+	"downloader:restart":              Uridownloader.Restart,
+	"downloader:status":               Uridownloader.Status,
+	"downloader:logs":                 Uridownloader.Logs,
+	"downloader:releases":             Uridownloader.Releases,
+	"downloader:rollback":             Uridownloader.Rollback,
 	"bitmap_init":                     Bitmap.Init,
 	"bitmap_update":                   Bitmap.Update,
 	"bitmap_wrback_start":             Bitmap.WritebackStart,
@@ -49,6 +57,7 @@ type flags struct {
 	hosts, inventory, binary                                *string
 	dryRun, exitCode, json, verbose, yes, resume, keepGoing *bool
 	parallel                                                *int
+	program                                                 string // of the target; "": the filter
 }
 
 func (f flags) options() provision.Options {
@@ -57,6 +66,7 @@ func (f flags) options() provision.Options {
 		DryRun: valueOr(f.dryRun, false), ExitCode: valueOr(f.exitCode, false), JSON: valueOr(f.json, false),
 		Verbose: valueOr(f.verbose, mg.Verbose()), Yes: valueOr(f.yes, false), Resume: valueOr(f.resume, false),
 		KeepGoing: valueOr(f.keepGoing, false), Parallel: valueOr(f.parallel, 0), Build: build, Revision: repo().Revision(),
+		Program: f.program,
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/program/uridownloader"
 	"github.com/cr-clawer/urifilter/provision/program/urifilter"
 )
 
@@ -41,8 +43,10 @@ func TestResumableTargetsAreThoseOfMage(t *testing.T) {
 		}
 	}
 	want := slices.Clone(resumable)
-	for _, verb := range resumableOfDaemon {
-		want = append(want, urifilter.Program().Name+":"+verb)
+	for _, p := range []program.Program{urifilter.Program(), uridownloader.Program()} {
+		for _, verb := range resumableOfDaemon {
+			want = append(want, p.Name+":"+verb)
+		}
 	}
 	slices.Sort(found)
 	slices.Sort(want)

@@ -81,15 +81,22 @@ func shellWord(text string) string {
 // fingerprint stands for what is rolled out: inventory, settings, tokens and program.
 func (t *Toolkit) fingerprint() string {
 	sum := sha256.New()
-	for _, path := range []string{t.inventory.Path(), t.inventory.SettingsFile, t.o.Binary, t.inventory.Release.Binary} {
+	paths := []string{t.inventory.Path(), t.o.Binary}
+	for _, p := range t.o.Programs {
+		own, _ := t.inventory.Own(p.Section)
+		paths = append(paths, own.SettingsFile, own.Binary)
+	}
+	for _, path := range paths {
 		fmt.Fprintf(sum, "%s\n", path)
 		if file, err := os.Open(path); err == nil { // {arch} in a path is taken as it stands
 			_, _ = io.Copy(sum, file)
 			_ = file.Close()
 		}
 	}
-	for _, token := range t.tokens {
-		fmt.Fprintln(sum, token.Name, token.Digest(), token.Scopes)
+	for _, p := range t.o.Programs {
+		for _, token := range t.tokens[p.Name] {
+			fmt.Fprintln(sum, p.Name, token.Name, token.Digest(), token.Scopes)
+		}
 	}
 	fmt.Fprintln(sum, t.o.Revision)
 	return hex.EncodeToString(sum.Sum(nil))[:16]

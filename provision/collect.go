@@ -1,17 +1,22 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/release"
+	"github.com/cr-clawer/urifilter/provision/rollout"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -43,8 +48,10 @@ func (t *Toolkit) CollectBundle(ctx context.Context, dir string) error {
 	}
 	if len(failed) == 0 {
 		named := t.fromInventory(dir)
-		fmt.Fprintf(t.o.Stdout, "%s has all of it. In the inventory of the site without a network, where paths begin at the inventory's folder:\n\npackages:\n  bundle: %q\nrelease:\n  binary: %q\n",
-			dir, named, path.Join(named, t.program.File("{arch}")))
+		fmt.Fprintf(t.o.Stdout, "%s has all of it. In the inventory of the site without a network, where paths begin at the inventory's folder:\n\npackages:\n  bundle: %q\n", dir, named)
+		for _, p := range t.everywhere() {
+			fmt.Fprintf(t.o.Stdout, "%s:\n  binary: %q\n", cmp.Or(strings.TrimSuffix(prefixOf(t.inventory, p), "."), "release"), path.Join(named, p.File("{arch}")))
+		}
 	}
 	return verdict(ctx, failed, len(t.hosts)+1)
 }
@@ -70,14 +77,31 @@ func (t *Toolkit) told(ctx context.Context, h inventory.Host) context.Context {
 	return step.WithVoice(ctx, func(text string, _ bool) { fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Name, t.masker.Mask(text)) })
 }
 
+// everywhere are the programs that hosts of the inventory run, whichever were chosen.
+func (t *Toolkit) everywhere() []program.Program {
+	return slices.DeleteFunc(slices.Clone(t.o.Programs), func(p program.Program) bool {
+		return !slices.ContainsFunc(p.Roles, func(role string) bool { return len(t.inventory.With(role)) > 0 })
+	})
+}
+
+// prefixOf begins the inventory's keys about a program.
+func prefixOf(inv *inventory.Inventory, p program.Program) string {
+	_, prefix := inv.Own(p.Section)
+	return prefix
+}
+
 // collectPrograms puts the programs for each processor into the folder.
 func (t *Toolkit) collectPrograms(ctx context.Context, dir string) error {
 	if t.o.Binary == "" && t.o.Build == nil {
 		return errors.New("no program is given\nhint: -binary=PATH")
 	}
-	for _, p := range t.o.Programs {
+	builds := &rollout.Builds{Given: t.o.Binary}
+	if err := builds.CheckGiven(t.everywhere()); err != nil {
+		return err
+	}
+	for _, p := range t.everywhere() {
 		source := func(ctx context.Context, arch string) (string, error) { return t.o.Build(ctx, p, arch) }
-		if given := t.o.Binary; given != "" {
+		if given := builds.GivenFor(p); given != "" {
 			source = release.Ready(given)
 		}
 		for _, arch := range []string{"amd64", "arm64"} {

@@ -3,9 +3,11 @@ package provision
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/rollout"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
@@ -48,8 +50,14 @@ func (t *Toolkit) deploy(ctx context.Context, target string) error {
 
 // checkGiven looks at bundles and ready programs before a host is asked.
 func (r *run) checkGiven() error {
-	faults := []error{r.site.OpenBundles()}
-	for _, p := range r.o.Programs {
+	run := slices.DeleteFunc(slices.Clone(r.o.Programs), func(p program.Program) bool { return len(r.running(p)) == 0 })
+	return errors.Join(r.site.OpenBundles(), r.checkPrograms(run))
+}
+
+// checkPrograms looks at the ready ones.
+func (r *run) checkPrograms(all []program.Program) error {
+	faults := []error{r.rollout.Builds.CheckGiven(all)}
+	for _, p := range all {
 		faults = append(faults, r.rollout.Builds.Check(r.running(p), p))
 	}
 	return errors.Join(faults...)

@@ -12,7 +12,7 @@ import (
 
 // InstallEnv makes the user, the folders and the host's own token where the daemon runs.
 func (t *Toolkit) InstallEnv(ctx context.Context) error {
-	return t.onDaemons(ctx, "install:env", func(i *rollout.Instance) ([]step.Step, error) { return i.Environment(), nil })
+	return t.onAllDaemons(ctx, "install:env", func(i *rollout.Instance) ([]step.Step, error) { return i.Environment(), nil })
 }
 
 // InstallRedis installs Redis on its host.
@@ -32,12 +32,12 @@ func (t *Toolkit) InstallMongoDB(ctx context.Context) error {
 
 // InstallSettings puts the settings on the daemon's hosts, without a restart.
 func (t *Toolkit) InstallSettings(ctx context.Context) error {
-	return t.onDaemons(ctx, "install:settings", func(i *rollout.Instance) ([]step.Step, error) { return i.Settings(), nil })
+	return t.onAllDaemons(ctx, "install:settings", func(i *rollout.Instance) ([]step.Step, error) { return i.Settings(), nil })
 }
 
 // InstallService registers the daemon with systemd. A host without a release gets one.
 func (t *Toolkit) InstallService(ctx context.Context) error {
-	return t.onDaemons(ctx, "install:service", func(i *rollout.Instance) ([]step.Step, error) { return i.Install(), nil })
+	return t.onAllDaemons(ctx, "install:service", func(i *rollout.Instance) ([]step.Step, error) { return i.Install(), nil })
 }
 
 // InstallAll is all of the above, for the hosts of each role: what a fleet needs before

@@ -28,7 +28,7 @@ func (t *Toolkit) newRun(offline bool) (*run, error) {
 	if err != nil {
 		return nil, fleet.Usage(err)
 	}
-	builds := &rollout.Builds{Given: t.o.Binary, Usual: t.inventory.Release.Binary, Build: t.o.Build}
+	builds := &rollout.Builds{Given: t.o.Binary, Inventory: t.inventory, Build: t.o.Build}
 	return &run{Toolkit: t, site: s, rollout: rollout.NewRun(s, builds, whoami()), instances: map[string]*rollout.Instance{}}, nil
 }
 
@@ -151,15 +151,31 @@ func (t *Toolkit) onServers(ctx context.Context, target, role string, steps func
 
 // onDaemons runs steps on all hosts of the program at once.
 func (t *Toolkit) onDaemons(ctx context.Context, target string, steps func(*rollout.Instance) ([]step.Step, error)) error {
-	hosts, err := t.daemonHosts()
+	if _, err := t.daemonHosts(); err != nil {
+		return err
+	}
+	return t.onDaemonsOf(ctx, target, []program.Program{t.program}, steps)
+}
+
+// onAllDaemons does that for each program that the hosts run.
+func (t *Toolkit) onAllDaemons(ctx context.Context, target string, steps func(*rollout.Instance) ([]step.Step, error)) error {
+	programs, err := t.programs()
 	if err != nil {
 		return err
 	}
+	return t.onDaemonsOf(ctx, target, programs, steps)
+}
+
+func (t *Toolkit) onDaemonsOf(ctx context.Context, target string, programs []program.Program, steps func(*rollout.Instance) ([]step.Step, error)) error {
 	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
-		if err := r.rollout.Builds.Check(r.running(t.program), t.program); err != nil {
+		if err := r.checkPrograms(programs); err != nil {
 			return nil, err
 		}
-		return []fleet.Phase{r.phaseOf(t.program, hosts, always(steps), nil)}, nil
+		var phases []fleet.Phase
+		for _, p := range programs {
+			phases = append(phases, r.phaseOf(p, t.running(p), always(steps), nil))
+		}
+		return phases, nil
 	})
 }
 

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
@@ -14,14 +11,13 @@ import (
 	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/rollout"
 	"github.com/cr-clawer/urifilter/provision/secret"
-	"github.com/cr-clawer/urifilter/provision/settings"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// SettingsCheck validates the settings of all hosts of the daemon without asking any, and shows
-// them with secrets hidden.
+// SettingsCheck validates the settings of all daemons without asking a host, and shows them
+// with secrets hidden.
 func (t *Toolkit) SettingsCheck(ctx context.Context) error {
-	hosts, err := t.daemonHosts()
+	programs, err := t.programs()
 	if err != nil {
 		return err
 	}
@@ -30,29 +26,37 @@ func (t *Toolkit) SettingsCheck(ctx context.Context) error {
 		return err
 	}
 	var failed []error
-	for _, h := range hosts {
-		values, err := r.site.Settings(ctx, h, t.program, true)
-		if err == nil {
-			_, err = values.Read(t.program)
+	for _, p := range programs {
+		for _, h := range t.running(p) {
+			text, err := r.checkedSettings(ctx, p, h)
+			if err != nil {
+				failed = append(failed, fmt.Errorf("host %s: %w", h.Name, rollout.Hinted(err, p)))
+				continue
+			}
+			fmt.Fprintf(t.o.Stdout, "# %s:%s\n%s\n", h.Name, p.Config(), secret.Hide(text))
 		}
-		if err != nil {
-			failed = append(failed, fmt.Errorf("host %s: %w", h.Name, rollout.Hinted(err)))
-			continue
-		}
-		text, err := values.Text()
-		if err != nil {
-			return err
-		}
-		if text == "" {
-			text = "# all defaults\n"
-		}
-		fmt.Fprintf(t.o.Stdout, "# %s:%s\n%s\n", h.Name, t.program.Config(), secret.Hide(text))
 	}
 	return fleet.Usage(errors.Join(failed...))
 }
 
-// SettingsPush puts settings and tokens on filter hosts and has the daemons that run take
-// them, host after host, each with a health check and the way back.
+// checkedSettings are those of a program for a host, as a file of them alone.
+func (r *run) checkedSettings(ctx context.Context, p program.Program, h inventory.Host) (string, error) {
+	values, err := r.site.Settings(ctx, h, p, true)
+	if err == nil {
+		_, err = values.Read(p)
+	}
+	if err != nil {
+		return "", err
+	}
+	text, err := values.Text()
+	if text == "" {
+		text = "# all defaults\n"
+	}
+	return text, err
+}
+
+// SettingsPush puts settings and tokens on hosts and has the daemons that run take them, host
+// after host, each with a health check and the way back.
 func (t *Toolkit) SettingsPush(ctx context.Context) error {
 	return t.pushSettings(ctx, "settings:push")
 }
@@ -66,12 +70,16 @@ func (t *Toolkit) SettingsUpdate(ctx context.Context) error {
 }
 
 func (t *Toolkit) pushSettings(ctx context.Context, target string) error {
-	hosts, err := t.daemonHosts()
+	programs, err := t.programs()
 	if err != nil {
 		return err
 	}
 	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
-		return []fleet.Phase{r.pushSettings(t.program, hosts)}, nil
+		var phases []fleet.Phase
+		for _, p := range programs {
+			phases = append(phases, r.pushSettings(p, t.running(p)))
+		}
+		return phases, nil
 	})
 }
 
@@ -85,32 +93,4 @@ func (r *run) pushSettings(p program.Program, hosts []inventory.Host) fleet.Phas
 	})
 	phase.Rolling = true
 	return phase
-}
-
-// MakeToken adds a token to the tokens file on this machine and shows it, once.
-func MakeToken(o Options, name, scopes string, replace bool) error {
-	o.complete()
-	inv, _, err := inventory.Open(o.source())
-	if err != nil {
-		return fleet.Usage(err)
-	}
-	path := tokensFile(inv, o.Dir)
-	var list []string
-	for s := range strings.SplitSeq(scopes, ",") {
-		if s = strings.TrimSpace(s); s != "" && !slices.Contains(list, s) {
-			list = append(list, s)
-		}
-	}
-	token, err := settings.MakeToken(path, name, list, replace)
-	if err != nil {
-		return fleet.Usage(err)
-	}
-	shown := path
-	if rel, err := filepath.Rel(o.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
-		shown = filepath.ToSlash(rel)
-	}
-	fmt.Fprintln(o.Stdout, token)
-	fmt.Fprintf(o.Stderr, "That is the token of %s, for %s. It is shown this once: %s holds its digest.\n", name, strings.Join(list, ", "), shown)
-	fmt.Fprintln(o.Stderr, "go tool mage settings:push makes the daemons know it; callers present it as Authorization: Bearer TOKEN.")
-	return nil
 }

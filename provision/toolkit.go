@@ -23,6 +23,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/program/uridownloader"
 	"github.com/cr-clawer/urifilter/provision/program/urifilter"
 	"github.com/cr-clawer/urifilter/provision/remote"
 	"github.com/cr-clawer/urifilter/provision/remote/login"
@@ -49,8 +50,8 @@ type Options struct {
 	KeepGoing bool
 	// Parallel is how many hosts are worked on at once; 0: as the inventory says.
 	Parallel int
-	// Binary is a ready program; {arch} in it stands for the architecture. "": as the
-	// inventory says, or built.
+	// Binary is a ready program; {arch} in it stands for the architecture, {program} for its
+	// name. "": as the inventory says, or built.
 	Binary string
 
 	// Dir is the folder of the repository: inventory, runs. "": the working directory.
@@ -73,8 +74,8 @@ type Toolkit struct {
 	o         Options
 	inventory *inventory.Inventory
 	program   program.Program
-	hosts     []inventory.Host // those chosen
-	tokens    configs.Tokens   // nil: there is no tokens file
+	hosts     []inventory.Host          // those chosen
+	tokens    map[string]configs.Tokens // by program, where there is a tokens file
 	display   *report.Display
 	masker    *secret.Masker
 	dialer    *remote.Dialer
@@ -98,11 +99,11 @@ func open(o Options) (*Toolkit, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(o.Programs, func(p program.Program) bool { return p.Name == o.Program })
-	if i < 0 {
-		return nil, fmt.Errorf("program %q: there is none of that name", o.Program)
+	p, err := o.chosen()
+	if err != nil {
+		return nil, err
 	}
-	t := &Toolkit{o: o, inventory: inv, program: o.Programs[i], hosts: hosts, masker: &secret.Masker{}}
+	t := &Toolkit{o: o, inventory: inv, program: p, hosts: hosts, masker: &secret.Masker{}}
 	if err := t.readTokens(); err != nil {
 		return nil, err
 	}
@@ -158,11 +159,24 @@ func (o *Options) complete() {
 		o.Dir = "."
 	}
 	if o.Programs == nil {
-		o.Programs = []program.Program{urifilter.Program()}
+		o.Programs = []program.Program{urifilter.Program(), uridownloader.Program()}
 	}
 	if o.Program == "" {
 		o.Program = o.Programs[0].Name
 	}
+}
+
+// chosen is the program that Program names.
+func (o *Options) chosen() (program.Program, error) {
+	i := slices.IndexFunc(o.Programs, func(p program.Program) bool { return p.Name == o.Program })
+	if i < 0 {
+		var names []string
+		for _, p := range o.Programs {
+			names = append(names, p.Name)
+		}
+		return program.Program{}, fmt.Errorf("program %q: want %s", o.Program, strings.Join(names, " or "))
+	}
+	return o.Programs[i], nil
 }
 
 // source is where the inventory is, and what its hosts may run.
@@ -172,35 +186,6 @@ func (o *Options) source() inventory.Source {
 
 // own is the folder of the toolkit's own files on this machine.
 func (o *Options) own() string { return filepath.Join(o.Dir, ".urifilter") }
-
-// TokensFile is where the operator's tokens are on this machine: as the inventory says,
-// else tokens.yaml beside it.
-func tokensFile(inv *inventory.Inventory, dir string) string {
-	if inv.TokensFile != "" {
-		return inv.TokensFile
-	}
-	if inv.Path() != "" {
-		return filepath.Join(filepath.Dir(inv.Path()), "tokens.yaml")
-	}
-	return filepath.Join(dir, "configs", "tokens.yaml")
-}
-
-// readTokens reads that file; only one that the inventory names must be there.
-func (t *Toolkit) readTokens() error {
-	path := tokensFile(t.inventory, t.o.Dir)
-	tokens, warnings, err := configs.LoadTokens(path)
-	if errors.Is(err, os.ErrNotExist) {
-		if t.inventory.TokensFile == "" {
-			return nil
-		}
-		return fmt.Errorf("tokens_file: %w\nhint: go tool mage settings:token -name=crawler -scopes=filter makes it", err)
-	}
-	for _, w := range warnings {
-		fmt.Fprintln(t.o.Stderr, "warning: "+w)
-	}
-	t.tokens = tokens
-	return err
-}
 
 // with are the chosen hosts that have a role.
 func (t *Toolkit) with(role string) []inventory.Host {
@@ -227,6 +212,16 @@ func (t *Toolkit) running(p program.Program) []inventory.Host {
 // daemonHosts are those of the program that targets are about, one at least.
 func (t *Toolkit) daemonHosts() ([]inventory.Host, error) {
 	return t.some(t.running(t.program), strings.Join(t.program.Roles, " or "))
+}
+
+// programs are those that the chosen hosts run, one at least.
+func (t *Toolkit) programs() ([]program.Program, error) {
+	programs := slices.DeleteFunc(slices.Clone(t.o.Programs), func(p program.Program) bool { return len(t.running(p)) == 0 })
+	if len(programs) == 0 {
+		_, err := t.some(nil, strings.Join(program.Roles(t.o.Programs), " or "))
+		return nil, err
+	}
+	return programs, nil
 }
 
 // some wants one host at least.

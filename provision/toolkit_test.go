@@ -73,6 +73,67 @@ settings_file: base.yaml
 mongodb: {flavor: ferretdb}
 `
 
+// Settings of the downloader stand in a section of their own, its tokens in a file of their own,
+// and a host may run both programs.
+func TestSettingsOfTheDownloader(t *testing.T) {
+	t.Parallel()
+	const inventory = `
+hosts:
+  - {name: both, address: 10.0.0.1, roles: [filter, downloader], downloader: {settings: {worker: {concurrency: 7}}}}
+  - {name: down, address: 10.0.0.2, roles: [downloader], settings: {log: {level: warn}}}
+settings: {uri_num_scale: 1000}
+downloader: {settings: {listen: "0.0.0.0:8001", worker: {concurrency: 5}}, settings_file: down.yaml}
+`
+	files := map[string]string{"down.yaml": "user_agent: news (+https://example.com)\nworker: {concurrency: 3}\n"}
+	toolkit, _ := opened(t, inventory, files, nil)
+	err := toolkit.SettingsCheck(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "other machines could call without a token") ||
+		!strings.Contains(err.Error(), "hint: go tool mage settings:token -name=crawler -scopes=submit -program=uridownloader makes a token") {
+		t.Errorf("without tokens: %v", err)
+	}
+	files["tokens.downloader.yaml"] = "- {name: news, token: abcdefghijklmnopqrst, scopes: [submit]}\n"
+	toolkit, out := opened(t, inventory, files, nil)
+	if err := toolkit.SettingsCheck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"# both:/etc/urifilter/urifilter.yaml\nuri_num_scale: 1000\n",
+		"# both:/etc/uridownloader/uridownloader.yaml\nuser_agent: news (+https://example.com)\nworker:\n  concurrency: 7\nlisten: \"0.0.0.0:8001\"\nauth:\n  tokens_file: /etc/uridownloader/tokens.yaml\n",
+		"# down:/etc/uridownloader/uridownloader.yaml\nuser_agent: news (+https://example.com)\nworker:\n  concurrency: 5\n",
+	} {
+		if !strings.Contains(text(t, out), want) {
+			t.Errorf("want\n%s\nin\n%s", want, text(t, out))
+		}
+	}
+	if strings.Contains(text(t, out), "# down:/etc/urifilter") {
+		t.Errorf("settings of the filter for a host that does not run it:\n%s", text(t, out))
+	}
+	files["tokens.downloader.yaml"] = "- {name: news, token: abcdefghijklmnopqrst, scopes: [filter]}\n"
+	if _, _, err := tryOpen(t, inventory, files, nil); err == nil || !strings.Contains(err.Error(), `tokens.downloader.yaml: token 1 (news): scope: "filter": want read or submit or admin`) {
+		t.Errorf("a scope of the filter: %v", err)
+	}
+	missing := strings.Replace(inventory, "\ndownloader: {settings:", "\ndownloader: {tokens_file: t.yaml, settings:", 1)
+	if _, _, err := tryOpen(t, missing, map[string]string{"down.yaml": ""}, nil); err == nil || !strings.Contains(err.Error(), "downloader.tokens_file: ") || !strings.Contains(err.Error(), "-program=uridownloader makes it") {
+		t.Errorf("a tokens file that is not there: %v", err)
+	}
+}
+
+// One ready program is not pushed in place of another one.
+func TestOneBinaryForTwoPrograms(t *testing.T) {
+	t.Parallel()
+	const inventory = "hosts: [{name: a, roles: [filter, downloader]}, {name: b, roles: [downloader]}]\n"
+	for given, want := range map[string]string{
+		"dist/urifilter-linux-{arch}": "-binary=dist/urifilter-linux-{arch}: that is one program, and the hosts run urifilter and uridownloader\nhint: -binary={program}-linux-{arch}, or -hosts=role:filter",
+		"none/{program}-{arch}":       "none/uridownloader-",
+	} {
+		toolkit, _ := opened(t, inventory, nil, nil)
+		toolkit.o.Binary = given
+		if err := toolkit.Deploy(t.Context()); fleet.Code(err) != fleet.CodeUsage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: code %d, %v", given, fleet.Code(err), err)
+		}
+	}
+}
+
 // Settings come from four places; what roles say is filled in, in the words of each host.
 func TestSettingsOfRoles(t *testing.T) {
 	t.Parallel()

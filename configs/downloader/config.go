@@ -6,7 +6,10 @@ package downloader
 import (
 	"time"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/configs/address"
 	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
@@ -123,7 +126,30 @@ func Load(path string, env []string) (Config, error) {
 	return c, err
 }
 
+// Parse is Load of the text of a file, which need not be here, without an environment.
+func Parse(file string, data []byte) (Config, error) {
+	c := Default()
+	err := strict.Decode(file, data, &c)
+	return c, err
+}
+
+// CheckKeys tells whether n, which is part of a file under key, would do as settings: whether
+// it has their keys, with values of their types. What the values mean together is for Validate.
+func CheckKeys(file, key string, n *yaml.Node) error {
+	c := Default()
+	return strict.DecodeNode(file, key, n, &c)
+}
+
 func source() strict.Source {
 	foreign := map[string]bool{"URIDOWNLOADER_CONFIG": true, "URIDOWNLOADER_URL": true, "URIDOWNLOADER_TOKEN": true, "URIDOWNLOADER_TOKEN_FILE": true}
 	return strict.Source{Prefix: "URIDOWNLOADER_", Foreign: func(name string) bool { return foreign[name] }}
+}
+
+// URL is where a master with these settings answers on its own machine.
+func (c Config) URL() string {
+	scheme := "http://"
+	if c.TLS.CertFile != "" {
+		scheme = "https://"
+	}
+	return scheme + address.Reachable(c.Listen)
 }

@@ -80,11 +80,26 @@ func (l *Laptop) Another(t *testing.T, mark string) string {
 	return path
 }
 
-// Broken is a release that is broken in a way of package programs.
-func (l *Laptop) Broken(t *testing.T, mode string) string {
+// Downloader is uridownloader; a mark makes it another release.
+func (l *Laptop) Downloader(t *testing.T, mark string) string {
 	t.Helper()
-	real := l.Program(t)
-	path, err := once("broken "+mode, func(dir string) (string, error) {
+	path, err := once("downloader "+mark, func(dir string) (string, error) { return programs.Downloader(context.Background(), dir, mark) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Broken is a release that is broken in a way of package programs.
+func (l *Laptop) Broken(t *testing.T, mode string) string { return l.BrokenOf(t, l.Program(t), mode) }
+
+// BrokenOf is the same of another program.
+func (l *Laptop) BrokenOf(t *testing.T, real, mode string) string {
+	t.Helper()
+	path, err := once("broken "+mode+" "+real, func(dir string) (string, error) {
+		if dir = filepath.Join(dir, "broken "+filepath.Base(real)); os.MkdirAll(dir, 0o755) != nil {
+			return "", fmt.Errorf("%s cannot be made", dir)
+		}
 		return programs.Broken(context.Background(), dir, real, mode)
 	})
 	if err != nil {

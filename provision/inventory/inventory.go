@@ -38,6 +38,10 @@ type Inventory struct {
 	// toolkit itself, and listen on a loopback address only.
 	TokensFile string `yaml:"tokens_file"`
 
+	// Downloader is what runs on hosts with the roles of the downloader. SettingsFile,
+	// Settings, TokensFile, Release.Binary and Service of the inventory are the filter's.
+	Downloader Own `yaml:"downloader"`
+
 	Release  Release  `yaml:"release"`
 	Service  Service  `yaml:"service"`
 	Redis    Redis    `yaml:"redis"`
@@ -103,8 +107,8 @@ type Host struct {
 	// Address is a host name, an IP address, or a Host of ~/.ssh/config. Default "": the
 	// name.
 	Address string `yaml:"address"`
-	// Roles are any of filter, redis, mysql and mongodb; at most one host is each of the last
-	// three. Without a redis host each filter host has a store of its own. Default
+	// Roles are any of filter, downloader, redis, mysql and mongodb; at most one host is each of
+	// the last three. Without a redis host each filter host has a store of its own. Default
 	// [filter].
 	Roles []string `yaml:"roles"`
 
@@ -114,6 +118,8 @@ type Host struct {
 	Settings *yaml.Node `yaml:"settings"`
 	// Binary is a ready program for this host in place of release.binary. Default "".
 	Binary string `yaml:"binary"`
+	// Downloader is what differs from downloader of the inventory on this host.
+	Downloader HostOwn `yaml:"downloader"`
 }
 
 // Release is what happens to the program on filter hosts.
@@ -123,21 +129,6 @@ type Release struct {
 	// Binary is a ready program to be pushed; {arch} in it stands for amd64 or arm64, as
 	// each host needs it. Default "": built from the sources here.
 	Binary string `yaml:"binary"`
-}
-
-// Service is how systemd runs the daemon.
-type Service struct {
-	// User and Group run the daemon; they are made where they are missing. Not root.
-	// Default urifilter.
-	User  string `yaml:"user"`
-	Group string `yaml:"group"`
-	// MemoryMax is the most memory that the daemon may take before the system ends it,
-	// as systemd writes it: 4G, 80%. It needs 3.2 MB per million items of capacity, and
-	// some. Default "": no bound.
-	MemoryMax string `yaml:"memory_max"`
-	// OpenFiles is how many files and connections it may have open, 1024 or more.
-	// Default 0: as the unit has it, 262144.
-	OpenFiles int `yaml:"open_files"`
 }
 
 // Redis is the Redis of the host that has this role.
@@ -285,14 +276,15 @@ type Fleet struct {
 // Default is an inventory without hosts.
 func Default() *Inventory {
 	return &Inventory{
-		Release:  Release{Keep: 5},
-		Service:  Service{User: "urifilter", Group: "urifilter"},
-		Redis:    Redis{Port: 6379, TLSPort: 6380, AppendFsync: "everysec"},
-		MySQL:    MySQL{Port: 3306},
-		MongoDB:  MongoDB{Flavor: "mongodb", Version: "8.0", Port: 27017},
-		TLS:      TLS{Days: 365},
-		Packages: Packages{Update: true},
-		Schedule: Schedule{Kind: "crontab", When: "0 0 1 * *"},
-		Fleet:    Fleet{Canary: 1, Batch: "25%", Parallel: 8, HealthTimeout: 2 * time.Minute, Bake: 30 * time.Second},
+		Release:    Release{Keep: 5},
+		Service:    Service{User: "urifilter", Group: "urifilter"},
+		Downloader: Own{Service: Service{User: "uridownloader", Group: "uridownloader"}},
+		Redis:      Redis{Port: 6379, TLSPort: 6380, AppendFsync: "everysec"},
+		MySQL:      MySQL{Port: 3306},
+		MongoDB:    MongoDB{Flavor: "mongodb", Version: "8.0", Port: 27017},
+		TLS:        TLS{Days: 365},
+		Packages:   Packages{Update: true},
+		Schedule:   Schedule{Kind: "crontab", When: "0 0 1 * *"},
+		Fleet:      Fleet{Canary: 1, Batch: "25%", Parallel: 8, HealthTimeout: 2 * time.Minute, Bake: 30 * time.Second},
 	}
 }

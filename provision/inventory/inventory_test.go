@@ -91,7 +91,7 @@ func TestExampleTellsDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
-	want.Defaults, want.Hosts, want.Settings, want.path, want.from = got.Defaults, got.Hosts, got.Settings, got.path, got.from
+	want.Defaults, want.Hosts, want.Settings, want.Downloader.Settings, want.path, want.from = got.Defaults, got.Hosts, got.Settings, got.Downloader.Settings, got.path, got.from
 	// An empty list says the same as none.
 	want.Redis.Bind, want.MySQL.Bind, want.MongoDB.Bind, want.MongoDB.Repository.Packages = []string{}, []string{}, []string{}, []string{}
 	if !reflect.DeepEqual(got, want) {
@@ -173,6 +173,9 @@ func TestFaults(t *testing.T) {
 		{"hosts: [{name: a}]\nmongodb: {uri: http://x}\n", "mongodb.uri:"},
 		{"hosts: [{name: a}]\nmongodb: {repository: {url: https://m/x}}\n", "mongodb.repository.suite"},
 		{"hosts: [{name: a}]\nservice: {user: root}\n", "service.user: root: want an account that may do less"},
+		{"hosts: [{name: a}]\ndownloader: {service: {user: root}}\n", "downloader.service.user: root: want an account that may do less"},
+		{"downloader: {settings: {worker: {concurency: 1}}}\n", "h.yaml:1: downloader.settings.worker.concurency: unknown key; did you mean concurrency?"},
+		{"hosts:\n  - name: a\n    downloader: {settings: {dispatch: {every: soon}}}\n", `h.yaml:3: hosts[0].downloader.settings.dispatch.every: "soon": want a time`},
 		{"hosts: [{name: a}]\nschedule: {when: monthly}\n", "schedule.when"},
 		{"hosts: [{name: a}]\nschedule: {when: 0 24 1 * *}\n", `schedule.when "0 24 1 * *": hour: "24": want 0 to 23`},
 		{"hosts: [{name: a}]\nschedule: {kind: timer, when: 0 0 1 * 1}\n", "a timer cannot have both a day and a weekday"},

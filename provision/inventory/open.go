@@ -8,7 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
@@ -143,9 +146,13 @@ func parse(path string, data []byte) (*Inventory, error) {
 	if errors.As(err, new(*strict.SyntaxError)) {
 		return nil, err
 	}
-	faults := []error{err, checkSettings(path, "settings", i)}
-	for n := range i.Hosts {
-		faults = append(faults, checkHostSettings(path, n, &i.Hosts[n]))
+	faults := []error{err}
+	for _, section := range sections() {
+		own, prefix := i.Own(section)
+		faults = append(faults, checkSettings(path, prefix+"settings", section, own.Settings))
+		for n, h := range i.Hosts {
+			faults = append(faults, checkSettings(path, fmt.Sprintf("hosts[%d].%ssettings", n, prefix), section, h.Own(section).Settings))
+		}
 	}
 	i.path, i.from = path, path
 	dir, err := filepath.Abs(filepath.Dir(path))
@@ -158,31 +165,29 @@ func parse(path string, data []byte) (*Inventory, error) {
 	return i, errors.Join(faults...)
 }
 
-func checkSettings(path, key string, i *Inventory) error {
-	if i.Settings == nil {
+// checkSettings wants keys of the settings of a section's program.
+func checkSettings(path, key, section string, n *yaml.Node) error {
+	switch {
+	case n == nil:
 		return nil
+	case section == SectionDownloader:
+		return downloader.CheckKeys(path, key, n)
 	}
-	return configs.CheckKeys(path, key, i.Settings)
-}
-
-func checkHostSettings(path string, n int, h *Host) error {
-	if h.Settings == nil {
-		return nil
-	}
-	return configs.CheckKeys(path, fmt.Sprintf("hosts[%d].settings", n), h.Settings)
+	return configs.CheckKeys(path, key, n)
 }
 
 // paths are the fields that name files of this machine.
 func (i *Inventory) paths() []*string {
 	all := []*string{
 		&i.SettingsFile, &i.TokensFile, &i.Release.Binary,
+		&i.Downloader.SettingsFile, &i.Downloader.TokensFile, &i.Downloader.Binary,
 		&i.MongoDB.Bundle, &i.MongoDB.Repository.KeyFile, &i.Packages.Bundle,
 		&i.Defaults.IdentityFile, &i.Defaults.KnownHosts,
 		&i.TLS.Dir, &i.TLS.CAFile, &i.TLS.CertFile, &i.TLS.KeyFile,
 	}
 	for n := range i.Hosts {
 		h := &i.Hosts[n]
-		all = append(all, &h.IdentityFile, &h.KnownHosts, &h.Binary)
+		all = append(all, &h.IdentityFile, &h.KnownHosts, &h.Binary, &h.Downloader.Binary)
 	}
 	return all
 }

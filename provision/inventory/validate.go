@@ -72,17 +72,9 @@ func (i *Inventory) Validate() error {
 	if i.Release.Keep < 2 {
 		f.add("release.keep", "%d: want 2 or more, so that there is one to go back to", i.Release.Keep)
 	}
-	for key, name := range map[string]string{"service.user": i.Service.User, "service.group": i.Service.Group} {
-		f.matches(key, name, accountPattern, "a name of a-z, 0-9, _ and -, 32 at most")
-		if name == "root" {
-			f.add(key, "root: want an account that may do less")
-		}
-	}
-	if m := i.Service.MemoryMax; m != "" {
-		f.matches("service.memory_max", m, memoryPattern, "a size such as 4G, or a share such as 80%")
-	}
-	if n := i.Service.OpenFiles; n != 0 && n < 1024 {
-		f.add("service.open_files", "%d: want 1024 or more, or 0 for what the unit has", n)
+	for _, section := range sections() {
+		own, prefix := i.Own(section)
+		own.Service.validate(&f, prefix+"service.")
 	}
 	if p := i.Packages.Proxy; p != "" {
 		f.webAddress("packages.proxy", p)

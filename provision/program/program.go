@@ -19,14 +19,18 @@ type Program struct {
 	systemd.Program
 	// Roles are those of the hosts that run it.
 	Roles []string
+	// Section is that of the inventory which is about it; "": none.
+	Section string
 	// Package is what it is built from, relative to the root of the repository: ./daemon/x.
 	Package string
 	// Parse reads settings strictly; name is that of the file, for errors.
 	Parse func(name string, text []byte) (Settings, error)
 	// Ready is the path that answers 200 when the daemon can do its work: /readyz.
 	Ready string
-	// Scopes are what the host's own token may do, where the daemon asks for tokens.
-	Scopes []string
+	// Scopes are what the host's own token may do, where the daemon asks for tokens;
+	// TokenScopes are all that a token can allow, and Caller is that of most callers.
+	Scopes, TokenScopes []string
+	Caller              string
 	// Servers are what its settings have keys for, which are filled in from the roles of
 	// other hosts: redis.*, mysql.* and mongodb.*.
 	Servers Servers

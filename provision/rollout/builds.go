@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
@@ -19,8 +20,11 @@ import (
 // however many hosts want it. The fields are set before it is used; it is then safe for
 // concurrent use.
 type Builds struct {
-	// Given is the ready program of the command line, Usual that of the inventory; "": none.
-	Given, Usual string
+	// Given is the ready program of the command line, in which {program} stands for the name
+	// of one; "": none.
+	Given string
+	// Inventory has those for one program, or host.
+	Inventory *inventory.Inventory
 	// Build makes a program for an architecture; nil: there are no sources.
 	Build func(ctx context.Context, p program.Program, arch string) (path string, err error)
 
@@ -29,12 +33,30 @@ type Builds struct {
 }
 
 // ready is the ready program for a host: that of the command line, the host's, or the one
-// for all; "": it is built. The inventory's are the filter's.
+// for all; "": it is built.
 func (b *Builds) ready(h inventory.Host, p program.Program) string {
-	if !p.Runs(inventory.RoleFilter) {
-		return b.Given
+	own, _ := b.Inventory.Own(p.Section)
+	return cmp.Or(b.GivenFor(p), h.Own(p.Section).Binary, own.Binary)
+}
+
+// named stands for the name of a program in what is given.
+const named = "{program}"
+
+// GivenFor is the ready program of the command line for one; "": none.
+func (b *Builds) GivenFor(p program.Program) string {
+	return strings.ReplaceAll(b.Given, named, p.Name)
+}
+
+// CheckGiven refuses one ready program for several.
+func (b *Builds) CheckGiven(all []program.Program) error {
+	if len(all) < 2 || b.Given == "" || strings.Contains(b.Given, named) {
+		return nil
 	}
-	return cmp.Or(b.Given, h.Binary, b.Usual)
+	var names []string
+	for _, p := range all {
+		names = append(names, p.Name)
+	}
+	return fmt.Errorf("-binary=%s: that is one program, and the hosts run %s\nhint: -binary=%s-linux-{arch}, or -hosts=role:%s", b.Given, strings.Join(names, " and "), named, all[0].Roles[0])
 }
 
 // Check refuses ready programs that are none, before a host is asked.

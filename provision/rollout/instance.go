@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -59,12 +60,13 @@ type Instance struct {
 // Instance is that of a program on a host; one a run.
 func (r *Run) Instance(h inventory.Host, p program.Program) *Instance {
 	inv := r.Site.Inventory
-	user, group := account(inv.Service, p)
+	own, _ := inv.Own(p.Section)
+	user, group := cmp.Or(own.Service.User, p.User()), cmp.Or(own.Service.Group, p.User())
 	folder := release.At(p.Root(), p.Name)
 	i := &Instance{Program: p, Host: h, run: r, ledger: &ledger{}, facts: once(host.FactsOf)}
 	i.Release = &release.Deployment{Folder: folder, Binary: i.binary, At: r.At, By: r.By, Keep: inv.Release.Keep}
 	i.settings = &settings.Files{
-		Program: p, Group: group, Tokens: r.Site.Tokens,
+		Program: p, Group: group, Tokens: r.Site.Tokens[p.Name],
 		Values: func(ctx context.Context) (settings.Values, error) { return r.Site.Settings(ctx, h, p, r.Site.DryRun) },
 	}
 	i.Health = &service.Health{
@@ -77,7 +79,7 @@ func (r *Run) Instance(h inventory.Host, p program.Program) *Instance {
 	}
 	i.units = &service.Units{
 		Program: p.Program, Binary: func() string { return folder.ProgramOf(i.Release.ID()) }, Config: p.Config(),
-		User: user, Group: group, MemoryMax: inv.Service.MemoryMax, OpenFiles: inv.Service.OpenFiles,
+		User: user, Group: group, MemoryMax: own.Service.MemoryMax, OpenFiles: own.Service.OpenFiles,
 		Ahead: func() bool {
 			again, _ := i.ledger.why()
 			return r.Site.DryRun && again != ""
@@ -89,14 +91,6 @@ func (r *Run) Instance(h inventory.Host, p program.Program) *Instance {
 		Shared: r.Site.Shares(h, p), Turn: r.turn,
 	}
 	return i
-}
-
-// account is who runs a program: what the inventory says is of the filter.
-func account(s inventory.Service, p program.Program) (user, group string) {
-	if p.Runs(inventory.RoleFilter) {
-		return s.User, s.Group
-	}
-	return p.User(), p.User()
 }
 
 func (i *Instance) user() string  { return i.units.User }

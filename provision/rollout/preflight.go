@@ -8,6 +8,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/settings"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
@@ -49,7 +51,7 @@ func (i *Instance) SettingsCheck() step.Proof {
 	}
 	check := files.Check()
 	return step.NewProof(check.Title(), func(ctx context.Context, h host.Host) error {
-		err := Hinted(check.Prove(ctx, h))
+		err := Hinted(check.Prove(ctx, h), i.Program)
 		if ctx.Err() != nil || errors.As(err, new(*host.ConnectionError)) || errors.As(err, new(*host.CommandError)) {
 			return err
 		}
@@ -57,13 +59,19 @@ func (i *Instance) SettingsCheck() step.Proof {
 	})
 }
 
-// tokenHint is the next step where a daemon would let everybody in.
-const tokenHint = "hint: go tool mage settings:token -name=crawler -scopes=filter makes a token for whoever calls it"
-
 // Hinted adds the next step to a fault of settings by which a daemon would let everybody in.
-func Hinted(err error) error {
+func Hinted(err error, p program.Program) error {
 	if err != nil && strings.Contains(err.Error(), "set auth.tokens_file") {
-		return fmt.Errorf("%w\n%s", err, tokenHint)
+		return fmt.Errorf("%w\nhint: %s makes a token for whoever calls it", err, TokenCall(p))
 	}
 	return err
+}
+
+// TokenCall is the command that makes a token for most callers of a program.
+func TokenCall(p program.Program) string {
+	call := "go tool mage settings:token -name=crawler -scopes=" + p.Caller
+	if !p.Runs(inventory.RoleFilter) {
+		call += " -program=" + p.Name
+	}
+	return call
 }

@@ -18,9 +18,9 @@ const localHeader = `# Tokens of the daemons, for go tool mage settings:push. It
 `
 
 // MakeToken adds a token to the operator's tokens file, which is made if it is not there,
-// and returns its secret, which is kept nowhere. A name that is there needs replace; its
+// and returns its secret, which is kept nowhere. Scopes are some of those allowed. A name that is there needs replace; its
 // old secret ends when the file is pushed.
-func MakeToken(path, name string, scopes []string, replace bool) (secret string, err error) {
+func MakeToken(path, name string, scopes, allowed []string, replace bool) (secret string, err error) {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
 		return "", fmt.Errorf("token name %q: want a word for whoever uses it\nhint: go tool mage settings:token -name=crawler -scopes=filter", name)
 	}
@@ -49,7 +49,7 @@ func MakeToken(path, name string, scopes []string, replace bool) (secret string,
 		return "", err
 	}
 	// What the daemon would refuse is refused here, and the file is as it was.
-	if _, _, err := configs.LoadTokens(path); err != nil {
+	if _, _, err := configs.LoadTokensOf(path, allowed); err != nil {
 		return "", errors.Join(err, undoLocal(path, text))
 	}
 	return secret, nil

@@ -115,11 +115,11 @@ func TestEditTokens(t *testing.T) {
 func TestMakeToken(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tokens.yaml")
-	secret, err := MakeToken(path, "crawler", []string{"filter"}, false)
+	secret, err := MakeToken(path, "crawler", []string{"filter"}, configs.Scopes(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := MakeToken(path, "operator's \"own\"", []string{"read", "admin"}, false)
+	second, err := MakeToken(path, "operator's \"own\"", []string{"read", "admin"}, configs.Scopes(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,14 +137,14 @@ func TestMakeToken(t *testing.T) {
 		t.Error("the file tells the secret")
 	}
 	for name, scopes := range map[string][]string{"crawler": {"filter"}, "x": {"write"}, "y": nil, "": {"filter"}, "toolkit": {"admin"}} {
-		if _, err := MakeToken(path, name, scopes, false); err == nil {
+		if _, err := MakeToken(path, name, scopes, configs.Scopes(), false); err == nil {
 			t.Errorf("%q with %v was made", name, scopes)
 		}
 	}
 	if after, _ := os.ReadFile(path); string(after) != string(before) {
 		t.Errorf("a refusal changed the file:\n%s", after)
 	}
-	rotated, err := MakeToken(path, "crawler", []string{"filter"}, true)
+	rotated, err := MakeToken(path, "crawler", []string{"filter"}, configs.Scopes(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestMakeToken(t *testing.T) {
 		t.Error("the old secret still works")
 	}
 	fresh := filepath.Join(t.TempDir(), "none.yaml")
-	if _, err := MakeToken(fresh, "x", []string{"everything"}, false); err == nil || !os.IsNotExist(func() error { _, e := os.Stat(fresh); return e }()) {
+	if _, err := MakeToken(fresh, "x", []string{"everything"}, configs.Scopes(), false); err == nil || !os.IsNotExist(func() error { _, e := os.Stat(fresh); return e }()) {
 		t.Error("a refused first token left a file", err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"slices"
 	"strconv"
 
 	"github.com/cr-clawer/urifilter/provision/inventory"
@@ -12,32 +11,24 @@ import (
 	"github.com/cr-clawer/urifilter/provision/settings"
 )
 
-// ours tells whether the keys settings and settings_file of the inventory are a program's:
-// they are those of the filter.
-func ours(p program.Program) bool { return slices.Contains(p.Roles, inventory.RoleFilter) }
-
 // given are the settings that people wrote for a program on a host.
 func (s *Site) given(h inventory.Host, p program.Program) (settings.Values, error) {
 	v, err := s.common(p)
-	if !ours(p) {
-		return v, err
-	}
-	return v.Over(settings.Of(h.Settings, s.Inventory.From()+", settings of host "+h.Name)), err
+	_, prefix := s.Inventory.Own(p.Section)
+	return v.Over(settings.Of(h.Own(p.Section).Settings, s.Inventory.From()+", "+prefix+"settings of host "+h.Name)), err
 }
 
 // common are the settings that people wrote for a program on all hosts.
 func (s *Site) common(p program.Program) (settings.Values, error) {
 	var v settings.Values
-	if !ours(p) {
-		return v, nil
-	}
-	if file := s.Inventory.SettingsFile; file != "" {
+	own, prefix := s.Inventory.Own(p.Section)
+	if file := own.SettingsFile; file != "" {
 		var err error
 		if v, err = settings.ReadFile(p, file); err != nil {
 			return v, err
 		}
 	}
-	return v.Over(settings.Of(s.Inventory.Settings, s.Inventory.From()+", settings")), nil
+	return v.Over(settings.Of(own.Settings, s.Inventory.From()+", "+prefix+"settings")), nil
 }
 
 // Settings are those of a program for a host: what people wrote, and what follows from
@@ -87,7 +78,7 @@ func (s *Site) Settings(ctx context.Context, h inventory.Host, p program.Program
 			}
 		}
 	}
-	if s.Tokens != nil && len(p.Scopes) > 0 {
+	if s.Tokens[p.Name] != nil && len(p.Scopes) > 0 {
 		set("auth.tokens_file", settings.TokensPath(p), "the tokens file")
 	}
 	return v, errors.Join(failed...)

@@ -29,8 +29,8 @@ import (
 type Options struct {
 	Inventory *inventory.Inventory
 	Programs  []program.Program
-	// Tokens are those of the operator's tokens file; nil: there is none.
-	Tokens configs.Tokens
+	// Tokens are those of the operator's tokens files, by program; none: there is no file.
+	Tokens map[string]configs.Tokens
 	// DryRun: a plan is made. Offline: no host may be asked.
 	DryRun, Offline bool
 	// Dir is the folder of the toolkit's own files on this machine.

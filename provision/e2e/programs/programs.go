@@ -31,6 +31,12 @@ func Real(ctx context.Context, dir, mark string) (string, error) {
 	return path, build(ctx, path, "./daemon/urifilter", "-X=main.mark="+mark)
 }
 
+// Downloader builds uridownloader as Real does the filter.
+func Downloader(ctx context.Context, dir, mark string) (string, error) {
+	path := filepath.Join(dir, "uridownloader-"+mark)
+	return path, build(ctx, path, "./daemon/uridownloader", "-X=main.mark="+mark)
+}
+
 // Greeter builds a second program of ours, for Linux on this machine's architecture, into
 // dir. One with a fault is never ready, and says it.
 func Greeter(ctx context.Context, dir, fault string) (string, error) {

@@ -1,0 +1,145 @@
+//go:build mage
+
+package main
+
+import (
+	"context"
+
+	"github.com/magefile/mage/mg"
+
+	"github.com/cr-clawer/urifilter/provision"
+)
+
+const downloaderProgram = "uridownloader"
+
+// Uridownloader is the daemon on the downloader hosts.
+type Uridownloader mg.Namespace
+
+// Get uploads the program to the hosts and makes it current; a running daemon keeps the old program until it is restarted.
+//
+//	go tool mage downloader:get
+//	go tool mage downloader:get -binary=uridownloader-linux-{arch}
+func (Uridownloader) Get(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	binary *string, // push this program and build none; {arch} stands for amd64 or arm64
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, dryRun: dryRun, binary: binary, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Get(ctx) })
+}
+
+// Start starts the daemons that are not running, and checks them.
+//
+//	go tool mage downloader:start -hosts=down1
+func (Uridownloader) Start(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Start(ctx) })
+}
+
+// Stop stops the daemons and closes their ports; what is being downloaded is ended or given back.
+//
+//	go tool mage downloader:stop -hosts=down1
+func (Uridownloader) Stop(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Stop(ctx) })
+}
+
+// Restart restarts the daemons one host at a time; callers wait meanwhile, and downloads go on afterwards.
+//
+//	go tool mage downloader:restart
+func (Uridownloader) Restart(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	resume *bool, // go on with the hosts with which the last run was not done
+	keepGoing *bool, // go on with other hosts after one has failed
+	parallel *int, // how many hosts to work on at once
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, dryRun: dryRun, resume: resume, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Restart(ctx) })
+}
+
+// Status shows on each host whether the daemon runs and is ready, its release, and since when.
+//
+//	go tool mage downloader:status
+//	go tool mage downloader:status -json
+//
+// It exits with 1 when a daemon is not ready, and with 3 when a host is not reached.
+func (Uridownloader) Status(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Status(ctx) })
+}
+
+// Logs shows the last lines of the daemons' journals.
+//
+//	go tool mage downloader:logs -lines=200
+//	go tool mage downloader:logs -since="10 min ago" -hosts=down1
+//	go tool mage downloader:logs -follow
+func (Uridownloader) Logs(
+	ctx context.Context,
+	lines *int, // how many of each host
+	since *string, // not before this time, as journalctl takes it
+	follow *bool, // go on with what they write, until Ctrl-C
+	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error {
+		return t.Logs(ctx, valueOr(lines, 50), valueOr(since, ""), valueOr(follow, false))
+	})
+}
+
+// Releases lists the releases on each host; * marks the current one.
+//
+//	go tool mage downloader:releases
+func (Uridownloader) Releases(
+	ctx context.Context,
+	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Releases(ctx) })
+}
+
+// Rollback returns to the last healthy release, or to the one given, and restarts one host at a time.
+//
+//	go tool mage downloader:rollback
+//	go tool mage downloader:rollback -version=20261121T091500Z
+func (Uridownloader) Rollback(
+	ctx context.Context,
+	version *string, // this release: its id or the beginning of it
+	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
+	inventory *string, // the inventory in place of configs/hosts.yaml
+	dryRun *bool, // show what would change, and change nothing
+	resume *bool, // go on with the hosts with which the last run was not done
+	keepGoing *bool, // go on with other hosts after one has failed
+	parallel *int, // how many hosts to work on at once
+	json *bool, // write JSON lines
+	v *bool, // show what commands wrote
+) error {
+	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, dryRun: dryRun, resume: resume, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Rollback(ctx, valueOr(version, "")) })
+}

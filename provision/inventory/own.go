@@ -1,0 +1,92 @@
+package inventory
+
+import "go.yaml.in/yaml/v4"
+
+// The sections of the inventory that are about one program.
+const (
+	SectionFilter     = "filter"     // keys of the inventory itself
+	SectionDownloader = "downloader" // the key of that name
+)
+
+// Own is what the inventory says of one program on all hosts.
+type Own struct {
+	// SettingsFile is a file in the form of the program's own with settings for all hosts.
+	// Default "": none.
+	SettingsFile string `yaml:"settings_file"`
+	// Settings are keys of that file; they go before SettingsFile, and those of a host go
+	// before them. Nil: none.
+	Settings *yaml.Node `yaml:"settings"`
+	// TokensFile is a tokens file on this machine (mode 0600), pushed to the program's hosts
+	// with digests in place of the tokens. Default "": tokens.NAME.yaml beside the
+	// inventory, NAME being that of the section, if it is there.
+	TokensFile string `yaml:"tokens_file"`
+	// Binary is a ready program to be pushed; {arch} in it stands for amd64 or arm64, as
+	// each host needs it. Default "": built from the sources here.
+	Binary string `yaml:"binary"`
+	// Service is how systemd runs it.
+	Service Service `yaml:"service"`
+}
+
+// HostOwn is what the inventory says of one program on one host.
+type HostOwn struct {
+	// Settings are keys of the program's settings for this host alone. Nil: none.
+	Settings *yaml.Node `yaml:"settings"`
+	// Binary is a ready program for this host in place of that for all. Default "".
+	Binary string `yaml:"binary"`
+}
+
+// Service is how systemd runs the daemon.
+type Service struct {
+	// User and Group run the daemon; they are made where they are missing. Not root.
+	// Default urifilter, or uridownloader.
+	User  string `yaml:"user"`
+	Group string `yaml:"group"`
+	// MemoryMax is the most memory that the daemon may take before the system ends it,
+	// as systemd writes it: 4G, 80%. It needs 3.2 MB per million items of capacity, and
+	// some. Default "": no bound.
+	MemoryMax string `yaml:"memory_max"`
+	// OpenFiles is how many files and connections it may have open, 1024 or more.
+	// Default 0: as the unit has it, 262144.
+	OpenFiles int `yaml:"open_files"`
+}
+
+// Own is what the inventory says of the program of a section; nothing, if it has none. Keys
+// of the section begin with prefix.
+func (i *Inventory) Own(section string) (own Own, prefix string) {
+	switch section {
+	case SectionFilter:
+		return Own{SettingsFile: i.SettingsFile, Settings: i.Settings, TokensFile: i.TokensFile, Binary: i.Release.Binary, Service: i.Service}, ""
+	case SectionDownloader:
+		return i.Downloader, SectionDownloader + "."
+	}
+	return Own{}, ""
+}
+
+// Own is what the host says of the program of a section.
+func (h Host) Own(section string) HostOwn {
+	switch section {
+	case SectionFilter:
+		return HostOwn{Settings: h.Settings, Binary: h.Binary}
+	case SectionDownloader:
+		return h.Downloader
+	}
+	return HostOwn{}
+}
+
+// sections are all of them.
+func sections() []string { return []string{SectionFilter, SectionDownloader} }
+
+func (s Service) validate(f *faults, prefix string) {
+	for key, name := range map[string]string{"user": s.User, "group": s.Group} {
+		f.matches(prefix+key, name, accountPattern, "a name of a-z, 0-9, _ and -, 32 at most")
+		if name == "root" {
+			f.add(prefix+key, "root: want an account that may do less")
+		}
+	}
+	if m := s.MemoryMax; m != "" {
+		f.matches(prefix+"memory_max", m, memoryPattern, "a size such as 4G, or a share such as 80%")
+	}
+	if n := s.OpenFiles; n != 0 && n < 1024 {
+		f.add(prefix+"open_files", "%d: want 1024 or more, or 0 for what the unit has", n)
+	}
+}

@@ -1,0 +1,65 @@
+package uridownloader
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/provision/program"
+)
+
+// answers is a master that is asked for one job.
+type answers struct {
+	t   *testing.T
+	say program.Answer
+}
+
+func (a answers) Host() string { return "down1" }
+
+func (a answers) Call(_ context.Context, method, path, body string) (program.Answer, error) {
+	if method != http.MethodGet || !strings.HasPrefix(path, "/api/v1/jobs/toolkit-probe-") || body != "" {
+		a.t.Errorf("unexpected call: %s %s %s", method, path, body)
+	}
+	return a.say, nil
+}
+
+func TestWhatAMasterIsAsked(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		say  program.Answer
+		want string // of the error; "": none
+	}{
+		"it looks into its store": {program.Answer{Status: 404, Body: `{"error_code":"unknown_job","detail":"x"}`}, ""},
+		"its store is away":       {program.Answer{Status: 503, Body: `{"error_code":"store_unavailable","detail":"disk"}`}, "503 store_unavailable: disk"},
+		"it wants another token":  {program.Answer{Status: 401, Body: `{"error_code":"unauthorized","detail":"no token"}`}, "401 unauthorized: no token"},
+		"it is something else":    {program.Answer{Status: 404, Body: "404 page not found"}, "404 Not Found: 404 page not found"},
+		"it takes all for jobs":   {program.Answer{Status: 200, Body: `{}`}, "200 OK: {}"},
+	} {
+		err := ask(t.Context(), answers{t, c.say})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	p := Program()
+	if err := p.Validate(); err != nil {
+		t.Error(err)
+	}
+	s, err := p.Parse("x.yaml", []byte("listen: 0.0.0.0:8001\ntls: {cert_file: /c, key_file: /k}\nauth: {tokens_file: /t}\ndata_dir: /srv/d\n"))
+	if err != nil || s.Validate() != nil {
+		t.Fatal(err, s.Validate())
+	}
+	if s.Listen != "0.0.0.0:8001" || s.URL != "https://127.0.0.1:8001" || s.TokensFile != "/t" || s.DataDir != "/srv/d" || strings.Join(s.Reread, " ") != "/c /k" {
+		t.Errorf("got %+v", s)
+	}
+	if _, err := p.Parse("x.yaml", []byte("\nlissten: x\n")); err == nil || !strings.Contains(err.Error(), "x.yaml:2: lissten: unknown key; did you mean listen?") {
+		t.Errorf("an unknown key: %v", err)
+	}
+	if s, err = p.Parse("x.yaml", []byte("listen: 0.0.0.0:8001\n")); err != nil || s.Validate() == nil {
+		t.Errorf("open to everybody: %v, %v", err, s.Validate())
+	}
+}
