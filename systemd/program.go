@@ -9,7 +9,7 @@ import (
 )
 
 // Program is what the units say of a program, the same on every host. Its command line
-// has `serve --config FILE`, `config check --config FILE` and `service install`.
+// has `serve --config FILE` or what Daemons say, `config check --config FILE` and `service install`.
 type Program struct {
 	// Name is that of the binary, and the beginning of the names of units, folders, user
 	// and variables. A small letter, then small letters and digits.
@@ -18,6 +18,9 @@ type Program struct {
 	Does string
 	// Documentation is a URL.
 	Documentation string
+	// Daemons are the commands of its command line that can be the daemon of a machine, the
+	// first unless somebody chooses. Nil: serve.
+	Daemons []string
 	// Jails is that it runs code of others, in children that it locks up by Landlock and
 	// seccomp, for which it needs their system calls.
 	Jails bool
@@ -33,6 +36,14 @@ type Job struct {
 	Does string
 	// Args are the words of its command line, before --config.
 	Args []string
+}
+
+// Runs are Daemons, one at least.
+func (p Program) Runs() []string {
+	if len(p.Daemons) == 0 {
+		return []string{"serve"}
+	}
+	return p.Daemons
 }
 
 // Service is the daemon's unit, Socket that of its port, and Retry the timer that tries
@@ -81,6 +92,7 @@ func (p Program) Env(name string) string { return strings.ToUpper(p.Name) + "_" 
 var (
 	programName = regexp.MustCompile(`^[a-z][a-z0-9]{0,30}$`)
 	jobWord     = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+	daemonWords = regexp.MustCompile(`^[a-z]+( --[a-z]+)*$`)
 	plainText   = regexp.MustCompile(`^[A-Za-z0-9 ,.:/_-]+$`)
 )
 
@@ -95,6 +107,9 @@ func (p Program) Validate() error {
 	check("name", p.Name, programName)
 	check("does", p.Does, plainText)
 	check("documentation", p.Documentation, plainText)
+	for _, words := range p.Daemons {
+		check("daemon", words, daemonWords)
+	}
 	if p.Job != nil {
 		check("job", p.Job.Name, jobWord)
 		check("job does", p.Job.Does, plainText)

@@ -24,6 +24,8 @@ const Dir = "/etc/systemd/system"
 
 // Params are what differs between hosts. Zero fields take the defaults.
 type Params struct {
+	// Run is the command that is the daemon, one of the program's Daemons. Default: the first.
+	Run string
 	// Binary is the program. Default: that of Program; a link in this path is followed at
 	// each start, so that a release is switched by it.
 	Binary string
@@ -61,7 +63,7 @@ var units embed.FS
 // the program or of what is given for the host.
 func Render(of Program, p Params) ([]File, error) {
 	p = p.withDefaults(of)
-	if err := errors.Join(of.Validate(), p.validate()); err != nil {
+	if err := errors.Join(of.Validate(), p.validate(of)); err != nil {
 		return nil, err
 	}
 	v := values{
@@ -121,6 +123,7 @@ func below(top, name string) string {
 }
 
 func (p Params) withDefaults(of Program) Params {
+	p.Run = cmp.Or(p.Run, of.Runs()[0])
 	p.Binary = cmp.Or(p.Binary, of.Binary())
 	p.Config = cmp.Or(p.Config, of.Config())
 	p.EnvFile = cmp.Or(p.EnvFile, of.EnvFile())

@@ -78,6 +78,29 @@ func TestJails(t *testing.T) {
 	}
 }
 
+// A program may have several commands that are daemons, of which a machine runs one.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	p := Program{Name: "x", Does: "y", Documentation: "z", Daemons: []string{"serve", "master --dispatch"}}
+	for run, want := range map[string]string{"": "serve", "serve": "serve", "master --dispatch": "master --dispatch"} {
+		files, err := Render(p, Params{Run: run})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(files, func(f File) bool { return f.Name == p.Service() })
+		if line := "ExecStart=/opt/x/current/x " + want + " --config /etc/x/x.yaml"; !has(string(files[i].Content), line) {
+			t.Errorf("%q: no line %s", run, line)
+		}
+	}
+	if _, err := Render(p, Params{Run: "master"}); err == nil || !strings.Contains(err.Error(), `run "master": want serve or master --dispatch`) {
+		t.Errorf("another command: %v", err)
+	}
+	p.Daemons = []string{"serve; rm"}
+	if _, err := Render(p, Params{}); err == nil || !strings.Contains(err.Error(), `daemon "serve; rm"`) {
+		t.Errorf("a shell's words: %v", err)
+	}
+}
+
 func TestRenderGiven(t *testing.T) {
 	t.Parallel()
 	units := mustRender(t, Params{

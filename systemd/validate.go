@@ -21,10 +21,13 @@ var (
 )
 
 // validate returns all faults joined, each naming its field and what is wanted.
-func (p Params) validate() error {
+func (p Params) validate(of Program) error {
 	var faults []error
 	add := func(field, value, want string) {
 		faults = append(faults, fmt.Errorf("%s %q: %s", field, value, want))
+	}
+	if !slices.Contains(of.Runs(), p.Run) {
+		add("run", p.Run, "want "+strings.Join(of.Runs(), " or "))
 	}
 	for _, f := range []struct{ field, value string }{
 		{"binary", p.Binary}, {"config", p.Config}, {"env file", p.EnvFile}, {"token file", p.TokenFile}, {"data_dir", p.DataDir},

@@ -81,7 +81,7 @@ func newServiceCommand() *cobra.Command {
 	return service.NewCommand(service.Settings{
 		Program: systemd.Uridownloader(), Default: defaultPath,
 		Find: func(flag string) string { return command.SettingsPath(flag, configEnv, defaultPath) },
-		Read: func(file string) (systemd.Params, error) {
+		Read: func(file, _ string) (systemd.Params, error) {
 			cfg, err := readSettings(file)
 			return systemd.Params{DataDir: cfg.DataDir, Listen: []string{cfg.Listen}}, err
 		},

@@ -11,7 +11,7 @@ import (
 func newServiceCommand() *cobra.Command {
 	return service.NewCommand(service.Settings{
 		Program: systemd.Urifilter(), Default: settings.DefaultPath, Find: settings.Path,
-		Read: func(file string) (systemd.Params, error) {
+		Read: func(file, _ string) (systemd.Params, error) {
 			cfg, err := loadConfig(file)
 			return systemd.Params{DataDir: cfg.DataDir, Listen: []string{cfg.Listen}}, err
 		},

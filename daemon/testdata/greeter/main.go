@@ -59,7 +59,7 @@ func main() {
 	root := &cobra.Command{Use: "greeter", SilenceErrors: true, SilenceUsage: true}
 	root.AddCommand(command.NewVersion("greeter"), newServe(), newForget(), newConfig(), service.NewCommand(service.Settings{
 		Program: greeter(), Default: greeter().Config(), Find: func(flag string) string { return flag },
-		Read: func(file string) (systemd.Params, error) {
+		Read: func(file, _ string) (systemd.Params, error) {
 			s, err := read(file)
 			return systemd.Params{DataDir: s.DataDir, Listen: []string{s.Listen}}, err
 		},

@@ -32,8 +32,9 @@ type Settings struct {
 	Program systemd.Program
 	Default string                   // the file where nobody names one
 	Find    func(flag string) string // the file to read, "" if there is none
-	// Read checks a file and returns what the units need of it: DataDir and Listen.
-	Read func(file string) (systemd.Params, error)
+	// Read checks a file and returns what the units need of it: DataDir, and Listen of the
+	// command that is the daemon.
+	Read func(file, run string) (systemd.Params, error)
 }
 
 // NewCommand makes the command service.
@@ -117,6 +118,9 @@ nothing would, and with 3 when something would.`,
 	f.StringVar(&o.group, "group", "", "and this `group` (default: that of the name of the user)")
 	if p.Job != nil {
 		f.BoolVar(&o.timer, "timer", false, p.Job.Does+", every month, by a timer; --timer=false removes it; if not given it stays as it is")
+	}
+	if len(p.Daemons) > 1 {
+		f.StringVar(&o.run, "run", "", "the `command` that the service runs: "+strings.Join(p.Daemons, ", ")+"; if not given it stays as it is, or is the first")
 	}
 	f.BoolVar(&o.now, "now", false, "start the service, or restart it if its units have changed since it was started")
 	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "write nothing, print what would change, and exit with 3 if something would")

@@ -1,10 +1,12 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	kardianos "github.com/kardianos/service"
 	"github.com/spf13/cobra"
@@ -46,12 +48,13 @@ func installElsewhere(cmd *cobra.Command, settings Settings, o installOptions) e
 	if err != nil {
 		return err
 	}
-	if _, err := settings.Read(config); err != nil {
+	o.run = cmp.Or(o.run, p.Runs()[0])
+	if _, err := settings.Read(config, o.run); err != nil {
 		return err
 	}
 	s, err := kardianos.New(noProgram{}, &kardianos.Config{
 		Name: p.Name, DisplayName: p.Name, Description: p.Does,
-		Executable: o.binary, Arguments: []string{"serve", "--config", config}, UserName: o.user,
+		Executable: o.binary, Arguments: append(strings.Fields(o.run), "--config", config), UserName: o.user,
 		Option: kardianos.KeyValue{"KeepAlive": true, "RunAtLoad": true, "LogOutput": true},
 	})
 	if err != nil {
@@ -64,7 +67,7 @@ func installElsewhere(cmd *cobra.Command, settings Settings, o installOptions) e
 		fmt.Fprintln(cmd.OutOrStdout(), p.Name+": installed; whether it is up to date is not looked at on this system")
 		return nil
 	case o.dryRun:
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: would be installed: %s serve --config %s\n", p.Name, o.binary, config)
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: would be installed: %s %s --config %s\n", p.Name, o.binary, o.run, config)
 		return command.ExitCode(exitWouldChange)
 	case installed:
 		if err := errors.Join(s.Uninstall(), s.Install()); err != nil {

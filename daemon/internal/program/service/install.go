@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 
 type installOptions struct {
 	config, binary, user, group string
+	run                         string // the command that is the daemon
 	timer, timerGiven           bool
 	now, dryRun                 bool
 }
@@ -54,6 +56,7 @@ func installUnits(cmd *cobra.Command, h *unitHost, s Settings, o installOptions,
 			return err
 		}
 	}
+	o.run = cmp.Or(o.run, h.runs(), s.Program.Runs()[0])
 	files, err := wantedUnits(s, o)
 	if err != nil {
 		return err
@@ -102,11 +105,11 @@ func wantedUnits(s Settings, o installOptions) ([]systemd.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.Read(path)
+	p, err := s.Read(path, o.run)
 	if err != nil {
 		return nil, err
 	}
-	p.Binary, p.Config, p.User, p.Group = o.binary, path, o.user, o.group
+	p.Run, p.Binary, p.Config, p.User, p.Group = o.run, o.binary, path, o.user, o.group
 	files, err := systemd.Render(s.Program, p)
 	if err != nil {
 		return nil, fmt.Errorf("service install: %w", err)
@@ -128,6 +131,24 @@ func wantedUnits(s Settings, o installOptions) ([]systemd.File, error) {
 		return nil, fmt.Errorf("service install --timer: %s does the same every month\nhint: remove one of the two", s.Program.Crontab())
 	}
 	return files, nil
+}
+
+// runs is the command that the installed unit has, "" where there is none that the program
+// knows.
+func (h *unitHost) runs() string {
+	text, err := os.ReadFile(filepath.Join(h.dir, h.program.Service()))
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		command, isStart := strings.CutPrefix(line, "ExecStart=")
+		before, _, _ := strings.Cut(command, " --config ")
+		_, run, _ := strings.Cut(before, " ")
+		if isStart && slices.Contains(h.program.Runs(), run) {
+			return run
+		}
+	}
+	return ""
 }
 
 func errOr(err, other error) error {

@@ -98,6 +98,34 @@ func changes(in *installation) string {
 	return strings.Join(all, ", ")
 }
 
+// Nobody who installs anew has to say again which command the service runs.
+func TestWhatTheServiceRunsStays(t *testing.T) {
+	t.Parallel()
+	f := newFakeSystemd(t)
+	if got := f.runs(); got != "" {
+		t.Errorf("before: %q", got)
+	}
+	f.program.Daemons = []string{"serve", "master --dispatch", "worker"}
+	for _, run := range f.program.Daemons {
+		files, err := systemd.Render(f.program, systemd.Params{Run: run})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if err := os.WriteFile(filepath.Join(f.dir, file.Name), file.Content, file.Mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := f.runs(); got != run {
+			t.Errorf("%s: got %q", run, got)
+		}
+	}
+	f.program.Daemons = []string{"serve"}
+	if got := f.runs(); got != "" {
+		t.Errorf("a command that the program does not know: %q", got)
+	}
+}
+
 func TestInstallLooksBeforeItChanges(t *testing.T) {
 	t.Parallel()
 	f := newFakeSystemd(t)
