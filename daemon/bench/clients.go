@@ -11,12 +11,13 @@ import (
 	"time"
 
 	sdk "github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
 // overClients measures what people call the daemon with: the Go client beside the lean
 // client of this program, and the Python client and Scrapy beside their own limits.
 func overClients(s settings) error {
-	t := table{{"Go client, durability", "connections", "items/s", "of the raw figure"}}
+	t := report.Table{{"Go client, durability", "connections", "items/s", "of the raw figure"}}
 	for _, durability := range []string{"none", "always"} {
 		daemon, err := startServer(s, durability)
 		if err != nil {
@@ -41,13 +42,13 @@ func overClients(s settings) error {
 				}
 				raw, own = append(raw, m.rate), append(own, rate)
 			}
-			t.row(durability, fmt.Sprint(conns), million(median(own)), fmt.Sprintf("%.0f %% of %s", median(own)/median(raw)*100, million(median(raw))))
+			t.Row(durability, fmt.Sprint(conns), report.Million(report.Median(own)), fmt.Sprintf("%.0f %% of %s", report.Median(own)/report.Median(raw)*100, report.Million(report.Median(raw))))
 		}
 		if err := daemon.stop(); err != nil {
 			return err
 		}
 	}
-	t.print("Go client: package client, the same batches as above, one goroutine a connection")
+	t.Print("Go client: package client, the same batches as above, one goroutine a connection")
 	return overPython(s)
 }
 

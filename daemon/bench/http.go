@@ -14,12 +14,14 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
 // overHTTP measures the filter call with 1, 4 and 16 connections for each durability,
 // beside a handler that reads the body and answers as many bytes.
 func overHTTP(s settings) error {
-	t := table{{"server", "connections", "items/s", "of the null handler", "p50", "p99"}}
+	t := report.Table{{"server", "connections", "items/s", "of the null handler", "p50", "p99"}}
 	null := map[int]float64{}
 	for _, server := range []string{"null handler", "none", "interval", "always"} {
 		daemon, err := startServer(s, server)
@@ -40,18 +42,18 @@ func overHTTP(s settings) error {
 				rates = append(rates, m.rate)
 				p50s, p99s = append(p50s, m.p50), append(p99s, m.p99)
 			}
-			rate := median(rates)
+			rate := report.Median(rates)
 			name := "urifilter, durability " + server
 			if daemon.null {
 				null[conns], name = rate, server
 			}
-			t.row(name, fmt.Sprint(conns), million(rate), fmt.Sprintf("%.0f %%", rate/null[conns]*100), ms(median(p50s)), ms(median(p99s)))
+			t.Row(name, fmt.Sprint(conns), report.Million(rate), fmt.Sprintf("%.0f %%", rate/null[conns]*100), report.Milliseconds(report.Median(p50s)), report.Milliseconds(report.Median(p99s)))
 		}
 		if err := daemon.stop(); err != nil {
 			return err
 		}
 	}
-	t.print("HTTP JSON: client and server on this machine, 66-byte URLs, batches of 1,000, half duplicates, capacity 10 M at 0.0001")
+	t.Print("HTTP JSON: client and server on this machine, 66-byte URLs, batches of 1,000, half duplicates, capacity 10 M at 0.0001")
 	return nil
 }
 
@@ -212,5 +214,5 @@ func driveBy(dial func(addr string, from uint64, fresh int) (*client, error), ad
 		all = append(all, c.times...)
 	}
 	slices.Sort(all)
-	return measured{float64(len(all)*batch) / spent.Seconds(), quantile(all, 0.5), quantile(all, 0.99)}, nil
+	return measured{float64(len(all)*batch) / spent.Seconds(), report.Quantile(all, 0.5), report.Quantile(all, 0.99)}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/greatroar/blobloom"
 	"github.com/zeebo/xxh3"
 
+	"github.com/cr-clawer/urifilter/daemon/bench/report"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
@@ -60,7 +61,7 @@ func putHex(dst []byte, n uint64) {
 // inProcess measures a test-and-set of a 66-byte URL, hashing included, half of the
 // items duplicates.
 func inProcess(s settings) error {
-	t := table{{"filter", "10 M items", "150 M items", "ratio at 150 M"}}
+	t := report.Table{{"filter", "10 M items", "150 M items", "ratio at 150 M"}}
 	type peer struct {
 		name string
 		make func(capacity uint64) (add func(*items), free func(), err error)
@@ -90,9 +91,9 @@ func inProcess(s settings) error {
 		if base == 0 {
 			base = ns
 		}
-		t.row(append(cells, fmt.Sprintf("%.1f", ns/base))...)
+		t.Row(append(cells, fmt.Sprintf("%.1f", ns/base))...)
 	}
-	t.print("In process: one test-and-set of a 66-byte URL, batches of 1,000, half duplicates")
+	t.Print("In process: one test-and-set of a 66-byte URL, batches of 1,000, half duplicates")
 	return nil
 }
 
@@ -123,7 +124,7 @@ func oneCore(s settings, capacity uint64, mk func(uint64) (func(*items), func(),
 		}
 		all = append(all, float64(spent.Nanoseconds())/(measureBatches*batch))
 	}
-	return median(all), nil
+	return report.Median(all), nil
 }
 
 func newMap(capacity uint64) (*bloom.Map, error) {
@@ -194,7 +195,7 @@ func twoCores(s settings, capacity uint64) (float64, error) {
 		spent := both(work, uint64(run)+1, measureBatches) - both(making, uint64(run)+1, measureBatches)
 		all = append(all, float64(spent.Nanoseconds())/(2*measureBatches*batch))
 	}
-	return median(all), nil
+	return report.Median(all), nil
 }
 
 func bitsAndBlooms(capacity uint64) (func(*items), func(), error) {
@@ -256,12 +257,12 @@ func falsePositives(s settings) error {
 		}
 	})
 	fill := m.Fill()
-	t := table{{"at full load of 150 M", "value"}}
-	t.row("false positives asked", fmt.Sprint(errorRate))
-	t.row("false positives measured, of 20 M new URLs", fmt.Sprintf("%.3g", float64(wrong)/probes))
-	t.row("false positives estimated from the fill", fmt.Sprintf("%.3g", fill.FPR))
-	t.row("false negatives, of 10 M", fmt.Sprint(lost))
-	t.row("bit-map", fmt.Sprintf("%.2f MB a million items", float64(m.Header().Bytes())/150/1e6))
-	t.print("False positives")
+	t := report.Table{{"at full load of 150 M", "value"}}
+	t.Row("false positives asked", fmt.Sprint(errorRate))
+	t.Row("false positives measured, of 20 M new URLs", fmt.Sprintf("%.3g", float64(wrong)/probes))
+	t.Row("false positives estimated from the fill", fmt.Sprintf("%.3g", fill.FPR))
+	t.Row("false negatives, of 10 M", fmt.Sprint(lost))
+	t.Row("bit-map", fmt.Sprintf("%.2f MB a million items", float64(m.Header().Bytes())/150/1e6))
+	t.Print("False positives")
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/bench/report"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/kind"
@@ -113,7 +114,7 @@ func fill(live uint64, add func(keys []bloom.Hash, fresh []bool) (int, error)) f
 // kindsInProcess measures a test-and-set of a 66-byte URL, hashing included, half of the
 // items duplicates, at so many live items, and what an item takes.
 func kindsInProcess(s settings) error {
-	t := table{{"kind", "items", "a test-and-set", "of bloom", "bytes an item"}}
+	t := report.Table{{"kind", "items", "a test-and-set", "of bloom", "bytes an item"}}
 	for _, live := range []uint64{2_000_000, 20_000_000} {
 		var bloomTook float64
 		for _, k := range samples(live) {
@@ -143,17 +144,17 @@ func kindsInProcess(s settings) error {
 			if bloomTook == 0 {
 				bloomTook = took
 			}
-			t.row(k.name(), million(float64(live)), fmt.Sprintf("%.1f ns", took), fmt.Sprintf("%.1f", took/bloomTook), fmt.Sprintf("%.1f", bytes))
+			t.Row(k.name(), report.Million(float64(live)), fmt.Sprintf("%.1f ns", took), fmt.Sprintf("%.1f", took/bloomTook), fmt.Sprintf("%.1f", bytes))
 		}
 	}
-	t.print("Kinds, in process: one test-and-set of a 66-byte URL on one core, batches of 1,000, half duplicates")
+	t.Print("Kinds, in process: one test-and-set of a 66-byte URL on one core, batches of 1,000, half duplicates")
 	return nil
 }
 
 // sweeps measures how a table whose items have all expired gives its memory back.
 func sweeps(settings) error {
 	const live = 20_000_000
-	t := table{{"expired items", "the sweeps took", "bytes left"}}
+	t := report.Table{{"expired items", "the sweeps took", "bytes left"}}
 	now := time.Duration(0)
 	for _, k := range samples(live) {
 		m, add, err := k.memory(timing.Clock{Elapsed: func() time.Duration { return now }, Wall: time.Now})
@@ -169,18 +170,18 @@ func sweeps(settings) error {
 					return err
 				}
 			}
-			t.row(million(live), ms(time.Since(start)), fmt.Sprint(m.Bytes()))
+			t.Row(report.Million(live), report.Milliseconds(time.Since(start)), fmt.Sprint(m.Bytes()))
 		}
 		_ = m.Free()
 	}
-	t.print("Expiry, in process")
+	t.Print("Expiry, in process")
 	return nil
 }
 
 // kindsRestart measures how long a daemon with a filter of 10 million items takes from its
 // start to its first answer, after kill -9, and what memory it has.
 func kindsRestart(s settings) error {
-	t := table{{"10 M items", "serves after kill -9", "resident memory"}}
+	t := report.Table{{"10 M items", "serves after kill -9", "resident memory"}}
 	for _, k := range samples(10_000_000) {
 		if !k.restart {
 			continue
@@ -189,9 +190,9 @@ func kindsRestart(s settings) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", k.name(), err)
 		}
-		t.row(k.name(), fmt.Sprintf("%.2f s", took.Seconds()), memory)
+		t.Row(k.name(), fmt.Sprintf("%.2f s", took.Seconds()), memory)
 	}
-	t.print("Kinds: restart (the files are in the page cache)")
+	t.Print("Kinds: restart (the files are in the page cache)")
 	return nil
 }
 
@@ -235,5 +236,5 @@ func kindRestart(s settings, k sample) (took time.Duration, memory string, err e
 		all = append(all, time.Since(start))
 		memory = resident(srv.cmd.Process.Pid)
 	}
-	return median(all), memory, srv.stop()
+	return report.Median(all), memory, srv.stop()
 }

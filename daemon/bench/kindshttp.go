@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"slices"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
 // kindsServed measures what goes over HTTP.
@@ -20,7 +22,7 @@ func kindsServed(s settings) error {
 }
 
 func kindsOverHTTP(s settings) error {
-	t := table{{"kind", "durability", "connections", "items/s", "of bloom", "p50", "p99"}}
+	t := report.Table{{"kind", "durability", "connections", "items/s", "of bloom", "p50", "p99"}}
 	for _, durability := range []string{"none", "always"} {
 		srv, err := startServer(s, durability)
 		if err != nil {
@@ -33,7 +35,7 @@ func kindsOverHTTP(s settings) error {
 			return err
 		}
 	}
-	t.print("Kinds over HTTP: batches of 1,000 items of 66 bytes, half duplicates")
+	t.Print("Kinds over HTTP: batches of 1,000 items of 66 bytes, half duplicates")
 	return nil
 }
 
@@ -52,17 +54,17 @@ func kindsOverRedis(s settings) error {
 		return err
 	}
 	all := slices.DeleteFunc(samples(10_000_000), func(k sample) bool { return !k.redis })
-	t := table{{"kind", "store", "connections", "items/s", "of bloom", "p50", "p99"}}
+	t := report.Table{{"kind", "store", "connections", "items/s", "of bloom", "p50", "p99"}}
 	if err := besideBloom(s, &t, srv, "redis", all); err != nil {
 		return err
 	}
-	t.print("Kinds in Redis: client, daemon and Redis on this machine, half duplicates")
+	t.Print("Kinds in Redis: client, daemon and Redis on this machine, half duplicates")
 	return srv.stop()
 }
 
 // besideBloom drives the kinds in turn, so that what else the machine does meets all. The
 // first is bloom. Of those that can reserve items a second round reserves and commits them.
-func besideBloom(s settings, t *table, srv *server, where string, kinds []sample) error {
+func besideBloom(s settings, t *report.Table, srv *server, where string, kinds []sample) error {
 	for _, k := range kinds {
 		if k.reserve {
 			k.note, k.committed = ", reserved and committed", true
@@ -94,11 +96,11 @@ func besideBloom(s settings, t *table, srv *server, where string, kinds []sample
 			for _, m := range all[i] {
 				rates, p50s, p99s = append(rates, m.rate), append(p50s, m.p50), append(p99s, m.p99)
 			}
-			rate := median(rates)
+			rate := report.Median(rates)
 			if i == 0 {
 				bloomRate = rate
 			}
-			t.row(k.name(), cmp.Or(k.store, where), fmt.Sprint(conns), million(rate), fmt.Sprintf("%.0f %%", rate/bloomRate*100), ms(median(p50s)), ms(median(p99s)))
+			t.Row(k.name(), cmp.Or(k.store, where), fmt.Sprint(conns), report.Million(rate), fmt.Sprintf("%.0f %%", rate/bloomRate*100), report.Milliseconds(report.Median(p50s)), report.Milliseconds(report.Median(p99s)))
 		}
 	}
 	return nil

@@ -11,6 +11,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
+
+	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
 // kindsOverMariaDB measures exact filters in a MariaDB beside a bloom filter of the same daemon's
@@ -30,11 +32,11 @@ func kindsOverMariaDB(s settings) error {
 		return err
 	}
 	all := []sample{samples(10_000_000)[0], {kind: "exact", params: configs.Exact{}, store: "mysql", reserve: true}}
-	t := table{{"kind", "store", "connections", "items/s", "of bloom", "p50", "p99"}}
+	t := report.Table{{"kind", "store", "connections", "items/s", "of bloom", "p50", "p99"}}
 	if err := besideBloom(s, &t, srv, "embedded", all); err != nil {
 		return err
 	}
-	t.print("Kinds in MariaDB: client, daemon and MariaDB on this machine, half duplicates, bloom in the daemon's own store")
+	t.Print("Kinds in MariaDB: client, daemon and MariaDB on this machine, half duplicates, bloom in the daemon's own store")
 	return srv.stop()
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/bench/report"
 	"github.com/cr-clawer/urifilter/daemon/internal/simhash"
 )
 
@@ -36,7 +37,7 @@ func page(rnd *rand.Rand, size int) string {
 }
 
 func fingerprints(s settings) error {
-	t := table{{"feature hash", "text", "a fingerprint", "of text a second"}}
+	t := report.Table{{"feature hash", "text", "a fingerprint", "of text a second"}}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, hash := range []string{configs.FeatureXXH3, configs.FeatureMD5} {
 		h, err := simhash.ParseFeatureHash(hash)
@@ -54,11 +55,11 @@ func fingerprints(s settings) error {
 				}
 				all = append(all, time.Since(start)/time.Duration(n))
 			}
-			took := median(all)
-			t.row(hash, fmt.Sprintf("%d bytes", len(text)), fmt.Sprintf("%.3f ms", float64(took.Nanoseconds())/1e6), fmt.Sprintf("%.0f MB", float64(len(text))/1e6/took.Seconds()))
+			took := report.Median(all)
+			t.Row(hash, fmt.Sprintf("%d bytes", len(text)), fmt.Sprintf("%.3f ms", float64(took.Nanoseconds())/1e6), fmt.Sprintf("%.0f MB", float64(len(text))/1e6/took.Seconds()))
 		}
 	}
-	t.print("Fingerprints, one core")
+	t.Print("Fingerprints, one core")
 	return nil
 }
 
@@ -95,7 +96,7 @@ func around1000(rnd *rand.Rand) uint64 {
 // lookUps measures one look-up, and one with a document that is remembered then, among so many;
 // and how long the index of those takes to be built, as it is at a start.
 func lookUps(settings) error {
-	t := table{{"fingerprints", "documents", "kept", "bytes of each", "built in", "look-up p50", "p99", "worst", "remembered p50", "p99", "worst"}}
+	t := report.Table{{"fingerprints", "documents", "kept", "bytes of each", "built in", "look-up p50", "p99", "worst", "remembered p50", "p99", "worst"}}
 	for _, c := range corpora() {
 		x := simhash.NewIndex(3)
 		rnd := rand.New(rand.NewPCG(3, 4))
@@ -108,7 +109,7 @@ func lookUps(settings) error {
 		for next < c.n {
 			x.Put(document())
 		}
-		row := []string{c.name, million(float64(c.n)), fmt.Sprint(x.Len()), fmt.Sprintf("%.1f", float64(x.Bytes())/float64(x.Len())), fmt.Sprintf("%.1f s", time.Since(start).Seconds())}
+		row := []string{c.name, report.Million(float64(c.n)), fmt.Sprint(x.Len()), fmt.Sprintf("%.1f", float64(x.Bytes())/float64(x.Len())), fmt.Sprintf("%.1f s", time.Since(start).Seconds())}
 		for _, remember := range []bool{false, true} {
 			var times []time.Duration
 			for range 20_000 {
@@ -122,20 +123,20 @@ func lookUps(settings) error {
 				times = append(times, time.Since(start))
 			}
 			slices.Sort(times)
-			for _, d := range []time.Duration{quantile(times, 0.5), quantile(times, 0.99), times[len(times)-1]} {
+			for _, d := range []time.Duration{report.Quantile(times, 0.5), report.Quantile(times, 0.99), times[len(times)-1]} {
 				row = append(row, fmt.Sprintf("%.3f ms", float64(d.Nanoseconds())/1e6))
 			}
 		}
-		t.row(row...)
+		t.Row(row...)
 	}
-	t.print("Near documents in process: distance 3, ids of 30 bytes")
+	t.Print("Near documents in process: distance 3, ids of 30 bytes")
 	return nil
 }
 
 // nearOverHTTP drives a filter of texts and a bloom filter in turn.
 func nearOverHTTP(s settings) error {
 	const perCall, size = 100, 2000
-	t := table{{"durability", "connections", "bloom", "documents/s", "of text a second", "p50", "p99"}}
+	t := report.Table{{"durability", "connections", "bloom", "documents/s", "of text a second", "p50", "p99"}}
 	for _, durability := range []string{"none", "always"} {
 		srv, err := startServer(s, durability)
 		if err != nil {
@@ -161,14 +162,14 @@ func nearOverHTTP(s settings) error {
 				}
 				rates, p50s, p99s = append(rates, m.rate), append(p50s, m.p50), append(p99s, m.p99)
 			}
-			rate := median(rates)
-			t.row(durability, fmt.Sprint(conns), million(median(blooms))+" items/s", fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.0f MB", rate*size/1e6), ms(median(p50s)), ms(median(p99s)))
+			rate := report.Median(rates)
+			t.Row(durability, fmt.Sprint(conns), report.Million(report.Median(blooms))+" items/s", fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.0f MB", rate*size/1e6), report.Milliseconds(report.Median(p50s)), report.Milliseconds(report.Median(p99s)))
 		}
 		if err := srv.stop(); err != nil {
 			return err
 		}
 	}
-	t.print(fmt.Sprintf("Near documents over HTTP: calls of %d texts of %d bytes, half of them edits of those before; bloom: batches of 1,000 in the same run", perCall, size))
+	t.Print(fmt.Sprintf("Near documents over HTTP: calls of %d texts of %d bytes, half of them edits of those before; bloom: batches of 1,000 in the same run", perCall, size))
 	return nil
 }
 
@@ -247,5 +248,5 @@ func driveTexts(addr string, conns, perCall, size int, duration time.Duration) (
 		return measured{}, failed
 	}
 	slices.Sort(all)
-	return measured{float64(len(all)*perCall) / time.Since(began).Seconds(), quantile(all, 0.5), quantile(all, 0.99)}, nil
+	return measured{float64(len(all)*perCall) / time.Since(began).Seconds(), report.Quantile(all, 0.5), report.Quantile(all, 0.99)}, nil
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
 // overRedis measures the filter call on a local Redis, beside what Redis itself does: one
@@ -25,7 +27,7 @@ func overRedis(s settings) error {
 	}
 	defer redis.Process.Kill()
 	addr := redis.Args[len(redis.Args)-1]
-	t := table{{"what", "connections", "items/s", "of one BITFIELD an item"}}
+	t := report.Table{{"what", "connections", "items/s", "of one BITFIELD an item"}}
 	raw := map[string]float64{}
 	for _, c := range []struct {
 		name   string
@@ -43,11 +45,11 @@ func overRedis(s settings) error {
 			}
 			rates = append(rates, rate)
 		}
-		raw[c.name] = median(rates)
+		raw[c.name] = report.Median(rates)
 	}
 	limit := raw["Redis alone: one BITFIELD of 8 bits an item, pipelined"]
 	for name, rate := range raw {
-		t.row(name, "1", million(rate), fmt.Sprintf("%.1f", rate/limit))
+		t.Row(name, "1", report.Million(rate), fmt.Sprintf("%.1f", rate/limit))
 	}
 	for _, share := range []int{50, 90} {
 		for _, conns := range []int{1, 4, 16} {
@@ -69,11 +71,11 @@ func overRedis(s settings) error {
 					return err
 				}
 			}
-			rate := median(rates)
-			t.row(fmt.Sprintf("urifilter over HTTP, %d %% duplicates", share), fmt.Sprint(conns), million(rate), fmt.Sprintf("%.1f", rate/limit))
+			rate := report.Median(rates)
+			t.Row(fmt.Sprintf("urifilter over HTTP, %d %% duplicates", share), fmt.Sprint(conns), report.Million(rate), fmt.Sprintf("%.1f", rate/limit))
 		}
 	}
-	t.print("Redis store: client, daemon and Redis on this machine, batches of 1,000")
+	t.Print("Redis store: client, daemon and Redis on this machine, batches of 1,000")
 	return nil
 }
 

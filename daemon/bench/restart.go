@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
 // restart measures how long a daemon with a full filter of 150 million items takes
@@ -27,7 +29,7 @@ func restart(s settings) error {
 			return err
 		}
 	}
-	t := table{{"restart of a filter for 150 M items, nearly full", "serves after", "resident memory"}}
+	t := report.Table{{"restart of a filter for 150 M items, nearly full", "serves after", "resident memory"}}
 	for _, how := range []struct {
 		name string
 		sig  syscall.Signal
@@ -57,9 +59,9 @@ func restart(s settings) error {
 			all = append(all, time.Since(start))
 			memory = resident(srv.cmd.Process.Pid)
 		}
-		t.row(how.name, fmt.Sprintf("%.2f s", median(all).Seconds()), memory)
+		t.Row(how.name, fmt.Sprintf("%.2f s", report.Median(all).Seconds()), memory)
 	}
-	t.print("Restart (the files are in the page cache)")
+	t.Print("Restart (the files are in the page cache)")
 	return srv.stop()
 }
 
