@@ -115,6 +115,7 @@ func rules() []rule {
 		withSettings(room("download/jobfile", "download")),
 		room("download/sqlite", "download", "durable"),
 		room("download/downloadtest", "download"),
+		room("download/metered", "download"),
 		{folder: "daemon/internal/download/dispatch", ours: in("download"), never: in("download/sqlite")},
 		{folder: "daemon/internal/download/worker", ours: in("download"), never: in("download/sqlite", "download/dispatch")},
 		{folder: "daemon/internal/program", ours: []string{"systemd", "configs/address"}},

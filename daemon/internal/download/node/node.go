@@ -23,6 +23,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/dispatch"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/master"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/metered"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
@@ -89,15 +90,15 @@ func Open(ctx context.Context, cfg settings.Config, log *slog.Logger) (_ *Node, 
 		return nil, err
 	}
 	start := time.Now()
-	if n.store, err = openStore(ctx, cfg); err != nil {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	prefixed := prometheus.WrapRegistererWithPrefix("uridownloader_", registry)
+	if n.store, err = openStore(ctx, cfg, prefixed); err != nil {
 		return nil, err
 	}
 	if n.filter, err = openFilter(ctx, cfg, log); err != nil {
 		return nil, err
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	prefixed := prometheus.WrapRegistererWithPrefix("uridownloader_", registry)
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, err
@@ -126,9 +127,14 @@ func Open(ctx context.Context, cfg settings.Config, log *slog.Logger) (_ *Node, 
 	return n, nil
 }
 
-// openStore opens the store of this machine.
-func openStore(ctx context.Context, cfg settings.Config) (download.Store, error) {
-	store, err := sqlite.Open(ctx, sqlite.Options{Dir: filepath.Join(cfg.DataDir, "store"), EndLeases: true})
+// openStore opens the store of this machine, whose calls are measured.
+func openStore(ctx context.Context, cfg settings.Config, registry prometheus.Registerer) (download.Store, error) {
+	transactions := prometheus.NewCounter(prometheus.CounterOpts{Name: "store_transactions_total",
+		Help: "Transactions of the embedded store, each with one sync of the disk."})
+	registry.MustRegister(transactions)
+	store, err := sqlite.Open(ctx, sqlite.Options{
+		Dir: filepath.Join(cfg.DataDir, "store"), EndLeases: true, Committed: func(int) { transactions.Inc() },
+	})
 	var inUse *durable.InUseError
 	switch {
 	case errors.As(err, &inUse):
@@ -138,7 +144,7 @@ func openStore(ctx context.Context, cfg settings.Config) (download.Store, error)
 	case err != nil:
 		return nil, err // not a typed nil
 	}
-	return store, nil
+	return metered.New(store, registry), nil
 }
 
 func openFilter(ctx context.Context, cfg settings.Config, log *slog.Logger) (seen.Filter, error) {

@@ -44,6 +44,9 @@ type Options struct {
 	Inline int
 	// Readers is how many calls can read at once. 0: 4.
 	Readers int
+	// Committed, if not nil, is told of each transaction that is durable, and how many changes of
+	// callers it had. It must return soon; one goroutine calls it.
+	Committed func(changes int)
 }
 
 // Store implements download.Store. It is safe for concurrent use.

@@ -118,6 +118,9 @@ func (w *writer) commit(together []*change) {
 	}
 	switch {
 	case err == nil:
+		if told := w.store.opt.Committed; told != nil {
+			told(len(together))
+		}
 		for i, c := range together {
 			c.done <- errs[i]
 		}
