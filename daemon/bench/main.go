@@ -3,7 +3,7 @@
 // numbers are read by people, and the ratio to what stands beside them counts.
 //
 //	go tool mage bench                  everything: some ten minutes, 4 GB of memory
-//	go tool mage bench -args=-only=http one part: inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near, clients
+//	go tool mage bench -args=-only=http one part: inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near, clients, downloads
 package main
 
 import (
@@ -15,6 +15,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/bench/downloads"
 )
 
 // settings of a run.
@@ -23,6 +25,8 @@ type settings struct {
 	duration time.Duration // of one run of an HTTP measurement
 	dir      string        // scratch folder, on the disk that is measured
 	binary   string        // the daemon
+	pages    int           // of one run of the downloader
+	tasks    int           // that the downloader has queued at most
 }
 
 func main() {
@@ -30,7 +34,19 @@ func main() {
 		serveNull()
 		return
 	}
-	if err := run(); err != nil {
+	if len(os.Args) > 1 && (os.Args[1] == downloads.SiteArg || os.Args[1] == downloads.PlainArg) {
+		serve := downloads.Site
+		if os.Args[1] == downloads.PlainArg {
+			serve = func() error { return downloads.Plain(os.Args[2:]) }
+		}
+		end(serve())
+		return
+	}
+	end(run())
+}
+
+func end(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -38,10 +54,12 @@ func main() {
 
 func run() error {
 	var s settings
-	only := flag.String("only", "", "one `part`: inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near or clients")
+	only := flag.String("only", "", "one `part`: inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near, clients or downloads")
 	flag.IntVar(&s.runs, "runs", 5, "how often each thing is measured; the median is printed")
 	flag.DurationVar(&s.duration, "duration", 2*time.Second, "length of one HTTP run")
 	flag.StringVar(&s.dir, "dir", ".run/bench", "scratch `folder`, on the disk to measure")
+	flag.IntVar(&s.pages, "pages", 5000, "how many pages one run of the downloader fetches")
+	flag.IntVar(&s.tasks, "tasks", 1_000_000, "how many tasks the downloader has queued at most")
 	flag.Parse()
 	parts := []struct {
 		name string
@@ -58,13 +76,16 @@ func run() error {
 		{name: "mariadb", run: kindsOverMariaDB, of: "kinds"},
 		{name: "near", run: texts, of: "kinds"},
 		{name: "clients", run: overClients},
+		{name: "downloads", run: func(s settings) error {
+			return downloads.Run(downloads.Options{Runs: s.runs, Dir: s.dir, Pages: s.pages, Tasks: s.tasks})
+		}},
 	}
 	known := false
 	for _, p := range parts {
 		known = known || *only == p.name
 	}
 	if *only != "" && !known {
-		return fmt.Errorf("-only=%s: want inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near or clients", *only)
+		return fmt.Errorf("-only=%s: want inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near, clients or downloads", *only)
 	}
 	dir, err := filepath.Abs(s.dir)
 	if err != nil {

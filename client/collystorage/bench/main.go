@@ -1,0 +1,82 @@
+// Command bench downloads a list of pages with colly, for the benchmark of the downloader: so many at
+// once, each body into a file. It prints the seconds that took and how many pages came, as JSON.
+// daemon/bench runs it; it lives here as colly is in the go.mod of this module alone.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gocolly/colly/v2"
+)
+
+func main() {
+	list := flag.String("uris", "", "`file` with a URI a line")
+	dir := flag.String("out", "", "`folder` for the bodies")
+	concurrency := flag.Int("concurrency", 1, "downloads at once")
+	flag.Parse()
+	if err := run(*list, *dir, *concurrency); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(list, dir string, concurrency int) error {
+	uris, err := lines(list)
+	if err != nil {
+		return err
+	}
+	c := colly.NewCollector(colly.Async(true))
+	// colly's own transport keeps two connections a host, and opens one for nearly every page.
+	c.WithTransport(&http.Transport{MaxIdleConnsPerHost: concurrency, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext})
+	if err := c.Limit(&colly.LimitRule{DomainGlob: "*", Parallelism: concurrency}); err != nil {
+		return err
+	}
+	var pages atomic.Int64
+	var once sync.Once
+	var failed error
+	fail := func(err error) { once.Do(func() { failed = err }) }
+	c.OnError(func(_ *colly.Response, err error) { fail(err) })
+	c.OnResponse(func(r *colly.Response) {
+		if err := r.Save(filepath.Join(dir, strconv.FormatInt(pages.Add(1), 10))); err != nil {
+			fail(err)
+		}
+	})
+	start := time.Now()
+	for _, uri := range uris {
+		if err := c.Visit(uri); err != nil {
+			return fmt.Errorf("%s: %w", uri, err)
+		}
+	}
+	c.Wait()
+	spent := time.Since(start)
+	if failed != nil {
+		return failed
+	}
+	return json.NewEncoder(os.Stdout).Encode(map[string]any{"seconds": spent.Seconds(), "pages": pages.Load()})
+}
+
+func lines(path string) (all []string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	for s := bufio.NewScanner(f); ; {
+		if !s.Scan() {
+			return all, s.Err()
+		}
+		all = append(all, s.Text())
+	}
+}

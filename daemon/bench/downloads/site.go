@@ -1,0 +1,67 @@
+package downloads
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+)
+
+const (
+	// pageBytes is how long each page of the site is.
+	pageBytes = 10_000
+	// hosts is how many addresses of loopback the site has, each of which is a host of its own.
+	hosts = 8
+)
+
+// Site serves the pages that all programs download, in a process of its own: it prints the port that
+// it has on each of its addresses, and ends when its standard input does.
+func Site() error {
+	first, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	port := first.Addr().(*net.TCPAddr).Port
+	mux := http.NewServeMux()
+	page := []byte("<!DOCTYPE html><html><head><title>A page</title></head><body>" +
+		strings.Repeat("<p>Some text as pages have it, with <a href=/page/1>a link</a>.</p>\n", pageBytes/80) + "</body></html>\n")
+	page = append(page, strings.Repeat(" ", pageBytes-len(page))...)
+	mux.HandleFunc("GET /page/{n}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write(page)
+	})
+	mux.HandleFunc("GET /robots.txt", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "User-agent: *\nDisallow: /private\n")
+	})
+	failed := make(chan error, hosts+1)
+	serve := func(l net.Listener) { failed <- http.Serve(l, mux) }
+	go serve(first)
+	for i := 2; i <= hosts; i++ {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.%d:%d", i, port))
+		if err != nil {
+			return err // some other program has the port there, or this is no Linux
+		}
+		go serve(l)
+	}
+	fmt.Println(port)
+	go func() {
+		_, err := io.Copy(io.Discard, os.Stdin)
+		failed <- errors.Join(err, io.EOF)
+	}()
+	if err := <-failed; !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// pages is a list of n pages of a site, over all of its hosts in turn.
+func pages(port, n int) string {
+	var list strings.Builder
+	for i := range n {
+		fmt.Fprintf(&list, "http://127.0.0.%d:%d/page/%d\n", 1+i%hosts, port, i)
+	}
+	return list.String()
+}
