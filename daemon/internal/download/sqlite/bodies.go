@@ -161,19 +161,24 @@ func (b *bodies) remove(files ...string) error {
 		if err == nil || errors.Is(err, os.ErrNotExist) {
 			continue
 		}
-		b.mu.Lock()
-		if b.doubt == nil {
-			b.doubt = map[string]bool{}
-		}
-		b.doubt[file] = true
-		b.mu.Unlock()
+		b.suspect(file)
 	}
 	return nil
 }
 
+// suspect has the next sweep look at a file.
+func (b *bodies) suspect(file string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.doubt == nil {
+		b.doubt = map[string]bool{}
+	}
+	b.doubt[file] = true
+}
+
 // sweep removes the files that no row names: the first time of all that are there, later of those
-// that could not be removed.
-func (b *bodies) sweep(ctx context.Context, named func(ctx context.Context, file string) (bool, error)) error {
+// that could not be removed, or that a lease of another process may yet name.
+func (b *bodies) sweep(ctx context.Context, use func(ctx context.Context, file string) (named, leased bool, err error)) error {
 	b.mu.Lock()
 	all, doubt := !b.swept, b.doubt
 	b.doubt = map[string]bool{}
@@ -185,7 +190,11 @@ func (b *bodies) sweep(ctx context.Context, named func(ctx context.Context, file
 		if pending { // asked before the row is looked for, which is there when this ends
 			return nil
 		}
-		if keep, err := named(ctx, file); err != nil || keep {
+		named, leased, err := use(ctx, file)
+		if leased && !named {
+			b.suspect(file)
+		}
+		if err != nil || named || leased {
 			return err
 		}
 		return b.remove(file)

@@ -14,13 +14,14 @@ import (
 
 // The victim is this test's binary.
 const (
-	victimDir  = "URIFILTER_DOWNLOAD_VICTIM_DIR"
-	victimName = "URIFILTER_DOWNLOAD_VICTIM_NAME"
+	victimDir    = "URIFILTER_DOWNLOAD_VICTIM_DIR"
+	victimName   = "URIFILTER_DOWNLOAD_VICTIM_NAME"
+	victimShared = "URIFILTER_DOWNLOAD_VICTIM_SHARED"
 )
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(victimDir); dir != "" {
-		s, err := Open(context.Background(), Options{Dir: dir, Inline: inline, Now: downloadtest.NewClock().Now})
+		s, err := Open(context.Background(), Options{Dir: dir, Inline: inline, Now: downloadtest.NewClock().Now, Shared: os.Getenv(victimShared) != ""})
 		if err == nil {
 			err = downloadtest.Victim(s, os.Getenv(victimName), inline)
 		}
@@ -67,7 +68,7 @@ func killAtAnyMoment(t *testing.T, rounds int) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		if named, err := s.hasBody(context.Background(), filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file)); err != nil || !named {
+		if named, _, err := s.useOf(context.Background(), filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file)); err != nil || !named {
 			t.Errorf("%s is left over (%v)", file, err)
 		}
 	}

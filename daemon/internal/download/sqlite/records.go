@@ -12,7 +12,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
@@ -162,7 +161,7 @@ func (s *Store) Body(ctx context.Context, task string) (io.ReadCloser, error) {
 	f, err := os.Open(s.bodies.path(file))
 	if errors.Is(err, os.ErrNotExist) {
 		// Its job was dropped since, or somebody removed the file.
-		if named, nameErr := s.hasBody(ctx, file); nameErr == nil && !named {
+		if named, _, nameErr := s.useOf(ctx, file); nameErr == nil && !named {
 			return nil, download.ErrNoData
 		}
 	}
@@ -173,13 +172,4 @@ func (s *Store) Body(ctx context.Context, task string) (io.ReadCloser, error) {
 		return nil, errors.Join(err, f.Close(), fmt.Errorf("%s: is not the body that was stored: want %d bytes", f.Name(), size))
 	}
 	return f, nil
-}
-
-// hasBody tells whether a row names a file.
-func (s *Store) hasBody(ctx context.Context, file string) (bool, error) {
-	_, name, _ := strings.Cut(file, "/")
-	task, _, _ := strings.Cut(name, "-")
-	var n int
-	err := s.read.QueryRowContext(ctx, "SELECT count(*) FROM bodies b JOIN tasks t ON t.seq = b.task WHERE t.id = ? AND b.file = ?", idBytes(task), file).Scan(&n)
-	return n > 0, err
 }

@@ -125,7 +125,7 @@ func (s *Store) Sweep(ctx context.Context, keepLogs time.Duration) (download.Swe
 			return swept, err
 		}
 	}
-	return swept, s.bodies.sweep(ctx, s.hasBody)
+	return swept, s.bodies.sweep(ctx, s.useOf)
 }
 
 // inParts does a change again and again until it has done less than it may at once, and adds up

@@ -1,8 +1,9 @@
 // Package sqlite keeps the downloader's jobs, tasks, data and logs in one folder of this machine: a
-// SQLite database, and files beside it for large bodies. It is for one process: another one that
-// opens the folder is refused. It decides nothing of which task comes when; see package download.
+// SQLite database, and files beside it for large bodies. It is for one process, or for several of
+// one machine that share it; who did not ask to share is refused beside others. It decides nothing
+// of which task comes when; see package download.
 //
-// All changes go through one goroutine, which commits those of many callers in one transaction,
+// All changes of a process go through one goroutine, which commits those of many callers in one transaction,
 // as the sync of the disk is what costs. Reads have connections of their own and wait for nothing.
 package sqlite
 
@@ -29,6 +30,8 @@ const (
 	databaseName = "download.db"
 	bodiesName   = "bodies"
 	lockName     = "download.lock"
+	startName    = "download.start" // held by a process that shares the folder while it opens it
+	gateName     = "download.write" // held by a process that shares the folder while it changes the database
 )
 
 // Options say which folder, and how it is used.
@@ -37,9 +40,13 @@ type Options struct {
 	Dir string
 	// Now is the clock; nil: the system's.
 	Now func() time.Time
-	// EndLeases ends the leases of tasks and names that an earlier process has left: for a program
-	// all of whose workers are in this process, so that a start after a crash waits for nobody.
+	// EndLeases ends the leases of tasks and names that earlier processes have left, unless another
+	// process has the folder now: for a program all of whose workers have the folder, so that a start
+	// after a crash waits for nobody.
 	EndLeases bool
+	// Shared lets other processes of this machine that ask for it, too, have the folder at the same
+	// time. They must have the same clock, and the folder must not be on a file system of the network.
+	Shared bool
 	// Inline is the size in bytes up to which bodies are kept in the database. 0: 1 MiB.
 	Inline int
 	// Readers is how many calls can read at once. 0: 4.
@@ -86,7 +93,14 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	}
 	s := &Store{opt: o, changes: make(chan *change, mostTogether), stopped: make(chan struct{})}
 	s.bodies.dir = filepath.Join(o.Dir, bodiesName)
-	if s.lock, err = durable.AcquireLock(filepath.Join(o.Dir, lockName)); err != nil {
+	alone := true
+	if o.Shared {
+		var done func()
+		if s.lock, alone, done, err = shareFolder(ctx, o.Dir); err != nil {
+			return nil, err
+		}
+		defer done()
+	} else if s.lock, err = durable.AcquireLock(filepath.Join(o.Dir, lockName)); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -104,7 +118,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	if s.writer, err = newWriter(ctx, s, path); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if o.EndLeases {
+	if o.EndLeases && alone {
 		if err := errors.Join(s.writer.exec("DELETE FROM roles"), s.writer.exec("UPDATE tasks SET until = 0 WHERE state = 2")); err != nil {
 			return nil, errors.Join(err, s.writer.close())
 		}

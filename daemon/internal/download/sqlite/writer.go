@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
 // Bounds of one transaction, so that nobody waits long for one that others fill.
@@ -50,6 +52,8 @@ type writer struct {
 	conn       *sql.Conn
 	statements map[string]*sql.Stmt
 	jobs       map[int64]liveJob // nil: to be read
+	version    int64             // of the database, see othersChanged
+	gate       *durable.Gate     // nil unless other processes may write, too
 	failed     error             // of the disk: nothing is written any more
 }
 
@@ -69,13 +73,22 @@ func newWriter(ctx context.Context, s *Store, path string) (*writer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &writer{store: s, db: db, conn: conn, statements: map[string]*sql.Stmt{}}, nil
+	w := &writer{store: s, db: db, conn: conn, statements: map[string]*sql.Stmt{}}
+	if s.opt.Shared {
+		if w.gate, err = durable.OpenGate(filepath.Join(filepath.Dir(path), gateName)); err != nil {
+			return nil, errors.Join(err, w.close())
+		}
+	}
+	return w, nil
 }
 
 func (w *writer) close() error {
 	var errs []error
 	for _, stmt := range w.statements {
 		errs = append(errs, stmt.Close())
+	}
+	if w.gate != nil {
+		errs = append(errs, w.gate.Close())
 	}
 	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
 }
@@ -137,6 +150,12 @@ func (w *writer) commit(together []*change) {
 
 // try returns the answer to each change, or an error, after which nothing was done.
 func (w *writer) try(together []*change) (answers []error, err error) {
+	if w.gate != nil {
+		if err := w.gate.Enter(); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, w.gate.Leave()) }()
+	}
 	if err := w.exec("BEGIN IMMEDIATE"); err != nil {
 		return nil, err
 	}
@@ -146,6 +165,15 @@ func (w *writer) try(together []*change) (answers []error, err error) {
 			_ = w.exec("ROLLBACK") // SQLite may have done it
 		}
 	}()
+	if w.store.opt.Shared {
+		changed, err := w.othersChanged()
+		if err != nil {
+			return nil, err
+		}
+		if changed {
+			w.jobs = nil
+		}
+	}
 	t := &tx{w: w, now: w.store.now(), counts: map[countKey]int{}}
 	answers = make([]error, len(together))
 	for i, c := range together {
