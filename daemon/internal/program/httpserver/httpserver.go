@@ -32,7 +32,9 @@ const (
 type Options struct {
 	listen.Options
 	Certificate *secret.Certificate // nil: no TLS
-	Log         *slog.Logger
+	// Public: callers present no token, and nothing that is told is secret.
+	Public bool
+	Log    *slog.Logger
 }
 
 // Server holds sockets, and serves on them once it is told what.
@@ -59,7 +61,7 @@ func Open(o Options) (*Server, error) {
 
 // warnPlainText warns where tokens cross a network that others may listen to.
 func (s *Server) warnPlainText() {
-	if !s.opt.Guarded || s.opt.Certificate != nil {
+	if !s.opt.Guarded || s.opt.Public || s.opt.Certificate != nil {
 		return
 	}
 	for _, l := range s.listeners {
