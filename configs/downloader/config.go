@@ -47,7 +47,7 @@ type Config struct {
 // Filter is the filter that is asked whether a URI is new, for jobs that name one.
 type Filter struct {
 	// URL is that of a urifilter daemon. Default "": filters of the program's own, in
-	// data_dir, which the jobs of this machine share.
+	// data_dir, for a process that serves all roles; master and worker alone need the URL.
 	URL string `yaml:"url"`
 	// TokenFile holds the token for it alone. Default "": none.
 	TokenFile string `yaml:"token_file"`
@@ -55,6 +55,9 @@ type Filter struct {
 
 // Dispatch says how tasks are handed out.
 type Dispatch struct {
+	// Listen is the host:port of a dispatcher that is a process of its own, for /livez, /readyz and
+	// /metrics, which ask no token. Default 127.0.0.1:8003.
+	Listen string `yaml:"listen"`
 	// Every is how often it is looked what there is to hand out, besides at once when a job or
 	// URIs come in. 1s or more. Default 5m.
 	Every time.Duration `yaml:"every"`
@@ -64,6 +67,9 @@ type Dispatch struct {
 
 // Worker says how tasks are downloaded.
 type Worker struct {
+	// Listen is the host:port of a worker that is a process of its own, for /livez, /readyz and
+	// /metrics, which ask no token. Default 127.0.0.1:8002.
+	Listen string `yaml:"listen"`
 	// Concurrency is how many downloads there may be at once. 1 to 10000. Default 100.
 	Concurrency int `yaml:"concurrency"`
 	// Lease is how long a task stays with a worker that is not heard of. 10s or more.
@@ -108,8 +114,8 @@ func Default() Config {
 		DataDir:         "/var/lib/uridownloader",
 		Store:           "embedded",
 		UserAgent:       "uridownloader",
-		Dispatch:        Dispatch{Every: 5 * time.Minute, Ready: 7000},
-		Worker:          Worker{Concurrency: 100, Lease: time.Minute, Lanes: []string{"normal", "urgency"}},
+		Dispatch:        Dispatch{Listen: "127.0.0.1:8003", Every: 5 * time.Minute, Ready: 7000},
+		Worker:          Worker{Listen: "127.0.0.1:8002", Concurrency: 100, Lease: time.Minute, Lanes: []string{"normal", "urgency"}},
 		KeepLogs:        720 * time.Hour,
 		Auth:            Auth{AllowedHosts: []string{}},
 		Limits:          Limits{JobBytes: 16 * configs.MiB, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, Connections: 1000},

@@ -68,6 +68,8 @@ func TestValidate(t *testing.T) {
 		`store: "mongodb": want embedded`: func(c *Config) { c.Store = "mongodb" },
 		`user_agent`:                      func(c *Config) { c.UserAgent = "a\nb" },
 		`filter.url`:                      func(c *Config) { c.Filter.URL = "localhost:8000" },
+		`dispatch.listen: "y"`:            func(c *Config) { c.Dispatch.Listen = "y" },
+		`worker.listen: "z"`:              func(c *Config) { c.Worker.Listen = "z" },
 		`dispatch.every`:                  func(c *Config) { c.Dispatch.Every = 1 },
 		`dispatch.ready`:                  func(c *Config) { c.Dispatch.Ready = 0 },
 		`worker.concurrency`:              func(c *Config) { c.Worker.Concurrency = 20_000 },

@@ -38,6 +38,12 @@ func (c Config) Validate() error {
 	} else if c.Auth.TokensFile == "" && !address.Loopback(c.Listen) {
 		add("listen", "%q: other machines could call without a token: set auth.tokens_file to a file of tokens, or listen on 127.0.0.1", c.Listen)
 	}
+	if err := address.Check(c.Dispatch.Listen); err != nil {
+		add("dispatch.listen", "%w", err)
+	}
+	if err := address.Check(c.Worker.Listen); err != nil {
+		add("worker.listen", "%w", err)
+	}
 	for i, host := range c.Auth.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, ":/*[] ") {
 			add(fmt.Sprintf("auth.allowed_hosts[%d]", i), "%q: want the name or IPv4 address of a host, without a port", host)

@@ -69,7 +69,8 @@ number of the signal); "service" has two more.`,
 	)
 	command.Parent(root)
 	add(root, groupJobs, newJobCommand(), newTasksCommand(), newLogsCommand(), newDataCommand())
-	add(root, groupRun, newServeCommand(), newConfigCommand(), newServiceCommand())
+	add(root, groupRun, newServeCommand(), newMasterCommand(), newDispatchCommand(), newWorkerCommand(),
+		newConfigCommand(), newServiceCommand())
 	add(root, groupOther, command.NewVersion(program),
 		command.NewMan(program, "  uridownloader man --dir ~/.local/share/man/man1\n  man uridownloader-job"))
 	root.SetHelpCommandGroupID(groupOther)

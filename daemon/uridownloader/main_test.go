@@ -286,7 +286,7 @@ func TestFaults(t *testing.T) {
 	// One process has the data.
 	cmd := exec.Command(os.Args[0], "serve", "--data-dir", filepath.Join(p.dir, "data"), "--listen", "127.0.0.1:0")
 	cmd.Env = append(os.Environ(), "URIDOWNLOADER_TEST_PROGRAM=1")
-	if text, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(text), "hint: one process uses a data directory at a time") {
+	if text, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(text), "hint: one process that serves all roles uses a data directory at a time") {
 		t.Errorf("a second process: %v, %s", err, text)
 	}
 }

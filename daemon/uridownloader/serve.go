@@ -17,9 +17,78 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/logs"
 )
 
+// flags are those of commands that serve: they go before the settings.
+type flags struct {
+	cmd  *cobra.Command
+	file string
+	set  map[string]func(*settings.Config)
+}
+
+func newFlags(cmd *cobra.Command) *flags {
+	f := &flags{cmd: cmd, set: map[string]func(*settings.Config){}}
+	cmd.Flags().StringVarP(&f.file, "config", "c", "", "`file` of settings (env "+configEnv+")")
+	f.text("data-dir", settings.Default().DataDir, "keep jobs, tasks and data in this `folder`", func(c *settings.Config) *string { return &c.DataDir })
+	f.text("log-level", settings.Default().Log.Level, "debug, info, warn or error", func(c *settings.Config) *string { return &c.Log.Level })
+	return f
+}
+
+// text adds a flag for a setting.
+func (f *flags) text(name, value, usage string, of func(*settings.Config) *string) {
+	given := f.cmd.Flags().String(name, value, usage)
+	f.set[name] = func(c *settings.Config) { *of(c) = *given }
+}
+
+func (f *flags) listen(what string, of func(*settings.Config) *string) {
+	def := settings.Default()
+	f.text("listen", *of(&def), what+" on this `host:port`", of)
+}
+
+func (f *flags) tokens() {
+	f.text("tokens-file", "", "`file` of the tokens that callers must present", func(c *settings.Config) *string { return &c.Auth.TokensFile })
+}
+
+func (f *flags) allowPrivate() {
+	given := f.cmd.Flags().Bool("allow-private", false, "let tasks go to private and loopback addresses")
+	f.set["allow-private"] = func(c *settings.Config) { c.AllowPrivate = *given }
+}
+
+// read reads the settings, and gives the log that they ask for.
+func (f *flags) read() (settings.Config, *slog.Logger, error) {
+	cfg, err := settings.Load(command.SettingsPath(f.file, configEnv, defaultPath), os.Environ())
+	if err != nil {
+		return cfg, nil, err
+	}
+	for name, set := range f.set {
+		if f.cmd.Flags().Changed(name) {
+			set(&cfg)
+		}
+	}
+	return cfg, logs.New(os.Stderr, cfg.Log.Level, cfg.Log.Format), cfg.Validate()
+}
+
+// serve does the roles until the command's context ends.
+func (f *flags) serve(roles node.Roles) error {
+	cfg, log, err := f.read()
+	if err != nil {
+		return err
+	}
+	ctx := f.cmd.Context()
+	reload := lifecycle.ReloadSignals()
+	defer signal.Stop(reload)
+	// net/http tells there of servers that misbehave, each of which the task has named already.
+	stdlog.SetOutput(slog.NewLogLogger(log.Handler(), slog.LevelDebug).Writer())
+	n, err := node.Open(ctx, cfg, roles, log)
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		log.Info("stopped before it was ready") // as it was told to
+		return nil
+	case err != nil:
+		return err
+	}
+	return n.Run(ctx, reload)
+}
+
 func newServeCommand() *cobra.Command {
-	var file, tokens string
-	var flags settings.Config
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run all roles in one process: master, dispatcher, worker",
@@ -39,49 +108,11 @@ certificate anew. What was answered, and each result, survives kill -9.`,
   # also for addresses of this machine and of private networks
   uridownloader serve --data-dir ./data --allow-private`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := settings.Load(command.SettingsPath(file, configEnv, defaultPath), os.Environ())
-			if err != nil {
-				return err
-			}
-			given := cmd.Flags().Changed
-			for flag, set := range map[string]func(){
-				"listen":        func() { cfg.Listen = flags.Listen },
-				"data-dir":      func() { cfg.DataDir = flags.DataDir },
-				"allow-private": func() { cfg.AllowPrivate = flags.AllowPrivate },
-				"tokens-file":   func() { cfg.Auth.TokensFile = tokens },
-				"log-level":     func() { cfg.Log.Level = flags.Log.Level },
-			} {
-				if given(flag) {
-					set()
-				}
-			}
-			if err := cfg.Validate(); err != nil {
-				return err
-			}
-			reload := lifecycle.ReloadSignals()
-			defer signal.Stop(reload)
-			log := logs.New(os.Stderr, cfg.Log.Level, cfg.Log.Format)
-			// net/http tells there of servers that misbehave, each of which the task has named already.
-			stdlog.SetOutput(slog.NewLogLogger(log.Handler(), slog.LevelDebug).Writer())
-			n, err := node.Open(cmd.Context(), cfg, log)
-			switch {
-			case errors.Is(err, context.Canceled) && cmd.Context().Err() != nil:
-				log.Info("stopped before it was ready") // as it was told to
-				return nil
-			case err != nil:
-				return err
-			}
-			return n.Run(cmd.Context(), reload)
-		},
 	}
-	def := settings.Default()
-	f := cmd.Flags()
-	f.StringVarP(&file, "config", "c", "", "`file` of settings (env "+configEnv+")")
-	f.StringVar(&flags.Listen, "listen", def.Listen, "serve HTTP on this `host:port`")
-	f.StringVar(&flags.DataDir, "data-dir", def.DataDir, "keep jobs, tasks and data in this `folder`")
-	f.BoolVar(&flags.AllowPrivate, "allow-private", def.AllowPrivate, "let tasks go to private and loopback addresses")
-	f.StringVar(&tokens, "tokens-file", "", "`file` of the tokens that callers must present")
-	f.StringVar(&flags.Log.Level, "log-level", def.Log.Level, "debug, info, warn or error")
+	f := newFlags(cmd)
+	f.listen("serve HTTP", func(c *settings.Config) *string { return &c.Listen })
+	f.tokens()
+	f.allowPrivate()
+	cmd.RunE = func(*cobra.Command, []string) error { return f.serve(node.All()) }
 	return cmd
 }

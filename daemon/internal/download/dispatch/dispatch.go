@@ -23,7 +23,7 @@ const (
 	// one that stands by asks for the role three times in it.
 	roleFor = 30 * time.Second
 	// shortest is the time between two hand-outs, however often Wake is called, and first the time
-	// until the next look at jobs that have tasks which found no place. It doubles up to Every
+	// until the next look at jobs that have tasks which found no place. It doubles up to Look
 	// while nothing is handed out.
 	shortest = 20 * time.Millisecond
 	first    = time.Second
@@ -53,6 +53,9 @@ type Options struct {
 	Owner string // unlike that of any other dispatcher
 	// Every is the longest time between two looks at the jobs. 0: 5 minutes.
 	Every time.Duration
+	// Look is the longest time between two looks at the jobs where nobody calls Wake, as URIs come
+	// in through another process. 0, or more than Every: Every.
+	Look time.Duration
 	// SweepEvery is the time between two sweeps, and so how late it can be seen that a worker is
 	// dead. 0: 30 s, or Every if that is less.
 	SweepEvery time.Duration
@@ -89,6 +92,7 @@ type Report struct {
 // New makes a dispatcher, and registers its metrics.
 func New(opt Options) *Dispatcher {
 	opt.Every = cmp.Or(opt.Every, 5*time.Minute)
+	opt.Look = min(cmp.Or(opt.Look, opt.Every), opt.Every)
 	opt.SweepEvery = cmp.Or(opt.SweepEvery, min(opt.Every, 30*time.Second))
 	opt.MaxReady = cmp.Or(opt.MaxReady, 7000)
 	opt.ReadyFor = cmp.Or(opt.ReadyFor, 15*time.Minute)
@@ -164,10 +168,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 				default:
 					pause *= 2
 				}
-				pause = min(pause, d.opt.Every)
+				pause = min(pause, d.opt.Look)
 				look = now.Add(pause)
 				if err == nil && report.Waiting == 0 {
-					look = now.Add(d.opt.Every)
+					look = now.Add(d.opt.Look)
 				}
 			}
 			wait = min(wait, time.Until(sweep), time.Until(look))

@@ -2,8 +2,6 @@ package node
 
 import (
 	"log/slog"
-	"os"
-	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -15,19 +13,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 )
 
-// openFetcher makes what fetches for all workers of the process. What bodies leave on disk for a
-// moment is removed at a start.
-func openFetcher(cfg settings.Config, log *slog.Logger) (*fetch.Fetcher, error) {
-	spill := filepath.Join(cfg.DataDir, "spill")
-	if err := os.RemoveAll(spill); err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(spill, 0o700); err != nil {
-		return nil, err
-	}
+// newFetcher makes what fetches for all tasks of the process.
+func newFetcher(cfg settings.Config, s *spill, log *slog.Logger) *fetch.Fetcher {
 	return fetch.New(fetch.Options{
-		Guard: guard.New(guard.Options{AllowPrivate: cfg.AllowPrivate}), UserAgent: cfg.UserAgent, SpillDir: spill, Log: log,
-	}), nil
+		Guard: guard.New(guard.Options{AllowPrivate: cfg.AllowPrivate}), UserAgent: cfg.UserAgent, SpillDir: s.dir, Log: log,
+	})
 }
 
 func newWorker(cfg settings.Config, store download.Store, fetcher *fetch.Fetcher, owner, host string, log *slog.Logger, registry prometheus.Registerer, idle func()) *worker.Worker {

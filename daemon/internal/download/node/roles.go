@@ -1,0 +1,97 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	settings "github.com/cr-clawer/urifilter/configs/downloader"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/dispatch"
+)
+
+// look is how often a dispatcher looks for new URIs that no master in its process tells it of.
+const look = time.Second
+
+// Roles are what a process does.
+type Roles struct{ Master, Dispatch, Worker bool }
+
+// All are the roles of a process that needs no other.
+func All() Roles { return Roles{true, true, true} }
+
+func (r Roles) all() bool { return r == All() }
+
+func (r Roles) String() string {
+	var names []string
+	for _, role := range []struct {
+		has  bool
+		name string
+	}{{r.Master, "master"}, {r.Dispatch, "dispatcher"}, {r.Worker, "worker"}} {
+		if role.has {
+			names = append(names, role.name)
+		}
+	}
+	return strings.Join(names, " and ")
+}
+
+// address is where the process listens: a master on its own, else the least of it.
+func (r Roles) address(cfg settings.Config) string {
+	switch {
+	case r.Master:
+		return cfg.Listen
+	case r.Worker:
+		return cfg.Worker.Listen
+	}
+	return cfg.Dispatch.Listen
+}
+
+// check refuses settings with which roles in several processes would not know of each other.
+func (r Roles) check(cfg settings.Config) error {
+	if r.all() || !r.Master && !r.Worker || cfg.Filter.URL != "" {
+		return nil
+	}
+	return fmt.Errorf("filter.url: \"\": a %s that is not the only process needs the URL of the urifilter daemon that all of them ask\n"+
+		"hint: set filter.url (or URIDOWNLOADER_FILTER_URL) to such as http://127.0.0.1:8000, or run all roles in one process: uridownloader serve", r)
+}
+
+// wakeDispatcher tells the dispatcher of this process, if there is one, that it may have work.
+func (n *Node) wakeDispatcher() {
+	if n.dispatch != nil {
+		n.dispatch.Wake()
+	}
+}
+
+func (n *Node) dispatching(owner string, registry prometheus.Registerer) dispatch.Options {
+	o := dispatch.Options{
+		Store: n.store, Owner: owner, Every: n.cfg.Dispatch.Every, MaxReady: n.cfg.Dispatch.Ready, KeepLogs: n.cfg.KeepLogs,
+		Log: n.log, Registry: registry,
+	}
+	if n.roles.Worker {
+		o.HandedOut = func() { n.worker.Wake() }
+	}
+	if !n.roles.all() {
+		o.Look = look
+	}
+	return o
+}
+
+// DispatchOnce opens the store, does one round of the dispatcher, and closes the store.
+func DispatchOnce(ctx context.Context, cfg settings.Config, log *slog.Logger) (_ dispatch.Report, err error) {
+	n := &Node{cfg: cfg, roles: Roles{Dispatch: true}, log: log}
+	if n.store, err = openStore(ctx, cfg, n.roles, prometheus.NewRegistry()); err != nil {
+		return dispatch.Report{}, err
+	}
+	defer func() {
+		if wrong := n.close(); err == nil {
+			err = wrong
+		}
+	}()
+	_, owner, err := identity()
+	if err != nil {
+		return dispatch.Report{}, err
+	}
+	return dispatch.New(n.dispatching(owner, nil)).Once(ctx)
+}

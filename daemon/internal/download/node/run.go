@@ -1,0 +1,100 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
+)
+
+// Run serves until ctx ends, which is no error, or something fails. Each signal of reload makes
+// it read the tokens and the certificate anew.
+func (n *Node) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
+	defer n.stopping.Disarm()
+	defer func() { err = errors.Join(err, n.close()) }()
+	inner, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel()
+	failed := make(chan error, 2)
+	if n.dispatch != nil {
+		work.Go(func() { failed <- n.dispatch.Run(inner) })
+	}
+	if n.worker != nil {
+		work.Go(func() { failed <- n.worker.Run(inner) })
+	}
+	n.serving.Serve()
+	lifecycle.Notify(lifecycle.Ready, lifecycle.Status("Serving as %s on %s", n.roles, n.serving.URL()))
+	work.Go(func() { lifecycle.PingWatchdog(inner, func() {}, n.log) })
+	for {
+		select {
+		case <-reload:
+			lifecycle.Reloading()
+			n.reload()
+			lifecycle.Notify(lifecycle.Ready)
+		case err := <-n.serving.Broken():
+			n.stopping.Arm()
+			return err
+		case err := <-failed:
+			if err != nil {
+				n.stopping.Arm()
+				return err
+			}
+		case <-ctx.Done():
+			start := time.Now()
+			n.log.Info("stopping", "reason", context.Cause(ctx).Error())
+			n.stopping.Arm()
+			lifecycle.Notify(lifecycle.Stopping, lifecycle.Status("Stopping: ending the downloads under way"), lifecycle.MoreTime(n.cfg.ShutdownTimeout+stopRest))
+			cancel() // the worker ends or gives back what it has, while calls are still answered
+			n.serving.Drain(stopLinger, n.cfg.ShutdownTimeout)
+			work.Wait()
+			n.log.Info("stopped", "took", time.Since(start).Round(time.Millisecond))
+			return nil
+		}
+	}
+}
+
+func (n *Node) reload() {
+	if n.tokens != nil {
+		warnings, err := n.tokens.Reload()
+		for _, w := range warnings {
+			n.log.Warn(w)
+		}
+		n.told("tokens", err)
+	}
+	if n.cert != nil {
+		n.told("certificate", n.cert.Reload())
+	}
+}
+
+func (n *Node) told(what string, err error) {
+	if err != nil {
+		n.log.Error(what+" not reloaded; those read before stay in use", "err", err)
+		return
+	}
+	n.log.Info(what + " reloaded")
+}
+
+// close lets go of everything, in the other order.
+func (n *Node) close() error {
+	var errs []error
+	if n.serving != nil {
+		errs = append(errs, n.serving.Close())
+	}
+	if n.fetcher != nil {
+		n.fetcher.Close()
+	}
+	if n.spill != nil {
+		errs = append(errs, n.spill.close())
+	}
+	if n.filter != nil {
+		errs = append(errs, n.filter.Close())
+	}
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	return errors.Join(errs...)
+}

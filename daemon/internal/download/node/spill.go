@@ -1,0 +1,55 @@
+package node
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+)
+
+// spill is the folder into which a process puts bodies for a moment: DIR/0, DIR/1, ... with a lock
+// file beside each, so that several workers of one machine leave each other's alone.
+type spill struct {
+	dir  string
+	lock *durable.Lock
+}
+
+// openSpill takes the first folder that nobody has, and removes what dead processes left in others.
+func openSpill(dir string) (_ *spill, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	var s *spill
+	for i := 0; ; i++ {
+		own := filepath.Join(dir, strconv.Itoa(i))
+		if _, err := os.Lstat(own + ".lock"); s != nil && errors.Is(err, os.ErrNotExist) {
+			return s, nil
+		}
+		lock, err := durable.AcquireLock(own + ".lock")
+		if errors.As(err, new(*durable.InUseError)) {
+			continue
+		}
+		if err == nil {
+			err = os.RemoveAll(own)
+		}
+		switch {
+		case err != nil:
+		case s != nil:
+			err = lock.Release()
+		default:
+			s = &spill{own, lock}
+			err = os.Mkdir(own, 0o700)
+		}
+		if err != nil {
+			if s != nil {
+				err = errors.Join(err, s.close())
+			}
+			return nil, err
+		}
+	}
+}
+
+// close frees the folder, which is empty: who fetched has ended.
+func (s *spill) close() error { return s.lock.Release() }

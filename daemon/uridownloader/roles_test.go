@@ -1,0 +1,150 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client/clienttest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+)
+
+// role starts a process with one role on a data directory, beside a filter.
+func role(t *testing.T, dir, filter string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, dir: t.TempDir()}
+	for {
+		p.addr = testserver.Free(t)
+		cmd := newProgram(append(args, "--data-dir", dir, "--listen", p.addr)...)
+		cmd.Env = append(cmd.Env, "URIDOWNLOADER_FILTER_URL="+filter)
+		if p.Start(t, cmd, filepath.Join(p.dir, "log"), []string{`"msg":"ready"`}, []string{"address already in use"}) {
+			t.Cleanup(p.Kill)
+			return p
+		}
+	}
+}
+
+// newProgram is the program with a command line.
+func newProgram(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "URIDOWNLOADER_TEST_PROGRAM=1")
+	return cmd
+}
+
+// get asks a process, and returns the status and the answer.
+func (p *process) get(path string) (int, string) {
+	p.t.Helper()
+	resp, err := http.Get("http://" + p.addr + path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// logged waits until the process has said a text.
+func (p *process) logged(text string) {
+	p.t.Helper()
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		log, err := os.ReadFile(filepath.Join(p.dir, "log"))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if strings.Contains(string(log), text) {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("after 3 min not said: %s\n%s", text, log)
+		}
+	}
+}
+
+// Master, dispatcher and two workers are processes of their own on one data directory. The filter
+// that they ask is one, too.
+func TestRolesApart(t *testing.T) {
+	s, filter := newSite(t), clienttest.NewServer(t)
+	dir := filepath.Join(t.TempDir(), "data")
+	master := role(t, dir, filter.URL, "master")
+	dispatcher := role(t, dir, filter.URL, "dispatch")
+	workers := []*process{role(t, dir, filter.URL, "worker", "--allow-private"), role(t, dir, filter.URL, "worker", "--allow-private")}
+	job := write(t, master.dir, "news.yaml", "name: news\nfilter: uri_download\nsetting: {delay: 0s, concurrency: 20, dispatch: 1000}\n")
+	master.must("", "job", "add", job)
+	master.must(s.pages(300), "job", "uris", "news")
+	if got := master.settled("news", 300); got["done"] != 270 || got["failed"] != 30 {
+		t.Errorf("tasks: %v", got)
+	}
+	if n, has := filter.Items("uri_download", s.URL+"/page/1"); n != 300 || !has {
+		t.Errorf("the filter has %d items, page 1: %t", n, has)
+	}
+	for path, n := range s.asked {
+		if n != 1 {
+			t.Errorf("%s was asked for %d times", path, n)
+		}
+	}
+	for _, p := range append([]*process{dispatcher}, workers...) {
+		for path, want := range map[string]string{"/livez": "alive", "/readyz": "ready", "/metrics": "uridownloader_"} {
+			if status, text := p.get(path); status != 200 || !strings.Contains(text, want) {
+				t.Errorf("%s: %d, %s", path, status, text)
+			}
+		}
+		if status, _ := p.get("/api/v1/jobs"); status != 404 {
+			t.Errorf("jobs are told by what is no master: %d", status)
+		}
+	}
+	// One that stops gives its hosts to the other.
+	workers[0].Signal(syscall.SIGTERM)
+	workers[0].logged(`"msg":"stopped"`)
+	master.must(s.URL+"/more\n", "job", "uris", "news")
+	master.settled("news", 301)
+	// A round by hand, beside a dispatcher that works and after it.
+	once := func() string {
+		t.Helper()
+		text, err := newProgram("dispatch", "--once", "--data-dir", dir).CombinedOutput()
+		if err != nil {
+			t.Fatalf("dispatch --once: %v, %s", err, text)
+		}
+		return string(text)
+	}
+	if text := once(); !strings.Contains(text, "another dispatcher is at work") {
+		t.Errorf("dispatch --once: %s", text)
+	}
+	dispatcher.Signal(syscall.SIGTERM)
+	dispatcher.logged(`"msg":"stopped"`)
+	master.must(s.URL+"/once\n", "job", "uris", "news")
+	if text := once(); !strings.HasPrefix(text, "1 handed out; 0 waiting, 1 ready, 0 running\n") {
+		t.Errorf("dispatch --once: %s", text)
+	}
+	master.settled("news", 302)
+	// What does all roles wants the folder alone.
+	if text, err := newProgram("serve", "--data-dir", dir, "--listen", "127.0.0.1:0").CombinedOutput(); err == nil || !strings.Contains(string(text), "hint: one process that serves all roles uses a data directory at a time") {
+		t.Errorf("serve beside the roles: %v, %s", err, text)
+	}
+}
+
+func TestRolesRefuse(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	for _, args := range [][]string{{"master"}, {"master", "--dispatch"}, {"worker"}} {
+		text, err := newProgram(append(args, "--data-dir", dir, "--listen", "127.0.0.1:0")...).CombinedOutput()
+		if err == nil || !strings.Contains(string(text), `filter.url: ""`) || !strings.Contains(string(text), "hint: set filter.url") {
+			t.Errorf("%q without a filter: %v, %s", args, err, text)
+		}
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("something was made before it was refused: %v", err)
+	}
+	p := start(t)
+	text, err := newProgram("dispatch", "--once", "--data-dir", filepath.Join(p.dir, "data")).CombinedOutput()
+	if err == nil || !strings.Contains(string(text), "hint: `uridownloader serve` has this data directory") {
+		t.Errorf("dispatch beside serve: %v, %s", err, text)
+	}
+}
