@@ -15,21 +15,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
-	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/mongoconn"
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
@@ -72,17 +65,12 @@ type Options struct {
 // Archive is a connection to one archive. It is safe for concurrent use.
 type Archive struct {
 	opt      Options
-	client   *mongo.Client
-	dial     *dialer
-	admin    *mongo.Database
+	conn     *mongoconn.Conn
 	versions *mongo.Collection
 	leases   *mongo.Collection
 	errors   *mongo.Collection
 	files    *mongo.Collection
 	chunks   *mongo.Collection
-	hosts    string // for messages
-
-	connected *atomic.Bool // a server that takes writes is known
 }
 
 // Open connects to the archive and sees that it answers and that this user may read
@@ -98,76 +86,35 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 
-	var lastBeat atomic.Pointer[error]
-	connected := new(atomic.Bool)
-	co := options.Client().ApplyURI(o.URI).
-		SetAppName("urifilter").
-		SetServerSelectionTimeout(o.Timeout).
-		SetConnectTimeout(o.Timeout).
-		SetServerMonitor(&event.ServerMonitor{
-			ServerHeartbeatFailed: func(e *event.ServerHeartbeatFailedEvent) {
-				// The driver breaks one off when a call has failed: that says nothing of the server.
-				if !errors.Is(e.Failure, context.Canceled) {
-					lastBeat.Store(&e.Failure)
-				}
-			},
-			TopologyDescriptionChanged: func(e *event.TopologyDescriptionChangedEvent) {
-				connected.Store(slices.ContainsFunc(e.NewDescription.Servers, takesWrites))
-			},
-		})
-	dial := newDialer(&net.Dialer{})
-	if o.TLS != nil {
-		co.TLSConfig = nil
-		dial = newDialer(o.TLS)
-	}
-	co.SetDialer(dial)
-	if err := co.Validate(); err != nil {
-		// The driver's words may quote a part of the URI, which may be of the password.
-		return nil, errors.New("archive: mongodb uri is malformed: want mongodb://user:password@host:port/ with user and password percent-encoded")
-	}
-	client, err := mongo.Connect(co)
+	conn, err := mongoconn.Connect(mongoconn.Options{URI: o.URI, TLS: o.TLS, Database: o.Database, What: "archive", AppName: "urifilter", Timeout: o.Timeout})
 	if err != nil {
-		return nil, fmt.Errorf("archive %s: %w", strings.Join(co.Hosts, ","), err)
+		return nil, err
 	}
-	a := newArchive(o, client, strings.Join(co.Hosts, ","))
-	a.dial, a.connected = dial, connected
+	a := newArchive(o, conn)
 	if err := a.probe(ctx); err != nil {
-		err = a.named(explainOpen(ctx, err, lastBeat.Load()))
-		dial.cutAll()
-		_ = client.Disconnect(context.WithoutCancel(ctx)) // nothing is under way
+		err = a.named(conn.ExplainOpen(ctx, err))
+		conn.Cut(ctx)
 		return nil, err
 	}
 	return a, nil
 }
 
-func newArchive(o Options, client *mongo.Client, hosts string) *Archive {
-	// Whatever the URI says: a version that a failover could take back is none.
-	dbo := options.Database().
-		SetReadPreference(readpref.Primary()).
-		SetReadConcern(readconcern.Majority()).
-		SetWriteConcern(writeconcern.Majority())
-	db := client.Database(o.Database, dbo)
+func newArchive(o Options, conn *mongoconn.Conn) *Archive {
+	db := conn.Database(false)
 	return &Archive{
 		opt:      o,
-		client:   client,
-		admin:    client.Database("admin"),
+		conn:     conn,
 		versions: db.Collection(versionsName),
 		leases:   db.Collection(leasesName),
 		errors:   db.Collection(errorsName),
 		files:    db.Collection(filesName),
 		chunks:   db.Collection(chunksName),
-		hosts:    hosts,
 	}
-}
-
-// takesWrites tells of the servers that the driver knows those that a writeback may go to.
-func takesWrites(s event.ServerDescription) bool {
-	return slices.Contains([]string{"Standalone", "RSPrimary", "Mongos", "LoadBalancer"}, s.Kind)
 }
 
 // Connected tells whether a server that takes writes is known, without asking one: the driver
 // looks at all of them every ten seconds, and when a call fails.
-func (a *Archive) Connected() bool { return a.connected.Load() }
+func (a *Archive) Connected() bool { return a.conn.Connected() }
 
 func thisProcess() string {
 	host, err := os.Hostname()
@@ -192,8 +139,7 @@ func (a *Archive) probe(ctx context.Context) error {
 // Close ends the connection. Nothing may be under way. When ctx ends the server is not
 // waited for any more.
 func (a *Archive) Close(ctx context.Context) error {
-	defer context.AfterFunc(ctx, a.dial.cutAll)()
-	return a.client.Disconnect(ctx)
+	return a.conn.Close(ctx)
 }
 
 // Ping tells whether the archive answers, in no more than Options.Timeout.
@@ -204,18 +150,10 @@ func (a *Archive) Ping(ctx context.Context) error {
 
 // serverTime is the server's clock, by which leases run, so that the clocks of the
 // daemons need not agree.
-func (a *Archive) serverTime(ctx context.Context) (time.Time, error) {
-	ctx, cancel := a.bound(ctx, 1)
-	defer cancel()
-	var hello struct {
-		LocalTime time.Time `bson:"localTime"`
-	}
-	err := a.admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}, options.RunCmd().SetReadPreference(readpref.Primary())).Decode(&hello)
-	if err != nil {
-		return time.Time{}, explain(ctx, err)
-	}
-	return hello.LocalTime, nil
-}
+func (a *Archive) serverTime(ctx context.Context) (time.Time, error) { return a.conn.ServerTime(ctx) }
+
+// explain gives the driver's errors the names of this package.
+func explain(ctx context.Context, err error) error { return mongoconn.Explain(ctx, err) }
 
 // bound limits an operation to some times Options.Timeout.
 func (a *Archive) bound(ctx context.Context, times int) (context.Context, context.CancelFunc) {
@@ -226,12 +164,7 @@ func (a *Archive) bound(ctx context.Context, times int) (context.Context, contex
 const stripeTimes = 6
 
 // named puts before an error which archive it is of.
-func (a *Archive) named(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("archive %s: %w", a.hosts, err)
-}
+func (a *Archive) named(err error) error { return a.conn.Named(err) }
 
 func (a *Archive) fault(label string) error {
 	if a.opt.Fault == nil {

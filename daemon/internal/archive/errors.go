@@ -1,16 +1,11 @@
 package archive
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/auth"
-
-	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
+	"github.com/cr-clawer/urifilter/daemon/internal/mongoconn"
 )
 
 // What went wrong, for those who branch on it.
@@ -19,14 +14,11 @@ var (
 	ErrNone = errors.New("no version in the archive")
 	// ErrRemoved: the version was removed, being old, while it was read.
 	ErrRemoved = errors.New("was removed meanwhile")
-	// ErrUnreachable: no server answered in time. A later try may succeed.
-	ErrUnreachable = errors.New("unreachable")
-	// ErrCredentials: the server does not accept the user and password.
-	ErrCredentials = errors.New("user or password not accepted")
-	// ErrNotMongoDB: something answers there, but not in MongoDB's protocol.
-	ErrNotMongoDB = errors.New("answers, but not in MongoDB's protocol")
-	// ErrRights: the user may not do there what an archive needs.
-	ErrRights = errors.New("no rights")
+	// These are of the connection, see package mongoconn.
+	ErrUnreachable = mongoconn.ErrUnreachable
+	ErrCredentials = mongoconn.ErrCredentials
+	ErrNotMongoDB  = mongoconn.ErrNotMongoDB
+	ErrRights      = mongoconn.ErrRights
 )
 
 // LeaseError is returned while another writes back the same filter.
@@ -87,49 +79,4 @@ func (e *FormatError) Error() string {
 // switchOff is the command of mongosh that takes versions out of use.
 func switchOff(which string) string {
 	return fmt.Sprintf(`db.%s.updateMany(%s, {$set: {status: "off"}})`, versionsName, which)
-}
-
-// Codes of MongoDB's error_codes.yml.
-const (
-	codeUnauthorized         = 13
-	codeAuthenticationFailed = 18
-)
-
-// explain gives the driver's errors the names of this package. ctx is that of the
-// operation: what its caller ended is not the server's fault.
-func explain(ctx context.Context, err error) error {
-	var login *auth.Error
-	var server mongo.ServerError
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(ctx.Err(), context.Canceled):
-		return context.Cause(ctx)
-	case errors.As(err, &login):
-		return fmt.Errorf("%w: %w\nhint: see user, password and authSource in mongodb.uri", ErrCredentials, err)
-	case mongo.IsTimeout(err), mongo.IsNetworkError(err), errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w: %w", ErrUnreachable, err)
-	case errors.As(err, &server) && server.HasErrorCode(codeAuthenticationFailed):
-		return fmt.Errorf("%w: %w\nhint: see user, password and authSource in mongodb.uri", ErrCredentials, err)
-	case errors.As(err, &server) && server.HasErrorCode(codeUnauthorized):
-		return fmt.Errorf("%w: %w\nhint: mongodb.uri needs a user with the role readWrite on the database", ErrRights, err)
-	}
-	return err
-}
-
-// explainOpen is explain for a connection that was never there. Why the server could
-// not be chosen is what its last heartbeat met.
-func explainOpen(ctx context.Context, err error, beat *error) error {
-	err = explain(ctx, err)
-	if !errors.Is(err, ErrUnreachable) || beat == nil {
-		return err
-	}
-	if hint := tlsdial.Hint("mongodb", *beat); hint != "" {
-		return fmt.Errorf("%w: %w\nhint: %s", ErrUnreachable, *beat, hint)
-	}
-	var dial *net.OpError
-	if errors.As(*beat, &dial) && dial.Op == "dial" || mongo.IsTimeout(*beat) {
-		return fmt.Errorf("%w: %w\nhint: see the address in mongodb.uri, and whether MongoDB runs and lets this machine in", ErrUnreachable, *beat)
-	}
-	return fmt.Errorf("%w: %w\nhint: see address and port in mongodb.uri, and whether the server wants TLS (mongodb.tls)", ErrNotMongoDB, *beat)
 }

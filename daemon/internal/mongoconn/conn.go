@@ -1,0 +1,148 @@
+// Package mongoconn connects to MongoDB for those who keep things there, and says in plain words
+// why that fails. What is written is acknowledged by the majority, in its journals, and what is
+// read was, whatever the URI says. It knows no collections.
+package mongoconn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
+)
+
+// Options say which servers, and how they are called.
+type Options struct {
+	// URI is MongoDB's connection string; it may hold a password and is not logged.
+	URI string
+	// TLS makes the connections, whatever the URI says of TLS; nil: the URI decides.
+	TLS *tlsdial.Dialer
+	// Database holds all collections.
+	Database string
+	// What errors begin with, before the hosts.
+	What string
+	// AppName is what the server's log calls the program.
+	AppName string
+	// Timeout bounds the choice of a server, and single operations. 0: 10 s.
+	Timeout time.Duration
+}
+
+// Conn is a pool of connections. It is safe for concurrent use.
+type Conn struct {
+	opt       Options
+	client    *mongo.Client
+	dial      *dialer
+	hosts     string
+	answered  atomic.Bool // a server has, in MongoDB's protocol
+	connected atomic.Bool
+	lastBeat  atomic.Pointer[error]
+}
+
+// Connect makes a pool. It calls no server, and fails of a URI that is malformed alone.
+func Connect(o Options) (*Conn, error) {
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
+	c := &Conn{opt: o, dial: newDialer(&net.Dialer{})}
+	co := options.Client().ApplyURI(o.URI).
+		SetAppName(o.AppName).
+		SetServerSelectionTimeout(o.Timeout).
+		SetConnectTimeout(o.Timeout).
+		SetServerMonitor(&event.ServerMonitor{
+			ServerHeartbeatSucceeded: func(*event.ServerHeartbeatSucceededEvent) { c.answered.Store(true) },
+			ServerHeartbeatFailed: func(e *event.ServerHeartbeatFailedEvent) {
+				// The driver breaks one off when a call has failed: that says nothing of the server.
+				if !errors.Is(e.Failure, context.Canceled) {
+					c.lastBeat.Store(&e.Failure)
+				}
+			},
+			TopologyDescriptionChanged: func(e *event.TopologyDescriptionChangedEvent) {
+				c.connected.Store(slices.ContainsFunc(e.NewDescription.Servers, takesWrites))
+			},
+		})
+	if o.TLS != nil {
+		co.TLSConfig = nil
+		c.dial = newDialer(o.TLS)
+	}
+	co.SetDialer(c.dial)
+	if err := co.Validate(); err != nil {
+		// The driver's words may quote a part of the URI, which may be of the password.
+		return nil, fmt.Errorf("%s: mongodb uri is malformed: want mongodb://user:password@host:port/ with user and password percent-encoded", o.What)
+	}
+	c.hosts = strings.Join(co.Hosts, ",")
+	var err error
+	if c.client, err = mongo.Connect(co); err != nil {
+		return nil, c.Named(err)
+	}
+	return c, nil
+}
+
+// Database is that of the options: reads are of the primary, of what the majority has; writes wait
+// for the majority and, with journal, for its disks.
+func (c *Conn) Database(journal bool) *mongo.Database {
+	acknowledged := writeconcern.Majority()
+	if journal {
+		acknowledged.Journal = &journal
+	}
+	return c.client.Database(c.opt.Database, options.Database().
+		SetReadPreference(readpref.Primary()).
+		SetReadConcern(readconcern.Majority()).
+		SetWriteConcern(acknowledged))
+}
+
+// takesWrites tells of the servers that the driver knows those that writes may go to.
+func takesWrites(s event.ServerDescription) bool {
+	return slices.Contains([]string{"Standalone", "RSPrimary", "Mongos", "LoadBalancer"}, s.Kind)
+}
+
+// Connected tells whether a server that takes writes is known, without asking one: the driver
+// looks at all of them every ten seconds, and when a call fails.
+func (c *Conn) Connected() bool { return c.connected.Load() }
+
+// ServerTime is the clock of the server that takes writes, to the millisecond, in no more than
+// Options.Timeout.
+func (c *Conn) ServerTime(ctx context.Context) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opt.Timeout)
+	defer cancel()
+	var hello struct {
+		LocalTime time.Time `bson:"localTime"`
+	}
+	err := c.client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}, options.RunCmd().SetReadPreference(readpref.Primary())).Decode(&hello)
+	if err != nil {
+		return time.Time{}, Explain(ctx, err)
+	}
+	return hello.LocalTime, nil
+}
+
+// Close ends the connections. Nothing may be under way. When ctx ends the server is not waited for
+// any more.
+func (c *Conn) Close(ctx context.Context) error {
+	defer context.AfterFunc(ctx, c.dial.cutAll)()
+	return c.client.Disconnect(ctx)
+}
+
+// Cut ends the connections without a word to the server.
+func (c *Conn) Cut(ctx context.Context) {
+	c.dial.cutAll()
+	_ = c.client.Disconnect(context.WithoutCancel(ctx)) // nothing is under way
+}
+
+// Named puts before an error what it is of, and where that is.
+func (c *Conn) Named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", c.opt.What, c.hosts, err)
+}
