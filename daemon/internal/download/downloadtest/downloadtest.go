@@ -47,7 +47,7 @@ type Options struct {
 	// Steps is how many operations the histories have that are held against the model. 0: 3,000.
 	Steps int
 	// Part is by what the numbers of tasks are divided, for a server that looks at all of them for
-	// each query. 0: 1.
+	// each query: a divisor of 40. 0: 1.
 	Part int
 	// LargeBody is a size in bytes at which the store keeps bodies in another way than small ones.
 	LargeBody int
@@ -121,8 +121,8 @@ func (r *rig) want(what string, err, want error) {
 	}
 }
 
-// n is a number of tasks as this store is tried with.
-func (r *rig) n(full int) int { return full / max(r.opt.Part, 1) }
+// n is a number of tasks as this store is tried with, an even one.
+func (r *rig) n(full int) int { return full / max(r.opt.Part, 1) &^ 1 }
 
 // job is a job that can be added.
 func job(name string) download.Job {

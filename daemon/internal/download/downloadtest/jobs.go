@@ -285,7 +285,7 @@ func (r *rig) gone(j download.Job, leases []download.Lease) {
 // dropUnderWay drops a job while workers have its tasks.
 func dropUnderWay(r *rig) {
 	j := r.addJob(job("news"))
-	r.addTasks(j.ID, 0, 400)
+	r.addTasks(j.ID, 0, r.n(400))
 	var finished atomic.Int32
 	start := make(chan struct{})
 	together(9, func(i int) {
@@ -313,7 +313,7 @@ func dropUnderWay(r *rig) {
 				if err != nil && !errors.Is(err, download.ErrLeaseLost) {
 					r.Error(err)
 				}
-				if finished.Add(1) == 60 {
+				if int(finished.Add(1)) == r.n(60) {
 					close(start)
 				}
 			}
@@ -323,7 +323,7 @@ func dropUnderWay(r *rig) {
 	_, err := r.Sweep(ctx, 0)
 	r.need(err)
 	again := r.addJob(job("news"))
-	r.addTasks(again.ID, 0, 400)
+	r.addTasks(again.ID, 0, r.n(400))
 }
 
 // dropBySweep interrupts a drop.

@@ -1,0 +1,123 @@
+// Package mongodb keeps the downloader's jobs, tasks, data and logs in MongoDB, for any number of
+// processes at once. It decides nothing of which task comes when; see package download.
+//
+// There are no transactions: all that must happen together is one update of one document. The
+// document of a task is the one truth. What belongs to its end, log, data and body, is written
+// before under a mark of its own, and counts once the task names that mark; nobody reads what no
+// task names, and sweeps remove it. docs/downloader.md has the collections and the steps.
+package mongodb
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/mongoconn"
+	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
+)
+
+// Options say which database, and how it is used.
+type Options struct {
+	// URI is MongoDB's connection string; it may hold a password and is not logged.
+	URI string
+	// TLS makes the connections, whatever the URI says of TLS; nil: the URI decides.
+	TLS *tlsdial.Dialer
+	// Database holds all collections. Empty: uridownloader.
+	Database string
+	// Timeout bounds the choice of a server and single operations, and is how long a call goes
+	// on trying when the server does not answer. 0: 10 s.
+	Timeout time.Duration
+	// Inline is the size in bytes up to which a body, and records, are kept in the document of
+	// the data; larger ones are in GridFS. 0: 256 KiB.
+	Inline int
+	// KeepLogs has the server remove logs that are older, by a TTL index. 0: it removes none.
+	KeepLogs time.Duration
+	// Log gets what the server cannot do; nil: nothing does.
+	Log *slog.Logger
+	// Now is the clock; nil: the server's. For tests.
+	Now func() time.Time
+}
+
+// Store implements download.Store. It is safe for concurrent use.
+type Store struct {
+	opt   Options
+	conn  *mongoconn.Conn
+	clock *clock
+
+	jobs, settings, tasks, data, logs   *mongo.Collection
+	refusals, roles, meta, files, chunk *mongo.Collection
+}
+
+var _ download.Store = (*Store)(nil)
+
+// Open connects to the database, and makes collections and indexes that are missing. The error is
+// or wraps one of package mongoconn, a *ForeignError or a *NewerError where it is one of these.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	o.Database = cmp.Or(o.Database, "uridownloader")
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
+	o.Inline = cmp.Or(o.Inline, 256<<10)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	conn, err := mongoconn.Connect(mongoconn.Options{
+		URI: o.URI, TLS: o.TLS, Database: o.Database, What: "store", AppName: "uridownloader", Timeout: o.Timeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	db := conn.Database(true)
+	s := &Store{
+		opt: o, conn: conn, clock: &clock{fixed: o.Now, ask: conn.ServerTime, turn: make(chan struct{}, 1)},
+		jobs: db.Collection(jobsName), settings: db.Collection(settingsName), tasks: db.Collection(tasksName),
+		data: db.Collection(dataName), logs: db.Collection(logsName), refusals: db.Collection(refusalsName),
+		roles: db.Collection(rolesName), meta: db.Collection(metaName), files: db.Collection(filesName), chunk: db.Collection(chunksName),
+	}
+	if err := s.prepare(ctx, db); err != nil {
+		err = conn.Named(conn.ExplainOpen(ctx, err))
+		conn.Cut(ctx)
+		return nil, err
+	}
+	return s, nil
+}
+
+// closeIn is how long Close waits for the server.
+const closeIn = 5 * time.Second
+
+// Close ends the connections. Calls after it return an error.
+func (s *Store) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeIn)
+	defer cancel()
+	return s.conn.Close(ctx)
+}
+
+// Now is the clock of the server that takes writes, which is asked once a second at most.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	var now moment
+	err := s.again(ctx, func(ctx context.Context, _ bool) (err error) {
+		now, err = s.clock.now(ctx)
+		return err
+	})
+	return now.least, err
+}
+
+// doc is a document of keys and values in turn.
+func doc(pairs ...any) bson.D {
+	d := make(bson.D, 0, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		d = append(d, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})
+	}
+	return d
+}
+
+// among is a condition on a field.
+func among[T any](values []T) bson.D {
+	if values == nil {
+		values = []T{}
+	}
+	return doc("$in", values)
+}

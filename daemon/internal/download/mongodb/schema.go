@@ -1,0 +1,292 @@
+package mongodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// What is where in the database.
+const (
+	jobsName     = "DownloadJob"
+	settingsName = "DownloadSetting" // a document a version of a job
+	tasksName    = "DownloadTask"
+	dataName     = "DownloadData"
+	logsName     = "DownloadLog"
+	refusalsName = "DownloadRefusal"
+	rolesName    = "DownloadRole"
+	metaName     = "DownloadMeta"
+	filesName    = "DownloadBody.files" // GridFS bucket: large bodies and records
+	chunksName   = "DownloadBody.chunks"
+)
+
+// The documents of DownloadMeta.
+const (
+	metaFormat = "format" // whose database this is
+	metaJob    = "job"    // the number that the newest job got
+	metaSwept  = "swept"  // up to which mark it was looked for what is left over
+)
+
+// format is of the documents. What has been released does not change its meaning.
+const format = 1
+
+// jobDoc is a document of DownloadJob. Version n of it is the document Versions[n-1] of
+// DownloadSetting: what that names is a version, and nothing else is.
+type jobDoc struct {
+	ID          int64           `bson:"_id"`
+	Name        string          `bson:"name"` // unique; of a dropped job another one
+	Priority    int             `bson:"priority"`
+	On          bool            `bson:"status"`
+	Filter      string          `bson:"filter"`
+	Version     int             `bson:"version"`
+	Versions    []bson.ObjectID `bson:"versions"`
+	Lane        string          `bson:"lane"` // of the newest version, as is the next
+	MaxAttempts int             `bson:"max_download_times"`
+	Added       time.Time       `bson:"added"`
+	Dropped     bool            `bson:"dropped"`          // is being removed, and cannot be seen
+	Purged      time.Time       `bson:"purged,omitempty"` // when all that it had was removed
+}
+
+// settingDoc is a document of DownloadSetting.
+type settingDoc struct {
+	ID       bson.ObjectID `bson:"_id"`
+	Job      int64         `bson:"job"`
+	Version  int           `bson:"version"`
+	Setting  string        `bson:"setting"` // JSON, as names of headers may have dots
+	Language string        `bson:"language"`
+	File     string        `bson:"code_file"`
+	Code     string        `bson:"download_code"`
+	SHA256   string        `bson:"code_sha256"`
+	Changed  time.Time     `bson:"changed"`
+}
+
+// taskDoc is a document of DownloadTask. Its _id is the hash of job and URI, which is thereby there
+// once. A field that has nothing to say is missing.
+type taskDoc struct {
+	ID        string          `bson:"_id"`
+	Job       int64           `bson:"job"`
+	URI       string          `bson:"uri"`
+	Shard     int             `bson:"shard"`
+	State     string          `bson:"state"`
+	Attempts  int             `bson:"attempts"`
+	Fence     int64           `bson:"fence"`
+	NotBefore time.Time       `bson:"not_before,omitempty"`
+	Until     time.Time       `bson:"until,omitempty"` // of ready and running
+	Rank      *int64          `bson:"rank,omitempty"`  // of ready
+	Owner     string          `bson:"owner,omitempty"`
+	Version   int             `bson:"version,omitempty"` // of the job when it was leased last
+	Reason    string          `bson:"failed_reason,omitempty"`
+	Added     time.Time       `bson:"added"`
+	By        bson.ObjectID   `bson:"by,omitempty"`   // mark of the newest hand-out, lease or end of a lease
+	Ends      []bson.ObjectID `bson:"ends,omitempty"` // marks of the attempts that have ended: their logs count
+	Data      bson.ObjectID   `bson:"data,omitempty"` // mark of its result
+}
+
+func (d taskDoc) task() download.Task {
+	return download.Task{
+		ID: d.ID, Job: d.Job, URI: d.URI, Shard: d.Shard, State: download.State(d.State), Attempts: d.Attempts, NotBefore: d.NotBefore,
+		Until: d.Until, Owner: d.Owner, Fence: d.Fence, Reason: d.Reason, Added: d.Added,
+	}
+}
+
+// logDoc is a document of DownloadLog. It is the first that is written of the end of an attempt, so
+// that nothing can be left over that no log tells of.
+type logDoc struct {
+	ID       bson.ObjectID `bson:"_id"` // the mark
+	Job      int64         `bson:"job"`
+	Task     string        `bson:"task"`
+	URI      string        `bson:"uri"`
+	Fence    int64         `bson:"fence"`
+	Number   int           `bson:"number"`
+	Version  int           `bson:"version"`
+	Status   int           `bson:"status"`
+	Reason   string        `bson:"failed_reason,omitempty"`
+	HostName string        `bson:"hostname"`
+	Spent    int64         `bson:"spend_time"` // microseconds
+	Added    time.Time     `bson:"added"`
+}
+
+// dataDoc is a document of DownloadData.
+type dataDoc struct {
+	ID          bson.ObjectID `bson:"_id"` // the mark
+	Job         int64         `bson:"job"`
+	Task        string        `bson:"task"`
+	Version     int           `bson:"version"`
+	TaskURI     string        `bson:"task_uri"`
+	URI         string        `bson:"uri"`
+	Status      int           `bson:"status_code"`
+	Header      []headerDoc   `bson:"headers"`
+	ContentType string        `bson:"content_type"`
+	Encoding    string        `bson:"encoding"`
+	HostName    string        `bson:"host_name"`
+	Added       time.Time     `bson:"added"`
+	SHA256      string        `bson:"sha256"`
+	Size        int64         `bson:"size"`
+	Body        []byte        `bson:"body,omitempty"`
+	BodyFile    string        `bson:"body_file,omitempty"` // in GridFS
+	Records     []byte        `bson:"json_data,omitempty"`
+	RecordsFile string        `bson:"json_file,omitempty"`
+}
+
+type headerDoc struct {
+	Name   string   `bson:"name"`
+	Values []string `bson:"values"`
+}
+
+// index is an index of a collection.
+type index struct {
+	of   *mongo.Collection
+	keys bson.D
+	opt  *options.IndexOptionsBuilder
+}
+
+func (s *Store) indexes() []index {
+	plain := options.Index
+	return []index{
+		{s.jobs, doc("name", 1), plain().SetUnique(true)},
+		{s.tasks, doc("job", 1, "_id", 1), plain()},
+		{s.tasks, doc("job", 1, "state", 1, "not_before", 1, "_id", 1), plain()},
+		{s.tasks, doc("rank", 1, "_id", 1), plain().SetPartialFilterExpression(doc("rank", doc("$exists", true)))},
+		{s.tasks, doc("until", 1), plain().SetSparse(true)},
+		{s.logs, doc("job", 1, "added", 1, "_id", 1), plain()},
+		{s.logs, doc("task", 1), plain()},
+		{s.data, doc("job", 1, "_id", 1), plain()},
+		{s.data, doc("task", 1), plain()},
+		{s.files, doc("metadata.job", 1), plain()},
+		{s.files, doc("filename", 1, "uploadDate", 1), plain()}, // GridFS has these two
+		{s.chunk, doc("files_id", 1, "n", 1), plain().SetUnique(true)},
+	}
+}
+
+// The codes of errors that are expected.
+const (
+	codeNotImplemented = 238
+	codeConflict       = 85
+	codeDuplicate      = 11000
+)
+
+func isServer(err error) bool { return errors.As(err, new(mongo.ServerError)) }
+
+func hasCode(err error, code int) bool {
+	var server mongo.ServerError
+	return errors.As(err, &server) && server.HasErrorCode(code)
+}
+
+// prepare refuses a database that is not ours, and makes what is missing.
+func (s *Store) prepare(ctx context.Context, db *mongo.Database) error {
+	ctx, cancel := context.WithTimeout(ctx, longer*s.opt.Timeout)
+	defer cancel()
+	if err := s.checkFormat(ctx, db); err != nil {
+		return err
+	}
+	for _, i := range s.indexes() {
+		_, err := i.of.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: i.keys, Options: i.opt})
+		if hasCode(err, codeNotImplemented) { // as FerretDB, of a partial index
+			s.opt.Log.Info("the server does without an index", "collection", i.of.Name(), "keys", i.keys, "err", err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.expireLogs(ctx, db)
+}
+
+// logsExpire is the name of the TTL index.
+const logsExpire = "added_expires"
+
+// expireLogs makes the TTL index of logs as the options want it.
+func (s *Store) expireLogs(ctx context.Context, db *mongo.Database) error {
+	if s.opt.KeepLogs <= 0 {
+		existing, err := s.logs.Indexes().ListSpecifications(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(existing, func(spec mongo.IndexSpecification) bool { return spec.Name == logsExpire }) {
+			return nil
+		}
+		return s.logs.Indexes().DropOne(ctx, logsExpire)
+	}
+	seconds := int32(min(s.opt.KeepLogs/time.Second, 1<<31-1))
+	_, err := s.logs.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: doc("added", 1), Options: options.Index().SetName(logsExpire).SetExpireAfterSeconds(seconds)})
+	switch {
+	case hasCode(err, codeNotImplemented):
+		s.opt.Log.Info("the server has no TTL indexes: sweeps remove old logs", "err", err)
+		return nil
+	case hasCode(err, codeConflict): // it was made with another time
+		return db.RunCommand(ctx, doc("collMod", logsName, "index", doc("name", logsExpire, "expireAfterSeconds", seconds))).Err()
+	}
+	return err
+}
+
+// metaDoc is the document of DownloadMeta that says whose the database is.
+type metaDoc struct {
+	Program string `bson:"program"`
+	Format  int    `bson:"format"`
+}
+
+const program = "uridownloader"
+
+// checkFormat refuses what another program, or a newer one, has written.
+func (s *Store) checkFormat(ctx context.Context, db *mongo.Database) error {
+	var m metaDoc
+	err := s.meta.FindOne(ctx, doc("_id", metaFormat)).Decode(&m)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		names, err := db.ListCollectionNames(ctx, bson.D{})
+		if err != nil {
+			return err
+		}
+		for _, c := range []*mongo.Collection{s.jobs, s.settings, s.tasks, s.data, s.logs, s.refusals, s.roles, s.files, s.chunk} {
+			if !slices.Contains(names, c.Name()) {
+				continue
+			}
+			if err := c.FindOne(ctx, bson.D{}).Err(); err == nil {
+				return &ForeignError{s.opt.Database, "has a collection " + c.Name() + " that another program has written"}
+			} else if !errors.Is(err, mongo.ErrNoDocuments) {
+				return err
+			}
+		}
+		_, err = s.meta.InsertOne(ctx, doc("_id", metaFormat, "program", program, "format", format))
+		if mongo.IsDuplicateKeyError(err) { // another process was first
+			err = nil
+		}
+		return err
+	}
+	switch {
+	case err != nil:
+		return err
+	case m.Program != program:
+		return &ForeignError{s.opt.Database, fmt.Sprintf("is of the program %q", m.Program)}
+	case m.Format > format:
+		return &NewerError{s.opt.Database, m.Format, format}
+	}
+	return nil
+}
+
+// ForeignError is returned for a database that is of another program.
+type ForeignError struct {
+	Database string
+	Reason   string
+}
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("database %s: %s\nhint: give the downloader a database of its own: mongodb.database", e.Database, e.Reason)
+}
+
+// NewerError is returned for a database that a later version of the program has written.
+type NewerError struct {
+	Database    string
+	Have, Known int // formats
+}
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("database %s: format %d: this program knows up to %d\nhint: use the newer program that wrote it", e.Database, e.Have, e.Known)
+}

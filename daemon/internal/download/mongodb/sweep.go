@@ -1,0 +1,317 @@
+package mongodb
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// Sweep implements download.Tasks. Several may run at once: each task is swept by one of them.
+func (s *Store) Sweep(ctx context.Context, keepLogs time.Duration) (download.Swept, error) {
+	var swept download.Swept
+	_, now, err := s.mark(ctx)
+	if err != nil {
+		return swept, err
+	}
+	if err := s.purgeAll(ctx, now); err != nil {
+		return swept, err
+	}
+	err = s.againIn(ctx, longer, func(ctx context.Context, _ bool) error {
+		res, err := s.tasks.UpdateMany(ctx, doc("state", string(download.Ready), "until", doc("$lte", now.least)),
+			doc("$set", doc("state", string(download.Waiting)), "$unset", doc("until", "", "rank", "")))
+		if res != nil {
+			swept.Unclaimed += int(res.ModifiedCount)
+		}
+		return err
+	})
+	if err != nil {
+		return swept, err
+	}
+	if err := s.sweepRunning(ctx, now, &swept); err != nil {
+		return swept, err
+	}
+	if err := s.sweepMarks(ctx, now); err != nil {
+		return swept, err
+	}
+	if keepLogs > 0 {
+		err := s.againIn(ctx, longer, func(ctx context.Context, _ bool) error {
+			res, err := s.logs.DeleteMany(ctx, doc("added", doc("$lt", now.least.Add(-keepLogs))))
+			if res != nil {
+				swept.Logs += int(res.DeletedCount)
+			}
+			return err
+		})
+		if err != nil {
+			return swept, err
+		}
+	}
+	return swept, s.sweepRoles(ctx, now)
+}
+
+// sweepRunning ends the leases that have run out.
+func (s *Store) sweepRunning(ctx context.Context, now moment, swept *download.Swept) error {
+	for {
+		var found []taskDoc
+		var jobs map[int64]jobDoc
+		err := s.again(ctx, func(ctx context.Context, _ bool) (err error) {
+			if jobs, err = s.liveJobs(ctx); err != nil {
+				return err
+			}
+			var ids []int64
+			for id := range jobs {
+				ids = append(ids, id)
+			}
+			found, err = find[taskDoc](ctx, s.tasks, doc("state", string(download.Running), "until", doc("$lte", now.least), "job", among(ids)),
+				options.Find().SetLimit(page))
+			return err
+		})
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		ended, failed, err := s.abandon(ctx, now, jobs, found)
+		if err != nil {
+			return err
+		}
+		swept.Abandoned += ended
+		swept.Failed += failed
+		if len(found) < page {
+			return nil
+		}
+	}
+}
+
+// updatesTogether is how many updates one command has. FerretDB needs a connection to its own
+// database for each, of which it has 100.
+const updatesTogether = 50
+
+// abandon ends leases that have run out, and returns how many of them it has ended, and how many of
+// those have failed. The logs are written before, as those of workers are.
+func (s *Store) abandon(ctx context.Context, now moment, jobs map[int64]jobDoc, found []taskDoc) (ended, failed int, err error) {
+	var logs []logDoc
+	var changes []mongo.WriteModel
+	marks := map[bson.ObjectID]bool{} // whether the task has failed
+	var ids []string
+	for _, d := range found {
+		mark := markAt(now)
+		reason := download.CutReason(download.Abandoned(d.Owner))
+		logs = append(logs, logOf(mark, now, d.Job, d.ID, d.URI, d.Fence, d.Attempts, d.Version, download.Attempt{Reason: reason}))
+		set := doc("state", string(download.Waiting), "failed_reason", reason, "by", mark, "not_before", now.least)
+		if marks[mark] = d.Attempts >= jobs[d.Job].MaxAttempts; marks[mark] {
+			set = doc("state", string(download.Failed), "failed_reason", reason, "by", mark)
+		}
+		changes = append(changes, mongo.NewUpdateOneModel().
+			SetFilter(doc("_id", d.ID, "fence", d.Fence, "state", string(download.Running), "until", doc("$lte", now.least))).
+			SetUpdate(doc("$set", set, "$unset", doc("until", "", "owner", ""), "$push", doc("ends", mark))))
+		ids = append(ids, d.ID)
+	}
+	err = s.again(ctx, func(ctx context.Context, unsure bool) error {
+		_, err := s.logs.InsertMany(ctx, logs, options.InsertMany().SetOrdered(false))
+		if unsure && mongo.IsDuplicateKeyError(err) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	for some := range slices.Chunk(changes, updatesTogether) {
+		err = s.again(ctx, func(ctx context.Context, _ bool) error {
+			_, err := s.tasks.BulkWrite(ctx, some, options.BulkWrite().SetOrdered(false))
+			return err
+		})
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	ends, _, err := s.named(ctx, ids)
+	for mark, last := range marks {
+		if ends[mark] {
+			ended++
+			if last {
+				failed++
+			}
+		}
+	}
+	return ended, failed, err
+}
+
+// grace is for how long nothing is said to be left over: what is on its way has arrived.
+const grace = time.Minute
+
+// sweepMarks removes what calls have left behind that were interrupted: logs, data and bodies of
+// marks that no task names, and that none can name any more, as their lease has ended. Each mark is
+// looked at once, in their order; one whose lease holds holds up those after it.
+func (s *Store) sweepMarks(ctx context.Context, now moment) error {
+	var swept struct {
+		Mark bson.ObjectID `bson:"mark"`
+	}
+	err := s.again(ctx, func(ctx context.Context, _ bool) error {
+		err := s.meta.FindOne(ctx, doc("_id", metaSwept)).Decode(&swept)
+		if err == mongo.ErrNoDocuments {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	end := bson.NewObjectIDFromTimestamp(now.least.Add(-grace))
+	for i := 4; i < len(end); i++ { // the first one of its second
+		end[i] = 0
+	}
+	for {
+		var logs []logDoc
+		var tasks []taskDoc
+		err := s.again(ctx, func(ctx context.Context, _ bool) (err error) {
+			logs, err = find[logDoc](ctx, s.logs, doc("_id", doc("$gt", swept.Mark, "$lt", end)),
+				options.Find().SetSort(doc("_id", 1)).SetLimit(together).SetProjection(doc("task", 1, "fence", 1)))
+			if err != nil || len(logs) == 0 {
+				return err
+			}
+			var ids []string
+			for _, d := range logs {
+				ids = append(ids, d.Task)
+			}
+			tasks, err = find[taskDoc](ctx, s.tasks, doc("_id", among(ids)), options.Find().SetProjection(doc("ends", 1, "state", 1, "fence", 1)))
+			return err
+		})
+		if err != nil || len(logs) == 0 {
+			return err
+		}
+		byID := map[string]taskDoc{}
+		for _, d := range tasks {
+			byID[d.ID] = d
+		}
+		var left []bson.ObjectID
+		open := slices.IndexFunc(logs, func(l logDoc) bool {
+			t := byID[l.Task]
+			if slices.Contains(t.Ends, l.ID) {
+				return false
+			}
+			if t.State == string(download.Running) && t.Fence == l.Fence {
+				return true
+			}
+			left = append(left, l.ID)
+			return false
+		})
+		if open >= 0 {
+			logs = logs[:open]
+		}
+		err = s.again(ctx, func(ctx context.Context, _ bool) error {
+			if len(left) > 0 {
+				if err := s.removeMarks(ctx, left); err != nil {
+					return err
+				}
+			}
+			if len(logs) == 0 {
+				return nil
+			}
+			swept.Mark = logs[len(logs)-1].ID
+			_, err := s.meta.UpdateOne(ctx, doc("_id", metaSwept), doc("$set", doc("mark", swept.Mark)), options.UpdateOne().SetUpsert(true))
+			return err
+		})
+		if err != nil || open >= 0 || len(logs) < together {
+			return err
+		}
+	}
+}
+
+// forget is how long a dropped job is remembered, so that what was on its way when it was dropped
+// is removed, too.
+const forget = time.Hour
+
+// purgeAll removes what dropped jobs had, and then those.
+func (s *Store) purgeAll(ctx context.Context, now moment) error {
+	var dropped []jobDoc
+	err := s.again(ctx, func(ctx context.Context, _ bool) (err error) {
+		dropped, err = find[jobDoc](ctx, s.jobs, doc("dropped", true))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, d := range dropped {
+		if err := s.purge(ctx, d); err != nil {
+			return err
+		}
+		err := s.again(ctx, func(ctx context.Context, _ bool) (err error) {
+			switch {
+			case d.Purged.IsZero():
+				_, err = s.jobs.UpdateOne(ctx, doc("_id", d.ID), doc("$set", doc("purged", now.least)))
+			case d.Purged.Before(now.least.Add(-forget)):
+				_, err = s.jobs.DeleteOne(ctx, doc("_id", d.ID))
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purge removes what a dropped job had, in parts.
+func (s *Store) purge(ctx context.Context, d jobDoc) error {
+	parts := []func(context.Context) (int, error){
+		func(ctx context.Context) (int, error) { // chunks that have no file yet, too
+			logs, err := find[logDoc](ctx, s.logs, doc("job", d.ID), options.Find().SetLimit(together).SetProjection(doc("_id", 1)))
+			if err != nil || len(logs) == 0 {
+				return 0, err
+			}
+			marks := make([]bson.ObjectID, len(logs))
+			for i, l := range logs {
+				marks[i] = l.ID
+			}
+			return len(logs), s.removeMarks(ctx, marks)
+		},
+		func(ctx context.Context) (int, error) { // files whose log has expired
+			files, err := find[fileDoc](ctx, s.files, doc("metadata.job", d.ID), options.Find().SetLimit(together).SetProjection(doc("_id", 1)))
+			if err != nil || len(files) == 0 {
+				return 0, err
+			}
+			ids := make([]string, len(files))
+			for i, f := range files {
+				ids[i] = f.ID
+			}
+			return len(files), s.removeFiles(ctx, ids)
+		},
+		func(ctx context.Context) (int, error) { return removeSome[bson.ObjectID](ctx, s.data, d.ID) },
+		func(ctx context.Context) (int, error) { return removeSome[string](ctx, s.tasks, d.ID) },
+		func(ctx context.Context) (int, error) { return removeSome[bson.ObjectID](ctx, s.settings, d.ID) },
+	}
+	for _, part := range parts {
+		for more := true; more; {
+			err := s.again(ctx, func(ctx context.Context, _ bool) error {
+				n, err := part(ctx)
+				more = n == together
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeSome removes documents of a job, and returns how many it has found.
+func removeSome[ID any](ctx context.Context, c *mongo.Collection, job int64) (int, error) {
+	found, err := find[struct {
+		ID ID `bson:"_id"`
+	}](ctx, c, doc("job", job), options.Find().SetLimit(together).SetProjection(doc("_id", 1)))
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	ids := make([]ID, len(found))
+	for i, d := range found {
+		ids[i] = d.ID
+	}
+	_, err = c.DeleteMany(ctx, doc("_id", among(ids)))
+	return len(found), err
+}

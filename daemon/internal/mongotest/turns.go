@@ -1,0 +1,151 @@
+package mongotest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// Turns passes connections on to a server, one command at a time, whoever sends it. FerretDB reads
+// documents and writes them back, so that of two updates at once one may be undone; with turns each
+// command is atomic, as in MongoDB the update of each document is. A command whose sender has gone
+// is still carried out, as MongoDB does.
+type Turns struct {
+	Addr string
+
+	turn sync.Mutex
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+	lose  func(command string) bool
+	seen  map[string]int
+}
+
+// NewTurns is a Turns before the server at that address.
+func NewTurns(t testing.TB, to string) *Turns {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Turns{Addr: l.Addr().String(), conns: map[net.Conn]struct{}{}, seen: map[string]int{}}
+	var work sync.WaitGroup
+	work.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.mu.Lock()
+			p.conns[client] = struct{}{}
+			p.mu.Unlock()
+			work.Go(func() {
+				defer func() {
+					client.Close()
+					p.mu.Lock()
+					delete(p.conns, client)
+					p.mu.Unlock()
+				}()
+				server, err := net.Dial("tcp", to)
+				if err != nil {
+					return
+				}
+				defer server.Close()
+				p.pass(client, server)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.mu.Lock()
+		for client := range p.conns {
+			_ = client.Close()
+		}
+		p.mu.Unlock()
+		work.Wait()
+	})
+	return p
+}
+
+// URI is how clients reach the server by it.
+func (p *Turns) URI() string { return "mongodb://" + p.Addr + "/" }
+
+// Lose is asked of each command once it was carried out, by its name: true breaks the connection
+// instead of passing the answer on. nil: none is lost.
+func (p *Turns) Lose(lose func(command string) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lose = lose
+}
+
+// Commands are how many there were of each name since the last call.
+func (p *Turns) Commands() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen := p.seen
+	p.seen = map[string]int{}
+	return seen
+}
+
+func (p *Turns) pass(client, server net.Conn) {
+	for {
+		question, err := readMessage(client)
+		if err != nil {
+			return
+		}
+		answer, err := p.carryOut(server, question)
+		if err != nil || p.isLost(commandOf(question)) {
+			return
+		}
+		if _, err := client.Write(answer); err != nil {
+			return
+		}
+	}
+}
+
+func (p *Turns) carryOut(server net.Conn, question []byte) ([]byte, error) {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	if _, err := server.Write(question); err != nil {
+		return nil, err
+	}
+	return readMessage(server)
+}
+
+func (p *Turns) isLost(command string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen[command]++
+	return p.lose != nil && p.lose(command)
+}
+
+// readMessage reads a message with its header, which begins with the length of all.
+func readMessage(r io.Reader) ([]byte, error) {
+	const header, most = 16, 64 << 20
+	message := make([]byte, header)
+	if _, err := io.ReadFull(r, message); err != nil {
+		return nil, err
+	}
+	n := int(int32(binary.LittleEndian.Uint32(message)))
+	if n < header || n > most {
+		return nil, fmt.Errorf("message of %d bytes", n)
+	}
+	message = append(message, make([]byte, n-header)...)
+	_, err := io.ReadFull(r, message[header:])
+	return message, err
+}
+
+// commandOf is the name of a command: the first key of the document of an OP_MSG; "" of other
+// messages.
+func commandOf(message []byte) string {
+	const opMsg, key = 2013, 16 + 4 + 1 + 4 + 1 // header, flags, kind of section, length, type
+	if len(message) < key || binary.LittleEndian.Uint32(message[12:]) != opMsg {
+		return ""
+	}
+	name, _, _ := bytes.Cut(message[key:], []byte{0})
+	return string(name)
+}
