@@ -38,8 +38,8 @@ type Job struct {
 	Args []string
 }
 
-// Runs are Daemons, one at least.
-func (p Program) Runs() []string {
+// Commands are Daemons, one at least.
+func (p Program) Commands() []string {
 	if len(p.Daemons) == 0 {
 		return []string{"serve"}
 	}

@@ -123,7 +123,7 @@ func below(top, name string) string {
 }
 
 func (p Params) withDefaults(of Program) Params {
-	p.Run = cmp.Or(p.Run, of.Runs()[0])
+	p.Run = cmp.Or(p.Run, of.Commands()[0])
 	p.Binary = cmp.Or(p.Binary, of.Binary())
 	p.Config = cmp.Or(p.Config, of.Config())
 	p.EnvFile = cmp.Or(p.EnvFile, of.EnvFile())

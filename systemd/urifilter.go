@@ -9,7 +9,10 @@ func Urifilter() Program {
 	}
 }
 
-// Uridownloader is the downloader.
+// Uridownloader is the downloader: all roles in one process, or some of them.
 func Uridownloader() Program {
-	return Program{Name: "uridownloader", Does: "downloads what is new, once", Documentation: "https://github.com/cr-clawer/urifilter", Jails: true}
+	return Program{
+		Daemons: []string{"serve", "master --dispatch", "worker", "master", "dispatch"},
+		Name:    "uridownloader", Does: "downloads what is new, once", Documentation: "https://github.com/cr-clawer/urifilter", Jails: true,
+	}
 }

@@ -26,8 +26,8 @@ func (p Params) validate(of Program) error {
 	add := func(field, value, want string) {
 		faults = append(faults, fmt.Errorf("%s %q: %s", field, value, want))
 	}
-	if !slices.Contains(of.Runs(), p.Run) {
-		add("run", p.Run, "want "+strings.Join(of.Runs(), " or "))
+	if !slices.Contains(of.Commands(), p.Run) {
+		add("run", p.Run, "want "+strings.Join(of.Commands(), " or "))
 	}
 	for _, f := range []struct{ field, value string }{
 		{"binary", p.Binary}, {"config", p.Config}, {"env file", p.EnvFile}, {"token file", p.TokenFile}, {"data_dir", p.DataDir},

@@ -81,9 +81,16 @@ func newServiceCommand() *cobra.Command {
 	return service.NewCommand(service.Settings{
 		Program: systemd.Uridownloader(), Default: defaultPath,
 		Find: func(flag string) string { return command.SettingsPath(flag, configEnv, defaultPath) },
-		Read: func(file, _ string) (systemd.Params, error) {
+		Read: func(file, run string) (systemd.Params, error) {
 			cfg, err := readSettings(file)
-			return systemd.Params{DataDir: cfg.DataDir, Listen: []string{cfg.Listen}}, err
+			listen := cfg.Listen
+			switch run {
+			case "worker":
+				listen = cfg.Worker.Listen
+			case "dispatch":
+				listen = cfg.Dispatch.Listen
+			}
+			return systemd.Params{DataDir: cfg.DataDir, Listen: []string{listen}}, err
 		},
 	})
 }

@@ -48,7 +48,7 @@ func installElsewhere(cmd *cobra.Command, settings Settings, o installOptions) e
 	if err != nil {
 		return err
 	}
-	o.run = cmp.Or(o.run, p.Runs()[0])
+	o.run = cmp.Or(o.run, p.Commands()[0])
 	if _, err := settings.Read(config, o.run); err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func installUnits(cmd *cobra.Command, h *unitHost, s Settings, o installOptions,
 			return err
 		}
 	}
-	o.run = cmp.Or(o.run, h.runs(), s.Program.Runs()[0])
+	o.run = cmp.Or(o.run, h.runs(), s.Program.Commands()[0])
 	files, err := wantedUnits(s, o)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (h *unitHost) runs() string {
 		command, isStart := strings.CutPrefix(line, "ExecStart=")
 		before, _, _ := strings.Cut(command, " --config ")
 		_, run, _ := strings.Cut(before, " ")
-		if isStart && slices.Contains(h.program.Runs(), run) {
+		if isStart && slices.Contains(h.program.Commands(), run) {
 			return run
 		}
 	}
