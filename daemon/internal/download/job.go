@@ -20,12 +20,13 @@ type Job struct {
 	Priority int
 	On       bool // tasks are handed out
 	// Filter is the name of the filter that is asked before a URI becomes a task, "" for none.
-	Filter  string
-	Version int // of the Setting and the Code, from 1
-	Setting Setting
-	Code    Code
-	Added   time.Time
-	Changed time.Time // when the version was made
+	Filter   string
+	Version  int // of the Setting and the Code, from 1
+	Setting  Setting
+	Code     Code
+	Added    time.Time
+	Changed  time.Time // when the version was made
+	Reported int       // how many tasks there were when their end was last reported, see MarkReported
 }
 
 // Lane says which workers may have the tasks of a job, and which come first.

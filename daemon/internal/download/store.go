@@ -54,6 +54,9 @@ type Jobs interface {
 	// versions that never were.
 	JobVersion(ctx context.Context, id int64, version int) (Job, error)
 	ListJobs(ctx context.Context) ([]Job, error) // by name
+	// MarkReported keeps that it was reported that all tasks of a job have ended, of which there were
+	// so many: ErrNoJob. It is no further version.
+	MarkReported(ctx context.Context, job int64, tasks int) error
 	// Counts tells how many tasks of a job are in each state, with all States as keys: ErrNoJob.
 	Counts(ctx context.Context, job int64) (map[State]int, error)
 	// KeepRefusal keeps why a job was refused, Added now; Refusals lists the newest first, at most

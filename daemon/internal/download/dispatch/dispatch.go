@@ -68,8 +68,11 @@ type Options struct {
 	// HandedOut, if not nil, is called after tasks were made ready, so that workers in this process
 	// need not poll. It must return soon.
 	HandedOut func()
-	Log       *slog.Logger          // nil: none
-	Registry  prometheus.Registerer // nil: no metrics
+	// Ended, if not nil, is called in each round with each job that is on, all of whose tasks have
+	// ended, until that is marked as reported. It must return soon.
+	Ended    func(job download.Job, done, failed int)
+	Log      *slog.Logger          // nil: none
+	Registry prometheus.Registerer // nil: no metrics
 }
 
 // Dispatcher hands tasks out. Several may run on one store: one of them works, the others stand by.

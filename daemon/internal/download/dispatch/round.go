@@ -47,6 +47,10 @@ func (d *Dispatcher) round(ctx context.Context, sweep bool) (Report, error) {
 		report.Waiting += counts[download.Waiting]
 		report.Ready += counts[download.Ready]
 		report.Running += counts[download.Running]
+		done, failed := counts[download.Done], counts[download.Failed]
+		if open := counts[download.Waiting] + counts[download.Ready] + counts[download.Running]; open == 0 && done+failed != job.Reported && d.opt.Ended != nil {
+			d.opt.Ended(job, done, failed)
+		}
 		outstanding := counts[download.Ready] + counts[download.Running]
 		if room := min(counts[download.Waiting], job.Setting.Dispatch-outstanding); room > 0 {
 			lanes[lane] = append(lanes[lane], &demand{job: job, room: room, outstanding: outstanding})

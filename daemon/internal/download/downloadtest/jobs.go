@@ -49,6 +49,18 @@ func jobs(r *rig) {
 	want.On = true
 	r.wantJob(want)
 	r.wantCounts(want.ID, nil)
+
+	r.need(r.MarkReported(ctx, want.ID, 7))
+	want.Reported = 7
+	r.wantJob(want)
+	want.Priority++
+	got, err = r.ChangeJob(ctx, want) // keeps it
+	r.need(err)
+	if got.Reported != 7 {
+		r.Errorf("changed: %+v", got)
+	}
+	r.wantJob(want)
+	r.want("the end of no job", r.MarkReported(ctx, want.ID+bare.ID, 7), download.ErrNoJob)
 }
 
 func (r *rig) wantJob(want download.Job) {

@@ -140,6 +140,17 @@ func (s *Store) SwitchJob(ctx context.Context, name string, on bool) error {
 	})
 }
 
+// MarkReported implements download.Jobs.
+func (s *Store) MarkReported(ctx context.Context, job int64, tasks int) error {
+	return s.again(ctx, func(ctx context.Context, _ bool) error {
+		res, err := s.jobs.UpdateOne(ctx, doc("_id", job, "dropped", false), doc("$set", doc("reported", tasks)))
+		if err == nil && res.MatchedCount == 0 {
+			return download.ErrNoJob
+		}
+		return err
+	})
+}
+
 // DropJob implements download.Jobs. Once it has begun, it goes on until nothing of the job can be
 // settled, also if ctx ends; Sweep removes the rest.
 func (s *Store) DropJob(ctx context.Context, name string) error {
@@ -220,7 +231,7 @@ func (s *Store) jobOf(ctx context.Context, d jobDoc, version int) (download.Job,
 	}
 	j := download.Job{
 		ID: d.ID, Name: d.Name, Priority: d.Priority, On: d.On, Filter: d.Filter, Version: version,
-		Code: download.Code{Language: v.Language, File: v.File, Text: v.Code}, Added: d.Added, Changed: v.Changed,
+		Code: download.Code{Language: v.Language, File: v.File, Text: v.Code}, Added: d.Added, Changed: v.Changed, Reported: d.Reported,
 	}
 	return j, json.Unmarshal([]byte(v.Setting), &j.Setting)
 }

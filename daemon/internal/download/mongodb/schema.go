@@ -51,6 +51,7 @@ type jobDoc struct {
 	Lane        string          `bson:"lane"` // of the newest version, as is the next
 	MaxAttempts int             `bson:"max_download_times"`
 	Added       time.Time       `bson:"added"`
+	Reported    int             `bson:"reported"`
 	Dropped     bool            `bson:"dropped"`          // is being removed, and cannot be seen
 	Purged      time.Time       `bson:"purged,omitempty"` // when all that it had was removed
 }

@@ -90,6 +90,15 @@ func (s *Store) SwitchJob(ctx context.Context, name string, on bool) error {
 	})
 }
 
+// MarkReported implements download.Jobs.
+func (s *Store) MarkReported(ctx context.Context, job int64, tasks int) error {
+	return s.write(ctx, 1, func(t *tx) error {
+		n, err := t.w.execCount("UPDATE jobs SET reported = ? WHERE id = ? AND dropped = 0", tasks, job)
+		t.w.jobs = nil
+		return errors.Join(err, ifTrue(err == nil && n == 0, download.ErrNoJob))
+	})
+}
+
 // DropJob implements download.Jobs. If ctx ends while it removes what the job had, the job is
 // gone, and Sweep removes the rest.
 func (s *Store) DropJob(ctx context.Context, name string) error {
@@ -107,14 +116,14 @@ func (s *Store) DropJob(ctx context.Context, name string) error {
 	return nil
 }
 
-const jobColumns = `SELECT j.id, j.name, j.priority, j.is_on, j.filter, j.added, v.version, v.setting, v.code_language, v.code_file, v.code_text, v.changed
+const jobColumns = `SELECT j.id, j.name, j.priority, j.is_on, j.filter, j.added, j.reported, v.version, v.setting, v.code_language, v.code_file, v.code_text, v.changed
 	FROM jobs j JOIN versions v ON v.job = j.id WHERE j.dropped = 0 AND `
 
 func scanJob(rows *sql.Rows) (download.Job, error) {
 	var j download.Job
 	var setting []byte
 	var added, changed int64
-	err := rows.Scan(&j.ID, &j.Name, &j.Priority, &j.On, &j.Filter, &added, &j.Version, &setting, &j.Code.Language, &j.Code.File, &j.Code.Text, &changed)
+	err := rows.Scan(&j.ID, &j.Name, &j.Priority, &j.On, &j.Filter, &added, &j.Reported, &j.Version, &setting, &j.Code.Language, &j.Code.File, &j.Code.Text, &changed)
 	if err != nil {
 		return j, err
 	}

@@ -33,6 +33,7 @@ CREATE TABLE jobs (
 	lane TEXT NOT NULL,            -- of the newest version, as is the next
 	max_attempts INTEGER NOT NULL,
 	added INTEGER NOT NULL,
+	reported INTEGER NOT NULL DEFAULT 0, -- how many tasks there were when their end was last reported
 	dropped INTEGER NOT NULL DEFAULT 0 -- 1: is being removed, and cannot be seen
 );
 CREATE UNIQUE INDEX jobs_name ON jobs (name) WHERE dropped = 0;

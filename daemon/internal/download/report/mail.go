@@ -1,0 +1,64 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"strconv"
+
+	"github.com/wneessen/go-mail"
+)
+
+// Mail is the server by which mails are sent.
+type Mail struct {
+	Server   string // host:port
+	From     string // an address
+	User     string // "": the server wants no login
+	Password string
+	TLS      string         // starttls, tls (from the beginning) or none; "": starttls
+	Roots    *x509.CertPool // authorities that are trusted; nil: the system's
+}
+
+// send sends a report to one address.
+func (m *Mail) send(ctx context.Context, to string, r Report) (err error) {
+	client, err := m.client()
+	if err != nil {
+		return err
+	}
+	msg := mail.NewMsg()
+	if err := errors.Join(msg.From(m.From), msg.To(to)); err != nil {
+		return err
+	}
+	msg.Subject("uridownloader: " + r.title())
+	msg.SetDate()
+	msg.SetMessageID()
+	msg.SetBodyString(mail.TypeTextPlain, r.text())
+	return client.DialAndSendWithContext(ctx, msg)
+}
+
+func (m *Mail) client() (*mail.Client, error) {
+	host, port, err := net.SplitHostPort(m.Server)
+	if err != nil {
+		return nil, err
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, err
+	}
+	options := []mail.Option{mail.WithPort(number), mail.WithTimeout(sendIn), mail.WithTLSConfig(&tls.Config{ServerName: host, RootCAs: m.Roots, MinVersion: tls.VersionTLS12})}
+	switch cmp.Or(m.TLS, "starttls") {
+	case "starttls":
+		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory))
+	case "tls":
+		options = append(options, mail.WithSSL())
+	case "none":
+		options = append(options, mail.WithTLSPolicy(mail.NoTLS))
+	}
+	if m.User != "" {
+		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(m.User), mail.WithPassword(m.Password))
+	}
+	return mail.NewClient(host, options...)
+}
