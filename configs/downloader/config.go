@@ -33,6 +33,7 @@ type Config struct {
 	Filter    Filter   `yaml:"filter"`
 	Dispatch  Dispatch `yaml:"dispatch"`
 	Worker    Worker   `yaml:"worker"`
+	Report    Report   `yaml:"report"`
 	// KeepLogs is how long the log of an attempt is kept; 0: for ever. Default 720h.
 	KeepLogs time.Duration `yaml:"keep_logs"`
 	Auth     Auth          `yaml:"auth"`
@@ -80,6 +81,26 @@ type Worker struct {
 	Lanes []string `yaml:"lanes"`
 }
 
+// Report says who is told when all tasks of a job have ended.
+type Report struct {
+	// Webhook is a URL that is called with the report as JSON, by POST. Default "": none.
+	Webhook string `yaml:"webhook"`
+	// WebhookTokenFile holds the token that is sent to it. Default "": none.
+	WebhookTokenFile string `yaml:"webhook_token_file"`
+	// MailServer is the host:port of the server by which mails go to the report_mails of a job.
+	// Default "": none are sent, and jobs that name addresses are refused.
+	MailServer string `yaml:"mail_server"`
+	// MailFrom is the address that mails come from.
+	MailFrom string `yaml:"mail_from"`
+	// MailUser is who logs in at the server. Default "": nobody.
+	MailUser string `yaml:"mail_user"`
+	// MailPasswordFile holds the password and nothing else.
+	MailPasswordFile string `yaml:"mail_password_file"`
+	// MailTLS is how the connection is secured: starttls, tls (from the beginning) or none.
+	// Default starttls.
+	MailTLS string `yaml:"mail_tls"`
+}
+
 // Auth says who may call.
 type Auth struct {
 	// TokensFile lists the tokens that callers present, with the scopes read, submit and
@@ -116,6 +137,7 @@ func Default() Config {
 		UserAgent:       "uridownloader",
 		Dispatch:        Dispatch{Listen: "127.0.0.1:8003", Every: 5 * time.Minute, Ready: 7000},
 		Worker:          Worker{Listen: "127.0.0.1:8002", Concurrency: 100, Lease: time.Minute, Lanes: []string{"normal", "urgency"}},
+		Report:          Report{MailTLS: "starttls"},
 		KeepLogs:        720 * time.Hour,
 		Auth:            Auth{AllowedHosts: []string{}},
 		Limits:          Limits{JobBytes: 16 * configs.MiB, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, Connections: 1000},

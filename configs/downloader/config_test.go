@@ -76,14 +76,23 @@ func TestValidate(t *testing.T) {
 		`worker.lease`:                    func(c *Config) { c.Worker.Lease = 0 },
 		`worker.lanes[1]: "slow"`:         func(c *Config) { c.Worker.Lanes = []string{"normal", "slow"} },
 		`worker.lanes: empty`:             func(c *Config) { c.Worker.Lanes = nil },
-		`keep_logs`:                       func(c *Config) { c.KeepLogs = -1 },
-		`limits.job_bytes`:                func(c *Config) { c.Limits.JobBytes = 1 },
-		`limits.header_timeout`:           func(c *Config) { c.Limits.HeaderTimeout = 0 },
-		`limits.body_timeout`:             func(c *Config) { c.Limits.BodyTimeout = 0 },
-		`limits.connections`:              func(c *Config) { c.Limits.Connections = -1 },
-		`shutdown_timeout`:                func(c *Config) { c.ShutdownTimeout = 0 },
-		`log.level: "loud"`:               func(c *Config) { c.Log.Level = "loud" },
-		`log.format: "xml"`:               func(c *Config) { c.Log.Format = "xml" },
+		`report.webhook: "x"`:             func(c *Config) { c.Report.Webhook = "x" },
+		`report.webhook_token_file: "x"`:  func(c *Config) { c.Report.WebhookTokenFile = "x" },
+		`report.mail_tls: "ssl"`:          func(c *Config) { c.Report.MailTLS = "ssl" },
+		`report.mail_user: "x": without`:  func(c *Config) { c.Report.MailUser = "x" },
+		`report.mail_server`:              func(c *Config) { c.Report.MailServer, c.Report.MailFrom = "mail", "a@example.com" },
+		`report.mail_from: ""`:            func(c *Config) { c.Report.MailServer = "mail:25" },
+		`report: mail_user "x"`: func(c *Config) {
+			c.Report.MailServer, c.Report.MailFrom, c.Report.MailUser = "mail:25", "a@example.com", "x"
+		},
+		`keep_logs`:             func(c *Config) { c.KeepLogs = -1 },
+		`limits.job_bytes`:      func(c *Config) { c.Limits.JobBytes = 1 },
+		`limits.header_timeout`: func(c *Config) { c.Limits.HeaderTimeout = 0 },
+		`limits.body_timeout`:   func(c *Config) { c.Limits.BodyTimeout = 0 },
+		`limits.connections`:    func(c *Config) { c.Limits.Connections = -1 },
+		`shutdown_timeout`:      func(c *Config) { c.ShutdownTimeout = 0 },
+		`log.level: "loud"`:     func(c *Config) { c.Log.Level = "loud" },
+		`log.format: "xml"`:     func(c *Config) { c.Log.Format = "xml" },
 	} {
 		c := Default()
 		change(&c)

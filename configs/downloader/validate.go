@@ -3,6 +3,7 @@ package downloader
 import (
 	"errors"
 	"fmt"
+	"net/mail"
 	"net/url"
 	"slices"
 	"strings"
@@ -72,6 +73,7 @@ func (c Config) Validate() error {
 	if len(c.Worker.Lanes) == 0 {
 		add("worker.lanes", "empty: want some of normal, urgency, foreign")
 	}
+	c.Report.check(add, oneOf)
 	least("keep_logs", c.KeepLogs, 0)
 	if c.Limits.JobBytes < configs.KiB || c.Limits.JobBytes > configs.GiB {
 		add("limits.job_bytes", "%s: want %s to %s", c.Limits.JobBytes, configs.KiB, configs.GiB)
@@ -85,4 +87,31 @@ func (c Config) Validate() error {
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf("log.format", c.Log.Format, "auto", "text", "json")
 	return errors.Join(faults...)
+}
+
+func (r Report) check(add func(key, format string, args ...any), oneOf func(key, value string, allowed ...string)) {
+	if u, err := url.Parse(r.Webhook); r.Webhook != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		add("report.webhook", "%q: want a URL, such as https://chat.example.com/hooks/crawl", r.Webhook)
+	}
+	if r.Webhook == "" && r.WebhookTokenFile != "" {
+		add("report.webhook_token_file", "%q: without a report.webhook", r.WebhookTokenFile)
+	}
+	oneOf("report.mail_tls", r.MailTLS, "starttls", "tls", "none")
+	if r.MailServer == "" {
+		for key, value := range map[string]string{"mail_from": r.MailFrom, "mail_user": r.MailUser, "mail_password_file": r.MailPasswordFile} {
+			if value != "" {
+				add("report."+key, "%q: without a report.mail_server", value)
+			}
+		}
+		return
+	}
+	if err := address.Check(r.MailServer); err != nil {
+		add("report.mail_server", "%w", err)
+	}
+	if _, err := mail.ParseAddress(r.MailFrom); err != nil {
+		add("report.mail_from", "%q: want an address, such as crawl@example.com", r.MailFrom)
+	}
+	if (r.MailUser == "") != (r.MailPasswordFile == "") {
+		add("report", "mail_user %q and mail_password_file %q: want both or neither", r.MailUser, r.MailPasswordFile)
+	}
 }

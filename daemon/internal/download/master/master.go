@@ -36,6 +36,7 @@ type Options struct {
 	Added func()
 	// Ready tells whether calls should come; nil error: yes.
 	Ready        func(context.Context) error
+	Mails        bool          // reports can be sent to the addresses that jobs name
 	JobBytes     int64         // the largest job
 	BodyTimeout  time.Duration // how long a caller may send or read nothing
 	Authenticate func(secret string) (name string, scopes []string, ok bool)

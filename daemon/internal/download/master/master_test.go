@@ -186,6 +186,7 @@ func TestBadCalls(t *testing.T) {
 		{422, "uris[1]: \\\"ftp://b/\\\": want http://", "POST", "/api/v1/jobs", "name: a\nuris: [http://a/, ftp://b/]", nil},
 		{422, `"error_code":"unknown_filter"`, "POST", "/api/v1/jobs", "name: a\nfilter: nobody", nil},
 		{422, "is not that of the path", "PUT", "/api/v1/jobs/news", "name: other", nil},
+		{422, "setting.report_mails: this server sends no mails", "POST", "/api/v1/jobs", "name: a\nsetting: {report_mails: [a@example.com]}", nil},
 		{404, "unknown_job", "PUT", "/api/v1/jobs/other", "name: other", nil},
 		{413, "limits.job_bytes", "POST", "/api/v1/jobs", "name: a #" + strings.Repeat("x", 65<<10), nil},
 		{404, "unknown_job", "POST", "/api/v1/jobs/other/uris", "http://a/", []string{"Content-Type", "text/plain"}},

@@ -24,6 +24,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/dispatch"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/master"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/metered"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/report"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
@@ -59,6 +60,7 @@ type Node struct {
 	spill    *spill
 	fetcher  *fetch.Fetcher
 	dispatch *dispatch.Dispatcher
+	reporter *report.Reporter
 	worker   *worker.Worker
 	stopping *lifecycle.StopGuard
 }
@@ -96,6 +98,9 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 		return nil, err
 	}
 	if roles.Dispatch {
+		if n.reporter, err = openReporter(cfg.Report, n.store, log, prefixed); err != nil {
+			return nil, err
+		}
 		n.dispatch = dispatch.New(n.dispatching(owner, prefixed))
 	}
 	if roles.Worker {
@@ -148,7 +153,7 @@ func (n *Node) handler(registry *prometheus.Registry) http.Handler {
 	}
 	return master.New(master.Options{
 		Store: n.store, Filter: n.filter, Added: n.wakeDispatcher, Ready: n.ready,
-		JobBytes: int64(n.cfg.Limits.JobBytes), BodyTimeout: n.cfg.Limits.BodyTimeout,
+		Mails: n.cfg.Report.MailServer != "", JobBytes: int64(n.cfg.Limits.JobBytes), BodyTimeout: n.cfg.Limits.BodyTimeout,
 		Authenticate: n.tokens.Authenticate(), AllowedHosts: n.cfg.Auth.AllowedHosts,
 		Log: n.log, Registry: registry,
 	})

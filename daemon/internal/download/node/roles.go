@@ -67,7 +67,7 @@ func (n *Node) wakeDispatcher() {
 func (n *Node) dispatching(owner string, registry prometheus.Registerer) dispatch.Options {
 	o := dispatch.Options{
 		Store: n.store, Owner: owner, Every: n.cfg.Dispatch.Every, MaxReady: n.cfg.Dispatch.Ready, KeepLogs: n.cfg.KeepLogs,
-		Log: n.log, Registry: registry,
+		Ended: n.reporter.Ended, Log: n.log, Registry: registry,
 	}
 	if n.roles.Worker {
 		o.HandedOut = func() { n.worker.Wake() }
@@ -78,7 +78,8 @@ func (n *Node) dispatching(owner string, registry prometheus.Registerer) dispatc
 	return o
 }
 
-// DispatchOnce opens the store, does one round of the dispatcher, and closes the store.
+// DispatchOnce opens the store, does one round of the dispatcher, sends the reports that are due, and closes the
+// store.
 func DispatchOnce(ctx context.Context, cfg settings.Config, log *slog.Logger) (_ dispatch.Report, err error) {
 	n := &Node{cfg: cfg, roles: Roles{Dispatch: true}, log: log}
 	if n.store, err = openStore(ctx, cfg, n.roles, prometheus.NewRegistry()); err != nil {
@@ -93,5 +94,10 @@ func DispatchOnce(ctx context.Context, cfg settings.Config, log *slog.Logger) (_
 	if err != nil {
 		return dispatch.Report{}, err
 	}
-	return dispatch.New(n.dispatching(owner, nil)).Once(ctx)
+	if n.reporter, err = openReporter(cfg.Report, n.store, log, nil); err != nil {
+		return dispatch.Report{}, err
+	}
+	done, err := dispatch.New(n.dispatching(owner, nil)).Once(ctx)
+	n.reporter.Flush(ctx)
+	return done, err
 }

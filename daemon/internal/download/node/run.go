@@ -22,6 +22,7 @@ func (n *Node) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	failed := make(chan error, 2)
 	if n.dispatch != nil {
 		work.Go(func() { failed <- n.dispatch.Run(inner) })
+		work.Go(func() { n.reporter.Run(inner) })
 	}
 	if n.worker != nil {
 		work.Go(func() { failed <- n.worker.Run(inner) })

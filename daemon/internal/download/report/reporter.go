@@ -118,6 +118,18 @@ func (r *Reporter) Run(ctx context.Context) {
 	}
 }
 
+// Flush sends what waits, and returns; Run must not be running.
+func (r *Reporter) Flush(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case e := <-r.ended:
+			r.settle(ctx, e.job, r.report(ctx, e))
+		default:
+			return
+		}
+	}
+}
+
 // settle notes how a report went.
 func (r *Reporter) settle(ctx context.Context, job download.Job, err error) {
 	r.mu.Lock()

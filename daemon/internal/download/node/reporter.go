@@ -1,0 +1,33 @@
+package node
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	settings "github.com/cr-clawer/urifilter/configs/downloader"
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/report"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
+)
+
+// openReporter makes what tells of jobs whose tasks have ended, with the secrets that it needs.
+func openReporter(cfg settings.Report, store download.Store, log *slog.Logger, registry prometheus.Registerer) (*report.Reporter, error) {
+	o := report.Options{Store: store, Log: log, Registry: registry}
+	if cfg.Webhook != "" {
+		token, err := secret.Read(cfg.WebhookTokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("report.webhook_token_file: %w", err)
+		}
+		o.Webhook = &report.Webhook{URL: cfg.Webhook, Token: token}
+	}
+	if cfg.MailServer != "" {
+		password, err := secret.Read(cfg.MailPasswordFile)
+		if err != nil {
+			return nil, fmt.Errorf("report.mail_password_file: %w", err)
+		}
+		o.Mail = &report.Mail{Server: cfg.MailServer, From: cfg.MailFrom, User: cfg.MailUser, Password: password, TLS: cfg.MailTLS}
+	}
+	return report.New(o), nil
+}
