@@ -2,7 +2,7 @@ package mongodb
 
 import (
 	"context"
-	"strings"
+	"os"
 	"testing"
 	"time"
 
@@ -41,10 +41,32 @@ func open(t testing.TB, o Options) *Store {
 func TestConformance(t *testing.T)       { conformance(t, 60, 20) }
 func TestSystemConformance(t *testing.T) { conformance(t, 1000, 10) }
 
+// conformance runs the suite on FerretDB, and on the server that the environment names.
 func conformance(t *testing.T, steps, part int) {
-	uri := start(t).URI()
-	downloadtest.Run(t, downloadtest.Options{Steps: steps, Part: part, LargeBody: inline, New: func(t *testing.T, clock *downloadtest.Clock) func() download.Store {
-		o := Options{URI: uri, Database: strings.ToLower(newDatabase()), Now: clock.Now}
-		return func() download.Store { return open(t, o) }
-	}})
+	t.Parallel()
+	servers := map[string]string{"ferretdb": start(t).URI()}
+	if uri := os.Getenv(mongotest.EnvURI); uri != "" {
+		servers["given"] = uri
+	}
+	for name, uri := range servers {
+		t.Run(name, func(t *testing.T) {
+			downloadtest.Run(t, downloadtest.Options{Steps: steps, Part: part, LargeBody: inline, New: func(t *testing.T, clock *downloadtest.Clock) func() download.Store {
+				o := Options{URI: uri, Database: newDatabase(), Now: clock.Now}
+				if name == "given" {
+					t.Cleanup(func() { dropDatabase(t, o) }) // the server stays
+				}
+				return func() download.Store { return open(t, o) }
+			}})
+		})
+	}
+}
+
+func dropDatabase(t *testing.T, o Options) {
+	s := open(t, o)
+	if err := s.jobs.Database().Drop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }
