@@ -12,6 +12,20 @@ import (
 // masked stands where a secret was; it is letters, so that a URI stays one.
 const masked = "xxxxx"
 
+// CheckMongoDB returns what is wrong with the way to a database in MongoDB, by the keys under
+// section: uri, database and those of TLS.
+func CheckMongoDB(section, uri, database string, tls CallTLS) []error {
+	var f faults
+	if err := validMongoURI(uri); err != nil {
+		f.add(section+".uri", "%w", err)
+	}
+	tls.validate(&f, section+".")
+	if database == "" || len(database) > 63 || strings.ContainsAny(database, "/\\. \"$*<>:|?\x00") {
+		f.add(section+".database", `%q: want a name of 1 to 63 bytes without / \ . " $ * < > : | ? or blanks`, database)
+	}
+	return f
+}
+
 // validMongoURI checks the form of a MongoDB connection string, whose host part
 // net/url does not read: scheme://[user[:password]@]host[:port],...[/[db][?options]].
 // No error contains a part of it, since any part may belong to the password.

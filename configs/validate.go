@@ -242,11 +242,5 @@ func (c Config) validateArchive(f *faults) {
 		return
 	}
 	f.oneOf("mongodb.if_unreachable", c.MongoDB.IfUnreachable, "wait", "empty")
-	if err := validMongoURI(c.MongoDB.URI); err != nil {
-		f.add("mongodb.uri", "%w", err)
-	}
-	c.MongoDB.CallTLS.validate(f, "mongodb.")
-	if db := c.MongoDB.Database; db == "" || len(db) > 63 || strings.ContainsAny(db, "/\\. \"$*<>:|?\x00") {
-		f.add("mongodb.database", `%q: want a name of 1 to 63 bytes without / \ . " $ * < > : | ? or blanks`, db)
-	}
+	*f = append(*f, CheckMongoDB("mongodb", c.MongoDB.URI, c.MongoDB.Database, c.MongoDB.CallTLS)...)
 }

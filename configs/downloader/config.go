@@ -21,9 +21,11 @@ type Config struct {
 	// DataDir is the folder of the embedded store and of the embedded filter. One process owns
 	// it at a time. Default /var/lib/uridownloader.
 	DataDir string `yaml:"data_dir"`
-	// Store says where jobs, tasks and data live: embedded (data_dir of this machine, all roles in
-	// one process). This version has no other. Default embedded.
+	// Store says where jobs, tasks and data live: embedded (data_dir of this machine) or mongodb
+	// (several machines). Default embedded.
 	Store string `yaml:"store"`
+	// MongoDB is the database of store: mongodb.
+	MongoDB MongoDB `yaml:"mongodb"`
 	// AllowPrivate lets tasks go to private and loopback addresses, and others that are no
 	// part of the public Internet. Default false.
 	AllowPrivate bool `yaml:"allow_private"`
@@ -43,6 +45,21 @@ type Config struct {
 	// not done then is given back. Default 30s.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
 	Log             configs.Log   `yaml:"log"`
+}
+
+// MongoDB is the database of store: mongodb.
+type MongoDB struct {
+	// URI is a connection string, mongodb://... or mongodb+srv://...; it may hold a password,
+	// which is never shown. It names all members of a replica set, and its name
+	// (?replicaSet=...). Default "": it is in URIFile.
+	URI string `yaml:"uri"`
+	// URIFile holds the URI alone. Default "".
+	URIFile string `yaml:"uri_file"`
+	// CallTLS goes before what the URI says of TLS; with tls false the URI alone decides.
+	configs.CallTLS `yaml:",inline"`
+	// Database is the name of the database, which is the downloader's alone.
+	// Default uridownloader.
+	Database string `yaml:"database"`
 }
 
 // Filter is the filter that is asked whether a URI is new, for jobs that name one.
@@ -134,6 +151,7 @@ func Default() Config {
 		Listen:          "127.0.0.1:8001",
 		DataDir:         "/var/lib/uridownloader",
 		Store:           "embedded",
+		MongoDB:         MongoDB{Database: "uridownloader"},
 		UserAgent:       "uridownloader",
 		Dispatch:        Dispatch{Listen: "127.0.0.1:8003", Every: 5 * time.Minute, Ready: 7000},
 		Worker:          Worker{Listen: "127.0.0.1:8002", Concurrency: 100, Lease: time.Minute, Lanes: []string{"normal", "urgency"}},

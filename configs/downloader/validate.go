@@ -53,7 +53,10 @@ func (c Config) Validate() error {
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		add("tls", "cert_file %q and key_file %q: want both or neither", c.TLS.CertFile, c.TLS.KeyFile)
 	}
-	oneOf("store", c.Store, "embedded")
+	oneOf("store", c.Store, "embedded", "mongodb")
+	if c.Store == "mongodb" {
+		faults = append(faults, c.MongoDB.faults()...)
+	}
 	if c.DataDir == "" {
 		add("data_dir", `"": want a folder`)
 	}
@@ -114,4 +117,18 @@ func (r Report) check(add func(key, format string, args ...any), oneOf func(key,
 	if (r.MailUser == "") != (r.MailPasswordFile == "") {
 		add("report", "mail_user %q and mail_password_file %q: want both or neither", r.MailUser, r.MailPasswordFile)
 	}
+}
+
+// faults are what is wrong with the section, for a store that is there.
+func (m MongoDB) faults() []error {
+	uri := m.URI
+	switch {
+	case m.URI != "" && m.URIFile != "":
+		return []error{errors.New("mongodb.uri and mongodb.uri_file: want one of them")}
+	case m.URI == "" && m.URIFile == "":
+		return []error{errors.New(`mongodb.uri: "": store: mongodb needs it, such as mongodb://user:password@host:27017/?replicaSet=rs0, or mongodb.uri_file`)}
+	case m.URI == "":
+		uri = "mongodb://in.the.file/"
+	}
+	return configs.CheckMongoDB("mongodb", uri, m.Database, m.CallTLS)
 }

@@ -57,8 +57,12 @@ func newConfigCheck() *cobra.Command {
 				_, wrong := secret.OpenCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile)
 				err = errors.Join(err, wrong)
 			}
-			_, wrong := secret.Read(cfg.Filter.TokenFile)
-			if err = errors.Join(err, wrong); err != nil {
+			for key, file := range map[string]string{"filter.token_file": cfg.Filter.TokenFile, "mongodb.uri_file": cfg.MongoDB.URIFile} {
+				if _, wrong := secret.Read(file); wrong != nil {
+					err = errors.Join(err, fmt.Errorf("%s: %w", key, wrong))
+				}
+			}
+			if err != nil {
 				return err
 			}
 			if path == "" {

@@ -23,12 +23,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/dispatch"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/master"
-	"github.com/cr-clawer/urifilter/daemon/internal/download/metered"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/report"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
-	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/httpserver"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
@@ -85,7 +82,7 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	prefixed := prometheus.WrapRegistererWithPrefix("uridownloader_", registry)
-	if n.store, err = openStore(ctx, cfg, roles, prefixed); err != nil {
+	if n.store, err = openStore(ctx, cfg, roles, log, prefixed); err != nil {
 		return nil, err
 	}
 	if roles.Master || roles.Worker {
@@ -163,29 +160,6 @@ func (n *Node) handler(registry *prometheus.Registry) http.Handler {
 func identity() (host, owner string, err error) {
 	host, err = os.Hostname()
 	return host, fmt.Sprintf("%s:%d:%s", host, os.Getpid(), rand.Text()[:8]), err
-}
-
-// openStore opens the store of this machine, whose calls are measured, for this process alone if it
-// has all roles.
-func openStore(ctx context.Context, cfg settings.Config, roles Roles, registry prometheus.Registerer) (download.Store, error) {
-	transactions := prometheus.NewCounter(prometheus.CounterOpts{Name: "store_transactions_total",
-		Help: "Transactions of the embedded store, each with one sync of the disk."})
-	registry.MustRegister(transactions)
-	store, err := sqlite.Open(ctx, sqlite.Options{
-		Dir: filepath.Join(cfg.DataDir, "store"), EndLeases: true, Shared: !roles.all(), Committed: func(int) { transactions.Inc() },
-	})
-	var inUse *durable.InUseError
-	switch {
-	case errors.As(err, &inUse) && roles.all():
-		return nil, fmt.Errorf("%w\nhint: one process that serves all roles uses a data directory at a time; stop that one, or give this one a --data-dir of its own", err)
-	case errors.As(err, &inUse):
-		return nil, fmt.Errorf("%w\nhint: `uridownloader serve` has this data directory, with all roles; stop it, or give this process the --data-dir of the other roles", err)
-	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("%w\nhint: run as the user that owns %s, or name another folder with --data-dir", err, cfg.DataDir)
-	case err != nil:
-		return nil, err // not a typed nil
-	}
-	return metered.New(store, registry), nil
 }
 
 func openFilter(ctx context.Context, cfg settings.Config, log *slog.Logger) (seen.Filter, error) {

@@ -72,7 +72,7 @@ func (n *Node) dispatching(owner string, registry prometheus.Registerer) dispatc
 	if n.roles.Worker {
 		o.HandedOut = func() { n.worker.Wake() }
 	}
-	if !n.roles.all() {
+	if !n.roles.all() || n.cfg.Store == storeMongoDB {
 		o.Look = look
 	}
 	return o
@@ -82,7 +82,7 @@ func (n *Node) dispatching(owner string, registry prometheus.Registerer) dispatc
 // store.
 func DispatchOnce(ctx context.Context, cfg settings.Config, log *slog.Logger) (_ dispatch.Report, err error) {
 	n := &Node{cfg: cfg, roles: Roles{Dispatch: true}, log: log}
-	if n.store, err = openStore(ctx, cfg, n.roles, prometheus.NewRegistry()); err != nil {
+	if n.store, err = openStore(ctx, cfg, n.roles, log, prometheus.NewRegistry()); err != nil {
 		return dispatch.Report{}, err
 	}
 	defer func() {

@@ -1,0 +1,87 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	settings "github.com/cr-clawer/urifilter/configs/downloader"
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/metered"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/mongodb"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
+	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
+)
+
+const storeMongoDB = "mongodb"
+
+// dialIn bounds a connection to MongoDB, with the handshake of TLS.
+const dialIn = 5 * time.Second
+
+// openStore opens the store that the settings name, whose calls are measured.
+func openStore(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logger, registry prometheus.Registerer) (store download.Store, err error) {
+	if cfg.Store == storeMongoDB {
+		store, err = openMongoDB(ctx, cfg, log)
+	} else {
+		store, err = openEmbedded(ctx, cfg, roles, registry)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return metered.New(store, registry), nil
+}
+
+// openEmbedded opens the store of this machine, for this process alone if it has all roles.
+func openEmbedded(ctx context.Context, cfg settings.Config, roles Roles, registry prometheus.Registerer) (download.Store, error) {
+	transactions := prometheus.NewCounter(prometheus.CounterOpts{Name: "store_transactions_total",
+		Help: "Transactions of the embedded store, each with one sync of the disk."})
+	registry.MustRegister(transactions)
+	store, err := sqlite.Open(ctx, sqlite.Options{
+		Dir: filepath.Join(cfg.DataDir, "store"), EndLeases: true, Shared: !roles.all(), Committed: func(int) { transactions.Inc() },
+	})
+	var inUse *durable.InUseError
+	switch {
+	case errors.As(err, &inUse) && roles.all():
+		return nil, fmt.Errorf("%w\nhint: one process that serves all roles uses a data directory at a time; stop that one, or give this one a --data-dir of its own", err)
+	case errors.As(err, &inUse):
+		return nil, fmt.Errorf("%w\nhint: `uridownloader serve` has this data directory, with all roles; stop it, or give this process the --data-dir of the other roles", err)
+	case errors.Is(err, os.ErrPermission):
+		return nil, fmt.Errorf("%w\nhint: run as the user that owns %s, or name another folder with --data-dir", err, cfg.DataDir)
+	case err != nil:
+		return nil, err // not a typed nil
+	}
+	return store, nil
+}
+
+// openMongoDB opens the store that processes of several machines share.
+func openMongoDB(ctx context.Context, cfg settings.Config, log *slog.Logger) (download.Store, error) {
+	m := cfg.MongoDB
+	if m.URIFile != "" {
+		uri, err := secret.Read(m.URIFile)
+		if err != nil {
+			return nil, fmt.Errorf("mongodb.uri_file: %w", err)
+		}
+		m.URI = uri
+	}
+	o := mongodb.Options{URI: m.URI, Database: m.Database, KeepLogs: cfg.KeepLogs, Log: log}
+	if m.TLS {
+		var err error
+		o.TLS, err = tlsdial.Open("mongodb", tlsdial.Files{CA: m.TLSCAFile, Cert: m.TLSCertFile, Key: m.TLSKeyFile, ServerName: m.TLSServerName}, dialIn, log)
+		if err != nil {
+			return nil, err
+		}
+	}
+	store, err := mongodb.Open(ctx, o)
+	if err != nil {
+		return nil, err // not a typed nil
+	}
+	return store, nil
+}
