@@ -53,6 +53,8 @@ type Options struct {
 	Unit string
 	// Database of the archive; "": urifilter.
 	Database string
+	// More are databases of other programs, which the same user may write to.
+	More []string
 	// Certificate is the step that puts the server's certificate in a place; it then
 	// speaks TLS alone, with clients that show a certificate. Nil: no TLS.
 	Certificate func(pki.Place) step.Step
@@ -95,8 +97,10 @@ func New(o Options) (*Server, error) {
 	if !unitName.MatchString(o.Unit) {
 		fault("unit %q: want the name of a systemd unit", o.Unit)
 	}
-	if !database.MatchString(o.Database) {
-		fault("database %q: want letters, digits, _ and -", o.Database)
+	for _, name := range append([]string{o.Database}, o.More...) {
+		if !database.MatchString(name) {
+			fault("database %q: want letters, digits, _ and -", name)
+		}
 	}
 	return &Server{o}, errors.Join(faults...)
 }

@@ -79,7 +79,10 @@ func (s *Server) users() step.Wish {
 		case err != nil:
 			return nil, err
 		}
-		switch err := s.ping(ctx, h, as); {
+		switch err := s.admitted(ctx, h, as); {
+		case code(err) == unauthorized:
+			change.Summary = "let the user " + DaemonUser + " write to " + strings.Join(s.options.More, ", ")
+			return change, nil
 		case err == nil:
 			return nil, nil
 		case code(err) == authenticationFailed || isAuth(err):
@@ -110,7 +113,7 @@ func (s *Server) mine(ctx context.Context, h host.Host) error {
 			return err
 		}
 		if i := slices.IndexFunc(names, func(n string) bool {
-			return !slices.Contains([]string{"admin", "config", "local", s.options.Database}, n)
+			return !slices.Contains(append([]string{"admin", "config", "local", s.options.Database}, s.options.More...), n)
 		}); i >= 0 {
 			return fmt.Errorf("%s holds a database of another application, %q, and asks for no password; setting one would lock that application out%s", s.options.Unit, names[i], elsewhere)
 		}
@@ -153,7 +156,11 @@ func (s *Server) makeUsers(ctx context.Context, h host.Host) error {
 			return fmt.Errorf("user %s: %w", adminUser, err)
 		}
 	}
-	if err := s.put(ctx, h, admin, daemon, bson.A{role("readWrite", s.options.Database)}); err != nil {
+	roles := bson.A{role("readWrite", s.options.Database)}
+	for _, name := range s.options.More {
+		roles = append(roles, role("readWrite", name))
+	}
+	if err := s.put(ctx, h, admin, daemon, roles); err != nil {
 		return fmt.Errorf("user %s: %w", DaemonUser, err)
 	}
 	return nil

@@ -95,6 +95,21 @@ func (s *Server) ping(ctx context.Context, h host.Host, as account) error {
 	})
 }
 
+// admitted proves that the account may log in, and use the databases of other programs.
+func (s *Server) admitted(ctx context.Context, h host.Host, as account) error {
+	if err := s.ping(ctx, h, as); err != nil || len(s.options.More) == 0 {
+		return err
+	}
+	return s.call(ctx, h, as, func(ctx context.Context, c *mongo.Client) error {
+		for _, name := range s.options.More {
+			if err := c.Database(name).RunCommand(ctx, bson.D{{Key: "listCollections", Value: 1}, {Key: "nameOnly", Value: true}}).Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // Codes of the server's errors.
 const (
 	unauthorized         = 13
