@@ -74,6 +74,7 @@ func (t *Toolkit) fleet(target string) fleet.Options {
 
 // instance is a program on a host, the same for all phases.
 func (r *run) instance(h inventory.Host, p program.Program) *rollout.Instance {
+	p = r.site.On(h, p)
 	key := h.Name + "\n" + p.Name
 	if r.instances[key] == nil {
 		r.instances[key] = r.rollout.Instance(h, p)

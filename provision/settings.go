@@ -41,6 +41,7 @@ func (t *Toolkit) SettingsCheck(ctx context.Context) error {
 
 // checkedSettings are those of a program for a host, as a file of them alone.
 func (r *run) checkedSettings(ctx context.Context, p program.Program, h inventory.Host) (string, error) {
+	p = r.site.On(h, p)
 	values, err := r.site.Settings(ctx, h, p, true)
 	if err == nil {
 		_, err = values.Read(p)

@@ -103,6 +103,9 @@ func open(o Options) (*Toolkit, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := rolesFit(inv, o.Programs); err != nil {
+		return nil, err
+	}
 	t := &Toolkit{o: o, inventory: inv, program: p, hosts: hosts, masker: &secret.Masker{}}
 	if err := t.readTokens(); err != nil {
 		return nil, err
@@ -212,6 +215,26 @@ func (t *Toolkit) running(p program.Program) []inventory.Host {
 // daemonHosts are those of the program that targets are about, one at least.
 func (t *Toolkit) daemonHosts() ([]inventory.Host, error) {
 	return t.some(t.running(t.program), strings.Join(t.program.Roles, " or "))
+}
+
+// rolesFit tells which roles do not go together.
+func rolesFit(inv *inventory.Inventory, programs []program.Program) error {
+	var faults []error
+	for n, h := range inv.Hosts {
+		for _, p := range programs {
+			if _, err := p.For(h.Roles); err != nil {
+				faults = append(faults, fmt.Errorf("%s: hosts[%d].roles: %w", inv.From(), n, err))
+			}
+		}
+	}
+	for _, p := range programs {
+		for _, role := range p.Single {
+			if with := inv.With(role); len(with) > 1 {
+				faults = append(faults, fmt.Errorf("%s: hosts: %s and %s have the role %s: want one", inv.From(), with[0].Name, with[1].Name, role))
+			}
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // programs are those that the chosen hosts run, one at least.

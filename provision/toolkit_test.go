@@ -118,6 +118,72 @@ downloader: {settings: {listen: "0.0.0.0:8001", worker: {concurrency: 5}}, setti
 	}
 }
 
+// A master and its workers meet in one database, and ask one filter; which of the commands is the
+// daemon follows from the roles of a host.
+func TestSettingsOfMasterAndWorkers(t *testing.T) {
+	t.Parallel()
+	const inventory = `
+hosts:
+  - {name: hub, address: 10.0.0.1, roles: [filter, mongodb, master]}
+  - {name: w1, address: 10.0.0.2, roles: [worker]}
+  - {name: w2, address: 10.0.0.3, roles: [worker], downloader: {settings: {worker: {listen: "127.0.0.1:9002"}}}}
+settings: {listen: "0.0.0.0:8000"}
+downloader: {settings: {listen: "0.0.0.0:8001"}}
+mongodb: {flavor: ferretdb}
+`
+	files := map[string]string{
+		"tokens.yaml":            "- {name: crawler, token: abcdefghijklmnopqrst, scopes: [filter]}\n",
+		"tokens.downloader.yaml": "- {name: news, token: abcdefghijklmnopqrst, scopes: [submit]}\n",
+	}
+	toolkit, out := opened(t, inventory, files, nil)
+	if err := toolkit.SettingsCheck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"# hub:/etc/urifilter/urifilter.yaml\nlisten: \"0.0.0.0:8000\"\nmongodb:\n  uri: ",
+		"# hub:/etc/uridownloader/uridownloader.yaml\nlisten: \"0.0.0.0:8001\"\nstore: mongodb\nmongodb:\n  uri: ",
+		"# w1:/etc/uridownloader/uridownloader.yaml\nlisten: \"0.0.0.0:8001\"\nstore: mongodb\nmongodb:\n  uri: ",
+		"filter:\n  url: http://127.0.0.1:8000\n  token_file: /etc/uridownloader/filter.token\n",
+		"filter:\n  url: http://10.0.0.1:8000\n  token_file: /etc/uridownloader/filter.token\n",
+	} {
+		if !strings.Contains(text(t, out), want) {
+			t.Errorf("want\n%s\nin\n%s", want, text(t, out))
+		}
+	}
+	r, err := toolkit.newRun(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []struct{ run, url string }{{"master --dispatch", "http://127.0.0.1:8001"}, {"worker", "http://127.0.0.1:8002"}, {"worker", "http://127.0.0.1:9002"}} {
+		h := toolkit.hosts[n]
+		p := r.site.On(h, toolkit.o.Programs[1])
+		values, err := r.site.Settings(t.Context(), h, p, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told, err := values.Read(p); err != nil || p.Run != want.run || told.URL != want.url {
+			t.Errorf("%s: %q, %s, %v; want %+v", h.Name, p.Run, told.URL, err, want)
+		}
+	}
+
+	for change, want := range map[[2]string]string{
+		{"settings: {listen: \"0.0.0.0:8000\"}\n", ""}:                                                  "filter.url: the filter of host hub listens on 127.0.0.1:8000 alone, where host w1 cannot ask it\nhint: ",
+		{"[filter, mongodb, master]", "[filter, master]"}:                                               "store: \"embedded\": want mongodb, where a master and its workers find each other's tasks\nhint: give a host the role mongodb",
+		{"[filter, mongodb, master]", "[mongodb, master]"}:                                              "filter.url: \"\": want the filter that a master and its workers ask\nhint: give a host the role filter",
+		{"roles: [worker]}", "roles: [worker, downloader]}"}:                                            "hosts[1].roles: downloader is all of it in one process",
+		{"roles: [worker]}", "roles: [worker, master]}"}:                                                "hub and w1 have the role master: want one",
+		{"name: w1, address: 10.0.0.2, roles: [worker]", "name: w1, address: 10.0.0.2, roles: [slave]"}: "want filter or downloader or master or worker or redis or mysql or mongodb",
+	} {
+		toolkit, _, err := tryOpen(t, strings.Replace(inventory, change[0], change[1], 1), files, nil)
+		if err == nil {
+			err = toolkit.SettingsCheck(t.Context())
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", change[1], err, want)
+		}
+	}
+}
+
 // One ready program is not pushed in place of another one.
 func TestOneBinaryForTwoPrograms(t *testing.T) {
 	t.Parallel()

@@ -192,10 +192,12 @@ func source() strict.Source {
 }
 
 // URL is where a master with these settings answers on its own machine.
-func (c Config) URL() string {
-	scheme := "http://"
+func (c Config) URL() string { return c.Scheme() + address.Reachable(c.Listen) }
+
+// Scheme begins the URL of a process with these settings: http:// or https://.
+func (c Config) Scheme() string {
 	if c.TLS.CertFile != "" {
-		scheme = "https://"
+		return "https://"
 	}
-	return scheme + address.Reachable(c.Listen)
+	return "http://"
 }

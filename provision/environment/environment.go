@@ -23,6 +23,8 @@ type Options struct {
 	Data        string // data_dir of the settings; default Home
 	Config      string // folder of the settings; default /etc/NAME
 	Root        string // folder of the releases' folder; default /opt/NAME
+	// Callers are other programs that call the daemon, each with a token of its own.
+	Callers []string
 }
 
 func (o Options) complete() Options {
@@ -37,7 +39,11 @@ func (o Options) complete() Options {
 // Steps are what a program's host needs before a release comes.
 func Steps(o Options) []step.Step {
 	o = o.complete()
-	return []step.Step{o.account(), o.folders(), o.operatorToken(), Clock(), HugePages()}
+	steps := []step.Step{o.account(), o.folders(), o.token("operator", systemd.TokenName)}
+	for _, caller := range o.Callers {
+		steps = append(steps, o.token(caller, CallerToken(caller)))
+	}
+	return append(steps, Clock(), HugePages())
 }
 
 // account makes the group and the user. One that is there stays as it is.

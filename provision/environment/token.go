@@ -10,7 +10,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
-	"github.com/cr-clawer/urifilter/systemd"
 )
 
 // makeToken writes 32 random bytes, which never leave the host by this. printf is a part
@@ -25,9 +24,14 @@ printf '%%s\n' "$secret" >"$t" && sync "$t" && chown %s "$t" && chmod 0640 "$t" 
 
 var wholeToken = regexp.MustCompile(`^[0-9a-f]{64}\n?$`)
 
-func (o Options) operatorToken() step.Wish {
-	path := o.Config + "/" + systemd.TokenName
-	return step.NewWish("environment: operator token", func(ctx context.Context, h host.Host) (*step.Change, error) {
+// CallerToken is the file, in the folder of the settings of a daemon, with the token of
+// another program that calls it.
+func CallerToken(caller string) string { return caller + ".token" }
+
+// token makes the token of somebody in a file of the folder of the settings.
+func (o Options) token(of, name string) step.Wish {
+	path := o.Config + "/" + name
+	return step.NewWish("environment: "+of+" token", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		f, there, err := host.ReadFile(ctx, h, path)
 		if err != nil {
 			return nil, err

@@ -107,8 +107,8 @@ type Host struct {
 	// Address is a host name, an IP address, or a Host of ~/.ssh/config. Default "": the
 	// name.
 	Address string `yaml:"address"`
-	// Roles are any of filter, downloader, redis, mysql and mongodb; at most one host is each of
-	// the last three. Without a redis host each filter host has a store of its own. Default
+	// Roles are any of filter, downloader, master, worker, redis, mysql and mongodb; at most one
+	// host is master, and each of the last three. Without a redis host each filter host has a store of its own. Default
 	// [filter].
 	Roles []string `yaml:"roles"`
 

@@ -19,6 +19,8 @@ type Program struct {
 	systemd.Program
 	// Roles are those of the hosts that run it.
 	Roles []string
+	// Single are those of them that one host has at most.
+	Single []string
 	// Section is that of the inventory which is about it; "": none.
 	Section string
 	// Package is what it is built from, relative to the root of the repository: ./daemon/x.
@@ -34,13 +36,44 @@ type Program struct {
 	// Servers are what its settings have keys for, which are filled in from the roles of
 	// other hosts: redis.*, mysql.* and mongodb.*.
 	Servers Servers
+	// On is what differs on a host with some of its roles; nil: nothing. An error says which
+	// roles do not go together.
+	On func(roles []string) (Variant, error)
+	// Run is the command that is its daemon on a host, one of Daemons; "": the first.
+	Run string
 	// BitMaps is that its command line has `bitmap`: what is missing in store and archive
 	// is made before a start.
 	BitMaps bool
 }
 
 // Servers are kinds of servers that a program may call.
-type Servers struct{ Redis, MySQL, MongoDB bool }
+type Servers struct {
+	Redis, MySQL, MongoDB bool
+	// Filter is that it asks the daemon of a filter host: filter.url and filter.token_file.
+	Filter bool
+	// Store is that which the key store of its settings names, where there is one: redis or
+	// mongodb.
+	Store string
+}
+
+// Variant is a program as the hosts of some of its roles run it.
+type Variant struct {
+	// Run is the command that is its daemon there, Parse reads settings as that does.
+	Run   string
+	Parse func(name string, text []byte) (Settings, error)
+	// Servers are those that it calls there.
+	Servers Servers
+}
+
+// For is the program as a host with these roles runs it.
+func (p Program) For(roles []string) (Program, error) {
+	if p.On == nil {
+		return p, nil
+	}
+	v, err := p.On(slices.DeleteFunc(slices.Clone(roles), func(role string) bool { return !p.Runs(role) }))
+	p.Run, p.Parse, p.Servers = v.Run, v.Parse, v.Servers
+	return p, err
+}
 
 // Runs tells whether hosts with a role run it.
 func (p Program) Runs(role string) bool { return slices.Contains(p.Roles, role) }

@@ -66,7 +66,7 @@ func (r *Run) Instance(h inventory.Host, p program.Program) *Instance {
 	i := &Instance{Program: p, Host: h, run: r, ledger: &ledger{}, facts: once(host.FactsOf)}
 	i.Release = &release.Deployment{Folder: folder, Binary: i.binary, At: r.At, By: r.By, Keep: inv.Release.Keep}
 	i.settings = &settings.Files{
-		Program: p, Group: group, Tokens: r.Site.Tokens[p.Name],
+		Program: p, Group: group, Tokens: r.Site.Tokens[p.Name], Callers: r.Site.Callers(h, p),
 		Values: func(ctx context.Context) (settings.Values, error) { return r.Site.Settings(ctx, h, p, r.Site.DryRun) },
 	}
 	i.Health = &service.Health{
@@ -78,7 +78,7 @@ func (r *Run) Instance(h inventory.Host, p program.Program) *Instance {
 		Read: []string{p.Config(), p.EnvFile(), site.PasswordPath(p)},
 	}
 	i.units = &service.Units{
-		Program: p.Program, Binary: func() string { return folder.ProgramOf(i.Release.ID()) }, Config: p.Config(),
+		Program: p.Program, Run: p.Run, Binary: func() string { return folder.ProgramOf(i.Release.ID()) }, Config: p.Config(),
 		User: user, Group: group, MemoryMax: own.Service.MemoryMax, OpenFiles: own.Service.OpenFiles,
 		Ahead: func() bool {
 			again, _ := i.ledger.why()

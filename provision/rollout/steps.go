@@ -50,7 +50,11 @@ func (i *Instance) planned(ctx context.Context, h host.Host) (bool, error) {
 
 // Environment are the steps that make the host ready for the program.
 func (i *Instance) Environment() []step.Step {
-	return environment.Steps(environment.Options{Program: i.Program.Program, User: i.user(), Group: i.group()})
+	o := environment.Options{Program: i.Program.Program, User: i.user(), Group: i.group()}
+	for _, c := range i.settings.Callers {
+		o.Callers = append(o.Callers, c.Name)
+	}
+	return environment.Steps(o)
 }
 
 // Settings are the steps for the files that the daemon reads.
@@ -62,6 +66,9 @@ func (i *Instance) Settings() []step.Step {
 	}
 	if s.SharesMySQL(i.Host, i.Program) {
 		steps = append(steps, i.ledger.watch(s.MySQLPasswordFile(i.Program, i.group())))
+	}
+	if s.AsksFilter(i.Host, i.Program) {
+		steps = append(steps, i.ledger.watch(s.FilterTokenFile(i.Host, i.Program, i.group())))
 	}
 	if s.Certified(i.Host, i.Program) {
 		steps = append(steps, i.ledger.record(s.CallingCard(i.Host, i.Program, i.group())))

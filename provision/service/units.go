@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,8 @@ import (
 // Units are those of a program's daemon on a host.
 type Units struct {
 	Program systemd.Program
+	// Run is the command that is the daemon, one of the program's; "": the first.
+	Run string
 	// Binary is the path of the release's program, which registers itself.
 	Binary func() string
 	// Config is the path of its settings.
@@ -146,6 +149,9 @@ func (r *registering) Undo(ctx context.Context, h host.Host, _ error) (string, e
 
 func (u *Units) command(more ...string) string {
 	words := append([]string{u.Binary(), "service", "install", "--config", u.Config, "--user", u.User, "--group", u.Group}, more...)
+	if commands := u.Program.Commands(); len(commands) > 1 {
+		words = append(words, "--run", cmp.Or(u.Run, commands[0]))
+	}
 	for i, w := range words {
 		words[i] = host.Quote(w)
 	}
@@ -195,7 +201,7 @@ func (u *Units) foresee(ctx context.Context, now state) (differs bool, text stri
 	if err != nil {
 		return false, "", err
 	}
-	files, err := systemd.Render(u.Program, systemd.Params{Config: u.Config, DataDir: cfg.DataDir, User: u.User, Group: u.Group, Listen: []string{cfg.Listen}})
+	files, err := systemd.Render(u.Program, systemd.Params{Run: u.Run, Config: u.Config, DataDir: cfg.DataDir, User: u.User, Group: u.Group, Listen: []string{cfg.Listen}})
 	if err != nil {
 		return false, "", err
 	}

@@ -35,8 +35,18 @@ type Files struct {
 	Values func(ctx context.Context) (Values, error)
 	// Tokens are those of the operator's tokens file, if there is one.
 	Tokens configs.Tokens
+	// Callers are other programs that call the daemon by tokens that the host has made.
+	Callers []Caller
 	// Group may read the files; it is the daemon's.
 	Group string
+}
+
+// Caller is a program that calls a daemon.
+type Caller struct {
+	Name   string
+	Scopes []string
+	// TokenFile holds its token, on the host of the daemon.
+	TokenFile string
 }
 
 // file is a file that root writes and the daemon may read.

@@ -30,11 +30,16 @@ func (f *Files) tokensFile(ctx context.Context, h host.Host) (string, error) {
 	return w.settings.TokensFile, err
 }
 
-// operatorEntry is the host's own token as the tokens file holds it; false where it is
-// not made yet.
-func operatorEntry(file state, scopes []string) (entry, bool) {
+// hostTokens are those that the host makes for itself and for programs that call its daemon.
+func (f *Files) hostTokens() []Caller {
+	return append([]Caller{{operator, f.Program.Scopes, f.Program.TokenFile()}}, f.Callers...)
+}
+
+// ofHost is a token that a host has made as the tokens file holds it; false where it is not
+// made yet.
+func ofHost(c Caller, file state) (entry, bool) {
 	secret := strings.TrimSpace(file.Content)
-	return entry{name: operator, token: configs.TokenOf(operator, scopes, secret).Digest(), scopes: scopes}, secret != ""
+	return entry{name: c.Name, token: configs.TokenOf(c.Name, c.Scopes, secret).Digest(), scopes: c.Scopes}, secret != ""
 }
 
 // TokensFile is the step for tokens.yaml, where the daemon asks for tokens. It holds the
@@ -59,19 +64,26 @@ func (s *tokensFile) Look(ctx context.Context, h host.Host) (*step.Change, error
 		return nil, err
 	}
 	file := host.File{Path: path, Mode: 0o640, Owner: "root", Group: f.Group}
-	token := f.Program.TokenFile()
-	states, err := read(ctx, h, path, managed.Path, token)
+	paths := []string{path, managed.Path}
+	for _, c := range f.hostTokens() {
+		paths = append(paths, c.TokenFile)
+	}
+	states, err := read(ctx, h, paths...)
 	if err != nil {
 		return nil, err
 	}
 	now, managedNow := states[path], states[managed.Path]
-	own, made := operatorEntry(states[token], f.Program.Scopes)
 	want, err := f.entries()
 	if err != nil {
 		return nil, err
 	}
-	if made {
-		want = append(want, own)
+	missing := ""
+	for _, c := range f.hostTokens() {
+		if own, made := ofHost(c, states[c.TokenFile]); made {
+			want = append(want, own)
+		} else {
+			missing = c.TokenFile
+		}
 	}
 	start := now.Content
 	if !now.there {
@@ -81,15 +93,15 @@ func (s *tokensFile) Look(ctx context.Context, h host.Host) (*step.Change, error
 		return nil, onHost(path, err)
 	}
 	ours := names(want)
-	if made && now.there && file.Same(now.File) && ours == managedNow.Content {
+	if missing == "" && now.there && file.Same(now.File) && ours == managedNow.Content {
 		return nil, nil
 	}
 	return &step.Change{
 		Summary: "write " + path,
 		Diff:    diff.Masked(path, now.Content, file.Content),
 		Apply: func(ctx context.Context) error {
-			if !made {
-				return fmt.Errorf("%s is not there\nhint: go tool mage install:env makes it", token)
+			if missing != "" {
+				return fmt.Errorf("%s is not there\nhint: go tool mage install:env makes it", missing)
 			}
 			s.path, s.before, s.wasManaged = path, now, managedNow
 			return explain(replace(ctx, h, file, now, managed, managedNow.Content, ours), f)
@@ -115,8 +127,8 @@ type entry struct {
 func (f *Files) entries() ([]entry, error) {
 	var all []entry
 	for _, t := range f.Tokens {
-		if t.Name == operator {
-			return nil, fmt.Errorf("token %s: that name is taken by the token that each host makes for itself: choose another", operator)
+		if slices.ContainsFunc(f.hostTokens(), func(c Caller) bool { return c.Name == t.Name }) {
+			return nil, fmt.Errorf("token %s: that name is taken by a token that each host makes by itself: choose another", t.Name)
 		}
 		all = append(all, entry{t.Name, t.Digest(), t.Scopes})
 	}

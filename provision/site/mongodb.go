@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 
 	"github.com/cr-clawer/urifilter/provision/apt"
@@ -22,6 +23,7 @@ func (s *Site) mongoOptions(h inventory.Host) (mongodb.Options, error) {
 	bind, err := s.bind("mongodb.bind", h, o.Bind, func(s program.Servers) bool { return s.MongoDB })
 	options := mongodb.Options{
 		Flavor: o.Flavor, Version: o.Version, Port: o.Port, Bind: bind, Packages: o.Repository.Packages, Unit: o.Unit, Database: s.database(),
+		More:       s.moreDatabases(),
 		Bundle:     o.Bundle != "" || s.Inventory.Packages.Bundle != "",
 		Repository: apt.Repository{Name: "mongodb", URL: o.Repository.URL, Suite: o.Repository.Suite, Component: o.Repository.Component},
 	}
@@ -48,6 +50,28 @@ func (s *Site) database() string {
 		return read.Database
 	}
 	return ""
+}
+
+// moreDatabases are those of programs that keep all of their data there.
+func (s *Site) moreDatabases() []string {
+	var names []string
+	for _, p := range s.Programs {
+		for _, h := range s.with(p) {
+			on := s.On(h, p)
+			if !on.Servers.MongoDB || on.Servers.Store != "mongodb" {
+				continue
+			}
+			given, err := s.given(h, p)
+			if err != nil {
+				continue // told where the settings are made
+			}
+			// What is missing in them is filled in by roles: their faults are told there.
+			if read, _ := given.Read(on); read.Database != "" && !slices.Contains(names, read.Database) {
+				names = append(names, read.Database)
+			}
+		}
+	}
+	return names
 }
 
 // MongoDBSteps install the server on the host that has the role, and prove it. Its packages

@@ -48,7 +48,7 @@ func (s *Site) bind(key string, h inventory.Host, given []string, calls func(pro
 func (s *Site) knownPassword(ctx context.Context) (string, error) {
 	for _, p := range s.Programs {
 		for _, h := range s.with(p) {
-			if !p.Servers.Redis {
+			if p = s.On(h, p); !p.Servers.Redis {
 				continue
 			}
 			var text string
@@ -126,6 +126,7 @@ func (s *Site) ClosePlain(hosts []inventory.Host) step.Wish {
 func (s *Site) plainCaller(ctx context.Context, hosts []inventory.Host) (string, error) {
 	for _, p := range s.Programs {
 		for _, h := range s.with(p) {
+			p := s.On(h, p)
 			done := s.DryRun && slices.ContainsFunc(hosts, func(c inventory.Host) bool { return c.Name == h.Name })
 			if done || !s.Shares(h, p) {
 				continue

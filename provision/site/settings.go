@@ -53,7 +53,9 @@ func (s *Site) Settings(ctx context.Context, h inventory.Host, p program.Program
 	if s.Shares(h, p) {
 		with := s.Inventory.With(inventory.RoleRedis)[0]
 		from := "the role redis of host " + with.Name
-		set("store", "redis", from)
+		if p.Servers.Store == "redis" {
+			set("store", "redis", from)
+		}
 		port := s.Inventory.Redis.Port
 		if s.Inventory.Redis.TLS {
 			port = s.Inventory.Redis.TLSPort
@@ -68,14 +70,28 @@ func (s *Site) Settings(ctx context.Context, h inventory.Host, p program.Program
 		set("mysql.addr", net.JoinHostPort(seen(h, with), strconv.Itoa(s.Inventory.MySQL.Port)), from)
 		set("mysql.password_file", mysqlPasswordPath(p), from)
 	}
-	if p.Servers.MongoDB && !v.Has("mongodb.uri") {
+	if p.Servers.MongoDB && !v.Has("mongodb.uri", "mongodb.uri_file") {
 		uri, from, err := s.archive(ctx, h, early)
 		failed = append(failed, err)
 		if uri != "" {
+			if p.Servers.Store == "mongodb" {
+				set("store", "mongodb", from)
+			}
 			set("mongodb.uri", uri, from)
 			if s.Inventory.MongoDB.TLS {
 				certified("mongodb.", from)
 			}
+		}
+	}
+	if s.AsksFilter(h, p) {
+		at, with, tokens, err := s.filterOf(ctx, h)
+		failed = append(failed, err)
+		from := "the role filter of host " + with.Name
+		if err == nil {
+			set("filter.url", at, from)
+		}
+		if tokens {
+			set("filter.token_file", filterTokenPath(p), from)
 		}
 	}
 	if s.Tokens[p.Name] != nil && len(p.Scopes) > 0 {

@@ -171,12 +171,20 @@ func (s *Site) packages(from source) (*apt.System, error) {
 	return s.systems[from], nil
 }
 
+// On is a program as a host runs it, whose roles go together.
+func (s *Site) On(h inventory.Host, p program.Program) program.Program {
+	on, err := p.For(h.Roles)
+	if err != nil {
+		panic(err) // it was told when the inventory was opened
+	}
+	return on
+}
+
 // callers are the hosts with a program that calls such a server.
 func (s *Site) callers(calls func(program.Servers) bool) []inventory.Host {
 	return slices.DeleteFunc(slices.Clone(s.Inventory.Hosts), func(h inventory.Host) bool {
-		return !slices.ContainsFunc(h.Roles, func(role string) bool {
-			p, runs := program.Of(s.Programs, role)
-			return runs && calls(p.Servers)
+		return !slices.ContainsFunc(s.Programs, func(p program.Program) bool {
+			return slices.ContainsFunc(p.Roles, h.Has) && calls(s.On(h, p).Servers)
 		})
 	})
 }

@@ -44,7 +44,7 @@ func run() error {
 		return err
 	}
 	size := int64(binary.BigEndian.Uint64(end))
-	if !slices.Contains(os.Args, "serve") {
+	if len(os.Args) < 2 || !slices.Contains([]string{"serve", "master", "worker"}, os.Args[1]) {
 		return execute(io.NewSectionReader(self, info.Size()-trailer-size, size))
 	}
 	return serve(strings.TrimSpace(string(end[8:])))

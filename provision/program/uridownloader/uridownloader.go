@@ -8,9 +8,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 
+	"github.com/cr-clawer/urifilter/configs/address"
 	"github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
@@ -18,19 +21,44 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// RoleDownloader is that of hosts on which one process takes jobs in, hands them out and
-// downloads.
-const RoleDownloader = "downloader"
+// The roles of its hosts.
+const (
+	// RoleDownloader is that of a host on which one process takes jobs in, hands them out and
+	// downloads, with a store of its own.
+	RoleDownloader = "downloader"
+	// RoleMaster takes jobs in and hands them out, RoleWorker downloads. They share a database.
+	RoleMaster = "master"
+	RoleWorker = "worker"
+)
 
-// Program is the downloader. It has no job for a crontab: its dispatcher always runs.
+// Program is the downloader. It has no job for a crontab: a dispatcher always runs, in the
+// process of the master, as what comes in there is then handed out at once.
 func Program() program.Program {
 	return program.Program{
-		Program: systemd.Uridownloader(), Roles: []string{RoleDownloader}, Section: inventory.SectionDownloader, Package: "./daemon/uridownloader",
-		Parse: parse, Ready: "/readyz", Scopes: downloader.Scopes(), TokenScopes: downloader.Scopes(), Caller: "submit",
+		Program: systemd.Uridownloader(), Roles: []string{RoleDownloader, RoleMaster, RoleWorker}, Single: []string{RoleMaster}, Section: inventory.SectionDownloader, Package: "./daemon/uridownloader",
+		Parse: alone, On: on, Ready: "/readyz", Scopes: downloader.Scopes(), TokenScopes: downloader.Scopes(), Caller: "submit",
 	}
 }
 
-func parse(name string, text []byte) (program.Settings, error) {
+// on is what hosts with some of the roles run.
+func on(roles []string) (program.Variant, error) {
+	has := func(role string) bool { return slices.Contains(roles, role) }
+	shared := program.Servers{MongoDB: true, Store: "mongodb", Filter: true}
+	switch {
+	case has(RoleDownloader) && len(roles) > 1:
+		return program.Variant{Run: "serve", Parse: alone}, fmt.Errorf("%s is all of it in one process, with a store of its own: want it without %s and %s", RoleDownloader, RoleMaster, RoleWorker)
+	case has(RoleMaster) && has(RoleWorker): // one process, beside workers on other hosts
+		return program.Variant{Run: "serve", Parse: sharing, Servers: shared}, nil
+	case has(RoleMaster):
+		return program.Variant{Run: "master --dispatch", Parse: sharing, Servers: shared}, nil
+	case has(RoleWorker):
+		return program.Variant{Run: "worker", Parse: working, Servers: shared}, nil
+	}
+	return program.Variant{Run: "serve", Parse: alone}, nil
+}
+
+// alone reads the settings of all roles in one process.
+func alone(name string, text []byte) (program.Settings, error) {
 	c, err := downloader.Parse(name, text)
 	if err != nil {
 		return program.Settings{}, err
@@ -43,6 +71,43 @@ func parse(name string, text []byte) (program.Settings, error) {
 			return askOnHost(ctx, h, path, c.URL(), token)
 		},
 	}, nil
+}
+
+// sharing reads those of a process that shares its store with others.
+func sharing(name string, text []byte) (program.Settings, error) {
+	s, err := alone(name, text)
+	if err != nil {
+		return s, err
+	}
+	c, err := downloader.Parse(name, text)
+	s.Database = c.MongoDB.Database
+	s.Validate = func() error { return errors.Join(c.Validate(), shares(c)) }
+	return s, err
+}
+
+// working reads those of a worker, which no caller asks for anything but its health.
+func working(name string, text []byte) (program.Settings, error) {
+	s, err := sharing(name, text)
+	if err != nil {
+		return s, err
+	}
+	c, err := downloader.Parse(name, text)
+	s.Listen, s.URL = c.Worker.Listen, c.Scheme()+address.Reachable(c.Worker.Listen)
+	s.Ask = nil // it is ready when it reaches the store
+	s.AskOnHost = func(ctx context.Context, h host.Host, _, _ string) error { return readyOnHost(ctx, h, c.Worker.Listen) }
+	return s, err
+}
+
+// shares tells what a process lacks that shares its store with others.
+func shares(c downloader.Config) error {
+	var faults []error
+	if c.Store != "mongodb" {
+		faults = append(faults, fmt.Errorf("store: %q: want mongodb, where a master and its workers find each other's tasks\nhint: give a host the role mongodb, or name a server in mongodb.uri of the inventory", c.Store))
+	}
+	if c.Filter.URL == "" {
+		faults = append(faults, errors.New("filter.url: \"\": want the filter that a master and its workers ask\nhint: give a host the role filter, or name a daemon in filter.url"))
+	}
+	return errors.Join(faults...)
 }
 
 // nobody is a job that there is not. The master looks into its store for it, which costs
@@ -78,6 +143,20 @@ func askOnHost(ctx context.Context, h host.Host, path, url, token string) error 
 		return errors.New("uridownloader job show has found a job that nobody has made")
 	case errors.As(err, &failed) && strings.Contains(failed.Output.Stderr, unknown):
 		return nil
+	}
+	return err
+}
+
+// readyOnHost asks a worker whether it is ready, by what every host has.
+func readyOnHost(ctx context.Context, h host.Host, listen string) error {
+	name, port, err := net.SplitHostPort(address.Reachable(listen))
+	if err != nil {
+		return err
+	}
+	script := fmt.Sprintf("exec 3<>/dev/tcp/%s/%s && printf 'GET /readyz HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n' >&3 && cat <&3", name, port)
+	out, err := h.Run(ctx, host.Command{Script: "timeout 10 bash -c " + host.Quote(script)})
+	if err == nil && !strings.Contains(out.Stdout, " 200 ") {
+		err = fmt.Errorf("GET /readyz: %s", strings.Join(strings.Fields(out.Stdout), " "))
 	}
 	return err
 }

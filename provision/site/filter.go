@@ -1,0 +1,124 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/configs/address"
+	"github.com/cr-clawer/urifilter/provision/environment"
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/settings"
+	"github.com/cr-clawer/urifilter/provision/step"
+)
+
+// filterTokenPath is the file of a program that its filter.token_file names.
+func filterTokenPath(p program.Program) string { return p.ConfigDir() + "/filter.token" }
+
+// filter is the filter's description, and the host whose daemon all programs ask: the first,
+// as others may have filters of their own; false: there is none.
+func (s *Site) filter() (program.Program, inventory.Host, bool) {
+	p, known := program.Of(s.Programs, inventory.RoleFilter)
+	with := s.Inventory.With(inventory.RoleFilter)
+	if !known || len(with) == 0 {
+		return p, inventory.Host{}, false
+	}
+	return p, with[0], true
+}
+
+// AsksFilter tells whether a program on a host asks a filter of the inventory.
+func (s *Site) AsksFilter(h inventory.Host, p program.Program) bool {
+	_, _, there := s.filter()
+	given, err := s.given(h, p)
+	return err == nil && p.Servers.Filter && there && !given.Has("filter.url")
+}
+
+// Callers are the programs that ask the filter of a host, by tokens that it makes.
+func (s *Site) Callers(h inventory.Host, p program.Program) []settings.Caller {
+	if _, at, _ := s.filter(); !p.Runs(inventory.RoleFilter) || at.Name != h.Name {
+		return nil
+	}
+	var callers []settings.Caller
+	for _, other := range s.Programs {
+		if slices.ContainsFunc(s.with(other), func(from inventory.Host) bool { return s.AsksFilter(from, s.On(from, other)) }) {
+			callers = append(callers, settings.Caller{
+				Name: other.Name, Scopes: []string{"read", p.Caller}, TokenFile: p.ConfigDir() + "/" + environment.CallerToken(other.Name),
+			})
+		}
+	}
+	return callers
+}
+
+// filterOf says where a host's filter is, and whether it asks for a token.
+func (s *Site) filterOf(ctx context.Context, h inventory.Host) (at string, from inventory.Host, tokens bool, err error) {
+	p, from, _ := s.filter()
+	values, err := s.Settings(ctx, from, p, true)
+	if err != nil {
+		return "", from, false, err
+	}
+	told, err := values.Read(p)
+	if err != nil {
+		return "", from, false, fmt.Errorf("settings of the filter on host %s: %w", from.Name, err)
+	}
+	if from.Name == h.Name {
+		return told.URL, from, told.TokensFile != "", nil
+	}
+	if address.Loopback(told.Listen) {
+		return "", from, false, fmt.Errorf("filter.url: the filter of host %s listens on %s alone, where host %s cannot ask it\nhint: settings of host %[1]s: {listen: \"0.0.0.0:8000\"}, or filter.url of a daemon that can be reached", from.Name, told.Listen, h.Name)
+	}
+	u, err := url.Parse(told.URL)
+	if err != nil {
+		return "", from, false, err
+	}
+	u.Host = net.JoinHostPort(from.Address, u.Port())
+	return u.String(), from, told.TokensFile != "", nil
+}
+
+// FilterTokenFile is the step that brings the token for the filter to a host whose program
+// asks it. It writes none where the filter asks for none.
+func (s *Site) FilterTokenFile(h inventory.Host, p program.Program, group string) step.Wish {
+	return step.NewWish("settings: token for the filter", func(ctx context.Context, at host.Host) (*step.Change, error) {
+		_, from, tokens, err := s.filterOf(ctx, h)
+		if err != nil || !tokens {
+			return nil, err
+		}
+		filter, _, _ := s.filter()
+		path := filter.ConfigDir() + "/" + environment.CallerToken(p.Name)
+		var secret string
+		if err := s.Visit(ctx, from, func(on host.Host) (err error) {
+			secret, err = environment.OperatorToken(ctx, on, path)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		wish := host.File{Path: filterTokenPath(p), Mode: 0o640, Group: group}
+		change := &step.Change{Summary: "write " + wish.Path}
+		if secret == "" {
+			change.Apply = func(context.Context) error {
+				return fmt.Errorf("host %s has no %s\nhint: go tool mage deploy -hosts=%[1]s makes it", from.Name, path)
+			}
+			return change, nil
+		}
+		s.Masker.Add(secret)
+		wish.Content = secret + "\n"
+		now, _, err := host.ReadFile(ctx, at, wish.Path)
+		if err != nil || wish.Same(now) {
+			return nil, err
+		}
+		change.Apply = func(ctx context.Context) error {
+			err := host.WriteFile(ctx, at, wish)
+			var failed *host.CommandError
+			if errors.As(err, &failed) && strings.Contains(failed.Output.Stderr, "invalid group") {
+				err = fmt.Errorf("%w\nhint: go tool mage install:env", err)
+			}
+			return err
+		}
+		return change, nil
+	})
+}
