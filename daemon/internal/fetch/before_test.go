@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -27,6 +28,43 @@ func TestBeforeARedirect(t *testing.T) {
 	}})
 	if e == nil || !errors.Is(e, forbidden) || e.URI != s.URL+"/xxx" || strings.Join(told, " ") != "/x /xx /xxx" || asked != 3 {
 		t.Errorf("%v, told of %q, %d requests", e, told, asked)
+	}
+}
+
+// A request that was sent over a kept connection, which the server then closes without an answer, is sent
+// once more by net/http: who asks for it is told before, and can end the walk.
+func TestBeforeTheSameAgain(t *testing.T) {
+	var asked, may atomic.Int64
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		n := asked.Add(1)
+		if r.URL.Path == "/broken" && n == 2 {
+			panic(http.ErrAbortHandler)
+		}
+		if r.URL.Path == "/broken" && may.Load() == 0 {
+			t.Error("the request came again before its time")
+		}
+	})
+	f := fetcher(t, Options{})
+	forbidden := errors.New("forbidden")
+	for _, answer := range []error{nil, forbidden} {
+		asked.Store(0)
+		may.Store(0)
+		if _, _, e := get(t, f, Request{URI: s.URL + "/first"}); e != nil { // leaves a connection
+			t.Fatal(e)
+		}
+		var told []string
+		_, _, e := get(t, f, Request{URI: s.URL + "/broken", Again: func(_ context.Context, uri string) error {
+			told = append(told, strings.TrimPrefix(uri, s.URL))
+			may.Add(1)
+			return answer
+		}})
+		want := int64(3)
+		if answer != nil {
+			want = 2
+		}
+		if strings.Join(told, " ") != "/broken" || asked.Load() != want || answer == nil && e != nil || answer != nil && !errors.Is(e, forbidden) {
+			t.Errorf("Again says %v: %v, told of %q, %d requests, want %d", answer, e, told, asked.Load(), want)
+		}
 	}
 }
 

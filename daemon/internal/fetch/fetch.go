@@ -51,7 +51,11 @@ type Request struct {
 	RedirectLimit int            // 0: 10; below 0: redirects are not followed
 	// Before, if not nil, is asked before each redirect is followed; its error ends the walk, and is
 	// what Fetch's error wraps.
-	Before    func(ctx context.Context, uri string) error
+	Before func(ctx context.Context, uri string) error
+	// Again, if not nil, is asked before a request that was sent already is sent once more: the server
+	// had closed the connection, which was kept from an earlier request, without an answer. Its error
+	// is as that of Before. Nobody knows whether the server has seen the first one.
+	Again     func(ctx context.Context, uri string) error
 	LeastRate int64 // bytes of a body in a second, over RateWindow; 0: 100; below 0: any
 }
 

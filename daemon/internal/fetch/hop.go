@@ -30,6 +30,7 @@ type hop struct {
 	undo     []func() // ends what is still being connected to
 	over     bool     // the hop has failed
 	tries    int      // connections that the request was sent over
+	sent     bool     // it may have reached the server
 	address  string
 	spent    Spent
 	dnsBegan time.Time
@@ -233,6 +234,23 @@ func (h *hop) remote() string {
 	return h.address
 }
 
+// again waits until a request that was sent may be sent once more, over another connection.
+func (h *hop) again() {
+	h.mu.Lock()
+	wait := h.sent && h.at != reading && h.w.r.Again != nil
+	if wait {
+		h.timer.Stop()
+		h.sent = false
+	}
+	h.mu.Unlock()
+	if !wait {
+		return
+	}
+	if err := h.w.r.Again(h.ctx, h.w.at.String()); err != nil {
+		h.cancel(err)
+	}
+}
+
 // trace notes how far the hop is. net/http calls it from several goroutines.
 func (h *hop) trace() *httptrace.ClientTrace {
 	locked := func(f func(now time.Time)) {
@@ -250,7 +268,9 @@ func (h *hop) trace() *httptrace.ClientTrace {
 		},
 		TLSHandshakeStart: func() { locked(func(now time.Time) { h.shook = now }) },
 		TLSHandshakeDone:  func(tls.ConnectionState, error) { locked(func(now time.Time) { h.spent.TLS += now.Sub(h.shook) }) },
+		WroteHeaders:      func() { locked(func(time.Time) { h.sent = true }) },
 		GotConn: func(info httptrace.GotConnInfo) {
+			h.again()
 			locked(func(now time.Time) {
 				if h.at == reading {
 					return

@@ -53,15 +53,22 @@ func New(fetcher *fetch.Fetcher, agent string) *Engine {
 	return e
 }
 
-// askedKey is where the context of a call has a *bool, which tells that a robots.txt was asked for.
-type askedKey struct{}
+// askingKey is where the context of a call has an *asking.
+type askingKey struct{}
+
+// asking is for a robots.txt that may have to be fetched.
+type asking struct {
+	asked bool                                // it was
+	turn  func(context.Context, string) error // as of [worker.Work]
+}
 
 // fetchRobots asks for a robots.txt, without the proxies of a job: what it says is for all jobs.
 func (e *Engine) fetchRobots(ctx context.Context, origin string) (robots.Answer, error) {
-	if asked, ok := ctx.Value(askedKey{}).(*bool); ok {
-		*asked = true
+	var again func(context.Context, string) error
+	if a, ok := ctx.Value(askingKey{}).(*asking); ok {
+		a.asked, again = true, a.turn
 	}
-	r, err := e.fetcher.Fetch(ctx, fetch.Request{URI: origin + "/robots.txt", Whole: robotsIn, BodyLimit: robots.MaxBytes, Truncate: true, RedirectLimit: robots.MaxRedirects})
+	r, err := e.fetcher.Fetch(ctx, fetch.Request{URI: origin + "/robots.txt", Whole: robotsIn, BodyLimit: robots.MaxBytes, Truncate: true, RedirectLimit: robots.MaxRedirects, Again: again})
 	var wrong *fetch.Error
 	switch {
 	case errors.As(err, &wrong) && slices.Contains([]fetch.Reason{fetch.TooManyRedirects, fetch.RedirectLoop, fetch.BadRedirect}, wrong.Reason):
@@ -102,6 +109,7 @@ func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 			}
 			return w.Turn(ctx, uri)
 		},
+		Again: w.Turn,
 	})
 	if err != nil {
 		return worker.Page{}, failureOf(err, 0)
@@ -125,12 +133,12 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 	if err != nil {
 		return &worker.Failure{Reason: string(fetch.BadURI) + ": " + err.Error(), Permanent: true}
 	}
-	asked := false
-	verdict, err := e.robots.Ask(context.WithValue(ctx, askedKey{}, &asked), u.Origin(), u.URL(false).RequestURI())
+	a := asking{turn: w.Turn}
+	verdict, err := e.robots.Ask(context.WithValue(ctx, askingKey{}, &a), u.Origin(), u.URL(false).RequestURI())
 	switch {
 	case err != nil:
 		return failureOf(err, 0)
-	case verdict.Allowed && asked:
+	case verdict.Allowed && a.asked:
 		return w.Turn(ctx, uri)
 	case verdict.Allowed:
 		return nil
