@@ -121,6 +121,9 @@ func (s *Store) ListData(ctx context.Context, q download.Query, each func(downlo
 				continue
 			}
 			one, err := s.dataOf(ctx, d)
+			if errors.Is(err, download.ErrNoData) { // the job was dropped meanwhile
+				continue
+			}
 			if err != nil {
 				return nil, false, err
 			}

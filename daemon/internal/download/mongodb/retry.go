@@ -14,7 +14,7 @@ const retryEvery = 100 * time.Millisecond
 
 // longer is how many times Options.Timeout an operation may take that removes or counts many
 // documents.
-const longer = 30
+const longer = 6
 
 // again does an operation until it has an answer, for Options.Timeout. unsure tells it that a try
 // before had none, and may have been carried out, or still be.

@@ -98,7 +98,7 @@ func duplicates(err error) (map[int]bool, error) {
 // HandOut implements download.Tasks.
 func (s *Store) HandOut(ctx context.Context, job int64, n int, rank int64, ttl time.Duration) ([]download.Task, error) {
 	var tasks []download.Task
-	err := s.againIn(ctx, longer, func(ctx context.Context, _ bool) error {
+	err := s.again(ctx, func(ctx context.Context, _ bool) error {
 		d, err := s.live(ctx, job)
 		if err != nil || !d.On {
 			return err
@@ -125,7 +125,7 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 		return nil, ctx.Err()
 	}
 	var leases []download.Lease
-	err := s.againIn(ctx, longer, func(ctx context.Context, _ bool) error {
+	err := s.again(ctx, func(ctx context.Context, _ bool) error {
 		jobs, err := s.liveJobs(ctx)
 		if err != nil {
 			return err
