@@ -118,6 +118,7 @@ func rules() []rule {
 		room("download/mongodb", "download", "mongoconn", "tlsdial"),
 		room("download/downloadtest", "download"),
 		room("download/metered", "download"),
+		room("download/campaign"),
 		{folder: "daemon/internal/download/dispatch", ours: in("download"), never: in("download/sqlite", "download/mongodb")},
 		{folder: "daemon/internal/download/worker", ours: in("download"), never: in("download/sqlite", "download/mongodb", "download/dispatch")},
 		{folder: "daemon/internal/program", ours: []string{"systemd", "configs/address"}},

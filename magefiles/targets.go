@@ -80,6 +80,28 @@ func Chaos(
 	return repo().Chaos(ctx, c)
 }
 
+// ChaosDownloads kills the downloader at random while it downloads 100,000 pages of local servers, and checks that each has one result or a reason and that no host was asked too often.
+//
+//	go tool mage chaosDownloads -tasks=20000 -seed=7
+func ChaosDownloads(
+	ctx context.Context,
+	tasks *int, // how many; 100000 if not given
+	hosts *int, // of how many servers; 500 if not given
+	seed *string, // of URIs and kills; chosen and printed if not given
+) error {
+	var c chores.DownloadCampaign
+	if tasks != nil {
+		c.Tasks = *tasks
+	}
+	if hosts != nil {
+		c.Hosts = *hosts
+	}
+	if seed != nil {
+		c.Seed = *seed
+	}
+	return repo().ChaosDownloads(ctx, c)
+}
+
 // Python has the targets of the Python client.
 type Python mg.Namespace
 

@@ -1,7 +1,9 @@
 package chores
 
 import (
+	"cmp"
 	"context"
+	"strconv"
 	"time"
 )
 
@@ -22,6 +24,22 @@ func (r Repo) Chaos(ctx context.Context, c Campaign) error {
 		if value != "" {
 			args = append(args, "-chaos."+flag+"="+value)
 		}
+	}
+	return r.run(ctx, nil, "go", args...)
+}
+
+// DownloadCampaign is what a campaign of the downloader is told; zero fields take its defaults.
+type DownloadCampaign struct {
+	Tasks, Hosts int
+	Seed         string
+}
+
+// ChaosDownloads kills the downloader while it downloads, and judges what it has stored.
+func (r Repo) ChaosDownloads(ctx context.Context, c DownloadCampaign) error {
+	args := []string{"test", "./daemon/internal/download/campaign", "-count=1", "-timeout=0", "-v", "-run=^TestCampaign$", "-args",
+		"-campaign.tasks=" + strconv.Itoa(cmp.Or(c.Tasks, 100_000)), "-campaign.hosts=" + strconv.Itoa(cmp.Or(c.Hosts, 500))}
+	if c.Seed != "" {
+		args = append(args, "-campaign.seed="+c.Seed)
 	}
 	return r.run(ctx, nil, "go", args...)
 }

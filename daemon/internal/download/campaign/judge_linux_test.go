@@ -1,0 +1,109 @@
+package campaign
+
+import (
+	"fmt"
+	"slices"
+)
+
+// judge holds what is stored of a job against what came in and what the servers saw. acked are the
+// URIs whose addition was answered; others may be there, of calls whose answer was lost.
+type judge struct {
+	*master
+	sites *sites
+	found []string // what is wrong
+	tasks int
+	done  int
+	tries int
+}
+
+func (j *judge) fault(format string, args ...any) {
+	if len(j.found) < 100 {
+		j.found = append(j.found, fmt.Sprintf(format, args...))
+	}
+}
+
+func (j *judge) job(name string, acked, sent map[string]bool) error {
+	tasks := map[string]*taskRecord{}
+	byURI := map[string]bool{}
+	err := records(j.master, name, "tasks", func(t taskRecord) {
+		if tasks[t.ID] != nil || byURI[t.URI] {
+			j.fault("%s: has more than one task", t.URI)
+		}
+		if !sent[t.URI] {
+			j.fault("%s: is a task, and nobody sent it", t.URI)
+		}
+		tasks[t.ID], byURI[t.URI] = &t, true
+	})
+	if err != nil {
+		return fmt.Errorf("tasks of %s: %w", name, err)
+	}
+	for uri := range acked {
+		if !byURI[uri] {
+			j.fault("%s: its addition was answered, and it is not there", uri)
+		}
+	}
+	logs := map[string][]logRecord{}
+	if err := records(j.master, name, "logs", func(l logRecord) { logs[l.Task] = append(logs[l.Task], l) }); err != nil {
+		return fmt.Errorf("logs of %s: %w", name, err)
+	}
+	data := map[string]dataRecord{}
+	err = records(j.master, name, "data", func(d dataRecord) {
+		if _, twice := data[d.Task]; twice {
+			j.fault("%s: has more than one result", d.URI)
+		}
+		data[d.Task] = d
+	})
+	if err != nil {
+		return fmt.Errorf("data of %s: %w", name, err)
+	}
+	for id, t := range tasks {
+		j.task(t, logs[id], data[id])
+		delete(data, id)
+	}
+	for _, d := range data {
+		j.fault("%s: has a result and no task", d.URI)
+	}
+	return nil
+}
+
+// task judges one.
+func (j *judge) task(t *taskRecord, logs []logRecord, d dataRecord) {
+	j.tasks++
+	j.tries += t.Attempts
+	want := j.sites.want(t.URI)
+	switch {
+	case t.State != "done" && t.State != "failed":
+		j.fault("%s: is %s in the end", t.URI, t.State)
+	case t.State == "done" && want == "":
+		j.fault("%s: is done, and its page is not there", t.URI)
+	case t.State == "done" && d.SHA256 != want:
+		j.fault("%s: its result has SHA-256 %q, want %s", t.URI, d.SHA256, want)
+	case t.State == "failed" && d.Task != "":
+		j.fault("%s: has failed and has a result", t.URI)
+	case t.State == "failed" && t.Reason == "":
+		j.fault("%s: has failed without a reason", t.URI)
+	case t.State == "failed" && want != "":
+		j.fault("%s: has failed after %d attempts: %s", t.URI, t.Attempts, t.Reason)
+	}
+	if t.State == "done" {
+		j.done++
+	}
+	slices.SortFunc(logs, func(a, b logRecord) int { return a.Attempt - b.Attempt })
+	for i, l := range logs {
+		if l.Attempt != i+1 {
+			j.fault("%s: entry %d of its log is of attempt %d", t.URI, i+1, l.Attempt)
+		}
+		if good := l.Reason == ""; good != (i == len(logs)-1 && t.State == "done") {
+			j.fault("%s, which is %s: attempt %d of %d ended with %q", t.URI, t.State, l.Attempt, len(logs), l.Reason)
+		}
+	}
+	if t.Attempts != len(logs) {
+		j.fault("%s: %d attempts, and %d in the log", t.URI, t.Attempts, len(logs))
+	}
+	j.sites.mu.Lock()
+	asked := j.sites.asked[t.URI]
+	j.sites.mu.Unlock()
+	if asked == 0 {
+		j.fault("%s: is %s, and was never asked for", t.URI, t.State)
+	}
+}
