@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Who asks for it is told of each redirect before it is followed, and can end the walk.
@@ -28,6 +29,18 @@ func TestBeforeARedirect(t *testing.T) {
 	}})
 	if e == nil || !errors.Is(e, forbidden) || e.URI != s.URL+"/xxx" || strings.Join(told, " ") != "/x /xx /xxx" || asked != 3 {
 		t.Errorf("%v, told of %q, %d requests", e, told, asked)
+	}
+}
+
+// Who waits before a redirect for longer than all of it may take is told that, and not of a cancellation.
+func TestBeforeARedirectTakesTooLong(t *testing.T) {
+	s := start(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/next", http.StatusFound) })
+	_, _, e := get(t, fetcher(t, Options{}), Request{URI: s.URL + "/", Whole: 500 * time.Millisecond, Before: func(ctx context.Context, _ string) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}})
+	if e == nil || e.Reason != Timeout || e.URI != s.URL+"/next" {
+		t.Errorf("%v", e)
 	}
 }
 

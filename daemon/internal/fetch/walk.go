@@ -74,6 +74,9 @@ func (w *walk) walk(ctx context.Context, cancel context.CancelCauseFunc) (*Respo
 		w.follow(answer.StatusCode, next)
 		if w.r.Before != nil {
 			if err := w.r.Before(ctx, next.String()); err != nil {
+				if late := (*stop)(nil); errors.As(context.Cause(ctx), &late) { // it waited too long
+					return nil, failure(late.reason, next.String(), late)
+				}
 				return nil, failure(Canceled, next.String(), err)
 			}
 		}

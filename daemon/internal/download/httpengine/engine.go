@@ -105,6 +105,9 @@ func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 		URI: w.Task.URI, Header: header, Jar: jar, Proxies: list, Connect: s.Timeout, Read: s.Timeout, Whole: s.Timeout, BodyLimit: s.MaxBytes,
 		Before: func(ctx context.Context, uri string) error {
 			if err := e.allowed(ctx, w, uri); err != nil {
+				if f := (*worker.Failure)(nil); errors.As(err, &f) {
+					f.After = 0 // which would hold up the host that the redirect came from
+				}
 				return err
 			}
 			return w.Turn(ctx, uri)

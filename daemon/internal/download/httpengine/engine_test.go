@@ -133,6 +133,18 @@ func TestRobots(t *testing.T) {
 	if failure == nil || failure.Permanent || failure.After <= 0 || !strings.HasPrefix(failure.Reason, "robots_unreachable: ") {
 		t.Errorf("without a robots.txt: %+v", failure)
 	}
+	// A redirect to such a host does not hold up the host that it comes from.
+	away := newRig(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/robots.txt" {
+			http.NotFound(w, q)
+			return
+		}
+		http.Redirect(w, q, other.URL+"/public", http.StatusFound)
+	})
+	_, _, failure = away.download(t, away.URL+"/lead")
+	if failure == nil || failure.Permanent || failure.After != 0 || !strings.HasPrefix(failure.Reason, "robots_unreachable: "+other.URL) {
+		t.Errorf("a redirect to a host without a robots.txt: %+v", failure)
+	}
 }
 
 func TestFailures(t *testing.T) {
