@@ -141,6 +141,37 @@ func Kills(t *testing.T, rounds int, clock *Clock, open func() download.Store, v
 	}
 }
 
+// Recovered sees that a store has all that was acknowledged by the lines of one [Victim], whose process
+// or machine has ended somehow, and no task with two results or a part of one. Without the line with
+// which a victim begins, the store has to open, and no more.
+func Recovered(t *testing.T, clock *Clock, open func() download.Store, lines []string) {
+	t.Helper()
+	s := open()
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if !slices.Contains(lines, "ready") {
+		return
+	}
+	acknowledged := map[string]string{}
+	for _, line := range lines {
+		what, rest, _ := strings.Cut(line, " ")
+		id, rest, _ := strings.Cut(rest, " ")
+		if what != "ready" {
+			acknowledged[id] = strings.TrimSpace(what + " " + rest)
+		}
+	}
+	r := &rig{T: t, Store: s, clock: clock, open: open}
+	r.checkKilled(acknowledged)
+	clock.Advance(2 * time.Hour) // what was leased or handed out is over
+	if _, err := s.Sweep(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	r.checkKilled(acknowledged)
+}
+
 // killAfter runs a victim, kills it when it has printed so many lines, and returns all that it had
 // printed until it was dead.
 func killAfter(t *testing.T, cmd *exec.Cmd, n int) []string {

@@ -1,0 +1,158 @@
+package sqlite
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/powerloss"
+)
+
+var (
+	cutSeed = flag.Uint64("powercut.seed", 1, "seed of the power cuts")
+	cuts    = flag.Int("powercut.cuts", 40, "moments at which the power fails, each in several ways")
+)
+
+// traced runs a victim in dir until it has printed so many lines or has ended by itself, and returns
+// what it printed, what it did to files, and what it said in the end.
+func traced(t *testing.T, dir string, lines int, inject string) (printed []string, did []powerloss.Entry, said string) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	victim := exec.Command(program)
+	victim.Env = append(os.Environ(), victimDir+"="+dir, victimName+"=v")
+	trace := filepath.Join(t.TempDir(), "trace")
+	cmd := powerloss.Traced(victim, trace, inject)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewScanner(out)
+	for len(printed) < lines && in.Scan() {
+		printed = append(printed, in.Text())
+	}
+	_ = out.Close() // the next line that it prints is its death
+	_ = cmd.Wait()
+	if did, err = powerloss.ReadTrace(trace, dir); err != nil {
+		t.Fatal(err)
+	}
+	return printed, did, stderr.String()
+}
+
+// recovered opens the store in dir, and holds it against what was acknowledged.
+func recovered(t *testing.T, dir string, acknowledged []string) {
+	t.Helper()
+	clock := downloadtest.NewClock()
+	downloadtest.Recovered(t, clock, func() download.Store {
+		s, err := Open(context.Background(), Options{Dir: dir, Now: clock.Now, Inline: inline})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}, acknowledged)
+}
+
+// cutPower tries what the disk may hold after so many cuts at random moments of what was done.
+func cutPower(t *testing.T, root string, did []powerloss.Entry, cuts int) {
+	random := rand.New(rand.NewPCG(*cutSeed, 0))
+	moments := map[int]bool{len(did) - 1: true}
+	for len(moments) < min(cuts, len(did)) {
+		moments[random.IntN(len(did))] = true
+	}
+	disk := powerloss.NewDisk(root)
+	var acknowledged []string
+	states, different := 0, 0
+	for i, entry := range did {
+		disk.Apply(entry)
+		if line, ok := entry.Note.(string); ok {
+			acknowledged = append(acknowledged, line)
+		}
+		if !moments[i] {
+			continue
+		}
+		intact := disk.Intact()
+		for _, state := range []powerloss.State{intact.Oldest(), intact.Random(random), intact.Random(random)} {
+			states++
+			if len(state.Lost()) > 0 {
+				different++
+			}
+			dir := filepath.Join(t.TempDir(), "cut")
+			if err := state.Make(dir); err != nil {
+				t.Fatal(err)
+			}
+			recovered(t, dir, acknowledged)
+			if t.Failed() {
+				t.Fatalf("the power failed after operation %d of %d (seed %d): %s", i, len(did), *cutSeed, strings.Join(state.Lost(), "; "))
+			}
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Logf("%d operations and lines, %d states of the disk, in %d of them something was lost", len(did), states, different)
+	if different < states/4 {
+		t.Errorf("in %d states of %d nothing was lost: nothing was tried", states-different, states)
+	}
+}
+
+// What was acknowledged survives a power cut at any moment, whatever the disk made of what was not
+// synced: pages written or not, torn, out of order; names of files likewise.
+func TestSystemPowerCut(t *testing.T) {
+	root := t.TempDir()
+	printed, did, said := traced(t, root, 1500, "")
+	if len(printed) < 1500 {
+		t.Fatalf("the victim ended by itself after %d lines: %s", len(printed), said)
+	}
+	cutPower(t, root, did, *cuts)
+}
+
+// A disk that fails or is full is told of at once, and what was acknowledged before is there when the
+// program is started again. If a sync failed, the disk may have lost what it was to write, for good.
+func TestSystemFailingDisk(t *testing.T) {
+	// The counts are of each thread of the victim. What fails may be the database, after which nothing is
+	// written any more, or the file of one large body, which is an error of that call. What failed only once could be a write of a checkpoint, which SQLite
+	// does again later and tells nobody of.
+	failed := []string{"the disk failed, restart the program", "input/output error"}
+	full := []string{"database or disk is full", "no space left on device"}
+	for name, c := range map[string]struct {
+		inject string
+		says   []string
+	}{
+		"syncs fail":       {"fsync,fdatasync:error=EIO:when=30+", failed},
+		"writes fail":      {"pwrite64:error=EIO:when=300+", failed},
+		"the disk is full": {"pwrite64:error=ENOSPC:when=300+", full},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			printed, did, said := traced(t, root, 1_000_000, c.inject)
+			if !slices.ContainsFunc(c.says, func(text string) bool { return strings.Contains(said, text) }) {
+				t.Fatalf("after %d lines the victim says %q, want one of %q", len(printed), said, c.says)
+			}
+			if len(printed) < 10 {
+				t.Fatalf("%d lines: nothing was tried", len(printed))
+			}
+			again := filepath.Join(t.TempDir(), "again")
+			if err := os.CopyFS(again, os.DirFS(root)); err != nil {
+				t.Fatal(err)
+			}
+			recovered(t, again, printed)
+			cutPower(t, root, did, *cuts/4)
+		})
+	}
+}

@@ -1,0 +1,228 @@
+package powerloss
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+)
+
+// Traced makes a command that runs another under strace, which writes down what that one does to
+// files, for [ReadTrace]. inject, if not "", is an expression of strace that has system calls fail.
+func Traced(cmd *exec.Cmd, trace, inject string) *exec.Cmd {
+	args := []string{"-f", "-qq", "-y", "-xx", "-s", "16777216", "-e", "signal=none", "-e", "trace=" + calls, "-o", trace}
+	if inject != "" {
+		args = append(args, "-e", "inject="+inject)
+	}
+	own := exec.Command("strace", append(append(args, cmd.Path), cmd.Args[1:]...)...)
+	own.Env, own.Dir, own.Stdin = cmd.Env, cmd.Dir, cmd.Stdin
+	return own
+}
+
+// calls change files and folders, or are names for such that some library might use: those that
+// ReadTrace does not know make it fail, so that nothing is overlooked.
+const calls = "openat,creat,open,write,pwrite64,writev,pwritev,pwritev2,ftruncate,truncate,fallocate,fsync,fdatasync,sync_file_range,syncfs," +
+	"rename,renameat,renameat2,unlink,unlinkat,rmdir,mkdir,mkdirat,link,linkat,symlinkat,copy_file_range,sendfile"
+
+// ReadTrace reads what strace wrote. Notes are the lines that the program wrote to its standard output.
+// What another place than root is concerned with is left out.
+func ReadTrace(trace, root string) ([]Entry, error) {
+	f, err := os.Open(trace)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	r := tracer{root: filepath.Clean(root), begun: map[string]string{}, files: map[string]*durable.File{}, at: map[string]int64{}, dirs: map[string]bool{filepath.Clean(root): true}}
+	in := bufio.NewReaderSize(f, 1<<20)
+	for n := 1; ; n++ {
+		line, err := in.ReadString('\n')
+		if err == io.EOF { // what was being written when the program was killed
+			return r.entries, nil
+		}
+		if err == nil {
+			err = r.line(strings.TrimSuffix(line, "\n"))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", trace, n, err)
+		}
+	}
+}
+
+type tracer struct {
+	root    string
+	begun   map[string]string // calls that have not returned, by thread
+	files   map[string]*durable.File
+	at      map[string]int64 // where the next write without a place goes; a file is open once
+	dirs    map[string]bool
+	entries []Entry
+}
+
+const (
+	unfinished = " <unfinished ...>"
+	resumed    = " resumed>"
+)
+
+// line takes in a line: a call when it has returned.
+func (r *tracer) line(line string) error {
+	thread, text, ok := strings.Cut(line, " ")
+	text = strings.TrimLeft(text, " ")
+	if begin, cut := strings.CutSuffix(text, unfinished); cut {
+		r.begun[thread] = begin
+		return nil
+	}
+	if strings.HasPrefix(text, "<... ") {
+		_, end, found := strings.Cut(text, resumed)
+		if !found {
+			return fmt.Errorf("%.200q", line)
+		}
+		text = r.begun[thread] + end
+		delete(r.begun, thread)
+	}
+	if !ok || strings.HasPrefix(text, "+++") || strings.HasPrefix(text, "---") {
+		return nil
+	}
+	at := strings.LastIndex(text, " = ")
+	name, args, found := strings.Cut(text, "(")
+	if !found || at < 0 {
+		return fmt.Errorf("%.200q", line)
+	}
+	result := text[at+3:]
+	if strings.HasPrefix(result, "?") { // it was killed in the middle: it may have been done
+		return nil
+	}
+	args = strings.TrimSuffix(strings.TrimRight(strings.TrimSuffix(args, text[at:]), " "), ")")
+	return r.call(name, args, result)
+}
+
+var (
+	quoted = regexp.MustCompile(`"((?:\\x[0-9a-f]{2})*)"`)
+	fdPath = regexp.MustCompile(`^(\d+)<([^>]*)>`)
+	digits = regexp.MustCompile(`(-?\d+)$`)
+)
+
+func unescape(hex string) (string, error) {
+	if !strings.HasPrefix(hex, `\x`) {
+		return hex, nil
+	}
+	out := make([]byte, 0, len(hex)/4)
+	for ; len(hex) >= 4; hex = hex[4:] {
+		b, err := strconv.ParseUint(hex[2:4], 16, 8)
+		if err != nil {
+			return "", err
+		}
+		out = append(out, byte(b))
+	}
+	return string(out), nil
+}
+
+// stringsOf are the strings among the arguments.
+func stringsOf(args string) (all []string, err error) {
+	for _, m := range quoted.FindAllStringSubmatch(args, -1) {
+		text, err := unescape(m[1])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, text)
+	}
+	return all, nil
+}
+
+func (r *tracer) inside(path string) bool {
+	return strings.HasPrefix(path, r.root+"/") || path == r.root
+}
+
+func (r *tracer) call(name, args, result string) error {
+	var failed error
+	if strings.HasPrefix(result, "-1") {
+		failed = syscall.EIO // whichever it was
+	}
+	all, err := stringsOf(args)
+	if err != nil {
+		return err
+	}
+	fd, path := "", ""
+	if m := fdPath.FindStringSubmatch(args); m != nil {
+		fd = m[1]
+		if path, err = unescape(m[2]); err != nil {
+			return err
+		}
+	}
+	if fd == "1" && name == "write" && failed == nil {
+		for line := range strings.Lines(all[0]) {
+			r.entries = append(r.entries, Entry{Note: strings.TrimSuffix(line, "\n")})
+		}
+		return nil
+	}
+	if !r.inside(path) && !(len(all) > 0 && r.inside(all[0])) {
+		return nil
+	}
+	op := durable.Op{Label: name, Path: path, File: r.files[path]}
+	switch name {
+	case "open", "openat":
+		op.Path = all[0]
+		if failed != nil || !strings.Contains(args, "O_CREAT") && !strings.Contains(args, "O_TRUNC") || strings.Contains(args, "O_DIRECTORY") {
+			return nil
+		}
+		r.at[op.Path] = 0
+		if r.files[op.Path] == nil {
+			r.files[op.Path] = new(durable.File)
+		}
+		op.Kind, op.File = durable.OpOpen, r.files[op.Path]
+		if strings.Contains(args, "O_TRUNC") {
+			op.Flag = os.O_TRUNC
+		}
+	case "write", "pwrite64":
+		if failed != nil {
+			return nil // part of it may have been done, but then SQLite and Go write the rest
+		}
+		n, err := strconv.Atoi(strings.Fields(result)[0])
+		if err != nil {
+			return err
+		}
+		op.Kind, op.Data = durable.OpWrite, []byte(all[0][:n])
+		if name == "write" {
+			op.Off = r.at[path]
+			r.at[path] += int64(n)
+		} else if op.Off, err = strconv.ParseInt(digits.FindString(args), 10, 64); err != nil {
+			return err
+		}
+	case "ftruncate":
+		op.Kind = durable.OpTruncate
+		if op.Off, err = strconv.ParseInt(digits.FindString(args), 10, 64); err != nil {
+			return err
+		}
+	case "fsync", "fdatasync":
+		op.Kind = durable.OpSync
+		if r.dirs[path] {
+			op.Kind = durable.OpSyncDir
+		}
+	case "mkdir", "mkdirat":
+		op.Kind, op.Path = durable.OpMkdir, all[0]
+		if failed == nil {
+			r.dirs[op.Path] = true
+		}
+	case "rename", "renameat", "renameat2":
+		op.Kind, op.From, op.Path = durable.OpRename, all[0], all[1]
+		if failed == nil {
+			r.files[op.Path] = r.files[op.From]
+			delete(r.files, op.From)
+		}
+	case "unlink", "unlinkat":
+		op.Kind, op.Path = durable.OpRemove, all[0]
+		if failed == nil {
+			delete(r.files, op.Path)
+		}
+	default:
+		return fmt.Errorf("%s: a call that is not known here: %.200s", name, args)
+	}
+	r.entries = append(r.entries, Entry{Op: op, Done: failed == nil, Err: failed})
+	return nil
+}
