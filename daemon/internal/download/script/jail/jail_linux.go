@@ -1,0 +1,137 @@
+package jail
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	seccomp "github.com/elastic/go-seccomp-bpf"
+	"github.com/landlock-lsm/go-landlock/landlock"
+	landlockcall "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// threads is how many run at once: the code's, and one of the runtime.
+const threads = 2
+
+// maxFiles is how many descriptors there may be: the three that it has, and those of the runtime.
+const maxFiles = 16
+
+// Enter jails the process. After an error it may be jailed in part, and is to end: it must not run
+// what the jail is for. Descriptors other than 0, 1 and 2 are closed.
+func Enter(l Limits) error {
+	if withC {
+		return fmt.Errorf("%w: the program was built with cgo, and its C library opens files at any time: build it with CGO_ENABLED=0", ErrUnsupported)
+	}
+	runtime.GOMAXPROCS(min(threads, runtime.NumCPU())) // once it is said, the runtime does not look it up any more in files
+	if err := closeOthers(); err != nil {
+		return fmt.Errorf("descriptors: %w", err)
+	}
+	if err := limit(l); err != nil {
+		return err
+	}
+	if err := forbidFiles(); err != nil {
+		return err
+	}
+	filter := seccomp.Filter{NoNewPrivs: true, Flag: seccomp.FilterFlagTSync, Policy: policy(os.Getpid())}
+	if err := seccomp.LoadFilter(filter); err != nil {
+		return fmt.Errorf("%w: seccomp: %w", ErrUnsupported, err)
+	}
+	return nil
+}
+
+// closeOthers closes what was inherited. The runtime's own descriptors stay: they are of no file.
+func closeOthers() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		fd, err := strconv.Atoi(entry.Name())
+		if err != nil || fd <= 2 {
+			continue
+		}
+		to, err := os.Readlink("/proc/self/fd/" + entry.Name())
+		if err != nil { // the one that the folder was read by
+			continue
+		}
+		if to == "anon_inode:[eventpoll]" || to == "anon_inode:[eventfd]" {
+			continue
+		}
+		if err := unix.Close(fd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func limit(l Limits) error {
+	seconds := uint64((l.CPU + time.Second - 1) / time.Second)
+	for _, r := range []struct {
+		name     string
+		resource int
+		soft     uint64
+		hard     uint64
+	}{
+		{"core", unix.RLIMIT_CORE, 0, 0},
+		{"fsize", unix.RLIMIT_FSIZE, 0, 0},
+		{"memlock", unix.RLIMIT_MEMLOCK, 0, 0},
+		{"msgqueue", unix.RLIMIT_MSGQUEUE, 0, 0},
+		{"nofile", unix.RLIMIT_NOFILE, maxFiles, maxFiles},
+		{"data", unix.RLIMIT_DATA, uint64(l.Memory), uint64(l.Memory)},
+		{"cpu", unix.RLIMIT_CPU, seconds, seconds + 1}, // the runtime tells of the first, the kernel kills at the second
+	} {
+		// Of the package syscall, so that the runtime does not put back its own limit of files.
+		if err := syscall.Setrlimit(r.resource, &syscall.Rlimit{Cur: r.soft, Max: r.hard}); err != nil {
+			return fmt.Errorf("limit %s: %w", r.name, err)
+		}
+	}
+	return nil
+}
+
+// forbidFiles takes away all files, and what else the kernel's Landlock can take.
+func forbidFiles() error {
+	if version, err := landlockcall.LandlockGetABIVersion(); err != nil || version < 1 {
+		return fmt.Errorf("%w: the kernel has no Landlock: want Linux 5.13 or newer, with \"landlock\" among the names in /sys/kernel/security/lsm", ErrUnsupported)
+	}
+	if err := landlock.V7.BestEffort().Restrict(); err != nil {
+		return fmt.Errorf("%w: Landlock: %w", ErrUnsupported, err)
+	}
+	return nil
+}
+
+// Flags of clone by which the runtime makes a thread, and with those of amd64.
+const (
+	thread    = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_SYSVSEM | unix.CLONE_THREAD
+	threadTLS = thread | unix.CLONE_SETTLS
+)
+
+// policy allows what the runtime needs to compute, to read and to write, and kills at all else.
+func policy(pid int) seccomp.Policy {
+	where := func(name string, argument uint32, is seccomp.Operation, value uint64) seccomp.NameWithConditions {
+		return seccomp.NameWithConditions{Name: name, Conditions: seccomp.ArgumentConditions{{Argument: argument, Operation: is, Value: value}}}
+	}
+	names := strings.Fields(`read write close fcntl
+		munmap madvise mincore brk
+		futex nanosleep clock_nanosleep clock_gettime gettimeofday sched_yield sched_getaffinity restart_syscall
+		rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack
+		getpid gettid getrandom set_robust_list rseq
+		epoll_create1 epoll_ctl epoll_pwait eventfd2
+		timer_create timer_settime timer_delete setitimer
+		exit exit_group`)
+	return seccomp.Policy{DefaultAction: seccomp.ActionKillProcess, Syscalls: []seccomp.SyscallGroup{
+		{Action: seccomp.ActionAllow, Names: names, NamesWithCondtions: []seccomp.NameWithConditions{
+			where("mmap", 2, seccomp.BitsNotSet, unix.PROT_EXEC),
+			where("mprotect", 2, seccomp.BitsNotSet, unix.PROT_EXEC),
+			where("clone", 0, seccomp.Equal, thread),
+			where("clone", 0, seccomp.Equal, threadTLS),
+			where("tgkill", 0, seccomp.Equal, uint64(pid)),
+			where("prctl", 0, seccomp.Equal, unix.PR_SET_VMA),
+			where("prlimit64", 2, seccomp.Equal, 0), // to look, not to change
+		}},
+	}}
+}
