@@ -82,27 +82,56 @@ func (e *Engine) fetchRobots(ctx context.Context, origin string) (robots.Answer,
 
 // Download makes one attempt. What fails is a *worker.Failure.
 func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, error) {
+	r, err := e.Fetch(ctx, w, Request{URI: w.Task.URI, Own: true, BodyLimit: w.Job.Setting.MaxBytes})
+	if err != nil {
+		return worker.Page{}, err
+	}
+	if wrong := r.Failure(); wrong != nil {
+		return worker.Page{}, errors.Join(FailureOf(wrong, r.Status), r.Body.Close())
+	}
+	return worker.Page{Result: ResultOf(r), Body: r.Body}, nil
+}
+
+// Request is one request of an attempt.
+type Request struct {
+	URI       string
+	Method    string // "": GET
+	Header    http.Header
+	Body      []byte
+	Own       bool  // with the cookie and the headers of the job's setting, below those of Header
+	BodyLimit int64 // bytes of the answer's body, decompressed
+}
+
+// Fetch sends a request of an attempt, as the job's setting says, if robots.txt allows it. The
+// caller has waited for its turn. The error is a *worker.Failure; an answer with any status is none.
+func (e *Engine) Fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Response, error) {
 	s := w.Job.Setting
 	list, err := e.proxies(s.Proxies)
 	if err != nil {
-		return worker.Page{}, &worker.Failure{Reason: err.Error(), Permanent: true}
+		return nil, &worker.Failure{Reason: err.Error(), Permanent: true}
 	}
-	if err := e.allowed(ctx, w, w.Task.URI); err != nil {
-		return worker.Page{}, err
+	if err := e.allowed(ctx, w, r.URI); err != nil {
+		return nil, err
 	}
 	header := http.Header{}
-	for name, value := range s.Headers {
-		header.Set(name, value)
+	if r.Own {
+		for name, value := range s.Headers {
+			header.Set(name, value)
+		}
+		if s.Cookie != "" {
+			header.Set("Cookie", s.Cookie)
+		}
 	}
-	if s.Cookie != "" {
-		header.Set("Cookie", s.Cookie)
+	for name, values := range r.Header {
+		header[http.CanonicalHeaderKey(name)] = values
 	}
 	var jar http.CookieJar
 	if s.KeepCookies {
 		jar = e.cookies.Jar(w.Job.ID)
 	}
-	r, err := e.fetcher.Fetch(ctx, fetch.Request{
-		URI: w.Task.URI, Header: header, Jar: jar, Proxies: list, Connect: s.Timeout, Read: s.Timeout, Whole: s.Timeout, BodyLimit: s.MaxBytes,
+	answer, err := e.fetcher.Fetch(ctx, fetch.Request{
+		URI: r.URI, Method: r.Method, Body: r.Body, Header: header, Jar: jar, Proxies: list,
+		Connect: s.Timeout, Read: s.Timeout, Whole: s.Timeout, BodyLimit: r.BodyLimit,
 		Before: func(ctx context.Context, uri string) error {
 			if err := e.allowed(ctx, w, uri); err != nil {
 				if f := (*worker.Failure)(nil); errors.As(err, &f) {
@@ -115,15 +144,14 @@ func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 		Again: w.Turn,
 	})
 	if err != nil {
-		return worker.Page{}, failureOf(err, 0)
+		return nil, FailureOf(err, 0)
 	}
-	if wrong := r.Failure(); wrong != nil {
-		return worker.Page{}, errors.Join(failureOf(wrong, r.Status), r.Body.Close())
-	}
-	return worker.Page{
-		Result: download.Result{URI: r.URI, Status: r.Status, Header: stored(r.Header), ContentType: r.ContentType, Encoding: charset(r.ContentType)},
-		Body:   r.Body,
-	}, nil
+	return answer, nil
+}
+
+// ResultOf is what is stored of an answer, but the body.
+func ResultOf(r *fetch.Response) download.Result {
+	return download.Result{URI: r.URI, Status: r.Status, Header: stored(r.Header), ContentType: r.ContentType, Encoding: charset(r.ContentType)}
 }
 
 // allowed is an error for a URI that robots.txt forbids, or whose robots.txt cannot be had. If the
@@ -140,7 +168,7 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 	verdict, err := e.robots.Ask(context.WithValue(ctx, askingKey{}, &a), u.Origin(), u.URL(false).RequestURI())
 	switch {
 	case err != nil:
-		return failureOf(err, 0)
+		return FailureOf(err, 0)
 	case verdict.Allowed && a.asked:
 		return w.Turn(ctx, uri)
 	case verdict.Allowed:
@@ -151,7 +179,8 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 	return &worker.Failure{Reason: "robots: " + uri + ": robots.txt of the host forbids it", Permanent: true}
 }
 
-func failureOf(err error, status int) *worker.Failure {
+// FailureOf is the failure that an error of a fetch, or an answer with a status, means.
+func FailureOf(err error, status int) *worker.Failure {
 	var own *worker.Failure
 	if errors.As(err, &own) {
 		return own

@@ -49,7 +49,7 @@ func (l *loop) attempt(ctx context.Context, t *task) string {
 		}()
 	}
 	l.events <- func(l *loop) { // others may ask the host while this is stored
-		s := signal{good: failure == nil}
+		s := signal{good: failure == nil && !page.Crowded, crowded: page.Crowded}
 		if failure != nil {
 			s.crowded, s.after = failure.Crowded, failure.After
 		}
@@ -89,9 +89,12 @@ func (l *loop) download(ctx context.Context, t *task) (page Page, failure *Failu
 	}()
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	page, err := engine.Download(ctx, Work{Task: t.lease.Task, Job: t.job, Turn: func(ctx context.Context, uri string) error {
-		return l.turn(ctx, uri, setting.Delay)
-	}})
+	page, err := engine.Download(ctx, Work{
+		Task: t.lease.Task, Job: t.job,
+		Turn:  func(ctx context.Context, uri string) error { return l.turn(ctx, uri, setting.Delay) },
+		First: func(ctx context.Context) error { return l.first(ctx, t) },
+		Holds: l.holds,
+	})
 	if err == nil {
 		return page, nil
 	}
@@ -103,9 +106,19 @@ func (l *loop) download(ctx context.Context, t *task) (page Page, failure *Failu
 
 // turn waits until a further request may be sent to the host of a URI.
 func (l *loop) turn(ctx context.Context, uri string, delay time.Duration) error {
+	return l.waitFor(ctx, func(l *loop, now time.Time) time.Time { return l.queue.reserve(hostOf(uri), delay, now) })
+}
+
+// first waits until the first request of a task may be sent.
+func (l *loop) first(ctx context.Context, t *task) error {
+	return l.waitFor(ctx, func(l *loop, now time.Time) time.Time { return l.queue.first(t, now) })
+}
+
+// waitFor waits until the time that the loop names.
+func (l *loop) waitFor(ctx context.Context, when func(l *loop, now time.Time) time.Time) error {
 	at := make(chan time.Time, 1)
 	select {
-	case l.events <- func(l *loop) { at <- l.queue.reserve(hostOf(uri), delay, time.Now()) }:
+	case l.events <- func(l *loop) { at <- when(l, time.Now()) }:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -116,6 +129,20 @@ func (l *loop) turn(ctx context.Context, uri string, delay time.Duration) error 
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// holds tells whether this worker has the shard of the host of a URI.
+func (l *loop) holds(ctx context.Context, uri string) (bool, error) {
+	answer := make(chan bool, 1)
+	select {
+	case l.events <- func(l *loop) {
+		_, held := l.shards.serves(download.ShardOf(hostOf(uri)))
+		answer <- held
+	}:
+		return <-answer, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
 	}
 }
 

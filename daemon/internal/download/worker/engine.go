@@ -24,6 +24,12 @@ type Work struct {
 	Job  download.Job // with the setting and code of the version that was leased
 	// Turn waits until a further request may be sent to the host of a URI. The error is of ctx.
 	Turn func(ctx context.Context, uri string) error
+	// First is for an engine whose first request comes long after its work began: it waits until
+	// that one may be sent to the host of the task's URI, at once if nobody has asked the host
+	// since. The error is of ctx.
+	First func(ctx context.Context) error
+	// Holds tells whether this worker is the one that calls the host of a URI. The error is of ctx.
+	Holds func(ctx context.Context, uri string) (bool, error)
 }
 
 // Page is what an engine has downloaded. Its Result.Body is not used.
@@ -31,6 +37,8 @@ type Page struct {
 	download.Result
 	// Body is read to its end, perhaps again from the start, and then closed. nil: none.
 	Body io.ReadSeekCloser
+	// Crowded says that the host has too much to do, although there is a page.
+	Crowded bool
 }
 
 // Failure is an attempt that failed.

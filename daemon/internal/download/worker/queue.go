@@ -126,6 +126,7 @@ func (q *queue) next(now time.Time) (*task, time.Time) {
 	h.most = min(h.most, t.concurrency())
 	h.running++
 	h.last, h.delay = now, t.delay()
+	t.began = now
 	q.place(h)
 	return t, time.Time{}
 }
@@ -159,6 +160,18 @@ func (q *queue) reserve(name string, delay time.Duration, now time.Time) time.Ti
 	q.longest = max(q.longest, delay)
 	q.place(h)
 	return at
+}
+
+// first is for the first request of a task that runs, if that comes some time after the task began:
+// it returns from when on it may be sent. Delays count from there.
+func (q *queue) first(t *task, now time.Time) time.Time {
+	h := q.hosts[t.host]
+	if h == nil || !h.last.Equal(t.began) { // others have had their turn meanwhile
+		return q.reserve(t.host, t.delay(), now)
+	}
+	h.last = now
+	q.place(h)
+	return now
 }
 
 // remove takes out a task that waits, and tells whether it was there.
@@ -242,6 +255,7 @@ type task struct {
 	job    download.Job
 	host   string
 	order  int64
+	began  time.Time // when it was taken from the queue
 	until  time.Time // when the lease ends, by this machine's clock
 	cancel func(cause error)
 	runs   bool
