@@ -18,6 +18,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/jobfile"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
@@ -100,6 +101,11 @@ func readJob(file string) (text []byte, j download.Job, source jobfile.Source, e
 			return nil, j, source, fmt.Errorf("%s: uris[%d]: %w", file, i, err)
 		}
 	}
+	if source.Code != "" {
+		if text, err = withCode(file, text, source.Code); err != nil {
+			return nil, j, source, err
+		}
+	}
 	if source.File == "" {
 		return text, j, source, nil
 	}
@@ -111,6 +117,23 @@ func readJob(file string) (text []byte, j download.Job, source jobfile.Source, e
 	}
 	text, err = jobfile.WithoutURIs(file, text)
 	return text, j, source, err
+}
+
+// withCode puts the code into a job whose code is a file beside it.
+func withCode(file string, text []byte, code string) ([]byte, error) {
+	if !filepath.IsAbs(code) {
+		code = filepath.Join(filepath.Dir(file), code)
+	}
+	f, err := os.Open(code)
+	if err != nil {
+		return nil, fmt.Errorf("%s: code: %w", file, err)
+	}
+	defer f.Close()
+	read, err := io.ReadAll(io.LimitReader(f, script.MaxText+1)) // one more is too long
+	if err != nil {
+		return nil, fmt.Errorf("%s: code: %w", file, err)
+	}
+	return jobfile.WithCode(file, text, code, string(read))
 }
 
 func newJobAdd() *cobra.Command {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
 )
@@ -28,6 +29,9 @@ const (
 func main() { os.Exit(runMain()) }
 
 func runMain() int {
+	if child.Asked(os.Args[1:]) { // by a worker, which runs the code of a job
+		return child.Main(os.Args[1:])
+	}
 	// A reader of our output who leaves is an error to handle, not a death.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := command.WithSignals(context.Background())

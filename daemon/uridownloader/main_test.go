@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,11 +18,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // The test binary is the program, too, so that it can be killed.
 func TestMain(m *testing.M) {
+	if child.Asked(os.Args[1:]) {
+		os.Exit(runMain())
+	}
 	if os.Getenv("URIDOWNLOADER_TEST_PROGRAM") != "" {
 		_ = os.Unsetenv("URIDOWNLOADER_TEST_PROGRAM")
 		os.Exit(runMain())
@@ -31,9 +36,10 @@ func TestMain(m *testing.M) {
 
 // process is one that serves.
 type process struct {
-	t    *testing.T
-	dir  string
-	addr string
+	t       *testing.T
+	dir     string
+	addr    string
+	program string // "": the test binary
 	testserver.Process
 }
 
@@ -51,7 +57,7 @@ func (p *process) start(args ...string) {
 		if p.addr == "" {
 			p.addr = testserver.Free(p.t)
 		}
-		cmd := exec.Command(os.Args[0], append([]string{"serve", "--data-dir", filepath.Join(p.dir, "data"), "--listen", p.addr, "--allow-private"}, args...)...)
+		cmd := exec.Command(cmp.Or(p.program, os.Args[0]), append([]string{"serve", "--data-dir", filepath.Join(p.dir, "data"), "--listen", p.addr, "--allow-private"}, args...)...)
 		cmd.Env = append(os.Environ(), "URIDOWNLOADER_TEST_PROGRAM=1")
 		if p.Start(p.t, cmd, filepath.Join(p.dir, "log"), []string{`"msg":"ready"`}, []string{"address already in use"}) {
 			return

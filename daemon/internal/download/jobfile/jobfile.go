@@ -65,6 +65,7 @@ type Source struct {
 	List []string // in the file itself
 	File string   // of one URI a line, beside the job file; "": none
 	URL  string   // of one URI a line; "": none
+	Code string   // the file of the job's code, beside the job file; "": none, or the code is in the job
 }
 
 // Default is the job of a file that gives a name alone.
@@ -102,10 +103,8 @@ func Parse(name string, data []byte) (download.Job, Source, error) {
 	}}
 	j.Setting.Headers = c.headers(f.Setting.Headers)
 	c.job(j)
-	if f.Code != nil {
-		c.fault("code", "this version runs no code of jobs: leave it out, and want download_engine: http")
-	}
 	source := c.source(f.URIs)
+	j.Code, source.Code = c.code(f.Code, j.Setting.Engine)
 	return j, source, errors.Join(c.faults...)
 }
 
@@ -167,14 +166,14 @@ func (c *check) job(j download.Job) {
 		c.fault("setting.prior", "%q: want normal, urgency or foreign", s.Lane)
 	}
 	switch s.Engine {
-	case download.EngineHTTP:
+	case download.EngineHTTP, download.EngineScript:
 		if s.Script != "" {
-			c.fault("setting.download_js", "is for download_engine: browser, and this job has http")
+			c.fault("setting.download_js", "is for download_engine: browser, and this job has %s", s.Engine)
 		}
-	case download.EngineBrowser, download.EngineScript:
-		c.fault("setting.download_engine", "%q is not in this version: want http", s.Engine)
+	case download.EngineBrowser:
+		c.fault("setting.download_engine", "%q is not in this version: want http or script", s.Engine)
 	default:
-		c.fault("setting.download_engine", "%q: want http", s.Engine)
+		c.fault("setting.download_engine", "%q: want http or script", s.Engine)
 	}
 	for i, proxy := range s.Proxies {
 		u, err := url.Parse(proxy)

@@ -28,6 +28,8 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (dow
 	var tasks []download.NewTask
 	switch {
 	case err != nil:
+	case source.Code != "":
+		err = errors.New(name + ": code: " + strconv.Quote(source.Code) + " is a file on the caller's machine: want {file: " + source.Code + ", text: ...}; `uridownloader job add` sends the file")
 	case source.File != "":
 		err = errors.New(name + ": uris: " + strconv.Quote(source.File) + " is a file on the caller's machine: want a list; `uridownloader job add` sends the file")
 	case source.URL != "":
@@ -39,6 +41,11 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (dow
 	}
 	if path := r.PathValue("name"); err == nil && path != "" && path != j.Name {
 		err = errors.New(name + ": name: " + strconv.Quote(j.Name) + " is not that of the path, " + strconv.Quote(path))
+	}
+	if err == nil && j.Setting.Engine == download.EngineScript && m.Unable != nil {
+		if unable := m.Unable(); unable != nil {
+			err = errors.New(name + ": setting.download_engine: script: this machine runs no code of jobs: " + unable.Error())
+		}
 	}
 	if err == nil && j.Filter != "" {
 		_, err = m.Filter.Check(r.Context(), j.Filter, []string{"http://example.com/"})

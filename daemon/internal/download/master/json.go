@@ -1,6 +1,7 @@
 package master
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -17,8 +18,17 @@ type jobJSON struct {
 	Version  int            `json:"version,omitempty"`
 	Setting  settingJSON    `json:"setting"`
 	Tasks    map[string]int `json:"tasks,omitempty"` // by state
+	Code     *codeJSON      `json:"code,omitempty"`
 	Added    *time.Time     `json:"added,omitempty"`
 	Changed  *time.Time     `json:"changed,omitempty"`
+}
+
+// codeJSON tells which code a job has. Its text is not shown: it may hold secrets.
+type codeJSON struct {
+	File     string `json:"file"`
+	Language string `json:"language"`
+	SHA256   string `json:"sha256"`
+	Size     int    `json:"size"` // bytes
 }
 
 // settingJSON has no cookie, no headers and no proxies: they may hold secrets. It tells how many.
@@ -50,6 +60,9 @@ func jobOf(j download.Job, counts map[download.State]int) jobJSON {
 	}
 	if j.On {
 		out.Status = "on"
+	}
+	if j.Code != (download.Code{}) {
+		out.Code = &codeJSON{j.Code.File, j.Code.Language, j.Code.SHA256(), len(j.Code.Text)}
 	}
 	if counts != nil {
 		out.Tasks = map[string]int{}
@@ -123,10 +136,20 @@ func dataOf(d download.Data) dataJSON {
 		Task: d.Task, URI: d.TaskURI, FinalURI: d.URI, Version: d.Version, Status: d.Status, ContentType: d.ContentType, Encoding: d.Encoding,
 		Size: d.Size, SHA256: d.SHA256, Header: d.Header, HostName: d.HostName, Added: d.Added.UTC(),
 	}
-	if json.Valid(d.Records) {
-		out.Records = d.Records
-	}
+	out.Records = listOf(d.Records)
 	return out
+}
+
+// listOf is a JSON list of values that stand a line each; nil for none.
+func listOf(lines []byte) json.RawMessage {
+	list := bytes.ReplaceAll(bytes.TrimSpace(lines), []byte("\n"), []byte(","))
+	if len(list) == 0 {
+		return nil
+	}
+	if list = append(append([]byte{'['}, list...), ']'); !json.Valid(list) {
+		return nil
+	}
+	return list
 }
 
 func given(t time.Time) *time.Time {

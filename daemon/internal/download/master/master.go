@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/intake"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
@@ -28,15 +28,18 @@ const (
 	ScopeAdmin  = "admin"
 )
 
-// Options are what a master needs. All but Authenticate, AllowedHosts, Added and Ready are required.
+// Options are what a master needs. All but Authenticate, AllowedHosts, Added, Ready and Unable are required.
 type Options struct {
 	Store  download.Store
 	Filter seen.Filter
+	Intake *intake.Intake // of Store and Filter
 	// Added is called after a job or URIs came in, or a job was turned on. It must not block.
 	Added func()
 	// Ready tells whether calls should come; nil error: yes.
-	Ready        func(context.Context) error
-	Mails        bool          // reports can be sent to the addresses that jobs name
+	Ready func(context.Context) error
+	Mails bool // reports can be sent to the addresses that jobs name
+	// Unable, if not nil, is why this process cannot run the code of jobs, nil if it can.
+	Unable       func() error
 	JobBytes     int64         // the largest job
 	BodyTimeout  time.Duration // how long a caller may send or read nothing
 	Authenticate func(secret string) (name string, scopes []string, ok bool)
@@ -52,7 +55,6 @@ type Master struct {
 	access   *access.Guard
 	requests *prometheus.CounterVec
 	uris     *prometheus.CounterVec
-	adding   sync.Mutex // between the question to a filter and what it remembers
 }
 
 // action is what a call does, once it is admitted.

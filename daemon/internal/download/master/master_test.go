@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/intake"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
 )
@@ -51,7 +52,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	})
 	r := &rig{t: t, store: store}
 	o := Options{
-		Store: store, Filter: filter, Added: func() { r.woken.Add(1) }, JobBytes: 64 << 10, BodyTimeout: time.Minute,
+		Store: store, Filter: filter, Intake: intake.New(store, filter), Added: func() { r.woken.Add(1) }, JobBytes: 64 << 10, BodyTimeout: time.Minute,
 		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	}
 	for _, f := range change {

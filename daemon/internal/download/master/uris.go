@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/intake"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
@@ -94,53 +95,22 @@ func (m *Master) addURIs(w http.ResponseWriter, r *http.Request) error {
 }
 
 // add makes tasks of URIs, those alone that the job's filter does not know, and counts them in n.
-// The filter is told after the tasks are durable: a crash in between costs a question, and never a
-// URI. Between the question and that nobody else of this master asks, or both would be told "new".
 func (m *Master) add(ctx context.Context, j download.Job, tasks []download.NewTask, n *Added) error {
-	if len(tasks) == 0 {
-		return nil
-	}
 	n.Total += len(tasks)
-	all := len(tasks)
-	if j.Filter != "" {
-		m.adding.Lock()
-		defer m.adding.Unlock()
-		fresh, err := m.Filter.Check(ctx, j.Filter, urisOf(tasks))
-		if err != nil {
-			return filterError(err)
-		}
-		var left []download.NewTask
-		for i, is := range fresh {
-			if is {
-				left = append(left, tasks[i])
-			}
-		}
-		tasks = left
+	count, err := m.Intake.Add(ctx, j, tasks)
+	if of := (*intake.FilterError)(nil); errors.As(err, &of) {
+		return filterError(of.Err)
 	}
-	added, err := m.Store.AddTasks(ctx, j.ID, tasks)
 	if err != nil {
 		return err
 	}
-	if j.Filter != "" && len(tasks) > 0 {
-		if err := m.Filter.Remember(ctx, j.Filter, urisOf(tasks)); err != nil {
-			return filterError(err)
-		}
-	}
-	n.Added += added
-	n.Seen += all - len(tasks)
-	n.Known += len(tasks) - added
-	for outcome, count := range map[string]int{"added": added, "seen": all - len(tasks), "known": len(tasks) - added} {
+	n.Added += count.Added
+	n.Seen += count.Seen
+	n.Known += count.Known
+	for outcome, count := range map[string]int{"added": count.Added, "seen": count.Seen, "known": count.Known} {
 		m.uris.WithLabelValues(outcome).Add(float64(count))
 	}
 	return nil
-}
-
-func urisOf(tasks []download.NewTask) []string {
-	uris := make([]string, len(tasks))
-	for i, t := range tasks {
-		uris[i] = t.URI
-	}
-	return uris
 }
 
 func filterError(err error) error {

@@ -22,8 +22,11 @@ import (
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/dispatch"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/intake"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/master"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/report"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/scriptengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
@@ -54,6 +57,8 @@ type Node struct {
 	serving  *httpserver.Server
 	store    download.Store
 	filter   seen.Filter
+	intake   *intake.Intake
+	code     *scriptengine.Engine // of the worker
 	spill    *spill
 	fetcher  *fetch.Fetcher
 	dispatch *dispatch.Dispatcher
@@ -89,6 +94,7 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 		if n.filter, err = openFilter(ctx, cfg, log); err != nil {
 			return nil, err
 		}
+		n.intake = intake.New(n.store, n.filter)
 	}
 	host, owner, err := identity()
 	if err != nil {
@@ -105,7 +111,10 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 			return nil, err
 		}
 		n.fetcher = newFetcher(cfg, n.spill, log)
-		n.worker = newWorker(cfg, n.store, n.fetcher, owner, host, log, prefixed, n.wakeDispatcher)
+		overHTTP := httpengine.New(n.fetcher, cfg.UserAgent)
+		n.code = newScriptEngine(ctx, overHTTP, n.intake, n.wakeDispatcher, log)
+		engines := map[string]worker.Engine{download.EngineHTTP: overHTTP, download.EngineScript: n.code}
+		n.worker = newWorker(cfg, n.store, engines, owner, host, log, prefixed, n.wakeDispatcher)
 	}
 	n.serving.Handle(httpserver.Handling{
 		Handler: n.handler(registry), HeaderTimeout: cfg.Limits.HeaderTimeout, Connections: cfg.Limits.Connections,
@@ -149,11 +158,19 @@ func (n *Node) handler(registry *prometheus.Registry) http.Handler {
 		return probe.New(probe.Options{Program: "uridownloader " + n.roles.String(), Ready: n.ready, Metrics: registry})
 	}
 	return master.New(master.Options{
-		Store: n.store, Filter: n.filter, Added: n.wakeDispatcher, Ready: n.ready,
+		Store: n.store, Filter: n.filter, Intake: n.intake, Added: n.wakeDispatcher, Ready: n.ready, Unable: n.unable,
 		Mails: n.cfg.Report.MailServer != "", JobBytes: int64(n.cfg.Limits.JobBytes), BodyTimeout: n.cfg.Limits.BodyTimeout,
 		Authenticate: n.tokens.Authenticate(), AllowedHosts: n.cfg.Auth.AllowedHosts,
 		Log: n.log, Registry: registry,
 	})
+}
+
+// unable is why the worker of this process cannot run code. What others can is not known.
+func (n *Node) unable() error {
+	if n.code == nil {
+		return nil
+	}
+	return n.code.Unable()
 }
 
 // identity is the name of this machine, and one for this process that no other has.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,6 +9,8 @@ import (
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/intake"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/scriptengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
@@ -20,13 +23,26 @@ func newFetcher(cfg settings.Config, s *spill, log *slog.Logger) *fetch.Fetcher 
 	})
 }
 
-func newWorker(cfg settings.Config, store download.Store, fetcher *fetch.Fetcher, owner, host string, log *slog.Logger, registry prometheus.Registerer, idle func()) *worker.Worker {
+// newScriptEngine makes what runs the code of jobs. Where the machine has no jail for it, it refuses.
+func newScriptEngine(ctx context.Context, overHTTP *httpengine.Engine, added *intake.Intake, wake func(), log *slog.Logger) *scriptengine.Engine {
+	e := scriptengine.New(scriptengine.Options{HTTP: overHTTP, Log: log, Follow: func(ctx context.Context, j download.Job, tasks []download.NewTask) error {
+		_, err := added.Add(ctx, j, tasks)
+		wake()
+		return err
+	}})
+	if err := e.Probe(ctx); err != nil && ctx.Err() == nil {
+		log.Warn("jobs with code are refused", "err", err)
+	}
+	return e
+}
+
+func newWorker(cfg settings.Config, store download.Store, engines map[string]worker.Engine, owner, host string, log *slog.Logger, registry prometheus.Registerer, idle func()) *worker.Worker {
 	lanes := make([]download.Lane, len(cfg.Worker.Lanes))
 	for i, lane := range cfg.Worker.Lanes {
 		lanes[i] = download.Lane(lane)
 	}
 	return worker.New(worker.Options{
-		Store: store, Engines: map[string]worker.Engine{download.EngineHTTP: httpengine.New(fetcher, cfg.UserAgent)},
+		Store: store, Engines: engines,
 		Owner: owner, HostName: host, Concurrency: cfg.Worker.Concurrency, LeaseFor: cfg.Worker.Lease, Lanes: lanes,
 		Patience: cfg.ShutdownTimeout, Idle: idle, Log: log, Registry: registry,
 	})

@@ -1,0 +1,96 @@
+// Package child is the process that runs job code: it goes to jail, is told what to run, asks the
+// engine for each page, and hands over what the code emits. One attempt at a task is one process.
+// What it says is not to be trusted: the engine counts for itself.
+package child
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/jail"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
+)
+
+// Command is the first argument of a program that is to be such a process. Two others follow: the
+// bytes of memory and the seconds of the processor that it may use.
+const Command = "run-job-code"
+
+// Exit codes, beside those of the runtime.
+const (
+	ExitJail = 90 // the jail is not there; the reason is in the standard error output
+	ExitWire = 91 // the engine has gone, or what it said was no message
+)
+
+// maxStack is the stack of the code, which a depth of calls takes: bytes.
+const maxStack = 32 << 20
+
+// Args are those of a process with limits.
+func Args(l jail.Limits) []string {
+	return []string{Command, strconv.FormatInt(l.Memory, 10), strconv.Itoa(int((l.CPU + time.Second - 1) / time.Second))}
+}
+
+// Asked tells whether the arguments of a program, without its name, ask for such a process.
+func Asked(args []string) bool { return len(args) == 3 && args[0] == Command }
+
+// Main is the process. It returns the exit code.
+func Main(args []string) int {
+	debug.SetTraceback("none")
+	debug.SetMaxStack(maxStack)
+	memory, err := strconv.ParseInt(args[1], 10, 64)
+	seconds, wrong := strconv.Atoi(args[2])
+	if err := errors.Join(err, wrong); err != nil {
+		return complain(ExitJail, err)
+	}
+	debug.SetMemoryLimit(memory / 2) // from here on the collector works harder, before there is none left
+	late := make(chan os.Signal, 1)
+	signal.Notify(late, cpuSignals()...)
+	if err := jail.Enter(jail.Limits{Memory: memory, CPU: time.Duration(seconds) * time.Second}); err != nil {
+		return complain(ExitJail, err)
+	}
+	in := bufio.NewReader(os.Stdin)
+	var first wire.Down
+	if err := wire.Read(in, &first); err != nil {
+		return complain(ExitWire, err)
+	}
+	if first.Start == nil {
+		return complain(ExitWire, errors.New("the first message is no start"))
+	}
+	r := newRun(*first.Start, func(m wire.Up) {
+		if err := wire.Write(os.Stdout, m); err != nil {
+			os.Exit(complain(ExitWire, err))
+		}
+	})
+	go func() {
+		<-late
+		r.stop(fmt.Sprintf("used more than %d s of the processor", seconds))
+	}()
+	go func() {
+		for {
+			var m wire.Down
+			switch err := wire.Read(in, &m); {
+			case errors.Is(err, io.EOF):
+				os.Exit(ExitWire)
+			case err != nil:
+				os.Exit(complain(ExitWire, err))
+			case m.Stop != "":
+				r.stop(m.Stop)
+			case m.Page != nil:
+				r.pages <- m.Page
+			}
+		}
+	}()
+	r.send(wire.Up{End: r.do()})
+	return 0
+}
+
+func complain(code int, err error) int {
+	fmt.Fprintln(os.Stderr, err)
+	return code
+}

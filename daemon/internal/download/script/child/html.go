@@ -1,0 +1,120 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/andybalholm/cascadia"
+	"go.starlark.net/starlark"
+	"go.starlark.net/starlarkstruct"
+	"golang.org/x/net/html"
+)
+
+// parsed is the document that was parsed last: code selects from the same text many times.
+type parsed struct {
+	text string
+	root *html.Node
+}
+
+func (r *run) html() value {
+	return &starlarkstruct.Module{Name: "html", Members: starlark.StringDict{"select": starlark.NewBuiltin("html.select", r.choose)}}
+}
+
+// html.select(source, css) returns the elements of a text, a page or an element that match.
+func (r *run) choose(_ thread, b builtin, args tuple, kwargs []tuple) (value, error) {
+	var source value
+	var css string
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "source", &source, "css", &css); err != nil {
+		return nil, err
+	}
+	switch s := source.(type) {
+	case *element:
+		return matching(s.node, css)
+	case *page:
+		return r.matchingText(s.unicode(), css)
+	case starlark.String:
+		return r.matchingText(string(s), css)
+	}
+	return nil, fmt.Errorf("html.select: source: got %s, want a text, a page or an element", source.Type())
+}
+
+func (r *run) matchingText(text, css string) (value, error) {
+	if r.doc.root == nil || r.doc.text != text {
+		root, err := html.Parse(strings.NewReader(text))
+		if err != nil {
+			return nil, fmt.Errorf("html.select: %w", err)
+		}
+		r.doc = parsed{text, root}
+	}
+	return matching(r.doc.root, css)
+}
+
+// matching are the elements below a node, in the order of the document.
+func matching(below *html.Node, css string) (value, error) {
+	selector, err := cascadia.ParseGroup(css)
+	if err != nil {
+		return nil, fmt.Errorf("html.select: css %q: %w", css, err)
+	}
+	var found []value
+	for _, node := range cascadia.QueryAll(below, selector) {
+		found = append(found, &element{node})
+	}
+	return starlark.NewList(found), nil
+}
+
+// element is one of a document. Its members are name, text, html, attrs and select(css).
+type element struct{ node *html.Node }
+
+var elementMembers = []string{"attrs", "html", "name", "select", "text"}
+
+func (e *element) String() string        { return "<" + e.node.Data + ">" }
+func (e *element) Type() string          { return "element" }
+func (e *element) Freeze()               {}
+func (e *element) Truth() starlark.Bool  { return true }
+func (e *element) Hash() (uint32, error) { return hash(e) }
+func (e *element) AttrNames() []string   { return slices.Clone(elementMembers) }
+
+func (e *element) Attr(name string) (starlark.Value, error) {
+	switch name {
+	case "name":
+		return starlark.String(e.node.Data), nil
+	case "text":
+		return starlark.String(visible(e.node)), nil
+	case "html":
+		var text strings.Builder
+		if err := html.Render(&text, e.node); err != nil {
+			return nil, errors.New("html: " + err.Error())
+		}
+		return starlark.String(text.String()), nil
+	case "attrs":
+		d := starlark.NewDict(len(e.node.Attr))
+		for _, a := range e.node.Attr {
+			if err := d.SetKey(starlark.String(a.Key), starlark.String(a.Val)); err != nil {
+				return nil, err
+			}
+		}
+		return d, nil
+	case "select":
+		return starlark.NewBuiltin("select", func(_ thread, b builtin, args tuple, kwargs []tuple) (value, error) {
+			var css string
+			if err := starlark.UnpackArgs(b.Name(), args, kwargs, "css", &css); err != nil {
+				return nil, err
+			}
+			return matching(e.node, css)
+		}), nil
+	}
+	return nil, nil
+}
+
+// visible is the text below a node, without that of scripts and styles; white space is one blank.
+func visible(node *html.Node) string {
+	var text strings.Builder
+	for n := range node.Descendants() {
+		if n.Type == html.TextNode && (n.Parent == nil || n.Parent.Data != "script" && n.Parent.Data != "style") {
+			text.WriteString(n.Data)
+		}
+	}
+	return strings.Join(strings.Fields(text.String()), " ")
+}

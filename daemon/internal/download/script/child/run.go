@@ -1,0 +1,149 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/starlarkstruct"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
+)
+
+// run is one attempt. Its methods are for the goroutine of do, but stop.
+type run struct {
+	start wire.Start
+	send  func(wire.Up)
+	pages chan *wire.Page
+
+	thread  *starlark.Thread
+	base    string // what links are relative to: the page that came last
+	doc     parsed
+	records int
+	emitted int
+	links   int
+	lines   int
+
+	mu      sync.Mutex // guards what follows
+	stopped chan struct{}
+	why     string
+}
+
+func newRun(start wire.Start, send func(wire.Up)) *run {
+	r := &run{start: start, send: send, pages: make(chan *wire.Page), base: start.URI, stopped: make(chan struct{})}
+	r.thread = &starlark.Thread{
+		Name:  Command,
+		Print: func(_ *starlark.Thread, text string) { r.say(text) },
+		Load: func(*starlark.Thread, string) (starlark.StringDict, error) {
+			return nil, errors.New("the code of a job is one file")
+		},
+		OnMaxSteps: r.look,
+	}
+	r.thread.SetMaxExecutionSteps(lookEvery)
+	return r
+}
+
+// lookEvery is after how many steps it is looked whether the code may go on.
+const lookEvery = 1000
+
+func (r *run) look(thread *starlark.Thread) {
+	steps := thread.ExecutionSteps()
+	switch {
+	case steps >= script.MaxSteps:
+		r.stop(fmt.Sprintf("took more than %d steps", script.MaxSteps))
+	case thread.CallStackDepth() > script.MaxDepth:
+		r.stop(fmt.Sprintf("has more than %d calls in calls", script.MaxDepth))
+	}
+	thread.SetMaxExecutionSteps(steps + lookEvery)
+}
+
+// stop ends the code where it is. It may be called by any goroutine; the first reason counts.
+func (r *run) stop(why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.why == "" {
+		r.why = why
+		r.thread.Cancel(why)
+		close(r.stopped)
+	}
+}
+
+func (r *run) reason() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.why
+}
+
+// do runs the code to its end.
+func (r *run) do() *wire.End {
+	_, program, err := starlark.SourceProgramOptions(script.Options(), r.start.File, r.start.Text, r.names().Has)
+	if err != nil {
+		return &wire.End{Fault: err.Error(), Permanent: true}
+	}
+	globals, err := program.Init(r.thread, r.names())
+	if err != nil {
+		return r.fault(err)
+	}
+	entry, ok := globals[script.Entry].(starlark.Callable)
+	if !ok {
+		return &wire.End{Fault: r.start.File + ": has no function " + script.Entry, Permanent: true}
+	}
+	task := starlarkstruct.FromStringDict(starlark.String("task"), starlark.StringDict{
+		"uri": starlark.String(r.start.URI), "job": starlark.String(r.start.Job), "attempt": starlark.MakeInt(r.start.Attempt),
+	})
+	result, err := starlark.Call(r.thread, entry, starlark.Tuple{task}, nil)
+	if err != nil {
+		return r.fault(err)
+	}
+	switch result := result.(type) {
+	case starlark.NoneType:
+		return &wire.End{}
+	case *page:
+		return &wire.End{Page: result.ID}
+	}
+	return &wire.End{Fault: fmt.Sprintf("%s: %s returned a %s: want a page that fetch has returned, or None", r.start.File, script.Entry, result.Type())}
+}
+
+// failure is the error that fail makes.
+type failure struct {
+	text      string
+	permanent bool
+}
+
+func (f *failure) Error() string { return f.text }
+
+// fault tells what ended the code, and in which line.
+func (r *run) fault(err error) *wire.End {
+	text := err.Error()
+	end := &wire.End{}
+	var failed *failure
+	var raised *starlark.EvalError
+	if errors.As(err, &failed) {
+		end.Permanent = failed.permanent
+	}
+	where := r.start.File
+	if errors.As(err, &raised) {
+		text = raised.Msg
+		for _, frame := range raised.CallStack { // the innermost is the last
+			if frame.Pos.Filename() == r.start.File && frame.Pos.Line > 0 {
+				where = fmt.Sprintf("%s:%d:%d", r.start.File, frame.Pos.Line, frame.Pos.Col)
+			}
+		}
+	}
+	if why := r.reason(); why != "" {
+		text = why
+	}
+	end.Fault = where + ": " + cut(strings.ToValidUTF8(text, "\uFFFD"), script.MaxReason)
+	return end
+}
+
+// cut is a text that is not longer than it may be.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}

@@ -1,0 +1,121 @@
+// Package script is the language of job code: Starlark, with the names that docs/jobcode.md
+// tells of. It checks code, and says how much code may do; it runs none. What runs it is in
+// child, and what child talks to is the engine in daemon/internal/download/scriptengine.
+package script
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.starlark.net/resolve"
+	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// Language is that of all job code.
+const Language = "starlark"
+
+// Entry is the function that a worker calls, with the task.
+const Entry = "download"
+
+// The bounds of code, and of what one attempt of it may do. All sizes are in bytes.
+const (
+	MaxText    = 64 << 10
+	MaxSteps   = 200_000_000 // of the interpreter
+	MaxDepth   = 1000        // of calls in calls
+	MaxFetches = 100
+	MaxPage    = 8 << 20  // of one body that is fetched
+	MaxFetched = 32 << 20 // of all of them
+	MaxSent    = 1 << 20  // of a body that is sent
+	MaxRecords = 10_000
+	MaxEmitted = 16 << 20 // of all records, as JSON
+	MaxLinks   = 10_000
+	MaxLines   = 100 // of log
+	MaxLine    = 1 << 10
+	MaxReason  = 4 << 10 // of what fail says
+	MaxCPU     = time.Minute
+)
+
+// Names are those that code has beside the language's own.
+func Names() []string { return []string{"fetch", "html", "json", "emit", "follow", "log", "fail"} }
+
+// Options are the language as it is here: with sets, while, and functions that call themselves.
+func Options() *syntax.FileOptions {
+	return &syntax.FileOptions{Set: true, While: true, TopLevelControl: true, GlobalReassign: true, Recursion: true}
+}
+
+// Check tells what is wrong with code, each fault in a line with file, line and column. It runs
+// nothing of it.
+func Check(c download.Code) error {
+	if len(c.Text) > MaxText {
+		return fmt.Errorf("%s: has %d bytes: want %d at most", c.File, len(c.Text), MaxText)
+	}
+	if c.Language != Language {
+		return fmt.Errorf("%s: language %q: want %s", c.File, c.Language, Language)
+	}
+	file, err := Options().Parse(c.File, c.Text, 0)
+	if err != nil {
+		return faults(c.File, err)
+	}
+	entry := entryOf(file)
+	loads := loads(c.File, file)
+	if _, err := starlark.FileProgram(file, func(name string) bool { return slices.Contains(Names(), name) }); err != nil {
+		return errors.Join(loads, faults(c.File, err))
+	}
+	switch {
+	case loads != nil:
+		return loads
+	case entry == nil:
+		return fmt.Errorf("%s: has no function %s: want def %s(task): ... at its top level", c.File, Entry, Entry)
+	case len(entry.Params) != 1:
+		return fault(c.File, entry.Def, fmt.Sprintf("%s has %d parameters: want one, the task", Entry, len(entry.Params)))
+	}
+	return nil
+}
+
+// entryOf is the function that is called, nil if there is none.
+func entryOf(file *syntax.File) *syntax.DefStmt {
+	for _, statement := range file.Stmts {
+		if def, ok := statement.(*syntax.DefStmt); ok && def.Name.Name == Entry {
+			return def
+		}
+	}
+	return nil
+}
+
+func loads(name string, file *syntax.File) error {
+	var all []error
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if load, ok := n.(*syntax.LoadStmt); ok {
+			all = append(all, fault(name, load.Load, "load: the code of a job is one file"))
+		}
+		return true
+	})
+	return errors.Join(all...)
+}
+
+func fault(name string, at syntax.Position, text string) error {
+	return fmt.Errorf("%s:%d:%d: %s", name, at.Line, at.Col, text)
+}
+
+// faults are those of the language's own checks.
+func faults(name string, err error) error {
+	var wrong syntax.Error
+	var unknown resolve.ErrorList
+	switch {
+	case errors.As(err, &wrong):
+		return fault(name, wrong.Pos, wrong.Msg)
+	case errors.As(err, &unknown):
+		var all []error
+		for _, e := range unknown {
+			all = append(all, fault(name, e.Pos, e.Msg))
+		}
+		return errors.Join(all...)
+	}
+	return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), name+": "))
+}

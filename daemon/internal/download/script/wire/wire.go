@@ -1,0 +1,100 @@
+// Package wire is what the engine and the process that runs job code say to each other, over two
+// pipes: the length of a message as four bytes, the highest first, then the message as JSON. The
+// engine trusts nothing that comes from the process.
+package wire
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// MaxMessage is the longest message, in bytes.
+const MaxMessage = 32 << 20
+
+// Down is a message to the process. One member is there.
+type Down struct {
+	Start *Start `json:",omitempty"`
+	Page  *Page  `json:",omitempty"` // the answer to a Fetch
+	Stop  string `json:",omitempty"` // why the code is to be stopped
+}
+
+// Start is the first message.
+type Start struct {
+	File, Text string // of the code
+	URI, Job   string
+	Attempt    int // from 1
+}
+
+// Page is an answer to a Fetch.
+type Page struct {
+	Refused     string // why the request was not sent; else what follows is set
+	ID          int
+	URL         string // that answered
+	Status      int
+	Headers     map[string]string // names in lower case
+	ContentType string
+	Body        []byte
+}
+
+// Up is a message of the process. One member is there.
+type Up struct {
+	Fetch  *Fetch          `json:",omitempty"`
+	Emit   json.RawMessage `json:",omitempty"` // a record
+	Follow *Follow         `json:",omitempty"`
+	Log    *string         `json:",omitempty"`
+	End    *End            `json:",omitempty"`
+}
+
+// Fetch asks for a page.
+type Fetch struct {
+	URL     string
+	Method  string
+	Headers map[string]string
+	Body    []byte
+	Any     bool // also of a status of 400 and above
+}
+
+// Follow names links, as they stand in a page.
+type Follow struct {
+	Base  string // the URI of the page
+	Links []string
+}
+
+// End is the last message.
+type End struct {
+	Fault     string // what went wrong, "" if nothing did
+	Permanent bool   // another attempt would end the same
+	Page      int    // whose body is to be stored; 0: none
+}
+
+// Write writes a message. It is for one goroutine at a time.
+func Write(w io.Writer, message any) error {
+	text, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	if len(text) > MaxMessage {
+		return fmt.Errorf("message of %d bytes: want %d at most", len(text), MaxMessage)
+	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(text)), uint32(len(text))), text...))
+	return err
+}
+
+// Read reads a message. The error is io.EOF at the end of the stream between two messages.
+func Read(r io.Reader, message any) error {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > MaxMessage {
+		return fmt.Errorf("message of %d bytes: want %d at most", n, MaxMessage)
+	}
+	text := make([]byte, n)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return fmt.Errorf("message of %d bytes is cut: %w", n, err)
+	}
+	return json.Unmarshal(text, message)
+}

@@ -1,0 +1,186 @@
+package scriptengine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/jail"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
+)
+
+// attempt is one attempt at a task. It is one goroutine's, but its clock.
+type attempt struct {
+	e       *Engine
+	w       worker.Work
+	process *process
+	clock   *clock
+
+	begun   bool // the host of the task was asked
+	crowded bool
+	pages   map[int]*fetched // by their number, from 1
+	bytes   int64            // of their bodies
+	last    *fetched
+	records bytes.Buffer
+	emitted int // records
+	named   int // links, with those that are no URIs
+	lines   int
+	links   []download.NewTask
+	known   map[string]bool // of links
+}
+
+// run runs the code, and makes tasks of what it follows.
+func (a *attempt) run(ctx context.Context) (worker.Page, error) {
+	s := a.w.Job.Setting
+	p, err := startProcess(a.e.o.Program, jail.Limits{Memory: a.e.o.Memory, CPU: a.e.o.CPU})
+	if err != nil {
+		return worker.Page{}, failed("code", "its process cannot be started: %v", err)
+	}
+	defer p.end()
+	a.process = p
+	inTime, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a.clock = startClock(s.Timeout, func() {
+		cancel()
+		p.stop("timeout: ran longer than " + s.Timeout.String())
+	})
+	defer a.clock.pause()
+	defer context.AfterFunc(ctx, func() { p.kill("the worker has stopped it") })()
+	start := &wire.Start{File: a.w.Job.Code.File, Text: a.w.Job.Code.Text, URI: a.w.Task.URI, Job: a.w.Job.Name, Attempt: a.w.Task.Attempts}
+	_ = p.send(wire.Down{Start: start}) // if it is gone, reading tells why
+	end, err := a.serve(inTime)
+	switch {
+	case ctx.Err() != nil:
+		return worker.Page{}, context.Cause(ctx)
+	case err != nil:
+		return worker.Page{}, err
+	case end.Fault != "":
+		f := failed("code", "%s", download.CutReason(end.Fault))
+		f.Permanent, f.Crowded = end.Permanent, a.crowded
+		return worker.Page{}, f
+	}
+	if err := a.followed(ctx); err != nil {
+		return worker.Page{}, err
+	}
+	return a.result(end.Page)
+}
+
+// serve does what the process asks for, until its last word. When ctx ends, requests are cut off.
+func (a *attempt) serve(ctx context.Context) (*wire.End, error) {
+	for {
+		var m wire.Up
+		if err := a.process.read(&m); errors.Is(err, io.EOF) {
+			return nil, a.process.wait(a.w.Job.Code.File)
+		}
+		var err error
+		switch {
+		case m.End != nil:
+			return m.End, nil
+		case m.Fetch != nil:
+			err = a.fetch(ctx, m.Fetch)
+		case m.Emit != nil:
+			err = a.emit(m.Emit)
+		case m.Follow != nil:
+			err = a.follow(m.Follow)
+		case m.Log != nil:
+			a.log(*m.Log)
+		default:
+			err = a.tooFar("said nothing that is known")
+		}
+		if err != nil && (ctx.Err() == nil || a.process.stopped() == "") {
+			return nil, err
+		} // or the process is told to stop, and says where it was
+	}
+}
+
+// tooFar ends the attempt where the process has left the bounds that child keeps by itself.
+func (a *attempt) tooFar(what string) error {
+	a.process.kill(what)
+	return failed("code", "%s: %s", a.w.Job.Code.File, what)
+}
+
+func (a *attempt) emit(record json.RawMessage) error {
+	if a.emitted++; a.emitted > script.MaxRecords || a.records.Len()+len(record) > script.MaxEmitted+script.MaxRecords {
+		return a.tooFar("emitted more than it may")
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, record); err != nil {
+		return a.tooFar("emitted what is no JSON")
+	}
+	a.records.Write(line.Bytes())
+	a.records.WriteByte('\n')
+	return nil
+}
+
+func (a *attempt) log(text string) {
+	if a.lines++; a.lines <= script.MaxLines {
+		a.e.o.Log.Info("job code says", "job", a.w.Job.Name, "task", a.w.Task.ID, "text", text[:min(len(text), 2*script.MaxLine)])
+	}
+}
+
+// result is what is stored: the page that the code has returned, 0 for none.
+func (a *attempt) result(number int) (worker.Page, error) {
+	page := worker.Page{Result: download.Result{URI: a.w.Task.URI}, Crowded: a.crowded}
+	if a.last != nil {
+		page.Result = a.last.result
+	}
+	if number != 0 {
+		f := a.pages[number]
+		if f == nil {
+			return page, a.tooFar("returned a page that there is not")
+		}
+		page.Result, page.Body = f.result, f.body
+		f.body = nil
+	}
+	if a.records.Len() > 0 {
+		page.Records = a.records.Bytes()
+	}
+	return page, nil
+}
+
+func (a *attempt) closePages() error {
+	var errs []error
+	for _, f := range a.pages {
+		if f.body != nil {
+			errs = append(errs, f.body.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// clock calls a function when time has run out, in which it does not count pauses.
+type clock struct {
+	mu    sync.Mutex // guards what follows
+	left  time.Duration
+	since time.Time // zero during a pause
+	timer *time.Timer
+}
+
+func startClock(left time.Duration, out func()) *clock {
+	return &clock{left: left, since: time.Now(), timer: time.AfterFunc(left, out)}
+}
+
+func (c *clock) pause() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer.Stop() && !c.since.IsZero() {
+		c.left -= time.Since(c.since)
+		c.since = time.Time{}
+	}
+}
+
+func (c *clock) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.since.IsZero() {
+		c.since = time.Now()
+		c.timer.Reset(max(0, c.left))
+	}
+}

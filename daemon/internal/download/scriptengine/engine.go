@@ -1,0 +1,118 @@
+// Package scriptengine downloads tasks by the code of their job: it starts a jailed process for each
+// attempt, sends the requests that the code asks for, and takes what the code emits. Nothing that
+// the process says is trusted: it is counted here, and what goes too far ends it.
+package scriptengine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
+)
+
+// unableFor is after how long a task is tried again where there is no jail.
+const unableFor = time.Hour
+
+// Options are those of an Engine. HTTP and Follow must be given.
+type Options struct {
+	HTTP *httpengine.Engine
+	// Follow makes tasks of URIs that the code of a job has found. It may be called again with the same.
+	Follow func(ctx context.Context, j download.Job, tasks []download.NewTask) error
+	// Program is run with child.Args; its Main must be child.Main then. "": this very program.
+	Program   string
+	Processes int   // at once; 0: 16
+	Memory    int64 // bytes that a process may write to; 0: 256 MiB
+	// CPU is how long a process may use the processor. 0: script.MaxCPU.
+	CPU time.Duration
+	Log *slog.Logger // nil: none
+}
+
+// Engine is a worker.Engine. It is safe for concurrent use.
+type Engine struct {
+	o      Options
+	places chan struct{}
+
+	mu     sync.Mutex // guards what follows
+	unable error      // why there is no jail
+}
+
+// New makes an Engine.
+func New(o Options) *Engine {
+	o.Processes, o.Memory, o.CPU = cmp.Or(o.Processes, 16), cmp.Or(o.Memory, 256<<20), cmp.Or(o.CPU, script.MaxCPU)
+	o.Program = cmp.Or(o.Program, self)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{o: o, places: make(chan struct{}, o.Processes)}
+}
+
+// Probe runs a code that does nothing, and returns why none can be run here, nil if it can. From then
+// on Download refuses at once.
+func (e *Engine) Probe(ctx context.Context) error {
+	w := worker.Work{
+		Task: download.Task{URI: "http://localhost/"},
+		Job: download.Job{Name: "probe", Setting: download.Setting{Timeout: time.Minute},
+			Code: download.Code{Language: script.Language, File: "probe.star", Text: "def download(task): pass\n"}},
+	}
+	_, err := e.Download(ctx, w)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unable = err
+	return err
+}
+
+// Unable is why no code can be run here, as Probe has found; nil if it can.
+func (e *Engine) Unable() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.unable
+}
+
+// Download makes one attempt. What fails is a *worker.Failure.
+func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, error) {
+	if err := e.Unable(); err != nil {
+		return worker.Page{}, &worker.Failure{Reason: err.Error(), After: unableFor}
+	}
+	if err := script.Check(w.Job.Code); err != nil { // the master has done so, perhaps of another version
+		return worker.Page{}, &worker.Failure{Reason: "code: " + err.Error(), Permanent: true}
+	}
+	select {
+	case e.places <- struct{}{}:
+		defer func() { <-e.places }()
+	case <-ctx.Done():
+		return worker.Page{}, context.Cause(ctx)
+	}
+	a := &attempt{e: e, w: w, pages: map[int]*fetched{}}
+	page, err := a.run(ctx)
+	if err = errors.Join(err, a.closePages()); err != nil {
+		if page.Body != nil {
+			err = errors.Join(err, page.Body.Close())
+		}
+		return worker.Page{}, failureOf(err)
+	}
+	return page, nil
+}
+
+func failureOf(err error) error {
+	var own *worker.Failure
+	if errors.As(err, &own) {
+		return own
+	}
+	return &worker.Failure{Reason: err.Error()}
+}
+
+// failed is the failure of an attempt that its code, or a bound of it, has ended. The word says which.
+func failed(word, format string, args ...any) *worker.Failure {
+	return &worker.Failure{Reason: word + ": " + fmt.Sprintf(format, args...)}
+}

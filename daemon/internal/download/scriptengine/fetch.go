@@ -1,0 +1,146 @@
+package scriptengine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
+	uris "github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
+)
+
+// fetched is a page that the code has.
+type fetched struct {
+	result download.Result
+	body   io.ReadSeekCloser // nil once it is not ours any more
+}
+
+// fetch sends a request for the code, in its host's turn, and answers. A mistake of the code is
+// answered; what goes wrong on the way ends the attempt, as it does without code.
+func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
+	refuse := func(format string, args ...any) error {
+		_ = a.process.send(wire.Down{Page: &wire.Page{Refused: fmt.Sprintf(format, args...)}})
+		return nil
+	}
+	if len(a.pages) >= script.MaxFetches {
+		return refuse("more than %d pages in one attempt", script.MaxFetches)
+	}
+	if len(q.Body) > script.MaxSent {
+		return a.tooFar("sent more than it may")
+	}
+	to, err := uris.Parse(q.URL)
+	if err != nil {
+		return refuse("%.200q: %v", q.URL, err)
+	}
+	own := sameHost(to.String(), a.w.Task.URI)
+	r := httpengine.Request{URI: q.URL, Method: strings.ToUpper(q.Method), Body: q.Body, Own: own, Header: http.Header{}, BodyLimit: min(a.w.Job.Setting.MaxBytes, script.MaxPage)}
+	for name, value := range q.Headers {
+		r.Header.Set(name, value)
+	}
+	a.clock.pause() // waiting for a host is not the code's time
+	err = a.turn(ctx, to.String(), own)
+	a.clock.resume()
+	if err != nil {
+		return err
+	}
+	answer, err := a.e.o.HTTP.Fetch(ctx, a.w, r)
+	if err != nil {
+		return err
+	}
+	f := &fetched{result: httpengine.ResultOf(answer), body: answer.Body}
+	number := len(a.pages) + 1
+	a.pages[number], a.last = f, f
+	if answer.Status == http.StatusTooManyRequests || answer.Status >= 500 {
+		a.crowded = a.crowded || own
+	}
+	if wrong := answer.Failure(); wrong != nil && !q.Any {
+		failure := httpengine.FailureOf(wrong, answer.Status)
+		failure.Crowded = failure.Crowded && own
+		return failure
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	if _, err := answer.Body.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if a.bytes += int64(len(text)); a.bytes > script.MaxFetched {
+		return refuse("more than %d bytes of pages in one attempt", script.MaxFetched)
+	}
+	page := &wire.Page{ID: number, URL: answer.URI, Status: answer.Status, ContentType: answer.ContentType, Body: text, Headers: map[string]string{}}
+	for name, values := range f.result.Header {
+		page.Headers[strings.ToLower(name)] = strings.Join(values, ", ")
+	}
+	_ = a.process.send(wire.Down{Page: page}) // if it is gone, reading tells why
+	return nil
+}
+
+// turn waits until a request may be sent. The first one to the task's own host has its turn already.
+func (a *attempt) turn(ctx context.Context, uri string, own bool) error {
+	switch {
+	case own && !a.begun:
+		a.begun = true
+		return a.w.First(ctx)
+	case !own:
+		held, err := a.w.Holds(ctx, uri)
+		if err != nil {
+			return err
+		}
+		if !held {
+			return &worker.Failure{Reason: "other_worker: " + uri + ": another worker calls that host: let follow() make a task of it"}
+		}
+	}
+	return a.w.Turn(ctx, uri)
+}
+
+func sameHost(a, b string) bool {
+	one, err := url.Parse(a)
+	two, wrong := url.Parse(b)
+	return err == nil && wrong == nil && strings.EqualFold(strings.TrimSuffix(one.Hostname(), "."), strings.TrimSuffix(two.Hostname(), "."))
+}
+
+// follow takes links, of which those that are no URIs of http and https are left out.
+func (a *attempt) follow(f *wire.Follow) error {
+	if a.named += len(f.Links); a.named > script.MaxLinks {
+		return a.tooFar("followed more links than it may")
+	}
+	base, err := uris.Parse(f.Base)
+	if err != nil {
+		return a.tooFar("follows links of a page that has no URI")
+	}
+	for _, link := range f.Links {
+		to, err := base.Resolve(link)
+		if err != nil {
+			continue
+		}
+		task, err := download.TaskOf(to.String())
+		if err != nil || a.known[task.URI] {
+			continue
+		}
+		if a.known == nil {
+			a.known = map[string]bool{}
+		}
+		a.known[task.URI] = true
+		a.links = append(a.links, task)
+	}
+	return nil
+}
+
+// followed makes tasks of the links. If the attempt is repeated, they are there already.
+func (a *attempt) followed(ctx context.Context) error {
+	if len(a.links) == 0 {
+		return nil
+	}
+	if err := a.e.o.Follow(ctx, a.w.Job, a.links); err != nil {
+		return failed("follow", "%v", err)
+	}
+	return nil
+}

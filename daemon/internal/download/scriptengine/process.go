@@ -1,0 +1,170 @@
+package scriptengine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/jail"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
+)
+
+const (
+	// grace is how long code has to end by itself when it is told to stop.
+	grace = 2 * time.Second
+	// writeIn is how long a message may take that the process does not read.
+	writeIn = 10 * time.Second
+	// maxErrors is how much is kept of what the process writes as errors, in bytes.
+	maxErrors = 4 << 10
+	// runtimeFault is the exit code of a program that its Go runtime has ended.
+	runtimeFault = 2
+)
+
+// process is one that runs code.
+type process struct {
+	cmd    *exec.Cmd
+	limits jail.Limits
+	in     *os.File // what it reads
+	out    *os.File // what it writes
+	errors head
+
+	sending sync.Mutex
+	mu      sync.Mutex // guards why
+	why     string     // it was told to stop, or killed
+}
+
+// startProcess starts a process, without an environment, and with no descriptor but its pipes.
+func startProcess(program string, l jail.Limits) (_ *process, err error) {
+	p := &process{limits: l}
+	read, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out, write, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, read.Close(), in.Close())
+	}
+	p.in, p.out = in, out
+	p.cmd = exec.Command(program)
+	p.cmd.Args = append([]string{"uridownloader"}, child.Args(l)...)
+	p.cmd.Env, p.cmd.Dir = []string{}, "/"
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = read, write, &p.errors
+	err = p.cmd.Start()
+	if closed := errors.Join(read.Close(), write.Close()); err != nil {
+		return nil, errors.Join(err, closed, in.Close(), out.Close())
+	}
+	return p, nil
+}
+
+// send sends a message. A process that does not read it in time is killed.
+func (p *process) send(m wire.Down) error {
+	p.sending.Lock()
+	defer p.sending.Unlock()
+	if err := p.in.SetWriteDeadline(time.Now().Add(writeIn)); err != nil {
+		return err
+	}
+	return wire.Write(p.in, m)
+}
+
+// stop tells the process to stop, and kills it if it does not. The first reason counts.
+func (p *process) stop(why string) {
+	if !p.note(why) {
+		return
+	}
+	time.AfterFunc(grace, func() { _ = p.cmd.Process.Kill() })
+	_ = p.send(wire.Down{Stop: why}) // it is killed in any case
+}
+
+func (p *process) kill(why string) {
+	p.note(why)
+	_ = p.cmd.Process.Kill()
+}
+
+func (p *process) note(why string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := p.why == ""
+	if first {
+		p.why = why
+	}
+	return first
+}
+
+func (p *process) stopped() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.why
+}
+
+// end kills the process if it is still there, waits for it, and lets go of its pipes.
+func (p *process) end() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait() // how it ended is in its state
+	_, _ = p.in.Close(), p.out.Close()
+}
+
+// wait waits for a process that has closed its pipe, and says why it has ended without a last word.
+func (p *process) wait(file string) *worker.Failure {
+	end := time.AfterFunc(grace, func() { _ = p.cmd.Process.Kill() }) // it may have closed the pipe and go on
+	_ = p.cmd.Wait()
+	end.Stop()
+	said := p.errors.String()
+	line, _, _ := strings.Cut(said, "\n")
+	if why := p.stopped(); why != "" {
+		return failed("code", "%s: %s", file, why)
+	}
+	switch state := p.cmd.ProcessState; {
+	case state.ExitCode() == child.ExitJail:
+		return &worker.Failure{Reason: "jail: " + line, After: unableFor}
+	case strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory"):
+		return failed("memory", "%s: wanted more than %d MiB", file, p.limits.Memory>>20)
+	case strings.Contains(said, "stack overflow") || strings.Contains(said, "stack exceeds"):
+		return failed("stack", "%s: has too many calls in calls, or values in values", file)
+	case state.ExitCode() == runtimeFault: // the runtime does not always find words where it gets no memory
+		return failed("memory", "%s: wanted more than %d MiB, or broke its process otherwise: %s", file, p.limits.Memory>>20, line)
+	case bySignal(state) == forbiddenCall:
+		return failed("jail", "%s: made a system call that the jail forbids, and was killed", file)
+	case bySignal(state) != "":
+		return failed("killed", "%s: %s: it used more than %s of the processor, or the machine had no memory left", file, bySignal(state), p.limits.CPU)
+	default:
+		return failed("code", "%s: its process has ended without a word: %s%s", file, state, map[bool]string{true: ": " + line}[line != ""])
+	}
+}
+
+// head keeps the beginning of what is written.
+type head struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.text.Write(p[:min(len(p), maxErrors-h.text.Len())])
+	return len(p), nil
+}
+
+func (h *head) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.ToValidUTF8(h.text.String(), "\uFFFD")
+}
+
+// read reads a message: io.EOF if the process has ended, or what it says is none.
+func (p *process) read(m *wire.Up) error {
+	if err := wire.Read(p.out, m); err != nil {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
+			p.kill(fmt.Sprintf("what its process says is no message: %v", err))
+		}
+		return io.EOF
+	}
+	return nil
+}

@@ -1,0 +1,4 @@
+package scriptengine
+
+// self is this program, also where its file was replaced since.
+const self = "/proc/self/exe"
