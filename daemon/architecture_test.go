@@ -119,6 +119,7 @@ func rules() []rule {
 		{folder: "daemon/internal/download/script/wire", ours: []string{}, onlyModules: []string{}},
 		{folder: "daemon/internal/download/scriptengine", ours: in("download", "fetch"), never: in("download/sqlite", "download/master", "download/dispatch")},
 		room("download/sqlite", "download", "durable"),
+		room("download/wake"),
 		room("download/mongodb", "download", "mongoconn", "tlsdial"),
 		room("download/downloadtest", "download"),
 		room("download/metered", "download"),

@@ -36,6 +36,7 @@ type Config struct {
 	Dispatch  Dispatch `yaml:"dispatch"`
 	Worker    Worker   `yaml:"worker"`
 	Report    Report   `yaml:"report"`
+	Redis     Redis    `yaml:"redis"`
 	// KeepLogs is how long the log of an attempt is kept; 0: for ever. Default 720h.
 	KeepLogs time.Duration `yaml:"keep_logs"`
 	Auth     Auth          `yaml:"auth"`
@@ -116,6 +117,15 @@ type Report struct {
 	// MailTLS is how the connection is secured: starttls, tls (from the beginning) or none.
 	// Default starttls.
 	MailTLS string `yaml:"mail_tls"`
+}
+
+// Redis tells roles in other processes that there is something to do. Nothing is kept there.
+type Redis struct {
+	// URL is redis://HOST:PORT/DB, or rediss:// for TLS; with addr=HOST:PORT in its query, as often as
+	// there are more, it is that of a cluster. Default "": each role looks into the store every second.
+	URL string `yaml:"url"`
+	// PasswordFile holds the password alone. Default "": that of the URL, or none.
+	PasswordFile string `yaml:"password_file"`
 }
 
 // Auth says who may call.

@@ -86,6 +86,7 @@ func TestValidate(t *testing.T) {
 		`report.mail_user: "x": without`:   func(c *Config) { c.Report.MailUser = "x" },
 		`report.mail_server`:               func(c *Config) { c.Report.MailServer, c.Report.MailFrom = "mail", "a@example.com" },
 		`report.mail_from: ""`:             func(c *Config) { c.Report.MailServer = "mail:25" },
+		`redis.url: want redis://`:         func(c *Config) { c.Redis.URL = "127.0.0.1:6379" },
 		`report: mail_user "x"`: func(c *Config) {
 			c.Report.MailServer, c.Report.MailFrom, c.Report.MailUser = "mail:25", "a@example.com", "x"
 		},

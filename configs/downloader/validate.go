@@ -77,6 +77,9 @@ func (c Config) Validate() error {
 		add("worker.lanes", "empty: want some of normal, urgency, foreign")
 	}
 	c.Report.check(add, oneOf)
+	if u, err := url.Parse(c.Redis.URL); c.Redis.URL != "" && (err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss") {
+		add("redis.url", "want redis:// or rediss://, host and port, such as redis://127.0.0.1:6379") // it may have a password
+	}
 	least("keep_logs", c.KeepLogs, 0)
 	if c.Limits.JobBytes < configs.KiB || c.Limits.JobBytes > configs.GiB {
 		add("limits.job_bytes", "%s: want %s to %s", c.Limits.JobBytes, configs.KiB, configs.GiB)

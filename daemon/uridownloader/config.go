@@ -57,7 +57,7 @@ func newConfigCheck() *cobra.Command {
 				_, wrong := secret.OpenCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile)
 				err = errors.Join(err, wrong)
 			}
-			for key, file := range map[string]string{"filter.token_file": cfg.Filter.TokenFile, "mongodb.uri_file": cfg.MongoDB.URIFile} {
+			for key, file := range map[string]string{"filter.token_file": cfg.Filter.TokenFile, "mongodb.uri_file": cfg.MongoDB.URIFile, "redis.password_file": cfg.Redis.PasswordFile} {
 				if _, wrong := secret.Read(file); wrong != nil {
 					err = errors.Join(err, fmt.Errorf("%s: %w", key, wrong))
 				}

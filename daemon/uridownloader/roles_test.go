@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
@@ -128,6 +129,36 @@ func TestRolesApart(t *testing.T) {
 	// What does all roles wants the folder alone.
 	if text, err := newProgram("serve", "--data-dir", dir, "--listen", "127.0.0.1:0").CombinedOutput(); err == nil || !strings.Contains(string(text), "hint: one process that serves all roles uses a data directory at a time") {
 		t.Errorf("serve beside the roles: %v, %s", err, text)
+	}
+}
+
+// Redis only tells roles that there is something to do: it is emptied, killed, and is away to the end,
+// and nothing is stuck and nothing is done twice.
+func TestRolesLoseRedis(t *testing.T) {
+	s, filter, redis := newSite(t), clienttest.NewServer(t), redistest.Start(t)
+	t.Setenv("URIDOWNLOADER_REDIS_URL", "redis://"+redis.Addr)
+	dir := filepath.Join(t.TempDir(), "data")
+	master := role(t, dir, filter.URL, "master")
+	dispatcher := role(t, dir, filter.URL, "dispatch")
+	worker := role(t, dir, filter.URL, "worker", "--allow-private")
+	job := write(t, master.dir, "news.yaml", "name: news\nsetting: {delay: 0s, concurrency: 20, dispatch: 20}\n")
+	master.must("", "job", "add", job)
+	pages := strings.SplitAfter(s.pages(150), "\n")
+	for i, lose := range []func(){func() { redis.CLI("FLUSHALL") }, redis.Kill, func() {}} {
+		master.must(strings.Join(pages[50*i:50*(i+1)], ""), "job", "uris", "news")
+		lose()
+		master.settled("news", 50*(i+1))
+	}
+	for path, n := range s.asked {
+		if n != 1 {
+			t.Errorf("%s was asked for %d times", path, n)
+		}
+	}
+	for _, p := range []*process{dispatcher, worker} {
+		p.logged("redis does not tell what there is to do")
+		if status, text := p.get("/readyz"); status != 200 {
+			t.Errorf("not ready without Redis: %d, %s", status, text)
+		}
 	}
 }
 

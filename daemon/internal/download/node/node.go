@@ -28,6 +28,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/report"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/scriptengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/wake"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/httpserver"
@@ -64,6 +65,7 @@ type Node struct {
 	dispatch *dispatch.Dispatcher
 	reporter *report.Reporter
 	worker   *worker.Worker
+	bell     *wake.Bell // nil without a Redis
 	stopping *lifecycle.StopGuard
 }
 
@@ -115,6 +117,9 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 		n.code = newScriptEngine(ctx, overHTTP, n.intake, n.wakeDispatcher, log)
 		engines := map[string]worker.Engine{download.EngineHTTP: overHTTP, download.EngineScript: n.code}
 		n.worker = newWorker(cfg, n.store, engines, owner, host, log, prefixed, n.wakeDispatcher)
+	}
+	if err := n.openBell(prefixed); err != nil {
+		return nil, err
 	}
 	n.serving.Handle(httpserver.Handling{
 		Handler: n.handler(registry), HeaderTimeout: cfg.Limits.HeaderTimeout, Connections: cfg.Limits.Connections,

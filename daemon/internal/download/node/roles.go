@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/dispatch"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/wake"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 )
 
 // look is how often a dispatcher looks for new URIs that no master in its process tells it of.
@@ -57,20 +60,51 @@ func (r Roles) check(cfg settings.Config) error {
 		"hint: set filter.url (or URIDOWNLOADER_FILTER_URL) to such as http://127.0.0.1:8000, or run all roles in one process: uridownloader serve", r)
 }
 
-// wakeDispatcher tells the dispatcher of this process, if there is one, that it may have work.
+// openBell connects the process with those of other roles, if there is a Redis for that.
+func (n *Node) openBell(registry prometheus.Registerer) error {
+	if n.cfg.Redis.URL == "" {
+		return nil
+	}
+	password, err := secret.Read(n.cfg.Redis.PasswordFile)
+	if err != nil {
+		return fmt.Errorf("redis.password_file: %w", err)
+	}
+	redis.SetLogger(wake.ClientLog{Log: n.log}) // it has one for the whole process
+	calls := map[wake.Whom]func(){}
+	if n.dispatch != nil {
+		calls[wake.Dispatchers] = n.dispatch.Wake
+	}
+	if n.worker != nil {
+		calls[wake.Workers] = n.worker.Wake
+	}
+	n.bell, err = wake.Open(wake.Options{URL: n.cfg.Redis.URL, Password: password, Wake: calls, Log: n.log, Registry: registry})
+	return err
+}
+
+// wakeDispatcher tells dispatchers, of this process and of others, that they may have work.
 func (n *Node) wakeDispatcher() {
 	if n.dispatch != nil {
 		n.dispatch.Wake()
+	}
+	if n.bell != nil {
+		n.bell.Ring(wake.Dispatchers)
+	}
+}
+
+// wakeWorkers tells workers that tasks were handed out.
+func (n *Node) wakeWorkers() {
+	if n.worker != nil {
+		n.worker.Wake()
+	}
+	if n.bell != nil {
+		n.bell.Ring(wake.Workers)
 	}
 }
 
 func (n *Node) dispatching(owner string, registry prometheus.Registerer) dispatch.Options {
 	o := dispatch.Options{
 		Store: n.store, Owner: owner, Every: n.cfg.Dispatch.Every, MaxReady: n.cfg.Dispatch.Ready, KeepLogs: n.cfg.KeepLogs,
-		Ended: n.reporter.Ended, Log: n.log, Registry: registry,
-	}
-	if n.roles.Worker {
-		o.HandedOut = func() { n.worker.Wake() }
+		HandedOut: n.wakeWorkers, Ended: n.reporter.Ended, Log: n.log, Registry: registry,
 	}
 	if !n.roles.all() || n.cfg.Store == storeMongoDB {
 		o.Look = look

@@ -1,0 +1,245 @@
+// Package wake tells roles in other processes, by a stream of Redis, that there is something to do
+// for them, so that they need not wait until they look. Nothing rests on it: who hears nothing looks
+// into the store a second later, and what there is to do is in the store alone.
+package wake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+)
+
+// Whom is who should look.
+type Whom string
+
+const (
+	Dispatchers Whom = "dispatchers" // URIs came in, or a worker has room
+	Workers     Whom = "workers"     // tasks were handed out
+)
+
+const (
+	stream = "uridownloader:wake"
+	field  = "whom"
+	// length is about how many entries the stream keeps: nobody needs an old one.
+	length = 100
+	// ringEvery is the time between two entries of one process for the same roles, and hearEvery that
+	// between two times that it wakes its own: the first of many comes at once, however many follow.
+	ringEvery = 100 * time.Millisecond
+	hearEvery = 50 * time.Millisecond
+	// block is how long a read waits for entries.
+	block   = time.Second
+	timeout = 5 * time.Second
+	again   = time.Second // after an error
+)
+
+// Options say which Redis, and who is to be woken.
+type Options struct {
+	// URL is redis://HOST:PORT/DB, or rediss:// for TLS; with addr=HOST:PORT in its query, as often as
+	// there are more, it is that of a cluster.
+	URL      string
+	Password string // "": that of the URL
+	// Wake are the functions to call in this process. They must return soon.
+	Wake     map[Whom]func()
+	Log      *slog.Logger
+	Registry prometheus.Registerer
+}
+
+// Bell is a connection to Redis. It is safe for concurrent use.
+type Bell struct {
+	opt    Options
+	client redis.UniversalClient
+	rings  map[Whom]chan struct{}
+	name   string // of the Redis, without its password
+
+	mu     sync.Mutex
+	failed bool
+
+	connected prometheus.Gauge
+	sent      *prometheus.CounterVec
+}
+
+// Open reads the URL, and connects to nobody: a Redis that is away is none of its errors.
+func Open(o Options) (*Bell, error) {
+	client, err := dial(o.URL, o.Password)
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	b := &Bell{
+		opt: o, client: client, name: u.Redacted(),
+		rings:     map[Whom]chan struct{}{Dispatchers: make(chan struct{}, 1), Workers: make(chan struct{}, 1)},
+		connected: prometheus.NewGauge(prometheus.GaugeOpts{Name: "wake_connected", Help: "1 while Redis tells this process what there is to do, 0 while it has to look for itself."}),
+		sent:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wake_sent_total", Help: "Entries that told others to look, by whom they are for."}, []string{"whom"}),
+	}
+	o.Registry.MustRegister(b.connected, b.sent)
+	return b, nil
+}
+
+func dial(text, password string) (redis.UniversalClient, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("redis.url: want a URL such as redis://127.0.0.1:6379") // the error would tell a password
+	}
+	if u.Query().Has("addr") {
+		o, err := redis.ParseClusterURL(text)
+		if err != nil {
+			return nil, fmt.Errorf("redis.url: %w", err)
+		}
+		if password != "" {
+			o.Password = password
+		}
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.MaxRetries, o.DisableIdentity = timeout, timeout, timeout, -1, true
+		return redis.NewClusterClient(o), nil
+	}
+	o, err := redis.ParseURL(text)
+	if err != nil {
+		return nil, fmt.Errorf("redis.url: %w", err)
+	}
+	if password != "" {
+		o.Password = password
+	}
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.MaxRetries, o.DisableIdentity = timeout, timeout, timeout, -1, true
+	return redis.NewClient(o), nil
+}
+
+// Ring has the roles of all processes look. It never blocks; several calls may become one entry.
+func (b *Bell) Ring(whom Whom) {
+	select {
+	case b.rings[whom] <- struct{}{}:
+	default:
+	}
+}
+
+// Run sends what is rung, and wakes who is called, until ctx ends. It can be called once.
+func (b *Bell) Run(ctx context.Context) {
+	var work sync.WaitGroup
+	for whom, ring := range b.rings {
+		work.Go(func() { b.send(ctx, whom, ring) })
+	}
+	work.Go(func() { b.hear(ctx) })
+	<-ctx.Done()
+	_ = b.client.Close() // ends the read that waits
+	work.Wait()
+	b.connected.Set(0)
+}
+
+func (b *Bell) send(ctx context.Context, whom Whom, ring <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ring:
+		}
+		err := b.client.XAdd(ctx, &redis.XAddArgs{Stream: stream, MaxLen: length, Approx: true, Values: []any{field, string(whom)}}).Err()
+		if err == nil {
+			b.sent.WithLabelValues(string(whom)).Inc()
+		} else {
+			b.told(ctx, err)
+		}
+		if !pause(ctx, ringEvery) {
+			return
+		}
+	}
+}
+
+// hear reads entries as they come. After a time without any, and after an error, it goes on with
+// those that come then: the stream may be another one, whose entries have smaller ids. What came in
+// between is not missed: all are woken after an error.
+func (b *Bell) hear(ctx context.Context) {
+	last := "$"
+	for ctx.Err() == nil {
+		answer, err := b.client.XRead(ctx, &redis.XReadArgs{Streams: []string{stream, last}, Count: length, Block: block}).Result()
+		if errors.Is(err, redis.Nil) {
+			err, last = nil, "$"
+		}
+		if b.told(ctx, err) || err != nil {
+			last = "$"
+			for _, wake := range b.opt.Wake {
+				wake()
+			}
+		}
+		if err != nil {
+			pause(ctx, again)
+			continue
+		}
+		called := map[Whom]bool{}
+		for _, s := range answer {
+			for _, m := range s.Messages {
+				last = m.ID
+				whom, _ := m.Values[field].(string)
+				called[Whom(whom)] = true
+			}
+		}
+		for whom := range called {
+			if wake := b.opt.Wake[whom]; wake != nil {
+				wake()
+			}
+		}
+		if len(called) > 0 {
+			pause(ctx, hearEvery)
+		}
+	}
+}
+
+// told logs when Redis goes away, and when it is back, which it returns.
+func (b *Bell) told(ctx context.Context, err error) (back bool) {
+	if ctx.Err() != nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case err == nil:
+		b.connected.Set(1)
+		if back = b.failed; back {
+			b.opt.Log.Info("redis is back", "redis", b.name)
+		}
+	case !b.failed:
+		b.connected.Set(0)
+		b.opt.Log.Warn("redis does not tell what there is to do: the store is looked into every second"+hint(err), "redis", b.name, "err", err)
+	}
+	b.failed = err != nil
+	return back
+}
+
+func hint(err error) string {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "NOAUTH"):
+		return "; set redis.password_file"
+	case strings.Contains(text, "NOPERM"):
+		return "; the user needs XADD and XREAD on the key " + stream
+	}
+	return ""
+}
+
+// ClientLog passes on what the Redis client says of its connections, at the level debug: what matters
+// of it is an error of a command, too.
+type ClientLog struct{ Log *slog.Logger }
+
+// Printf is what redis.SetLogger asks for.
+func (l ClientLog) Printf(ctx context.Context, format string, args ...any) {
+	l.Log.DebugContext(ctx, "redis client", "says", fmt.Sprintf(format, args...))
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
