@@ -44,7 +44,7 @@ func TestSystemKilledAtAnyMoment(t *testing.T) {
 	}
 	clock := downloadtest.NewClock()
 	o := Options{URI: uri, Database: newDatabase(), Now: clock.Now}
-	downloadtest.Kills(t, 8, clock, func() download.Store { return open(t, o) }, func(name string) *exec.Cmd {
+	downloadtest.Kills(t, 3, clock, func() download.Store { return open(t, o) }, func(name string) *exec.Cmd {
 		cmd := exec.Command(program)
 		cmd.Env = append(os.Environ(), victimURI+"="+uri, victimDatabase+"="+o.Database, victimName+"="+name)
 		return cmd

@@ -147,7 +147,7 @@ func TestLostAnswers(t *testing.T) {
 // TestLostAnswersOfMany has two processes' worth of handles, by the server's clock, with one answer
 // in forty lost: each task is settled once, and what was acknowledged is there.
 func TestLostAnswersOfMany(t *testing.T)       { lostAnswersOfMany(t, 24) }
-func TestSystemLostAnswersOfMany(t *testing.T) { lostAnswersOfMany(t, 200) }
+func TestSystemLostAnswersOfMany(t *testing.T) { lostAnswersOfMany(t, 80) }
 
 func lostAnswersOfMany(t *testing.T, n int) {
 	t.Parallel()
