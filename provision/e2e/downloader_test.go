@@ -73,6 +73,13 @@ func (p *pages) job(name string, from, to int) string {
 	return fmt.Sprintf(`{"name": %q, "filter": "uri_download", "uris": [%s], "setting": {"delay": "1ms", "concurrency": 4}}`, name, strings.Join(uris, ","))
 }
 
+// scriptJob is such a job with code of its own.
+func (p *pages) scriptJob(name string, from, to int) string {
+	plain := p.job(name, from, to)
+	return strings.Replace(plain, `"delay": "1ms"`, `"download_engine": "script", "delay": "1ms"`, 1)[:len(plain)+len(`"download_engine": "script", `)-1] +
+		`, "code": {"file": "code.star", "text": "def download(task):\n    page = fetch(task.uri)\n    emit({\"bytes\": len(page.body)})\n    return page\n"}}`
+}
+
 // submitter calls a master over the network.
 type submitter struct{ url, token string }
 
@@ -170,6 +177,12 @@ func TestSystemDownloader(t *testing.T) {
 	s.done(t, "news", 50)
 	stored := s.stored(t, "news")
 
+	// The code of a job runs in its jail under the hardened unit, too.
+	if status, text := s.call(t, "POST", "/api/v1/jobs", pages.scriptJob("code", 60, 62)); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	s.done(t, "code", 2)
+
 	// A release that does not start is taken back: the one before has all, and goes on.
 	r := l.Mage(t, "deploy", "-binary="+l.BrokenOf(t, first, programs.Exit))
 	want(t, r, fleet.CodeFailed, "I exit at once, as the test wants it", "rolled back: release")
@@ -180,8 +193,8 @@ func TestSystemDownloader(t *testing.T) {
 	if again := s.stored(t, "news"); len(again) != 50 || !slices.Equal(again, stored) {
 		t.Errorf("after the way back there are %d results of 50", len(again))
 	}
-	if often := pages.often(); len(often) != 60 || slices.Max(often) != 1 {
-		t.Errorf("%d pages were fetched, one %d times: want 60, each once", len(often), slices.Max(often))
+	if often := pages.often(); len(often) != 62 || slices.Max(often) != 1 {
+		t.Errorf("%d pages were fetched, one %d times: want 62, each once", len(often), slices.Max(often))
 	}
 
 	// Another release, its history, and back.

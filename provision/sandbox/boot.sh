@@ -62,6 +62,7 @@ while :; do
 	' sh "$cgroups" systemd-nspawn --quiet --settings=no --register=no --keep-unit --boot \
 		--directory=root --machine="$machine" --hostname="$name" \
 		--network-namespace-path="$netns" --capability=CAP_NET_ADMIN \
+		--system-call-filter='landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp' \
 		--console=passive --link-journal=no --resolv-conf=off --timezone=off </dev/null || code=$?
 	# 133: it has been rebooted.
 	[ "$code" = 133 ] || exit "$code"
