@@ -164,6 +164,8 @@ func ofNames(err error) Reason {
 		return ""
 	case dns.IsNotFound:
 		return DNSNotFound
+	case dns.IsTimeout: // the resolver has given up a bit before or after the walk
+		return TimeoutConnect
 	}
 	return DNS
 }
