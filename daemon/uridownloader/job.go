@@ -61,7 +61,7 @@ func newJobCommand() *cobra.Command {
   name: news
   priority: 3              # 0 to 9, higher first
   filter: uri_download     # what another job has downloaded is not downloaded again; left out: it is
-  uris: uris.txt           # a file beside this one, or a list
+  uris: uris.txt           # a file beside this one, a list, or a URL
   setting: {max_download_times: 3, timeout: 30s, delay: 1s, concurrency: 2}
 
 docs/downloader.md has every key.`,
@@ -78,6 +78,9 @@ docs/downloader.md has every key.`,
 func calling(cmd *cobra.Command, do func(cmd *cobra.Command, m *calls.Master, args []string) error) *cobra.Command {
 	var flags calls.Flags
 	flags.Register(cmd)
+	if strings.Contains(cmd.Use, "NAME") {
+		cmd.ValidArgsFunction = flags.CompleteJob
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m, err := flags.Dial(cmd)
 		if err != nil {
@@ -106,14 +109,8 @@ func readJob(file string) (text []byte, j download.Job, source jobfile.Source, e
 			return nil, j, source, err
 		}
 	}
-	if source.File == "" {
+	if source.File == "" && source.URL == "" {
 		return text, j, source, nil
-	}
-	if !filepath.IsAbs(source.File) {
-		source.File = filepath.Join(filepath.Dir(file), source.File)
-	}
-	if _, err := os.Stat(source.File); err != nil {
-		return nil, j, source, fmt.Errorf("%s: uris: %w", file, err)
 	}
 	text, err = jobfile.WithoutURIs(file, text)
 	return text, j, source, err
@@ -165,6 +162,13 @@ func send(cmd *cobra.Command, m *calls.Master, file string, where func(name stri
 	if err != nil {
 		return err
 	}
+	uris, err := openURIs(cmd.Context(), file, source) // before the job is stored
+	if err != nil {
+		return err
+	}
+	if uris != nil {
+		defer uris.Close()
+	}
 	method, path := where(j.Name)
 	var answer struct {
 		job
@@ -176,37 +180,10 @@ func send(cmd *cobra.Command, m *calls.Master, file string, where func(name stri
 	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "job %s: version %d is stored\n", answer.Name, answer.Version); err != nil {
 		return err
 	}
-	if source.File != "" {
-		uris, err := os.Open(source.File)
-		if err != nil {
-			return err
-		}
-		defer uris.Close()
+	if uris != nil {
 		return sendURIs(cmd, m, answer.Name, uris)
 	}
 	return answer.URIs.print(cmd.OutOrStdout())
-}
-
-// added is what became of URIs.
-type added struct{ Total, Added, Seen, Known int }
-
-func (a added) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s URIs: %s added, %s seen by its filter, %s there before\n",
-		human.Count(int64(a.Total)), human.Count(int64(a.Added)), human.Count(int64(a.Seen)), human.Count(int64(a.Known)))
-	return err
-}
-
-func sendURIs(cmd *cobra.Command, m *calls.Master, name string, uris io.Reader) error {
-	resp, err := m.Do(cmd.Context(), http.MethodPost, pathOf(name)+"/uris", "text/plain", uris)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	var a added
-	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
-		return err
-	}
-	return a.print(cmd.OutOrStdout())
 }
 
 func newJobCheck() *cobra.Command {
@@ -216,10 +193,20 @@ func newJobCheck() *cobra.Command {
 		Example: "  uridownloader job check news.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, _, _, err := readJob(args[0]); err != nil {
+			_, _, source, err := readJob(args[0])
+			if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: good\n", args[0])
+			if source.URL == "" {
+				uris, err := openURIs(cmd.Context(), args[0], source)
+				if err != nil {
+					return err
+				}
+				if uris != nil {
+					_ = uris.Close()
+				}
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: good\n", args[0])
 			return err
 		},
 	}
@@ -288,26 +275,6 @@ func showJob(w io.Writer, text json.RawMessage, asJSON bool) error {
 		return err
 	}
 	return human.Table(w, [][]string{jobHeader(), j.row()}, map[int]bool{0: true, 1: true})
-}
-
-func newJobURIs() *cobra.Command {
-	return calling(&cobra.Command{
-		Use:   "uris NAME [FILE]",
-		Short: "Add URIs to a job, one a line, of a file or of standard input",
-		Example: `  uridownloader job uris news more.txt
-  urifilter filter --type uri_generator links.txt | uridownloader job uris news`,
-		Args: cobra.RangeArgs(1, 2),
-	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
-		if len(args) == 1 || args[1] == "-" {
-			return sendURIs(cmd, m, args[0], cmd.InOrStdin())
-		}
-		file, err := os.Open(args[1])
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		return sendURIs(cmd, m, args[0], file)
-	})
 }
 
 func newJobTurn(verb, short string) *cobra.Command {

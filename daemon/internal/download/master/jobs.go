@@ -33,7 +33,7 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (dow
 	case source.File != "":
 		err = errors.New(name + ": uris: " + strconv.Quote(source.File) + " is a file on the caller's machine: want a list; `uridownloader job add` sends the file")
 	case source.URL != "":
-		err = errors.New(name + ": uris: a URL is not in this version: want a list, or send the URIs to " + pathOf(j.Name) + "/uris")
+		err = errors.New(name + ": uris: the master reads no URLs: want a list, or send the URIs to " + pathOf(j.Name) + "/uris; `uridownloader job add` does so")
 	case len(j.Setting.ReportMails) > 0 && !m.Mails:
 		err = errors.New(name + ": setting.report_mails: this server sends no mails: leave it out, or have its operator set report.mail_server in uridownloader.yaml")
 	default:

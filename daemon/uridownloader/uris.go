@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download/jobfile"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
+)
+
+// listIn is how long a server may take to begin with a list of URIs.
+const listIn = time.Minute
+
+// openURIs opens the list of URIs that a job names, a file beside the job's or a URL; nil: the job
+// itself has them.
+func openURIs(ctx context.Context, job string, source jobfile.Source) (io.ReadCloser, error) {
+	var list io.ReadCloser
+	var err error
+	switch {
+	case source.URL != "":
+		list, err = getURIs(ctx, source.URL)
+	case source.File != "":
+		if !filepath.IsAbs(source.File) {
+			source.File = filepath.Join(filepath.Dir(job), source.File)
+		}
+		list, err = os.Open(source.File)
+	default:
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: uris: %w", job, err)
+	}
+	return list, nil
+}
+
+func isURL(text string) bool {
+	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://")
+}
+
+// getURIs asks a server for a list of URIs, of any length. It is called from here, by whoever gives
+// the command, and not by the master.
+func getURIs(ctx context.Context, from string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = listIn
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("%s: %s", from, resp.Status)
+	}
+	return &namedBody{resp.Body, from}, nil
+}
+
+// namedBody tells in an error where it comes from, and what to do.
+type namedBody struct {
+	io.ReadCloser
+	from string
+}
+
+func (b *namedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("%s: %w; some of its URIs may be added: to send all again does no harm", b.from, err)
+	}
+	return n, err
+}
+
+// added is what became of URIs.
+type added struct{ Total, Added, Seen, Known int }
+
+func (a added) print(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s URIs: %s added, %s seen by its filter, %s there before\n",
+		human.Count(int64(a.Total)), human.Count(int64(a.Added)), human.Count(int64(a.Seen)), human.Count(int64(a.Known)))
+	return err
+}
+
+func sendURIs(cmd *cobra.Command, m *calls.Master, name string, uris io.Reader) error {
+	resp, err := m.Do(cmd.Context(), http.MethodPost, pathOf(name)+"/uris", "text/plain", uris)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var a added
+	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
+		return err
+	}
+	return a.print(cmd.OutOrStdout())
+}
+
+func newJobURIs() *cobra.Command {
+	return calling(&cobra.Command{
+		Use:   "uris NAME [FILE | URL]",
+		Short: "Add URIs to a job, one a line, of a file, a URL or standard input",
+		Example: `  uridownloader job uris news more.txt
+  uridownloader job uris news https://example.com/sitemap.txt
+  urifilter filter --type uri_generator links.txt | uridownloader job uris news`,
+		Args: cobra.RangeArgs(1, 2),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		if len(args) == 1 || args[1] == "-" {
+			return sendURIs(cmd, m, args[0], cmd.InOrStdin())
+		}
+		var list io.ReadCloser
+		var err error
+		if isURL(args[1]) {
+			list, err = getURIs(cmd.Context(), args[1])
+		} else {
+			list, err = os.Open(args[1])
+		}
+		if err != nil {
+			return err
+		}
+		defer list.Close()
+		return sendURIs(cmd, m, args[0], list)
+	})
+}
