@@ -173,10 +173,24 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 		return w.Turn(ctx, uri)
 	case verdict.Allowed:
 		return nil
-	case verdict.Unreachable:
-		return &worker.Failure{Reason: "robots_unreachable: " + uri + ": robots.txt of the host cannot be had, which forbids everything for a while", After: unreachableFor}
+	case verdict.Unreachable != nil:
+		// A proxy may know ways that we do not.
+		if wrong := ofHost(verdict.Unreachable, u.Origin()); wrong != nil && len(w.Job.Setting.Proxies) == 0 {
+			return FailureOf(wrong, 0)
+		}
+		return &worker.Failure{Reason: "robots_unreachable: " + uri + ": robots.txt of the host cannot be had, which forbids everything for a while: " + verdict.Unreachable.Error(), After: unreachableFor}
 	}
 	return &worker.Failure{Reason: "robots: " + uri + ": robots.txt of the host forbids it", Permanent: true}
+}
+
+// ofHost is an error of asking for the robots.txt of an origin that any page there would end with, too.
+func ofHost(err error, origin string) *fetch.Error {
+	var wrong *fetch.Error
+	if errors.As(err, &wrong) && wrong.URI == origin+"/robots.txt" && slices.Contains([]fetch.Reason{
+		fetch.DNSNotFound, fetch.RefusedAddress, fetch.RefusedPort, fetch.TLS, fetch.TLSExpired, fetch.TLSHostname, fetch.TLSUnknownAuthority}, wrong.Reason) {
+		return wrong
+	}
+	return nil
 }
 
 // FailureOf is the failure that an error of a fetch, or an answer with a status, means.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -206,5 +207,37 @@ func TestCookiesAreKept(t *testing.T) {
 	dropped := func(s *download.Setting) { s.Robots, s.Cookie = false, "session=old" }
 	if _, text, failure := r.download(t, r.URL+"/login", dropped); failure != nil || text != "session=old" {
 		t.Errorf("without keep_cookies: %q, %v", text, failure)
+	}
+}
+
+// What is wrong with the host is said, and not only that its robots.txt cannot be had.
+func TestHostThatCannotBeAskedForRobots(t *testing.T) {
+	t.Parallel()
+	secret := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(secret.Close)
+	secret.Config.ErrorLog = log.New(io.Discard, "", 0)
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	t.Cleanup(broken.Close)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	public := fetch.New(fetch.Options{SpillDir: t.TempDir()})
+	t.Cleanup(public.Close)
+	all := fetch.New(fetch.Options{Guard: guard.New(guard.Options{AllowPrivate: true}), SpillDir: t.TempDir()})
+	t.Cleanup(all.Close)
+	for _, c := range []struct {
+		fetcher   *fetch.Fetcher
+		uri       string
+		permanent bool
+		says      string
+	}{
+		{public, "http://169.254.169.254/latest/", true, "refused_address: http://169.254.169.254/robots.txt"},
+		{all, secret.URL + "/x", true, "tls_unknown_authority: " + secret.URL + "/robots.txt"},
+		{all, broken.URL + "/x", false, "robots_unreachable: " + broken.URL + "/x: robots.txt of the host cannot be had, which forbids everything for a while: it was answered with status 503"},
+		{all, gone.URL + "/x", false, "robots_unreachable: " + gone.URL + "/x: robots.txt of the host cannot be had, which forbids everything for a while: " + gone.URL + "/robots.txt: no connection to the host"},
+	} {
+		r := &rig{engine: New(c.fetcher, "tester")}
+		if _, _, f := r.download(t, c.uri); f == nil || f.Permanent != c.permanent || !strings.HasPrefix(f.Reason, c.says) {
+			t.Errorf("%s: %+v, want %q", c.uri, f, c.says)
+		}
 	}
 }

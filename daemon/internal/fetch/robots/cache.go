@@ -3,6 +3,7 @@ package robots
 import (
 	"container/list"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -42,7 +43,7 @@ type entry struct {
 	origin string
 	done   chan struct{} // closed when what follows is set
 	rules  Rules
-	forbid bool // all of it
+	forbid error // why all of it is; nil: the rules count
 	until  time.Time
 	size   int
 }
@@ -59,7 +60,7 @@ func NewCache(agent string, bytes int, fetch Fetch, now func() time.Time) *Cache
 // Verdict is what a robots.txt says of one URI.
 type Verdict struct {
 	Allowed     bool
-	Unreachable bool          // forbidden only as no robots.txt could be had: another try may be of use
+	Unreachable error         // why no robots.txt could be had, which forbids everything for a while; nil: it was
 	Delay       time.Duration // Crawl-delay, 0: none
 }
 
@@ -78,7 +79,7 @@ func (c *Cache) Ask(ctx context.Context, origin, path string) (Verdict, error) {
 		}
 		switch {
 		case !e.until.IsZero():
-			return Verdict{Allowed: !e.forbid && e.rules.Allowed(path), Unreachable: e.forbid, Delay: e.rules.Delay()}, nil
+			return Verdict{Allowed: e.forbid == nil && e.rules.Allowed(path), Unreachable: e.forbid, Delay: e.rules.Delay()}, nil
 		case ctx.Err() != nil:
 			return Verdict{}, ctx.Err()
 		}
@@ -134,8 +135,10 @@ func (c *Cache) fill(ctx context.Context, e *entry) {
 		e.rules, e.until = Parse(answer.Text).For(c.agent), now.Add(Fresh)
 	case err == nil && answer.Status >= 400 && answer.Status < 500:
 		e.until = now.Add(Fresh)
+	case err == nil:
+		e.forbid, e.until = fmt.Errorf("it was answered with status %d", answer.Status), now.Add(Unreachable)
 	default:
-		e.forbid, e.until = true, now.Add(Unreachable)
+		e.forbid, e.until = err, now.Add(Unreachable)
 	}
 	grown := 0
 	for _, r := range e.rules.rules {

@@ -19,24 +19,30 @@ func TestCache(t *testing.T) {
 		answer Answer
 		err    error
 		want   Verdict
+		why    string // it is unreachable
 		lasts  time.Duration
 	}{
-		{Answer{200, []byte("user-agent: *\ndisallow: /b\ncrawl-delay: 2")}, nil, Verdict{true, false, 2 * time.Second}, Fresh},
-		{Answer{204, nil}, nil, Verdict{true, false, 0}, Fresh},
-		{Answer{200, []byte("user-agent: *\ndisallow: /")}, nil, Verdict{false, false, 0}, Fresh},
-		{Answer{404, []byte("user-agent: *\ndisallow: /")}, nil, Verdict{true, false, 0}, Fresh},
-		{Answer{403, nil}, nil, Verdict{true, false, 0}, Fresh},
-		{Answer{429, nil}, nil, Verdict{true, false, 0}, Fresh},
-		{Answer{500, nil}, nil, Verdict{false, true, 0}, Unreachable},
-		{Answer{503, nil}, nil, Verdict{false, true, 0}, Unreachable},
-		{Answer{304, nil}, nil, Verdict{false, true, 0}, Unreachable},
-		{Answer{}, errors.New("no connection"), Verdict{false, true, 0}, Unreachable},
+		{Answer{200, []byte("user-agent: *\ndisallow: /b\ncrawl-delay: 2")}, nil, Verdict{Allowed: true, Delay: 2 * time.Second}, "", Fresh},
+		{Answer{204, nil}, nil, Verdict{Allowed: true}, "", Fresh},
+		{Answer{200, []byte("user-agent: *\ndisallow: /")}, nil, Verdict{}, "", Fresh},
+		{Answer{404, []byte("user-agent: *\ndisallow: /")}, nil, Verdict{Allowed: true}, "", Fresh},
+		{Answer{403, nil}, nil, Verdict{Allowed: true}, "", Fresh},
+		{Answer{429, nil}, nil, Verdict{Allowed: true}, "", Fresh},
+		{Answer{500, nil}, nil, Verdict{}, "it was answered with status 500", Unreachable},
+		{Answer{503, nil}, nil, Verdict{}, "it was answered with status 503", Unreachable},
+		{Answer{304, nil}, nil, Verdict{}, "it was answered with status 304", Unreachable},
+		{Answer{}, errors.New("no connection"), Verdict{}, "no connection", Unreachable},
 	} {
 		answer, failed, asked = test.answer, test.err, 0
 		origin := fmt.Sprintf("http://%d.example", i)
 		for range 3 {
-			if got, err := c.Ask(t.Context(), origin, "/a"); err != nil || got != test.want {
-				t.Errorf("%d and %v: got %+v and %v, want %+v", test.answer.Status, test.err, got, err, test.want)
+			got, err := c.Ask(t.Context(), origin, "/a")
+			why := ""
+			if got.Unreachable != nil {
+				why, got.Unreachable = got.Unreachable.Error(), nil
+			}
+			if err != nil || got != test.want || why != test.why {
+				t.Errorf("%d and %v: got %+v, %q and %v, want %+v and %q", test.answer.Status, test.err, got, why, err, test.want, test.why)
 			}
 		}
 		now = now.Add(test.lasts - 1)
