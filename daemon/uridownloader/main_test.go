@@ -58,7 +58,9 @@ func (p *process) start(args ...string) {
 			p.addr = testserver.Free(p.t)
 		}
 		cmd := exec.Command(cmp.Or(p.program, os.Args[0]), append([]string{"serve", "--data-dir", filepath.Join(p.dir, "data"), "--listen", p.addr, "--allow-private"}, args...)...)
-		cmd.Env = append(os.Environ(), "URIDOWNLOADER_TEST_PROGRAM=1")
+		if p.program == "" {
+			cmd.Env = append(os.Environ(), "URIDOWNLOADER_TEST_PROGRAM=1")
+		}
 		if p.Start(p.t, cmd, filepath.Join(p.dir, "log"), []string{`"msg":"ready"`}, []string{"address already in use"}) {
 			return
 		}
@@ -272,7 +274,7 @@ func TestFaults(t *testing.T) {
 		{1, "bad.yaml:2: priority: 12: want 0 to 9", []string{"job", "add", bad}},
 		{1, "bad.yaml:3: setting.timeout: 6m0s: want 100ms to 5m0s", []string{"job", "add", bad}},
 		{1, "no such file", []string{"job", "add", filepath.Join(p.dir, "none.yaml")}},
-		{1, "uris: stat", []string{"job", "add", write(t, p.dir, "nolist.yaml", "name: a\nuris: none.txt")}},
+		{1, "uris: open", []string{"job", "add", write(t, p.dir, "nolist.yaml", "name: a\nuris: none.txt")}},
 		{1, `uris[0]: "x": want http://`, []string{"job", "add", write(t, p.dir, "baduri.yaml", "name: a\nuris: [x]")}},
 		{1, "unknown_filter: filter \"nobody\": unknown; known: ", []string{"job", "add", write(t, p.dir, "nofilter.yaml", "name: a\nfilter: nobody")}},
 		{1, "404 unknown_job", []string{"tasks", "news"}},

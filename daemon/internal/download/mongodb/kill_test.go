@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -18,13 +19,18 @@ const (
 	victimURI      = "URIFILTER_DOWNLOAD_VICTIM_URI"
 	victimDatabase = "URIFILTER_DOWNLOAD_VICTIM_DATABASE"
 	victimName     = "URIFILTER_DOWNLOAD_VICTIM_NAME"
+	victimTime     = "URIFILTER_DOWNLOAD_VICTIM_TIME"
 )
 
 func TestMain(m *testing.M) {
 	if uri := os.Getenv(victimURI); uri != "" {
-		s, err := Open(context.Background(), Options{
-			URI: uri, Database: os.Getenv(victimDatabase), Inline: inline, Timeout: patient, Now: downloadtest.NewClock().Now,
-		})
+		now, err := time.Parse(time.RFC3339, os.Getenv(victimTime))
+		var s *Store
+		if err == nil {
+			s, err = Open(context.Background(), Options{
+				URI: uri, Database: os.Getenv(victimDatabase), Inline: inline, Timeout: patient, Now: func() time.Time { return now },
+			})
+		}
 		if err == nil {
 			err = downloadtest.Victim(s, os.Getenv(victimName), inline)
 		}
@@ -46,7 +52,8 @@ func TestSystemKilledAtAnyMoment(t *testing.T) {
 	o := Options{URI: uri, Database: newDatabase(), Now: clock.Now}
 	downloadtest.Kills(t, 3, clock, func() download.Store { return open(t, o) }, func(name string) *exec.Cmd {
 		cmd := exec.Command(program)
-		cmd.Env = append(os.Environ(), victimURI+"="+uri, victimDatabase+"="+o.Database, victimName+"="+name)
+		cmd.Env = append(os.Environ(), victimURI+"="+uri, victimDatabase+"="+o.Database, victimName+"="+name,
+			victimTime+"="+clock.Now().Format(time.RFC3339)) // a server's clock does not go back, either
 		return cmd
 	})
 	s := open(t, o)

@@ -60,6 +60,21 @@ func awaitRole(t *testing.T, s *redistest.Server, wants ...string) {
 	}
 }
 
+// awaitMaster waits until a sentinel tells that a server is the master. One that is the master already
+// can still be made a replica again, when the sentinel has taken too long over it.
+func awaitMaster(t *testing.T, sentinel, s *redistest.Server) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		told := strings.Join(strings.Fields(sentinel.CLI("sentinel", "get-master-addr-by-name", "mymaster")), ":")
+		if told == s.Addr {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the master is %s, want %s", told, s.Addr)
+		}
+	}
+}
+
 // loseLast keeps from a replica what its master does until something has been done.
 func loseLast(t *testing.T, master, replica *redistest.Server) {
 	t.Helper()
@@ -94,6 +109,7 @@ func TestSystemReservingOverFailovers(t *testing.T) {
 					answered(200)
 					loseLast(t, master, replica)
 					master.Kill()
+					awaitMaster(t, sentinel, replica)
 					awaitRole(t, replica, "role:master")
 					master.Run()
 					awaitRole(t, master, "role:slave", "master_link_status:up")
