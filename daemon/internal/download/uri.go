@@ -7,33 +7,45 @@ import (
 	"net/url"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
 // MaxURI is the longest URI of a task, in bytes.
 const MaxURI = 8192
 
 // TaskOf makes a task of a URI: the error says why it can be none. Blanks around it are left out.
-func TaskOf(uri string) (NewTask, error) {
-	uri = strings.TrimSpace(uri)
-	if len(uri) > MaxURI {
-		return NewTask{}, fmt.Errorf("has %d bytes: want %d at most", len(uri), MaxURI)
+func TaskOf(text string) (NewTask, error) {
+	text = strings.TrimSpace(text)
+	if len(text) > MaxURI {
+		return NewTask{}, fmt.Errorf("has %d bytes: want %d at most", len(text), MaxURI)
 	}
-	if !utf8.ValidString(uri) {
+	if !utf8.ValidString(text) {
 		// Filters and answers are in Unicode: two such URIs could not be told apart there.
-		return NewTask{}, fmt.Errorf("%q: is not UTF-8: percent-encode its bytes", shorten(uri))
+		return NewTask{}, fmt.Errorf("%q: is not UTF-8: percent-encode its bytes", shorten(text))
 	}
-	u, err := url.Parse(uri)
+	u, err := url.Parse(text)
 	if err != nil {
 		var wrong *url.Error
 		if errors.As(err, &wrong) {
 			err = wrong.Err
 		}
-		return NewTask{}, fmt.Errorf("%q: %w", shorten(uri), err)
+		return NewTask{}, fmt.Errorf("%q: %w", shorten(text), err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return NewTask{}, fmt.Errorf("%q: want http:// or https:// and a host", shorten(uri))
+		return NewTask{}, fmt.Errorf("%q: want http:// or https:// and a host", shorten(text))
 	}
-	return NewTask{URI: uri, Shard: ShardOf(u.Hostname())}, nil
+	return NewTask{URI: text, Shard: ShardOf(HostOf(text))}, nil
+}
+
+// HostOf is the host that a URI of http or https calls, one spelling for each: a name in lower case and
+// ASCII without the dot at its end, or an address. It is "" for what is no such URI.
+func HostOf(text string) string {
+	u, err := uri.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(u.Host, ".")
 }
 
 // ShardOf is the shard of a host, by FNV-1a of its name in lower case.

@@ -39,3 +39,24 @@ func TestShardOf(t *testing.T) {
 		t.Errorf("%d shards of %d are used", len(used), Shards)
 	}
 }
+
+// One host has one shard and one queue, however it is written.
+func TestHostOf(t *testing.T) {
+	t.Parallel()
+	for uri, want := range map[string]string{
+		"http://Example.COM./a": "example.com", "https://example.com:8443": "example.com", "http://münchen.example/": "xn--mnchen-3ya.example",
+		"http://xn--mnchen-3ya.example/": "xn--mnchen-3ya.example", "http://127.1/": "127.0.0.1", "http://exam%70le.com/": "example.com",
+		"http://[2001:DB8::1]:80/": "2001:db8::1", "ftp://a.example/": "", "nothing": "",
+	} {
+		if got := HostOf(uri); got != want {
+			t.Errorf("%s: %q, want %q", uri, got, want)
+		}
+	}
+	for _, same := range []string{"http://münchen.example/", "http://MÜNCHEN.example./"} {
+		one, err := TaskOf(same)
+		two, wrong := TaskOf("http://xn--mnchen-3ya.example/")
+		if err != nil || wrong != nil || one.Shard != two.Shard {
+			t.Errorf("%s: shards %d and %d, %v, %v", same, one.Shard, two.Shard, err, wrong)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
@@ -39,7 +38,7 @@ func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
 	if err != nil {
 		return refuse("%.200q: %v", q.URL, err)
 	}
-	own := sameHost(to.String(), a.w.Task.URI)
+	own := download.HostOf(to.String()) == download.HostOf(a.w.Task.URI)
 	r := httpengine.Request{URI: q.URL, Method: strings.ToUpper(q.Method), Body: q.Body, Own: own, Header: http.Header{}, BodyLimit: min(a.w.Job.Setting.MaxBytes, script.MaxPage)}
 	for name, value := range q.Headers {
 		r.Header.Set(name, value)
@@ -99,12 +98,6 @@ func (a *attempt) turn(ctx context.Context, uri string, own bool) error {
 		}
 	}
 	return a.w.Turn(ctx, uri)
-}
-
-func sameHost(a, b string) bool {
-	one, err := url.Parse(a)
-	two, wrong := url.Parse(b)
-	return err == nil && wrong == nil && strings.EqualFold(strings.TrimSuffix(one.Hostname(), "."), strings.TrimSuffix(two.Hostname(), "."))
 }
 
 // follow takes links, of which those that are no URIs of http and https are left out.

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/url"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
@@ -24,15 +22,6 @@ const (
 	// backIn is how long giving back may take once the worker is stopped.
 	backIn = 5 * time.Second
 )
-
-// hostOf is the host of a URI, in lower case.
-func hostOf(uri string) string {
-	u, err := url.Parse(uri)
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-}
 
 // attempt downloads a task and stores what became of it. ctx ends when the lease is lost, or the
 // worker has no patience any more.
@@ -106,7 +95,7 @@ func (l *loop) download(ctx context.Context, t *task) (page Page, failure *Failu
 
 // turn waits until a further request may be sent to the host of a URI.
 func (l *loop) turn(ctx context.Context, uri string, delay time.Duration) error {
-	return l.waitFor(ctx, func(l *loop, now time.Time) time.Time { return l.queue.reserve(hostOf(uri), delay, now) })
+	return l.waitFor(ctx, func(l *loop, now time.Time) time.Time { return l.queue.reserve(download.HostOf(uri), delay, now) })
 }
 
 // first waits until the first request of a task may be sent.
@@ -137,7 +126,7 @@ func (l *loop) holds(ctx context.Context, uri string) (bool, error) {
 	answer := make(chan bool, 1)
 	select {
 	case l.events <- func(l *loop) {
-		_, held := l.shards.serves(download.ShardOf(hostOf(uri)))
+		_, held := l.shards.serves(download.ShardOf(download.HostOf(uri)))
 		answer <- held
 	}:
 		return <-answer, nil

@@ -211,7 +211,7 @@ func (l *loop) jobsOf(leases []download.Lease, known map[version]download.Job) m
 
 // take queues a task that was leased, or gives it back if it cannot be done here.
 func (l *loop) take(lease download.Lease, job download.Job, ok bool, until time.Time) {
-	t := &task{lease: lease, job: job, host: hostOf(lease.Task.URI), until: until, cancel: func(error) {}}
+	t := &task{lease: lease, job: job, host: download.HostOf(lease.Task.URI), until: until, cancel: func(error) {}}
 	l.tasks[lease.Task.ID] = t
 	since, held := l.shards.serves(lease.Task.Shard)
 	if l.stopping || !held || !ok {
