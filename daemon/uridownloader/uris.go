@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,32 +25,30 @@ const listIn = time.Minute
 // openURIs opens the list of URIs that a job names, a file beside the job's or a URL; nil: the job
 // itself has them.
 func openURIs(ctx context.Context, job string, source jobfile.Source) (io.ReadCloser, error) {
-	var list io.ReadCloser
-	var err error
-	switch {
-	case source.URL != "":
-		list, err = getURIs(ctx, source.URL)
-	case source.File != "":
-		if !filepath.IsAbs(source.File) {
-			source.File = filepath.Join(filepath.Dir(job), source.File)
-		}
-		list, err = os.Open(source.File)
-	default:
+	from := cmp.Or(source.URL, source.File)
+	if from == "" {
 		return nil, nil
 	}
+	if source.File != "" && !filepath.IsAbs(from) {
+		from = filepath.Join(filepath.Dir(job), from)
+	}
+	list, err := openList(ctx, from)
 	if err != nil {
 		return nil, fmt.Errorf("%s: uris: %w", job, err)
 	}
 	return list, nil
 }
 
-func isURL(text string) bool {
-	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://")
-}
-
-// getURIs asks a server for a list of URIs, of any length. It is called from here, by whoever gives
-// the command, and not by the master.
-func getURIs(ctx context.Context, from string) (io.ReadCloser, error) {
+// openList opens a list of URIs, of any length: a file or a URL, which is called from here, by whoever
+// gives the command, and not by the master.
+func openList(ctx context.Context, from string) (io.ReadCloser, error) {
+	if !strings.HasPrefix(from, "http://") && !strings.HasPrefix(from, "https://") {
+		f, err := os.Open(from)
+		if err != nil {
+			return nil, err // not a typed nil
+		}
+		return f, nil
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
 		return nil, err
@@ -62,9 +61,9 @@ func getURIs(ctx context.Context, from string) (io.ReadCloser, error) {
 	}
 	if resp.StatusCode != http.StatusOK {
 		_ = resp.Body.Close()
-		return nil, fmt.Errorf("%s: %s", from, resp.Status)
+		return nil, fmt.Errorf("%s: %s", req.URL.Redacted(), resp.Status)
 	}
-	return &namedBody{resp.Body, from}, nil
+	return &namedBody{resp.Body, req.URL.Redacted()}, nil
 }
 
 // namedBody tells in an error where it comes from, and what to do.
@@ -115,13 +114,7 @@ func newJobURIs() *cobra.Command {
 		if len(args) == 1 || args[1] == "-" {
 			return sendURIs(cmd, m, args[0], cmd.InOrStdin())
 		}
-		var list io.ReadCloser
-		var err error
-		if isURL(args[1]) {
-			list, err = getURIs(cmd.Context(), args[1])
-		} else {
-			list, err = os.Open(args[1])
-		}
+		list, err := openList(cmd.Context(), args[1])
 		if err != nil {
 			return err
 		}

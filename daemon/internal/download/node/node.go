@@ -65,7 +65,7 @@ type Node struct {
 	dispatch *dispatch.Dispatcher
 	reporter *report.Reporter
 	worker   *worker.Worker
-	bell     *wake.Bell // nil without a Redis
+	notifier *wake.Notifier // nil without a Redis
 	stopping *lifecycle.StopGuard
 }
 
@@ -118,7 +118,7 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 		engines := map[string]worker.Engine{download.EngineHTTP: overHTTP, download.EngineScript: n.code}
 		n.worker = newWorker(cfg, n.store, engines, owner, host, log, prefixed, n.wakeDispatcher)
 	}
-	if err := n.openBell(prefixed); err != nil {
+	if err := n.openNotifier(prefixed); err != nil {
 		return nil, err
 	}
 	n.serving.Handle(httpserver.Handling{

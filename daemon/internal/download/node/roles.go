@@ -60,8 +60,8 @@ func (r Roles) check(cfg settings.Config) error {
 		"hint: set filter.url (or URIDOWNLOADER_FILTER_URL) to such as http://127.0.0.1:8000, or run all roles in one process: uridownloader serve", r)
 }
 
-// openBell connects the process with those of other roles, if there is a Redis for that.
-func (n *Node) openBell(registry prometheus.Registerer) error {
+// openNotifier connects the process with those of other roles, if there is a Redis for that.
+func (n *Node) openNotifier(registry prometheus.Registerer) error {
 	if n.cfg.Redis.URL == "" {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (n *Node) openBell(registry prometheus.Registerer) error {
 	if n.worker != nil {
 		calls[wake.Workers] = n.worker.Wake
 	}
-	n.bell, err = wake.Open(wake.Options{URL: n.cfg.Redis.URL, Password: password, Wake: calls, Log: n.log, Registry: registry})
+	n.notifier, err = wake.Open(wake.Options{URL: n.cfg.Redis.URL, Password: password, Wake: calls, Log: n.log, Registry: registry})
 	return err
 }
 
@@ -86,8 +86,8 @@ func (n *Node) wakeDispatcher() {
 	if n.dispatch != nil {
 		n.dispatch.Wake()
 	}
-	if n.bell != nil {
-		n.bell.Ring(wake.Dispatchers)
+	if n.notifier != nil {
+		n.notifier.Notify(wake.Dispatchers)
 	}
 }
 
@@ -96,8 +96,8 @@ func (n *Node) wakeWorkers() {
 	if n.worker != nil {
 		n.worker.Wake()
 	}
-	if n.bell != nil {
-		n.bell.Ring(wake.Workers)
+	if n.notifier != nil {
+		n.notifier.Notify(wake.Workers)
 	}
 }
 

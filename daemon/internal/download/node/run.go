@@ -27,8 +27,8 @@ func (n *Node) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	if n.worker != nil {
 		work.Go(func() { failed <- n.worker.Run(inner) })
 	}
-	if n.bell != nil {
-		work.Go(func() { n.bell.Run(inner) })
+	if n.notifier != nil {
+		work.Go(func() { n.notifier.Run(inner) })
 	}
 	n.serving.Serve()
 	lifecycle.Notify(lifecycle.Ready, lifecycle.Status("Serving as %s on %s", n.roles, n.serving.URL()))

@@ -132,25 +132,43 @@ func (r *Reporter) Flush(ctx context.Context) {
 
 // settle notes how a report went.
 func (r *Reporter) settle(ctx context.Context, job download.Job, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	t := r.tries[job.ID]
-	t.underway = false
-	if err == nil || errors.Is(err, download.ErrNoJob) || ctx.Err() != nil {
-		delete(r.tries, job.ID)
+	if ctx.Err() != nil {
+		err = nil // the next process sends it
+	}
+	failures, tasks := r.note(job.ID, err)
+	if failures == 0 {
 		return
 	}
 	r.sent.WithLabelValues("error").Inc()
-	pause := min(firstRetry<<min(t.failures, 10), lastRetry)
-	if t.failures++; t.failures == maxTries {
-		r.opt.Log.Error("report given up", "job", job.Name, "err", err, "tries", t.failures)
-		if err := r.opt.Store.MarkReported(ctx, job.ID, t.tasks); err == nil {
-			delete(r.tries, job.ID)
-			return
-		}
+	if failures < maxTries {
+		r.opt.Log.Error("report not sent", "job", job.Name, "err", err, "again_in", pauseAfter(failures))
+		return
 	}
-	t.next = r.opt.Now().Add(pause)
-	r.opt.Log.Error("report not sent", "job", job.Name, "err", err, "again_in", pause)
+	r.opt.Log.Error("report given up", "job", job.Name, "err", err, "tries", failures)
+	if err := r.opt.Store.MarkReported(ctx, job.ID, tasks); err == nil {
+		r.note(job.ID, nil)
+	}
+}
+
+// note ends a try, and returns how often the report of so many tasks has failed: 0 if it need not be
+// sent any more.
+func (r *Reporter) note(job int64, err error) (failures, tasks int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil || errors.Is(err, download.ErrNoJob) {
+		delete(r.tries, job)
+		return 0, 0
+	}
+	t := r.tries[job]
+	t.underway = false
+	t.failures++
+	t.next = r.opt.Now().Add(pauseAfter(t.failures))
+	return t.failures, t.tasks
+}
+
+// pauseAfter is how long a report waits that has failed so often.
+func pauseAfter(failures int) time.Duration {
+	return min(firstRetry<<min(failures-1, 10), lastRetry)
 }
 
 // report sends one to all that have not got it, and marks it.

@@ -30,10 +30,10 @@ const (
 	field  = "whom"
 	// length is about how many entries the stream keeps: nobody needs an old one.
 	length = 100
-	// ringEvery is the time between two entries of one process for the same roles, and hearEvery that
+	// notifyEvery is the time between two entries of one process for the same roles, and listenEvery that
 	// between two times that it wakes its own: the first of many comes at once, however many follow.
-	ringEvery = 100 * time.Millisecond
-	hearEvery = 50 * time.Millisecond
+	notifyEvery = 100 * time.Millisecond
+	listenEvery = 50 * time.Millisecond
 	// block is how long a read waits for entries.
 	block   = time.Second
 	timeout = 5 * time.Second
@@ -52,12 +52,12 @@ type Options struct {
 	Registry prometheus.Registerer
 }
 
-// Bell is a connection to Redis. It is safe for concurrent use.
-type Bell struct {
-	opt    Options
-	client redis.UniversalClient
-	rings  map[Whom]chan struct{}
-	name   string // of the Redis, without its password
+// Notifier is a connection to Redis. It is safe for concurrent use.
+type Notifier struct {
+	opt     Options
+	client  redis.UniversalClient
+	pending map[Whom]chan struct{}
+	name    string // of the Redis, without its password
 
 	mu     sync.Mutex
 	failed bool
@@ -67,7 +67,7 @@ type Bell struct {
 }
 
 // Open reads the URL, and connects to nobody: a Redis that is away is none of its errors.
-func Open(o Options) (*Bell, error) {
+func Open(o Options) (*Notifier, error) {
 	client, err := dial(o.URL, o.Password)
 	if err != nil {
 		return nil, err
@@ -76,9 +76,9 @@ func Open(o Options) (*Bell, error) {
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	b := &Bell{
+	b := &Notifier{
 		opt: o, client: client, name: u.Redacted(),
-		rings:     map[Whom]chan struct{}{Dispatchers: make(chan struct{}, 1), Workers: make(chan struct{}, 1)},
+		pending:   map[Whom]chan struct{}{Dispatchers: make(chan struct{}, 1), Workers: make(chan struct{}, 1)},
 		connected: prometheus.NewGauge(prometheus.GaugeOpts{Name: "wake_connected", Help: "1 while Redis tells this process what there is to do, 0 while it has to look for itself."}),
 		sent:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wake_sent_total", Help: "Entries that told others to look, by whom they are for."}, []string{"whom"}),
 	}
@@ -113,33 +113,33 @@ func dial(text, password string) (redis.UniversalClient, error) {
 	return redis.NewClient(o), nil
 }
 
-// Ring has the roles of all processes look. It never blocks; several calls may become one entry.
-func (b *Bell) Ring(whom Whom) {
+// Notify has the roles of all processes look. It never blocks; several calls may become one entry.
+func (b *Notifier) Notify(whom Whom) {
 	select {
-	case b.rings[whom] <- struct{}{}:
+	case b.pending[whom] <- struct{}{}:
 	default:
 	}
 }
 
-// Run sends what is rung, and wakes who is called, until ctx ends. It can be called once.
-func (b *Bell) Run(ctx context.Context) {
+// Run sends what was notified, and wakes who is called, until ctx ends. It can be called once.
+func (b *Notifier) Run(ctx context.Context) {
 	var work sync.WaitGroup
-	for whom, ring := range b.rings {
-		work.Go(func() { b.send(ctx, whom, ring) })
+	for whom, pending := range b.pending {
+		work.Go(func() { b.send(ctx, whom, pending) })
 	}
-	work.Go(func() { b.hear(ctx) })
+	work.Go(func() { b.listen(ctx) })
 	<-ctx.Done()
 	_ = b.client.Close() // ends the read that waits
 	work.Wait()
 	b.connected.Set(0)
 }
 
-func (b *Bell) send(ctx context.Context, whom Whom, ring <-chan struct{}) {
+func (b *Notifier) send(ctx context.Context, whom Whom, pending <-chan struct{}) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ring:
+		case <-pending:
 		}
 		err := b.client.XAdd(ctx, &redis.XAddArgs{Stream: stream, MaxLen: length, Approx: true, Values: []any{field, string(whom)}}).Err()
 		if err == nil {
@@ -147,16 +147,16 @@ func (b *Bell) send(ctx context.Context, whom Whom, ring <-chan struct{}) {
 		} else {
 			b.told(ctx, err)
 		}
-		if !pause(ctx, ringEvery) {
+		if !pause(ctx, notifyEvery) {
 			return
 		}
 	}
 }
 
-// hear reads entries as they come. After a time without any, and after an error, it goes on with
+// listen reads entries as they come. After a time without any, and after an error, it goes on with
 // those that come then: the stream may be another one, whose entries have smaller ids. What came in
 // between is not missed: all are woken after an error.
-func (b *Bell) hear(ctx context.Context) {
+func (b *Notifier) listen(ctx context.Context) {
 	last := "$"
 	for ctx.Err() == nil {
 		answer, err := b.client.XRead(ctx, &redis.XReadArgs{Streams: []string{stream, last}, Count: length, Block: block}).Result()
@@ -187,13 +187,13 @@ func (b *Bell) hear(ctx context.Context) {
 			}
 		}
 		if len(called) > 0 {
-			pause(ctx, hearEvery)
+			pause(ctx, listenEvery)
 		}
 	}
 }
 
 // told logs when Redis goes away, and when it is back, which it returns.
-func (b *Bell) told(ctx context.Context, err error) (back bool) {
+func (b *Notifier) told(ctx context.Context, err error) (back bool) {
 	if ctx.Err() != nil {
 		return false
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 )
 
-// process is one that rings and hears.
+// process is one that notifies and is notified.
 type process struct {
-	*Bell
+	*Notifier
 	heard map[Whom]chan struct{}
 }
 
@@ -30,26 +30,26 @@ func start(t *testing.T, o Options) *process {
 			}
 		}
 	}
-	bell, err := Open(o)
+	notifier, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Bell = bell
+	p.Notifier = notifier
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); bell.Run(ctx) }()
+	go func() { defer close(done); notifier.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	return p
 }
 
-// wakes rings until the other one hears, which may not listen yet.
+// wakes notifies until the other one is woken, which may not listen yet.
 func (p *process) wakes(t *testing.T, other *process, whom Whom) {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	late := time.After(3 * time.Minute)
 	for {
-		p.Ring(whom)
+		p.Notify(whom)
 		select {
 		case <-other.heard[whom]:
 			return
@@ -60,7 +60,7 @@ func (p *process) wakes(t *testing.T, other *process, whom Whom) {
 	}
 }
 
-// What one process rings, the other hears, also after Redis has lost everything, and was away.
+// What one process notifies of, the other is woken by, also after Redis has lost everything, and was away.
 func TestRing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "secret")
@@ -99,7 +99,7 @@ func TestCluster(t *testing.T) {
 	two.wakes(t, one, Dispatchers)
 }
 
-// However often it is rung, few entries are sent, and the stream stays short.
+// However often it was notified, few entries are sent, and the stream stays short.
 func TestManyRings(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -107,9 +107,9 @@ func TestManyRings(t *testing.T) {
 	one.wakes(t, two, Workers)
 	began := time.Now()
 	for time.Since(began) < time.Second {
-		one.Ring(Workers)
+		one.Notify(Workers)
 	}
-	most := int(time.Since(began)/ringEvery) + 10
+	most := int(time.Since(began)/notifyEvery) + 10
 	if got := strings.Count(server.CLI("XRANGE", stream, "-", "+"), field); got < 2 || got > most {
 		t.Errorf("%d entries in a second, want 2 to %d", got, most)
 	}

@@ -70,8 +70,8 @@ func (j jar) SetCookies(u *url.URL, cookies []*http.Cookie) {
 	}
 }
 
-// site is that of a URL, nil if it has no cookies and is not to be made.
-func (s *Store) site(job int64, u *url.URL, make bool) *site {
+// site is that of a URL, nil if it has no cookies and is not to be created.
+func (s *Store) site(job int64, u *url.URL, create bool) *site {
 	k := key{job, siteOf(u.Hostname())}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *Store) site(job int64, u *url.URL, make bool) *site {
 		s.recent.MoveToFront(e)
 		return e.Value.(*site)
 	}
-	if !make {
+	if !create {
 		return nil
 	}
 	if s.recent.Len() >= s.max {

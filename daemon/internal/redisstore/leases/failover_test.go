@@ -1,9 +1,7 @@
 package leases_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -13,33 +11,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/leasetest"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
 // replicated opens a daemon's store, which answers when a replica has it, and makes or finds a filter.
 func replicated(t *testing.T, sentinel string, spec engine.Spec) engine.Reserving {
 	t.Helper()
-	store, err := redisstore.Open(context.Background(), redisstore.Config{
-		Options:     redisstore.Options{Addrs: []string{sentinel}, MasterName: "mymaster", Replicas: 1, Timeout: time.Minute},
-		Log:         slog.New(slog.DiscardHandler),
-		MirrorBytes: 64 << 20,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	sets, err := store.Load(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if found := sets[spec]; found != nil {
-		return found.(engine.Reserving)
-	}
-	made, err := store.Create(context.Background(), spec, storetest.Identity())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return made.(engine.Reserving)
+	_, set := openedBy(t, redisstore.Options{Addrs: []string{sentinel}, MasterName: "mymaster", Replicas: 1, Timeout: time.Minute}, spec)
+	return set
 }
 
 // awaitMaster waits until the sentinel tells that a server is the master and that one says so, too: one that is just

@@ -25,8 +25,13 @@ var (
 // opened opens a daemon's store, and makes or finds a filter.
 func opened(t *testing.T, addr string, spec engine.Spec) (*redisstore.Store, engine.Reserving) {
 	t.Helper()
+	return openedBy(t, redisstore.Options{Addrs: []string{addr}, Timeout: time.Minute}, spec)
+}
+
+func openedBy(t *testing.T, o redisstore.Options, spec engine.Spec) (*redisstore.Store, engine.Reserving) {
+	t.Helper()
 	store, err := redisstore.Open(context.Background(), redisstore.Config{
-		Options:     redisstore.Options{Addrs: []string{addr}, Timeout: time.Minute},
+		Options:     o,
 		Log:         slog.New(slog.DiscardHandler),
 		MirrorBytes: 64 << 20,
 	})
