@@ -99,11 +99,6 @@ func readJob(file string) (text []byte, j download.Job, source jobfile.Source, e
 	if j, source, err = jobfile.Parse(file, text); err != nil {
 		return nil, j, source, err
 	}
-	for i, uri := range source.List {
-		if _, err := download.TaskOf(uri); err != nil {
-			return nil, j, source, fmt.Errorf("%s: uris[%d]: %w", file, i, err)
-		}
-	}
 	if source.Code != "" {
 		if text, err = withCode(file, text, source.Code); err != nil {
 			return nil, j, source, err
@@ -134,30 +129,32 @@ func withCode(file string, text []byte, code string) ([]byte, error) {
 }
 
 func newJobAdd() *cobra.Command {
-	return calling(&cobra.Command{
+	var skip bool
+	return skipInvalid(calling(&cobra.Command{
 		Use:     "add FILE",
 		Short:   "Check a job and store it; its tasks are handed out at once",
 		Example: "  uridownloader job add news.yaml",
 		Args:    cobra.ExactArgs(1),
 	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
-		return send(cmd, m, args[0], func(string) (method, path string) { return http.MethodPost, "/api/v1/jobs" })
-	})
+		return send(cmd, m, args[0], skip, func(string) (method, path string) { return http.MethodPost, "/api/v1/jobs" })
+	}), &skip)
 }
 
 func newJobChange() *cobra.Command {
-	return calling(&cobra.Command{
+	var skip bool
+	return skipInvalid(calling(&cobra.Command{
 		Use:     "change FILE",
 		Short:   "Give a job the settings of a file, as a further version",
 		Example: "  uridownloader job change news.yaml",
 		Args:    cobra.ExactArgs(1),
 	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
-		return send(cmd, m, args[0], func(name string) (method, path string) { return http.MethodPut, pathOf(name) })
-	})
+		return send(cmd, m, args[0], skip, func(name string) (method, path string) { return http.MethodPut, pathOf(name) })
+	}), &skip)
 }
 
 func pathOf(name string) string { return "/api/v1/jobs/" + url.PathEscape(name) }
 
-func send(cmd *cobra.Command, m *calls.Master, file string, where func(name string) (method, path string)) error {
+func send(cmd *cobra.Command, m *calls.Master, file string, skip bool, where func(name string) (method, path string)) error {
 	text, j, source, err := readJob(file)
 	if err != nil {
 		return err
@@ -181,7 +178,7 @@ func send(cmd *cobra.Command, m *calls.Master, file string, where func(name stri
 		return err
 	}
 	if uris != nil {
-		return sendURIs(cmd, m, answer.Name, uris)
+		return sendURIs(cmd, m, answer.Name, uris, skip)
 	}
 	return answer.URIs.print(cmd.OutOrStdout())
 }
@@ -197,13 +194,9 @@ func newJobCheck() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if source.URL == "" {
-				uris, err := openURIs(cmd.Context(), args[0], source)
-				if err != nil {
+			if source.File != "" {
+				if err := checkURIs(cmd.Context(), args[0], source); err != nil {
 					return err
-				}
-				if uris != nil {
-					_ = uris.Close()
 				}
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: good\n", args[0])

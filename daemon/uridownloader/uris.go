@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/jobfile"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
@@ -37,6 +40,41 @@ func openURIs(ctx context.Context, job string, source jobfile.Source) (io.ReadCl
 		return nil, fmt.Errorf("%s: uris: %w", job, err)
 	}
 	return list, nil
+}
+
+// checkURIs tells what is wrong with the file of URIs beside a job: of 20 lines what, and how many more.
+func checkURIs(ctx context.Context, job string, source jobfile.Source) error {
+	list, err := openURIs(ctx, job, source)
+	if err != nil {
+		return err
+	}
+	defer list.Close()
+	var faults []error
+	wrong := 0
+	lines := bufio.NewScanner(list)
+	lines.Buffer(nil, 6*download.MaxURI) // as the master
+	line := 1
+	for ; lines.Scan(); line++ {
+		text := lines.Text()
+		if line == 1 {
+			text = strings.TrimPrefix(text, "\ufeff")
+		}
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		if _, err := download.TaskOf(text); err != nil {
+			if wrong++; wrong <= 20 {
+				faults = append(faults, fmt.Errorf("%s:%d: %w", source.File, line, err))
+			}
+		}
+	}
+	if wrong > len(faults) {
+		faults = append(faults, fmt.Errorf("%s: and %d more lines that are no URIs", source.File, wrong-len(faults)))
+	}
+	if err := lines.Err(); err != nil {
+		faults = append(faults, fmt.Errorf("%s:%d: %w", source.File, line, err))
+	}
+	return errors.Join(faults...)
 }
 
 // openList opens a list of URIs, of any length: a file or a URL, which is called from here, by whoever
@@ -81,16 +119,25 @@ func (b *namedBody) Read(p []byte) (int, error) {
 }
 
 // added is what became of URIs.
-type added struct{ Total, Added, Seen, Known int }
+type added struct{ Total, Added, Seen, Known, Invalid int }
 
 func (a added) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s URIs: %s added, %s seen by its filter, %s there before\n",
+	text := fmt.Sprintf("%s URIs: %s added, %s seen by its filter, %s there before",
 		human.Count(int64(a.Total)), human.Count(int64(a.Added)), human.Count(int64(a.Seen)), human.Count(int64(a.Known)))
+	if a.Invalid > 0 {
+		text += ", " + human.Count(int64(a.Invalid)) + " invalid"
+	}
+	_, err := fmt.Fprintln(w, text)
 	return err
 }
 
-func sendURIs(cmd *cobra.Command, m *calls.Master, name string, uris io.Reader) error {
-	resp, err := m.Do(cmd.Context(), http.MethodPost, pathOf(name)+"/uris", "text/plain", uris)
+// sendURIs adds URIs, and stops at one that is invalid, unless those are to be skipped.
+func sendURIs(cmd *cobra.Command, m *calls.Master, name string, uris io.Reader, skip bool) error {
+	path := pathOf(name) + "/uris"
+	if skip {
+		path += "?skip_invalid=true"
+	}
+	resp, err := m.Do(cmd.Context(), http.MethodPost, path, "text/plain", uris)
 	if err != nil {
 		return err
 	}
@@ -102,8 +149,15 @@ func sendURIs(cmd *cobra.Command, m *calls.Master, name string, uris io.Reader) 
 	return a.print(cmd.OutOrStdout())
 }
 
+// skipInvalid is the flag of commands that send lists of URIs.
+func skipInvalid(cmd *cobra.Command, skip *bool) *cobra.Command {
+	cmd.Flags().BoolVar(skip, "skip-invalid", false, "leave out lines that are no URIs, and count them, instead of failing")
+	return cmd
+}
+
 func newJobURIs() *cobra.Command {
-	return calling(&cobra.Command{
+	var skip bool
+	return skipInvalid(calling(&cobra.Command{
 		Use:   "uris NAME [FILE | URL]",
 		Short: "Add URIs to a job, one a line, of a file, a URL or standard input",
 		Example: `  uridownloader job uris news more.txt
@@ -112,13 +166,13 @@ func newJobURIs() *cobra.Command {
 		Args: cobra.RangeArgs(1, 2),
 	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
 		if len(args) == 1 || args[1] == "-" {
-			return sendURIs(cmd, m, args[0], cmd.InOrStdin())
+			return sendURIs(cmd, m, args[0], cmd.InOrStdin(), skip)
 		}
 		list, err := openList(cmd.Context(), args[1])
 		if err != nil {
 			return err
 		}
 		defer list.Close()
-		return sendURIs(cmd, m, args[0], list)
-	})
+		return sendURIs(cmd, m, args[0], list, skip)
+	}), &skip)
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -52,4 +54,23 @@ func TestURIsOfAURL(t *testing.T) {
 	if code := run(t.Context(), []string{"__complete", "job", "show", "--server", "http://" + p.addr, ""}, nil, &out, &errOut); code != 0 || !strings.Contains(out.String(), "news\ton\n") {
 		t.Errorf("completion: %s%s", &out, &errOut)
 	}
+}
+
+// check reads the file of URIs, too, and what is no URI can be left out.
+func TestInvalidURIs(t *testing.T) {
+	t.Parallel()
+	s, dir, p := newSite(t), t.TempDir(), start(t)
+	write(t, dir, "uris.txt", "\ufeff"+s.pages(2)+"\nnothing\r\n")
+	job := write(t, dir, "news.yaml", "name: news\nuris: uris.txt\nsetting: {delay: 0s}\n")
+	var errOut bytes.Buffer
+	if code := run(t.Context(), []string{"job", "check", job}, nil, io.Discard, &errOut); code != 1 || !strings.Contains(errOut.String(), `uris.txt:4: "nothing": want http://`) {
+		t.Errorf("exit code %d: %s", code, &errOut)
+	}
+	if code, _, errOut := p.run("", "job", "add", job); code != 1 || !strings.Contains(errOut, `line 4: "nothing": want http://`) || !strings.Contains(errOut, "hint: mend it") {
+		t.Errorf("exit code %d: %s", code, errOut)
+	}
+	if out := p.must("", "job", "uris", "news", "--skip-invalid", filepath.Join(dir, "uris.txt")); !strings.Contains(out, "3 URIs: 0 added, 0 seen by its filter, 2 there before, 1 invalid") {
+		t.Errorf("%s", out)
+	}
+	p.settled("news", 2)
 }

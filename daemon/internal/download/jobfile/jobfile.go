@@ -32,6 +32,9 @@ const (
 	MaxBody        = configs.Size(1) << 40
 )
 
+// maxURIFaults is of how many URIs of a list it is told what is wrong with them.
+const maxURIFaults = 20
+
 // file is a job as it is written.
 type file struct {
 	Name     string     `yaml:"name"`
@@ -62,10 +65,10 @@ type setting struct {
 
 // Source is where the URIs of a job file are.
 type Source struct {
-	List []string // in the file itself
-	File string   // of one URI a line, beside the job file; "": none
-	URL  string   // of one URI a line; "": none
-	Code string   // the file of the job's code, beside the job file; "": none, or the code is in the job
+	List []download.NewTask // in the file itself
+	File string             // of one URI a line, beside the job file; "": none
+	URL  string             // of one URI a line; "": none
+	Code string             // the file of the job's code, beside the job file; "": none, or the code is in the job
 }
 
 // Default is the job of a file that gives a name alone.
@@ -126,9 +129,12 @@ func (c *check) locate(path string, n *yaml.Node) {
 	}
 }
 
-func (c *check) fault(key, format string, args ...any) {
+func (c *check) fault(key, format string, args ...any) { c.faultIn(c.lines[key], key, format, args...) }
+
+// faultIn tells of a fault in a line, 0 if it is not known.
+func (c *check) faultIn(line int, key, format string, args ...any) {
 	where := c.file
-	if line := c.lines[key]; line > 0 {
+	if line > 0 {
 		where = fmt.Sprintf("%s:%d", c.file, line)
 	}
 	c.faults = append(c.faults, fmt.Errorf("%s: %s: %s", where, key, fmt.Sprintf(format, args...)))
@@ -210,7 +216,9 @@ func (c *check) headers(n *yaml.Node) map[string]string {
 		switch {
 		case value.Kind != yaml.ScalarNode:
 			c.fault(key, "want a text")
-		case !httpguts.ValidHeaderFieldName(name.Value) || !httpguts.ValidHeaderFieldValue(value.Value):
+		case !httpguts.ValidHeaderFieldName(name.Value):
+			c.faultIn(name.Line, "setting.headers", "%q cannot be the name of a header", name.Value)
+		case !httpguts.ValidHeaderFieldValue(value.Value):
 			c.fault(key, "cannot stand in a header")
 		case slices.Contains(ownHeaders, canonical):
 			c.fault(key, "is set by the worker%s", map[bool]string{true: ": give setting.cookie"}[canonical == "Cookie"])
@@ -228,13 +236,21 @@ func (c *check) source(n *yaml.Node) Source {
 	case n == nil:
 		return Source{}
 	case n.Kind == yaml.SequenceNode:
-		var list []string
+		var list []download.NewTask
+		wrong := 0
 		for i, item := range n.Content {
-			if item.Kind != yaml.ScalarNode || item.Value == "" {
-				c.fault("uris", "item %d in line %d: want a URI", i, item.Line)
+			if item.Kind != yaml.ScalarNode {
+				c.faultIn(item.Line, fmt.Sprintf("uris[%d]", i), "want a URI")
 				continue
 			}
-			list = append(list, item.Value)
+			if task, err := download.TaskOf(item.Value); err == nil {
+				list = append(list, task)
+			} else if wrong++; wrong <= maxURIFaults {
+				c.faultIn(item.Line, fmt.Sprintf("uris[%d]", i), "%v", err)
+			}
+		}
+		if wrong > maxURIFaults {
+			c.fault("uris", "and %d more that are no URIs", wrong-maxURIFaults)
 		}
 		return Source{List: list}
 	case n.Kind == yaml.ScalarNode && (strings.HasPrefix(n.Value, "http://") || strings.HasPrefix(n.Value, "https://")):

@@ -27,7 +27,7 @@ setting: {dispatch: 10, max_download_times: 5, timeout: 20s, prior: urgency, pro
 		t.Errorf("got %+v, %+v, %v, want %+v", j, source, err, want)
 	}
 	j, source, err = Parse("body", []byte(`{"name":"a","uris":["http://a/","http://b/"]}`))
-	if err != nil || j.Setting.Delay != time.Second || !reflect.DeepEqual(source.List, []string{"http://a/", "http://b/"}) {
+	if err != nil || j.Setting.Delay != time.Second || len(source.List) != 2 || source.List[1].URI != "http://b/" {
 		t.Errorf("JSON: %+v, %+v, %v", j, source, err)
 	}
 	if _, source, err = Parse("body", []byte(`{name: a, uris: "https://example.com/list.txt"}`)); err != nil || source.URL != "https://example.com/list.txt" {
@@ -47,7 +47,7 @@ func TestParseFaults(t *testing.T) {
 		"name: a\npriority: 10":   "x.yaml:2: priority: 10: want 0 to 9",
 		"name: a\nfilter: 'a b'":  "x.yaml:2: filter: ",
 		"name: a\nuris: {a: b}":   "x.yaml:2: uris: want the name",
-		"name: a\nuris: [a, '']":  "x.yaml:2: uris: item 1 in line 2: want a URI",
+		"name: a\nuris: [a, '']":  "x.yaml:2: uris[0]: \"a\": want http://",
 		"name: a\ncode: job.star": "x.yaml:2: code: is for download_engine: script, and this job has http",
 		"name: a\nsetting: {download_engine: script}":                                                         "x.yaml: code: is not there: download_engine: script wants",
 		"name: a\ncode: [x]\nsetting: {download_engine: script}":                                              "x.yaml:2: code: want the name of a file",
@@ -71,7 +71,7 @@ func TestParseFaults(t *testing.T) {
 		"name: a\nsetting: {proxy: ['ftp://a']}":                                                              "setting.proxy[0]: want http://host:port",
 		"name: a\nsetting: {cookie: \"a\\r\\nb\"}":                                                            "x.yaml:2: setting.cookie: cannot stand in a header",
 		"name: a\nsetting: {headers: [a]}":                                                                    "x.yaml:2: setting.headers: want names and values",
-		"name: a\nsetting: {headers: {'a b': c}}":                                                             "x.yaml:2: setting.headers.a b: cannot stand",
+		"name: a\nsetting: {headers: {'a b': c}}":                                                             "x.yaml:2: setting.headers: \"a b\" cannot be",
 		"name: a\nsetting: {headers: {host: c}}":                                                              "x.yaml:2: setting.headers.host: is set by the worker",
 		"name: a\nsetting: {headers: {cookie: c}}":                                                            "is set by the worker: give setting.cookie",
 		"name: a\nsetting: {headers: {a: c, A: d}}":                                                           "x.yaml:2: setting.headers.A: is there twice",
@@ -88,6 +88,23 @@ func TestParseFaults(t *testing.T) {
 	_, _, err := Parse("x.yaml", []byte("name: a\npriority: 11\nsetting: {concurrency: 0, timeout: 10m, x: 1}"))
 	if n := strings.Count(err.Error(), "\n") + 1; n != 4 {
 		t.Errorf("%d faults are told, want 4: %v", n, err)
+	}
+}
+
+// Each URI of a list that is none is told with its line, up to a bound.
+func TestURIFaults(t *testing.T) {
+	t.Parallel()
+	_, _, err := Parse("x.yaml", []byte("name: a\nuris:\n- http://a/\n- ftp://b/\n- [c]\n- d\n"))
+	want := `x.yaml:5: uris[2]: want a URI`
+	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "x.yaml:4: uris[1]: \"ftp://b/\"") || !strings.Contains(err.Error(), "x.yaml:6: uris[3]: \"d\"") {
+		t.Errorf("%v", err)
+	}
+	_, _, err = Parse("x.yaml", []byte("name: a\nuris:\n"+strings.Repeat("- a\n", 1000)))
+	if err == nil || strings.Count(err.Error(), "\n") != 20 || !strings.HasSuffix(err.Error(), "x.yaml:2: uris: and 980 more that are no URIs") {
+		t.Errorf("%v", err)
+	}
+	if _, _, err = Parse("x.yaml", []byte("name: a\nsetting: {headers: {\"A\\nB\": c}}")); err == nil || !strings.Contains(err.Error(), `x.yaml:2: setting.headers: "A\nB" cannot`) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -25,7 +25,6 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (dow
 		name = "job"
 	}
 	j, source, err := jobfile.Parse(name, body)
-	var tasks []download.NewTask
 	switch {
 	case err != nil:
 	case source.Code != "":
@@ -36,8 +35,6 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (dow
 		err = errors.New(name + ": uris: the master reads no URLs: want a list, or send the URIs to " + pathOf(j.Name) + "/uris; `uridownloader job add` does so")
 	case len(j.Setting.ReportMails) > 0 && !m.Mails:
 		err = errors.New(name + ": setting.report_mails: this server sends no mails: leave it out, or have its operator set report.mail_server in uridownloader.yaml")
-	default:
-		tasks, err = tasksOf(name, source.List)
 	}
 	if path := r.PathValue("name"); err == nil && path != "" && path != j.Name {
 		err = errors.New(name + ": name: " + strconv.Quote(j.Name) + " is not that of the path, " + strconv.Quote(path))
@@ -54,7 +51,7 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (dow
 		}
 	}
 	if err == nil {
-		return j, tasks, nil
+		return j, source.List, nil
 	}
 	if keep {
 		if kept := m.Store.KeepRefusal(r.Context(), download.Refusal{Name: name, Text: err.Error()}); kept != nil {
@@ -65,19 +62,6 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (dow
 }
 
 func pathOf(name string) string { return "/api/v1/jobs/" + name }
-
-func tasksOf(name string, uris []string) ([]download.NewTask, error) {
-	var faults []error
-	tasks := make([]download.NewTask, 0, len(uris))
-	for i, uri := range uris {
-		task, err := download.TaskOf(uri)
-		if err != nil && len(faults) < 10 {
-			faults = append(faults, errors.New(name+": uris["+strconv.Itoa(i)+"]: "+err.Error()))
-		}
-		tasks = append(tasks, task)
-	}
-	return tasks, errors.Join(faults...)
-}
 
 // inTime gives a body a time in which something must come.
 func (m *Master) inTime(w http.ResponseWriter, body io.ReadCloser) io.ReadCloser {

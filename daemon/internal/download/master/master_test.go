@@ -196,6 +196,7 @@ func TestBadCalls(t *testing.T) {
 		{400, "line 1: want a JSON string", "POST", "/api/v1/jobs/news/uris", "{}", []string{"Content-Type", "application/x-ndjson"}},
 		{400, "line 1: \\\"http://a/\\\\xff\\\": is not UTF-8", "POST", "/api/v1/jobs/news/uris", "http://a/\xff", []string{"Content-Type", "text/plain"}},
 		{400, "is not UTF-8: percent-encode its bytes", "POST", "/api/v1/jobs/news/uris", "\"http://a/\xff\"", []string{"Content-Type", "application/x-ndjson"}},
+		{400, "skip_invalid: \\\"yes\\\": want true or false", "POST", "/api/v1/jobs/news/uris?skip_invalid=yes", "http://a/", []string{"Content-Type", "text/plain"}},
 		{400, "a line is longer than", "POST", "/api/v1/jobs/news/uris", strings.Repeat("x", 100_000), []string{"Content-Type", "text/plain"}},
 		{400, `"known":["waiting","ready","running","done","failed"]`, "GET", "/api/v1/jobs/news/tasks?state=lost", "", nil},
 		{400, "want 1 or more", "GET", "/api/v1/jobs/news/logs?limit=0", "", nil},
@@ -206,6 +207,8 @@ func TestBadCalls(t *testing.T) {
 		r.want(c.status, c.text, c.method, c.path, c.body, c.headers...)
 	}
 	r.want(200, `"added":0,"seen":0,"known":1`, "POST", "/api/v1/jobs/news/uris", "http://a/", "Content-Type", "text/plain")
+	// A file of Windows begins with a mark, and what is no URI can be left out.
+	r.want(200, `{"total":4,"added":0,"seen":0,"known":2,"invalid":2}`, "POST", "/api/v1/jobs/news/uris?skip_invalid=true", "\ufeffhttp://a/\nftp://b/\nhttp://a/\nnothing", "Content-Type", "text/plain")
 	// What was refused is kept, and nothing else of it.
 	r.want(200, "setting.timeout: 1h0m0s", "GET", "/api/v1/refusals", "")
 	r.want(404, "unknown_job", "GET", "/api/v1/jobs/a", "")

@@ -2,6 +2,7 @@ package master
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,10 +28,13 @@ type Added struct {
 	Added int `json:"added"` // are tasks now
 	Seen  int `json:"seen"`  // the job's filter knew them
 	Known int `json:"known"` // were tasks of the job before, or were there twice
+	// Invalid were skipped, which the caller asked for.
+	Invalid int `json:"invalid,omitempty"`
 }
 
 // addURIs adds what comes in the body, a URI a line, in parts: after an error those before the
-// line that it names are added, and to send all of them again does no harm.
+// line that it names are added, and to send all of them again does no harm. With skip_invalid=true
+// a line that is no URI is counted, and no error.
 func (m *Master) addURIs(w http.ResponseWriter, r *http.Request) error {
 	j, err := m.Store.Job(r.Context(), r.PathValue("name"))
 	if err != nil {
@@ -54,6 +58,14 @@ func (m *Master) addURIs(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return &problemdetail.Error{Code: problemdetail.UnsupportedMedia, Detail: strconv.Quote(media) + ": want text/plain or application/x-ndjson, a URI a line"}
 	}
+	skip := false
+	switch asked := r.URL.Query().Get("skip_invalid"); asked {
+	case "true":
+		skip = true
+	case "", "false":
+	default:
+		return &problemdetail.Error{Code: problemdetail.InvalidParameter, Detail: "skip_invalid: " + strconv.Quote(asked) + ": want true or false"}
+	}
 	var n Added
 	defer func() {
 		if n.Added > 0 {
@@ -64,13 +76,22 @@ func (m *Master) addURIs(w http.ResponseWriter, r *http.Request) error {
 	lines.Buffer(nil, 6*download.MaxURI)
 	var tasks []download.NewTask
 	for line := 1; lines.Scan(); line++ {
-		if len(strings.TrimSpace(lines.Text())) == 0 {
+		read := lines.Bytes()
+		if line == 1 {
+			read = bytes.TrimPrefix(read, []byte("\ufeff")) // as editors on Windows begin a file
+		}
+		if len(bytes.TrimSpace(read)) == 0 {
 			continue
 		}
-		text, err := uri(lines.Bytes())
+		text, err := uri(read)
 		task, wrong := download.TaskOf(text)
 		if err = errors.Join(err, wrong); err != nil {
 			m.uris.WithLabelValues("refused").Inc()
+			if skip {
+				n.Total++
+				n.Invalid++
+				continue
+			}
 			if added := m.add(r.Context(), j, tasks, &n); added != nil {
 				return added
 			}

@@ -104,8 +104,11 @@ func Hint(err error) string {
 		case http.StatusForbidden:
 			return "use a token that has this scope (--token-file or URIDOWNLOADER_TOKEN)"
 		}
-		if answer.ErrorCode == "unknown_job" {
+		switch answer.ErrorCode {
+		case "unknown_job":
 			return "`uridownloader job list` shows those that are there"
+		case "invalid_uri":
+			return "mend it and send the whole list once more with `uridownloader job uris`, which does no harm; --skip-invalid leaves out what is no URI"
 		}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "is it running? start it with `uridownloader serve`, or name it with --server or URIDOWNLOADER_URL"
