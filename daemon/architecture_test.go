@@ -128,6 +128,7 @@ func rules() []rule {
 		{folder: "daemon/internal/download/worker", ours: in("download"), never: in("download/sqlite", "download/mongodb", "download/dispatch")},
 		{folder: "daemon/internal/program", ours: []string{"systemd", "configs/address"}},
 		room("powerloss", "durable"),
+		room("crawl/graph", "durable"),
 		room("fetch"),
 		room("fetch/guard"),
 		room("fetch/uri"),

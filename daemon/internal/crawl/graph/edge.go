@@ -1,0 +1,61 @@
+// Package graph keeps the graph of links that a crawl finds: a file of lines that survives a crash,
+// what can be told of it (in-degree, PageRank, dead links, hosts), its forms for other programs, and
+// a picture of a small one. It finds no links and fetches nothing.
+package graph
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// File is the name of the graph in the folder of a crawl.
+const File = "graph.ndjson"
+
+const (
+	// MaxText and MaxRel are how many bytes of a link's text and of its rel are kept.
+	MaxText = 1024
+	MaxRel  = 256
+	// MaxLine is the length of the longest line: two URIs of 64 KiB, all of them escaped, fit in.
+	MaxLine = 1 << 20
+)
+
+// Edge is a link. Its line is a JSON object with these four members, in UTF-8, and a line feed.
+type Edge struct {
+	From string `json:"from"` // canonical URI of the page that the link is on
+	To   string `json:"to"`   // canonical URI that it leads to
+	Text string `json:"text"` // what the page shows of it
+	Rel  string `json:"rel"`  // as the page has it
+}
+
+// AppendLine appends the line of an edge to dst. Text and rel are cut at their limits; bytes that are
+// no UTF-8 become U+FFFD. The error is of an edge that lacks an end, or is too long.
+func AppendLine(dst []byte, e Edge) ([]byte, error) {
+	if e.From == "" || e.To == "" {
+		return dst, fmt.Errorf("link from %.100q to %.100q: want both ends", e.From, e.To)
+	}
+	e.Text, e.Rel = cut(e.Text, MaxText), cut(e.Rel, MaxRel)
+	line := bytes.NewBuffer(dst)
+	enc := json.NewEncoder(line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		return dst, err
+	}
+	if n := line.Len() - len(dst); n > MaxLine {
+		return dst, fmt.Errorf("link from %.100q to %.100q: a line of %d bytes, want %d at most", e.From, e.To, n, MaxLine)
+	}
+	return line.Bytes(), nil
+}
+
+// cut is the beginning of a text, at most n bytes, without a part of a character.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return strings.Clone(text[:n])
+}
