@@ -129,6 +129,8 @@ func rules() []rule {
 		{folder: "daemon/internal/program", ours: []string{"systemd", "configs/address"}},
 		room("powerloss", "durable"),
 		room("crawl/graph", "durable"),
+		room("crawl/charset"),
+		room("crawl/links", "fetch/uri"),
 		room("fetch"),
 		room("fetch/guard"),
 		room("fetch/uri"),

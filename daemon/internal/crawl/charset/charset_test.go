@@ -1,0 +1,97 @@
+package charset
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/text/encoding/htmlindex"
+)
+
+func encoded(t *testing.T, name, text string) string {
+	t.Helper()
+	e, err := htmlindex.Get(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := e.NewEncoder().String(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestOrder: which of what is said of a body counts.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	const text = "<p>中文文本的文字 ...</p>"
+	in := func(name string) string { return encoded(t, name, text) }
+	const gbkMeta, xml = `<meta charset=gb2312>`, `<?xml version='1.0' encoding = "Big5" ?>`
+	for _, c := range []struct {
+		name, body, contentType string
+		declared                string
+		by                      Source
+		used                    string
+		from                    Source
+		mismatch                bool
+	}{
+		{"mark", "\xEF\xBB\xBF" + text, "text/html; charset=gbk", "utf-8", BOM, "utf-8", BOM, false},
+		{"mark of UTF-16", "\xFF\xFE" + in("utf-16le"), "text/html; charset=gbk", "utf-16le", BOM, "utf-16le", BOM, false},
+		{"mark of UTF-16, big end first", "\xFE\xFF" + in("utf-16be"), "", "utf-16be", BOM, "utf-16be", BOM, false},
+		{"header", in("big5"), "text/html; charset=Big5", "big5", Header, "big5", Header, false},
+		{"header in quotes", in("gbk"), `text/html; charset="GBK"`, "gbk", Header, "gb18030", Header, false},
+		{"header, malformed", in("gbk"), `text/html;; charset=x-gbk, text/html`, "gbk", Header, "gb18030", Header, false},
+		{"header before meta", gbkMeta + in("big5"), "text/html; charset=big5", "big5", Header, "big5", Header, false},
+		{"meta", gbkMeta + in("gbk"), "text/html", "gbk", Meta, "gb18030", Meta, false},
+		{"meta http-equiv", `<META http-equiv=Content-type content="text/html; Charset = gb2312">` + in("gbk"), "", "gbk", Meta, "gb18030", Meta, false},
+		{"meta far below", strings.Repeat("<!-- x -->", 1000) + gbkMeta + in("gbk"), "", "gbk", Meta, "gb18030", Meta, false},
+		{"meta in a comment", "<!-- <meta charset=big5> -->" + gbkMeta + in("gbk"), "", "gbk", Meta, "gb18030", Meta, false},
+		{"XML", xml + in("big5"), "", "big5", Meta, "big5", Meta, false},
+		{"header is wrong, meta is right", gbkMeta + in("gbk"), "text/html; charset=utf-8", "utf-8", Header, "gb18030", Meta, true},
+		{"meta says UTF-16, and cannot", `<meta charset=utf-16>` + text, "", "utf-8", Meta, "utf-8", Meta, false},
+		{"UTF-8 that is declared as GBK", gbkMeta + text, "", "gbk", Meta, "utf-8", Valid, true},
+		{"nothing, UTF-8", text, "", "", "", "utf-8", Valid, false},
+		{"nothing, ASCII", "<p>hello", "text/html", "", "", "utf-8", Valid, false},
+		{"ASCII that is declared", "<p>hello", "text/html; charset=windows-1251", "windows-1251", Header, "windows-1251", Header, false},
+		{"unknown label", text, "text/html; charset=martian", "martian", Header, "utf-8", Valid, true},
+		{"UTF-16 without mark", in("utf-16le"), "text/html", "", "", "utf-16le", Guess, false},
+		{"UTF-16 without mark, big end first", in("utf-16be"), "text/html", "", "", "utf-16be", Guess, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := Decode([]byte(c.body), c.contentType)
+			if r.Declared != c.declared || r.By != c.by || r.Used != c.used || r.From != c.from || r.Mismatch() != c.mismatch {
+				t.Errorf("got declared %q by %q, used %q from %q, mismatch %v; want %q %q %q %q %v", r.Declared, r.By, r.Used, r.From, r.Mismatch(),
+					c.declared, c.by, c.used, c.from, c.mismatch)
+			}
+			if r.Replaced != 0 {
+				t.Errorf("%d bytes were replaced", r.Replaced)
+			}
+			if strings.Contains(c.body, "hello") {
+				return
+			}
+			if !strings.HasSuffix(string(r.Text), text) {
+				t.Errorf("got %q, want %q at its end", r.Text, text)
+			}
+		})
+	}
+}
+
+// TestReplacement: what is nothing is UTF-8 with replacement, and says how much of it.
+func TestReplacement(t *testing.T) {
+	t.Parallel()
+	r := Decode([]byte("a\xff\xffb\x00\x81"), "")
+	if r.Used != "utf-8" || r.From != Default || r.Replaced != 3 || string(r.Text) != "a\uFFFD\uFFFDb\x00\uFFFD" {
+		t.Errorf("got %q in %s from %s, %d replaced; want UTF-8 by default with 3", r.Text, r.Used, r.From, r.Replaced)
+	}
+}
+
+// TestQueryName: queries are sent as browsers would, in GBK where nothing says GB18030.
+func TestQueryName(t *testing.T) {
+	t.Parallel()
+	body := []byte(encoded(t, "gbk", "中文"))
+	for declared, want := range map[string]string{"gb2312": "gbk", "gbk": "gbk", "gb18030": "gb18030"} {
+		if r := Decode(body, "text/html; charset="+declared); r.Query() != want || r.Used != "gb18030" {
+			t.Errorf("%s: got query %s of %s, want %s of gb18030", declared, r.Query(), r.Used, want)
+		}
+	}
+}

@@ -1,0 +1,283 @@
+// Package links finds the links of an HTML page, as the HTML and URL standards of WHATWG say. It reads
+// tokens, builds no tree, runs no script and keeps no more than a bounded number of links. Whether a
+// link is followed is for its caller to decide.
+package links
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"golang.org/x/net/html"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
+)
+
+// Options say what of a page is wanted. Zero values stand for the defaults.
+type Options struct {
+	Images   bool     // img, srcset and icons too
+	Most     int      // links of one page; 0: 10,000
+	Longest  int      // bytes of a link's URI; 0: 2,048
+	TextMost int      // bytes of a link's text; 0: 200
+	Encoding string   // that queries are sent in, as charset.Result.Query says; "": utf-8
+	Agent    string   // whose rules in meta robots count beside those of "robots"; "": nobody's
+	Robots   []string // values of the header X-Robots-Tag
+}
+
+// Kind is where a link stands.
+type Kind string
+
+const (
+	Anchor    Kind = "a"
+	Area      Kind = "area"
+	Link      Kind = "link" // rel alternate, next, ...; style sheets and the like are no links
+	Canonical Kind = "canonical"
+	Frame     Kind = "frame" // iframe too
+	Refresh   Kind = "refresh"
+	Image     Kind = "img" // icons too
+)
+
+// Found is one link.
+type Found struct {
+	URI      *uri.URI // without fragment
+	Kind     Kind
+	Text     string // of the anchor, or the alt of an image; spaces are one blank
+	Rel      string // its words in lower case, with a blank between
+	NoFollow bool   // by its rel, or by the page's robots
+}
+
+// Page is what a page says of others.
+type Page struct {
+	Base      *uri.URI // against which links were resolved
+	Title     string   // of at most Options.TextMost bytes
+	Links     []Found  // in the order of the page, the same URI as often as it stands there
+	Canonical *uri.URI // nil: it names none
+	NoIndex   bool     // by robots
+	NoFollow  bool
+	// What is not in Links:
+	Schemes map[string]int // mailto, javascript, ...: the links of other schemes; at most 32 names
+	Invalid int            // no URI
+	Long    int            // too long
+	Cut     int            // after Options.Most
+}
+
+// Extract finds the links of a page in UTF-8, which was fetched from at.
+func Extract(page []byte, at *uri.URI, o Options) *Page {
+	o.Most, o.Longest, o.TextMost = or(o.Most, 10_000), or(o.Longest, 2048), or(o.TextMost, 200)
+	r := reader{o: o, z: html.NewTokenizer(bytes.NewReader(page)), page: &Page{Base: at, Schemes: map[string]int{}}}
+	for _, value := range o.Robots {
+		r.robotsHeader(value)
+	}
+	r.read()
+	r.resolve(at)
+	return r.page
+}
+
+func or(value, zero int) int {
+	if value == 0 {
+		return zero
+	}
+	return value
+}
+
+// raw is a link as it stands in the page.
+type raw struct {
+	reference string
+	Found
+}
+
+type reader struct {
+	o    Options
+	z    *html.Tokenizer
+	page *Page
+
+	found     []raw
+	base      string // of the first base element
+	hasBase   bool
+	canonical string
+	templates int  // how many template elements are open: what is in them is no part of the page
+	open      int  // index+1 of the anchor whose text is being read, 0: none
+	title     bool // the text that comes is the title
+	text      text
+}
+
+// read goes through the tokens.
+func (r *reader) read() {
+	for {
+		switch r.z.Next() {
+		case html.ErrorToken:
+			r.closeAnchor()
+			return
+		case html.TextToken:
+			if r.open > 0 || r.title {
+				r.text.add(r.z.Text(), r.o.TextMost)
+			}
+		case html.StartTagToken, html.SelfClosingTagToken:
+			name, more := r.z.TagName()
+			r.start(string(name), attributes(r.z, more))
+		case html.EndTagToken:
+			name, _ := r.z.TagName()
+			r.end(string(name))
+		}
+	}
+}
+
+// attributes are those that links need; of two with the same name the first counts.
+func attributes(z *html.Tokenizer, more bool) (a map[string]string) {
+	for more {
+		var key, value []byte
+		key, value, more = z.TagAttr()
+		if !wanted[string(key)] {
+			continue
+		}
+		if a == nil {
+			a = make(map[string]string, 4)
+		}
+		if _, twice := a[string(key)]; !twice {
+			a[string(key)] = string(value)
+		}
+	}
+	return a
+}
+
+var wanted = map[string]bool{
+	"href": true, "xlink:href": true, "src": true, "srcset": true, "imagesrcset": true, "rel": true, "alt": true,
+	"name": true, "content": true, "http-equiv": true, "type": true,
+}
+
+func (r *reader) start(name string, a map[string]string) {
+	switch name {
+	case "noscript":
+		r.z.NextIsNotRawText() // it counts, as no script is run
+	case "template":
+		r.templates++
+	}
+	if r.templates > 0 {
+		return
+	}
+	switch name {
+	case "base":
+		if href, ok := a["href"]; ok && !r.hasBase {
+			r.base, r.hasBase = href, true
+		}
+	case "a", "area":
+		r.anchor(Kind(name), a)
+	case "link":
+		r.link(a)
+	case "iframe", "frame":
+		if src, ok := a["src"]; ok {
+			r.add(src, Found{Kind: Frame, Text: a["name"]})
+		}
+	case "img":
+		if r.open > 0 {
+			r.text.add([]byte(a["alt"]), r.o.TextMost)
+		}
+		r.image(a)
+	case "source":
+		r.image(map[string]string{"srcset": a["srcset"]})
+	case "input":
+		if strings.EqualFold(a["type"], "image") {
+			r.image(map[string]string{"src": a["src"], "alt": a["alt"]})
+		}
+	case "meta":
+		r.meta(a)
+	case "title":
+		r.title = r.page.Title == "" && r.open == 0
+	}
+}
+
+func (r *reader) end(name string) {
+	switch name {
+	case "template":
+		r.templates = max(0, r.templates-1)
+	case "a":
+		r.closeAnchor()
+	case "title":
+		if r.title {
+			r.page.Title, r.title = r.text.take(), false
+		}
+	}
+}
+
+func (r *reader) anchor(kind Kind, a map[string]string) {
+	href, ok := a["href"]
+	if !ok && kind == Anchor {
+		href, ok = a["xlink:href"] // of SVG
+	}
+	if kind == Anchor {
+		r.closeAnchor() // an a within an a ends the first
+	}
+	if !ok {
+		return
+	}
+	rel := words(a["rel"])
+	f := Found{Kind: kind, Rel: strings.Join(rel, " "), NoFollow: has(rel, "nofollow")}
+	if kind == Area {
+		f.Text = clean(a["alt"], r.o.TextMost)
+	}
+	if r.add(href, f) && kind == Anchor {
+		r.title = false
+		r.text.take()
+		r.open = len(r.found)
+	}
+}
+
+func (r *reader) closeAnchor() {
+	if r.open > 0 {
+		r.found[r.open-1].Text = r.text.take()
+		r.open = 0
+	}
+}
+
+// add keeps a link, and tells whether it did.
+func (r *reader) add(reference string, f Found) bool {
+	reference = trim(reference)
+	if scheme := otherScheme(reference); scheme != "" {
+		if len(r.page.Schemes) < 32 || r.page.Schemes[scheme] > 0 {
+			r.page.Schemes[scheme]++
+		}
+		return false
+	}
+	switch {
+	case len(reference) > 4*r.o.Longest: // what is escaped grows, and dot segments shrink: a bound for memory
+		r.page.Long++
+	case len(r.found) >= r.o.Most:
+		r.page.Cut++
+	default:
+		r.found = append(r.found, raw{reference, f})
+		return true
+	}
+	return false
+}
+
+// resolve makes URIs of the references, all against the base, which may stand behind them.
+func (r *reader) resolve(at *uri.URI) {
+	if r.hasBase {
+		if base, err := at.Resolve(trim(r.base)); err == nil {
+			r.page.Base = base
+		}
+	}
+	encoder := queryEncoder(r.o.Encoding)
+	r.page.Links = make([]Found, 0, len(r.found))
+	for _, f := range r.found {
+		u, err := r.page.Base.Resolve(encoder.reference(f.reference))
+		switch {
+		case err != nil:
+			r.page.Invalid++
+			continue
+		case len(u.String()) > r.o.Longest:
+			r.page.Long++
+			continue
+		}
+		f.URI = u
+		f.NoFollow = f.NoFollow || r.page.NoFollow
+		r.page.Links = append(r.page.Links, f.Found)
+		if f.Kind == Canonical && r.page.Canonical == nil {
+			r.page.Canonical = u
+		}
+	}
+	r.found = nil
+}
+
+// String is for people who look at a test.
+func (f Found) String() string { return fmt.Sprintf("%s %s %q", f.Kind, f.URI, f.Text) }
