@@ -131,6 +131,7 @@ func rules() []rule {
 		room("crawl/graph", "durable"),
 		room("crawl/charset"),
 		room("crawl/links", "fetch/uri"),
+		room("crawl/pages", "fetch/uri", "durable"),
 		room("fetch"),
 		room("fetch/guard"),
 		room("fetch/uri"),

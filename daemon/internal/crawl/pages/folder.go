@@ -1,0 +1,192 @@
+// Package pages keeps the pages of a crawl as files that people can read: DIR/pages/ with a folder for
+// each host, and the lines of DIR/index.ndjson that tell what each file is. It writes files that survive
+// a crash; which of them count, and when, is for the crawl to commit.
+package pages
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+)
+
+// suffix is that of files that are being written.
+const suffix = ".tmp"
+
+// Folder is DIR/pages. Its methods may be called by several goroutines.
+type Folder struct {
+	dir string
+	fs  durable.FS
+
+	mu    sync.Mutex          // guards what follows
+	known map[string]bool     // folders of hosts that are durable; bounded
+	dirty map[string]struct{} // folders with names that are not durable
+}
+
+// knownMost bounds what is remembered of hosts; a folder that was forgotten is looked for again.
+const knownMost = 10_000
+
+// Open opens the folder, made if missing.
+func Open(dir string, files durable.FS) (*Folder, error) {
+	if err := files.MkdirAll("pages-mkdir", dir); err != nil {
+		return nil, fmt.Errorf("folder of pages: %w", err)
+	}
+	return &Folder{dir: dir, fs: files, known: map[string]bool{}, dirty: map[string]struct{}{}}, nil
+}
+
+// Write writes the file of a name that Name has made, in place of one that is there. On return its
+// bytes are on the disk, and its name is whole in the folder, but the name is durable only after Sync. A
+// crash or an error leaves the old file or none, beside a file that Sweep removes.
+func (f *Folder) Write(name string, body []byte) error {
+	path, err := f.path(name)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if err := f.makeDir(dir); err != nil {
+		return fmt.Errorf("page %s: %w", name, err)
+	}
+	if err := f.replace(path, body); err != nil {
+		return fmt.Errorf("page %s: %w", name, err)
+	}
+	f.mu.Lock()
+	f.dirty[dir] = struct{}{}
+	f.mu.Unlock()
+	return nil
+}
+
+func (f *Folder) makeDir(dir string) error {
+	f.mu.Lock()
+	known := f.known[dir]
+	f.mu.Unlock()
+	if known {
+		return nil
+	}
+	if err := f.fs.MkdirAll("pages-mkdir", dir); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.known) >= knownMost {
+		clear(f.known)
+	}
+	f.known[dir] = true
+	return nil
+}
+
+func (f *Folder) replace(path string, body []byte) (err error) {
+	tmp := path + suffix
+	file, err := f.fs.OpenFile("pages-create", tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = file.Close() // a second Close is harmless
+			_ = f.fs.Remove("pages-remove", tmp)
+		}
+	}()
+	if err := file.WriteAt("pages-write", body, 0); err != nil {
+		return err
+	}
+	if err := file.Sync("pages-sync"); err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return f.fs.Rename("pages-rename", tmp, path)
+}
+
+// Sync makes durable the names of all files that were written before it was called. One Sync before
+// a commit serves all pages of that commit.
+func (f *Folder) Sync() error {
+	f.mu.Lock()
+	dirty := f.dirty
+	f.dirty = map[string]struct{}{}
+	f.mu.Unlock()
+	for dir := range dirty {
+		if err := f.fs.SyncDir("pages-syncdir", dir); err != nil {
+			return fmt.Errorf("folder of pages: %w", err)
+		}
+	}
+	return nil
+}
+
+// Remove removes a file that does not count. One that is not there is no error.
+func (f *Folder) Remove(name string) error {
+	path, err := f.path(name)
+	if err != nil {
+		return err
+	}
+	if err := f.fs.Remove("pages-remove", path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("page %s: %w", name, err)
+	}
+	return nil
+}
+
+// Path is where the file of a name is.
+func (f *Folder) Path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
+
+// path refuses names that Name cannot have made, as those of a database that somebody has changed.
+func (f *Folder) path(name string) (string, error) {
+	host, file, ok := strings.Cut(name, "/")
+	if !ok || host == "" || file == "" || strings.HasPrefix(host, ".") || strings.HasPrefix(file, ".") || strings.ContainsAny(name, "\\:\x00") || strings.Contains(file, "/") {
+		return "", fmt.Errorf("page %q: no name of a page", name)
+	}
+	return f.Path(name), nil
+}
+
+// Sweep removes what interrupted writes have left, and the files that keep does not want: of a
+// crawl that is resumed, those of pages that were never committed. A nil keep wants all. Nothing may be written meanwhile. It returns how
+// many files it removed.
+func (f *Folder) Sweep(keep func(name string) bool) (removed int, err error) {
+	hosts, err := os.ReadDir(f.dir)
+	if err != nil {
+		return 0, fmt.Errorf("folder of pages: %w", err)
+	}
+	for _, host := range hosts {
+		if !host.IsDir() {
+			continue
+		}
+		n, err := f.sweepHost(host.Name(), keep)
+		if removed += n; err != nil {
+			return removed, fmt.Errorf("folder of pages: %w", err)
+		}
+	}
+	return removed, nil
+}
+
+func (f *Folder) sweepHost(host string, keep func(name string) bool) (removed int, err error) {
+	dir := filepath.Join(f.dir, host)
+	d, err := os.Open(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer d.Close() //nolint:errcheck // only read
+	for {
+		files, err := d.ReadDir(1000)
+		for _, file := range files {
+			name := file.Name()
+			if file.IsDir() || !strings.HasSuffix(name, suffix) && (keep == nil || keep(host+"/"+name)) {
+				continue
+			}
+			if err := f.fs.Remove("pages-remove", filepath.Join(dir, name)); err != nil {
+				return removed, err
+			}
+			removed++
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return removed, nil
+		case err != nil:
+			return removed, err
+		}
+	}
+}
