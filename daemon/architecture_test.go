@@ -132,6 +132,7 @@ func rules() []rule {
 		room("crawl/charset"),
 		room("crawl/links", "fetch/uri"),
 		room("crawl/pages", "fetch/uri", "durable"),
+		room("crawl/frontier", "canonical", "durable"),
 		room("fetch"),
 		room("fetch/guard"),
 		room("fetch/uri"),

@@ -1,0 +1,163 @@
+package frontier
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+
+	_ "modernc.org/sqlite" // the driver
+)
+
+// applicationID is in the header of our databases: "UCRW".
+const (
+	applicationID = 0x55435257
+	version       = 1
+)
+
+// States of URIs.
+const (
+	queued     = 0
+	waiting    = 1 // for another attempt
+	stored     = 2
+	failed     = 3
+	redirected = 4 // the page is that of another URI
+	elsewhere  = 5 // the shared filter has seen it
+)
+
+// schema: an id is the order of discovery. A key is the first 16 bytes of the SHA-256 of the
+// canonical form: nobody can make two URIs with the same one, so that a page cannot hide another.
+// Times are milliseconds of Unix time.
+const schema = `
+CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE hosts (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, stored INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE uris (
+	id INTEGER PRIMARY KEY,
+	key BLOB NOT NULL UNIQUE,
+	uri TEXT NOT NULL,
+	host INTEGER NOT NULL,
+	depth INTEGER NOT NULL,
+	referrer INTEGER NOT NULL, -- where it was found; 0: a seed
+	state INTEGER NOT NULL,
+	attempts INTEGER NOT NULL DEFAULT 0,
+	not_before INTEGER NOT NULL DEFAULT 0,
+	reason TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX uris_queued ON uris (host, depth, id) WHERE state = 0;
+CREATE INDEX uris_waiting ON uris (id) WHERE state = 1;
+CREATE TABLE pages (id INTEGER PRIMARY KEY, file TEXT NOT NULL, hash BLOB NOT NULL);
+CREATE INDEX pages_hash ON pages (hash);
+CREATE INDEX pages_file ON pages (file);
+`
+
+// Key names a URI, whatever its spelling.
+type Key [16]byte
+
+func keyOf(canonical []byte) Key {
+	sum := sha256.Sum256(canonical)
+	return Key(sum[:16])
+}
+
+func connect(path string, most int, pragmas ...string) (*sql.DB, error) {
+	query := url.Values{"_txlock": {"immediate"}, "_pragma": append([]string{"busy_timeout(60000)"}, pragmas...)}
+	name := (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}).String()
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(most)
+	db.SetMaxIdleConns(most)
+	return db, nil
+}
+
+// prepare makes the tables of a database that has none, in one transaction, and refuses what is not ours.
+func prepare(ctx context.Context, db *sql.DB, path string) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	defer tx.Rollback() //nolint:errcheck // it was committed, or there is an error already
+	var id, have, tables int64
+	if err := errors.Join(
+		tx.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id),
+		tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have),
+		tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables),
+	); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	switch {
+	case tables == 0 && have == 0:
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;%s", applicationID, version, schema)); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return tx.Commit()
+	case id != applicationID:
+		return fmt.Errorf("%s: is no database of a crawl\nhint: give the crawl a folder of its own with --out", path)
+	case have > version:
+		return fmt.Errorf("%s: schema version %d: this program knows up to %d\nhint: use the newer program that wrote it", path, have, version)
+	}
+	return nil
+}
+
+func (f *Frontier) meta(ctx context.Context, name string) ([]byte, error) {
+	var value []byte
+	err := f.conn.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = ?", name).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return value, err
+}
+
+func (f *Frontier) setMeta(ctx context.Context, name string, value []byte) error {
+	_, err := f.conn.ExecContext(ctx, "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", name, value)
+	return err
+}
+
+// writeState keeps the counts; the writer has ended, or was not started.
+func (f *Frontier) writeState() error {
+	f.mu.Lock()
+	s := f.state
+	s.Counts = f.countsLocked()
+	f.mu.Unlock()
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return f.setMeta(context.Background(), "state", text)
+}
+
+// SetSetting replaces the setting of a crawl that was begun.
+func (f *Frontier) SetSetting(ctx context.Context, setting []byte) error {
+	f.setting = setting
+	return f.setMeta(ctx, "setting", setting)
+}
+
+// Files calls each with the file of every page that is stored.
+func (f *Frontier) Files(ctx context.Context, each func(file string) error) error {
+	rows, err := f.read.QueryContext(ctx, "SELECT file FROM pages")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var file string
+		if err := rows.Scan(&file); err != nil {
+			return err
+		}
+		if err := each(file); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// HasFile tells whether a stored page has that file.
+func (f *Frontier) HasFile(ctx context.Context, file string) (bool, error) {
+	var n int
+	err := f.read.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM pages WHERE file = ? LIMIT 1)", file).Scan(&n)
+	return n > 0, err
+}

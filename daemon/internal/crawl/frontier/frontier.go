@@ -1,0 +1,255 @@
+// Package frontier is the durable queue of a crawl: which URIs were found, in which order they are
+// fetched, what became of each. It leases URIs to the threads of one process, and commits what a
+// thread found together with what became of its URI. It fetches nothing, reads no page, and knows
+// no form of a file: who opens it gives it outputs, which are committed with the rest.
+//
+// Leases are in memory alone: one process has the folder, and what it had leased when it died is
+// queued as before.
+package frontier
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/canonical"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+)
+
+const (
+	databaseName = "crawl.db"
+	lockName     = "crawl.lock"
+)
+
+// ErrDone is returned by Lease when all pages are stored, or nothing is left that could become one.
+var ErrDone = errors.New("the crawl is done")
+
+// Filter tells which URIs are new to it. Check remembers nothing; Remember makes URIs seen.
+type Filter interface {
+	Check(ctx context.Context, uris []string) ([]bool, error)
+	Remember(ctx context.Context, uris []string) error
+}
+
+// Output is a file that grows with the crawl. Its methods are called by one goroutine.
+type Output interface {
+	// Name is what its state is kept under.
+	Name() string
+	// Append adds what became of a URI. It need not be durable on return.
+	Append(o *Outcome) error
+	// Sync makes durable what was appended, and returns its state, such as its length: with it the
+	// output is cut back to what was committed when it is opened again.
+	Sync() (state string, err error)
+}
+
+// Options say how URIs are leased.
+type Options struct {
+	MaxPages   int64          // how many pages are stored
+	MaxDepth   int            // links that are farther from a seed are not queued; below 0: no bound
+	MaxPerHost int64          // pages of one host; 0: no bound
+	Attempts   int            // at one URI; 0: 1
+	Strict     bool           // one lease at a time, in the exact order, whatever has to be waited for
+	PerHost    int            // leases of one host at once; 0: no bound
+	Delay      time.Duration  // between two requests to a host
+	Rule       canonical.Rule // which spellings are one URI; it stays the same for all of a crawl
+	Filter     Filter         // asked before a URI is queued; nil: the crawl's own table decides alone
+	// Shared says that others use the filter: what it has seen is not queued. Of a filter that is the
+	// crawl's own, that is a false positive, which is counted and queued.
+	Shared  bool
+	Outputs []Output
+	Now     func() time.Time // nil: the system's
+}
+
+// Counts are what a crawl has come to.
+type Counts struct {
+	Stored         int64            `json:"stored"`          // pages
+	Queued         int64            `json:"queued"`          // with those that wait for another attempt
+	Failed         int64            `json:"failed"`          // for good
+	Retried        int64            `json:"retried"`         // attempts that were followed by another
+	Redirected     int64            `json:"redirected"`      // to a URI of its own
+	Elsewhere      int64            `json:"elsewhere"`       // seen by the shared filter
+	FalsePositives int64            `json:"false_positives"` // of the crawl's own filter
+	Duplicates     int64            `json:"duplicates"`      // pages whose content is that of another
+	Edges          int64            `json:"edges"`
+	Bytes          int64            `json:"bytes"`   // of pages
+	Reasons        map[string]int64 `json:"reasons"` // why URIs failed for good
+	Skipped        map[string]int64 `json:"skipped"` // links that were not queued, and why
+	Seconds        float64          `json:"seconds"` // that the crawl has run
+}
+
+// state is what is committed beside the rows.
+type state struct {
+	Counts     Counts            `json:"counts"`
+	Outputs    map[string]string `json:"outputs"`
+	Remembered int64             `json:"remembered"` // ids up to this are known to the filter
+}
+
+// Frontier is open. It is safe for concurrent use.
+type Frontier struct {
+	dir   string
+	lock  *durable.Lock
+	write *sql.DB // one connection, which is
+	conn  *sql.Conn
+	stmts map[string]*sql.Stmt // of conn, as all of it the writer's once it was started
+	read  *sql.DB
+	opt   Options
+
+	setting []byte // nil: no crawl was begun here
+	changes chan *change
+	stopped chan struct{} // the writer has ended; nil: it was not started
+	began   time.Time
+	before  float64 // seconds that the crawl had run when it was opened
+
+	mu       sync.Mutex // guards what follows
+	names    canonical.Canonicalizer
+	hosts    map[string]*host
+	byID     map[int64]*host
+	ready    hostHeap
+	waiting  hostHeap
+	retries  entryHeap      // that wait for their time; none if Strict
+	later    map[Key]*Entry // those of retries, and of the due of hosts, that count still
+	inflight map[Key]*Lease
+	claimed  map[Key]*Lease // targets of redirects that are being fetched
+	state    state
+	changed  chan struct{} // closed when a lease may have become possible
+	failed   error
+	closed   bool
+}
+
+// Open opens the frontier in a folder, or makes it. A folder that another process has is a
+// *durable.InUseError. Before Start nothing can be leased.
+func Open(ctx context.Context, dir string) (_ *Frontier, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	var fs durable.FS
+	if err := fs.MkdirAll("crawl-dir", dir); err != nil {
+		return nil, err
+	}
+	f := &Frontier{dir: dir, hosts: map[string]*host{}, byID: map[int64]*host{}, stmts: map[string]*sql.Stmt{}, later: map[Key]*Entry{}, inflight: map[Key]*Lease{}, claimed: map[Key]*Lease{}, changed: make(chan struct{})}
+	if f.lock, err = durable.AcquireLock(filepath.Join(dir, lockName)); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.closeFiles())
+		}
+	}()
+	path := filepath.Join(dir, databaseName)
+	if f.write, err = connect(path, 1, "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)", "cache_size(-65536)"); err != nil {
+		return nil, err
+	}
+	if err := prepare(ctx, f.write, path); err != nil {
+		return nil, err
+	}
+	if err := fs.SyncDir("crawl-dir", dir); err != nil {
+		return nil, err
+	}
+	if f.conn, err = f.write.Conn(ctx); err != nil {
+		return nil, err
+	}
+	if f.read, err = connect(path, 2, "query_only(1)", "cache_size(-16384)"); err != nil {
+		return nil, err
+	}
+	if f.setting, err = f.meta(ctx, "setting"); err != nil {
+		return nil, err
+	}
+	text, err := f.meta(ctx, "state")
+	if err == nil && text != nil {
+		err = json.Unmarshal(text, &f.state)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	f.state.complete()
+	f.before = f.state.Counts.Seconds
+	return f, nil
+}
+
+func (s *state) complete() {
+	if s.Outputs == nil {
+		s.Outputs = map[string]string{}
+	}
+	if s.Counts.Reasons == nil {
+		s.Counts.Reasons = map[string]int64{}
+	}
+	if s.Counts.Skipped == nil {
+		s.Counts.Skipped = map[string]int64{}
+	}
+}
+
+// Setting is what Begin was given; nil: no crawl was begun in the folder.
+func (f *Frontier) Setting() []byte { return f.setting }
+
+// Committed is the state of an output, "" if it has none yet.
+func (f *Frontier) Committed(output string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state.Outputs[output]
+}
+
+// Counts are what was committed.
+func (f *Frontier) Counts() Counts {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.countsLocked()
+}
+
+func (f *Frontier) countsLocked() Counts {
+	c := f.state.Counts
+	c.Reasons, c.Skipped = copied(c.Reasons), copied(c.Skipped)
+	if !f.began.IsZero() {
+		c.Seconds = f.before + f.opt.Now().Sub(f.began).Seconds()
+	}
+	return c
+}
+
+func copied(m map[string]int64) map[string]int64 {
+	out := make(map[string]int64, len(m))
+	for key, n := range m {
+		out[key] = n
+	}
+	return out
+}
+
+// Close waits for what is being committed. Leases that are not settled are queued as before.
+func (f *Frontier) Close() error {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return nil
+	}
+	f.closed = true
+	f.wake()
+	f.mu.Unlock()
+	var err error
+	if f.stopped != nil {
+		close(f.changes)
+		<-f.stopped
+		if f.failed == nil {
+			err = f.writeState()
+		}
+	}
+	return errors.Join(err, f.closeFiles())
+}
+
+func (f *Frontier) closeFiles() error {
+	var errs []error
+	for _, stmt := range f.stmts {
+		errs = append(errs, stmt.Close())
+	}
+	if f.conn != nil {
+		errs = append(errs, f.conn.Close())
+	}
+	for _, db := range []*sql.DB{f.read, f.write} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(append(errs, f.lock.Release())...)
+}

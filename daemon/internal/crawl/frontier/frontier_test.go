@@ -1,0 +1,420 @@
+package frontier
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/canonical"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+)
+
+// lines is an output in memory, which is cut to what was committed.
+type lines struct {
+	all  []string
+	sync error
+}
+
+func (l *lines) Name() string { return "lines" }
+func (l *lines) Append(o *Outcome) error {
+	if o.Stored {
+		l.all = append(l.all, fmt.Sprintf("%s %d %s", o.URI, o.Depth, o.Referrer))
+	}
+	return nil
+}
+func (l *lines) Sync() (string, error) { return fmt.Sprint(len(l.all)), l.sync }
+func (l *lines) cut(state string) {
+	n := 0
+	_, _ = fmt.Sscan(state, &n)
+	l.all = l.all[:n]
+}
+
+const site = "http://a.example/"
+
+// open opens a frontier, with one seed if it is new.
+func open(t *testing.T, dir string, o Options) *Frontier {
+	t.Helper()
+	f, err := Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	o.Rule = canonical.Rule{Form: canonical.Crawl}
+	if f.Setting() == nil {
+		if err := f.Begin(t.Context(), []byte("{}"), []Target{{site, "a.example"}}, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, out := range o.Outputs {
+		out.(*lines).cut(f.Committed(out.Name()))
+	}
+	if err := f.Start(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func link(uri string) Link {
+	host, _, _ := strings.Cut(strings.TrimPrefix(uri, "http://"), "/")
+	return Link{URI: uri, Host: host, Queue: true}
+}
+
+// tree is a page whose links are three deeper ones, of two hosts in turn.
+func tree(uri string) Result {
+	sum := sha256.Sum256([]byte(uri))
+	r := Result{Page: &Page{File: uri, Hash: sum[:], Size: 1}}
+	path := strings.SplitN(uri, "/", 4)[3]
+	for i := range 3 {
+		host := []string{"a.example", "b.example"}[(len(path)+i)%2]
+		r.Links = append(r.Links, link(fmt.Sprintf("http://%s/%s%d", host, path, i)))
+	}
+	r.Links = append(r.Links, link(site))
+	return r
+}
+
+// crawl leases and settles until all is done.
+func crawl(t *testing.T, f *Frontier, threads int, fetch func(*Lease) Result) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range threads {
+		all.Go(func() {
+			for {
+				l, err := f.Lease(t.Context())
+				if errors.Is(err, ErrDone) {
+					return
+				}
+				if err == nil {
+					_, err = f.Settle(l, fetch(l))
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestBreadthFirst(t *testing.T) {
+	t.Parallel()
+	out := &lines{}
+	f := open(t, t.TempDir(), Options{MaxPages: 30, MaxDepth: -1, Strict: true, Outputs: []Output{out}})
+	crawl(t, f, 1, func(l *Lease) Result { return tree(l.URI) })
+	var want []string // by depth, then as they were found
+	queue := []string{site + " 0 "}
+	for len(want) < 30 {
+		one := queue[0]
+		want, queue = append(want, one), queue[1:]
+		uri, _, _ := strings.Cut(one, " ")
+		var depth int
+		_, _ = fmt.Sscanf(one, uri+" %d", &depth)
+		for _, l := range tree(uri).Links[:3] {
+			queue = append(queue, fmt.Sprintf("%s %d %s", l.URI, depth+1, uri))
+		}
+	}
+	if !slices.Equal(out.all, want) {
+		t.Errorf("stored\n%s\nwant\n%s", strings.Join(out.all, "\n"), strings.Join(want, "\n"))
+	}
+	if c := f.Counts(); c.Stored != 30 || c.Edges != 120 || c.Queued != 61 {
+		t.Errorf("counts: %+v", c)
+	}
+}
+
+// However many threads there are and fail, exactly as many pages are stored as asked for, each once.
+func TestExactCount(t *testing.T) {
+	t.Parallel()
+	for _, threads := range []int{1, 7, 32} {
+		out := &lines{}
+		f := open(t, t.TempDir(), Options{MaxPages: 200, MaxDepth: -1, Attempts: 2, Outputs: []Output{out}})
+		crawl(t, f, threads, func(l *Lease) Result {
+			if strings.HasSuffix(l.URI, "1") && (l.Attempts == 0 || strings.HasSuffix(l.URI, "11")) {
+				return Result{Failure: &Failure{Reason: "broken"}}
+			}
+			return tree(l.URI)
+		})
+		slices.Sort(out.all)
+		if n := len(slices.Compact(slices.Clone(out.all))); len(out.all) != 200 || n != 200 {
+			t.Errorf("%d threads: %d pages, %d different ones, want 200", threads, len(out.all), n)
+		}
+		c := f.Counts()
+		if c.Stored != 200 || c.Failed == 0 || c.Reasons["broken"] != c.Failed || c.Retried < c.Failed {
+			t.Errorf("%d threads: %+v", threads, c)
+		}
+		var states int64
+		if err := f.read.QueryRow("SELECT count(*) FROM uris WHERE state < 2").Scan(&states); err != nil || states != c.Queued {
+			t.Errorf("%d threads: %d rows are queued, counted %d (%v)", threads, states, c.Queued, err)
+		}
+	}
+}
+
+// A crawl ends by itself when nothing is left, with what it has.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	for _, threads := range []int{1, 8} {
+		f := open(t, t.TempDir(), Options{MaxPages: 1000, MaxDepth: 3})
+		crawl(t, f, threads, func(l *Lease) Result { return tree(l.URI) })
+		if c := f.Counts(); c.Stored != 1+3+9+27 || c.Queued != 0 || c.Skipped["depth"] != 81 {
+			t.Errorf("%d threads: %+v", threads, c)
+		}
+	}
+}
+
+// What was leased and not settled is queued as before, at each point at which the process may end.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	whole := &lines{}
+	options := func(out *lines) Options {
+		return Options{MaxPages: 40, MaxDepth: -1, Attempts: 2, Strict: true, Outputs: []Output{out}}
+	}
+	fetch := func(l *Lease) Result {
+		if strings.HasSuffix(l.URI, "2") && l.Attempts == 0 {
+			return Result{Failure: &Failure{Reason: "once"}}
+		}
+		return tree(l.URI)
+	}
+	crawl(t, open(t, t.TempDir(), options(whole)), 1, fetch)
+	dir, out := t.TempDir(), &lines{}
+	for range 100 {
+		f := open(t, dir, options(out))
+		for range 3 {
+			l, err := f.Lease(t.Context())
+			if errors.Is(err, ErrDone) {
+				if !slices.Equal(out.all, whole.all) {
+					t.Errorf("stored\n%s\nwant\n%s", strings.Join(out.all, "\n"), strings.Join(whole.all, "\n"))
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.Settle(l, fetch(l)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := f.Lease(t.Context()); err != nil && !errors.Is(err, ErrDone) { // it is lost
+			t.Fatal(err)
+		}
+		out.all = append(out.all, "not committed")
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Error("it has no end")
+}
+
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	out := &lines{}
+	f := open(t, t.TempDir(), Options{MaxPages: 10, MaxDepth: -1, Attempts: 2, Outputs: []Output{out}})
+	lease := func(want string) *Lease {
+		t.Helper()
+		l, err := f.Lease(t.Context())
+		if err != nil || l.URI != want {
+			t.Fatalf("leased %+v, %v, want %s", l, err, want)
+		}
+		return l
+	}
+	settle := func(l *Lease, r Result) *Outcome {
+		t.Helper()
+		o, err := f.Settle(l, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	claim := func(l *Lease, uri string, want bool) {
+		t.Helper()
+		if ok, err := f.Claim(t.Context(), l, uri, "a.example"); err != nil || ok != want {
+			t.Errorf("claim %s: %v, %v, want %v", uri, ok, err, want)
+		}
+	}
+	page := func(name string) *Page { return &Page{File: name, Hash: []byte(name)} }
+	seed := lease(site)
+	r := Result{Page: page("seed")}
+	for i := range 6 {
+		r.Links = append(r.Links, link(fmt.Sprint(site, i)))
+	}
+	settle(seed, r)
+	one := lease(site + "0")
+	claim(one, site+"0#again", true)
+	claim(one, site, false)    // stored
+	claim(one, site+"2", true) // queued
+	claim(one, site+"2", true)
+	two := lease(site + "1")
+	claim(two, site+"0", false) // leased
+	claim(two, site+"2", false) // claimed
+	three := lease(site + "3")  // 2 is taken
+	// The page of 0 is that of 2, which is not fetched any more.
+	o := settle(one, Result{Page: page("2"), Redirects: []Target{{site + "2", "a.example"}}})
+	if !o.Stored || o.URI != site+"2" {
+		t.Errorf("redirected: %+v", o)
+	}
+	// 1 leads to what is seen.
+	if o := settle(two, Result{Redirects: []Target{{site + "2", "a.example"}}}); o.Stored {
+		t.Errorf("redirected to what is seen: %+v", o)
+	}
+	// 3 claims 4, and fails: 4 is fetched by itself, and before 5.
+	claim(three, site+"4", true)
+	settle(three, Result{Failure: &Failure{Reason: "broken", Permanent: true}})
+	four := lease(site + "4")
+	// A failure that waits can be claimed by a redirect, and is stored once.
+	settle(four, Result{Failure: &Failure{Reason: "later"}})
+	five := lease(site + "5")
+	claim(five, site+"4", true)
+	settle(five, Result{Page: page("4"), Redirects: []Target{{site + "x", "a.example"}, {site + "4", "a.example"}}})
+	if l, err := f.Lease(t.Context()); !errors.Is(err, ErrDone) {
+		t.Errorf("%+v, %v: want the end", l, err)
+	}
+	if c := f.Counts(); c.Stored != 3 || c.Redirected != 3 || c.Failed != 1 || c.Queued != 0 {
+		t.Errorf("counts: %+v", c)
+	}
+	if got := strings.Join(out.all, ","); got != site+" 0 ,"+site+"2 1 "+site+","+site+"4 1 "+site {
+		t.Errorf("stored %s", got)
+	}
+}
+
+// set is a filter that has a set of URIs.
+type set struct {
+	mu    sync.Mutex
+	has   map[string]bool
+	tells int
+}
+
+func (s *set) Check(_ context.Context, uris []string) ([]bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news := make([]bool, len(uris))
+	for i, uri := range uris {
+		news[i] = !s.has[uri]
+	}
+	return news, nil
+}
+
+func (s *set) Remember(_ context.Context, uris []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, uri := range uris {
+		s.has[uri] = true
+		s.tells++
+	}
+	return nil
+}
+
+// What a filter has seen that the crawl has not: of its own filter that is wrong and harmless, of a
+// shared one another crawl has it. Seeds are crawled whatever the filter says.
+func TestFilter(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []bool{false, true} {
+		filter := &set{has: map[string]bool{tree(site).Links[0].URI: true, site: true}}
+		f := open(t, t.TempDir(), Options{MaxPages: 1000, MaxDepth: 2, Filter: filter, Shared: shared})
+		crawl(t, f, 4, func(l *Lease) Result { return tree(l.URI) })
+		want := Counts{Stored: 13, FalsePositives: 1}
+		if shared { // without the page and its three
+			want = Counts{Stored: 9, Elsewhere: 1}
+		}
+		if c := f.Counts(); c.Stored != want.Stored || c.FalsePositives != want.FalsePositives || c.Elsewhere != want.Elsewhere {
+			t.Errorf("shared %v: %+v, want %+v", shared, c, want)
+		}
+	}
+}
+
+// A filter that has not heard of what was committed is told at the next start.
+func TestFilterIsToldLater(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := open(t, dir, Options{MaxPages: 10, MaxDepth: -1})
+	crawl(t, f, 2, func(l *Lease) Result { return tree(l.URI) })
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	filter := &set{has: map[string]bool{}}
+	f = open(t, dir, Options{MaxPages: 11, MaxDepth: -1, Filter: filter})
+	if n := len(filter.has); n != 31 || filter.tells != 31 {
+		t.Errorf("told %d URIs %d times, want 31", n, filter.tells)
+	}
+	crawl(t, f, 2, func(l *Lease) Result { return tree(l.URI) })
+	if c := f.Counts(); c.FalsePositives != 0 || c.Stored != 11 || len(filter.has) != 34 {
+		t.Errorf("%+v, told %d", c, len(filter.has))
+	}
+}
+
+// An output that cannot be synced ends the crawl; nothing of it is committed.
+func TestOutputFails(t *testing.T) {
+	t.Parallel()
+	dir, out := t.TempDir(), &lines{}
+	f := open(t, dir, Options{MaxPages: 10, MaxDepth: -1, Outputs: []Output{out}})
+	l, err := f.Lease(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.sync = errors.New("the disk is gone")
+	if _, err := f.Settle(l, tree(l.URI)); !errors.Is(err, out.sync) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := f.Lease(t.Context()); !errors.Is(err, out.sync) {
+		t.Errorf("a lease after it: %v", err)
+	}
+	_ = f.Close()
+	out.sync = nil
+	f = open(t, dir, Options{MaxPages: 10, MaxDepth: -1, Outputs: []Output{out}})
+	crawl(t, f, 1, func(l *Lease) Result { return tree(l.URI) })
+	if len(out.all) != 10 {
+		t.Errorf("%d pages, want 10", len(out.all))
+	}
+}
+
+func TestFolderIsLocked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open(t, dir, Options{MaxPages: 1})
+	var inUse *durable.InUseError
+	if _, err := Open(t.Context(), dir); !errors.As(err, &inUse) {
+		t.Errorf("got %v, want an InUseError", err)
+	}
+	other := filepath.Join(t.TempDir(), databaseName)
+	db, err := connect(other, 1)
+	if err == nil {
+		_, err = db.Exec("CREATE TABLE x (y)")
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), filepath.Dir(other)); err == nil || !strings.Contains(err.Error(), "is no database of a crawl") {
+		t.Errorf("another database: %v", err)
+	}
+}
+
+// Requests to one host are a delay apart, those to others do not wait for it.
+func TestDelay(t *testing.T) {
+	t.Parallel()
+	const delay = 20 * time.Millisecond
+	f := open(t, t.TempDir(), Options{MaxPages: 12, MaxDepth: -1, Delay: delay})
+	var mu sync.Mutex
+	visits := map[string][]time.Time{}
+	began := time.Now()
+	crawl(t, f, 8, func(l *Lease) Result {
+		mu.Lock()
+		defer mu.Unlock()
+		visits[l.Host] = append(visits[l.Host], time.Now())
+		return tree(l.URI)
+	})
+	for host, times := range visits {
+		slices.SortFunc(times, time.Time.Compare)
+		for i, at := range times { // a thread may come late to its turn, but not early
+			if gap := at.Sub(began); gap < time.Duration(i)*delay {
+				t.Errorf("%s: visit %d came %s after the beginning", host, i, gap)
+			}
+		}
+	}
+	if len(visits) != 2 {
+		t.Errorf("%d hosts, want 2", len(visits))
+	}
+}

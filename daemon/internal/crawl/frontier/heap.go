@@ -1,0 +1,104 @@
+package frontier
+
+import (
+	"container/heap"
+	"time"
+)
+
+// Entry is a URI that is to be fetched.
+type Entry struct {
+	ID       int64 // the order of discovery
+	Key      Key
+	URI      string
+	Host     string // what is called
+	Depth    int    // links from a seed
+	Referrer string // where it was found; "": a seed
+	Attempts int    // that failed
+	after    time.Time
+	host     *host
+}
+
+// before is the order in which URIs are fetched: by depth, those that failed behind the others, then
+// as they were found.
+func (e *Entry) before(o *Entry) bool {
+	switch {
+	case e.Depth != o.Depth:
+		return e.Depth < o.Depth
+	case e.Attempts != o.Attempts:
+		return e.Attempts < o.Attempts
+	}
+	return e.ID < o.ID
+}
+
+// entryHeap is in the order of fetching, or by time.
+type entryHeap struct {
+	all    []*Entry
+	byTime bool
+}
+
+func (h *entryHeap) Len() int      { return len(h.all) }
+func (h *entryHeap) Swap(i, j int) { h.all[i], h.all[j] = h.all[j], h.all[i] }
+func (h *entryHeap) Push(x any)    { h.all = append(h.all, x.(*Entry)) }
+func (h *entryHeap) Less(i, j int) bool {
+	if a, b := h.all[i], h.all[j]; h.byTime && !a.after.Equal(b.after) {
+		return a.after.Before(b.after)
+	}
+	return h.all[i].before(h.all[j])
+}
+func (h *entryHeap) Pop() any {
+	last := h.all[len(h.all)-1]
+	h.all = h.all[:len(h.all)-1]
+	return last
+}
+
+func (h *entryHeap) top() *Entry {
+	if len(h.all) == 0 {
+		return nil
+	}
+	return h.all[0]
+}
+
+// hostHeap is of hosts by their first entry, or by the time of their next turn.
+type hostHeap struct {
+	all    []*host
+	byTime bool
+}
+
+func (h *hostHeap) Len() int { return len(h.all) }
+func (h *hostHeap) Swap(i, j int) {
+	h.all[i], h.all[j] = h.all[j], h.all[i]
+	h.all[i].at, h.all[j].at = i, j
+}
+func (h *hostHeap) Push(x any) {
+	one := x.(*host)
+	one.at, one.in = len(h.all), h
+	h.all = append(h.all, one)
+}
+func (h *hostHeap) Less(i, j int) bool {
+	a, b := h.all[i], h.all[j]
+	if h.byTime {
+		return a.next.Before(b.next)
+	}
+	return a.head.before(b.head)
+}
+func (h *hostHeap) Pop() any {
+	last := h.all[len(h.all)-1]
+	h.all[len(h.all)-1] = nil
+	h.all = h.all[:len(h.all)-1]
+	last.in = nil
+	return last
+}
+
+func (h *hostHeap) top() *host {
+	if len(h.all) == 0 {
+		return nil
+	}
+	return h.all[0]
+}
+
+// leave takes a host out of the heap that it is in.
+func (h *host) leave() {
+	if h.in != nil {
+		heap.Remove(h.in, h.at)
+	}
+}

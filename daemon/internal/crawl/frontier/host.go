@@ -1,0 +1,160 @@
+package frontier
+
+import (
+	"container/heap"
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+)
+
+// buffered is how many entries of a host are read at once.
+const buffered = 16
+
+// host is what is known of one in memory. It is guarded by the frontier's mu.
+type host struct {
+	id       int64 // 0: it has no row yet
+	name     string
+	next     time.Time // of its next turn
+	delay    time.Duration
+	inflight int
+	stored   int64
+
+	head     *Entry    // the first that can be leased, when the host is in a heap
+	due      entryHeap // those that failed, and whose time has come
+	buf      []*Entry  // the first ones that are queued, in order
+	complete bool      // there are none behind them
+
+	in *hostHeap
+	at int
+}
+
+// hostNamed is the host of a name, which is made if it is not known. mu is held.
+func (f *Frontier) hostNamed(name string) *host {
+	h := f.hosts[name]
+	if h == nil {
+		h = &host{name: name, delay: f.opt.Delay}
+		f.hosts[name] = h
+	}
+	return h
+}
+
+// refill reads the first entries of a host. mu is held.
+func (f *Frontier) refill(h *host) error {
+	limit := buffered + len(f.inflight) + len(f.claimed)
+	h.buf, h.complete = h.buf[:0], true
+	rows, err := f.read.QueryContext(context.Background(), `SELECT u.id, u.key, u.uri, u.depth, coalesce(r.uri, '')
+		FROM uris u LEFT JOIN uris r ON r.id = u.referrer
+		WHERE u.host = ? AND u.state = 0 ORDER BY u.depth, u.id LIMIT ?`, h.id, limit)
+	if err != nil {
+		return err
+	}
+	n := 0
+	err = eachRow(rows, func(rows *sql.Rows) error {
+		e := &Entry{Host: h.name, host: h}
+		var key []byte
+		if err := rows.Scan(&e.ID, &key, &e.URI, &e.Depth, &e.Referrer); err != nil {
+			return err
+		}
+		n++
+		if e.Key = Key(key); f.taken(e.Key) {
+			return nil
+		}
+		h.buf = append(h.buf, e)
+		return nil
+	})
+	h.complete = n < limit
+	return err
+}
+
+func (f *Frontier) taken(key Key) bool { return f.inflight[key] != nil || f.claimed[key] != nil }
+
+// insert adds an entry that was committed as queued. mu is held.
+func (h *host) insert(e *Entry) {
+	at, there := slices.BinarySearchFunc(h.buf, e, func(a, b *Entry) int {
+		switch {
+		case a.before(b):
+			return -1
+		case b.before(a):
+			return 1
+		}
+		return 0
+	})
+	if there || at == len(h.buf) && !h.complete {
+		return // it will be read
+	}
+	h.buf = slices.Insert(h.buf, at, e)
+	if len(h.buf) > 4*buffered {
+		h.buf, h.complete = h.buf[:2*buffered], false
+	}
+}
+
+// reread forgets what was read of a host. mu is held.
+func (h *host) reread() { h.buf, h.complete = nil, false }
+
+// first is the entry of a host that comes first, nil if there is none. mu is held.
+func (f *Frontier) first(h *host) (*Entry, error) {
+	for len(h.buf) > 0 && f.taken(h.buf[0].Key) { // by a redirect
+		h.buf = h.buf[1:]
+	}
+	if len(h.buf) == 0 && !h.complete && h.id != 0 {
+		if err := f.refill(h); err != nil {
+			return nil, err
+		}
+	}
+	e := h.due.top()
+	for ; e != nil && (f.later[e.Key] != e || f.taken(e.Key)); e = h.due.top() {
+		heap.Pop(&h.due)
+		if f.later[e.Key] == e {
+			delete(f.later, e.Key)
+		}
+	}
+	if len(h.buf) > 0 && (e == nil || h.buf[0].before(e)) {
+		e = h.buf[0]
+	}
+	return e, nil
+}
+
+// place puts a host where it belongs: among those that are ready, that wait for their turn, or
+// neither. mu is held.
+func (f *Frontier) place(h *host) {
+	h.leave()
+	if f.opt.PerHost > 0 && h.inflight >= f.opt.PerHost || f.opt.MaxPerHost > 0 && h.stored+int64(h.inflight) >= f.opt.MaxPerHost {
+		return
+	}
+	var err error
+	if h.head, err = f.first(h); err != nil {
+		f.fail(err)
+		return
+	}
+	switch {
+	case h.head == nil:
+	case !f.opt.Strict && h.next.After(f.opt.Now()):
+		heap.Push(&f.waiting, h)
+	default:
+		heap.Push(&f.ready, h)
+	}
+}
+
+// take removes the first entry of a host. mu is held.
+func (f *Frontier) take(h *host) *Entry {
+	e := h.head
+	if len(h.buf) > 0 && h.buf[0] == e {
+		h.buf = h.buf[1:]
+	} else {
+		heap.Pop(&h.due)
+		delete(f.later, e.Key)
+	}
+	return e
+}
+
+// eachRow calls scan for every row, and closes rows.
+func eachRow(rows *sql.Rows, scan func(*sql.Rows) error) error {
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

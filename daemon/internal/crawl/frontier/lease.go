@@ -1,0 +1,306 @@
+package frontier
+
+import (
+	"container/heap"
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// Lease is a URI that one thread fetches. It ends with Settle or Abandon.
+type Lease struct {
+	Entry
+	claims []claim
+}
+
+// claim is a target of a redirect that is fetched under a lease.
+type claim struct {
+	key  Key
+	host *host
+}
+
+// wake tells all that wait in Lease to look again. mu is held.
+func (f *Frontier) wake() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// fail ends the frontier: nothing is leased or committed any more. mu is held.
+func (f *Frontier) fail(err error) {
+	if f.failed == nil {
+		f.failed = err
+		f.wake()
+	}
+}
+
+// Lease waits for a URI that may be fetched now: a page is missing, and it is its host's turn. It
+// returns ErrDone when there will be none.
+func (f *Frontier) Lease(ctx context.Context) (*Lease, error) {
+	for {
+		l, changed, wait, err := f.tryLease()
+		switch {
+		case err != nil:
+			return nil, err
+		case l != nil:
+			if err := f.untilTurn(ctx, wait); err != nil {
+				f.Abandon(l)
+				return nil, err
+			}
+			return l, nil
+		}
+		if err := pause(ctx, changed, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pause waits for a change, or for that long; 0: without end.
+func pause(ctx context.Context, changed <-chan struct{}, d time.Duration) error {
+	var timer <-chan time.Time
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-changed:
+	case <-timer:
+	}
+	return nil
+}
+
+// untilTurn waits for a turn that is reserved.
+func (f *Frontier) untilTurn(ctx context.Context, d time.Duration) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if d <= 0 {
+		return nil
+	}
+	return pause(ctx, nil, d)
+}
+
+// tryLease returns a lease and how long its turn is away; or no lease, and what is to be waited for.
+func (f *Frontier) tryLease() (_ *Lease, changed <-chan struct{}, wait time.Duration, _ error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.failed != nil:
+		return nil, nil, 0, f.failed
+	case f.closed:
+		return nil, nil, 0, errors.New("the frontier is closed")
+	case f.state.Counts.Stored >= f.opt.MaxPages:
+		return nil, nil, 0, ErrDone
+	case f.state.Counts.Stored+int64(len(f.inflight)) >= f.opt.MaxPages, f.opt.Strict && len(f.inflight) > 0:
+		return nil, f.changed, 0, nil
+	}
+	now := f.opt.Now()
+	f.comeDue(now)
+	for h := f.ready.top(); h != nil && f.failed == nil; h = f.ready.top() {
+		if f.taken(h.head.Key) { // under another spelling of its host
+			f.place(h)
+			continue
+		}
+		e := f.take(h)
+		at := now
+		for _, t := range []time.Time{h.next, e.after} {
+			if t.After(at) {
+				at = t
+			}
+		}
+		h.next = at.Add(h.delay)
+		h.inflight++
+		l := &Lease{Entry: *e}
+		f.inflight[e.Key] = l
+		f.place(h)
+		return l, nil, at.Sub(now), nil
+	}
+	if f.failed != nil {
+		return nil, nil, 0, f.failed
+	}
+	var next time.Time
+	if h := f.waiting.top(); h != nil {
+		next = h.next
+	}
+	if e := f.retries.top(); e != nil && (next.IsZero() || e.after.Before(next)) {
+		next = e.after
+	}
+	if !next.IsZero() {
+		return nil, f.changed, max(next.Sub(now), time.Millisecond), nil
+	}
+	if len(f.inflight) == 0 {
+		return nil, nil, 0, ErrDone
+	}
+	return nil, f.changed, 0, nil
+}
+
+// comeDue moves what has waited long enough. mu is held.
+func (f *Frontier) comeDue(now time.Time) {
+	for e := f.retries.top(); e != nil && !e.after.After(now); e = f.retries.top() {
+		heap.Pop(&f.retries)
+		heap.Push(&e.host.due, e)
+		f.place(e.host)
+	}
+	for h := f.waiting.top(); h != nil && !h.next.After(now); h = f.waiting.top() {
+		f.place(h)
+	}
+}
+
+// Turn waits until a host may be asked for something more, such as its robots.txt.
+func (f *Frontier) Turn(ctx context.Context, name string) error {
+	f.mu.Lock()
+	h := f.hostNamed(name)
+	now := f.opt.Now()
+	at := now
+	if h.next.After(at) {
+		at = h.next
+	}
+	h.next = at.Add(h.delay)
+	f.place(h)
+	f.mu.Unlock()
+	return f.untilTurn(ctx, at.Sub(now))
+}
+
+// Hold lets nothing be asked of a host for a while.
+func (f *Frontier) Hold(name string, d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := f.hostNamed(name)
+	if until := f.opt.Now().Add(d); until.After(h.next) {
+		h.next = until
+		f.place(h)
+	}
+}
+
+// Delay sets the time between two requests to a host, which is never shorter than that of Options.
+func (f *Frontier) Delay(name string, d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hostNamed(name).delay = max(d, f.opt.Delay)
+}
+
+// Claim asks whether the target of a redirect may be fetched under a lease: nobody has stored it,
+// fetches it, or may have it from elsewhere. What is claimed is leased to nobody else until the lease ends.
+func (f *Frontier) Claim(ctx context.Context, l *Lease, uri, hostName string) (bool, error) {
+	f.mu.Lock()
+	key := f.keyLocked(uri)
+	if key == l.Key {
+		f.mu.Unlock()
+		return true, nil
+	}
+	for _, c := range l.claims {
+		if c.key == key {
+			f.mu.Unlock()
+			return true, nil
+		}
+	}
+	h := f.hostNamed(hostName)
+	if f.taken(key) || h != l.host && f.opt.MaxPerHost > 0 && h.stored+int64(h.inflight) >= f.opt.MaxPerHost {
+		f.mu.Unlock()
+		return false, nil
+	}
+	f.claimed[key] = l
+	l.claims = append(l.claims, claim{key, h})
+	h.inflight++
+	f.place(h)
+	f.mu.Unlock()
+
+	// What is committed now stays: nobody else settles a URI that is claimed.
+	var state int
+	err := f.read.QueryRowContext(ctx, "SELECT state FROM uris WHERE key = ?", key[:]).Scan(&state)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		if f.opt.Filter == nil || !f.opt.Shared {
+			return true, nil
+		}
+		news, err := f.opt.Filter.Check(ctx, []string{uri})
+		return err == nil && news[0], err
+	case err != nil:
+		return false, err
+	}
+	return state == queued || state == waiting || state == failed, nil
+}
+
+// Abandon gives a lease back: the URI is queued as it was before.
+func (f *Frontier) Abandon(l *Lease) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.inflight, l.Key)
+	l.host.inflight--
+	f.requeue(l.Key)
+	f.endClaims(l)
+	f.place(l.host)
+	f.wake()
+}
+
+// endClaims lets go of the targets of redirects. mu is held.
+func (f *Frontier) endClaims(l *Lease) {
+	for _, c := range l.claims {
+		delete(f.claimed, c.key)
+		c.host.inflight--
+		c.host.reread() // what was read may be stored by now
+		f.requeue(c.key)
+		f.place(c.host)
+	}
+	l.claims = nil
+}
+
+// requeue makes a URI that was taken leasable, if it is still queued. mu is held.
+func (f *Frontier) requeue(key Key) {
+	rows, err := f.read.QueryContext(context.Background(), entryQuery+" WHERE u.key = ?", key[:])
+	if err == nil {
+		err = f.scanEntries(rows, func(e *Entry, state int) {
+			switch state {
+			case queued:
+				e.host.reread()
+			case waiting:
+				f.retry(e)
+			}
+		})
+	}
+	if err != nil {
+		f.fail(err)
+	}
+}
+
+// retry has an entry wait for its time. mu is held.
+func (f *Frontier) retry(e *Entry) {
+	if f.later[e.Key] != nil {
+		return
+	}
+	f.later[e.Key] = e
+	if f.opt.Strict {
+		heap.Push(&e.host.due, e)
+		return
+	}
+	heap.Push(&f.retries, e)
+}
+
+const entryQuery = `SELECT u.id, u.key, u.uri, h.name, u.depth, coalesce(r.uri, ''), u.attempts, u.not_before, u.state
+	FROM uris u JOIN hosts h ON h.id = u.host LEFT JOIN uris r ON r.id = u.referrer`
+
+// scanEntries reads entries with their states. mu is held.
+func (f *Frontier) scanEntries(rows *sql.Rows, each func(e *Entry, state int)) error {
+	return eachRow(rows, func(rows *sql.Rows) error {
+		e := &Entry{}
+		var key []byte
+		var notBefore int64
+		var state int
+		if err := rows.Scan(&e.ID, &key, &e.URI, &e.Host, &e.Depth, &e.Referrer, &e.Attempts, &notBefore, &state); err != nil {
+			return err
+		}
+		e.Key, e.host = Key(key), f.hostNamed(e.Host)
+		if notBefore > 0 {
+			e.after = time.UnixMilli(notBefore)
+		}
+		each(e, state)
+		return nil
+	})
+}
+
+func (f *Frontier) keyLocked(uri string) Key {
+	return keyOf(f.names.Append(nil, []byte(uri), f.opt.Rule))
+}

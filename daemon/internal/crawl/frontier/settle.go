@@ -1,0 +1,116 @@
+package frontier
+
+import (
+	"context"
+	"time"
+)
+
+// Result is what a thread made of a lease: a page, a failure, or neither: a redirect to what is not
+// stored again.
+type Result struct {
+	Page      *Page
+	Failure   *Failure
+	Redirects []Target // that were followed, in order; the page is the last one's
+	Links     []Link   // of the page, in their order there
+	Skipped   map[string]int64
+}
+
+// Page is one that is durable already.
+type Page struct {
+	File string // where it is
+	Hash []byte // of its content
+	Size int64
+	Data any // for the outputs
+}
+
+// Target is where a redirect leads.
+type Target struct{ URI, Host string }
+
+// Link is one of a page.
+type Link struct {
+	URI, Host string
+	Queue     bool // it is to be fetched; otherwise it is an edge only
+	Data      any  // for the outputs
+}
+
+// Failure is why there is no page.
+type Failure struct {
+	Reason    string // a word, which is counted
+	Text      string
+	Permanent bool          // another attempt would be of no use
+	After     time.Duration // before the next attempt
+	Data      any           // for the outputs
+}
+
+// Outcome is what became of a lease, for the outputs.
+type Outcome struct {
+	Entry
+	Result
+	Stored   bool
+	Final    bool   // there is no further attempt
+	URI      string // of the page, the spelling that was found first; without one, of the entry
+	PageID   int64
+	Original string // another page with the same content, the first of them; "": none
+	Edges    []Edge
+	Time     time.Time
+}
+
+// Edge is a link of a page, by the spelling of its target that was found first.
+type Edge struct {
+	To string
+	Link
+}
+
+// change is what one thread wants to be committed.
+type change struct {
+	lease *Lease
+	Result
+	done chan settled
+}
+
+type settled struct {
+	o   *Outcome
+	err error
+}
+
+// Settle ends a lease, and returns when what became of it is durable. An error ends the frontier.
+func (f *Frontier) Settle(l *Lease, r Result) (*Outcome, error) {
+	c := &change{l, r, make(chan settled, 1)}
+	f.changes <- c
+	s := <-c.done
+	return s.o, s.err
+}
+
+// Begin makes the crawl of a folder: its setting and its seeds, all or nothing.
+func (f *Frontier) Begin(ctx context.Context, setting []byte, seeds []Target, o Options) error {
+	f.opt = o
+	w, err := f.begin()
+	if err != nil {
+		return err
+	}
+	defer w.rollback()
+	for _, seed := range seeds {
+		key := f.keyLocked(seed.URI)
+		row, err := w.row(key)
+		if err != nil {
+			return err
+		}
+		if row == nil {
+			if _, err := w.add(key, seed, 0, source{}, queued); err != nil {
+				return err
+			}
+		}
+	}
+	f.state.Counts.Queued = int64(len(w.added))
+	if err := w.saveState(f.state); err != nil {
+		return err
+	}
+	if err := f.setMeta(ctx, "setting", setting); err != nil {
+		return err
+	}
+	if err := w.commit(); err != nil {
+		return err
+	}
+	f.setting = setting
+	return nil
+}

@@ -1,0 +1,261 @@
+package frontier
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+)
+
+// mostTogether is how many changes one transaction has at most.
+const mostTogether = 256
+
+// run commits changes until there are no more to come. Those that come while a transaction is
+// synced are done together in the next.
+func (f *Frontier) run() {
+	for first := range f.changes {
+		together := []*change{first}
+	gather:
+		for len(together) < mostTogether {
+			select {
+			case c, ok := <-f.changes:
+				if !ok {
+					break gather
+				}
+				together = append(together, c)
+			default:
+				break gather
+			}
+		}
+		f.commit(together)
+	}
+}
+
+// commit does changes in one transaction, with the outputs. After an error nobody knows what the
+// outputs hold: the frontier has failed, and is to be opened again.
+func (f *Frontier) commit(together []*change) {
+	f.mu.Lock()
+	err := f.failed
+	f.mu.Unlock()
+	var w *writer
+	if err == nil {
+		w, err = f.transact(together)
+	}
+	if err == nil && f.opt.Filter != nil {
+		if err = w.remember(); err != nil {
+			err = fmt.Errorf("filter: %w", err)
+		}
+	}
+	if err != nil {
+		f.mu.Lock()
+		f.fail(err)
+		f.mu.Unlock()
+		for _, c := range together {
+			c.done <- settled{nil, err}
+		}
+		return
+	}
+	f.publish(together, w)
+	for i, c := range together {
+		c.done <- settled{w.outcomes[i], nil}
+	}
+}
+
+func (f *Frontier) transact(together []*change) (*writer, error) {
+	w, err := f.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer w.rollback()
+	f.mu.Lock()
+	w.state = f.state
+	w.state.Counts = f.countsLocked()
+	f.mu.Unlock()
+	w.state.Outputs = maps.Clone(w.state.Outputs)
+	if err := w.ask(together); err != nil {
+		return nil, err
+	}
+	for _, c := range together {
+		o, err := w.settle(c)
+		if err != nil {
+			return nil, err
+		}
+		for _, out := range f.opt.Outputs {
+			if err := out.Append(o); err != nil {
+				return nil, err
+			}
+		}
+		w.outcomes = append(w.outcomes, o)
+	}
+	if err := w.syncOutputs(); err != nil {
+		return nil, err
+	}
+	if err := w.saveState(w.state); err != nil {
+		return nil, err
+	}
+	return w, w.commit()
+}
+
+// writer is one transaction.
+type writer struct {
+	f        *Frontier
+	over     bool
+	hosts    map[string]int64
+	state    state
+	fresh    map[Key]bool // what the filter said of URIs that have no row
+	keys     map[string]Key
+	outcomes []*Outcome
+
+	added   []*Entry // rows that are queued
+	lowered []*Entry // rows whose depth became less
+	again   []*Entry // that are to be tried again
+	pages   map[string]int64
+	tell    []string // URIs that the filter is to remember
+	last    int64    // id
+}
+
+// begin begins a transaction, which ends with commit or rollback.
+func (f *Frontier) begin() (*writer, error) {
+	w := &writer{f: f, hosts: map[string]int64{}, fresh: map[Key]bool{}, keys: map[string]Key{}, pages: map[string]int64{}}
+	_, err := w.exec("BEGIN IMMEDIATE")
+	return w, err
+}
+
+func (w *writer) commit() error {
+	_, err := w.exec("COMMIT")
+	w.over = err == nil
+	return err
+}
+
+// rollback undoes what was not committed.
+func (w *writer) rollback() {
+	if !w.over {
+		_, _ = w.exec("ROLLBACK") // SQLite may have done it
+	}
+}
+
+// stmt is a statement, prepared once.
+func (w *writer) stmt(query string) (*sql.Stmt, error) {
+	if s := w.f.stmts[query]; s != nil {
+		return s, nil
+	}
+	s, err := w.f.conn.PrepareContext(context.Background(), query)
+	if err == nil {
+		w.f.stmts[query] = s
+	}
+	return s, err
+}
+
+func (w *writer) exec(query string, args ...any) (sql.Result, error) {
+	s, err := w.stmt(query)
+	if err != nil {
+		return nil, err
+	}
+	return s.Exec(args...)
+}
+
+// scan reads one row; false: there is none.
+func (w *writer) scan(query string, args []any, to ...any) (bool, error) {
+	s, err := w.stmt(query)
+	if err != nil {
+		return false, err
+	}
+	err = s.QueryRow(args...).Scan(to...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (w *writer) saveState(s state) error {
+	text, err := json.Marshal(s)
+	if err == nil {
+		_, err = w.exec("INSERT OR REPLACE INTO meta (name, value) VALUES ('state', ?)", text)
+	}
+	return err
+}
+
+// syncOutputs makes what was appended durable, all files at once.
+func (w *writer) syncOutputs() error {
+	outs := w.f.opt.Outputs
+	states, errs := make([]string, len(outs)), make([]error, len(outs))
+	var all sync.WaitGroup
+	for i, out := range outs {
+		all.Go(func() { states[i], errs[i] = out.Sync() })
+	}
+	all.Wait()
+	for i, out := range outs {
+		w.state.Outputs[out.Name()] = states[i]
+	}
+	return errors.Join(errs...)
+}
+
+// remember tells the filter of what was committed.
+func (w *writer) remember() error {
+	for i := 0; i < len(w.tell); i += rememberTogether {
+		if err := w.f.opt.Filter.Remember(context.Background(), w.tell[i:min(len(w.tell), i+rememberTogether)]); err != nil {
+			return err
+		}
+	}
+	w.state.Remembered = max(w.state.Remembered, w.last)
+	return nil
+}
+
+// publish makes what was committed known to Lease.
+func (f *Frontier) publish(together []*change, w *writer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	began := f.state.Counts.Seconds
+	f.state = w.state
+	f.state.Counts.Seconds = began
+	for name, id := range w.hosts {
+		h := f.hostNamed(name)
+		if h.id == 0 {
+			h.id = id
+			f.byID[id] = h
+		}
+	}
+	touched := map[*host]bool{}
+	for name, n := range w.pages {
+		h := f.hostNamed(name)
+		h.stored += n
+		touched[h] = true
+	}
+	for _, c := range together {
+		delete(f.inflight, c.lease.Key)
+		c.lease.host.inflight--
+		touched[c.lease.host] = true
+	}
+	for _, c := range together {
+		for _, claimed := range c.lease.claims {
+			delete(f.later, claimed.key) // it may be stored; if it still waits, endClaims sees that
+		}
+		f.endClaims(c.lease)
+	}
+	for _, e := range w.lowered {
+		e.host = f.hostNamed(e.Host)
+		e.host.reread()
+		touched[e.host] = true
+	}
+	for _, e := range w.added {
+		if e.host = f.hostNamed(e.Host); !f.taken(e.Key) {
+			e.host.insert(e)
+		}
+		touched[e.host] = true
+	}
+	for _, e := range w.again {
+		e.host = f.hostNamed(e.Host)
+		f.retry(e)
+		touched[e.host] = true
+	}
+	for h := range touched {
+		f.place(h)
+	}
+	f.wake()
+}
+
+func millis(t time.Time) int64 { return t.UnixMilli() }
