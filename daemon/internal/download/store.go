@@ -82,7 +82,7 @@ type Tasks interface {
 	// them: ErrNoJob; none of a job that is off. Their rank says which a worker gets first, the lowest.
 	// After ttl nobody can lease them, and the next Sweep makes them waiting again.
 	HandOut(ctx context.Context, job int64, n int, rank int64, ttl time.Duration) ([]Task, error)
-	// Lease gives a worker tasks that are ready, by rank, and counts an attempt of each. Tasks of
+	// Lease gives a worker tasks that are ready, by rank, and counts an attempt of each as long as it runs. Tasks of
 	// jobs that are off are not leased. Those of one call come in order.
 	Lease(ctx context.Context, want Want) ([]Lease, error)
 	// Renew makes leases of owner last for ttl from now, and returns the ids of tasks that it has
@@ -96,10 +96,10 @@ type Tasks interface {
 	Finish(ctx context.Context, l Lease, r Result, a Attempt) error
 	// Fail logs an attempt. The task waits until retry, or has failed if retry is zero: ErrLeaseLost.
 	Fail(ctx context.Context, l Lease, a Attempt, retry time.Time) error
-	// Sweep makes tasks waiting that were ready or running for too long, those running without an
-	// attempt left failed, with a log that names the worker; it removes logs older than keepLogs (0:
-	// keeps all) and what interrupted calls have left behind. A job has MaxAttempts of its newest
-	// version, at least 1.
+	// Sweep makes tasks waiting that were ready or running for too long. Those running were abandoned:
+	// that is counted and logged by itself, with the name of the worker, and is no attempt; they wait
+	// for PauseAbandoned, or have failed with MaxAbandoned. It removes logs older than keepLogs (0: keeps
+	// all) and what interrupted calls have left behind.
 	Sweep(ctx context.Context, keepLogs time.Duration) (Swept, error)
 }
 
@@ -117,7 +117,7 @@ type Want struct {
 type Swept struct {
 	Unclaimed int // were ready, and nobody came
 	Abandoned int // were running, and the worker did not renew the lease
-	Failed    int // of the abandoned: had no attempt left
+	Failed    int // of the abandoned: for the MaxAbandoned-th time
 	Logs      int // entries that were removed
 }
 

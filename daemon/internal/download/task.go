@@ -1,6 +1,8 @@
 package download
 
 import (
+	"fmt"
+	"hash/fnv"
 	"io"
 	"net/http"
 	"strings"
@@ -29,7 +31,8 @@ type Task struct {
 	URI       string
 	Shard     int // of its host, from 0 to Shards-1; see ShardOf
 	State     State
-	Attempts  int       // that have begun and were not given back
+	Attempts  int       // that have ended with a word of their worker, and the one that runs
+	Abandoned int       // leases that ended as their worker did not renew them; see MaxAbandoned
 	NotBefore time.Time // since when it waits, or from when on; zero for Running, Done and Failed
 	Until     time.Time // of Ready and Running, else zero
 	Owner     string    // the worker that has it, of Running
@@ -108,9 +111,30 @@ func CutReason(reason string) string {
 	return reason[:end]
 }
 
-// Abandoned is the reason of an attempt whose worker did not renew the lease.
-func Abandoned(owner string) string {
-	return "worker " + owner + " did not renew its lease: it stopped, or could not reach the store"
+// MaxAbandoned is how many leases of a task may be abandoned: it then fails, as it may be what kills
+// workers. Nobody knows of the tasks of a dead worker which it had begun, so none of them counts as an
+// attempt, and the bound is generous.
+const MaxAbandoned = 20
+
+// Abandoned is the reason of the nth lease of a task whose worker did not renew it.
+func Abandoned(owner string, n int) string {
+	reason := "worker " + owner + " did not renew its lease: it stopped, or could not reach the store"
+	if n >= MaxAbandoned {
+		reason += fmt.Sprintf("; this was the %dth lease of the task to end so, and it gets no other", n)
+	}
+	return reason
+}
+
+// PauseAbandoned is how long a task waits after its nth lease was abandoned: nothing after the first, and
+// then up to 10 seconds more each time, by its id. So tasks that were leased together are not leased
+// together for ever, and one that kills workers reaches the bound before its neighbours do.
+func PauseAbandoned(id string, n int) time.Duration {
+	if n < 2 {
+		return 0
+	}
+	h := fnv.New32a()
+	_, _ = fmt.Fprint(h, id, n) // never fails
+	return time.Duration(n-1) * time.Duration(h.Sum32()%10_000) * time.Millisecond
 }
 
 // Log tells of one attempt.
@@ -118,7 +142,7 @@ type Log struct {
 	Job     int64
 	Task    string
 	TaskURI string
-	Number  int // of the attempt, from 1
+	Number  int // of the attempt, from 1; 0 for a lease that was abandoned
 	Version int
 	Attempt
 	Added time.Time

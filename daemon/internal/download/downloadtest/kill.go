@@ -74,8 +74,7 @@ func victimStep(s download.Store, job int64, owner string, k, large int, random 
 	for _, l := range leases {
 		switch random.IntN(8) {
 		case 0:
-			err = s.Fail(ctx, l, download.Attempt{Reason: "no " + owner}, time.Time{})
-			if err == nil {
+			if err = s.Fail(ctx, l, download.Attempt{Reason: "no " + owner}, time.Time{}); err == nil {
 				say("failed %s %s", l.Task.ID, owner)
 			}
 		case 1:
@@ -87,8 +86,7 @@ func victimStep(s download.Store, job int64, owner string, k, large int, random 
 				size = large + 1 + random.IntN(large)
 			}
 			text := fmt.Sprintf("%s %d %*d", owner, k, size, 1)
-			err = s.Finish(ctx, l, result(text), download.Attempt{Status: 200, HostName: owner})
-			if err == nil {
+			if err = s.Finish(ctx, l, result(text), download.Attempt{Status: 200, HostName: owner}); err == nil {
 				say("done %s %s", l.Task.ID, sha(text))
 			}
 		}
@@ -107,24 +105,15 @@ func Kills(t *testing.T, rounds int, clock *Clock, open func() download.Store, v
 	for round := range rounds {
 		lines := killAfter(t, victim(fmt.Sprint("r", round)), 1+rand.IntN(800))
 		for _, line := range lines {
-			what, rest, _ := strings.Cut(line, " ")
-			id, rest, _ := strings.Cut(rest, " ")
+			id, what := said(line)
 			if what != "added" && acknowledged[id] != "" && acknowledged[id] != "added" {
 				t.Fatalf("round %d: %s was settled before: %s", round, line, acknowledged[id])
 			}
-			acknowledged[id] = strings.TrimSpace(what + " " + rest)
+			acknowledged[id] = what
 		}
-		s := open()
-		r := &rig{T: t, Store: s, clock: clock, open: open}
-		r.checkKilled(acknowledged)
-		clock.Advance(2 * time.Hour) // what was leased or handed out is over
-		if _, err := s.Sweep(ctx, 0); err != nil {
-			t.Fatal(err)
-		}
-		r.checkKilled(acknowledged)
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		r := &rig{T: t, Store: open(), clock: clock, open: open}
+		r.recovered(acknowledged)
+		r.need(r.Close())
 		if t.Failed() {
 			t.Fatalf("after round %d, %d lines", round, len(lines))
 		}
@@ -146,29 +135,33 @@ func Kills(t *testing.T, rounds int, clock *Clock, open func() download.Store, v
 // which a victim begins, the store has to open, and no more.
 func Recovered(t *testing.T, clock *Clock, open func() download.Store, lines []string) {
 	t.Helper()
-	s := open()
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	r := &rig{T: t, Store: open(), clock: clock, open: open}
+	defer func() { r.need(r.Close()) }()
 	if !slices.Contains(lines, "ready") {
 		return
 	}
 	acknowledged := map[string]string{}
 	for _, line := range lines {
-		what, rest, _ := strings.Cut(line, " ")
-		id, rest, _ := strings.Cut(rest, " ")
-		if what != "ready" {
-			acknowledged[id] = strings.TrimSpace(what + " " + rest)
+		if id, what := said(line); what != "ready" {
+			acknowledged[id] = what
 		}
 	}
-	r := &rig{T: t, Store: s, clock: clock, open: open}
+	r.recovered(acknowledged)
+}
+
+// said is what a line of a victim tells of which task.
+func said(line string) (id, what string) {
+	what, rest, _ := strings.Cut(line, " ")
+	id, rest, _ = strings.Cut(rest, " ")
+	return id, strings.TrimSpace(what + " " + rest)
+}
+
+// recovered is checkKilled before and after what was leased or handed out is over.
+func (r *rig) recovered(acknowledged map[string]string) {
 	r.checkKilled(acknowledged)
-	clock.Advance(2 * time.Hour) // what was leased or handed out is over
-	if _, err := s.Sweep(ctx, 0); err != nil {
-		t.Fatal(err)
-	}
+	r.clock.Advance(2 * time.Hour)
+	_, err := r.Sweep(ctx, 0)
+	r.need(err)
 	r.checkKilled(acknowledged)
 }
 
@@ -179,10 +172,7 @@ func killAfter(t *testing.T, cmd *exec.Cmd, n int) []string {
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
+	if err = errors.Join(err, cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
@@ -254,12 +244,12 @@ func (r *rig) checkKilled(acknowledged map[string]string) {
 		if stored != (task.State == download.Done) {
 			r.Errorf("%s is %s, and has data: %t", id, task.State, stored)
 		}
-		ended := task.Attempts
+		ended := task.Attempts + task.Abandoned
 		if task.State == download.Running {
 			ended--
 		}
 		if logs[id] != ended {
-			r.Errorf("%s is %s: %d logs of %d attempts", id, task.State, logs[id], ended)
+			r.Errorf("%s is %s: %d logs of %d attempts and abandoned leases", id, task.State, logs[id], ended)
 		}
 	}
 }

@@ -359,10 +359,12 @@ func (w *world) sweep() {
 				continue
 			}
 			want.Abandoned++
-			t.Reason = download.Abandoned(t.Owner)
-			m.logs = append(m.logs, download.Log{Job: m.ID, Task: t.ID, TaskURI: t.URI, Number: t.Attempts, Version: t.version, Attempt: download.Attempt{Reason: t.Reason}, Added: w.now()})
-			t.State, t.Until, t.Owner, t.NotBefore = download.Waiting, time.Time{}, "", w.now()
-			if t.Attempts >= max(m.Setting.MaxAttempts, 1) {
+			t.Attempts--
+			t.Abandoned++
+			t.Reason = download.Abandoned(t.Owner, t.Abandoned)
+			m.logs = append(m.logs, download.Log{Job: m.ID, Task: t.ID, TaskURI: t.URI, Version: t.version, Attempt: download.Attempt{Reason: t.Reason}, Added: w.now()})
+			t.State, t.Until, t.Owner, t.NotBefore = download.Waiting, time.Time{}, "", w.now().Add(download.PauseAbandoned(t.ID, t.Abandoned))
+			if t.Abandoned >= download.MaxAbandoned {
 				t.State, t.NotBefore = download.Failed, time.Time{}
 				want.Failed++
 			}

@@ -108,15 +108,13 @@ func everythingAtOnce(r *rig) {
 					switch p := random.IntN(10); {
 					case p < 5:
 						text := fmt.Sprintf("%s %d %s", owner, k, l.Task.ID)
-						err = r.Finish(ctx, l, result(text), attempt)
-						if err == nil {
+						if err = r.Finish(ctx, l, result(text), attempt); err == nil {
 							if old, twice := settled.Swap(l.Task.ID, text); twice {
 								r.Errorf("%s was finished twice: %v and %s", l.Task.ID, old, text)
 							}
 						}
 					case p < 6 && l.Task.Attempts >= 2:
-						err = r.Fail(ctx, l, download.Attempt{Reason: "no"}, time.Time{})
-						if err == nil {
+						if err = r.Fail(ctx, l, download.Attempt{Reason: "no"}, time.Time{}); err == nil {
 							if old, twice := settled.Swap(l.Task.ID, ""); twice {
 								r.Errorf("%s failed, and was finished before: %v", l.Task.ID, old)
 							}
@@ -155,8 +153,8 @@ func everythingAtOnce(r *rig) {
 		text, acknowledged := settled.Load(task.ID)
 		d, stored := data[task.ID]
 		switch {
-		case logs[task.ID] != task.Attempts:
-			r.Errorf("%s: %d logs of %d attempts", task.ID, logs[task.ID], task.Attempts)
+		case logs[task.ID] != task.Attempts+task.Abandoned:
+			r.Errorf("%s: %d logs of %d attempts and %d abandoned leases", task.ID, logs[task.ID], task.Attempts, task.Abandoned)
 		case task.State == download.Done:
 			if !acknowledged || !stored || d.SHA256 != sha(text.(string)) {
 				r.Errorf("%s is done, and its data is not what %q was acknowledged for", task.ID, text)

@@ -82,6 +82,7 @@ type taskJSON struct {
 	URI       string     `json:"uri"`
 	State     string     `json:"state"`
 	Attempts  int        `json:"attempts"`
+	Abandoned int        `json:"abandoned,omitempty"`
 	NotBefore *time.Time `json:"not_before,omitempty"`
 	Until     *time.Time `json:"until,omitempty"`
 	Owner     string     `json:"owner,omitempty"`
@@ -91,7 +92,7 @@ type taskJSON struct {
 
 func taskOf(t download.Task) taskJSON {
 	return taskJSON{
-		ID: t.ID, URI: t.URI, State: string(t.State), Attempts: t.Attempts, NotBefore: given(t.NotBefore), Until: given(t.Until),
+		ID: t.ID, URI: t.URI, State: string(t.State), Attempts: t.Attempts, Abandoned: t.Abandoned, NotBefore: given(t.NotBefore), Until: given(t.Until),
 		Owner: t.Owner, Reason: t.Reason, Added: t.Added.UTC(),
 	}
 }
@@ -99,7 +100,7 @@ func taskOf(t download.Task) taskJSON {
 type logJSON struct {
 	Task     string    `json:"task"`
 	URI      string    `json:"uri"`
-	Attempt  int       `json:"attempt"`
+	Attempt  int       `json:"attempt"` // 0: of an abandoned lease
 	Version  int       `json:"version"`
 	Status   int       `json:"status,omitempty"`
 	Reason   string    `json:"failed_reason,omitempty"`

@@ -206,7 +206,7 @@ POST   /api/v1/jobs/{name}/pause        no task of it is handed out
 POST   /api/v1/jobs/{name}/resume
 POST   /api/v1/jobs/{name}/uris         URIs: text/plain or application/x-ndjson, one a line
 GET    /api/v1/jobs/{name}/tasks        NDJSON; ?state=failed&limit=100
-GET    /api/v1/jobs/{name}/logs         NDJSON, one an attempt; ?limit=100
+GET    /api/v1/jobs/{name}/logs         NDJSON, one an attempt (0: a lease that was abandoned); ?limit=100
 GET    /api/v1/jobs/{name}/data         NDJSON, one a result; ?limit=100
 GET    /api/v1/jobs/{name}/data/{task}  the body that was downloaded
 GET    /api/v1/refusals                 jobs that were refused, and why

@@ -78,6 +78,7 @@ type taskDoc struct {
 	Shard     int             `bson:"shard"`
 	State     string          `bson:"state"`
 	Attempts  int             `bson:"attempts"`
+	Abandoned int             `bson:"abandoned,omitempty"`
 	Fence     int64           `bson:"fence"`
 	NotBefore time.Time       `bson:"not_before,omitempty"`
 	Until     time.Time       `bson:"until,omitempty"` // of ready and running
@@ -93,7 +94,7 @@ type taskDoc struct {
 
 func (d taskDoc) task() download.Task {
 	return download.Task{
-		ID: d.ID, Job: d.Job, URI: d.URI, Shard: d.Shard, State: download.State(d.State), Attempts: d.Attempts, NotBefore: d.NotBefore,
+		ID: d.ID, Job: d.Job, URI: d.URI, Shard: d.Shard, State: download.State(d.State), Attempts: d.Attempts, Abandoned: d.Abandoned, NotBefore: d.NotBefore,
 		Until: d.Until, Owner: d.Owner, Fence: d.Fence, Reason: d.Reason, Added: d.Added,
 	}
 }

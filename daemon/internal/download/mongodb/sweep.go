@@ -58,9 +58,9 @@ func (s *Store) Sweep(ctx context.Context, keepLogs time.Duration) (download.Swe
 func (s *Store) sweepRunning(ctx context.Context, now moment, swept *download.Swept) error {
 	for {
 		var found []taskDoc
-		var jobs map[int64]jobDoc
 		err := s.again(ctx, func(ctx context.Context, _ bool) (err error) {
-			if jobs, err = s.liveJobs(ctx); err != nil {
+			jobs, err := s.liveJobs(ctx)
+			if err != nil {
 				return err
 			}
 			var ids []int64
@@ -74,7 +74,7 @@ func (s *Store) sweepRunning(ctx context.Context, now moment, swept *download.Sw
 		if err != nil || len(found) == 0 {
 			return err
 		}
-		ended, failed, err := s.abandon(ctx, now, jobs, found)
+		ended, failed, err := s.abandon(ctx, now, found)
 		if err != nil {
 			return err
 		}
@@ -92,22 +92,23 @@ const updatesTogether = 50
 
 // abandon ends leases that have run out, and returns how many of them it has ended, and how many of
 // those have failed. The logs are written before, as those of workers are.
-func (s *Store) abandon(ctx context.Context, now moment, jobs map[int64]jobDoc, found []taskDoc) (ended, failed int, err error) {
+func (s *Store) abandon(ctx context.Context, now moment, found []taskDoc) (ended, failed int, err error) {
 	var logs []logDoc
 	var changes []mongo.WriteModel
 	marks := map[bson.ObjectID]bool{} // whether the task has failed
 	var ids []string
 	for _, d := range found {
 		mark := markAt(now)
-		reason := download.CutReason(download.Abandoned(d.Owner))
-		logs = append(logs, logOf(mark, now, d.Job, d.ID, d.URI, d.Fence, d.Attempts, d.Version, download.Attempt{Reason: reason}))
-		set := doc("state", string(download.Waiting), "failed_reason", reason, "by", mark, "not_before", now.least)
-		if marks[mark] = d.Attempts >= jobs[d.Job].MaxAttempts; marks[mark] {
+		n := d.Abandoned + 1
+		reason := download.CutReason(download.Abandoned(d.Owner, n))
+		logs = append(logs, logOf(mark, now, d.Job, d.ID, d.URI, d.Fence, 0, d.Version, download.Attempt{Reason: reason}))
+		set := doc("state", string(download.Waiting), "failed_reason", reason, "by", mark, "not_before", now.least.Add(download.PauseAbandoned(d.ID, n)))
+		if marks[mark] = n >= download.MaxAbandoned; marks[mark] {
 			set = doc("state", string(download.Failed), "failed_reason", reason, "by", mark)
 		}
 		changes = append(changes, mongo.NewUpdateOneModel().
 			SetFilter(doc("_id", d.ID, "fence", d.Fence, "state", string(download.Running), "until", doc("$lte", now.least))).
-			SetUpdate(doc("$set", set, "$unset", doc("until", "", "owner", ""), "$push", doc("ends", mark))))
+			SetUpdate(doc("$set", set, "$unset", doc("until", "", "owner", ""), "$push", doc("ends", mark), "$inc", doc("attempts", -1, "abandoned", 1))))
 		ids = append(ids, d.ID)
 	}
 	err = s.again(ctx, func(ctx context.Context, unsure bool) error {

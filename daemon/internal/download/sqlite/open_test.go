@@ -95,6 +95,37 @@ func TestOpenRefusesNewerSchema(t *testing.T) {
 	}
 }
 
+// TestOpenOfFirstSchema: what the first version of the schema has kept is there, with its attempts as
+// they were counted then.
+func TestOpenOfFirstSchema(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, databaseName)
+	if err := create(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	run(t, path, "PRAGMA journal_mode = WAL", migrations[0], "PRAGMA user_version = 1",
+		`INSERT INTO jobs (id, name, priority, is_on, filter, version, lane, max_attempts, added) VALUES (1, 'news', 3, 1, '', 1, 'normal', 3, 1)`,
+		`INSERT INTO versions VALUES (1, 1, '{}', '', '', '', 1)`, `INSERT INTO counts VALUES (1, 2, 1)`,
+		`INSERT INTO tasks (id, job, uri, shard, state, attempts, fence, version, until, added, owner) VALUES (x'00112233445566778899aabbccddeeff', 1, 'http://x/', 7, 2, 2, 2, 1, 5, 1, 'w')`)
+	s := open(t, Options{Dir: dir})
+	if swept, err := s.Sweep(t.Context(), 0); err != nil || swept != (download.Swept{Abandoned: 1}) {
+		t.Errorf("swept %+v, %v", swept, err)
+	}
+	err := s.ListTasks(t.Context(), download.Query{Job: 1}, func(got download.Task) error {
+		if got.State != download.Waiting || got.Attempts != 1 || got.Abandoned != 1 || got.URI != "http://x/" {
+			t.Errorf("task %+v", got)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if counts, err := s.Counts(t.Context(), 1); err != nil || counts[download.Waiting] != 1 {
+		t.Errorf("counts %v, %v", counts, err)
+	}
+}
+
 func TestOneProcessHasTheFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -106,6 +106,8 @@ CREATE INDEX logs_added ON logs (job, added);
 CREATE INDEX logs_task ON logs (task);
 CREATE TABLE refusals (seq INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, text TEXT NOT NULL, added INTEGER NOT NULL);
 CREATE TABLE roles (name TEXT PRIMARY KEY, owner TEXT NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;
+`, `
+ALTER TABLE tasks ADD COLUMN abandoned INTEGER NOT NULL DEFAULT 0; -- leases; in version 1 they counted as attempts
 `}
 
 // prepare makes the database if it is missing, refuses what is not ours, and brings the schema up

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"time"
@@ -89,7 +90,8 @@ const sweepTogether = 1000
 
 const (
 	sweepReady   = `UPDATE tasks SET state = 0, until = 0 WHERE seq IN (SELECT seq FROM tasks WHERE state = 1 AND until <= ? LIMIT ?) RETURNING job`
-	sweepRunning = `SELECT seq, job, attempts, version, owner FROM tasks WHERE state = 2 AND until <= ? LIMIT ?`
+	sweepRunning = `SELECT seq, id, job, abandoned + 1, version, owner FROM tasks WHERE state = 2 AND until <= ? LIMIT ?`
+	abandonTask  = `UPDATE tasks SET state = ?, until = 0, owner = '', reason = ?, not_before = ?, attempts = attempts - 1, abandoned = ? WHERE seq = ?`
 	sweepLogs    = `DELETE FROM logs WHERE seq IN (SELECT seq FROM logs WHERE job = ? AND added < ? LIMIT ?)`
 )
 
@@ -148,9 +150,10 @@ func (s *Store) inParts(ctx context.Context, do func(*tx) (int, error), sum *int
 
 func (s *Store) sweepRunning(ctx context.Context, swept *download.Swept) error {
 	type expired struct {
-		seq, job          int64
-		attempts, version int
-		owner             string
+		seq, job   int64
+		id         []byte
+		n, version int
+		owner      string
 	}
 	for {
 		var some []expired
@@ -159,28 +162,24 @@ func (s *Store) sweepRunning(ctx context.Context, swept *download.Swept) error {
 			some, gone = nil, 0
 			err := t.w.each(func(rows *sql.Rows) error {
 				var e expired
-				err := rows.Scan(&e.seq, &e.job, &e.attempts, &e.version, &e.owner)
+				err := rows.Scan(&e.seq, &e.id, &e.job, &e.n, &e.version, &e.owner)
 				some = append(some, e)
 				return err
 			}, sweepRunning, t.now, sweepTogether)
 			if err != nil {
 				return err
 			}
-			jobs, err := t.jobs()
-			if err != nil {
-				return err
-			}
 			for _, e := range some {
-				to, notBefore := waiting, t.now
-				if e.attempts >= jobs[e.job].most {
+				to, notBefore := waiting, t.now+download.PauseAbandoned(hex.EncodeToString(e.id), e.n).Milliseconds()
+				if e.n >= download.MaxAbandoned {
 					to, notBefore = failed, 0
 					gone++
 				}
-				a := download.Attempt{Reason: download.Abandoned(e.owner)}
-				if err := t.w.exec("UPDATE tasks SET state = ?, until = 0, owner = '', reason = ?, not_before = ? WHERE seq = ?", to, download.CutReason(a.Reason), notBefore, e.seq); err != nil {
+				a := download.Attempt{Reason: download.Abandoned(e.owner, e.n)}
+				if err := t.w.exec(abandonTask, to, download.CutReason(a.Reason), notBefore, e.n, e.seq); err != nil {
 					return err
 				}
-				if err := t.addLog(e.job, e.seq, e.attempts, e.version, a); err != nil {
+				if err := t.addLog(e.job, e.seq, 0, e.version, a); err != nil {
 					return err
 				}
 				t.moved(e.job, running, to, 1)

@@ -38,7 +38,7 @@ const (
 		WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND +until > ?`
 )
 
-const taskColumns = "seq, id, job, uri, shard, state, attempts, not_before, until, owner, fence, reason, added"
+const taskColumns = "seq, id, job, uri, shard, state, attempts, not_before, until, owner, fence, reason, added, abandoned"
 
 // row is a task with what only the store knows of it.
 type row struct {
@@ -53,7 +53,7 @@ func scanTask(rows *sql.Rows, more ...any) (row, error) {
 	var id sql.RawBytes
 	var state int
 	var notBefore, until, added int64
-	into := []any{&r.seq, &id, &r.Job, &r.URI, &r.Shard, &state, &r.Attempts, &notBefore, &until, &r.Owner, &r.Fence, &r.Reason, &added}
+	into := []any{&r.seq, &id, &r.Job, &r.URI, &r.Shard, &state, &r.Attempts, &notBefore, &until, &r.Owner, &r.Fence, &r.Reason, &added, &r.Abandoned}
 	if err := rows.Scan(append(into, more...)...); err != nil {
 		return r, err
 	}

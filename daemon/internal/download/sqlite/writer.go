@@ -61,7 +61,6 @@ type writer struct {
 type liveJob struct {
 	on   bool
 	lane download.Lane
-	most int // attempts
 }
 
 func newWriter(ctx context.Context, s *Store, path string) (*writer, error) {
@@ -274,13 +273,12 @@ func (t *tx) jobs() (map[int64]liveJob, error) {
 	err := t.w.each(func(rows *sql.Rows) error {
 		var id int64
 		var j liveJob
-		if err := rows.Scan(&id, &j.on, &j.lane, &j.most); err != nil {
+		if err := rows.Scan(&id, &j.on, &j.lane); err != nil {
 			return err
 		}
-		j.most = max(j.most, 1)
 		jobs[id] = j
 		return nil
-	}, "SELECT id, is_on, lane, max_attempts FROM jobs WHERE dropped = 0")
+	}, "SELECT id, is_on, lane FROM jobs WHERE dropped = 0")
 	if err != nil {
 		return nil, err
 	}

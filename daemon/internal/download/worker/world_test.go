@@ -304,8 +304,8 @@ func (w *world) consistent(j download.Job) {
 		if data[uri] != want {
 			w.t.Errorf("%s is %s and has %d results", uri, task.State, data[uri])
 		}
-		if logs[uri] != task.Attempts || task.Attempts == 0 {
-			w.t.Errorf("%s: %d logs of %d attempts", uri, logs[uri], task.Attempts)
+		if logs[uri] != task.Attempts+task.Abandoned || task.Attempts == 0 {
+			w.t.Errorf("%s: %d logs of %d attempts and %d abandoned leases", uri, logs[uri], task.Attempts, task.Abandoned)
 		}
 	}
 }
