@@ -133,6 +133,7 @@ func rules() []rule {
 		room("crawl/links", "fetch/uri"),
 		room("crawl/pages", "fetch/uri", "durable"),
 		room("crawl/frontier", "canonical", "durable"),
+		{folder: "daemon/internal/crawl/warc", ours: in("durable"), onlyModules: []string{}},
 		room("fetch"),
 		room("fetch/guard"),
 		room("fetch/uri"),

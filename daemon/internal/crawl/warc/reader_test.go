@@ -1,0 +1,95 @@
+package warc
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSystemWarcio: a public reader understands what is written. It is the npm package warcio, of
+// the versions in testdata/reader/package-lock.json.
+func TestSystemWarcio(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%v; on Debian: apt-get install nodejs npm", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	reader := t.TempDir()
+	if err := os.CopyFS(reader, os.DirFS("testdata/reader")); err != nil {
+		t.Fatal(err)
+	}
+	install := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", filepath.Join(reader, "cache"))
+	install.Dir = reader
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("npm ci: %v\n%s", err, out)
+	}
+
+	dir := t.TempDir()
+	w := open(t, dir, Position{}, Options{Size: 20_000, Info: [][2]string{{"software", "uridownloader"}}})
+	bodies := map[string]string{}
+	at := map[string]Location{}
+	for i := range 20 {
+		x := page(i, 4*i*i*100)
+		if i%5 == 4 {
+			x.Original, x.Body = &Original{URI: page(i-1, 0).URI, Time: when}, page(i-1, 4*(i-1)*(i-1)*100).Body
+		}
+		at[x.URI], _ = add(t, w, x)
+		if x.Original == nil {
+			bodies[x.URI] = string(x.Body)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) < 1 {
+		t.Fatal(files, err)
+	}
+	read := exec.CommandContext(ctx, "node", append([]string{"read.mjs"}, files...)...)
+	read.Dir = reader
+	out, err := read.Output()
+	if err != nil {
+		t.Fatalf("read.mjs: %v\n%s", err, err.(*exec.ExitError).Stderr)
+	}
+	kinds := map[string]int{}
+	for line := range strings.Lines(string(out)) {
+		var r struct {
+			Version, Type, URI, Date, Payload, Refers, HTTP, ContentType, Body, Digest string
+			Offset, Length                                                             int64
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		kinds[r.Type]++
+		body, err := base64.StdEncoding.DecodeString(r.Body)
+		if err != nil || r.Version != "WARC/1.1" || r.Date != "2026-11-23T04:05:06.789Z" {
+			t.Errorf("%s: %v", line, err)
+		}
+		switch r.Type {
+		case "response":
+			if string(body) != bodies[r.URI] || r.Payload != r.Digest || r.HTTP != "HTTP/1.1 200 OK" || r.ContentType != "text/html" {
+				t.Errorf("%s: %d bytes, %s %s %s; want those that were written", r.URI, len(body), r.Digest, r.HTTP, r.ContentType)
+			}
+			if l := at[r.URI]; l.Offset != r.Offset || l.Length != r.Length {
+				t.Errorf("%s: the reader says it is at %d (%d bytes), we at %+v", r.URI, r.Offset, r.Length, l)
+			}
+		case "revisit":
+			if !strings.HasPrefix(r.Refers, "http://h.example/") || r.Payload == "" {
+				t.Errorf("%s: %s %s", r.URI, r.Refers, r.Payload)
+			}
+		}
+	}
+	if want := fmt.Sprint(map[string]int{"warcinfo": len(files), "request": 20, "response": 16, "revisit": 4}); fmt.Sprint(kinds) != want {
+		t.Errorf("got %v, want %s", kinds, want)
+	}
+}

@@ -1,0 +1,212 @@
+package warc
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/rand"
+	"crypto/sha1" //nolint:gosec // what web archives compare pages by
+	"encoding/base32"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Exchange is a request and its answer.
+type Exchange struct {
+	URI           string // that answered, absolute
+	Time          time.Time
+	Remote        string // address of the server, with or without port; "": not known, or that of a proxy
+	Method        string // "": GET
+	RequestHeader http.Header
+	RequestBody   []byte
+	Status        int
+	Header        http.Header
+	Body          []byte // as it is without transfer and content coding
+	// Original, if not nil, is the page with the same Digest that an earlier record has: this one
+	// becomes a revisit record, without the body.
+	Original *Original
+}
+
+// Original is the page that another is a duplicate of.
+type Original struct {
+	URI  string
+	Time time.Time // of its record
+}
+
+// Digest is that of a body as records have it: sha1: and the SHA-1 in base32. It is no protection
+// against people who make two bodies with one digest: compare what matters by something else.
+func Digest(body []byte) string {
+	sum := sha1.Sum(body) //nolint:gosec // see above
+	return "sha1:" + base32.StdEncoding.EncodeToString(sum[:])
+}
+
+// Encoded are the records of an exchange as they will stand in a file.
+type Encoded struct {
+	members  []byte
+	response int64 // offset of the response or revisit
+	length   int64 // of its member
+}
+
+// Encode makes the records of an exchange: the request, and the response or revisit. It takes the
+// most time of all, and may be called by many goroutines.
+//
+// The body is stored without its codings, so the fields of the header that speak of them get the prefix
+// X-Archive-Orig-, as archives do, and Content-Length is that of the body.
+func Encode(x Exchange) (*Encoded, error) {
+	if x.URI == "" || strings.ContainsFunc(x.URI, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return nil, fmt.Errorf("warc: %q is no URI", x.URI)
+	}
+	request, response := newID(), newID()
+	common := func(kind, id, other string) fields {
+		f := fields{{"WARC-Type", kind}, {"WARC-Record-ID", id}, {"WARC-Date", date(x.Time)}, {"WARC-Target-URI", x.URI}, {"WARC-Concurrent-To", other}}
+		if ip := address(x.Remote); ip != "" {
+			f = append(f, [2]string{"WARC-IP-Address", ip})
+		}
+		return f
+	}
+	payload := Digest(x.Body)
+	answer := common("response", response, request)
+	block := answerBlock(&x)
+	if x.Original == nil {
+		block = append(block, x.Body...)
+	} else {
+		answer = append(common("revisit", response, request),
+			[2]string{"WARC-Profile", "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"},
+			[2]string{"WARC-Refers-To-Target-URI", x.Original.URI}, [2]string{"WARC-Refers-To-Date", date(x.Original.Time)})
+	}
+	answer = append(answer, [2]string{"WARC-Payload-Digest", payload}, [2]string{"Content-Type", "application/http;msgtype=response"})
+	asked := append(common("request", request, response), [2]string{"Content-Type", "application/http;msgtype=request"})
+
+	var b bytes.Buffer
+	if err := member(&b, asked, requestBlock(&x)); err != nil {
+		return nil, err
+	}
+	e := &Encoded{response: int64(b.Len())}
+	if err := member(&b, answer, block); err != nil {
+		return nil, err
+	}
+	e.members, e.length = b.Bytes(), int64(b.Len())-e.response
+	return e, nil
+}
+
+type fields [][2]string
+
+// encodeInfo is the record that each file begins with.
+func encodeInfo(name string, info [][2]string, now time.Time) ([]byte, error) {
+	var block, b bytes.Buffer
+	for _, line := range slices.Concat(info, [][2]string{{"format", "WARC File Format 1.1"}, {"conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"}}) {
+		writeField(&block, line[0], line[1])
+	}
+	f := fields{{"WARC-Type", "warcinfo"}, {"WARC-Record-ID", newID()}, {"WARC-Date", date(now)}, {"WARC-Filename", name}, {"Content-Type", "application/warc-fields"}}
+	err := member(&b, f, block.Bytes())
+	return b.Bytes(), err
+}
+
+var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
+// member writes a record as one gzip member.
+func member(b *bytes.Buffer, f fields, block []byte) error {
+	z := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(z)
+	z.Reset(b)
+	var head bytes.Buffer
+	head.WriteString("WARC/1.1\r\n")
+	for _, field := range f {
+		writeField(&head, field[0], field[1])
+	}
+	writeField(&head, "WARC-Block-Digest", Digest(block))
+	writeField(&head, "Content-Length", strconv.Itoa(len(block)))
+	head.WriteString("\r\n")
+	for _, part := range [][]byte{head.Bytes(), block, []byte("\r\n\r\n")} {
+		if _, err := z.Write(part); err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}
+
+func requestBlock(x *Exchange) []byte {
+	method := x.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	_, rest, _ := strings.Cut(x.URI, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	target := strings.TrimPrefix(rest, host)
+	if target == "" {
+		target = "/"
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", method, target)
+	if x.RequestHeader.Get("Host") == "" {
+		writeField(&b, "Host", host[strings.LastIndexByte(host, '@')+1:])
+	}
+	writeHeader(&b, x.RequestHeader)
+	b.WriteString("\r\n")
+	b.Write(x.RequestBody)
+	return b.Bytes()
+}
+
+// coded are the fields that speak of a body as it was sent.
+var coded = []string{"Content-Encoding", "Transfer-Encoding", "Content-Length"}
+
+func answerBlock(x *Exchange) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "HTTP/1.1 %03d %s\r\n", x.Status, http.StatusText(x.Status))
+	header := x.Header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	for _, name := range coded {
+		values, ok := header[name]
+		delete(header, name)
+		if ok && (name != "Content-Length" || !slices.Equal(values, []string{strconv.Itoa(len(x.Body))})) {
+			header["X-Archive-Orig-"+name] = values
+		}
+	}
+	header.Set("Content-Length", strconv.Itoa(len(x.Body)))
+	writeHeader(&b, header)
+	b.WriteString("\r\n")
+	return b.Bytes()
+}
+
+func writeHeader(b *bytes.Buffer, h http.Header) {
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		for _, value := range h[name] {
+			writeField(b, name, value)
+		}
+	}
+}
+
+// oneLine: what is not to end a line, or a header, before its time.
+var oneLine = strings.NewReplacer("\r", " ", "\n", " ", "\x00", " ")
+
+func writeField(b *bytes.Buffer, name, value string) {
+	b.WriteString(oneLine.Replace(name) + ": " + oneLine.Replace(value) + "\r\n")
+}
+
+func date(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+func address(remote string) string {
+	if a, err := netip.ParseAddrPort(remote); err == nil {
+		return a.Addr().WithZone("").String()
+	}
+	if a, err := netip.ParseAddr(remote); err == nil {
+		return a.WithZone("").String()
+	}
+	return ""
+}
+
+// newID is a random UUID (RFC 9562, version 4).
+func newID() string {
+	var u [16]byte
+	_, _ = rand.Read(u[:]) // never fails
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	return fmt.Sprintf("<urn:uuid:%x-%x-%x-%x-%x>", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}
