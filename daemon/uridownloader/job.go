@@ -63,8 +63,10 @@ func newJobCommand() *cobra.Command {
   filter: uri_download     # what another job has downloaded is not downloaded again; left out: it is
   uris: uris.txt           # a file beside this one, a list, or a URL
   setting: {max_download_times: 3, timeout: 30s, delay: 1s, concurrency: 2}
+  generate: {code: generate.star, every: 1h}   # makes URIs on a schedule
+  parse: {code: parse.star}                    # takes apart each page that was stored
 
-docs/downloader.md has every key.`,
+docs/downloader.md has every key, docs/jobcode.md what scripts can do.`,
 		Example:               "  uridownloader job add news.yaml\n  uridownloader job uris news more.txt\n  uridownloader job show news",
 		DisableFlagsInUseLine: true,
 	}
@@ -99,8 +101,8 @@ func readJob(file string) (text []byte, j download.Job, source jobfile.Source, e
 	if j, source, err = jobfile.Parse(file, text); err != nil {
 		return nil, j, source, err
 	}
-	if source.Code != "" {
-		if text, err = withCode(file, text, source.Code); err != nil {
+	for _, code := range source.Codes {
+		if text, err = withCode(file, text, code); err != nil {
 			return nil, j, source, err
 		}
 	}
@@ -111,19 +113,20 @@ func readJob(file string) (text []byte, j download.Job, source jobfile.Source, e
 	return text, j, source, err
 }
 
-// withCode puts the code into a job whose code is a file beside it.
-func withCode(file string, text []byte, code string) ([]byte, error) {
-	if !filepath.IsAbs(code) {
-		code = filepath.Join(filepath.Dir(file), code)
+// withCode puts the code of a script into a job that names a file beside it.
+func withCode(file string, text []byte, code jobfile.CodeFile) ([]byte, error) {
+	path := code.File
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(file), path)
 	}
-	f, err := os.Open(code)
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: code: %w", file, err)
+		return nil, fmt.Errorf("%s: %s: %w", file, code.Key, err)
 	}
 	defer f.Close()
 	read, err := io.ReadAll(io.LimitReader(f, script.MaxText+1)) // one more is too long
 	if err != nil {
-		return nil, fmt.Errorf("%s: code: %w", file, err)
+		return nil, fmt.Errorf("%s: %s: %w", file, code.Key, err)
 	}
 	return jobfile.WithCode(file, text, code, string(read))
 }

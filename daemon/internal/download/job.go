@@ -67,6 +67,8 @@ type Setting struct {
 	MaxBytes    int64  // of a body, decompressed
 	Script      string // JavaScript that runs in the page, for EngineBrowser
 	ReportMails []string
+	Generate    Generate // its code is a script of its own, as is that of Parse
+	Parse       Parse
 }
 
 // Equal tells whether two settings say the same: an empty list is as none.
@@ -80,7 +82,7 @@ func (s Setting) Equal(o Setting) bool {
 // MaxTimeout is the longest that an attempt may take.
 const MaxTimeout = 5 * time.Minute
 
-// Code is what a job runs itself, for EngineScript. The zero Code is none.
+// Code is what a job runs itself: of a Job, for EngineScript. The zero Code is none.
 type Code struct {
 	Language string // "starlark" or "python"
 	File     string // the name that errors tell

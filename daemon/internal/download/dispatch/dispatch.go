@@ -1,7 +1,7 @@
-// Package dispatch hands tasks out to workers: it sweeps the store and then makes waiting tasks
-// ready, by lane and priority and within bounds. docs/downloader.md has the arithmetic. It keeps
-// nothing itself: what it knows is counted in the store each time, so that any dispatcher goes on
-// where another stopped. It downloads nothing, and no worker has to know it.
+// Package dispatch hands tasks out to workers: it sweeps the store, makes tasks of the runs of generate
+// that are due, and then makes waiting tasks ready, by lane and priority and within bounds. docs/downloader.md has the arithmetic. It keeps
+// nothing itself that counts: what it knows is counted in the store each time, so that any dispatcher
+// goes on where another stopped. It downloads nothing, and no worker has to know it.
 package dispatch
 
 import (
@@ -38,6 +38,8 @@ type Store interface {
 	HandOut(ctx context.Context, job int64, n int, rank int64, ttl time.Duration) ([]download.Task, error)
 	Sweep(ctx context.Context, keepLogs time.Duration) (download.Swept, error)
 	Now(ctx context.Context) (time.Time, error)
+	AddTasks(ctx context.Context, job int64, tasks []download.NewTask) (int, error)
+	ListTasks(ctx context.Context, q download.Query, each func(download.Task) error) error
 	Roles
 }
 
@@ -79,6 +81,7 @@ type Options struct {
 type Dispatcher struct {
 	opt  Options
 	wake chan struct{}
+	runs map[int64]string // by job, the URI of the last run of generate that was made here; of the goroutine of Run
 	metrics
 }
 
@@ -90,6 +93,7 @@ type Report struct {
 	HandedOut int
 	// Waiting, Ready and Running count the tasks of jobs that are on, after the round.
 	Waiting, Ready, Running int
+	next                    time.Duration // until a run of generate is due; 0 for none
 }
 
 // New makes a dispatcher, and registers its metrics.
@@ -175,6 +179,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 				look = now.Add(pause)
 				if err == nil && report.Waiting == 0 {
 					look = now.Add(d.opt.Look)
+				}
+				if due := now.Add(report.next); report.next > 0 && due.Before(look) {
+					look = due
 				}
 			}
 			wait = min(wait, time.Until(sweep), time.Until(look))

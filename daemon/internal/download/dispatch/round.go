@@ -28,6 +28,9 @@ func (d *Dispatcher) round(ctx context.Context, sweep bool) (Report, error) {
 	if err != nil {
 		return report, errors.Join(append(errs, fmt.Errorf("list jobs: %w", err))...)
 	}
+	if report.next, err = d.generate(ctx, jobs); err != nil {
+		errs = append(errs, err)
+	}
 	lanes := map[download.Lane][]*demand{}
 	ready := map[download.Lane]int{}
 	for _, job := range jobs {

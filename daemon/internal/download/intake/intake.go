@@ -5,6 +5,7 @@ package intake
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
@@ -39,45 +40,71 @@ type FilterError struct{ Err error }
 func (e *FilterError) Error() string { return fmt.Sprintf("filter: %v", e.Err) }
 func (e *FilterError) Unwrap() error { return e.Err }
 
-// Add makes tasks of a job. The filter is told after the tasks are durable: a crash in between costs
-// a question, and never a URI. To add all of them again after an error does no harm. Errors are those
-// of AddTasks, or a *FilterError.
+// Add makes tasks of a job, of those URIs that its filter does not know. The filter is told after the
+// tasks are durable: a crash in between costs a question, and never a URI. To add all of them again
+// after an error does no harm. Errors are those of AddTasks, or a *FilterError.
 func (i *Intake) Add(ctx context.Context, j download.Job, tasks []download.NewTask) (Count, error) {
+	return i.AddThrough(ctx, j, []string{j.Filter}, tasks)
+}
+
+// AddThrough is Add with other filters than the job's, asked one after the other: each is asked for
+// those, and told of them, that were new to the one before. "" is none. A run of parse is asked for
+// by the URI of its page.
+func (i *Intake) AddThrough(ctx context.Context, j download.Job, filters []string, tasks []download.NewTask) (Count, error) {
 	all := len(tasks)
 	if all == 0 {
 		return Count{}, nil
 	}
-	if j.Filter != "" {
+	filters = slices.DeleteFunc(slices.Clone(filters), func(name string) bool { return name == "" })
+	if len(filters) > 0 {
 		i.adding.Lock()
 		defer i.adding.Unlock()
-		fresh, err := i.filter.Check(ctx, j.Filter, urisOf(tasks))
-		if err != nil {
+	}
+	fresh := make([][]string, len(filters)) // URIs that were new to each
+	for n, filter := range filters {
+		var err error
+		if tasks, err = i.unseen(ctx, filter, tasks); err != nil {
 			return Count{}, &FilterError{err}
 		}
-		var left []download.NewTask
-		for n, is := range fresh {
-			if is {
-				left = append(left, tasks[n])
-			}
-		}
-		tasks = left
+		fresh[n] = urisOf(tasks)
 	}
 	added, err := i.store.AddTasks(ctx, j.ID, tasks)
 	if err != nil {
 		return Count{}, err
 	}
-	if j.Filter != "" && len(tasks) > 0 {
-		if err := i.filter.Remember(ctx, j.Filter, urisOf(tasks)); err != nil {
+	for n, filter := range slices.Backward(filters) { // the first last: as long as it says "new", the others are asked, too
+		if len(fresh[n]) == 0 {
+			continue
+		}
+		if err := i.filter.Remember(ctx, filter, fresh[n]); err != nil {
 			return Count{}, &FilterError{err}
 		}
 	}
 	return Count{Added: added, Seen: all - len(tasks), Known: len(tasks) - added}, nil
 }
 
+// unseen are the tasks whose URIs are new to a filter.
+func (i *Intake) unseen(ctx context.Context, filter string, tasks []download.NewTask) ([]download.NewTask, error) {
+	if len(tasks) == 0 {
+		return nil, nil
+	}
+	fresh, err := i.filter.Check(ctx, filter, urisOf(tasks))
+	if err != nil {
+		return nil, err
+	}
+	var left []download.NewTask
+	for n, is := range fresh {
+		if is {
+			left = append(left, tasks[n])
+		}
+	}
+	return left, nil
+}
+
 func urisOf(tasks []download.NewTask) []string {
 	uris := make([]string, len(tasks))
 	for i, t := range tasks {
-		uris[i] = t.URI
+		uris[i] = download.PageOf(t.URI)
 	}
 	return uris
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
 )
 
-// code is the code of a job as it is sent; in a job file it may be the name of a file instead.
+// code is the code of a script as it is sent; in a job file it may be the name of a file instead.
 type code struct {
 	File     string `yaml:"file"`
 	Language string `yaml:"language"`
@@ -20,67 +20,99 @@ type code struct {
 	Text     string `yaml:"text"`
 }
 
-// code reads the key of this name: the code, or the name of its file.
-func (c *check) code(n *yaml.Node, engine string) (download.Code, string) {
+// CodeFile is the file of a script, beside the job file that names it.
+type CodeFile struct {
+	Key    string // of the job file, such as generate.code
+	Script download.Script
+	File   string
+}
+
+// downloadCode reads the key code.
+func (c *check) downloadCode(n *yaml.Node, engine string) download.Code {
 	switch {
 	case n == nil && engine == download.EngineScript:
 		c.fault("code", "is not there: download_engine: script wants the name of a file beside this one, such as job.star")
-		return download.Code{}, ""
+		return download.Code{}
 	case n == nil:
-		return download.Code{}, ""
+		return download.Code{}
 	case engine != download.EngineScript:
 		c.fault("code", "is for download_engine: script, and this job has %s", engine)
-		return download.Code{}, ""
-	case n.Kind == yaml.ScalarNode && n.Value != "":
-		return download.Code{}, n.Value
-	case n.Kind != yaml.MappingNode:
-		c.fault("code", "want the name of a file, or {file: job.star, text: ...}")
-		return download.Code{}, ""
+		return download.Code{}
 	}
-	k := code{File: "job.star", Language: script.Language}
-	if err := strict.DecodeNode(c.file, "code", n, &k); err != nil {
-		c.faults = append(c.faults, err)
-		return download.Code{}, ""
-	}
-	return c.checked(k), ""
+	return c.code("code", download.ScriptDownload, n)
 }
 
-func (c *check) checked(k code) download.Code {
+// code reads the code of a script, or the name of its file, which is added to those of the source.
+func (c *check) code(key string, of download.Script, n *yaml.Node) download.Code {
+	switch {
+	case n.Kind == yaml.ScalarNode && n.Value != "":
+		c.codes = append(c.codes, CodeFile{key, of, n.Value})
+		return download.Code{}
+	case n.Kind != yaml.MappingNode:
+		c.fault(key, "want the name of a file, or {file: job.star, text: ...}")
+		return download.Code{}
+	}
+	k := code{File: "job.star", Language: script.Language}
+	if err := strict.DecodeNode(c.file, key, n, &k); err != nil {
+		c.faults = append(c.faults, err)
+		return download.Code{}
+	}
+	return c.checked(key, of, k)
+}
+
+func (c *check) checked(key string, of download.Script, k code) download.Code {
 	found := download.Code{Language: k.Language, File: k.File, Text: k.Text}
 	if k.File == "" || len(k.File) > 200 || filepath.Base(k.File) != k.File || strings.ContainsFunc(k.File, func(r rune) bool { return r < ' ' }) {
-		c.fault("code.file", "%q: want a name without a folder, such as job.star", k.File)
+		c.fault(key+".file", "%q: want a name without a folder, such as job.star", k.File)
 		return found
 	}
-	if err := script.Check(found); err != nil {
+	if err := script.Check(found, of); err != nil {
 		c.faults = append(c.faults, err) // it names file and line of the code
 	} else if k.SHA256 != "" && !strings.EqualFold(k.SHA256, found.SHA256()) {
-		c.fault("code.sha256", "%s is not that of the text, %s", k.SHA256, found.SHA256())
+		c.fault(key+".sha256", "%s is not that of the text, %s", k.SHA256, found.SHA256())
 	}
 	return found
 }
 
-// WithCode is the text of a job whose code is the name of a file, with the code itself. The error
-// tells what is wrong with the code.
-func WithCode(name string, data []byte, file, text string) ([]byte, error) {
-	found := download.Code{Language: script.Language, File: filepath.Base(file), Text: text}
-	if err := script.Check(found); err != nil {
+// WithCode is the text of a job in which the code of a script is the name of a file, with the code
+// itself. The error tells what is wrong with the code.
+func WithCode(name string, data []byte, named CodeFile, text string) ([]byte, error) {
+	found := download.Code{Language: script.Language, File: filepath.Base(named.File), Text: text}
+	if err := script.Check(found, named.Script); err != nil {
 		return nil, err
 	}
 	root, err := strict.Parse(name, data)
 	if err != nil {
 		return nil, err
 	}
-	if root == nil || root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s: want a job", name)
-	}
 	var n yaml.Node
 	if err := n.Encode(code{File: found.File, Language: found.Language, SHA256: found.SHA256(), Text: found.Text}); err != nil {
 		return nil, err
 	}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		if root.Content[i].Value == "code" {
-			root.Content[i+1] = &n
+	at := root
+	keys := strings.Split(named.Key, ".")
+	for i, key := range keys {
+		value := valueOf(at, key)
+		if value == nil {
+			return nil, fmt.Errorf("%s: %s: is not there", name, named.Key)
 		}
+		if i == len(keys)-1 {
+			*value = &n
+		}
+		at = *value
 	}
 	return yaml.Marshal(root)
+}
+
+// valueOf is where the value of a key is, nil if there is none.
+func valueOf(n *yaml.Node, key string) **yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return &n.Content[i+1]
+		}
+	}
+	return nil
 }

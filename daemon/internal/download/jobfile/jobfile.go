@@ -43,6 +43,8 @@ type file struct {
 	URIs     *yaml.Node `yaml:"uris"`
 	Setting  setting    `yaml:"setting"`
 	Code     *yaml.Node `yaml:"code"`
+	Generate *yaml.Node `yaml:"generate"`
+	Parse    *yaml.Node `yaml:"parse"`
 }
 
 type setting struct {
@@ -68,7 +70,8 @@ type Source struct {
 	List []download.NewTask // in the file itself
 	File string             // of one URI a line, beside the job file; "": none
 	URL  string             // of one URI a line; "": none
-	Code string             // the file of the job's code, beside the job file; "": none, or the code is in the job
+	// Codes are the files of scripts whose code is not in the job itself.
+	Codes []CodeFile
 }
 
 // Default is the job of a file that gives a name alone.
@@ -107,7 +110,9 @@ func Parse(name string, data []byte) (download.Job, Source, error) {
 	j.Setting.Headers = c.headers(f.Setting.Headers)
 	c.job(j)
 	source := c.source(f.URIs)
-	j.Code, source.Code = c.code(f.Code, j.Setting.Engine)
+	j.Code = c.downloadCode(f.Code, j.Setting.Engine)
+	j.Setting.Generate, j.Setting.Parse = c.generate(f.Generate), c.parse(f.Parse)
+	source.Codes = c.codes
 	return j, source, errors.Join(c.faults...)
 }
 
@@ -116,6 +121,7 @@ type check struct {
 	file   string
 	lines  map[string]int
 	faults []error
+	codes  []CodeFile
 }
 
 func (c *check) locate(path string, n *yaml.Node) {
@@ -129,7 +135,13 @@ func (c *check) locate(path string, n *yaml.Node) {
 	}
 }
 
-func (c *check) fault(key, format string, args ...any) { c.faultIn(c.lines[key], key, format, args...) }
+func (c *check) fault(key, format string, args ...any) {
+	line := 0
+	for at := key; at != "" && line == 0; at = at[:max(0, strings.LastIndexByte(at, '.'))] { // of what is not there: where it should be
+		line = c.lines[at]
+	}
+	c.faultIn(line, key, format, args...)
+}
 
 // faultIn tells of a fault in a line, 0 if it is not known.
 func (c *check) faultIn(line int, key, format string, args ...any) {
@@ -152,9 +164,7 @@ func (c *check) job(j download.Job) {
 	if !jobName.MatchString(j.Name) {
 		c.fault("name", "%q: want up to 63 of a-z, 0-9, _ and -, a letter or digit first", j.Name)
 	}
-	if j.Filter != "" && configs.CheckName(j.Filter) != "" {
-		c.fault("filter", "%s", configs.CheckName(j.Filter))
-	}
+	c.filter("filter", j.Filter)
 	between("priority", j.Priority, 0, MaxPriority)
 	between("setting.dispatch", s.Dispatch, 1, MaxDispatch)
 	between("setting.max_download_times", s.MaxAttempts, 1, MaxAttempts)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
 func TestParse(t *testing.T) {
@@ -57,6 +59,15 @@ func TestParseFaults(t *testing.T) {
 		"name: a\ncode: {txt: ''}\nsetting: {download_engine: script}":                                        "x.yaml:2: code.txt: unknown key; did you mean text?",
 		"name: a\ncode: {language: lua, text: ''}\nsetting: {download_engine: script}":                        `job.star: language "lua": want starlark`,
 		"name: a\ncode: {sha256: '00', text: 'def download(task): pass'}\nsetting: {download_engine: script}": "x.yaml:2: code.sha256: 00 is not that of the text, ",
+		"name: a\ngenerate: {every: 1h}":                                                                      "x.yaml:2: generate.code: is not there: want the name of a file beside this one, such as generate.star",
+		"name: a\nparse: x":                                                                                   "x.yaml:2: parse: a text: want keys and values: code, filter",
+		"name: a\nparse: {code: {text: 'def parse(p): fetch(p.url)'}}":                                        "job.star:1:15: undefined: fetch",
+		"name: a\ngenerate: {code: g.star, every: 1s}":                                                        "x.yaml:2: generate.every: 1s: want 10s to ",
+		"name: a\ngenerate: {code: g.star, every: 1h0.5s}":                                                    "x.yaml:2: generate.every: 1h0m0.5s: want ",
+		"name: a\ngenerate: {code: g.star, host: 'http://a/'}":                                                "x.yaml:2: generate.host: \"http://a/\": want the name of a host",
+		"name: a\ngenerate: {code: g.star, host: 'a:80'}":                                                     "x.yaml:2: generate.host: \"a:80\": want the name of a host",
+		"name: a\ngenerate: {code: g.star, filter: 'a b'}":                                                    "x.yaml:2: generate.filter: ",
+		"name: a\ngenerate: {cod: g.star}":                                                                    "x.yaml:2: generate.cod: unknown key; did you mean code?",
 		"name: a\nsetting:\n  timeout: 6m":                                                                    "x.yaml:3: setting.timeout: 6m0s: want 100ms to 5m0s",
 		"name: a\nsetting:\n  timeout: 30":                                                                    `x.yaml:3: setting.timeout: "30": want a time with its unit`,
 		"name: a\nsetting:\n  delay: -1s":                                                                     "x.yaml:3: setting.delay",
@@ -105,6 +116,33 @@ func TestURIFaults(t *testing.T) {
 	}
 	if _, _, err = Parse("x.yaml", []byte("name: a\nsetting: {headers: {\"A\\nB\": c}}")); err == nil || !strings.Contains(err.Error(), `x.yaml:2: setting.headers: "A\nB" cannot`) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A job may have three scripts, each in a file of its own, and with other filters than the default ones.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	text := []byte("name: a\nsetting: {download_engine: script}\ncode: d.star\ngenerate: {code: g.star, every: 1h, host: WWW.Example.com}\nparse: {code: p.star, filter: ''}\n")
+	_, source, err := Parse("a.yaml", text)
+	want := []CodeFile{{"code", download.ScriptDownload, "d.star"}, {"generate.code", download.ScriptGenerate, "g.star"}, {"parse.code", download.ScriptParse, "p.star"}}
+	if err != nil || !reflect.DeepEqual(source.Codes, want) {
+		t.Fatalf("%+v, %v, want %+v", source.Codes, err, want)
+	}
+	for _, file := range want {
+		if text, err = WithCode("a.yaml", text, file, "def "+string(file.Script)+"(x):\n  pass\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j, source, err := Parse("a.yaml", text)
+	g, p := j.Setting.Generate, j.Setting.Parse
+	if err != nil || len(source.Codes) != 0 || j.Code.Text != "def download(x):\n  pass\n" || g.Code.Text != "def generate(x):\n  pass\n" || p.Code.Text != "def parse(x):\n  pass\n" {
+		t.Errorf("%+v, %+v, %v", j, source, err)
+	}
+	if g.Every != time.Hour || g.Filter != "uri_generator" || g.Host != "www.example.com" || g.Code.File != "g.star" || p.Filter != "" {
+		t.Errorf("generate %+v, parse %+v", g, p)
+	}
+	if _, err := WithCode("a.yaml", text, want[2], "def parse(x): fetch(x.url)"); err == nil || !strings.Contains(err.Error(), "p.star:1:15: undefined: fetch") {
+		t.Errorf("code that is wrong: %v", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,8 +28,9 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (dow
 	j, source, err := jobfile.Parse(name, body)
 	switch {
 	case err != nil:
-	case source.Code != "":
-		err = errors.New(name + ": code: " + strconv.Quote(source.Code) + " is a file on the caller's machine: want {file: " + source.Code + ", text: ...}; `uridownloader job add` sends the file")
+	case len(source.Codes) > 0:
+		c := source.Codes[0]
+		err = errors.New(name + ": " + c.Key + ": " + strconv.Quote(c.File) + " is a file on the caller's machine: want {file: " + c.File + ", text: ...}; `uridownloader job add` sends the file")
 	case source.File != "":
 		err = errors.New(name + ": uris: " + strconv.Quote(source.File) + " is a file on the caller's machine: want a list; `uridownloader job add` sends the file")
 	case source.URL != "":
@@ -39,15 +41,16 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (dow
 	if path := r.PathValue("name"); err == nil && path != "" && path != j.Name {
 		err = errors.New(name + ": name: " + strconv.Quote(j.Name) + " is not that of the path, " + strconv.Quote(path))
 	}
-	if err == nil && j.Setting.Engine == download.EngineScript && m.Unable != nil {
+	if key := scriptKey(j); err == nil && key != "" && m.Unable != nil {
 		if unable := m.Unable(); unable != nil {
-			err = errors.New(name + ": setting.download_engine: script: this machine runs no code of jobs: " + unable.Error())
+			err = errors.New(name + ": " + key + ": this machine runs no code of jobs: " + unable.Error())
 		}
 	}
-	if err == nil && j.Filter != "" {
-		_, err = m.Filter.Check(r.Context(), j.Filter, []string{"http://example.com/"})
-		if err != nil {
-			return j, nil, filterError(err)
+	if err == nil {
+		for _, filter := range filtersOf(j) {
+			if _, err := m.Filter.Check(r.Context(), filter, []string{"http://example.com/"}); err != nil {
+				return j, nil, filterError(err)
+			}
 		}
 	}
 	if err == nil {
@@ -59,6 +62,31 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (dow
 		}
 	}
 	return j, nil, &problemdetail.Error{Code: CodeInvalidJob, Detail: err.Error()}
+}
+
+// scriptKey is the key of a job by which it has a script, "" if it has none.
+func scriptKey(j download.Job) string {
+	switch {
+	case j.Setting.Engine == download.EngineScript:
+		return "setting.download_engine: script"
+	case j.Setting.Generate.Code.Text != "":
+		return "generate"
+	case j.Setting.Parse.Code.Text != "":
+		return "parse"
+	}
+	return ""
+}
+
+// filtersOf are the names of the filters that a job asks.
+func filtersOf(j download.Job) []string {
+	names := []string{j.Filter}
+	if j.Setting.Generate.Code.Text != "" {
+		names = append(names, j.Setting.Generate.Filter)
+	}
+	if j.Setting.Parse.Code.Text != "" {
+		names = append(names, j.Setting.Parse.Filter)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
 func pathOf(name string) string { return "/api/v1/jobs/" + name }

@@ -19,6 +19,8 @@ type jobJSON struct {
 	Setting  settingJSON    `json:"setting"`
 	Tasks    map[string]int `json:"tasks,omitempty"` // by state
 	Code     *codeJSON      `json:"code,omitempty"`
+	Generate *generateJSON  `json:"generate,omitempty"`
+	Parse    *parseJSON     `json:"parse,omitempty"`
 	Added    *time.Time     `json:"added,omitempty"`
 	Changed  *time.Time     `json:"changed,omitempty"`
 }
@@ -29,6 +31,26 @@ type codeJSON struct {
 	Language string `json:"language"`
 	SHA256   string `json:"sha256"`
 	Size     int    `json:"size"` // bytes
+}
+
+func codeOf(c download.Code) *codeJSON {
+	if c == (download.Code{}) {
+		return nil
+	}
+	return &codeJSON{c.File, c.Language, c.SHA256(), len(c.Text)}
+}
+
+// generateJSON and parseJSON tell of the two other scripts.
+type generateJSON struct {
+	Code   *codeJSON `json:"code"`
+	Every  string    `json:"every,omitempty"`
+	Filter string    `json:"filter,omitempty"`
+	Host   string    `json:"host,omitempty"`
+}
+
+type parseJSON struct {
+	Code   *codeJSON `json:"code"`
+	Filter string    `json:"filter,omitempty"`
 }
 
 // settingJSON has no cookie, no headers and no proxies: they may hold secrets. It tells how many.
@@ -61,8 +83,15 @@ func jobOf(j download.Job, counts map[download.State]int) jobJSON {
 	if j.On {
 		out.Status = "on"
 	}
-	if j.Code != (download.Code{}) {
-		out.Code = &codeJSON{j.Code.File, j.Code.Language, j.Code.SHA256(), len(j.Code.Text)}
+	out.Code = codeOf(j.Code)
+	if g := s.Generate; g.Code.Text != "" {
+		out.Generate = &generateJSON{Code: codeOf(g.Code), Filter: g.Filter, Host: g.Host}
+		if g.Every > 0 {
+			out.Generate.Every = g.Every.String()
+		}
+	}
+	if s.Parse.Code.Text != "" {
+		out.Parse = &parseJSON{Code: codeOf(s.Parse.Code), Filter: s.Parse.Filter}
 	}
 	if counts != nil {
 		out.Tasks = map[string]int{}

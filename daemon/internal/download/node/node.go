@@ -114,8 +114,11 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 		}
 		n.fetcher = newFetcher(cfg, n.spill, log)
 		overHTTP := httpengine.New(n.fetcher, cfg.UserAgent)
-		n.code = newScriptEngine(ctx, overHTTP, n.intake, n.wakeDispatcher, log)
-		engines := map[string]worker.Engine{download.EngineHTTP: overHTTP, download.EngineScript: n.code}
+		n.code = newScriptEngine(ctx, overHTTP, n.store, n.intake, n.wakeDispatcher, log)
+		engines := map[string]worker.Engine{}
+		for name, engine := range map[string]worker.Engine{download.EngineHTTP: overHTTP, download.EngineScript: n.code} {
+			engines[name] = parsing{engine, n.intake, n.wakeDispatcher}
+		}
 		n.worker = newWorker(cfg, n.store, engines, owner, host, log, prefixed, n.wakeDispatcher)
 	}
 	if err := n.openNotifier(prefixed); err != nil {

@@ -24,9 +24,9 @@ func newFetcher(cfg settings.Config, s *spill, log *slog.Logger) *fetch.Fetcher 
 }
 
 // newScriptEngine makes what runs the code of jobs. Where the machine has no jail for it, it refuses.
-func newScriptEngine(ctx context.Context, overHTTP *httpengine.Engine, added *intake.Intake, wake func(), log *slog.Logger) *scriptengine.Engine {
-	e := scriptengine.New(scriptengine.Options{HTTP: overHTTP, Log: log, Follow: func(ctx context.Context, j download.Job, tasks []download.NewTask) error {
-		_, err := added.Add(ctx, j, tasks)
+func newScriptEngine(ctx context.Context, overHTTP *httpengine.Engine, store download.Store, added *intake.Intake, wake func(), log *slog.Logger) *scriptengine.Engine {
+	e := scriptengine.New(scriptengine.Options{HTTP: overHTTP, Stored: store, Log: log, Follow: func(ctx context.Context, j download.Job, filters []string, tasks []download.NewTask) error {
+		_, err := added.AddThrough(ctx, j, filters, tasks)
 		wake()
 		return err
 	}})

@@ -20,8 +20,8 @@ import (
 // Language is that of all job code.
 const Language = "starlark"
 
-// Entry is the function that a worker calls, with the task.
-const Entry = "download"
+// parameter is what the function of a script is called with.
+var parameter = map[download.Script]string{download.ScriptGenerate: "run", download.ScriptDownload: "task", download.ScriptParse: "page"}
 
 // The bounds of code, and of what one attempt of it may do. All sizes are in bytes.
 const (
@@ -41,17 +41,23 @@ const (
 	MaxCPU     = time.Minute
 )
 
-// Names are those that code has beside the language's own.
-func Names() []string { return []string{"fetch", "html", "json", "emit", "follow", "log", "fail"} }
+// Names are those that a script has beside the language's own. Only that of what was stored fetches nothing.
+func Names(of download.Script) []string {
+	names := []string{"html", "json", "emit", "follow", "log", "fail"}
+	if of != download.ScriptParse {
+		names = append(names, "fetch")
+	}
+	return names
+}
 
 // Options are the language as it is here: with sets, while, and functions that call themselves.
 func Options() *syntax.FileOptions {
 	return &syntax.FileOptions{Set: true, While: true, TopLevelControl: true, GlobalReassign: true, Recursion: true}
 }
 
-// Check tells what is wrong with code, each fault in a line with file, line and column. It runs
-// nothing of it.
-func Check(c download.Code) error {
+// Check tells what is wrong with the code of a script, each fault in a line with file, line and column.
+// It runs nothing of it.
+func Check(c download.Code, of download.Script) error {
 	if len(c.Text) > MaxText {
 		return fmt.Errorf("%s: has %d bytes: want %d at most", c.File, len(c.Text), MaxText)
 	}
@@ -62,26 +68,26 @@ func Check(c download.Code) error {
 	if err != nil {
 		return faults(c.File, err)
 	}
-	entry := entryOf(file)
+	entry := entryOf(file, string(of))
 	loads := loads(c.File, file)
-	if _, err := starlark.FileProgram(file, func(name string) bool { return slices.Contains(Names(), name) }); err != nil {
+	if _, err := starlark.FileProgram(file, func(name string) bool { return slices.Contains(Names(of), name) }); err != nil {
 		return errors.Join(loads, faults(c.File, err))
 	}
 	switch {
 	case loads != nil:
 		return loads
 	case entry == nil:
-		return fmt.Errorf("%s: has no function %s: want def %s(task): ... at its top level", c.File, Entry, Entry)
+		return fmt.Errorf("%s: has no function %s: want def %s(%s): ... at its top level", c.File, of, of, parameter[of])
 	case len(entry.Params) != 1:
-		return fault(c.File, entry.Def, fmt.Sprintf("%s has %d parameters: want one, the task", Entry, len(entry.Params)))
+		return fault(c.File, entry.Def, fmt.Sprintf("%s has %d parameters: want one, the %s", of, len(entry.Params), parameter[of]))
 	}
 	return nil
 }
 
-// entryOf is the function that is called, nil if there is none.
-func entryOf(file *syntax.File) *syntax.DefStmt {
+// entryOf is the function of a name, nil if there is none.
+func entryOf(file *syntax.File, name string) *syntax.DefStmt {
 	for _, statement := range file.Stmts {
-		if def, ok := statement.(*syntax.DefStmt); ok && def.Name.Name == Entry {
+		if def, ok := statement.(*syntax.DefStmt); ok && def.Name.Name == name {
 			return def
 		}
 	}

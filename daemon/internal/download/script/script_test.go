@@ -39,9 +39,29 @@ func TestCheck(t *testing.T) {
 		"x = " + deep:                          "excessive nesting",
 		strings.Repeat("#", MaxText+1):         "a.star: has 65537 bytes: want 65536 at most",
 	} {
-		err := Check(download.Code{Language: Language, File: "a.star", Text: text})
+		err := Check(download.Code{Language: Language, File: "a.star", Text: text}, download.ScriptDownload)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%.60q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Each script has its function, and only those names that are of use to it.
+func TestCheckOfEachScript(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		of         download.Script
+		text, want string
+	}{
+		{download.ScriptGenerate, "def generate(run):\n  follow(fetch('http://a/' + run.time).text)", ""},
+		{download.ScriptGenerate, whole, "a.star: has no function generate: want def generate(run): ... at its top level"},
+		{download.ScriptParse, "def parse(page):\n  emit(html.select(page, 'a')[0].text)", ""},
+		{download.ScriptParse, "def parse(page):\n  fetch(page.url)", "a.star:2:3: undefined: fetch"},
+		{download.ScriptParse, "def parse(): pass", "a.star:1:1: parse has 0 parameters: want one, the page"},
+	} {
+		err := Check(download.Code{Language: Language, File: "a.star", Text: test.text}, test.of)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %.60q: got %v, want %q", test.of, test.text, err, test.want)
 		}
 	}
 }

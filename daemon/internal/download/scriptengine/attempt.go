@@ -20,6 +20,10 @@ import (
 type attempt struct {
 	e       *Engine
 	w       worker.Work
+	of      download.Script
+	code    download.Code
+	filters []string // that links go through
+	host    string   // that is asked with the cookie and the headers of the setting
 	process *process
 	clock   *clock
 
@@ -39,6 +43,16 @@ type attempt struct {
 // run runs the code, and makes tasks of what it follows.
 func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 	s := a.w.Job.Setting
+	start := &wire.Start{File: a.code.File, Text: a.code.Text, Function: string(a.of), URI: a.w.Task.URI, Job: a.w.Job.Name, Attempt: a.w.Task.Attempts}
+	switch a.of {
+	case download.ScriptGenerate:
+		start.Due = a.w.Task.Due().Format(time.RFC3339)
+	case download.ScriptParse:
+		var err error
+		if start.Page, err = a.stored(ctx); err != nil {
+			return worker.Page{}, err
+		}
+	}
 	p, err := startProcess(a.e.o.Program, jail.Limits{Memory: a.e.o.Memory, CPU: a.e.o.CPU})
 	if err != nil {
 		return worker.Page{}, failed("code", "its process cannot be started: %v", err)
@@ -53,7 +67,6 @@ func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 	})
 	defer a.clock.pause()
 	defer context.AfterFunc(ctx, func() { p.kill("the worker has stopped it") })()
-	start := &wire.Start{File: a.w.Job.Code.File, Text: a.w.Job.Code.Text, URI: a.w.Task.URI, Job: a.w.Job.Name, Attempt: a.w.Task.Attempts}
 	_ = p.send(wire.Down{Start: start}) // if it is gone, reading tells why
 	end, err := a.serve(inTime)
 	switch {
@@ -77,7 +90,7 @@ func (a *attempt) serve(ctx context.Context) (*wire.End, error) {
 	for {
 		var m wire.Up
 		if err := a.process.read(&m); errors.Is(err, io.EOF) {
-			return nil, a.process.wait(a.w.Job.Code.File)
+			return nil, a.process.wait(a.code.File)
 		}
 		var err error
 		switch {
@@ -103,7 +116,7 @@ func (a *attempt) serve(ctx context.Context) (*wire.End, error) {
 // tooFar ends the attempt where the process has left the bounds that child keeps by itself.
 func (a *attempt) tooFar(what string) error {
 	a.process.kill(what)
-	return failed("code", "%s: %s", a.w.Job.Code.File, what)
+	return failed("code", "%s: %s", a.code.File, what)
 }
 
 func (a *attempt) emit(record json.RawMessage) error {
@@ -127,7 +140,7 @@ func (a *attempt) log(text string) {
 
 // result is what is stored: the page that the code has returned, 0 for none.
 func (a *attempt) result(number int) (worker.Page, error) {
-	page := worker.Page{Result: download.Result{URI: a.w.Task.URI}, Crowded: a.crowded}
+	page := worker.Page{Result: download.Result{URI: download.PageOf(a.w.Task.URI)}, Crowded: a.crowded}
 	if a.last != nil {
 		page.Result = a.last.result
 	}

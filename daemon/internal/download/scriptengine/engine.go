@@ -1,6 +1,7 @@
-// Package scriptengine downloads tasks by the code of their job: it starts a jailed process for each
-// attempt, sends the requests that the code asks for, and takes what the code emits. Nothing that
-// the process says is trusted: it is counted here, and what goes too far ends it.
+// Package scriptengine does tasks by the scripts of their job, those that download, generate or parse:
+// it starts a jailed process for each attempt, sends the requests that the code asks for, and takes what
+// the code emits. Nothing that the process says is trusted: it is counted here, and what goes too far
+// ends it.
 package scriptengine
 
 import (
@@ -21,11 +22,13 @@ import (
 // unableFor is after how long a task is tried again where there is no jail.
 const unableFor = time.Hour
 
-// Options are those of an Engine. HTTP and Follow must be given.
+// Options are those of an Engine. HTTP, Stored and Follow must be given.
 type Options struct {
-	HTTP *httpengine.Engine
-	// Follow makes tasks of URIs that the code of a job has found. It may be called again with the same.
-	Follow func(ctx context.Context, j download.Job, tasks []download.NewTask) error
+	HTTP   *httpengine.Engine
+	Stored Stored // where pages are that are to be parsed
+	// Follow makes tasks of URIs that the code of a job has found, through these filters ("" is none). It
+	// may be called again with the same.
+	Follow func(ctx context.Context, j download.Job, filters []string, tasks []download.NewTask) error
 	// Program is run with child.Args; its Main must be child.Main then. "": this very program.
 	Program   string
 	Processes int   // at once; 0: 16
@@ -84,7 +87,9 @@ func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 	if err := e.Unable(); err != nil {
 		return worker.Page{}, &worker.Failure{Reason: err.Error(), After: unableFor}
 	}
-	if err := script.Check(w.Job.Code); err != nil { // the master has done so, perhaps of another version
+	a := &attempt{e: e, w: w, of: w.Task.Script(), pages: map[int]*fetched{}}
+	a.code, a.filters, a.host = scriptOf(w, a.of)
+	if err := script.Check(a.code, a.of); err != nil { // the master has done so, perhaps of another version
 		return worker.Page{}, &worker.Failure{Reason: "code: " + err.Error(), Permanent: true}
 	}
 	select {
@@ -93,7 +98,6 @@ func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 	case <-ctx.Done():
 		return worker.Page{}, context.Cause(ctx)
 	}
-	a := &attempt{e: e, w: w, pages: map[int]*fetched{}}
 	page, err := a.run(ctx)
 	if err = errors.Join(err, a.closePages()); err != nil {
 		if page.Body != nil {
@@ -102,6 +106,18 @@ func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 		return worker.Page{}, failureOf(err)
 	}
 	return page, nil
+}
+
+// scriptOf is the code of a script, the filters that its links go through, and the host that is its own.
+func scriptOf(w worker.Work, of download.Script) (code download.Code, filters []string, host string) {
+	switch of {
+	case download.ScriptGenerate:
+		g := w.Job.Setting.Generate
+		return g.Code, []string{g.Filter, w.Job.Filter}, g.Host
+	case download.ScriptParse:
+		return w.Job.Setting.Parse.Code, []string{w.Job.Filter}, ""
+	}
+	return w.Job.Code, []string{w.Job.Filter}, download.HostOf(w.Task.URI)
 }
 
 func failureOf(err error) error {

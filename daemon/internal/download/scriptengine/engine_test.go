@@ -175,8 +175,8 @@ func TestOtherHosts(t *testing.T) {
 // The names that code is checked for are those that it has.
 func TestNames(t *testing.T) {
 	r := newRig(t, nil)
-	page := r.good("emit([type(x) for x in [" + strings.Join(script.Names(), ", ") + "]])")
-	if strings.Count(string(page.Records), `"`) != 2*len(script.Names()) {
+	page := r.good("emit([type(x) for x in [" + strings.Join(script.Names(download.ScriptDownload), ", ") + "]])")
+	if strings.Count(string(page.Records), `"`) != 2*len(script.Names(download.ScriptDownload)) {
 		t.Errorf("records: %s", page.Records)
 	}
 }

@@ -38,7 +38,10 @@ func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
 	if err != nil {
 		return refuse("%.200q: %v", q.URL, err)
 	}
-	own := download.HostOf(to.String()) == download.HostOf(a.w.Task.URI)
+	if a.of == download.ScriptParse {
+		return a.tooFar("fetched a page, which parse cannot")
+	}
+	own := a.host != "" && download.HostOf(to.String()) == a.host
 	r := httpengine.Request{URI: q.URL, Method: strings.ToUpper(q.Method), Body: q.Body, Own: own, Header: http.Header{}, BodyLimit: min(a.w.Job.Setting.MaxBytes, script.MaxPage)}
 	for name, value := range q.Headers {
 		r.Header.Set(name, value)
@@ -74,18 +77,15 @@ func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
 	if a.bytes += int64(len(text)); a.bytes > script.MaxFetched {
 		return refuse("more than %d bytes of pages in one attempt", script.MaxFetched)
 	}
-	page := &wire.Page{ID: number, URL: answer.URI, Status: answer.Status, ContentType: answer.ContentType, Body: text, Headers: map[string]string{}}
-	for name, values := range f.result.Header {
-		page.Headers[strings.ToLower(name)] = strings.Join(values, ", ")
-	}
+	page := &wire.Page{ID: number, URL: answer.URI, Status: answer.Status, ContentType: answer.ContentType, Body: text, Headers: headersOf(f.result.Header)}
 	_ = a.process.send(wire.Down{Page: page}) // if it is gone, reading tells why
 	return nil
 }
 
-// turn waits until a request may be sent. The first one to the task's own host has its turn already.
+// turn waits until a request may be sent. The first one to the host of a task's URI has its turn already.
 func (a *attempt) turn(ctx context.Context, uri string, own bool) error {
 	switch {
-	case own && !a.begun:
+	case own && !a.begun && a.of == download.ScriptDownload:
 		a.begun = true
 		return a.w.First(ctx)
 	case !own:
@@ -94,28 +94,41 @@ func (a *attempt) turn(ctx context.Context, uri string, own bool) error {
 			return err
 		}
 		if !held {
-			return &worker.Failure{Reason: "other_worker: " + uri + ": another worker calls that host: let follow() make a task of it"}
+			return &worker.Failure{Reason: "other_worker: " + uri + ": another worker calls that host: " + a.instead()}
 		}
 	}
 	return a.w.Turn(ctx, uri)
 }
 
-// follow takes links, of which those that are no URIs of http and https are left out.
+// instead is what is to be done where a host cannot be called.
+func (a *attempt) instead() string {
+	if a.of == download.ScriptGenerate {
+		return "name it as generate.host of the job, or let follow() make a task of it"
+	}
+	return "let follow() make a task of it"
+}
+
+// follow takes links. Of a page, those that are no URIs of http and https are left out; without a page
+// they are the code's own, and such a one is its fault.
 func (a *attempt) follow(f *wire.Follow) error {
 	if a.named += len(f.Links); a.named > script.MaxLinks {
 		return a.tooFar("followed more links than it may")
 	}
-	base, err := uris.Parse(f.Base)
-	if err != nil {
-		return a.tooFar("follows links of a page that has no URI")
+	resolve := uris.Parse
+	if f.Base != "" {
+		base, err := uris.Parse(f.Base)
+		if err != nil {
+			return a.tooFar("follows links of a page that has no URI")
+		}
+		resolve = base.Resolve
 	}
 	for _, link := range f.Links {
-		to, err := base.Resolve(link)
-		if err != nil {
-			continue
-		}
-		task, err := download.TaskOf(to.String())
-		if err != nil || a.known[task.URI] {
+		task, err := taskOf(link, resolve)
+		switch {
+		case err != nil && f.Base == "":
+			a.process.kill("it followed what is no URI")
+			return failed("code", "%s: follow: %v", a.code.File, err)
+		case err != nil || a.known[task.URI]:
 			continue
 		}
 		if a.known == nil {
@@ -127,12 +140,21 @@ func (a *attempt) follow(f *wire.Follow) error {
 	return nil
 }
 
+// taskOf makes a task of a link. The error names it.
+func taskOf(link string, resolve func(string) (*uris.URI, error)) (download.NewTask, error) {
+	to, err := resolve(link)
+	if err != nil {
+		return download.NewTask{}, fmt.Errorf("%.100q: want a URI with http:// or https://", link)
+	}
+	return download.TaskOf(to.String())
+}
+
 // followed makes tasks of the links. If the attempt is repeated, they are there already.
 func (a *attempt) followed(ctx context.Context) error {
 	if len(a.links) == 0 {
 		return nil
 	}
-	if err := a.e.o.Follow(ctx, a.w.Job, a.links); err != nil {
+	if err := a.e.o.Follow(ctx, a.w.Job, a.filters, a.links); err != nil {
 		return failed("follow", "%v", err)
 	}
 	return nil

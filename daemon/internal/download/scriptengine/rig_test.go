@@ -63,7 +63,8 @@ type rig struct {
 	turns    []string
 	firsts   int
 	followed []string
-	foreign  bool // hosts of other names are of another worker
+	filters  []string // that they went through
+	foreign  bool     // hosts of other names are of another worker
 }
 
 type lines struct {
@@ -104,9 +105,10 @@ func newRig(t *testing.T, serve func(w http.ResponseWriter, r *http.Request), ch
 	t.Cleanup(fetcher.Close)
 	o := Options{
 		HTTP: httpengine.New(fetcher, "tester"), Program: filepath.Join(dir, "child"), Log: slog.New(slog.NewTextHandler(&r.log, nil)),
-		Follow: func(_ context.Context, _ download.Job, tasks []download.NewTask) error {
+		Follow: func(_ context.Context, _ download.Job, filters []string, tasks []download.NewTask) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()
+			r.filters = filters
 			for _, task := range tasks {
 				r.followed = append(r.followed, strings.TrimPrefix(task.URI, r.URL))
 			}

@@ -39,13 +39,16 @@ func (l *loop) attempt(ctx context.Context, t *task) string {
 	}
 	l.events <- func(l *loop) { // others may ask the host while this is stored
 		s := signal{good: failure == nil && !page.Crowded, crowded: page.Crowded}
-		if failure != nil {
+		if failure != nil && !failure.Early {
 			s.crowded, s.after = failure.Crowded, failure.After
 		}
 		l.queue.ended(t, s, time.Now())
 	}
 	if context.Cause(ctx) != nil {
 		return l.cut(ctx, t)
+	}
+	if failure != nil && failure.Early {
+		return l.settleBack(t, l.storeNow().Add(failure.After))
 	}
 	a := download.Attempt{Status: page.Status, HostName: l.opt.HostName, Spent: spent}
 	if failure == nil {
@@ -66,9 +69,13 @@ func (l *loop) cut(ctx context.Context, t *task) string {
 // download has the engine download a task. A panic of it is a failure of the attempt.
 func (l *loop) download(ctx context.Context, t *task) (page Page, failure *Failure) {
 	setting := &t.job.Setting
-	engine := l.opt.Engines[setting.Engine]
+	name := setting.Engine
+	if t.script {
+		name = download.EngineScript
+	}
+	engine := l.opt.Engines[name]
 	if engine == nil {
-		return Page{}, &Failure{Reason: fmt.Sprintf("worker has no engine %q", setting.Engine), Permanent: true}
+		return Page{}, &Failure{Reason: fmt.Sprintf("worker has no engine %q", name), Permanent: true}
 	}
 	defer func() {
 		if p := recover(); p != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// Engine downloads tasks. Setting.Engine of a job names the one that it wants.
+// Engine downloads tasks. Setting.Engine of a job names the one that it wants; the runs of its scripts
+// generate and parse are for [download.EngineScript].
 //
 // Download makes one attempt, and returns when ctx ends. It must be safe for concurrent use. It
 // does not try again. An error that is a [*Failure] says more of what is to be done; any other one
@@ -49,6 +50,9 @@ type Failure struct {
 	// Crowded says that the host has too much to do: it is asked less often for a while.
 	Crowded bool
 	After   time.Duration // before which another attempt is of no use; 0: not known
+	// Early says that what the attempt needs is not there yet: the task is given back until After, and the
+	// attempt does not count.
+	Early bool
 }
 
 func (f *Failure) Error() string { return f.Reason }

@@ -212,6 +212,9 @@ func (l *loop) jobsOf(leases []download.Lease, known map[version]download.Job) m
 // take queues a task that was leased, or gives it back if it cannot be done here.
 func (l *loop) take(lease download.Lease, job download.Job, ok bool, until time.Time) {
 	t := &task{lease: lease, job: job, host: download.HostOf(lease.Task.URI), until: until, cancel: func(error) {}}
+	if of := lease.Task.Script(); of != download.ScriptDownload {
+		t.script, t.host = true, string(of)+":"+job.Name // no host, and no spelling of one
+	}
 	l.tasks[lease.Task.ID] = t
 	since, held := l.shards.serves(lease.Task.Shard)
 	if l.stopping || !held || !ok {

@@ -254,6 +254,7 @@ type task struct {
 	lease  download.Lease
 	job    download.Job
 	host   string
+	script bool // a run of generate or parse, which calls no host when it begins
 	order  int64
 	began  time.Time // when it was taken from the queue
 	until  time.Time // when the lease ends, by this machine's clock
@@ -262,5 +263,19 @@ type task struct {
 	lost   bool // the lease: nothing is to be settled
 }
 
-func (t *task) delay() time.Duration { return t.job.Setting.Delay }
-func (t *task) concurrency() int     { return max(1, t.job.Setting.Concurrency) }
+// scriptsAtOnce is how many runs of one script of a job there are at once.
+const scriptsAtOnce = 16
+
+func (t *task) delay() time.Duration {
+	if t.script {
+		return 0
+	}
+	return t.job.Setting.Delay
+}
+
+func (t *task) concurrency() int {
+	if t.script {
+		return scriptsAtOnce
+	}
+	return max(1, t.job.Setting.Concurrency)
+}

@@ -10,13 +10,14 @@ import (
 	starlarkjson "go.starlark.net/lib/json"
 	"go.starlark.net/starlark"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
 )
 
 // names are what the code finds, as script.Names lists them.
 func (r *run) names() starlark.StringDict {
-	return starlark.StringDict{
+	all := starlark.StringDict{
 		"fetch":  starlark.NewBuiltin("fetch", r.fetch),
 		"html":   r.html(),
 		"json":   starlarkjson.Module,
@@ -25,6 +26,11 @@ func (r *run) names() starlark.StringDict {
 		"log":    starlark.NewBuiltin("log", r.log),
 		"fail":   starlark.NewBuiltin("fail", fail),
 	}
+	names := starlark.StringDict{}
+	for _, name := range script.Names(download.Script(r.start.Function)) {
+		names[name] = all[name]
+	}
+	return names
 }
 
 type (

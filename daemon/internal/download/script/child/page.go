@@ -7,20 +7,21 @@ import (
 	"slices"
 	"strings"
 
+	starlarkjson "go.starlark.net/lib/json"
 	"go.starlark.net/starlark"
 	"golang.org/x/net/html/charset"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
 )
 
-// page is what fetch returns. Its members are url, status, headers, body (bytes) and text (body in
-// Unicode).
+// page is what fetch returns, or what was stored. Its members are url, status, headers, body (bytes),
+// text (body in Unicode) and records (those stored with it).
 type page struct {
 	wire.Page
 	decoded *string
 }
 
-var pageMembers = []string{"body", "headers", "status", "text", "url"}
+var pageMembers = []string{"body", "headers", "records", "status", "text", "url"}
 
 func (p *page) String() string        { return fmt.Sprintf("<page %s: %d>", p.URL, p.Status) }
 func (p *page) Type() string          { return "page" }
@@ -39,6 +40,12 @@ func (p *page) Attr(name string) (starlark.Value, error) {
 		return starlark.Bytes(p.Body), nil
 	case "text":
 		return starlark.String(p.unicode()), nil
+	case "records":
+		if len(p.Records) == 0 {
+			return starlark.NewList(nil), nil
+		}
+		thread := &starlark.Thread{Name: "records"}
+		return starlark.Call(thread, starlarkjson.Module.Members["decode"], starlark.Tuple{starlark.String(p.Records)}, nil)
 	case "headers":
 		d := starlark.NewDict(len(p.Headers))
 		for name, text := range p.Headers {

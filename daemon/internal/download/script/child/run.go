@@ -9,6 +9,7 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
 )
@@ -33,7 +34,13 @@ type run struct {
 }
 
 func newRun(start wire.Start, send func(wire.Up)) *run {
-	r := &run{start: start, send: send, pages: make(chan *wire.Page), base: start.URI, stopped: make(chan struct{})}
+	r := &run{start: start, send: send, pages: make(chan *wire.Page), stopped: make(chan struct{})}
+	switch {
+	case start.Page != nil:
+		r.base = start.Page.URL
+	case r.downloads():
+		r.base = start.URI
+	}
 	r.thread = &starlark.Thread{
 		Name:  Command,
 		Print: func(_ *starlark.Thread, text string) { r.say(text) },
@@ -79,32 +86,52 @@ func (r *run) reason() string {
 
 // do runs the code to its end.
 func (r *run) do() *wire.End {
-	_, program, err := starlark.SourceProgramOptions(script.Options(), r.start.File, r.start.Text, r.names().Has)
+	names := r.names()
+	_, program, err := starlark.SourceProgramOptions(script.Options(), r.start.File, r.start.Text, names.Has)
 	if err != nil {
 		return &wire.End{Fault: err.Error(), Permanent: true}
 	}
-	globals, err := program.Init(r.thread, r.names())
+	globals, err := program.Init(r.thread, names)
 	if err != nil {
 		return r.fault(err)
 	}
-	entry, ok := globals[script.Entry].(starlark.Callable)
+	entry, ok := globals[r.start.Function].(starlark.Callable)
 	if !ok {
-		return &wire.End{Fault: r.start.File + ": has no function " + script.Entry, Permanent: true}
+		return &wire.End{Fault: r.start.File + ": has no function " + r.start.Function, Permanent: true}
 	}
-	task := starlarkstruct.FromStringDict(starlark.String("task"), starlark.StringDict{
-		"uri": starlark.String(r.start.URI), "job": starlark.String(r.start.Job), "attempt": starlark.MakeInt(r.start.Attempt),
-	})
-	result, err := starlark.Call(r.thread, entry, starlark.Tuple{task}, nil)
+	result, err := starlark.Call(r.thread, entry, starlark.Tuple{r.argument()}, nil)
 	if err != nil {
 		return r.fault(err)
+	}
+	wants := "None"
+	if r.downloads() {
+		wants = "a page that fetch has returned, or None"
 	}
 	switch result := result.(type) {
 	case starlark.NoneType:
 		return &wire.End{}
 	case *page:
-		return &wire.End{Page: result.ID}
+		if r.downloads() {
+			return &wire.End{Page: result.ID}
+		}
 	}
-	return &wire.End{Fault: fmt.Sprintf("%s: %s returned a %s: want a page that fetch has returned, or None", r.start.File, script.Entry, result.Type())}
+	return &wire.End{Fault: fmt.Sprintf("%s: %s returned a %s: want %s", r.start.File, r.start.Function, result.Type(), wants)}
+}
+
+func (r *run) downloads() bool { return r.start.Function == string(download.ScriptDownload) }
+
+// argument is what the function is called with: a page that was stored, or what there is to do.
+func (r *run) argument() starlark.Value {
+	if r.start.Page != nil {
+		return &page{Page: *r.start.Page}
+	}
+	what := starlark.StringDict{"job": starlark.String(r.start.Job), "attempt": starlark.MakeInt(r.start.Attempt)}
+	if r.downloads() {
+		what["uri"] = starlark.String(r.start.URI)
+		return starlarkstruct.FromStringDict(starlark.String("task"), what)
+	}
+	what["time"] = starlark.String(r.start.Due)
+	return starlarkstruct.FromStringDict(starlark.String("run"), what)
 }
 
 // failure is the error that fail makes.

@@ -23,11 +23,14 @@ type Down struct {
 // Start is the first message.
 type Start struct {
 	File, Text string // of the code
-	URI, Job   string
-	Attempt    int // from 1
+	Function   string // that is called, with what follows
+	URI, Job   string // of the task
+	Attempt    int    // from 1
+	Due        string // when a run of generate was due, in RFC 3339
+	Page       *Page  // that was stored, of a run of parse
 }
 
-// Page is an answer to a Fetch.
+// Page is an answer to a Fetch, or a page that was stored.
 type Page struct {
 	Refused     string // why the request was not sent; else what follows is set
 	ID          int
@@ -36,6 +39,7 @@ type Page struct {
 	Headers     map[string]string // names in lower case
 	ContentType string
 	Body        []byte
+	Records     json.RawMessage `json:",omitempty"` // a list: those stored with the page; "" for none
 }
 
 // Up is a message of the process. One member is there.
@@ -58,7 +62,7 @@ type Fetch struct {
 
 // Follow names links, as they stand in a page.
 type Follow struct {
-	Base  string // the URI of the page
+	Base  string // the URI of the page; "" if there is none, and links are whole
 	Links []string
 }
 

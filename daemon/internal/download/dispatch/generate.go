@@ -1,0 +1,68 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// generate makes tasks of the runs of generate that are due, and returns how long it is until the next
+// one, 0 if none is to come. Nothing is kept of what is due: a run is named by its time, so that who
+// makes it again, after a restart or beside another dispatcher, makes none. Of runs that were missed
+// only the newest is made, and a run waits for the end of the one before.
+func (d *Dispatcher) generate(ctx context.Context, jobs []download.Job) (next time.Duration, err error) {
+	runs := map[int64]string{}
+	defer func() { d.runs = runs }()
+	var errs []error
+	for _, job := range jobs {
+		if !job.On || job.Setting.Generate.Code.Text == "" {
+			continue
+		}
+		now, err := d.opt.Store.Now(ctx)
+		if err != nil {
+			return next, errors.Join(append(errs, err)...)
+		}
+		var at time.Time
+		if every := job.Setting.Generate.Every; every > 0 {
+			at = now.UTC().Truncate(every)
+			if wait := at.Add(every).Sub(now); next == 0 || wait < next {
+				next = wait
+			}
+		}
+		last := d.runs[job.ID]
+		if last, err = d.makeRun(ctx, job, last, job.GenerateRun(at)); err != nil {
+			errs = append(errs, fmt.Errorf("job %s: generate: %w", job.Name, err))
+		}
+		runs[job.ID] = last
+	}
+	return next, errors.Join(errs...)
+}
+
+// makeRun makes a task of a run, unless it is the last one, or that has not ended. It returns the URI of
+// the last one then, "" if it is not known.
+func (d *Dispatcher) makeRun(ctx context.Context, job download.Job, last string, run download.NewTask) (string, error) {
+	if last == run.URI {
+		return last, nil
+	}
+	open := false
+	if last != "" {
+		q := download.Query{Job: job.ID, Task: download.TaskID(job.ID, last)}
+		err := d.opt.Store.ListTasks(ctx, q, func(t download.Task) error {
+			open = t.State != download.Done && t.State != download.Failed
+			return nil
+		})
+		if err != nil || open {
+			return last, err
+		}
+	}
+	if _, err := d.opt.Store.AddTasks(ctx, job.ID, []download.NewTask{run}); err != nil {
+		if errors.Is(err, download.ErrNoJob) { // dropped just now
+			err = nil
+		}
+		return last, err
+	}
+	return run.URI, nil
+}

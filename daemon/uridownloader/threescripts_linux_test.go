@@ -1,0 +1,181 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// newspaper is the site of docs/examples/news: three lists a day, of ten articles each, of which two are
+// in the next list, too.
+type newspaper struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked map[string]int
+	fresh chan struct{} // has something when a path was asked for
+}
+
+const articlesAList = 10
+
+func newNewspaper(t *testing.T) *newspaper {
+	t.Helper()
+	n := &newspaper{asked: map[string]int{}, fresh: make(chan struct{}, 1)}
+	n.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n.mu.Lock()
+		n.asked[r.URL.Path]++
+		n.mu.Unlock()
+		select {
+		case n.fresh <- struct{}{}:
+		default:
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		parts := strings.Split(r.URL.Path, "/")
+		var number int
+		if len(parts) != 4 {
+			http.NotFound(w, r)
+		} else if _, err := fmt.Sscan(parts[3], &number); err != nil {
+			http.NotFound(w, r)
+		} else if parts[2] == "list" {
+			for i := range articlesAList {
+				_, _ = fmt.Fprintf(w, "<li><a href='../article/%d'>an article</a></li>", number*(articlesAList-2)+i)
+			}
+			_, _ = fmt.Fprintf(w, "<a class=next href='%d'>next</a>", min(3, number+1))
+		} else {
+			_, _ = fmt.Fprintf(w, "<article><h1>Article %d</h1><p>Of %s.</p></article>", number, parts[1])
+		}
+	}))
+	t.Cleanup(n.Close)
+	return n
+}
+
+// The pages of a day: three lists, and their articles without those that two of them have.
+const (
+	lists    = 3
+	articles = lists*articlesAList - 2*2
+)
+
+// every is so long that no test meets two days.
+const every = 366 * 24 * time.Hour
+
+// newsJob is the example, with this site in place of its own, and the program as it is released.
+func newsJob(t *testing.T, n *newspaper) (p *process, job string) {
+	t.Helper()
+	p = &process{t: t, dir: t.TempDir()}
+	p.program = filepath.Join(p.dir, "uridownloader")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", p.program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	example := filepath.Join("..", "..", "docs", "examples", "news")
+	files, err := os.ReadDir(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(example, file.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, p.dir, file.Name(), strings.NewReplacer("https://news.example", n.URL, "delay: 1s", "delay: 5ms", "every: 24h", "every: "+every.String()).Replace(string(text)))
+	}
+	p.start()
+	t.Cleanup(p.Kill)
+	return p, filepath.Join(p.dir, "news.yaml")
+}
+
+// datum is a line of `data`.
+type datum struct {
+	URI  string           `json:"uri"`
+	Data []map[string]any `json:"json_data"`
+}
+
+func (p *process) allData(job string) (uris []string, titles []string) {
+	p.t.Helper()
+	for line := range strings.Lines(p.must("", "data", job, "--json")) {
+		var d datum
+		if err := json.Unmarshal([]byte(line), &d); err != nil {
+			p.t.Fatalf("%s: %v", line, err)
+		}
+		uris = append(uris, d.URI)
+		for _, record := range d.Data {
+			titles = append(titles, fmt.Sprint(record["title"]))
+		}
+	}
+	slices.Sort(uris)
+	slices.Sort(titles)
+	return uris, titles
+}
+
+// wantDay looks whether the data is that of the day: the run, each page and the parsing of each, once, and
+// a record of each article.
+func (p *process) wantDay(n *newspaper) {
+	p.t.Helper()
+	day := time.Now().UTC().Truncate(every).Format(time.DateOnly)
+	var uris, titles []string
+	page := func(path string) {
+		uri := n.URL + "/" + day + path
+		uris = append(uris, uri, "parse:"+uri)
+	}
+	uris = append(uris, "generate:"+day+"T00:00:00Z")
+	for i := 1; i <= lists; i++ {
+		page(fmt.Sprintf("/list/%d", i))
+	}
+	for i := range articles {
+		page(fmt.Sprintf("/article/%d", articlesAList-2+i))
+		titles = append(titles, fmt.Sprintf("Article %d", articlesAList-2+i))
+	}
+	slices.Sort(uris)
+	slices.Sort(titles)
+	gotURIs, gotTitles := p.allData("news")
+	if !slices.Equal(gotURIs, uris) {
+		p.t.Errorf("data of %q, want %q", gotURIs, uris)
+	}
+	if !slices.Equal(gotTitles, titles) {
+		p.t.Errorf("records of %q, want %q", gotTitles, titles)
+	}
+}
+
+// TestSystemThreeScripts runs the example of the manual: what it generates, downloads and parses is each
+// done once, also when the job is added anew after a restart.
+func TestSystemThreeScripts(t *testing.T) {
+	t.Parallel()
+	n := newNewspaper(t)
+	p, job := newsJob(t, n)
+	p.must("", "job", "add", job)
+	if got := p.settled("news", 1+2*(lists+articles)); got["failed"] > 0 {
+		t.Errorf("%v: %s", got, p.must("", "logs", "news"))
+	}
+	p.wantDay(n)
+	for path, times := range n.asked {
+		if times != 1 {
+			t.Errorf("%s was asked for %d times", path, times)
+		}
+	}
+	if shown := p.must("", "job", "show", "news", "--json"); !strings.Contains(shown, `"generate":{"code":{"file":"generate.star"`) ||
+		!strings.Contains(shown, `"every":"8784h0m0s","filter":"uri_generator"`) || strings.Contains(shown, "def ") {
+		t.Errorf("job: %s", shown)
+	}
+	p.Kill()
+	p.start()
+	p.must("", "job", "drop", "news", "--confirm", "news")
+	n.mu.Lock()
+	clear(n.asked)
+	n.mu.Unlock()
+	p.must("", "job", "add", job)
+	if got := p.settled("news", 1); got["done"] != 1 {
+		t.Errorf("the second time: %v, want the run alone", got)
+	}
+	if len(n.asked) > 0 {
+		t.Errorf("the second time %v were asked for", n.asked)
+	}
+}
