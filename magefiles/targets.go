@@ -80,14 +80,16 @@ func Chaos(
 	return repo().Chaos(ctx, c)
 }
 
-// ChaosDownloads kills the downloader at random while it downloads 100,000 pages of local servers, and checks that each has one result or a reason and that no host was asked too often.
+// ChaosDownloads kills the downloader, its filter, Redis and MongoDB at random while it downloads 100,000 pages of local servers, and checks that each has one result or a reason and that no host was asked too often.
 //
 //	go tool mage chaosDownloads -tasks=20000 -seed=7
+//	go tool mage chaosDownloads -kind=mongodb -tasks=2000 -hosts=200
 func ChaosDownloads(
 	ctx context.Context,
 	tasks *int, // how many; 100000 if not given
-	hosts *int, // of how many servers; 500 if not given
+	hosts *int, // of how many servers; 1000 if not given
 	seed *string, // of URIs and kills; chosen and printed if not given
+	kind *string, // serve (one process), roles (apart, with filter and Redis), mongodb (roles, and their store there); roles if not given
 ) error {
 	var c chores.DownloadCampaign
 	if tasks != nil {
@@ -98,6 +100,9 @@ func ChaosDownloads(
 	}
 	if seed != nil {
 		c.Seed = *seed
+	}
+	if kind != nil {
+		c.Kind = *kind
 	}
 	return repo().ChaosDownloads(ctx, c)
 }

@@ -31,13 +31,13 @@ func (r Repo) Chaos(ctx context.Context, c Campaign) error {
 // DownloadCampaign is what a campaign of the downloader is told; zero fields take its defaults.
 type DownloadCampaign struct {
 	Tasks, Hosts int
-	Seed         string
+	Seed, Kind   string
 }
 
 // ChaosDownloads kills the downloader while it downloads, and judges what it has stored.
 func (r Repo) ChaosDownloads(ctx context.Context, c DownloadCampaign) error {
 	args := []string{"test", "./daemon/internal/download/campaign", "-count=1", "-timeout=0", "-v", "-run=^TestCampaign$", "-args",
-		"-campaign.tasks=" + strconv.Itoa(cmp.Or(c.Tasks, 100_000)), "-campaign.hosts=" + strconv.Itoa(cmp.Or(c.Hosts, 500))}
+		"-campaign.tasks=" + strconv.Itoa(cmp.Or(c.Tasks, 100_000)), "-campaign.hosts=" + strconv.Itoa(cmp.Or(c.Hosts, 1000)), "-campaign.kind=" + cmp.Or(c.Kind, "roles")}
 	if c.Seed != "" {
 		args = append(args, "-campaign.seed="+c.Seed)
 	}

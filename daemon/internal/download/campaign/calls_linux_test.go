@@ -59,8 +59,23 @@ func (m *master) addJob(text string) error {
 	return err
 }
 
-func (m *master) addURIs(job string, uris []string) error {
-	return m.call(http.MethodPost, "/api/v1/jobs/"+job+"/uris", "text/plain", strings.Join(uris, "\n")+"\n", whole)
+// dropJob drops a job. One that is not there was dropped by a call whose answer was lost.
+func (m *master) dropJob(name string) error {
+	err := m.call(http.MethodDelete, "/api/v1/jobs/"+name+"?confirm="+name, "", "", whole)
+	var r *refused
+	if errors.As(err, &r) && r.status == http.StatusNotFound {
+		return nil
+	}
+	return err
+}
+
+// added is what became of URIs.
+type added struct{ Total, Added, Seen, Known int }
+
+func (m *master) addURIs(job string, uris []string) (n added, err error) {
+	err = m.call(http.MethodPost, "/api/v1/jobs/"+job+"/uris", "text/plain", strings.Join(uris, "\n")+"\n",
+		func(r io.Reader) error { return json.NewDecoder(r).Decode(&n) })
+	return n, err
 }
 
 // whole reads an answer to its end: one that breaks off says nothing.
@@ -79,11 +94,12 @@ func (m *master) counts(job string) (map[string]int, error) {
 // The records of a job, as far as the judge needs them.
 type (
 	taskRecord struct {
-		ID       string `json:"id"`
-		URI      string `json:"uri"`
-		State    string `json:"state"`
-		Attempts int    `json:"attempts"`
-		Reason   string `json:"failed_reason"`
+		ID        string `json:"id"`
+		URI       string `json:"uri"`
+		State     string `json:"state"`
+		Attempts  int    `json:"attempts"`
+		Abandoned int    `json:"abandoned"`
+		Reason    string `json:"failed_reason"`
 	}
 	logRecord struct {
 		Task    string `json:"task"`

@@ -3,6 +3,7 @@ package campaign
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,56 +15,108 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// fleet are the processes that together are the downloader. One of them, the master, is called.
+// fleet are the processes that together are the downloader, and the servers beside it. One of them,
+// the first, is called.
 type fleet struct {
 	t       *testing.T
 	dir     string
-	binary  string
 	env     []string
 	members []*member
-	ended   func() // is called when one of them has ended
-	kills   int
-	stops   int
+	victims []victim
+	stops   int // in good order, which gives begun downloads back
+	struck  map[string]int
 }
 
-// member is one process, which has many lives.
+// victim is what a campaign ends and starts again.
+type victim interface {
+	name() string
+	// strike ends the victim in one of several ways, starts it again, and returns when it serves.
+	strike(f *fleet, random *rand.Rand)
+}
+
+// member is one process of ours, which has many lives.
 type member struct {
-	role string
-	addr string // its listener
-	life int
+	binary string
+	role   string // as the program's commands name it
+	data   string // its folder
+	addr   string // its listener
+	life   int
 	testserver.Process
 }
 
 // ready is what a process says when it serves.
 const ready = `"msg":"ready"`
 
-func newFleet(t *testing.T, ended func(), roles []string, env ...string) *fleet {
+// newFleet starts the processes of the options, and what servers they want. Each says what it is by
+// its User-Agent, which is another one in each of its lives.
+func newFleet(t *testing.T, o Options) *fleet {
 	t.Helper()
-	f := &fleet{t: t, dir: t.TempDir(), env: env, ended: ended}
-	f.binary = filepath.Join(f.dir, "uridownloader")
-	build := exec.Command("go", "build", "-o", f.binary, "github.com/cr-clawer/urifilter/daemon/uridownloader")
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", build, err, text)
+	f := &fleet{t: t, dir: o.Keep, struck: map[string]int{}}
+	if f.dir == "" {
+		f.dir = t.TempDir()
 	}
-	for _, role := range roles {
-		m := &member{role: role, addr: testserver.Free(t)}
-		f.members = append(f.members, m)
-		t.Cleanup(m.Kill)
-		f.start(m)
+	f.env = []string{"URIDOWNLOADER_DISPATCH_EVERY=5s", "URIDOWNLOADER_LOG_LEVEL=info", "URIDOWNLOADER_LOG_FORMAT=json", "URIDOWNLOADER_WORKER_LEASE=10s",
+		"URIFILTER_LOG_FORMAT=json", "URIFILTER_URI_NUM_SCALE=1000000"}
+	var apart bool // the store is not in the folder
+	if o.MongoDB {
+		apart = true
+		f.startMongoDB()
+	}
+	if o.Redis {
+		f.startRedis()
+	}
+	if o.Filter {
+		daemon := f.add(f.build("urifilter"), "serve", "filter")
+		f.env = append(f.env, "URIDOWNLOADER_FILTER_URL=http://"+daemon.addr)
+	}
+	downloader := f.build("uridownloader")
+	for i, role := range o.Roles {
+		data := "data"
+		if apart {
+			data = fmt.Sprint("data-", i)
+		}
+		f.members = append(f.members, f.add(downloader, role, data))
 	}
 	return f
 }
 
+func (f *fleet) build(program string) string {
+	binary := filepath.Join(f.dir, program)
+	build := exec.Command("go", "build", "-o", binary, "github.com/cr-clawer/urifilter/daemon/"+program)
+	if text, err := build.CombinedOutput(); err != nil {
+		f.t.Fatalf("%s: %v\n%s", build, err, text)
+	}
+	return binary
+}
+
+func (f *fleet) add(binary, role, data string) *member {
+	m := &member{binary: binary, role: role, data: filepath.Join(f.dir, data), addr: testserver.Free(f.t)}
+	f.victims = append(f.victims, m)
+	f.t.Cleanup(m.Kill)
+	f.start(m)
+	return m
+}
+
+func (m *member) name() string { return filepath.Base(m.binary) + " " + m.role }
+
+// agent tells who asks a server of pages.
+func (m *member) agent() string { return fmt.Sprintf("%s-%s-%d", m.role, m.addr, m.life) }
+
 // command is the command line of a further life of a member.
 func (f *fleet) command(m *member) *exec.Cmd {
 	m.life++
-	cmd := exec.Command(f.binary, m.role, "--data-dir", filepath.Join(f.dir, "data"), "--listen", m.addr, "--allow-private")
-	cmd.Env = append(append(os.Environ(), "URIDOWNLOADER_LOG_FORMAT=json"), f.env...)
+	args := append(strings.Fields(m.role), "--data-dir", m.data, "--listen", m.addr)
+	if strings.Contains(m.role, "worker") || m.role == "serve" && filepath.Base(m.binary) == "uridownloader" {
+		args = append(args, "--allow-private")
+	}
+	cmd := exec.Command(m.binary, args...)
+	cmd.Env = append(append(os.Environ(), f.env...), "URIDOWNLOADER_USER_AGENT="+m.agent())
 	return cmd
 }
 
 func (f *fleet) log(m *member) string {
-	return filepath.Join(f.dir, fmt.Sprintf("%s-%s-%d.log", m.role, strings.ReplaceAll(m.addr, ":", "-"), m.life))
+	role := strings.NewReplacer(" ", "", "-", "").Replace(m.name())
+	return filepath.Join(f.dir, fmt.Sprintf("%s-%s-%d.log", role, strings.ReplaceAll(m.addr, ":", "-"), m.life))
 }
 
 // start starts a member at the address that callers know, and waits until it serves.
@@ -79,8 +132,7 @@ func (f *fleet) start(m *member) {
 	f.t.Fatalf("%s: its address %s stays taken", m.role, m.addr)
 }
 
-// strike ends a member in one of several ways, and starts it again.
-func (f *fleet) strike(m *member, random *rand.Rand) {
+func (m *member) strike(f *fleet, random *rand.Rand) {
 	switch random.IntN(8) {
 	case 0: // in good order
 		f.stops++
@@ -88,7 +140,6 @@ func (f *fleet) strike(m *member, random *rand.Rand) {
 		time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond) // which it may not survive
 		m.Kill()
 	case 1: // again, while it starts
-		f.kills += 2
 		m.Kill()
 		cmd := f.command(m)
 		if err := cmd.Start(); err != nil {
@@ -98,16 +149,42 @@ func (f *fleet) strike(m *member, random *rand.Rand) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // says that it was killed
 	default:
-		f.kills++
 		m.Kill()
 	}
-	f.ended()
 	f.start(m)
+}
+
+// strike strikes one of the fleet.
+func (f *fleet) strike(random *rand.Rand) {
+	v := f.victims[random.IntN(len(f.victims))]
+	f.struck[v.name()]++
+	v.strike(f, random)
+}
+
+// strikes are how many there were.
+func (f *fleet) strikes() (n int) {
+	for _, of := range f.struck {
+		n += of
+	}
+	return n
+}
+
+// remember makes the filter believe that it has seen URIs, as a false positive of it would.
+func (f *fleet) remember(filter string, uris []string) error {
+	for _, v := range f.victims {
+		m, ok := v.(*member)
+		if !ok || filepath.Base(m.binary) != "urifilter" {
+			continue
+		}
+		calls := &master{"http://" + m.addr, &http.Client{Timeout: time.Minute}}
+		return calls.call(http.MethodPost, "/api/v1/filter?filter_typeid="+filter, "text/plain", strings.Join(uris, "\n")+"\n", whole)
+	}
+	return fmt.Errorf("filter %s: the campaign has no daemon of filters", filter)
 }
 
 // faults are what the processes themselves say is wrong.
 func (f *fleet) faults() []string {
-	logs, err := filepath.Glob(filepath.Join(f.dir, "*.log"))
+	logs, err := filepath.Glob(filepath.Join(f.dir, "uridownloader*.log"))
 	if err != nil {
 		return []string{err.Error()}
 	}

@@ -5,15 +5,18 @@ import (
 	"slices"
 )
 
-// judge holds what is stored of a job against what came in and what the servers saw. acked are the
-// URIs whose addition was answered; others may be there, of calls whose answer was lost.
+// judge holds what is stored of a job against what came in and what the servers saw. URIs whose addition
+// was not answered may be there.
 type judge struct {
 	*master
 	sites *sites
 	found []string // what is wrong
+	stops int      // downloads that had begun were given back at each
 	tasks int
 	done  int
 	tries int
+
+	abandoned, mostAbandoned int
 }
 
 func (j *judge) fault(format string, args ...any) {
@@ -22,14 +25,16 @@ func (j *judge) fault(format string, args ...any) {
 	}
 }
 
-func (j *judge) job(name string, acked, sent map[string]bool) error {
+func (j *judge) job(sd *sender) error {
+	name := sd.name
+	j.found = append(j.found, sd.found...)
 	tasks := map[string]*taskRecord{}
 	byURI := map[string]bool{}
 	err := records(j.master, name, "tasks", func(t taskRecord) {
 		if tasks[t.ID] != nil || byURI[t.URI] {
 			j.fault("%s: has more than one task", t.URI)
 		}
-		if !sent[t.URI] {
+		if !sd.sent[t.URI] {
 			j.fault("%s: is a task, and nobody sent it", t.URI)
 		}
 		tasks[t.ID], byURI[t.URI] = &t, true
@@ -37,9 +42,14 @@ func (j *judge) job(name string, acked, sent map[string]bool) error {
 	if err != nil {
 		return fmt.Errorf("tasks of %s: %w", name, err)
 	}
-	for uri := range acked {
-		if !byURI[uri] {
+	for uri := range sd.acked {
+		if !byURI[uri] && !sd.taken[uri] {
 			j.fault("%s: its addition was answered, and it is not there", uri)
+		}
+	}
+	for uri := range sd.taken {
+		if byURI[uri] || j.sites.requests(uri) > 0 {
+			j.fault("%s: the filter had it before, and it is a task (%t), or was asked for", uri, byURI[uri])
 		}
 	}
 	logs := map[string][]logRecord{}
@@ -70,6 +80,8 @@ func (j *judge) job(name string, acked, sent map[string]bool) error {
 func (j *judge) task(t *taskRecord, logs []logRecord, d dataRecord) {
 	j.tasks++
 	j.tries += t.Attempts
+	j.abandoned += t.Abandoned
+	j.mostAbandoned = max(j.mostAbandoned, t.Abandoned)
 	want := j.sites.want(t.URI)
 	switch {
 	case t.State != "done" && t.State != "failed":
@@ -88,6 +100,13 @@ func (j *judge) task(t *taskRecord, logs []logRecord, d dataRecord) {
 	if t.State == "done" {
 		j.done++
 	}
+	abandoned := 0
+	logs = slices.DeleteFunc(logs, func(l logRecord) bool {
+		if l.Attempt == 0 {
+			abandoned++
+		}
+		return l.Attempt == 0
+	})
 	slices.SortFunc(logs, func(a, b logRecord) int { return a.Attempt - b.Attempt })
 	for i, l := range logs {
 		if l.Attempt != i+1 {
@@ -97,13 +116,11 @@ func (j *judge) task(t *taskRecord, logs []logRecord, d dataRecord) {
 			j.fault("%s, which is %s: attempt %d of %d ended with %q", t.URI, t.State, l.Attempt, len(logs), l.Reason)
 		}
 	}
-	if t.Attempts != len(logs) {
-		j.fault("%s: %d attempts, and %d in the log", t.URI, t.Attempts, len(logs))
+	if t.Attempts != len(logs) || t.Abandoned != abandoned {
+		j.fault("%s: %d attempts and %d abandoned leases, and in the log %d and %d", t.URI, t.Attempts, t.Abandoned, len(logs), abandoned)
 	}
-	j.sites.mu.Lock()
-	asked := j.sites.asked[t.URI]
-	j.sites.mu.Unlock()
-	if asked == 0 {
-		j.fault("%s: is %s, and was never asked for", t.URI, t.State)
+	// An abandoned lease may have begun, as may what was given back at a stop.
+	if asked := j.sites.requests(t.URI); asked < t.Attempts || asked > t.Attempts+t.Abandoned+j.stops {
+		j.fault("%s: is %s, was asked for %d times, and has %d attempts and %d abandoned leases", t.URI, t.State, asked, t.Attempts, t.Abandoned)
 	}
 }

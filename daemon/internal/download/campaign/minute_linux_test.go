@@ -9,25 +9,49 @@ import (
 
 var (
 	tasks = flag.Int("campaign.tasks", 0, "tasks of TestCampaign; 0: it is left out")
-	hosts = flag.Int("campaign.hosts", 500, "hosts of TestCampaign")
+	hosts = flag.Int("campaign.hosts", 1000, "hosts of TestCampaign")
+	pause = flag.Duration("campaign.pause", 12*time.Second, "mean time between two strikes of TestCampaign")
+	kind  = flag.String("campaign.kind", "roles", "processes of TestCampaign: serve, roles or mongodb")
 	seed  = flag.Uint64("campaign.seed", 0, "seed; 0: chosen by the clock, or that of the test")
+	keep  = flag.String("campaign.keep", "", "a folder that keeps data and logs of TestCampaign")
 )
+
+// kinds are the processes that a campaign can have.
+func kinds() map[string]Options {
+	apart := Options{Roles: []string{"master", "dispatch", "worker", "worker"}, Filter: true, Redis: true}
+	onMongoDB := apart
+	onMongoDB.MongoDB = true
+	return map[string]Options{"serve": {Roles: []string{"serve"}}, "roles": apart, "mongodb": onMongoDB}
+}
 
 // TestCampaign is what go tool mage chaosDownloads runs.
 func TestCampaign(t *testing.T) {
 	if *tasks == 0 {
 		return // without the flag there is nothing to try; TestSystemMinute runs always
 	}
-	o := Options{Roles: []string{"serve"}, Tasks: *tasks, Hosts: *hosts, Delay: 3 * time.Second, Pause: 12 * time.Second, Seed: *seed, Out: os.Stdout, Patience: 10 * time.Minute}
+	o, known := kinds()[*kind]
+	if !known {
+		t.Fatalf("-campaign.kind=%s: want serve, roles or mongodb", *kind)
+	}
+	o.Tasks, o.Hosts, o.Delay, o.Pause, o.Seed, o.Keep = *tasks, *hosts, 3*time.Second, *pause, *seed, *keep
+	o.Out, o.Patience = os.Stdout, 10*time.Minute
 	if o.Seed == 0 {
 		o.Seed = uint64(time.Now().UnixNano()) % 1_000_000
 	}
 	Run(t, o)
 }
 
-// A campaign of about a minute, of one process with all roles.
-func TestSystemMinute(t *testing.T) {
-	o := Options{Roles: []string{"serve"}, Tasks: 3000, Hosts: 300, Delay: 3 * time.Second, Pause: 7 * time.Second, Seed: 7, Out: os.Stdout, Patience: 5 * time.Minute}
+// Campaigns of about a minute: of one process with all roles, and of roles apart.
+func TestSystemMinute(t *testing.T)      { minute(t, "serve", 3000, 300) }
+func TestSystemMinuteRoles(t *testing.T) { minute(t, "roles", 2000, 300) }
+
+// On MongoDB, of which FerretDB is much slower.
+func TestSystemMinuteMongoDB(t *testing.T) { minute(t, "mongodb", 300, 100) }
+
+func minute(t *testing.T, kind string, tasks, hosts int) {
+	o := kinds()[kind]
+	o.Tasks, o.Hosts, o.Delay, o.Pause, o.Seed = tasks, hosts, 3*time.Second, 7*time.Second, 7
+	o.Out, o.Patience = os.Stdout, 5*time.Minute
 	if *seed != 0 {
 		o.Seed = *seed
 	}

@@ -41,14 +41,22 @@ type sites struct {
 	least   time.Duration // between two requests, over what it had to be
 	leastOf string
 	request int
-	// takenOver is when a process ended last, whose hosts another one has since.
-	takenOver time.Time
+	// several workers keep a host's delay together, but for what redirects lead to: of that each keeps
+	// it among its own requests.
+	several bool
+	// forbidden are the jobs that were dropped, since when.
+	forbidden map[string]time.Time
 }
+
+// lasts is how long a worker may go on with a job that was dropped: a lease, and what a busy machine
+// adds.
+const lasts = 30 * time.Second
 
 // host is what a server knows of the requests that it had.
 type host struct {
 	last, first  time.Time
 	lastJob      string
+	lastAgent    string // of a life of a process
 	n            int
 	sum          time.Duration // what the delays add up to
 	under        map[*http.Request]int
@@ -57,7 +65,7 @@ type host struct {
 
 func newSites(t *testing.T, n int, slow time.Duration, plans map[string]plan) *sites {
 	t.Helper()
-	s := &sites{plans: plans, slow: slow, asked: map[string]int{}, least: time.Hour}
+	s := &sites{plans: plans, slow: slow, asked: map[string]int{}, forbidden: map[string]time.Time{}, least: time.Hour}
 	var servers sync.WaitGroup
 	t.Cleanup(servers.Wait) // the last of all: they end when they are closed
 	for i := range n {
@@ -81,9 +89,14 @@ func (s *sites) arrive(i int, job, uri string, r *http.Request, counts bool) int
 	defer s.mu.Unlock()
 	s.request++
 	h, p := s.hosts[i], s.plans[job]
+	led := s.several && !counts // by a redirect
+	if led && h.lastAgent != r.UserAgent() {
+		s.asked[uri]++
+		return s.asked[uri]
+	}
 	if h.n > 0 {
 		want, gap := max(p.delay, s.plans[h.lastJob].delay), now.Sub(h.last)
-		if h.last.Before(s.takenOver) {
+		if h.lastAgent != r.UserAgent() {
 			want = p.delay // who took the host over does not know whose request was the last
 		}
 		if gap-want < s.least {
@@ -92,12 +105,19 @@ func (s *sites) arrive(i int, job, uri string, r *http.Request, counts bool) int
 		if gap < want/2 {
 			s.breach = append(s.breach, fmt.Sprintf("%s was asked %v after the request before, want %v (%s after %s)", uri, gap, want, job, h.lastJob))
 		}
-		h.sum += want
+		if !led {
+			h.sum += want
+		}
 	} else {
 		h.first = now
 	}
-	h.last, h.lastJob = now, job
-	h.n++
+	if !led {
+		h.last, h.lastJob, h.lastAgent = now, job, r.UserAgent()
+		h.n++
+	}
+	if since, is := s.forbidden[job]; is && now.Sub(since) > lasts {
+		s.breach = append(s.breach, fmt.Sprintf("%s was asked for %v after its job was dropped", uri, now.Sub(since)))
+	}
 	if counts {
 		most := p.concurrency
 		for _, c := range h.under {
@@ -113,11 +133,18 @@ func (s *sites) arrive(i int, job, uri string, r *http.Request, counts bool) int
 	return s.asked[uri]
 }
 
-// takeOver notes that a process has ended.
-func (s *sites) takeOver() {
+// forbid notes that a job was dropped.
+func (s *sites) forbid(job string) {
 	s.mu.Lock()
-	s.takenOver = time.Now()
+	s.forbidden[job] = time.Now()
 	s.mu.Unlock()
+}
+
+// requests is how often a URI was asked for.
+func (s *sites) requests(uri string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[uri]
 }
 
 // leave notes that a request is answered; before the answer is written, as the asker may be back sooner
