@@ -1,0 +1,171 @@
+package graph
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// indexFile has a line for each page of a crawl; see package pages.
+const indexFile = "index.ndjson"
+
+// Graph is a graph of links in memory: URIs are numbers there, each text once. Links from one page to
+// another count as one. It is not changed once it is loaded, so that several goroutines may read it.
+type Graph struct {
+	uris  []string
+	ids   map[string]uint32
+	start []uint32 // of the links of each URI in to; one more at the end
+	to    []uint32
+	page  []page // of each URI
+
+	file  string
+	lines int   // of the file
+	bytes int64 // of them
+	cut   bool
+}
+
+// page is what a crawl says of a URI.
+type page struct {
+	status int32 // 0: it was not stored
+	depth  int32 // -1: it is not known
+}
+
+// Load reads the graph of the crawl in dir, and what its index says of pages. A crawl may go on
+// meanwhile: what it adds is left out.
+func Load(dir string) (*Graph, error) {
+	g := &Graph{file: filepath.Join(dir, File), ids: map[string]uint32{}}
+	f, err := os.Open(g.file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := g.read(f); err != nil {
+		return nil, err
+	}
+	index, err := os.Open(filepath.Join(dir, indexFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return g, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer index.Close()
+	return g, g.readIndex(index)
+}
+
+func (g *Graph) read(from io.Reader) error {
+	r := NewReader(g.file, from)
+	var links []uint64 // from in the upper half, to in the lower
+	for {
+		e, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		links = append(links, uint64(g.id(e.From))<<32|uint64(g.id(e.To)))
+	}
+	g.lines, g.bytes, g.cut = len(links), r.Bytes(), r.Cut()
+	slices.Sort(links)
+	links = slices.Compact(links)
+	g.start, g.to = make([]uint32, len(g.uris)+1), make([]uint32, len(links))
+	for i, link := range links {
+		g.start[link>>32+1]++
+		g.to[i] = uint32(link)
+	}
+	for i := range g.uris {
+		g.start[i+1] += g.start[i]
+	}
+	return nil
+}
+
+// id is the number of a URI, a new one if it has none.
+func (g *Graph) id(uri string) uint32 {
+	id, ok := g.ids[uri]
+	if !ok {
+		id = uint32(len(g.uris))
+		g.uris, g.page = append(g.uris, uri), append(g.page, page{depth: -1})
+		g.ids[uri] = id
+	}
+	return id
+}
+
+// readIndex takes the pages of an index. Those that no link leads to or comes from are URIs of the
+// graph, too.
+func (g *Graph) readIndex(from io.Reader) error {
+	r := NewReader(filepath.Join(filepath.Dir(g.file), indexFile), from)
+	for {
+		text, err := r.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var record struct {
+			URI    string `json:"uri"`
+			Final  string `json:"final"`
+			Status int32  `json:"status"`
+			Depth  int32  `json:"depth"`
+		}
+		if err := json.Unmarshal(text, &record); err != nil {
+			return r.fault(fmt.Errorf("no page: %w", err))
+		}
+		if record.URI == "" {
+			return r.fault(errors.New("no page: it has no uri"))
+		}
+		for _, uri := range []string{record.URI, record.Final} {
+			if uri == "" {
+				continue
+			}
+			id := g.id(uri)
+			if int(id)+1 == len(g.start) {
+				g.start = append(g.start, uint32(len(g.to)))
+			}
+			if g.page[id].status == 0 || uri == record.URI {
+				g.page[id] = page{record.Status, record.Depth}
+			}
+		}
+	}
+}
+
+// URIs is how many there are; Links is how many lines the file has, and Cut tells whether it had a
+// last one that was not whole.
+func (g *Graph) URIs() int  { return len(g.uris) }
+func (g *Graph) Links() int { return g.lines }
+func (g *Graph) Cut() bool  { return g.cut }
+
+// links are where the page with this number leads.
+func (g *Graph) links(id uint32) []uint32 { return g.to[g.start[id]:g.start[id+1]] }
+
+// each calls visit with every link of the file, in its order, with its text.
+func (g *Graph) each(visit func(from, to uint32, e Edge) error) error {
+	f, err := os.Open(g.file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := NewReader(g.file, io.LimitReader(f, g.bytes))
+	for {
+		e, err := r.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		from, ok := g.ids[e.From]
+		to, also := g.ids[e.To]
+		if !ok || !also {
+			return r.fault(errors.New("the file was changed while it was read"))
+		}
+		if err := visit(from, to, e); err != nil {
+			return err
+		}
+	}
+}

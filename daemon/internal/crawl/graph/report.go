@@ -1,0 +1,169 @@
+package graph
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Report is what can be told of a graph.
+type Report struct {
+	URIs    int    `json:"uris"`     // that the graph knows
+	Pages   int    `json:"pages"`    // that the crawl has stored
+	Links   int    `json:"links"`    // that were found
+	Unequal int    `json:"distinct"` // of them, those that differ in where they are or lead
+	Hosts   int    `json:"hosts"`
+	Top     []Node `json:"top"`
+	ByHost  []Host `json:"by_host"`
+	Dead    []Dead `json:"dead"`
+	DeadAll int    `json:"dead_uris"` // how many there are, with those that Dead leaves out
+}
+
+// Node is a URI with its place in the graph.
+type Node struct {
+	URI      string  `json:"uri"`
+	InDegree int     `json:"in_degree"` // other pages that lead to it
+	Links    int     `json:"links"`     // URIs that it leads to
+	PageRank float64 `json:"pagerank"`  // of 1 for all URIs together
+	Status   int     `json:"status"`    // of HTTP; 0: it was not stored
+}
+
+// Host is what the URIs of one host have together.
+type Host struct {
+	Host  string `json:"host"`
+	URIs  int    `json:"uris"`
+	Pages int    `json:"pages"` // that were stored
+	Links int    `json:"links"` // from its pages
+	From  int    `json:"from"`  // links to it from pages of other hosts
+	Dead  int    `json:"dead"`  // URIs
+}
+
+// Dead is a URI with a status of 400 or more that pages lead to.
+type Dead struct {
+	URI    string   `json:"uri"`
+	Status int      `json:"status"`
+	Links  int      `json:"links"` // pages that lead to it
+	From   []string `json:"from"`  // the first of them
+}
+
+const maxFrom = 3 // pages that are named for a dead link
+
+// By is an order of URIs.
+type By string
+
+// The orders.
+const (
+	ByPageRank By = "pagerank"
+	ByInDegree By = "in-degree"
+)
+
+// Report tells of the graph, each list with most entries at most.
+func (g *Graph) Report(most int, by By) Report {
+	in, ranks := g.inDegree(), g.PageRank()
+	r := Report{URIs: len(g.uris), Links: g.lines, Unequal: len(g.to), Top: []Node{}, ByHost: []Host{}, Dead: []Dead{}}
+	for _, p := range g.page {
+		if p.status != 0 {
+			r.Pages++
+		}
+	}
+	for _, id := range g.order(in, ranks, by)[:min(most, len(g.uris))] {
+		r.Top = append(r.Top, Node{g.uris[id], int(in[id]), len(g.links(id)), ranks[id], int(g.page[id].status)})
+	}
+	hosts := g.byHost()
+	r.Hosts, r.ByHost = len(hosts), hosts[:min(most, len(hosts))]
+	r.Dead, r.DeadAll = g.deadLinks(in, most)
+	return r
+}
+
+// order are all URIs, the best first; those that are equal in rank and degree by their text.
+func (g *Graph) order(in []int32, ranks []float64, by By) []uint32 {
+	all := make([]uint32, len(g.uris))
+	for i := range all {
+		all[i] = uint32(i)
+	}
+	slices.SortFunc(all, func(a, b uint32) int {
+		rank, degree := cmp.Compare(ranks[b], ranks[a]), cmp.Compare(in[b], in[a])
+		if by == ByInDegree {
+			rank, degree = degree, rank
+		}
+		return cmp.Or(rank, degree, cmp.Compare(g.uris[a], g.uris[b]))
+	})
+	return all
+}
+
+func (g *Graph) dead(id uint32) bool { return g.page[id].status >= 400 }
+
+func (g *Graph) byHost() []Host {
+	number := map[string]int{}
+	var hosts []Host
+	of := make([]int, len(g.uris))
+	for id, text := range g.uris {
+		name := hostOf(text)
+		n, ok := number[name]
+		if !ok {
+			n = len(hosts)
+			number[name] = n
+			hosts = append(hosts, Host{Host: name})
+		}
+		of[id] = n
+		h := &hosts[n]
+		h.URIs++
+		if g.page[id].status != 0 {
+			h.Pages++
+		}
+		if g.dead(uint32(id)) {
+			h.Dead++
+		}
+	}
+	for from := range g.uris {
+		for _, to := range g.links(uint32(from)) {
+			hosts[of[from]].Links++
+			if of[from] != of[to] {
+				hosts[of[to]].From++
+			}
+		}
+	}
+	slices.SortFunc(hosts, func(a, b Host) int {
+		return cmp.Or(cmp.Compare(b.Pages, a.Pages), cmp.Compare(b.URIs, a.URIs), cmp.Compare(a.Host, b.Host))
+	})
+	return hosts
+}
+
+// hostOf is the host of a canonical URI with its port, or what it is instead.
+func hostOf(uri string) string {
+	_, rest, ok := strings.Cut(uri, "://")
+	if !ok {
+		return "(no host)"
+	}
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	return rest[strings.LastIndexByte(rest, '@')+1:]
+}
+
+// deadLinks are the dead URIs, those with the most links first, and how many there are.
+func (g *Graph) deadLinks(in []int32, most int) ([]Dead, int) {
+	var ids []uint32
+	for id := range g.uris {
+		if g.dead(uint32(id)) {
+			ids = append(ids, uint32(id))
+		}
+	}
+	slices.SortFunc(ids, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(in[b], in[a]), cmp.Compare(g.uris[a], g.uris[b]))
+	})
+	place := map[uint32]int{}
+	dead := []Dead{}
+	for i, id := range ids[:min(most, len(ids))] {
+		place[id] = i
+		dead = append(dead, Dead{g.uris[id], int(g.page[id].status), int(in[id]), []string{}})
+	}
+	for from := range g.uris {
+		for _, to := range g.links(uint32(from)) {
+			if i, ok := place[to]; ok && to != uint32(from) && len(dead[i].From) < maxFrom {
+				dead[i].From = append(dead[i].From, g.uris[from])
+			}
+		}
+	}
+	return dead, len(ids)
+}
