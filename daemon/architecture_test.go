@@ -134,6 +134,7 @@ func rules() []rule {
 		room("crawl/pages", "fetch/uri", "durable"),
 		room("crawl/frontier", "canonical", "durable"),
 		{folder: "daemon/internal/crawl/warc", ours: in("durable"), onlyModules: []string{}},
+		{folder: "daemon/uridownloader/internal/graph", ours: in("crawl/graph", "durable", "program")},
 		room("fetch"),
 		room("fetch/guard"),
 		room("fetch/uri"),

@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
+	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/graph"
 )
 
 const (
@@ -22,6 +23,7 @@ const (
 	configEnv   = "URIDOWNLOADER_CONFIG"
 
 	groupJobs  = "jobs"
+	groupCrawl = "crawl"
 	groupRun   = "run"
 	groupOther = "other"
 )
@@ -68,11 +70,13 @@ number of the signal); "service" has two more.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddGroup(
 		&cobra.Group{ID: groupJobs, Title: "Jobs:"},
+		&cobra.Group{ID: groupCrawl, Title: "Crawl:"},
 		&cobra.Group{ID: groupRun, Title: "Run it:"},
 		&cobra.Group{ID: groupOther, Title: "More:"},
 	)
 	command.Parent(root)
 	add(root, groupJobs, newJobCommand(), newTasksCommand(), newLogsCommand(), newDataCommand())
+	add(root, groupCrawl, graph.NewCommand())
 	add(root, groupRun, newServeCommand(), newMasterCommand(), newDispatchCommand(), newWorkerCommand(),
 		newConfigCommand(), newServiceCommand())
 	add(root, groupOther, command.NewVersion(program),

@@ -1,0 +1,192 @@
+// Package graph is the command graph: what can be told of the links that a crawl has found, also while
+// it runs. It calls nobody.
+package graph
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/graph"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+)
+
+const defaultTop = 10
+
+type flags struct {
+	top     int
+	by      string
+	format  string
+	picture string
+	nodes   int
+	out     string
+	asJSON  bool
+}
+
+// NewCommand makes the command.
+func NewCommand() *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "graph DIR [--top [N]]",
+		Short: "Tell of the links of a crawl: ranks, hosts, dead links; export or draw them",
+		Long: `Tell of the links that a crawl has kept in DIR/graph.ndjson: which URIs have the highest PageRank
+and the most pages that link to them, which hosts there are, which links are dead (a status of
+400 or more). DIR is what "crawl" has as --out; the crawl may still run.
+
+With --graph, print all links in the form of another program; with --picture, draw the most
+important URIs as an SVG file, which browsers show.`,
+		Example: `  # the ten best URIs, the largest hosts, dead links
+  uridownloader graph ./crawl
+
+  # the 50 URIs that most pages link to, for a program
+  uridownloader graph ./crawl --top 50 --by in-degree --json
+
+  # for Gephi, for Graphviz, for a spreadsheet
+  uridownloader graph ./crawl --graph graphml --out links.graphml
+  uridownloader graph ./crawl --graph dot | dot -Tsvg > links.svg
+  uridownloader graph ./crawl --graph csv --out links.csv
+
+  # a picture of the 60 most important URIs
+  uridownloader graph ./crawl --picture links.svg`,
+		Args: cobra.RangeArgs(1, 2),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) }
+	set := cmd.Flags()
+	set.IntVar(&f.top, "top", defaultTop, "how many URIs, hosts and dead links are told of")
+	set.Lookup("top").NoOptDefVal = strconv.Itoa(defaultTop)
+	set.StringVar(&f.by, "by", string(graph.ByPageRank), "the `order` of URIs: pagerank or in-degree")
+	set.StringVar(&f.format, "graph", "", "print the links as this `format`: "+strings.Join(graph.Formats(), ", "))
+	set.StringVar(&f.picture, "picture", "", "draw an SVG `file`; - is the output")
+	set.IntVar(&f.nodes, "nodes", 60, fmt.Sprintf("how many `URIs` a picture has, %d at most", graph.MaxPicture))
+	set.StringVarP(&f.out, "out", "o", "", "write to this `file` what --graph prints")
+	command.JSONFlag(cmd, &f.asJSON)
+	complete := func(words ...string) cobra.CompletionFunc {
+		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+	}
+	_ = cmd.RegisterFlagCompletionFunc("graph", complete(graph.Formats()...))
+	_ = cmd.RegisterFlagCompletionFunc("by", complete(string(graph.ByPageRank), string(graph.ByInDegree)))
+	return cmd
+}
+
+// check takes the number of "--top 20", which is an argument as --top can stand alone, and refuses
+// what does not go together.
+func (f *flags) check(cmd *cobra.Command, args []string) error {
+	changed := cmd.Flags().Changed
+	if len(args) == 2 {
+		n, err := strconv.Atoi(args[1])
+		if err != nil || !changed("top") || f.top != defaultTop {
+			return fmt.Errorf("%q: want one folder", args[1])
+		}
+		f.top = n
+	}
+	switch {
+	case f.top < 1:
+		return fmt.Errorf("--top %d: want 1 or more", f.top)
+	case f.by != string(graph.ByPageRank) && f.by != string(graph.ByInDegree):
+		return fmt.Errorf("--by %q: want %s or %s", f.by, graph.ByPageRank, graph.ByInDegree)
+	case f.nodes < 1 || f.nodes > graph.MaxPicture:
+		return fmt.Errorf("--nodes %d: want 1 to %d", f.nodes, graph.MaxPicture)
+	case changed("graph") && changed("picture"):
+		return errors.New("--graph and --picture: want one of them")
+	case (changed("graph") || changed("picture")) && (changed("top") || changed("by") || f.asJSON):
+		return errors.New("--top, --by and --json tell of a graph: want none of them with --graph and --picture")
+	case changed("out") && !changed("graph"):
+		return errors.New("--out is for --graph: add --graph FORMAT")
+	case changed("nodes") && !changed("picture"):
+		return errors.New("--nodes is for --picture: add --picture FILE")
+	}
+	return nil
+}
+
+func (f *flags) run(cmd *cobra.Command, args []string) error {
+	if err := f.check(cmd, args); err != nil {
+		return command.UsageError{Err: err}
+	}
+	if f.format != "" && !known(f.format) {
+		return command.UsageError{Err: fmt.Errorf("--graph %q: want %s", f.format, strings.Join(graph.Formats(), ", "))}
+	}
+	g, err := graph.Load(args[0])
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w%swant the folder of a crawl, which has %s", err, command.HintMark, graph.File)
+	}
+	if err != nil {
+		return err
+	}
+	if g.Cut() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "uridownloader: %s: its last line is not whole, and left out: the crawl still runs, or was killed\n", filepath.Join(args[0], graph.File))
+	}
+	switch {
+	case f.format != "":
+		return into(cmd.OutOrStdout(), f.out, func(w io.Writer) error { return g.Export(w, f.format) })
+	case f.picture != "":
+		return f.draw(cmd, g)
+	}
+	report := g.Report(f.top, graph.By(f.by))
+	if f.asJSON {
+		return command.WriteJSON(cmd.OutOrStdout(), report)
+	}
+	return show(cmd.OutOrStdout(), report, graph.By(f.by))
+}
+
+func known(format string) bool {
+	for _, f := range graph.Formats() {
+		if f == format {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *flags) draw(cmd *cobra.Command, g *graph.Graph) error {
+	shown := 0
+	if err := into(cmd.OutOrStdout(), f.picture, func(w io.Writer) (err error) {
+		shown, err = g.Picture(w, f.nodes)
+		return err
+	}); err != nil || f.picture == "-" {
+		return err
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %d of %d URIs\n", f.picture, shown, g.URIs())
+	return err
+}
+
+// into writes a file in one step, so that there is never half of one; "" and -: to out.
+func into(out io.Writer, path string, write func(io.Writer) error) error {
+	if path == "" || path == "-" {
+		return write(out)
+	}
+	return durable.FS{}.WriteFile("export", path, func(f *durable.File) error {
+		w := bufio.NewWriterSize(&appender{f: f}, 256<<10)
+		if err := write(w); err != nil {
+			return err
+		}
+		return w.Flush()
+	})
+}
+
+// appender writes to the end of a file.
+type appender struct {
+	f    *durable.File
+	size int64
+}
+
+func (a *appender) Write(p []byte) (int, error) {
+	if err := a.f.WriteAt("export", p, a.size); err != nil {
+		return 0, err
+	}
+	a.size += int64(len(p))
+	return len(p), nil
+}
