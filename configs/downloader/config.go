@@ -35,6 +35,7 @@ type Config struct {
 	Filter    Filter   `yaml:"filter"`
 	Dispatch  Dispatch `yaml:"dispatch"`
 	Worker    Worker   `yaml:"worker"`
+	Browser   Browser  `yaml:"browser"`
 	Report    Report   `yaml:"report"`
 	Redis     Redis    `yaml:"redis"`
 	// KeepLogs is how long the log of an attempt is kept; 0: for ever. Default 720h.
@@ -97,6 +98,18 @@ type Worker struct {
 	// Lanes are the kinds of jobs that it serves: normal, urgency, foreign.
 	// Default normal and urgency.
 	Lanes []string `yaml:"lanes"`
+}
+
+// Browser is for jobs with download_engine: browser.
+type Browser struct {
+	// Path is the headless Chromium that is run. Default "": chromium-headless-shell or another of the
+	// usual names, looked for in PATH.
+	Path string `yaml:"path"`
+	// Pages is how many are loaded at once, each in a browser of its own. 1 to 100. Default 2.
+	Pages int `yaml:"pages"`
+	// Memory is what each process of a browser may use for its data; a page has one. 256 MiB or more.
+	// Default 1GiB.
+	Memory configs.Size `yaml:"memory"`
 }
 
 // Report says who is told when all tasks of a job have ended.
@@ -165,6 +178,7 @@ func Default() Config {
 		UserAgent:       "uridownloader",
 		Dispatch:        Dispatch{Listen: "127.0.0.1:8003", Every: 5 * time.Minute, Ready: 7000},
 		Worker:          Worker{Listen: "127.0.0.1:8002", Concurrency: 100, Lease: time.Minute, Lanes: []string{"normal", "urgency"}},
+		Browser:         Browser{Pages: 2, Memory: configs.GiB},
 		Report:          Report{MailTLS: "starttls"},
 		KeepLogs:        720 * time.Hour,
 		Auth:            Auth{AllowedHosts: []string{}},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
@@ -79,6 +80,8 @@ func TestValidate(t *testing.T) {
 		`worker.concurrency`:               func(c *Config) { c.Worker.Concurrency = 20_000 },
 		`worker.lease`:                     func(c *Config) { c.Worker.Lease = 0 },
 		`worker.lanes[1]: "slow"`:          func(c *Config) { c.Worker.Lanes = []string{"normal", "slow"} },
+		`browser.pages: 0`:                 func(c *Config) { c.Browser.Pages = 0 },
+		`browser.memory: 1MiB`:             func(c *Config) { c.Browser.Memory = configs.MiB },
 		`worker.lanes: empty`:              func(c *Config) { c.Worker.Lanes = nil },
 		`report.webhook: "x"`:              func(c *Config) { c.Report.Webhook = "x" },
 		`report.webhook_token_file: "x"`:   func(c *Config) { c.Report.WebhookTokenFile = "x" },

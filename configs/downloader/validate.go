@@ -76,6 +76,10 @@ func (c Config) Validate() error {
 	if len(c.Worker.Lanes) == 0 {
 		add("worker.lanes", "empty: want some of normal, urgency, foreign")
 	}
+	between("browser.pages", c.Browser.Pages, 1, 100)
+	if least := 256 * configs.MiB; c.Browser.Memory < least {
+		add("browser.memory", "%s: want %s or more", c.Browser.Memory, least)
+	}
 	c.Report.check(add, oneOf)
 	if u, err := url.Parse(c.Redis.URL); c.Redis.URL != "" && (err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss") {
 		add("redis.url", "want redis:// or rediss://, host and port, such as redis://127.0.0.1:6379") // it may have a password

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/chromium"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
@@ -33,6 +34,9 @@ func main() { os.Exit(runMain()) }
 func runMain() int {
 	if child.Asked(os.Args[1:]) { // by a worker, which runs the code of a job
 		return child.Main(os.Args[1:])
+	}
+	if chromium.Asked(os.Args[1:]) { // by a worker, which loads a page
+		return chromium.Main(os.Args[1:])
 	}
 	// A reader of our output who leaves is an error to handle, not a death.
 	signal.Ignore(syscall.SIGPIPE)

@@ -100,6 +100,9 @@ type Request struct {
 	Body      []byte
 	Own       bool  // with the cookie and the headers of the job's setting, below those of Header
 	BodyLimit int64 // bytes of the answer's body, decompressed
+	Single    bool  // a redirect is an answer like any other, and is not followed
+	// Jar has the cookies; nil: that of the job.
+	Jar http.CookieJar
 }
 
 // Fetch sends a request of an attempt, as the job's setting says, if robots.txt allows it. The
@@ -125,13 +128,16 @@ func (e *Engine) Fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Re
 	for name, values := range r.Header {
 		header[http.CanonicalHeaderKey(name)] = values
 	}
-	var jar http.CookieJar
-	if s.KeepCookies {
-		jar = e.cookies.Jar(w.Job.ID)
+	if r.Jar == nil {
+		r.Jar = e.Jar(w.Job)
+	}
+	redirects := 0 // as many as the fetcher follows by itself
+	if r.Single {
+		redirects = -1
 	}
 	answer, err := e.fetcher.Fetch(ctx, fetch.Request{
-		URI: r.URI, Method: r.Method, Body: r.Body, Header: header, Jar: jar, Proxies: list,
-		Connect: s.Timeout, Read: s.Timeout, Whole: s.Timeout, BodyLimit: r.BodyLimit,
+		URI: r.URI, Method: r.Method, Body: r.Body, Header: header, Jar: r.Jar, Proxies: list,
+		Connect: s.Timeout, Read: s.Timeout, Whole: s.Timeout, BodyLimit: r.BodyLimit, RedirectLimit: redirects,
 		Before: func(ctx context.Context, uri string) error {
 			if err := e.allowed(ctx, w, uri); err != nil {
 				if f := (*worker.Failure)(nil); errors.As(err, &f) {
@@ -147,6 +153,14 @@ func (e *Engine) Fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Re
 		return nil, FailureOf(err, 0)
 	}
 	return answer, nil
+}
+
+// Jar has the cookies that servers have set for a job; nil if it keeps none.
+func (e *Engine) Jar(j download.Job) http.CookieJar {
+	if !j.Setting.KeepCookies {
+		return nil
+	}
+	return e.cookies.Jar(j.ID)
 }
 
 // ResultOf is what is stored of an answer, but the body.

@@ -30,6 +30,7 @@ const (
 	MaxDelay       = 24 * time.Hour
 	MinTimeout     = 100 * time.Millisecond
 	MaxBody        = configs.Size(1) << 40
+	MaxScript      = 64 * configs.KiB // of download_js
 )
 
 // maxURIFaults is of how many URIs of a list it is told what is wrong with them.
@@ -187,9 +188,9 @@ func (c *check) job(j download.Job) {
 			c.fault("setting.download_js", "is for download_engine: browser, and this job has %s", s.Engine)
 		}
 	case download.EngineBrowser:
-		c.fault("setting.download_engine", "%q is not in this version: want http or script", s.Engine)
+		c.script(s.Script)
 	default:
-		c.fault("setting.download_engine", "%q: want http or script", s.Engine)
+		c.fault("setting.download_engine", "%q: want http, browser or script", s.Engine)
 	}
 	for i, proxy := range s.Proxies {
 		u, err := url.Parse(proxy)
@@ -204,6 +205,18 @@ func (c *check) job(j download.Job) {
 		if at := strings.LastIndex(mail, "@"); at < 1 || at == len(mail)-1 || strings.ContainsAny(mail, " \r\n<>,") {
 			c.fault(fmt.Sprintf("setting.report_mails[%d]", i), "%q: want an address such as crawl@example.com", mail)
 		}
+	}
+}
+
+// script checks the JavaScript of a job, as far as can be done without a browser.
+func (c *check) script(text string) {
+	switch {
+	case c.lines["setting.download_js"] > 0 && strings.TrimSpace(text) == "":
+		c.fault("setting.download_js", "is empty: want JavaScript, such as return document.title, or leave it out")
+	case len(text) > int(MaxScript):
+		c.fault("setting.download_js", "has %d bytes: want %s at most", len(text), MaxScript)
+	case strings.ContainsRune(text, 0):
+		c.fault("setting.download_js", "has a zero byte")
 	}
 }
 

@@ -42,8 +42,13 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (dow
 		err = errors.New(name + ": name: " + strconv.Quote(j.Name) + " is not that of the path, " + strconv.Quote(path))
 	}
 	if key := scriptKey(j); err == nil && key != "" && m.Unable != nil {
-		if unable := m.Unable(); unable != nil {
+		if unable := m.Unable(download.EngineScript); unable != nil {
 			err = errors.New(name + ": " + key + ": this machine runs no code of jobs: " + unable.Error())
+		}
+	}
+	if err == nil && j.Setting.Engine == download.EngineBrowser && m.Unable != nil {
+		if unable := m.Unable(download.EngineBrowser); unable != nil {
+			err = errors.New(name + ": setting.download_engine: browser: this machine runs no browser: " + unable.Error())
 		}
 	}
 	if err == nil {

@@ -38,8 +38,8 @@ type Options struct {
 	// Ready tells whether calls should come; nil error: yes.
 	Ready func(context.Context) error
 	Mails bool // reports can be sent to the addresses that jobs name
-	// Unable, if not nil, is why this process cannot run the code of jobs, nil if it can.
-	Unable       func() error
+	// Unable, if not nil, is why this process cannot download by an engine, nil if it can.
+	Unable       func(engine string) error
 	JobBytes     int64         // the largest job
 	BodyTimeout  time.Duration // how long a caller may send or read nothing
 	Authenticate func(secret string) (name string, scopes []string, ok bool)

@@ -21,6 +21,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/browserengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/dispatch"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/intake"
@@ -59,7 +60,8 @@ type Node struct {
 	store    download.Store
 	filter   seen.Filter
 	intake   *intake.Intake
-	code     *scriptengine.Engine // of the worker
+	code     *scriptengine.Engine // of the worker, as what follows
+	browsers *browserengine.Engine
 	spill    *spill
 	fetcher  *fetch.Fetcher
 	dispatch *dispatch.Dispatcher
@@ -115,8 +117,9 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 		n.fetcher = newFetcher(cfg, n.spill, log)
 		overHTTP := httpengine.New(n.fetcher, cfg.UserAgent)
 		n.code = newScriptEngine(ctx, overHTTP, n.store, n.intake, n.wakeDispatcher, log)
+		n.browsers = newBrowserEngine(cfg, overHTTP, n.spill, log)
 		engines := map[string]worker.Engine{}
-		for name, engine := range map[string]worker.Engine{download.EngineHTTP: overHTTP, download.EngineScript: n.code} {
+		for name, engine := range map[string]worker.Engine{download.EngineHTTP: overHTTP, download.EngineScript: n.code, download.EngineBrowser: n.browsers} {
 			engines[name] = parsing{engine, n.intake, n.wakeDispatcher}
 		}
 		n.worker = newWorker(cfg, n.store, engines, owner, host, log, prefixed, n.wakeDispatcher)
@@ -173,12 +176,15 @@ func (n *Node) handler(registry *prometheus.Registry) http.Handler {
 	})
 }
 
-// unable is why the worker of this process cannot run code. What others can is not known.
-func (n *Node) unable() error {
-	if n.code == nil {
-		return nil
+// unable is why the worker of this process cannot download by an engine. What others can is not known.
+func (n *Node) unable(engine string) error {
+	switch {
+	case n.code != nil && engine == download.EngineScript:
+		return n.code.Unable()
+	case n.browsers != nil && engine == download.EngineBrowser:
+		return n.browsers.Unable()
 	}
-	return n.code.Unable()
+	return nil
 }
 
 // identity is the name of this machine, and one for this process that no other has.

@@ -88,6 +88,9 @@ func (n *Node) close() error {
 	if n.serving != nil {
 		errs = append(errs, n.serving.Close())
 	}
+	if n.browsers != nil {
+		errs = append(errs, n.browsers.Close())
+	}
 	if n.fetcher != nil {
 		n.fetcher.Close()
 	}

@@ -2,12 +2,15 @@ package node
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/chromium"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/browserengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/intake"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/scriptengine"
@@ -32,6 +35,20 @@ func newScriptEngine(ctx context.Context, overHTTP *httpengine.Engine, store dow
 	}})
 	if err := e.Probe(ctx); err != nil && ctx.Err() == nil {
 		log.Warn("jobs with code are refused", "err", err)
+	}
+	return e
+}
+
+// newBrowserEngine makes what downloads with browsers. Where the machine has none, or no jail for it, it
+// refuses.
+func newBrowserEngine(cfg settings.Config, overHTTP *httpengine.Engine, s *spill, log *slog.Logger) *browserengine.Engine {
+	e := browserengine.New(browserengine.Options{
+		HTTP: overHTTP, Dir: s.dir, Path: cfg.Browser.Path, Pages: cfg.Browser.Pages, Memory: int64(cfg.Browser.Memory), Agent: cfg.UserAgent, Log: log,
+	})
+	if err := e.Probe(); errors.Is(err, chromium.ErrNotFound) {
+		log.Info("jobs with a browser are refused", "err", err)
+	} else if err != nil {
+		log.Warn("jobs with a browser are refused", "err", err)
 	}
 	return e
 }

@@ -72,7 +72,7 @@ func (j jar) SetCookies(u *url.URL, cookies []*http.Cookie) {
 
 // site is that of a URL, nil if it has no cookies and is not to be created.
 func (s *Store) site(job int64, u *url.URL, create bool) *site {
-	k := key{job, siteOf(u.Hostname())}
+	k := key{job, SiteOf(u.Hostname())}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e, ok := s.sites[k]; ok {
@@ -92,9 +92,9 @@ func (s *Store) site(job int64, u *url.URL, create bool) *site {
 	return made
 }
 
-// siteOf is the name that hosts have in common which can set cookies for each other: a name of a
+// SiteOf is the name that hosts have in common which can set cookies for each other: a name of a
 // registry's (example.co.uk), or the host itself.
-func siteOf(host string) string {
+func SiteOf(host string) string {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if _, err := netip.ParseAddr(host); err == nil {
 		return host

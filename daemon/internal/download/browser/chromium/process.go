@@ -1,0 +1,139 @@
+package chromium
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxErrors is how much is kept of what the browser writes as errors, in bytes.
+const maxErrors = 16 << 10
+
+// Options are those of a Process. Browser and Dir must be given.
+type Options struct {
+	Program string // is run with Command; its Main must be ours then; "": this very program
+	Browser string // path, see Find
+	Dir     string // in which the profile is made
+	Memory  int64  // bytes of data of each process of the browser; 0: 1 GiB
+}
+
+// Process is a running browser. It is killed when the process ends that has started it.
+type Process struct {
+	// In is where the browser is told what to do, Out what it says.
+	In, Out *os.File
+
+	cmd     *exec.Cmd
+	profile string
+	done    chan struct{}
+	errors  head
+}
+
+// Start starts a browser. End it.
+func Start(o Options) (_ *Process, err error) {
+	p := &Process{done: make(chan struct{})}
+	if p.profile, err = os.MkdirTemp(o.Dir, "browser-"); err != nil {
+		return nil, err
+	}
+	read, in, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(p.profile))
+	}
+	out, write, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, read.Close(), in.Close(), os.RemoveAll(p.profile))
+	}
+	p.In, p.Out = in, out
+	p.cmd = exec.Command(cmp.Or(o.Program, self))
+	p.cmd.Args = []string{"uridownloader", Command, strconv.FormatInt(cmp.Or(o.Memory, 1<<30), 10), p.profile, o.Browser}
+	p.cmd.Env, p.cmd.Dir = []string{}, "/"
+	p.cmd.Stderr, p.cmd.ExtraFiles = &p.errors, []*os.File{read, write} // 3 and 4, as the browser expects them
+	p.cmd.WaitDelay = time.Second                                       // what it has started may hold the pipe of its errors
+	group(p.cmd)
+	started := make(chan error)
+	go func() {
+		// The browser is killed when this thread ends: it stays until the browser has ended.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = p.cmd.Wait() // how it ended is in its state
+			close(p.done)
+		}
+	}()
+	err = <-started
+	if closed := errors.Join(read.Close(), write.Close()); err != nil {
+		return nil, errors.Join(err, closed, in.Close(), out.Close(), os.RemoveAll(p.profile))
+	}
+	return p, nil
+}
+
+// Done is closed when the browser has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Pid is the number of the browser's first process, and of its group.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Kill kills the browser with all that it has started, and does not wait.
+func (p *Process) Kill() { killGroup(p.cmd.Process) }
+
+// End kills the browser, waits for it, and removes its profile.
+func (p *Process) End() error {
+	p.Kill()
+	<-p.done
+	p.Kill() // what was started in between
+	return errors.Join(p.In.Close(), p.Out.Close(), removeAll(p.profile))
+}
+
+// removeAll removes a folder in which killed processes may still make files for a moment.
+func removeAll(dir string) (err error) {
+	for range 100 {
+		if err = os.RemoveAll(dir); err == nil {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
+}
+
+// Why says how a browser has ended that was not told to; done is closed.
+func (p *Process) Why() (why string, jailed bool) {
+	line := lastLine(p.errors.String())
+	state := p.cmd.ProcessState
+	if state.ExitCode() == exitJail {
+		return line, true
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%s: %s", state, line), ": "), false
+}
+
+// lastLine is what a program said last, which is why it gave up.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}
+
+// head keeps the beginning of what is written.
+type head struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.text = append(h.text, p[:min(len(p), maxErrors-len(h.text))]...)
+	return len(p), nil
+}
+
+func (h *head) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.ToValidUTF8(string(h.text), "\uFFFD")
+}

@@ -1,0 +1,178 @@
+// Package browserengine downloads tasks with a browser for the worker: the page is loaded, its
+// scripts run, and what is stored is the document as it is then. The browser has no network. Each of
+// its requests is handed to the worker, which sends it as it sends any other, and hands the answer
+// back; what it does not hand back, the page does not get.
+package browserengine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/chromium"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
+)
+
+const (
+	// unableFor is after how long a task is tried again where there is no browser, or no jail.
+	unableFor = time.Hour
+	// startIn is how long a browser may take until it says something.
+	startIn = time.Minute
+	// closeIn is how long a page may take to go away; then its browser is killed.
+	closeIn = 5 * time.Second
+)
+
+// Options are those of an Engine. HTTP and Dir must be given.
+type Options struct {
+	HTTP    *httpengine.Engine
+	Dir     string        // for profiles
+	Path    string        // of the browser; "": looked for
+	Program string        // is run with chromium.Command; "": this very program
+	Agent   string        // names the program in requests of jobs that do not name another
+	Pages   int           // at once, each in a browser of its own; 0: 2
+	Memory  int64         // bytes of data of a process of the browser; 0: 1 GiB
+	Renew   int           // after so many pages a browser is started anew; 0: 100
+	Idle    time.Duration // for which a browser is kept that has nothing to do; 0: 1 min
+	Settle  time.Duration // for which a page is waited for that goes on loading after its load event; 0: 10 s
+	Log     *slog.Logger  // nil: none
+}
+
+// Engine is a worker.Engine. It is safe for concurrent use.
+type Engine struct {
+	o      Options
+	places chan struct{}
+
+	mu     sync.Mutex // guards what follows
+	unable error      // why there is no browser
+	idle   []*browser // the one that was used last at the end
+	closed bool
+}
+
+// New makes an Engine. Close it.
+func New(o Options) *Engine {
+	o.Pages, o.Memory, o.Renew = cmp.Or(o.Pages, 2), cmp.Or(o.Memory, 1<<30), cmp.Or(o.Renew, 100)
+	o.Idle, o.Settle = cmp.Or(o.Idle, time.Minute), cmp.Or(o.Settle, 10*time.Second)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{o: o, places: make(chan struct{}, o.Pages)}
+}
+
+// Probe returns why there can be no browser here, nil if there seems to be one: it starts none. From then on
+// Download refuses at once.
+func (e *Engine) Probe() error {
+	_, err := chromium.Find(e.o.Path)
+	if err == nil {
+		if err = chromium.Jailed(); err != nil {
+			err = fmt.Errorf("jail: %w: %w", errUnable, err)
+		}
+	} else {
+		err = fmt.Errorf("browser: %w: %w", errUnable, err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unable = err
+	return err
+}
+
+// Unable is why there is no browser here, as Probe has found; nil if there is.
+func (e *Engine) Unable() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.unable
+}
+
+// Download makes one attempt. What fails is a *worker.Failure.
+func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, error) {
+	if err := e.Unable(); err != nil {
+		return worker.Page{}, failureOf(err)
+	}
+	select {
+	case e.places <- struct{}{}:
+		defer func() { <-e.places }()
+	case <-ctx.Done():
+		return worker.Page{}, context.Cause(ctx)
+	}
+	b, err := e.take(ctx, w.Job.ID)
+	if err != nil {
+		return worker.Page{}, failureOf(err)
+	}
+	if err := w.First(ctx); err != nil { // the browser is there now; nothing was sent yet
+		e.giveBack(b)
+		return worker.Page{}, err
+	}
+	page, err := e.visit(ctx, b, w)
+	if err != nil {
+		return worker.Page{}, failureOf(err)
+	}
+	return page, nil
+}
+
+// visit downloads a page with a browser, which it then gives back, or ends if it is not as it was.
+func (e *Engine) visit(ctx context.Context, b *browser, w worker.Work) (worker.Page, error) {
+	timeout := w.Job.Setting.Timeout
+	inTime, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s: %s: %w %s", fetch.Timeout, w.Task.URI, errLate, timeout))
+	defer cancel()
+	// Nothing else ends a browser that is busy with itself.
+	stop := context.AfterFunc(inTime, b.process.Kill)
+	v := newVisit(inTime, e, b, w)
+	page, err := v.run()
+	alive := stop()
+	v.stop()
+	cancel()
+	v.requests.Wait()
+	if alive && v.close() {
+		e.giveBack(b)
+	} else if ended := b.end(); ended != nil {
+		e.o.Log.Warn("browser not cleared away", "err", ended)
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil && page.Body != nil {
+		err = errors.Join(err, page.Body.Close())
+		page = worker.Page{}
+	}
+	return page, err
+}
+
+// Close ends all browsers. Downloads must have ended.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	e.closed = true
+	idle := e.idle
+	e.idle = nil
+	e.mu.Unlock()
+	var errs []error
+	for _, b := range idle {
+		errs = append(errs, b.end())
+	}
+	return errors.Join(errs...)
+}
+
+// errLate is wrapped when an attempt is not done in time.
+var errLate = errors.New("not done within")
+
+func failureOf(err error) error {
+	var own *worker.Failure
+	if errors.As(err, &own) {
+		return own
+	}
+	f := &worker.Failure{Reason: download.CutReason(err.Error())}
+	if errors.Is(err, errUnable) {
+		f.After = unableFor
+	}
+	return f
+}
+
+// failed is a failure of an attempt. The word says of which kind.
+func failed(word, format string, args ...any) *worker.Failure {
+	return &worker.Failure{Reason: download.CutReason(word + ": " + fmt.Sprintf(format, args...))}
+}

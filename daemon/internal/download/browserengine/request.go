@@ -1,0 +1,261 @@
+package browserengine
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
+	uris "github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
+)
+
+// wanted are the kinds of requests that are sent: those that may have a part in the document. Not
+// sent are those for images, films, fonts, streams of events, and what is of use to others alone.
+var wanted = []string{"Document", "Stylesheet", "Script", "XHR", "Fetch", "Preflight", "Other"}
+
+// maxPost is the longest body of a request, in bytes.
+const maxPost = 1 << 20
+
+// request takes a request that waits. It is called by the goroutine that reads.
+func (v *visit) request(session string, p *paused, main bool) {
+	v.mu.Lock()
+	loader := v.loader
+	v.made++
+	refused := v.over || v.err != nil || v.made > MaxRequests || !slices.Contains(wanted, p.Type)
+	if !refused {
+		v.requests.Add(1)
+		v.running++
+	}
+	if main {
+		v.loaded = false
+		v.documents++
+	}
+	tooMany := v.documents > MaxDocuments
+	v.mu.Unlock()
+	if refused {
+		go v.refuse(session, p, "BlockedByClient")
+		return
+	}
+	go func() {
+		defer v.requests.Done()
+		defer v.update(func() { v.running-- })
+		var err error
+		switch {
+		case main && tooMany:
+			wrong := failed(string(fetch.TooManyRedirects), "%s: more documents than %d, one after the other", p.Request.URL, MaxDocuments)
+			wrong.Permanent = true
+			err = wrong
+		default:
+			err = v.answer(session, p, main, loader)
+		}
+		if err == nil {
+			return
+		}
+		if main {
+			v.fail(err)
+		}
+		v.refuse(session, p, reasonOf(err))
+	}()
+}
+
+// refuse has a request fail.
+func (v *visit) refuse(session string, p *paused, why string) {
+	_ = v.b.conn.Tell(session, "Fetch.failRequest", object{"requestId": p.ID, "errorReason": why}) // or the page is gone
+}
+
+// reasonOf is what a page is told of why a request has failed.
+func reasonOf(err error) string {
+	var f *worker.Failure
+	switch {
+	case errors.Is(err, errOver):
+		return "Aborted"
+	case !errors.As(err, &f):
+		return "Failed"
+	}
+	switch word, _, _ := strings.Cut(f.Reason, ":"); {
+	case word == "robots" || strings.HasPrefix(word, "refused_"):
+		return "AccessDenied"
+	case strings.HasPrefix(word, "timeout"):
+		return "TimedOut"
+	case strings.HasPrefix(word, "dns"):
+		return "NameNotResolved"
+	}
+	return "ConnectionFailed"
+}
+
+// errOver is that the page is what came, and there is nothing to show.
+var errOver = errors.New("not shown")
+
+// answer sends a request, and hands the answer to the browser. The main document may have to wait
+// for its host's turn; what belongs to it is fetched as any browser does, some at once.
+func (v *visit) answer(session string, p *paused, isMain bool, loader string) error {
+	to, err := uris.Parse(p.Request.URL)
+	if err != nil {
+		return failed(string(fetch.BadURI), "%.200q: %v", p.Request.URL, err)
+	}
+	own := download.HostOf(to.String()) == v.host
+	places := v.places.other
+	if own {
+		places = v.places.own
+	}
+	select {
+	case places <- struct{}{}:
+		defer func() { <-places }()
+	case <-v.ctx.Done():
+		return v.ctx.Err()
+	}
+	if isMain && v.isFurther() {
+		if err := v.w.Turn(v.ctx, to.String()); err != nil {
+			return err
+		}
+	}
+	r, err := v.requestOf(p, to, isMain, own)
+	if err != nil {
+		return err
+	}
+	answer, err := v.e.o.HTTP.Fetch(v.ctx, v.w, r)
+	if err != nil {
+		return err
+	}
+	if isMain {
+		shown, err := v.document(p, answer, loader)
+		if !shown {
+			if err != nil {
+				err = errors.Join(err, answer.Body.Close())
+			}
+			return err
+		}
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, MaxBody+1))
+	if err = errors.Join(err, answer.Body.Close()); err != nil {
+		return err
+	}
+	v.mu.Lock()
+	v.bytes += int64(len(text))
+	tooMuch := v.bytes > MaxLoaded
+	v.mu.Unlock()
+	switch {
+	case tooMuch:
+		wrong := v.tooLarge("the page, with all that it consists of,")
+		v.fail(wrong)
+		return wrong
+	case len(text) > MaxBody:
+		return v.tooLarge("the document")
+	}
+	f := fulfil{ID: p.ID, Code: answer.Status, Phrase: http.StatusText(answer.Status), Headers: fieldsOf(answer.Header), Body: text}
+	if f.Phrase == "" {
+		f.Phrase = "Unknown"
+	}
+	return v.b.conn.Call(v.ctx, session, "Fetch.fulfillRequest", f, nil)
+}
+
+// isFurther tells whether a main document is not the first, which has its turn already.
+func (v *visit) isFurther() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.documents > 1
+}
+
+// document takes the answer to the request for the page. If it is not to be shown, the visit ends:
+// it is an error, or something else than HTML, whose body is kept.
+func (v *visit) document(p *paused, answer *fetch.Response, loader string) (shown bool, err error) {
+	if wrong := answer.Failure(); wrong != nil {
+		return false, httpengine.FailureOf(wrong, answer.Status)
+	}
+	m := &main{result: httpengine.ResultOf(answer), loader: loader}
+	redirect := answer.Status >= 300 && answer.Header.Get("Location") != ""
+	if !redirect && (!isHTML(answer) || answer.Status == http.StatusNoContent || answer.Status == http.StatusResetContent) {
+		if v.w.Job.Setting.Script != "" {
+			f := failed("script", "%s: download_js needs a page, and this is %.100q", answer.URI, answer.ContentType)
+			f.Permanent = true
+			return false, f
+		}
+		m.asIs = answer.Body
+	}
+	v.update(func() {
+		if v.main != nil && v.main.asIs != nil {
+			_ = v.main.asIs.Close() // another one has come meanwhile
+		}
+		v.main, v.loaded = m, false
+	})
+	if m.asIs != nil {
+		v.refuse(v.session, p, "Aborted")
+		return false, nil
+	}
+	return true, nil
+}
+
+// isHTML tells whether a browser shows an answer as a document with scripts.
+func isHTML(answer *fetch.Response) bool {
+	kind, _, err := mime.ParseMediaType(answer.ContentType)
+	if err != nil {
+		kind, _, _ = strings.Cut(answer.ContentType, ";")
+		kind = strings.ToLower(strings.TrimSpace(kind))
+	}
+	attachment := strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer.Header.Get("Content-Disposition"))), "attachment")
+	return !attachment && slices.Contains([]string{"", "text/html", "application/xhtml+xml"}, kind)
+}
+
+// fieldsOf are the header of an answer as the browser gets it, whose body is decompressed.
+func fieldsOf(h http.Header) []field {
+	var fields []field
+	for name, values := range h {
+		if slices.Contains([]string{"Content-Encoding", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Alt-Svc", "Trailer"}, name) {
+			continue
+		}
+		for _, value := range values {
+			fields = append(fields, field{name, strings.ToValidUTF8(value, "\uFFFD")})
+		}
+	}
+	return fields
+}
+
+// requestOf is a request of the browser as it is sent.
+func (v *visit) requestOf(p *paused, to *uris.URI, isMain, own bool) (httpengine.Request, error) {
+	s := v.w.Job.Setting
+	r := httpengine.Request{URI: to.String(), Method: p.Request.Method, Header: http.Header{}, Single: true, BodyLimit: min(s.MaxBytes, MaxBody)}
+	if isMain {
+		r.BodyLimit = s.MaxBytes // it may be something else than HTML
+	}
+	for name, value := range p.Request.Headers {
+		if name = http.CanonicalHeaderKey(name); !notSent(name) {
+			r.Header.Set(name, value)
+		}
+	}
+	r.Header.Set("User-Agent", v.agent)
+	sent := r.Header.Get("Cookie")
+	if own {
+		for name, value := range s.Headers {
+			if isMain || r.Header.Get(name) == "" {
+				r.Header.Set(name, value)
+			}
+		}
+		sent = joinCookies(s.Cookie, sent)
+	}
+	r.Header.Del("Cookie")
+	if sent != "" {
+		r.Header.Set("Cookie", sent)
+	}
+	r.Jar = v.jar(to, isMain, sent)
+	for _, part := range p.Request.Post {
+		r.Body = append(r.Body, part.Bytes...)
+	}
+	if len(r.Body) > maxPost || p.Request.HasPost && len(r.Body) == 0 {
+		return r, failed(string(fetch.BadRequest), "%s: its body is longer than %d bytes, or is a file", r.URI, maxPost)
+	}
+	return r, nil
+}
+
+// notSent are the headers that follow from how the worker sends a request, or that tell of a browser
+// that the agent's name does not.
+func notSent(name string) bool {
+	return slices.Contains([]string{
+		"Host", "Connection", "Keep-Alive", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Expect", "Http2-Settings", "Accept-Encoding",
+	}, name) || strings.HasPrefix(name, "Proxy-") || strings.HasPrefix(name, "Sec-Ch-")
+}

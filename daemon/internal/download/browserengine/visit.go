@@ -1,0 +1,265 @@
+package browserengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/devtools"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
+)
+
+const (
+	// MaxBody is the longest body, and the longest document, that a browser gets or gives, in bytes.
+	MaxBody = 16 << 20
+	// MaxLoaded is how many bytes a page may load, with all that it consists of.
+	MaxLoaded = 64 << 20
+	// MaxRequests is how many requests a page may make; others fail.
+	MaxRequests = 1000
+	// MaxDocuments is how many documents there may be one after the other, by redirects and by scripts.
+	MaxDocuments = 11
+	// maxMessage is what a document may have in the JSON that it comes in.
+	maxMessage = 4 * MaxBody
+	// quiet is for how long a page that has loaded makes no request before it is taken as done.
+	quiet = 500 * time.Millisecond
+	// elsewhere is how many requests there may be at once to hosts other than that of the task.
+	elsewhere = 4
+)
+
+// visit is the load of one page in a context of its own: no cookie, cache or storage is of another.
+type visit struct {
+	e       *Engine
+	b       *browser
+	w       worker.Work
+	ctx     context.Context
+	host    string // of the task
+	agent   string
+	context string
+	places  struct{ own, other chan struct{} } // of requests
+
+	requests sync.WaitGroup
+	changed  chan struct{} // has room for one
+
+	mu        sync.Mutex // guards what follows, of which the first two do not change once there are requests
+	target    string     // the page, and its main frame
+	session   string
+	over      bool   // nothing more is answered
+	err       error  // why it has failed
+	main      *main  // the document that was answered last
+	loaded    bool   // it, with what it consists of
+	loader    string // of the document that was asked for last
+	running   int    // requests
+	made      int    // requests
+	bytes     int64  // of answers
+	documents int
+}
+
+// main is a document that is, or was, the page.
+type main struct {
+	result download.Result
+	loader string
+	asIs   io.ReadSeekCloser // what is no HTML is kept as it came
+}
+
+func newVisit(ctx context.Context, e *Engine, b *browser, w worker.Work) *visit {
+	s := w.Job.Setting
+	v := &visit{e: e, b: b, w: w, ctx: ctx, host: download.HostOf(w.Task.URI), agent: e.o.Agent, changed: make(chan struct{}, 1)}
+	if own := s.Headers["User-Agent"]; own != "" {
+		v.agent = own
+	}
+	v.places.own, v.places.other = make(chan struct{}, max(1, s.Concurrency)), make(chan struct{}, elsewhere)
+	return v
+}
+
+// run loads the page, and takes what is to be stored.
+func (v *visit) run() (worker.Page, error) {
+	v.b.serve(v)
+	if err := v.open(); err != nil {
+		return worker.Page{}, v.cause(err)
+	}
+	if err := v.load(); err != nil {
+		return worker.Page{}, v.cause(err)
+	}
+	page, err := v.take()
+	if err != nil {
+		err = v.cause(err)
+	}
+	return page, err
+}
+
+// cause is why the page has failed, if err is only what followed from it.
+func (v *visit) cause(err error) error {
+	var own *worker.Failure
+	switch {
+	case v.failure() != nil:
+		return v.failure()
+	case errors.As(err, &own):
+		return err
+	case v.ctx.Err() != nil:
+		return context.Cause(v.ctx)
+	case errors.Is(err, devtools.ErrTooLong):
+		return v.tooLarge("the page")
+	}
+	return v.b.died(err)
+}
+
+func (v *visit) failure() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.err
+}
+
+func (v *visit) tooLarge(what string) *worker.Failure {
+	f := failed("too_large", "%s: %s is longer than the limit", v.w.Task.URI, what)
+	f.Permanent = true
+	return f
+}
+
+func (v *visit) call(method string, params, result any) error {
+	return v.b.conn.Call(v.ctx, v.session, method, params, result)
+}
+
+// open makes an empty page, all of whose requests come to us.
+func (v *visit) open() error {
+	conn := v.b.conn
+	var c contextID
+	if err := conn.Call(v.ctx, "", "Target.createBrowserContext", object{"disposeOnDetach": true}, &c); err != nil {
+		return err
+	}
+	v.context = c.ID
+	if err := conn.Call(v.ctx, "", "Browser.setDownloadBehavior", object{"behavior": "deny", "browserContextId": c.ID}, nil); err != nil {
+		return err
+	}
+	var t targetID
+	if err := conn.Call(v.ctx, "", "Target.createTarget", object{"url": "about:blank", "browserContextId": c.ID}, &t); err != nil {
+		return err
+	}
+	v.set(&v.target, t.ID)
+	var s sessionID
+	if err := conn.Call(v.ctx, "", "Target.attachToTarget", object{"targetId": t.ID, "flatten": true}, &s); err != nil {
+		return err
+	}
+	v.set(&v.session, s.ID)
+	for _, c := range []struct {
+		method string
+		params any
+	}{
+		{"Fetch.enable", everyRequest},
+		{"Target.setAutoAttach", attachAll},
+		{"Page.enable", nil},
+		{"Page.setLifecycleEventsEnabled", object{"enabled": true}},
+		{"Network.setBypassServiceWorker", object{"bypass": true}},
+		{"Emulation.setUserAgentOverride", v.userAgent()},
+	} {
+		if err := v.call(c.method, c.params, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var (
+	everyRequest = object{"patterns": []object{{"urlPattern": "*"}}}
+	attachAll    = object{"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true}
+)
+
+func (v *visit) userAgent() object {
+	o := object{"userAgent": v.agent}
+	if language := v.w.Job.Setting.Headers["Accept-Language"]; language != "" {
+		o["acceptLanguage"] = language
+	}
+	return o
+}
+
+// load goes to the task's URI, and waits until the page is done: all of it has come, and it asks for
+// nothing more.
+func (v *visit) load() error {
+	navigated := make(chan error, 1)
+	go func() {
+		var n navigation
+		err := v.call("Page.navigate", object{"url": v.w.Task.URI}, &n)
+		if err == nil && n.ErrorText != "" {
+			err = failed("browser", "%s: %s", v.w.Task.URI, n.ErrorText)
+		}
+		navigated <- err
+	}()
+	calm, late := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
+	defer calm.Stop()
+	defer late.Stop()
+	wasLoaded := false
+	for {
+		v.mu.Lock()
+		err, asIs, loaded, still := v.err, v.main != nil && v.main.asIs != nil, v.loaded, v.running == 0
+		v.mu.Unlock()
+		if err != nil || asIs {
+			return err
+		}
+		calm.Stop()
+		if loaded && still {
+			calm.Reset(quiet)
+		}
+		if loaded != wasLoaded {
+			late.Reset(map[bool]time.Duration{true: v.e.o.Settle, false: time.Hour}[loaded])
+			wasLoaded = loaded
+		}
+		select {
+		case <-v.changed:
+		case err := <-navigated:
+			v.mu.Lock()
+			lost := v.main == nil // else a document has come since, and is the page
+			v.mu.Unlock()
+			if err != nil && lost {
+				return err
+			}
+		case <-calm.C:
+			return nil
+		case <-late.C: // it will go on for ever
+			return nil
+		case <-v.ctx.Done():
+			return v.late(loaded)
+		case <-v.b.conn.Done():
+			return v.b.conn.Err()
+		}
+	}
+}
+
+// late is that the time is over, with what there was to wait for.
+func (v *visit) late(loaded bool) error {
+	err := context.Cause(v.ctx)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case !errors.Is(err, errLate) || loaded:
+		return err
+	case v.main == nil:
+		return fmt.Errorf("%w: the document has not come", err)
+	}
+	return fmt.Errorf("%w: the document has come, and %d of its requests wait for an answer, or its scripts do not end", err, v.running)
+}
+
+// stop has no further request answered.
+func (v *visit) stop() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.over = true
+}
+
+// close ends the visit, whose requests have ended. It tells whether the browser is as it was before.
+func (v *visit) close() bool {
+	v.b.serve(nil)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.main != nil && v.main.asIs != nil {
+		_ = v.main.asIs.Close()
+	}
+	if v.context == "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeIn)
+	defer cancel()
+	return v.b.conn.Call(ctx, "", "Target.disposeBrowserContext", contextID{v.context}, nil) == nil
+}
