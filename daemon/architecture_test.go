@@ -139,7 +139,8 @@ func rules() []rule {
 		room("crawl/frontier", "canonical", "durable"),
 		{folder: "daemon/internal/crawl/warc", ours: in("durable"), onlyModules: []string{}},
 		{folder: "daemon/uridownloader/internal/graph", ours: in("crawl/graph", "durable", "program")},
-		room("fetch"),
+		room("fetch", "durable"), // durable for fetch/cookies, which saves them
+		room("fetch/cookies", "durable"),
 		room("fetch/guard"),
 		room("fetch/uri"),
 		room("fetch/body"),

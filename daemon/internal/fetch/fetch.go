@@ -39,7 +39,8 @@ type Options struct {
 type Request struct {
 	URI           string
 	Method        string         // "": GET
-	Body          []byte         // that is sent
+	Body          []byte         // that is sent; redirects 307 and 308 send it again, 301, 302 and 303 are followed by GET
+	OwnBody       bool           // a redirect that would send Body to another host, or unencrypted, is a BadRedirect
 	Header        http.Header    // beside our own; it is not changed
 	Jar           http.CookieJar // nil: no cookies but those in Header
 	Proxies       *proxies.List  // nil: none

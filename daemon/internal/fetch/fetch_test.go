@@ -120,6 +120,12 @@ func TestRedirects(t *testing.T) {
 			t.Errorf("%s %s: got %s and %v, want %s", test.method, test.path, text, e, test.want)
 		}
 	}
+	for path, want := range map[string]Reason{"/307?/x": "", "/302?" + other.URL: "", "/307?" + other.URL: BadRedirect, "/308?" + strings.Replace(s.URL, "127.0.0.1", "localhost", 1): BadRedirect} {
+		_, _, e := get(t, f, Request{URI: s.URL + path, Method: "POST", Body: []byte("sent"), OwnBody: true})
+		if want == "" && e != nil || want != "" && (e == nil || e.Reason != want) {
+			t.Errorf("a body that is of one host, %s: %v, want %q", path, e, want)
+		}
+	}
 	// A page that wants a cookie leads to itself until it is there: that is no loop.
 	wants := start(t, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := r.Cookie("here"); err != nil {

@@ -71,6 +71,9 @@ func (w *walk) walk(ctx context.Context, cancel context.CancelCauseFunc) (*Respo
 		if e != nil {
 			return nil, e
 		}
+		if w.r.OwnBody && len(w.sent) > 0 && !w.dropsBody(answer.StatusCode) && w.leaves(next) {
+			return nil, failure(BadRedirect, w.at.String(), fmt.Errorf("to %.200q: what is sent to %s would be sent there, too", next.Origin(), w.at.Origin()))
+		}
 		w.follow(answer.StatusCode, next)
 		if w.r.Before != nil {
 			if err := w.r.Before(ctx, next.String()); err != nil {
@@ -187,20 +190,31 @@ func (w *walk) next(answer *http.Response) (*uri.URI, *Error) {
 	return next, nil
 }
 
+// leaves tells whether a redirect leads to another host, or from TLS to none.
+func (w *walk) leaves(next *uri.URI) bool {
+	return next.Host != w.at.Host || next.Port != w.at.Port && next.Scheme == w.at.Scheme || next.Scheme == "http" && w.at.Scheme == "https"
+}
+
+// dropsBody tells whether a redirect is followed by a GET without a body (RFC 9110, 15.4).
+func (w *walk) dropsBody(status int) bool {
+	return status == http.StatusSeeOther && w.method != http.MethodHead ||
+		(status == http.StatusMovedPermanently || status == http.StatusFound) && w.method == http.MethodPost
+}
+
 // follow goes to where a redirect leads. What is secret goes to the first host only, and never
 // from TLS to none.
 func (w *walk) follow(status int, next *uri.URI) {
 	w.redirects = append(w.redirects, Redirect{status, w.at.String(), next.String()})
-	if next.Host != w.at.Host || next.Port != w.at.Port && next.Scheme == w.at.Scheme || next.Scheme == "http" && w.at.Scheme == "https" {
+	if w.leaves(next) {
 		for _, secret := range []string{"Authorization", "Cookie", "Cookie2"} {
 			w.header.Del(secret)
 		}
 	}
-	see := status == http.StatusSeeOther && w.method != http.MethodHead
-	if see || (status == http.StatusMovedPermanently || status == http.StatusFound) && w.method == http.MethodPost {
+	if w.dropsBody(status) {
 		w.method, w.sent = http.MethodGet, nil
 		w.header.Del("Content-Type")
 		w.header.Del("Content-Encoding")
+		w.header.Del("Origin")
 	}
 	w.at = next
 }

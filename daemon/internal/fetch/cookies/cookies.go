@@ -1,5 +1,5 @@
 // Package cookies keeps the cookies that servers set, apart for each job and site, within bounds
-// that no server can pass. They are in memory alone: a process that starts has none.
+// that no server can pass. They are in memory; those of a File can be saved for the next process.
 package cookies
 
 import (
