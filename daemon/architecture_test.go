@@ -136,6 +136,11 @@ func rules() []rule {
 		room("crawl/charset"),
 		room("crawl/links", "fetch/uri"),
 		room("crawl/pages", "fetch/uri", "durable"),
+		withSettings(asking(rule{
+			folder: "daemon/internal/crawl", ours: in("fetch", "canonical", "durable", "download/seen", "program"),
+			never: in("download/worker", "download/dispatch", "download/master", "download/node", "download/sqlite", "download/mongodb"),
+		})),
+		room("crawl/crawltest", "crawl/graph", "crawl/pages"),
 		room("crawl/frontier", "canonical", "durable"),
 		{folder: "daemon/internal/crawl/warc", ours: in("durable"), onlyModules: []string{}},
 		{folder: "daemon/uridownloader/internal/graph", ours: in("crawl/graph", "durable", "program")},

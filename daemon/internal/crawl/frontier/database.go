@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 
 	_ "modernc.org/sqlite" // the driver
@@ -160,4 +161,10 @@ func (f *Frontier) HasFile(ctx context.Context, file string) (bool, error) {
 	var n int
 	err := f.read.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM pages WHERE file = ? LIMIT 1)", file).Scan(&n)
 	return n > 0, err
+}
+
+// Exists tells whether a folder has a frontier. Open makes one where there is none.
+func Exists(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, databaseName))
+	return err == nil
 }

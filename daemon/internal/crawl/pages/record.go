@@ -10,20 +10,21 @@ import (
 
 // Record is a line of index.ndjson.
 type Record struct {
-	URI         string    `json:"uri"`                // that was asked for
-	Final       string    `json:"final,omitempty"`    // that answered, after redirects, if it is another
-	File        string    `json:"file"`               // under pages/, with /
-	Status      int       `json:"status"`             // of HTTP
-	ContentType string    `json:"content_type"`       // as it came
-	Declared    string    `json:"declared_encoding"`  // "": none was, or this is no text
-	Detected    string    `json:"detected_encoding"`  // "": it was not looked for, or not found
-	Encoding    string    `json:"encoding"`           // that was used; "": stored as it came
-	Replaced    int       `json:"replaced,omitempty"` // characters that stand for bytes which are none in Encoding
-	Bytes       int       `json:"bytes"`              // of the file
-	SHA256      string    `json:"sha256"`             // of the file, in hex
-	Depth       int       `json:"depth"`              // links from a seed
-	Referrer    string    `json:"referrer"`           // the page that it was first found on; "": a seed
-	Time        time.Time `json:"time"`               // when it was stored, in UTC to the millisecond
+	URI         string    `json:"uri"`                    // that was asked for
+	Final       string    `json:"final,omitempty"`        // that answered, after redirects, if it is another
+	File        string    `json:"file"`                   // under pages/, with /
+	Status      int       `json:"status"`                 // of HTTP
+	ContentType string    `json:"content_type"`           // as it came
+	Declared    string    `json:"declared_encoding"`      // "": none was, or this is no text
+	Detected    string    `json:"detected_encoding"`      // "": it was not looked for, or not found
+	Encoding    string    `json:"encoding"`               // that was used; "": stored as it came
+	Replaced    int       `json:"replaced,omitempty"`     // characters that stand for bytes which are none in Encoding
+	Bytes       int       `json:"bytes"`                  // of the file
+	SHA256      string    `json:"sha256"`                 // of the file, in hex
+	DuplicateOf string    `json:"duplicate_of,omitempty"` // a page that was stored before with the same content
+	Depth       int       `json:"depth"`                  // links from a seed
+	Referrer    string    `json:"referrer"`               // the page that it was first found on; "": a seed
+	Time        time.Time `json:"time"`                   // when it was stored, in UTC to the millisecond
 }
 
 // Sum is the SHA-256 of a file in hex.

@@ -83,11 +83,22 @@ type ownCall struct {
 	work batch.Batch
 }
 
-// Open opens or makes the filters in a folder, which one process has at a time.
-func Open(ctx context.Context, dir string, log *slog.Logger) (_ *Own, err error) {
+// Open opens or makes the filters in a folder, which one process has at a time. What Remember was
+// given is durable on its return.
+func Open(ctx context.Context, dir string, log *slog.Logger) (*Own, error) {
+	return open(ctx, dir, configs.Default().Durability, log)
+}
+
+// OpenVolatile is Open for a caller that keeps the URIs itself: a power cut may take what was given
+// to Remember in the last second; in return nobody waits for the disk.
+func OpenVolatile(ctx context.Context, dir string, log *slog.Logger) (*Own, error) {
+	return open(ctx, dir, "interval", log)
+}
+
+func open(ctx context.Context, dir, durability string, log *slog.Logger) (_ *Own, err error) {
 	d := configs.Default()
 	d.URINumScale = firstCapacity
-	store, err := embedded.Open(embedded.Options{Dir: dir, Durability: d.Durability, CheckpointBytes: int64(d.CheckpointBytes), Log: log})
+	store, err := embedded.Open(embedded.Options{Dir: dir, Durability: durability, CheckpointBytes: int64(d.CheckpointBytes), Log: log})
 	if err != nil {
 		return nil, err
 	}

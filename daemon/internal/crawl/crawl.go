@@ -1,0 +1,288 @@
+// Package crawl crawls: from seeds it follows links breadth first, until as many pages are stored as
+// were asked for or none is left, and keeps the pages, their index and the graph of their links in a
+// folder. Killed at any moment it goes on as if nothing had happened. What is queued, and when a host
+// is asked, is the frontier's; how a URI is fetched, package fetch's.
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/frontier"
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/graph"
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/pages"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/cookies"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/robots"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
+)
+
+// robotsMemory is for how many bytes of rules there is room.
+const robotsMemory = 64 << 20
+
+// Options are of the process, and not kept in the folder.
+type Options struct {
+	Version string          // of the program, for its name in requests
+	Filter  []client.Option // for calling the daemon of Setting.FilterURL
+	Fetch   fetch.Options   // resolver, authorities and the like; agent, guard and folder are the crawl's
+	Jar     http.CookieJar  // that has cookies of a session; nil: one that is empty
+	Log     *slog.Logger    // of what became of each URI that has no page; nil: nothing is logged
+}
+
+// Crawl is one that is open. Run runs it; Progress may be called meanwhile.
+type Crawl struct {
+	Setting  Setting
+	frontier *frontier.Frontier
+	folder   *pages.Folder
+	fetcher  *fetch.Fetcher
+	robots   *robots.Cache
+	scope    scope
+	jar      http.CookieJar
+	log      *slog.Logger
+	agent    string
+	speed    speed
+	closers  []io.Closer
+}
+
+// BegunError is for a folder that has a crawl.
+type BegunError struct{ Dir string }
+
+func (e *BegunError) Error() string {
+	return fmt.Sprintf("%s: there is a crawl in this folder\nhint: go on with it by --resume, or name another folder with --out", e.Dir)
+}
+
+// NoneError is for a folder that has no crawl to go on with.
+type NoneError struct{ Dir string }
+
+func (e *NoneError) Error() string {
+	return fmt.Sprintf("%s: there is no crawl in this folder\nhint: name its folder with --out, or begin one without --resume", e.Dir)
+}
+
+// Begin begins a crawl in a folder that has none.
+func Begin(ctx context.Context, dir string, s Setting, o Options) (*Crawl, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if err := vacant(dir); err != nil {
+		return nil, err
+	}
+	f, err := frontier.Open(ctx, dir)
+	if err != nil {
+		return nil, inUse(dir, err)
+	}
+	if f.Setting() != nil {
+		return nil, errors.Join(&BegunError{dir}, f.Close())
+	}
+	return open(ctx, dir, s, o, f, true)
+}
+
+// Resume goes on with the crawl of a folder. The changes are made to its setting, and kept.
+func Resume(ctx context.Context, dir string, change func(*Setting) error, o Options) (*Crawl, error) {
+	if !frontier.Exists(dir) {
+		return nil, &NoneError{dir}
+	}
+	f, err := frontier.Open(ctx, dir)
+	if err != nil {
+		return nil, inUse(dir, err)
+	}
+	if f.Setting() == nil {
+		return nil, errors.Join(&NoneError{dir}, f.Close())
+	}
+	s, err := readSetting(f.Setting())
+	if err == nil {
+		err = change(&s)
+	}
+	if err == nil {
+		err = s.Validate()
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return open(ctx, dir, s, o, f, false)
+}
+
+// vacant is an error for a folder that has files which a crawl would take for its own.
+func vacant(dir string) error {
+	if frontier.Exists(dir) {
+		return nil // Begin looks whether there is a crawl in it
+	}
+	for _, name := range []string{pagesDir, IndexFile, FailedFile, graph.File, filterDir} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, os.ErrNotExist) {
+			return errors.Join(fmt.Errorf("%s: %s is there, and no crawl that it is of\nhint: name another folder with --out", dir, name), err)
+		}
+	}
+	return nil
+}
+
+func inUse(dir string, err error) error {
+	if used := (*durable.InUseError)(nil); errors.As(err, &used) {
+		return fmt.Errorf("%s: another crawl is running in this folder (%s)\nhint: wait for it or stop it, or name another folder with --out", dir, used.Holder)
+	}
+	return err
+}
+
+// open opens all that a crawl needs; f is closed with it, or on an error.
+func open(ctx context.Context, dir string, s Setting, o Options, f *frontier.Frontier, begin bool) (_ *Crawl, err error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &Crawl{Setting: s, frontier: f, jar: o.Jar, log: o.Log, agent: s.Agent(o.Version), closers: []io.Closer{f}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	var seeds []*uri.URI
+	var targets []frontier.Target
+	for _, text := range s.Seeds {
+		u, err := uri.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		seeds, targets = append(seeds, u), append(targets, frontier.Target{URI: u.String(), Host: u.Host})
+	}
+	c.scope = newScope(s.Scope, seeds)
+	asked, closer, err := openFilter(ctx, dir, s, o.Filter, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	c.closers = append(c.closers, closer)
+	settings := frontier.Options{
+		MaxPages: s.MaxPages, MaxDepth: s.MaxDepth, MaxPerHost: s.MaxPerHost, Attempts: s.Attempts, Strict: s.Threads == 1,
+		PerHost: s.perHost(), Delay: s.Delay, Rule: rule(), Filter: asked, Shared: s.FilterURL != "",
+	}
+	text, err := s.marshal()
+	if err != nil {
+		return nil, err
+	}
+	if begin {
+		err = f.Begin(ctx, text, targets, settings)
+	} else {
+		err = f.SetSetting(ctx, text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if settings.Outputs, err = c.outputs(ctx, dir); err != nil {
+		return nil, err
+	}
+	if err := f.Start(ctx, settings); err != nil {
+		return nil, err
+	}
+	o.Fetch.Guard = guard.New(guard.Options{AllowPrivate: s.Private})
+	o.Fetch.UserAgent, o.Fetch.SpillDir, o.Fetch.Log = c.agent, dir, o.Log
+	c.fetcher = fetch.New(o.Fetch)
+	c.robots = robots.NewCache(product, robotsMemory, c.fetchRobots, nil)
+	if c.jar == nil {
+		c.jar = cookies.New(0).Jar(1)
+	}
+	return c, nil
+}
+
+// outputs opens the files of a folder, cut to what was committed.
+func (c *Crawl) outputs(ctx context.Context, dir string) ([]frontier.Output, error) {
+	var err error
+	if c.folder, err = pages.Open(filepath.Join(dir, pagesDir), durable.FS{}); err != nil {
+		return nil, err
+	}
+	// What was written and never committed does not count.
+	var wrong error
+	if _, err := c.folder.Sweep(func(name string) bool {
+		has, err := c.frontier.HasFile(ctx, name)
+		wrong = errors.Join(wrong, err)
+		return has || err != nil
+	}); err != nil || wrong != nil {
+		return nil, errors.Join(err, wrong)
+	}
+	outs := []frontier.Output{folderOutput{c.folder}}
+	for name, line := range map[string]func(*frontier.Outcome) ([]byte, error){IndexFile: indexLine, FailedFile: failedLine, graph.File: graphLines} {
+		l, err := openLines(dir, name, c.frontier.Committed(name), line)
+		if err != nil {
+			return nil, err
+		}
+		c.closers = append(c.closers, l.file)
+		outs = append(outs, l)
+	}
+	return outs, durable.FS{}.SyncDir("crawl-lines", dir)
+}
+
+// Close ends what Run has left: it must have returned. The frontier is closed first.
+func (c *Crawl) Close() error {
+	var errs []error
+	for _, closer := range c.closers {
+		errs = append(errs, closer.Close())
+	}
+	if c.closers = nil; c.fetcher != nil {
+		c.fetcher.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// Run crawls until the crawl is done, or ctx ends: its cause is the error then, and Resume goes on.
+func (c *Crawl) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c.speed.begin()
+	var threads sync.WaitGroup
+	for range c.Setting.Threads {
+		threads.Go(func() {
+			for {
+				done, err := c.step(ctx)
+				if err != nil {
+					cancel(err)
+				}
+				if done || err != nil {
+					return
+				}
+			}
+		})
+	}
+	threads.Wait()
+	return context.Cause(ctx)
+}
+
+// step fetches one URI.
+func (c *Crawl) step(ctx context.Context) (done bool, _ error) {
+	l, err := c.frontier.Lease(ctx)
+	if errors.Is(err, frontier.ErrDone) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	r, err := c.visit(ctx, l)
+	if err == nil {
+		err = context.Cause(ctx) // what was broken off is no failure of the URI
+	}
+	if err != nil {
+		c.frontier.Abandon(l)
+		return false, err
+	}
+	o, err := c.frontier.Settle(l, r)
+	if err == nil {
+		c.settled(o)
+	}
+	return false, err
+}
+
+// settled tells the log what became of a URI.
+func (c *Crawl) settled(o *frontier.Outcome) {
+	switch {
+	case o.Stored:
+		c.speed.stored()
+	case o.Failure != nil && o.Final:
+		c.log.Warn("given up", "uri", o.URI, "reason", o.Failure.Reason, "err", o.Failure.Text)
+	case o.Failure != nil:
+		c.log.Info("will be tried again", "uri", o.URI, "reason", o.Failure.Reason, "after", o.Failure.After)
+	}
+}

@@ -1,0 +1,47 @@
+package crawl
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
+)
+
+// ownType is the name of the filter in the folder of a crawl.
+const ownType = "uri"
+
+// filter is the one that a crawl asks before it queues a URI.
+type filter struct {
+	of   seen.Filter
+	name string
+}
+
+func (f filter) Check(ctx context.Context, uris []string) ([]bool, error) {
+	return f.of.Check(ctx, f.name, uris)
+}
+
+func (f filter) Remember(ctx context.Context, uris []string) error {
+	return f.of.Remember(ctx, f.name, uris)
+}
+
+// openFilter opens the filter of the folder, or calls the daemon that the crawl shares.
+func openFilter(ctx context.Context, dir string, s Setting, options []client.Option, log *slog.Logger) (filter, io.Closer, error) {
+	if s.FilterURL == "" {
+		own, err := seen.OpenVolatile(ctx, filepath.Join(dir, filterDir), log)
+		return filter{own, ownType}, own, err
+	}
+	daemon, err := client.New(s.FilterURL, options...)
+	if err != nil {
+		return filter{}, nil, err
+	}
+	remote := seen.Call(daemon)
+	// A filter that is not there is said before anything is fetched.
+	if _, err := remote.Check(ctx, s.FilterType, []string{s.Seeds[0]}); err != nil {
+		_ = remote.Close()
+		return filter{}, nil, err
+	}
+	return filter{remote, s.FilterType}, remote, nil
+}

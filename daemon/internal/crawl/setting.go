@@ -1,0 +1,218 @@
+package crawl
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/net/publicsuffix"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/canonical"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
+)
+
+// Setting is how a crawl is made. It is kept in its folder, so that it goes on as it was begun.
+type Setting struct {
+	Seeds    []string `json:"seeds"`
+	MaxPages int64    `json:"max_pages"` // that are stored
+	Threads  int      `json:"threads"`   // pages that are fetched at once; with 1 the order is always the same
+	Scope    string   `json:"scope"`     // host, domain, prefix or all: which links are followed
+	MaxDepth int      `json:"depth"`     // links from a seed; below 0: no bound
+
+	Delay   time.Duration `json:"delay"`    // between two requests to a host, from start to start
+	PerHost int           `json:"per_host"` // requests to a host at once; 0: 2, or as many as threads if there is no delay
+	Robots  bool          `json:"robots"`   // robots.txt is asked
+	Contact string        `json:"contact"`  // whom a site's owner can write to: a URL or an address; "": nobody
+
+	Attempts int           `json:"attempts"`  // at one URI, unless it fails for good
+	Timeout  time.Duration `json:"timeout"`   // of one page, with its redirects
+	MaxBytes int64         `json:"max_bytes"` // of one page
+	Images   bool          `json:"images"`    // links to images are followed too
+
+	MaxPerHost  int64 `json:"max_per_host"`  // pages of one host; 0: no bound
+	MaxURI      int   `json:"max_uri"`       // bytes of a URI
+	MaxSegments int   `json:"max_segments"`  // parts of a path
+	MaxRepeated int   `json:"max_repeated"`  // how often the same part may stand in a path
+	Private     bool  `json:"allow_private"` // private and loopback addresses may be called
+
+	FilterURL  string `json:"filter"` // of a urifilter daemon that crawls share; "": a filter in the folder
+	FilterType string `json:"type"`   // the filter's name there
+	WARC       bool   `json:"warc"`
+}
+
+// Default is a setting without seeds.
+func Default() Setting {
+	return Setting{
+		MaxPages: 100, Threads: 4, Scope: "host", MaxDepth: -1, Delay: time.Second, Robots: true, Attempts: 3,
+		Timeout: time.Minute, MaxBytes: 32 << 20, MaxURI: 2048, MaxSegments: 32, MaxRepeated: 3, FilterType: "uri",
+	}
+}
+
+// Scopes are what Setting.Scope may be.
+func Scopes() []string { return []string{"host", "domain", "prefix", "all"} }
+
+// Validate returns all faults, each with the flag that it is of.
+func (s Setting) Validate() error {
+	var faults []error
+	want := func(ok bool, flag string, value any, text string) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("--%s %v: want %s", flag, value, text))
+		}
+	}
+	want(s.MaxPages >= 1, "max-pages", s.MaxPages, "1 or more")
+	want(s.Threads >= 1 && s.Threads <= 1000, "threads", s.Threads, "1 to 1000")
+	want(s.MaxDepth >= -1, "depth", s.MaxDepth, "0 or more, or -1 for no bound")
+	want(s.Delay >= 0 && s.Delay <= time.Hour, "delay", s.Delay, "0 to 1h")
+	want(s.PerHost >= 0, "per-host", s.PerHost, "0 or more")
+	want(s.Attempts >= 1 && s.Attempts <= 20, "attempts", s.Attempts, "1 to 20")
+	want(s.Timeout >= time.Second && s.Timeout <= time.Hour, "timeout", s.Timeout, "1s to 1h")
+	want(s.MaxBytes >= 1, "max-bytes", s.MaxBytes, "1 or more")
+	want(s.MaxPerHost >= 0, "max-per-host", s.MaxPerHost, "0 or more")
+	want(s.MaxURI >= 100 && s.MaxURI <= uri.MaxBytes, "max-uri", s.MaxURI, fmt.Sprintf("100 to %d", uri.MaxBytes))
+	want(s.MaxSegments >= 1, "max-segments", s.MaxSegments, "1 or more")
+	want(s.MaxRepeated >= 1, "max-repeated", s.MaxRepeated, "1 or more")
+	want(!strings.ContainsFunc(s.Contact, func(r rune) bool { return r <= ' ' || r > '~' || r == '(' || r == ')' }), "contact", fmt.Sprintf("%q", s.Contact), "a URL or an address, such as https://example.com/crawler or me@example.com")
+	want(s.FilterType != "" || s.FilterURL == "", "type", `""`, "the name of a filter of the daemon")
+	known := false
+	for _, scope := range Scopes() {
+		known = known || scope == s.Scope
+	}
+	want(known, "scope", fmt.Sprintf("%q", s.Scope), strings.Join(Scopes(), ", "))
+	if len(s.Seeds) == 0 {
+		faults = append(faults, errors.New("no seed: want one URI or more to begin with"))
+	}
+	for _, seed := range s.Seeds {
+		if _, err := uri.Parse(seed); err != nil {
+			faults = append(faults, fmt.Errorf("seed %q: %w", seed, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (s Setting) marshal() ([]byte, error) { return json.Marshal(s) }
+
+func readSetting(text []byte) (s Setting, err error) {
+	s = Default()
+	err = json.Unmarshal(text, &s)
+	return s, err
+}
+
+// perHost is how many requests to a host there are at once.
+func (s Setting) perHost() int {
+	switch {
+	case s.PerHost > 0:
+		return s.PerHost
+	case s.Delay > 0:
+		return 2
+	}
+	return s.Threads
+}
+
+// Agent is what the crawl says of itself in each request. A version that is none is left out.
+func (s Setting) Agent(version string) string {
+	agent := product
+	if version != "" && !strings.ContainsAny(version, "() \t") {
+		agent += "/" + version
+	}
+	if s.Contact != "" {
+		agent += " (+" + s.Contact + ")"
+	}
+	return agent
+}
+
+// product is whose rules in robots.txt count.
+const product = "uridownloader"
+
+func rule() canonical.Rule {
+	return canonical.Rule{Form: canonical.Crawl, Drop: canonical.NewNames(strings.Split(configs.Tracking, ","))}
+}
+
+// scope decides which URIs belong to a crawl.
+type scope struct {
+	kind     string
+	names    map[string]bool // of hosts, or of domains
+	prefixes []string
+}
+
+func newScope(kind string, seeds []*uri.URI) scope {
+	s := scope{kind: kind, names: map[string]bool{}}
+	for _, u := range seeds {
+		switch kind {
+		case "host":
+			s.names[place(u)] = true
+		case "domain":
+			s.names[domain(u)] = true
+		case "prefix":
+			s.prefixes = append(s.prefixes, prefix(u))
+		}
+	}
+	return s
+}
+
+// place is host and port; http and https at their own ports are one.
+func place(u *uri.URI) string {
+	if u.Authority() == u.Host || strings.HasPrefix(u.Authority(), "[") && strings.HasSuffix(u.Authority(), "]") {
+		return u.Host
+	}
+	return u.Authority()
+}
+
+// domain is what one can register: example.co.uk of www.example.co.uk. An address is its own.
+func domain(u *uri.URI) string {
+	if u.Addr.IsValid() {
+		return u.Host
+	}
+	if name, err := publicsuffix.EffectiveTLDPlusOne(strings.TrimSuffix(u.Host, ".")); err == nil {
+		return name
+	}
+	return u.Host
+}
+
+// prefix is the folder that a seed is in.
+func prefix(u *uri.URI) string {
+	path, _, _ := strings.Cut(u.Path, "?")
+	return u.Origin() + path[:strings.LastIndexByte(path, '/')+1]
+}
+
+func (s scope) has(u *uri.URI) bool {
+	switch s.kind {
+	case "host":
+		return s.names[place(u)]
+	case "domain":
+		return s.names[domain(u)]
+	case "prefix":
+		text := u.String()
+		for _, p := range s.prefixes {
+			if strings.HasPrefix(text, p) {
+				return true
+			}
+		}
+		return false
+	}
+	return true
+}
+
+// trap is why a URI looks like one that a program makes without end, "" if it does not.
+func (s Setting) trap(u *uri.URI) string {
+	if len(u.String()) > s.MaxURI {
+		return "long"
+	}
+	path, _, _ := strings.Cut(u.Path, "?")
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	if len(parts) > s.MaxSegments {
+		return "segments"
+	}
+	if len(parts) <= s.MaxRepeated {
+		return ""
+	}
+	times := make(map[string]int, len(parts))
+	for _, part := range parts {
+		if times[part]++; times[part] > s.MaxRepeated {
+			return "repeated"
+		}
+	}
+	return ""
+}

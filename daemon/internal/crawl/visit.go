@@ -1,0 +1,265 @@
+package crawl
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/charset"
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/frontier"
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/links"
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/pages"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/robots"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
+)
+
+const (
+	robotsIn   = 30 * time.Second // how long a robots.txt may take
+	firstPause = time.Second      // before the second attempt, then twice as long each time
+	// longestPause is the longest time that a host, or one URI, is left alone for, whatever its
+	// Retry-After says: a crawl has an end.
+	longestPause = 10 * time.Minute
+)
+
+// Why a redirect is not followed.
+var (
+	errSeen  = errors.New("the redirect leads to a URI that is seen")
+	errScope = errors.New("the redirect leads out of the scope")
+	errTrap  = errors.New("the redirect leads to a URI that is beyond the bounds")
+)
+
+// forbidden is for a URI that robots.txt keeps us from.
+type forbidden struct{ unreachable error }
+
+func (f *forbidden) Error() string {
+	if f.unreachable != nil {
+		return "robots.txt of the host cannot be had, which forbids everything for a while: " + f.unreachable.Error()
+	}
+	return "robots.txt of the host forbids it"
+}
+
+// visit fetches what is leased. Its error is one of this machine, or of ctx; everything that a host
+// can do is a result.
+func (c *Crawl) visit(ctx context.Context, l *frontier.Lease) (frontier.Result, error) {
+	at, err := uri.Parse(l.URI)
+	if err != nil { // an older version took it for one
+		return frontier.Result{Failure: &frontier.Failure{Reason: string(fetch.BadURI), Text: err.Error(), Permanent: true}}, nil
+	}
+	if err := c.allowed(ctx, at); err != nil {
+		return c.failed(ctx, l, at, err)
+	}
+	var r frontier.Result
+	began := time.Now()
+	answer, err := c.fetcher.Fetch(ctx, fetch.Request{
+		URI: l.URI, Jar: c.jar, Whole: c.Setting.Timeout, Read: min(c.Setting.Timeout, 30*time.Second), BodyLimit: c.Setting.MaxBytes,
+		Header: http.Header{"Accept": {"text/html,application/xhtml+xml,*/*;q=0.8"}},
+		Before: func(ctx context.Context, to string) error { return c.before(ctx, l, &r, to) },
+		Again:  func(ctx context.Context, to string) error { return c.turn(ctx, to) },
+	})
+	c.speed.took(l.Host, time.Since(began))
+	switch {
+	case errors.Is(err, errSeen):
+		return r, nil
+	case errors.Is(err, errScope), errors.Is(err, errTrap):
+		r.Skipped = map[string]int64{"redirect": 1}
+		return r, nil
+	case err != nil:
+		return c.failed(ctx, l, at, err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was read, or there is an error already
+	if answer.Status < 200 || answer.Status > 299 {
+		return c.refused(l, answer), nil
+	}
+	return r, c.keep(l, answer, &r)
+}
+
+// before decides whether a redirect is followed.
+func (c *Crawl) before(ctx context.Context, l *frontier.Lease, r *frontier.Result, to string) error {
+	next, err := uri.Parse(to)
+	if err != nil {
+		return err
+	}
+	r.Redirects = append(r.Redirects, frontier.Target{URI: next.String(), Host: next.Host})
+	switch {
+	case !c.scope.has(next):
+		return errScope
+	case c.Setting.trap(next) != "":
+		return errTrap
+	}
+	ok, err := c.frontier.Claim(ctx, l, next.String(), next.Host)
+	if err == nil && !ok {
+		err = errSeen
+	}
+	if err == nil {
+		err = c.allowed(ctx, next)
+	}
+	if err == nil {
+		err = c.turn(ctx, to)
+	}
+	return err
+}
+
+func (c *Crawl) turn(ctx context.Context, to string) error {
+	u, err := uri.Parse(to)
+	if err != nil {
+		return err
+	}
+	return c.frontier.Turn(ctx, u.Host)
+}
+
+// failed is the result of an attempt that had no answer.
+func (c *Crawl) failed(ctx context.Context, l *frontier.Lease, at *uri.URI, err error) (frontier.Result, error) {
+	if cause := context.Cause(ctx); cause != nil {
+		return frontier.Result{}, cause
+	}
+	f := &frontier.Failure{Reason: "robots", Text: err.Error(), Permanent: true}
+	var wrong *fetch.Error
+	switch no := (*forbidden)(nil); {
+	case errors.As(err, &no) && no.unreachable != nil:
+		f.Reason = "robots_unreachable"
+	case errors.As(err, &no):
+	case errors.As(err, &wrong) && wrong.Reason == fetch.Storage:
+		return frontier.Result{}, fmt.Errorf("%s: %w", at, err)
+	case errors.As(err, &wrong):
+		f.Reason, f.Permanent, f.After = string(wrong.Reason), wrong.Permanent, c.pause(l, wrong.After)
+	default:
+		return frontier.Result{}, err
+	}
+	return frontier.Result{Failure: f}, nil
+}
+
+// pause is how long a URI waits for its next attempt.
+func (c *Crawl) pause(l *frontier.Lease, told time.Duration) time.Duration {
+	return min(max(firstPause<<min(l.Attempts, 20), told), longestPause)
+}
+
+// refused is the result of an answer that is no page.
+func (c *Crawl) refused(l *frontier.Lease, answer *fetch.Response) frontier.Result {
+	f := &frontier.Failure{Reason: fmt.Sprintf("http_%d", answer.Status), Text: fmt.Sprintf("%s: the host answered with status %d", answer.URI, answer.Status), Permanent: true, Data: answer.Status}
+	if wrong := answer.Failure(); wrong != nil {
+		f.Permanent, f.After = wrong.Permanent, c.pause(l, wrong.After)
+		if answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable {
+			c.frontier.Hold(l.Host, f.After)
+		}
+	}
+	return frontier.Result{Failure: f}
+}
+
+// keep writes the page of an answer, and finds its links.
+func (c *Crawl) keep(l *frontier.Lease, answer *fetch.Response, r *frontier.Result) error {
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	at, err := uri.Parse(answer.URI)
+	if err != nil {
+		return err
+	}
+	kind := answer.ContentType
+	if kind == "" {
+		kind = http.DetectContentType(body[:min(len(body), 512)])
+	}
+	record := pages.Record{Final: at.String(), Status: answer.Status, ContentType: answer.ContentType}
+	text, encoding := body, ""
+	if pages.IsText(kind) {
+		read := charset.Decode(body, answer.ContentType)
+		text, encoding = read.Text, read.Query()
+		record.Declared, record.Detected, record.Encoding, record.Replaced = read.Declared, read.Detected, read.Used, read.Replaced
+		if read.Replaced > 0 || read.Mismatch() {
+			c.log.Warn("encoding in doubt", "uri", at.String(), "declared", read.Declared, "detected", read.Detected, "used", read.Used, "replaced", read.Replaced)
+		}
+	}
+	sum := sha256.Sum256(text)
+	record.File, record.Bytes, record.SHA256 = pages.Name(at, kind), len(text), hex.EncodeToString(sum[:])
+	if err := c.folder.Write(record.File, text); err != nil {
+		return err
+	}
+	r.Page = &frontier.Page{File: record.File, Hash: sum[:], Size: int64(len(text)), Data: record}
+	if pages.IsHTML(kind) {
+		c.follow(text, at, answer, encoding, r)
+	}
+	return nil
+}
+
+// follow adds the links of a page, and counts those that are not followed.
+func (c *Crawl) follow(text []byte, at *uri.URI, answer *fetch.Response, encoding string, r *frontier.Result) {
+	found := links.Extract(text, at, links.Options{Images: c.Setting.Images, Longest: c.Setting.MaxURI, Encoding: encoding, Agent: product, Robots: answer.Header.Values("X-Robots-Tag")})
+	r.Skipped = map[string]int64{}
+	skip := func(why string, n int) {
+		if n > 0 {
+			r.Skipped[why] += int64(n)
+		}
+	}
+	skip("invalid", found.Invalid)
+	skip("long", found.Long)
+	skip("too_many", found.Cut)
+	for _, n := range found.Schemes {
+		skip("scheme", n)
+	}
+	for _, one := range found.Links {
+		link := frontier.Link{URI: one.URI.String(), Host: one.URI.Host, Data: anchor{one.Text, one.Rel}}
+		why := c.Setting.trap(one.URI)
+		switch {
+		case !c.scope.has(one.URI):
+			why = "scope"
+		case one.NoFollow:
+			why = "nofollow"
+		}
+		if link.Queue = why == ""; !link.Queue {
+			skip(why, 1)
+		}
+		r.Links = append(r.Links, link)
+	}
+}
+
+// askedKey is where the context of a call has a *bool: robots.txt was asked for.
+type askedKey struct{}
+
+// allowed is an error for a URI that robots.txt forbids. If the host was asked for it just now, it
+// waits for its next turn.
+func (c *Crawl) allowed(ctx context.Context, u *uri.URI) error {
+	if !c.Setting.Robots {
+		return nil
+	}
+	asked := false
+	verdict, err := c.robots.Ask(context.WithValue(ctx, askedKey{}, &asked), u.Origin(), u.URL(false).RequestURI())
+	switch {
+	case err != nil:
+		return err
+	case !verdict.Allowed:
+		return &forbidden{verdict.Unreachable}
+	}
+	if verdict.Delay > 0 {
+		c.frontier.Delay(u.Host, min(verdict.Delay, longestPause))
+	}
+	if asked {
+		return c.frontier.Turn(ctx, u.Host)
+	}
+	return nil
+}
+
+func (c *Crawl) fetchRobots(ctx context.Context, origin string) (robots.Answer, error) {
+	if asked, ok := ctx.Value(askedKey{}).(*bool); ok {
+		*asked = true
+	}
+	r, err := c.fetcher.Fetch(ctx, fetch.Request{
+		URI: origin + "/robots.txt", Whole: robotsIn, BodyLimit: robots.MaxBytes, Truncate: true, RedirectLimit: robots.MaxRedirects,
+		Again: func(ctx context.Context, to string) error { return c.turn(ctx, to) },
+	})
+	var wrong *fetch.Error
+	switch {
+	case errors.As(err, &wrong) && slices.Contains([]fetch.Reason{fetch.TooManyRedirects, fetch.RedirectLoop, fetch.BadRedirect}, wrong.Reason):
+		return robots.Answer{Status: http.StatusNotFound}, nil
+	case err != nil:
+		return robots.Answer{}, err
+	}
+	text, err := io.ReadAll(r.Body)
+	return robots.Answer{Status: r.Status, Text: text}, errors.Join(err, r.Body.Close())
+}
