@@ -75,10 +75,11 @@ func rules() []rule {
 		{folder: "client", ours: []string{}, testsToo: true, onlyModules: []string{}},
 		// What docs/architecture.md says of the rooms of the daemon: no arrow goes back up.
 		bitmap,
-		room("table", "bloom"),
-		room("timing", "table", "bloom"),
+		room("poisson"),
+		room("table", "bloom", "poisson"),
+		room("timing", "table", "bloom", "poisson"),
 		room("durable"),
-		{folder: "daemon/internal/simhash", ours: []string{}, onlyModules: []string{"github.com/zeebo/xxh3"}},
+		{folder: "daemon/internal/simhash", ours: in("poisson"), onlyModules: []string{"github.com/zeebo/xxh3"}},
 		room("sniff"),
 		room("journal", "bloom", "durable"),
 		room("items", "bloom"),
@@ -86,7 +87,7 @@ func rules() []rule {
 		withSettings(room("canonical")),
 		withSettings(room("engine", "bloom", "canonical")),
 		room("kind", "engine", "durable", "timing", "bloom"),
-		withSettings(room("kinds", "kind", "engine", "durable", "timing", "table", "bloom", "simhash")),
+		withSettings(room("kinds", "kind", "engine", "durable", "timing", "table", "bloom", "simhash", "poisson")),
 		withSettings(room("embedded", "kinds", "kind", "engine", "journal", "durable", "timing", "bloom")),
 		room("tlsdial"),
 		withSettings(room("redisstore", "engine", "durable", "timing", "table", "bloom", "tlsdial")),
@@ -170,6 +171,9 @@ func rules() []rule {
 		asking(commands("filter", []string{"connection", "terminal"}, "sniff", "items", "program")), // items for the codes of what is wrong with one
 		asking(commands("near", []string{"connection"}, "program")),
 		withSettings(asking(commands("filters", []string{"connection"}, "program"))),
+		withSettings(room("lab/sizing", "kinds", "kind", "engine", "redisstore/footprint", "durable", "timing", "bloom")),
+		withSettings(room("redisstore/footprint")),
+		withSettings(commands("size", nil, "lab/sizing", "kind", "program")),
 		withSettings(commands("mysql", []string{"settings"}, "mysqlstore", "server", "program")),
 		withSettings(asking(commands("bitmap", []string{"connection", "settings", "terminal"}, "server", "api/filterjson", "problem", "backup", "archive", "engine", "durable", "program"))),
 	}

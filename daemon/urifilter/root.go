@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/filters"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/mysql"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/near"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/size"
 )
 
 const (
@@ -57,7 +58,7 @@ number of the signal); "service" has two more.`,
 	command.Parent(root)
 	add(root, groupFilter, filter.New(), filter.NewCheck(), filter.NewForget(), filter.NewReserve(), filter.NewCommit(), filter.NewRelease(), near.New(), filters.New(), newPingCommand(), newStatsCommand())
 	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), bitmap.New(), mysql.New(), newConfigCommand(), newTokenCommand(), newServiceCommand())
-	add(root, groupOther, command.NewVersion("urifilter"),
+	add(root, groupOther, size.New(), command.NewVersion("urifilter"),
 		command.NewMan("urifilter", "  urifilter man --dir ~/.local/share/man/man1\n  man urifilter-filter"))
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)

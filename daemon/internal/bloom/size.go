@@ -128,3 +128,15 @@ func itemsFromFill(bitsSet, blocks uint64) float64 {
 	}
 	return math.Log(clear) / math.Log1p(-1/column)
 }
+
+// Expected is the false-positive rate that is expected of a map with so many items: for one
+// that does not grow, or a Layer.
+func (h Header) Expected(items uint64) float64 {
+	return expectedFPR(float64(items) / float64(h.Blocks))
+}
+
+// BitsPerItem is how many bits at its capacity an item of the map has.
+func (h Header) BitsPerItem() float64 { return 8 * float64(h.Bytes()) / float64(h.Capacity) }
+
+// K is how many bits an item sets.
+func (h Header) K() int { return k }

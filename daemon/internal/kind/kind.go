@@ -35,6 +35,8 @@ type Kind struct {
 	// BitMap makes the empty memory that a header describes, which may be one of an earlier
 	// version. Nil: the kind has no bit-maps.
 	BitMap func(bloom.Header) (BitMap, error)
+	// Size foretells what a filter takes. Nil: it is not known.
+	Size func(engine.Spec, Contents) (Size, error)
 }
 
 // Journal takes what changes in a memory, before anybody else can see the change.

@@ -3,10 +3,16 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/footprint"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
 // Daemons that share a Redis give each id to one name, and a name one id.
@@ -44,5 +50,66 @@ func TestNumbersOfSeveralDaemons(t *testing.T) {
 				t.Errorf("name %d: daemon %d got %d, another %d", n, d, ids[d][n], id)
 			}
 		}
+	}
+}
+
+// What is expected of Redis's memory is what a real one takes.
+func TestNoRaceExpectedMemory(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		items  int
+		kind   string
+		params configs.Params
+		within float64
+	}{
+		{100_000, "bloom", configs.Bloom{Capacity: 6_000_000, ErrorRate: 1e-4, OnFull: "warn"}, 0.06},
+		{500_000, "exact", configs.Exact{}, 0.12},
+		{50_000, "timing", configs.Timing{Expire: time.Hour}, 0.15},
+	} {
+		t.Run(fmt.Sprintf("%s %d", c.kind, c.items), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			store, err := Open(context.Background(), config(server.Addr))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = store.Close() })
+			if _, err := store.Load(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			before := redisMemory(server)
+			spec := engine.Spec{ID: 7, Name: "sized", Kind: c.kind, Params: c.params}
+			made, err := store.Create(context.Background(), spec, storetest.Identity())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for from := 0; from < c.items; from += 10_000 {
+				keys := storetest.Keys(made, from, 10_000)
+				if timed, ok := made.(engine.Timed); ok {
+					_, err = timed.AddFor(context.Background(), keys, time.Hour, make([]bool, len(keys)))
+				} else {
+					_, err = made.Add(context.Background(), keys, make([]bool, len(keys)))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			bits := uint64(0)
+			if m, ok := made.(engine.BitMap); ok {
+				h := m.Header()
+				bits = h.Bytes()
+			}
+			_ = store.Close() // so that no buffers of connections are counted
+			bytes, ok := footprint.Expected(c.kind, uint64(c.items), bits)
+			// Beside the filter: scripts, connections that are being closed.
+			got, want := float64(redisMemory(server)-before), float64(bytes)
+			t.Logf("%d items of bits %d: %.0f bytes, %.1f an item; expected %.0f", c.items, bits, got, got/float64(c.items), want)
+			if !ok || math.Abs(got-want) > c.within*want {
+				t.Errorf("got %.0f bytes, want %.0f by %.0f %% at most", got, want, 100*c.within)
+			}
+		})
+	}
+	if _, ok := footprint.Expected("simhash", 1, 0); ok {
+		t.Error("a kind that redis does not keep: got a figure")
 	}
 }

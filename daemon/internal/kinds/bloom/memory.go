@@ -17,7 +17,7 @@ import (
 // Kind is the kind bloom.
 func Kind() kind.Kind {
 	return kind.Kind{
-		Name: "bloom", File: "bitmap", Width: 1, Checked: "bit-map: %d stripes checked", Estimates: true,
+		Name: "bloom", Size: size, File: "bitmap", Width: 1, Checked: "bit-map: %d stripes checked", Estimates: true,
 		New: func(spec engine.Spec, b engine.Identity, _ timing.Clock) (kind.Memory, error) {
 			h, err := engine.BitMapHeader(spec, b)
 			if err != nil {

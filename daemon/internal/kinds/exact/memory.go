@@ -18,7 +18,7 @@ import (
 // Kind is the kind exact.
 func Kind() kind.Kind {
 	return kind.Kind{
-		Name: "exact", File: "hashes", Width: 2, Parts: table.Groups, Checked: "hashes: %d blocks checked",
+		Name: "exact", Size: size, File: "hashes", Width: 2, Parts: table.Groups, Checked: "hashes: %d blocks checked",
 		New: func(_ engine.Spec, b engine.Identity, clock timing.Clock) (kind.Memory, error) {
 			return newFrom(entryfile.Header{Seed: b.Seed, Generation: b.Generation, Created: b.Created}, timing.Begin(clock)), nil
 		},

@@ -18,7 +18,7 @@ import (
 // Kind is the kind simhash.
 func Kind() kind.Kind {
 	return kind.Kind{
-		Name: "simhash", File: "fingerprints", Width: 1, Checked: "fingerprints: %d blocks checked",
+		Name: "simhash", Size: size, File: "fingerprints", Width: 1, Checked: "fingerprints: %d blocks checked",
 		New: func(spec engine.Spec, b engine.Identity, _ timing.Clock) (kind.Memory, error) {
 			h, err := headerOf(spec)
 			if err != nil {

@@ -20,7 +20,7 @@ import (
 // Kind is the kind timing.
 func Kind() kind.Kind {
 	return kind.Kind{
-		Name: "timing", File: "entries", Width: 2, Parts: timing.Groups, Checked: "entries: %d blocks checked",
+		Name: "timing", Size: size, File: "entries", Width: 2, Parts: timing.Groups, Checked: "entries: %d blocks checked",
 		New: func(_ engine.Spec, b engine.Identity, clock timing.Clock) (kind.Memory, error) {
 			return newEntries(entryfile.Header{Seed: b.Seed, Generation: b.Generation, Created: b.Created}, timing.New(clock)), nil
 		},

@@ -1,0 +1,104 @@
+// Package sizing foretells what a filter will take before it is made: memory, disk, Redis,
+// archive, the time of a start. The sizes are computed by the kinds and stores themselves; the
+// time of a start is measured with a smaller filter of the kind on this machine.
+//
+// It asks no daemon and makes no filter that stays.
+package sizing
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/kinds"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/footprint"
+)
+
+// ErrUnknown is wrapped where a kind does not foretell what its filters take.
+var ErrUnknown = errors.New("does not say what its filters take")
+
+// What the embedded store does by default.
+const (
+	segmentBytes = 16 << 20 // of a journal, at most
+	firstSegment = 1 << 20
+)
+
+// Plan is what a filter takes. Sizes are in bytes, times in seconds.
+type Plan struct {
+	Kind         string  `json:"kind"`
+	Items        uint64  `json:"items"`
+	Memory       uint64  `json:"memory_bytes"`
+	PerItem      float64 `json:"memory_bytes_per_item"`
+	Bits         *Bits   `json:"bit_map,omitempty"`
+	File         uint64  `json:"file_bytes"`
+	Journal      uint64  `json:"journal_bytes"`          // at most, while no checkpoint is late
+	JournalItem  uint64  `json:"journal_bytes_per_item"` // without heads of records
+	Disk         uint64  `json:"disk_bytes"`             // at most: while a checkpoint is written
+	Redis        uint64  `json:"redis_bytes,omitempty"`
+	Archive      uint64  `json:"archive_bytes,omitempty"` // of a version, all of whose stripes have changed
+	Start        float64 `json:"start_seconds,omitempty"` // after a clean stop, files in the cache
+	StartCrashed float64 `json:"start_after_crash_seconds,omitempty"`
+}
+
+// Bits are what a plan says of a bit-map.
+type Bits struct {
+	Capacity       uint64  `json:"capacity"`
+	ErrorRate      float64 `json:"error_rate"`
+	K              int     `json:"k"`
+	Blocks         uint64  `json:"blocks"`
+	Bits           uint64  `json:"bits"`
+	BitsPerItem    float64 `json:"bits_per_item"`
+	Layers         int     `json:"layers"`
+	NextLayer      uint64  `json:"next_layer_bytes,omitempty"`
+	FalsePositives float64 `json:"false_positive_rate"` // expected with that many items
+}
+
+// New plans a filter. Its spec is complete; checkpoint is the setting checkpoint_bytes.
+func New(spec engine.Spec, contents kind.Contents, checkpoint uint64) (Plan, error) {
+	if contents.Items == 0 {
+		return Plan{}, errors.New("no items: want 1 or more")
+	}
+	k, err := kinds.Of(spec.Kind)
+	if err != nil {
+		return Plan{}, err
+	}
+	if k.Size == nil {
+		return Plan{}, fmt.Errorf("kind %s: %w", spec.Kind, ErrUnknown)
+	}
+	size, err := k.Size(spec, contents)
+	if err != nil {
+		return Plan{}, err
+	}
+	items := contents.Items
+	p := Plan{
+		Kind: spec.Kind, Items: items, Memory: size.Memory, PerItem: float64(size.Memory) / float64(items),
+		File: size.File, JournalItem: size.Journal, Journal: journalOf(items*size.Journal, max(checkpoint, size.Memory/4)),
+	}
+	p.Disk = 2*p.File + p.Journal
+	if len(size.Layers) > 0 {
+		p.Bits = bitsOf(spec, size, items)
+		p.Archive = size.Memory
+	}
+	p.Redis, _ = footprint.Expected(spec.Kind, items, size.Memory)
+	return p, nil
+}
+
+// journalOf is the room of a journal that is due for a checkpoint at so many bytes, with the
+// segment that is written and the one that is made ahead.
+func journalOf(entries, due uint64) uint64 {
+	segment := min(segmentBytes, 2*max(firstSegment, entries)) // each is twice the one before
+	return min(entries, due) + 2*segment
+}
+
+func bitsOf(spec engine.Spec, size kind.Size, items uint64) *Bits {
+	bound := spec.Bound()
+	b := &Bits{
+		Capacity: bound.Items, ErrorRate: bound.ErrorRate, K: size.Layers[0].K(), Bits: 8 * size.Memory, Layers: len(size.Layers),
+		NextLayer: size.Next, FalsePositives: size.FalsePositives, BitsPerItem: 8 * float64(size.Memory) / float64(items),
+	}
+	for _, l := range size.Layers {
+		b.Blocks += l.Blocks
+	}
+	return b
+}

@@ -1,0 +1,157 @@
+package sizing
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/kinds"
+	"github.com/cr-clawer/urifilter/daemon/internal/timing"
+)
+
+// MeasureStart adds to a plan how long a start takes: a smaller filter of the kind is filled
+// with at most sample items, written to a file in dir, read back, and given a journal. The file
+// is in the cache of the system, and removed at the end.
+func MeasureStart(ctx context.Context, p *Plan, spec engine.Spec, contents kind.Contents, sample uint64, dir string) error {
+	k, err := kinds.Of(spec.Kind)
+	if err != nil {
+		return err
+	}
+	sample = min(sample, contents.Items)
+	spec = made(spec, sample+sample/8+1)
+	dir, err = os.MkdirTemp(dir, "urifilter-size-")
+	if err != nil {
+		return fmt.Errorf("sample of a start: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	clock := timing.SystemClock()
+	m, err := k.New(spec, engine.Identity{Seed: 1, Generation: 1, Created: time.Now()}, clock)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.Free() }()
+	var log slots
+	m.Log(&log)
+	if err := fill(ctx, m, sample, contents.IDBytes); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, k.File)
+	if err := m.Write(durable.FS{}, path, 1); err != nil {
+		return err
+	}
+	file, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	read, _, err := k.Read(spec, path, clock)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = read.Free() }()
+	reading := time.Since(began).Seconds() / float64(file.Size())
+	began = time.Now()
+	for rest := log.all; len(rest) > 0; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n := min(len(rest), 1<<12) // even: entries of two slots stay whole
+		if err := read.Apply(rest[:n]); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	replaying := time.Since(began).Seconds() / float64(max(1, len(log.all)))
+	p.Start = reading * float64(p.File)
+	p.StartCrashed = p.Start + replaying*float64(p.Journal)/kind.SlotBytes
+	return nil
+}
+
+// made is a filter like spec, made for n items where the kind is made for a number.
+func made(spec engine.Spec, n uint64) engine.Spec {
+	const capacity = "capacity"
+	if k, _ := configs.KindOf(spec.Kind); k.Has(capacity) {
+		spec, _ = spec.With(map[string]reflect.Value{capacity: reflect.ValueOf(n)})
+	}
+	return spec
+}
+
+// slots is a journal in memory.
+type slots struct {
+	mu  sync.Mutex
+	all []bloom.Hash
+}
+
+func (s *slots) Append(keys []bloom.Hash, fresh []bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, key := range keys {
+		if fresh[i] {
+			s.all = append(s.all, key)
+		}
+	}
+}
+
+func (s *slots) AppendEntries(slots []bloom.Hash) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, slots...)
+}
+
+// fill puts n items into an empty memory, whatever it keeps: keys, keys that expire in a year,
+// or documents.
+func fill(ctx context.Context, m kind.Memory, n uint64, idBytes int) error {
+	const batch = 1 << 12
+	random := rand.New(rand.NewPCG(n, 1))
+	keys, fresh := make([]bloom.Hash, batch), make([]bool, batch)
+	docs, found := make([]engine.Document, batch), make([]engine.Comparison, batch)
+	for done := uint64(0); done < n; done += batch {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		size := int(min(batch, n-done))
+		var err error
+		switch m := m.(type) {
+		case kind.Expiring:
+			randomKeys(random, keys[:size])
+			_, err = m.AddFor(keys[:size], 365*24*time.Hour, fresh[:size])
+		case kind.Keyed:
+			randomKeys(random, keys[:size])
+			_, err = m.Add(keys[:size], fresh[:size])
+		case kind.Similar:
+			randomDocuments(random, docs[:size], done, idBytes)
+			m.Near(docs[:size], engine.Nearness{Remember: true, Distance: 0, Limit: 1}, found[:size])
+		default:
+			err = fmt.Errorf("a memory of the type %T: %w", m, ErrUnknown)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func randomKeys(random *rand.Rand, keys []bloom.Hash) {
+	for i := range keys {
+		keys[i] = bloom.Hash{Hi: random.Uint64(), Lo: random.Uint64()}
+	}
+}
+
+func randomDocuments(random *rand.Rand, docs []engine.Document, first uint64, idBytes int) {
+	for i := range docs {
+		id := make([]byte, max(idBytes, 8))
+		binary.BigEndian.PutUint64(id, first+uint64(i))
+		docs[i] = engine.Document{ID: string(id), Fingerprint: random.Uint64()}
+	}
+}

@@ -1,0 +1,274 @@
+// Package size has the command size: what filters of each kind would take, for planning.
+package size
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/lab/sizing"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+)
+
+// samples are the items of the filter that the time of a start is measured with: so many are
+// put in within a second or two.
+const samples, textSamples = 1_000_000, 50_000
+
+// options are what the command line asks for.
+type options struct {
+	items, capacity Count
+	errorRate       float64
+	onFull          string
+	distance        uint64
+	kinds           []string
+	idBytes         int
+	checkpoint      string
+	start           bool
+	dir             string
+	asJSON          bool
+}
+
+// New makes the command size.
+func New() *cobra.Command {
+	o := options{idBytes: 30, start: true, checkpoint: configs.Size(configs.Default().CheckpointBytes).String()}
+	cmd := &cobra.Command{
+		Use:   "size --items N",
+		Short: "What a filter would take: memory, disk, Redis, archive, start",
+		Long: `What a filter for --items would take, for planning: memory, bits and k, file and journal,
+memory of Redis, a version in the archive, the time of a start. It asks no daemon.
+
+Sizes are computed, and tests hold them against real filters. The time of a start is
+measured now, with a smaller filter of the kind on this machine (files in the system's
+cache, removed at the end), and scaled; --start=false leaves it out. "after a crash"
+includes the longest journal. Timing and exact filters grow item by item: theirs is an
+average. Simhash filters are those of texts that have little in common.`,
+		Example: `  urifilter size --items 150M --error-rate 0.0001
+  urifilter size --items 150e6 --kind bloom,exact --start=false
+  urifilter size --items 150M --capacity 10M    # a bloom filter that has to grow
+  urifilter size --items 2G --kind bloom --on-full warn --json | jq '.[].redis_bytes'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.Var(&o.items, "items", "how many `items` the filter will hold, such as 150M or 150e6")
+	flags.Var(&o.capacity, "capacity", "`items` that a bloom filter is made for (default: --items)")
+	flags.Float64Var(&o.errorRate, "error-rate", configs.Default().AcceptErrorRate, configs.ParameterOf("error_rate").Usage)
+	flags.StringVar(&o.onFull, "on-full", "", configs.ParameterOf("on_full").Usage)
+	flags.Uint64Var(&o.distance, "distance", 0, configs.ParameterOf("distance").Usage)
+	flags.StringSliceVar(&o.kinds, "kind", nil, "`kinds`: "+configs.KindNames()+" (default: all)")
+	flags.IntVar(&o.idBytes, "id-bytes", o.idBytes, "simhash: `bytes` of a document's id")
+	flags.StringVar(&o.checkpoint, "checkpoint-bytes", o.checkpoint, "the setting checkpoint_bytes, a `size`")
+	flags.BoolVar(&o.start, "start", true, "measure the time of a start")
+	flags.StringVar(&o.dir, "temp-dir", "", "`folder` for the files of that measurement (default: the system's for temporary files)")
+	command.JSONFlag(cmd, &o.asJSON)
+	if err := cmd.MarkFlagRequired("items"); err != nil {
+		panic(err) // the flag is defined
+	}
+	return cmd
+}
+
+func (o options) run(cmd *cobra.Command) error {
+	checkpoint, err := configs.ParseSize(o.checkpoint)
+	if err != nil || checkpoint < 1 {
+		return usage("--checkpoint-bytes %q: want bytes, or a number with KiB, MiB, GiB or TiB, such as 64MiB", o.checkpoint)
+	}
+	if o.idBytes < 1 || o.idBytes > 1024 {
+		return usage("--id-bytes %d: want 1 to 1024", o.idBytes)
+	}
+	specs, err := o.specs()
+	if err != nil {
+		return err
+	}
+	contents := kind.Contents{Items: o.items.N, IDBytes: o.idBytes}
+	var plans []sizing.Plan
+	for _, spec := range specs {
+		p, err := sizing.New(spec, contents, uint64(checkpoint))
+		if errors.Is(err, sizing.ErrUnknown) && len(o.kinds) == 0 {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if o.start {
+			sample := uint64(samples)
+			if configs.TakesTexts(spec.Kind) {
+				sample = textSamples
+			}
+			if err := sizing.MeasureStart(cmd.Context(), &p, spec, contents, sample, o.dir); err != nil {
+				return fmt.Errorf("kind %s: %w\nhint: --temp-dir names another folder, --start=false leaves the time of a start out", spec.Kind, err)
+			}
+		}
+		plans = append(plans, p)
+	}
+	if o.asJSON {
+		return command.WriteJSON(cmd.OutOrStdout(), plans)
+	}
+	return show(cmd.OutOrStdout(), plans, int(o.items.N), o.idBytes)
+}
+
+// specs are the filters that are asked for, complete.
+func (o options) specs() ([]configs.Filter, error) {
+	names := o.kinds
+	if len(names) == 0 {
+		for _, k := range configs.Kinds() {
+			names = append(names, k.Name)
+		}
+	}
+	capacity := o.capacity.N
+	if capacity == 0 {
+		capacity = o.items.N
+	}
+	values := map[string]reflect.Value{
+		"capacity": reflect.ValueOf(capacity), "error_rate": reflect.ValueOf(o.errorRate),
+		"on_full": reflect.ValueOf(o.onFull), "distance": reflect.ValueOf(o.distance),
+	}
+	var specs []configs.Filter
+	for _, name := range names {
+		k, ok := configs.KindOf(name)
+		if !ok {
+			return nil, usage("--kind %q: want %s", name, configs.KindNames())
+		}
+		own := map[string]reflect.Value{}
+		for key, v := range values {
+			if k.Has(key) {
+				own[key] = v
+			}
+		}
+		f, fault := configs.Filter{ID: 1, Name: name, Kind: name}.With(own)
+		if fault != nil {
+			return nil, fault
+		}
+		f = f.Complete(configs.Default().Defaults())
+		for _, fault := range f.CheckParameters() {
+			return nil, usage("--%s %s", strings.ReplaceAll(fault.Field, "_", "-"), fault.Setting)
+		}
+		specs = append(specs, f)
+	}
+	return specs, nil
+}
+
+func usage(format string, args ...any) error {
+	return command.UsageError{Err: fmt.Errorf(format, args...)}
+}
+
+// show writes a column for each plan.
+func show(w io.Writer, plans []sizing.Plan, items, idBytes int) error {
+	if _, err := fmt.Fprintf(w, "%s items\n\n", human.Count(int64(items))); err != nil {
+		return err
+	}
+	rows := [][]string{{""}}
+	row := func(name string, cell func(sizing.Plan) string) {
+		cells, any := []string{name}, false
+		for _, p := range plans {
+			c := cell(p)
+			any = any || c != ""
+			cells = append(cells, c)
+		}
+		if any {
+			rows = append(rows, cells)
+		}
+	}
+	for _, p := range plans {
+		rows[0] = append(rows[0], p.Kind)
+	}
+	bytes := func(n uint64) string {
+		if n == 0 {
+			return "-"
+		}
+		return human.Bytes(int64(n))
+	}
+	bits := func(cell func(b sizing.Bits) string) func(sizing.Plan) string {
+		return func(p sizing.Plan) string {
+			if p.Bits == nil {
+				return ""
+			}
+			return cell(*p.Bits)
+		}
+	}
+	row("memory", func(p sizing.Plan) string { return bytes(p.Memory) })
+	row("  bytes an item", func(p sizing.Plan) string { return strconv.FormatFloat(p.PerItem, 'f', 1, 64) })
+	row("bits", bits(func(b sizing.Bits) string { return human.Count(int64(b.Bits)) }))
+	row("  bits an item", bits(func(b sizing.Bits) string { return strconv.FormatFloat(b.BitsPerItem, 'f', 1, 64) }))
+	row("  k", bits(func(b sizing.Bits) string { return strconv.Itoa(b.K) }))
+	row("  blocks of 512 bits", bits(func(b sizing.Bits) string { return human.Count(int64(b.Blocks)) }))
+	row("  layers", bits(func(b sizing.Bits) string { return strconv.Itoa(b.Layers) }))
+	row("  a further layer", bits(func(b sizing.Bits) string { return bytes(b.NextLayer) }))
+	row("expected error rate", bits(func(b sizing.Bits) string { return fmt.Sprintf("%.2g", b.FalsePositives) }))
+	row("  promised", bits(func(b sizing.Bits) string { return fmt.Sprintf("%g", b.ErrorRate) }))
+	row("file", func(p sizing.Plan) string { return bytes(p.File) })
+	row("journal, at most", func(p sizing.Plan) string { return bytes(p.Journal) })
+	row("  bytes an item", func(p sizing.Plan) string { return strconv.FormatUint(p.JournalItem, 10) })
+	row("disk, at most", func(p sizing.Plan) string { return bytes(p.Disk) })
+	row("Redis", func(p sizing.Plan) string { return bytes(p.Redis) })
+	row("archive, a version", func(p sizing.Plan) string { return bytes(p.Archive) })
+	row("start", func(p sizing.Plan) string { return seconds(p.Start) })
+	row("  after a crash", func(p sizing.Plan) string { return seconds(p.StartCrashed) })
+	if err := human.Table(w, rows, map[int]bool{0: true}); err != nil {
+		return err
+	}
+	var notes []string
+	for _, p := range plans {
+		if b := p.Bits; b != nil && b.FalsePositives > b.ErrorRate {
+			notes = append(notes, fmt.Sprintf("%s: more items than it is made for: more new ones are called seen than was promised", p.Kind))
+		}
+		if configs.TakesTexts(p.Kind) {
+			notes = append(notes, fmt.Sprintf("%s: ids of %d bytes", p.Kind, idBytes))
+		}
+	}
+	notes = append(notes, `disk: two files and the journal, while a checkpoint is written. -: there is none.`)
+	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(slices.Compact(notes), "\n"))
+	return err
+}
+
+// seconds writes a time that was measured; "" for none.
+func seconds(s float64) string {
+	if s == 0 {
+		return ""
+	}
+	d := time.Duration(s * float64(time.Second))
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+// Count is a flag's value: a whole number of items, also as 150e6, or with k, M or G for
+// thousands, millions, thousand millions.
+type Count struct{ N uint64 }
+
+// String, Type and Set implement pflag.Value.
+func (c *Count) String() string {
+	if c.N == 0 {
+		return ""
+	}
+	return strconv.FormatUint(c.N, 10)
+}
+
+func (c *Count) Type() string { return "items" }
+
+func (c *Count) Set(text string) error {
+	factor := 1.0
+	for unit, f := range map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9} {
+		if rest, ok := strings.CutSuffix(text, unit); ok {
+			text, factor = rest, f
+		}
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	total := value * factor
+	if err != nil || !(total >= 1 && total <= 1<<40) || total != math.Trunc(total) {
+		return fmt.Errorf("want a whole number of items from 1 to %d, such as 150M or 150e6", uint64(1)<<40)
+	}
+	c.N = uint64(total)
+	return nil
+}

@@ -1,0 +1,59 @@
+package size
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/lab/sizing"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/commandtest"
+)
+
+func ask(t *testing.T, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = commandtest.Program{New}.Run(t.Context(), append([]string{"size"}, args...), strings.NewReader(""), &o, &e)
+	return code, o.String(), e.String()
+}
+
+func TestSizeOfEachKind(t *testing.T) {
+	code, out, errOut := ask(t, "--items", "15e4", "--json", "--temp-dir", t.TempDir())
+	var plans []sizing.Plan
+	if err := json.Unmarshal([]byte(out), &plans); code != 0 || err != nil || len(plans) != 4 {
+		t.Fatalf("got %d, %v, %d plans, %s", code, err, len(plans), errOut)
+	}
+	for _, p := range plans {
+		if p.Items != 150_000 || p.Memory == 0 || p.File == 0 || p.Start <= 0 || p.StartCrashed <= p.Start {
+			t.Errorf("got %+v", p)
+		}
+	}
+	if b := plans[0].Bits; b == nil || b.K != 8 || b.Capacity != 150_000 || b.Layers != 1 || b.FalsePositives > 1e-4 {
+		t.Errorf("bit-map: got %+v", b)
+	}
+	code, out, _ = ask(t, "--items", "2M", "--capacity", "100k", "--kind", "bloom", "--start=false")
+	if code != 0 || !strings.Contains(out, "\n  layers") || strings.Contains(out, "start") {
+		t.Errorf("one that grows: got %d, %s", code, out)
+	}
+	code, out, _ = ask(t, "--items", "2M", "--capacity", "100k", "--kind", "bloom", "--start=false", "--on-full", "warn")
+	if code != 0 || !strings.Contains(out, "bloom: more items than it is made for") {
+		t.Errorf("one that does not: got %d, %s", code, out)
+	}
+}
+
+func TestSizeRefuses(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--kind \"blom\": want bloom or":        {"--items", "1M", "--kind", "blom"},
+		"want a whole number of items from 1":   {"--items", "1.5"},
+		"--error-rate 0.9: want":                {"--items", "1M", "--error-rate", "0.9"},
+		"--on-full \"burst\": want grow":        {"--items", "1M", "--on-full", "burst"},
+		"--id-bytes 0: want 1 to 1024":          {"--items", "1M", "--id-bytes", "0"},
+		"--checkpoint-bytes \"64MB\": want":     {"--items", "1M", "--checkpoint-bytes", "64MB"},
+		`required flag(s) "items" not set`:      nil,
+		"unknown command \"5\" for \"urifilter": {"5", "--items", "1M"},
+	} {
+		if code, _, errOut := ask(t, args...); code != 2 || !strings.Contains(errOut, want) {
+			t.Errorf("%q: got %d, %q, want %q", args, code, errOut, want)
+		}
+	}
+}
