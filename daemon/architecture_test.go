@@ -134,6 +134,8 @@ func rules() []rule {
 		{folder: "daemon/internal/program", ours: []string{"systemd", "configs/address"}},
 		room("powerloss", "durable"),
 		room("crawl/graph", "durable"),
+		withSettings(room("crawl/form", "crawl/charset", "fetch", "program/secret")),
+		{folder: "daemon/internal/crawl/form/board", ours: []string{}},
 		room("crawl/charset"),
 		room("crawl/links", "fetch/uri"),
 		room("crawl/pages", "fetch/uri", "durable"),
@@ -144,6 +146,7 @@ func rules() []rule {
 		room("crawl/crawltest", "crawl/graph", "crawl/pages"),
 		room("crawl/frontier", "canonical", "durable"),
 		{folder: "daemon/internal/crawl/warc", ours: in("durable"), onlyModules: []string{}},
+		{folder: "daemon/uridownloader/internal/form", ours: in("crawl/form", "fetch", "program")},
 		{folder: "daemon/uridownloader/internal/graph", ours: in("crawl/graph", "durable", "program")},
 		room("fetch", "durable"), // durable for fetch/cookies, which saves them
 		room("fetch/cookies", "durable"),

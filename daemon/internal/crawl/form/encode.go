@@ -1,0 +1,135 @@
+package form
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
+)
+
+// codec encodes the texts of a form.
+type codec struct {
+	name string
+	e    encoding.Encoding // nil: UTF-8
+}
+
+// codecOf is the encoding of one of the labels that is known, the first, else that of the page ("pick
+// an encoding for the form"). Those that no form can be sent in are UTF-8.
+func codecOf(labels, page string) codec {
+	split := func(r rune) bool { return strings.ContainsRune(" \t\r\n\f,;", r) } // commas are an old habit
+	for _, label := range append(strings.FieldsFunc(labels, split), page) {
+		e, err := htmlindex.Get(label)
+		if err != nil {
+			continue
+		}
+		name, err := htmlindex.Name(e)
+		if err != nil || e == encoding.Replacement || name == "utf-8" || strings.HasPrefix(name, "utf-16") {
+			return codec{name: "UTF-8"}
+		}
+		return codec{name: name, e: e}
+	}
+	return codec{name: "UTF-8"}
+}
+
+// bytes encodes a text. A character that the encoding cannot hold is &#N;, as browsers send it.
+func (c codec) bytes(text string) []byte {
+	text = strings.ToValidUTF8(text, "\ufffd")
+	if c.e == nil {
+		return []byte(text)
+	}
+	if whole, err := c.e.NewEncoder().Bytes([]byte(text)); err == nil {
+		return whole
+	}
+	var b []byte
+	held := 0 // where the run begins that the encoding can hold: some encodings have states
+	flush := func(end int) {
+		run, _ := c.e.NewEncoder().Bytes([]byte(text[held:end])) // each of its characters can be held
+		b = append(b, run...)
+	}
+	for i, r := range text {
+		if _, err := c.e.NewEncoder().Bytes([]byte(string(r))); err != nil {
+			flush(i)
+			b = append(b, "&#"+strconv.Itoa(int(r))+";"...)
+			held = i + utf8.RuneLen(r)
+		}
+	}
+	flush(len(text))
+	return b
+}
+
+// urlencode writes entries as application/x-www-form-urlencoded; of a file its name.
+func (c codec) urlencode(all []entry) []byte {
+	var b []byte
+	for i, e := range all {
+		if i > 0 {
+			b = append(b, '&')
+		}
+		value := e.value
+		if e.upload != nil {
+			value = e.upload.Name
+		}
+		b = escape(b, c.bytes(e.name))
+		b = append(b, '=')
+		b = escape(b, c.bytes(value))
+	}
+	return b
+}
+
+func escape(b, text []byte) []byte {
+	for _, x := range text {
+		switch {
+		case x >= 'a' && x <= 'z', x >= 'A' && x <= 'Z', x >= '0' && x <= '9', x == '*', x == '-', x == '.', x == '_':
+			b = append(b, x)
+		case x == ' ':
+			b = append(b, '+')
+		default:
+			b = append(b, '%', "0123456789ABCDEF"[x>>4], "0123456789ABCDEF"[x&15])
+		}
+	}
+	return b
+}
+
+// multipart writes entries as multipart/form-data, and returns its Content-Type.
+func (c codec) multipart(all []entry) (contentType string, body []byte) {
+	boundary := newBoundary()
+	var b bytes.Buffer
+	quoted := strings.NewReplacer("\r", "%0D", "\n", "%0A", `"`, "%22")
+	for _, e := range all {
+		fmt.Fprintf(&b, "--%s\r\nContent-Disposition: form-data; name=\"%s\"", boundary, quoted.Replace(string(c.bytes(e.name))))
+		value := c.bytes(e.value)
+		if e.upload != nil {
+			fmt.Fprintf(&b, "; filename=\"%s\"\r\nContent-Type: %s", quoted.Replace(string(c.bytes(e.upload.Name))), e.upload.Type)
+			value = e.upload.Bytes
+		}
+		b.WriteString("\r\n\r\n")
+		b.Write(value)
+		b.WriteString("\r\n")
+	}
+	b.WriteString("--" + boundary + "--\r\n")
+	return multipart + "; boundary=" + boundary, b.Bytes()
+}
+
+// newBoundary is one that no text has: 128 random bits.
+func newBoundary() string {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return "----form" + hex.EncodeToString(random[:])
+}
+
+func (c codec) plain(all []entry) []byte {
+	var b []byte
+	for _, e := range all {
+		value := e.value
+		if e.upload != nil {
+			value = e.upload.Name
+		}
+		b = append(b, c.bytes(e.name+"="+value+"\r\n")...)
+	}
+	return b
+}

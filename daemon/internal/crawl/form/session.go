@@ -1,0 +1,180 @@
+package form
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/charset"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
+)
+
+var stepType = reflect.TypeFor[Step]()
+
+// errNoForm: the page has no form that is meant.
+var errNoForm = errors.New("no form")
+
+// pageLimit is the length of the longest page that is looked at.
+const pageLimit = 8 << 20
+
+// Session runs the steps of a file.
+type Session struct {
+	// Fetch fetches, as polite as its caller is. It does not try again what was posted.
+	Fetch func(ctx context.Context, r fetch.Request) (*fetch.Response, error)
+	Jar   http.CookieJar
+	// Done, if not nil, is called after each step that went well.
+	Done func(Answer)
+}
+
+// Answer is what came of a step.
+type Answer struct {
+	Step     int    // from 0
+	URI      string // after redirects
+	Status   int
+	Sent     string // "" (the page was only read), get or post
+	Encoding string // of the page
+	Text     string // of the page, in UTF-8
+}
+
+// Run does all steps. The error names the step, by its line in the file, and has no value of a field. It returns the
+// last answer.
+func (s Session) Run(ctx context.Context, f *File) (Answer, error) {
+	var last Answer
+	for i := range f.Steps {
+		answer, err := s.step(ctx, &f.Steps[i], last.URI)
+		if err != nil {
+			return last, fmt.Errorf("%s: %w", f.where(i), err)
+		}
+		answer.Step = i
+		if last = answer; s.Done != nil {
+			s.Done(answer)
+		}
+	}
+	return last, nil
+}
+
+func (s Session) step(ctx context.Context, step *Step, before string) (Answer, error) {
+	at := step.Page
+	if before != "" {
+		base, err := uri.Parse(before)
+		if err != nil {
+			return Answer{}, err
+		}
+		to, err := base.Resolve(step.Page)
+		if err != nil {
+			return Answer{}, fmt.Errorf("page %.200q: %w", step.Page, err)
+		}
+		at = to.String()
+	}
+	read, err := s.get(ctx, fetch.Request{URI: at})
+	if err != nil {
+		return Answer{}, err
+	}
+	check := func() error {
+		return step.Check.holds(read.Text, read.URI, func(name string) bool { return s.hasCookie(read.URI, name) })
+	}
+	if step.posts {
+		sent, err := step.submission(read)
+		if errors.Is(err, errNoForm) && step.Check != (Check{}) && check() == nil {
+			return read.Answer, nil // as with the cookies of an earlier login
+		}
+		if err != nil {
+			return Answer{}, fmt.Errorf("%s: %w", read.URI, err)
+		}
+		if read, err = s.get(ctx, request(sent, read.URI)); err != nil {
+			return Answer{}, err
+		}
+		read.Sent = map[string]string{http.MethodGet: "get", http.MethodPost: "post"}[sent.Method]
+	}
+	if err := check(); err != nil {
+		return Answer{}, fmt.Errorf("%s: check: %w", read.URI, err)
+	}
+	return read.Answer, nil
+}
+
+func (s Session) hasCookie(at, name string) bool {
+	u, err := uri.Parse(at)
+	if err != nil {
+		return false
+	}
+	for _, c := range s.Jar.Cookies(u.URL(false)) {
+		if c.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// page is one that was read.
+type page struct {
+	Answer
+	query string // the encoding that its forms are sent in
+}
+
+func (s Session) get(ctx context.Context, r fetch.Request) (page, error) {
+	r.Jar, r.OwnBody, r.BodyLimit = s.Jar, true, pageLimit
+	answer, err := s.Fetch(ctx, r)
+	if err != nil {
+		return page{}, err
+	}
+	body, err := io.ReadAll(answer.Body)
+	if closed := answer.Body.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return page{}, err
+	}
+	if failed := answer.Failure(); failed != nil {
+		return page{}, failed
+	}
+	text := charset.Decode(body, answer.ContentType)
+	return page{Answer{URI: answer.URI, Status: answer.Status, Encoding: text.Used, Text: string(text.Text)}, text.Query()}, nil
+}
+
+func (s *Step) submission(p page) (*Submission, error) {
+	at, err := uri.Parse(p.URI)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := Parse([]byte(p.Text))
+	if err != nil {
+		return nil, err
+	}
+	form, err := pick(parsed.Forms, s.Form)
+	if err != nil {
+		return nil, err
+	}
+	if form.Method == "get" && form.hasPassword() {
+		return nil, fmt.Errorf("form %s sends its password as a part of a URI, where servers and proxies log it", form.label())
+	}
+	for _, f := range s.fields {
+		if err := form.Set(f.name, f.value); err != nil {
+			return nil, fmt.Errorf("fields.%s (line %d): %w", f.name, f.line, err)
+		}
+	}
+	return form.Submit(Sending{At: at, Base: parsed.Base, Charset: p.query, Encoding: s.Encoding, Submit: s.Submit, Extra: s.sending})
+}
+
+// request sends a form as a browser does: sites that guard against forged requests look at where one
+// comes from.
+func request(sent *Submission, from string) fetch.Request {
+	r := fetch.Request{URI: sent.URI, Method: sent.Method, Body: sent.Body, Header: http.Header{}}
+	page, err := uri.Parse(from)
+	to, also := uri.Parse(sent.URI)
+	if err != nil || also != nil {
+		return r // which fetch refuses
+	}
+	r.Header.Set("Referer", page.Origin()+"/")
+	if page.Origin() == to.Origin() {
+		r.Header.Set("Referer", page.String())
+	}
+	if sent.Method == http.MethodPost {
+		r.Header.Set("Content-Type", sent.ContentType)
+		r.Header.Set("Origin", page.Origin())
+	}
+	return r
+}
