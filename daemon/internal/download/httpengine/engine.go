@@ -82,7 +82,7 @@ func (e *Engine) fetchRobots(ctx context.Context, origin string) (robots.Answer,
 
 // Download makes one attempt. What fails is a *worker.Failure.
 func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, error) {
-	r, err := e.Fetch(ctx, w, Request{URI: w.Task.URI, Own: true, BodyLimit: w.Job.Setting.MaxBytes})
+	r, err := e.fetch(ctx, w, Request{URI: w.Task.URI, Own: true, BodyLimit: w.Job.Setting.MaxBytes})
 	if err != nil {
 		return worker.Page{}, err
 	}
@@ -108,6 +108,15 @@ type Request struct {
 // Fetch sends a request of an attempt, as the job's setting says, if robots.txt allows it. The
 // caller has waited for its turn. The error is a *worker.Failure; an answer with any status is none.
 func (e *Engine) Fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Response, error) {
+	answer, err := e.fetch(ctx, w, r)
+	if f := (*worker.Failure)(nil); errors.As(err, &f) {
+		f.Early = false // the attempt may have asked for something before
+	}
+	return answer, err
+}
+
+// fetch is Fetch. Its error may be a failure that is early: nothing was asked for.
+func (e *Engine) fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Response, error) {
 	s := w.Job.Setting
 	list, err := e.proxies(s.Proxies)
 	if err != nil {
@@ -141,7 +150,7 @@ func (e *Engine) Fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Re
 		Before: func(ctx context.Context, uri string) error {
 			if err := e.allowed(ctx, w, uri); err != nil {
 				if f := (*worker.Failure)(nil); errors.As(err, &f) {
-					f.After = 0 // which would hold up the host that the redirect came from
+					f.Early = false // the host that the redirect came from was asked
 				}
 				return err
 			}
@@ -192,7 +201,8 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 		if wrong := ofHost(verdict.Unreachable, u.Origin()); wrong != nil && len(w.Job.Setting.Proxies) == 0 {
 			return FailureOf(wrong, 0)
 		}
-		return &worker.Failure{Reason: "robots_unreachable: " + uri + ": robots.txt of the host cannot be had, which forbids everything for a while: " + verdict.Unreachable.Error(), After: unreachableFor}
+		return &worker.Failure{Reason: "robots_unreachable: " + uri + ": robots.txt of the host cannot be had, which forbids everything for a while: " + verdict.Unreachable.Error(),
+			After: unreachableFor, Early: !a.asked}
 	}
 	return &worker.Failure{Reason: "robots: " + uri + ": robots.txt of the host forbids it", Permanent: true}
 }

@@ -131,10 +131,16 @@ func TestRobots(t *testing.T) {
 	status = http.StatusBadGateway
 	other := newRig(t, r.Config.Handler.ServeHTTP)
 	_, _, failure := other.download(t, other.URL+"/public")
-	if failure == nil || failure.Permanent || failure.After <= 0 || !strings.HasPrefix(failure.Reason, "robots_unreachable: ") {
+	if failure == nil || failure.Permanent || failure.After <= 0 || failure.Early || !strings.HasPrefix(failure.Reason, "robots_unreachable: ") {
 		t.Errorf("without a robots.txt: %+v", failure)
 	}
-	// A redirect to such a host does not hold up the host that it comes from.
+	// As long as that is remembered nothing is asked for, which is no attempt.
+	before := len(other.asked)
+	_, _, failure = other.download(t, other.URL+"/public")
+	if failure == nil || !failure.Early || failure.After <= 0 || len(other.asked) != before {
+		t.Errorf("without a robots.txt, for the second time: %+v, %d requests", failure, len(other.asked)-before)
+	}
+	// Of a redirect to such a host the first part was tried.
 	away := newRig(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/robots.txt" {
 			http.NotFound(w, q)
@@ -143,7 +149,7 @@ func TestRobots(t *testing.T) {
 		http.Redirect(w, q, other.URL+"/public", http.StatusFound)
 	})
 	_, _, failure = away.download(t, away.URL+"/lead")
-	if failure == nil || failure.Permanent || failure.After != 0 || !strings.HasPrefix(failure.Reason, "robots_unreachable: "+other.URL) {
+	if failure == nil || failure.Permanent || failure.Early || failure.After <= 0 || !strings.HasPrefix(failure.Reason, "robots_unreachable: "+other.URL) {
 		t.Errorf("a redirect to a host without a robots.txt: %+v", failure)
 	}
 }

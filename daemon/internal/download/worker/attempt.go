@@ -40,7 +40,9 @@ func (l *loop) attempt(ctx context.Context, t *task) string {
 	l.events <- func(l *loop) { // others may ask the host while this is stored
 		s := signal{good: failure == nil && !page.Crowded, crowded: page.Crowded}
 		if failure != nil && !failure.Early {
-			s.crowded, s.after = failure.Crowded, failure.After
+			if s.crowded = failure.Crowded; failure.Status != 0 { // the host has said so
+				s.after = failure.After
+			}
 		}
 		l.queue.ended(t, s, time.Now())
 	}

@@ -49,7 +49,9 @@ type Failure struct {
 	Permanent bool   // another attempt would end the same
 	// Crowded says that the host has too much to do: it is asked less often for a while.
 	Crowded bool
-	After   time.Duration // before which another attempt is of no use; 0: not known
+	// After is before which another attempt is of no use; 0: not known. If the host has said so in an
+	// answer, which the Status tells, no other task of it is begun before.
+	After time.Duration
 	// Early says that what the attempt needs is not there yet: the task is given back until After, and the
 	// attempt does not count.
 	Early bool
