@@ -142,7 +142,8 @@ func (r Repo) TestSystem(ctx context.Context, names string) error {
 	r.total = &total{}
 	return r.counted(ctx, "testSystem", []step{
 		{name: "system tests", do: func(r Repo, ctx context.Context) error {
-			return r.goTest(ctx, TestOptions{}, nil, append([]string{"-run=^" + names}, longestFirst(longSystemPackages, packages)...)...)
+			// They wait for hosts and restarts: with as many at once as there are cores, these idle.
+			return r.goTest(ctx, TestOptions{}, nil, append([]string{"-p=3", "-parallel=4", "-run=^" + names}, longestFirst(longSystemPackages, packages)...)...)
 		}},
 	})
 }
