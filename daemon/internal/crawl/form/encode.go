@@ -43,7 +43,7 @@ func (c codec) bytes(text string) []byte {
 	if c.e == nil {
 		return []byte(text)
 	}
-	if whole, err := c.e.NewEncoder().Bytes([]byte(text)); err == nil {
+	if whole, err := c.e.NewEncoder().Bytes([]byte(text)); err == nil && c.name != big5 {
 		return whole
 	}
 	var b []byte
@@ -53,7 +53,7 @@ func (c codec) bytes(text string) []byte {
 		b = append(b, run...)
 	}
 	for i, r := range text {
-		if _, err := c.e.NewEncoder().Bytes([]byte(string(r))); err != nil {
+		if !c.holds(r) {
 			flush(i)
 			b = append(b, "&#"+strconv.Itoa(int(r))+";"...)
 			held = i + utf8.RuneLen(r)
@@ -61,6 +61,15 @@ func (c codec) bytes(text string) []byte {
 	}
 	flush(len(text))
 	return b
+}
+
+// big5 is the one whose encoder, by the standard, leaves out what its decoder knows of Hong Kong.
+const big5 = "big5"
+
+// holds tells whether the encoding has a character.
+func (c codec) holds(r rune) bool {
+	b, err := c.e.NewEncoder().Bytes([]byte(string(r)))
+	return err == nil && !(c.name == big5 && len(b) == 2 && b[0] < 0xa1)
 }
 
 // urlencode writes entries as application/x-www-form-urlencoded; of a file its name.
