@@ -115,7 +115,7 @@ func (g *Graph) writeDOT(w *bufio.Writer) error {
 		switch {
 		case g.dead(uint32(id)):
 			fmt.Fprint(w, ", color=red")
-		case g.page[id].status == 0:
+		case !g.page[id].stored:
 			fmt.Fprint(w, ", color=gray, fontcolor=gray40")
 		}
 		fmt.Fprint(w, "];\n")

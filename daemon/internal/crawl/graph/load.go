@@ -10,8 +10,12 @@ import (
 	"slices"
 )
 
-// indexFile has a line for each page of a crawl; see package pages.
-const indexFile = "index.ndjson"
+// indexFile has a line for each page that a crawl has stored, failedFile one for each URI that it gave
+// up.
+const (
+	indexFile  = "index.ndjson"
+	failedFile = "failed.ndjson"
+)
 
 // Graph is a graph of links in memory: URIs are numbers there, each text once. Links from one page to
 // another count as one. It is not changed once it is loaded, so that several goroutines may read it.
@@ -21,6 +25,8 @@ type Graph struct {
 	start []uint32 // of the links of each URI in to; one more at the end
 	to    []uint32
 	page  []page // of each URI
+	// reason is why a URI was given up, a word, of those that were.
+	reason map[uint32]string
 
 	file  string
 	lines int   // of the file
@@ -30,14 +36,15 @@ type Graph struct {
 
 // page is what a crawl says of a URI.
 type page struct {
-	status int32 // 0: it was not stored
+	stored bool
+	status int32 // of HTTP; 0: there was no answer, or nobody asked
 	depth  int32 // -1: it is not known
 }
 
-// Load reads the graph of the crawl in dir, and what its index says of pages. A crawl may go on
+// Load reads the graph of the crawl in dir, and what became of its URIs. A crawl may go on
 // meanwhile: what it adds is left out.
 func Load(dir string) (*Graph, error) {
-	g := &Graph{file: filepath.Join(dir, File), ids: map[string]uint32{}}
+	g := &Graph{file: filepath.Join(dir, File), ids: map[string]uint32{}, reason: map[uint32]string{}}
 	f, err := os.Open(g.file)
 	if err != nil {
 		return nil, err
@@ -46,15 +53,12 @@ func Load(dir string) (*Graph, error) {
 	if err := g.read(f); err != nil {
 		return nil, err
 	}
-	index, err := os.Open(filepath.Join(dir, indexFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return g, nil
+	for _, name := range []string{indexFile, failedFile} {
+		if err := g.readRecords(filepath.Join(dir, name), name == indexFile); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer index.Close()
-	return g, g.readIndex(index)
+	return g, nil
 }
 
 func (g *Graph) read(from io.Reader) error {
@@ -95,10 +99,27 @@ func (g *Graph) id(uri string) uint32 {
 	return id
 }
 
-// readIndex takes the pages of an index. Those that no link leads to or comes from are URIs of the
-// graph, too.
-func (g *Graph) readIndex(from io.Reader) error {
-	r := NewReader(filepath.Join(filepath.Dir(g.file), indexFile), from)
+// record is what matters of a line of either file.
+type record struct {
+	URI    string `json:"uri"`
+	Final  string `json:"final"`
+	Status int32  `json:"status"`
+	Depth  int32  `json:"depth"`
+	Reason string `json:"reason"`
+}
+
+// readRecords takes the URIs of a file; none is no error. Those that no link leads to or comes from are
+// URIs of the graph, too.
+func (g *Graph) readRecords(path string, stored bool) error {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := NewReader(path, f)
 	for {
 		text, err := r.next()
 		if err == io.EOF {
@@ -107,28 +128,30 @@ func (g *Graph) readIndex(from io.Reader) error {
 		if err != nil {
 			return err
 		}
-		var record struct {
-			URI    string `json:"uri"`
-			Final  string `json:"final"`
-			Status int32  `json:"status"`
-			Depth  int32  `json:"depth"`
+		var line record
+		if err := json.Unmarshal(text, &line); err != nil {
+			return r.fault(fmt.Errorf("no record: %w", err))
 		}
-		if err := json.Unmarshal(text, &record); err != nil {
-			return r.fault(fmt.Errorf("no page: %w", err))
+		if line.URI == "" {
+			return r.fault(errors.New("no record: it has no uri"))
 		}
-		if record.URI == "" {
-			return r.fault(errors.New("no page: it has no uri"))
+		g.take(line, stored)
+	}
+}
+
+func (g *Graph) take(line record, stored bool) {
+	for _, uri := range []string{line.URI, line.Final} {
+		if uri == "" {
+			continue
 		}
-		for _, uri := range []string{record.URI, record.Final} {
-			if uri == "" {
-				continue
-			}
-			id := g.id(uri)
-			if int(id)+1 == len(g.start) {
-				g.start = append(g.start, uint32(len(g.to)))
-			}
-			if g.page[id].status == 0 || uri == record.URI {
-				g.page[id] = page{record.Status, record.Depth}
+		id := g.id(uri)
+		if int(id)+1 == len(g.start) {
+			g.start = append(g.start, uint32(len(g.to)))
+		}
+		if !g.page[id].stored && (stored || g.page[id].status == 0) {
+			g.page[id] = page{stored, line.Status, line.Depth}
+			if delete(g.reason, id); !stored {
+				g.reason[id] = line.Reason
 			}
 		}
 	}

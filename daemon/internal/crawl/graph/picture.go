@@ -115,10 +115,10 @@ func (d *drawing) node(id uint32) {
 	if fill == "" {
 		fill = otherColour
 	}
-	switch status := d.g.page[id].status; {
+	switch {
 	case d.g.dead(id):
 		fill, stroke = deadColour, deadColour
-	case status == 0: // it is known by its links only
+	case !d.g.page[id].stored: // it is known by its links only
 		fill, stroke = "white", fill
 	}
 	d.printf(`<circle cx="%.1f" cy="%.1f" r="%.1f" fill="%s" stroke="%s" stroke-width="1.5"><title>`, p.x, p.y, r, fill, stroke)
@@ -190,7 +190,7 @@ func (d *drawing) legend(x, y float64) {
 		line(otherColour, "white", fmt.Sprintf("%d other hosts", d.others))
 	}
 	line("white", "#666", "known by links to it, not stored")
-	line(deadColour, deadColour, "status of 400 or more")
+	line(deadColour, deadColour, "dead: a status of 400 or more, or no answer")
 	d.printf(`<text x="%.0f" y="%.0f" fill="#555">%d of %d URIs, those with the highest PageRank and the way to them; each ring is a link farther from the seeds</text>`+"\n",
 		x-6, y+4, len(d.shown), len(d.g.uris))
 }

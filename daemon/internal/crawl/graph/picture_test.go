@@ -61,7 +61,7 @@ func TestPictureShowsHostileURIs(t *testing.T) {
 		t.Errorf("%d URIs are drawn, want %d", shown, g.URIs())
 	}
 	texts, targets := drawnTexts(t, svg)
-	for _, want := range []string{"a.example", "/b", `/"><script>x</script>`, `/\`, "status of 400 or more"} {
+	for _, want := range []string{"a.example", "/b", `/"><script>x</script>`, `/\`, "dead: a status of 400 or more, or no answer"} {
 		if !slices.Contains(texts, want) {
 			t.Errorf("%q is not drawn; drawn are %q", want, texts)
 		}

@@ -25,7 +25,7 @@ type Node struct {
 	InDegree int     `json:"in_degree"` // other pages that lead to it
 	Links    int     `json:"links"`     // URIs that it leads to
 	PageRank float64 `json:"pagerank"`  // of 1 for all URIs together
-	Status   int     `json:"status"`    // of HTTP; 0: it was not stored
+	Status   int     `json:"status"`    // of HTTP; 0: there was no answer, or nobody asked
 }
 
 // Host is what the URIs of one host have together.
@@ -38,12 +38,13 @@ type Host struct {
 	Dead  int    `json:"dead"`  // URIs
 }
 
-// Dead is a URI with a status of 400 or more that pages lead to.
+// Dead is a URI that leads nowhere.
 type Dead struct {
 	URI    string   `json:"uri"`
-	Status int      `json:"status"`
-	Links  int      `json:"links"` // pages that lead to it
-	From   []string `json:"from"`  // the first of them
+	Status int      `json:"status"` // of HTTP; 0: there was no answer
+	Reason string   `json:"reason"` // why the crawl gave it up, a word; "": it has stored it
+	Links  int      `json:"links"`  // pages that lead to it
+	From   []string `json:"from"`   // the first of them
 }
 
 const maxFrom = 3 // pages that are named for a dead link
@@ -62,7 +63,7 @@ func (g *Graph) Report(most int, by By) Report {
 	in, ranks := g.inDegree(), g.PageRank()
 	r := Report{URIs: len(g.uris), Links: g.lines, Unequal: len(g.to), Top: []Node{}, ByHost: []Host{}, Dead: []Dead{}}
 	for _, p := range g.page {
-		if p.status != 0 {
+		if p.stored {
 			r.Pages++
 		}
 	}
@@ -91,7 +92,12 @@ func (g *Graph) order(in []int32, ranks []float64, by By) []uint32 {
 	return all
 }
 
-func (g *Graph) dead(id uint32) bool { return g.page[id].status >= 400 }
+// dead tells whether a link to the URI leads nowhere: it has a status of 400 or more, or was given up
+// without an answer. What robots.txt forbids may be there.
+func (g *Graph) dead(id uint32) bool {
+	reason := g.reason[id]
+	return g.page[id].status >= 400 || reason != "" && !strings.HasPrefix(reason, "robots") && g.page[id].status == 0
+}
 
 func (g *Graph) byHost() []Host {
 	number := map[string]int{}
@@ -108,7 +114,7 @@ func (g *Graph) byHost() []Host {
 		of[id] = n
 		h := &hosts[n]
 		h.URIs++
-		if g.page[id].status != 0 {
+		if g.page[id].stored {
 			h.Pages++
 		}
 		if g.dead(uint32(id)) {
@@ -156,7 +162,7 @@ func (g *Graph) deadLinks(in []int32, most int) ([]Dead, int) {
 	dead := []Dead{}
 	for i, id := range ids[:min(most, len(ids))] {
 		place[id] = i
-		dead = append(dead, Dead{g.uris[id], int(g.page[id].status), int(in[id]), []string{}})
+		dead = append(dead, Dead{g.uris[id], int(g.page[id].status), g.reason[id], int(in[id]), []string{}})
 	}
 	for from := range g.uris {
 		for _, to := range g.links(uint32(from)) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"reflect"
 	"runtime"
 	"slices"
@@ -22,28 +24,38 @@ func TestReport(t *testing.T) {
 	index := `{"uri":"http://a/","status":200,"depth":0}
 {"uri":"http://a/1","final":"http://a/one","status":200,"depth":1}
 {"uri":"http://b:8080/","status":200,"depth":1}
-{"uri":"http://b:8080/gone","status":404,"depth":2}
 {"uri":"http://d/alone","status":500,"depth":0}
 `
-	g := load(t, crawled(t, edges, index))
+	failed := `{"uri":"http://b:8080/gone","reason":"http_404","status":404,"depth":2}
+{"uri":"http://c/out","reason":"robots","status":0,"depth":1}
+{"uri":"http://e/","reason":"dns_not_found","status":0,"depth":1}
+{"uri":"http://a/1","reason":"timeout","status":0,"depth":1}
+`
+	dir := crawled(t, edges, index)
+	if err := os.WriteFile(filepath.Join(dir, failedFile), []byte(failed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := load(t, dir)
 	r := g.Report(10, ByInDegree)
-	if got := []int{r.URIs, r.Pages, r.Links, r.Unequal, r.Hosts, r.DeadAll}; !reflect.DeepEqual(got, []int{7, 6, 9, 8, 4, 2}) {
+	if got := []int{r.URIs, r.Pages, r.Links, r.Unequal, r.Hosts, r.DeadAll}; !reflect.DeepEqual(got, []int{8, 5, 9, 8, 5, 3}) {
 		t.Errorf("counts: %v", got)
 	}
 	var top []string
 	for _, n := range r.Top {
 		top = append(top, fmt.Sprint(n.URI, n.InDegree, n.Links, n.Status))
 	}
-	if want := []string{"http://a/ 2 3 200", "http://b:8080/gone 2 0 404", "http://b:8080/ 1 3 200", "http://c/out 1 0 0", "http://a/1 1 2 200", "http://d/alone 0 0 500", "http://a/one 0 0 200"}; !sameLines(top, want) {
+	if want := []string{"http://a/ 2 3 200", "http://b:8080/gone 2 0 404", "http://b:8080/ 1 3 200", "http://c/out 1 0 0", "http://a/1 1 2 200", "http://d/alone 0 0 500", "http://a/one 0 0 200", "http://e/ 0 0 0"}; !sameLines(top, want) {
 		t.Errorf("top: %q", top)
 	}
-	if want := []Host{{"a", 3, 3, 5, 1, 0}, {"b:8080", 2, 2, 3, 2, 1}, {"d", 1, 1, 0, 0, 1}, {"c", 1, 0, 0, 1, 0}}; !reflect.DeepEqual(r.ByHost, want) {
+	if want := []Host{{"a", 3, 3, 5, 1, 0}, {"b:8080", 2, 1, 3, 2, 1}, {"d", 1, 1, 0, 0, 1}, {"c", 1, 0, 0, 1, 0}, {"e", 1, 0, 0, 0, 1}}; !reflect.DeepEqual(r.ByHost, want) {
 		t.Errorf("hosts: %v, want %v", r.ByHost, want)
 	}
-	if want := []Dead{{"http://b:8080/gone", 404, 2, []string{"http://a/1", "http://b:8080/"}}, {"http://d/alone", 500, 0, []string{}}}; !reflect.DeepEqual(r.Dead, want) {
+	if want := []Dead{
+		{"http://b:8080/gone", 404, "http_404", 2, []string{"http://a/1", "http://b:8080/"}}, {"http://d/alone", 500, "", 0, []string{}}, {"http://e/", 0, "dns_not_found", 0, []string{}},
+	}; !reflect.DeepEqual(r.Dead, want) {
 		t.Errorf("dead: %v, want %v", r.Dead, want)
 	}
-	if one := g.Report(1, ByPageRank); len(one.Top) != 1 || len(one.ByHost) != 1 || len(one.Dead) != 1 || one.DeadAll != 2 {
+	if one := g.Report(1, ByPageRank); len(one.Top) != 1 || len(one.ByHost) != 1 || len(one.Dead) != 1 || one.DeadAll != 3 {
 		t.Errorf("one of each: %+v", one)
 	}
 }
@@ -120,8 +132,8 @@ func defined(g *Graph) []float64 {
 func TestLoadNamesWhatIsBroken(t *testing.T) {
 	t.Parallel()
 	for index, want := range map[string]string{
-		`{"uri":"http://a/"}` + "\n{\n": "index.ndjson:2: no page: unexpected end",
-		"{}\n":                          "index.ndjson:1: no page: it has no uri",
+		`{"uri":"http://a/"}` + "\n{\n": "index.ndjson:2: no record: unexpected end",
+		"{}\n":                          "index.ndjson:1: no record: it has no uri",
 	} {
 		if _, err := Load(crawled(t, sample(), index)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", index, err, want)

@@ -39,7 +39,7 @@ func NewCommand() *cobra.Command {
 		Short: "Tell of the links of a crawl: ranks, hosts, dead links; export or draw them",
 		Long: `Tell of the links that a crawl has kept in DIR/graph.ndjson: which URIs have the highest PageRank
 and the most pages that link to them, which hosts there are, which links are dead (a status of
-400 or more). DIR is what "crawl" has as --out; the crawl may still run.
+400 or more, or no answer). DIR is what "crawl" has as --out; the crawl may still run.
 
 With --graph, print all links in the form of another program; with --picture, draw the most
 important URIs as an SVG file, which browsers show.`,

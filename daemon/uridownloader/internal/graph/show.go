@@ -31,16 +31,23 @@ func show(w io.Writer, r graph.Report, by graph.By) error {
 	if err := human.Table(w, rows, map[int]bool{5: true}); err != nil || r.DeadAll == 0 {
 		return err
 	}
-	rows = [][]string{{"STATUS", "PAGES THAT LINK TO IT", "URI", "ONE OF THEM"}}
+	rows = [][]string{{"WHY", "PAGES THAT LINK TO IT", "URI", "ONE OF THEM"}}
 	for _, d := range r.Dead {
 		from := "-"
 		if len(d.From) > 0 {
 			from = plain(d.From[0])
 		}
-		rows = append(rows, []string{status(d.Status), count(d.Links), plain(d.URI), from})
+		rows = append(rows, []string{why(d), count(d.Links), plain(d.URI), from})
 	}
 	fmt.Fprintf(w, "\nDead, %d of %s\n", len(r.Dead), count(r.DeadAll))
-	return human.Table(w, rows, map[int]bool{2: true, 3: true})
+	return human.Table(w, rows, map[int]bool{0: true, 2: true, 3: true})
+}
+
+func why(d graph.Dead) string {
+	if d.Reason != "" {
+		return plain(d.Reason)
+	}
+	return status(d.Status)
 }
 
 func status(n int) string {
