@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/form"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/frontier"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/graph"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/pages"
@@ -48,6 +49,7 @@ type Crawl struct {
 	robots   *robots.Cache
 	scope    scope
 	jar      http.CookieJar
+	session  *form.File // nil: the crawl is not logged in
 	log      *slog.Logger
 	agent    string
 	speed    speed
@@ -230,6 +232,10 @@ func (c *Crawl) Close() error {
 
 // Run crawls until the crawl is done, or ctx ends: its cause is the error then, and Resume goes on.
 func (c *Crawl) Run(ctx context.Context) error {
+	saveCookies, err := c.login(ctx)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c.speed.begin()
@@ -248,7 +254,7 @@ func (c *Crawl) Run(ctx context.Context) error {
 		})
 	}
 	threads.Wait()
-	return context.Cause(ctx)
+	return errors.Join(context.Cause(ctx), saveCookies())
 }
 
 // step fetches one URI.

@@ -41,6 +41,8 @@ type Setting struct {
 	FilterURL  string `json:"filter"` // of a urifilter daemon that crawls share; "": a filter in the folder
 	FilterType string `json:"type"`   // the filter's name there
 	WARC       bool   `json:"warc"`
+
+	Login string `json:"login"` // path of a file of steps (package form) that are done at the start; "": none
 }
 
 // Default is a setting without seeds.

@@ -211,6 +211,8 @@ func (c *Crawl) follow(text []byte, at *uri.URI, answer *fetch.Response, encodin
 			why = "scope"
 		case one.NoFollow:
 			why = "nofollow"
+		case c.session != nil && c.session.Avoided(one.URI):
+			why = "session"
 		}
 		if link.Queue = why == ""; !link.Queue {
 			skip(why, 1)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -23,6 +24,9 @@ type File struct {
 	Steps []Step `yaml:"steps"` // one after the other, with the same cookies
 	// Cookies is the file, beside this one, where cookies are kept; "": they are not.
 	Cookies string `yaml:"cookies"`
+	// Avoid are parts of URIs whose links a crawl does not follow, as they would end the session;
+	// left out: DefaultAvoid. Capitals do not matter.
+	Avoid []string `yaml:"avoid"`
 
 	path string
 }
@@ -41,6 +45,21 @@ type Step struct {
 	posts   bool // there is something to send
 	fields  []field
 	sending []Extra
+}
+
+// DefaultAvoid are how links that end a session are called.
+func DefaultAvoid() []string {
+	return []string{"logout", "log-out", "log_out", "logoff", "signout", "sign-out", "sign_out", "action=quit"}
+}
+
+// Avoided tells whether a link is one that a crawl with the session does not follow.
+func (f *File) Avoided(u *uri.URI) bool {
+	avoid := f.Avoid
+	if avoid == nil {
+		avoid = DefaultAvoid()
+	}
+	path := strings.ToLower(u.Path)
+	return slices.ContainsFunc(avoid, func(part string) bool { return strings.Contains(path, strings.ToLower(part)) })
 }
 
 // Check is what must hold after a step, all that is given. That the status is below 400 always must.
@@ -80,6 +99,9 @@ func (f *File) complete(root *yaml.Node, v *values) error {
 			}
 		}
 		return nil
+	}
+	if i := slices.Index(f.Avoid, ""); i >= 0 {
+		v.fault(under(root, "avoid"), fmt.Sprintf("avoid[%d]", i), "it is empty: all links have that")
 	}
 	steps := under(root, "steps")
 	if steps == nil {

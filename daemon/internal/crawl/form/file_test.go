@@ -60,6 +60,22 @@ extra: {token: x, list: [1, 2]}
 	}
 }
 
+func TestAvoided(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"": true, "avoid: [BYE]\n": false, "avoid: []\n": false} {
+		f, err := readFile(t, "page: https://a.example/\n"+text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.Avoided(address(t, "https://a.example/x?do=LogOut")); got != want {
+			t.Errorf("%q: logout %v, want %v", text, got, want)
+		}
+		if got, want := f.Avoided(address(t, "https://a.example/bye")), strings.Contains(text, "BYE"); got != want {
+			t.Errorf("%q: bye %v, want %v", text, got, want)
+		}
+	}
+}
+
 // Every fault names file, line and key, and none a value.
 func TestReadFaults(t *testing.T) {
 	t.Parallel()
@@ -86,6 +102,7 @@ func TestReadFaults(t *testing.T) {
 		good + "fields: {a: {upload: none}}\n":           "f.yaml:2: fields.a: open ",
 		good + "extra: {a: true}\n":                      "f.yaml:2: extra.a: want a text",
 		good + "encoding: klingon\n":                     `encoding: "klingon": want a name that browsers know`,
+		good + "avoid: [x, '']\n":                        "f.yaml:2: avoid[1]: it is empty",
 		good + "form: {index: -1}\n":                     "form.index: -1: want 1 or more",
 		good + "form: {index: first}\n":                  "f.yaml:2: form.index: ",
 	} {

@@ -79,6 +79,11 @@ func (b *Board) serve(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case path == "/login.php":
 		b.login(w, r, s, form)
+	case path == "/logout":
+		s.in = false
+		page(w, http.StatusOK, "再见", "已退出")
+	case path == "/robots.txt":
+		http.NotFound(w, r)
 	case !s.in:
 		http.Redirect(w, r, "/login.php", http.StatusFound)
 	case path == "/post.php":
