@@ -15,6 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
+	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/crawl"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/form"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/graph"
 )
@@ -81,7 +82,7 @@ number of the signal); "service" has two more.`,
 	)
 	command.Parent(root)
 	add(root, groupJobs, newJobCommand(), newTasksCommand(), newLogsCommand(), newDataCommand())
-	add(root, groupCrawl, graph.NewCommand(), form.NewCommand())
+	add(root, groupCrawl, crawl.NewCommand(), graph.NewCommand(), form.NewCommand())
 	add(root, groupRun, newServeCommand(), newMasterCommand(), newDispatchCommand(), newWorkerCommand(),
 		newConfigCommand(), newServiceCommand())
 	add(root, groupOther, command.NewVersion(program),

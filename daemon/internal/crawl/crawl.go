@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/form"
@@ -42,18 +43,19 @@ type Options struct {
 
 // Crawl is one that is open. Run runs it; Progress may be called meanwhile.
 type Crawl struct {
-	Setting  Setting
-	frontier *frontier.Frontier
-	folder   *pages.Folder
-	fetcher  *fetch.Fetcher
-	robots   *robots.Cache
-	scope    scope
-	jar      http.CookieJar
-	session  *form.File // nil: the crawl is not logged in
-	log      *slog.Logger
-	agent    string
-	speed    speed
-	closers  []io.Closer
+	Setting     Setting
+	frontier    *frontier.Frontier
+	folder      *pages.Folder
+	fetcher     *fetch.Fetcher
+	robots      *robots.Cache
+	scope       scope
+	jar         http.CookieJar
+	session     *form.File // nil: the crawl is not logged in
+	log         *slog.Logger
+	agent       string
+	speed       speed
+	closers     []io.Closer
+	lastFailure atomic.Pointer[string]
 }
 
 // BegunError is for a folder that has a crawl.
@@ -107,6 +109,9 @@ func Resume(ctx context.Context, dir string, change func(*Setting) error, o Opti
 	if err == nil {
 		err = s.Validate()
 	}
+	if have := f.Counts().Stored; err == nil && s.MaxPages < have {
+		err = fmt.Errorf("--max-pages %d: %d pages are stored already\nhint: want as many or more", s.MaxPages, have)
+	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -118,7 +123,7 @@ func vacant(dir string) error {
 	if frontier.Exists(dir) {
 		return nil // Begin looks whether there is a crawl in it
 	}
-	for _, name := range []string{pagesDir, IndexFile, FailedFile, graph.File, filterDir} {
+	for _, name := range []string{pagesDir, IndexFile, FailedFile, graph.File, filterDir, archiveDir} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, os.ErrNotExist) {
 			return errors.Join(fmt.Errorf("%s: %s is there, and no crawl that it is of\nhint: name another folder with --out", dir, name), err)
 		}
@@ -215,6 +220,14 @@ func (c *Crawl) outputs(ctx context.Context, dir string) ([]frontier.Output, err
 		c.closers = append(c.closers, l.file)
 		outs = append(outs, l)
 	}
+	if c.Setting.WARC {
+		a, err := openArchive(dir, c.frontier.Committed(archiveDir), c.agent)
+		if err != nil {
+			return nil, err
+		}
+		c.closers = append(c.closers, a.w)
+		outs = append(outs, a)
+	}
 	return outs, durable.FS{}.SyncDir("crawl-lines", dir)
 }
 
@@ -287,6 +300,8 @@ func (c *Crawl) settled(o *frontier.Outcome) {
 	case o.Stored:
 		c.speed.stored()
 	case o.Failure != nil && o.Final:
+		text := o.Failure.Reason + ": " + o.Failure.Text
+		c.lastFailure.Store(&text)
 		c.log.Warn("given up", "uri", o.URI, "reason", o.Failure.Reason, "err", o.Failure.Text)
 	case o.Failure != nil:
 		c.log.Info("will be tried again", "uri", o.URI, "reason", o.Failure.Reason, "after", o.Failure.After)

@@ -12,6 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/frontier"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/graph"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/pages"
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/warc"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
@@ -83,12 +84,18 @@ func (l *lineLog) Sync() (string, error) {
 	return strconv.FormatInt(l.size, 10), nil
 }
 
+// page is what the outputs know of one beside what the frontier knows.
+type page struct {
+	record  pages.Record
+	encoded *warc.Encoded // nil: no archive is written
+}
+
 // indexLine is that of a page.
 func indexLine(o *frontier.Outcome) ([]byte, error) {
 	if !o.Stored {
 		return nil, nil
 	}
-	r := o.Page.Data.(pages.Record)
+	r := o.Page.Data.(page).record
 	if r.URI = o.URI; r.Final == r.URI {
 		r.Final = ""
 	}

@@ -21,6 +21,8 @@ type Progress struct {
 	MaxPages int64   `json:"max_pages"`
 	Rate     float64 `json:"pages_per_second"` // of the last 10 seconds
 	Slowest  []Slow  `json:"slowest_hosts"`
+	// LastFailure is why the last URI that was given up since the start was.
+	LastFailure string `json:"last_failure,omitempty"`
 }
 
 // Slow is a host and how long it takes for a page.
@@ -33,6 +35,9 @@ type Slow struct {
 func (c *Crawl) Progress() Progress {
 	p := Progress{Counts: c.frontier.Counts(), MaxPages: c.Setting.MaxPages}
 	p.Rate, p.Slowest = c.speed.now()
+	if text := c.lastFailure.Load(); text != nil {
+		p.LastFailure = *text
+	}
 	return p
 }
 

@@ -87,7 +87,9 @@ func (s Setting) Validate() error {
 		faults = append(faults, errors.New("no seed: want one URI or more to begin with"))
 	}
 	for _, seed := range s.Seeds {
-		if _, err := uri.Parse(seed); err != nil {
+		if !strings.Contains(seed, ":") {
+			faults = append(faults, fmt.Errorf("seed %q: want a URI with its scheme, such as https://%s", seed, seed))
+		} else if _, err := uri.Parse(seed); err != nil {
 			faults = append(faults, fmt.Errorf("seed %q: %w", seed, err))
 		}
 	}

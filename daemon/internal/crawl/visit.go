@@ -21,6 +21,7 @@ import (
 )
 
 const (
+	accept     = "text/html,application/xhtml+xml,*/*;q=0.8"
 	robotsIn   = 30 * time.Second // how long a robots.txt may take
 	firstPause = time.Second      // before the second attempt, then twice as long each time
 	// longestPause is the longest time that a host, or one URI, is left alone for, whatever its
@@ -59,7 +60,7 @@ func (c *Crawl) visit(ctx context.Context, l *frontier.Lease) (frontier.Result, 
 	began := time.Now()
 	answer, err := c.fetcher.Fetch(ctx, fetch.Request{
 		URI: l.URI, Jar: c.jar, Whole: c.Setting.Timeout, Read: min(c.Setting.Timeout, 30*time.Second), BodyLimit: c.Setting.MaxBytes,
-		Header: http.Header{"Accept": {"text/html,application/xhtml+xml,*/*;q=0.8"}},
+		Header: http.Header{"Accept": {accept}},
 		Before: func(ctx context.Context, to string) error { return c.before(ctx, l, &r, to) },
 		Again:  func(ctx context.Context, to string) error { return c.turn(ctx, to) },
 	})
@@ -124,6 +125,10 @@ func (c *Crawl) failed(ctx context.Context, l *frontier.Lease, at *uri.URI, err 
 	switch no := (*forbidden)(nil); {
 	case errors.As(err, &no) && no.unreachable != nil:
 		f.Reason = "robots_unreachable"
+		// What any page of the host would end with says more.
+		if errors.As(no.unreachable, &wrong) && wrong.Permanent && wrong.URI == at.Origin()+"/robots.txt" {
+			f.Reason, f.Text = string(wrong.Reason), wrong.Error()
+		}
 	case errors.As(err, &no):
 	case errors.As(err, &wrong) && wrong.Reason == fetch.Storage:
 		return frontier.Result{}, fmt.Errorf("%s: %w", at, err)
@@ -181,7 +186,13 @@ func (c *Crawl) keep(l *frontier.Lease, answer *fetch.Response, r *frontier.Resu
 	if err := c.folder.Write(record.File, text); err != nil {
 		return err
 	}
-	r.Page = &frontier.Page{File: record.File, Hash: sum[:], Size: int64(len(text)), Data: record}
+	data := page{record: record}
+	if c.Setting.WARC {
+		if data.encoded, err = c.archived(answer, body); err != nil {
+			return err
+		}
+	}
+	r.Page = &frontier.Page{File: record.File, Hash: sum[:], Size: int64(len(text)), Data: data}
 	if pages.IsHTML(kind) {
 		c.follow(text, at, answer, encoding, r)
 	}

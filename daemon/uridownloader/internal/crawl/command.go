@@ -1,0 +1,267 @@
+// Package crawl is the command crawl: what is asked for on the command line, how far the crawl is, and
+// what it came to.
+package crawl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl"
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/graph"
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
+)
+
+type options struct {
+	setting   crawl.Setting
+	out       string
+	resume    bool
+	asJSON    bool
+	tokenFile string
+	graph     string
+}
+
+// NewCommand makes the command.
+func NewCommand() *cobra.Command {
+	o := options{setting: crawl.Default()}
+	cmd := &cobra.Command{
+		Use:   "crawl SEED... [--max-pages N] [--out DIR]",
+		Short: "Follow links from seeds, and store exactly as many pages as asked for",
+		Long: `Follow links from one or more URIs breadth first, and store pages in a folder: the pages as
+UTF-8 text, an index of them, and the graph of their links. Exactly --max-pages pages are stored,
+or all that there are. The crawl asks robots.txt and leaves time between two requests to a host.
+
+It may be stopped by Ctrl-C, or killed: with --resume it goes on, and nothing is lost or
+stored twice.`,
+		Example: `  # 100 pages of one site, into the folder crawl-example.com
+  uridownloader crawl https://example.com/ --contact me@example.com
+
+  # 10,000 pages of all hosts of two domains, 16 at once
+  uridownloader crawl https://example.com/ https://example.org/ --scope domain --max-pages 10000 --threads 16 --out sites
+
+  # go on after Ctrl-C, a crash or a power cut
+  uridownloader crawl --resume --out sites
+
+  # a server of your own on this machine, as fast as it can
+  uridownloader crawl http://localhost:8080/ --allow-private --delay 0 --threads 16
+
+  # share what is seen with other crawls, by a urifilter daemon
+  uridownloader crawl https://example.com/ --filter http://127.0.0.1:8000 --type uri`,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) }
+	bind(cmd.Flags(), &o.setting)
+	f := cmd.Flags()
+	f.StringVarP(&o.out, "out", "o", "", "`folder` of the crawl (default: crawl- and the host of the first seed)")
+	f.BoolVar(&o.resume, "resume", false, "go on with the crawl in the folder of --out, as it was begun")
+	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the access token of the daemon of --filter (env URIFILTER_TOKEN)")
+	f.StringVar(&o.graph, "graph", "", "at the end, also write the graph as graphml, dot or csv: DIR/graph.`FORMAT`")
+	f.BoolVar(&o.asJSON, "json", false, "print a line of JSON each second, and at the end")
+	for name, values := range map[string][]string{"scope": crawl.Scopes(), "graph": graph.Formats()} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	_ = cmd.MarkFlagDirname("out")
+	return cmd
+}
+
+// bind makes the flags of a setting, whose present values are the defaults.
+func bind(f *pflag.FlagSet, s *crawl.Setting) {
+	f.Int64VarP(&s.MaxPages, "max-pages", "n", s.MaxPages, "store exactly this many `pages`, or all that there are")
+	f.IntVar(&s.Threads, "threads", s.Threads, "fetch this many `pages` at once; with 1 the order is always the same")
+	f.StringVar(&s.Scope, "scope", s.Scope, "follow links within this `scope` of the seeds: host, domain, prefix (their folder) or all")
+	f.IntVar(&s.MaxDepth, "depth", s.MaxDepth, "follow at most this many `links` from a seed; -1: no bound")
+	f.DurationVar(&s.Delay, "delay", s.Delay, "`time` between two requests to a host, from start to start")
+	f.IntVar(&s.PerHost, "per-host", s.PerHost, "`requests` to a host at once; 0: 2, or as many as threads if there is no delay")
+	f.StringVar(&s.Contact, "contact", s.Contact, "`URL or address` of you in each request, for the owners of sites")
+	f.BoolVar(&s.Robots, "robots", s.Robots, "ask robots.txt; --robots=false is for sites of your own")
+	f.BoolVar(&s.Private, "allow-private", s.Private, "call private and loopback addresses, too")
+	f.IntVar(&s.Attempts, "attempts", s.Attempts, "ask at most this many `times` for a page that fails")
+	f.DurationVar(&s.Timeout, "timeout", s.Timeout, "`time` that a page may take, with its redirects")
+	f.Int64Var(&s.MaxBytes, "max-bytes", s.MaxBytes, "`bytes` of the longest page that is stored")
+	f.BoolVar(&s.Images, "images", s.Images, "follow links to images, too")
+	f.Int64Var(&s.MaxPerHost, "max-per-host", s.MaxPerHost, "store at most this many `pages` of a host; 0: no bound")
+	f.IntVar(&s.MaxURI, "max-uri", s.MaxURI, "follow no link of more than this many `bytes`")
+	f.IntVar(&s.MaxSegments, "max-segments", s.MaxSegments, "follow no link whose path has more than this many `parts`")
+	f.IntVar(&s.MaxRepeated, "max-repeated", s.MaxRepeated, "follow no link whose path has the same part more than this many `times`")
+	f.StringVar(&s.FilterURL, "filter", s.FilterURL, "`URL` of a urifilter daemon; what its filter has seen is not crawled")
+	f.StringVar(&s.FilterType, "type", s.FilterType, "`name` of the filter there")
+	f.BoolVar(&s.WARC, "warc", s.WARC, "also write what was fetched as WARC 1.1, in DIR/warc")
+}
+
+// changeable are the flags that may be others when a crawl goes on: they do not change which pages
+// belong to it.
+var changeable = []string{"max-pages", "threads", "delay", "per-host", "contact", "attempts", "timeout", "allow-private"}
+
+// change makes a setting that was kept what the flags say; other flags must say what it was.
+func change(given *pflag.FlagSet, args []string, s *crawl.Setting) error {
+	kept := pflag.NewFlagSet("", pflag.ContinueOnError)
+	bind(kept, s)
+	var wrong []error
+	if len(args) > 0 && !slices.Equal(args, s.Seeds) {
+		wrong = append(wrong, fmt.Errorf("seeds %s: the crawl was begun with %s", strings.Join(args, " "), strings.Join(s.Seeds, " ")))
+	}
+	given.Visit(func(f *pflag.Flag) {
+		was := kept.Lookup(f.Name)
+		switch {
+		case was == nil || was.Value.String() == f.Value.String():
+		case slices.Contains(changeable, f.Name):
+			wrong = append(wrong, was.Value.Set(f.Value.String()))
+		default:
+			wrong = append(wrong, fmt.Errorf("--%s %s: the crawl was begun with %q, which stays", f.Name, f.Value, was.Value))
+		}
+	})
+	if err := errors.Join(wrong...); err != nil {
+		return command.UsageError{Err: fmt.Errorf("%w\nhint: leave it out; what may change is --%s", err, strings.Join(changeable, ", --"))}
+	}
+	return nil
+}
+
+func (o *options) run(cmd *cobra.Command, args []string) error {
+	if o.graph != "" && !slices.Contains(graph.Formats(), o.graph) {
+		return command.UsageError{Err: fmt.Errorf("--graph %q: want %s", o.graph, strings.Join(graph.Formats(), ", "))}
+	}
+	o.setting.Seeds = args
+	if !o.resume {
+		if err := o.setting.Validate(); err != nil {
+			return command.UsageError{Err: err}
+		}
+	}
+	if o.out == "" {
+		if o.resume && len(args) == 0 {
+			return command.UsageError{Err: errors.New("--resume: want --out with the folder of the crawl")}
+		}
+		u, err := uri.Parse(args[0])
+		if err != nil {
+			return command.UsageError{Err: fmt.Errorf("seed %q: %w", args[0], err)}
+		}
+		o.out = "crawl-" + strings.NewReplacer(":", "_", "[", "", "]", "").Replace(u.Authority())
+	}
+	c, log, err := o.open(cmd, args)
+	if err != nil {
+		return err
+	}
+	defer log.Close() //nolint:errcheck // nothing depends on its last lines
+	ran := o.watch(cmd, c)
+	if err := c.Close(); err != nil {
+		return errors.Join(ran, err)
+	}
+	if ran != nil {
+		return o.stopped(c, ran)
+	}
+	if p := c.Progress(); p.Stored == 0 {
+		return empty(p)
+	}
+	if o.graph != "" {
+		if err := export(o.out, o.graph); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open begins the crawl, or goes on with it.
+func (o *options) open(cmd *cobra.Command, args []string) (_ *crawl.Crawl, _ io.Closer, err error) {
+	if o.resume {
+		if _, err := os.Stat(o.out); err != nil {
+			return nil, nil, &crawl.NoneError{Dir: o.out}
+		}
+	} else if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return nil, nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(o.out, crawl.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}()
+	log := slog.New(slog.NewTextHandler(file, nil))
+	env := crawl.Options{Version: command.ReadVersion().Version, Log: log}
+	token := os.Getenv("URIFILTER_TOKEN")
+	if o.tokenFile != "" {
+		if token, err = secret.Read(o.tokenFile); err != nil {
+			return nil, nil, fmt.Errorf("--token-file: %w", err)
+		}
+	}
+	env.Filter = []client.Option{client.WithToken(token), client.WithLogger(log)}
+	var c *crawl.Crawl
+	if o.resume {
+		c, err = crawl.Resume(cmd.Context(), o.out, func(s *crawl.Setting) error { return change(cmd.Flags(), args, s) }, env)
+	} else {
+		c, err = crawl.Begin(cmd.Context(), o.out, o.setting, env)
+	}
+	return c, file, err
+}
+
+// stopped is the error of a crawl that did not come to its end.
+func (o *options) stopped(c *crawl.Crawl, cause error) error {
+	var signaled command.Signaled
+	if !errors.As(cause, &signaled) && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return fmt.Errorf("%w\nhint: go on with: uridownloader crawl --resume --out %s", cause, quoted(o.out))
+}
+
+// empty is the error of a crawl that has stored nothing.
+func empty(p crawl.Progress) error {
+	hint := "what was wrong is in " + crawl.FailedFile + " and " + crawl.LogFile + " of the folder"
+	switch {
+	case p.Reasons["refused_address"] > 0:
+		hint = "--allow-private lets private and loopback addresses be called; begin again in another folder"
+	case p.Reasons["robots"] > 0:
+		hint = "the owner of the site does not want it to be crawled; --robots=false is for sites of your own"
+	}
+	return fmt.Errorf("no page was stored: %s\nhint: %s", cmp.Or(p.LastFailure, "no seed could be fetched"), hint)
+}
+
+// quoted is a word of a shell.
+func quoted(word string) string {
+	plain := func(r rune) bool {
+		return strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=", r)
+	}
+	if word != "" && strings.TrimFunc(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// export writes the graph in another form beside it.
+func export(dir, format string) error {
+	g, err := graph.Load(dir)
+	if err != nil {
+		return err
+	}
+	return durable.FS{}.WriteFile("crawl-graph", filepath.Join(dir, "graph."+format), func(f *durable.File) error {
+		return g.Export(&appender{f: f}, format)
+	})
+}
+
+// appender writes to a file from its beginning.
+type appender struct {
+	f  *durable.File
+	at int64
+}
+
+func (a *appender) Write(b []byte) (int, error) {
+	if err := a.f.WriteAt("crawl-graph-write", b, a.at); err != nil {
+		return 0, err
+	}
+	a.at += int64(len(b))
+	return len(b), nil
+}
