@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/bench"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/bitmap"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/filter"
@@ -58,7 +59,7 @@ number of the signal); "service" has two more.`,
 	command.Parent(root)
 	add(root, groupFilter, filter.New(), filter.NewCheck(), filter.NewForget(), filter.NewReserve(), filter.NewCommit(), filter.NewRelease(), near.New(), filters.New(), newPingCommand(), newStatsCommand())
 	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), bitmap.New(), mysql.New(), newConfigCommand(), newTokenCommand(), newServiceCommand())
-	add(root, groupOther, size.New(), command.NewVersion("urifilter"),
+	add(root, groupOther, size.New(), bench.New(), command.NewVersion("urifilter"),
 		command.NewMan("urifilter", "  urifilter man --dir ~/.local/share/man/man1\n  man urifilter-filter"))
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)

@@ -1,0 +1,91 @@
+// Package bench has the commands bench ...: the laboratory, by which people choose a filter by
+// evidence.
+package bench
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/terminal"
+)
+
+// New makes the commands.
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure hash functions and false positives on this machine",
+	}
+	command.Parent(cmd)
+	cmd.AddCommand(newHash())
+	return cmd
+}
+
+func usage(format string, args ...any) error {
+	return command.UsageError{Err: fmt.Errorf(format, args...)}
+}
+
+// formats are how results are printed.
+type formats struct {
+	asJSON, asCSV bool
+	plots         []string
+}
+
+func (f *formats) register(cmd *cobra.Command) {
+	command.JSONFlag(cmd, &f.asJSON)
+	cmd.Flags().BoolVar(&f.asCSV, "csv", false, "print CSV, for tables")
+	cmd.Flags().StringSliceVar(&f.plots, "plot", nil, "draw into a `file`, PNG or SVG by its name; may be given twice")
+	cmd.MarkFlagsMutuallyExclusive("json", "csv")
+}
+
+// check is done before anything is measured.
+func (f *formats) check() error {
+	for _, name := range f.plots {
+		if err := plot.Check(name); err != nil {
+			return usage("--%w", err)
+		}
+	}
+	return nil
+}
+
+func (f *formats) draw(c plot.Chart) error {
+	for _, name := range f.plots {
+		if err := c.Write(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// progress is a line on a terminal; elsewhere it shows nothing.
+type progress struct {
+	w     io.Writer // nil: no terminal
+	began time.Time
+	shown bool
+}
+
+func newProgress(cmd *cobra.Command) *progress {
+	p := &progress{began: time.Now()}
+	if terminal.Is(cmd.ErrOrStderr()) {
+		p.w = cmd.ErrOrStderr()
+	}
+	return p
+}
+
+func (p *progress) show(format string, args ...any) {
+	if p.w == nil || time.Since(p.began) < terminal.ProgressAfter {
+		return
+	}
+	p.shown = true
+	fmt.Fprintf(p.w, terminal.ClearLine+format, args...)
+}
+
+func (p *progress) clear() {
+	if p.shown {
+		fmt.Fprint(p.w, terminal.ClearLine)
+	}
+}
