@@ -66,7 +66,10 @@ func Decode(body []byte, contentType string) Result {
 	}
 	var r Result
 	valid := utf8.Valid(body)
-	wide := looksWide(body)
+	certain := looksWide(body)
+	if certain == "" {
+		certain = escapedJapanese(body)
+	}
 	for _, d := range declarations(body, contentType) {
 		name := Name(d.label)
 		if name == "" {
@@ -75,16 +78,19 @@ func Decode(body []byte, contentType string) Result {
 		if r.Declared == "" {
 			r.Declared, r.By = name, d.by
 		}
-		if wide == "" && fits(name, body, valid) {
+		if name == certain || certain == "" && fits(name, body, valid) {
 			r.From = d.by
 			r.use(normal(name), body)
 			return r
 		}
 	}
 	switch {
-	case wide != "":
-		r.Detected, r.From = wide, Guess
-		r.use(wide, body)
+	case certain != "":
+		r.Detected, r.From = certain, Guess
+		r.use(certain, body)
+	case valid && r.Declared == "" && escapedChinese(body) != "":
+		r.Detected, r.From = escapedChinese(body), Guess
+		r.use(r.Detected, body)
 	case valid:
 		r.Detected, r.From = utf8Name, Valid
 		r.use(utf8Name, body)
@@ -248,7 +254,7 @@ func cutBOM(body []byte) (string, []byte) {
 }
 
 // looksWide tells a UTF-16 text without mark: of its first bytes those in every other place are
-// zero in a good part, the others hardly. Every text with tags has such ASCII.
+// zero in a good part, the others rarely. Every text with tags has such ASCII.
 func looksWide(body []byte) string {
 	head := body[:min(len(body), 1024)&^1]
 	var even, odd int
@@ -263,9 +269,9 @@ func looksWide(body []byte) string {
 	pairs := len(head) / 2
 	switch {
 	case pairs < 4:
-	case even == 0 && odd*8 > pairs:
+	case odd*8 > pairs && even*4 < odd: // some characters of East Asia have a zero in the other place
 		return "utf-16le"
-	case odd == 0 && even*8 > pairs:
+	case even*8 > pairs && odd*4 < even:
 		return "utf-16be"
 	}
 	return ""

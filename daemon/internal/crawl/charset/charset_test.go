@@ -53,6 +53,9 @@ func TestOrder(t *testing.T) {
 		{"nothing, ASCII", "<p>hello", "text/html", "", "", "utf-8", Valid, false},
 		{"ASCII that is declared", "<p>hello", "text/html; charset=windows-1251", "windows-1251", Header, "windows-1251", Header, false},
 		{"unknown label", text, "text/html; charset=martian", "martian", Header, "utf-8", Valid, true},
+		{"HZ", "<p>~{VPND~} ~{NDVP~}", "", "", "", "hz-gb-2312", Guess, false},
+		{"HZ that is declared", "<p>~{VPND~}", "text/html; charset=HZ-GB-2312", "hz-gb-2312", Header, "hz-gb-2312", Header, false},
+		{"tildes in what is declared", "<p>hello ~{VPND~}", "text/html; charset=utf-8", "utf-8", Header, "utf-8", Header, false},
 		{"UTF-16 without mark", in("utf-16le"), "text/html", "", "", "utf-16le", Guess, false},
 		{"UTF-16 without mark, big end first", in("utf-16be"), "text/html", "", "", "utf-16be", Guess, false},
 	} {
@@ -66,7 +69,10 @@ func TestOrder(t *testing.T) {
 			if r.Replaced != 0 {
 				t.Errorf("%d bytes were replaced", r.Replaced)
 			}
-			if strings.Contains(c.body, "hello") {
+			if strings.Contains(c.used, "hz") && !strings.Contains(string(r.Text), "中文") {
+				t.Errorf("got %q", r.Text)
+			}
+			if strings.Contains(c.body, "hello") || strings.Contains(c.used, "hz") {
 				return
 			}
 			if !strings.HasSuffix(string(r.Text), text) {

@@ -1,6 +1,155 @@
 package charset
 
-// Detect tells which encoding the bytes are like; "" if it cannot tell.
+import (
+	"bytes"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// candidate is an encoding with the languages that are written in it.
+type candidate struct {
+	name      string
+	prior     int // in costs, for encodings that are rare
+	languages string
+}
+
+// candidates are what Detect chooses among. Of two that read a text alike, the first one is taken.
+var candidates = []candidate{
+	{"windows-1252", 0, "de fr es pt it nl sv da nb fi is ca"},
+	{gb18030, 0, "zh-hans"},
+	{"big5", 0, "zh-hant"},
+	{"shift_jis", 0, "ja"},
+	{"euc-jp", 0, "ja"},
+	{"euc-kr", 0, "ko"},
+	{"windows-1251", 0, "ru uk bg be sr"},
+	{"koi8-r", 0, "ru"},
+	{"koi8-u", 5, "uk"},
+	{"windows-1250", 10, "pl cs sk hu ro hr sl"},
+	{"iso-8859-2", 15, "pl cs sk hu ro hr sl"},
+	{"windows-1254", 10, "tr"},
+	{"windows-1253", 10, "el"},
+	{"iso-8859-7", 15, "el"},
+	{"windows-1257", 10, "lt lv et"},
+	{"windows-1255", 10, "he"},
+	{"windows-1256", 10, "ar fa"},
+	{"windows-874", 10, "th"},
+	{"iso-8859-5", 20, "ru uk bg sr"},
+	{"ibm866", 20, "ru"},
+	{"x-mac-cyrillic", 30, "ru"},
+	{"iso-8859-6", 20, "ar"},
+	{"iso-8859-4", 30, "lt lv et"},
+	{gb18030, 40, "zh-hant"}, // traditional characters are in GBK, too
+}
+
+// sampleMost is how many bytes of text are looked at; more changes hardly a decision.
+const sampleMost = 8 << 10
+
+// Detect tells which encoding the bytes are like, by the text without tags: each encoding that could
+// have made them is tried with what is known of the languages that are written in it, and the one is taken in which
+// the text is the most likely. It is "" if the bytes are like no text, and utf-8 for ASCII.
 func Detect(body []byte) string {
+	if name := escapedJapanese(body); name != "" {
+		return name
+	}
+	if name := escapedChinese(body); name != "" {
+		return name
+	}
+	n := beyondASCII(body)
+	switch {
+	case n == 0:
+		return utf8Name
+	case bytes.IndexByte(body, 0) >= 0: // no text
+		return ""
+	case countMultibyte(body) >= 10 && invalidUTF8(body) <= 2+n/100: // cut, or with a few faults
+		return utf8Name
+	}
+	text := sample(body)
+	high := beyondASCII(text)
+	best, bestCost := "", 0
+	for _, c := range candidates {
+		cost, ok := c.cost(text, high)
+		if ok && (best == "" || cost < bestCost) {
+			best, bestCost = c.name, cost
+		}
+	}
+	return best
+}
+
+// cost is how unlikely the text is; false: it cannot be in that encoding.
+func (c *candidate) cost(text []byte, high int) (cost int, ok bool) {
+	decoded, _ := decode(c.name, text)
+	s := string(decoded)
+	for i, name := range strings.Fields(c.languages) {
+		l, faults := model()[name].cost(s)
+		if faults > 2+high/50 {
+			return 0, false
+		}
+		if i == 0 || l < cost {
+			cost = l
+		}
+	}
+	return cost + c.prior, true
+}
+
+// escapedJapanese tells ISO-2022-JP by its escape sequences: it is ASCII otherwise.
+func escapedJapanese(body []byte) string {
+	if bytes.Contains(body, []byte("\x1b$B")) || bytes.Contains(body, []byte("\x1b$@")) {
+		if _, replaced := decode("iso-2022-jp", body); replaced <= 2 {
+			return "iso-2022-jp"
+		}
+	}
 	return ""
+}
+
+// escapedChinese tells HZ, which stands between ~{ and ~} in ASCII.
+func escapedChinese(body []byte) string {
+	if i := bytes.Index(body, []byte("~{")); i >= 0 && bytes.Contains(body[i:], []byte("~}")) && beyondASCII(body) == 0 {
+		if text, replaced := decode("hz-gb-2312", body); replaced == 0 && beyondASCII(text) > 0 {
+			return "hz-gb-2312"
+		}
+	}
+	return ""
+}
+
+// sample is the text of a body, without tags, scripts and styles; with them if there is
+// hardly any without.
+func sample(body []byte) []byte {
+	z := html.NewTokenizer(bytes.NewReader(body))
+	var text []byte
+	skip := false
+	for len(text) < sampleMost {
+		switch z.Next() {
+		case html.ErrorToken:
+			if beyondASCII(text) < 20 {
+				return around(body)
+			}
+			return text
+		case html.TextToken:
+			if !skip {
+				if raw := z.Raw(); beyondASCII(raw) > 0 {
+					text = append(append(text, raw...), '\n')
+				}
+			}
+		case html.StartTagToken:
+			name, _ := z.TagName()
+			skip = string(name) == "script" || string(name) == "style"
+		case html.EndTagToken:
+			skip = false
+		}
+	}
+	return text[:sampleMost]
+}
+
+// around are the lines of a body that have bytes which are no ASCII.
+func around(body []byte) (text []byte) {
+	for line := range bytes.Lines(body) {
+		if beyondASCII(line) > 0 {
+			text = append(text, line...)
+		}
+		if len(text) >= sampleMost {
+			return text[:sampleMost]
+		}
+	}
+	return text
 }
