@@ -18,6 +18,11 @@ import (
 // maxRoutes is how many proxies have connections that are kept for later.
 const maxRoutes = 256
 
+// maxIdlePerHost is how many connections to one server are kept for later: as many as a job may have
+// requests to a host at once, since one that is closed has to be made again, by TLS perhaps. What
+// bounds them all together is Options.IdleConns.
+const maxIdlePerHost = 100
+
 // route is a way to servers: direct, or by one proxy. Connections of different routes are never
 // taken for each other.
 type route struct {
@@ -48,7 +53,7 @@ func (f *Fetcher) route(by *proxies.Proxy) (*route, error) {
 	r := &route{f: f, tls: &tls.Config{RootCAs: f.o.Roots, NextProtos: []string{"h2", "http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(1024)}}
 	r.transport = &http.Transport{
 		DialContext: r.dial, DialTLSContext: r.dialTLS, TLSClientConfig: r.tls.Clone(), ForceAttemptHTTP2: true, DisableCompression: true,
-		MaxIdleConns: f.o.IdleConns, MaxIdleConnsPerHost: 4, IdleConnTimeout: f.o.IdleTime, MaxResponseHeaderBytes: f.o.MaxHeaderBytes,
+		MaxIdleConns: f.o.IdleConns, MaxIdleConnsPerHost: maxIdlePerHost, IdleConnTimeout: f.o.IdleTime, MaxResponseHeaderBytes: f.o.MaxHeaderBytes,
 		TLSHandshakeTimeout: time.Minute, ReadBufferSize: 16 << 10,
 	}
 	if by != nil {

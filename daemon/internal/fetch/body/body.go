@@ -47,6 +47,7 @@ type Body struct {
 	store *Store
 	at    io.ReadSeeker // of memory or file
 	taken int64         // bytes of the store's memory
+	mem   []byte        // all of it, if it is in memory
 	file  *os.File
 	named bool // the file has still a name, which Close removes
 	size  int64
@@ -65,13 +66,19 @@ func (b *Body) Size() int64 { return b.size }
 // SHA256 is the hash of the body.
 func (b *Body) SHA256() [sha256.Size]byte { return b.sum }
 
+// Whole is all of a body that is in memory, with its SHA-256. Nobody may change it; it stays as it is when the
+// body is closed. ok is false for a body in a file, and a closed one.
+func (b *Body) Whole() (whole []byte, sum [sha256.Size]byte, ok bool) {
+	return b.mem, b.sum, b.mem != nil
+}
+
 // InMemory tells whether the body is held in memory.
 func (b *Body) InMemory() bool { return b.file == nil }
 
 // Close lets go of memory or file. It may be called again.
 func (b *Body) Close() error {
 	b.store.held.Add(-b.taken)
-	b.taken, b.at = 0, closed{}
+	b.taken, b.at, b.mem = 0, closed{}, nil
 	file := b.file
 	if b.file = nil; file == nil {
 		return nil
@@ -179,7 +186,7 @@ func (k *keeping) grow(limit int64) error {
 func (k *keeping) finish() error {
 	k.sum.Sum(k.b.sum[:0])
 	if k.b.file == nil {
-		k.b.at = bytes.NewReader(k.mem)
+		k.b.mem, k.b.at = k.mem, bytes.NewReader(k.mem)
 		return nil
 	}
 	k.b.at = k.b.file

@@ -129,3 +129,24 @@ func TestErrors(t *testing.T) {
 	}
 	empty(t, gone, dir)
 }
+
+// A body in memory can be had whole, as it was sent and with its hash, until it is closed; one in a file cannot.
+func TestWhole(t *testing.T) {
+	s := NewStore(t.TempDir(), 100<<10, 1<<20)
+	for _, size := range []int{0, 1, firstBytes + 1, 99 << 10, 500 << 10} {
+		want := random(size)
+		b, err := s.Keep(bytes.NewReader(want), int64(size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, sum, ok := b.Whole(); ok != b.InMemory() || ok && (!bytes.Equal(got, want) || sum != sha256.Sum256(want)) {
+			t.Errorf("%d bytes: %d, hash %x, %t", size, len(got), sum, ok)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, _, ok := b.Whole(); ok {
+			t.Errorf("%d bytes: whole when it is closed", size)
+		}
+	}
+}
