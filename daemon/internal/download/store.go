@@ -139,8 +139,18 @@ type Query struct {
 	Job   int64
 	State State  // of ListTasks; "" for any
 	Task  string // only of this one; "" for any
-	Limit int    // 0 for no limit
+	// Since is for ListLogs: only those that were added then or later; zero for all.
+	Since time.Time
+	Limit int // 0 for no limit
 }
+
+// Names that are held. Each live worker holds WorkerPrefix with its name, and ShardPrefix with the number of each shard
+// that it has.
+const (
+	DispatcherRole = "dispatcher"
+	WorkerPrefix   = "worker/"
+	ShardPrefix    = "shard/"
+)
 
 // Roles are leases of names, such as that of the one dispatcher, or of shards.
 type Roles interface {

@@ -1,6 +1,7 @@
 package download
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -67,6 +68,13 @@ type Result struct {
 	Encoding    string    // as declared, or as detected
 	Body        io.Reader // nil for none; the store reads it to the end, once
 	Records     []byte    // JSON, one value a line, of the job's code; nil for none
+}
+
+// WholeBody is what a Body of a [Result] may be, too: one that knows all of itself and its SHA-256. A store may
+// then keep these bytes, which it must not change, without reading and hashing them. ok is false if the body
+// has to be read.
+type WholeBody interface {
+	Whole() (whole []byte, sum [sha256.Size]byte, ok bool)
 }
 
 // Data is a stored [Result] of a task. A task has at most one that can be read.

@@ -16,7 +16,7 @@ import (
 )
 
 // Role is the name that a dispatcher holds while it works, see [download.Roles].
-const Role = "dispatcher"
+const Role = download.DispatcherRole
 
 const (
 	// roleFor is how long the role is held. A dispatcher that is killed is replaced after it, and

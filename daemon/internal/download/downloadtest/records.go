@@ -75,6 +75,13 @@ func lists(r *rig) {
 			}
 		}
 	}
+	all := r.logs(download.Query{Job: j.ID})
+	for _, since := range []time.Time{all[0].Added, all[len(all)/2].Added, r.clock.Now(), r.clock.Now().Add(time.Millisecond)} {
+		want := slices.DeleteFunc(slices.Clone(all), func(l download.Log) bool { return l.Added.Before(since) })
+		if got := r.logs(download.Query{Job: j.ID, Since: since}); len(got) != len(want) || len(got) > 0 && got[0].Added.Before(since) {
+			r.Errorf("%d logs since %s, want %d", len(got), since, len(want))
+		}
+	}
 	if got := r.data(download.Query{Job: others.ID}); len(got) != 1 {
 		r.Errorf("data of the other job: %v", got)
 	}

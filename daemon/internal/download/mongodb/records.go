@@ -160,6 +160,9 @@ func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(downlo
 	var last logDoc
 	return inPages(q.Limit, func(most int) ([]download.Log, bool, error) {
 		var which bson.D
+		if last.ID.IsZero() && !q.Since.IsZero() {
+			which = doc("added", doc("$gte", q.Since))
+		}
 		if !last.ID.IsZero() {
 			which = doc("added", doc("$gte", last.Added), "$or", bson.A{doc("added", doc("$gt", last.Added)), doc("_id", doc("$gt", last.ID))})
 		}

@@ -40,12 +40,17 @@ type body struct {
 	file   string // the name of the file under the folder, with /, or ""
 }
 
-// take reads a body to its end, into memory up to most bytes, else into a file. The caller must
-// settle it.
+// take reads a body to its end, into memory up to most bytes, else into a file. One that knows all of itself is
+// taken as it is. The caller must settle it.
 func (b *bodies) take(ctx context.Context, task download.Task, r io.Reader, most int) (body, error) {
 	sum := sha256.New()
 	if r == nil {
 		return body{sha256: sum.Sum(nil)}, nil
+	}
+	if known, is := r.(download.WholeBody); is {
+		if whole, sum, ok := known.Whole(); ok && len(whole) <= most {
+			return body{size: int64(len(whole)), inline: whole, sha256: sum[:]}, ctx.Err()
+		}
 	}
 	r = io.TeeReader(&untilDone{ctx, r}, sum)
 	var start bytes.Buffer

@@ -150,7 +150,7 @@ func (t *tx) findJob(name string) (_ download.Job, found bool, err error) {
 
 func (s *Store) readJobs(ctx context.Context, where string, args ...any) ([]download.Job, error) {
 	var jobs []download.Job
-	rows, err := s.read.QueryContext(ctx, jobColumns+where, args...)
+	rows, err := s.query(ctx, jobColumns+where, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (s *Store) ListJobs(ctx context.Context) ([]download.Job, error) {
 
 // Counts implements download.Jobs.
 func (s *Store) Counts(ctx context.Context, job int64) (map[download.State]int, error) {
-	rows, err := s.read.QueryContext(ctx, "SELECT c.state, c.n FROM jobs j LEFT JOIN counts c ON c.job = j.id WHERE j.id = ? AND j.dropped = 0", job)
+	rows, err := s.query(ctx, "SELECT c.state, c.n FROM jobs j LEFT JOIN counts c ON c.job = j.id WHERE j.id = ? AND j.dropped = 0", job)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (s *Store) KeepRefusal(ctx context.Context, r download.Refusal) error {
 
 // Refusals implements download.Jobs.
 func (s *Store) Refusals(ctx context.Context, limit int) ([]download.Refusal, error) {
-	rows, err := s.read.QueryContext(ctx, "SELECT name, text, added FROM refusals ORDER BY seq DESC LIMIT ?", max(limit, 0))
+	rows, err := s.query(ctx, "SELECT name, text, added FROM refusals ORDER BY seq DESC LIMIT ?", max(limit, 0))
 	if err != nil {
 		return nil, err
 	}

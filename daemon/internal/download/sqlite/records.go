@@ -63,9 +63,9 @@ func inPages[T any](limit int, read func(most int) ([]T, error), each func(T) er
 	return nil
 }
 
-// query reads all rows of one page.
-func query[T any](ctx context.Context, db *sql.DB, scan func(*sql.Rows) (T, error), text string, args ...any) ([]T, error) {
-	rows, err := db.QueryContext(ctx, text, args...)
+// list reads all rows of one page.
+func list[T any](ctx context.Context, s *Store, scan func(*sql.Rows) (T, error), text string, args ...any) ([]T, error) {
+	rows, err := s.query(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -87,12 +87,12 @@ func (s *Store) ListTasks(ctx context.Context, q download.Query, each func(downl
 		var err error
 		switch {
 		case q.Task != "":
-			some, err = query(ctx, s.read, scan, listTask, q.Job, q.Job, after, idBytes(q.Task), most)
+			some, err = list(ctx, s, scan, listTask, q.Job, q.Job, after, idBytes(q.Task), most)
 			some = slices.DeleteFunc(some, func(r row) bool { return q.State != "" && r.State != q.State })
 		case q.State != "":
-			some, err = query(ctx, s.read, scan, listTasksState, q.Job, q.Job, after, slices.Index(states, q.State), most)
+			some, err = list(ctx, s, scan, listTasksState, q.Job, q.Job, after, slices.Index(states, q.State), most)
 		default:
-			some, err = query(ctx, s.read, scan, listTasks, q.Job, q.Job, after, most)
+			some, err = list(ctx, s, scan, listTasks, q.Job, q.Job, after, most)
 		}
 		if len(some) > 0 {
 			after = some[len(some)-1].seq
@@ -116,15 +116,18 @@ func (s *Store) ListData(ctx context.Context, q download.Query, each func(downlo
 			return d, json.Unmarshal(header, &d.Header)
 		}
 		if q.Task != "" {
-			return query(ctx, s.read, scan, listDataOne, q.Job, q.Job, after, idBytes(q.Task), most)
+			return list(ctx, s, scan, listDataOne, q.Job, q.Job, after, idBytes(q.Task), most)
 		}
-		return query(ctx, s.read, scan, listData, q.Job, q.Job, after, most)
+		return list(ctx, s, scan, listData, q.Job, q.Job, after, most)
 	}, each)
 }
 
 // ListLogs implements download.Records: by time.
 func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(download.Log) error) error {
 	seq, added := int64(0), int64(math.MinInt64)
+	if !q.Since.IsZero() {
+		seq, added = math.MaxInt64, millis(q.Since)-1
+	}
 	return inPages(q.Limit, func(most int) ([]download.Log, error) {
 		scan := func(rows *sql.Rows) (l download.Log, err error) {
 			var id []byte
@@ -134,9 +137,9 @@ func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(downlo
 			return l, err
 		}
 		if q.Task != "" {
-			return query(ctx, s.read, scan, listLogOne, q.Job, q.Job, added, seq, idBytes(q.Task), most)
+			return list(ctx, s, scan, listLogOne, q.Job, q.Job, added, seq, idBytes(q.Task), most)
 		}
-		return query(ctx, s.read, scan, listLogs, q.Job, q.Job, added, seq, most)
+		return list(ctx, s, scan, listLogs, q.Job, q.Job, added, seq, most)
 	}, each)
 }
 

@@ -46,7 +46,7 @@ func (s *Store) LetGo(ctx context.Context, owner string, names []string) error {
 
 // Holders implements download.Roles.
 func (s *Store) Holders(ctx context.Context, prefix string) (map[string]string, error) {
-	rows, err := s.read.QueryContext(ctx, "SELECT name, owner FROM roles WHERE name >= ? AND until > ?", prefix, s.now())
+	rows, err := s.query(ctx, "SELECT name, owner FROM roles WHERE name >= ? AND until > ?", prefix, s.now())
 	if err != nil {
 		return nil, err
 	}

@@ -61,6 +61,8 @@ type Store struct {
 	opt  Options
 	lock *durable.Lock
 	read *sql.DB
+	// reading are statements of read that were prepared, by their texts.
+	reading sync.Map
 
 	bodies  bodies
 	changes chan *change
@@ -144,6 +146,24 @@ func connect(path string, most int, pragmas ...string) (*sql.DB, error) {
 	db.SetMaxOpenConns(most)
 	db.SetMaxIdleConns(most)
 	return db, nil
+}
+
+// query runs a statement that reads. It is prepared once: its text must be one of few.
+func (s *Store) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	known, ok := s.reading.Load(text)
+	if !ok {
+		prepared, err := s.read.PrepareContext(ctx, text)
+		if err != nil {
+			return nil, err
+		}
+		var first bool
+		if known, first = s.reading.LoadOrStore(text, prepared); first { // another was faster
+			if err := prepared.Close(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return known.(*sql.Stmt).QueryContext(ctx, args...)
 }
 
 // Now is the clock of Options.

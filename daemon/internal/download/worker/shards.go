@@ -11,12 +11,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// Names that workers hold, see [download.Roles].
-const (
-	workerPrefix = "worker/"
-	shardPrefix  = "shard/"
-)
-
 // leaveIn is how long freeing shards may take at the end.
 const leaveIn = 5 * time.Second
 
@@ -132,7 +126,7 @@ func (l *loop) holdShards(ctx context.Context, free, keep []int, leaving int, st
 			return got, err // they end by themselves
 		}
 	}
-	held, err := store.Hold(ctx, l.opt.Owner, append(shardNames(keep), workerPrefix+l.opt.Owner), l.opt.ShardFor)
+	held, err := store.Hold(ctx, l.opt.Owner, append(shardNames(keep), download.WorkerPrefix+l.opt.Owner), l.opt.ShardFor)
 	if err != nil {
 		return got, err
 	}
@@ -140,7 +134,7 @@ func (l *loop) holdShards(ctx context.Context, free, keep []int, leaving int, st
 	if stopping {
 		return got, nil
 	}
-	workers, err := store.Holders(ctx, workerPrefix)
+	workers, err := store.Holders(ctx, download.WorkerPrefix)
 	if err != nil {
 		return got, err
 	}
@@ -149,7 +143,7 @@ func (l *loop) holdShards(ctx context.Context, free, keep []int, leaving int, st
 	if got.give >= 0 {
 		return got, nil
 	}
-	taken, err := store.Holders(ctx, shardPrefix)
+	taken, err := store.Holders(ctx, download.ShardPrefix)
 	if err != nil {
 		return got, err
 	}
@@ -255,7 +249,7 @@ func (l *loop) dropShards(lost []int) {
 func (l *loop) leave() {
 	ctx, cancel := context.WithTimeout(l.store, leaveIn)
 	defer cancel()
-	names := append(shardNames(slices.Collect(maps.Keys(l.shards.held))), workerPrefix+l.opt.Owner)
+	names := append(shardNames(slices.Collect(maps.Keys(l.shards.held))), download.WorkerPrefix+l.opt.Owner)
 	if err := l.opt.Store.LetGo(ctx, l.opt.Owner, names); err != nil {
 		l.opt.Log.Warn("shards not freed: they end by themselves", "err", err)
 	}
@@ -265,7 +259,7 @@ func (l *loop) leave() {
 // share is how many shards a worker may have.
 func share(owner string, workers map[string]string) int {
 	names := slices.Sorted(maps.Keys(workers))
-	place := slices.Index(names, workerPrefix+owner)
+	place := slices.Index(names, download.WorkerPrefix+owner)
 	if place < 0 {
 		return 0
 	}
@@ -276,7 +270,7 @@ func share(owner string, workers map[string]string) int {
 	return n
 }
 
-func shardName(shard int) string { return shardPrefix + strconv.Itoa(shard) }
+func shardName(shard int) string { return download.ShardPrefix + strconv.Itoa(shard) }
 
 func shardNames(shards []int) []string {
 	names := make([]string, 0, len(shards)+1)
@@ -289,7 +283,7 @@ func shardNames(shards []int) []string {
 func shardsOf(names []string) []int {
 	var shards []int
 	for _, name := range names {
-		if n, ok := strings.CutPrefix(name, shardPrefix); ok {
+		if n, ok := strings.CutPrefix(name, download.ShardPrefix); ok {
 			if shard, err := strconv.Atoi(n); err == nil {
 				shards = append(shards, shard)
 			}

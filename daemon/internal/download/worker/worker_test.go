@@ -131,7 +131,7 @@ func TestTakeover(t *testing.T) {
 		w.until("some are done", func() bool { return w.counts(j)[download.Done] >= 60 })
 		w.start(Options{Owner: "w1", Concurrency: 30, Window: 200})
 		w.until("both work", func() bool {
-			holders, err := w.store.Holders(t.Context(), shardPrefix)
+			holders, err := w.store.Holders(t.Context(), download.ShardPrefix)
 			owners := map[string]int{}
 			for _, owner := range holders {
 				owners[owner]++
@@ -150,7 +150,7 @@ func TestTakeover(t *testing.T) {
 		}
 		store.cut.Store(false) // it comes back, and has its part again
 		w.until("both work again", func() bool {
-			holders, err := w.store.Holders(t.Context(), shardPrefix)
+			holders, err := w.store.Holders(t.Context(), download.ShardPrefix)
 			n := 0
 			for _, owner := range holders {
 				if owner == "w0" {
@@ -260,7 +260,7 @@ func TestShares(t *testing.T) {
 		stops := map[string]func(){}
 		has := func(want ...int) func() bool {
 			return func() bool {
-				holders, err := w.store.Holders(t.Context(), shardPrefix)
+				holders, err := w.store.Holders(t.Context(), download.ShardPrefix)
 				if err != nil {
 					t.Fatal(err)
 				}
