@@ -166,12 +166,11 @@ func rules() []rule {
 		room("api/spool", "api/budget"),
 		withSettings(asking(room("apitest", "api", "embedded", "kinds", "kind", "engine", "archive", "backup", "timing", "bloom"))),
 		// The commands: their rooms know each other only by what they share.
-		commands("terminal", nil),
 		commands("settings", nil, "program"),
 		withSettings(asking(commands("connection", nil, "problem", "program"))),
 		asking(commands("commandtest", []string{"connection"}, "program")),
 		asking(commands("processtest", nil, "mysqltest", "testserver", "bloom")),
-		asking(commands("filter", []string{"connection", "terminal"}, "sniff", "items", "program")), // items for the codes of what is wrong with one
+		asking(commands("filter", []string{"connection"}, "sniff", "items", "program")), // items for the codes of what is wrong with one
 		asking(commands("near", []string{"connection"}, "program")),
 		withSettings(asking(commands("filters", []string{"connection"}, "program"))),
 		withSettings(room("lab/sizing", "kinds", "kind", "engine", "redisstore/footprint", "durable", "timing", "bloom")),
@@ -181,7 +180,7 @@ func rules() []rule {
 		commands("bench", []string{"terminal"}, "lab", "program"),
 		withSettings(commands("size", nil, "lab/sizing", "kind", "program")),
 		withSettings(commands("mysql", []string{"settings"}, "mysqlstore", "server", "program")),
-		withSettings(asking(commands("bitmap", []string{"connection", "settings", "terminal"}, "server", "api/filterjson", "problem", "backup", "archive", "engine", "durable", "program"))),
+		withSettings(asking(commands("bitmap", []string{"connection", "settings"}, "server", "api/filterjson", "problem", "backup", "archive", "engine", "durable", "program"))),
 	}
 }
 

@@ -11,12 +11,9 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
-	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/terminal"
 )
-
-// clearScreen goes to the upper left corner and wipes what is below.
-const clearScreen = "\x1b[H\x1b[2J"
 
 func newStatsCommand() *cobra.Command {
 	var conn connection.Flags
@@ -116,7 +113,7 @@ func (w watching) show(out io.Writer, s stats) error {
 		return err
 	}
 	if w.terminal && !w.once {
-		if _, err := io.WriteString(out, clearScreen); err != nil {
+		if _, err := io.WriteString(out, terminal.ClearScreen); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,8 @@ const (
 	ProgressEvery = 100 * time.Millisecond
 	// ClearLine goes to the beginning of the line and wipes it.
 	ClearLine = "\r\x1b[K"
+	// ClearScreen goes to the upper left corner and wipes what is below.
+	ClearScreen = "\x1b[H\x1b[2J"
 )
 
 // Is tells whether a stream is a terminal.

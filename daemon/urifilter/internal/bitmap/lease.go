@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
-	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/terminal"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
 // leaseWait is how long a writeback waits for another one of the same filter: one that

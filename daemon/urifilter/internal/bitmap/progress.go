@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/terminal"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
 // copyProgress is the line on a terminal that says how far one copy is. A daemon that

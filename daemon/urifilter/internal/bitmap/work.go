@@ -17,8 +17,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
-	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/terminal"
 )
 
 // work is a run of init, update or restore.

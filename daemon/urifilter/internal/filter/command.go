@@ -12,8 +12,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
-	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/terminal"
 )
 
 // batchCommand is what filter and check have in common.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
-	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/terminal"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
 // progress is the one line on a terminal that says how far things are. A nil progress

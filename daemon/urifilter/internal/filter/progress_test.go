@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/terminal"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
 func TestProgressIsForLongInputs(t *testing.T) {
