@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -67,6 +70,39 @@ func (p *process) logged(text string) {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("after 3 min not said: %s\n%s", text, log)
 		}
+	}
+}
+
+// Two masters take the same URIs in for two jobs with one filter: each URI is a task of one of them.
+func TestTwoMasters(t *testing.T) {
+	filter := clienttest.NewServer(t)
+	dir := filepath.Join(t.TempDir(), "data")
+	masters := []*process{role(t, dir, filter.URL, "master"), role(t, dir, filter.URL, "master")}
+	const uris, parts = 2000, 10
+	var list []string
+	for i := range uris {
+		list = append(list, fmt.Sprintf("http://a.example/%d", i))
+	}
+	for i, m := range masters {
+		m.must("", "job", "add", write(t, m.dir, "job.yaml", fmt.Sprintf("name: job%d\nfilter: uri_download\n", i)))
+	}
+	var sending sync.WaitGroup
+	for i, m := range masters {
+		for part := range slices.Chunk(list, uris/parts) {
+			sending.Go(func() {
+				if code, _, errOut := m.run(strings.Join(part, "\n"), "job", "uris", fmt.Sprint("job", i)); code != 0 {
+					t.Errorf("master %d: exit code %d: %s", i, code, errOut)
+				}
+			})
+		}
+	}
+	sending.Wait()
+	var counts [2]int
+	for i, m := range masters {
+		counts[i] = m.tasks(fmt.Sprint("job", i))["waiting"]
+	}
+	if n, _ := filter.Items("uri_download", ""); counts[0]+counts[1] != uris || n != uris {
+		t.Errorf("%d tasks of %d URIs, the filter has %d", counts, uris, n)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
+	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
@@ -15,17 +15,27 @@ import (
 // Store is what is needed of a [download.Store].
 type Store interface {
 	AddTasks(ctx context.Context, job int64, tasks []download.NewTask) (int, error)
+	Hold(ctx context.Context, owner string, names []string, ttl time.Duration) ([]string, error)
+	LetGo(ctx context.Context, owner string, names []string) error
 }
 
 // Intake adds tasks. It is safe for concurrent use.
 type Intake struct {
 	store  Store
 	filter seen.Filter
-	adding sync.Mutex // between the question to a filter and its being told
+	owner  string
+	adding chan struct{} // has an element between the question to a filter and its being told
 }
 
-// New makes an Intake. Of a process there should be one: two that ask at once are both told "new".
-func New(store Store, filter seen.Filter) *Intake { return &Intake{store: store, filter: filter} }
+// New makes an Intake, one of a process. Two that ask a filter at once would both be told "new": if other processes
+// with this store ask the same filters, each needs a name of its own, by which it holds its turn in the store. The
+// owner is "" if there are no others.
+func New(store Store, filter seen.Filter, owner string) *Intake {
+	return &Intake{store: store, filter: filter, owner: owner, adding: make(chan struct{}, 1)}
+}
+
+// rememberIn is how long filters may take to be told of tasks that are stored, whoever has gone meanwhile.
+const rememberIn = time.Minute
 
 // Count tells what became of URIs.
 type Count struct {
@@ -42,7 +52,7 @@ func (e *FilterError) Unwrap() error { return e.Err }
 
 // Add makes tasks of a job, of those URIs that its filter does not know. The filter is told after the
 // tasks are durable: a crash in between costs a question, and never a URI. To add all of them again
-// after an error does no harm. Errors are those of AddTasks, or a *FilterError.
+// after an error does no harm. Errors are those of the store, or a *FilterError.
 func (i *Intake) Add(ctx context.Context, j download.Job, tasks []download.NewTask) (Count, error) {
 	return i.AddThrough(ctx, j, []string{j.Filter}, tasks)
 }
@@ -51,15 +61,30 @@ func (i *Intake) Add(ctx context.Context, j download.Job, tasks []download.NewTa
 // those, and told of them, that were new to the one before. "" is none. A run of parse is asked for
 // by the URI of its page.
 func (i *Intake) AddThrough(ctx context.Context, j download.Job, filters []string, tasks []download.NewTask) (Count, error) {
-	all := len(tasks)
-	if all == 0 {
+	if len(tasks) == 0 {
 		return Count{}, nil
 	}
 	filters = slices.DeleteFunc(slices.Clone(filters), func(name string) bool { return name == "" })
-	if len(filters) > 0 {
-		i.adding.Lock()
-		defer i.adding.Unlock()
+	if len(filters) == 0 {
+		return i.addUnseen(ctx, j, nil, tasks)
 	}
+	select {
+	case i.adding <- struct{}{}:
+	case <-ctx.Done():
+		return Count{}, context.Cause(ctx)
+	}
+	defer func() { <-i.adding }()
+	var count Count
+	err := i.locked(ctx, filters, func(ctx context.Context) (err error) {
+		count, err = i.addUnseen(ctx, j, filters, tasks)
+		return err
+	})
+	return count, err
+}
+
+// addUnseen makes tasks of those that the filters do not know, and tells them of these.
+func (i *Intake) addUnseen(ctx context.Context, j download.Job, filters []string, tasks []download.NewTask) (Count, error) {
+	all := len(tasks)
 	fresh := make([][]string, len(filters)) // URIs that were new to each
 	for n, filter := range filters {
 		var err error
@@ -72,6 +97,8 @@ func (i *Intake) AddThrough(ctx context.Context, j download.Job, filters []strin
 	if err != nil {
 		return Count{}, err
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rememberIn)
+	defer cancel()
 	for n, filter := range slices.Backward(filters) { // the first last: as long as it says "new", the others are asked, too
 		if len(fresh[n]) == 0 {
 			continue

@@ -31,8 +31,14 @@ type rig struct {
 
 func newRig(t *testing.T, change ...func(*Options)) *rig {
 	t.Helper()
+	return newRigAt(t, nil, change...)
+}
+
+// newRigAt is newRig with a clock of the store, nil for the system's.
+func newRigAt(t *testing.T, clock func() time.Time, change ...func(*Options)) *rig {
+	t.Helper()
 	dir := t.TempDir()
-	store, err := sqlite.Open(t.Context(), sqlite.Options{Dir: filepath.Join(dir, "store")})
+	store, err := sqlite.Open(t.Context(), sqlite.Options{Dir: filepath.Join(dir, "store"), Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +58,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	})
 	r := &rig{t: t, store: store}
 	o := Options{
-		Store: store, Filter: filter, Intake: intake.New(store, filter), Added: func() { r.woken.Add(1) }, JobBytes: 64 << 10, BodyTimeout: time.Minute,
+		Store: store, Filter: filter, Intake: intake.New(store, filter, ""), Added: func() { r.woken.Add(1) }, JobBytes: 64 << 10, BodyTimeout: time.Minute,
 		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	}
 	for _, f := range change {

@@ -94,15 +94,15 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 	if n.store, err = openStore(ctx, cfg, roles, log, prefixed); err != nil {
 		return nil, err
 	}
+	host, owner, err := identity()
+	if err != nil {
+		return nil, err
+	}
 	if roles.Master || roles.Worker {
 		if n.filter, err = openFilter(ctx, cfg, log); err != nil {
 			return nil, err
 		}
-		n.intake = intake.New(n.store, n.filter)
-	}
-	host, owner, err := identity()
-	if err != nil {
-		return nil, err
+		n.intake = intake.New(n.store, n.filter, n.turns(owner))
 	}
 	if roles.Dispatch {
 		if n.reporter, err = openReporter(cfg.Report, n.store, log, prefixed); err != nil {

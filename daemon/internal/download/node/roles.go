@@ -60,6 +60,14 @@ func (r Roles) check(cfg settings.Config) error {
 		"hint: set filter.url (or URIDOWNLOADER_FILTER_URL) to such as http://127.0.0.1:8000, or run all roles in one process: uridownloader serve", r)
 }
 
+// turns is the name by which this process takes its turn at filters, "" if it has the store for itself.
+func (n *Node) turns(owner string) string {
+	if n.roles.all() && n.cfg.Store != storeMongoDB {
+		return ""
+	}
+	return owner
+}
+
 // openNotifier connects the process with those of other roles, if there is a Redis for that.
 func (n *Node) openNotifier(registry prometheus.Registerer) error {
 	if n.cfg.Redis.URL == "" {
