@@ -81,7 +81,7 @@ number of the signal); "service" has two more.`,
 		&cobra.Group{ID: groupOther, Title: "More:"},
 	)
 	command.Parent(root)
-	add(root, groupJobs, newJobCommand(), newTasksCommand(), newLogsCommand(), newDataCommand())
+	add(root, groupJobs, newJobCommand(), newTasksCommand(), newLogsCommand(), newDataCommand(), newTopCommand())
 	add(root, groupCrawl, crawl.NewCommand(), graph.NewCommand(), form.NewCommand())
 	add(root, groupRun, newServeCommand(), newMasterCommand(), newDispatchCommand(), newWorkerCommand(),
 		newConfigCommand(), newServiceCommand())

@@ -182,8 +182,8 @@ func (m *Master) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all := make([]jobJSON, len(jobs))
-	for i, j := range jobs {
+	all := []jobJSON{}
+	for _, j := range jobs {
 		counts, err := m.Store.Counts(r.Context(), j.ID)
 		if errors.Is(err, download.ErrNoJob) {
 			continue // it was dropped meanwhile
@@ -191,7 +191,7 @@ func (m *Master) listJobs(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		all[i] = jobOf(j, counts)
+		all = append(all, jobOf(j, counts))
 	}
 	return answer(w, http.StatusOK, map[string]any{"jobs": all})
 }

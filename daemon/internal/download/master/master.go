@@ -83,6 +83,7 @@ func New(o Options) *Master {
 		"GET /metrics":                        {"", m.metrics},
 		"POST /api/v1/check":                  {ScopeRead, m.checkJob},
 		"GET /api/v1/refusals":                {ScopeRead, m.refusals},
+		"GET /api/v1/activity":                {ScopeRead, m.activity},
 		"GET /api/v1/jobs":                    {ScopeRead, m.listJobs},
 		"POST /api/v1/jobs":                   {ScopeSubmit, m.addJob},
 		"GET /api/v1/jobs/{name}":             {ScopeRead, m.showJob},
@@ -209,6 +210,7 @@ GET    /api/v1/jobs/{name}/tasks        NDJSON; ?state=failed&limit=100
 GET    /api/v1/jobs/{name}/logs         NDJSON, one an attempt (0: a lease that was abandoned); ?limit=100
 GET    /api/v1/jobs/{name}/data         NDJSON, one a result; ?limit=100
 GET    /api/v1/jobs/{name}/data/{task}  the body that was downloaded
+GET    /api/v1/activity                 jobs by state, live workers, failed attempts by reason; ?since=TIME
 GET    /api/v1/refusals                 jobs that were refused, and why
 GET    /livez /readyz /metrics
 `

@@ -1,0 +1,149 @@
+package master
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
+)
+
+const (
+	// activitySince is over how long failed attempts are counted if the caller does not say.
+	activitySince = time.Minute
+	// mostLogs is how many attempts one call reads, of all jobs.
+	mostLogs = 10_000
+)
+
+// activityJSON is what goes on, at one time by the store's clock.
+type activityJSON struct {
+	Time       time.Time         `json:"time"`
+	Dispatcher string            `json:"dispatcher,omitempty"` // that hands tasks out; none if nobody does
+	Jobs       []jobActivityJSON `json:"jobs"`                 // by name
+	Workers    []workerJSON      `json:"workers"`              // that are alive, by name
+	// Errors are of attempts that ended from Since on and before Time, the most frequent ones first.
+	Since  time.Time   `json:"since"`
+	Errors []errorJSON `json:"errors"`
+	// ErrorsCut says that there were more attempts than one call reads: later ones are not counted.
+	ErrorsCut bool `json:"errors_cut,omitempty"`
+}
+
+type jobActivityJSON struct {
+	Name     string         `json:"name"`
+	Status   string         `json:"status"`
+	Priority int            `json:"priority"`
+	Tasks    map[string]int `json:"tasks"` // by state
+}
+
+type workerJSON struct {
+	Name   string `json:"name"`
+	Shards int    `json:"shards"` // of hosts, that it has
+}
+
+type errorJSON struct {
+	Job      string `json:"job"`
+	Reason   string `json:"reason"` // its first word, such as timeout
+	Attempts int    `json:"attempts"`
+}
+
+// activity tells what goes on in all processes of this store.
+func (m *Master) activity(w http.ResponseWriter, r *http.Request) error {
+	now, err := m.Store.Now(r.Context())
+	if err != nil {
+		return err
+	}
+	now = now.UTC()
+	a := activityJSON{Time: now, Jobs: []jobActivityJSON{}, Workers: []workerJSON{}, Since: now.Add(-activitySince), Errors: []errorJSON{}}
+	if text := r.URL.Query().Get("since"); text != "" {
+		if a.Since, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			return &problemdetail.Error{Code: problemdetail.InvalidParameter, Detail: "since " + strconv.Quote(text) + ": want a time such as 2026-11-23T12:00:00Z"}
+		}
+	}
+	if err := errors.Join(m.activeJobs(r.Context(), &a), m.activeRoles(r.Context(), &a)); err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, a)
+}
+
+var errEnoughLogs = errors.New("as many as one call reads")
+
+// activeJobs counts tasks and failed attempts.
+func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
+	jobs, err := m.Store.ListJobs(ctx)
+	if err != nil {
+		return err
+	}
+	left := mostLogs
+	for _, j := range jobs {
+		counts, err := m.Store.Counts(ctx, j.ID)
+		if errors.Is(err, download.ErrNoJob) {
+			continue // it was dropped meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		all := jobOf(j, counts)
+		a.Jobs = append(a.Jobs, jobActivityJSON{all.Name, all.Status, all.Priority, all.Tasks})
+		reasons := map[string]int{}
+		err = m.Store.ListLogs(ctx, download.Query{Job: j.ID, Since: a.Since}, func(l download.Log) error {
+			if !l.Added.Before(a.Time) { // it is of the next call, which begins where this ends
+				return nil
+			}
+			if left == 0 {
+				return errEnoughLogs
+			}
+			left--
+			if l.Reason != "" {
+				word, _, _ := strings.Cut(l.Reason, ":")
+				reasons[word]++
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, errEnoughLogs):
+			a.ErrorsCut = true
+		case err != nil:
+			return err
+		}
+		for reason, n := range reasons {
+			a.Errors = append(a.Errors, errorJSON{j.Name, reason, n})
+		}
+	}
+	slices.SortFunc(a.Errors, func(x, y errorJSON) int {
+		return cmp.Or(cmp.Compare(y.Attempts, x.Attempts), strings.Compare(x.Job, y.Job), strings.Compare(x.Reason, y.Reason))
+	})
+	return nil
+}
+
+// activeRoles names who is alive.
+func (m *Master) activeRoles(ctx context.Context, a *activityJSON) error {
+	dispatchers, err := m.Store.Holders(ctx, download.DispatcherRole)
+	if err != nil {
+		return err
+	}
+	a.Dispatcher = dispatchers[download.DispatcherRole]
+	shards, err := m.Store.Holders(ctx, download.ShardPrefix)
+	if err != nil {
+		return err
+	}
+	held := map[string]int{}
+	for _, owner := range shards {
+		held[owner]++
+	}
+	workers, err := m.Store.Holders(ctx, download.WorkerPrefix)
+	if err != nil {
+		return err
+	}
+	for name := range workers {
+		name = strings.TrimPrefix(name, download.WorkerPrefix)
+		a.Workers = append(a.Workers, workerJSON{name, held[name]})
+	}
+	slices.SortFunc(a.Workers, func(x, y workerJSON) int { return strings.Compare(x.Name, y.Name) })
+	return nil
+}

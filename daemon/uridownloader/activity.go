@@ -1,0 +1,152 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+)
+
+// activity is what a master tells of what goes on, with what follows from the answer before.
+type activity struct {
+	Time       time.Time       `json:"time"`
+	Dispatcher string          `json:"dispatcher,omitempty"`
+	Jobs       []activeJob     `json:"jobs"`
+	Workers    []activeWorker  `json:"workers"`
+	Since      time.Time       `json:"since"` // of which on Errors are counted
+	Errors     []attemptErrors `json:"errors"`
+	ErrorsCut  bool            `json:"errors_cut,omitempty"` // there were more than were counted
+}
+
+type activeJob struct {
+	Name     string         `json:"name"`
+	Status   string         `json:"status"`
+	Priority int            `json:"priority"`
+	Tasks    map[string]int `json:"tasks"`
+	// Rate is how many tasks have ended a second since the poll before; null at first.
+	Rate *float64 `json:"ended_per_second"`
+}
+
+type activeWorker struct {
+	Name   string `json:"name"`
+	Shards int    `json:"shards"`
+}
+
+type attemptErrors struct {
+	Job      string `json:"job"`
+	Reason   string `json:"reason"`
+	Attempts int    `json:"attempts"`
+}
+
+func (j activeJob) ended() int { return j.in(download.Done) + j.in(download.Failed) }
+
+func (j activeJob) in(state download.State) int { return j.Tasks[string(state)] }
+
+// left is when the last task will have ended at this rate; false: nobody knows, or there is none left.
+func (j activeJob) left() (time.Duration, bool) {
+	open := j.in(download.Waiting) + j.in(download.Ready) + j.in(download.Running)
+	if j.Rate == nil || *j.Rate <= 0 || open == 0 {
+		return 0, false
+	}
+	seconds := float64(open) / *j.Rate
+	if seconds > (1000 * time.Hour).Seconds() {
+		return 0, false
+	}
+	return max(time.Second, time.Duration(seconds*float64(time.Second)).Round(time.Second)), true
+}
+
+// follow adds what follows from the poll before: rates, and the errors until then.
+func (a *activity) follow(before activity) {
+	passed := a.Time.Sub(before.Time).Seconds()
+	for i := range a.Jobs {
+		j := &a.Jobs[i]
+		was := slices.IndexFunc(before.Jobs, func(b activeJob) bool { return b.Name == j.Name })
+		if was < 0 || passed <= 0 {
+			continue
+		}
+		// A job that was dropped and added anew has fewer.
+		rate := max(0, float64(j.ended()-before.Jobs[was].ended())/passed)
+		j.Rate = &rate
+	}
+	a.Since = before.Since
+	a.ErrorsCut = a.ErrorsCut || before.ErrorsCut
+	for _, e := range before.Errors {
+		same := slices.IndexFunc(a.Errors, func(o attemptErrors) bool { return o.Job == e.Job && o.Reason == e.Reason })
+		if same < 0 {
+			a.Errors = append(a.Errors, e)
+		} else {
+			a.Errors[same].Attempts += e.Attempts
+		}
+	}
+	slices.SortStableFunc(a.Errors, func(x, y attemptErrors) int {
+		return cmp.Or(cmp.Compare(y.Attempts, x.Attempts), strings.Compare(x.Job, y.Job), strings.Compare(x.Reason, y.Reason))
+	})
+}
+
+// mostErrors is how many lines of errors a table has.
+const mostErrors = 10
+
+// write writes a table for people.
+func (a activity) write(w io.Writer) error {
+	dispatcher := cmp.Or(a.Dispatcher, "none: nothing is handed out")
+	if _, err := fmt.Fprintf(w, "%s  dispatcher: %s\n\n", a.Time.Local().Format(time.DateTime), dispatcher); err != nil {
+		return err
+	}
+	rows := [][]string{{"JOB", "STATUS"}}
+	for _, state := range download.States() {
+		rows[0] = append(rows[0], strings.ToUpper(string(state)))
+	}
+	rows[0] = append(rows[0], "ENDED/S", "LEFT")
+	for _, j := range a.Jobs {
+		row := []string{j.Name, j.Status}
+		for _, state := range download.States() {
+			row = append(row, human.Count(int64(j.in(state))))
+		}
+		rate, left := "-", "-"
+		if j.Rate != nil {
+			rate = strconv.FormatFloat(*j.Rate, 'f', 1, 64)
+		}
+		if d, ok := j.left(); ok {
+			left = human.Duration(d)
+		}
+		rows = append(rows, append(row, rate, left))
+	}
+	if err := human.Table(w, rows, map[int]bool{0: true, 1: true}); err != nil {
+		return err
+	}
+	rows = [][]string{{"WORKER", "SHARDS"}}
+	for _, worker := range a.Workers {
+		rows = append(rows, []string{worker.Name, strconv.Itoa(worker.Shards)})
+	}
+	if len(a.Workers) == 0 {
+		rows = append(rows, []string{"none: nothing is downloaded"})
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	if err := human.Table(w, rows, map[int]bool{0: true}); err != nil || len(a.Errors) == 0 {
+		return err
+	}
+	return a.writeErrors(w)
+}
+
+func (a activity) writeErrors(w io.Writer) error {
+	note := ""
+	if a.ErrorsCut {
+		note = ", and more that were not counted"
+	}
+	if _, err := fmt.Fprintf(w, "\nattempts that failed since %s%s\n", a.Since.Local().Format(time.TimeOnly), note); err != nil {
+		return err
+	}
+	rows := [][]string{{"ATTEMPTS", "REASON", "JOB"}}
+	for _, e := range a.Errors[:min(len(a.Errors), mostErrors)] {
+		rows = append(rows, []string{human.Count(int64(e.Attempts)), e.Reason, e.Job})
+	}
+	return human.Table(w, rows, map[int]bool{1: true, 2: true})
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What the command shows of a program that downloads.
+func TestTop(t *testing.T) {
+	s := newSite(t)
+	p := start(t)
+	job := write(t, p.dir, "news.yaml", "name: news\nsetting: {delay: 0s, concurrency: 20, dispatch: 1000, max_download_times: 1}\n")
+	p.must("", "job", "add", job)
+	p.must(s.pages(20), "job", "uris", "news")
+	p.settled("news", 20)
+	var a activity
+	if err := json.Unmarshal([]byte(p.must("", "top", "--once", "--interval", "0", "--json")), &a); err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Jobs) != 1 || a.Jobs[0].Tasks["done"] != 18 || a.Jobs[0].Tasks["failed"] != 2 || a.Jobs[0].Rate != nil ||
+		len(a.Workers) != 1 || a.Workers[0].Shards != 256 || a.Dispatcher == "" || len(a.Errors) != 1 || a.Errors[0] != (attemptErrors{"news", "status", 2}) {
+		t.Errorf("%+v", a)
+	}
+	out := p.must("", "top", "--once", "--interval", "10ms")
+	for _, want := range []string{"JOB   STATUS  WAITING  READY  RUNNING  DONE  FAILED  ENDED/S  LEFT\nnews  on            0      0        0    18       2      0.0     -\n", "WORKER", "ATTEMPTS  REASON  JOB\n       2  status  news\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in:\n%s", want, out)
+		}
+	}
+	if code, _, errOut := p.run("", "top", "--interval", "0"); code != 2 || !strings.Contains(errOut, "want more than 0") {
+		t.Errorf("--interval 0: %d, %s", code, errOut)
+	}
+	p.Kill()
+	if code, _, errOut := p.run("", "top", "--once"); code != 1 || !strings.Contains(errOut, "is it running?") {
+		t.Errorf("without a master: %d, %s", code, errOut)
+	}
+}
+
+// Polls follow each other until the user has seen enough; rates, what is left and errors are of what came between.
+func TestTopGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		ctx, stop := context.WithTimeout(t.Context(), 9*time.Second)
+		defer stop()
+		polls := 0
+		var out bytes.Buffer
+		w := top{out: &out, interval: 2 * time.Second, terminal: true}
+		w.poll = func(_ context.Context, since time.Time) (activity, error) {
+			if polls++; polls == 3 {
+				return activity{}, errors.New("it is being restarted")
+			}
+			want := began.Add(time.Duration(polls-2) * w.interval)
+			switch polls {
+			case 1:
+				want = time.Time{}
+			case 4:
+				want = want.Add(-w.interval)
+			}
+			if !since.Equal(want) {
+				t.Errorf("poll %d: errors since %s, want %s", polls, since, want)
+			}
+			ended := int(time.Since(began).Seconds()) * 10
+			return activity{Time: time.Now(), Since: since, Workers: []activeWorker{{"w1", 256}},
+				Jobs:   []activeJob{{Name: "news", Status: "on", Tasks: map[string]int{"waiting": 1000 - ended, "done": ended}}},
+				Errors: []attemptErrors{{"news", "dns", polls}, {"news", "timeout", 2}}}, nil
+		}
+		if err := w.watch(ctx); err != nil || polls != 5 {
+			t.Errorf("%v after %d polls", err, polls)
+		}
+		screens := strings.Split(out.String(), "\x1b[H\x1b[2J")[1:]
+		if len(screens) != 4 || !strings.Contains(screens[1], "no answer: it is being restarted\n") {
+			t.Fatalf("%d screens:\n%s", len(screens), out.String())
+		}
+		if !strings.Contains(screens[0], "dispatcher: none: nothing is handed out\n") || !strings.Contains(screens[0], "     -     -\n") {
+			t.Errorf("the first:\n%s", screens[0])
+		}
+		if last := screens[3]; !strings.Contains(last, "10.0  1m32s\n") || !strings.Contains(last, "      12  dns      news\n       8  timeout  news\n") {
+			t.Errorf("the last:\n%s", last)
+		}
+	})
+	if err := (top{out: failingWriter{}, once: true, poll: func(context.Context, time.Time) (activity, error) { return activity{}, nil }}).watch(t.Context()); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("an output that is closed: %v", err)
+	}
+}
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
