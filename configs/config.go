@@ -71,8 +71,8 @@ type Config struct {
 	Log Log `yaml:"log"`
 }
 
-// Redis is read only when store is redis.
-type Redis struct {
+// RedisServers say which Redis is called, and how to log in, for all programs.
+type RedisServers struct {
 	// Addrs are host:port of one server, of several members of a cluster, or of the
 	// sentinels when master_name is given. Default 127.0.0.1:6379.
 	Addrs []string `yaml:"addrs"`
@@ -84,6 +84,14 @@ type Redis struct {
 	// DB is the number of the database; a cluster has 0 only. Default 0.
 	DB      int `yaml:"db"`
 	CallTLS `yaml:",inline"`
+	// MasterName is the name of the master that the sentinels watch.
+	// Default "": addrs are not sentinels.
+	MasterName string `yaml:"master_name"`
+}
+
+// Redis is read only when store is redis.
+type Redis struct {
+	RedisServers `yaml:",inline"`
 	// InDoubt says what becomes of items for which Redis's reply was lost, so that they may
 	// be set though no caller was told that they are new: seen (no item is ever new twice,
 	// and one of these may be lost, as everybody is told that it is a duplicate) or new
@@ -104,9 +112,6 @@ type Redis struct {
 	// lose what was added here in the last ten seconds. 4 MiB to 1 TiB, and at most half of
 	// limits.filter_bytes. Default 64MiB: about 3.4 million items.
 	MirrorBytes Size `yaml:"mirror_bytes"`
-	// MasterName is the name of the master that the sentinels watch.
-	// Default "": addrs are not sentinels.
-	MasterName string `yaml:"master_name"`
 }
 
 // CallTLS is how the daemon calls a server by TLS. The files are read again for a new

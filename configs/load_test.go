@@ -81,7 +81,7 @@ func TestLoadFileFaults(t *testing.T) {
 		{"filters:\n  - {name: a, store: mysql}\n", `:2: filters[0].store: "mysql": is for the kind exact: other filters are in the store of the daemon`},
 		{"filters:\n  - {name: a, capasity: 1}\n", ":2: filters[0].capasity: unknown key; did you mean capacity?"},
 		{"filters:\n  - {name: a, kind: cuckoo, capacity: many}\n", `:2: filters[0].capacity: "many": want a whole number`},
-		{"redis:\n  zzzzzz: 1\n", ":2: redis.zzzzzz: unknown key; known: addrs, username, password_file, db, tls, tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, in_doubt, durability, replicas, mirror_bytes, master_name"},
+		{"redis:\n  zzzzzz: 1\n", ":2: redis.zzzzzz: unknown key; known: addrs, username, password_file, db, tls, tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, master_name, in_doubt, durability, replicas, mirror_bytes"},
 		{"filters:\n  - {name: a}\n  - {nam: b}\n", ":3: filters[1].nam: unknown key; did you mean name?"},
 		{"listen: a:1\n\nlisten: b:1\n", ":3: listen: key is there twice, first in line 1"},
 		{"tls: {cert_file: a, cert_file: b}\n", ":1: tls.cert_file: key is there twice"},

@@ -169,14 +169,7 @@ func (r Redis) validate(f *faults) {
 	if len(r.Addrs) == 0 {
 		f.add("redis.addrs", "none: want host:port of a server")
 	}
-	for i, addr := range r.Addrs {
-		if err := address.Check(addr); err != nil {
-			f.add(fmt.Sprintf("redis.addrs[%d]", i), "%w", err)
-		} else if host, port, _ := net.SplitHostPort(addr); host == "" || port == "0" {
-			f.add(fmt.Sprintf("redis.addrs[%d]", i), "%q: want host:port of a server", addr)
-		}
-	}
-	r.CallTLS.validate(f, "redis.")
+	*f = append(*f, r.Faults("redis")...)
 	f.oneOf("redis.in_doubt", r.InDoubt, "seen", "new")
 	f.oneOf("redis.durability", r.Durability, "server", "fsync")
 	if r.Replicas < 0 {
@@ -185,12 +178,27 @@ func (r Redis) validate(f *faults) {
 	if r.MirrorBytes < 4*MiB || r.MirrorBytes > TiB {
 		f.add("redis.mirror_bytes", "%s: want %s to %s", r.MirrorBytes, 4*MiB, TiB)
 	}
+}
+
+// Faults are what is wrong with the servers, whose keys are in a section; none at all are no fault.
+func (r RedisServers) Faults(section string) []error {
+	var f faults
+	key := section + "."
+	for i, addr := range r.Addrs {
+		if err := address.Check(addr); err != nil {
+			f.add(fmt.Sprintf("%saddrs[%d]", key, i), "%w", err)
+		} else if host, port, _ := net.SplitHostPort(addr); host == "" || port == "0" {
+			f.add(fmt.Sprintf("%saddrs[%d]", key, i), "%q: want host:port of a server", addr)
+		}
+	}
+	r.CallTLS.validate(&f, key)
 	switch {
 	case r.DB < 0:
-		f.add("redis.db", "%d: want 0 or more", r.DB)
+		f.add(key+"db", "%d: want 0 or more", r.DB)
 	case r.DB > 0 && len(r.Addrs) > 1 && r.MasterName == "":
-		f.add("redis.db", "%d: want 0: several addrs without master_name are a cluster, which has no other database", r.DB)
+		f.add(key+"db", "%d: want 0: several addrs without master_name are a cluster, which has no other database", r.DB)
 	}
+	return f
 }
 
 var databasePattern = regexp.MustCompile(`^[A-Za-z0-9_$-]{1,64}$`)

@@ -125,7 +125,7 @@ func TestValidateAccepts(t *testing.T) {
 		"redis unused": func(c *Config) { c.Redis.Addrs = nil },
 		"redis sentinels": func(c *Config) {
 			c.Store = "redis"
-			c.Redis = Redis{Addrs: []string{"a:1", "b:1"}, DB: 3, MasterName: "m", InDoubt: "seen", Durability: "server", MirrorBytes: 4 * MiB}
+			c.Redis = Redis{RedisServers: RedisServers{Addrs: []string{"a:1", "b:1"}, DB: 3, MasterName: "m"}, InDoubt: "seen", Durability: "server", MirrorBytes: 4 * MiB}
 		},
 		"redis, no folder": func(c *Config) {
 			c.Store = "redis"

@@ -124,7 +124,7 @@ func rules() []rule {
 		room("download/browser/chromium", "download/browser/jail"),
 		{folder: "daemon/internal/download/browserengine", ours: in("download", "fetch"), never: in("download/sqlite", "download/master", "download/dispatch")},
 		room("download/sqlite", "download", "durable"),
-		room("download/wake"),
+		room("download/wake", "tlsdial"),
 		room("download/mongodb", "download", "mongoconn", "tlsdial"),
 		room("download/downloadtest", "download"),
 		room("download/metered", "download"),

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/program"
 )
@@ -421,5 +422,69 @@ func TestFingerprintFollowsWhatIsRolledOut(t *testing.T) {
 	}
 	if base.fingerprint() == same {
 		t.Error("other settings, the same fingerprint")
+	}
+}
+
+// A Redis of the toolkit's is filled in for master and workers, with its password and certificates, as it is for
+// the filter; one that the operator names is left alone.
+func TestRedisOfMasterAndWorkers(t *testing.T) {
+	t.Parallel()
+	const inventory = `
+hosts:
+  - {name: hub, address: 10.0.0.1, roles: [filter, redis, mongodb, master]}
+  - {name: w1, address: 10.0.0.2, roles: [worker]}
+  - {name: w2, address: 10.0.0.3, roles: [worker], downloader: {settings: {redis: {url: "redis://10.0.0.9:6379"}}}}
+settings: {listen: "0.0.0.0:8000"}
+downloader: {settings: {listen: "0.0.0.0:8001"}}
+mongodb: {flavor: ferretdb}
+`
+	files := map[string]string{
+		"tokens.yaml":            "- {name: crawler, token: abcdefghijklmnopqrst, scopes: [filter]}\n",
+		"tokens.downloader.yaml": "- {name: news, token: abcdefghijklmnopqrst, scopes: [submit]}\n",
+	}
+	for _, encrypted := range []bool{false, true} {
+		text := inventory
+		if encrypted {
+			text += "redis: {tls: true}\n"
+		}
+		toolkit, _ := opened(t, text, files, nil)
+		r, err := toolkit.newRun(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, want := range []string{"127.0.0.1", "10.0.0.1", ""} {
+			h := toolkit.hosts[n]
+			p := r.site.On(h, toolkit.o.Programs[1])
+			values, err := r.site.Settings(t.Context(), h, p, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told, err := values.Read(p)
+			if err != nil || told.Validate() != nil {
+				t.Errorf("%s: %v, %v", h.Name, err, told.Validate())
+			}
+			if told.PlainRedis != (want != "" && !encrypted) {
+				t.Errorf("%s: calls a Redis without TLS: %t", h.Name, told.PlainRedis)
+			}
+			written, err := values.Text()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := downloader.Parse("x", []byte(written))
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case want == "" && (len(got.Redis.Addrs) > 0 || got.Redis.URL != "redis://10.0.0.9:6379" || got.Redis.PasswordFile != ""):
+				t.Errorf("%s: %+v", h.Name, got.Redis)
+			case want != "" && (len(got.Redis.Addrs) != 1 || !strings.HasPrefix(got.Redis.Addrs[0], want+":") || got.Redis.PasswordFile != "/etc/uridownloader/redis.password"):
+				t.Errorf("%s: %+v", h.Name, got.Redis)
+			case want != "" && got.Redis.TLS != encrypted, got.Redis.TLS && (got.Redis.TLSCAFile == "" || got.Redis.TLSCertFile == ""):
+				t.Errorf("%s: %+v", h.Name, got.Redis.CallTLS)
+			}
+			if got.Store != "mongodb" {
+				t.Errorf("%s: store %s", h.Name, got.Store)
+			}
+		}
 	}
 }

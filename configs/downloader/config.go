@@ -134,11 +134,12 @@ type Report struct {
 
 // Redis tells roles in other processes that there is something to do. Nothing is kept there.
 type Redis struct {
-	// URL is redis://HOST:PORT/DB, or rediss:// for TLS; with addr=HOST:PORT in its query, as often as
-	// there are more, it is that of a cluster. Default "": each role looks into the store every second.
+	// RedisServers are as those of urifilter; several addrs without master_name are a cluster. Default of
+	// addrs: none; without addrs and url each role looks into the store every second.
+	configs.RedisServers `yaml:",inline"`
+	// URL stands for addrs, username, db and tls: redis://HOST:PORT/DB, or rediss:// for TLS; with
+	// addr=HOST:PORT in its query, as often as there are more, it is that of a cluster. Default "".
 	URL string `yaml:"url"`
-	// PasswordFile holds the password alone. Default "": that of the URL, or none.
-	PasswordFile string `yaml:"password_file"`
 }
 
 // Auth says who may call.
@@ -180,6 +181,7 @@ func Default() Config {
 		Worker:          Worker{Listen: "127.0.0.1:8002", Concurrency: 100, Lease: time.Minute, Lanes: []string{"normal", "urgency"}},
 		Browser:         Browser{Pages: 2, Memory: configs.GiB},
 		Report:          Report{MailTLS: "starttls"},
+		Redis:           Redis{RedisServers: configs.RedisServers{Addrs: []string{}}},
 		KeepLogs:        720 * time.Hour,
 		Auth:            Auth{AllowedHosts: []string{}},
 		Limits:          Limits{JobBytes: 16 * configs.MiB, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, Connections: 1000},

@@ -90,6 +90,12 @@ func TestValidate(t *testing.T) {
 		`report.mail_server`:               func(c *Config) { c.Report.MailServer, c.Report.MailFrom = "mail", "a@example.com" },
 		`report.mail_from: ""`:             func(c *Config) { c.Report.MailServer = "mail:25" },
 		`redis.url: want redis://`:         func(c *Config) { c.Redis.URL = "127.0.0.1:6379" },
+		`redis.addrs[0]: "x"`:              func(c *Config) { c.Redis.Addrs = []string{"x"} },
+		`redis.db: 1: want 0`:              func(c *Config) { c.Redis.Addrs, c.Redis.DB = []string{"a:1", "b:1"}, 1 },
+		`redis.tls_ca_file: "x"`:           func(c *Config) { c.Redis.Addrs, c.Redis.TLSCAFile = []string{"a:1"}, "x" },
+		`redis.master_name: redis.addrs`:   func(c *Config) { c.Redis.MasterName = "m" },
+		`redis.url and redis.addrs`:        func(c *Config) { c.Redis.URL, c.Redis.Addrs = "redis://h:1", []string{"a:1"} },
+		`redis.url and redis.tls`:          func(c *Config) { c.Redis.URL, c.Redis.TLS = "redis://h:1", true },
 		`report: mail_user "x"`: func(c *Config) {
 			c.Report.MailServer, c.Report.MailFrom, c.Report.MailUser = "mail:25", "a@example.com", "x"
 		},

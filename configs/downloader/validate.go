@@ -81,9 +81,7 @@ func (c Config) Validate() error {
 		add("browser.memory", "%s: want %s or more", c.Browser.Memory, least)
 	}
 	c.Report.check(add, oneOf)
-	if u, err := url.Parse(c.Redis.URL); c.Redis.URL != "" && (err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss") {
-		add("redis.url", "want redis:// or rediss://, host and port, such as redis://127.0.0.1:6379") // it may have a password
-	}
+	faults = append(faults, c.Redis.faults()...)
 	least("keep_logs", c.KeepLogs, 0)
 	if c.Limits.JobBytes < configs.KiB || c.Limits.JobBytes > configs.GiB {
 		add("limits.job_bytes", "%s: want %s to %s", c.Limits.JobBytes, configs.KiB, configs.GiB)
@@ -138,4 +136,27 @@ func (m MongoDB) faults() []error {
 		uri = "mongodb://in.the.file/"
 	}
 	return configs.CheckMongoDB("mongodb", uri, m.Database, m.CallTLS)
+}
+
+// Given tells whether there is a Redis.
+func (r Redis) Given() bool { return r.URL != "" || len(r.Addrs) > 0 }
+
+// faults are what is wrong with the section.
+func (r Redis) faults() []error {
+	faults := r.Faults("redis")
+	if u, err := url.Parse(r.URL); r.URL != "" && (err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss") {
+		return append(faults, errors.New("redis.url: want redis:// or rediss://, host and port, such as redis://127.0.0.1:6379")) // it may have a password
+	}
+	for _, other := range []struct {
+		key   string
+		given bool
+	}{{"addrs", len(r.Addrs) > 0}, {"username", r.Username != ""}, {"db", r.DB != 0}, {"master_name", r.MasterName != ""}, {"tls", r.TLS}} {
+		switch {
+		case other.given && r.URL != "":
+			faults = append(faults, errors.New("redis.url and redis."+other.key+": want one of them: the URL says it, too"))
+		case other.given && len(r.Addrs) == 0:
+			faults = append(faults, errors.New("redis."+other.key+": redis.addrs names no server"))
+		}
+	}
+	return faults
 }

@@ -101,10 +101,11 @@ func (s *Site) RedisSteps(h inventory.Host) ([]step.Step, error) {
 	return append([]step.Step{apt.Ready()}, s.redis.Steps(packages)...), nil
 }
 
-// Shares tells whether a program on a host keeps its data in the Redis of the role.
+// Shares tells whether a program on a host calls the Redis of the role.
 func (s *Site) Shares(h inventory.Host, p program.Program) bool {
 	given, err := s.given(h, p)
-	return err == nil && p.Servers.Redis && s.redis != nil && !given.Has("store", "redis.addrs")
+	elsewhere := given.Has("redis.addrs", "redis.url") || p.Servers.Store == "redis" && given.Has("store")
+	return err == nil && p.Servers.Redis && s.redis != nil && !elsewhere
 }
 
 // PasswordPath is the file of a program that its redis.password_file names.

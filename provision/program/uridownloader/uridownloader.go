@@ -43,7 +43,7 @@ func Program() program.Program {
 // on is what hosts with some of the roles run.
 func on(roles []string) (program.Variant, error) {
 	has := func(role string) bool { return slices.Contains(roles, role) }
-	shared := program.Servers{MongoDB: true, Store: "mongodb", Filter: true}
+	shared := program.Servers{Redis: true, MongoDB: true, Store: "mongodb", Filter: true}
 	switch {
 	case has(RoleDownloader) && len(roles) > 1:
 		return program.Variant{Run: "serve", Parse: alone}, fmt.Errorf("%s is all of it in one process, with a store of its own: want it without %s and %s", RoleDownloader, RoleMaster, RoleWorker)
@@ -80,7 +80,7 @@ func sharing(name string, text []byte) (program.Settings, error) {
 		return s, err
 	}
 	c, err := downloader.Parse(name, text)
-	s.Database = c.MongoDB.Database
+	s.Database, s.PlainRedis = c.MongoDB.Database, len(c.Redis.Addrs) > 0 && !c.Redis.TLS
 	s.Validate = func() error { return errors.Join(c.Validate(), shares(c)) }
 	return s, err
 }

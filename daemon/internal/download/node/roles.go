@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/dispatch"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/wake"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
+	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
 // look is how often a dispatcher looks for new URIs that no master in its process tells it of.
@@ -70,7 +71,7 @@ func (n *Node) turns(owner string) string {
 
 // openNotifier connects the process with those of other roles, if there is a Redis for that.
 func (n *Node) openNotifier(registry prometheus.Registerer) error {
-	if n.cfg.Redis.URL == "" {
+	if !n.cfg.Redis.Given() {
 		return nil
 	}
 	password, err := secret.Read(n.cfg.Redis.PasswordFile)
@@ -85,7 +86,18 @@ func (n *Node) openNotifier(registry prometheus.Registerer) error {
 	if n.worker != nil {
 		calls[wake.Workers] = n.worker.Wake
 	}
-	n.notifier, err = wake.Open(wake.Options{URL: n.cfg.Redis.URL, Password: password, Wake: calls, Log: n.log, Registry: registry})
+	r := n.cfg.Redis
+	o := wake.Options{
+		Addrs: r.Addrs, Username: r.Username, Password: password, DB: r.DB, MasterName: r.MasterName, URL: r.URL,
+		Wake: calls, Log: n.log, Registry: registry,
+	}
+	if r.TLS {
+		o.TLS, err = tlsdial.Open("redis", tlsdial.Files{CA: r.TLSCAFile, Cert: r.TLSCertFile, Key: r.TLSKeyFile, ServerName: r.TLSServerName}, dialIn, n.log)
+		if err != nil {
+			return err
+		}
+	}
+	n.notifier, err = wake.Open(o)
 	return err
 }
 

@@ -15,6 +15,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
 // Whom is who should look.
@@ -42,10 +44,16 @@ const (
 
 // Options say which Redis, and who is to be woken.
 type Options struct {
-	// URL is redis://HOST:PORT/DB, or rediss:// for TLS; with addr=HOST:PORT in its query, as often as
-	// there are more, it is that of a cluster.
-	URL      string
-	Password string // "": that of the URL
+	// Addrs are host:port of a server, of members of a cluster, or of the sentinels of a MasterName.
+	Addrs      []string
+	Username   string
+	Password   string // with a URL "": that of the URL
+	DB         int
+	TLS        *tlsdial.Dialer // nil: connections are plain
+	MasterName string
+	// URL is there if no Addrs are: redis://HOST:PORT/DB, or rediss:// for TLS; with addr=HOST:PORT in its
+	// query, as often as there are more, it is that of a cluster.
+	URL string
 	// Wake are the functions to call in this process. They must return soon.
 	Wake     map[Whom]func()
 	Log      *slog.Logger
@@ -66,24 +74,45 @@ type Notifier struct {
 	sent      *prometheus.CounterVec
 }
 
-// Open reads the URL, and connects to nobody: a Redis that is away is none of its errors.
+// Open reads the options, and connects to nobody: a Redis that is away is none of its errors.
 func Open(o Options) (*Notifier, error) {
-	client, err := dial(o.URL, o.Password)
-	if err != nil {
-		return nil, err
-	}
-	u, err := url.Parse(o.URL)
-	if err != nil {
-		return nil, errors.Join(err, client.Close())
+	name := strings.Join(o.Addrs, ",")
+	client := dialAddrs(o)
+	if o.URL != "" {
+		var err error
+		if client, err = dial(o.URL, o.Password); err != nil {
+			return nil, err
+		}
+		u, err := url.Parse(o.URL)
+		if err != nil {
+			return nil, errors.Join(err, client.Close())
+		}
+		name = u.Redacted()
 	}
 	b := &Notifier{
-		opt: o, client: client, name: u.Redacted(),
+		opt: o, client: client, name: name,
 		pending:   map[Whom]chan struct{}{Dispatchers: make(chan struct{}, 1), Workers: make(chan struct{}, 1)},
 		connected: prometheus.NewGauge(prometheus.GaugeOpts{Name: "wake_connected", Help: "1 while Redis tells this process what there is to do, 0 while it has to look for itself."}),
 		sent:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wake_sent_total", Help: "Entries that told others to look, by whom they are for."}, []string{"whom"}),
 	}
 	o.Registry.MustRegister(b.connected, b.sent)
 	return b, nil
+}
+
+// dialAddrs makes the client of Addrs, nil if there are none.
+func dialAddrs(o Options) redis.UniversalClient {
+	if len(o.Addrs) == 0 {
+		return nil
+	}
+	u := &redis.UniversalOptions{
+		Addrs: o.Addrs, Username: o.Username, Password: o.Password, DB: o.DB, MasterName: o.MasterName,
+		SentinelUsername: o.Username, SentinelPassword: o.Password,
+		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, MaxRetries: -1, DisableIdentity: true,
+	}
+	if o.TLS != nil {
+		u.Dialer = o.TLS.DialContext
+	}
+	return redis.NewUniversalClient(u)
 }
 
 func dial(text, password string) (redis.UniversalClient, error) {
@@ -217,9 +246,12 @@ func hint(err error) string {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "NOAUTH"):
-		return "; set redis.password_file"
+		return "; check redis.username and redis.password_file"
 	case strings.Contains(text, "NOPERM"):
 		return "; the user needs XADD and XREAD on the key " + stream
+	}
+	if hint := tlsdial.Hint("redis", err); hint != "" {
+		return "; " + hint
 	}
 	return ""
 }

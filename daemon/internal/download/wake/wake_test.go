@@ -9,7 +9,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
 // process is one that notifies and is notified.
@@ -97,6 +99,45 @@ func TestCluster(t *testing.T) {
 	one, two := start(t, o), start(t, o)
 	one.wakes(t, two, Workers)
 	two.wakes(t, one, Dispatchers)
+}
+
+// A server, sentinels and a cluster that want TLS, with a certificate of their clients, and a user.
+func TestServers(t *testing.T) {
+	t.Parallel()
+	authority := certtest.New(t, "authority")
+	cert := authority.Issue(t, "server", time.Hour, "127.0.0.1")
+	server := &redistest.TLS{CA: authority.File, Cert: cert.Cert, Key: cert.Key}
+	client := authority.Issue(t, "downloader", time.Hour)
+	dialer, err := tlsdial.Open("redis", tlsdial.Files{CA: authority.File, Cert: client.Cert, Key: client.Key}, time.Minute, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(t *testing.T, o Options) {
+		t.Helper()
+		o.TLS = dialer
+		one, two := start(t, o), start(t, o)
+		one.wakes(t, two, Workers)
+		two.wakes(t, one, Dispatchers)
+	}
+	t.Run("one", func(t *testing.T) {
+		t.Parallel()
+		one := redistest.StartTLS(t, server)
+		one.CLI("ACL", "SETUSER", "crawl", "on", ">secret", "~uridownloader:*", "+xadd", "+xread", "+select")
+		try(t, Options{Addrs: []string{one.Addr}, Username: "crawl", Password: "secret", DB: 2})
+	})
+	t.Run("sentinels", func(t *testing.T) {
+		t.Parallel()
+		sentinel, _, _ := redistest.SentinelsTLS(t, server)
+		try(t, Options{Addrs: []string{sentinel.Addr}, MasterName: "mymaster"})
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		var addrs []string
+		for _, s := range redistest.ClusterTLS(t, server) {
+			addrs = append(addrs, s.Addr)
+		}
+		try(t, Options{Addrs: addrs})
+	})
 }
 
 // However often it was notified, few entries are sent, and the stream stays short.
