@@ -213,3 +213,27 @@ func TestATurnIsNotWaitedFor(t *testing.T) {
 		}
 	})
 }
+
+// Who asks several filters has its turn at all of them, in whatever order they are named, and nobody waits for ever.
+func TestTurnsAtSeveralFilters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, jobs := open(t, 2)
+		defer s.Close()
+		filter := &memory{takes: time.Millisecond, seen: map[string]bool{}}
+		var adding sync.WaitGroup
+		for i, names := range [][]string{{"uri", "page"}, {"page", "uri", "page"}} {
+			in := New(s, filter, fmt.Sprint("master", i))
+			for part := range 20 {
+				adding.Go(func() {
+					if _, err := in.AddThrough(t.Context(), jobs[i], names, tasksOf(t, part, 1)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		adding.Wait()
+		if n := total(t, s, jobs); n != 20 {
+			t.Errorf("%d tasks of 20 URIs", n)
+		}
+	})
+}
