@@ -177,7 +177,7 @@ func rules() []rule {
 		withSettings(room("redisstore/footprint")),
 		{folder: "daemon/internal/lab/hashes", ours: []string{}, onlyModules: []string{"github.com/twmb/murmur3", "github.com/zeebo/xxh3"}},
 		{folder: "daemon/internal/lab/plot", ours: []string{}, onlyModules: []string{"golang.org/x/image"}},
-		commands("bench", []string{"terminal"}, "lab", "program"),
+		commands("bench", nil, "lab", "program"),
 		withSettings(commands("size", nil, "lab/sizing", "kind", "program")),
 		withSettings(commands("mysql", []string{"settings"}, "mysqlstore", "server", "program")),
 		withSettings(asking(commands("bitmap", []string{"connection", "settings"}, "server", "api/filterjson", "problem", "backup", "archive", "engine", "durable", "program"))),

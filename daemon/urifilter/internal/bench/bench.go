@@ -11,7 +11,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
-	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/terminal"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
 // New makes the commands.
