@@ -2,11 +2,14 @@ package graph
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -19,7 +22,7 @@ const (
 	maxInside = 18
 )
 
-// Colours of hosts, those with the most pages first (Okabe and Ito 2008, which the colour-blind can
+// Colours of hosts, those that are drawn most first (Okabe and Ito 2008, which the colour-blind can
 // tell apart), and of all others.
 var (
 	hostColours = []string{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442"}
@@ -33,19 +36,28 @@ var (
 func (g *Graph) Picture(w io.Writer, most int) (int, error) {
 	ranks := g.PageRank()
 	d := drawing{layout: g.lay(ranks, min(most, MaxPicture)), w: bufio.NewWriter(w), ranks: ranks, colour: map[string]string{}}
-	for i, h := range g.byHost() {
-		if i < len(hostColours) {
-			d.colour[h.Host] = hostColours[i]
-			d.hosts = append(d.hosts, h.Host)
-		} else {
-			d.others++
-		}
-	}
+	d.colourHosts()
 	for _, id := range d.shown {
 		d.best = max(d.best, ranks[id])
 	}
 	d.draw()
 	return len(d.shown), d.w.Flush()
+}
+
+// colourHosts gives the hosts that are drawn most a colour of their own.
+func (d *drawing) colourHosts() {
+	count := map[string]int{}
+	for _, id := range d.shown {
+		count[hostOf(d.g.uris[id])]++
+	}
+	names := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
+	})
+	d.hosts = names[:min(len(names), len(hostColours))]
+	d.others = len(names) - len(d.hosts)
+	for i, name := range d.hosts {
+		d.colour[name] = hostColours[i]
+	}
 }
 
 // drawing writes a picture. Errors are those of w, which are there at Flush.
@@ -145,22 +157,23 @@ func (d *drawing) label(p *place, uri string, r float64) {
 	switch {
 	case p.x == 0 && p.y == 0:
 		d.printf(`<text x="0" y="%.1f" text-anchor="middle" font-weight="bold" stroke="white" stroke-width="3" paint-order="stroke" fill="#222">`, -r-5)
-		d.text(labelOf(uri, maxLabel))
+		d.text(labelOf(uri, false, maxLabel))
 		d.printf("</text>")
 		return
 	case math.Cos(p.angle) < 0:
 		anchor, angle, away = "end", angle+180, -away
 	}
 	d.printf(`<text transform="translate(%.1f %.1f)rotate(%.1f)" x="%.1f" y="4" text-anchor="%s" stroke="white" stroke-width="3" stroke-opacity="0.8" paint-order="stroke" fill="#222">`, p.x, p.y, angle, away, anchor)
-	d.text(labelOf(uri, most))
+	d.text(labelOf(uri, hostOf(uri) != hostOf(d.g.uris[p.parent]), most))
 	d.printf("</text>")
 }
 
-// labelOf is the end of a path, or the host of what has none, as people read it.
-func labelOf(uri string, most int) string {
+// labelOf is the end of a path, or the host of what has none, as people read it; of another host than
+// its parent's it is both, from the beginning.
+func labelOf(uri string, otherHost bool, most int) string {
 	label := uri
 	if i := strings.Index(uri, "://"); i >= 0 {
-		if slash := strings.IndexAny(uri[i+3:], "/?"); slash >= 0 && len(uri) > i+3+slash+1 {
+		if slash := strings.IndexAny(uri[i+3:], "/?"); slash >= 0 && len(uri) > i+3+slash+1 && !otherHost {
 			label = uri[i+3+slash:]
 		} else {
 			label = strings.TrimSuffix(uri[i+3:], "/")
@@ -170,6 +183,9 @@ func labelOf(uri string, most int) string {
 		label = strings.ToValidUTF8(plain, "\ufffd")
 	}
 	runes := []rune(label)
+	if len(runes) > most && otherHost {
+		return string(runes[:most-1]) + "…"
+	}
 	if len(runes) > most {
 		return "…" + string(runes[len(runes)-most+1:])
 	}
