@@ -59,6 +59,9 @@ stored twice.`,
   # a server of your own on this machine, as fast as it can
   uridownloader crawl http://localhost:8080/ --allow-private --delay 0 --threads 16
 
+  # what only users of the site see
+  uridownloader crawl https://bbs.example/ --login bbs.yaml
+
   # share what is seen with other crawls, by a urifilter daemon
   uridownloader crawl https://example.com/ --filter http://127.0.0.1:8000 --type uri`,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -99,12 +102,13 @@ func bind(f *pflag.FlagSet, s *crawl.Setting) {
 	f.IntVar(&s.MaxRepeated, "max-repeated", s.MaxRepeated, "follow no link whose path has the same part more than this many `times`")
 	f.StringVar(&s.FilterURL, "filter", s.FilterURL, "`URL` of a urifilter daemon; what its filter has seen is not crawled")
 	f.StringVar(&s.FilterType, "type", s.FilterType, "`name` of the filter there")
+	f.StringVar(&s.Login, "login", s.Login, "log in by the `file`'s steps first (\"form\" says what is in one)")
 	f.BoolVar(&s.WARC, "warc", s.WARC, "also write what was fetched as WARC 1.1, in DIR/warc")
 }
 
 // changeable are the flags that may be others when a crawl goes on: they do not change which pages
 // belong to it.
-var changeable = []string{"max-pages", "threads", "delay", "per-host", "contact", "attempts", "timeout", "allow-private"}
+var changeable = []string{"max-pages", "threads", "delay", "per-host", "contact", "attempts", "timeout", "allow-private", "login"}
 
 // change makes a setting that was kept what the flags say; other flags must say what it was.
 func change(given *pflag.FlagSet, args []string, s *crawl.Setting) error {
@@ -133,6 +137,9 @@ func change(given *pflag.FlagSet, args []string, s *crawl.Setting) error {
 func (o *options) run(cmd *cobra.Command, args []string) error {
 	if o.graph != "" && !slices.Contains(graph.Formats(), o.graph) {
 		return command.UsageError{Err: fmt.Errorf("--graph %q: want %s", o.graph, strings.Join(graph.Formats(), ", "))}
+	}
+	if err := o.checkLogin(); err != nil {
+		return err
 	}
 	o.setting.Seeds = args
 	if !o.resume {
@@ -171,6 +178,19 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return nil
+}
+
+// checkLogin reads the file of --login, before there is a folder, and names it so that it is found from
+// any folder when the crawl goes on.
+func (o *options) checkLogin() (err error) {
+	if o.setting.Login == "" {
+		return nil
+	}
+	if o.setting.Login, err = filepath.Abs(o.setting.Login); err != nil {
+		return err
+	}
+	_, err = crawl.ReadLogin(o.setting.Login)
+	return err
 }
 
 // open begins the crawl, or goes on with it.
