@@ -9,7 +9,9 @@ import (
 const (
 	ring   = 150.0 // between two rings, at least
 	room   = 17.0  // that a label needs on its ring
-	margin = 190.0 // around the outermost ring: labels stand there
+	margin = 190.0 // around the outermost marks: labels stand there
+
+	minWidth = 760.0 // so that the line below the legend fits
 )
 
 // layout is where the nodes of a picture are: a tree of shortest ways from the seeds, a ring for each

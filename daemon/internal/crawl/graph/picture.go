@@ -76,17 +76,27 @@ func (d *drawing) printf(format string, args ...any) { fmt.Fprintf(d.w, format, 
 func (d *drawing) text(s string) { _ = xml.EscapeText(d.w, []byte(s)) }
 
 func (d *drawing) draw() {
-	half := d.radius + margin
-	legend := 16.0 * float64(len(d.hosts)+5)
+	left, top, right, bottom := d.bounds()
+	width, height := right-left, bottom-top+16*float64(len(d.hosts)+5) // with the legend below
 	d.printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="%.0f %.0f %.0f %.0f" width="%.0f" height="%.0f" font-family="sans-serif" font-size="11">`+"\n",
-		-half, -half, 2*half, 2*half+legend, 2*half, 2*half+legend)
-	d.printf(`<rect x="%.0f" y="%.0f" width="%.0f" height="%.0f" fill="white"/>`+"\n", -half, -half, 2*half, 2*half+legend)
+		left, top, width, height, width, height)
+	d.printf(`<rect x="%.0f" y="%.0f" width="%.0f" height="%.0f" fill="white"/>`+"\n", left, top, width, height)
 	d.links()
 	for _, id := range d.shown {
 		d.node(id)
 	}
-	d.legend(-half+12, half)
+	d.legend(left+12, bottom)
 	d.printf("</svg>\n")
+}
+
+// bounds are those of all marks, with room for their labels; the legend fits below.
+func (d *drawing) bounds() (left, top, right, bottom float64) {
+	left, right = -minWidth/2+margin, minWidth/2-margin
+	for _, p := range d.place {
+		left, right = min(left, p.x), max(right, p.x)
+		top, bottom = min(top, p.y), max(bottom, p.y)
+	}
+	return left - margin, top - margin, right + margin, bottom + margin
 }
 
 // links draws those of the tree, and the others lighter, bent towards the middle.
