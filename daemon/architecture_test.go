@@ -133,7 +133,7 @@ func rules() []rule {
 		{folder: "daemon/internal/download/worker", ours: in("download"), never: in("download/sqlite", "download/mongodb", "download/dispatch")},
 		{folder: "daemon/internal/program", ours: []string{"systemd", "configs/address"}},
 		room("powerloss", "durable"),
-		room("crawl/graph", "durable"),
+		room("crawl/graph"),
 		withSettings(room("crawl/form", "crawl/charset", "fetch", "program/secret")),
 		{folder: "daemon/internal/crawl/form/board", ours: []string{}},
 		room("crawl/charset"),

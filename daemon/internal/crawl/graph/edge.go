@@ -1,6 +1,6 @@
-// Package graph keeps the graph of links that a crawl finds: a file of lines that survives a crash,
-// what can be told of it (in-degree, PageRank, dead links, hosts), its forms for other programs, and
-// a picture of a small one. It finds no links and fetches nothing.
+// Package graph has the graph of links that a crawl finds: the lines of its file, what can be told of
+// it (in-degree, PageRank, dead links, hosts), its forms for other programs, and a picture of a small
+// one. It finds no links, fetches nothing and writes no file: that is the crawl's.
 package graph
 
 import (
@@ -22,7 +22,8 @@ const (
 	MaxLine = 1 << 20
 )
 
-// Edge is a link. Its line is a JSON object with these four members, in UTF-8, and a line feed.
+// Edge is a link. Its line is a JSON object with these four members, in UTF-8, and a line feed, without
+// which it does not count: whoever appends after a crash cuts the file to its last line feed first.
 type Edge struct {
 	From string `json:"from"` // canonical URI of the page that the link is on
 	To   string `json:"to"`   // canonical URI that it leads to

@@ -27,14 +27,7 @@ func hostile() []Edge {
 func crawled(t testing.TB, edges []Edge, index string) string {
 	t.Helper()
 	dir := t.TempDir()
-	var text []byte
-	for _, e := range edges {
-		var err error
-		if text, err = AppendLine(text, e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, File), text, 0o600), os.WriteFile(filepath.Join(dir, indexFile), []byte(index), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, File), lines(t, edges...), 0o600), os.WriteFile(filepath.Join(dir, indexFile), []byte(index), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -60,7 +53,7 @@ func export(t *testing.T, g *Graph, format string) string {
 
 func TestCSVIsReadBack(t *testing.T) {
 	t.Parallel()
-	lines, err := csv.NewReader(strings.NewReader(export(t, load(t, crawled(t, hostile(), "")), "csv"))).ReadAll()
+	read, err := csv.NewReader(strings.NewReader(export(t, load(t, crawled(t, hostile(), "")), "csv"))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +61,7 @@ func TestCSVIsReadBack(t *testing.T) {
 	for _, e := range hostile() {
 		want = append(want, []string{e.From, e.To, e.Text, e.Rel})
 	}
-	for _, line := range lines {
+	for _, line := range read {
 		for i, text := range line {
 			if strings.ContainsAny(strings.TrimSpace(text)[:min(1, len(strings.TrimSpace(text)))], "=+-@") {
 				t.Errorf("%q is a formula", text)
@@ -76,8 +69,8 @@ func TestCSVIsReadBack(t *testing.T) {
 			line[i] = strings.TrimPrefix(text, "'")
 		}
 	}
-	if !reflect.DeepEqual(lines, want) {
-		t.Errorf("got %q\nwant %q", lines, want)
+	if !reflect.DeepEqual(read, want) {
+		t.Errorf("got %q\nwant %q", read, want)
 	}
 }
 
