@@ -78,10 +78,11 @@ func Decode(body []byte, contentType string) Result {
 		if r.Declared == "" {
 			r.Declared, r.By = name, d.by
 		}
-		if name == certain || certain == "" && fits(name, body, valid) {
-			r.From = d.by
-			r.use(normal(name), body)
-			return r
+		if name == certain || certain == "" && !betrayed(name, body, valid) {
+			if r.try(name, body, name == certain) {
+				r.From = d.by
+				return r
+			}
 		}
 	}
 	switch {
@@ -159,28 +160,40 @@ func lookUp(name string) encoding.Encoding {
 	return e
 }
 
-// fits tells whether a body can be in an encoding: hardly a byte of it is no character there.
-func fits(name string, body []byte, valid bool) bool {
-	if name == utf8Name {
-		return valid || invalidUTF8(body) <= mostInvalid(body)
-	}
-	e := lookUp(name)
-	if e == nil {
+// betrayed tells whether a body cannot be in an encoding as it is valid UTF-8, with too many characters of
+// several bytes for chance; or as it would have looked otherwise.
+func betrayed(name string, body []byte, valid bool) bool {
+	switch {
+	case name == utf8Name:
 		return false
+	case strings.HasPrefix(name, "utf-16"):
+		return true
 	}
-	if strings.HasPrefix(name, "utf-16") { // it would have been wide
-		return false
-	}
-	if valid && countMultibyte(body) >= enoughMultibyte {
-		return false
-	}
-	_, replaced := decode(normal(name), body)
-	return replaced <= mostInvalid(body)
+	return valid && countMultibyte(body) >= enoughMultibyte(name)
 }
 
-// enoughMultibyte is how many characters of several bytes make a valid UTF-8 text certain, whatever
-// is declared: docs/charsets.md has the measurement.
-const enoughMultibyte = 3
+// enoughMultibyte is how many characters of several bytes make a text UTF-8 though it was declared
+// otherwise: docs/charsets.md has the measurement. One is enough where servers declare windows-1252 (as
+// ISO 8859-1) for whatever they have.
+func enoughMultibyte(name string) int {
+	if name == "windows-1252" {
+		return 1
+	}
+	return 3
+}
+
+// try reads the body as it was declared, and tells whether hardly a byte of it is no character there.
+func (r *Result) try(name string, body []byte, certain bool) bool {
+	if lookUp(normal(name)) == nil {
+		return false
+	}
+	text, replaced := decode(normal(name), body)
+	if replaced > mostInvalid(body) && !certain {
+		return false
+	}
+	r.Used, r.Text, r.Replaced = normal(name), text, replaced
+	return true
+}
 
 // mostInvalid is how many faults a body may have in the encoding that it was declared as.
 func mostInvalid(body []byte) int { return 2 + beyondASCII(body)/100 }
@@ -221,8 +234,7 @@ func decode(name string, body []byte) (text []byte, replaced int) {
 		if utf8.Valid(body) {
 			return body, 0
 		}
-		text = bytes.ToValidUTF8(body, nil)
-		text, replaced = make([]byte, 0, len(body)+16), 0
+		text = make([]byte, 0, len(body)+16)
 		for len(body) > 0 {
 			r, size := utf8.DecodeRune(body)
 			if r == utf8.RuneError && size == 1 {

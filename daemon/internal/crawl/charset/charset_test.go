@@ -52,6 +52,7 @@ func TestOrder(t *testing.T) {
 		{"nothing, UTF-8", text, "", "", "", "utf-8", Valid, false},
 		{"nothing, ASCII", "<p>hello", "text/html", "", "", "utf-8", Valid, false},
 		{"ASCII that is declared", "<p>hello", "text/html; charset=windows-1251", "windows-1251", Header, "windows-1251", Header, false},
+		{"UTF-8 that is declared as ISO 8859-1", "© " + text, "text/html; charset=ISO-8859-1", "windows-1252", Header, "utf-8", Valid, true},
 		{"unknown label", text, "text/html; charset=martian", "martian", Header, "utf-8", Valid, true},
 		{"HZ", "<p>~{VPND~} ~{NDVP~}", "", "", "", "hz-gb-2312", Guess, false},
 		{"HZ that is declared", "<p>~{VPND~}", "text/html; charset=HZ-GB-2312", "hz-gb-2312", Header, "hz-gb-2312", Header, false},

@@ -2,6 +2,7 @@ package charset
 
 import (
 	"bytes"
+	"math"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -66,30 +67,31 @@ func Detect(body []byte) string {
 	}
 	text := sample(body)
 	high := beyondASCII(text)
-	best, bestCost := "", 0
+	best, bestCost := "", math.MaxInt
 	for _, c := range candidates {
-		cost, ok := c.cost(text, high)
-		if ok && (best == "" || cost < bestCost) {
+		if cost, ok := c.cost(text, high, bestCost); ok && cost < bestCost {
 			best, bestCost = c.name, cost
 		}
 	}
 	return best
 }
 
-// cost is how unlikely the text is; false: it cannot be in that encoding.
-func (c *candidate) cost(text []byte, high int) (cost int, ok bool) {
+// cost is how unlikely the text is; false: it cannot be in that encoding, or it is more unlikely than
+// limit.
+func (c *candidate) cost(text []byte, high, limit int) (cost int, ok bool) {
 	decoded, _ := decode(c.name, text)
 	s := string(decoded)
-	for i, name := range strings.Fields(c.languages) {
-		l, faults := model()[name].cost(s)
+	cost = limit - c.prior
+	for name := range strings.FieldsSeq(c.languages) {
+		l, faults := model()[name].cost(s, cost)
 		if faults > 2+high/50 {
 			return 0, false
 		}
-		if i == 0 || l < cost {
-			cost = l
+		if l < cost {
+			cost, ok = l, true
 		}
 	}
-	return cost + c.prior, true
+	return cost + c.prior, ok
 }
 
 // escapedJapanese tells ISO-2022-JP by its escape sequences: it is ASCII otherwise.

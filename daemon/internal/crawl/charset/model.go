@@ -119,12 +119,13 @@ func (l *language) addRow(row string) error {
 	return nil
 }
 
-// cost is how unlikely a text is in the language. faults are characters that cannot be in a text.
-func (l *language) cost(text string) (cost, faults int) {
+// cost is how unlikely a text is in the language. faults are characters that cannot be in a text. A cost
+// above limit is not counted to the end.
+func (l *language) cost(text string, limit int) (cost, faults int) {
 	if l.characters != nil {
-		return l.costOfCharacters(text)
+		return l.costOfCharacters(text, limit)
 	}
-	for len(text) > 0 {
+	for len(text) > 0 && cost <= limit {
 		n, foreign := word(text)
 		if n == 0 {
 			r, size := next(text)
@@ -144,9 +145,12 @@ func (l *language) cost(text string) (cost, faults int) {
 	return cost, faults
 }
 
-func (l *language) costOfCharacters(text string) (cost, faults int) {
+func (l *language) costOfCharacters(text string, limit int) (cost, faults int) {
 	run, before := 0, ' ' // characters that are no ASCII, and what is before them
 	for _, r := range text {
+		if cost > limit {
+			break
+		}
 		c, known := l.characters[r]
 		switch {
 		case r < 0x80:

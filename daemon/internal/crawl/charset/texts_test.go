@@ -143,7 +143,7 @@ func TestWholePages(t *testing.T) {
 	}
 }
 
-// TestChanceUTF8: how many short texts in other encodings are valid UTF-8 with enoughMultibyte
+// TestChanceUTF8: how many short texts in other encodings are valid UTF-8 with as many
 // characters of several bytes by chance: none of ours.
 func TestChanceUTF8(t *testing.T) {
 	t.Parallel()
@@ -170,7 +170,7 @@ func TestChanceUTF8(t *testing.T) {
 	}
 	t.Logf("%d texts of 6 to 32 bytes, %d of them valid UTF-8; by the characters of several bytes: %v", all, valid, chance)
 	for n := range chance {
-		if n >= enoughMultibyte {
+		if n >= enoughMultibyte("") {
 			t.Errorf("%d are valid UTF-8 with %d characters", chance[n], n)
 		}
 	}
