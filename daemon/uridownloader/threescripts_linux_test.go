@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -55,6 +57,13 @@ func newNewspaper(t *testing.T) *newspaper {
 	}))
 	t.Cleanup(n.Close)
 	return n
+}
+
+// requests counts them by path.
+func (n *newspaper) requests() map[string]int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.asked)
 }
 
 // The pages of a day: three lists, and their articles without those that two of them have.
@@ -156,7 +165,7 @@ func TestSystemThreeScripts(t *testing.T) {
 		t.Errorf("%v: %s", got, p.must("", "logs", "news"))
 	}
 	p.wantDay(n)
-	for path, times := range n.asked {
+	for path, times := range n.requests() {
 		if times != 1 {
 			t.Errorf("%s was asked for %d times", path, times)
 		}
@@ -175,7 +184,38 @@ func TestSystemThreeScripts(t *testing.T) {
 	if got := p.settled("news", 1); got["done"] != 1 {
 		t.Errorf("the second time: %v, want the run alone", got)
 	}
-	if len(n.asked) > 0 {
-		t.Errorf("the second time %v were asked for", n.asked)
+	if asked := n.requests(); len(asked) > 0 {
+		t.Errorf("the second time %v were asked for", asked)
 	}
+}
+
+// TestSystemThreeScriptsAreKilled kills the program again and again while it does the example. Nothing of
+// the day is lost, and nothing is there twice.
+func TestSystemThreeScriptsAreKilled(t *testing.T) {
+	t.Parallel()
+	n := newNewspaper(t)
+	p, job := newsJob(t, n)
+	p.must("", "job", "add", job)
+	const kills = 12
+	for range kills {
+		select {
+		case <-n.fresh:
+		case <-time.After(5 * time.Second): // all was fetched before; what is left is to parse
+		}
+		time.Sleep(rand.N(60 * time.Millisecond)) // somewhere in what follows a request
+		p.Kill()
+		p.start()
+	}
+	if got := p.settled("news", 1+2*(lists+articles)); got["failed"] > 0 {
+		t.Errorf("%v: %s", got, p.must("", "logs", "news"))
+	}
+	p.wantDay(n)
+	t.Logf("%d requests for %d pages", total(n.requests()), lists+articles)
+}
+
+func total(asked map[string]int) (sum int) {
+	for _, times := range asked {
+		sum += times
+	}
+	return sum
 }
