@@ -93,10 +93,17 @@ func limit(l Limits) error {
 	return nil
 }
 
-// forbidFiles takes away all files, and what else the kernel's Landlock can take.
-func forbidFiles() error {
+func landlockIs() error {
 	if version, err := landlockcall.LandlockGetABIVersion(); err != nil || version < 1 {
 		return fmt.Errorf("%w: the kernel has no Landlock: want Linux 5.13 or newer, with \"landlock\" among the names in /sys/kernel/security/lsm", ErrUnsupported)
+	}
+	return nil
+}
+
+// forbidFiles takes away all files, and what else the kernel's Landlock can take.
+func forbidFiles() error {
+	if err := landlockIs(); err != nil {
+		return err
 	}
 	if err := landlock.V7.BestEffort().Restrict(); err != nil {
 		return fmt.Errorf("%w: Landlock: %w", ErrUnsupported, err)
