@@ -36,6 +36,7 @@ type Config struct {
 	Dispatch  Dispatch `yaml:"dispatch"`
 	Worker    Worker   `yaml:"worker"`
 	Browser   Browser  `yaml:"browser"`
+	Script    Script   `yaml:"script"`
 	Report    Report   `yaml:"report"`
 	Redis     Redis    `yaml:"redis"`
 	// KeepLogs is how long the log of an attempt is kept; 0: for ever. Default 720h.
@@ -112,6 +113,19 @@ type Browser struct {
 	Memory configs.Size `yaml:"memory"`
 }
 
+// Script bounds the scripts of jobs, each attempt of which is a process.
+type Script struct {
+	// Python is the path of a Python, 3.11 or newer, that runs scripts written in it. Default "": there
+	// is none, and such jobs are refused.
+	Python string `yaml:"python"`
+	// Processes is how many there may be at once. 1 to 1000. Default 16.
+	Processes int `yaml:"processes"`
+	// Memory is what each may write to. 128MiB to 16GiB. Default 256MiB.
+	Memory configs.Size `yaml:"memory"`
+	// CPU is how long each may use the processor, in whole seconds. 1s to 10m. Default 1m.
+	CPU time.Duration `yaml:"cpu"`
+}
+
 // Report says who is told when all tasks of a job have ended.
 type Report struct {
 	// Webhook is a URL that is called with the report as JSON, by POST. Default "": none.
@@ -180,6 +194,7 @@ func Default() Config {
 		Dispatch:        Dispatch{Listen: "127.0.0.1:8003", Every: 5 * time.Minute, Ready: 7000},
 		Worker:          Worker{Listen: "127.0.0.1:8002", Concurrency: 100, Lease: time.Minute, Lanes: []string{"normal", "urgency"}},
 		Browser:         Browser{Pages: 2, Memory: configs.GiB},
+		Script:          Script{Processes: 16, Memory: 256 * configs.MiB, CPU: time.Minute},
 		Report:          Report{MailTLS: "starttls"},
 		Redis:           Redis{RedisServers: configs.RedisServers{Addrs: []string{}}},
 		KeepLogs:        720 * time.Hour,

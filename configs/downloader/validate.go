@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/mail"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -79,6 +80,16 @@ func (c Config) Validate() error {
 	between("browser.pages", c.Browser.Pages, 1, 100)
 	if least := 256 * configs.MiB; c.Browser.Memory < least {
 		add("browser.memory", "%s: want %s or more", c.Browser.Memory, least)
+	}
+	between("script.processes", c.Script.Processes, 1, 1000)
+	if s := c.Script; s.Python != "" && !filepath.IsAbs(s.Python) {
+		add("script.python", "%q: want a whole path, such as /usr/bin/python3", s.Python)
+	}
+	if m := c.Script.Memory; m < 128*configs.MiB || m > 16*configs.GiB {
+		add("script.memory", "%s: want 128MiB to 16GiB", m)
+	}
+	if cpu := c.Script.CPU; cpu < time.Second || cpu > 10*time.Minute || cpu%time.Second != 0 {
+		add("script.cpu", "%s: want 1s to 10m0s in whole seconds", cpu)
 	}
 	c.Report.check(add, oneOf)
 	faults = append(faults, c.Redis.faults()...)

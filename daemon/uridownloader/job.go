@@ -202,8 +202,17 @@ func newJobCheck() *cobra.Command {
 					return err
 				}
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: good\n", args[0])
-			return err
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: good\n", args[0]); err != nil {
+				return err
+			}
+			for _, code := range source.Codes {
+				if script.LanguageOf(code.File) == script.Python {
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: is compiled by the master, when the job is added\n", code.File); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
 		},
 	}
 }

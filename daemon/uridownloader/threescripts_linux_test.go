@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -218,4 +219,50 @@ func total(asked map[string]int) (sum int) {
 		sum += times
 	}
 	return sum
+}
+
+// TestSystemScriptsInPython has the pages of the example parsed by code in Python: where the operator allows
+// that, and after it was compiled.
+func TestSystemScriptsInPython(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Fatalf("%v: install python3", err)
+	}
+	n := newNewspaper(t)
+	p, job := newsJob(t, n)
+	text, err := os.ReadFile(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, p.dir, "news.yaml", strings.Replace(string(text), "parse.star", "parse.py", 1))
+	const code = `import urllib.parse
+
+
+def parse(page):
+    for article in html.select(page, "article"):
+        path = urllib.parse.urlsplit(page.url).path
+        emit({"title": article.select("h1")[0].text, "day": path.split("/")[1]})
+    follow([a.attrs["href"] for a in html.select(page, "li a, a.next")])
+`
+	write(t, p.dir, "parse.py", code)
+	var out, errOut bytes.Buffer
+	if run(t.Context(), []string{"job", "check", job}, nil, &out, &errOut) != 0 || !strings.Contains(out.String(), "parse.py: is compiled by the master, when the job is added") {
+		t.Errorf("check: %s, %s", &out, &errOut)
+	}
+	if exit, _, errOut := p.run("", "job", "add", job); exit != 1 || !strings.Contains(errOut, "parse.py: no code in Python is run here: the operator may set script.python") {
+		t.Errorf("without a Python: %d, %s", exit, errOut)
+	}
+	p.Kill()
+	p.start("--config", write(t, p.dir, "settings.yaml", "script: {python: "+python+"}\n"))
+	write(t, p.dir, "parse.py", strings.Replace(code, "[0].text", "[0.text", 1))
+	if exit, _, errOut := p.run("", "job", "add", job); exit != 1 || !strings.Contains(errOut, "parse.py:7:") {
+		t.Errorf("a fault: %d, %s", exit, errOut)
+	}
+	write(t, p.dir, "parse.py", code)
+	p.must("", "job", "add", job)
+	if got := p.settled("news", 1+2*(lists+articles)); got["failed"] > 0 {
+		t.Errorf("%v: %s", got, p.must("", "logs", "news"))
+	}
+	p.wantDay(n)
 }

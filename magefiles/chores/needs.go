@@ -29,6 +29,7 @@ func needs() []need {
 		{"nodejs npm", []string{"sh", "-c", "node --version && npm --version"}, "the test of web archives (WARC), with a public reader from npm", false},
 		{"graphviz", []string{"dot", "-V"}, "the test that Graphviz reads the graph of a crawl", false},
 		{"chromium-headless-shell", []string{"sh", "-c", "command -v chromium-headless-shell"}, "the tests of downloads with a browser", false},
+		{"python3", []string{"python3", "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"}, "the tests of job code in Python", false},
 		{"qemu-user", []string{"qemu-aarch64", "-version"}, "the tests of the assembly for other processors", false},
 		{pythonPackages, append([]string{"sh", "-c", `for p in "$@"; do "$p" -c "$0" && exit; done; exit 1`, pythonAll}, pythons()...), "the tests of the Python client and of Scrapy", false},
 		{"systemd-container mmdebstrap nftables iproute2 openssh-client gnupg", []string{"sh", "-c", "for p in systemd-nspawn mmdebstrap nft ip ssh gpg; do command -v $p || exit 1; done"}, "the tests of the toolkit, on throw-away hosts", false},

@@ -1,6 +1,7 @@
 package jobfile
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -15,8 +16,8 @@ import (
 // code is the code of a script as it is sent; in a job file it may be the name of a file instead.
 type code struct {
 	File     string `yaml:"file"`
-	Language string `yaml:"language"`
-	SHA256   string `yaml:"sha256"` // of the text, in hex; "": not checked
+	Language string `yaml:"language"` // "": by the name of the file
+	SHA256   string `yaml:"sha256"`   // of the text, in hex; "": not checked
 	Text     string `yaml:"text"`
 }
 
@@ -52,7 +53,7 @@ func (c *check) code(key string, of download.Script, n *yaml.Node) download.Code
 		c.fault(key, "want the name of a file, or {file: job.star, text: ...}")
 		return download.Code{}
 	}
-	k := code{File: "job.star", Language: script.Language}
+	k := code{File: "job.star"}
 	if err := strict.DecodeNode(c.file, key, n, &k); err != nil {
 		c.faults = append(c.faults, err)
 		return download.Code{}
@@ -61,7 +62,7 @@ func (c *check) code(key string, of download.Script, n *yaml.Node) download.Code
 }
 
 func (c *check) checked(key string, of download.Script, k code) download.Code {
-	found := download.Code{Language: k.Language, File: k.File, Text: k.Text}
+	found := download.Code{Language: cmp.Or(k.Language, script.LanguageOf(k.File)), File: k.File, Text: k.Text}
 	if k.File == "" || len(k.File) > 200 || filepath.Base(k.File) != k.File || strings.ContainsFunc(k.File, func(r rune) bool { return r < ' ' }) {
 		c.fault(key+".file", "%q: want a name without a folder, such as job.star", k.File)
 		return found
@@ -77,7 +78,7 @@ func (c *check) checked(key string, of download.Script, k code) download.Code {
 // WithCode is the text of a job in which the code of a script is the name of a file, with the code
 // itself. The error tells what is wrong with the code.
 func WithCode(name string, data []byte, named CodeFile, text string) ([]byte, error) {
-	found := download.Code{Language: script.Language, File: filepath.Base(named.File), Text: text}
+	found := download.Code{Language: script.LanguageOf(named.File), File: filepath.Base(named.File), Text: text}
 	if err := script.Check(found, named.Script); err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func TestParseFaults(t *testing.T) {
 		"name: a\ncode: {text: 'def download(task): fetsch()'}\nsetting: {download_engine: script}":           "job.star:1:21: undefined: fetsch",
 		"name: a\ncode: {file: a.star, text: 'def download(task:'}\nsetting: {download_engine: script}":       "a.star:1:19: got ':', want ')'",
 		"name: a\ncode: {txt: ''}\nsetting: {download_engine: script}":                                        "x.yaml:2: code.txt: unknown key; did you mean text?",
-		"name: a\ncode: {language: lua, text: ''}\nsetting: {download_engine: script}":                        `job.star: language "lua": want starlark`,
+		"name: a\ncode: {language: lua, text: ''}\nsetting: {download_engine: script}":                        `job.star: language "lua": want starlark or python`,
 		"name: a\ncode: {sha256: '00', text: 'def download(task): pass'}\nsetting: {download_engine: script}": "x.yaml:2: code.sha256: 00 is not that of the text, ",
 		"name: a\ngenerate: {every: 1h}":                                                                      "x.yaml:2: generate.code: is not there: want the name of a file beside this one, such as generate.star",
 		"name: a\nparse: x":                                                                                   "x.yaml:2: parse: a text: want keys and values: code, filter",

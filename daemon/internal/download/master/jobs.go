@@ -1,6 +1,7 @@
 package master
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -51,6 +52,9 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (dow
 			err = errors.New(name + ": setting.download_engine: browser: this machine runs no browser: " + unable.Error())
 		}
 	}
+	if err == nil && m.Check != nil {
+		err = m.checkScripts(r.Context(), j)
+	}
 	if err == nil {
 		for _, filter := range filtersOf(j) {
 			if _, err := m.Filter.Check(r.Context(), filter, []string{"http://example.com/"}); err != nil {
@@ -80,6 +84,20 @@ func scriptKey(j download.Job) string {
 		return "parse"
 	}
 	return ""
+}
+
+// checkScripts joins what is wrong with the scripts of a job.
+func (m *Master) checkScripts(ctx context.Context, j download.Job) error {
+	var faults []error
+	for _, s := range []struct {
+		of   download.Script
+		code download.Code
+	}{{download.ScriptGenerate, j.Setting.Generate.Code}, {download.ScriptDownload, j.Code}, {download.ScriptParse, j.Setting.Parse.Code}} {
+		if s.code.Text != "" {
+			faults = append(faults, m.Check(ctx, s.code, s.of))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // filtersOf are the names of the filters that a job asks.

@@ -28,7 +28,7 @@ const (
 	ScopeAdmin  = "admin"
 )
 
-// Options are what a master needs. All but Authenticate, AllowedHosts, Added, Ready and Unable are required.
+// Options are what a master needs. All but Authenticate, AllowedHosts, Added, Ready, Unable and Check are required.
 type Options struct {
 	Store  download.Store
 	Filter seen.Filter
@@ -39,7 +39,9 @@ type Options struct {
 	Ready func(context.Context) error
 	Mails bool // reports can be sent to the addresses that jobs name
 	// Unable, if not nil, is why this process cannot download by an engine, nil if it can.
-	Unable       func(engine string) error
+	Unable func(engine string) error
+	// Check, if not nil, says what is wrong with the code of a script that reading the job does not tell.
+	Check        func(ctx context.Context, c download.Code, of download.Script) error
 	JobBytes     int64         // the largest job
 	BodyTimeout  time.Duration // how long a caller may send or read nothing
 	Authenticate func(secret string) (name string, scopes []string, ok bool)

@@ -116,7 +116,7 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 		}
 		n.fetcher = newFetcher(cfg, n.spill, log)
 		overHTTP := httpengine.New(n.fetcher, cfg.UserAgent)
-		n.code = newScriptEngine(ctx, overHTTP, n.store, n.intake, n.wakeDispatcher, log)
+		n.code = newScriptEngine(ctx, cfg, overHTTP, n.store, n.intake, n.wakeDispatcher, log)
 		n.browsers = newBrowserEngine(cfg, overHTTP, n.spill, log)
 		engines := map[string]worker.Engine{}
 		for name, engine := range map[string]worker.Engine{download.EngineHTTP: overHTTP, download.EngineScript: n.code, download.EngineBrowser: n.browsers} {
@@ -168,8 +168,12 @@ func (n *Node) handler(registry *prometheus.Registry) http.Handler {
 	if !n.roles.Master {
 		return probe.New(probe.Options{Program: "uridownloader " + n.roles.String(), Ready: n.ready, Metrics: registry})
 	}
+	checks := n.code
+	if checks == nil { // it compiles, and runs nothing
+		checks = scriptengine.New(scriptOptions(n.cfg, n.log))
+	}
 	return master.New(master.Options{
-		Store: n.store, Filter: n.filter, Intake: n.intake, Added: n.wakeDispatcher, Ready: n.ready, Unable: n.unable,
+		Store: n.store, Filter: n.filter, Intake: n.intake, Added: n.wakeDispatcher, Ready: n.ready, Unable: n.unable, Check: checks.Check,
 		Mails: n.cfg.Report.MailServer != "", JobBytes: int64(n.cfg.Limits.JobBytes), BodyTimeout: n.cfg.Limits.BodyTimeout,
 		Authenticate: n.tokens.Authenticate(), AllowedHosts: n.cfg.Auth.AllowedHosts,
 		Log: n.log, Registry: registry,

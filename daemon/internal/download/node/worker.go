@@ -26,15 +26,28 @@ func newFetcher(cfg settings.Config, s *spill, log *slog.Logger) *fetch.Fetcher 
 	})
 }
 
+// scriptOptions are those of what runs the code of jobs, without what only a worker has.
+func scriptOptions(cfg settings.Config, log *slog.Logger) scriptengine.Options {
+	s := cfg.Script
+	return scriptengine.Options{Python: s.Python, Processes: s.Processes, Memory: int64(s.Memory), CPU: s.CPU, Log: log}
+}
+
 // newScriptEngine makes what runs the code of jobs. Where the machine has no jail for it, it refuses.
-func newScriptEngine(ctx context.Context, overHTTP *httpengine.Engine, store download.Store, added *intake.Intake, wake func(), log *slog.Logger) *scriptengine.Engine {
-	e := scriptengine.New(scriptengine.Options{HTTP: overHTTP, Stored: store, Log: log, Follow: func(ctx context.Context, j download.Job, filters []string, tasks []download.NewTask) error {
+func newScriptEngine(ctx context.Context, cfg settings.Config, overHTTP *httpengine.Engine, store download.Store, added *intake.Intake, wake func(), log *slog.Logger) *scriptengine.Engine {
+	o := scriptOptions(cfg, log)
+	o.HTTP, o.Stored = overHTTP, store
+	o.Follow = func(ctx context.Context, j download.Job, filters []string, tasks []download.NewTask) error {
 		_, err := added.AddThrough(ctx, j, filters, tasks)
 		wake()
 		return err
-	}})
+	}
+	e := scriptengine.New(o)
 	if err := e.Probe(ctx); err != nil && ctx.Err() == nil {
 		log.Warn("jobs with code are refused", "err", err)
+	} else if cfg.Script.Python != "" {
+		if err := e.Python(); err != nil {
+			log.Warn("jobs with code in Python are refused", "err", err)
+		}
 	}
 	return e
 }

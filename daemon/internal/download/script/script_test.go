@@ -46,6 +46,19 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// Code in Python is compiled by the engine, which can.
+func TestCheckOfPython(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"def nobody(": "", " \n": "a.py: is empty: want def parse(page): ...", strings.Repeat("#", MaxText+1): "a.py: has 65537 bytes: want 65536 at most",
+	} {
+		err := Check(download.Code{Language: LanguageOf("a.py"), File: "a.py", Text: text}, download.ScriptParse)
+		if want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%.60q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
 // Each script has its function, and only those names that are of use to it.
 func TestCheckOfEachScript(t *testing.T) {
 	t.Parallel()

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
-	"github.com/cr-clawer/urifilter/daemon/internal/download/script/jail"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 )
@@ -25,6 +25,7 @@ type attempt struct {
 	filters []string // that links go through
 	host    string   // that is asked with the cookie and the headers of the setting
 	process *process
+	reader  atomic.Pointer[process] // that reads pages for code in Python, nil before it asks
 	clock   *clock
 
 	begun   bool // the host of the task was asked
@@ -53,20 +54,34 @@ func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 			return worker.Page{}, err
 		}
 	}
-	p, err := startProcess(a.e.o.Program, jail.Limits{Memory: a.e.o.Memory, CPU: a.e.o.CPU})
+	args, err := a.e.args(a.code)
+	if err != nil {
+		return worker.Page{}, &worker.Failure{Reason: "python: " + err.Error(), After: unableFor}
+	}
+	p, err := startProcess(a.e.o.Program, a.e.limits(), args)
 	if err != nil {
 		return worker.Page{}, failed("code", "its process cannot be started: %v", err)
 	}
 	defer p.end()
 	a.process = p
+	defer func() {
+		if reader := a.reader.Load(); reader != nil {
+			reader.end()
+		}
+	}()
 	inTime, cancel := context.WithCancel(ctx)
 	defer cancel()
 	a.clock = startClock(s.Timeout, func() {
 		cancel()
-		p.stop("timeout: ran longer than " + s.Timeout.String())
+		why := "timeout: ran longer than " + s.Timeout.String()
+		p.stop(why)
+		a.killReader(why)
 	})
 	defer a.clock.pause()
-	defer context.AfterFunc(ctx, func() { p.kill("the worker has stopped it") })()
+	defer context.AfterFunc(ctx, func() {
+		p.kill("the worker has stopped it")
+		a.killReader("the worker has stopped it")
+	})()
 	_ = p.send(wire.Down{Start: start}) // if it is gone, reading tells why
 	end, err := a.serve(inTime)
 	switch {
@@ -74,6 +89,8 @@ func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 		return worker.Page{}, context.Cause(ctx)
 	case err != nil:
 		return worker.Page{}, err
+	case end.Memory:
+		return worker.Page{}, failed("memory", "%s: wanted more than %d MiB", download.CutReason(end.Fault), a.e.o.Memory>>20)
 	case end.Fault != "":
 		f := failed("code", "%s", download.CutReason(end.Fault))
 		f.Permanent, f.Crowded = end.Permanent, a.crowded
@@ -98,6 +115,8 @@ func (a *attempt) serve(ctx context.Context) (*wire.End, error) {
 			return m.End, nil
 		case m.Fetch != nil:
 			err = a.fetch(ctx, m.Fetch)
+		case m.Ask != nil && a.code.Language == script.Python:
+			err = a.ask(m.Ask)
 		case m.Emit != nil:
 			err = a.emit(m.Emit)
 		case m.Follow != nil:

@@ -16,6 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 )
 
@@ -35,13 +36,17 @@ type Options struct {
 	Memory    int64 // bytes that a process may write to; 0: 256 MiB
 	// CPU is how long a process may use the processor. 0: script.MaxCPU.
 	CPU time.Duration
-	Log *slog.Logger // nil: none
+	// Python is the path of an interpreter that runs code in Python. "": there is none.
+	Python string
+	Log    *slog.Logger // nil: none
 }
 
 // Engine is a worker.Engine. It is safe for concurrent use.
 type Engine struct {
 	o      Options
 	places chan struct{}
+	checks chan struct{}
+	python func() (child.Python, error) // what it needs
 
 	mu     sync.Mutex // guards what follows
 	unable error      // why there is no jail
@@ -54,7 +59,7 @@ func New(o Options) *Engine {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{o: o, places: make(chan struct{}, o.Processes)}
+	return &Engine{o: o, places: make(chan struct{}, o.Processes), checks: make(chan struct{}, checksAtOnce), python: sync.OnceValues(func() (child.Python, error) { return lookAtPython(o.Python) })}
 }
 
 // Probe runs a code that does nothing, and returns why none can be run here, nil if it can. From then

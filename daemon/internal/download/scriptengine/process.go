@@ -42,7 +42,7 @@ type process struct {
 }
 
 // startProcess starts a process, without an environment, and with no descriptor but its pipes.
-func startProcess(program string, l jail.Limits) (_ *process, err error) {
+func startProcess(program string, l jail.Limits, args []string) (_ *process, err error) {
 	p := &process{limits: l}
 	read, in, err := os.Pipe()
 	if err != nil {
@@ -54,7 +54,7 @@ func startProcess(program string, l jail.Limits) (_ *process, err error) {
 	}
 	p.in, p.out = in, out
 	p.cmd = exec.Command(program)
-	p.cmd.Args = append([]string{"uridownloader"}, child.Args(l)...)
+	p.cmd.Args = append([]string{"uridownloader"}, args...)
 	p.cmd.Env, p.cmd.Dir = []string{}, "/"
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = read, write, &p.errors
 	err = p.cmd.Start()

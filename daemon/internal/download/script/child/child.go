@@ -37,10 +37,15 @@ func Args(l jail.Limits) []string {
 }
 
 // Asked tells whether the arguments of a program, without its name, ask for such a process.
-func Asked(args []string) bool { return len(args) == 3 && args[0] == Command }
+func Asked(args []string) bool {
+	return len(args) == 3 && args[0] == Command || len(args) == 4 && args[0] == pythonCommand
+}
 
 // Main is the process. It returns the exit code.
 func Main(args []string) int {
+	if args[0] == pythonCommand {
+		return pythonMain(args)
+	}
 	debug.SetTraceback("none")
 	debug.SetMaxStack(maxStack)
 	memory, err := strconv.ParseInt(args[1], 10, 64)
@@ -58,6 +63,9 @@ func Main(args []string) int {
 	var first wire.Down
 	if err := wire.Read(in, &first); err != nil {
 		return complain(ExitWire, err)
+	}
+	if first.Ask != nil {
+		return answerAll(in, first.Ask)
 	}
 	if first.Start == nil {
 		return complain(ExitWire, errors.New("the first message is no start"))

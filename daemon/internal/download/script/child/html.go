@@ -41,27 +41,44 @@ func (r *run) choose(_ thread, b builtin, args tuple, kwargs []tuple) (value, er
 }
 
 func (r *run) matchingText(text, css string) (value, error) {
-	if r.doc.root == nil || r.doc.text != text {
-		root, err := html.Parse(strings.NewReader(text))
-		if err != nil {
-			return nil, fmt.Errorf("html.select: %w", err)
-		}
-		r.doc = parsed{text, root}
+	if _, err := r.doc.parse(text); err != nil {
+		return nil, err
 	}
 	return matching(r.doc.root, css)
 }
 
+// parse parses a text, unless it was the last one, and tells whether it did.
+func (p *parsed) parse(text string) (anew bool, err error) {
+	if p.root != nil && p.text == text {
+		return false, nil
+	}
+	root, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		return false, fmt.Errorf("html.select: %w", err)
+	}
+	*p = parsed{text, root}
+	return true, nil
+}
+
 // matching are the elements below a node, in the order of the document.
 func matching(below *html.Node, css string) (value, error) {
+	nodes, err := query(below, css)
+	if err != nil {
+		return nil, err
+	}
+	var found []value
+	for _, node := range nodes {
+		found = append(found, &element{node})
+	}
+	return starlark.NewList(found), nil
+}
+
+func query(below *html.Node, css string) ([]*html.Node, error) {
 	selector, err := cascadia.ParseGroup(css)
 	if err != nil {
 		return nil, fmt.Errorf("html.select: css %q: %w", css, err)
 	}
-	var found []value
-	for _, node := range cascadia.QueryAll(below, selector) {
-		found = append(found, &element{node})
-	}
-	return starlark.NewList(found), nil
+	return cascadia.QueryAll(below, selector), nil
 }
 
 // element is one of a document. Its members are name, text, html, attrs and select(css).

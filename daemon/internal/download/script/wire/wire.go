@@ -18,6 +18,8 @@ type Down struct {
 	Start *Start `json:",omitempty"`
 	Page  *Page  `json:",omitempty"` // the answer to a Fetch
 	Stop  string `json:",omitempty"` // why the code is to be stopped
+	Found *Found `json:",omitempty"` // the answer to an Ask
+	Ask   *Ask   `json:",omitempty"` // to the process that reads pages for another
 }
 
 // Start is the first message.
@@ -28,6 +30,32 @@ type Start struct {
 	Attempt    int    // from 1
 	Due        string // when a run of generate was due, in RFC 3339
 	Page       *Page  // that was stored, of a run of parse
+	Check      bool   // the code is compiled, and not run
+}
+
+// Ask is a question of a process whose language cannot read pages itself; the engine passes it to one
+// that can, and its answer back. Elements have numbers, which are of the last document.
+type Ask struct {
+	Decode  []byte // a body whose text is wanted
+	Type    string // its Content-Type
+	CSS     string // of the elements that are wanted, if Source or Element is set
+	Source  *string
+	Element int    // from 1
+	Member  string // text or html, that is wanted of Element
+}
+
+// Found is the answer to an Ask.
+type Found struct {
+	Refused  string
+	Text     string
+	Elements []Element
+}
+
+// Element is one of a document.
+type Element struct {
+	ID    int
+	Name  string
+	Attrs map[string]string
 }
 
 // Page is an answer to a Fetch, or a page that was stored.
@@ -49,6 +77,8 @@ type Up struct {
 	Follow *Follow         `json:",omitempty"`
 	Log    *string         `json:",omitempty"`
 	End    *End            `json:",omitempty"`
+	Ask    *Ask            `json:",omitempty"`
+	Found  *Found          `json:",omitempty"` // of the process that was asked
 }
 
 // Fetch asks for a page.
@@ -70,6 +100,7 @@ type Follow struct {
 type End struct {
 	Fault     string // what went wrong, "" if nothing did
 	Permanent bool   // another attempt would end the same
+	Memory    bool   // there was not enough
 	Page      int    // whose body is to be stored; 0: none
 }
 

@@ -1,0 +1,50 @@
+package child
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/jail"
+)
+
+// pythonCommand is the first argument of a program that is to become a Python which runs code. Three
+// others follow: bytes of memory, seconds of the processor, and a Python.
+const pythonCommand = "run-job-code-in-python"
+
+// Python is an interpreter, and what it may read.
+type Python struct {
+	Path  string   `json:"path"`
+	Dirs  []string `json:"dirs"`
+	Files []string `json:"files"`
+}
+
+// pythonRun is the program by which the interpreter speaks with the engine, and runs code.
+//
+//go:embed run.py
+var pythonRun string
+
+// pythonFlags: without environment, site packages and byte code that is written.
+var pythonFlags = []string{"-I", "-S", "-B", "-u"}
+
+// PythonArgs are those of a process with limits, in Python.
+func PythonArgs(l jail.Limits, p Python) ([]string, error) {
+	text, err := json.Marshal(p)
+	limits := Args(l)
+	return []string{pythonCommand, limits[1], limits[2], string(text)}, err
+}
+
+// pythonMain goes to jail and becomes the interpreter. It returns an exit code if that fails.
+func pythonMain(args []string) int {
+	memory, err := strconv.ParseInt(args[1], 10, 64)
+	seconds, wrong := strconv.Atoi(args[2])
+	var p Python
+	if err := errors.Join(err, wrong, json.Unmarshal([]byte(args[3]), &p)); err != nil {
+		return complain(ExitJail, err)
+	}
+	return complain(ExitJail, jail.Become(jail.Limits{Memory: memory, CPU: time.Duration(seconds) * time.Second}, jail.Interpreter{
+		Path: p.Path, Args: append(append([]string{p.Path}, pythonFlags...), "-c", pythonRun), Dirs: p.Dirs, Files: p.Files,
+	}))
+}
