@@ -1,0 +1,191 @@
+package crawl
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client/clienttest"
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/crawltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
+)
+
+// Requests to a host are a delay apart, its robots.txt, redirects and failures too, however many threads there are.
+func TestPolite(t *testing.T) {
+	t.Parallel()
+	const delay = 20 * time.Millisecond
+	site := &crawltest.Site{Pages: 100}
+	seed := serve(t, site)
+	s := setting(seed, 25, 8)
+	s.Delay = delay
+	began := time.Now()
+	run(t, t.TempDir(), s)
+	times := site.Times(strings.TrimSuffix(strings.TrimPrefix(seed, "http://"), "/"))
+	slices.SortFunc(times, time.Time.Compare)
+	for i, at := range times { // a thread may come late to its turn, but not early
+		if gap := at.Sub(began); gap < time.Duration(i)*delay {
+			t.Errorf("request %d came %s after the beginning, want %s or more", i, gap, time.Duration(i)*delay)
+		}
+	}
+	if len(times) < 26 {
+		t.Errorf("%d requests, want 26 or more", len(times))
+	}
+}
+
+// What is asked for later is asked for again, and not before; an error that stays is given up.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	asked := map[string][]time.Time{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[r.URL.Path] = append(asked[r.URL.Path], time.Now())
+		asked["*"] = append(asked["*"], time.Now())
+		switch n := len(asked[r.URL.Path]); {
+		case r.URL.Path == "/robots.txt":
+			http.NotFound(w, r)
+		case r.URL.Path == "/":
+			_, _ = w.Write([]byte(`<!doctype html><a href=/busy>x</a><a href=/broken>x</a><a href=/fine>x</a>`))
+		case r.URL.Path == "/busy" && n == 1:
+			w.Header().Set("Retry-After", "2")
+			w.WriteHeader(http.StatusTooManyRequests)
+		case r.URL.Path == "/broken":
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	}))
+	t.Cleanup(server.Close)
+	dir, s := t.TempDir(), setting(server.URL, 10, 1)
+	s.Attempts = 2
+	p := run(t, dir, s)
+	if p.Stored != 3 || p.Retried != 2 || p.Reasons["http_502"] != 1 {
+		t.Errorf("%+v", p)
+	}
+	if n := len(asked["/broken"]); n != 2 {
+		t.Errorf("what is broken was asked for %d times, want 2", n)
+	}
+	if gap := asked["/broken"][0].Sub(asked["/busy"][0]); gap < 2*time.Second {
+		t.Errorf("the host was asked %s after it wanted to be left alone for 2s", gap)
+	}
+	if order := order(t, dir, server.URL); strings.Join(order, " ") != "/ /fine /busy" {
+		t.Errorf("stored %q", order)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, FailedFile))
+	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), `"reason":"http_502","status":502`) || !strings.Contains(string(text), `"attempts":2`) {
+		t.Errorf("failed: %s, %v", text, err)
+	}
+}
+
+// Two crawls that share a filter have no page twice but the seed.
+func TestSharedFilter(t *testing.T) {
+	t.Parallel()
+	seed, daemon := serve(t, &crawltest.Site{Pages: 40}), clienttest.NewServer(t)
+	s := setting(seed, 20, 4)
+	s.FilterURL, s.FilterType = daemon.URL, "uri"
+	first, second := t.TempDir(), t.TempDir()
+	if p := run(t, first, s); p.Stored != 20 || p.Elsewhere != 0 || p.FalsePositives != 0 {
+		t.Errorf("the first: %+v", p)
+	}
+	p := run(t, second, s)
+	if p.Stored != 1 || p.Elsewhere == 0 {
+		t.Errorf("the second: %+v", p)
+	}
+	if err := errors.Join(crawltest.Check(first, 20), crawltest.Check(second, 1)); err != nil {
+		t.Error(err)
+	}
+	s.FilterType = "nobody"
+	if _, err := Begin(t.Context(), t.TempDir(), s, Options{}); err == nil || !strings.Contains(err.Error(), `filter "nobody": unknown`) {
+		t.Errorf("an unknown filter: %v", err)
+	}
+	// A daemon that is gone ends the crawl, which goes on when it is back.
+	s.FilterType = "uri_download"
+	third := t.TempDir()
+	c, err := Begin(t.Context(), third, s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		clienttest.Problem(w, http.StatusForbidden, "forbidden", "not now", nil)
+		return true
+	})
+	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "filter: ") {
+		t.Errorf("without its daemon: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	daemon.Intercept(nil)
+	if c, err = Resume(t.Context(), third, func(*Setting) error { return nil }, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Run(t.Context()), c.Close(), crawltest.Check(third, 20)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSettingFaults(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*Setting){
+		"no seed":          func(s *Setting) { s.Seeds = nil },
+		"--threads 0":      func(s *Setting) { s.Threads = 0 },
+		"--scope \"x\"":    func(s *Setting) { s.Scope = "x" },
+		"--contact":        func(s *Setting) { s.Contact = "me (at home)" },
+		"--depth -2":       func(s *Setting) { s.MaxDepth = -2 },
+		"--attempts 0":     func(s *Setting) { s.Attempts = 0 },
+		"seed \"ftp://x\"": func(s *Setting) { s.Seeds = []string{"ftp://x"} },
+	} {
+		s := Default()
+		s.Seeds = []string{"http://example.com/"}
+		change(&s)
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestScope(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kind, seed, uri string
+		want            bool
+	}{
+		{"host", "http://a.example/x/", "https://a.example/y", true},
+		{"host", "http://a.example/", "http://b.a.example/", false},
+		{"host", "http://a.example:81/", "http://a.example/", false},
+		{"host", "http://[::1]/", "https://[::1]/x", true},
+		{"domain", "http://www.example.co.uk/", "http://news.example.co.uk/", true},
+		{"domain", "http://www.example.co.uk/", "http://other.co.uk/", false},
+		{"domain", "http://127.0.0.1/", "http://127.0.0.2/", false},
+		{"prefix", "http://a.example/x/index.html?a=/b", "http://a.example/x/y", true},
+		{"prefix", "http://a.example/x/index.html", "http://a.example/xy", false},
+		{"all", "http://a.example/", "http://b.example/", true},
+	} {
+		if got := newScope(c.kind, parsed(t, c.seed)).has(parsed(t, c.uri)[0]); got != c.want {
+			t.Errorf("%s of %s has %s: %v", c.kind, c.seed, c.uri, got)
+		}
+	}
+	s := Default()
+	for path, want := range map[string]string{
+		"/a/b/c": "", "/a/a/a": "", "/x/a/a/a/a": "repeated", strings.Repeat("/y", 33): "segments", "/" + strings.Repeat("z", 2100): "long",
+	} {
+		if got := s.trap(parsed(t, "http://a.example"+path)[0]); got != want {
+			t.Errorf("%.50s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+func parsed(t *testing.T, text string) []*uri.URI {
+	t.Helper()
+	u, err := uri.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []*uri.URI{u}
+}
