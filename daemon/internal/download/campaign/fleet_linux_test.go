@@ -25,6 +25,7 @@ type fleet struct {
 	victims []victim
 	stops   int // in good order, which gives begun downloads back
 	struck  map[string]int
+	next    []int // of victims, whose turn it is
 }
 
 // victim is what a campaign ends and starts again.
@@ -154,9 +155,13 @@ func (m *member) strike(f *fleet, random *rand.Rand) {
 	f.start(m)
 }
 
-// strike strikes one of the fleet.
+// strike strikes one of the fleet. Each has its turn, in an order by chance.
 func (f *fleet) strike(random *rand.Rand) {
-	v := f.victims[random.IntN(len(f.victims))]
+	if len(f.next) == 0 {
+		f.next = random.Perm(len(f.victims))
+	}
+	v := f.victims[f.next[0]]
+	f.next = f.next[1:]
 	f.struck[v.name()]++
 	v.strike(f, random)
 }
