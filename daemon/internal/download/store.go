@@ -59,11 +59,14 @@ type Jobs interface {
 	MarkReported(ctx context.Context, job int64, tasks int) error
 	// Counts tells how many tasks of a job are in each state, with all States as keys: ErrNoJob.
 	Counts(ctx context.Context, job int64) (map[State]int, error)
-	// KeepRefusal keeps why a job was refused, Added now; Refusals lists the newest first, at most
-	// limit.
+	// KeepRefusal keeps why a job was refused, Added now, its Text cut to MaxReason bytes, and forgets all
+	// but the newest MaxRefusals; Refusals lists the newest first, at most limit.
 	KeepRefusal(ctx context.Context, r Refusal) error
 	Refusals(ctx context.Context, limit int) ([]Refusal, error)
 }
+
+// MaxRefusals is how many refusals are kept.
+const MaxRefusals = 200
 
 // Refusal tells of a job that was not taken.
 type Refusal struct {

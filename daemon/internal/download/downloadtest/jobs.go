@@ -170,18 +170,18 @@ func jobsAtOnce(r *rig) {
 }
 
 func refusals(r *rig) {
-	for i := range 5 {
+	for i := range download.MaxRefusals + 8 {
 		r.need(r.KeepRefusal(ctx, download.Refusal{Name: fmt.Sprintf("job%d", i), Text: "line 1: a\nline 2: b", Added: time.Unix(1, 0)}))
 		r.clock.Advance(time.Second)
 	}
-	for _, limit := range []int{0, 1, 3, 100} {
+	for _, limit := range []int{0, 1, 3, 10_000} {
 		got, err := r.Refusals(ctx, limit)
 		r.need(err)
-		if len(got) != min(limit, 5) {
+		if len(got) != min(limit, download.MaxRefusals) {
 			r.Errorf("limit %d: %d refusals", limit, len(got))
 		}
 		for i, refusal := range got {
-			want := download.Refusal{Name: fmt.Sprintf("job%d", 4-i), Text: "line 1: a\nline 2: b", Added: r.clock.Now().Add(-time.Duration(i+1) * time.Second)}
+			want := download.Refusal{Name: fmt.Sprintf("job%d", download.MaxRefusals+7-i), Text: "line 1: a\nline 2: b", Added: r.clock.Now().Add(-time.Duration(i+1) * time.Second)}
 			if !reflect.DeepEqual(refusal, want) {
 				r.Errorf("refusal %d: %+v, want %+v", i, refusal, want)
 			}

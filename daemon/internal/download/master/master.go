@@ -213,7 +213,7 @@ GET    /api/v1/jobs/{name}/logs         NDJSON, one an attempt (0: a lease that 
 GET    /api/v1/jobs/{name}/data         NDJSON, one a result; ?limit=100
 GET    /api/v1/jobs/{name}/data/{task}  the body that was downloaded
 GET    /api/v1/activity                 jobs by state, live workers, failed attempts by reason; ?since=TIME
-GET    /api/v1/refusals                 jobs that were refused, and why
+GET    /api/v1/refusals                 the newest 200 jobs that were refused, and why
 GET    /livez /readyz /metrics
 `
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

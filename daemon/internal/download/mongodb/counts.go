@@ -62,12 +62,22 @@ func (s *Store) KeepRefusal(ctx context.Context, r download.Refusal) error {
 			if err != nil {
 				return err
 			}
-			d = refusalDoc{ID: markAt(now), Name: valid(r.Name), Text: valid(r.Text), Added: bson.NewDateTimeFromTime(now.least)}
+			d = refusalDoc{ID: markAt(now), Name: valid(r.Name), Text: download.CutReason(r.Text), Added: bson.NewDateTimeFromTime(now.least)}
 		}
 		_, err := s.refusals.InsertOne(ctx, d)
-		if unsure && mongo.IsDuplicateKeyError(err) {
-			return nil
+		if err != nil && (!unsure || !mongo.IsDuplicateKeyError(err)) {
+			return err
 		}
+		old, err := find[refusalDoc](ctx, s.refusals, bson.D{}, options.Find().SetSort(doc("added", -1, "_id", -1)).
+			SetSkip(download.MaxRefusals).SetLimit(together).SetProjection(doc("_id", 1)))
+		if err != nil || len(old) == 0 {
+			return err
+		}
+		var ids []bson.ObjectID
+		for _, o := range old {
+			ids = append(ids, o.ID)
+		}
+		_, err = s.refusals.DeleteMany(ctx, doc("_id", among(ids)))
 		return err
 	})
 }

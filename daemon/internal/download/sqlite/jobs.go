@@ -215,8 +215,11 @@ func (s *Store) Counts(ctx context.Context, job int64) (map[download.State]int, 
 
 // KeepRefusal implements download.Jobs.
 func (s *Store) KeepRefusal(ctx context.Context, r download.Refusal) error {
-	return s.write(ctx, 1, func(t *tx) error {
-		return t.w.exec("INSERT INTO refusals (name, text, added) VALUES (?, ?, ?)", r.Name, r.Text, t.now)
+	return s.write(ctx, 2, func(t *tx) error {
+		if err := t.w.exec("INSERT INTO refusals (name, text, added) VALUES (?, ?, ?)", r.Name, download.CutReason(r.Text), t.now); err != nil {
+			return err
+		}
+		return t.w.exec("DELETE FROM refusals WHERE seq <= (SELECT seq FROM refusals ORDER BY seq DESC LIMIT 1 OFFSET ?)", download.MaxRefusals)
 	})
 }
 
