@@ -26,7 +26,7 @@ func (v *visit) handle(event devtools.Event) {
 	case "Page.lifecycleEvent":
 		var l lifecycle
 		if json.Unmarshal(event.Params, &l) == nil && l.Name == "load" && l.Frame == target {
-			v.update(func() { v.loaded = v.loaded || v.main != nil && v.main.loader == l.Loader })
+			v.update(func() { v.done = l.Loader })
 		}
 	case "Page.javascriptDialogOpening": // nobody is there to answer
 		go func() { _ = tell(event.Session, "Page.handleJavaScriptDialog", object{"accept": true}) }()
@@ -41,6 +41,7 @@ func (v *visit) handle(event devtools.Event) {
 		}
 	case "Inspector.targetCrashed":
 		if event.Session == session {
+			v.breaks()
 			v.fail(failed("crash", "%s: the page has broken its process, or wanted more than %d MiB", v.w.Task.URI, v.e.o.Memory>>20))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/devtools"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
@@ -33,7 +34,6 @@ func (v *visit) request(session string, p *paused, main bool) {
 		v.running++
 	}
 	if main {
-		v.loaded = false
 		v.documents++
 	}
 	tooMany := v.documents > MaxDocuments
@@ -123,13 +123,13 @@ func (v *visit) answer(session string, p *paused, isMain bool, loader string) er
 	if err != nil {
 		return err
 	}
+	var shown *main
 	if isMain {
-		shown, err := v.document(p, answer, loader)
-		if !shown {
-			if err != nil {
-				err = errors.Join(err, answer.Body.Close())
-			}
-			return err
+		if shown, err = v.document(p, answer, loader); err != nil {
+			return errors.Join(err, answer.Body.Close())
+		}
+		if shown == nil {
+			return nil
 		}
 	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, MaxBody+1))
@@ -152,7 +152,17 @@ func (v *visit) answer(session string, p *paused, isMain bool, loader string) er
 	if f.Phrase == "" {
 		f.Phrase = "Unknown"
 	}
-	return v.b.conn.Call(v.ctx, session, "Fetch.fulfillRequest", f, nil)
+	err = v.b.conn.Call(v.ctx, session, "Fetch.fulfillRequest", f, nil)
+	var refused *devtools.Error
+	if !errors.As(err, &refused) || v.b.conn.Call(v.ctx, session, "Fetch.failRequest", object{"requestId": p.ID, "errorReason": "Failed"}, nil) == nil {
+		return err
+	}
+	v.update(func() {
+		if shown != nil && v.main == shown { // the page does not want it any more, and stays what it was
+			v.main = shown.before
+		}
+	})
+	return nil
 }
 
 // isFurther tells whether a main document is not the first, which has its turn already.
@@ -163,32 +173,42 @@ func (v *visit) isFurther() bool {
 }
 
 // document takes the answer to the request for the page. If it is not to be shown, the visit ends:
-// it is an error, or something else than HTML, whose body is kept.
-func (v *visit) document(p *paused, answer *fetch.Response, loader string) (shown bool, err error) {
+// it is an error, or something else than HTML, whose body is kept, and nil is returned.
+func (v *visit) document(p *paused, answer *fetch.Response, loader string) (shown *main, err error) {
 	if wrong := answer.Failure(); wrong != nil {
-		return false, httpengine.FailureOf(wrong, answer.Status)
+		return nil, httpengine.FailureOf(wrong, answer.Status)
 	}
 	m := &main{result: httpengine.ResultOf(answer), loader: loader}
-	redirect := answer.Status >= 300 && answer.Header.Get("Location") != ""
-	if !redirect && (!isHTML(answer) || answer.Status == http.StatusNoContent || answer.Status == http.StatusResetContent) {
+	to := answer.Header.Get("Location")
+	redirect := answer.Status >= 300 && to != ""
+	if at, err := uris.Parse(answer.URI); redirect && err == nil {
+		if _, err := at.Resolve(to); err != nil { // the browser would stay where it is
+			f := failed(string(fetch.BadRedirect), "%s: leads to %.200q: %v", answer.URI, to, err)
+			f.Permanent = true
+			return nil, f
+		}
+	}
+	kept := !redirect && (!isHTML(answer) || answer.Status == http.StatusNoContent || answer.Status == http.StatusResetContent)
+	if kept {
 		if v.w.Job.Setting.Script != "" {
 			f := failed("script", "%s: download_js needs a page, and this is %.100q", answer.URI, answer.ContentType)
 			f.Permanent = true
-			return false, f
+			return nil, f
 		}
 		m.asIs = answer.Body
 	}
 	v.update(func() {
 		if v.main != nil && v.main.asIs != nil {
 			_ = v.main.asIs.Close() // another one has come meanwhile
+			v.main.asIs = nil
 		}
-		v.main, v.loaded = m, false
+		m.before, v.main = v.main, m
 	})
-	if m.asIs != nil {
+	if kept {
 		v.refuse(v.session, p, "Aborted")
-		return false, nil
+		return nil, nil
 	}
-	return true, nil
+	return m, nil
 }
 
 // isHTML tells whether a browser shows an answer as a document with scripts.

@@ -190,7 +190,7 @@ type got struct {
 	text string
 }
 
-func download1(t testing.TB, e *Engine, w worker.Work) (got, *worker.Failure) {
+func attemptAt(t testing.TB, e *Engine, w worker.Work) (got, *worker.Failure) {
 	t.Helper()
 	page, err := e.Download(t.Context(), w)
 	if err != nil {
@@ -212,7 +212,7 @@ func download1(t testing.TB, e *Engine, w worker.Work) (got, *worker.Failure) {
 
 func good(t testing.TB, e *Engine, w worker.Work) got {
 	t.Helper()
-	page, failure := download1(t, e, w)
+	page, failure := attemptAt(t, e, w)
 	if failure != nil {
 		t.Fatalf("%s: failed: %s", w.Task.URI, failure.Reason)
 	}
@@ -221,7 +221,7 @@ func good(t testing.TB, e *Engine, w worker.Work) got {
 
 func bad(t testing.TB, e *Engine, w worker.Work) *worker.Failure {
 	t.Helper()
-	page, failure := download1(t, e, w)
+	page, failure := attemptAt(t, e, w)
 	if failure == nil {
 		t.Fatalf("%s: got %d bytes: %.1000s", w.Task.URI, len(page.text), page.text)
 	}

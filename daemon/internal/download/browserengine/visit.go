@@ -50,7 +50,8 @@ type visit struct {
 	over      bool   // nothing more is answered
 	err       error  // why it has failed
 	main      *main  // the document that was answered last
-	loaded    bool   // it, with what it consists of
+	done      string // the loader of the document that had its load event last
+	broken    bool   // the browser is not to be used again
 	loader    string // of the document that was asked for last
 	running   int    // requests
 	made      int    // requests
@@ -63,6 +64,7 @@ type main struct {
 	result download.Result
 	loader string
 	asIs   io.ReadSeekCloser // what is no HTML is kept as it came
+	before *main             // which it takes the place of
 }
 
 func newVisit(ctx context.Context, e *Engine, b *browser, w worker.Work) *visit {
@@ -101,11 +103,16 @@ func (v *visit) cause(err error) error {
 		return err
 	case v.ctx.Err() != nil:
 		return context.Cause(v.ctx)
-	case errors.Is(err, devtools.ErrTooLong):
+	}
+	v.breaks()
+	if errors.Is(err, devtools.ErrTooLong) {
 		return v.tooLarge("the page")
 	}
 	return v.b.died(err)
 }
+
+// breaks notes that nobody knows what the browser is like now.
+func (v *visit) breaks() { v.update(func() { v.broken = true }) }
 
 func (v *visit) failure() error {
 	v.mu.Lock()
@@ -183,6 +190,7 @@ func (v *visit) load() error {
 		var n navigation
 		err := v.call("Page.navigate", object{"url": v.w.Task.URI}, &n)
 		if err == nil && n.ErrorText != "" {
+			v.breaks()
 			err = failed("browser", "%s: %s", v.w.Task.URI, n.ErrorText)
 		}
 		navigated <- err
@@ -193,7 +201,7 @@ func (v *visit) load() error {
 	wasLoaded := false
 	for {
 		v.mu.Lock()
-		err, asIs, loaded, still := v.err, v.main != nil && v.main.asIs != nil, v.loaded, v.running == 0
+		err, asIs, loaded, still := v.err, v.main != nil && v.main.asIs != nil, v.main != nil && v.main.loader == v.done, v.running == 0
 		v.mu.Unlock()
 		if err != nil || asIs {
 			return err
@@ -252,11 +260,12 @@ func (v *visit) stop() {
 func (v *visit) close() bool {
 	v.b.serve(nil)
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	if v.main != nil && v.main.asIs != nil {
 		_ = v.main.asIs.Close()
 	}
-	if v.context == "" {
+	broken := v.broken
+	v.mu.Unlock()
+	if v.context == "" || broken {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeIn)
