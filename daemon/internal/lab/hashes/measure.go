@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/lab/share"
 )
 
 // The filter that functions are tried in: ten and a half bits an item, rounded up to a power of
@@ -102,7 +104,7 @@ type Result struct {
 
 // Measure measures functions, and calls each with what is done. The results are sorted by time.
 func Measure(ctx context.Context, functions []Function, inputs []Input, each func(done, of int, name string)) ([]Result, error) {
-	speed := Letters(20_000).in
+	speed := Letters(4_000).in
 	results := make([]Result, 0, len(functions))
 	for i, f := range functions {
 		each(i, len(functions), f.Name)
@@ -163,7 +165,7 @@ func tried(f Function, in Input) Rate {
 		}
 	}
 	r.Measured = float64(r.Seen) / float64(r.Asked)
-	r.Low, r.High = Interval(r.Seen, r.Asked)
+	r.Low, r.High = share.Interval(r.Seen, r.Asked)
 	r.Factor = r.Measured / r.Ideal
 	return r
 }
@@ -172,13 +174,4 @@ func tried(f Function, in Input) Rate {
 // that are independent of each other (Bloom 1970, by the usual approximation).
 func Ideal(bitsPerItem float64, k int) float64 {
 	return math.Pow(-math.Expm1(-float64(k)/bitsPerItem), float64(k))
-}
-
-// Interval is the one of 95 % for a share of which hits in n were found (Wilson 1927).
-func Interval(hits, n int) (low, high float64) {
-	const z = 1.959964
-	p, m := float64(hits)/float64(n), float64(n)
-	middle := (p + z*z/(2*m)) / (1 + z*z/m)
-	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
-	return max(0, middle-half), min(1, middle+half)
 }

@@ -30,7 +30,7 @@ type Axis struct {
 
 // Series are points of one colour.
 type Series struct {
-	Name   string
+	Name   string // "": it belongs to the one before, and has its colour
 	Points []Point
 	Line   bool // the points are joined, and not marked
 }
@@ -104,15 +104,13 @@ func (c Chart) draw(to canvas) ([]byte, error) {
 	}
 	to.text((left+width-right)/2, height-16, 13, 0.5, ink, c.X.Label)
 	to.upright(22, (top+height-bottom)/2, 13, ink, c.Y.Label)
-	for i, s := range c.Series {
-		colour := first + i%colours
-		at := top + 12 + 20*float64(i)
-		if s.Line {
-			to.line(width-right+16, at, width-right+36, at, 2, colour)
-		} else {
-			to.dot(width-right+26, at, 4.5, colour)
+	named := 0
+	for _, s := range c.Series {
+		if s.Name != "" {
+			legend(to, s, named)
+			named++
 		}
-		to.text(width-right+44, at+4, 12, 0, ink, s.Name)
+		colour := first + max(0, named-1)%colours
 		for j, p := range s.Points {
 			if p.High > p.Low {
 				to.line(x.place(p.X), y.place(p.Low), x.place(p.X), y.place(p.High), 1.5, colour)
@@ -122,12 +120,23 @@ func (c Chart) draw(to canvas) ([]byte, error) {
 				q := s.Points[j-1]
 				to.line(x.place(q.X), y.place(q.Y), x.place(p.X), y.place(p.Y), 2, colour)
 			case !s.Line:
-				to.dot(x.place(p.X), y.place(p.Y), 4.5, colour)
+				to.dot(x.place(p.X), y.place(p.Y), 3.5+min(1, 20/float64(len(s.Points))), colour)
 			}
 		}
 	}
 	c.label(to, x, y)
 	return to.bytes()
+}
+
+// legend writes the name of a series beside the plane.
+func legend(to canvas, s Series, i int) {
+	colour, at := first+i%colours, top+12+20*float64(i)
+	if s.Line {
+		to.line(width-right+16, at, width-right+36, at, 2, colour)
+	} else {
+		to.dot(width-right+26, at, 4.5, colour)
+	}
+	to.text(width-right+44, at+4, 12, 0, ink, s.Name)
 }
 
 // label writes the names of points, each where it hides neither a point nor another name; a

@@ -21,7 +21,7 @@ func New() *cobra.Command {
 		Short: "Measure hash functions and false positives on this machine",
 	}
 	command.Parent(cmd)
-	cmd.AddCommand(newHash())
+	cmd.AddCommand(newHash(), newFPR())
 	return cmd
 }
 

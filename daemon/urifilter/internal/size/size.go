@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -27,7 +26,7 @@ const samples, textSamples = 1_000_000, 50_000
 
 // options are what the command line asks for.
 type options struct {
-	items, capacity Count
+	items, capacity human.Quantity
 	errorRate       float64
 	onFull          string
 	distance        uint64
@@ -241,34 +240,4 @@ func seconds(s float64) string {
 		return d.Round(time.Millisecond).String()
 	}
 	return d.Round(100 * time.Millisecond).String()
-}
-
-// Count is a flag's value: a whole number of items, also as 150e6, or with k, M or G for
-// thousands, millions, thousand millions.
-type Count struct{ N uint64 }
-
-// String, Type and Set implement pflag.Value.
-func (c *Count) String() string {
-	if c.N == 0 {
-		return ""
-	}
-	return strconv.FormatUint(c.N, 10)
-}
-
-func (c *Count) Type() string { return "items" }
-
-func (c *Count) Set(text string) error {
-	factor := 1.0
-	for unit, f := range map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9} {
-		if rest, ok := strings.CutSuffix(text, unit); ok {
-			text, factor = rest, f
-		}
-	}
-	value, err := strconv.ParseFloat(text, 64)
-	total := value * factor
-	if err != nil || !(total >= 1 && total <= 1<<40) || total != math.Trunc(total) {
-		return fmt.Errorf("want a whole number of items from 1 to %d, such as 150M or 150e6", uint64(1)<<40)
-	}
-	c.N = uint64(total)
-	return nil
 }
