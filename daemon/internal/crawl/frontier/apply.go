@@ -9,7 +9,6 @@ import (
 type row struct {
 	id       int64
 	uri      string
-	host     string
 	depth    int
 	state    int
 	attempts int

@@ -137,25 +137,6 @@ func (f *Frontier) SetSetting(ctx context.Context, setting []byte) error {
 	return f.setMeta(ctx, "setting", setting)
 }
 
-// Files calls each with the file of every page that is stored.
-func (f *Frontier) Files(ctx context.Context, each func(file string) error) error {
-	rows, err := f.read.QueryContext(ctx, "SELECT file FROM pages")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var file string
-		if err := rows.Scan(&file); err != nil {
-			return err
-		}
-		if err := each(file); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
 // HasFile tells whether a stored page has that file.
 func (f *Frontier) HasFile(ctx context.Context, file string) (bool, error) {
 	var n int

@@ -107,7 +107,6 @@ type Frontier struct {
 	mu       sync.Mutex // guards what follows
 	names    canonical.Canonicalizer
 	hosts    map[string]*host
-	byID     map[int64]*host
 	ready    hostHeap
 	waiting  hostHeap
 	retries  entryHeap      // that wait for their time; none if Strict
@@ -131,7 +130,7 @@ func Open(ctx context.Context, dir string) (_ *Frontier, err error) {
 	if err := fs.MkdirAll("crawl-dir", dir); err != nil {
 		return nil, err
 	}
-	f := &Frontier{dir: dir, hosts: map[string]*host{}, byID: map[int64]*host{}, stmts: map[string]*sql.Stmt{}, later: map[Key]*Entry{}, inflight: map[Key]*Lease{}, claimed: map[Key]*Lease{}, changed: make(chan struct{})}
+	f := &Frontier{dir: dir, hosts: map[string]*host{}, stmts: map[string]*sql.Stmt{}, later: map[Key]*Entry{}, inflight: map[Key]*Lease{}, claimed: map[Key]*Lease{}, changed: make(chan struct{})}
 	if f.lock, err = durable.AcquireLock(filepath.Join(dir, lockName)); err != nil {
 		return nil, err
 	}

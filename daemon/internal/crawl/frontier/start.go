@@ -40,7 +40,6 @@ func (f *Frontier) Start(ctx context.Context, o Options) error {
 		}
 		h := f.hostNamed(name)
 		h.id, h.stored = id, stored
-		f.byID[id] = h
 		return nil
 	}); err != nil {
 		return err

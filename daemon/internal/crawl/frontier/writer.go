@@ -216,7 +216,6 @@ func (f *Frontier) publish(together []*change, w *writer) {
 		h := f.hostNamed(name)
 		if h.id == 0 {
 			h.id = id
-			f.byID[id] = h
 		}
 	}
 	touched := map[*host]bool{}
