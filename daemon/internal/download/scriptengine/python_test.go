@@ -232,7 +232,7 @@ func TestCheckPython(t *testing.T) {
 		}
 	}
 	none := New(Options{Program: r.engine.o.Program})
-	if err := none.Check(t.Context(), download.Code{Language: script.Python, File: "a.py"}, download.ScriptDownload); err == nil || !strings.Contains(err.Error(), "script.python") {
+	if err := none.Check(t.Context(), download.Code{Language: script.Python, File: "a.py", Text: "def download(task): pass"}, download.ScriptDownload); err == nil || !strings.Contains(err.Error(), "script.python") {
 		t.Errorf("without a Python: %v", err)
 	}
 }
