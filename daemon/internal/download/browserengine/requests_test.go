@@ -8,9 +8,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 )
 
 // A redirect waits for its turn, is resolved by the browser, and its URI is stored.
@@ -64,6 +66,9 @@ func TestNoHTML(t *testing.T) {
 	}
 }
 
+// jobs counts those that have cookies.
+var jobs atomic.Int64
+
 // Headers, cookies and bodies are those of setting, page and job.
 func TestHeadersAndCookies(t *testing.T) {
 	page := `<p id=p></p><script>
@@ -87,7 +92,13 @@ fetch('/post', {method: 'POST', headers: {'Content-Type': 'text/x', 'X-Own': 'y'
 		s.Cookie, s.KeepCookies = "own=a", true
 		s.Headers = map[string]string{"User-Agent": "other/2", "Accept-Language": "fr", "X-Job": "j"}
 	}
-	got := good(t, e, s.work("/", set))
+	job := jobs.Add(2) // of this run alone
+	of := func(job int64) worker.Work {
+		w := s.work("/", set)
+		w.Job.ID = job
+		return w
+	}
+	got := good(t, e, of(job))
 	if !strings.Contains(got.text, "agent other/2, cookies seen=1; ofscript=1") && !strings.Contains(got.text, "agent other/2, cookies ofscript=1; seen=1") {
 		t.Errorf("the page is %s", got.text)
 	}
@@ -104,12 +115,12 @@ fetch('/post', {method: 'POST', headers: {'Content-Type': 'text/x', 'X-Own': 'y'
 		}
 	}
 	// The next page of the job has those that the server set, another job none, and no page those of a script.
-	good(t, e, s.work("/", set))
+	good(t, e, of(job))
 	if got := s.header("/").Get("Cookie"); !strings.Contains(got, "seen=1") || !strings.Contains(got, "hidden=2") || strings.Contains(got, "ofscript") {
 		t.Errorf("the next page has the cookies %q", got)
 	}
 	other := s.work("/", func(s *download.Setting) { s.KeepCookies = true })
-	other.Job.ID = 2
+	other.Job.ID = job + 1
 	good(t, e, other)
 	if got := s.header("/").Get("Cookie"); got != "" {
 		t.Errorf("another job has the cookies %q", got)
