@@ -34,7 +34,12 @@ type URI struct {
 func Parse(text string) (*URI, error) { return read(text, "") }
 
 // Resolve reads a reference as it stands in a page or a redirect of u.
-func (u *URI) Resolve(reference string) (*URI, error) { return read(reference, u.href) }
+func (u *URI) Resolve(reference string) (*URI, error) {
+	if v := u.resolvePlain(reference); v != nil {
+		return v, nil
+	}
+	return read(reference, u.href)
+}
 
 func read(text, base string) (*URI, error) {
 	if len(text) > MaxBytes {
