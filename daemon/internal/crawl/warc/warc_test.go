@@ -183,6 +183,9 @@ func TestCut(t *testing.T) {
 	}
 	want := []string{"warcinfo", "request /1?a=%20", "response /1?a=%20", "request /3?a=%20", "response /3?a=%20"}
 	for n := int64(0); n <= end.Offset; n++ {
+		if far := max(committed.Offset-n, n-committed.Offset); far > 20 && n%17 != 0 && n != end.Offset {
+			continue // each costs a sync
+		}
 		dir := t.TempDir()
 		path := filepath.Join(dir, "crawl-00000.warc.gz")
 		if err := os.WriteFile(path, b[:n], 0o600); err != nil {
