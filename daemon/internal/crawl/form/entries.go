@@ -193,9 +193,8 @@ func (c *Control) entries(charset string) []entry {
 			all = append(all, entry{name: c.Name, upload: &Upload{Type: "application/octet-stream"}})
 		}
 	case "hidden":
-		if value := c.Value; strings.EqualFold(c.Name, "_charset_") && !c.hasValue {
-			value = charset
-			return []entry{{name: c.Name, value: value}}
+		if strings.EqualFold(c.Name, "_charset_") && !c.hasValue {
+			return []entry{{name: c.Name, value: charset}}
 		}
 		all = append(all, entry{name: c.Name, value: c.Value})
 	default:

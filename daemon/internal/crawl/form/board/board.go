@@ -197,7 +197,7 @@ func read(contentType string, body []byte) (map[string][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw := map[string][]string{}
+	var raw map[string][]string
 	if kind == "multipart/form-data" {
 		all, err := multipart.NewReader(strings.NewReader(string(body)), params["boundary"]).ReadForm(1 << 20)
 		if err != nil {
