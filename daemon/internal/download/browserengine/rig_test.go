@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +71,9 @@ func sharedEngine(t testing.TB) *Engine {
 	needBrowser(t)
 	shared.Do(func() {
 		if shared.dir, shared.err = os.MkdirTemp("", "browserengine-test-"); shared.err == nil {
+			shared.dir, shared.err = relative(shared.dir) // as of serve --data-dir ./data
+		}
+		if shared.err == nil {
 			shared.engine = New(Options{HTTP: newFetching(t), Dir: shared.dir, Agent: "tester/1", Pages: 1, Idle: time.Hour})
 		}
 	})
@@ -77,6 +81,14 @@ func sharedEngine(t testing.TB) *Engine {
 		t.Fatal(shared.err)
 	}
 	return shared.engine
+}
+
+func relative(dir string) (string, error) {
+	at, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Rel(at, dir)
 }
 
 // ownEngine is one for a test that breaks browsers.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -38,7 +39,11 @@ type Process struct {
 // Start starts a browser. End it.
 func Start(o Options) (_ *Process, err error) {
 	p := &Process{done: make(chan struct{})}
-	if p.profile, err = os.MkdirTemp(o.Dir, "browser-"); err != nil {
+	dir, err := filepath.Abs(o.Dir) // the browser has another working directory
+	if err != nil {
+		return nil, err
+	}
+	if p.profile, err = os.MkdirTemp(dir, "browser-"); err != nil {
 		return nil, err
 	}
 	read, in, err := os.Pipe()
