@@ -41,6 +41,7 @@ type Setting struct {
 	FilterURL  string `json:"filter"` // of a urifilter daemon that crawls share; "": a filter in the folder
 	FilterType string `json:"type"`   // the filter's name there
 	WARC       bool   `json:"warc"`
+	Graph      string `json:"graph"` // the format that the graph is also written in at the end, see package graph; "": none
 
 	Login string `json:"login"` // path of a file of steps (package form) that are done at the start; "": none
 }

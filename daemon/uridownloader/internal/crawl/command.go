@@ -32,7 +32,6 @@ type options struct {
 	resume    bool
 	asJSON    bool
 	tokenFile string
-	graph     string
 }
 
 // NewCommand makes the command.
@@ -72,7 +71,6 @@ stored twice.`,
 	f.StringVarP(&o.out, "out", "o", "", "`folder` of the crawl (default: crawl- and the host of the first seed)")
 	f.BoolVar(&o.resume, "resume", false, "go on with the crawl in the folder of --out, as it was begun")
 	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the access token of the daemon of --filter (env URIFILTER_TOKEN)")
-	f.StringVar(&o.graph, "graph", "", "at the end, also write the graph as graphml, dot or csv: DIR/graph.`FORMAT`")
 	f.BoolVar(&o.asJSON, "json", false, "print a line of JSON each second, and at the end")
 	for name, values := range map[string][]string{"scope": crawl.Scopes(), "graph": graph.Formats()} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -103,12 +101,13 @@ func bind(f *pflag.FlagSet, s *crawl.Setting) {
 	f.StringVar(&s.FilterURL, "filter", s.FilterURL, "`URL` of a urifilter daemon; what its filter has seen is not crawled")
 	f.StringVar(&s.FilterType, "type", s.FilterType, "`name` of the filter there")
 	f.StringVar(&s.Login, "login", s.Login, "log in by the `file`'s steps first (\"form\" says what is in one)")
+	f.StringVar(&s.Graph, "graph", s.Graph, "at the end, also write the graph as graphml, dot or csv: DIR/graph.`FORMAT`")
 	f.BoolVar(&s.WARC, "warc", s.WARC, "also write what was fetched as WARC 1.1, in DIR/warc")
 }
 
 // changeable are the flags that may be others when a crawl goes on: they do not change which pages
 // belong to it.
-var changeable = []string{"max-pages", "threads", "delay", "per-host", "contact", "attempts", "timeout", "allow-private", "login"}
+var changeable = []string{"max-pages", "threads", "delay", "per-host", "contact", "attempts", "timeout", "allow-private", "login", "graph"}
 
 // change makes a setting that was kept what the flags say; other flags must say what it was.
 func change(given *pflag.FlagSet, args []string, s *crawl.Setting) error {
@@ -135,8 +134,8 @@ func change(given *pflag.FlagSet, args []string, s *crawl.Setting) error {
 }
 
 func (o *options) run(cmd *cobra.Command, args []string) error {
-	if o.graph != "" && !slices.Contains(graph.Formats(), o.graph) {
-		return command.UsageError{Err: fmt.Errorf("--graph %q: want %s", o.graph, strings.Join(graph.Formats(), ", "))}
+	if format := o.setting.Graph; format != "" && !slices.Contains(graph.Formats(), format) {
+		return command.UsageError{Err: fmt.Errorf("--graph %q: want %s", format, strings.Join(graph.Formats(), ", "))}
 	}
 	if err := o.checkLogin(); err != nil {
 		return err
@@ -172,10 +171,8 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 	if p := c.Progress(); p.Stored == 0 {
 		return empty(p)
 	}
-	if o.graph != "" {
-		if err := export(o.out, o.graph); err != nil {
-			return err
-		}
+	if format := c.Setting.Graph; format != "" {
+		return export(o.out, format)
 	}
 	return nil
 }
@@ -199,10 +196,10 @@ func (o *options) open(cmd *cobra.Command, args []string) (_ *crawl.Crawl, _ io.
 		if _, err := os.Stat(o.out); err != nil {
 			return nil, nil, &crawl.NoneError{Dir: o.out}
 		}
-	} else if err := os.MkdirAll(o.out, 0o755); err != nil {
+	} else if err := os.MkdirAll(o.out, 0o700); err != nil {
 		return nil, nil, err
 	}
-	file, err := os.OpenFile(filepath.Join(o.out, crawl.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(filepath.Join(o.out, crawl.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -233,7 +230,7 @@ func (o *options) open(cmd *cobra.Command, args []string) (_ *crawl.Crawl, _ io.
 func (o *options) stopped(c *crawl.Crawl, cause error) error {
 	var signaled command.Signaled
 	if !errors.As(cause, &signaled) && !errors.Is(cause, context.Canceled) {
-		return cause
+		return fmt.Errorf("%w\nhint: what is stored stays; when this is mended, go on with: uridownloader crawl --resume --out %s", cause, quoted(o.out))
 	}
 	return fmt.Errorf("%w\nhint: go on with: uridownloader crawl --resume --out %s", cause, quoted(o.out))
 }
