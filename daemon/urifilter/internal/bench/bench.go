@@ -19,6 +19,8 @@ func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure hash functions and false positives on this machine",
+		Example: `  urifilter bench hash --input urls.txt
+  urifilter bench fpr --capacity 1M --error-rate 0.0001`,
 	}
 	command.Parent(cmd)
 	cmd.AddCommand(newHash(), newFPR())
