@@ -99,6 +99,9 @@ type Worker struct {
 	// Lanes are the kinds of jobs that it serves: normal, urgency, foreign.
 	// Default normal and urgency.
 	Lanes []string `yaml:"lanes"`
+	// ShareAddresses: hosts that answer from one address are one server, and share delay and
+	// concurrency. Default true.
+	ShareAddresses bool `yaml:"share_addresses"`
 }
 
 // Browser is for jobs with download_engine: browser.
@@ -192,7 +195,7 @@ func Default() Config {
 		MongoDB:         MongoDB{Database: "uridownloader"},
 		UserAgent:       "uridownloader",
 		Dispatch:        Dispatch{Listen: "127.0.0.1:8003", Every: 5 * time.Minute, Ready: 7000},
-		Worker:          Worker{Listen: "127.0.0.1:8002", Concurrency: 100, Lease: time.Minute, Lanes: []string{"normal", "urgency"}},
+		Worker:          Worker{Listen: "127.0.0.1:8002", Concurrency: 100, Lease: time.Minute, Lanes: []string{"normal", "urgency"}, ShareAddresses: true},
 		Browser:         Browser{Pages: 2, Memory: configs.GiB},
 		Script:          Script{Processes: 16, Memory: 256 * configs.MiB, CPU: time.Minute},
 		Report:          Report{MailTLS: "starttls"},

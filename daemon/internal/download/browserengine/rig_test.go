@@ -181,6 +181,7 @@ func (s *site) work(path string, change ...func(*download.Setting)) worker.Work 
 	return worker.Work{
 		Task: download.Task{ID: "0123", URI: s.URL + path, Attempts: 1},
 		Job:  download.Job{ID: 1, Name: "test", Setting: setting},
+		Met:  func(string, string) {},
 		Turn: func(_ context.Context, uri string) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()

@@ -161,6 +161,9 @@ func (e *Engine) fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Re
 	if err != nil {
 		return nil, FailureOf(err, 0)
 	}
+	if list == nil { // or it is the address of a proxy
+		w.Met(answer.URI, answer.Remote)
+	}
 	return answer, nil
 }
 

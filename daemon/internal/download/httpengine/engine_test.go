@@ -26,6 +26,7 @@ type rig struct {
 	mu     sync.Mutex
 	asked  []string
 	turns  int
+	met    []string
 }
 
 func newRig(t *testing.T, serve func(w http.ResponseWriter, r *http.Request)) *rig {
@@ -53,6 +54,11 @@ func (r *rig) download(t *testing.T, uri string, change ...func(*download.Settin
 	}
 	page, err := r.engine.Download(t.Context(), worker.Work{
 		Task: download.Task{URI: uri}, Job: download.Job{Setting: s},
+		Met: func(uri, remote string) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.met = append(r.met, uri+" "+remote)
+		},
 		Turn: func(context.Context, string) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -99,6 +105,10 @@ func TestPage(t *testing.T) {
 	}
 	if got := strings.Join(r.asked, " "); got != "/robots.txt /a?b=c /b" || r.turns != 1 {
 		t.Errorf("asked for %s, %d turns", got, r.turns)
+	}
+	// The worker is told of the address.
+	if want := r.URL + "/b " + strings.TrimPrefix(r.URL, "http://"); len(r.met) != 2 || r.met[1] != want {
+		t.Errorf("met %q, want %q as the second", r.met, want)
 	}
 }
 

@@ -74,6 +74,7 @@ func newWorker(cfg settings.Config, store download.Store, engines map[string]wor
 	return worker.New(worker.Options{
 		Store: store, Engines: engines,
 		Owner: owner, HostName: host, Concurrency: cfg.Worker.Concurrency, LeaseFor: cfg.Worker.Lease, Lanes: lanes,
-		Patience: cfg.ShutdownTimeout, Idle: idle, Log: log, Registry: registry,
+		ApartAddresses: !cfg.Worker.ShareAddresses,
+		Patience:       cfg.ShutdownTimeout, Idle: idle, Log: log, Registry: registry,
 	})
 }

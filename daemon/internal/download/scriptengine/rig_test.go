@@ -150,6 +150,7 @@ func (r *rig) work(text string, change ...func(*download.Setting)) worker.Work {
 	return worker.Work{
 		Task: download.Task{ID: "0123", URI: r.URL + "/start", Attempts: 2},
 		Job:  download.Job{Name: "test", Setting: s, Code: download.Code{Language: script.Language, File: "job.star", Text: text}},
+		Met:  func(string, string) {},
 		Turn: func(_ context.Context, uri string) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()

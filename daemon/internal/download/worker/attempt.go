@@ -27,7 +27,8 @@ const (
 // worker has no patience any more.
 func (l *loop) attempt(ctx context.Context, t *task) string {
 	began := time.Now()
-	page, failure := l.download(ctx, t)
+	var met met
+	page, failure := l.download(ctx, t, &met)
 	spent := time.Since(began)
 	l.seconds.Observe(spent.Seconds())
 	if page.Body != nil {
@@ -45,6 +46,9 @@ func (l *loop) attempt(ctx context.Context, t *task) string {
 			}
 		}
 		l.queue.ended(t, s, time.Now())
+		for host, address := range met.all() {
+			l.queue.met(host, address)
+		}
 	}
 	if context.Cause(ctx) != nil {
 		return l.cut(ctx, t)
@@ -69,7 +73,7 @@ func (l *loop) cut(ctx context.Context, t *task) string {
 }
 
 // download has the engine download a task. A panic of it is a failure of the attempt.
-func (l *loop) download(ctx context.Context, t *task) (page Page, failure *Failure) {
+func (l *loop) download(ctx context.Context, t *task, met *met) (page Page, failure *Failure) {
 	setting := &t.job.Setting
 	name := setting.Engine
 	if t.script {
@@ -91,6 +95,11 @@ func (l *loop) download(ctx context.Context, t *task) (page Page, failure *Failu
 		Task: t.lease.Task, Job: t.job,
 		Turn:  func(ctx context.Context, uri string) error { return l.turn(ctx, uri, setting.Delay) },
 		First: func(ctx context.Context) error { return l.first(ctx, t) },
+		Met: func(uri, remote string) {
+			if !l.opt.ApartAddresses {
+				met.note(t.hostOf(uri), remote)
+			}
+		},
 		Holds: l.holds,
 	})
 	if err == nil {

@@ -29,6 +29,9 @@ type Work struct {
 	// that one may be sent to the host of the task's URI, at once if nobody has asked the host
 	// since. The error is of ctx.
 	First func(ctx context.Context) error
+	// Met says that the host of a URI has answered from an address and port: hosts of one address share
+	// its pace from then on.
+	Met func(uri, remote string)
 	// Holds tells whether this worker is the one that calls the host of a URI. The error is of ctx.
 	Holds func(ctx context.Context, uri string) (bool, error)
 }

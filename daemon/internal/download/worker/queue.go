@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"container/heap"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -22,10 +23,11 @@ const (
 // each host may begin: so long after the last one as the longer of their delays says, and with no
 // more at once than the least of their concurrencies. It is for one goroutine.
 type queue struct {
-	hosts map[string]*host
-	due   dueHeap
-	n     int   // tasks that wait
-	came  int64 // tasks that ever came, which is their order
+	hosts     map[string]*host
+	addresses map[netip.Addr]*pace
+	due       dueHeap
+	n         int   // tasks that wait
+	came      int64 // tasks that ever came, which is their order
 	// longest is the longest delay that was seen, mostSlow at least: hosts are forgotten only after
 	// it, so that a job which comes then finds when they were asked last.
 	longest time.Duration
@@ -36,9 +38,8 @@ type host struct {
 	shard     int // -1 for one that only a redirect or the like led to
 	waiting   []*task
 	running   int
-	most      int // of those that run, the least concurrency
-	last      time.Time
-	delay     time.Duration // of the task that began last
+	pace      *pace
+	asked     time.Time // when it was asked last itself
 	slow      time.Duration
 	notBefore time.Time
 	at        time.Time // when the first that waits may begin, while it is in the heap
@@ -51,23 +52,34 @@ type signal struct {
 	after         time.Duration
 }
 
-func newQueue() *queue { return &queue{hosts: map[string]*host{}, longest: mostSlow} }
+func newQueue() *queue {
+	return &queue{hosts: map[string]*host{}, addresses: map[netip.Addr]*pace{}, longest: mostSlow}
+}
 
 // host returns the host of a name. One that is new has nothing before the time since when this
 // worker has its shard: who had it before may have asked it then.
 func (q *queue) host(name string, shard int, since time.Time) *host {
 	h := q.hosts[name]
 	if h == nil {
-		h = &host{name: name, shard: shard, last: since, index: -1}
+		h = &host{name: name, shard: shard, asked: since, index: -1}
+		h.pace = &pace{hosts: []*host{h}, last: since}
 		q.hosts[name] = h
 	}
 	if h.shard < 0 && shard >= 0 { // a redirect led to it before it had tasks
 		h.shard = shard
-		if h.last.Before(since) {
-			h.last = since
-		}
+		h.since(since)
 	}
 	return h
+}
+
+// since says that others may have asked the host until then.
+func (h *host) since(at time.Time) {
+	if h.asked.Before(at) {
+		h.asked = at
+	}
+	if h.pace.last.Before(at) {
+		h.pace.last = at
+	}
 }
 
 // add puts a task behind those of its host.
@@ -83,16 +95,18 @@ func (q *queue) add(t *task, since time.Time) {
 
 // begin is when a task of the host may begin next, if one of them that run ends or none is in the way.
 func (h *host) begin(delay time.Duration) time.Time {
-	at := h.last.Add(max(h.delay, delay, h.slow))
-	if at.Before(h.notBefore) {
-		return h.notBefore
+	at := h.pace.last.Add(max(h.pace.delay, delay))
+	for _, bound := range []time.Time{h.asked.Add(h.slow), h.notBefore} {
+		if at.Before(bound) {
+			at = bound
+		}
 	}
 	return at
 }
 
 // place puts a host where it belongs in the heap.
 func (q *queue) place(h *host) {
-	startable := len(h.waiting) > 0 && (h.running == 0 || h.running < min(h.most, h.waiting[0].concurrency()))
+	startable := len(h.waiting) > 0 && (h.pace.running == 0 || h.pace.running < min(h.pace.most, h.waiting[0].concurrency()))
 	if startable {
 		h.at = h.begin(h.waiting[0].delay())
 	}
@@ -120,21 +134,30 @@ func (q *queue) next(now time.Time) (*task, time.Time) {
 	h.waiting[0] = nil
 	h.waiting = h.waiting[1:]
 	q.n--
-	if h.running == 0 {
-		h.most = t.concurrency()
+	p := h.pace
+	if p.running == 0 {
+		p.most = t.concurrency()
 	}
-	h.most = min(h.most, t.concurrency())
+	p.most = min(p.most, t.concurrency())
+	p.running++
 	h.running++
-	h.last, h.delay = now, t.delay()
-	t.began = now
-	q.place(h)
+	t.began, t.pace = now, p
+	h.ask(now, t.delay())
+	q.place(h) // it has one task less
+	q.placeAll(p)
 	return t, time.Time{}
+}
+
+// ask notes that the host is asked at a time.
+func (h *host) ask(at time.Time, delay time.Duration) {
+	h.asked, h.pace.last, h.pace.delay = at, at, delay
 }
 
 // ended says that a task which next returned has asked its host for all that it wanted.
 func (q *queue) ended(t *task, s signal, now time.Time) {
 	h := q.hosts[t.host]
 	h.running--
+	t.pace.running--
 	switch {
 	case s.crowded:
 		h.slow = min(max(2*h.slow, leastSlow), mostSlow)
@@ -147,6 +170,7 @@ func (q *queue) ended(t *task, s signal, now time.Time) {
 		h.notBefore = until
 	}
 	q.place(h)
+	q.placeAll(t.pace)
 }
 
 // reserve is for a further request of a task that runs: it returns from when on it may be sent.
@@ -156,9 +180,9 @@ func (q *queue) reserve(name string, delay time.Duration, now time.Time) time.Ti
 	if at.Before(now) {
 		at = now
 	}
-	h.last, h.delay = at, delay
+	h.ask(at, delay)
 	q.longest = max(q.longest, delay)
-	q.place(h)
+	q.placeAll(h.pace)
 	return at
 }
 
@@ -166,11 +190,11 @@ func (q *queue) reserve(name string, delay time.Duration, now time.Time) time.Ti
 // it returns from when on it may be sent. Delays count from there.
 func (q *queue) first(t *task, now time.Time) time.Time {
 	h := q.hosts[t.host]
-	if h == nil || !h.last.Equal(t.began) { // others have had their turn meanwhile
+	if h == nil || !h.pace.last.Equal(t.began) { // others have had their turn meanwhile
 		return q.reserve(t.host, t.delay(), now)
 	}
-	h.last = now
-	q.place(h)
+	h.ask(now, h.pace.delay)
+	q.placeAll(h.pace)
 	return now
 }
 
@@ -200,12 +224,16 @@ type late struct {
 func (q *queue) late(than time.Time) []late {
 	var all []late
 	for _, h := range q.hosts {
-		at := h.last
-		for i, t := range h.waiting {
-			if i == 0 {
-				at = h.begin(t.delay())
+		if h != h.pace.hosts[0] {
+			continue // it comes with that one
+		}
+		at := time.Time{}
+		for _, t := range h.pace.waiting() {
+			own := q.hosts[t.host]
+			if at.IsZero() {
+				at = own.begin(t.delay())
 			} else {
-				at = at.Add(max(t.delay(), h.slow))
+				at = at.Add(max(t.delay(), own.slow))
 			}
 			if at.After(than) {
 				all = append(all, late{t, at})
@@ -218,7 +246,8 @@ func (q *queue) late(than time.Time) []late {
 // forget lets go of hosts that a new one would be the same as.
 func (q *queue) forget(now time.Time) {
 	for name, h := range q.hosts {
-		if len(h.waiting) == 0 && h.running == 0 && !h.begin(q.longest).After(now) {
+		if len(h.waiting) == 0 && h.running == 0 && !h.asked.Add(max(q.longest, h.slow)).After(now) && !h.notBefore.After(now) {
+			q.part(h)
 			delete(q.hosts, name)
 		}
 	}
@@ -257,10 +286,19 @@ type task struct {
 	script bool // a run of generate or parse, which calls no host when it begins
 	order  int64
 	began  time.Time // when it was taken from the queue
+	pace   *pace     // of its host then
 	until  time.Time // when the lease ends, by this machine's clock
 	cancel func(cause error)
 	runs   bool
 	lost   bool // the lease: nothing is to be settled
+}
+
+// hostOf is the host of a URI, which is mostly that of the task.
+func (t *task) hostOf(uri string) string {
+	if uri == t.lease.Task.URI && !t.script {
+		return t.host
+	}
+	return download.HostOf(uri)
 }
 
 // scriptsAtOnce is how many runs of one script of a job there are at once.

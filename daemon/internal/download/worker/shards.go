@@ -187,9 +187,9 @@ func (l *loop) heldShards(got holding, keep []int, began time.Time) {
 		delete(s.leaving, shard)
 	}
 	for _, h := range l.queue.hosts { // that are known from an earlier time
-		if since, ok := s.held[h.shard]; ok && h.last.Before(since) {
-			h.last = since
-			l.queue.place(h)
+		if since, ok := s.held[h.shard]; ok && h.asked.Before(since) {
+			h.since(since)
+			l.queue.placeAll(h.pace)
 		}
 	}
 	if len(got.gained) > 0 {

@@ -54,6 +54,8 @@ type Options struct {
 	ShardFor time.Duration
 	// Lanes of jobs that are served. nil: urgency and normal.
 	Lanes []download.Lane
+	// ApartAddresses: hosts of one address do not share its pace.
+	ApartAddresses bool
 	// Poll is how often it is asked for tasks while there were none. 0: 1 s.
 	Poll time.Duration
 	// Bound is how long a task waits for its host while others could be leased in its place: it is

@@ -39,7 +39,7 @@ var filters = []struct {
 	{specOf("bloom", configs.Bloom{Capacity: 200_000, ErrorRate: 1e-4, OnFull: "reject"}), kind.Contents{Items: 200_000}, 0},
 	{specOf("bloom", configs.Bloom{Capacity: 100_000, ErrorRate: 1e-4}), kind.Contents{Items: 95_000}, 0},
 	{specOf("bloom", configs.Bloom{Capacity: 50_000, ErrorRate: 1e-3}), kind.Contents{Items: 300_000}, 0}, // three layers
-	{specOf("timing", configs.Timing{Expire: time.Hour}), kind.Contents{Items: 70_000}, 0.08}, // see table.Expected
+	{specOf("timing", configs.Timing{Expire: time.Hour}), kind.Contents{Items: 70_000}, 0.08},             // see table.Expected
 	{specOf("exact", configs.Exact{}), kind.Contents{Items: 2_000}, 0.04},
 	{specOf("exact", configs.Exact{}), kind.Contents{Items: 120_000}, 0.07}, // see table.Expected
 	{specOf("simhash", configs.Simhash{}), kind.Contents{Items: 30_000, IDBytes: 30}, 0.02},
