@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -154,5 +155,44 @@ func TestSystemPolitenessOfWorkersThatAreKilled(t *testing.T) {
 	}
 	if len(stored) != names*pages {
 		t.Errorf("%d pages are stored, want %d", len(stored), names*pages)
+	}
+}
+
+// Two names of one server are asked as one, once both have answered from its address.
+func TestSystemHostsOfOneAddress(t *testing.T) {
+	t.Parallel()
+	const delay = 3 * time.Second
+	h, p := newHosts(t), start(t)
+	p.must("", "job", "add", write(t, p.dir, "news.yaml", fmt.Sprintf("name: news\nsetting: {delay: %s, concurrency: 1, robots: false}\n", delay)))
+	add := func(from, to int) {
+		var list strings.Builder
+		for page := from; page < to; page++ {
+			fmt.Fprintf(&list, "http://localhost:%s/%d\nhttp://127.0.0.1:%s/%d\n", h.port, page, h.port, page)
+		}
+		p.must(list.String(), "job", "uris", "news")
+		p.settled("news", 2*to)
+	}
+	add(0, 1)
+	h.mu.Lock()
+	clear(h.visits)
+	h.mu.Unlock()
+	add(1, 3)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []time.Time
+	for _, visits := range h.visits {
+		for _, v := range visits {
+			all = append(all, v.at)
+		}
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	if len(h.visits) != 2 || len(all) != 4 {
+		t.Fatalf("visits: %v", h.visits)
+	}
+	for i := range all[1:] {
+		// A request may arrive late, by some part of the delay; without a delay between them they come in pairs.
+		if gap := all[i+1].Sub(all[i]); gap < delay/2 {
+			t.Errorf("two requests to one address within %s, want %s", gap, delay)
+		}
 	}
 }

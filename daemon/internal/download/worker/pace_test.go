@@ -1,0 +1,135 @@
+package worker
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// TestQueueOfAddresses plays random histories of hosts on few addresses: what began after a host was met there
+// keeps the delays and the concurrency of all that share it; nothing is stuck; all is forgotten in the end.
+func TestQueueOfAddresses(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		q := newQueue()
+		now := time.Unix(1_800_000_000, 0)
+		addressOf := func(host string) netip.Addr {
+			return netip.AddrFrom4([4]byte{192, 0, 2, (host[1] - '0') % 3})
+		}
+		type model struct {
+			last    time.Time
+			delay   time.Duration
+			running []*task
+		}
+		addresses := map[netip.Addr]*model{}
+		known := map[string]*model{} // hosts that were met
+		var running []*task
+		waits := 0
+		for range 1000 {
+			if r.IntN(3) == 0 && waits < 100 {
+				waits++
+				q.add(&task{host: fmt.Sprint("h", r.IntN(9)), job: download.Job{Setting: download.Setting{
+					Delay: time.Duration(r.IntN(4)) * time.Second, Concurrency: 1 + r.IntN(3)}}}, now.Add(-time.Minute))
+			}
+			if len(running) > 0 && r.IntN(2) == 0 {
+				i := r.IntN(len(running))
+				done := running[i]
+				running = slices.Delete(running, i, i+1)
+				q.ended(done, signal{good: true}, now)
+				address := addressOf(done.host)
+				for _, m := range addresses {
+					m.running = slices.DeleteFunc(m.running, func(o *task) bool { return o == done })
+				}
+				if known[done.host] == nil {
+					if addresses[address] == nil {
+						addresses[address] = &model{}
+					}
+					known[done.host] = addresses[address]
+				}
+				q.met(done.host, address)
+			}
+			next, at := q.next(now)
+			if next == nil {
+				if at.IsZero() && len(running) == 0 && waits > 0 {
+					t.Fatalf("seed %d: nothing runs, %d wait, and none may begin", seed, waits)
+				}
+				if !at.IsZero() {
+					now = at
+				}
+				continue
+			}
+			waits--
+			running = append(running, next)
+			m := known[next.host]
+			if m == nil {
+				continue
+			}
+			if gap := now.Sub(m.last); gap < max(m.delay, next.delay()) {
+				t.Fatalf("seed %d: %v between two at one address, want %v", seed, gap, max(m.delay, next.delay()))
+			}
+			m.running = append(m.running, next)
+			m.last, m.delay = now, next.delay()
+			for _, other := range m.running {
+				if len(m.running) > other.concurrency() {
+					t.Fatalf("seed %d: %d at once at one address, want %d", seed, len(m.running), other.concurrency())
+				}
+			}
+		}
+		for len(running) > 0 || waits > 0 {
+			for _, done := range running {
+				q.ended(done, signal{good: true}, now)
+			}
+			running = nil
+			next, at := q.next(now)
+			if next != nil {
+				waits--
+				running = append(running, next)
+			} else if !at.IsZero() {
+				now = at
+			} else if waits > 0 {
+				t.Fatalf("seed %d: %d wait, and none may begin", seed, waits)
+			}
+		}
+		if q.forget(now.Add(time.Hour)); len(q.hosts) != 0 || len(q.addresses) != 0 {
+			t.Fatalf("seed %d: %d hosts and %d addresses are known for ever", seed, len(q.hosts), len(q.addresses))
+		}
+	}
+}
+
+// TestLateAtAnAddress: the tasks of hosts that share a pace wait for each other, and those that would wait for
+// long are known.
+func TestLateAtAnAddress(t *testing.T) {
+	t.Parallel()
+	q := newQueue()
+	now := time.Unix(1_800_000_000, 0)
+	job := download.Job{Setting: download.Setting{Delay: time.Second, Concurrency: 1}}
+	address := netip.MustParseAddr("192.0.2.1")
+	for i := range 10 {
+		name := fmt.Sprint("h", i)
+		q.add(&task{host: name, job: job}, now.Add(-time.Minute))
+		q.met(name, address)
+	}
+	if late := q.late(now.Add(4500*time.Millisecond - time.Minute)); len(late) != 6 || !late[5].at.Equal(now.Add(10*time.Second-time.Minute)) {
+		t.Errorf("%d tasks are late, want the last 6 of 10", len(late))
+	}
+}
+
+// TestMet: an address is noted without its port, and as what it is.
+func TestMet(t *testing.T) {
+	t.Parallel()
+	var m met
+	m.note("a", "192.0.2.1:80")
+	m.note("b", "[::ffff:192.0.2.1]:443")
+	m.note("c", "[fe80::1%eth0]:443")
+	m.note("d", "no address")
+	all := m.all()
+	if len(all) != 3 || all["a"] != all["b"] || all["c"] != netip.MustParseAddr("fe80::1") {
+		t.Errorf("%v", all)
+	}
+}
