@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,13 +11,7 @@ import (
 func TestSystemJobCode(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	p := &process{t: t, dir: t.TempDir()}
-	p.program = filepath.Join(p.dir, "uridownloader")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", p.program, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	p := released(t)
 	p.start()
 	t.Cleanup(p.Kill)
 	add := func(name, code string) {

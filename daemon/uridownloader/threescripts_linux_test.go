@@ -76,16 +76,23 @@ const (
 // every is so long that no test meets two days.
 const every = 366 * 24 * time.Hour
 
-// newsJob is the example, with this site in place of its own, and the program as it is released.
-func newsJob(t *testing.T, n *newspaper) (p *process, job string) {
+// released is the program as it is released, which can jail code. It does not run yet.
+func released(t *testing.T) *process {
 	t.Helper()
-	p = &process{t: t, dir: t.TempDir()}
+	p := &process{t: t, dir: t.TempDir()}
 	p.program = filepath.Join(p.dir, "uridownloader")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", p.program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	return p
+}
+
+// newsJob is the example, with this site in place of its own, and the program as it is released.
+func newsJob(t *testing.T, n *newspaper) (p *process, job string) {
+	t.Helper()
+	p = released(t)
 	example := filepath.Join("..", "..", "docs", "examples", "news")
 	files, err := os.ReadDir(example)
 	if err != nil {
