@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -155,10 +156,22 @@ func (m *member) strike(f *fleet, random *rand.Rand) {
 	f.start(m)
 }
 
-// strike strikes one of the fleet. Each has its turn, in an order by chance.
+// strike strikes one of the fleet. Each has its turn, in an order by chance, but that a worker is killed
+// first: a campaign that ends soon then has leases that were abandoned.
 func (f *fleet) strike(random *rand.Rand) {
 	if len(f.next) == 0 {
 		f.next = random.Perm(len(f.victims))
+	}
+	if f.strikes() == 0 {
+		for i, n := range f.next {
+			if m, ok := f.victims[n].(*member); ok && filepath.Base(m.binary) == "uridownloader" && (m.role == "worker" || m.role == "serve") {
+				f.next = slices.Delete(f.next, i, i+1)
+				f.struck[m.name()]++
+				m.Kill()
+				f.start(m)
+				return
+			}
+		}
 	}
 	v := f.victims[f.next[0]]
 	f.next = f.next[1:]

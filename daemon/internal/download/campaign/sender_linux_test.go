@@ -101,11 +101,13 @@ func (sd *sender) run() {
 	sd.send(sd.name, n)
 }
 
-// drop drops the job when some of its tasks were done.
+// drop drops the job when some of its tasks were done, and while others run, unless they have all ended
+// before that was seen.
 func (sd *sender) drop() bool {
 	for {
 		counts, err := sd.master.counts(sd.name)
-		if err == nil && counts["done"] > 0 && counts["running"] > 0 {
+		open := counts["waiting"] + counts["ready"] + counts["running"]
+		if err == nil && counts["done"] > 0 && (counts["running"] > 0 || open == 0) {
 			break
 		}
 		if !sd.rest(100 * time.Millisecond) {
