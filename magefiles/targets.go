@@ -107,6 +107,29 @@ func ChaosDownloads(
 	return repo().ChaosDownloads(ctx, c)
 }
 
+// ChaosCrawl kills a crawl of 10,000 pages at 50 random moments, resumes it each time, and checks that each page is stored once, and pages, index and graph are whole.
+//
+//	go tool mage chaosCrawl
+//	go tool mage chaosCrawl -pages=2000 -kills=20 -threads=1 -seed=7
+func ChaosCrawl(
+	ctx context.Context,
+	pages *int, // that are stored, of a site of ten times as many; 10000 if not given
+	kills *int, // 50 if not given
+	threads *int, // 64 if not given
+	seed *string, // of the kills; chosen and printed if not given
+) error {
+	var c chores.CrawlCampaign
+	for to, given := range map[*int]*int{&c.Pages: pages, &c.Kills: kills, &c.Threads: threads} {
+		if given != nil {
+			*to = *given
+		}
+	}
+	if seed != nil {
+		c.Seed = *seed
+	}
+	return repo().ChaosCrawl(ctx, c)
+}
+
 // Python has the targets of the Python client.
 type Python mg.Namespace
 

@@ -61,11 +61,7 @@ func crawlKilled(t *testing.T, kills, pages, threads int) {
 	for killed := 0; killed < kills; {
 		dir := filepath.Join(t.TempDir(), "killed")
 		for done := false; !done; {
-			args := begin(dir)
-			if _, err := os.Stat(filepath.Join(dir, "index.ndjson")); err == nil {
-				args = []string{"--resume", "--out", dir}
-			}
-			cmd, out := crawlProcess(t, args...)
+			cmd, out := crawlProcess(t, resumed(dir, begin(dir))...)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -91,6 +87,14 @@ func crawlKilled(t *testing.T, kills, pages, threads int) {
 			t.Errorf("killed, it has stored\n%s\nwant\n%s", got, want)
 		}
 	}
+}
+
+// resumed are the arguments that go on with a crawl, or those that begin it if it was killed before that.
+func resumed(dir string, begin []string) []string {
+	if _, err := os.Stat(filepath.Join(dir, "index.ndjson")); err == nil {
+		return []string{"--resume", "--out", dir}
+	}
+	return begin
 }
 
 func TestCrawlKilled(t *testing.T) {
@@ -129,6 +133,9 @@ func TestCrawlCommand(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, "graph.csv")); err != nil || bytes.Count(text, []byte("\n")) < 100 {
 		t.Errorf("graph.csv: %d bytes, %v", len(text), err)
 	}
+	if err := os.Remove(filepath.Join(dir, "graph.csv")); err != nil {
+		t.Error(err)
+	}
 	try(1, "there is a crawl in this folder", fast...)
 	try(2, `--scope all: the crawl was begun with "host", which stays`, "--resume", "--out", dir, "--scope", "all")
 	try(1, "--max-pages 5: 20 pages are stored already", "--resume", "--out", dir, "--max-pages", "5")
@@ -142,6 +149,9 @@ func TestCrawlCommand(t *testing.T) {
 		t.Errorf("%+v, %v", last, err)
 	}
 	if err := crawltest.Check(dir, 30); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "graph.csv")); err != nil { // --graph is kept
 		t.Error(err)
 	}
 }

@@ -28,6 +28,22 @@ func (r Repo) Chaos(ctx context.Context, c Campaign) error {
 	return r.run(ctx, nil, "go", args...)
 }
 
+// CrawlCampaign is what a campaign of the crawler is told; zero fields take its defaults.
+type CrawlCampaign struct {
+	Pages, Kills, Threads int
+	Seed                  string
+}
+
+// ChaosCrawl kills one crawl again and again, and looks at what it has stored in the end.
+func (r Repo) ChaosCrawl(ctx context.Context, c CrawlCampaign) error {
+	args := []string{"test", "./daemon/uridownloader", "-count=1", "-timeout=0", "-v", "-run=^TestCrawlCampaign$", "-args",
+		"-crawl.pages=" + strconv.Itoa(cmp.Or(c.Pages, 10_000)), "-crawl.kills=" + strconv.Itoa(cmp.Or(c.Kills, 50)), "-crawl.threads=" + strconv.Itoa(cmp.Or(c.Threads, 64))}
+	if c.Seed != "" {
+		args = append(args, "-crawl.seed="+c.Seed)
+	}
+	return r.run(ctx, nil, "go", args...)
+}
+
 // DownloadCampaign is what a campaign of the downloader is told; zero fields take its defaults.
 type DownloadCampaign struct {
 	Tasks, Hosts int

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/crawltest"
+)
+
+var (
+	crawlPages   = flag.Int("crawl.pages", 0, "pages of TestCrawlCampaign; 0: it is left out")
+	crawlKills   = flag.Int("crawl.kills", 50, "how often the crawl is killed")
+	crawlThreads = flag.Int("crawl.threads", 64, "pages that it fetches at once")
+	crawlPause   = flag.Duration("crawl.pause", 1500*time.Millisecond, "mean time between two kills")
+	crawlSeed    = flag.Uint64("crawl.seed", 0, "of the kills; 0: chosen by the clock")
+)
+
+// TestCrawlCampaign is what go tool mage chaosCrawl runs: one crawl of a site of ten times as many pages, with
+// web archive and graph, is killed again and again. What ends before all kills is told, and is no fault.
+func TestCrawlCampaign(t *testing.T) {
+	if *crawlPages == 0 {
+		return // without the flag there is nothing to try; TestCrawlKilled runs always
+	}
+	seed := *crawlSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	random := rand.New(rand.NewPCG(seed, 15))
+	server := httptest.NewServer(&crawltest.Site{Pages: 10 * *crawlPages, Slow: 300 * time.Millisecond})
+	t.Cleanup(server.Close)
+	dir := filepath.Join(t.TempDir(), "site")
+	begin := []string{server.URL + "/", "--out", dir, "--allow-private", "--delay", "0", "--threads", strconv.Itoa(*crawlThreads), "--max-pages", strconv.Itoa(*crawlPages), "--warc", "--graph", "dot"}
+	began, kills := time.Now(), 0
+	fmt.Printf("crawl: seed %d, %d of %d pages, %d threads\n", seed, *crawlPages, 10**crawlPages, *crawlThreads)
+	for done := false; !done; {
+		cmd, out := crawlProcess(t, resumed(dir, begin)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		kill := func() { _ = cmd.Process.Kill() }
+		timer := time.AfterFunc(time.Duration(random.Int64N(int64(2**crawlPause))), kill)
+		if kills >= *crawlKills {
+			timer.Stop()
+		}
+		err := cmd.Wait()
+		timer.Stop()
+		switch {
+		case err == nil:
+			done = true
+			fmt.Printf("crawl: %d kills, %v\n%s", kills, time.Since(began).Round(time.Second), out)
+		case cmd.ProcessState.ExitCode() == -1:
+			if kills++; kills%10 == 0 {
+				fmt.Printf("crawl: %d kills, %d pages\n", kills, stored(dir))
+			}
+		case strings.Contains(out.String(), "there is a crawl in this folder"): // it was killed before it had an index
+			begin = []string{"--resume", "--out", dir}
+		default:
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	if err := crawltest.Check(dir, *crawlPages); err != nil {
+		t.Error(err)
+	}
+}
+
+// stored is how many lines the index has.
+func stored(dir string) int {
+	text, err := os.ReadFile(filepath.Join(dir, "index.ndjson"))
+	if err != nil {
+		return 0
+	}
+	return strings.Count(string(text), "\n")
+}
