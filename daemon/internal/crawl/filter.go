@@ -2,6 +2,8 @@ package crawl
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
@@ -41,7 +43,11 @@ func openFilter(ctx context.Context, dir string, s Setting, options []client.Opt
 	// A filter that is not there is said before anything is fetched.
 	if _, err := remote.Check(ctx, s.FilterType, []string{s.Seeds[0]}); err != nil {
 		_ = remote.Close()
-		return filter{}, nil, err
+		hint := "is a urifilter daemon there? `urifilter ping` asks it; start one with `urifilter serve`"
+		if errors.As(err, new(*seen.UnknownError)) {
+			hint = "`urifilter filters list` shows which filters it has; name one with --type"
+		}
+		return filter{}, nil, fmt.Errorf("--filter %s: %w\nhint: %s", s.FilterURL, err, hint)
 	}
 	return filter{remote, s.FilterType}, remote, nil
 }
