@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -148,7 +147,7 @@ func TestTLSRenewal(t *testing.T) {
 	if err != nil {
 		t.Errorf("in the middle of a renewal: %v", err)
 	} else {
-		_ = conn.(net.Conn).Close()
+		_ = conn.Close()
 	}
 	certtest.Replace(t, client.Key, own.Key)
 	certtest.Replace(t, second.File, first.File)

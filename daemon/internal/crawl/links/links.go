@@ -94,7 +94,6 @@ type reader struct {
 	found     []raw
 	base      string // of the first base element
 	hasBase   bool
-	canonical string
 	templates int  // how many template elements are open: what is in them is no part of the page
 	open      int  // index+1 of the anchor whose text is being read, 0: none
 	title     bool // the text that comes is the title

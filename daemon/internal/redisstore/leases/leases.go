@@ -59,8 +59,6 @@ func (l *Leases) partKey(g int, id engine.Reservation) string {
 	return l.log.Witness(g) + ":reserved:" + forgotten.Encode(bloom.Hash(id))
 }
 
-const metaField = ":"
-
 // What became of an item of a reservation. lost: another has taken it, or it was forgotten.
 const (
 	held      = "H"
