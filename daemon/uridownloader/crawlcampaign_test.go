@@ -19,7 +19,6 @@ var (
 	crawlPages   = flag.Int("crawl.pages", 0, "pages of TestCrawlCampaign; 0: it is left out")
 	crawlKills   = flag.Int("crawl.kills", 50, "how often the crawl is killed")
 	crawlThreads = flag.Int("crawl.threads", 64, "pages that it fetches at once")
-	crawlPause   = flag.Duration("crawl.pause", 1500*time.Millisecond, "mean time between two kills")
 	crawlSeed    = flag.Uint64("crawl.seed", 0, "of the kills; 0: chosen by the clock")
 )
 
@@ -37,6 +36,7 @@ func TestCrawlCampaign(t *testing.T) {
 	server := httptest.NewServer(&crawltest.Site{Pages: 10 * *crawlPages, Slow: 300 * time.Millisecond})
 	t.Cleanup(server.Close)
 	dir := filepath.Join(t.TempDir(), "site")
+	index := filepath.Join(dir, "index.ndjson")
 	begin := []string{server.URL + "/", "--out", dir, "--allow-private", "--delay", "0", "--threads", strconv.Itoa(*crawlThreads), "--max-pages", strconv.Itoa(*crawlPages), "--warc", "--graph", "dot"}
 	began, kills := time.Now(), 0
 	fmt.Printf("crawl: seed %d, %d of %d pages, %d threads\n", seed, *crawlPages, 10**crawlPages, *crawlThreads)
@@ -45,20 +45,33 @@ func TestCrawlCampaign(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		kill := func() { _ = cmd.Process.Kill() }
-		timer := time.AfterFunc(time.Duration(random.Int64N(int64(2**crawlPause))), kill)
-		if kills >= *crawlKills {
-			timer.Stop()
+		var err error
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			err = cmd.Wait()
+		}()
+		if kills < *crawlKills {
+			// On average the kills are spread over three quarters of the crawl, however fast it is.
+			grown := size(index) + random.Int64N(int64(1 + *crawlPages*lineBytes*3/2 / *crawlKills))
+			for over := false; !over && size(index) < grown; {
+				select {
+				case <-ended:
+					over = true
+				case <-time.After(time.Millisecond):
+				}
+			}
+			time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond) // anywhere in its work
+			_ = cmd.Process.Kill()
 		}
-		err := cmd.Wait()
-		timer.Stop()
+		<-ended
 		switch {
 		case err == nil:
 			done = true
 			fmt.Printf("crawl: %d kills, %v\n%s", kills, time.Since(began).Round(time.Second), out)
 		case cmd.ProcessState.ExitCode() == -1:
 			if kills++; kills%10 == 0 {
-				fmt.Printf("crawl: %d kills, %d pages\n", kills, stored(dir))
+				fmt.Printf("crawl: %d kills, some %d pages\n", kills, size(index)/lineBytes)
 			}
 		case strings.Contains(out.String(), "there is a crawl in this folder"): // it was killed before it had an index
 			begin = []string{"--resume", "--out", dir}
@@ -71,11 +84,14 @@ func TestCrawlCampaign(t *testing.T) {
 	}
 }
 
-// stored is how many lines the index has.
-func stored(dir string) int {
-	text, err := os.ReadFile(filepath.Join(dir, "index.ndjson"))
+// lineBytes is about how long a line of the index is.
+const lineBytes = 400
+
+// size is that of a file, 0 if there is none.
+func size(path string) int64 {
+	info, err := os.Stat(path)
 	if err != nil {
 		return 0
 	}
-	return strings.Count(string(text), "\n")
+	return info.Size()
 }
