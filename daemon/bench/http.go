@@ -1,15 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -18,38 +10,56 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
+// contender is one of the servers that overHTTP measures in turn.
+type contender struct {
+	name string
+	*server
+}
+
 // overHTTP measures the filter call with 1, 4 and 16 connections for each durability,
-// beside a handler that reads the body and answers as many bytes.
+// beside a handler that reads the body and answers as many bytes. The servers take turns
+// within each round, so that what else the machine does meets all of them.
+//
+// What the server's own processor time an item is depends least on the client and on the
+// machine's other work, and so comes first; the share of the null handler is that of the
+// same rounds.
 func overHTTP(s settings) error {
-	t := report.Table{{"server", "connections", "items/s", "of the null handler", "p50", "p99"}}
-	null := map[int]float64{}
-	for _, server := range []string{"null handler", "none", "interval", "always"} {
-		daemon, err := startServer(s, server)
-		if err != nil {
-			return err
+	all, err := contenders(s)
+	defer func() { // those that are not stopped below
+		for _, c := range all {
+			_ = c.end(syscall.SIGKILL)
 		}
-		for _, conns := range []int{1, 4, 16} {
-			var rates []float64
-			var p50s, p99s []time.Duration
-			for range s.runs {
-				if err := daemon.emptyFilter(10_000_000); err != nil {
-					return err
-				}
-				m, err := drive(daemon.addr, conns, batch/2, s.duration)
+	}()
+	if err != nil {
+		return err
+	}
+	t := report.Table{{"server", "connections", "server's CPU an item", "of it in the kernel", "of the null handler", "items/s", "p50", "p99"}}
+	for _, conns := range []int{1, 4, 16} {
+		rounds := make([][]measured, len(all))
+		for range s.runs {
+			for i, c := range all {
+				m, err := c.round(conns, s.duration)
 				if err != nil {
-					return fmt.Errorf("%s, %d connections: %w", server, conns, err)
+					return fmt.Errorf("%s, %d connections: %w", c.name, conns, err)
 				}
-				rates = append(rates, m.rate)
-				p50s, p99s = append(p50s, m.p50), append(p99s, m.p99)
+				rounds[i] = append(rounds[i], m)
 			}
-			rate := report.Median(rates)
-			name := "urifilter, durability " + server
-			if daemon.null {
-				null[conns], name = rate, server
-			}
-			t.Row(name, fmt.Sprint(conns), report.Million(rate), fmt.Sprintf("%.0f %%", rate/null[conns]*100), report.Milliseconds(report.Median(p50s)), report.Milliseconds(report.Median(p99s)))
 		}
-		if err := daemon.stop(); err != nil {
+		for i, c := range all {
+			share := median(rounds[i], func(m measured) float64 { return m.rate }) / median(rounds[0], func(m measured) float64 { return m.rate })
+			t.Row(c.name, fmt.Sprint(conns),
+				nanoseconds(median(rounds[i], func(m measured) time.Duration { return m.perItem(m.cpu.all()) })),
+				nanoseconds(median(rounds[i], func(m measured) time.Duration { return m.perItem(m.cpu.system) })),
+				fmt.Sprintf("%.2f", share),
+				report.Million(median(rounds[i], func(m measured) float64 { return m.rate })),
+				report.Milliseconds(median(rounds[i], func(m measured) time.Duration { return m.p50 })),
+				report.Milliseconds(median(rounds[i], func(m measured) time.Duration { return m.p99 })))
+		}
+	}
+	for len(all) > 0 {
+		last := all[len(all)-1]
+		all = all[:len(all)-1]
+		if err := last.stop(); err != nil {
 			return err
 		}
 	}
@@ -57,116 +67,65 @@ func overHTTP(s settings) error {
 	return nil
 }
 
-// server is a daemon or null handler under measurement.
-type server struct {
-	addr string
-	null bool
-	cmd  *exec.Cmd
-	dir  string
-}
-
-func startServer(s settings, kind string, env ...string) (*server, error) {
-	srv := &server{null: kind == "null handler", dir: filepath.Join(s.dir, "data")}
-	addr, err := freeAddr()
+// contenders starts the servers, the null handler first.
+func contenders(s settings) ([]contender, error) {
+	null, err := startServer(s, "null handler")
 	if err != nil {
 		return nil, err
 	}
-	srv.addr = addr
-	if srv.null {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
-		srv.cmd = exec.Command(self, nullServerArg, addr)
-	} else {
-		srv.cmd = exec.Command(s.binary, "serve", "--listen", addr, "--data-dir", srv.dir, "--durability", kind, "--log-level", "warn")
-		srv.cmd.Env = append(append(os.Environ(), `URIFILTER_FILTERS=[{id: 1, name: uri}]`), env...)
-	}
-	srv.cmd.Stderr = os.Stderr
-	if err := srv.cmd.Start(); err != nil {
-		return nil, err
-	}
-	if err := srv.waitReady(); err != nil {
-		_ = srv.cmd.Process.Kill()
-		return nil, err
-	}
-	return srv, nil
-}
-
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
-
-func (s *server) waitReady() error {
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
-		resp, err := http.Get("http://" + s.addr + "/readyz")
-		if err != nil {
-			continue
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode == http.StatusOK {
-			return nil
+	all := []contender{{"null handler", null}}
+	for _, durability := range []string{"none", "interval", "always"} {
+		for _, build := range []struct{ name, binary string }{{"urifilter", s.binary}, {"urifilter before", s.before}} {
+			if build.binary == "" {
+				continue
+			}
+			of := s
+			of.binary, of.dir = build.binary, fmt.Sprintf("%s/%d", s.dir, len(all))
+			daemon, err := startServer(of, durability)
+			if err != nil {
+				return all, err
+			}
+			all = append(all, contender{build.name + ", durability " + durability, daemon})
 		}
 	}
-	return fmt.Errorf("the server at %s is not ready after 30 s", s.addr)
+	return all, nil
 }
 
-// stop ends the server gracefully and removes its data.
-func (s *server) stop() error {
-	if err := s.end(syscall.SIGTERM); err != nil && !s.null {
-		return err
+// round is one measurement, which begins with an empty filter.
+func (c contender) round(conns int, duration time.Duration) (measured, error) {
+	if err := c.emptyFilter(10_000_000); err != nil {
+		return measured{}, err
 	}
-	return os.RemoveAll(s.dir)
+	before := c.cpu()
+	m, err := drive(c.addr, conns, batch/2, duration)
+	m.cpu = c.cpu().since(before)
+	return m, err
 }
 
-func (s *server) end(sig syscall.Signal) error {
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		return err
+func median[T int | float64 | time.Duration](rounds []measured, of func(measured) T) T {
+	var values []T
+	for _, m := range rounds {
+		values = append(values, of(m))
 	}
-	return s.cmd.Wait()
+	return report.Median(values)
 }
 
-// emptyFilter drops filter uri and makes it again.
-func (s *server) emptyFilter(capacity int) error {
-	return s.remake(fmt.Sprintf(`{"id":1,"kind":"bloom","capacity":%d,"error_rate":%v}`, capacity, errorRate))
-}
-
-// remake drops filter uri and makes it as spec says.
-func (s *server) remake(spec string) error {
-	if s.null {
-		return nil
+// nanoseconds is a time an item; 0: it could not be measured.
+func nanoseconds(d time.Duration) string {
+	if d == 0 {
+		return "unknown"
 	}
-	for _, c := range []struct{ method, path, body string }{
-		{http.MethodDelete, "/api/v1/filters/uri?confirm=uri", ""},
-		{http.MethodPut, "/api/v1/filters/uri", spec},
-	} {
-		req, err := http.NewRequestWithContext(context.Background(), c.method, "http://"+s.addr+c.path, bytes.NewBufferString(c.body))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		text, _ := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if resp.StatusCode >= 300 {
-			return fmt.Errorf("%s %s: %s: %s", c.method, c.path, resp.Status, text)
-		}
-	}
-	return nil
+	return fmt.Sprintf("%d ns", d.Nanoseconds())
 }
 
 type measured struct {
 	rate     float64 // items a second
 	p50, p99 time.Duration
+	items    int // sent in all, to warm up too
+	cpu      cpuTime
 }
+
+func (m measured) perItem(t time.Duration) time.Duration { return t / time.Duration(max(m.items, 1)) }
 
 // drive sends batches over so many connections until the time is over.
 func drive(addr string, conns, fresh int, duration time.Duration) (measured, error) {
@@ -214,5 +173,9 @@ func driveBy(dial func(addr string, from uint64, fresh int) (*client, error), ad
 		all = append(all, c.times...)
 	}
 	slices.Sort(all)
-	return measured{float64(len(all)*batch) / spent.Seconds(), report.Quantile(all, 0.5), report.Quantile(all, 0.99)}, nil
+	return measured{
+		rate: float64(len(all)*batch) / spent.Seconds(),
+		p50:  report.Quantile(all, 0.5), p99: report.Quantile(all, 0.99),
+		items: (len(all) + conns) * batch,
+	}, nil
 }

@@ -248,5 +248,5 @@ func driveTexts(addr string, conns, perCall, size int, duration time.Duration) (
 		return measured{}, failed
 	}
 	slices.Sort(all)
-	return measured{float64(len(all)*perCall) / time.Since(began).Seconds(), report.Quantile(all, 0.5), report.Quantile(all, 0.99)}, nil
+	return measured{rate: float64(len(all)*perCall) / time.Since(began).Seconds(), p50: report.Quantile(all, 0.5), p99: report.Quantile(all, 0.99)}, nil
 }

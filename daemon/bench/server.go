@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// server is a daemon or null handler under measurement.
+type server struct {
+	addr string
+	null bool
+	cmd  *exec.Cmd
+	dir  string
+}
+
+func startServer(s settings, kind string, env ...string) (*server, error) {
+	srv := &server{null: kind == "null handler", dir: filepath.Join(s.dir, "data")}
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	srv.addr = addr
+	if srv.null {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		srv.cmd = exec.Command(self, nullServerArg, addr)
+	} else {
+		srv.cmd = exec.Command(s.binary, "serve", "--listen", addr, "--data-dir", srv.dir, "--durability", kind, "--log-level", "warn")
+		srv.cmd.Env = append(append(os.Environ(), `URIFILTER_FILTERS=[{id: 1, name: uri}]`), env...)
+	}
+	srv.cmd.Stderr = os.Stderr
+	if err := srv.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if err := srv.waitReady(); err != nil {
+		_ = srv.cmd.Process.Kill()
+		return nil, err
+	}
+	return srv, nil
+}
+
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+func (s *server) waitReady() error {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		resp, err := http.Get("http://" + s.addr + "/readyz")
+		if err != nil {
+			continue
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return nil
+		}
+	}
+	return fmt.Errorf("the server at %s is not ready after 30 s", s.addr)
+}
+
+// stop ends the server gracefully and removes its data.
+func (s *server) stop() error {
+	if err := s.end(syscall.SIGTERM); err != nil && !s.null {
+		return err
+	}
+	return os.RemoveAll(s.dir)
+}
+
+func (s *server) end(sig syscall.Signal) error {
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		return err
+	}
+	return s.cmd.Wait()
+}
+
+// emptyFilter drops filter uri and makes it again.
+func (s *server) emptyFilter(capacity int) error {
+	return s.remake(fmt.Sprintf(`{"id":1,"kind":"bloom","capacity":%d,"error_rate":%v}`, capacity, errorRate))
+}
+
+// remake drops filter uri and makes it as spec says.
+func (s *server) remake(spec string) error {
+	if s.null {
+		return nil
+	}
+	for _, c := range []struct{ method, path, body string }{
+		{http.MethodDelete, "/api/v1/filters/uri?confirm=uri", ""},
+		{http.MethodPut, "/api/v1/filters/uri", spec},
+	} {
+		req, err := http.NewRequestWithContext(context.Background(), c.method, "http://"+s.addr+c.path, bytes.NewBufferString(c.body))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		text, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode >= 300 {
+			return fmt.Errorf("%s %s: %s: %s", c.method, c.path, resp.Status, text)
+		}
+	}
+	return nil
+}
+
+// cpuTime is what a process has taken of the processors.
+type cpuTime struct{ user, system time.Duration }
+
+func (t cpuTime) all() time.Duration { return t.user + t.system }
+
+func (t cpuTime) since(before cpuTime) cpuTime {
+	return cpuTime{t.user - before.user, t.system - before.system}
+}
+
+// cpu is what the server has taken so far; nothing where the system has no /proc.
+func (s *server) cpu() cpuTime {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	_, rest, _ := strings.Cut(string(text), ") ") // the name before it may hold anything
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return cpuTime{}
+	}
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on all processors that Go knows
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return cpuTime{time.Duration(user) * tick, time.Duration(system) * tick}
+}
