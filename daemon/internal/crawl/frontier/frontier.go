@@ -128,7 +128,7 @@ func Open(ctx context.Context, dir string) (_ *Frontier, err error) {
 	}
 	var fs durable.FS
 	if err := fs.MkdirAll("crawl-dir", dir); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("folder of the crawl: %w", err)
 	}
 	f := &Frontier{dir: dir, hosts: map[string]*host{}, stmts: map[string]*sql.Stmt{}, later: map[Key]*Entry{}, inflight: map[Key]*Lease{}, claimed: map[Key]*Lease{}, changed: make(chan struct{})}
 	if f.lock, err = durable.AcquireLock(filepath.Join(dir, lockName)); err != nil {

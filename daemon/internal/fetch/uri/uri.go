@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	whatwgerrors "github.com/nlnwa/whatwg-url/errors"
 	whatwg "github.com/nlnwa/whatwg-url/url"
 )
 
@@ -47,7 +48,7 @@ func read(text, base string) (*URI, error) {
 	}
 	p, err := parse(text, base)
 	if err != nil {
-		return nil, fmt.Errorf("no URI: %w", err)
+		return nil, fmt.Errorf("no URI: %s", reason(err))
 	}
 	u := &URI{Scheme: p.Scheme()}
 	port := map[string]uint16{"http": 80, "https": 443}[u.Scheme]
@@ -81,6 +82,18 @@ func read(text, base string) (*URI, error) {
 		return nil, fmt.Errorf("longer than %d bytes when it is encoded", MaxBytes)
 	}
 	return u, nil
+}
+
+// reason says what the library found, in one short clause and without the URI, which callers name.
+func reason(err error) string {
+	switch found := string(whatwgerrors.Type(err)); whatwgerrors.ErrorType(found) {
+	case "":
+		return err.Error()
+	case whatwgerrors.MissingSchemeNonRelativeURL:
+		return "it does not begin with a scheme, such as https://"
+	default:
+		return strings.ToLower(found[:1]) + found[1:]
+	}
 }
 
 var parser = whatwg.NewParser() // safe for concurrent use

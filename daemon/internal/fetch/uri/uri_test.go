@@ -124,3 +124,17 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// What is wrong is said in one clause, without the text, which callers name.
+func TestReasons(t *testing.T) {
+	for text, want := range map[string]string{
+		"example.com/a":     "no URI: it does not begin with a scheme, such as https://",
+		"http://[::1/":      "no URI: an IPv6 address is missing the closing U+005D (])",
+		"http://a:99999/":   "no URI: the input's port is outside the range [0-65535]",
+		"ftp://example.com": `the scheme is "ftp", want http or https`,
+	} {
+		if _, err := Parse(text); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
