@@ -114,6 +114,10 @@ type Browser struct {
 	// Memory is what each process of a browser may use for its data; a page has one. 256 MiB or more.
 	// Default 1GiB.
 	Memory configs.Size `yaml:"memory"`
+	// Required: a worker without a browser, or without its jail, does not start, and the toolkit installs
+	// Debian's chromium-headless-shell where Path names no other. Default false: such a worker leaves
+	// those jobs to others.
+	Required bool `yaml:"required"`
 }
 
 // Script bounds the scripts of jobs, each attempt of which is a process.

@@ -66,9 +66,19 @@ func (p *pages) often() []int {
 
 // job is one of some URIs there, in the form of a call.
 func (p *pages) job(name string, from, to int) string {
+	return jobOf(name, from, to, func(int) string { return p.url })
+}
+
+// sitesJob is the same of sixteen hosts, site0.test and so on.
+func (p *pages) sitesJob(name string, from, to int) string {
+	_, port, _ := strings.Cut(strings.TrimPrefix(p.url, "http://"), ":")
+	return jobOf(name, from, to, func(i int) string { return fmt.Sprintf("http://site%d.test:%s", i%16, port) })
+}
+
+func jobOf(name string, from, to int, url func(i int) string) string {
 	var uris []string
 	for i := from; i < to; i++ {
-		uris = append(uris, fmt.Sprintf("%q", fmt.Sprintf("%s/page/%d", p.url, i)))
+		uris = append(uris, fmt.Sprintf("%q", fmt.Sprintf("%s/page/%d", url(i), i)))
 	}
 	return fmt.Sprintf(`{"name": %q, "filter": "uri_download", "uris": [%s], "setting": {"delay": "1ms", "concurrency": 4}}`, name, strings.Join(uris, ","))
 }
@@ -228,68 +238,4 @@ func sha256Of(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("%x  -", sha256.Sum256(text))
-}
-
-// TestSystemWorkers: the toolkit deploys a master and two workers on hosts of their own, which
-// meet in one database and ask one filter. A job that the master takes in is downloaded once;
-// when one worker is away the other one goes on, and a broken release stops at the first.
-func TestSystemWorkers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it deploys real hosts")
-	}
-	t.Parallel()
-	l := e2e.New(t, e2e.Options{
-		Hosts: []e2e.Host{
-			{Name: "hub", Roles: "filter, mongodb, master"},
-			{Name: "w1", Roles: "worker"},
-			{Name: "w2", Roles: "worker", Sudo: true},
-		},
-		Repository: true, Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",
-	})
-	first := l.Downloader(t, "first")
-	l.WriteInventory(t, l.Inventory(t)+fmt.Sprintf("downloader: {binary: %q, settings: {listen: '0.0.0.0:8001', allow_private: true}}\n", first))
-	l.Must(t, "settings:token", "-name=crawler")
-	token := strings.TrimSpace(l.Must(t, "settings:token", "-name=news", "-program=uridownloader").Stdout)
-	pages := servePages(t, l.Sandbox.Gateway)
-
-	l.Must(t, "deploy")
-	l.Must(t, "plan", "-exitCode")
-	for host, runs := range map[string]string{"hub": "master --dispatch", "w1": "worker", "w2": "worker"} {
-		if got := l.Sh(t, host, "systemctl show -P ExecStart uridownloader | grep -o 'uridownloader [a-z-]* *[a-z-]* --config'; find /etc/uridownloader -type f -perm /o+r ! -name '.*'"); got != "uridownloader "+runs+" --config" {
-			t.Errorf("%s runs or shows %s", host, got)
-		}
-	}
-	if got := l.Sh(t, "hub", "ls /etc/urifilter/uridownloader.token; cat /etc/urifilter/uridownloader.token | sha256sum") + l.Sh(t, "w1", "cat /etc/uridownloader/filter.token | sha256sum"); strings.Count(got, strings.Fields(got)[1]) != 2 {
-		t.Errorf("the token for the filter: %s", got)
-	}
-
-	s := submitter{fmt.Sprintf("http://%s:8001", l.Hosts["hub"].Address), token}
-	if status, text := s.call(t, "POST", "/api/v1/jobs", pages.job("news", 0, 50)); status != http.StatusCreated {
-		t.Fatalf("%d %s", status, text)
-	}
-	s.done(t, "news", 50)
-
-	// Each worker by itself; what the other job has had is seen by the filter of both.
-	for i, away := range []string{"w1", "w2"} {
-		l.Must(t, "downloader:stop", "-hosts="+away)
-		job := fmt.Sprintf("without-%s", away)
-		if status, text := s.call(t, "POST", "/api/v1/jobs", pages.job(job, 45+5*i, 55+5*i)); status != http.StatusCreated {
-			t.Fatalf("%d %s", status, text)
-		}
-		s.done(t, job, 5)
-		l.Must(t, "downloader:start", "-hosts="+away)
-		_, logs := s.call(t, "GET", "/api/v1/jobs/"+job+"/logs", "")
-		if at := "\"" + map[string]string{"w1": "w2", "w2": "w1"}[away] + "\""; strings.Count(logs, at) != 5 {
-			t.Errorf("without %s: want 5 attempts at %s:\n%s", away, at, logs)
-		}
-	}
-
-	r := l.Mage(t, "deploy", "-hosts=role:worker", "-binary="+l.BrokenOf(t, first, programs.Exit))
-	want(t, r, fleet.CodeFailed, "w1", "rolled back: release")
-	if got := l.Must(t, "downloader:status").Stdout; strings.Count(got, "active") != 3 || strings.Count(got, "yes") != 3 {
-		t.Errorf("status:\n%s", got)
-	}
-	if often := pages.often(); len(often) != 60 || slices.Max(often) != 1 || len(s.stored(t, "news")) != 50 {
-		t.Errorf("%d pages were fetched, one %d times: want 60, each once", len(often), slices.Max(often))
-	}
 }

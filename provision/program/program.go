@@ -114,6 +114,8 @@ type Settings struct {
 	BitMaps []string
 	// Database is that of its archive, where it has one.
 	Database string
+	// Packages are those of the host's system that they need.
+	Packages []string
 	// PlainRedis is that it calls Redis without TLS.
 	PlainRedis bool
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/environment"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/release"
@@ -60,7 +61,7 @@ func (i *Instance) Environment() []step.Step {
 // Settings are the steps for the files that the daemon reads.
 func (i *Instance) Settings() []step.Step {
 	s := i.run.Site
-	var steps []step.Step
+	steps := i.packages()
 	if s.Shares(i.Host, i.Program) {
 		steps = append(steps, i.ledger.watch(s.PasswordFile(i.Program, i.group())))
 	}
@@ -76,6 +77,22 @@ func (i *Instance) Settings() []step.Step {
 	// What the settings name is there before them. The daemon rereads tokens without a
 	// restart, so they are not a reason for one.
 	return append(steps, i.ledger.record(i.settings.TokensFile()), i.ledger.watch(i.settings.Settings()))
+}
+
+// packages are the steps that install what the settings need.
+func (i *Instance) packages() []step.Step {
+	needed := i.run.Site.Needs(i.Host, i.Program)
+	if len(needed) == 0 {
+		return nil
+	}
+	title := i.Program.Name + ": packages"
+	return []step.Step{apt.Ready(), step.NewWish(title, func(ctx context.Context, h host.Host) (*step.Change, error) {
+		system, err := i.run.Site.Packages(i.Host)
+		if err != nil {
+			return nil, err
+		}
+		return system.Install(title, needed...).Look(ctx, h)
+	})}
 }
 
 // accepted has a program on the host check the settings before it is made current.

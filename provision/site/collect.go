@@ -2,13 +2,14 @@ package site
 
 import (
 	"context"
+	"slices"
 
 	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/schedule"
 )
 
-// Collect has a host download the packages of the inventory's roles into a folder here.
+// Collect has a host download the packages of the inventory's roles and settings into a folder here.
 func (s *Site) Collect(ctx context.Context, h host.Host, dir string) error {
 	var packages []string
 	var repositories []apt.Repository
@@ -20,6 +21,15 @@ func (s *Site) Collect(ctx context.Context, h host.Host, dir string) error {
 	}
 	if s.Inventory.Schedule.Kind == schedule.Crontab {
 		packages = append(packages, "cron")
+	}
+	for _, p := range s.Programs {
+		for _, h := range s.with(p) {
+			for _, needed := range s.Needs(h, s.On(h, p)) {
+				if !slices.Contains(packages, needed) {
+					packages = append(packages, needed)
+				}
+			}
+		}
 	}
 	if s.mongo != nil {
 		facts, err := host.FactsOf(ctx, h)

@@ -100,6 +100,17 @@ func (s *Site) Settings(ctx context.Context, h inventory.Host, p program.Program
 	return v, errors.Join(failed...)
 }
 
+// Needs are the packages that the settings of a program on a host want there.
+func (s *Site) Needs(h inventory.Host, p program.Program) []string {
+	given, err := s.given(h, p)
+	if err != nil {
+		return nil // told where the settings are made
+	}
+	// What is missing in them is filled in by roles: their faults are told there.
+	read, _ := given.Read(p)
+	return read.Packages
+}
+
 // seen is the address at which a host reaches another one.
 func seen(from, to inventory.Host) string {
 	if from.Name == to.Name {

@@ -50,7 +50,7 @@ func on(roles []string) (program.Variant, error) {
 	case has(RoleMaster) && has(RoleWorker): // one process, beside workers on other hosts
 		return program.Variant{Run: "serve", Parse: sharing, Servers: shared}, nil
 	case has(RoleMaster):
-		return program.Variant{Run: "master --dispatch", Parse: sharing, Servers: shared}, nil
+		return program.Variant{Run: "master --dispatch", Parse: mastering, Servers: shared}, nil
 	case has(RoleWorker):
 		return program.Variant{Run: "worker", Parse: working, Servers: shared}, nil
 	}
@@ -65,12 +65,41 @@ func alone(name string, text []byte) (program.Settings, error) {
 	}
 	return program.Settings{
 		Validate: c.Validate, Listen: c.Listen, URL: c.URL(), DataDir: c.DataDir, TokensFile: c.Auth.TokensFile,
-		Reread: []string{c.TLS.CertFile, c.TLS.KeyFile},
-		Ask:    ask,
+		Reread:   []string{c.TLS.CertFile, c.TLS.KeyFile},
+		Packages: append(python(c), chromium(c)...),
+		Ask:      ask,
 		AskOnHost: func(ctx context.Context, h host.Host, path, token string) error {
 			return askOnHost(ctx, h, path, c.URL(), token)
 		},
 	}, nil
+}
+
+// python is the package of the Python that the settings name, where it is Debian's. A master compiles
+// by it what workers run.
+func python(c downloader.Config) []string {
+	if c.Script.Python == "/usr/bin/python3" {
+		return []string{"python3"}
+	}
+	return nil
+}
+
+// chromium is the package of the browser that the settings require.
+func chromium(c downloader.Config) []string {
+	if c.Browser.Required && c.Browser.Path == "" {
+		return []string{"chromium-headless-shell"}
+	}
+	return nil
+}
+
+// mastering reads those of a master, which downloads nothing.
+func mastering(name string, text []byte) (program.Settings, error) {
+	s, err := sharing(name, text)
+	if err != nil {
+		return s, err
+	}
+	c, err := downloader.Parse(name, text)
+	s.Packages = python(c)
+	return s, err
 }
 
 // sharing reads those of a process that shares its store with others.

@@ -63,3 +63,25 @@ func TestSettings(t *testing.T) {
 		t.Errorf("open to everybody: %v, %v", err, s.Validate())
 	}
 }
+
+// What the settings want of the system depends on what the host runs.
+func TestPackages(t *testing.T) {
+	t.Parallel()
+	for settings, want := range map[string][3]string{
+		"{}":                        {"", "", ""},
+		"browser: {required: true}": {"chromium-headless-shell", "", "chromium-headless-shell"},
+		"browser: {required: true, path: /opt/shell}": {"", "", ""},
+		"script: {python: /usr/bin/python3}":          {"python3", "python3", "python3"},
+		"script: {python: /opt/python/bin/python3}":   {"", "", ""},
+	} {
+		for i, role := range []string{RoleDownloader, RoleMaster, RoleWorker} {
+			p, err := Program().For([]string{role})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s, err := p.Parse("x.yaml", []byte(settings)); err != nil || strings.Join(s.Packages, " ") != want[i] {
+				t.Errorf("%s, %s: %v, %v, want %q", settings, role, s.Packages, err, want[i])
+			}
+		}
+	}
+}

@@ -117,7 +117,9 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 		n.fetcher = newFetcher(cfg, n.spill, log)
 		overHTTP := httpengine.New(n.fetcher, cfg.UserAgent)
 		n.code = newScriptEngine(ctx, cfg, overHTTP, n.store, n.intake, n.wakeDispatcher, log)
-		n.browsers = newBrowserEngine(cfg, overHTTP, n.spill, log)
+		if n.browsers, err = newBrowserEngine(cfg, overHTTP, n.spill, log); err != nil {
+			return nil, err
+		}
 		engines := map[string]worker.Engine{}
 		for name, engine := range map[string]worker.Engine{download.EngineHTTP: overHTTP, download.EngineScript: n.code, download.EngineBrowser: n.browsers} {
 			engines[name] = parsing{engine, n.intake, n.wakeDispatcher}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,17 +54,20 @@ func newScriptEngine(ctx context.Context, cfg settings.Config, overHTTP *httpeng
 }
 
 // newBrowserEngine makes what downloads with browsers. Where the machine has none, or no jail for it, it
-// refuses.
-func newBrowserEngine(cfg settings.Config, overHTTP *httpengine.Engine, s *spill, log *slog.Logger) *browserengine.Engine {
+// refuses; if the settings require one, that is an error.
+func newBrowserEngine(cfg settings.Config, overHTTP *httpengine.Engine, s *spill, log *slog.Logger) (*browserengine.Engine, error) {
 	e := browserengine.New(browserengine.Options{
 		HTTP: overHTTP, Dir: s.dir, Path: cfg.Browser.Path, Pages: cfg.Browser.Pages, Memory: int64(cfg.Browser.Memory), Agent: cfg.UserAgent, Log: log,
 	})
-	if err := e.Probe(); errors.Is(err, chromium.ErrNotFound) {
+	switch err := e.Probe(); {
+	case err != nil && cfg.Browser.Required:
+		return nil, errors.Join(fmt.Errorf("browser.required: true: %w", err), e.Close())
+	case errors.Is(err, chromium.ErrNotFound):
 		log.Info("jobs with a browser are refused", "err", err)
-	} else if err != nil {
+	case err != nil:
 		log.Warn("jobs with a browser are refused", "err", err)
 	}
-	return e
+	return e, nil
 }
 
 func newWorker(cfg settings.Config, store download.Store, engines map[string]worker.Engine, owner, host string, log *slog.Logger, registry prometheus.Registerer, idle func()) *worker.Worker {

@@ -1,0 +1,50 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/provision/e2e"
+)
+
+// TestSystemBrowser: where the settings require a browser and name a Python, the toolkit installs both,
+// and jobs for them run in their jails under the hardened unit.
+func TestSystemBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it deploys a real host")
+	}
+	t.Parallel()
+	l := e2e.New(t, e2e.Options{Hosts: []e2e.Host{{Name: "down", Roles: "downloader"}}})
+	l.WriteInventory(t, l.Inventory(t)+fmt.Sprintf("downloader: {binary: %q, settings: {listen: '0.0.0.0:8001', allow_private: true, browser: {required: true}, script: {python: /usr/bin/python3}}}\n",
+		l.Downloader(t, "first")))
+	pages := servePages(t, l.Sandbox.Gateway)
+	token := strings.TrimSpace(l.Must(t, "settings:token", "-name=news", "-program=uridownloader").Stdout)
+	if got := l.Must(t, "plan").Text(); !strings.Contains(got, "install python3, chromium-headless-shell") {
+		t.Errorf("the plan does not tell of packages:\n%s", got)
+	}
+	l.Must(t, "deploy")
+	l.Must(t, "plan", "-exitCode")
+	if got := l.Sh(t, "down", "systemctl show -P MemoryDenyWriteExecute -P NoNewPrivileges -P RestrictNamespaces -P ProtectSystem uridownloader"); got != "strict\nyes\nyes\nyes" {
+		t.Errorf("the unit has\n%s", got)
+	}
+
+	s := submitter{fmt.Sprintf("http://%s:8001", l.Hosts["down"].Address), token}
+	for name, job := range map[string]string{
+		"browser": `"setting": {"delay": "1ms", "download_engine": "browser", "download_js": "return 6 * 7 + ' ' + document.querySelector('p').textContent"}`,
+		"python":  `"setting": {"delay": "1ms", "download_engine": "script"}, "code": {"file": "code.py", "text": "import re\n\ndef download(task):\n    page = fetch(task.uri)\n    emit(re.sub('<[^>]*>', '', page.text))\n    return page\n"}`,
+	} {
+		text := fmt.Sprintf(`{"name": %q, "uris": ["%s/page/%s"], %s}`, name, pages.url, name, job)
+		if status, text := s.call(t, "POST", "/api/v1/jobs", text); status != http.StatusCreated {
+			t.Fatalf("%s: %d %s", name, status, text)
+		}
+		s.done(t, name, 1)
+		if _, data := s.call(t, "GET", "/api/v1/jobs/"+name+"/data", ""); !strings.Contains(data, "this is /page/"+name) || name == "browser" && !strings.Contains(data, "42 this is") {
+			t.Errorf("%s: the data are %s", name, data)
+		}
+	}
+	if got := l.Sh(t, "down", "pgrep -u uridownloader -af js-flags=--jitless | grep -c remote-debugging-pipe"); got != "1" {
+		t.Errorf("%s browsers run, and know that they cannot compile: want 1", got)
+	}
+}
