@@ -196,7 +196,11 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 	case err != nil:
 		return FailureOf(err, 0)
 	case verdict.Allowed && a.asked:
-		return w.Turn(ctx, uri)
+		err := w.Turn(ctx, uri)
+		if f := (*worker.Failure)(nil); errors.As(err, &f) {
+			f.Early = true // nothing but robots.txt was asked for
+		}
+		return err
 	case verdict.Allowed:
 		return nil
 	case verdict.Unreachable != nil:

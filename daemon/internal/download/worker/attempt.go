@@ -111,25 +111,42 @@ func (l *loop) download(ctx context.Context, t *task, met *met) (page Page, fail
 	return page, failure
 }
 
-// turn waits until a further request may be sent to the host of a URI.
+// turn waits until a further request may be sent to the host of a URI. Where the host has asked for a long
+// pause, the attempt has failed: it gives its place to others meanwhile.
 func (l *loop) turn(ctx context.Context, uri string, delay time.Duration) error {
-	return l.waitFor(ctx, func(l *loop, now time.Time) time.Time { return l.queue.reserve(download.HostOf(uri), delay, now) })
+	name := download.HostOf(uri)
+	return l.waitFor(ctx, name, false, func(l *loop, now time.Time) time.Time { return l.queue.reserve(name, delay, now) })
 }
 
-// first waits until the first request of a task may be sent.
+// first waits until the first request of a task may be sent. Where the host has asked for a long pause, the task
+// is given back until then.
 func (l *loop) first(ctx context.Context, t *task) error {
-	return l.waitFor(ctx, func(l *loop, now time.Time) time.Time { return l.queue.first(t, now) })
+	return l.waitFor(ctx, t.host, true, func(l *loop, now time.Time) time.Time { return l.queue.first(t, now) })
 }
 
-// waitFor waits until the time that the loop names.
-func (l *loop) waitFor(ctx context.Context, when func(l *loop, now time.Time) time.Time) error {
+// waitFor waits until the time that the loop names, unless the host has asked for a pause longer than the bound.
+func (l *loop) waitFor(ctx context.Context, host string, early bool, when func(l *loop, now time.Time) time.Time) error {
 	at := make(chan time.Time, 1)
+	refused := make(chan *Failure, 1)
 	select {
-	case l.events <- func(l *loop) { at <- when(l, time.Now()) }:
+	case l.events <- func(l *loop) {
+		now := time.Now()
+		if pause := l.queue.pause(host, now); pause > l.opt.Bound {
+			refused <- &Failure{Reason: fmt.Sprintf("retry_after: %s has asked for a pause, of which %s are left", host, pause.Round(time.Second)), After: pause, Early: early}
+			return
+		}
+		at <- when(l, now)
+	}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	timer := time.NewTimer(time.Until(<-at))
+	var timer *time.Timer
+	select {
+	case failure := <-refused:
+		return failure
+	case at := <-at:
+		timer = time.NewTimer(time.Until(at))
+	}
 	defer timer.Stop()
 	select {
 	case <-timer.C:

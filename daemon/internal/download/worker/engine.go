@@ -23,11 +23,12 @@ type Engine interface {
 type Work struct {
 	Task download.Task
 	Job  download.Job // with the setting and code of the version that was leased
-	// Turn waits until a further request may be sent to the host of a URI. The error is of ctx.
+	// Turn waits until a further request may be sent to the host of a URI. The error is of ctx, or a [*Failure]
+	// where the host has asked for a pause that is longer than Options.Bound.
 	Turn func(ctx context.Context, uri string) error
 	// First is for an engine whose first request comes long after its work began: it waits until
 	// that one may be sent to the host of the task's URI, at once if nobody has asked the host
-	// since. The error is of ctx.
+	// since. The error is as that of Turn.
 	First func(ctx context.Context) error
 	// Met says that the host of a URI has answered from an address and port: hosts of one address share
 	// its pace from then on.

@@ -186,6 +186,15 @@ func (q *queue) reserve(name string, delay time.Duration, now time.Time) time.Ti
 	return at
 }
 
+// pause is how long a host has asked not to be asked.
+func (q *queue) pause(name string, now time.Time) time.Duration {
+	h := q.hosts[name]
+	if h == nil {
+		return 0
+	}
+	return h.notBefore.Sub(now)
+}
+
 // first is for the first request of a task that runs, if that comes some time after the task began:
 // it returns from when on it may be sent. Delays count from there.
 func (q *queue) first(t *task, now time.Time) time.Time {

@@ -59,7 +59,8 @@ type Options struct {
 	// Poll is how often it is asked for tasks while there were none. 0: 1 s.
 	Poll time.Duration
 	// Bound is how long a task waits for its host while others could be leased in its place: it is
-	// then given back. 0: 10 s.
+	// then given back. It is also the longest pause that a host has asked for which an attempt waits for.
+	// 0: 10 s.
 	Bound time.Duration
 	// Patience is how long downloads may go on when the worker is stopped. 0: 20 s.
 	Patience time.Duration

@@ -1,0 +1,97 @@
+package worker
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// further is an engine that, for paths of /turn/ and /first/, waits until it is let go, and then asks for such a turn.
+type further struct {
+	*world
+	begun, release chan struct{}
+	took           chan time.Duration // that the turn was waited for, of the first attempt of each
+}
+
+func (f *further) Download(ctx context.Context, work Work) (Page, error) {
+	uri := work.Task.URI
+	if strings.Contains(uri, "/ok/") || strings.Contains(uri, "/after/") || work.Task.Fence > 1 {
+		return f.world.Download(ctx, work)
+	}
+	f.begun <- struct{}{}
+	<-f.release
+	began := time.Now()
+	turn := func() error { return work.Turn(ctx, uri) }
+	if strings.Contains(uri, "/first/") {
+		turn = func() error { return work.First(ctx) }
+	}
+	err := turn()
+	f.took <- time.Since(began)
+	if err != nil {
+		return Page{}, err
+	}
+	return f.world.Download(ctx, work)
+}
+
+// TestRetryAfterGivesThePlaceBack: tasks that run while their host asks for a pause, and want to ask it once more,
+// do not wait for it in their place. One that has asked for nothing yet has no attempt counted.
+func TestRetryAfterGivesThePlaceBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		engine := &further{world: w, begun: make(chan struct{}, 2), release: make(chan struct{}), took: make(chan time.Duration, 2)}
+		j := w.job("a", download.Setting{Dispatch: 500, MaxAttempts: 3, Concurrency: 3})
+		const turn, first, after, other = "http://h.example/turn/1", "http://h.example/first/1", "http://h.example/after/1", "http://other.example/ok/1"
+		w.add(j, turn, first)
+		w.start(Options{Owner: "w", Concurrency: 3, Engines: map[string]Engine{"test": engine}, RetryFirst: time.Millisecond, RetryMost: time.Second})
+		<-engine.begun
+		<-engine.begun
+		w.add(j, after)
+		w.until("the host asks for a pause", func() bool { return w.tasks(j)[after].State == download.Waiting && w.tasks(j)[after].Attempts == 1 })
+		paused := time.Now()
+		close(engine.release)
+		for range 2 {
+			if took := <-engine.took; took > time.Second {
+				t.Errorf("a place was held for %v", took)
+			}
+		}
+		w.until("both wait", func() bool { return w.counts(j)[download.Waiting] == 3 })
+		for uri, attempts := range map[string]int{turn: 1, first: 0} {
+			task := w.tasks(j)[uri]
+			if wait := task.NotBefore.Sub(paused); task.Attempts != attempts || wait < 28*time.Second || wait > 31*time.Second {
+				t.Errorf("%s: %d attempts are counted, and it waits for %v: want %d and the 30 s of the host", uri, task.Attempts, wait, attempts)
+			}
+		}
+		w.add(j, other)
+		w.ends(j, 1)
+		if took := time.Since(paused); w.tasks(j)[other].State != download.Done || took > 20*time.Second {
+			t.Errorf("%s has ended after %v", other, took)
+		}
+		w.ends(j, 4)
+		if got := w.counts(j)[download.Done]; got != 4 || time.Since(paused) < 28*time.Second {
+			t.Errorf("%d are done after %v, want 4 after 30 s", got, time.Since(paused))
+		}
+		w.consistent(j)
+	})
+}
+
+// TestShortPause is waited for.
+func TestShortPause(t *testing.T) {
+	t.Parallel()
+	q := newQueue()
+	now := time.Unix(1_800_000_000, 0)
+	if got := q.pause("a", now); got != 0 {
+		t.Errorf("a host that nobody knows: %v", got)
+	}
+	q.host("a", 1, time.Time{}).notBefore = now.Add(7 * time.Second)
+	if got := q.pause("a", now); got != 7*time.Second {
+		t.Errorf("got %v, want 7 s", got)
+	}
+	if got := q.reserve("a", time.Second, now); !got.Equal(now.Add(7 * time.Second)) {
+		t.Errorf("the turn is at %v, want 7 s from now", got)
+	}
+}
