@@ -195,6 +195,12 @@ func TestSystemThreeScripts(t *testing.T) {
 	if asked := n.requests(); len(asked) > 0 {
 		t.Errorf("the second time %v were asked for", asked)
 	}
+	if said := p.must("", "job", "generate", "news"); !strings.HasPrefix(said, "generate:") || !strings.Contains(said, " runs next, task ") {
+		t.Errorf("by hand: %s", said)
+	}
+	if got := p.settled("news", 2); got["done"] != 2 {
+		t.Errorf("by hand: %v, want a second run", got)
+	}
 }
 
 // TestSystemThreeScriptsAreKilled kills the program again and again while it does the example. Nothing of

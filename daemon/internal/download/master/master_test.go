@@ -232,6 +232,7 @@ func TestTokens(t *testing.T) {
 		{"POST", "/api/v1/check", "name: a", "read submit admin"},
 		{"POST", "/api/v1/jobs", "name: a", "submit admin"},
 		{"POST", "/api/v1/jobs/a/pause", "", "submit admin"},
+		{"POST", "/api/v1/jobs/a/generate", "", "submit admin"},
 		{"DELETE", "/api/v1/jobs/a?confirm=a", "", "admin"},
 	} {
 		r.want(401, "unauthorized", c.method, c.path, c.body)

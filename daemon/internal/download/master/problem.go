@@ -20,6 +20,7 @@ const (
 	CodeUnknownJob    = "unknown_job"
 	CodeUnknownFilter = "unknown_filter"
 	CodeNoData        = "no_data"
+	CodeNoScript      = "no_script"
 	CodeJobExists     = "job_exists"
 	CodeConfirm       = "confirm_required"
 	CodeInvalidJob    = "invalid_job"
@@ -42,6 +43,7 @@ func codes() map[string]entry {
 		CodeNoData:                     {http.StatusNotFound, "Nothing was downloaded for this task."},
 		problemdetail.MethodNotAllowed: {http.StatusMethodNotAllowed, "The path does not take this method."},
 		problemdetail.RequestTimeout:   {http.StatusRequestTimeout, "The body came too slowly."},
+		CodeNoScript:                   {http.StatusConflict, "The job has no such script."},
 		CodeJobExists:                  {http.StatusConflict, "There is a job of this name."},
 		problemdetail.BodyTooLarge:     {http.StatusRequestEntityTooLarge, "The body is too large."},
 		problemdetail.UnsupportedMedia: {http.StatusUnsupportedMediaType, "The body's Content-Type is not accepted here."},
@@ -58,6 +60,7 @@ func codes() map[string]entry {
 // problemOf finds what callers are told of err.
 func problemOf(err error) *problemdetail.Error {
 	var unknown *seen.UnknownError
+	var none *noScriptError
 	switch {
 	case errors.Is(err, download.ErrNoJob):
 		return &problemdetail.Error{Code: CodeUnknownJob, Cause: err}
@@ -65,6 +68,8 @@ func problemOf(err error) *problemdetail.Error {
 		return &problemdetail.Error{Code: CodeJobExists, Detail: "PUT makes a further version of it", Cause: err}
 	case errors.Is(err, download.ErrNoData):
 		return &problemdetail.Error{Code: CodeNoData, Cause: err}
+	case errors.As(err, &none):
+		return &problemdetail.Error{Code: CodeNoScript, Detail: none.Error()}
 	case errors.As(err, &unknown):
 		return &problemdetail.Error{Code: CodeUnknownFilter, Detail: unknown.Error(), Known: unknown.Known}
 	}
