@@ -60,7 +60,7 @@ func rules() []rule {
 		r.ours = append(r.ours, "client")
 		return r
 	}
-	api := room("api", "program/access", "program/problemdetail", "problem", "tally", "batch", "engine", "items", "backup", "archive", "sniff")
+	api := room("api", "program/access", "program/gather", "program/problemdetail", "problem", "tally", "batch", "engine", "items", "backup", "archive", "sniff")
 	api.ours = append(api.ours, "client", "configs")
 	bitmap := room("bloom")
 	bitmap.onlyModules = []string{"github.com/zeebo/xxh3", "golang.org/x/sys"}
@@ -111,6 +111,7 @@ func rules() []rule {
 		room("tally", "batch", "engine"),
 		room("problem", "batch", "engine", "items", "backup", "archive", "program/command", "program/problemdetail"),
 		room("program/drain"),
+		room("program/gather"),
 		room("program/connlimit"),
 		room("program/tlshint"),
 		withSettings(asking(room("download", "fetch", "program", "durable", "mongoconn", "tlsdial", "embedded", "kinds", "engine", "batch", "items", "canonical", "bloom"))),
@@ -433,7 +434,7 @@ func TestImportRulesBite(t *testing.T) {
 		"client/client.go imports github.com/spf13/cobra: beside the standard library client may import nothing",
 		"client/client.go imports configs: of this module client may import nothing",
 		"configs/config.go imports client: of this module configs may import nothing",
-		"daemon/internal/api/api.go imports provision: of this module daemon/internal/api may import daemon/internal/program/access, daemon/internal/program/problemdetail, daemon/internal/problem, daemon/internal/tally, daemon/internal/batch, daemon/internal/engine, daemon/internal/items, daemon/internal/backup, daemon/internal/archive, daemon/internal/sniff, client, configs",
+		"daemon/internal/api/api.go imports provision: of this module daemon/internal/api may import daemon/internal/program/access, daemon/internal/program/gather, daemon/internal/program/problemdetail, daemon/internal/problem, daemon/internal/tally, daemon/internal/batch, daemon/internal/engine, daemon/internal/items, daemon/internal/backup, daemon/internal/archive, daemon/internal/sniff, client, configs",
 		"daemon/internal/api/api.go imports provision: of this module daemon may import configs, client, systemd",
 		"daemon/internal/bloom/b.go imports golang.org/x/system: beside the standard library daemon/internal/bloom may import github.com/zeebo/xxh3, golang.org/x/sys",
 		"daemon/internal/bloom/b.go imports configs: of this module daemon/internal/bloom may import nothing",

@@ -16,6 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/gather"
 )
 
 // Statuses that no client sees: they tell in logs and metrics how a call ended.
@@ -26,6 +27,10 @@ const (
 
 // answerPiece is how much of an answer is written at once, with a deadline of its own.
 const answerPiece = 256 << 10
+
+// gathered is from which length on net/http writes an answer in two calls: a bufferful of head
+// and body, and what is left.
+const gathered = 8 << 10
 
 // lingerTime bounds how long a connection that is cut is read on.
 const lingerTime = 10 * time.Second
@@ -214,11 +219,22 @@ func (c *call) send(status int, contentType []string, body []byte) error {
 		if first {
 			c.w.WriteHeader(status)
 		}
-		if _, err := c.w.Write(piece); err != nil {
+		if err := c.write(piece); err != nil {
 			c.hangUp(statusClientGone)
 		}
 	}
 	return nil
+}
+
+// write writes a piece of the answer, with the head before the first one.
+func (c *call) write(piece []byte) error {
+	var answer *gather.Answer
+	if len(piece) >= gathered {
+		answer = gather.Of(c.r.Context())
+	}
+	answer.Hold()
+	_, err := c.w.Write(piece)
+	return errors.Join(err, answer.Release())
 }
 
 // sendNothing answers 204.

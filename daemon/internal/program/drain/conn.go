@@ -97,6 +97,9 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
+// NetConn is the connection under c.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
 // ReadFrom lets a file go the short way through the system.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/program/connlimit"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/drain"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/gather"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/listen"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/tlshint"
@@ -93,6 +94,8 @@ func (s *Server) Handle(h Handling) {
 		ErrorLog:          slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug),
 	}
 	s.drain = drain.New(s.http)
+	of := s.http.ConnContext
+	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return gather.Context(of(ctx, c), c) }
 	s.broken = make(chan error, len(s.listeners))
 	limiter := connlimit.New(s.connections(h), h.Registry)
 	for i, l := range s.listeners {
@@ -101,6 +104,8 @@ func (s *Server) Handle(h Handling) {
 		l = limiter.Listener(l, encrypted)
 		if encrypted {
 			l = tlshint.Listener(l)
+		} else {
+			l = gather.Listener(l)
 		}
 		s.listeners[i] = s.drain.Listener(l, encrypted)
 	}
