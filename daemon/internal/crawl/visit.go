@@ -242,7 +242,7 @@ func (c *Crawl) allowed(ctx context.Context, u *uri.URI) error {
 		return nil
 	}
 	asked := false
-	verdict, err := c.robots.Ask(context.WithValue(ctx, askedKey{}, &asked), u.Origin(), u.URL(false).RequestURI())
+	verdict, err := c.robots.Ask(context.WithValue(ctx, askedKey{}, &asked), u.Origin(), u.Path)
 	switch {
 	case err != nil:
 		return err

@@ -120,11 +120,10 @@ var ofConnections = map[string]bool{
 // is a loop.
 func (w *walk) request(ctx context.Context, proxied bool) (*http.Request, error) {
 	to := w.at.URL(proxied)
-	q, err := http.NewRequestWithContext(ctx, w.method, w.at.Origin(), nil)
-	if err != nil {
-		return nil, &stop{BadRequest, err.Error()}
-	}
-	q.URL, q.Host, q.Header = to, w.at.Authority(), w.header.Clone()
+	q := (&http.Request{
+		Method: w.method, URL: to, Host: w.at.Authority(), Header: w.header.Clone(),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
 	if len(w.sent) > 0 {
 		text := string(w.sent)
 		q.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }

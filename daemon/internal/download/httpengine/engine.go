@@ -191,7 +191,7 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 		return &worker.Failure{Reason: string(fetch.BadURI) + ": " + err.Error(), Permanent: true}
 	}
 	a := asking{turn: w.Turn}
-	verdict, err := e.robots.Ask(context.WithValue(ctx, askingKey{}, &a), u.Origin(), u.URL(false).RequestURI())
+	verdict, err := e.robots.Ask(context.WithValue(ctx, askingKey{}, &a), u.Origin(), u.Path)
 	switch {
 	case err != nil:
 		return FailureOf(err, 0)

@@ -1,6 +1,11 @@
 package uri
 
-import "strings"
+import (
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
 
 // plainBytes stand for themselves in a path, and those of plainQuery in a query.
 var plainBytes, plainQuery = bytesOf("-_.~!$&()*+,;=:@/"), bytesOf("-_.~!$&()*+,;=:@/?%")
@@ -18,26 +23,37 @@ func bytesOf(more string) (set [256]bool) {
 	return set
 }
 
+// plainPath tells whether nothing has to be encoded in a path with its query, or taken away.
+func plainPath(path string) bool {
+	if path == "" || path[0] != '/' || strings.Contains(path, "/.") {
+		return false
+	}
+	set := &plainBytes
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c == '?' && set == &plainBytes:
+			if i == len(path)-1 {
+				return false // an empty query goes
+			}
+			set = &plainQuery
+		case c == '%' && set == &plainBytes: // a dot that is encoded is a dot
+			if strings.HasPrefix(path[i:], "%2e") || strings.HasPrefix(path[i:], "%2E") {
+				return false
+			}
+		case !set[c]:
+			return false
+		}
+	}
+	return true
+}
+
 // resolvePlain resolves what most links of pages are, a path of the same host in which nothing has to be
 // encoded or taken away, with or without query and fragment: the parser takes 20 times as long for it. It is nil for
 // everything else.
 func (u *URI) resolvePlain(reference string) *URI {
 	reference, _, _ = strings.Cut(reference, "#")
-	if len(reference) < 2 || reference[0] != '/' || reference[1] == '/' || strings.Contains(reference, "/.") {
+	if len(reference) < 2 || reference[1] == '/' || !plainPath(reference) {
 		return nil
-	}
-	set := &plainBytes
-	for i := range len(reference) {
-		c := reference[i]
-		if c == '?' && set == &plainBytes {
-			if i == len(reference)-1 {
-				return nil // an empty query goes
-			}
-			set = &plainQuery
-		}
-		if !set[c] {
-			return nil
-		}
 	}
 	v := *u
 	v.User, v.Path = nil, reference
@@ -45,4 +61,77 @@ func (u *URI) resolvePlain(reference string) *URI {
 		return nil
 	}
 	return &v
+}
+
+// parsePlain reads what most URIs are, in their normal form already: a name of ASCII or an address of
+// IPv4, perhaps a port, and a path as of resolvePlain. It is nil for everything else.
+func parsePlain(text string) *URI {
+	text, _, _ = strings.Cut(text, "#")
+	u := &URI{}
+	rest, ok := strings.CutPrefix(text, "http://")
+	if u.Scheme, u.Port = "http", 80; !ok {
+		rest, ok = strings.CutPrefix(text, "https://")
+		u.Scheme, u.Port = "https", 443
+	}
+	slash := strings.IndexByte(rest, '/')
+	if !ok || slash < 0 || len(text) > MaxBytes || !plainPath(rest[slash:]) {
+		return nil
+	}
+	u.Path = rest[slash:]
+	host, port, ported := strings.Cut(rest[:slash], ":")
+	if !plainName(host) {
+		return nil
+	}
+	if last := host[strings.LastIndexByte(host, '.')+1]; last >= '0' && last <= '9' { // it is taken for an address
+		addr, err := netip.ParseAddr(host)
+		if err != nil {
+			return nil
+		}
+		u.Addr = addr
+	}
+	u.Host, u.href = host, text
+	if ported {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || port[0] == '0' || uint16(n) == u.Port {
+			return nil
+		}
+		u.Port = uint16(n)
+	}
+	return u
+}
+
+// plainName tells whether a host is labels of letters in lower case and digits, none of them encoded.
+func plainName(host string) bool {
+	if len(host) > 253 {
+		return false
+	}
+	label := 0 // how long it is up to here
+	for i := range len(host) {
+		switch c := host[i]; {
+		case c >= 'a' && c <= 'z' || c >= '0' && c <= '9':
+		case c == '-' && label > 0 && host[i-1] != '-': // xn-- has two
+		case c == '.' && label > 0 && host[i-1] != '-':
+			label = -1
+		default:
+			return false
+		}
+		if label++; label > 63 {
+			return false
+		}
+	}
+	return label > 0 && host[len(host)-1] != '-'
+}
+
+// plainURL is the URI for net/http, if its path is of bytes that nobody encodes; nil: it is not.
+func (u *URI) plainURL() *url.URL {
+	path, query, asked := strings.Cut(u.Path, "?")
+	if asked && query == "" || strings.HasPrefix(path, "//") {
+		return nil
+	}
+	for i := range len(path) {
+		if c := path[i]; c < '-' || c > '/' && !plainBytes[c] || strings.IndexByte("!$&()*+,;=:@", c) >= 0 {
+			return nil
+		}
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Authority(), Path: path, RawQuery: query}
 }

@@ -32,7 +32,12 @@ type URI struct {
 }
 
 // Parse reads an absolute URI.
-func Parse(text string) (*URI, error) { return read(text, "") }
+func Parse(text string) (*URI, error) {
+	if u := parsePlain(text); u != nil {
+		return u, nil
+	}
+	return read(text, "")
+}
 
 // Resolve reads a reference as it stands in a page or a redirect of u.
 func (u *URI) Resolve(reference string) (*URI, error) {
@@ -159,6 +164,9 @@ func (u *URI) Origin() string { return u.Scheme + "://" + u.Authority() }
 // URL is the URI for net/http, whatever its path is like; proxied says that it is sent to an
 // HTTP proxy as a whole.
 func (u *URI) URL(proxied bool) *url.URL {
+	if to := u.plainURL(); to != nil {
+		return to
+	}
 	if to, err := url.Parse(u.href); err == nil && to.RequestURI() == u.Path {
 		return to
 	}
