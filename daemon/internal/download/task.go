@@ -71,8 +71,8 @@ type Result struct {
 }
 
 // WholeBody is what a Body of a [Result] may be, too: one that knows all of itself and its SHA-256. A store may
-// then keep these bytes, which it must not change, without reading and hashing them. ok is false if the body
-// has to be read.
+// then take these bytes, which it must not change, without reading and hashing them, until its call returns. ok is
+// false if the body has to be read.
 type WholeBody interface {
 	Whole() (whole []byte, sum [sha256.Size]byte, ok bool)
 }

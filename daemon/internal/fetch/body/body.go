@@ -32,6 +32,7 @@ type Store struct {
 	each int64
 	all  int64
 	held atomic.Int64 // bytes of memory in all bodies
+	free buffers
 }
 
 // NewStore makes a Store. A body of more than each bytes is kept in a file in dir, and so is a
@@ -66,8 +67,8 @@ func (b *Body) Size() int64 { return b.size }
 // SHA256 is the hash of the body.
 func (b *Body) SHA256() [sha256.Size]byte { return b.sum }
 
-// Whole is all of a body that is in memory, with its SHA-256. Nobody may change it; it stays as it is when the
-// body is closed. ok is false for a body in a file, and a closed one.
+// Whole is all of a body that is in memory, with its SHA-256. Nobody may change it, or look at it
+// after the body was closed. ok is false for a body in a file, and a closed one.
 func (b *Body) Whole() (whole []byte, sum [sha256.Size]byte, ok bool) {
 	return b.mem, b.sum, b.mem != nil
 }
@@ -78,6 +79,7 @@ func (b *Body) InMemory() bool { return b.file == nil }
 // Close lets go of memory or file. It may be called again.
 func (b *Body) Close() error {
 	b.store.held.Add(-b.taken)
+	b.store.free.give(b.mem)
 	b.taken, b.at, b.mem = 0, closed{}, nil
 	file := b.file
 	if b.file = nil; file == nil {
@@ -115,9 +117,6 @@ type keeping struct {
 	mem []byte
 	sum hash.Hash
 }
-
-// firstBytes is what memory begins with; it then doubles.
-const firstBytes = 16 << 10
 
 func (k *keeping) read(r io.Reader, limit int64) error {
 	var chunk []byte // what a file is written from
@@ -162,8 +161,9 @@ func (k *keeping) grow(limit int64) error {
 	if more := want - have; more > 0 {
 		if k.b.store.held.Add(more) <= k.b.store.all {
 			k.b.taken += more
-			mem := make([]byte, len(k.mem), want)
+			mem := k.b.store.free.take(want)[:len(k.mem)]
 			copy(mem, k.mem)
+			k.b.store.free.give(k.mem)
 			k.mem = mem
 			return nil
 		}
@@ -179,6 +179,7 @@ func (k *keeping) grow(limit int64) error {
 		return storage(err)
 	}
 	k.b.store.held.Add(-k.b.taken)
+	k.b.store.free.give(k.mem)
 	k.mem, k.b.taken = nil, 0
 	return nil
 }

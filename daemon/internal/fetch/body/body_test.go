@@ -150,3 +150,36 @@ func TestWhole(t *testing.T) {
 		}
 	}
 }
+
+// Memory of closed bodies serves the next ones, which have nothing of what was in it.
+func TestBuffersAreClean(t *testing.T) {
+	s := NewStore(t.TempDir(), 256<<10, 1<<20)
+	for i := range 20 {
+		for j, size := range []int{200 << 10, 1, 40 << 10, 0, firstBytes, 300 << 10, 7} {
+			want := bytes.Repeat([]byte{byte(10*i + j)}, size)
+			b, err := s.Keep(bytes.NewReader(want), 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(b); err != nil || !bytes.Equal(got, want) || b.SHA256() != sha256.Sum256(want) {
+				t.Fatalf("%d bytes: got %d others, %v", size, len(got), err)
+			}
+			if err := errors.Join(b.Close(), b.Close()); err != nil { // the second one gives nothing back
+				t.Fatal(err)
+			}
+		}
+	}
+	b1, err1 := s.Keep(bytes.NewReader([]byte("one")), 100)
+	b2, err2 := s.Keep(bytes.NewReader([]byte("two")), 100)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	one, err1 := io.ReadAll(b1)
+	two, err2 := io.ReadAll(b2)
+	if string(one) != "one" || string(two) != "two" || err1 != nil || err2 != nil {
+		t.Errorf("two at once: %q and %q, %v, %v", one, two, err1, err2)
+	}
+	if err := errors.Join(b1.Close(), b2.Close()); err != nil || s.Held() != 0 {
+		t.Errorf("%d bytes are held, %v", s.Held(), err)
+	}
+}

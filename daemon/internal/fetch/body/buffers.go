@@ -1,0 +1,42 @@
+package body
+
+import (
+	"math/bits"
+	"sync"
+)
+
+// buffers keeps memory of closed bodies for the next ones, by its size: a power of two. Most pages fit in
+// the first two or three sizes, and without it this memory is most of what a download allocates.
+type buffers [bufferSizes]sync.Pool // of *[]byte
+
+const (
+	firstBytes  = 16 << 10 // the smallest size: memory begins with it, and then doubles
+	bufferSizes = 7        // up to 1 MiB
+)
+
+// size is the index of a size, -1 if there is none of so many bytes.
+func (b *buffers) size(n int64) int {
+	i := bits.TrailingZeros64(uint64(n)) - bits.TrailingZeros64(firstBytes)
+	if n != firstBytes<<max(i, 0) || i >= len(b) {
+		return -1
+	}
+	return i
+}
+
+// take returns memory of n bytes, with what somebody else has left in it.
+func (b *buffers) take(n int64) []byte {
+	if i := b.size(n); i >= 0 {
+		if old, ok := b[i].Get().(*[]byte); ok {
+			return *old
+		}
+	}
+	return make([]byte, n)
+}
+
+// give takes back memory that nobody uses any more.
+func (b *buffers) give(mem []byte) {
+	mem = mem[:cap(mem)]
+	if i := b.size(int64(len(mem))); i >= 0 {
+		b[i].Put(&mem)
+	}
+}
