@@ -25,9 +25,14 @@ const page = 500
 const isLive = " AND EXISTS (SELECT 1 FROM jobs WHERE id = ? AND dropped = 0) "
 
 const (
-	listTasks      = "SELECT " + taskColumns + " FROM tasks NOT INDEXED WHERE job = ?" + isLive + "AND seq > ? ORDER BY seq LIMIT ?"
-	listTasksState = "SELECT " + taskColumns + " FROM tasks WHERE job = ?" + isLive + "AND seq > ? AND state = ? ORDER BY seq LIMIT ?"
-	listTask       = "SELECT " + taskColumns + " FROM tasks WHERE +job = ?" + isLive + "AND +seq > ? AND id = ? LIMIT ?"
+	listTasks = "SELECT " + taskColumns + " FROM tasks NOT INDEXED WHERE job = ?" + isLive + "AND seq > ? ORDER BY seq LIMIT ?"
+	listTask  = "SELECT " + taskColumns + " FROM tasks WHERE +job = ?" + isLive + "AND +seq > ? AND id = ? LIMIT ?"
+
+	// Of what waits or is done, there are few others, or reading those takes a second for a million.
+	listTasksState = "SELECT " + taskColumns + " FROM tasks INDEXED BY tasks_job WHERE job = ?" + isLive + "AND seq > ? AND +state = ? ORDER BY seq LIMIT ?"
+	listReady      = "SELECT " + taskColumns + " FROM tasks INDEXED BY tasks_ready WHERE +job = ?" + isLive + "AND +seq > ? AND state = 1 ORDER BY seq LIMIT ?"
+	listRunning    = "SELECT " + taskColumns + " FROM tasks INDEXED BY tasks_running WHERE +job = ?" + isLive + "AND +seq > ? AND state = 2 ORDER BY seq LIMIT ?"
+	listFailed     = "SELECT " + taskColumns + " FROM tasks INDEXED BY tasks_failed WHERE job = ?" + isLive + "AND seq > ? AND state = 4 ORDER BY seq LIMIT ?"
 
 	dataColumns = `SELECT t.seq, d.job, t.id, d.version, t.uri, d.uri, d.status, d.header, d.content_type, d.encoding, d.size, d.sha256, d.host_name, d.added, d.records
 		FROM data d JOIN tasks t ON t.seq = d.task `
@@ -38,6 +43,9 @@ const (
 	listLogs   = logColumns + "WHERE l.job = ?" + isLive + "AND (l.added, l.seq) > (?, ?) ORDER BY l.added, l.seq LIMIT ?"
 	listLogOne = logColumns + "WHERE +l.job = ?" + isLive + "AND (+l.added, l.seq) > (?, ?) AND t.id = ? ORDER BY l.added, l.seq LIMIT ?"
 )
+
+// listOf are the queries of states that have an index.
+var listOf = map[download.State]string{download.Ready: listReady, download.Running: listRunning, download.Failed: listFailed}
 
 // inPages calls each with records that read gives a page at a time, until there is none.
 func inPages[T any](limit int, read func(most int) ([]T, error), each func(T) error) error {
@@ -89,6 +97,8 @@ func (s *Store) ListTasks(ctx context.Context, q download.Query, each func(downl
 		case q.Task != "":
 			some, err = list(ctx, s, scan, listTask, q.Job, q.Job, after, idBytes(q.Task), most)
 			some = slices.DeleteFunc(some, func(r row) bool { return q.State != "" && r.State != q.State })
+		case listOf[q.State] != "":
+			some, err = list(ctx, s, scan, listOf[q.State], q.Job, q.Job, after, most)
 		case q.State != "":
 			some, err = list(ctx, s, scan, listTasksState, q.Job, q.Job, after, slices.Index(states, q.State), most)
 		default:

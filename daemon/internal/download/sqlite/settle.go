@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	settleDone = `UPDATE tasks SET state = 3, until = 0, owner = '', reason = ''
+	settleDone = `UPDATE OR ROLLBACK tasks SET state = 3, until = 0, owner = '', reason = ''
 		WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND +until > ? RETURNING seq, attempts, version`
-	settleFailed = `UPDATE tasks SET state = ?, until = 0, owner = '', reason = ?, not_before = ?
+	settleFailed = `UPDATE OR ROLLBACK tasks SET state = ?, until = 0, owner = '', reason = ?, not_before = ?
 		WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND +until > ? RETURNING seq, attempts, version`
 	insertLog = `INSERT INTO logs (job, task, number, version, status, spent, added, host_name, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
@@ -89,9 +89,9 @@ func (t *tx) addLog(job, seq int64, number, version int, a download.Attempt) err
 const sweepTogether = 1000
 
 const (
-	sweepReady   = `UPDATE tasks SET state = 0, until = 0 WHERE seq IN (SELECT seq FROM tasks WHERE state = 1 AND until <= ? LIMIT ?) RETURNING job`
+	sweepReady   = `UPDATE OR ROLLBACK tasks SET state = 0, until = 0 WHERE seq IN (SELECT seq FROM tasks INDEXED BY tasks_ready WHERE state = 1 AND +until <= ? LIMIT ?) RETURNING job`
 	sweepRunning = `SELECT seq, id, job, abandoned + 1, version, owner FROM tasks WHERE state = 2 AND until <= ? LIMIT ?`
-	abandonTask  = `UPDATE tasks SET state = ?, until = 0, owner = '', reason = ?, not_before = ?, attempts = attempts - 1, abandoned = ? WHERE seq = ?`
+	abandonTask  = `UPDATE OR ROLLBACK tasks SET state = ?, until = 0, owner = '', reason = ?, not_before = ?, attempts = attempts - 1, abandoned = ? WHERE seq = ?`
 	sweepLogs    = `DELETE FROM logs WHERE seq IN (SELECT seq FROM logs WHERE job = ? AND added < ? LIMIT ?)`
 )
 

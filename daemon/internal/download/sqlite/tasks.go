@@ -18,11 +18,11 @@ import (
 const (
 	insertTask = "INSERT OR IGNORE INTO tasks (id, job, uri, shard, not_before, added) VALUES (?, ?, ?, ?, ?, ?)"
 
-	handOut = `UPDATE tasks SET state = 1, rank = ?, until = ? WHERE seq IN (
+	handOut = `UPDATE OR ROLLBACK tasks SET state = 1, rank = ?, until = ? WHERE seq IN (
 		SELECT seq FROM tasks WHERE job = ? AND state = 0 AND not_before <= ? ORDER BY not_before, seq LIMIT ?)
 		RETURNING ` + taskColumns + `, rank, version`
 
-	leaseSet = `UPDATE tasks SET state = 2, until = ?, owner = ?, not_before = 0, attempts = attempts + 1, fence = fence + 1,
+	leaseSet = `UPDATE OR ROLLBACK tasks SET state = 2, until = ?, owner = ?, not_before = 0, attempts = attempts + 1, fence = fence + 1,
 		version = (SELECT version FROM jobs WHERE jobs.id = tasks.job) WHERE seq IN (`
 	// Without its name SQLite reads all that is ready by another index, and sorts it.
 	leaseAny = leaseSet + `SELECT seq FROM tasks INDEXED BY tasks_ready WHERE state = 1 AND +until > ?
@@ -32,9 +32,9 @@ const (
 		AND +job IN (SELECT value FROM json_each(?)) AND shard IN (SELECT value FROM json_each(?))
 		ORDER BY rank, not_before, seq LIMIT ?) RETURNING ` + taskColumns + `, rank, version`
 
-	renew = `UPDATE tasks SET until = ? WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND owner = ? AND +until > ?`
+	renew = `UPDATE OR ROLLBACK tasks SET until = ? WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND owner = ? AND +until > ?`
 
-	giveBack = `UPDATE tasks SET state = 0, until = 0, owner = '', not_before = ?, attempts = attempts - 1
+	giveBack = `UPDATE OR ROLLBACK tasks SET state = 0, until = 0, owner = '', not_before = ?, attempts = attempts - 1
 		WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND +until > ?`
 )
 

@@ -64,7 +64,7 @@ type liveJob struct {
 }
 
 func newWriter(ctx context.Context, s *Store, path string) (*writer, error) {
-	db, err := connect(path, 1, "synchronous(FULL)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)", "cache_size(-32768)")
+	db, err := connect(path, 1, "synchronous(FULL)", "wal_autocheckpoint(6000)", "journal_size_limit(67108864)", "cache_size(-32768)")
 	if err != nil {
 		return nil, err
 	}
