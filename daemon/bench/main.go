@@ -3,7 +3,7 @@
 // numbers are read by people, and the ratio to what stands beside them counts.
 //
 //	go tool mage bench                  everything: some ten minutes, 4 GB of memory
-//	go tool mage bench -args=-only=http one part: inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near, clients, downloads
+//	go tool mage bench -args=-only=http one part: inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near, clients, downloads, crawl, browser
 package main
 
 import (
@@ -55,7 +55,7 @@ func end(err error) {
 
 func run() error {
 	var s settings
-	only := flag.String("only", "", "one `part`: inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near, clients or downloads")
+	only := flag.String("only", "", "one `part`: inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near, clients, downloads, crawl or browser")
 	flag.IntVar(&s.runs, "runs", 5, "how often each thing is measured; the median is printed")
 	flag.DurationVar(&s.duration, "duration", 2*time.Second, "length of one HTTP run")
 	flag.StringVar(&s.dir, "dir", ".run/bench", "scratch `folder`, on the disk to measure")
@@ -78,16 +78,16 @@ func run() error {
 		{name: "mariadb", run: kindsOverMariaDB, of: "kinds"},
 		{name: "near", run: texts, of: "kinds"},
 		{name: "clients", run: overClients},
-		{name: "downloads", run: func(s settings) error {
-			return downloads.Run(downloads.Options{Runs: s.runs, Dir: s.dir, Pages: s.pages, Tasks: s.tasks})
-		}},
+		{name: "downloads", run: func(s settings) error { return downloads.Run(s.ofDownloads()) }},
+		{name: "crawl", run: func(s settings) error { return downloads.Crawl(s.ofDownloads()) }},
+		{name: "browser", run: func(s settings) error { return downloads.Browser(s.ofDownloads()) }, of: "downloads"},
 	}
 	known := false
 	for _, p := range parts {
 		known = known || *only == p.name
 	}
 	if *only != "" && !known {
-		return fmt.Errorf("-only=%s: want inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near, clients or downloads", *only)
+		return fmt.Errorf("-only=%s: want inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near, clients, downloads, crawl or browser", *only)
 	}
 	dir, err := filepath.Abs(s.dir)
 	if err != nil {
@@ -114,6 +114,10 @@ func run() error {
 		}
 	}
 	return nil
+}
+
+func (s settings) ofDownloads() downloads.Options {
+	return downloads.Options{Runs: s.runs, Dir: s.dir, Pages: s.pages, Tasks: s.tasks, Before: s.before}
 }
 
 func processor() string {

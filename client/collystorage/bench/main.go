@@ -1,5 +1,5 @@
 // Command bench downloads a list of pages with colly, for the benchmark of the downloader: so many at
-// once, each body into a file. It prints the seconds that took and how many pages came, as JSON.
+// once, each body into a file; with -follow also what they lead to, as the crawler does. It prints the seconds that took and how many pages came, as JSON.
 // daemon/bench runs it; it lives here as colly is in the go.mod of this module alone.
 package main
 
@@ -25,14 +25,15 @@ func main() {
 	list := flag.String("uris", "", "`file` with a URI a line")
 	dir := flag.String("out", "", "`folder` for the bodies")
 	concurrency := flag.Int("concurrency", 1, "downloads at once")
+	follow := flag.Bool("follow", false, "follow the links of pages, too")
 	flag.Parse()
-	if err := run(*list, *dir, *concurrency); err != nil {
+	if err := run(*list, *dir, *concurrency, *follow); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(list, dir string, concurrency int) error {
+func run(list, dir string, concurrency int, follow bool) error {
 	uris, err := lines(list)
 	if err != nil {
 		return err
@@ -53,6 +54,14 @@ func run(list, dir string, concurrency int) error {
 			fail(err)
 		}
 	})
+	if follow {
+		c.OnHTML("a[href]", func(e *colly.HTMLElement) {
+			var seen *colly.AlreadyVisitedError
+			if err := e.Request.Visit(e.Attr("href")); err != nil && !errors.As(err, &seen) {
+				fail(err)
+			}
+		})
+	}
 	start := time.Now()
 	for _, uri := range uris {
 		if err := c.Visit(uri); err != nil {

@@ -31,6 +31,8 @@ type Options struct {
 	Dir   string // scratch folder, on the disk that is measured
 	Pages int    // of one run
 	Tasks int    // that are queued at most
+	// Before is another build of the program, which is measured in turn with this one; "": none.
+	Before string
 
 	binary, colly string
 	port          int
@@ -39,14 +41,20 @@ type Options struct {
 // perWorker is how many downloads one worker has at once, as is the default of the program.
 const perWorker = 100
 
-// Run builds what it measures, and prints its tables.
-func Run(o Options) (err error) {
+// Run measures downloads beside a plain client, colly and Scrapy, and what queued tasks cost.
+func Run(o Options) error {
+	return o.with(func(self string) error { return errors.Join(o.beside(self), o.queued()) })
+}
+
+// with builds what is measured, and has a site while measure runs.
+func (o *Options) with(measure func(self string) error) (err error) {
 	o.binary, o.colly = filepath.Join(o.Dir, "uridownloader"), filepath.Join(o.Dir, "collybench")
 	for _, args := range [][]string{
 		{"build", "-o", o.binary, "./daemon/uridownloader"},
 		{"build", "-C", "client/collystorage", "-o", o.colly, "./bench"},
 	} {
 		build := exec.Command("go", args...)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as releases are
 		build.Stderr = os.Stderr
 		if err := build.Run(); err != nil {
 			return fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
@@ -73,7 +81,7 @@ func Run(o Options) (err error) {
 	if _, err := fmt.Fscan(out, &o.port); err != nil {
 		return fmt.Errorf("site: %w", err)
 	}
-	return errors.Join(o.beside(self), o.queued())
+	return measure(self)
 }
 
 // measured is one run of one program.
@@ -83,58 +91,79 @@ type measured struct {
 	memory float64 // the most that it had, bytes
 }
 
+// contestant is a program that is measured beside others.
+type contestant struct {
+	name    string
+	measure func(concurrency int) (measured, error)
+}
+
 // beside runs the programs in turn, so that what else the machine does meets all of them.
 func (o Options) beside(self string) error {
 	list := filepath.Join(o.Dir, "uris")
 	if err := os.WriteFile(list, []byte(pages(o.port, o.Pages)), 0o600); err != nil {
 		return err
 	}
-	const own = "uridownloader serve"
-	programs := []struct {
-		name    string
-		measure func(concurrency int) (measured, error)
-	}{
+	perCall := map[string]map[int][]float64{}
+	all := []contestant{
 		{"plain net/http, bodies synced", func(n int) (measured, error) { return o.runPeer(list, n, self, PlainArg) }},
 		{"colly, a file each, nothing synced", func(n int) (measured, error) { return o.runPeer(list, n, o.colly) }},
-		{own, nil},
+		{"uridownloader serve", func(n int) (measured, error) { return o.runOwn(n, perCall) }},
 	}
-	t := report.Table{{"program", "downloads at once", "of plain", "pages/s", "CPU a page", "most memory"}}
-	calls := report.Table{{"calls of the store a task", "1 worker", "2 workers", "4 workers"}}
-	perCall := map[string]map[int][]float64{}
-	for _, workers := range []int{1, 2, 4} {
-		all := map[string][]measured{}
-		for range o.Runs {
-			for _, p := range programs {
-				var m measured
-				var err error
-				if p.name == own {
-					m, err = o.runOwn(workers, perCall)
-				} else {
-					m, err = p.measure(workers * perWorker)
-				}
-				if err != nil {
-					return fmt.Errorf("%s: %w", p.name, err)
-				}
-				all[p.name] = append(all[p.name], m)
-			}
-		}
-		plain := of(all[programs[0].name], func(m measured) float64 { return m.rate })
-		for _, p := range programs {
-			rate := of(all[p.name], func(m measured) float64 { return m.rate })
-			t.Row(p.name, strconv.Itoa(workers*perWorker), fmt.Sprintf("%.0f %%", rate/plain*100), fmt.Sprintf("%.0f", rate),
-				fmt.Sprintf("%.2f ms", of(all[p.name], func(m measured) float64 { return m.cpu })),
-				fmt.Sprintf("%.0f MB", of(all[p.name], func(m measured) float64 { return m.memory })/1e6))
+	if o.Before != "" {
+		older := o
+		older.binary = o.Before
+		all = append(all, contestant{"uridownloader serve, before", func(n int) (measured, error) { return older.runOwn(n, nil) }})
+	}
+	if python := scrapyPython(); python != "" {
+		all = append(all, contestant{"Scrapy, a file each, nothing synced", func(n int) (measured, error) { return o.runScrapy(python, list, n) }})
+	}
+	t := report.Table{head("of plain")}
+	workers := []int{1, 2, 4}
+	for _, n := range workers {
+		if err := o.inTurn(&t, all, n*perWorker); err != nil {
+			return err
 		}
 	}
 	t.Print(fmt.Sprintf("Downloads: %d pages of %d bytes from %d hosts of this machine, which also serves them", o.Pages, pageBytes, hosts))
+	calls := report.Table{{"calls of the store a task", "1 worker", "2 workers", "4 workers"}}
 	for _, call := range counted {
 		row := []string{call.name}
-		for _, workers := range []int{1, 2, 4} {
-			row = append(row, fmt.Sprintf("%.3f", report.Median(perCall[call.name][workers])))
+		for _, n := range workers {
+			row = append(row, fmt.Sprintf("%.3f", report.Median(perCall[call.name][n*perWorker])))
 		}
 		calls.Row(row...)
 	}
 	calls.Print("Calls of the store for each task of those runs, counted by the program itself")
+	return nil
+}
+
+func head(share string) []string {
+	return []string{"program", "at once", "CPU a page", share, "pages/s", "most memory"}
+}
+
+// inTurn adds the medians of programs that were run in turn; shares are of the first one's rate.
+func (o Options) inTurn(t *report.Table, programs []contestant, concurrency int) error {
+	all := make([][]measured, len(programs))
+	for range o.Runs {
+		for i, p := range programs {
+			m, err := p.measure(concurrency)
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
+			all[i] = append(all[i], m)
+		}
+	}
+	first := of(all[0], func(m measured) float64 { return m.rate })
+	for i, p := range programs {
+		rate := of(all[i], func(m measured) float64 { return m.rate })
+		digits := 0
+		if rate < 100 {
+			digits = 2
+		}
+		t.Row(p.name, strconv.Itoa(concurrency), fmt.Sprintf("%.2f ms", of(all[i], func(m measured) float64 { return m.cpu })),
+			fmt.Sprintf("%.0f %%", rate/first*100), strconv.FormatFloat(rate, 'f', digits, 64),
+			fmt.Sprintf("%.0f MB", of(all[i], func(m measured) float64 { return m.memory })/1e6))
+	}
 	return nil
 }
 
@@ -147,13 +176,20 @@ func of(all []measured, value func(measured) float64) float64 {
 }
 
 // runPeer runs a program that prints a took.
-func (o Options) runPeer(list string, concurrency int, name string, args ...string) (m measured, err error) {
+func (o Options) runPeer(list string, concurrency int, name string, args ...string) (measured, error) {
+	return o.runInto(func(out string) *exec.Cmd {
+		return exec.Command(name, append(args, "-uris", list, "-out", out, "-concurrency", strconv.Itoa(concurrency))...)
+	})
+}
+
+// runInto runs a command that puts its pages into a folder and prints a took.
+func (o Options) runInto(command func(out string) *exec.Cmd) (m measured, err error) {
 	out := filepath.Join(o.Dir, "bodies")
 	if err := os.Mkdir(out, 0o700); err != nil {
 		return m, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(out)) }()
-	cmd := exec.Command(name, append(args, "-uris", list, "-out", out, "-concurrency", strconv.Itoa(concurrency))...)
+	cmd := command(out)
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, os.Stderr
 	if err := cmd.Run(); err != nil {

@@ -24,15 +24,21 @@ const allCalls = "uridownloader_store_request_duration_seconds_count"
 
 // runOwn has the program download the pages of one job. The clock runs from the moment in which
 // the job is turned on, with all of its tasks waiting, until the last result is durable.
-func (o Options) runOwn(workers int, perCall map[string]map[int][]float64) (m measured, err error) {
-	p, err := o.start(workers * perWorker)
+// It adds to perCall, if that is not nil, the calls of the store for each task, by name and downloads at once.
+func (o Options) runOwn(concurrency int, perCall map[string]map[int][]float64) (measured, error) {
+	return o.runJob(concurrency, "name: bench\nsetting: {delay: 0s, concurrency: 100, dispatch: 100000}\n", pages(o.port, o.Pages), perCall)
+}
+
+// runJob is runOwn for any job of o.Pages pages.
+func (o Options) runJob(concurrency int, job, list string, perCall map[string]map[int][]float64, env ...string) (m measured, err error) {
+	p, err := o.start(concurrency, env...)
 	if err != nil {
 		return m, err
 	}
-	if err := p.addJob("name: bench\nsetting: {delay: 0s, concurrency: 100, dispatch: 100000}\n"); err != nil {
+	if err := p.addJob(job); err != nil {
 		return m, err
 	}
-	if err := p.addURIs(pages(o.port, o.Pages)); err != nil {
+	if err := p.addURIs(list); err != nil {
 		return m, err
 	}
 	before, err := p.metrics()
@@ -55,6 +61,9 @@ func (o Options) runOwn(workers int, perCall map[string]map[int][]float64) (m me
 	m.rate = n / spent.Seconds()
 	m.cpu = (after["process_cpu_seconds_total"] - before["process_cpu_seconds_total"]) * 1000 / n
 	_, m.memory = memory(p.cmd.Process.Pid)
+	if perCall == nil {
+		return m, p.stop()
+	}
 	others := 0.0
 	for name, value := range after {
 		if strings.HasPrefix(name, allCalls+"{") {
@@ -73,7 +82,7 @@ func (o Options) runOwn(workers int, perCall map[string]map[int][]float64) (m me
 		if perCall[c.name] == nil {
 			perCall[c.name] = map[int][]float64{}
 		}
-		perCall[c.name][workers] = append(perCall[c.name][workers], value/n)
+		perCall[c.name][concurrency] = append(perCall[c.name][concurrency], value/n)
 	}
 	return m, p.stop()
 }

@@ -24,7 +24,7 @@ type program struct {
 	dir string
 }
 
-func (o Options) start(concurrency int) (*program, error) {
+func (o Options) start(concurrency int, env ...string) (*program, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -36,6 +36,7 @@ func (o Options) start(concurrency int) (*program, error) {
 	p := &program{url: "http://" + addr, dir: filepath.Join(o.Dir, "data")}
 	p.cmd = exec.Command(o.binary, "serve", "--listen", addr, "--data-dir", p.dir, "--allow-private", "--log-level", "warn")
 	p.cmd.Env = append(os.Environ(), "URIDOWNLOADER_WORKER_CONCURRENCY="+strconv.Itoa(concurrency))
+	p.cmd.Env = append(p.cmd.Env, env...)
 	p.cmd.Stderr = os.Stderr
 	if err := p.cmd.Start(); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -33,6 +34,15 @@ func Site() error {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = w.Write(page)
 	})
+	mux.HandleFunc("GET /linked/{all}/{n}", linked)
+	mux.HandleFunc("GET /script/{n}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(w, scripted)
+	})
+	mux.HandleFunc("GET /data.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"items": ["one", "two", "three"]}`)
+	})
 	mux.HandleFunc("GET /robots.txt", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "User-agent: *\nDisallow: /private\n")
 	})
@@ -56,6 +66,36 @@ func Site() error {
 	}
 	return nil
 }
+
+// linked is page n of all pages, which leads to pages 8n+1 to 8n+8, to the one before and to the first.
+func linked(w http.ResponseWriter, r *http.Request) {
+	n, errN := strconv.Atoi(r.PathValue("n"))
+	all, errAll := strconv.Atoi(r.PathValue("all"))
+	if errN != nil || errAll != nil || n >= all || n < 0 {
+		http.NotFound(w, r)
+		return
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "<!DOCTYPE html><html><head><meta charset=utf-8><title>Page %d</title></head><body>", n)
+	for _, to := range []int{0, max(n-1, 0), 8*n + 1, 8*n + 2, 8*n + 3, 8*n + 4, 8*n + 5, 8*n + 6, 8*n + 7, 8*n + 8} {
+		if to < all {
+			fmt.Fprintf(&b, "<p><a href=\"/linked/%d/%d\">page %d</a></p>\n", all, to, to)
+		}
+	}
+	for b.Len() < pageBytes {
+		fmt.Fprintf(&b, "<p>Some text as pages have it, on page %d.</p>\n", n)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = io.WriteString(w, b.String()+"</body></html>\n")
+}
+
+// scripted is a page that has its content from a script, which asks for data.
+const scripted = `<!DOCTYPE html><html><head><title>A page</title></head><body><ul id=list></ul><script>
+fetch('/data.json').then(r => r.json()).then(d => { for (const item of d.items) {
+	const e = document.createElement('li'); e.textContent = item; document.querySelector('#list').append(e);
+} });
+</script></body></html>
+`
 
 // pages is a list of n pages of a site, over all of its hosts in turn.
 func pages(port, n int) string {

@@ -1,0 +1,38 @@
+package downloads
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/daemon/bench/report"
+)
+
+// browserPages is how many pages a run loads by browsers: one takes as long as a thousand without.
+const browserPages = 40
+
+// Browser measures pages that a browser loads, whose script asks for data, beside the same pages without one. The
+// processor time is of the program alone, without that of its browsers.
+func Browser(o Options) error {
+	return o.with(func(string) error {
+		o.Pages = browserPages
+		var list strings.Builder
+		for i := range browserPages {
+			fmt.Fprintf(&list, "http://127.0.0.%d:%d/script/%d\n", 1+i%hosts, o.port, i)
+		}
+		run := func(engine string) func(int) (measured, error) {
+			return func(n int) (measured, error) {
+				job := "name: bench\nsetting: {delay: 0s, concurrency: 100, dispatch: 100000, download_engine: " + engine + "}\n"
+				return o.runJob(perWorker, job, list.String(), nil, fmt.Sprintf("URIDOWNLOADER_BROWSER_PAGES=%d", n))
+			}
+		}
+		all := []contestant{{"download_engine: http", run("http")}, {"download_engine: browser", run("browser")}}
+		t := report.Table{head("of http")}
+		for _, n := range []int{2, 4, 8} {
+			if err := o.inTurn(&t, all, n); err != nil {
+				return err
+			}
+		}
+		t.Print(fmt.Sprintf("Browser: %d pages with a script and a request for data; at once: browser.pages", browserPages))
+		return nil
+	})
+}

@@ -1,0 +1,63 @@
+package downloads
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// spider downloads the pages of a list with Scrapy, as it is after its installation but for how many at once, and
+// prints a took. FILES is each body's folder.
+const spider = `import json, sys, time
+import scrapy
+
+class Bench(scrapy.Spider):
+    name = "bench"
+    custom_settings = {"CONCURRENT_REQUESTS": int(sys.argv[-1]), "CONCURRENT_REQUESTS_PER_DOMAIN": int(sys.argv[-1]), "LOG_LEVEL": "ERROR", "TELNETCONSOLE_ENABLED": False}
+    pages = 0
+
+    def start_requests(self):
+        self.began = time.monotonic()
+        for line in open(sys.argv[-3]):
+            yield scrapy.Request(line.strip())
+
+    async def start(self):  # Scrapy 2.13 and later
+        for request in self.start_requests():
+            yield request
+
+    def parse(self, response):
+        self.pages += 1
+        with open(f"{sys.argv[-2]}/{self.pages}", "wb") as f:
+            f.write(response.body)
+
+    def closed(self, reason):
+        print(json.dumps({"seconds": time.monotonic() - self.began, "pages": self.pages}))
+
+from scrapy.crawler import CrawlerProcess
+process = CrawlerProcess()
+process.crawl(Bench)
+process.start()
+`
+
+// scrapyPython is a Python that has Scrapy, "" if there is none.
+func scrapyPython() string {
+	for _, name := range []string{"python3", "/usr/bin/python3"} {
+		if path, err := exec.LookPath(name); err == nil && exec.Command(path, "-c", "import scrapy").Run() == nil {
+			return path
+		}
+	}
+	fmt.Println("\nleft out: Scrapy; no python3 has it. On Debian: apt-get install python3-scrapy")
+	return ""
+}
+
+// runScrapy is runPeer for Scrapy, whose arguments have no names.
+func (o Options) runScrapy(python, list string, concurrency int) (measured, error) {
+	script := filepath.Join(o.Dir, "spider.py")
+	if err := os.WriteFile(script, []byte(spider), 0o600); err != nil {
+		return measured{}, err
+	}
+	return o.runInto(func(out string) *exec.Cmd {
+		return exec.Command(python, script, list, out, fmt.Sprint(concurrency))
+	})
+}
