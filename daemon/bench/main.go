@@ -25,7 +25,7 @@ type settings struct {
 	duration time.Duration // of one run of an HTTP measurement
 	dir      string        // scratch folder, on the disk that is measured
 	binary   string        // the daemon
-	before   string        // an older build of it, for http; "": none
+	before   string        // an older build, for http, downloads and crawl; "": none
 	pages    int           // of one run of the downloader
 	tasks    int           // that the downloader has queued at most
 }
@@ -61,7 +61,7 @@ func run() error {
 	flag.StringVar(&s.dir, "dir", ".run/bench", "scratch `folder`, on the disk to measure")
 	flag.IntVar(&s.pages, "pages", 5000, "how many pages one run of the downloader fetches")
 	flag.IntVar(&s.tasks, "tasks", 1_000_000, "how many tasks the downloader has queued at most")
-	flag.StringVar(&s.before, "before", "", "another `build` of the daemon, which -only=http measures in turn with this one")
+	flag.StringVar(&s.before, "before", "", "another `build`, which is measured in turn with this one: of the daemon for -only=http, of uridownloader for downloads and crawl")
 	flag.Parse()
 	parts := []struct {
 		name string

@@ -115,7 +115,7 @@ func (o Options) beside(self string) error {
 		all = append(all, contestant{"uridownloader serve, before", func(n int) (measured, error) { return older.runOwn(n, nil) }})
 	}
 	if python := scrapyPython(); python != "" {
-		all = append(all, contestant{"Scrapy, a file each, nothing synced", func(n int) (measured, error) { return o.runScrapy(python, list, n) }})
+		all = append(all, contestant{"Scrapy, a file each, nothing synced", func(n int) (measured, error) { return o.runScrapy(python, n) }})
 	}
 	t := report.Table{head("of plain")}
 	workers := []int{1, 2, 4}

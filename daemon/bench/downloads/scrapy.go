@@ -1,6 +1,7 @@
 package downloads
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,13 +9,13 @@ import (
 )
 
 // spider downloads the pages of a list with Scrapy, as it is after its installation but for how many at once, and
-// prints a took. FILES is each body's folder.
+// prints a took. Its arguments are the list, the folder for the bodies, and how many at once.
 const spider = `import json, sys, time
 import scrapy
 
 class Bench(scrapy.Spider):
     name = "bench"
-    custom_settings = {"CONCURRENT_REQUESTS": int(sys.argv[-1]), "CONCURRENT_REQUESTS_PER_DOMAIN": int(sys.argv[-1]), "LOG_LEVEL": "ERROR", "TELNETCONSOLE_ENABLED": False}
+    custom_settings = {"CONCURRENT_REQUESTS": int(sys.argv[-1]), "CONCURRENT_REQUESTS_PER_DOMAIN": int(sys.argv[-1]), "TELNETCONSOLE_ENABLED": False}
     pages = 0
 
     def start_requests(self):
@@ -35,10 +36,13 @@ class Bench(scrapy.Spider):
         print(json.dumps({"seconds": time.monotonic() - self.began, "pages": self.pages}))
 
 from scrapy.crawler import CrawlerProcess
-process = CrawlerProcess()
+process = CrawlerProcess(settings={"LOG_LEVEL": "ERROR"})
 process.crawl(Bench)
 process.start()
 `
+
+// scrapyPages is how many pages a run of Scrapy has at most: what is measured is a rate, and it takes its time.
+const scrapyPages = 500
 
 // scrapyPython is a Python that has Scrapy, "" if there is none.
 func scrapyPython() string {
@@ -52,9 +56,10 @@ func scrapyPython() string {
 }
 
 // runScrapy is runPeer for Scrapy, whose arguments have no names.
-func (o Options) runScrapy(python, list string, concurrency int) (measured, error) {
-	script := filepath.Join(o.Dir, "spider.py")
-	if err := os.WriteFile(script, []byte(spider), 0o600); err != nil {
+func (o Options) runScrapy(python string, concurrency int) (measured, error) {
+	script, list := filepath.Join(o.Dir, "spider.py"), filepath.Join(o.Dir, "spider.uris")
+	o.Pages = min(o.Pages, scrapyPages)
+	if err := errors.Join(os.WriteFile(script, []byte(spider), 0o600), os.WriteFile(list, []byte(pages(o.port, o.Pages)), 0o600)); err != nil {
 		return measured{}, err
 	}
 	return o.runInto(func(out string) *exec.Cmd {
