@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/auth"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
@@ -42,30 +43,44 @@ func IsNotPrimary(err error) bool {
 	return errors.As(err, &server) && slices.ContainsFunc(notPrimary, server.HasErrorCode)
 }
 
+// IsUnanswered tells whether an operation had no answer: its connection broke, it took too long, or
+// it had no connection, as another had broken and the driver gave up all of them.
+func IsUnanswered(err error) bool {
+	var cleared driver.RetryablePoolError
+	return mongo.IsNetworkError(err) || mongo.IsTimeout(err) || errors.As(err, &cleared) && cleared.Retryable()
+}
+
 const hintPrimary = "name all members of the replica set and its name (replicaSet=...) in mongodb.uri, without directConnection=true; see rs.status() for whether it has a primary"
 
 // Explain gives the driver's errors the names of this package. ctx is that of the
 // operation: what its caller ended is not the server's fault.
 func Explain(ctx context.Context, err error) error {
+	explained, _ := Explained(ctx, err)
+	return explained
+}
+
+// Explained is Explain, and tells whether it has changed the error. Errors of the driver cannot be
+// compared: they hold lists.
+func Explained(ctx context.Context, err error) (explained error, changed bool) {
 	var login *auth.Error
 	var server mongo.ServerError
 	switch {
 	case err == nil:
-		return nil
+		return nil, false
 	case errors.Is(ctx.Err(), context.Canceled):
-		return context.Cause(ctx)
+		return context.Cause(ctx), true
 	case errors.As(err, &login):
-		return fmt.Errorf("%w: %w\nhint: see user, password and authSource in mongodb.uri", ErrCredentials, err)
+		return fmt.Errorf("%w: %w\nhint: see user, password and authSource in mongodb.uri", ErrCredentials, err), true
 	case IsNotPrimary(err):
-		return fmt.Errorf("%w: %w\nhint: %s", ErrNoPrimary, err, hintPrimary)
-	case mongo.IsTimeout(err), mongo.IsNetworkError(err), errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return fmt.Errorf("%w: %w\nhint: %s", ErrNoPrimary, err, hintPrimary), true
+	case IsUnanswered(err), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", ErrUnreachable, err), true
 	case errors.As(err, &server) && server.HasErrorCode(codeAuthenticationFailed):
-		return fmt.Errorf("%w: %w\nhint: see user, password and authSource in mongodb.uri", ErrCredentials, err)
+		return fmt.Errorf("%w: %w\nhint: see user, password and authSource in mongodb.uri", ErrCredentials, err), true
 	case errors.As(err, &server) && server.HasErrorCode(codeUnauthorized):
-		return fmt.Errorf("%w: %w\nhint: mongodb.uri needs a user with the role readWrite on the database", ErrRights, err)
+		return fmt.Errorf("%w: %w\nhint: mongodb.uri needs a user with the role readWrite on the database", ErrRights, err), true
 	}
-	return err
+	return err, false
 }
 
 // ExplainOpen is Explain for a connection that was never there. Why the server could

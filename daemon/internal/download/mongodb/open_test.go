@@ -74,6 +74,19 @@ func TestNotAPrimaryOfTheSet(t *testing.T) {
 	}
 }
 
+// What a server refuses for a reason that nobody foresaw is told, with the server's name.
+func TestUnforeseenRefusal(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{URI: start(t).URI(), Database: newDatabase()})
+	defer s.Close()
+	err := s.again(context.Background(), func(ctx context.Context, _ bool) error {
+		return s.jobs.Database().RunCommand(ctx, bson.D{{Key: "thereIsNone", Value: 1}}).Err()
+	})
+	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:") || !strings.Contains(err.Error(), "thereIsNone") {
+		t.Errorf("%v, want the server and what it refused", err)
+	}
+}
+
 // TestForeignDatabase: what is there of another program, or of a newer one, is left alone.
 func TestForeignDatabase(t *testing.T) {
 	t.Parallel()

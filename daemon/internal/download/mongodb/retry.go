@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
-
 	"github.com/cr-clawer/urifilter/daemon/internal/mongoconn"
 )
 
@@ -49,19 +47,14 @@ func (s *Store) againIn(ctx context.Context, times int, do func(ctx context.Cont
 // transient tells whether an operation may succeed if it is tried again: it had no answer, or the
 // server takes no writes at present.
 func transient(err error) bool {
-	return mongo.IsNetworkError(err) || mongo.IsTimeout(err) || mongoconn.IsNotPrimary(err)
+	return mongoconn.IsUnanswered(err) || mongoconn.IsNotPrimary(err)
 }
 
 // explained names the server, and says what to do, in errors of the driver.
 func (s *Store) explained(ctx context.Context, err error) error {
-	if explained := mongoconn.Explain(ctx, err); explained != err {
-		if ctx.Err() != nil {
-			return explained
-		}
+	explained, changed := mongoconn.Explained(ctx, err)
+	if changed && ctx.Err() == nil || !changed && isServer(err) {
 		return s.conn.Named(explained)
 	}
-	if isServer(err) {
-		return s.conn.Named(err)
-	}
-	return err
+	return explained
 }
