@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -134,10 +135,11 @@ func TestRights(t *testing.T) {
 }
 
 func TestServerGoesAndComes(t *testing.T) {
+	t.Parallel()
 	s := mongotest.New(t, mongotest.Options{})
 	r := newRig(t, s.URI())
 	ctx := context.Background()
-	a := r.open()
+	a := r.open(func(o *Options) { o.Timeout = 8 * time.Second }) // calls that ask for the time wait for all of it
 	h := header(1)
 	src := newSet(t, h).add(key(h, 0, 1))
 	v := r.write(a, "uri", src)
@@ -146,6 +148,7 @@ func TestServerGoesAndComes(t *testing.T) {
 	}
 	s.Kill()
 	a.opt.Timeout = 100 * time.Millisecond // nothing is there that could be too slow for it
+	var calls sync.WaitGroup
 	for name, call := range map[string]func() error{
 		"Ping":        func() error { return a.Ping(ctx) },
 		"Latest":      func() error { _, err := a.Latest(ctx, "uri"); return err },
@@ -156,10 +159,13 @@ func TestServerGoesAndComes(t *testing.T) {
 		"Held":        func() error { return a.Held(ctx, "uri") },
 		"RecordError": func() error { return a.RecordError(ctx, 1, "x") },
 	} {
-		if err := call(); !errors.Is(err, ErrUnreachable) {
-			t.Errorf("%s: %v, want ErrUnreachable", name, err)
-		}
+		calls.Go(func() {
+			if err := call(); !errors.Is(err, ErrUnreachable) {
+				t.Errorf("%s: %v, want ErrUnreachable", name, err)
+			}
+		})
 	}
+	calls.Wait()
 	s.Restart()
 	a.opt.Timeout = r.opt.Timeout
 	for end := time.Now().Add(2 * time.Minute); a.Ping(ctx) != nil && time.Now().Before(end); {
