@@ -180,7 +180,9 @@ func rules() []rule {
 		room("lab/rates", "lab/share", "bloom"),
 		{folder: "daemon/internal/lab/hashes", ours: in("lab/share"), onlyModules: []string{"github.com/twmb/murmur3", "github.com/zeebo/xxh3"}},
 		{folder: "daemon/internal/lab/plot", ours: []string{}, onlyModules: []string{"golang.org/x/image"}},
-		commands("bench", nil, "lab", "bloom", "program"),
+		{folder: "daemon/internal/lab/load", ours: []string{}, onlyModules: []string{"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/sys"}},
+		{folder: "daemon/internal/lab/load/lean", ours: []string{}, onlyModules: []string{}},
+		asking(commands("bench", []string{"connection"}, "lab", "bloom", "items", "problem", "program")), // items for the codes of what is wrong with a batch
 		withSettings(commands("size", nil, "lab/sizing", "kind", "program")),
 		withSettings(commands("mysql", []string{"settings"}, "mysqlstore", "server", "program")),
 		withSettings(asking(commands("bitmap", []string{"connection", "settings"}, "server", "api/filterjson", "problem", "backup", "archive", "engine", "durable", "program"))),

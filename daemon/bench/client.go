@@ -1,20 +1,18 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"net"
-	"strconv"
+	"net/http"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/lab/load/lean"
 )
 
-// client is a lean HTTP/1.1 client of one connection: its own cost is to be small
-// beside the server's, since both share the machine.
+// client sends batches over one connection.
 type client struct {
-	conn    net.Conn
-	in      *bufio.Reader
+	conn    *lean.Conn
 	request []byte        // header and body, changed in place
 	digits  [batch][]byte // of each URL, within request
 	next    uint64
@@ -61,7 +59,7 @@ func dialCall(addr, call, more string, from uint64, fresh int) (*client, error) 
 		fmt.Fprintf(&body, "%q", urlPattern)
 	}
 	body.WriteString(`]}`)
-	c := &client{conn: conn, in: bufio.NewReaderSize(conn, 64<<10), next: from, fresh: fresh}
+	c := &client{conn: lean.New(conn), next: from, fresh: fresh}
 	c.request = post(addr, call, body.String())
 	rest := c.request
 	for i := range c.digits {
@@ -111,39 +109,13 @@ func (c *client) send() error {
 
 // exchange sends a request and reads the answer.
 func (c *client) exchange(request []byte) error {
-	if _, err := c.conn.Write(request); err != nil {
-		return err
-	}
-	length := -1
-	status, err := c.in.ReadSlice('\n')
+	a, err := c.conn.Exchange(request)
 	if err != nil {
 		return err
 	}
-	if !bytes.HasPrefix(status, []byte("HTTP/1.1 200 ")) {
-		rest, _ := c.in.Peek(c.in.Buffered())
-		return fmt.Errorf("%s%s", status, rest)
+	if a.Status != http.StatusOK {
+		return fmt.Errorf("status %d: %s", a.Status, a.Body)
 	}
-	for {
-		line, err := c.in.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		if len(line) <= 2 {
-			break
-		}
-		if value, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
-			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
-				return err
-			}
-		}
-	}
-	if length < 0 {
-		return fmt.Errorf("an answer without Content-Length")
-	}
-	if cap(c.answer) < length {
-		c.answer = make([]byte, length*2)
-	}
-	c.answer = c.answer[:length]
-	_, err = io.ReadFull(c.in, c.answer)
-	return err
+	c.answer = a.Body
+	return nil
 }

@@ -18,12 +18,13 @@ import (
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure hash functions and false positives on this machine",
-		Example: `  urifilter bench hash --input urls.txt
+		Short: "Measure hash functions, false positives, and a daemon under load",
+		Example: `  urifilter bench load --connections 16
+  urifilter bench hash --input urls.txt
   urifilter bench fpr --capacity 1M --error-rate 0.0001`,
 	}
 	command.Parent(cmd)
-	cmd.AddCommand(newHash(), newFPR())
+	cmd.AddCommand(newHash(), newFPR(), newLoad())
 	return cmd
 }
 
@@ -38,10 +39,15 @@ type formats struct {
 }
 
 func (f *formats) register(cmd *cobra.Command) {
-	command.JSONFlag(cmd, &f.asJSON)
+	f.registerPicture(cmd)
 	cmd.Flags().BoolVar(&f.asCSV, "csv", false, "print CSV, for tables")
-	cmd.Flags().StringSliceVar(&f.plots, "plot", nil, "draw into a `file`, PNG or SVG by its name; may be given twice")
 	cmd.MarkFlagsMutuallyExclusive("json", "csv")
+}
+
+// registerPicture is register without CSV.
+func (f *formats) registerPicture(cmd *cobra.Command) {
+	command.JSONFlag(cmd, &f.asJSON)
+	cmd.Flags().StringSliceVar(&f.plots, "plot", nil, "draw into a `file`, PNG or SVG by its name; may be given twice")
 }
 
 // check is done before anything is measured.

@@ -1,0 +1,139 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/lab/load/lean"
+)
+
+const (
+	// afterLoss is how long a connection waits in a closed loop after its server was lost.
+	afterLoss = 100 * time.Millisecond
+	// drainTime is how long answers are waited for once a run was stopped.
+	drainTime = 5 * time.Second
+)
+
+// worker is one connection of a run.
+type worker struct {
+	*run
+	conn    *lean.Conn // nil: none
+	source  source
+	request *request
+}
+
+// open makes the connection.
+func (w *worker) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
+	defer cancel()
+	conn, err := w.o.Dial(ctx)
+	if err == nil {
+		w.conn = lean.New(conn)
+	}
+	return err
+}
+
+func (w *worker) close() {
+	if w.conn != nil {
+		_ = w.conn.Close()
+		w.conn = nil
+	}
+}
+
+// prime makes the connection, and sends a batch of items that are new, for those that
+// follow to repeat.
+func (w *worker) prime(ctx context.Context) error {
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	g, ok := w.source.(*generated)
+	if !ok {
+		return nil
+	}
+	w.request.reset()
+	g.prime(w.request, w.o.Batch)
+	o := w.exchange(ctx)
+	return o.err
+}
+
+// work sends batches until the time is over.
+func (w *worker) work(ctx context.Context) error {
+	defer w.close()
+	free := time.Now()
+	for {
+		due, ok := w.schedule.take()
+		if !ok {
+			return nil
+		}
+		w.request.reset()
+		expected, err := w.source.fill(w.request, w.o.Batch)
+		if err != nil {
+			return err
+		}
+		if w.schedule.open() {
+			w.o.Sleep(ctx, due)
+		}
+		sent := time.Now()
+		if !w.schedule.open() {
+			due = sent
+		}
+		if ctx.Err() != nil || !sent.Before(w.end) {
+			w.schedule.giveBack(due)
+			return nil
+		}
+		o := w.exchange(ctx)
+		o.due, o.sent, o.expected, o.items = due, sent, expected, w.o.Batch
+		o.counts = !sent.Before(w.measured)
+		o.inTime = w.schedule.open() && free.Before(due)
+		w.recorder.add(o)
+		w.source.settle(o.err == nil)
+		if w.conn == nil && !w.schedule.open() {
+			sleepUntil(ctx, time.Now().Add(afterLoss))
+		}
+		free = time.Now()
+	}
+}
+
+// exchange sends the batch.
+func (w *worker) exchange(ctx context.Context) (o outcome) {
+	o.duplicates, o.err = w.try(ctx, &o)
+	o.ended = time.Now()
+	if o.err != nil && !errors.As(o.err, new(*refusal)) {
+		w.close()
+	}
+	return o
+}
+
+func (w *worker) try(ctx context.Context, o *outcome) (duplicates int64, err error) {
+	if w.conn == nil {
+		if err := w.open(ctx); err != nil {
+			return 0, err
+		}
+	}
+	_ = w.conn.SetDeadline(time.Now().Add(w.o.Timeout)) // the exchange tells what is wrong with it
+	stop := context.AfterFunc(ctx, hurry(w.conn, min(drainTime, w.o.Timeout)))
+	defer stop()
+	text := w.request.whole()
+	o.out = int64(len(text))
+	answer, err := w.conn.Exchange(text)
+	if err != nil {
+		return 0, err
+	}
+	o.in = answer.Size
+	total, duplicates, err := w.o.Protocol.read(answer)
+	if err == nil && total != int64(w.o.Batch) {
+		err = fmt.Errorf("%w: it is about %d items, and %d were sent", errOddAnswer, total, w.o.Batch)
+	}
+	if answer.Close {
+		w.close()
+	}
+	return duplicates, err
+}
+
+// hurry gives a connection a last while.
+func hurry(conn net.Conn, d time.Duration) func() {
+	return func() { _ = conn.SetDeadline(time.Now().Add(d)) }
+}
