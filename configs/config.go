@@ -106,11 +106,13 @@ type Redis struct {
 	// that no failover loses what was answered; a batch that too few confirm within a second
 	// gets 503. Not for a cluster. Default 0: none.
 	Replicas int `yaml:"replicas"`
-	// MirrorBytes is how much memory a filter of the kind exact takes of this machine for items
-	// that it knows to be in Redis, those that were asked for last: of a batch of them nothing
-	// travels but a question whether they were forgotten. It takes more while Redis may still
-	// lose what was added here in the last ten seconds. 4 MiB to 1 TiB, and at most half of
-	// limits.filter_bytes. Default 64MiB: about 3.4 million items.
+	// MirrorBytes is how much memory of this machine the mirrors of all bloom and exact filters
+	// take together: what this daemon knows to be in Redis, so that it need not travel. Bit-maps
+	// that fit are mirrored whole; of others the items that were asked for last are, 8 bytes each,
+	// and those of exact filters, 19 bytes each (at most half of limits.filter_bytes for each
+	// filter, and more while Redis may still lose what was added in the last ten seconds). What is
+	// not mirrored is not put back from here when Redis has lost its data. 4 MiB to 1 TiB.
+	// Default 0: bit-maps are mirrored whole, exact filters have 64 MiB each.
 	MirrorBytes Size `yaml:"mirror_bytes"`
 }
 

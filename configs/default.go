@@ -34,7 +34,7 @@ func Default() Config {
 		Store:           "embedded",
 		Durability:      "always",
 		CheckpointBytes: 64 * MiB,
-		Redis:           Redis{RedisServers: RedisServers{Addrs: []string{"127.0.0.1:6379"}}, InDoubt: "seen", Durability: "server", MirrorBytes: 64 * MiB},
+		Redis:           Redis{RedisServers: RedisServers{Addrs: []string{"127.0.0.1:6379"}}, InDoubt: "seen", Durability: "server"},
 		MySQL:           MySQL{User: "urifilter", Database: "urifilter"},
 		MongoDB:         MongoDB{Database: "urifilter", IfUnreachable: "wait"},
 		URINumScale:     10_000_000,

@@ -50,9 +50,6 @@ func (c Config) Validate() error {
 	}
 	if c.Store == "redis" {
 		c.Redis.validate(&f)
-		if most := c.Limits.FilterBytes; most >= MiB && c.Redis.MirrorBytes > most/2 {
-			f.add("redis.mirror_bytes", "%s: want at most half of limits.filter_bytes, which is %s", c.Redis.MirrorBytes, most)
-		}
 	}
 	c.MySQL.validate(&f)
 	c.validateArchive(&f)
@@ -175,8 +172,8 @@ func (r Redis) validate(f *faults) {
 	if r.Replicas < 0 {
 		f.add("redis.replicas", "%d: want 0 or more", r.Replicas)
 	}
-	if r.MirrorBytes < 4*MiB || r.MirrorBytes > TiB {
-		f.add("redis.mirror_bytes", "%s: want %s to %s", r.MirrorBytes, 4*MiB, TiB)
+	if r.MirrorBytes != 0 && (r.MirrorBytes < 4*MiB || r.MirrorBytes > TiB) {
+		f.add("redis.mirror_bytes", "%s: want 0 for whole mirrors, or %s to %s", r.MirrorBytes, 4*MiB, TiB)
 	}
 }
 

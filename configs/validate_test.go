@@ -87,8 +87,7 @@ func TestValidateFaults(t *testing.T) {
 		{func(c *Config) { c.MySQL.Addr, c.MySQL.User = "h:3306", "" }, `mysql.user: ""`},
 		{func(c *Config) { c.MySQL.Addr, c.MySQL.Database = "h:3306", "a`b" }, "mysql.database: \"a`b\": want 1 to 64 letters"},
 		{func(c *Config) { c.MySQL.Addr, c.MySQL.TLSCAFile = "h:3306", "ca.pem" }, `mysql.tls_ca_file: "ca.pem": mysql.tls is false`},
-		{func(c *Config) { c.Store, c.Redis.MirrorBytes = "redis", MiB }, `redis.mirror_bytes: 1MiB: want 4MiB to 1TiB`},
-		{func(c *Config) { c.Store, c.Limits.FilterBytes = "redis", 64*MiB }, `redis.mirror_bytes: 64MiB: want at most half of limits.filter_bytes, which is 64MiB`},
+		{func(c *Config) { c.Store, c.Redis.MirrorBytes = "redis", MiB }, `redis.mirror_bytes: 1MiB: want 0 for whole mirrors, or 4MiB to 1TiB`},
 		{func(c *Config) { c.Store = "redis"; c.Redis.InDoubt = "both" }, `redis.in_doubt: "both": want seen or new`},
 		{func(c *Config) { c.Store = "redis"; c.Redis.DB = 1; c.Redis.Addrs = []string{"a:1", "b:1"} }, "redis.db: 1: want 0"},
 	} {

@@ -55,8 +55,7 @@ func (f *Filter) Forgetful() (Forgetful, error) {
 	return As[Forgetful](f.Spec, f.Set, ErrForgetsNone)
 }
 
-// BitMapHeader describes the empty bit-map of a new filter. One that this machine could
-// not hold in its memory is refused: it would take all of it, later and for all filters.
+// BitMapHeader describes the empty bit-map of a new filter.
 func BitMapHeader(spec Spec, b Identity) (bloom.Header, error) {
 	bound := spec.Bound()
 	newHeader := bloom.NewHeader
@@ -64,11 +63,18 @@ func BitMapHeader(spec Spec, b Identity) (bloom.Header, error) {
 		newHeader = bloom.NewGrowingHeader
 	}
 	h, err := newHeader(bound.Items, bound.ErrorRate, b.Seed, b.Created)
-	if has := bloom.Memory(); err == nil && has > 0 && h.Bytes() > has {
-		err = &SpecError{Field: "capacity", Msg: fmt.Sprintf("%d items at an error rate of %g take %.1f GB, and this machine has %.1f GB of memory", bound.Items, bound.ErrorRate, float64(h.Bytes())/1e9, float64(has)/1e9)}
-	}
 	h.Generation = b.Generation
 	return h, err
+}
+
+// FitsMemory refuses a bit-map that this machine could not hold in its memory: it would take all
+// of it, later and for all filters. A store that holds but a part of it need not ask.
+func FitsMemory(spec Spec, h bloom.Header) error {
+	bound := spec.Bound()
+	if has := bloom.Memory(); has > 0 && h.Bytes() > has {
+		return &SpecError{Field: "capacity", Msg: fmt.Sprintf("%d items at an error rate of %g take %.1f GB, and this machine has %.1f GB of memory", bound.Items, bound.ErrorRate, float64(h.Bytes())/1e9, float64(has)/1e9)}
+	}
+	return nil
 }
 
 // URIs says how the filter's URIs are normalized before they are hashed.

@@ -14,12 +14,17 @@ func TestBitMapThatNoMemoryHolds(t *testing.T) {
 		t.Log("how much memory this machine has is not known: only what fits is tried")
 	} else {
 		var spec *SpecError
-		_, err := BitMapHeader(Spec{Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: bloom.MaxCapacity, ErrorRate: 0.0001}}, Identity{Generation: 1})
+		large := Spec{Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: bloom.MaxCapacity, ErrorRate: 0.0001}}
+		h, err := BitMapHeader(large, Identity{Generation: 1})
+		if err == nil {
+			err = FitsMemory(large, h)
+		}
 		if !errors.As(err, &spec) || spec.Field != "capacity" || !strings.Contains(err.Error(), " GB of memory") {
 			t.Errorf("%v, want a *SpecError of the capacity", err)
 		}
 	}
-	if _, err := BitMapHeader(Spec{Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 150_000_000, ErrorRate: 0.0001}}, Identity{Generation: 1}); err != nil {
-		t.Error(err)
+	usual := Spec{Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 150_000_000, ErrorRate: 0.0001}}
+	if h, err := BitMapHeader(usual, Identity{Generation: 1}); err != nil || FitsMemory(usual, h) != nil {
+		t.Error(err, FitsMemory(usual, h))
 	}
 }

@@ -34,7 +34,7 @@ func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, 
 		return err
 	}
 	b.Generation = max(b.Generation, old.Gen+1)
-	e, err := registry.NewEntry(spec, b)
+	e, err := s.newEntry(spec, b)
 	if err != nil {
 		return err
 	}

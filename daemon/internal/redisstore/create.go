@@ -20,11 +20,20 @@ var _ engine.Filler = (*Store)(nil)
 // Create implements engine.Store. Where another daemon was quicker with the same
 // parameters, the filter is that daemon's, and b is not used.
 func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Identity) (engine.Set, error) {
-	e, err := registry.NewEntry(spec, b)
+	e, err := s.newEntry(spec, b)
 	if err != nil {
 		return nil, err
 	}
 	return s.create(ctx, e)
+}
+
+// newEntry is that of a new filter, of which this machine can hold the mirror.
+func (s *Store) newEntry(spec engine.Spec, b engine.Identity) (registry.Entry, error) {
+	e, err := registry.NewEntry(spec, b)
+	if err == nil && e.HasBitMap() && !s.link.Mirrors.Bounded() {
+		err = engine.FitsMemory(spec, e.Header)
+	}
+	return e, err
 }
 
 // create makes the filter of e, or opens the one that another daemon has made.

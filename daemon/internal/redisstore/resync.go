@@ -157,9 +157,40 @@ func (s *Store) putBack(ctx context.Context) (lost bool, err error) {
 				s.log.Warn("filter was resynced from this daemon's memory only, not from the archive", "filter", spec.Name, "err", err)
 			}
 		}
+		if m, ok := f.(filter.Mirroring); ok && gone && m.Mirror().Partial {
+			s.log.Warn("redis has lost a filter that daemons do not mirror whole; what neither the archive nor a mirror has is new again", "filter", spec.Name)
+		}
 		lost = lost || gone
 	}
 	return lost, nil
+}
+
+// restoredPerSecond is how many bytes of a bit-map a daemon puts back from the archive at least.
+const restoredPerSecond = 25 << 20
+
+// restoringMost is how long it may take to put back what no mirror has: others who went on before
+// would call it new.
+func (s *Store) restoringMost() (most time.Duration) {
+	if s.restore == nil {
+		return 0
+	}
+	for _, f := range s.all() {
+		if m, ok := f.(filter.Mirroring); ok && m.Mirror().Partial {
+			most += time.Duration(f.Stats().Bytes/restoredPerSecond) * time.Second
+		}
+	}
+	return most
+}
+
+// warnPartial says what bounded mirrors mean where there is no archive.
+func (s *Store) warnPartial() {
+	for _, f := range s.all() {
+		if m, ok := f.(filter.Mirroring); ok && m.Mirror().Partial && s.restore == nil {
+			s.log.Warn("the filter is larger than its mirror, and there is no archive: if Redis loses its data, all but the latest items are new again",
+				"filter", f.Base().Spec.Name, "bytes", f.Stats().Bytes, "mirror_bytes", m.Mirror().Bytes,
+				"hint", "set mongodb.uri and writeback.interval, and give Redis appendonly yes")
+		}
+	}
 }
 
 // reconcile makes the registry and the filters here agree. What the registry lacks was

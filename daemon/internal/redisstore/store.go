@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
@@ -39,8 +40,11 @@ type Config struct {
 	// DoubtIsNew gives items whose replies were lost as new when they are asked for again
 	// here, though another daemon's caller may have got them too.
 	DoubtIsNew bool
-	// MirrorBytes bounds the mirror of each exact filter: redis.mirror_bytes.
+	// MirrorBytes bounds the mirrors of all filters together: redis.mirror_bytes. 0: bit-maps are
+	// mirrored whole.
 	MirrorBytes uint64
+	// ExactMirrorMost bounds that of an exact filter, 0: with MirrorBytes only.
+	ExactMirrorMost uint64
 	// Dir is where this daemon keeps what proves to the next one there that it is dead. "":
 	// nowhere.
 	Dir string
@@ -103,10 +107,11 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	s.members = members.New(s.servers.Admin, s.log, c.Dir, c.peerDead)
 	s.barrier = insync.NewBarrier(s.state, s.servers, s.members, s.log)
+	s.barrier.Longer = s.restoringMost
 	s.registry = registry.New(s.servers, s.members.Self, s.log)
 	s.link = &filter.Link{
 		Servers: s.servers, Members: s.members, State: s.state, Barrier: s.barrier, Registry: s.registry, Log: s.log,
-		DoubtIsNew: c.DoubtIsNew, MirrorBytes: c.MirrorBytes, PollSoon: func() { signal(s.early) }, Publish: func() { signal(s.unpublished) },
+		DoubtIsNew: c.DoubtIsNew, Mirrors: budget.New(c.MirrorBytes, c.ExactMirrorMost), PollSoon: func() { signal(s.early) }, Publish: func() { signal(s.unpublished) },
 	}
 	if _, err := s.servers.RunIDs(ctx); err != nil {
 		return nil, errors.Join(s.servers.Explain(err), s.servers.Close())
@@ -193,6 +198,7 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	if err := s.resync(ctx, justRead...); err != nil {
 		return nil, err
 	}
+	s.warnPartial()
 	run, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.work.Go(func() { s.resyncer(run) })
@@ -249,7 +255,8 @@ func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 	return f.Base().Trouble(ctx, s.registry.ForgetID(ctx, spec.Name))
 }
 
-// sweeper lets go of what has expired, here; Redis does so by itself.
+// sweeper lets go of what has expired, here; Redis does so by itself. It also gives mirrors the
+// size that they are to have.
 func (s *Store) sweeper(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -261,7 +268,7 @@ func (s *Store) sweeper(ctx context.Context) {
 		}
 		for _, f := range s.all() {
 			k := f.Base()
-			p, ok := f.(filter.Expiring)
+			p, ok := f.(filter.Sweeping)
 			if !ok || k.Enter() != nil { // dropped meanwhile
 				continue
 			}

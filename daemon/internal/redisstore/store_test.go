@@ -28,13 +28,15 @@ import (
 // machine does other work for a while; a test that waits for a death sets members.PeerDead.
 func config(addrs ...string) Config {
 	return Config{
-		Options:     Options{Addrs: addrs, Timeout: time.Minute},
-		Log:         slog.New(slog.DiscardHandler),
-		MirrorBytes: 64 << 20,
-		newcomer:    time.Nanosecond,
-		peerDead:    time.Minute,
+		Options:  Options{Addrs: addrs, Timeout: time.Minute},
+		Log:      slog.New(slog.DiscardHandler),
+		newcomer: time.Nanosecond,
+		peerDead: time.Minute,
 	}
 }
+
+// tiny is less than any filter's bits: hardly anything stays in a mirror.
+const tiny = 1 << 10
 
 func TestConformance(t *testing.T)       { conforms(t, storetest.Run) }
 func TestNoRaceConformance(t *testing.T) { conforms(t, storetest.RunLarge) }
@@ -44,7 +46,7 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 	opener := func(c Config) storetest.Opener {
 		return storetest.Opener{
 			Open:    func() (engine.Store, error) { return Open(context.Background(), c) },
-			Refuses: []string{"simhash"}, HighBits: map[string]int{"exact": 12},
+			Refuses: []string{"simhash"}, HighBits: map[string]int{"exact": 12}, Bounded: c.MirrorBytes == tiny,
 		}
 	}
 	t.Run("standalone", func(t *testing.T) {
@@ -54,6 +56,17 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 		run(t, func(t *testing.T) storetest.Opener {
 			c := config(server.Addr)
 			c.DB = int(tests.Add(1)) // shared by nobody
+			return opener(c)
+		})
+	})
+	t.Run("small mirror", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t, "--databases", "100")
+		var tests atomic.Int64
+		run(t, func(t *testing.T) storetest.Opener {
+			c := config(server.Addr)
+			c.DB = int(tests.Add(1))
+			c.MirrorBytes = tiny
 			return opener(c)
 		})
 	})
@@ -185,15 +198,28 @@ func exactlyOnceEverywhere(t *testing.T, items, batch int) {
 	t.Parallel()
 	t.Run("standalone", func(t *testing.T) { exactlyOnce(t, config(redistest.Start(t).Addr), items, batch) })
 	t.Run("cluster", func(t *testing.T) { exactlyOnce(t, config(redistest.Cluster(t)[0].Addr), items, batch) })
+	t.Run("small mirror", func(t *testing.T) {
+		c := config(redistest.Start(t).Addr)
+		c.MirrorBytes = tiny
+		exactlyOnce(t, c, items, batch)
+	})
 }
 
 // Redis is killed and comes back empty, or with an older file, or is flushed: once the
 // daemons are ready again, both know what either of them had acknowledged.
-func TestResync(t *testing.T)       { resync(t, 1000) }
-func TestNoRaceResync(t *testing.T) { resync(t, 5000) }
+func TestResync(t *testing.T)       { resync(t, 1000, 0) }
+func TestNoRaceResync(t *testing.T) { resync(t, 5000, 0) }
 
-func resync(t *testing.T, each int) {
+// The same with a mirror that has not all of the filter, but what was acknowledged lately.
+func TestResyncFromPartialMirrors(t *testing.T) { resync(t, 2000, 4<<20) }
+
+func resync(t *testing.T, each int, mirror uint64) {
 	t.Parallel()
+	config := func(addr string) Config {
+		c := config(addr)
+		c.MirrorBytes = mirror
+		return c
+	}
 	for name, lose := range map[string]func(*redistest.Server, *bitmap.Set){
 		"restarted empty": func(s *redistest.Server, _ *bitmap.Set) { s.Kill(); s.Run() },
 		"away for a while": func(s *redistest.Server, _ *bitmap.Set) {
@@ -287,7 +313,18 @@ func TestResyncFromAnOlderFile(t *testing.T) {
 
 // The archive is asked when Redis has lost a filter that nobody alive knows whole.
 func TestResyncAsksTheArchive(t *testing.T) {
+	for name, mirror := range map[string]uint64{"whole mirror": 0, "partial mirror": 4 << 20} {
+		t.Run(name, func(t *testing.T) { resyncAsksTheArchive(t, mirror) })
+	}
+}
+
+func resyncAsksTheArchive(t *testing.T, mirror uint64) {
 	t.Parallel()
+	config := func(addr string) Config {
+		c := config(addr)
+		c.MirrorBytes = mirror
+		return c
+	}
 	server := redistest.Start(t)
 	store, s := opened(t, config(server.Addr))
 	var archive [][]byte
@@ -321,6 +358,9 @@ func TestResyncAsksTheArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = sets[uri].(*bitmap.Set)
+	if n := add(t, s, 0, 1000); n != 0 { // so that a partial mirror has them, too
+		t.Errorf("%d items are new again after a restart", n)
+	}
 	server.Kill()
 	server.Run()
 	waitReady(t, store)

@@ -20,6 +20,10 @@ import (
 // kinds are those of this store: open makes or finds the filter.
 var kinds = map[string]func(testing.TB, Config) (*Store, engine.Set){
 	"bloom": func(t testing.TB, c Config) (*Store, engine.Set) { return opened(t, c) },
+	"bloom, small mirror": func(t testing.TB, c Config) (*Store, engine.Set) {
+		c.MirrorBytes = tiny
+		return opened(t, c)
+	},
 	"timing": func(t testing.TB, c Config) (*Store, engine.Set) {
 		return openedTimed(t, c)
 	},

@@ -39,7 +39,7 @@ func OpenStore(cfg configs.Config, livesDir string, log *slog.Logger) (engine.St
 
 func openMain(cfg configs.Config, livesDir string, log *slog.Logger) (stores.Main, error) {
 	if cfg.Store == "redis" {
-		return openRedis(cfg.Redis, livesDir, log)
+		return openRedis(cfg.Redis, uint64(cfg.Limits.FilterBytes), livesDir, log)
 	}
 	store, err := embedded.Open(embedded.Options{Dir: cfg.DataDir, Durability: cfg.Durability, CheckpointBytes: int64(cfg.CheckpointBytes), Log: log})
 	if err != nil {
@@ -66,7 +66,7 @@ func MySQLOptions(c configs.MySQL, log *slog.Logger) (mysqlstore.Options, error)
 	return mysqlstore.Options{Addr: c.Addr, User: c.User, Password: password, Database: c.Database, TLS: dialer}, err
 }
 
-func openRedis(c configs.Redis, livesDir string, log *slog.Logger) (stores.Main, error) {
+func openRedis(c configs.Redis, filterBytes uint64, livesDir string, log *slog.Logger) (stores.Main, error) {
 	password, err := secret.Read(c.PasswordFile)
 	if err != nil {
 		return nil, fmt.Errorf("redis.password_file: %w", err)
@@ -86,6 +86,9 @@ func openRedis(c configs.Redis, livesDir string, log *slog.Logger) (stores.Main,
 		DoubtIsNew:  c.InDoubt == "new",
 		MirrorBytes: uint64(c.MirrorBytes),
 		Dir:         livesDir,
+
+		// One that is larger than limits.filter_bytes would take no new items.
+		ExactMirrorMost: filterBytes / 2,
 	})
 	if err != nil {
 		return nil, err // not a typed nil

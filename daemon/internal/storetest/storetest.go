@@ -28,6 +28,8 @@ type Opener struct {
 	// HighBits is, for kinds of whose keys the store keeps a part, how many of the highest
 	// bits of Hi it tells apart, beside all of Lo.
 	HighBits map[string]int
+	// Bounded tells that the store takes less memory than its bit-maps have.
+	Bounded bool
 }
 
 func (o Opener) takes(s Sample) bool { return o.refuses(s) == "" }

@@ -45,23 +45,23 @@ func (q *question) verdict(l *layer) servers.Verdict {
 	return servers.Seen
 }
 
+// turned is how many bits were 0.
+func (q *question) turned() (n uint64) {
+	for _, old := range q.Val()[1:] {
+		n += uint64(1 - old)
+	}
+	return n
+}
+
 // decide asks Redis about the items that the mirrors lack: op is set, or get to look only. It
 // sets the verdicts of those, also of some when it returns an error.
 func (s *Set) decide(ctx context.Context, keys []bloom.Hash, verdicts []servers.Verdict, op string) error {
 	missing := make([]uint8, len(keys))
 	layers := s.layers()
 	last := layers[len(layers)-1]
-	last.bits.Missing(keys, missing)
-	if older := layers[:len(layers)-1]; len(older) > 0 {
-		lacks := make([]bool, len(keys))
-		for _, l := range older {
-			l.bits.Has(keys, lacks)
-			for i, is := range lacks {
-				if !is {
-					missing[i] = 0
-				}
-			}
-		}
+	last.mirror.Missing(keys, missing)
+	if err := s.findClosed(ctx, layers[:len(layers)-1], keys, missing); err != nil {
+		return err
 	}
 	for first := true; ; first = false {
 		again, err := s.decideIn(ctx, last, keys, missing, op, verdicts, first)
@@ -74,7 +74,7 @@ func (s *Set) decide(ctx context.Context, keys []bloom.Hash, verdicts []servers.
 		clear(missing)
 		words := make([]uint8, 1)
 		for _, i := range again {
-			if last.bits.Missing(keys[i:i+1], words); words[0] == 0 {
+			if last.mirror.Missing(keys[i:i+1], words); words[0] == 0 {
 				verdicts[i] = servers.Seen
 			}
 			missing[i] = words[0]
@@ -109,11 +109,15 @@ func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing
 			}
 		default:
 			decided = append(decided, keys[q.index])
+			if v == servers.Fresh && op == "set" && !l.mirror.whole() {
+				stripe, _ := l.header.Place(keys[q.index])
+				l.counts.add(stripe, q.turned())
+			}
 		}
 		verdicts[q.index] = v
 	}
 	if err == nil && op == "set" {
-		l.bits.Add(decided, make([]bool, len(decided)))
+		l.mirror.Learn(decided)
 	}
 	return again, err
 }

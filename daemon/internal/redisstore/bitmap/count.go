@@ -7,7 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// counts is how many bits are set in each stripe in Redis, when last asked.
+// counts is how many bits are set in each stripe in Redis, when last asked, and what this daemon has
+// set since if it does not mirror them.
 type counts struct {
 	mu     sync.Mutex
 	of     map[int]uint64
@@ -23,6 +24,18 @@ func (c *counts) set(stripe int, n uint64) {
 	}
 	c.total += n - c.of[stripe]
 	c.of[stripe] = n
+}
+
+// add counts bits that this daemon has set since Redis was asked. Those that Redis has counted
+// while their replies were on the way count twice, until it is asked again.
+func (c *counts) add(stripe int, n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[int]uint64{}
+	}
+	c.total += n
+	c.of[stripe] += n
 }
 
 func (c *counts) sum() uint64 {
@@ -50,9 +63,14 @@ func (s *Set) CountNext(ctx context.Context) (last bool, err error) {
 	l := layers[len(layers)-1] // the others are closed, and known
 	i := l.counts.next(len(l.keys))
 	last = i == len(l.keys)-1
+	return last, s.count(ctx, l, i)
+}
+
+// count asks Redis how many bits are set in stripe i.
+func (s *Set) count(ctx context.Context, l *layer, i int) error {
 	n, err := s.Servers.Admin.BitCount(ctx, l.keys[i], &redis.BitCount{Start: headBytes, End: -1}).Result()
 	if err == nil {
 		l.counts.set(i, uint64(n))
 	}
-	return last, err
+	return err
 }

@@ -22,16 +22,33 @@ import (
 var growing = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 2000, ErrorRate: 1e-6, OnFull: "grow"}}
 
 // opened is a daemon's store with the filter growing, made if missing.
-func opened(t *testing.T, addr string) (*redisstore.Store, engine.Layered) {
+func opened(t *testing.T, addr string, prepare ...func(*redisstore.Config)) (*redisstore.Store, engine.Layered) {
 	t.Helper()
 	ctx := context.Background()
-	store, err := redisstore.Open(ctx, redisstore.Config{
+	c := redisstore.Config{
 		Options: servers.Options{Addrs: []string{addr}}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Dir: t.TempDir(),
-	})
+	}
+	for _, f := range prepare {
+		f(&c)
+	}
+	store, err := redisstore.Open(ctx, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
+	return store, loaded(t, store)
+}
+
+// smallMirror is less than any layer.
+func smallMirror(c *redisstore.Config) { c.MirrorBytes = 1 << 10 }
+
+// smallerMirror has the first two or three layers whole.
+func smallerMirror(c *redisstore.Config) { c.MirrorBytes = 64 << 10 }
+
+// loaded is the filter of a store, made if missing.
+func loaded(t *testing.T, store *redisstore.Store) engine.Layered {
+	t.Helper()
+	ctx := context.Background()
 	sets, err := store.Load(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +59,7 @@ func opened(t *testing.T, addr string) (*redisstore.Store, engine.Layered) {
 			t.Fatal(err)
 		}
 	}
-	return store, set.(engine.Layered)
+	return set.(engine.Layered)
 }
 
 // add adds items once Redis is in sync.
@@ -69,7 +86,7 @@ func count(fresh []bool) (n int) {
 	return n
 }
 
-// Callers of three daemons add the same items while layers are added: each is new once. One
+// Callers of three daemons, with mirrors of all sizes, add the same items while layers are added: each is new once. One
 // daemon that heard of none of it finds nothing new, and follows by asking.
 func TestGrowthIsExactlyOnce(t *testing.T) {
 	for name, addr := range map[string]func() string{
@@ -80,12 +97,12 @@ func TestGrowthIsExactlyOnce(t *testing.T) {
 			t.Parallel()
 			at := addr()
 			var sets []engine.Layered
-			for range 3 {
-				_, set := opened(t, at)
+			for _, mirror := range []func(*redisstore.Config){func(*redisstore.Config) {}, smallMirror, smallerMirror} {
+				_, set := opened(t, at, mirror)
 				sets = append(sets, set)
 			}
 			_, halted := opened(t, at)
-			const items, batch, callers = 40_000, 500, 6
+			const items, batch, callers = 20_000, 500, 6
 			wins := make([]int, items)
 			var mu sync.Mutex
 			var wait sync.WaitGroup
@@ -129,7 +146,7 @@ func TestGrowthIsExactlyOnce(t *testing.T) {
 			if n := count(add(t, halted, 0, items)); n != 0 {
 				t.Errorf("%d of %d items are new for a daemon that had heard of %d layers", n, items, known)
 			}
-			_, late := opened(t, at)
+			_, late := opened(t, at, smallMirror)
 			fresh := make([]bool, items)
 			if err := late.Has(context.Background(), storetest.Keys(late, 0, items), fresh); err != nil || count(fresh) != 0 {
 				t.Errorf("%d items are new for a daemon that starts: %v", count(fresh), err)

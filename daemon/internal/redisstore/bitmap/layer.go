@@ -10,6 +10,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 )
@@ -28,7 +29,7 @@ import (
 type layer struct {
 	n         int
 	header    bloom.Header // of this layer alone
-	bits      *bloom.Map
+	mirror    mirror
 	keys      []string // of the stripes
 	boxedKeys []any    // the same, as go-redis takes them
 	counts    counts
@@ -36,22 +37,20 @@ type layer struct {
 	head, closedHead []byte
 	open, closed     int64       // the heads as BITFIELD GET i64 reads them
 	fullAt           uint64      // bits that items of its capacity set
-	isClosed         atomic.Bool // all stripes are closed, and bits has what was decided there
+	isClosed         atomic.Bool // all stripes are closed, and a whole mirror has what was decided there
 }
 
 // newLayer is layer n of the filter e, with nothing in its mirror.
-func newLayer(e registry.Entry, n int) (*layer, error) {
+func newLayer(mirrors *budget.Budget, e registry.Entry, n int) (*layer, error) {
 	l := &layer{n: n}
-	var err error
+	l.header = e.Header
 	if e.Header.Layers > 0 {
-		l.bits, err = bloom.NewLayer(e.Header, n)
-	} else {
-		l.bits, err = bloom.New(e.Header)
+		l.header = e.Header.Layer(n)
 	}
-	if err != nil {
+	var err error
+	if l.mirror, err = newMirror(mirrors, e, n, l.header); err != nil {
 		return nil, fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
 	}
-	l.header = l.bits.Header()
 	l.fullAt = l.header.OnesOf(l.header.Capacity)
 	l.head, l.closedHead = head(openMark, l.header), head(closedMark, l.header)
 	l.open, l.closed = headNumber(l.head), headNumber(l.closedHead)
@@ -65,7 +64,7 @@ func newLayer(e registry.Entry, n int) (*layer, error) {
 
 // fill is that of the mirror or of Redis, whichever has more.
 func (l *layer) fill() bloom.Fill {
-	fill := l.bits.Fill()
+	fill := l.header.Fill(l.mirror.Ones())
 	if shared := l.header.Fill(l.counts.sum()); shared.Ratio > fill.Ratio {
 		return shared
 	}
@@ -73,7 +72,7 @@ func (l *layer) fill() bloom.Fill {
 }
 
 // full tells whether a further layer is due.
-func (l *layer) full() bool { return max(l.bits.Ones(), l.counts.sum()) >= l.fullAt }
+func (l *layer) full() bool { return max(l.mirror.Ones(), l.counts.sum()) >= l.fullAt }
 
 // present is the head that the stripes of the layer are known to have.
 func (l *layer) present() []byte {
@@ -116,12 +115,12 @@ func (s *Set) grow(ctx context.Context, l *layer) (*layer, error) {
 	if len(layers) > l.n+1 {
 		return layers[l.n+1], nil
 	}
-	next, err := newLayer(s.Entry, l.n+1)
+	next, err := newLayer(s.Mirrors, s.Entry, l.n+1)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.close(ctx, l, next); err != nil {
-		_ = next.bits.Close()
+		_ = next.mirror.Close()
 		return nil, err
 	}
 	l.isClosed.Store(true)
@@ -224,13 +223,20 @@ type Layered struct{ *Set }
 
 var _ engine.Layered = Layered{}
 
-// Memory implements engine.Growing.
-func (s Layered) Memory() uint64 {
-	h, layers := s.Header(), s.layers()
-	if last := layers[len(layers)-1]; len(layers) < bloom.MaxLayers && last.full() {
-		h.Layers++
+// Memory implements engine.Growing: what is mirrored whole, with the layer that is due. What is
+// not has a bound of its own.
+func (s Layered) Memory() (bytes uint64) {
+	layers := s.layers()
+	for _, l := range layers {
+		if l.mirror.whole() {
+			bytes += l.header.Bytes()
+		}
 	}
-	return h.Bytes()
+	last := layers[len(layers)-1]
+	if len(layers) < bloom.MaxLayers && last.mirror.whole() && last.full() {
+		bytes += s.Entry.Header.Layer(last.n + 1).Bytes()
+	}
+	return bytes
 }
 
 // Layers describes each layer; of a filter that does not grow there is one.

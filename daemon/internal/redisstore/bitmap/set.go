@@ -16,8 +16,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
 
-// Set is a filter of the kind bloom: its bits are in Redis, and bits is a mirror of those
-// that this daemon knows to be set there. A key that the mirror has is a duplicate, and
+// Set is a filter of the kind bloom: its bits are in Redis, and each layer has a mirror of those
+// that this daemon knows to be set there, or of the items that were asked for last. A key that
+// the mirror has is a duplicate, and
 // does not travel; of another key only the bits travel that the mirror lacks. The mirror
 // learns after the reply, never before: so it has nothing that Redis has not acknowledged.
 type Set struct {
@@ -37,12 +38,14 @@ var (
 	_ filter.Counted         = (*Set)(nil)
 	_ filter.Unacknowledging = (*Set)(nil)
 	_ filter.Mirrored        = (*Set)(nil)
+	_ filter.Sweeping        = (*Set)(nil)
+	_ filter.Mirroring       = (*Set)(nil)
 	_ filter.Filter          = (*Set)(nil)
 )
 
 // New is the filter of an entry, without anything in it.
 func New(l *filter.Link, e registry.Entry) (*Set, error) {
-	first, err := newLayer(e, 0)
+	first, err := newLayer(l.Mirrors, e, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +68,7 @@ func (s *Set) StripeKeys() (keys []string) {
 func (s *Set) Free() error {
 	var errs []error
 	for _, l := range s.layers() {
-		errs = append(errs, l.bits.Close())
+		errs = append(errs, l.mirror.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -78,20 +78,28 @@ func (s *Set) getStripe(ctx context.Context, l *layer, i int, buf []byte) ([]byt
 		}
 		return nil, err
 	}
-	size := l.header.StripeSize(i)
-	switch {
-	case len(text) < headBytes || text[:headBytes] == strings.Repeat("\x00", headBytes):
-		return nil, fmt.Errorf("key %s: %w", key, insync.ErrLost)
-	case text[:len(openMark)] != openMark && text[:len(closedMark)] != closedMark:
-		return nil, registry.Damaged(registry.Foreign(key))
-	case text[:headBytes] != string(l.head) && text[:headBytes] != string(l.closedHead):
-		return nil, registry.Damaged(fmt.Errorf("key %s: %w", key, filter.ErrOther))
-	case len(text) > headBytes+size:
-		return nil, registry.Damaged(fmt.Errorf("key %s: has %d bytes, want %d at most", key, len(text), headBytes+size))
+	if err := l.checkStripe(i, text[:min(len(text), headBytes)], len(text)); err != nil {
+		return nil, err
 	}
-	buf = buf[:size]
+	buf = buf[:l.header.StripeSize(i)]
 	clear(buf[copy(buf, text[headBytes:]):])
 	return buf, nil
+}
+
+// checkStripe says what is wrong with stripe i, which has such a head and length in Redis.
+func (l *layer) checkStripe(i int, head string, length int) error {
+	key, size := l.keys[i], l.header.StripeSize(i)
+	switch {
+	case len(head) < headBytes || head == strings.Repeat("\x00", headBytes):
+		return fmt.Errorf("key %s: %w", key, insync.ErrLost)
+	case head[:len(openMark)] != openMark && head[:len(closedMark)] != closedMark:
+		return registry.Damaged(registry.Foreign(key))
+	case head != string(l.head) && head != string(l.closedHead):
+		return registry.Damaged(fmt.Errorf("key %s: %w", key, filter.ErrOther))
+	case length > headBytes+size:
+		return registry.Damaged(fmt.Errorf("key %s: has %d bytes, want %d at most", key, length, headBytes+size))
+	}
+	return nil
 }
 
 // Stripe implements engine.BitMap: what Redis has, other daemons' items included.
@@ -109,7 +117,7 @@ func (s *Set) Stripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
 	if err != nil {
 		return nil, s.Trouble(ctx, err)
 	}
-	return data, l.bits.MergeStripe(i, data) // what is known need not be asked
+	return data, l.merge(i, data) // what is known need not be asked
 }
 
 // MergeStripe implements engine.BitMap.
@@ -127,7 +135,7 @@ func (s *Set) MergeStripe(ctx context.Context, i int, data []byte) error {
 	}
 	l := s.layers()[n]
 	if i < 0 || i >= len(l.keys) || len(data) != l.header.StripeSize(i) {
-		return l.bits.MergeStripe(i, data) // says what is wrong
+		return l.mirror.MergeStripe(i, data) // says what is wrong
 	}
 	if _, err := s.putStripe(ctx, l, i, data, false); err != nil {
 		return s.Trouble(ctx, err)
@@ -135,7 +143,12 @@ func (s *Set) MergeStripe(ctx context.Context, i int, data []byte) error {
 	if n < len(s.layers())-1 {
 		s.mergedClosed.Store(true)
 	}
-	return l.bits.MergeStripe(i, data)
+	if !l.mirror.whole() {
+		if err := s.count(ctx, l, i); err != nil {
+			return s.Trouble(ctx, err)
+		}
+	}
+	return l.mirror.MergeStripe(i, data)
 }
 
 // Commit implements engine.BitMap: what was merged is in Redis. But the other daemons do not ask
@@ -183,9 +196,12 @@ func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
 	return lost, s.RefreshUnacked(ctx)
 }
 
-// read puts what Redis has of the layer into its mirror. Stripes that are lost are left out, and
-// then it returns insync.ErrLost.
+// read puts what Redis has of the layer into its mirror, if that is a whole one. Stripes that are
+// lost are left out, and then it returns insync.ErrLost.
 func (s *Set) read(ctx context.Context, l *layer) (lost error) {
+	if !l.mirror.whole() {
+		return s.look(ctx, l)
+	}
 	buf := make([]byte, l.header.LargestStripe())
 	for i := range l.keys {
 		data, err := s.getStripe(ctx, l, i, buf)
@@ -196,7 +212,7 @@ func (s *Set) read(ctx context.Context, l *layer) (lost error) {
 		if err != nil {
 			return err
 		}
-		if err := l.bits.MergeStripe(i, data); err != nil {
+		if err := l.mirror.MergeStripe(i, data); err != nil {
 			return err
 		}
 	}
@@ -231,13 +247,19 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 	defer s.Use.RUnlock()
 	// Unacknowledged items are new for who finds them in the set, and for nobody else: their
 	// bits may have been lost.
-	held := s.unacked.all()
 	layers := s.layers()
-	layers[len(layers)-1].bits.Add(held, make([]bool, len(held)))
+	last := layers[len(layers)-1]
+	held := last.byStripe(s.unacked.all())
 	for _, l := range layers {
 		buf := make([]byte, l.header.LargestStripe())
 		for i := range l.keys {
-			data := trimZeroes(l.bits.Stripe(i, buf))
+			data := l.mirror.Stripe(i, buf)
+			if l == last {
+				for _, key := range held[i] {
+					l.header.Set(data, key)
+				}
+			}
+			data = trimZeroes(data)
 			missing, err := s.putStripe(ctx, l, i, data, false)
 			if err != nil {
 				return gone, err

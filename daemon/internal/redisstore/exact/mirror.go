@@ -3,6 +3,7 @@ package exact
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
@@ -23,7 +24,7 @@ const keptFor = 10 * time.Second
 // older table is not dropped within keptFor of when it took one of them. Meanwhile only such
 // items are added, and the mirror may take more than its bytes.
 type mirror struct {
-	half uint64
+	half atomic.Uint64 // of the bytes that it may take
 	now  func() time.Time
 
 	mu         sync.RWMutex // write-held to change which tables there are
@@ -33,8 +34,13 @@ type mirror struct {
 }
 
 func newMirror(bytes uint64) *mirror {
-	return &mirror{half: bytes / 2, now: time.Now, young: table.New(), old: table.New()}
+	m := &mirror{now: time.Now, young: table.New(), old: table.New()}
+	m.Resize(bytes)
+	return m
 }
+
+// Resize says how much it may take from now on.
+func (m *mirror) Resize(bytes uint64) { m.half.Store(bytes / 2) }
 
 // Has sets isNew for those of keys that the mirror does not have, and aged for those that only
 // the older table has.
@@ -58,7 +64,7 @@ func (m *mirror) Put(keys []bloom.Hash, accepted bool) error {
 	var dropped *table.Table
 	m.mu.Lock()
 	now := m.now()
-	if m.young.Memory() >= m.half {
+	if m.young.Memory() >= m.half.Load() {
 		switch {
 		case now.Sub(m.oldAccepted) >= keptFor:
 			dropped = m.old

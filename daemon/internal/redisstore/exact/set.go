@@ -11,6 +11,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/leases"
@@ -28,6 +29,7 @@ type Set struct {
 	prefix string // of the keys
 	tree   tree
 	mirror *mirror
+	part   *budget.Part // of the memory of mirrors
 	log    *forgotten.Log
 	leases leases.Set
 	full   atomic.Int64 // members from which on a set is split
@@ -51,8 +53,9 @@ func New(l *filter.Link, e registry.Entry) *Set {
 	s := &Set{
 		Common: filter.Common{Link: l, Entry: e},
 		prefix: registry.ItemPrefix(e),
-		mirror: newMirror(l.MirrorBytes),
+		mirror: newMirror(0),
 	}
+	s.part = l.Mirrors.Exact(s.mirror.Resize)
 	s.full.Store(encodedMost * 3 / 4)
 	s.log = forgotten.New(l.Servers, s.prefix, places{s})
 	s.leases = leases.Set{Leases: leases.New(l.Servers, s.log, places{s}, false), Common: &s.Common, Begin: s.begin}
@@ -280,4 +283,7 @@ func (s *Set) Stats() engine.Stats {
 }
 
 // Free implements filter.Filter.
-func (s *Set) Free() error { return s.mirror.Close() }
+func (s *Set) Free() error {
+	s.part.Leave()
+	return s.mirror.Close()
+}

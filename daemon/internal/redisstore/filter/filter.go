@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
@@ -50,9 +51,21 @@ type Mirrored interface {
 	Relearn(ctx context.Context) error
 }
 
-// Expiring is a filter whose items expire.
-type Expiring interface {
-	// Sweep lets go of a part of the memory of what has expired.
+// Mirror describes what a daemon has of a filter in its memory.
+type Mirror struct {
+	Bytes uint64
+	// Partial tells that it has not all that this daemon has heard of: the items that it was asked
+	// for, those that it knew, and those that it had to let go of.
+	Partial               bool
+	Asked, Found, Evicted uint64
+}
+
+// Mirroring is a filter that can describe its mirror.
+type Mirroring interface{ Mirror() Mirror }
+
+// Sweeping is a filter whose memory is brought to what it is to be bit by bit.
+type Sweeping interface {
+	// Sweep lets go of a part of what has expired, or gives a part of a mirror its size.
 	Sweep() error
 }
 
@@ -90,10 +103,9 @@ type Link struct {
 	// DoubtIsNew gives items whose replies were lost as new when they are asked for again
 	// here, though another daemon's caller may have got them too.
 	DoubtIsNew bool
-	// MirrorBytes bounds the mirrors of filters that need not mirror everything.
-	MirrorBytes uint64
-	PollSoon    func() // makes the store look at the registry at once
-	Publish     func() // tells it that there are items to publish
+	Mirrors    *budget.Budget // of the memory that mirrors take
+	PollSoon   func()         // makes the store look at the registry at once
+	Publish    func()         // tells it that there are items to publish
 }
 
 // ErrOther means that a key belongs to a filter that was made anew under this name.

@@ -31,9 +31,8 @@ func opened(t *testing.T, addr string, spec engine.Spec) (*redisstore.Store, eng
 func openedBy(t *testing.T, o redisstore.Options, spec engine.Spec) (*redisstore.Store, engine.Reserving) {
 	t.Helper()
 	store, err := redisstore.Open(context.Background(), redisstore.Config{
-		Options:     o,
-		Log:         slog.New(slog.DiscardHandler),
-		MirrorBytes: 64 << 20,
+		Options: o,
+		Log:     slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

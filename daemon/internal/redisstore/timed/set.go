@@ -44,7 +44,7 @@ type Set struct {
 var (
 	_ engine.Timed     = (*Set)(nil)
 	_ engine.Forgetful = (*Set)(nil)
-	_ filter.Expiring  = (*Set)(nil)
+	_ filter.Sweeping  = (*Set)(nil)
 	_ filter.Forgetful = (*Set)(nil)
 	_ filter.Filter    = (*Set)(nil)
 )
@@ -269,7 +269,7 @@ func (s *Set) Stats() engine.Stats {
 	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: s.Gen}
 }
 
-// Sweep implements filter.Expiring.
+// Sweep implements filter.Sweeping.
 func (s *Set) Sweep() error { return s.mirror.Sweep() }
 
 // Free implements filter.Filter.

@@ -1,0 +1,345 @@
+package bloom
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Recent knows some of the items of a map whose bits are elsewhere, those that were asked for
+// last, in as much memory as it is given. It has no false positives of its own: an entry is the
+// block and all bits of an item, which are in the map if they are here.
+//
+// It is a set-associative cache. The blocks of the map fall evenly into sets of eight
+// entries, a cache line, in their order, the youngest entry first; a further one takes the place
+// of the last. An entry has the low 16 bits of its block, which tell apart the blocks of
+// a set, and the 48 bits of Lo that say where its bits are. So the entries of a stripe lie side
+// by side, and a stripe can be made of them.
+//
+// Eight bytes an item are more than the three of a map that has all of them. But items that are
+// asked for again are mostly those that were asked for lately, and those are here, whichever
+// blocks they are in; of as much memory for whole blocks each would be thrown out again for
+// the sake of one item.
+//
+// It is safe for concurrent use.
+type Recent struct {
+	header   Header
+	target   atomic.Uint64 // bytes that it may take
+	next     atomic.Uint32 // the part that Adjust looks at next
+	evicted  atomic.Uint64
+	asked    atomic.Uint64
+	found    atomic.Uint64
+	segments [recentParts]segment
+}
+
+const (
+	recentWays  = 8
+	recentParts = 64 // each with its lock, and resized by itself
+	wayBytes    = 8
+	setBytes    = recentWays * wayBytes
+	loMask      = 1<<48 - 1
+	// setBlocks is the most that the blocks of a set may be: fewer than 16 bits tell apart.
+	setBlocks = 1 << 15
+)
+
+// segment has the entries of the blocks from first on.
+type segment struct {
+	first, blocks uint64
+
+	mu   sync.Mutex
+	mem  memory
+	sets []recentSet
+}
+
+type recentSet [recentWays]uint64
+
+// NewRecent makes one that knows nothing, for the map h, which may be a layer. Its memory is taken from the system
+// when first touched.
+func NewRecent(h Header, bytes uint64) (*Recent, error) {
+	if h.Layers > 0 || h.Blocks < 1 || h.Blocks > maxBlocks {
+		return nil, fmt.Errorf("mirror of a bit-map of %d blocks in %d layers: want one of fixed size, or one layer", h.Blocks, h.Layers)
+	}
+	r := &Recent{header: h}
+	r.target.Store(bytes)
+	for i := range r.segments {
+		s := &r.segments[i]
+		s.first = h.firstOf(i)
+		s.blocks = h.firstOf(i+1) - s.first
+		if err := s.resize(s.setsFor(bytes)); err != nil {
+			_ = r.Close()
+			return nil, fmt.Errorf("mirror of %d bytes: %w", bytes, err)
+		}
+	}
+	return r, nil
+}
+
+// firstOf is the first block of segment i: the least b with b * recentParts / blocks = i.
+func (h Header) firstOf(i int) uint64 {
+	hi, lo := bits.Mul64(uint64(i), h.Blocks)
+	lo, carry := bits.Add64(lo, recentParts-1, 0)
+	first, _ := bits.Div64(hi+carry, lo, recentParts)
+	return first
+}
+
+// LeastRecent is the least memory that a Recent takes of the map h, whatever it is given.
+func (h Header) LeastRecent() uint64 { return (h.Blocks/setBlocks + 2*recentParts) * setBytes }
+
+func (s *segment) setsFor(bytes uint64) uint64 {
+	if s.blocks == 0 {
+		return 0
+	}
+	return min(max(bytes/recentParts/setBytes, s.blocks/setBlocks+1), s.blocks)
+}
+
+// resize gives the segment another number of sets, and keeps the youngest entries. The caller
+// holds mu, or is the only one who knows of it.
+func (s *segment) resize(sets uint64) error {
+	if sets == uint64(len(s.sets)) {
+		return nil
+	}
+	mem, err := allocate(sets * setBytes)
+	if err != nil {
+		return err
+	}
+	old, oldMem := s.sets, s.mem
+	s.mem, s.sets = mem, unsafe.Slice((*recentSet)(unsafe.Pointer(unsafe.SliceData(mem))), sets)
+	// The oldest of all sets first, so that of sets that become one the youngest stay.
+	for way := recentWays - 1; way >= 0; way-- {
+		for i := range old {
+			if e := old[i][way]; e != 0 {
+				local := localOf(e, firstIn(uint64(i), uint64(len(old)), s.blocks), s.first)
+				s.sets[setOf(local, sets, s.blocks)].add(e)
+			}
+		}
+	}
+	if oldMem == nil {
+		return nil
+	}
+	return oldMem.free()
+}
+
+// setOf is the set of a block of a segment, in proportion.
+func setOf(local, sets, blocks uint64) uint64 {
+	hi, lo := bits.Mul64(local, sets)
+	set, _ := bits.Div64(hi, lo, blocks)
+	return set
+}
+
+// firstIn is the first block of a segment that falls into a set.
+func firstIn(set, sets, blocks uint64) uint64 {
+	hi, lo := bits.Mul64(set, blocks)
+	lo, carry := bits.Add64(lo, sets-1, 0)
+	first, _ := bits.Div64(hi+carry, lo, sets)
+	return first
+}
+
+// localOf is the block of an entry, counted from that of the segment; from is the first of its
+// set. Of the 16 bits that the entry has of the block, those of the next one from there on.
+func localOf(entry, from, first uint64) uint64 {
+	return from + uint64(uint16(entry>>48)-uint16(first+from))
+}
+
+// entryOf is 0 for one item in 2^64, which is never known.
+func entryOf(block, lo uint64) uint64 { return block<<48 | lo&loMask }
+
+// has tells whether the entry is there, and makes it the youngest.
+func (s *recentSet) has(entry uint64) bool {
+	for i, e := range s {
+		if e == entry {
+			copy(s[1:i+1], s[:i])
+			s[0] = entry
+			return true
+		}
+	}
+	return false
+}
+
+// add makes entry the youngest, and tells whether another one had to go.
+func (s *recentSet) add(entry uint64) (evicted bool) {
+	if s.has(entry) {
+		return false
+	}
+	evicted = s[recentWays-1] != 0
+	copy(s[1:], s[:recentWays-1])
+	s[0] = entry
+	return evicted
+}
+
+// segmentOf says where a block is: firstOf the other way round.
+func (r *Recent) segmentOf(block uint64) *segment {
+	hi, lo := bits.Mul64(block, recentParts)
+	i, _ := bits.Div64(hi, lo, r.header.Blocks)
+	return &r.segments[i]
+}
+
+// Missing sets missing[i] to 0 if keys[i] is known, and else to all words of its block, as
+// [Map.Missing] does. What is asked for is young again.
+func (r *Recent) Missing(keys []Hash, missing []uint8) {
+	_ = missing[:len(keys)]
+	found := 0
+	for i, key := range keys {
+		block := blockOf(key, r.header.Blocks)
+		entry, known := entryOf(block, key.Lo), false
+		s := r.segmentOf(block)
+		s.mu.Lock()
+		if len(s.sets) > 0 && entry != 0 {
+			known = s.sets[setOf(block-s.first, uint64(len(s.sets)), s.blocks)].has(entry)
+		}
+		s.mu.Unlock()
+		missing[i] = 1<<blockWords - 1
+		if known {
+			missing[i] = 0
+			found++
+		}
+	}
+	r.asked.Add(uint64(len(keys)))
+	r.found.Add(uint64(found))
+}
+
+// Learn takes in items that the map has.
+func (r *Recent) Learn(keys []Hash) {
+	evicted := 0
+	for _, key := range keys {
+		block := blockOf(key, r.header.Blocks)
+		entry := entryOf(block, key.Lo)
+		s := r.segmentOf(block)
+		s.mu.Lock()
+		if len(s.sets) > 0 && entry != 0 && s.sets[setOf(block-s.first, uint64(len(s.sets)), s.blocks)].add(entry) {
+			evicted++
+		}
+		s.mu.Unlock()
+	}
+	r.evicted.Add(uint64(evicted))
+}
+
+// Stripe writes the bits of what is known of stripe i into buf, which it returns cut to length,
+// as [Map.Stripe] does.
+func (r *Recent) Stripe(i int, buf []byte) []byte {
+	const blocks = StripeBytes / blockBytes
+	buf = buf[:r.header.StripeSize(i)]
+	clear(buf)
+	from := uint64(i) * blocks
+	to := from + uint64(len(buf)/blockBytes)
+	for k := range r.segments {
+		s := &r.segments[k]
+		if s.first+s.blocks > from && s.first < to {
+			s.write(buf, from, to)
+		}
+	}
+	return buf
+}
+
+// lockedSets bounds how long a batch waits for a copy.
+const lockedSets = 4096
+
+// write sets the bits of the blocks from from to to in buf.
+func (s *segment) write(buf []byte, from, to uint64) {
+	begin, end := max(from, s.first)-s.first, min(to, s.first+s.blocks)-s.first // of blocks
+	for at := begin; at < end; {
+		s.mu.Lock()
+		sets := uint64(len(s.sets))
+		if sets == 0 {
+			s.mu.Unlock()
+			return
+		}
+		i := setOf(at, sets, s.blocks)
+		for last := min(i+lockedSets, setOf(end-1, sets, s.blocks)+1); i < last; i++ {
+			first := firstIn(i, sets, s.blocks)
+			for _, e := range s.sets[i] {
+				if e == 0 {
+					continue
+				}
+				if block := s.first + localOf(e, first, s.first); block >= from && block < to {
+					SetBits(buf, int(block-from), e)
+				}
+			}
+		}
+		at = s.blocks
+		if i < sets {
+			at = firstIn(i, sets, s.blocks) // also if the segment has other sets by then
+		}
+		s.mu.Unlock()
+	}
+}
+
+// SetBits sets the bits of an item in the bytes of a stripe: block is counted from the stripe's
+// first, and lo is that of the item's hash.
+func SetBits(stripe []byte, block int, lo uint64) {
+	words := stripe[block*blockBytes : (block+1)*blockBytes]
+	for w := range blockWords {
+		word := words[w*8 : w*8+8]
+		binary.LittleEndian.PutUint64(word, binary.LittleEndian.Uint64(word)|1<<(lo&(wordBits-1)))
+		lo >>= 6
+	}
+}
+
+// Set sets the bits of a key in data, the bytes of the stripe that has them.
+func (h Header) Set(data []byte, key Hash) {
+	SetBits(data, int(blockOf(key, h.Blocks)%(StripeBytes/blockBytes)), key.Lo)
+}
+
+// SetTarget says how many bytes it may take from now on. Adjust sees to it.
+func (r *Recent) SetTarget(bytes uint64) { r.target.Store(bytes) }
+
+// Adjust brings a 64th of it to the size that it is to have; if it is called again and again, all
+// of it. So resizing never takes the memory of both sizes.
+func (r *Recent) Adjust() error {
+	s := &r.segments[r.next.Add(1)%recentParts]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mem == nil && s.blocks > 0 {
+		return nil // closed
+	}
+	want, have := s.setsFor(r.target.Load()), uint64(len(s.sets))
+	if want <= have && want > have-have/16 {
+		return nil // a filter came or went that hardly matters; never more than it may
+	}
+	return s.resize(want)
+}
+
+// Fit is Adjust for all of it.
+func (r *Recent) Fit() error {
+	for range recentParts {
+		if err := r.Adjust(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bytes is how much memory it has taken, or may without being resized.
+func (r *Recent) Bytes() (n uint64) {
+	for i := range r.segments {
+		s := &r.segments[i]
+		s.mu.Lock()
+		n += uint64(len(s.mem))
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// Counts are how many items it was asked for, how many of them it knew, and how many
+// it has let go of.
+func (r *Recent) Counts() (asked, found, evicted uint64) {
+	return r.asked.Load(), r.found.Load(), r.evicted.Load()
+}
+
+// Close gives the memory back; nothing is known from then on.
+func (r *Recent) Close() error {
+	var first error
+	for i := range r.segments {
+		s := &r.segments[i]
+		s.mu.Lock()
+		if s.mem != nil {
+			if err := s.mem.free(); err != nil && first == nil {
+				first = err
+			}
+		}
+		s.mem, s.sets = nil, nil
+		s.mu.Unlock()
+	}
+	return first
+}
