@@ -48,12 +48,22 @@ func TestSystem(ctx context.Context, run *string) error {
 // Check runs the linters, the race detector on all tests, the other platforms and the search for known vulnerabilities.
 func Check(ctx context.Context) error { return repo().Check(ctx) }
 
-// Bench measures speed and memory and prints the table of docs/performance.md; -args="..." goes to the program.
+// Bench measures speed and memory, prints tables and keeps every run in .run/results; -args=-write puts tables and charts into docs.
+//
+//	go tool mage bench -args=-help
+//	go tool mage bench -args="-only=http,redis -runs=3 -write"
 func Bench(ctx context.Context, args *string) error {
 	if args == nil {
 		return repo().Bench(ctx, nil)
 	}
 	return repo().Bench(ctx, strings.Fields(*args))
+}
+
+// BenchCompare tells by benchstat what differs between two results of bench; also bench:compare.
+//
+//	go tool mage bench:compare docs/measured .run/results/2026-11-23-101500
+func BenchCompare(ctx context.Context, before, after string) error {
+	return repo().Compare(ctx, before, after)
 }
 
 // Chaos kills, halts and disconnects daemons and Redis under load, and checks that of equal items exactly one was new.

@@ -25,6 +25,7 @@ import (
 // fabric tasks that the targets replace.
 var Aliases = map[string]interface{}{
 	"run:downloader":                  RunDownloader,
+	"bench:compare":                   BenchCompare,
 	"downloader:get":                  Uridownloader.Get,
 	"downloader:start":                Uridownloader.Start,
 	"downloader:stop":                 Uridownloader.Stop,

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -14,8 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
-// overClients measures what people call the daemon with: the Go client beside the lean
-// client of this program, and the Python client and Scrapy beside their own limits.
+// overClients measures what Go programs call the daemon with beside the lean
+// client of this program.
 func overClients(s settings) error {
 	t := report.Table{{"Go client, durability", "connections", "items/s", "of the raw figure"}}
 	for _, durability := range []string{"none", "always"} {
@@ -41,6 +38,9 @@ func overClients(s settings) error {
 					return fmt.Errorf("%s, %d connections: %w", durability, conns, err)
 				}
 				raw, own = append(raw, m.rate), append(own, rate)
+				name := fmt.Sprintf("GoClient/durability=%s/connections=%d", durability, conns)
+				s.out.Run(name, report.PerSecond("items", rate))
+				s.out.Run(name+"/lean", report.PerSecond("items", m.rate))
 			}
 			t.Row(durability, fmt.Sprint(conns), report.Million(report.Median(own)), fmt.Sprintf("%.0f %% of %s", report.Median(own)/report.Median(raw)*100, report.Million(report.Median(raw))))
 		}
@@ -48,8 +48,8 @@ func overClients(s settings) error {
 			return err
 		}
 	}
-	t.Print("Go client: package client, the same batches as above, one goroutine a connection")
-	return overPython(s)
+	s.out.Table("clients", "Package client, the same batches as those of the lean client, one goroutine a connection", t)
+	return nil
 }
 
 // driveClient sends so many batches from each of so many goroutines, and returns items a
@@ -117,24 +117,4 @@ func makeBatches(next uint64, batches int) [][]string {
 		}
 	}
 	return lists
-}
-
-// overPython runs the benchmark of the Python package against a daemon of its own.
-func overPython(s settings) error {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		fmt.Println("\nleft out: the Python client; there is no python3")
-		return nil
-	}
-	daemon, err := startServer(s, "none")
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command(python, filepath.Join("python", "bench", "clients.py"), "--url", "http://"+daemon.addr, "--rounds", fmt.Sprint(s.runs))
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := cmd.Run(); err != nil {
-		_ = daemon.stop()
-		return fmt.Errorf("%s: %w", cmd, err)
-	}
-	return daemon.stop()
 }

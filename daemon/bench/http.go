@@ -34,6 +34,7 @@ func overHTTP(s settings) error {
 		return err
 	}
 	t := report.Table{{"server", "connections", "server's CPU an item", "of it in the kernel", "of the null handler", "items/s", "p50", "p99"}}
+	charts := newHTTPCharts(all)
 	for _, conns := range []int{1, 4, 16} {
 		rounds := make([][]measured, len(all))
 		for range s.runs {
@@ -43,8 +44,10 @@ func overHTTP(s settings) error {
 					return fmt.Errorf("%s, %d connections: %w", c.name, conns, err)
 				}
 				rounds[i] = append(rounds[i], m)
+				s.out.Run(fmt.Sprintf("HTTP/server=%s/connections=%d", c.name, conns), m.values()...)
 			}
 		}
+		charts.add(conns, rounds)
 		for i, c := range all {
 			share := median(rounds[i], func(m measured) float64 { return m.rate }) / median(rounds[0], func(m measured) float64 { return m.rate })
 			t.Row(c.name, fmt.Sprint(conns),
@@ -63,7 +66,9 @@ func overHTTP(s settings) error {
 			return err
 		}
 	}
-	t.Print("HTTP JSON: client and server on this machine, 66-byte URLs, batches of 1,000, half duplicates, capacity 10 M at 0.0001")
+	s.out.Table("http", "Client and server on this machine, 66-byte URLs, batches of 1,000, half duplicates, capacity 10 M at 0.0001", t)
+	s.out.Chart("http", charts.share)
+	s.out.Chart("latency", charts.latency)
 	return nil
 }
 
@@ -126,6 +131,15 @@ type measured struct {
 }
 
 func (m measured) perItem(t time.Duration) time.Duration { return t / time.Duration(max(m.items, 1)) }
+
+// values are the figures of a run as samples.
+func (m measured) values() []report.Value {
+	values := []report.Value{report.PerSecond("items", m.rate), report.Took("p50", m.p50), report.Took("p99", m.p99)}
+	if cpu := m.perItem(m.cpu.all()); cpu > 0 {
+		values = append([]report.Value{report.Took("cpu", cpu)}, values...)
+	}
+	return values
+}
 
 // drive sends batches over so many connections until the time is over.
 func drive(addr string, conns, fresh int, duration time.Duration) (measured, error) {

@@ -81,7 +81,7 @@ func inProcess(s settings) error {
 			if p.make == nil {
 				ns, err = twoCores(s, capacity)
 			} else {
-				ns, err = oneCore(s, capacity, p.make)
+				ns, err = oneCore(s, fmt.Sprintf("InProcess/filter=%s/items=%d", p.name, capacity), capacity, p.make)
 			}
 			if err != nil {
 				return err
@@ -93,7 +93,7 @@ func inProcess(s settings) error {
 		}
 		t.Row(append(cells, fmt.Sprintf("%.1f", ns/base))...)
 	}
-	t.Print("In process: one test-and-set of a 66-byte URL, batches of 1,000, half duplicates")
+	s.out.Table("inprocess", "One test-and-set of a 66-byte URL, batches of 1,000, half duplicates", t)
 	return nil
 }
 
@@ -102,7 +102,7 @@ const (
 	measureBatches = 1500
 )
 
-func oneCore(s settings, capacity uint64, mk func(uint64) (func(*items), func(), error)) (float64, error) {
+func oneCore(s settings, name string, capacity uint64, mk func(uint64) (func(*items), func(), error)) (float64, error) {
 	add, free, err := mk(capacity)
 	if err != nil {
 		return 0, err
@@ -123,6 +123,7 @@ func oneCore(s settings, capacity uint64, mk func(uint64) (func(*items), func(),
 			spent += time.Since(start)
 		}
 		all = append(all, float64(spent.Nanoseconds())/(measureBatches*batch))
+		s.out.Run(name, report.Nanos("op", all[len(all)-1]))
 	}
 	return report.Median(all), nil
 }
@@ -194,6 +195,7 @@ func twoCores(s settings, capacity uint64) (float64, error) {
 	for run := range s.runs {
 		spent := both(work, uint64(run)+1, measureBatches) - both(making, uint64(run)+1, measureBatches)
 		all = append(all, float64(spent.Nanoseconds())/(2*measureBatches*batch))
+		s.out.Run(fmt.Sprintf("InProcess/filter=urifilter, two cores/items=%d", capacity), report.Nanos("op", all[len(all)-1]))
 	}
 	return report.Median(all), nil
 }
@@ -217,52 +219,4 @@ func blob(capacity uint64) (func(*items), func(), error) {
 			}
 		}
 	}, func() {}, nil
-}
-
-// falsePositives measures at full load of 150 million URLs that differ in digits only.
-func falsePositives(s settings) error {
-	const capacity, probes = 150_000_000, 20_000_000
-	m, err := newMap(capacity)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	keys, fresh := make([]bloom.Hash, batch), make([]bool, batch)
-	buf := make([]byte, 0, 80)
-	each := func(from, n uint64, do func()) {
-		for at := from; at < from+n; at += batch {
-			for i := range keys {
-				buf = fmt.Appendf(buf[:0], "https://www.example.com/catalogue/item/%012d/index.html", at+uint64(i))
-				keys[i] = bloom.Sum(42, buf)
-			}
-			do()
-		}
-	}
-	each(0, capacity, func() { m.Add(keys, fresh) })
-	lost, wrong := 0, 0
-	each(0, 10_000_000, func() {
-		m.Has(keys, fresh)
-		for _, f := range fresh {
-			if f {
-				lost++
-			}
-		}
-	})
-	each(capacity, probes, func() {
-		m.Has(keys, fresh)
-		for _, f := range fresh {
-			if !f {
-				wrong++
-			}
-		}
-	})
-	fill := m.Fill()
-	t := report.Table{{"at full load of 150 M", "value"}}
-	t.Row("false positives asked", fmt.Sprint(errorRate))
-	t.Row("false positives measured, of 20 M new URLs", fmt.Sprintf("%.3g", float64(wrong)/probes))
-	t.Row("false positives estimated from the fill", fmt.Sprintf("%.3g", fill.FPR))
-	t.Row("false negatives, of 10 M", fmt.Sprint(lost))
-	t.Row("bit-map", fmt.Sprintf("%.2f MB a million items", float64(m.Header().Bytes())/150/1e6))
-	t.Print("False positives")
-	return nil
 }

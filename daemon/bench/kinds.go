@@ -16,15 +16,12 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-// besideEachOther measures the kinds of filters, which share all but the memory: in process,
-// over HTTP, in Redis, and at a restart.
-func besideEachOther(s settings) error {
-	for _, part := range []func(settings) error{kindsInProcess, sweeps, kindsServed, kindsRestart, texts} {
-		if err := part(s); err != nil {
-			return err
-		}
+// kindsInMemory measures the kinds of filters, which share all but the memory, in process.
+func kindsInMemory(s settings) error {
+	if err := kindsInProcess(s); err != nil {
+		return err
 	}
-	return nil
+	return sweeps(s)
 }
 
 // sample is a filter of one kind.
@@ -119,7 +116,7 @@ func kindsInProcess(s settings) error {
 		var bloomTook float64
 		for _, k := range samples(live) {
 			var bytes float64
-			took, err := oneCore(s, live, func(uint64) (func(*items), func(), error) {
+			took, err := oneCore(s, fmt.Sprintf("Kind/kind=%s/items=%d", k.name(), live), live, func(uint64) (func(*items), func(), error) {
 				m, add, err := k.memory(timing.SystemClock())
 				if err != nil {
 					return nil, nil, err
@@ -147,12 +144,12 @@ func kindsInProcess(s settings) error {
 			t.Row(k.name(), report.Million(float64(live)), fmt.Sprintf("%.1f ns", took), fmt.Sprintf("%.1f", took/bloomTook), fmt.Sprintf("%.1f", bytes))
 		}
 	}
-	t.Print("Kinds, in process: one test-and-set of a 66-byte URL on one core, batches of 1,000, half duplicates")
+	s.out.Table("kinds", "One test-and-set of a 66-byte URL on one core, batches of 1,000, half duplicates", t)
 	return nil
 }
 
 // sweeps measures how a table whose items have all expired gives its memory back.
-func sweeps(settings) error {
+func sweeps(s settings) error {
 	const live = 20_000_000
 	t := report.Table{{"expired items", "the sweeps took", "bytes left"}}
 	now := time.Duration(0)
@@ -174,7 +171,7 @@ func sweeps(settings) error {
 		}
 		_ = m.Free()
 	}
-	t.Print("Expiry, in process")
+	s.out.Table("sweeps", "All items of a filter have expired, in process", t)
 	return nil
 }
 
@@ -192,7 +189,7 @@ func kindsRestart(s settings) error {
 		}
 		t.Row(k.name(), fmt.Sprintf("%.2f s", took.Seconds()), memory)
 	}
-	t.Print("Kinds: restart (the files are in the page cache)")
+	s.out.Table("kindsrestart", "From the start to the first answer; the files are in the page cache", t)
 	return nil
 }
 
@@ -234,6 +231,7 @@ func kindRestart(s settings, k sample) (took time.Duration, memory string, err e
 			return 0, "", err
 		}
 		all = append(all, time.Since(start))
+		s.out.Run("KindRestart/kind="+k.name(), report.Took("start", all[len(all)-1]))
 		memory = resident(srv.cmd.Process.Pid)
 	}
 	return report.Median(all), memory, srv.stop()

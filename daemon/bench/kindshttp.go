@@ -10,17 +10,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
-// kindsServed measures what goes over HTTP.
-func kindsServed(s settings) error {
-	if err := kindsOverHTTP(s); err != nil {
-		return err
-	}
-	if err := kindsOverRedis(s); err != nil {
-		return err
-	}
-	return kindsOverMariaDB(s)
-}
-
 func kindsOverHTTP(s settings) error {
 	t := report.Table{{"kind", "durability", "connections", "items/s", "of bloom", "p50", "p99"}}
 	for _, durability := range []string{"none", "always"} {
@@ -35,7 +24,7 @@ func kindsOverHTTP(s settings) error {
 			return err
 		}
 	}
-	t.Print("Kinds over HTTP: batches of 1,000 items of 66 bytes, half duplicates")
+	s.out.Table("kindshttp", "Batches of 1,000 items of 66 bytes, half duplicates", t)
 	return nil
 }
 
@@ -58,7 +47,7 @@ func kindsOverRedis(s settings) error {
 	if err := besideBloom(s, &t, srv, "redis", all); err != nil {
 		return err
 	}
-	t.Print("Kinds in Redis: client, daemon and Redis on this machine, half duplicates")
+	s.out.Table("kindsredis", "Client, daemon and Redis on this machine, half duplicates", t)
 	return srv.stop()
 }
 
@@ -87,6 +76,7 @@ func besideBloom(s settings, t *report.Table, srv *server, where string, kinds [
 					return fmt.Errorf("%s, %s, %d connections: %w", k.name(), where, conns, err)
 				}
 				all[i] = append(all[i], m)
+				s.out.Run(fmt.Sprintf("KindHTTP/kind=%s/where=%s/connections=%d", k.name(), where, conns), m.values()...)
 			}
 		}
 		var bloomRate float64

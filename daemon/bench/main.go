@@ -1,22 +1,25 @@
 // Command bench measures the daemon beside its peers and its limits, in one run on one
-// machine, and prints the tables of docs/performance.md. It asserts nothing: the
+// machine, prints tables, and writes them into docs. It asserts nothing: the
 // numbers are read by people, and the ratio to what stands beside them counts.
 //
-//	go tool mage bench                  everything: some ten minutes, 4 GB of memory
-//	go tool mage bench -args=-only=http one part: inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near, clients, downloads, crawl, browser
+//	go tool mage bench                                everything: half an hour, 4 GB of memory
+//	go tool mage bench -args=-only=http,redis         some parts
+//	go tool mage bench -args="-only=http -write"      and their tables and charts in docs
+//	go tool mage bench:compare .run/results/A docs/measured   what differs, by benchstat
 package main
 
 import (
+	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/downloads"
+	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
 // settings of a run.
@@ -28,6 +31,7 @@ type settings struct {
 	before   string        // an older build, for http, downloads and crawl; "": none
 	pages    int           // of one run of the downloader
 	tasks    int           // that the downloader has queued at most
+	out      *report.Part  // gets what the part that runs measures
 }
 
 func main() {
@@ -55,40 +59,47 @@ func end(err error) {
 
 func run() error {
 	var s settings
-	only := flag.String("only", "", "one `part`: inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near, clients, downloads, crawl or browser")
-	flag.IntVar(&s.runs, "runs", 5, "how often each thing is measured; the median is printed")
+	list := flag.String("only", "", "comma-separated `parts`: "+partNames()+"; all but browser if not given")
+	out := flag.String("out", "", "`folder` for the results, for bench:compare and -from; .run/results/TIME if not given")
+	from := flag.String("from", "", "measure nothing: take the results of a `folder` that -out was given; with -write")
+	write := flag.Bool("write", false, "write tables and charts of these parts into docs")
+	flag.IntVar(&s.runs, "runs", 5, "how often each thing is measured; tables have the median")
 	flag.DurationVar(&s.duration, "duration", 2*time.Second, "length of one HTTP run")
 	flag.StringVar(&s.dir, "dir", ".run/bench", "scratch `folder`, on the disk to measure")
 	flag.IntVar(&s.pages, "pages", 5000, "how many pages one run of the downloader fetches")
 	flag.IntVar(&s.tasks, "tasks", 1_000_000, "how many tasks the downloader has queued at most")
 	flag.StringVar(&s.before, "before", "", "another `build`, which is measured in turn with this one: of the daemon for -only=http, of uridownloader for downloads and crawl")
 	flag.Parse()
-	parts := []struct {
-		name string
-		run  func(settings) error
-		of   string // the part that has it too; it is run alone only where it is named
-	}{
-		{name: "inprocess", run: inProcess},
-		{name: "fpr", run: falsePositives},
-		{name: "http", run: overHTTP},
-		{name: "restart", run: restart},
-		{name: "redis", run: overRedis},
-		{name: "kinds", run: besideEachOther},
-		{name: "kindshttp", run: kindsServed, of: "kinds"},
-		{name: "mariadb", run: kindsOverMariaDB, of: "kinds"},
-		{name: "near", run: texts, of: "kinds"},
-		{name: "clients", run: overClients},
-		{name: "downloads", run: func(s settings) error { return downloads.Run(s.ofDownloads()) }},
-		{name: "crawl", run: func(s settings) error { return downloads.Crawl(s.ofDownloads()) }},
-		{name: "browser", run: func(s settings) error { return downloads.Browser(s.ofDownloads()) }, of: "downloads"},
+	if flag.NArg() > 0 {
+		return fmt.Errorf("%q: want flags only\nhint: go tool mage bench -args=-help lists them", flag.Arg(0))
 	}
-	known := false
-	for _, p := range parts {
-		known = known || *only == p.name
+	chosen, err := only(*list)
+	if err != nil {
+		return err
 	}
-	if *only != "" && !known {
-		return fmt.Errorf("-only=%s: want inprocess, fpr, http, restart, redis, kinds, kindshttp, mariadb, near, clients, downloads, crawl or browser", *only)
+	switch {
+	case *from != "" && !*write:
+		return errors.New("-from is for -write\nhint: add -write, or leave -from out to measure")
+	case *from == "":
+		*from = cmp.Or(*out, filepath.Join(".run", "results", time.Now().UTC().Format("2006-01-02-150405")))
+		if err := measure(s, chosen, *from); err != nil {
+			return err
+		}
 	}
+	if !*write {
+		fmt.Printf("\nresults: %s\n", *from)
+		return nil
+	}
+	const docs = "docs"
+	if err := report.Copy(*from, filepath.Join(docs, report.Measured)); err != nil {
+		return err
+	}
+	tables, charts := shown()
+	return report.Write(docs, tables, charts)
+}
+
+// measure runs parts and saves what each found.
+func measure(s settings, chosen []part, out string) error {
 	dir, err := filepath.Abs(s.dir)
 	if err != nil {
 		return err
@@ -104,13 +115,24 @@ func run() error {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("build the daemon: %w", err)
 	}
-	fmt.Printf("%s, %d cores, %s, %s; medians of %d runs\n", processor(), runtime.NumCPU(), runtime.Version(), time.Now().Format(time.DateOnly), s.runs)
-	for _, p := range parts {
-		if *only != "" && *only != p.name || *only == "" && p.of != "" {
-			continue
-		}
+	machine, err := report.ThisMachine(s.dir)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s; medians of %d runs\n", machine, s.runs)
+	for _, p := range chosen {
+		s.out = report.NewPart(p.name, machine, s.runs, os.Stdout)
 		if err := p.run(s); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		if s.out.Empty() {
+			continue
+		}
+		if err := s.out.Complete(p.tables, p.charts); err != nil {
+			return err
+		}
+		if err := s.out.Save(out); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -118,14 +140,4 @@ func run() error {
 
 func (s settings) ofDownloads() downloads.Options {
 	return downloads.Options{Runs: s.runs, Dir: s.dir, Pages: s.pages, Tasks: s.tasks, Before: s.before}
-}
-
-func processor() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if name, ok := strings.CutPrefix(line, "model name"); ok {
-			return strings.Trim(name, "\t :\n")
-		}
-	}
-	return runtime.GOARCH
 }

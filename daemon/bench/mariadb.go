@@ -36,7 +36,7 @@ func kindsOverMariaDB(s settings) error {
 	if err := besideBloom(s, &t, srv, "embedded", all); err != nil {
 		return err
 	}
-	t.Print("Kinds in MariaDB: client, daemon and MariaDB on this machine, half duplicates, bloom in the daemon's own store")
+	s.out.Table("mariadb", "Client, daemon and MariaDB on this machine, half duplicates, bloom in the daemon's own store", t)
 	return srv.stop()
 }
 

@@ -55,11 +55,14 @@ func fingerprints(s settings) error {
 				}
 				all = append(all, time.Since(start)/time.Duration(n))
 			}
+			for _, d := range all {
+				s.out.Run(fmt.Sprintf("Fingerprint/hash=%s/bytes=%d", hash, size), report.Nanos("op", float64(d.Nanoseconds())))
+			}
 			took := report.Median(all)
 			t.Row(hash, fmt.Sprintf("%d bytes", len(text)), fmt.Sprintf("%.3f ms", float64(took.Nanoseconds())/1e6), fmt.Sprintf("%.0f MB", float64(len(text))/1e6/took.Seconds()))
 		}
 	}
-	t.Print("Fingerprints, one core")
+	s.out.Table("fingerprints", "One core", t)
 	return nil
 }
 
@@ -95,7 +98,7 @@ func around1000(rnd *rand.Rand) uint64 {
 
 // lookUps measures one look-up, and one with a document that is remembered then, among so many;
 // and how long the index of those takes to be built, as it is at a start.
-func lookUps(settings) error {
+func lookUps(s settings) error {
 	t := report.Table{{"fingerprints", "documents", "kept", "bytes of each", "built in", "look-up p50", "p99", "worst", "remembered p50", "p99", "worst"}}
 	for _, c := range corpora() {
 		x := simhash.NewIndex(3)
@@ -129,7 +132,7 @@ func lookUps(settings) error {
 		}
 		t.Row(row...)
 	}
-	t.Print("Near documents in process: distance 3, ids of 30 bytes")
+	s.out.Table("lookups", "In process: distance 3, ids of 30 bytes", t)
 	return nil
 }
 
@@ -161,6 +164,7 @@ func nearOverHTTP(s settings) error {
 					return fmt.Errorf("%s, %d connections: %w", durability, conns, err)
 				}
 				rates, p50s, p99s = append(rates, m.rate), append(p50s, m.p50), append(p99s, m.p99)
+				s.out.Run(fmt.Sprintf("Near/durability=%s/connections=%d", durability, conns), report.PerSecond("documents", m.rate), report.Took("p50", m.p50), report.Took("p99", m.p99))
 			}
 			rate := report.Median(rates)
 			t.Row(durability, fmt.Sprint(conns), report.Million(report.Median(blooms))+" items/s", fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.0f MB", rate*size/1e6), report.Milliseconds(report.Median(p50s)), report.Milliseconds(report.Median(p99s)))
@@ -169,7 +173,7 @@ func nearOverHTTP(s settings) error {
 			return err
 		}
 	}
-	t.Print(fmt.Sprintf("Near documents over HTTP: calls of %d texts of %d bytes, half of them edits of those before; bloom: batches of 1,000 in the same run", perCall, size))
+	s.out.Table("near", fmt.Sprintf("Over HTTP: calls of %d texts of %d bytes, half of them edits of those before; bloom: batches of 1,000 in the same run", perCall, size), t)
 	return nil
 }
 

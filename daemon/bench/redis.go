@@ -44,6 +44,7 @@ func overRedis(s settings) error {
 				return err
 			}
 			rates = append(rates, rate)
+			s.out.Run(fmt.Sprintf("RedisAlone/replies=%d", c.reply), report.PerSecond("items", rate))
 		}
 		raw[c.name] = report.Median(rates)
 	}
@@ -67,6 +68,7 @@ func overRedis(s settings) error {
 					return err
 				}
 				rates = append(rates, m.rate)
+				s.out.Run(fmt.Sprintf("Redis/duplicates=%d/connections=%d", share, conns), m.values()...)
 				if err := srv.stop(); err != nil {
 					return err
 				}
@@ -75,7 +77,7 @@ func overRedis(s settings) error {
 			t.Row(fmt.Sprintf("urifilter over HTTP, %d %% duplicates", share), fmt.Sprint(conns), report.Million(rate), fmt.Sprintf("%.1f", rate/limit))
 		}
 	}
-	t.Print("Redis store: client, daemon and Redis on this machine, batches of 1,000")
+	s.out.Table("redis", "Client, daemon and Redis on this machine, batches of 1,000", t)
 	return nil
 }
 

@@ -57,11 +57,12 @@ func restart(s settings) error {
 				return err
 			}
 			all = append(all, time.Since(start))
+			s.out.Run("Restart/"+how.name, report.Took("start", all[len(all)-1]))
 			memory = resident(srv.cmd.Process.Pid)
 		}
 		t.Row(how.name, fmt.Sprintf("%.2f s", report.Median(all).Seconds()), memory)
 	}
-	t.Print("Restart (the files are in the page cache)")
+	s.out.Table("restart", "The files are in the page cache", t)
 	return srv.stop()
 }
 

@@ -42,8 +42,11 @@ func rewrite(args []string, read func(dir string) (*targets, error)) ([]string, 
 	}
 	before := slices.Clone(args[:len(args)-len(call.Args)])
 	if call.Help {
-		_, err := all.find(call.Args[0])
-		return args, err
+		f, err := all.find(call.Args[0])
+		if err != nil {
+			return args, err
+		}
+		return append(append(before, all.shown(f)), call.Args[1:]...), nil // mage describes no aliases
 	}
 	words, help, err := all.read(call.Args)
 	if help {

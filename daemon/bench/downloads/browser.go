@@ -12,7 +12,8 @@ const browserPages = 40
 
 // Browser measures pages that a browser loads, whose script asks for data, beside the same pages without one. The
 // processor time is of the program alone, without that of its browsers.
-func Browser(o Options) error {
+func Browser(o Options, out *report.Part) error {
+	o.report = out
 	return o.with(func(string) error {
 		o.Pages = browserPages
 		var list strings.Builder
@@ -28,11 +29,11 @@ func Browser(o Options) error {
 		all := []contestant{{"download_engine: http", run("http")}, {"download_engine: browser", run("browser")}}
 		t := report.Table{head("of http")}
 		for _, n := range []int{2, 4, 8} {
-			if err := o.inTurn(&t, all, n); err != nil {
+			if err := o.inTurn(&t, "Browser", all, n); err != nil {
 				return err
 			}
 		}
-		t.Print(fmt.Sprintf("Browser: %d pages with a script and a request for data; at once: browser.pages", browserPages))
+		o.report.Table("browser", fmt.Sprintf("%d pages with a script and a request for data; at once: browser.pages", browserPages), t)
 		return nil
 	})
 }

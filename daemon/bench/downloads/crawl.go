@@ -14,7 +14,8 @@ import (
 )
 
 // Crawl measures the crawler beside colly on the same site of linked pages, of which each stores all.
-func Crawl(o Options) error {
+func Crawl(o Options, out *report.Part) error {
+	o.report = out
 	return o.with(func(string) error {
 		seed := fmt.Sprintf("http://127.0.0.1:%d/linked/%d/0", o.port, o.Pages)
 		list := filepath.Join(o.Dir, "uris")
@@ -30,11 +31,11 @@ func Crawl(o Options) error {
 		}
 		t := report.Table{head("of colly")}
 		for _, n := range []int{16, 100} {
-			if err := o.inTurn(&t, all, n); err != nil {
+			if err := o.inTurn(&t, "Crawl", all, n); err != nil {
 				return err
 			}
 		}
-		t.Print(fmt.Sprintf("Crawls: a site of %d linked pages of %d bytes on one host of this machine, which also serves them", o.Pages, pageBytes))
+		o.report.Table("crawl", fmt.Sprintf("A site of %d linked pages of %d bytes on one host of this machine, which also serves them", o.Pages, pageBytes), t)
 		return nil
 	})
 }

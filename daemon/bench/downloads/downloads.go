@@ -35,6 +35,7 @@ type Options struct {
 	Before string
 
 	binary, colly string
+	report        *report.Part
 	port          int
 }
 
@@ -42,7 +43,8 @@ type Options struct {
 const perWorker = 100
 
 // Run measures downloads beside a plain client, colly and Scrapy, and what queued tasks cost.
-func Run(o Options) error {
+func Run(o Options, out *report.Part) error {
+	o.report = out
 	return o.with(func(self string) error { return errors.Join(o.beside(self), o.queued()) })
 }
 
@@ -70,7 +72,7 @@ func (o *Options) with(measure func(self string) error) (err error) {
 	if err != nil {
 		return err
 	}
-	out, err := site.StdoutPipe()
+	port, err := site.StdoutPipe()
 	if err != nil {
 		return err
 	}
@@ -78,7 +80,7 @@ func (o *Options) with(measure func(self string) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close(), site.Wait()) }()
-	if _, err := fmt.Fscan(out, &o.port); err != nil {
+	if _, err := fmt.Fscan(port, &o.port); err != nil {
 		return fmt.Errorf("site: %w", err)
 	}
 	return measure(self)
@@ -120,11 +122,11 @@ func (o Options) beside(self string) error {
 	t := report.Table{head("of plain")}
 	workers := []int{1, 2, 4}
 	for _, n := range workers {
-		if err := o.inTurn(&t, all, n*perWorker); err != nil {
+		if err := o.inTurn(&t, "Download", all, n*perWorker); err != nil {
 			return err
 		}
 	}
-	t.Print(fmt.Sprintf("Downloads: %d pages of %d bytes from %d hosts of this machine, which also serves them", o.Pages, pageBytes, hosts))
+	o.report.Table("downloads", fmt.Sprintf("%d pages of %d bytes from %d hosts of this machine, which also serves them", o.Pages, pageBytes, hosts), t)
 	calls := report.Table{{"calls of the store a task", "1 worker", "2 workers", "4 workers"}}
 	for _, call := range counted {
 		row := []string{call.name}
@@ -133,7 +135,7 @@ func (o Options) beside(self string) error {
 		}
 		calls.Row(row...)
 	}
-	calls.Print("Calls of the store for each task of those runs, counted by the program itself")
+	o.report.Table("storecalls", "For each task of those runs, counted by the program itself", calls)
 	return nil
 }
 
@@ -141,8 +143,8 @@ func head(share string) []string {
 	return []string{"program", "at once", "CPU a page", share, "pages/s", "most memory"}
 }
 
-// inTurn adds the medians of programs that were run in turn; shares are of the first one's rate.
-func (o Options) inTurn(t *report.Table, programs []contestant, concurrency int) error {
+// inTurn adds the medians of programs that were run in turn, and tells of each run as what; shares are of the first one's rate.
+func (o Options) inTurn(t *report.Table, what string, programs []contestant, concurrency int) error {
 	all := make([][]measured, len(programs))
 	for range o.Runs {
 		for i, p := range programs {
@@ -151,6 +153,7 @@ func (o Options) inTurn(t *report.Table, programs []contestant, concurrency int)
 				return fmt.Errorf("%s: %w", p.name, err)
 			}
 			all[i] = append(all[i], m)
+			o.report.Run(fmt.Sprintf("%s/program=%s/atonce=%d", what, p.name, concurrency), report.PerSecond("pages", m.rate), report.Value{N: m.cpu, Unit: "cpu-ms/page"}, report.Value{N: m.memory, Unit: "memory-B"})
 		}
 	}
 	first := of(all[0], func(m measured) float64 { return m.rate })

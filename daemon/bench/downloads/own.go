@@ -142,6 +142,6 @@ func (o Options) queued() error {
 		t.Row(fmt.Sprint(n), fmt.Sprintf("%.0f", report.Median(added)), fmt.Sprintf("%.2f s", report.Median(handed)),
 			fmt.Sprintf("%.0f MB", report.Median(resident)/1e6), fmt.Sprintf("%.0f", report.Median(bytes)))
 	}
-	t.Print("Queued tasks, over HTTP, bytes of the store's folder after a stop")
+	o.report.Table("queued", "Over HTTP; bytes of the store's folder after a stop", t)
 	return nil
 }

@@ -1,39 +1,45 @@
-// Package report prints what benchmarks measured: tables, and figures as people read them.
+// Package report tells what benchmarks measured: tables as people read them on a terminal and in
+// docs, charts, and the samples of each run in the form that benchstat reads. It measures nothing
+// but the machine.
 package report
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
-// Table prints rows as Markdown, its columns padded for a terminal.
+// Table is rows of cells, the first of them the heading.
 type Table [][]string
 
-// Row adds one; the first is the heading.
+// Row adds one.
 func (t *Table) Row(cells ...string) { *t = append(*t, cells) }
 
-// Print writes the table to the standard output.
-func (t Table) Print(title string) {
-	fmt.Printf("\n### %s\n\n", title)
+// write gives the table as Markdown; padded, its columns are straight on a terminal.
+func (t Table) write(w io.Writer, padded bool) {
 	width := make([]int, len(t[0]))
 	for _, row := range t {
 		for i, cell := range row {
-			width[i] = max(width[i], len([]rune(cell)))
+			if padded {
+				width[i] = max(width[i], utf8.RuneCountInString(cell))
+			}
 		}
 	}
 	for n, row := range t {
 		for i, cell := range row {
-			fmt.Printf("| %s%s ", cell, strings.Repeat(" ", width[i]-len([]rune(cell))))
+			fmt.Fprintf(w, "| %s%s ", cell, strings.Repeat(" ", max(0, width[i]-utf8.RuneCountInString(cell))))
 		}
-		fmt.Println("|")
-		if n == 0 {
-			for _, w := range width {
-				fmt.Printf("|%s", strings.Repeat("-", w+2))
-			}
-			fmt.Println("|")
+		fmt.Fprintln(w, "|")
+		if n > 0 {
+			continue
 		}
+		for _, wide := range width {
+			fmt.Fprintf(w, "|%s", strings.Repeat("-", max(3, wide+2)))
+		}
+		fmt.Fprintln(w, "|")
 	}
 }
 

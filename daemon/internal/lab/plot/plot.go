@@ -25,7 +25,8 @@ type Chart struct {
 // Axis is one of a chart. Its range follows from the points.
 type Axis struct {
 	Label string
-	Log   bool // else from 0
+	Log   bool      // else from 0
+	Ticks []float64 // nil: round values
 }
 
 // Series are points of one colour.
@@ -33,6 +34,15 @@ type Series struct {
 	Name   string // "": it belongs to the one before, and has its colour
 	Points []Point
 	Line   bool // the points are joined, and not marked
+}
+
+// Joined are two series of one name: marked points, and the line through them.
+func Joined(name string, points []Point) []Series {
+	line := make([]Point, len(points))
+	for i, p := range points {
+		line[i] = Point{X: p.X, Y: p.Y}
+	}
+	return []Series{{Name: name, Points: points}, {Points: line, Line: true}}
 }
 
 // Point has a place; with an interval if High is more than Low; with a name if Label is not "".
@@ -86,6 +96,9 @@ func (c Chart) Write(name string) error {
 	}
 	return os.WriteFile(name, picture, 0o644) //nolint:gosec // a picture for everybody
 }
+
+// SVG is the picture as text.
+func (c Chart) SVG() ([]byte, error) { return c.draw(newSVG()) }
 
 func (c Chart) draw(to canvas) ([]byte, error) {
 	x, y := c.scales()
@@ -204,12 +217,13 @@ func number(v float64) string {
 // scale turns values into places.
 type scale struct {
 	log      bool
-	low, top float64 // of the values
-	from, to float64 // of the places
+	fixed    []float64 // ticks, if given
+	low, top float64   // of the values
+	from, to float64   // of the places
 }
 
 func (c Chart) scales() (x, y scale) {
-	x, y = scale{log: c.X.Log}, scale{log: c.Y.Log}
+	x, y = scale{log: c.X.Log, fixed: c.X.Ticks}, scale{log: c.Y.Log, fixed: c.Y.Ticks}
 	for _, s := range c.Series {
 		for _, p := range s.Points {
 			x.hold(p.X)
@@ -265,6 +279,9 @@ func (s scale) place(v float64) float64 {
 
 // ticks are round values within the range.
 func (s scale) ticks() []float64 {
+	if s.fixed != nil {
+		return s.fixed
+	}
 	var all []float64
 	if s.log {
 		decades := math.Log10(s.top / s.low)

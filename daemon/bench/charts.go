@@ -1,0 +1,63 @@
+package main
+
+import (
+	"math"
+	"strings"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
+)
+
+// httpCharts are those of overHTTP: of each server, the null handler first.
+type httpCharts struct {
+	servers        []contender
+	shares         [][]plot.Point // of each server
+	middle, slow   [][]plot.Point // p50 and p99
+	share, latency plot.Chart
+}
+
+func newHTTPCharts(servers []contender) *httpCharts {
+	n := len(servers)
+	return &httpCharts{servers: servers, shares: make([][]plot.Point, n), middle: make([][]plot.Point, n), slow: make([][]plot.Point, n)}
+}
+
+// add takes the rounds of all servers with so many connections, and draws both charts.
+func (c *httpCharts) add(conns int, rounds [][]measured) {
+	x := float64(conns)
+	for i, all := range rounds {
+		of := func(value func(round int) float64) plot.Point {
+			p := plot.Point{X: x, Low: math.Inf(1)}
+			var values []measured
+			for round := range all {
+				v := value(round)
+				p.Low, p.High = min(p.Low, v), max(p.High, v)
+				values = append(values, measured{rate: v})
+			}
+			p.Y = median(values, func(m measured) float64 { return m.rate })
+			return p
+		}
+		c.shares[i] = append(c.shares[i], of(func(r int) float64 { return 100 * all[r].rate / rounds[0][r].rate }))
+		c.middle[i] = append(c.middle[i], of(func(r int) float64 { return all[r].p50.Seconds() * 1000 }))
+		c.slow[i] = append(c.slow[i], of(func(r int) float64 { return all[r].p99.Seconds() * 1000 }))
+	}
+	connections := plot.Axis{Label: "connections, each with one batch of 1,000 items at a time", Log: true, Ticks: []float64{1, 4, 16}}
+	c.share = plot.Chart{
+		Title: "Items a second over HTTP, beside a handler that does nothing",
+		Notes: "medians; bars from the least to the most of all runs, each beside the null handler in the same turn",
+		X:     connections, Y: plot.Axis{Label: "per cent of the null handler's rate"},
+	}
+	c.latency = plot.Chart{
+		Title: "Time of a batch of 1,000 items over HTTP",
+		Notes: "medians; bars from the least to the most of all runs; client and server share the cores",
+		X:     connections, Y: plot.Axis{Label: "milliseconds", Log: true},
+	}
+	for i, server := range c.servers {
+		name := strings.TrimPrefix(server.name, "urifilter, ")
+		if i > 0 {
+			c.share.Series = append(c.share.Series, plot.Joined(name, c.shares[i])...)
+		}
+		if server.null || strings.HasSuffix(name, "none") || strings.HasSuffix(name, "always") {
+			c.latency.Series = append(c.latency.Series, plot.Joined(name+": p50", c.middle[i])...)
+			c.latency.Series = append(c.latency.Series, plot.Joined("p99", c.slow[i])...)
+		}
+	}
+}

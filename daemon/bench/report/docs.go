@@ -1,0 +1,137 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Folders of docs.
+const (
+	Measured = "measured" // the files of the parts that docs show
+	plots    = "plots"
+)
+
+var (
+	marked   = regexp.MustCompile(`(?s)<!-- bench:([^ ]*) -->\n(.*?)<!-- /bench -->`)
+	anyMark  = regexp.MustCompile(`<!-- (bench:|/bench)`)
+	linkText = regexp.MustCompile(`\]\(plots/([^)#]*)\)`)
+)
+
+// Render gives the files of a folder of docs as the results in its folder Measured want them: in
+// each *.md the tables that stand between
+//
+//	<!-- bench:ID -->
+//	<!-- /bench -->
+//
+// with machine and date of the part under them, and a picture for each chart. All else of the docs
+// stays. A marker or a picture that is of no part, and a table or chart that no page shows, is
+// an error; tables and charts are those of all parts, also of those not measured yet.
+func Render(docs string, tables, charts []string) (map[string][]byte, error) {
+	parts, err := Load(filepath.Join(docs, Measured))
+	if err != nil {
+		return nil, err
+	}
+	bodies, files := map[string]string{}, map[string][]byte{}
+	for _, p := range parts {
+		for _, t := range p.Tables {
+			bodies[t.ID] = p.body(t)
+		}
+		for _, c := range p.Charts {
+			if files[filepath.Join(plots, c.ID+".svg")], err = c.Chart.SVG(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	pages, err := filepath.Glob(filepath.Join(docs, "*.md"))
+	if err != nil {
+		return nil, err
+	}
+	var shown, linked []string
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			return nil, err
+		}
+		found := marked.FindAllSubmatch(text, -1)
+		if len(anyMark.FindAll(text, -1)) != 2*len(found) {
+			return nil, fmt.Errorf("%s: want each <!-- bench:ID --> in a line of its own, and <!-- /bench --> behind its table", page)
+		}
+		for _, m := range found {
+			shown = append(shown, string(m[1]))
+		}
+		for _, m := range linkText.FindAllSubmatch(text, -1) {
+			linked = append(linked, strings.TrimSuffix(string(m[1]), ".svg"))
+		}
+		if len(found) > 0 {
+			files[filepath.Base(page)] = marked.ReplaceAllFunc(text, func(all []byte) []byte {
+				id := string(marked.FindSubmatch(all)[1])
+				if body, ok := bodies[id]; ok {
+					return fmt.Appendf(nil, "<!-- bench:%s -->\n%s<!-- /bench -->", id, body)
+				}
+				return all // not measured yet
+			})
+		}
+	}
+	return files, errors.Join(same("table", "a marker", tables, shown), same("chart", "a link to plots/", charts, linked))
+}
+
+// body is a table with what is to be known about it.
+func (p *Part) body(t shown) string {
+	var b bytes.Buffer
+	b.WriteByte('\n')
+	plain := make(Table, len(t.Rows))
+	for i, row := range t.Rows {
+		for _, cell := range row {
+			plain[i] = append(plain[i], strings.ReplaceAll(cell, "|", `\|`))
+		}
+	}
+	plain.write(&b, false)
+	fmt.Fprintf(&b, "\n*%s. Measured on %s by `go tool mage bench -args=-only=%s`, medians of %d runs: %s.*\n\n", t.Title, p.Date, p.Name, p.Runs, p.Machine)
+	return b.String()
+}
+
+// same tells of what the docs show too little or too much.
+func same(what, how string, want, have []string) error {
+	var err error
+	for _, id := range want {
+		switch n := len(slices.DeleteFunc(slices.Clone(have), func(h string) bool { return h != id })); {
+		case n == 0:
+			err = errors.Join(err, fmt.Errorf("docs: the %s %s of the benchmark is on no page\nhint: put in %s for it", what, id, how))
+		case n > 1 && what == "table":
+			err = errors.Join(err, fmt.Errorf("docs: the %s %s is there %d times", what, id, n))
+		}
+	}
+	for _, id := range have {
+		if !slices.Contains(want, id) {
+			err = errors.Join(err, fmt.Errorf("docs: there is %s for %q, which is no %s of the benchmark", how, id, what))
+		}
+	}
+	return err
+}
+
+// Write renders docs and writes what differs.
+func Write(docs string, tables, charts []string) error {
+	files, err := Render(docs, tables, charts)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(docs, plots), 0o755); err != nil { //nolint:gosec // for everybody
+		return err
+	}
+	for name, text := range files {
+		path := filepath.Join(docs, name)
+		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
+			continue
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // for everybody
+			return err
+		}
+	}
+	return nil
+}
