@@ -179,7 +179,7 @@ func rules() []rule {
 		withSettings(room("redisstore/footprint")),
 		{folder: "daemon/internal/lab/share", ours: []string{}, onlyModules: []string{}},
 		room("lab/rates", "lab/share", "bloom"),
-		{folder: "daemon/internal/lab/hashes", ours: in("lab/share"), onlyModules: []string{"github.com/twmb/murmur3", "github.com/zeebo/xxh3"}},
+		{folder: "daemon/internal/lab/hashes", ours: in("lab/share", "lab/plot"), onlyModules: []string{"github.com/twmb/murmur3", "github.com/zeebo/xxh3"}},
 		{folder: "daemon/internal/lab/plot", ours: []string{}, onlyModules: []string{"golang.org/x/image"}},
 		{folder: "daemon/internal/lab/load", ours: []string{}, onlyModules: []string{"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/sys"}},
 		{folder: "daemon/internal/lab/load/lean", ours: []string{}, onlyModules: []string{}},

@@ -22,8 +22,9 @@ func newHTTPCharts(servers []contender) *httpCharts {
 
 // add takes the rounds of all servers with so many connections, and draws both charts.
 func (c *httpCharts) add(conns int, rounds [][]measured) {
-	x := float64(conns)
 	for i, all := range rounds {
+		// Side by side, so that the bars can be told apart.
+		x := float64(conns) * math.Pow(1.05, float64(i)-float64(len(rounds)-1)/2)
 		of := func(value func(round int) float64) plot.Point {
 			p := plot.Point{X: x, Low: math.Inf(1)}
 			var values []measured
@@ -57,7 +58,7 @@ func (c *httpCharts) add(conns int, rounds [][]measured) {
 		}
 		if server.null || strings.HasSuffix(name, "none") || strings.HasSuffix(name, "always") {
 			c.latency.Series = append(c.latency.Series, plot.Joined(name+": p50", c.middle[i])...)
-			c.latency.Series = append(c.latency.Series, plot.Joined("p99", c.slow[i])...)
+			c.latency.Series = append(c.latency.Series, plot.Joined(name+": p99", c.slow[i])...)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
@@ -19,7 +20,14 @@ func falsePositives(s settings) error {
 		Notes: "20 million new URLs, which differ in digits only; bars are intervals of 95 %",
 		X:     plot.Axis{Label: "items, per cent of the capacity"}, Y: plot.Axis{Label: "share of new URLs taken for seen", Log: true},
 	}
-	expected := plot.Series{Name: "expected", Line: true}
+	expected := plot.Series{Name: "computed", Line: true}
+	h, err := bloom.NewHeader(10_000_000, errorRate, 42, time.Now())
+	if err != nil {
+		return err
+	}
+	for per := uint64(48); per <= 127; per++ {
+		expected.Points = append(expected.Points, plot.Point{X: float64(per), Y: h.Expected(h.Capacity / 100 * per)})
+	}
 	for _, capacity := range []uint64{2_000_000, 10_000_000, 150_000_000} {
 		f, err := fillUp(s, capacity)
 		if err != nil {
@@ -27,20 +35,18 @@ func falsePositives(s settings) error {
 		}
 		size := fmt.Sprintf("%d M", capacity/1_000_000)
 		measured := plot.Series{Name: size + " items"}
-		for i, l := range f.levels {
+		for _, l := range f.levels {
 			// Side by side, so that the bars can be told apart.
-			x := 100*l.load + 1.2*float64(len(chart.Series)-1)
+			x := 100*l.load + 1.7*float64(len(chart.Series)-1)
 			measured.Points = append(measured.Points, plot.Point{X: x, Y: l.rate, Low: l.low, High: l.high})
-			if len(chart.Series) == 0 {
-				expected.Points = append(expected.Points, plot.Point{X: 100 * fprLoads[i], Y: l.expected})
-			}
 		}
 		chart.Series = append(chart.Series, measured)
 		half, full, past := f.levels[0], f.levels[2], f.levels[3]
 		t.Row(size, short(full.rate), short(full.low)+" to "+short(full.high), short(full.estimate), short(half.rate), short(past.rate), fmt.Sprint(f.lost), fmt.Sprintf("%.2f MB a million items", f.bytes/float64(capacity)))
 	}
-	promised := plot.Series{Name: "promised at capacity", Line: true, Points: []plot.Point{{X: 50, Y: errorRate}, {X: 125, Y: errorRate}}}
+	promised := plot.Series{Name: "promised at capacity", Line: true, Points: []plot.Point{{X: 48, Y: errorRate}, {X: 127, Y: errorRate}}}
 	chart.Series = append(chart.Series, expected, promised)
+	s.out.Runs = 0 // one, with its interval
 	s.out.Table("fpr", fmt.Sprintf("URLs that differ in digits only; 20 million are asked for that are not in the filter, which is made for an error rate of %s and full but where a load is named", short(errorRate)), t)
 	s.out.Chart("fpr", chart)
 	return nil
@@ -50,7 +56,7 @@ func falsePositives(s settings) error {
 var fprLoads = []float64{0.5, 0.75, 1, 1.25}
 
 type fprLevel struct {
-	load, rate, low, high, expected, estimate float64
+	load, rate, low, high, estimate float64
 }
 
 type filled struct {
@@ -95,7 +101,7 @@ func fillUp(s settings, capacity uint64) (filled, error) {
 		each(in, want-in, func() { m.Add(keys, fresh) })
 		in = want
 		wrong := ask(2*capacity, probes)
-		l := fprLevel{load: load, rate: float64(wrong) / probes, expected: m.Header().Expected(in), estimate: m.Fill().FPR}
+		l := fprLevel{load: load, rate: float64(wrong) / probes, estimate: m.Fill().FPR}
 		l.low, l.high = share.Interval(wrong, probes)
 		f.levels = append(f.levels, l)
 		s.out.Run(fmt.Sprintf("FalsePositives/items=%d/load=%g", capacity, load), report.Value{N: l.rate, Unit: "false/op"})

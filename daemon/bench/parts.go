@@ -20,6 +20,7 @@ func parts() []part {
 	return []part{
 		{name: "inprocess", tables: []string{"inprocess"}, run: inProcess},
 		{name: "fpr", tables: []string{"fpr"}, charts: []string{"fpr"}, run: falsePositives},
+		{name: "hash", tables: []string{"hash"}, charts: []string{"hashes"}, run: hashFunctions},
 		{name: "http", tables: []string{"http"}, charts: []string{"http", "latency"}, run: overHTTP},
 		{name: "restart", tables: []string{"restart"}, run: restart},
 		{name: "redis", tables: []string{"redis"}, run: overRedis},

@@ -92,8 +92,23 @@ func (p *Part) body(t shown) string {
 		}
 	}
 	plain.write(&b, false)
-	fmt.Fprintf(&b, "\n*%s. Measured on %s by `go tool mage bench -args=-only=%s`, medians of %d runs: %s.*\n\n", t.Title, p.Date, p.Name, p.Runs, p.Machine)
+	fmt.Fprintf(&b, "\n*%s. Measured on %s by `go tool mage bench -args=-only=%s`%s: %s%s.*\n\n", t.Title, p.Date, p.Name, p.medians(), p.Machine, p.busy())
 	return b.String()
+}
+
+func (p *Part) medians() string {
+	if p.Runs == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", medians of %d runs", p.Runs)
+}
+
+// busy tells what else the machine did, if that is known.
+func (p *Part) busy() string {
+	if p.Others == nil {
+		return ""
+	}
+	return fmt.Sprintf("; other programs had %.0f %% of the cores' time", 100**p.Others)
 }
 
 // same tells of what the docs show too little or too much.

@@ -2,10 +2,13 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -45,7 +48,7 @@ func syncTime(dir string) (time.Duration, error) {
 	defer f.Close()
 	var all []time.Duration
 	block := make([]byte, 8<<10)
-	for i := range 101 {
+	for i, began := 0, time.Now(); i < 101 && (i < 4 || time.Since(began) < 2*time.Second); i++ { // a busy disk is not waited for
 		start := time.Now()
 		if _, err := f.WriteAt(block, 0); err != nil {
 			return 0, err
@@ -68,4 +71,51 @@ func processor() string {
 		}
 	}
 	return runtime.GOARCH
+}
+
+// coreTime is processor time since a moment in the past, in seconds.
+type coreTime struct {
+	known     bool
+	all, busy float64 // of all cores together
+	ours      float64 // of this process and of those that it has waited for
+}
+
+func coresNow() (c coreTime) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return c
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	fields := strings.Fields(strings.TrimPrefix(line, "cpu "))
+	const perSecond = 100 // USER_HZ, the same on all systems
+	for i, field := range fields[:min(len(fields), 8)] {
+		ticks, err := strconv.ParseFloat(field, 64)
+		if err != nil {
+			return coreTime{}
+		}
+		c.all += ticks / perSecond
+		if i != 3 && i != 4 { // idle, waiting for disks
+			c.busy += ticks / perSecond
+		}
+	}
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var used syscall.Rusage
+		if syscall.Getrusage(who, &used) != nil {
+			return coreTime{}
+		}
+		c.ours += time.Duration(used.Utime.Nano() + used.Stime.Nano()).Seconds()
+	}
+	c.known = len(fields) >= 8
+	return c
+}
+
+// others is the share of the cores' time that other programs had since before, or that a host
+// kept from this machine; nil: not known.
+func (c coreTime) others(before coreTime) *float64 {
+	if !c.known || !before.known || c.all <= before.all {
+		return nil
+	}
+	share := max(0, ((c.busy-before.busy)-(c.ours-before.ours))/(c.all-before.all))
+	share = math.Round(100*share) / 100
+	return &share
 }

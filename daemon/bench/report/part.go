@@ -24,13 +24,15 @@ import (
 // It is kept in two files: NAME.json has machine, date, tables and charts, and docs are made from
 // it alone; NAME.txt has every run in Go's benchmark format, for benchstat.
 type Part struct {
-	Name    string  `json:"part"`
-	Date    string  `json:"date"` // of UTC
-	Machine Machine `json:"machine"`
-	Runs    int     `json:"runs"` // of which the tables have medians
-	Tables  []shown `json:"tables"`
-	Charts  []drawn `json:"charts,omitempty"`
+	Name    string   `json:"part"`
+	Date    string   `json:"date"` // of UTC
+	Machine Machine  `json:"machine"`
+	Runs    int      `json:"runs"`             // of which the tables have medians
+	Others  *float64 `json:"others,omitempty"` // share of the cores' time that other programs had; nil: not known
+	Tables  []shown  `json:"tables"`
+	Charts  []drawn  `json:"charts,omitempty"`
 
+	began   coreTime
 	out     io.Writer
 	samples bytes.Buffer
 	better  map[string]bool // units of samples, and whether more is better
@@ -49,7 +51,7 @@ type drawn struct {
 
 // NewPart starts a part, which shows its tables on out.
 func NewPart(name string, m Machine, runs int, out io.Writer) *Part {
-	return &Part{Name: name, Date: time.Now().UTC().Format(time.DateOnly), Machine: m, Runs: runs, out: out, better: map[string]bool{}}
+	return &Part{Name: name, Date: time.Now().UTC().Format(time.DateOnly), Machine: m, Runs: runs, began: coresNow(), out: out, better: map[string]bool{}}
 }
 
 // Table shows a table and keeps it under an id, by which docs have it.
@@ -134,8 +136,9 @@ func (p *Part) chartIDs() (ids []string) {
 	return ids
 }
 
-// Save writes both files into a folder, which is made.
+// Save writes both files into a folder, which is made. The programs that the part started have ended.
 func (p *Part) Save(dir string) error {
+	p.Others = coresNow().others(p.began)
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // for everybody
 		return err
 	}

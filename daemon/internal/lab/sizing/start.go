@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,9 +21,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
+// rounds of a measurement, of which the middle one counts: what else the machine does makes some
+// of them longer, and the first has memory to itself that the process never had before.
+const rounds = 5
+
 // MeasureStart adds to a plan how long a start takes: a smaller filter of the kind is filled
-// with at most sample items, written to a file in dir, read back, and given a journal. The file
-// is in the cache of the system, and removed at the end.
+// with at most sample items, written to a file in dir, read back some times, and given a journal.
+// The file is in the cache of the system, and removed at the end.
 func MeasureStart(ctx context.Context, p *Plan, spec engine.Spec, contents kind.Contents, sample uint64, dir string) error {
 	k, err := kinds.Of(spec.Kind)
 	if err != nil {
@@ -54,28 +59,47 @@ func MeasureStart(ctx context.Context, p *Plan, spec engine.Spec, contents kind.
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	read, _, err := k.Read(spec, path, clock)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = read.Free() }()
-	reading := time.Since(began).Seconds() / float64(file.Size())
-	began = time.Now()
-	for rest := log.all; len(rest) > 0; {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		n := min(len(rest), 1<<12) // even: entries of two slots stay whole
-		if err := read.Apply(rest[:n]); err != nil {
+	var readings, replays []float64
+	for range rounds {
+		reading, replaying, err := start(ctx, k, spec, path, clock, log.all)
+		if err != nil {
 			return err
 		}
-		rest = rest[n:]
+		readings, replays = append(readings, reading), append(replays, replaying)
 	}
-	replaying := time.Since(began).Seconds() / float64(max(1, len(log.all)))
+	reading := middle(readings) / float64(file.Size())
+	replaying := middle(replays) / float64(max(1, len(log.all)))
 	p.Start = reading * float64(p.File)
 	p.StartCrashed = p.Start + replaying*float64(p.Journal)/kind.SlotBytes
 	return nil
+}
+
+// start is how many seconds it takes to read a filter, and to replay a journal.
+func start(ctx context.Context, k kind.Kind, spec engine.Spec, path string, clock timing.Clock, log []bloom.Hash) (reading, replaying float64, err error) {
+	began := time.Now()
+	m, _, err := k.Read(spec, path, clock)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = m.Free() }()
+	reading = time.Since(began).Seconds()
+	began = time.Now()
+	for len(log) > 0 {
+		if ctx.Err() != nil {
+			return 0, 0, context.Cause(ctx)
+		}
+		n := min(len(log), 1<<12) // even: entries of two slots stay whole
+		if err := m.Apply(log[:n]); err != nil {
+			return 0, 0, err
+		}
+		log = log[n:]
+	}
+	return reading, time.Since(began).Seconds(), nil
+}
+
+func middle(all []float64) float64 {
+	slices.Sort(all)
+	return all[len(all)/2]
 }
 
 // made is a filter like spec, made for n items where the kind is made for a number.

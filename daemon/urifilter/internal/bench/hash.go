@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/hashes"
-	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
@@ -62,7 +61,7 @@ of n items, n / 4.3 billion more are called seen, whatever the size of the filte
 			if err != nil {
 				return err
 			}
-			if err := f.draw(hashChart(results)); err != nil {
+			if err := f.draw(hashes.Chart(results)); err != nil {
 				return err
 			}
 			switch {
@@ -89,7 +88,7 @@ func hashTable(w io.Writer, results []hashes.Result) error {
 	for _, r := range results {
 		row := []string{r.Name, strconv.Itoa(r.Bits), fmt.Sprintf("%.1f", r.Nanos), fmt.Sprintf("%.1f", r.Factor)}
 		for _, rate := range r.Rates {
-			row = append(row, fmt.Sprintf("%.3f %%", 100*rate.Measured), factor(rate))
+			row = append(row, fmt.Sprintf("%.3f %%", 100*rate.Measured), rate.OfIdeal())
 		}
 		rows = append(rows, row)
 	}
@@ -102,17 +101,6 @@ func hashTable(w io.Writer, results []hashes.Result) error {
 		}
 	}
 	return nil
-}
-
-// factor is a rate's to the ideal; 1 where its interval has the ideal in it.
-func factor(r hashes.Rate) string {
-	if r.Low <= r.Ideal && r.Ideal <= r.High {
-		return "1.0"
-	}
-	if r.Factor < 0.1 {
-		return fmt.Sprintf("%.2f", r.Factor)
-	}
-	return fmt.Sprintf("%.1f", r.Factor)
 }
 
 func hashCSV(w io.Writer, results []hashes.Result) error {
@@ -129,32 +117,4 @@ func hashCSV(w io.Writer, results []hashes.Result) error {
 	}
 	out.Flush()
 	return out.Error() // of any of the writes
-}
-
-// hashChart shows speed against quality. What takes fewer for seen than the ideal, as those that
-// put consecutive numbers side by side, is shown where it is, down to a tenth.
-func hashChart(results []hashes.Result) plot.Chart {
-	c := plot.Chart{
-		Title: "Hash functions: speed and quality inside a Bloom filter",
-		Notes: "best: lower left. 1 is what a perfect function gives; bars are intervals of 95 %, and 0.1 is that or less",
-		X:     plot.Axis{Label: "nanoseconds for 32 letters", Log: true},
-		Y:     plot.Axis{Label: "false positives, times the ideal", Log: true},
-	}
-	for i, rate := range results[0].Rates {
-		s := plot.Series{Name: rate.Input}
-		for _, r := range results {
-			rate := r.Rates[i]
-			const least = 0.1
-			s.Points = append(s.Points, plot.Point{
-				X: r.Nanos, Y: max(rate.Factor, least), Low: max(rate.Low/rate.Ideal, least), High: max(rate.High/rate.Ideal, least), Label: r.Name,
-			})
-		}
-		if i != 1 { // a name each is enough
-			for j := range s.Points {
-				s.Points[j].Label = ""
-			}
-		}
-		c.Series = append(c.Series, s)
-	}
-	return c
 }
