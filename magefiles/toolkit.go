@@ -24,6 +24,7 @@ import (
 // Aliases are short names of targets, names that Go could not have given, and those of the
 // fabric tasks that the targets replace.
 var Aliases = map[string]interface{}{
+	"bench:load":                      BenchLoad,
 	"run:downloader":                  RunDownloader,
 	"bench:compare":                   BenchCompare,
 	"downloader:get":                  Uridownloader.Get,

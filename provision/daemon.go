@@ -106,9 +106,13 @@ func (t *Toolkit) Status(ctx context.Context) error {
 		if s.Running() && id != list.Current {
 			note = "restart it for " + list.Current
 		}
+		failed := ""
+		if !s.Running() || ready != "yes" {
+			failed = "at least one daemon is not ready: see above"
+		}
 		return answer{
 			rows: [][]string{{"STATE", "READY", "RELEASE", "VERSION", "FOR", "MEMORY", ""}, {s.Short(), ready, id, r.Short(), since, memory(s.Memory), note}},
-			data: data, failed: !s.Running() || ready != "yes",
+			data: data, failed: failed,
 		}, nil
 	})
 }

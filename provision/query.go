@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,15 +25,20 @@ type answer struct {
 	text string
 	// data is what JSON shows.
 	data any
-	// failed makes the target end with 1, though the host has answered.
-	failed bool
+	// failed, if not "", makes the target end with 1, though the host has answered.
+	failed string
 	// told: its error has been shown already.
 	told bool
 }
 
-// query asks all hosts of the program at once, changes nothing, takes no lock, and shows the answers in
-// the order of the inventory.
+// query asks the hosts of the program, as many at once as the inventory says, changes nothing, takes
+// no lock, and shows the answers in the order of the inventory.
 func (t *Toolkit) query(ctx context.Context, target string, ask func(context.Context, *rollout.Instance, host.Host) (answer, error)) error {
+	return t.queryAtOnce(ctx, target, 0, ask)
+}
+
+// queryAtOnce is query of so many hosts at once; 0: as the inventory says.
+func (t *Toolkit) queryAtOnce(ctx context.Context, target string, parallel int, ask func(context.Context, *rollout.Instance, host.Host) (answer, error)) error {
 	hosts, err := t.daemonHosts()
 	if err != nil {
 		return err
@@ -58,11 +64,12 @@ func (t *Toolkit) query(ctx context.Context, target string, ask func(context.Con
 	}
 	o := t.fleet(target)
 	o.NoLock, o.Plan, o.Resume, o.KeepGoing, o.Sink = true, false, false, true, nil
+	o.Parallel = cmp.Or(parallel, o.Parallel)
 	summary, err := fleet.Run(ctx, []fleet.Phase{phase}, o)
 	t.show(summary, answers)
 	for _, a := range answers {
-		if a.failed && err == nil {
-			err = &fleet.Error{Code: fleet.CodeFailed, Err: errors.New("at least one daemon is not ready: see above")}
+		if a.failed != "" && err == nil {
+			err = &fleet.Error{Code: fleet.CodeFailed, Err: errors.New(a.failed)}
 		}
 	}
 	return err

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -93,6 +94,8 @@ func TestSystemFromNothing(t *testing.T) {
 		t.Errorf("status:\n%s", status)
 	}
 
+	shown += tryLoad(t, l)
+
 	// No secret of the hosts, or of sudo, is in what was shown.
 	secrets := []string{l.Password, token}
 	for _, host := range []string{"one", "two"} {
@@ -103,4 +106,42 @@ func TestSystemFromNothing(t *testing.T) {
 			t.Errorf("secret %d of %d characters was shown, or is none", i, len(secret))
 		}
 	}
+}
+
+// tryLoad puts both daemons under load, and returns what was shown. The filters that it has made are gone.
+func tryLoad(t *testing.T, l *e2e.Laptop) string {
+	t.Helper()
+	filters := func() []string {
+		list := l.Sh(t, "one", "/opt/urifilter/current/urifilter filters list --json --token-file /etc/urifilter/operator.token")
+		return regexp.MustCompile(`"name": *"[^"]*"`).FindAllString(list, -1)
+	}
+	before := filters()
+	table := l.Must(t, "bench:load", "-duration=1s", "-batch=100", "-connections=2")
+	told(t, table, 0, "ITEMS/S", "one: under load", "two: under load")
+	lines := l.Must(t, "bench:load", "-duration=1s", "-batch=100", "-rate=2k", "-duplicates=0.25", "-json")
+	var hosts []string
+	for line := range strings.Lines(lines.Stdout) {
+		var row struct {
+			Host   string
+			Answer struct {
+				Items  int64
+				Share  float64 `json:"duplicate_share"`
+				Errors []any
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		hosts = append(hosts, row.Host)
+		if a := row.Answer; a.Items == 0 || len(a.Errors) != 0 || a.Share < 0.2 || a.Share > 0.3 {
+			t.Errorf("%s: %+v", row.Host, a)
+		}
+	}
+	if !slices.Equal(hosts, []string{"one", "two"}) {
+		t.Errorf("rows of %q", hosts)
+	}
+	if after := filters(); !slices.Equal(after, before) || len(before) == 0 {
+		t.Errorf("filters before: %s; after: %s", before, after)
+	}
+	return table.Text() + lines.Text()
 }

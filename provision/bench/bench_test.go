@@ -1,0 +1,89 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/systemd"
+)
+
+// here runs commands on this machine, as a host does.
+type here struct{ host.Host }
+
+func (here) Run(ctx context.Context, c host.Command) (host.Output, error) {
+	var out, errOut strings.Builder
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", c.Script)
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	o := host.Output{Stdout: out.String(), Stderr: errOut.String(), Code: cmd.ProcessState.ExitCode()}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = &host.CommandError{Script: "x", Output: o}
+	}
+	return o, err
+}
+
+// script makes a program of a shell script.
+func script(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a program")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestLoadRunsTheCommandWithTheHostsToken(t *testing.T) {
+	t.Parallel()
+	token := filepath.Join(t.TempDir(), "operator token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	half := 0.5
+	c := CLI{Program: systemd.Urifilter(), TokenFile: token, Binary: script(t, `
+[ "$URIFILTER_TOKEN" = secret ] || exit 9
+kill -HUP $$ # ends nothing
+printf '{"items_per_second": 12.5, "latency_ms": {"p99": 3}, "corrected_latency_ms": {"p99": 4}, "warnings": ["%s"]}' "$*"
+`)}
+	r, err := c.Load(t.Context(), here{}, "http://127.0.0.1:8000", Load{Connections: 3, Duplicates: &half, Rate: "5k", Duration: time.Second, Filter: "it's"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "bench load --server http://127.0.0.1:8000 --json --connections=3 --duplicates=0.5 --rate=5k --duration=1s --filter=it's"
+	if r.ItemsPerSec != 12.5 || r.Honest().P99 != 4 || len(r.Warnings) != 1 || r.Warnings[0] != want || r.Failed() != "0" {
+		t.Errorf("got %+v", r)
+	}
+	if strings.Contains(c.command("u", Load{}).Script, "secret") {
+		t.Error("the token is in the command")
+	}
+}
+
+func TestLoadThatFails(t *testing.T) {
+	t.Parallel()
+	c := CLI{Program: systemd.Urifilter(), TokenFile: "/none", Binary: script(t, `
+echo '{"items": 7, "latency_ms": {"p50": 1}, "errors": [{"error_code": "overloaded", "batches": 3}, {"error_code": "timeout", "batches": 1}]}'
+echo "urifilter: 4 of 9 batches failed" >&2
+exit 1`)}
+	r, err := c.Load(t.Context(), here{}, "u", Load{})
+	if err != nil || r.Failed() != "3 overloaded, 1 timeout" || r.Items != 7 || r.Honest().P50 != 1 {
+		t.Errorf("batches that failed: got %+v, %v", r, err)
+	}
+	for text, want := range map[string]string{
+		`echo "urifilter: no daemon" >&2; echo "hint: start it" >&2; exit 1`: "bench load: no daemon\nhint: start it",
+		`echo 'urifilter: unknown command "load"' >&2; exit 2`:               "hint: its release is older",
+		`echo odd`: "bench load: invalid character",
+		`exit 3`:   "exit code 3",
+	} {
+		c.Binary = script(t, text)
+		if _, err := c.Load(t.Context(), here{}, "u", Load{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+}
