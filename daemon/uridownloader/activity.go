@@ -29,6 +29,7 @@ type activeJob struct {
 	Status   string         `json:"status"`
 	Priority int            `json:"priority"`
 	Tasks    map[string]int `json:"tasks"`
+	Blocked  []string       `json:"blocked,omitempty"` // why tasks wait although there are workers
 	// Rate is how many tasks have ended a second since the poll before; null at first.
 	Rate *float64 `json:"ended_per_second"`
 }
@@ -119,6 +120,11 @@ func (a activity) write(w io.Writer) error {
 	}
 	if err := human.Table(w, rows, map[int]bool{0: true, 1: true}); err != nil {
 		return err
+	}
+	for _, j := range a.Jobs {
+		if err := writeBlocked(w, j.Name, j.Blocked); err != nil {
+			return err
+		}
 	}
 	rows = [][]string{{"WORKER", "SHARDS"}}
 	for _, worker := range a.Workers {

@@ -33,6 +33,7 @@ type job struct {
 	Version  int            `json:"version"`
 	Setting  map[string]any `json:"setting"`
 	Tasks    map[string]int `json:"tasks"`
+	Blocked  []string       `json:"blocked"`
 	Added    *time.Time     `json:"added"`
 }
 
@@ -279,7 +280,20 @@ func showJob(w io.Writer, text json.RawMessage, asJSON bool) error {
 	if err := json.Unmarshal(text, &j); err != nil {
 		return err
 	}
-	return human.Table(w, [][]string{jobHeader(), j.row()}, map[int]bool{0: true, 1: true})
+	if err := human.Table(w, [][]string{jobHeader(), j.row()}, map[int]bool{0: true, 1: true}); err != nil {
+		return err
+	}
+	return writeBlocked(w, j.Name, j.Blocked)
+}
+
+// writeBlocked tells why tasks of a job wait, a line each.
+func writeBlocked(w io.Writer, job string, why []string) error {
+	for _, text := range why {
+		if _, err := fmt.Fprintf(w, "job %s: %s\n", job, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func newJobTurn(verb, short string) *cobra.Command {

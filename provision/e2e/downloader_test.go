@@ -64,6 +64,14 @@ func (p *pages) often() []int {
 	return often
 }
 
+// fetches is how often pages were asked for.
+func (p *pages) fetches() (all int) {
+	for _, n := range p.often() {
+		all += n
+	}
+	return all
+}
+
 // job is one of some URIs there, in the form of a call.
 func (p *pages) job(name string, from, to int) string {
 	return jobOf(name, from, to, func(int) string { return p.url })

@@ -82,6 +82,9 @@ func (s Setting) Equal(o Setting) bool {
 // MaxTimeout is the longest that an attempt may take.
 const MaxTimeout = 5 * time.Minute
 
+// LanguagePython is the Language of a [Code] that a Python runs.
+const LanguagePython = "python"
+
 // Code is what a job runs itself: of a Job, for EngineScript. The zero Code is none.
 type Code struct {
 	Language string // "starlark" or "python"

@@ -86,7 +86,7 @@ type Tasks interface {
 	// After ttl nobody can lease them, and the next Sweep makes them waiting again.
 	HandOut(ctx context.Context, job int64, n int, rank int64, ttl time.Duration) ([]Task, error)
 	// Lease gives a worker tasks that are ready, by rank, and counts an attempt of each as long as it runs. Tasks of
-	// jobs that are off are not leased. Those of one call come in order.
+	// jobs that are off are not leased, nor of those that need what the worker has not. Those of one call come in order.
 	Lease(ctx context.Context, want Want) ([]Lease, error)
 	// Renew makes leases of owner last for ttl from now, and returns the ids of tasks that it has
 	// lost. A lease whose time has run out is lost, even if nobody has the task since.
@@ -113,6 +113,7 @@ type Want struct {
 	For    time.Duration // how long the leases last
 	Shards []int         // of the hosts that the worker has: of others it gets nothing
 	Lanes  []Lane        // of the jobs' newest versions; none gives nothing, unless there are IDs
+	Has    []string      // what the worker has of what jobs need (Job.Needs): of other jobs it gets nothing; nil for all
 	IDs    []string      // only these, in any lane; nil for any
 }
 
@@ -147,8 +148,8 @@ type Query struct {
 	Limit int // 0 for no limit
 }
 
-// Names that are held. Each live worker holds WorkerPrefix with its name, and ShardPrefix with the number of each shard
-// that it has.
+// Names that are held. Each live worker holds WorkerPrefix with its name, ShardPrefix with the number of each shard
+// that it has, and a HasName of each thing that it has for jobs.
 const (
 	DispatcherRole = "dispatcher"
 	WorkerPrefix   = "worker/"

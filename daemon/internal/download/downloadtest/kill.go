@@ -1,109 +1,26 @@
 package downloadtest
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest/victim"
 )
-
-// Victim uses a store until its process is killed: it adds tasks, hands them out, leases and
-// settles them, eight callers at once, and prints what was acknowledged, a line each. name tells
-// the runs apart, and large is a size at which bodies are kept in another way.
-func Victim(s download.Store, name string, large int) error {
-	var out sync.Mutex
-	say := func(format string, a ...any) {
-		out.Lock()
-		defer out.Unlock()
-		fmt.Printf(format+"\n", a...)
-	}
-	j, err := s.AddJob(ctx, job("news"))
-	if errors.Is(err, download.ErrExists) {
-		j, err = s.Job(ctx, "news")
-	}
-	if err != nil {
-		return err
-	}
-	say("ready")
-	failed := make(chan error, 8)
-	for i := range 8 {
-		go func() {
-			random := rand.New(rand.NewPCG(rand.Uint64(), uint64(i)))
-			owner := fmt.Sprintf("%s-%d", name, i)
-			for k := 0; ; k++ {
-				if err := victimStep(s, j.ID, owner, k, large, random, say); err != nil {
-					failed <- err
-					return
-				}
-			}
-		}()
-	}
-	return <-failed
-}
-
-func victimStep(s download.Store, job int64, owner string, k, large int, random *rand.Rand, say func(string, ...any)) error {
-	var tasks []download.NewTask
-	for n := range 1 + random.IntN(20) {
-		tasks = append(tasks, download.NewTask{URI: fmt.Sprintf("https://x/%s/%d/%d", owner, k, n), Shard: random.IntN(download.Shards)})
-	}
-	if _, err := s.AddTasks(ctx, job, tasks); err != nil {
-		return err
-	}
-	for _, t := range tasks {
-		say("added %s", download.TaskID(job, t.URI))
-	}
-	if _, err := s.HandOut(ctx, job, 20, int64(random.IntN(3)), time.Hour); err != nil {
-		return err
-	}
-	want := wish(owner, 12)
-	want.For = time.Hour
-	leases, err := s.Lease(ctx, want)
-	if err != nil {
-		return err
-	}
-	for _, l := range leases {
-		switch random.IntN(8) {
-		case 0:
-			if err = s.Fail(ctx, l, download.Attempt{Reason: "no " + owner}, time.Time{}); err == nil {
-				say("failed %s %s", l.Task.ID, owner)
-			}
-		case 1:
-			err = s.GiveBack(ctx, l, time.Time{})
-		case 2: // left to the sweep
-		default:
-			size := random.IntN(300)
-			if random.IntN(10) == 0 {
-				size = large + 1 + random.IntN(large)
-			}
-			text := fmt.Sprintf("%s %d %*d", owner, k, size, 1)
-			if err = s.Finish(ctx, l, result(text), download.Attempt{Status: 200, HostName: owner}); err == nil {
-				say("done %s %s", l.Task.ID, sha(text))
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // Kills runs victims, each of which it kills after a random number of lines, and sees after each
 // that the store opens, has all that was acknowledged, and no task with two results or a part of
-// one. victim makes the process that calls Victim.
-func Kills(t *testing.T, rounds int, clock *Clock, open func() download.Store, victim func(name string) *exec.Cmd) {
+// one. process makes the process that calls [victim.Use].
+func Kills(t *testing.T, rounds int, clock *Clock, open func() download.Store, process func(name string) *exec.Cmd) {
 	acknowledged := map[string]string{} // task to "added", "failed OWNER" or "done SHA256"
 	for round := range rounds {
-		lines := killAfter(t, victim(fmt.Sprint("r", round)), 1+rand.IntN(800))
+		lines := victim.KillAfter(t, process(fmt.Sprint("r", round)), 1+rand.IntN(800))
 		for _, line := range lines {
 			id, what := said(line)
 			if what != "added" && acknowledged[id] != "" && acknowledged[id] != "added" {
@@ -130,7 +47,7 @@ func Kills(t *testing.T, rounds int, clock *Clock, open func() download.Store, v
 	}
 }
 
-// Recovered sees that a store has all that was acknowledged by the lines of one [Victim], whose process
+// Recovered sees that a store has all that was acknowledged by the lines of one [victim.Use], whose process
 // or machine has ended somehow, and no task with two results or a part of one. Without the line with
 // which a victim begins, the store has to open, and no more.
 func Recovered(t *testing.T, clock *Clock, open func() download.Store, lines []string) {
@@ -163,42 +80,6 @@ func (r *rig) recovered(acknowledged map[string]string) {
 	_, err := r.Sweep(ctx, 0)
 	r.need(err)
 	r.checkKilled(acknowledged)
-}
-
-// killAfter runs a victim, kills it when it has printed so many lines, and returns all that it had
-// printed until it was dead.
-func killAfter(t *testing.T, cmd *exec.Cmd, n int) []string {
-	t.Helper()
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.StdoutPipe()
-	if err = errors.Join(err, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
-	var lines []string
-	in := bufio.NewReader(out)
-	started := false
-	for {
-		line, err := in.ReadString('\n')
-		if errors.Is(err, io.EOF) || err != nil { // a part of a line was not said
-			break
-		}
-		line = strings.TrimSuffix(line, "\n")
-		if line == "ready" {
-			started = true
-			continue
-		}
-		if lines = append(lines, line); len(lines) == n {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	_ = cmd.Wait() // it was killed
-	if !started || len(lines) < n {
-		t.Fatalf("the victim ended by itself: %v\n%s", lines, stderr.String())
-	}
-	return lines
 }
 
 // checkKilled holds the store of a killed process against what was acknowledged.

@@ -38,7 +38,8 @@ type jobActivityJSON struct {
 	Name     string         `json:"name"`
 	Status   string         `json:"status"`
 	Priority int            `json:"priority"`
-	Tasks    map[string]int `json:"tasks"` // by state
+	Tasks    map[string]int `json:"tasks"`             // by state
+	Blocked  []string       `json:"blocked,omitempty"` // why tasks wait although there are workers
 }
 
 type workerJSON struct {
@@ -79,6 +80,10 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 	if err != nil {
 		return err
 	}
+	can, err := m.abilities(ctx)
+	if err != nil {
+		return err
+	}
 	left := mostLogs
 	for _, j := range jobs {
 		counts, err := m.Store.Counts(ctx, j.ID)
@@ -89,7 +94,7 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 			return err
 		}
 		all := jobOf(j, counts)
-		a.Jobs = append(a.Jobs, jobActivityJSON{all.Name, all.Status, all.Priority, all.Tasks})
+		a.Jobs = append(a.Jobs, jobActivityJSON{all.Name, all.Status, all.Priority, all.Tasks, can.blocked(j, counts)})
 		reasons := map[string]int{}
 		err = m.Store.ListLogs(ctx, download.Query{Job: j.ID, Since: a.Since}, func(l download.Log) error {
 			if !l.Added.Before(a.Time) { // it is of the next call, which begins where this ends

@@ -223,7 +223,13 @@ func (m *Master) showJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, jobOf(j, counts))
+	can, err := m.abilities(r.Context())
+	if err != nil {
+		return err
+	}
+	shown := jobOf(j, counts)
+	shown.Blocked = can.blocked(j, counts)
+	return answer(w, http.StatusOK, shown)
 }
 
 func (m *Master) dropJob(w http.ResponseWriter, r *http.Request) error {

@@ -18,11 +18,13 @@ type jobJSON struct {
 	Version  int            `json:"version,omitempty"`
 	Setting  settingJSON    `json:"setting"`
 	Tasks    map[string]int `json:"tasks,omitempty"` // by state
-	Code     *codeJSON      `json:"code,omitempty"`
-	Generate *generateJSON  `json:"generate,omitempty"`
-	Parse    *parseJSON     `json:"parse,omitempty"`
-	Added    *time.Time     `json:"added,omitempty"`
-	Changed  *time.Time     `json:"changed,omitempty"`
+	// Blocked says why tasks wait although there are workers.
+	Blocked  []string      `json:"blocked,omitempty"`
+	Code     *codeJSON     `json:"code,omitempty"`
+	Generate *generateJSON `json:"generate,omitempty"`
+	Parse    *parseJSON    `json:"parse,omitempty"`
+	Added    *time.Time    `json:"added,omitempty"`
+	Changed  *time.Time    `json:"changed,omitempty"`
 }
 
 // codeJSON tells which code a job has. Its text is not shown: it may hold secrets.

@@ -46,7 +46,7 @@ func (s *Store) AddJob(ctx context.Context, j download.Job) (download.Job, error
 		}
 		d = jobDoc{
 			ID: j.ID, Name: j.Name, Priority: j.Priority, On: j.On, Filter: j.Filter, Version: 1, Versions: []bson.ObjectID{mark},
-			Lane: string(j.Setting.Lane), MaxAttempts: j.Setting.MaxAttempts, Added: j.Added,
+			Lane: string(j.Setting.Lane), MaxAttempts: j.Setting.MaxAttempts, Needs: j.Needs(), Added: j.Added,
 		}
 		_, err = s.jobs.InsertOne(ctx, d)
 		if mongo.IsDuplicateKeyError(err) {
@@ -114,7 +114,7 @@ func (s *Store) ChangeJob(ctx context.Context, j download.Job) (download.Job, er
 				if err := s.addSetting(ctx, mark, changed, setting); err != nil {
 					return err
 				}
-				update = doc("$set", append(set, doc("version", changed.Version, "lane", string(j.Setting.Lane), "max_download_times", j.Setting.MaxAttempts)...),
+				update = doc("$set", append(set, doc("version", changed.Version, "lane", string(j.Setting.Lane), "max_download_times", j.Setting.MaxAttempts, "needs", changed.Needs())...),
 					"$push", doc("versions", mark))
 			}
 			res, err := s.jobs.UpdateOne(ctx, doc("_id", d.ID, "version", d.Version, "dropped", false), update)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest/victim"
 )
 
 // The victim is this test's binary.
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 			})
 		}
 		if err == nil {
-			err = downloadtest.Victim(s, os.Getenv(victimName), inline)
+			err = victim.Use(s, os.Getenv(victimName), inline)
 		}
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -50,6 +50,7 @@ type jobDoc struct {
 	Versions    []bson.ObjectID `bson:"versions"`
 	Lane        string          `bson:"lane"` // of the newest version, as is the next
 	MaxAttempts int             `bson:"max_download_times"`
+	Needs       []string        `bson:"needs,omitempty"` // Job.Needs of it; missing of jobs that an older release has made
 	Added       time.Time       `bson:"added"`
 	Reported    int             `bson:"reported"`
 	Dropped     bool            `bson:"dropped"`          // is being removed, and cannot be seen

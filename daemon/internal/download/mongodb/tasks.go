@@ -132,7 +132,7 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 		}
 		var served []int64
 		for id, j := range jobs {
-			if j.On && (want.IDs != nil || slices.Contains(want.Lanes, download.Lane(j.Lane))) {
+			if j.On && want.Serves(j.Needs) && (want.IDs != nil || slices.Contains(want.Lanes, download.Lane(j.Lane))) {
 				served = append(served, id)
 			}
 		}

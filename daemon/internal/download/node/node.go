@@ -124,7 +124,7 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 		for name, engine := range map[string]worker.Engine{download.EngineHTTP: overHTTP, download.EngineScript: n.code, download.EngineBrowser: n.browsers} {
 			engines[name] = parsing{engine, n.intake, n.wakeDispatcher}
 		}
-		n.worker = newWorker(cfg, n.store, engines, owner, host, log, prefixed, n.wakeDispatcher)
+		n.worker = newWorker(cfg, n.store, engines, n.has(), owner, host, log, prefixed, n.wakeDispatcher)
 	}
 	if err := n.openNotifier(prefixed); err != nil {
 		return nil, err
@@ -191,6 +191,21 @@ func (n *Node) unable(engine string) error {
 		return n.browsers.Unable()
 	}
 	return nil
+}
+
+// has is what the worker of this process has of what jobs need.
+func (n *Node) has() []string {
+	has := []string{download.EngineHTTP}
+	if n.browsers.Unable() == nil {
+		has = append(has, download.EngineBrowser)
+	}
+	if n.code.Unable() == nil {
+		has = append(has, download.EngineScript)
+		if n.code.Python() == nil {
+			has = append(has, download.NeedPython)
+		}
+	}
+	return has
 }
 
 // identity is the name of this machine, and one for this process that no other has.

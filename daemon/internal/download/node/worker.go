@@ -70,13 +70,13 @@ func newBrowserEngine(cfg settings.Config, overHTTP *httpengine.Engine, s *spill
 	return e, nil
 }
 
-func newWorker(cfg settings.Config, store download.Store, engines map[string]worker.Engine, owner, host string, log *slog.Logger, registry prometheus.Registerer, idle func()) *worker.Worker {
+func newWorker(cfg settings.Config, store download.Store, engines map[string]worker.Engine, has []string, owner, host string, log *slog.Logger, registry prometheus.Registerer, idle func()) *worker.Worker {
 	lanes := make([]download.Lane, len(cfg.Worker.Lanes))
 	for i, lane := range cfg.Worker.Lanes {
 		lanes[i] = download.Lane(lane)
 	}
 	return worker.New(worker.Options{
-		Store: store, Engines: engines,
+		Store: store, Engines: engines, Has: has,
 		Owner: owner, HostName: host, Concurrency: cfg.Worker.Concurrency, LeaseFor: cfg.Worker.Lease, Lanes: lanes,
 		ApartAddresses: !cfg.Worker.ShareAddresses,
 		Patience:       cfg.ShutdownTimeout, Idle: idle, Log: log, Registry: registry,

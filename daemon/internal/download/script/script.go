@@ -20,7 +20,7 @@ import (
 // The languages of job code.
 const (
 	Language = "starlark"
-	Python   = "python" // where the operator allows it
+	Python   = download.LanguagePython // where the operator allows it
 )
 
 // LanguageOf is the language of a file, by its name.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
@@ -24,8 +25,8 @@ func (s *Store) AddJob(ctx context.Context, j download.Job) (download.Job, error
 		}
 		j.Added, j.Changed = timeOf(t.now), timeOf(t.now)
 		err = t.w.each(func(rows *sql.Rows) error { return rows.Scan(&j.ID) },
-			"INSERT INTO jobs (name, priority, is_on, filter, version, lane, max_attempts, added) VALUES (?, ?, ?, ?, 1, ?, ?, ?) RETURNING id",
-			j.Name, j.Priority, j.On, j.Filter, string(j.Setting.Lane), j.Setting.MaxAttempts, t.now)
+			"INSERT INTO jobs (name, priority, is_on, filter, version, lane, needs, max_attempts, added) VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?) RETURNING id",
+			j.Name, j.Priority, j.On, j.Filter, string(j.Setting.Lane), needsOf(j), j.Setting.MaxAttempts, t.now)
 		t.w.jobs = nil
 		if err != nil {
 			return err
@@ -37,6 +38,9 @@ func (s *Store) AddJob(ctx context.Context, j download.Job) (download.Job, error
 	}
 	return j, nil
 }
+
+// needsOf is what a job needs, as it is kept.
+func needsOf(j download.Job) string { return strings.Join(j.Needs(), " ") }
 
 func ifTrue(b bool, err error) error {
 	if b {
@@ -72,8 +76,8 @@ func (s *Store) ChangeJob(ctx context.Context, j download.Job) (download.Job, er
 				return err
 			}
 		}
-		return t.w.exec("UPDATE jobs SET priority = ?, filter = ?, version = ?, lane = ?, max_attempts = ? WHERE id = ?",
-			j.Priority, j.Filter, changed.Version, string(changed.Setting.Lane), changed.Setting.MaxAttempts, old.ID)
+		return t.w.exec("UPDATE jobs SET priority = ?, filter = ?, version = ?, lane = ?, needs = ?, max_attempts = ? WHERE id = ?",
+			j.Priority, j.Filter, changed.Version, string(changed.Setting.Lane), needsOf(changed), changed.Setting.MaxAttempts, old.ID)
 	})
 	if err != nil {
 		return download.Job{}, err

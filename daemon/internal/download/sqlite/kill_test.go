@@ -10,6 +10,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest/victim"
 )
 
 // The victim is this test's binary.
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(victimDir); dir != "" {
 		s, err := Open(context.Background(), Options{Dir: dir, Inline: inline, Now: downloadtest.NewClock().Now, Shared: os.Getenv(victimShared) != ""})
 		if err == nil {
-			err = downloadtest.Victim(s, os.Getenv(victimName), inline)
+			err = victim.Use(s, os.Getenv(victimName), inline)
 		}
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

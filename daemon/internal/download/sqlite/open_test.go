@@ -3,11 +3,15 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
@@ -123,6 +127,85 @@ func TestOpenOfFirstSchema(t *testing.T) {
 	}
 	if counts, err := s.Counts(t.Context(), 1); err != nil || counts[download.Waiting] != 1 {
 		t.Errorf("counts %v, %v", counts, err)
+	}
+}
+
+// TestOpenOfOldSchemas: a database of each version of the schema is brought up to date, and what its jobs
+// need is what a job needs that is added now.
+func TestOpenOfOldSchemas(t *testing.T) {
+	t.Parallel()
+	python, starlark := download.Code{Language: "python", File: "a.py", Text: "x"}, download.Code{Language: "starlark", File: "a.star", Text: "x"}
+	jobs := map[string]download.Job{
+		"http":     {Setting: download.Setting{Engine: download.EngineHTTP}},
+		"browser":  {Setting: download.Setting{Engine: download.EngineBrowser, Parse: download.Parse{Code: starlark}}},
+		"script":   {Setting: download.Setting{Engine: download.EngineScript}, Code: starlark},
+		"python":   {Setting: download.Setting{Engine: download.EngineScript}, Code: python},
+		"generate": {Setting: download.Setting{Engine: download.EngineHTTP, Generate: download.Generate{Code: python}}},
+	}
+	for version := 1; version < len(migrations); version++ {
+		dir := t.TempDir()
+		path := filepath.Join(dir, databaseName)
+		if err := create(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		db, err := connect(path, 1, "journal_mode(WAL)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec := func(query string, args ...any) {
+			t.Helper()
+			if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, m := range migrations[:version] {
+			exec(m)
+		}
+		exec(fmt.Sprintf("PRAGMA user_version = %d", version))
+		id := 0
+		for name, j := range jobs {
+			id++
+			setting, err := json.Marshal(j.Setting)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exec("INSERT INTO jobs (id, name, priority, is_on, filter, version, lane, max_attempts, added) VALUES (?, ?, 3, 1, '', 2, 'normal', 3, 1)", id, name)
+			exec("INSERT INTO versions VALUES (?, 1, '{\"Engine\": \"old\"}', '', '', '', 1), (?, 2, ?, ?, ?, ?, 1)", id, id, setting, j.Code.Language, j.Code.File, j.Code.Text)
+			exec("INSERT INTO counts VALUES (?, 1, 1)", id)
+			exec("INSERT INTO tasks (id, job, uri, shard, state, until, added) VALUES (randomblob(16), ?, ?, 7, 1, 9e15, 1)", id, name)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, Options{Dir: dir})
+		for name, j := range jobs {
+			for lacks := range len(j.Needs()) + 1 { // the last lacks nothing
+				has := append([]string{}, j.Needs()...)
+				if lacks < len(has) {
+					has = slices.Delete(has, lacks, lacks+1)
+				}
+				want := 0
+				for _, other := range jobs {
+					if (download.Want{Has: has}).Serves(other.Needs()) {
+						want++
+					}
+				}
+				leases, err := s.Lease(t.Context(), download.Want{Owner: "w", Max: 100, For: time.Hour, Shards: []int{7}, Lanes: download.Lanes(), Has: has})
+				if err != nil || len(leases) != want {
+					t.Errorf("schema %d, %s: who has %q gets %d tasks, %v; want %d", version, name, has, len(leases), err, want)
+				}
+				for _, l := range leases {
+					if err := s.GiveBack(t.Context(), l, time.Time{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for id := range len(jobs) {
+					if _, err := s.HandOut(t.Context(), int64(id+1), 10, 0, time.Hour); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
 	}
 }
 

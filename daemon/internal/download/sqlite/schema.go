@@ -118,6 +118,12 @@ DROP INDEX tasks_until;
 CREATE INDEX tasks_job ON tasks (job);
 CREATE INDEX tasks_running ON tasks (until) WHERE state = 2;
 CREATE INDEX tasks_failed ON tasks (job) WHERE state = 4;
+`, `
+ALTER TABLE jobs ADD COLUMN needs TEXT NOT NULL DEFAULT ''; -- of the newest version: Job.Needs with blanks between them
+UPDATE jobs SET needs = coalesce((SELECT json_extract(v.setting, '$.Engine')
+	|| iif(v.code_text || coalesce(json_extract(v.setting, '$.Generate.Code.Text'), '') || coalesce(json_extract(v.setting, '$.Parse.Code.Text'), '') = '', '', ' script')
+	|| iif('python' IN (v.code_language, json_extract(v.setting, '$.Generate.Code.Language'), json_extract(v.setting, '$.Parse.Code.Language')), ' python', '')
+	FROM versions v WHERE v.job = jobs.id AND v.version = jobs.version), '');
 `}
 
 // prepare makes the database if it is missing, refuses what is not ours, and brings the schema up

@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-func victim(dir, name string) *exec.Cmd {
+func victimProcess(dir, name string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), victimDir+"="+dir, victimName+"="+name, victimShared+"=1")
 	return cmd
@@ -142,12 +142,12 @@ func killShared(t *testing.T, rounds int) {
 	}
 	var told bytes.Buffer
 	downloadtest.Kills(t, rounds, clock, open, func(name string) *exec.Cmd {
-		beside = victim(dir, "beside-"+name)
+		beside = victimProcess(dir, "beside-"+name)
 		beside.Stdout = &told
 		if err := beside.Start(); err != nil {
 			t.Fatal(err)
 		}
-		return victim(dir, name)
+		return victimProcess(dir, name)
 	})
 	if n := bytes.Count(told.Bytes(), []byte("done ")); n < rounds {
 		t.Errorf("the second processes settled %d tasks in %d rounds: nothing was tried", n, rounds)

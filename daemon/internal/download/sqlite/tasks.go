@@ -174,7 +174,7 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 		}
 		served := []int64{}
 		for id, j := range jobs {
-			if j.on && (want.IDs != nil || slices.Contains(want.Lanes, j.lane)) {
+			if j.on && want.Serves(j.needs) && (want.IDs != nil || slices.Contains(want.Lanes, j.lane)) {
 				served = append(served, id)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
@@ -59,8 +60,9 @@ type writer struct {
 
 // liveJob is what changes of tasks need to know of a job that was not dropped.
 type liveJob struct {
-	on   bool
-	lane download.Lane
+	on    bool
+	lane  download.Lane
+	needs []string
 }
 
 func newWriter(ctx context.Context, s *Store, path string) (*writer, error) {
@@ -273,12 +275,14 @@ func (t *tx) jobs() (map[int64]liveJob, error) {
 	err := t.w.each(func(rows *sql.Rows) error {
 		var id int64
 		var j liveJob
-		if err := rows.Scan(&id, &j.on, &j.lane); err != nil {
+		var needs string
+		if err := rows.Scan(&id, &j.on, &j.lane, &needs); err != nil {
 			return err
 		}
+		j.needs = strings.Fields(needs)
 		jobs[id] = j
 		return nil
-	}, "SELECT id, is_on, lane FROM jobs WHERE dropped = 0")
+	}, "SELECT id, is_on, lane, needs FROM jobs WHERE dropped = 0")
 	if err != nil {
 		return nil, err
 	}

@@ -143,7 +143,7 @@ func (l *loop) stepLease(now time.Time) time.Time {
 	if now.Before(l.leaseNext) {
 		return l.leaseNext
 	}
-	want := download.Want{Owner: l.opt.Owner, Max: room, For: l.opt.LeaseFor, Shards: l.shards.served(), Lanes: l.opt.Lanes}
+	want := download.Want{Owner: l.opt.Owner, Max: room, For: l.opt.LeaseFor, Shards: l.shards.served(), Lanes: l.opt.Lanes, Has: l.opt.Has}
 	if len(want.Shards) == 0 {
 		return never
 	}

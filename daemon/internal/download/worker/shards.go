@@ -126,7 +126,7 @@ func (l *loop) holdShards(ctx context.Context, free, keep []int, leaving int, st
 			return got, err // they end by themselves
 		}
 	}
-	held, err := store.Hold(ctx, l.opt.Owner, append(shardNames(keep), download.WorkerPrefix+l.opt.Owner), l.opt.ShardFor)
+	held, err := store.Hold(ctx, l.opt.Owner, append(shardNames(keep), l.ownNames()...), l.opt.ShardFor)
 	if err != nil {
 		return got, err
 	}
@@ -249,11 +249,20 @@ func (l *loop) dropShards(lost []int) {
 func (l *loop) leave() {
 	ctx, cancel := context.WithTimeout(l.store, leaveIn)
 	defer cancel()
-	names := append(shardNames(slices.Collect(maps.Keys(l.shards.held))), download.WorkerPrefix+l.opt.Owner)
+	names := append(shardNames(slices.Collect(maps.Keys(l.shards.held))), l.ownNames()...)
 	if err := l.opt.Store.LetGo(ctx, l.opt.Owner, names); err != nil {
 		l.opt.Log.Warn("shards not freed: they end by themselves", "err", err)
 	}
 	l.Worker.metrics.shards.Set(0)
+}
+
+// ownNames say that the worker is alive, and what it has.
+func (l *loop) ownNames() []string {
+	names := []string{download.WorkerPrefix + l.opt.Owner}
+	for _, need := range l.opt.Has {
+		names = append(names, download.HasName(need, l.opt.Owner))
+	}
+	return names
 }
 
 // share is how many shards a worker may have.

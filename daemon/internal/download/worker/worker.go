@@ -54,6 +54,8 @@ type Options struct {
 	ShardFor time.Duration
 	// Lanes of jobs that are served. nil: urgency and normal.
 	Lanes []download.Lane
+	// Has is what this worker has of what jobs need, see [download.Job.Needs]: it gets tasks of no others. nil: all.
+	Has []string
 	// ApartAddresses: hosts of one address do not share its pace.
 	ApartAddresses bool
 	// Poll is how often it is asked for tasks while there were none. 0: 1 s.
