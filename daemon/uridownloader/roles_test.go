@@ -22,10 +22,19 @@ import (
 // role starts a process with one role on a data directory, beside a filter.
 func role(t *testing.T, dir, filter string, args ...string) *process {
 	t.Helper()
+	return roleOf(t, "", dir, filter, args...)
+}
+
+// roleOf is role with a program; "" is the test binary.
+func roleOf(t *testing.T, program, dir, filter string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, dir: t.TempDir()}
 	for {
 		p.addr = testserver.Free(t)
 		cmd := newProgram(append(args, "--data-dir", dir, "--listen", p.addr)...)
+		if program != "" {
+			cmd.Path, cmd.Args[0], cmd.Env = program, program, os.Environ()
+		}
 		cmd.Env = append(cmd.Env, "URIDOWNLOADER_FILTER_URL="+filter)
 		if p.Start(t, cmd, filepath.Join(p.dir, "log"), []string{`"msg":"ready"`}, []string{"address already in use"}) {
 			t.Cleanup(p.Kill)

@@ -93,6 +93,15 @@ func released(t *testing.T) *process {
 func newsJob(t *testing.T, n *newspaper) (p *process, job string) {
 	t.Helper()
 	p = released(t)
+	job = newsFiles(t, n, p.dir)
+	p.start()
+	t.Cleanup(p.Kill)
+	return p, job
+}
+
+// newsFiles are those of the example, with this site in place of its own, in a folder.
+func newsFiles(t *testing.T, n *newspaper, dir string) (job string) {
+	t.Helper()
 	example := filepath.Join("..", "..", "docs", "examples", "news")
 	files, err := os.ReadDir(example)
 	if err != nil {
@@ -103,11 +112,9 @@ func newsJob(t *testing.T, n *newspaper) (p *process, job string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, p.dir, file.Name(), strings.NewReplacer("https://news.example", n.URL, "delay: 1s", "delay: 5ms", "every: 24h", "every: "+every.String()).Replace(string(text)))
+		write(t, dir, file.Name(), strings.NewReplacer("https://news.example", n.URL, "delay: 1s", "delay: 5ms", "every: 24h", "every: "+every.String()).Replace(string(text)))
 	}
-	p.start()
-	t.Cleanup(p.Kill)
-	return p, filepath.Join(p.dir, "news.yaml")
+	return filepath.Join(dir, "news.yaml")
 }
 
 // datum is a line of `data`.

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/client/clienttest"
+	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+)
+
+// TestSystemThreeScriptsOnMongoDB runs the example of the manual with master, dispatcher and two workers in processes
+// that share MongoDB and the filter alone: what it generates, downloads and parses is each done once.
+func TestSystemThreeScriptsOnMongoDB(t *testing.T) {
+	n, filter, program := newNewspaper(t), clienttest.NewServer(t), released(t).program
+	turns := mongotest.NewTurns(t, mongotest.New(t, mongotest.Options{}).Addr())
+	t.Setenv("URIDOWNLOADER_STORE", "mongodb")
+	t.Setenv("URIDOWNLOADER_MONGODB_URI", turns.URI())
+	dir := func() string { return filepath.Join(t.TempDir(), "data") }
+	master := roleOf(t, program, dir(), filter.URL, "master")
+	roleOf(t, program, dir(), filter.URL, "dispatch")
+	for range 2 {
+		roleOf(t, program, dir(), filter.URL, "worker", "--allow-private")
+	}
+	master.must("", "job", "add", newsFiles(t, n, master.dir))
+	if got := master.settled("news", 1+2*(lists+articles)); got["failed"] > 0 {
+		t.Errorf("%v: %s", got, master.must("", "logs", "news"))
+	}
+	master.wantDay(n)
+	for path, times := range n.requests() {
+		if times != 1 {
+			t.Errorf("%s was asked for %d times", path, times)
+		}
+	}
+}
