@@ -68,6 +68,7 @@ type tracer struct {
 const (
 	unfinished = " <unfinished ...>"
 	resumed    = " resumed>"
+	detached   = " <detached ...>" // the thread died in the middle of the line
 )
 
 // line takes in a line: a call when it has returned.
@@ -76,6 +77,10 @@ func (r *tracer) line(line string) error {
 	text = strings.TrimLeft(text, " ")
 	if begin, cut := strings.CutSuffix(text, unfinished); cut {
 		r.begun[thread] = begin
+		return nil
+	}
+	if strings.HasSuffix(text, detached) { // as below, of a call that may have no name and no arguments: "???("
+		delete(r.begun, thread)
 		return nil
 	}
 	if strings.HasPrefix(text, "<... ") {
