@@ -36,6 +36,7 @@ func (b *buffers) take(n int64) []byte {
 // give takes back memory that nobody uses any more.
 func (b *buffers) give(mem []byte) {
 	mem = mem[:cap(mem)]
+	spoil(mem)
 	if i := b.size(int64(len(mem))); i >= 0 {
 		b[i].Put(&mem)
 	}
