@@ -70,7 +70,7 @@ func misplaced(args []string, cause error, read func(dir string) (*targets, erro
 	}
 	for _, f := range all.funcs {
 		if _, found := flagOf(f, name); found {
-			return fmt.Errorf("-%s stands before the target\nhint: the target first, then its flags: go tool mage %s -%[1]s ...", name, exampleTarget(args, all))
+			return fmt.Errorf("-%s stands before the target\nhint: the target first, then its flags: go tool mage %s -%[1]s", name, exampleTarget(args, all))
 		}
 	}
 	return nil

@@ -76,7 +76,7 @@ func Check(c download.Code, of download.Script) error {
 	case Language:
 	case Python:
 		if strings.TrimSpace(c.Text) == "" {
-			return fmt.Errorf("%s: is empty: want def %s(%s): ...", c.File, of, parameter[of])
+			return fmt.Errorf("%s: is empty: want def %s(%s): ... at its top level", c.File, of, parameter[of])
 		}
 		return nil
 	default:

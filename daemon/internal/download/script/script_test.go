@@ -50,7 +50,7 @@ func TestCheck(t *testing.T) {
 func TestCheckOfPython(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"def nobody(": "", " \n": "a.py: is empty: want def parse(page): ...", strings.Repeat("#", MaxText+1): "a.py: has 65537 bytes: want 65536 at most",
+		"def nobody(": "", " \n": "a.py: is empty: want def parse(page): ... at its top level", strings.Repeat("#", MaxText+1): "a.py: has 65537 bytes: want 65536 at most",
 	} {
 		err := Check(download.Code{Language: LanguageOf("a.py"), File: "a.py", Text: text}, download.ScriptParse)
 		if want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
