@@ -39,7 +39,7 @@ func TestCallsAreGivenAsMageReadsThem(t *testing.T) {
 		"-l":                                "-l",
 		"-h deploy":                         "-h deploy",
 		"-h bench:compare":                  "-h benchCompare",
-		"bench:compare a b -h":                  "-h benchCompare",
+		"bench:compare a b -h":              "-h benchCompare",
 		"-h INSTALL_env":                    "-h install:env",
 		"-version":                          "-version",
 		"":                                  "",
