@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/download/reexec"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/jail"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
@@ -43,6 +44,9 @@ type process struct {
 
 // startProcess starts a process, without an environment, and with no descriptor but its pipes.
 func startProcess(program string, l jail.Limits, args []string) (_ *process, err error) {
+	if err := reexec.Check(); err != nil {
+		return nil, err
+	}
 	p := &process{limits: l}
 	read, in, err := os.Pipe()
 	if err != nil {

@@ -11,11 +11,12 @@ import (
 	"strconv"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/jail"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/reexec"
 )
 
 // Command is the first argument of a program that is to become a browser. Three follow: the bytes
 // of memory, the folder of its profile, and the path of the browser.
-const Command = "run-browser"
+const Command = reexec.Browser
 
 // exitJail is the exit code where there is no jail; the reason is in the standard error output.
 const exitJail = 90

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download/reexec"
 )
 
 // maxErrors is how much is kept of what the browser writes as errors, in bytes.
@@ -38,6 +40,9 @@ type Process struct {
 
 // Start starts a browser. End it.
 func Start(o Options) (_ *Process, err error) {
+	if err := reexec.Check(); err != nil {
+		return nil, err
+	}
 	p := &Process{done: make(chan struct{})}
 	dir, err := filepath.Abs(o.Dir) // the browser has another working directory
 	if err != nil {

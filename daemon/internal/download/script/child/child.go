@@ -14,13 +14,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/download/reexec"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/jail"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
 )
 
 // Command is the first argument of a program that is to be such a process. Two others follow: the
 // bytes of memory and the seconds of the processor that it may use.
-const Command = "run-job-code"
+const Command = reexec.JobCode
 
 // Exit codes, beside those of the runtime.
 const (

@@ -7,12 +7,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/download/reexec"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/jail"
 )
 
 // pythonCommand is the first argument of a program that is to become a Python which runs code. Three
 // others follow: bytes of memory, seconds of the processor, and a Python.
-const pythonCommand = "run-job-code-in-python"
+const pythonCommand = reexec.JobCodeInPython
 
 // Python is an interpreter, and what it may read.
 type Python struct {

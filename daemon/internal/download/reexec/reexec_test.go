@@ -1,0 +1,41 @@
+package reexec
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestAgain runs this binary, which does not look at the first arguments, with each of them: what it is told
+// to run is refused there.
+func TestAgain(t *testing.T) {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") { // it is the second process
+		t.Fatal(Check())
+	}
+	if err := Check(); err != nil {
+		t.Fatalf("the first process is refused: %v", err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{JobCode, JobCodeInPython, Browser} {
+		cmd := exec.Command(program, command, "1", "2", "3")
+		cmd.Env = []string{}
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), (&AgainError{command}).Error()[:40]) || !strings.Contains(string(out), "hint: ") {
+			t.Errorf("%s: %v\n%s", command, err, out)
+		}
+	}
+	var again *AgainError
+	if err := check([]string{"uridownloader", Browser}); !errors.As(err, &again) || again.Command != Browser {
+		t.Errorf("error %v", err)
+	}
+	for _, args := range [][]string{nil, {"uridownloader"}, {"uridownloader", "serve", JobCode}} {
+		if err := check(args); err != nil {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
