@@ -262,12 +262,15 @@ func TestStoppedRunTakesInWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		begun := time.Now()
+		both := make(chan struct{}) // have sent something
 		r := against(t, ctx, Options{Connections: 2, Duration: time.Hour}, func(n int, w http.ResponseWriter) {
 			switch n {
 			case 20:
+				<-both
 				stop()
 				time.Sleep(2 * time.Second)
 			case 21:
+				close(both)
 				time.Sleep(drainTime + time.Second) // too long
 			default:
 				time.Sleep(time.Millisecond)
