@@ -44,7 +44,14 @@ func TestSystemBrowser(t *testing.T) {
 			t.Errorf("%s: the data are %s", name, data)
 		}
 	}
-	if got := l.Sh(t, "down", "pgrep -u uridownloader -af js-flags=--jitless | grep -c remote-debugging-pipe"); got != "1" {
-		t.Errorf("%s browsers run, and know that they cannot compile: want 1", got)
+	// A child that the browser has just forked still has its command line, so there may be more than one.
+	if got := l.Sh(t, "down", "pgrep -u uridownloader -af remote-debugging-pipe"); got == "" {
+		t.Error("no browser runs")
+	} else {
+		for line := range strings.Lines(got) {
+			if !strings.Contains(line, "--js-flags=--jitless") {
+				t.Errorf("a browser does not know that it cannot compile: %s", line)
+			}
+		}
 	}
 }
