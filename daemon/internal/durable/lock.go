@@ -92,8 +92,9 @@ func (l *Lock) sign() {
 // where the system does not say.
 func (l *Lock) ID() string { return fileID(l.f) }
 
-// Release lets go of the lock. The file stays.
-func (l *Lock) Release() error { return l.f.Close() }
+// Release lets go of the lock. The file stays. Closing it would not do: a process that another
+// goroutine has just forked has the file, too, until its program begins.
+func (l *Lock) Release() error { return errors.Join(unlock(l.f), l.f.Close()) }
 
 // Gate lets one process at a time do something, in about the order in which they come; one that
 // dies makes room for the next. It is for one goroutine at a time.
