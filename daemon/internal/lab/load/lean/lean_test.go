@@ -88,11 +88,11 @@ func answering(t *testing.T, text string) *Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		conn, err := l.Accept()
+		l.Close() // not earlier: it would reset a connection that waits to be accepted
 		if err != nil {
 			return
 		}
@@ -100,9 +100,8 @@ func answering(t *testing.T, text string) *Conn {
 		_, _ = http.ReadRequest(bufio.NewReader(conn))
 		_, _ = io.WriteString(conn, text)
 	}()
-	c := dial(t, l.Addr().String())
-	t.Cleanup(func() { c.Close(); <-done })
-	return c
+	t.Cleanup(func() { l.Close(); <-done })
+	return dial(t, l.Addr().String())
 }
 
 func TestAnswersThatAreCutOrNone(t *testing.T) {
