@@ -24,6 +24,7 @@ func parts() []part {
 		{name: "http", tables: []string{"http"}, charts: []string{"http", "latency"}, run: overHTTP},
 		{name: "restart", tables: []string{"restart"}, run: restart},
 		{name: "redis", tables: []string{"redis"}, run: overRedis},
+		{name: "cluster", tables: []string{"cluster"}, run: overCluster},
 		{name: "kinds", tables: []string{"kinds", "sweeps"}, run: kindsInMemory},
 		{name: "kindshttp", tables: []string{"kindshttp"}, run: kindsOverHTTP},
 		{name: "kindsredis", tables: []string{"kindsredis"}, run: kindsOverRedis},

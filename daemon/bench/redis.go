@@ -81,7 +81,10 @@ func overRedis(s settings) error {
 	return nil
 }
 
-func startRedis(s settings) (*exec.Cmd, error) {
+func startRedis(s settings) (*exec.Cmd, error) { return startRedisIn(filepath.Dir(s.binary)) }
+
+// startRedisIn starts a server with further settings; the last of its arguments is its address.
+func startRedisIn(dir string, settings ...string) (*exec.Cmd, error) {
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
@@ -90,7 +93,7 @@ func startRedis(s settings) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", filepath.Dir(s.binary))
+	cmd := exec.Command("redis-server", append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir}, settings...)...)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

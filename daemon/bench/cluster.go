@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/bench/report"
+)
+
+// overCluster measures the filter call on one Redis and on clusters of three and six masters, all
+// on this machine, and with mirrors that have the whole filter, half of its size and a tenth.
+func overCluster(s settings) error {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		fmt.Println("\ncluster: redis-server is not installed (Debian: redis-server redis-tools); left out")
+		return nil
+	}
+	const capacity = 20_000_000 // 70.3 MB at the bench's error rate
+	mirrors := []struct{ share, bytes string }{{"100 %", "0"}, {"50 %", "35200000"}, {"10 %", "7030000"}}
+	t := report.Table{{"masters", "mirror", "duplicates", "1 connection", "4", "16"}}
+	for _, masters := range []int{1, 3, 6} {
+		cluster, err := startCluster(s, masters)
+		if err != nil {
+			return err
+		}
+		for _, mirror := range mirrors {
+			rows, err := cluster.rates(s, capacity, mirror.share, mirror.bytes)
+			if err != nil {
+				cluster.stop()
+				return fmt.Errorf("%d masters: %w", masters, err)
+			}
+			for _, row := range rows {
+				t = append(t, append([]string{fmt.Sprint(masters), mirror.share}, row...))
+			}
+		}
+		cluster.stop()
+	}
+	s.out.Table("cluster", "Client, daemon and all masters on this machine, batches of 1,000, items/s by connections; duplicates are of the batch before", t)
+	return nil
+}
+
+// cluster is some masters; one of them is no cluster.
+type cluster struct {
+	nodes []*exec.Cmd
+	addrs []string
+	dirs  []string
+}
+
+func startCluster(s settings, masters int) (c *cluster, err error) {
+	c = &cluster{}
+	started := c // c is nil when an error is returned
+	defer func() {
+		if err != nil {
+			started.stop()
+		}
+	}()
+	for i := range masters {
+		dir := filepath.Join(s.dir, fmt.Sprintf("node-%d-%d", masters, i))
+		if err := os.RemoveAll(dir); err != nil { // of a run that was broken off
+			return nil, err
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+		args := []string{}
+		if masters > 1 {
+			args = append(args, "--cluster-enabled", "yes", "--cluster-node-timeout", "15000")
+		}
+		node, err := startRedisIn(dir, args...)
+		if err != nil {
+			return nil, err
+		}
+		c.nodes, c.dirs, c.addrs = append(c.nodes, node), append(c.dirs, dir), append(c.addrs, node.Args[len(node.Args)-1])
+	}
+	if masters == 1 {
+		return c, nil
+	}
+	create := exec.Command("redis-cli", append([]string{"--cluster-yes", "--cluster", "create"}, c.addrs...)...)
+	if out, err := create.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("redis-cli --cluster create: %w\n%s", err, out)
+	}
+	for _, addr := range c.addrs {
+		client := redis.NewClient(&redis.Options{Addr: addr})
+		info := ""
+		for range 600 {
+			if info, err = client.ClusterInfo(context.Background()).Result(); strings.Contains(info, "cluster_state:ok") {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		_ = client.Close()
+		if !strings.Contains(info, "cluster_state:ok") {
+			return nil, fmt.Errorf("the cluster of %d masters does not become whole: %w", masters, err)
+		}
+	}
+	return c, nil
+}
+
+func (c *cluster) stop() {
+	for i, node := range c.nodes {
+		_ = node.Process.Kill()
+		_ = node.Wait()
+		_ = os.RemoveAll(c.dirs[i])
+	}
+}
+
+// rates are how many items a second a daemon filters on the cluster, with a mirror that has a share of the
+// filter: a row for each share of duplicates.
+func (c *cluster) rates(s settings, capacity int, of, mirror string) (rows [][]string, err error) {
+	srv, err := startServer(s, "always", "URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS="+strings.Join(c.addrs, ","), "URIFILTER_REDIS_MIRROR_BYTES="+mirror)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, srv.stop()) }()
+	for _, share := range []int{50, 90} {
+		row := []string{fmt.Sprintf("%d %%", share)}
+		for _, conns := range []int{1, 4, 16} {
+			var rates []float64
+			for range s.runs {
+				if err := srv.emptyFilter(capacity); err != nil {
+					return nil, err
+				}
+				m, err := drive(srv.addr, conns, batch*(100-share)/100, s.duration)
+				if err != nil {
+					return nil, err
+				}
+				rates = append(rates, m.rate)
+				s.out.Run(fmt.Sprintf("Cluster/masters=%d/mirror=%s/duplicates=%d/connections=%d", len(c.nodes), strings.TrimSuffix(of, " %"), share, conns), m.values()...)
+			}
+			row = append(row, report.Million(report.Median(rates)))
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
