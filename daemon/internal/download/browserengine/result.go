@@ -16,6 +16,9 @@ import (
 // MaxRecord is the longest JSON that download_js may return, in bytes.
 const MaxRecord = 16 << 20
 
+// errReplaced is that another document came while one was taken: the page had been still for a while only.
+var errReplaced = errors.New("the document was replaced")
+
 // take is what is stored of the page: what the job's script returns, and the document after it has.
 func (v *visit) take() (worker.Page, error) {
 	if page, ok := v.takeAsIs(); ok {
@@ -30,7 +33,11 @@ func (v *visit) take() (worker.Page, error) {
 		return worker.Page{}, err
 	}
 	var o outerHTML
-	if err := v.call("DOM.getOuterHTML", object{"nodeId": d.Root.Node}, &o); err != nil {
+	err = v.call("DOM.getOuterHTML", object{"nodeId": d.Root.Node}, &o)
+	switch refused := (*devtools.Error)(nil); {
+	case errors.As(err, &refused): // there is no such node any more
+		return worker.Page{}, fmt.Errorf("%w: %w", errReplaced, err)
+	case err != nil:
 		return worker.Page{}, err
 	}
 	if int64(len(o.HTML)) > min(MaxBody, v.w.Job.Setting.MaxBytes) {

@@ -83,14 +83,19 @@ func (v *visit) run() (worker.Page, error) {
 	if err := v.open(); err != nil {
 		return worker.Page{}, v.cause(err)
 	}
-	if err := v.load(); err != nil {
-		return worker.Page{}, v.cause(err)
+	navigated := v.navigate()
+	for documents := 1; ; documents++ {
+		if err := v.load(navigated); err != nil {
+			return worker.Page{}, v.cause(err)
+		}
+		page, err := v.take()
+		switch {
+		case err == nil:
+			return page, nil
+		case !errors.Is(err, errReplaced) || documents == MaxDocuments:
+			return worker.Page{}, v.cause(err)
+		}
 	}
-	page, err := v.take()
-	if err != nil {
-		err = v.cause(err)
-	}
-	return page, err
 }
 
 // cause is why the page has failed, if err is only what followed from it.
@@ -182,9 +187,8 @@ func (v *visit) userAgent() object {
 	return o
 }
 
-// load goes to the task's URI, and waits until the page is done: all of it has come, and it asks for
-// nothing more.
-func (v *visit) load() error {
+// navigate goes to the task's URI.
+func (v *visit) navigate() <-chan error {
 	navigated := make(chan error, 1)
 	go func() {
 		var n navigation
@@ -195,6 +199,11 @@ func (v *visit) load() error {
 		}
 		navigated <- err
 	}()
+	return navigated
+}
+
+// load waits until the page is done: all of it has come, and it asks for nothing more.
+func (v *visit) load(navigated <-chan error) error {
 	calm, late := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 	defer calm.Stop()
 	defer late.Stop()
