@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,14 +45,20 @@ func TestSystemBrowser(t *testing.T) {
 			t.Errorf("%s: the data are %s", name, data)
 		}
 	}
-	// A child that the browser has just forked still has its command line, so there may be more than one.
-	if got := l.Sh(t, "down", "pgrep -u uridownloader -af remote-debugging-pipe"); got == "" {
-		t.Error("no browser runs")
-	} else {
-		for line := range strings.Lines(got) {
-			if !strings.Contains(line, "--js-flags=--jitless") {
-				t.Errorf("a browser does not know that it cannot compile: %s", line)
-			}
+	// A child that the browser has just forked still has its command line: what counts is who has no such parent.
+	browsers, parents := map[string]bool{}, []string{}
+	for line := range strings.Lines(l.Sh(t, "down", "ps -u uridownloader -ww -o pid=,ppid=,args=")) {
+		words := strings.Fields(line)
+		if len(words) < 3 || !strings.Contains(line, "--remote-debugging-pipe") {
+			continue
 		}
+		if !strings.Contains(line, "--js-flags=--jitless") {
+			t.Errorf("a browser does not know that it cannot compile: %s", line)
+		}
+		browsers[words[0]] = true
+		parents = append(parents, words[1])
+	}
+	if roots := len(slices.DeleteFunc(parents, func(p string) bool { return browsers[p] })); roots != 1 {
+		t.Errorf("%d browsers run, want 1", roots)
 	}
 }
