@@ -282,6 +282,9 @@ func (l *Ledger) Check(t testing.TB, c Caller) {
 					ask = append(ask, n)
 				}
 			}
+			if len(ask) == 0 {
+				continue
+			}
 			_, mine, _ := l.reserve(c, ask, 24*time.Hour)
 			for _, n := range mine {
 				delete(left, n)
