@@ -6,8 +6,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/itemset"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
@@ -20,36 +20,19 @@ const (
 
 // question is one item's SADD or SISMEMBER.
 type question struct {
-	redis.BoolCmd
-	index int // in the batch
-	node  node
-	size  *redis.IntCmd // of the set, where it was asked; else nil
+	itemset.Question
+	node node
+	size *redis.IntCmd // of the set, where it was asked; else nil
 
 	ended    bool // it was in its set with a lease that has ended: it is new, see resolve
 	doubtful bool // that was asked, and the reply lost
 }
 
-// NoRetry keeps go-redis from sending a pipeline again whose replies were lost: the
-// second time every item would look seen.
-func (*question) NoRetry() bool { return true }
-
-func (q *question) verdict() servers.Verdict {
-	switch err := q.Err(); {
-	case err != nil:
-		return servers.VerdictOf(err)
-	case q.Val():
-		return servers.Fresh
-	}
-	return servers.Seen
-}
-
 // dialogue is what a batch asks and hears.
 type dialogue struct {
+	itemset.Dialogue
 	op        string
-	keys      []bloom.Hash
 	questions []question
-	marks     forgotten.Marks // before the first question
-	heard     forgotten.Marks // behind the last one
 }
 
 // sampled is of how many items one has the size of its set asked: often enough that a set
@@ -63,7 +46,7 @@ func (s *Set) ask(ctx context.Context, d *dialogue, wanted []bool, listen uint64
 	first := len(d.questions)
 	for i, is := range wanted {
 		if is {
-			d.questions = append(d.questions, question{index: i, node: s.tree.leaf(d.keys[i])})
+			d.questions = append(d.questions, question{Question: itemset.Question{Index: i}, node: s.tree.leaf(d.Keys[i])})
 		}
 	}
 	pending := make([]*question, 0, len(d.questions)-first)
@@ -99,7 +82,7 @@ func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []*question, list
 		if err := s.send(ctx, p, d, piece); err != nil {
 			return err
 		}
-		if hear, err = s.log.Hear(ctx, p, listen); err != nil {
+		if hear, err = s.Removals.Hear(ctx, p, listen); err != nil {
 			return err
 		}
 		if d.op == opAdd && len(piece) > 0 {
@@ -112,7 +95,7 @@ func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []*question, list
 		switch qerr := q.Err(); {
 		case forgotten.IsMoved(qerr):
 			if q.node.level >= deepest {
-				return nil, registry.Foreign(string(q.node.appendKey(nil, s.prefix)))
+				return nil, registry.Foreign(string(q.node.appendKey(nil, s.Prefix)))
 			}
 			s.tree.note(q.node)
 			moved = append(moved, q)
@@ -131,7 +114,7 @@ func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []*question, list
 		err = sent
 	}
 	if err == nil {
-		err = hear(&d.heard) // a witness that is not there is its affair
+		err = hear(&d.Heard) // a witness that is not there is its affair
 	}
 	if err == nil {
 		err = enough()
@@ -141,7 +124,7 @@ func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []*question, list
 	}
 	s.divide(ctx, large)
 	for _, q := range moved {
-		q.node = s.tree.leaf(d.keys[q.index])
+		q.node = s.tree.leaf(d.Keys[q.Index])
 	}
 	return moved, nil
 }
@@ -151,9 +134,9 @@ func (s *Set) send(ctx context.Context, p redis.Pipeliner, d *dialogue, piece []
 	args := make([]any, 0, 3*len(piece))
 	var buf []byte
 	for _, q := range piece {
-		key := d.keys[q.index]
+		key := d.Keys[q.Index]
 		start := len(args)
-		buf = q.node.appendKey(buf[:0], s.prefix)
+		buf = q.node.appendKey(buf[:0], s.Prefix)
 		name := string(buf)
 		args = append(args, d.op, name, int64(key.Lo))
 		q.BoolCmd = *redis.NewBoolCmd(ctx, args[start:len(args):len(args)]...)

@@ -34,7 +34,7 @@ func (c *items) sum() uint64 { return uint64(max(0, c.total.Load())) }
 
 // CountNext implements filter.Counted: it counts the items below the roots that are next.
 func (s *Set) CountNext(ctx context.Context) (last bool, err error) {
-	end, err := s.begin()
+	end, err := s.Begin()
 	if err != nil {
 		return true, nil // not in sync, or dropped
 	}
@@ -81,7 +81,7 @@ func (s *Set) count(ctx context.Context, nodes []node) (sets int, err error) {
 		sizes := make([]*redis.IntCmd, len(ask))
 		_, sent := s.Servers.Batches.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, n := range ask {
-				sizes[i] = p.SCard(ctx, string(n.appendKey(nil, s.prefix)))
+				sizes[i] = p.SCard(ctx, string(n.appendKey(nil, s.Prefix)))
 			}
 			return nil
 		})

@@ -23,9 +23,9 @@ func (s *Set) resolve(ctx context.Context, d *dialogue, add bool) (seen []bloom.
 	at := map[bloom.Hash][]*question{}
 	for i := range d.questions {
 		q := &d.questions[i]
-		if key := d.keys[q.index]; (d.op == opAdd) == q.Val() {
+		if key := d.Keys[q.Index]; (d.op == opAdd) == q.Val() {
 			continue
-		} else if s.log.Reserving(forgotten.GroupOf(key)) {
+		} else if s.Removals.Reserving(forgotten.GroupOf(key)) {
 			open, at[key] = append(open, key), append(at[key], q)
 		} else {
 			seen = append(seen, key)
@@ -34,7 +34,7 @@ func (s *Set) resolve(ctx context.Context, d *dialogue, add bool) (seen []bloom.
 	if len(open) == 0 {
 		return seen, nil
 	}
-	r, err := s.leases.Resolve(ctx, open, add)
+	r, err := s.Leases.Resolve(ctx, open, add)
 	for _, key := range r.New {
 		at[key][0].ended = true
 		at[key] = at[key][1:]
@@ -49,17 +49,13 @@ func (s *Set) resolve(ctx context.Context, d *dialogue, add bool) (seen []bloom.
 
 // Reserve implements engine.Reserving.
 func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool) (engine.Reserved, error) {
-	end, err := s.begin()
+	ctx, end, err := s.BeginChange(ctx)
 	if err != nil {
 		return engine.Reserved{}, err
 	}
 	defer end()
-	ctx = context.WithoutCancel(ctx)
-	if err := s.undoPending(ctx, s.Servers.Batches); err != nil {
-		return engine.Reserved{}, s.Trouble(ctx, err)
-	}
 	full := map[node]bool{}
-	got, doubt, err := s.leases.Reserve(ctx, id, keys, lease, fresh, s.full.Load(), func(key bloom.Hash, level uint8) {
+	got, doubt, err := s.Leases.Reserve(ctx, id, keys, lease, fresh, s.full.Load(), func(key bloom.Hash, level uint8) {
 		if n := nodeOf(key, level); level < deepest {
 			full[n] = true
 		}
@@ -73,23 +69,15 @@ func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.H
 
 // Commit implements engine.Reserving.
 func (s *Set) Commit(ctx context.Context, id engine.Reservation, keys []bloom.Hash, _ time.Duration, lost []bool) (engine.Settled, error) {
-	end, err := s.begin()
+	end, err := s.Begin()
 	if err != nil {
 		return engine.Settled{}, err
 	}
 	defer end()
-	d := dialogue{marks: s.log.Marks()}
-	got, err := s.leases.Leases.Commit(context.WithoutCancel(ctx), id, keys, 0, lost)
+	d := dialogue{Dialogue: s.Open(keys)}
+	got, err := s.Leases.Leases.Commit(context.WithoutCancel(ctx), id, keys, 0, lost)
 	if err == nil {
 		s.learn(&d, got.Now, true)
 	}
-	return s.leases.Answer(ctx, got, err)
+	return s.Leases.Answer(ctx, got, err)
 }
-
-// Release implements engine.Reserving.
-func (s *Set) Release(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lost []bool) (engine.Settled, error) {
-	return s.leases.Release(ctx, id, keys, lost)
-}
-
-// SweepLeases implements filter.Leasing.
-func (s *Set) SweepLeases(ctx context.Context) error { return s.leases.SweepLeases(ctx) }

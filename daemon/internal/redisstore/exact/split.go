@@ -50,9 +50,9 @@ func (s *Set) divide(ctx context.Context, nodes map[node]bool) {
 	var sent []node
 	_, err := s.Servers.Batches.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for n := range nodes {
-			keys := []string{string(n.appendKey(nil, s.prefix))}
+			keys := []string{string(n.appendKey(nil, s.Prefix))}
 			for i := range fan {
-				keys = append(keys, string(n.child(i).appendKey(nil, s.prefix)))
+				keys = append(keys, string(n.child(i).appendKey(nil, s.Prefix)))
 			}
 			cmds, sent = append(cmds, p.Eval(ctx, split, keys, 1<<(fanBits*n.level))), append(sent, n)
 		}

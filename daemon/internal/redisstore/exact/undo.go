@@ -5,25 +5,30 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 )
 
-// undo takes items out of Redis by c of which no caller was told. What is left waits.
-func (s *Set) undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) error {
-	if len(items) == 0 {
-		return nil
-	}
-	s.counting.RLock()
-	defer s.counting.RUnlock()
-	removed, left, err := s.log.Undo(ctx, c, items, s.DoubtIsNew)
+// Remove takes items out of Redis, and out of the count.
+func (p places) Remove(ctx context.Context, keys []bloom.Hash) (forgotten.Removal, error) {
+	p.counting.RLock()
+	defer p.counting.RUnlock()
+	r, err := p.Removals.Remove(ctx, p.Servers.Batches, keys, nil)
+	p.uncount(r.Removed)
+	return r, err
+}
+
+// Undo takes items that no caller was told of out of Redis, and out of the count.
+func (p places) Undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) ([]forgotten.Untold, error) {
+	p.counting.RLock()
+	defer p.counting.RUnlock()
+	removed, left, err := p.Removals.Undo(ctx, c, items, p.DoubtIsNew)
+	p.uncount(removed)
+	return left, err
+}
+
+func (s *Set) uncount(removed []bloom.Hash) {
 	for _, key := range removed {
 		s.items.add(rootOf(key), -1)
 	}
-	s.undos.Add(left)
-	return err
-}
-
-// undoPending is undo for what batches before have left.
-func (s *Set) undoPending(ctx context.Context, c redis.UniversalClient) error {
-	return s.undo(ctx, c, s.undos.Take())
 }

@@ -8,38 +8,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/itemset"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
 
-// question is one item's SET or EXISTS.
-type question struct {
-	redis.BoolCmd
-	index int // in the batch
-}
-
-// NoRetry keeps go-redis from sending a pipeline again whose replies were lost: the
-// second time every item would look seen.
-func (*question) NoRetry() bool { return true }
-
-func (q *question) verdict() servers.Verdict {
-	switch err := q.Err(); {
-	case err != nil:
-		return servers.VerdictOf(err)
-	case q.Val():
-		return servers.Fresh
-	}
-	return servers.Seen
-}
-
 // dialogue is what a batch asks and hears.
 type dialogue struct {
-	keys      []bloom.Hash
-	expire    time.Duration // 0: nothing is to be set
-	questions []question
-	marks     forgotten.Marks // before the first question
-	heard     forgotten.Marks // behind the last one
+	itemset.Dialogue
+	expire    time.Duration      // 0: nothing is to be set
+	questions []itemset.Question // SET, or EXISTS
 }
 
 // ask sends a command for each key that is wanted, in pieces, and stops after the first
@@ -62,14 +40,14 @@ func (s *Set) ask(ctx context.Context, d *dialogue, wanted []bool, listen uint64
 			continue
 		}
 		start := len(args)
-		buf = s.key(buf[:0], d.keys[i])
+		buf = s.key(buf[:0], d.Keys[i])
 		if d.expire == 0 {
 			args = append(args, "exists", string(buf))
 		} else {
 			// "1" is a value that Redis need not allocate.
 			args = append(args, "set", string(buf), "1", "px", ms, "nx")
 		}
-		d.questions = append(d.questions, question{BoolCmd: *redis.NewBoolCmd(ctx, args[start:len(args):len(args)]...), index: i})
+		d.questions = append(d.questions, itemset.Question{BoolCmd: *redis.NewBoolCmd(ctx, args[start:len(args):len(args)]...), Index: i})
 	}
 	for rest := d.questions[first:]; len(rest) > 0 || listen != 0; listen = 0 {
 		piece := rest[:min(servers.PieceItems, len(rest))]
@@ -85,17 +63,17 @@ func (s *Set) ask(ctx context.Context, d *dialogue, wanted []bool, listen uint64
 }
 
 // askPiece sends a pipeline, and behind it the question for the witnesses.
-func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []question, listen uint64) error {
+func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []itemset.Question, listen uint64) error {
 	var hear func(*forgotten.Marks) error
 	enough := func() error { return nil }
 	_, err := s.Servers.Batches.Pipelined(ctx, func(p redis.Pipeliner) (err error) {
 		for i := range piece {
-			listen |= 1 << forgotten.GroupOf(d.keys[piece[i].index])
+			listen |= 1 << forgotten.GroupOf(d.Keys[piece[i].Index])
 			if err := p.Process(ctx, &piece[i]); err != nil {
 				return err
 			}
 		}
-		if hear, err = s.log.Hear(ctx, p, listen); err != nil {
+		if hear, err = s.Removals.Hear(ctx, p, listen); err != nil {
 			return err
 		}
 		if d.expire != 0 && len(piece) > 0 {
@@ -107,7 +85,7 @@ func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []question, liste
 		err = nil // a witness that is not there: see below
 	}
 	if err == nil {
-		err = hear(&d.heard)
+		err = hear(&d.Heard)
 	}
 	if err == nil {
 		err = enough()

@@ -20,16 +20,12 @@ var (
 
 // Reserve implements engine.Reserving.
 func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool) (engine.Reserved, error) {
-	end, err := s.begin()
+	ctx, end, err := s.BeginChange(ctx)
 	if err != nil {
 		return engine.Reserved{}, err
 	}
 	defer end()
-	ctx = context.WithoutCancel(ctx)
-	if err := s.undoPending(ctx, s.Servers.Batches); err != nil {
-		return engine.Reserved{}, s.Trouble(ctx, err)
-	}
-	got, doubt, err := s.leases.Reserve(ctx, id, keys, lease, fresh, 0, nil)
+	got, doubt, err := s.Leases.Reserve(ctx, id, keys, lease, fresh, 0, nil)
 	if err != nil {
 		return engine.Reserved{}, filter.LeaseInDoubt(s.Trouble(ctx, err), doubt)
 	}
@@ -44,23 +40,15 @@ func (s *Set) Commit(ctx context.Context, id engine.Reservation, keys []bloom.Ha
 	if expire == 0 {
 		return engine.Settled{}, fmt.Errorf("filter %s: neither filter nor call says when items expire", s.Spec.Name)
 	}
-	end, err := s.begin()
+	end, err := s.Begin()
 	if err != nil {
 		return engine.Settled{}, err
 	}
 	defer end()
-	marks, until := s.log.Marks(), s.mirror.Now()+expire.Milliseconds()
-	got, err := s.leases.Leases.Commit(context.WithoutCancel(ctx), id, keys, expire, lost)
+	marks, until := s.Removals.Marks(), s.mirror.Now()+expire.Milliseconds()
+	got, err := s.Leases.Leases.Commit(context.WithoutCancel(ctx), id, keys, expire, lost)
 	if err == nil {
-		s.log.Learn(&marks, got.Now, func(keys []bloom.Hash) { s.reflect(keys, until) })
+		s.Removals.Learn(&marks, got.Now, func(keys []bloom.Hash) { s.reflect(keys, until) })
 	}
-	return s.leases.Answer(ctx, got, err)
+	return s.Leases.Answer(ctx, got, err)
 }
-
-// Release implements engine.Reserving.
-func (s *Set) Release(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lost []bool) (engine.Settled, error) {
-	return s.leases.Release(ctx, id, keys, lost)
-}
-
-// SweepLeases implements filter.Leasing.
-func (s *Set) SweepLeases(ctx context.Context) error { return s.leases.SweepLeases(ctx) }

@@ -2,44 +2,35 @@ package timed
 
 import (
 	"context"
-	"errors"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/itemset"
 )
 
-var errTooLate = errors.New("an item is about to expire, and may then be another caller's")
+// Remove takes items out of Redis.
+func (p places) Remove(ctx context.Context, keys []bloom.Hash) (forgotten.Removal, error) {
+	return p.Removals.Remove(ctx, p.Servers.Batches, keys, nil)
+}
 
-// undo takes items out of Redis by c of which no caller was told. Others may have been called
-// duplicates of them, by calls that the failed batch had not ended before. What is left waits.
-func (s *Set) undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) error {
-	if len(items) == 0 {
-		return nil
-	}
-	soon := s.mirror.Now() + s.Servers.Timeout().Milliseconds()
+// Undo takes items out of Redis that no caller was told of. Others may have been called
+// duplicates of them, by calls that the failed batch had not ended before.
+func (p places) Undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) ([]forgotten.Untold, error) {
+	soon := p.mirror.Now() + p.Servers.Timeout().Milliseconds()
 	var tooLate error
 	in := items[:0:0]
 	for _, item := range items {
 		if item.Until <= soon {
-			tooLate = errTooLate
+			tooLate = itemset.ErrTooLate
 			continue
 		}
 		in = append(in, item)
 	}
-	_, left, err := s.log.Undo(ctx, c, in, s.DoubtIsNew)
-	s.undos.Add(left)
+	_, left, err := p.Removals.Undo(ctx, c, in, p.DoubtIsNew)
 	if err != nil {
-		return err
+		return left, err
 	}
-	return tooLate
-}
-
-// undoPending is undo for what batches before have left.
-func (s *Set) undoPending(ctx context.Context, c redis.UniversalClient) error {
-	err := s.undo(ctx, c, s.undos.Take())
-	if errors.Is(err, errTooLate) {
-		return nil // they expire
-	}
-	return err
+	return left, tooLate
 }

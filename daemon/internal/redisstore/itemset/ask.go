@@ -1,0 +1,83 @@
+package itemset
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
+)
+
+// Question is what one item is asked of Redis.
+type Question struct {
+	redis.BoolCmd
+	Index int // in the batch
+}
+
+// NoRetry keeps go-redis from sending a pipeline again whose replies were lost: the
+// second time every item would look seen.
+func (*Question) NoRetry() bool { return true }
+
+// Verdict is what the reply says of the item.
+func (q *Question) Verdict() servers.Verdict {
+	switch err := q.Err(); {
+	case err != nil:
+		return servers.VerdictOf(err)
+	case q.Val():
+		return servers.Fresh
+	}
+	return servers.Seen
+}
+
+// Dialogue is what a batch asks and hears.
+type Dialogue struct {
+	Keys  []bloom.Hash
+	Marks forgotten.Marks // before the first question
+	Heard forgotten.Marks // behind the last one
+}
+
+// Open begins a dialogue, before the mirror is asked.
+func (s *Set) Open(keys []bloom.Hash) Dialogue {
+	return Dialogue{Keys: keys, Marks: s.Removals.Marks(), Heard: forgotten.NoMarks()}
+}
+
+// Untold is the item of a question, should no caller be told of it.
+func (d *Dialogue) Untold(q *Question) forgotten.Untold {
+	key := d.Keys[q.Index]
+	return forgotten.Untold{Key: key, Mark: d.Marks[forgotten.GroupOf(key)]}
+}
+
+// Talk asks for the keys that the mirror does not have, which isNew says, and for those that were
+// forgotten since it was asked. ask hears of the groups of the keys that are wanted, and of those in
+// listen. isNew is false afterwards.
+func (s *Set) Talk(ctx context.Context, d *Dialogue, isNew []bool, ask func(wanted []bool, listen uint64) error) error {
+	var listen uint64
+	var known []bloom.Hash
+	var at []int // of known, in the batch
+	for i, is := range isNew {
+		if !is {
+			known, at = append(known, d.Keys[i]), append(at, i)
+			listen |= 1 << forgotten.GroupOf(d.Keys[i])
+		}
+	}
+	if err := ask(isNew, listen); err != nil {
+		return err
+	}
+	clear(isNew)
+	if err := s.Removals.FollowFrom(ctx, s.Servers.Batches, &d.Marks, &d.Heard); err != nil {
+		return err
+	}
+	gone, again := make([]bool, len(known)), make([]bool, len(d.Keys))
+	s.Removals.Forgotten(&d.Marks, known, gone)
+	some := false
+	for k, is := range gone {
+		again[at[k]] = is
+		some = some || is
+	}
+	if !some {
+		return nil
+	}
+	return ask(again, 0)
+}

@@ -1,0 +1,162 @@
+// Package itemset has what the filters that keep single items in Redis, of the kinds exact and
+// timing, have in common: how a batch begins, asks and fails, how an item is forgotten, and how a
+// filter resyncs. It does not know where items are kept, or what a mirror has.
+package itemset
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/leases"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
+)
+
+// Set is the part of a filter that is the same for both kinds.
+type Set struct {
+	filter.Common
+	Prefix   string // of the keys
+	Removals *forgotten.Log
+	Leases   leases.Set
+
+	items Items
+	undos forgotten.Queue
+}
+
+// Items are those of a filter of one kind.
+type Items interface {
+	forgotten.Items
+	// Remove takes items out of Redis that are to be forgotten.
+	Remove(ctx context.Context, keys []bloom.Hash) (forgotten.Removal, error)
+	// Undo takes items out of Redis by c of which no caller was told. left are those that wait
+	// for the next time.
+	Undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) (left []forgotten.Untold, err error)
+	// PutBack puts into Redis what the mirror has.
+	PutBack(ctx context.Context) error
+}
+
+// Init makes it that of an entry. expires: items are keys that expire.
+func (s *Set) Init(l *filter.Link, e registry.Entry, items Items, expires bool) {
+	s.Link, s.Entry, s.items = l, e, items
+	s.Prefix = registry.ItemPrefix(e)
+	s.Removals = forgotten.New(l.Servers, s.Prefix, items)
+	s.Leases = leases.Set{Leases: leases.New(l.Servers, s.Removals, items, expires), Common: &s.Common, Begin: s.Begin}
+}
+
+// Witness is the key that is there as long as Redis has lost nothing of group g.
+func (s *Set) Witness(g int) string { return s.Removals.Witness(g) }
+
+// Seed implements engine.Set.
+func (s *Set) Seed() uint64 { return s.Entry.Seed }
+
+// Distrust implements filter.Forgetful.
+func (s *Set) Distrust() { s.Removals.Distrust() }
+
+// Begin lets a batch begin, unless servers are not in sync. What is learned of Redis is of
+// those servers until end.
+func (s *Set) Begin() (end func(), err error) {
+	if err := s.Enter(); err != nil {
+		return nil, err
+	}
+	s.State.Flight.RLock()
+	end = func() {
+		s.State.Flight.RUnlock()
+		s.Use.RUnlock()
+	}
+	if _, err := s.State.Check(); err != nil {
+		end()
+		return nil, err
+	}
+	return end, nil
+}
+
+// BeginChange is Begin for a batch that changes what Redis has. It takes out what batches before
+// have left. The batch goes on by the context that it returns, which a caller who hangs up does not
+// end: a batch that was sent is to be known.
+func (s *Set) BeginChange(ctx context.Context) (_ context.Context, end func(), err error) {
+	if end, err = s.Begin(); err != nil {
+		return ctx, nil, err
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err := s.undoPending(ctx, s.Servers.Batches); err != nil {
+		end()
+		return ctx, nil, s.Trouble(ctx, err)
+	}
+	return ctx, end, nil
+}
+
+// Forget implements engine.Forgetful.
+func (s *Set) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
+	ctx, end, err := s.BeginChange(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	r, err := s.items.Remove(ctx, keys)
+	if err != nil {
+		return 0, filter.ForgetInDoubt(s.Trouble(ctx, err), len(r.Removed)+len(r.Unsure))
+	}
+	return len(r.Removed), nil
+}
+
+// Release implements engine.Reserving.
+func (s *Set) Release(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lost []bool) (engine.Settled, error) {
+	return s.Leases.Release(ctx, id, keys, lost)
+}
+
+// SweepLeases implements filter.Leasing.
+func (s *Set) SweepLeases(ctx context.Context) error { return s.Leases.SweepLeases(ctx) }
+
+// Broken sorts out a batch that failed, of whose items outcomes has the verdicts. Items that were
+// new, and of which nobody is told now, are taken out of Redis; of those whose reply was lost it
+// cannot be known whether they were. Only where all of them are out was nothing remembered.
+func (s *Set) Broken(ctx context.Context, outcomes iter.Seq2[forgotten.Untold, servers.Verdict], err error) error {
+	var untold []forgotten.Untold
+	unsure := 0
+	for item, v := range outcomes {
+		if v == servers.Unknown {
+			unsure++
+		}
+		if v == servers.Fresh || v == servers.Unknown && s.DoubtIsNew {
+			untold = append(untold, item)
+		}
+	}
+	if errors.Is(err, servers.ErrTooFewReplicas) {
+		unsure += len(untold) // a replica may have them, and never hear that they are taken out
+	}
+	err = s.Trouble(ctx, err)
+	if undo := s.undo(ctx, s.Servers.Batches, untold); undo != nil {
+		unsure += len(untold)
+		s.Log.Debug("items of a batch that failed are still in redis", "filter", s.Spec.Name, "items", len(untold), "err", undo)
+	}
+	return filter.InDoubt(err, unsure)
+}
+
+// undo takes items out of Redis by c of which no caller was told. What is left waits.
+func (s *Set) undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) error {
+	if len(items) == 0 {
+		return nil
+	}
+	left, err := s.items.Undo(ctx, c, items)
+	s.undos.Add(left)
+	return err
+}
+
+// undoPending is undo for what batches before have left.
+func (s *Set) undoPending(ctx context.Context, c redis.UniversalClient) error {
+	err := s.undo(ctx, c, s.undos.Take())
+	if errors.Is(err, ErrTooLate) {
+		return nil // they expire
+	}
+	return err
+}
+
+// ErrTooLate is that of Items.Undo for items that are about to expire.
+var ErrTooLate = errors.New("an item is about to expire, and may then be another caller's")
