@@ -63,10 +63,3 @@ func (Sandbox) Ssh(ctx context.Context, host, user *string) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	return cmd.Run()
 }
-
-func valueOr[T any](flag *T, otherwise T) T {
-	if flag == nil {
-		return otherwise
-	}
-	return *flag
-}

@@ -30,19 +30,12 @@ func RunDownloader(ctx context.Context) error {
 
 // Test runs all tests except the system tests; -run=PATTERN only Go tests with matching names, -short leaves out long ones.
 func Test(ctx context.Context, run *string, short *bool) error {
-	o := chores.TestOptions{Short: short != nil && *short}
-	if run != nil {
-		o.Run = *run
-	}
-	return repo().Test(ctx, o)
+	return repo().Test(ctx, chores.TestOptions{Run: valueOr(run, ""), Short: valueOr(short, false)})
 }
 
 // TestSystem runs the tests that boot hosts, or kill and restart for minutes; -run=PATTERN only those with matching names.
 func TestSystem(ctx context.Context, run *string) error {
-	if run == nil {
-		run = new(string)
-	}
-	return repo().TestSystem(ctx, *run)
+	return repo().TestSystem(ctx, valueOr(run, ""))
 }
 
 // Check runs the linters, the race detector on all tests, the other platforms and the search for known vulnerabilities.
@@ -53,10 +46,7 @@ func Check(ctx context.Context) error { return repo().Check(ctx) }
 //	go tool mage bench -args=-help
 //	go tool mage bench -args="-only=http,redis -runs=3 -write"
 func Bench(ctx context.Context, args *string) error {
-	if args == nil {
-		return repo().Bench(ctx, nil)
-	}
-	return repo().Bench(ctx, strings.Fields(*args))
+	return repo().Bench(ctx, strings.Fields(valueOr(args, "")))
 }
 
 // BenchCompare tells by benchstat what differs between two results of bench; also bench:compare.
@@ -78,16 +68,9 @@ func Chaos(
 	store *string, // embedded, redis, sentinel, cluster, comma-separated, in turns; all if not given
 	faults *string, // only these, comma-separated, or all but -these; daemon/internal/chaos lists them
 ) error {
-	var c chores.Campaign
-	for to, given := range map[*string]*string{&c.Seed: seed, &c.Store: store, &c.Faults: faults} {
-		if given != nil {
-			*to = *given
-		}
-	}
-	if duration != nil {
-		c.Duration = *duration
-	}
-	return repo().Chaos(ctx, c)
+	return repo().Chaos(ctx, chores.Campaign{
+		Duration: valueOr(duration, 0), Seed: valueOr(seed, ""), Store: valueOr(store, ""), Faults: valueOr(faults, ""),
+	})
 }
 
 // ChaosDownloads kills the downloader, its filter, Redis and MongoDB at random while it downloads 100,000 pages of local servers, and checks that each has one result or a reason and that no host was asked too often.
@@ -101,20 +84,9 @@ func ChaosDownloads(
 	seed *string, // of URIs and kills; chosen and printed if not given
 	kind *string, // serve (one process), roles (apart, with filter and Redis), mongodb (roles, and their store there); roles if not given
 ) error {
-	var c chores.DownloadCampaign
-	if tasks != nil {
-		c.Tasks = *tasks
-	}
-	if hosts != nil {
-		c.Hosts = *hosts
-	}
-	if seed != nil {
-		c.Seed = *seed
-	}
-	if kind != nil {
-		c.Kind = *kind
-	}
-	return repo().ChaosDownloads(ctx, c)
+	return repo().ChaosDownloads(ctx, chores.DownloadCampaign{
+		Tasks: valueOr(tasks, 0), Hosts: valueOr(hosts, 0), Seed: valueOr(seed, ""), Kind: valueOr(kind, ""),
+	})
 }
 
 // ChaosCrawl kills a crawl of 10,000 pages at 50 random moments, resumes it each time, and checks that each page is stored once, and pages, index and graph are whole.
@@ -128,16 +100,9 @@ func ChaosCrawl(
 	threads *int, // 64 if not given
 	seed *string, // of the kills; chosen and printed if not given
 ) error {
-	var c chores.CrawlCampaign
-	for to, given := range map[*int]*int{&c.Pages: pages, &c.Kills: kills, &c.Threads: threads} {
-		if given != nil {
-			*to = *given
-		}
-	}
-	if seed != nil {
-		c.Seed = *seed
-	}
-	return repo().ChaosCrawl(ctx, c)
+	return repo().ChaosCrawl(ctx, chores.CrawlCampaign{
+		Pages: valueOr(pages, 0), Kills: valueOr(kills, 0), Threads: valueOr(threads, 0), Seed: valueOr(seed, ""),
+	})
 }
 
 // Python has the targets of the Python client.
@@ -151,4 +116,11 @@ func (Python) Test(ctx context.Context) error { return repo().PythonTest(ctx) }
 
 func repo() chores.Repo {
 	return chores.Repo{Dir: ".", Out: os.Stdout, NoSkip: os.Getenv("URIFILTER_NO_SKIP") == "1"}
+}
+
+func valueOr[T any](flag *T, otherwise T) T {
+	if flag == nil {
+		return otherwise
+	}
+	return *flag
 }
