@@ -24,6 +24,9 @@ func (j Job) Needs() []string {
 	return slices.Compact(needs)
 }
 
+// NeedLane is what a worker must have for tasks of a lane: that it serves it.
+func NeedLane(lane Lane) string { return "prior:" + string(lane) }
+
 // Serves tells whether a worker that asks so may have tasks of a job that needs all of these.
 func (w Want) Serves(needs []string) bool {
 	return w.Has == nil || !slices.ContainsFunc(needs, func(need string) bool { return !slices.Contains(w.Has, need) })
@@ -53,4 +56,14 @@ func Lacking(needs []string, workers []string, holders map[string]string) map[st
 		}
 	}
 	return lacking
+}
+
+// Unable are those of the live workers that cannot do all that a job needs, or do not serve its lane.
+func (j Job) Unable(workers []string, holders map[string]string) []string {
+	var unable []string
+	for _, those := range Lacking(append(j.Needs(), NeedLane(j.Setting.Lane)), workers, holders) {
+		unable = append(unable, those...)
+	}
+	slices.Sort(unable)
+	return slices.Compact(unable)
 }

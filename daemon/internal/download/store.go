@@ -149,11 +149,13 @@ type Query struct {
 }
 
 // Names that are held. Each live worker holds WorkerPrefix with its name, ShardPrefix with the number of each shard
-// that it has, and a HasName of each thing that it has for jobs.
+// that it has, and a HasName of each thing that it has for jobs, and of each NeedLane. It holds WantedPrefix with the
+// number of a shard that another has and is to give up, as that one cannot do some of its tasks.
 const (
 	DispatcherRole = "dispatcher"
 	WorkerPrefix   = "worker/"
 	ShardPrefix    = "shard/"
+	WantedPrefix   = "wanted/"
 )
 
 // Roles are leases of names, such as that of the one dispatcher, or of shards.

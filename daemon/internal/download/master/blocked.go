@@ -2,7 +2,6 @@ package master
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -34,17 +33,20 @@ func (a ability) blocked(j download.Job, counts map[download.State]int) []string
 	if len(a.workers) == 0 || counts[download.Waiting]+counts[download.Ready] == 0 {
 		return nil
 	}
-	var why []string
-	needs := j.Needs()
+	if len(j.Unable(a.workers, a.holders)) < len(a.workers) {
+		return nil // who can do them takes their hosts over
+	}
+	var why, all []string
+	needs := append(j.Needs(), download.NeedLane(j.Setting.Lane))
 	lacking := download.Lacking(needs, a.workers, a.holders)
 	for _, need := range needs {
-		switch n := len(lacking[need]); n {
-		case 0:
-		case len(a.workers):
-			why = append(why, "no worker can run "+wordsOf(need)+": its tasks wait for one that can")
-		default:
-			why = append(why, fmt.Sprintf("%d of %d workers cannot run %s: the tasks of their hosts wait: %s", n, len(a.workers), wordsOf(need), strings.Join(lacking[need], ", ")))
+		all = append(all, wordsOf(need))
+		if len(lacking[need]) == len(a.workers) {
+			why = append(why, "no worker has "+wordsOf(need)+": its tasks wait for one that has it")
 		}
+	}
+	if why == nil {
+		why = []string{"no worker has all of " + strings.Join(all, ", ") + ": its tasks wait for one that has"}
 	}
 	return why
 }
@@ -58,6 +60,9 @@ func wordsOf(need string) string {
 		return "scripts (docs/jobcode.md, The jail)"
 	case download.NeedPython:
 		return "scripts in Python (script.python)"
+	}
+	if lane, ok := strings.CutPrefix(need, download.NeedLane("")); ok {
+		return "prior: " + lane + " (worker.lanes)"
 	}
 	return "download_engine: " + need
 }

@@ -26,7 +26,7 @@ func TestWithoutTheEngine(t *testing.T) {
 		w.ends(plain, 5)
 		time.Sleep(5 * time.Minute)
 		holders, err := w.store.Holders(t.Context(), download.HasPrefix)
-		if err != nil || len(holders) != 1 || holders[download.HasName("test", "w1")] != "w1" {
+		if err != nil || len(holders) != 3 || holders[download.HasName(download.NeedLane(download.Normal), "w1")] != "w1" || holders[download.HasName("test", "w1")] != "w1" {
 			t.Errorf("it has %v, %v", holders, err)
 		}
 		for uri, task := range w.tasks(special) {

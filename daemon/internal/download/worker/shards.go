@@ -18,16 +18,20 @@ const leaveIn = 5 * time.Second
 //
 // Each live worker holds its own name, and may have its part of the shards: with w workers 256/w,
 // one more for the first ones by name. Who has more gives some up: nothing more of them is leased,
-// and when their last download has ended they are freed. Who has less takes what is free.
+// and when their last download has ended they are freed. Who has less takes what is free. seek.go
+// has what happens between workers of which some cannot do all tasks.
 type shards struct {
 	held    map[int]time.Time // since when
 	leaving map[int]bool      // of held
 	until   time.Time         // by our own clock
 	asking  bool              // a call is under way
 	next    time.Time         // when to call again
+	seeker
 }
 
-func newShards() shards { return shards{held: map[int]time.Time{}, leaving: map[int]bool{}} }
+func newShards() shards {
+	return shards{held: map[int]time.Time{}, leaving: map[int]bool{}, seeker: seeker{sought: map[int]time.Time{}}}
+}
 
 // serves tells since when a shard is held of which tasks are leased.
 func (s *shards) serves(shard int) (time.Time, bool) {
@@ -67,7 +71,8 @@ func (l *loop) busy() map[int]bool {
 type holding struct {
 	held, gained []int
 	give         int // how many are too many
-	ok           bool
+	seeking
+	ok bool
 }
 
 // stepShards keeps the shards, takes some and gives some up.
@@ -99,10 +104,11 @@ func (l *loop) stepShards(now time.Time) time.Time {
 	leaving := len(s.leaving)
 	s.asking, s.next = true, now.Add(l.opt.ShardFor/3)
 	stopping := l.stopping
+	seeker := s.seeker.copy()
 	l.do(func() func(*loop) {
 		ctx, cancel := context.WithTimeout(l.store, l.opt.ShardFor)
 		defer cancel()
-		got, err := l.holdShards(ctx, free, keep, leaving, stopping)
+		got, err := l.holdShards(ctx, free, keep, leaving, stopping, seeker)
 		if err != nil {
 			l.storeFailed("shards", err)
 		}
@@ -112,7 +118,7 @@ func (l *loop) stepShards(now time.Time) time.Time {
 }
 
 // holdShards calls the store: it frees shards, keeps others, and takes what is missing.
-func (l *loop) holdShards(ctx context.Context, free, keep []int, leaving int, stopping bool) (holding, error) {
+func (l *loop) holdShards(ctx context.Context, free, keep []int, leaving int, stopping bool, seeker seeker) (holding, error) {
 	var got holding
 	store := l.opt.Store
 	asked := time.Now()
@@ -140,6 +146,12 @@ func (l *loop) holdShards(ctx context.Context, free, keep []int, leaving int, st
 	}
 	share := share(l.opt.Owner, workers)
 	got.give = len(got.held) - leaving - share
+	got.seeking = seeking{wants: seeker.wants}
+	if len(workers) > 1 || len(seeker.wants) > 0 {
+		if err := l.seek(ctx, &got, workers, seeker, share); err != nil {
+			return got, err
+		}
+	}
 	if got.give >= 0 {
 		return got, nil
 	}
@@ -150,15 +162,15 @@ func (l *loop) holdShards(ctx context.Context, free, keep []int, leaving int, st
 	first := download.ShardOf(l.opt.Owner) // so that workers that start together ask for different ones
 	var names []string
 	for i := 0; i < download.Shards && len(names) < -got.give; i++ {
-		if name := shardName((first + i) % download.Shards); taken[name] == "" {
-			names = append(names, name)
+		if shard := (first + i) % download.Shards; taken[shardName(shard)] == "" && !got.others[shard] {
+			names = append(names, shardName(shard))
 		}
 	}
 	if len(names) == 0 {
 		return got, nil
 	}
 	more, err := store.Hold(ctx, l.opt.Owner, names, l.opt.ShardFor)
-	got.gained = shardsOf(more)
+	got.gained = append(got.gained, shardsOf(more)...)
 	return got, err
 }
 
@@ -195,29 +207,46 @@ func (l *loop) heldShards(got holding, keep []int, began time.Time) {
 	if len(got.gained) > 0 {
 		l.leaseNext = time.Time{}
 	}
-	if got.give > 0 && !l.stopping {
-		l.giveUp(got.give)
+	given := 0
+	if !l.stopping {
+		yields := l.yields(got.seeking, now)
+		got.give -= len(yields)
+		given = l.giveUp(append(yields, l.tooMany(got)...))
 	}
-	if len(got.gained) > 0 || got.give > 0 {
-		l.opt.Log.Info("shards changed", "held", len(s.held), "gained", len(got.gained), "given up", max(0, got.give))
+	if len(got.gained) > 0 || given > 0 {
+		l.opt.Log.Info("shards changed", "held", len(s.held), "gained", len(got.gained), "given up", given)
 	}
 }
 
-// giveUp chooses shards to free, those without tasks first, and gives back what waits of them.
-func (l *loop) giveUp(n int) {
+// tooMany chooses as many as are too many: those without tasks first, and last those that were asked for.
+func (l *loop) tooMany(got holding) []int {
 	busy := l.busy()
-	candidates := l.shards.served()
-	slices.SortStableFunc(candidates, func(a, b int) int {
+	order := func(shard int) int {
 		switch {
-		case busy[a] == busy[b]:
-			return 0
-		case busy[b]:
-			return -1
+		case !l.shards.sought[shard].IsZero():
+			return 3
+		case busy[shard]:
+			return 2
+		case got.scarce[shard]:
+			return 1
 		}
-		return 1
-	})
-	for _, shard := range candidates[:min(n, len(candidates))] {
+		return 0
+	}
+	candidates := l.shards.served()
+	slices.SortStableFunc(candidates, func(a, b int) int { return order(a) - order(b) })
+	return candidates[:min(max(got.give, 0), len(candidates))]
+}
+
+// giveUp serves shards no longer, and gives back what waits of them. It tells how many there are.
+func (l *loop) giveUp(shards []int) int {
+	slices.Sort(shards)
+	shards = slices.Compact(shards)
+	if len(shards) == 0 {
+		return 0
+	}
+	for _, shard := range shards {
 		l.shards.leaving[shard] = true
+		delete(l.shards.sought, shard)
 	}
 	for _, t := range l.tasks {
 		if l.shards.leaving[t.lease.Task.Shard] && l.queue.remove(t) {
@@ -225,6 +254,7 @@ func (l *loop) giveUp(n int) {
 		}
 	}
 	l.shards.next = time.Time{} // those without tasks can be freed now
+	return len(shards)
 }
 
 // dropShards forgets shards that are lost, and cuts off their tasks: others call their hosts now.
@@ -232,6 +262,7 @@ func (l *loop) dropShards(lost []int) {
 	for _, shard := range lost {
 		delete(l.shards.held, shard)
 		delete(l.shards.leaving, shard)
+		delete(l.shards.sought, shard)
 	}
 	for _, t := range l.tasks {
 		if _, held := l.shards.held[t.lease.Task.Shard]; held {
@@ -250,19 +281,11 @@ func (l *loop) leave() {
 	ctx, cancel := context.WithTimeout(l.store, leaveIn)
 	defer cancel()
 	names := append(shardNames(slices.Collect(maps.Keys(l.shards.held))), l.ownNames()...)
+	names = append(names, wantedNames(l.shards.wants)...)
 	if err := l.opt.Store.LetGo(ctx, l.opt.Owner, names); err != nil {
 		l.opt.Log.Warn("shards not freed: they end by themselves", "err", err)
 	}
 	l.Worker.metrics.shards.Set(0)
-}
-
-// ownNames say that the worker is alive, and what it has.
-func (l *loop) ownNames() []string {
-	names := []string{download.WorkerPrefix + l.opt.Owner}
-	for _, need := range l.opt.Has {
-		names = append(names, download.HasName(need, l.opt.Owner))
-	}
-	return names
 }
 
 // share is how many shards a worker may have.
@@ -281,18 +304,22 @@ func share(owner string, workers map[string]string) int {
 
 func shardName(shard int) string { return download.ShardPrefix + strconv.Itoa(shard) }
 
-func shardNames(shards []int) []string {
+func shardNames(shards []int) []string { return namesOf(download.ShardPrefix, shards) }
+
+func shardsOf(names []string) []int { return numbersOf(download.ShardPrefix, names) }
+
+func namesOf(prefix string, shards []int) []string {
 	names := make([]string, 0, len(shards)+1)
 	for _, shard := range shards {
-		names = append(names, shardName(shard))
+		names = append(names, prefix+strconv.Itoa(shard))
 	}
 	return names
 }
 
-func shardsOf(names []string) []int {
+func numbersOf(prefix string, names []string) []int {
 	var shards []int
 	for _, name := range names {
-		if n, ok := strings.CutPrefix(name, download.ShardPrefix); ok {
+		if n, ok := strings.CutPrefix(name, prefix); ok {
 			if shard, err := strconv.Atoi(n); err == nil {
 				shards = append(shards, shard)
 			}

@@ -23,6 +23,8 @@ import (
 type Store interface {
 	Now(ctx context.Context) (time.Time, error)
 	JobVersion(ctx context.Context, id int64, version int) (download.Job, error)
+	ListJobs(ctx context.Context) ([]download.Job, error)
+	ListTasks(ctx context.Context, q download.Query, each func(download.Task) error) error
 	Leases
 	download.Roles
 }
