@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
@@ -235,7 +236,7 @@ func (h *hop) remote() string {
 }
 
 // again waits until a request that was sent may be sent once more, over another connection.
-func (h *hop) again() {
+func (h *hop) again(conn net.Conn) {
 	h.mu.Lock()
 	wait := h.sent && h.at != reading && h.w.r.Again != nil
 	if wait {
@@ -248,6 +249,10 @@ func (h *hop) again() {
 	}
 	if err := h.w.r.Again(h.ctx, h.w.at.String()); err != nil {
 		h.cancel(err)
+		// HTTP/1 writes what it has a connection for, and looks whether it is canceled meanwhile; HTTP/2 shares the connection.
+		if over, is := conn.(*tls.Conn); !is || over.ConnectionState().NegotiatedProtocol != "h2" {
+			_ = conn.Close()
+		}
 	}
 }
 
@@ -270,7 +275,7 @@ func (h *hop) trace() *httptrace.ClientTrace {
 		TLSHandshakeDone:  func(tls.ConnectionState, error) { locked(func(now time.Time) { h.spent.TLS += now.Sub(h.shook) }) },
 		WroteHeaders:      func() { locked(func(time.Time) { h.sent = true }) },
 		GotConn: func(info httptrace.GotConnInfo) {
-			h.again()
+			h.again(info.Conn)
 			locked(func(now time.Time) {
 				if h.at == reading {
 					return
