@@ -73,6 +73,8 @@ func (e *Engine) fetchRobots(ctx context.Context, origin string) (robots.Answer,
 	switch {
 	case errors.As(err, &wrong) && slices.Contains([]fetch.Reason{fetch.TooManyRedirects, fetch.RedirectLoop, fetch.BadRedirect}, wrong.Reason):
 		return robots.Answer{Status: http.StatusNotFound}, nil
+	case errors.As(err, new(*worker.Failure)): // of the turn to ask once more: the host is not to be asked now
+		return robots.Answer{}, &robots.Withheld{Err: err}
 	case err != nil:
 		return robots.Answer{}, err
 	}
@@ -194,13 +196,9 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 	verdict, err := e.robots.Ask(context.WithValue(ctx, askingKey{}, &a), u.Origin(), u.Path)
 	switch {
 	case err != nil:
-		return FailureOf(err, 0)
+		return FailureOf(early(err), 0)
 	case verdict.Allowed && a.asked:
-		err := w.Turn(ctx, uri)
-		if f := (*worker.Failure)(nil); errors.As(err, &f) {
-			f.Early = true // nothing but robots.txt was asked for
-		}
-		return err
+		return early(w.Turn(ctx, uri))
 	case verdict.Allowed:
 		return nil
 	case verdict.Unreachable != nil:
@@ -212,6 +210,16 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 			After: unreachableFor, Early: !a.asked}
 	}
 	return &worker.Failure{Reason: "robots: " + uri + ": robots.txt of the host forbids it", Permanent: true}
+}
+
+// early is the error of a turn, where nothing but robots.txt was asked for. Others may have the same failure.
+func early(err error) error {
+	if f := (*worker.Failure)(nil); errors.As(err, &f) {
+		own := *f
+		own.Early = true
+		return &own
+	}
+	return err
 }
 
 // ofHost is an error of asking for the robots.txt of an origin that any page there would end with, too.

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ type rig struct {
 	asked  []string
 	turns  int
 	met    []string
+	// refusal, if not nil, is what a turn ends with.
+	refusal *worker.Failure
 }
 
 func newRig(t *testing.T, serve func(w http.ResponseWriter, r *http.Request)) *rig {
@@ -63,6 +66,9 @@ func (r *rig) download(t *testing.T, uri string, change ...func(*download.Settin
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.turns++
+			if r.refusal != nil {
+				return r.refusal
+			}
 			return nil
 		},
 	})
@@ -161,6 +167,33 @@ func TestRobots(t *testing.T) {
 	_, _, failure = away.download(t, away.URL+"/lead")
 	if failure == nil || failure.Permanent || failure.Early || failure.After <= 0 || !strings.HasPrefix(failure.Reason, "robots_unreachable: "+other.URL) {
 		t.Errorf("a redirect to a host without a robots.txt: %+v", failure)
+	}
+}
+
+// A server closes the connection over which it was asked for robots.txt, and has asked for a long pause: the request
+// is not sent again, the task is given back until then, and nothing is remembered against the host.
+func TestRobotsWithoutATurn(t *testing.T) {
+	var mended atomic.Bool
+	r := newRig(t, func(_ http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/robots.txt" && !mended.Load() {
+			panic(http.ErrAbortHandler)
+		}
+	})
+	if _, _, failure := r.download(t, r.URL+"/first", func(s *download.Setting) { s.Robots = false }); failure != nil { // leaves a connection
+		t.Fatal(failure)
+	}
+	r.refusal = &worker.Failure{Reason: "retry_after: a pause", After: time.Hour}
+	_, _, failure := r.download(t, r.URL+"/second")
+	if failure == nil || !failure.Early || failure.After != time.Hour || failure.Reason != "retry_after: a pause" || r.turns != 1 {
+		t.Errorf("%+v after %d turns, want what the turn said, early", failure, r.turns)
+	}
+	mended.Store(true)
+	r.refusal = nil
+	if _, _, failure := r.download(t, r.URL+"/third"); failure != nil {
+		t.Errorf("after the pause: %v", failure)
+	}
+	if got := strings.Join(r.asked, " "); got != "/first /robots.txt /robots.txt /third" {
+		t.Errorf("asked for %s", got)
 	}
 }
 

@@ -3,6 +3,7 @@ package robots
 import (
 	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -22,8 +23,15 @@ type Answer struct {
 }
 
 // Fetch asks for the robots.txt of an origin, such as https://example.com, and follows MaxRedirects;
-// an answer that leads further has status 404. An error counts as no answer.
+// an answer that leads further has status 404. An error counts as no answer, unless it is a *[Withheld].
 type Fetch func(ctx context.Context, origin string) (Answer, error)
+
+// Withheld is the error of a Fetch that gave up by itself before the origin had answered: it says nothing
+// of the origin. Nothing is remembered, and all who waited for this fetch get Err.
+type Withheld struct{ Err error }
+
+func (w *Withheld) Error() string { return w.Err.Error() }
+func (w *Withheld) Unwrap() error { return w.Err }
 
 // Cache keeps the rules of many origins for one agent. Its methods may be called by several
 // goroutines; those that ask for the same origin wait for one fetch.
@@ -42,6 +50,7 @@ type Cache struct {
 type entry struct {
 	origin string
 	done   chan struct{} // closed when what follows is set
+	held   error         // why it was not asked for to the end; nil: it was
 	rules  Rules
 	forbid error // why all of it is; nil: the rules count
 	until  time.Time
@@ -65,7 +74,7 @@ type Verdict struct {
 }
 
 // Ask says whether a path with its query may be fetched. A status of 400 to 499 allows everything, other
-// failures forbid everything for a while (RFC 9309, 2.3.1). The error is that of ctx.
+// failures forbid everything for a while (RFC 9309, 2.3.1). The error is that of ctx, or of a *[Withheld].
 func (c *Cache) Ask(ctx context.Context, origin, path string) (Verdict, error) {
 	for {
 		e, mine := c.entry(origin)
@@ -78,6 +87,8 @@ func (c *Cache) Ask(ctx context.Context, origin, path string) (Verdict, error) {
 			return Verdict{}, ctx.Err()
 		}
 		switch {
+		case e.held != nil:
+			return Verdict{}, e.held
 		case !e.until.IsZero():
 			return Verdict{Allowed: e.forbid == nil && e.rules.Allowed(path), Unreachable: e.forbid, Delay: e.rules.Delay()}, nil
 		case ctx.Err() != nil:
@@ -120,14 +131,19 @@ func (c *Cache) remove(at *list.Element) {
 	}
 }
 
-// fill fetches. What was canceled stays without an end, and is not kept.
+// fill fetches. What was canceled or withheld stays without an end, and is not kept.
 func (c *Cache) fill(ctx context.Context, e *entry) {
 	answer, err := c.fetch(ctx, e.origin)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer close(e.done)
 	now := c.now()
+	withheld := (*Withheld)(nil)
 	switch {
+	case errors.As(err, &withheld):
+		e.held = withheld.Err
+		c.remove(c.entries[e.origin])
+		return
 	case err != nil && ctx.Err() != nil:
 		c.remove(c.entries[e.origin])
 		return

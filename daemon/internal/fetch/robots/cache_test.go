@@ -117,3 +117,35 @@ func TestCacheFetchesOnce(t *testing.T) {
 		}
 	})
 }
+
+// What was withheld is an answer for all who waited for it, and for nobody after them.
+func TestCacheWithheld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, goOn, why := 0, make(chan struct{}), errors.New("not now")
+		c := NewCache("ours", 1<<20, func(context.Context, string) (Answer, error) {
+			asked++
+			if asked == 1 {
+				<-goOn
+				return Answer{}, fmt.Errorf("on its way: %w", &Withheld{why})
+			}
+			return Answer{Status: 404}, nil
+		}, nil)
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				if v, err := c.Ask(t.Context(), "http://a", "/"); !errors.Is(err, why) || v != (Verdict{}) {
+					t.Errorf("got %+v and %v, want %v", v, err, why)
+				}
+			})
+		}
+		synctest.Wait()
+		close(goOn)
+		all.Wait()
+		if bytes, origins := c.Held(); asked != 1 || bytes != 0 || origins != 0 {
+			t.Errorf("%d fetches, %d bytes of %d origins", asked, bytes, origins)
+		}
+		if v, err := c.Ask(t.Context(), "http://a", "/"); err != nil || !v.Allowed || asked != 2 {
+			t.Errorf("afterwards: %+v, %v, %d fetches", v, err, asked)
+		}
+	})
+}
