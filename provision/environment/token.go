@@ -5,24 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/secret"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
-
-// makeToken writes 32 random bytes, which never leave the host by this. printf is a part
-// of the shell: what it prints is in no process list.
-const makeToken = `umask 077
-t=$(mktemp %s) || exit
-trap 'rm -f "$t"' EXIT
-trap 'exit 1' HUP INT TERM
-secret=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
-[ ${#secret} = 64 ] || { echo "/dev/urandom gave too little" >&2; exit 1; }
-printf '%%s\n' "$secret" >"$t" && sync "$t" && chown %s "$t" && chmod 0640 "$t" && mv -Tf "$t" %s`
-
-var wholeToken = regexp.MustCompile(`^[0-9a-f]{64}\n?$`)
 
 // CallerToken is the file, in the folder of the settings of a daemon, with the token of
 // another program that calls it.
@@ -39,17 +27,17 @@ func (o Options) token(of, name string) step.Wish {
 		owner := "root:" + o.Group
 		right := f.Mode == 0o640 && f.Owner+":"+f.Group == owner
 		switch {
-		case there && wholeToken.MatchString(f.Content) && right:
+		case there && secret.IsDrawn(f.Content) && right:
 			return nil, nil
-		case there && wholeToken.MatchString(f.Content):
+		case there && secret.IsDrawn(f.Content):
 			return &step.Change{Summary: fmt.Sprintf("let only %s read %s", owner, path), Apply: func(ctx context.Context) error {
 				_, err := h.Run(ctx, host.Command{Script: fmt.Sprintf("chown %s %s && chmod 0640 %[2]s", host.Quote(owner), host.Quote(path)), Root: true})
 				return err
 			}}, nil
 		}
 		return &step.Change{Summary: "make " + path, Apply: func(ctx context.Context) error {
-			script := fmt.Sprintf(makeToken, host.Quote(path+".XXXXXX"), host.Quote(owner), host.Quote(path))
-			_, err := h.Run(ctx, host.Command{Script: script, Root: true, Secret: true})
+			file := secret.File{Path: path, Temporary: path + ".XXXXXX", Owner: owner, Mode: "0640"}
+			_, err := h.Run(ctx, host.Command{Script: file.Script(), Root: true, Secret: true})
 			return err
 		}}, nil
 	})
@@ -62,7 +50,7 @@ func OperatorToken(ctx context.Context, h host.Host, path string) (string, error
 	if err != nil || !there {
 		return "", err
 	}
-	if !wholeToken.MatchString(f.Content) {
+	if !secret.IsDrawn(f.Content) {
 		return "", fmt.Errorf("%s: want 64 hexadecimal digits\nhint: remove the file and run `go tool mage install:env`, which makes another", f.Path)
 	}
 	return strings.TrimSpace(f.Content), nil

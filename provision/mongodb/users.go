@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/secret"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -32,8 +32,6 @@ func secretPath(user string) string { return secretsDir + "/" + user + ".passwor
 // ErrNoPassword is that the server's users have not been made yet.
 var ErrNoPassword = errors.New("no user yet")
 
-var wholeSecret = regexp.MustCompile(`^[0-9a-f]{64}\n$`)
-
 // account reads a user's password, or returns ErrNoPassword.
 func (s *Server) account(ctx context.Context, h host.Host, user string) (account, error) {
 	f, there, err := host.ReadFile(ctx, h, secretPath(user))
@@ -42,7 +40,7 @@ func (s *Server) account(ctx context.Context, h host.Host, user string) (account
 		return account{}, err
 	case !there:
 		return account{}, ErrNoPassword
-	case !wholeSecret.MatchString(f.Content):
+	case !secret.IsDrawn(f.Content):
 		return account{}, fmt.Errorf("%s: want 64 hexadecimal digits\nhint: put the password back, or remove the file and the user", f.Path)
 	}
 	return account{user, strings.TrimSpace(f.Content)}, nil
@@ -54,8 +52,7 @@ const makeSecrets = `umask 077
 install -d -m 700 -o root -g root %s && cd %[1]s || exit
 for u in %s; do
 	[ -e "$u.password" ] && continue
-	secret=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
-	[ ${#secret} = 64 ] || { echo "/dev/urandom gave too little" >&2; exit 1; }
+	` + secret.Draw + `
 	printf '%%s\n' "$secret" >"$u.new" && sync "$u.new" && mv -Tf "$u.new" "$u.password" || exit
 done`
 

@@ -4,25 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/secret"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
 // ErrNoPassword is that a host's server has no user of ours yet.
 var ErrNoPassword = errors.New("no password yet")
 
-// makePassword writes a password of 32 random bytes. printf is a part of the shell: what it
-// prints is in no process list.
-const makePassword = `umask 077
-t=$(mktemp /etc/mysql/.urifilter.XXXXXX) || exit
-trap 'rm -f "$t"' EXIT
-trap 'exit 1' HUP INT TERM
-secret=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
-[ ${#secret} = 64 ] || { echo "/dev/urandom gave too little" >&2; exit 1; }
-printf '%s\n' "$secret" >"$t" && sync "$t" && chmod 0600 "$t" && mv -Tf "$t" ` + passwordPath
+// passwordFile has the password of the daemons' user.
+var passwordFile = secret.File{Path: passwordPath, Temporary: "/etc/mysql/.urifilter.XXXXXX", Owner: "root:root", Mode: "0600"}
 
 // makeUser has the server know the password of the file, and nobody else see it.
 const makeUser = `secret=$(cat ` + passwordPath + `) && printf "
@@ -36,9 +29,6 @@ grant ` + privileges + ` on ` + name + `.* to '` + name + `'@'%%';
 // process list.
 const logIn = `secret=$(cat ` + passwordPath + `) && printf 'select 1' | MYSQL_PWD="$secret" mariadb --no-defaults --protocol=tcp --host=127.0.0.1 --port=%d --user=` + name + ` --batch --skip-column-names ` + name + ` 2>&1`
 
-// pattern is the form of the passwords that makePassword writes.
-var pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
 // Password reads the password of the daemons' user from the server's host, or returns ErrNoPassword.
 func (s *Server) Password(ctx context.Context, h host.Host) (string, error) {
 	f, there, err := host.ReadFile(ctx, h, passwordPath)
@@ -49,7 +39,7 @@ func (s *Server) Password(ctx context.Context, h host.Host) (string, error) {
 		return "", ErrNoPassword
 	}
 	password := strings.TrimSpace(f.Content)
-	if !pattern.MatchString(password) {
+	if !secret.IsDrawn(password) {
 		return "", fmt.Errorf("%s: it holds no password of the toolkit's\nhint: remove the file, and another is made", passwordPath)
 	}
 	return password, nil
@@ -61,7 +51,7 @@ func (s *Server) user() step.Wish {
 		change := &step.Change{Summary: "make the database and the user " + name, Apply: func(ctx context.Context) error {
 			script := makeUser
 			if _, err := s.Password(ctx, h); errors.Is(err, ErrNoPassword) {
-				script = "(" + makePassword + ") && " + makeUser
+				script = "(" + passwordFile.Script() + ") && " + makeUser
 			} else if err != nil {
 				return err
 			}

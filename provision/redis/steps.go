@@ -4,23 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/diff"
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/secret"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
-
-// makeSecret writes a password of 32 random bytes. printf is a part of the shell: what it
-// prints is in no process list.
-const makeSecret = `umask 077
-t=$(mktemp %s) || exit
-trap 'rm -f "$t"' EXIT
-trap 'exit 1' HUP INT TERM
-secret=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
-[ ${#secret} = 64 ] || { echo "/dev/urandom gave too little" >&2; exit 1; }
-printf 'requirepass %%s\n' "$secret" >"$t" && sync "$t" && chown %s "$t" && chmod 0640 "$t" && mv -Tf "$t" %s`
 
 // secretStep makes the password, on the host, unless the server has one.
 func (s *Server) secretStep() step.Wish {
@@ -44,8 +34,8 @@ func (s *Server) secretStep() step.Wish {
 					step.Say(ctx, "taking the password that the daemons know")
 					return host.WriteFile(ctx, h, host.File{Path: path, Content: "requirepass " + known + "\n", Mode: 0o640, Group: s.product.group})
 				}
-				script := fmt.Sprintf(makeSecret, host.Quote(s.product.folder+"/.urifilter.XXXXXX"), owner, host.Quote(path))
-				_, err := h.Run(ctx, host.Command{Script: script, Root: true, Secret: true})
+				file := secret.File{Path: path, Temporary: s.product.folder + "/.urifilter.XXXXXX", Before: "requirepass ", Owner: owner, Mode: "0640"}
+				_, err := h.Run(ctx, host.Command{Script: file.Script(), Root: true, Secret: true})
 				return err
 			}}, nil
 		case st.secret.Mode != 0o640 || st.secret.Owner+":"+st.secret.Group != owner:
@@ -58,16 +48,13 @@ func (s *Server) secretStep() step.Wish {
 	})
 }
 
-// ours is the form of the passwords that makeSecret writes; others are not taken over.
-var ours = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
 // known is the password of the server that this one stands in for, "" where there is none.
 func (s *Server) known(ctx context.Context) (string, error) {
 	if s.options.Known == nil {
 		return "", nil
 	}
 	password, err := s.options.Known(ctx)
-	if errors.Is(err, ErrNoPassword) || err == nil && !ours.MatchString(password) {
+	if errors.Is(err, ErrNoPassword) || err == nil && !secret.IsDrawn(password) {
 		return "", nil
 	}
 	return password, err

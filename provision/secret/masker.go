@@ -1,6 +1,6 @@
 // Package secret keeps secrets out of what people and logs see: by the keys of settings
-// files, and by the secrets themselves as a second line of defence. It stores and
-// encrypts nothing.
+// files, and by the secrets themselves as a second line of defence; and it has the script by
+// which a host draws a secret of its own. It stores and encrypts nothing here.
 package secret
 
 import (

@@ -1,0 +1,39 @@
+package secret
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+)
+
+// Draw are lines of a shell script that put a new secret into $secret: 32 random bytes, as 64
+// hexadecimal digits.
+const Draw = `secret=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
+[ ${#secret} = 64 ] || { echo "/dev/urandom gave too little" >&2; exit 1; }`
+
+var drawn = regexp.MustCompile(`^[0-9a-f]{64}\n?$`)
+
+// IsDrawn tells whether a text is what Draw makes, with or without the end of its line.
+func IsDrawn(text string) bool { return drawn.MatchString(text) }
+
+// File is where a host keeps a secret.
+type File struct {
+	Path      string
+	Temporary string // in the same folder: a template of mktemp
+	Before    string // what the line has before the secret; no % and no quotes
+	Owner     string // root:group
+	Mode      string // of chmod
+}
+
+// Script draws a secret and writes it into the file, which is replaced whole. The secret never
+// leaves the host by this. printf is a part of the shell: what it prints is in no process list.
+func (f File) Script() string {
+	return fmt.Sprintf(`umask 077
+t=$(mktemp %s) || exit
+trap 'rm -f "$t"' EXIT
+trap 'exit 1' HUP INT TERM
+%s
+printf '%s%%s\n' "$secret" >"$t" && sync "$t" && chown %s "$t" && chmod %s "$t" && mv -Tf "$t" %s`,
+		host.Quote(f.Temporary), Draw, f.Before, host.Quote(f.Owner), f.Mode, host.Quote(f.Path))
+}
