@@ -112,20 +112,25 @@ func (p *program) resume() error {
 	return p.call(http.MethodPost, "/api/v1/jobs/bench/resume", "", "", nil)
 }
 
-// until waits for n tasks of the job in a state, and looks every 10 ms.
+// until waits for n tasks of the job in a state. Each look takes processor time of the program, so that there are few: the
+// next one comes after a tenth of what is left at the rate so far, or an eighth of what has passed if that is less.
 func (p *program) until(state string, n int) error {
+	start := time.Now()
 	for {
 		var j struct{ Tasks map[string]int }
 		if err := p.call(http.MethodGet, "/api/v1/jobs/bench", "", "", &j); err != nil {
 			return err
 		}
-		if j.Tasks[state] >= n {
+		have := j.Tasks[state]
+		if have >= n {
 			return nil
 		}
 		if j.Tasks["failed"] > 0 {
 			return fmt.Errorf("a download failed: %v", j.Tasks)
 		}
-		time.Sleep(10 * time.Millisecond)
+		passed := time.Since(start)
+		left := passed * time.Duration(n-have) / time.Duration(max(have, 1))
+		time.Sleep(max(min(left/10, passed/8), 5*time.Millisecond))
 	}
 }
 
