@@ -146,9 +146,14 @@ func oursOneCore(capacity uint64) (func(*items), func(), error) {
 
 func adder(m *bloom.Map) func(*items) {
 	keys, fresh := make([]bloom.Hash, batch), make([]bool, batch)
+	ahead := m.Prefetcher()
 	return func(it *items) {
-		for i, text := range it.text {
-			keys[i] = bloom.Sum(42, text)
+		for from := 0; from < batch; from += bloom.Ahead { // as the daemon does
+			to := min(from+bloom.Ahead, batch)
+			for i := from; i < to; i++ {
+				keys[i] = bloom.Sum(42, it.text[i])
+			}
+			ahead.Prefetch(keys[from:to])
 		}
 		m.Add(keys, fresh)
 	}

@@ -221,24 +221,6 @@ func (j *Judge) asking(ctx context.Context, f *engine.Filter, ask func(*engine.F
 	}
 }
 
-// hash leaves the keys of l's items in b.keys, those of URIs in the filter's canonical form.
-func (b *Batch) hash(l *items.List, f *engine.Filter) {
-	by := f.URIs()
-	if by.Form == canonical.None {
-		b.keys = l.Keys(b.keys[:0], f.Seed())
-		return
-	}
-	b.keys = slices.Grow(b.keys[:0], l.Len())
-	for i := range l.Len() {
-		if !l.IsString(i) {
-			b.keys = append(b.keys, bloom.SumValue(f.Seed(), l.Bytes(i)))
-			continue
-		}
-		b.uri = b.uris.Append(b.uri[:0], l.Bytes(i), by)
-		b.keys = append(b.keys, bloom.Sum(f.Seed(), b.uri))
-	}
-}
-
 func (j *Judge) ask(ctx context.Context, b *Batch, f *engine.Filter) (err error) {
 	start := time.Now()
 	b.Counts = Counts{All: len(b.keys)}

@@ -29,6 +29,7 @@ type Map struct {
 	header Header
 	mem    memory
 	blocks []block
+	ahead  Prefetcher
 
 	mu  sync.RWMutex // guards the bits, and what follows
 	set uint64       // bits that are 1
@@ -56,10 +57,12 @@ func makeMap(h Header) (*Map, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bit-map of %d bytes: %w", h.Blocks*blockBytes, err)
 	}
+	start := unsafe.Pointer(unsafe.SliceData(mem))
 	return &Map{
 		header: h,
 		mem:    mem,
-		blocks: unsafe.Slice((*block)(unsafe.Pointer(unsafe.SliceData(mem))), h.Blocks),
+		blocks: unsafe.Slice((*block)(start), h.Blocks),
+		ahead:  Prefetcher{start: uintptr(start), blocks: h.Blocks},
 	}, nil
 }
 
@@ -92,7 +95,7 @@ func (m *Map) Add(keys []Hash, fresh []bool) int {
 }
 
 func (m *Map) addChunk(keys []Hash, fresh []bool) int {
-	prefetch(m.blocks, keys)
+	m.ahead.Prefetch(keys)
 	m.mu.Lock()
 	n, set := addKeys(m.blocks, keys, fresh)
 	m.set += uint64(set)
@@ -108,7 +111,7 @@ func (m *Map) Has(keys []Hash, fresh []bool) {
 	_ = fresh[:len(keys)]
 	for start := 0; start < len(keys); start += chunk {
 		end := min(start+chunk, len(keys))
-		prefetch(m.blocks, keys[start:end])
+		m.ahead.Prefetch(keys[start:end])
 		m.mu.RLock()
 		for i, key := range keys[start:end] {
 			fresh[start+i] = !m.blocks[blockOf(key, uint64(len(m.blocks)))].has(key.Lo)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 func newMap(t testing.TB, capacity uint64, rate float64) *Map {
@@ -152,7 +153,7 @@ func TestAddKeysAgainstPortable(t *testing.T) {
 					}
 				}
 				fa, fb := make([]bool, n+8), make([]bool, n+8)
-				prefetch(a, keys)
+				Prefetcher{uintptr(unsafe.Pointer(unsafe.SliceData(a))), uint64(blocks)}.Prefetch(keys)
 				na, sa := addKeys(a, keys, fa)
 				nb, sb := addKeysGo(b, keys, fb)
 				if na != nb || sa != sb {

@@ -1,11 +1,11 @@
 #include "textflag.h"
 
-// func prefetchBlocks(blocks []block, keys []Hash)
-TEXT ·prefetchBlocks(SB), NOSPLIT, $0-48
-	MOVQ blocks_base+0(FP), SI
-	MOVQ blocks_len+8(FP), BX
-	MOVQ keys_base+24(FP), DI
-	MOVQ keys_len+32(FP), CX
+// func prefetchBlocks(start uintptr, blocks uint64, keys []Hash)
+TEXT ·prefetchBlocks(SB), NOSPLIT, $0-40
+	MOVQ start+0(FP), SI
+	MOVQ blocks+8(FP), BX
+	MOVQ keys_base+16(FP), DI
+	MOVQ keys_len+24(FP), CX
 	TESTQ CX, CX
 	JZ   done
 

@@ -1,11 +1,11 @@
 #include "textflag.h"
 
-// func prefetchBlocks(blocks []block, keys []Hash)
-TEXT ·prefetchBlocks(SB), NOSPLIT, $0-48
-	MOVD blocks_base+0(FP), R0
-	MOVD blocks_len+8(FP), R1
-	MOVD keys_base+24(FP), R2
-	MOVD keys_len+32(FP), R3
+// func prefetchBlocks(start uintptr, blocks uint64, keys []Hash)
+TEXT ·prefetchBlocks(SB), NOSPLIT, $0-40
+	MOVD start+0(FP), R0
+	MOVD blocks+8(FP), R1
+	MOVD keys_base+16(FP), R2
+	MOVD keys_len+24(FP), R3
 	CBZ  R3, done
 
 loop:

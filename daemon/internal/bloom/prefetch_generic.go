@@ -2,5 +2,5 @@
 
 package bloom
 
-// prefetch does nothing where there is no assembly for it.
-func prefetch([]block, []Hash) {}
+// prefetchBlocks does nothing where there is no assembly for it.
+func prefetchBlocks(uintptr, uint64, []Hash) {}

@@ -8,7 +8,7 @@ func (m *Map) Missing(keys []Hash, missing []uint8) {
 	_ = missing[:len(keys)]
 	for start := 0; start < len(keys); start += chunk {
 		end := min(start+chunk, len(keys))
-		prefetch(m.blocks, keys[start:end])
+		m.ahead.Prefetch(keys[start:end])
 		m.mu.RLock()
 		for i, key := range keys[start:end] {
 			missing[start+i] = m.blocks[blockOf(key, uint64(len(m.blocks)))].missing(key.Lo)

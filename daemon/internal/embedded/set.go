@@ -42,7 +42,10 @@ type set struct {
 	merging     merging
 }
 
-var _ engine.BitMap = (*set)(nil)
+var (
+	_ engine.BitMap      = (*set)(nil)
+	_ engine.Prefetching = (*set)(nil)
+)
 
 // serve makes the set of a filter whose journal is open, by what its memory can do.
 func serve(k *diskFilter) engine.Set {
@@ -78,6 +81,9 @@ func (s *set) Stats() engine.Stats {
 
 // WrittenBack implements engine.BitMap.
 func (s *set) WrittenBack(at time.Time) { s.writtenBack.Store(&at) }
+
+// Prefetcher implements engine.Prefetching. It may be asked also when the filter is gone.
+func (s *set) Prefetcher() bloom.Prefetcher { return s.bits.Prefetcher() }
 
 // Header implements engine.BitMap.
 func (s *set) Header() bloom.Header { return s.bits.Header() }

@@ -46,8 +46,8 @@ type Stats struct {
 }
 
 // Set is the memory of one filter. It is safe for concurrent use. What only some kinds
-// can do is asked for by a type assertion: BitMap, Layered, Growing, Forgetful, Timed,
-// Similar.
+// can do is asked for by a type assertion: BitMap, Layered, Prefetching, Growing,
+// Forgetful, Timed, Similar.
 type Set interface {
 	// Add remembers keys and sets fresh[i] to whether keys[i] was not seen before;
 	// the first of equal keys wins. It returns the number of fresh ones.
@@ -61,6 +61,14 @@ type Set interface {
 	// Seed is the secret that keys are hashed with.
 	Seed() uint64
 	Stats() Stats
+}
+
+// Prefetching is a Set whose memory can be asked for while keys are hashed.
+type Prefetching interface {
+	Set
+	// Prefetcher asks for what Add and Has will look at. It is a hint: they need not be called,
+	// and the set may be gone. It is asked before every batch, so it must cost nothing.
+	Prefetcher() bloom.Prefetcher
 }
 
 // Growing is a Set that takes more memory for more keys.

@@ -101,7 +101,7 @@ func BenchmarkKeys(b *testing.B) {
 		var keys []bloom.Hash
 		b.ReportAllocs()
 		for b.Loop() {
-			keys = r.List.Keys(keys[:0], 1)
+			keys = r.List.Keys(keys[:0], 1, 0, r.List.Len())
 		}
 	}
 }

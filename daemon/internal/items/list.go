@@ -80,10 +80,10 @@ func (l *List) IsString(i int) bool {
 	return l.lines || l.body[l.rawSpan(i).Start] == '"'
 }
 
-// Keys appends the hash of every item to dst, in order.
-func (l *List) Keys(dst []bloom.Hash, seed uint64) []bloom.Hash {
-	dst = slices.Grow(dst, len(l.spans))
-	for i := range l.spans {
+// Keys appends the hashes of items from to to-1 to dst, in order.
+func (l *List) Keys(dst []bloom.Hash, seed uint64, from, to int) []bloom.Hash {
+	dst = slices.Grow(dst, to-from)
+	for i := from; i < to; i++ {
 		if l.IsString(i) {
 			dst = append(dst, bloom.Sum(seed, l.Bytes(i)))
 		} else {

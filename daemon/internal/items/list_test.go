@@ -207,7 +207,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := bloom.Sum(1, []byte("first"))
-	keys := l.Keys([]bloom.Hash{first}, 7)
+	keys := l.Keys(l.Keys([]bloom.Hash{first}, 7, 0, 3), 7, 3, l.Len())
 	want := []bloom.Hash{
 		first,
 		bloom.Sum(7, []byte("a")), bloom.SumValue(7, []byte("1")), bloom.Sum(7, []byte("1")), bloom.SumValue(7, []byte("1")),
@@ -217,7 +217,7 @@ func TestKeys(t *testing.T) {
 	if fmt.Sprint(keys) != fmt.Sprint(want) {
 		t.Errorf("keys\n%v, want\n%v", keys, want)
 	}
-	if bytes.Equal(fmt.Append(nil, l.Keys(nil, 8)), fmt.Append(nil, want[1:])) {
+	if bytes.Equal(fmt.Append(nil, l.Keys(nil, 8, 0, l.Len())), fmt.Append(nil, want[1:])) {
 		t.Error("keys do not depend on the seed")
 	}
 }

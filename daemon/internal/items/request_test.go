@@ -201,7 +201,7 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 			}
 		}
 		decode()
-		keys := r.List.Keys(nil, 1)
+		keys := r.List.Keys(nil, 1, 0, r.List.Len())
 		fresh := make([]bool, len(keys))
 		for i := range fresh {
 			fresh[i] = i%3 != 0
@@ -209,7 +209,7 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 		answer := r.List.AppendFresh(nil, fresh)
 		if n := testing.AllocsPerRun(20, func() {
 			decode()
-			keys = r.List.Keys(keys[:0], 1)
+			keys = r.List.Keys(keys[:0], 1, 0, r.List.Len())
 			answer = r.List.AppendFresh(answer[:0], fresh)
 		}); n != 0 {
 			t.Errorf("%s: %v allocations a batch, want none", c.name, n)

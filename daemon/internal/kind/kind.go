@@ -80,6 +80,7 @@ type Keyed interface {
 type BitMap interface {
 	Keyed
 	Header() bloom.Header
+	Prefetcher() bloom.Prefetcher
 	Stripe(i int, buf []byte) []byte
 	MergeStripe(i int, data []byte) error
 	// Reach makes a bit-map that grows large enough to have stripe i. The error says that

@@ -45,6 +45,7 @@ type bitMap interface {
 	OnAdd(func(keys []bloom.Hash, fresh []bool))
 	Add(keys []bloom.Hash, fresh []bool) int
 	Has(keys []bloom.Hash, fresh []bool)
+	Prefetcher() bloom.Prefetcher
 	Stripe(i int, buf []byte) []byte
 	MergeStripe(i int, data []byte) error
 	Reach(i int) error

@@ -1,0 +1,46 @@
+package bloom
+
+import (
+	"testing"
+	"time"
+)
+
+// A hint is allowed at any time: of no map, of one that is closed, of one that has grown.
+func TestPrefetchDoesNoHarm(t *testing.T) {
+	keys := []Hash{{}, {Hi: 1 << 63}, {Hi: ^uint64(0), Lo: ^uint64(0)}}
+	Prefetcher{}.Prefetch(keys)
+
+	h, err := NewHeader(1_000_000, 1e-4, 1, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := m.Prefetcher()
+	if of.blocks != m.Header().Blocks || of.start == 0 {
+		t.Fatalf("%+v, want that of %d blocks", of, m.Header().Blocks)
+	}
+	of.Prefetch(keys)
+	of.Prefetch(nil)
+	if n := m.Add(keys, make([]bool, len(keys))); n != len(keys) {
+		t.Errorf("%d keys are new, want all of them: a hint adds nothing", n)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	of.Prefetch(keys)
+
+	g := newGrowing(t, 1000, 1e-4)
+	if of := g.Prefetcher(); of.blocks == 0 {
+		t.Error("a map with one layer has no place for its keys")
+	}
+	if err := g.GrowTo(2); err != nil {
+		t.Fatal(err)
+	}
+	if of := g.Prefetcher(); of.blocks != 0 {
+		t.Errorf("%+v, want none of a map with two layers", of)
+	}
+	g.Prefetcher().Prefetch(keys)
+}
