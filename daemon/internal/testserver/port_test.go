@@ -1,0 +1,41 @@
+package testserver
+
+import (
+	"net"
+	"testing"
+)
+
+// TestFree: an address is one test's until it ends, whether a server listens there or not.
+func TestFree(t *testing.T) {
+	t.Parallel()
+	var addr string
+	t.Run("test", func(t *testing.T) {
+		addr = Free(t)
+		if take(t, addr) {
+			t.Errorf("%s is another's before a server listens there", addr)
+		}
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if take(t, addr) {
+			t.Errorf("%s is another's when the server has ended", addr)
+		}
+	})
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if take(t, addr) {
+		t.Errorf("%s is taken, where a server listens", addr)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !take(t, addr) {
+		t.Errorf("%s is not free after the test", addr)
+	}
+}
