@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,6 +44,10 @@ func (*machine) Run(ctx context.Context, c host.Command) (host.Output, error) {
 
 func (m *machine) Upload(_ context.Context, u host.Upload) error {
 	m.uploads.Add(1)
+	// A process that another test starts meanwhile would have the file open for writing until it is another
+	// program, and a file that somebody writes cannot be run.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	file, err := os.OpenFile(u.Path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, u.Mode)
 	if err != nil {
 		return err

@@ -10,12 +10,24 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
 
 	"github.com/cr-clawer/urifilter/provision/host"
 )
+
+// writeProgram writes a file that can be run at once. A process that another test starts meanwhile would have
+// it open for writing until it is another program, and a file that somebody writes cannot be run.
+func writeProgram(t *testing.T, path string, text []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
 
 func TestRun(t *testing.T) {
 	t.Parallel()
@@ -115,9 +127,7 @@ func TestNoise(t *testing.T) {
 	}
 	noisy := filepath.Join(dir, "noisy")
 	script := "#!/bin/sh\n. " + rc + "\nexec /bin/sh -c \"$SSH_ORIGINAL_COMMAND\"\n"
-	if err := os.WriteFile(noisy, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, noisy, []byte(script))
 	c := connected(t, "ForceCommand "+noisy)
 	if out := run(t, c, host.Command{Script: "echo yes; echo no >&2"}); out.Stdout != "yes\n" || out.Stderr != "no\n" {
 		t.Errorf("got %+v", out)

@@ -115,9 +115,7 @@ func TestUploadFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(program, binary, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, program, binary)
 	cmd := exec.Command(program, "100")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
