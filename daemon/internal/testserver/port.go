@@ -34,12 +34,11 @@ func take(t testing.TB, addr string) bool {
 	if err != nil {
 		return false
 	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		_ = claim.Close()
+	// To listen here would be to listen for a moment longer, if a process is just forked.
+	if c, err := net.Dial("tcp", addr); err == nil {
+		_, _ = c.Close(), claim.Close()
 		return false
 	}
-	_ = l.Close()
 	t.Cleanup(func() { _ = claim.Close() })
 	return true
 }
