@@ -63,15 +63,25 @@ func newKey(t *testing.T, file, passphrase string) ssh.Signer {
 	return signer
 }
 
+// freePort is a port that is this test's until it ends: a socket on the UDP port of the same number keeps other
+// tests from it, those of package testserver too.
 func freePort(t *testing.T) int {
 	t.Helper()
 	for range 1000 {
 		// Outside the range from which clients get theirs.
 		port := 10_000 + mathrand.IntN(10_000)
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			l.Close()
-			return port
+		addr := fmt.Sprintf("127.0.0.1:%d", port)
+		claim, err := net.ListenPacket("udp", addr)
+		if err != nil {
+			continue
 		}
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			conn.Close()
+			claim.Close()
+			continue
+		}
+		t.Cleanup(func() { claim.Close() })
+		return port
 	}
 	t.Fatal("no free port")
 	return 0
@@ -144,12 +154,11 @@ func (s *sshServer) start(t *testing.T) {
 			t.Logf("sshd:\n%s", log)
 		}
 	})
-	for range 500 {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if conn, err := net.Dial("tcp", s.address()); err == nil {
 			conn.Close()
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	t.Fatal("sshd does not listen")
 }
