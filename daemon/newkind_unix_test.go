@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // A kind of filter is one package of the daemon's, one file of the settings', which are
@@ -27,7 +27,7 @@ func TestNewKindIsOnePackage(t *testing.T) {
 	t.Parallel()
 	bin := buildWithKind(t)
 	dir := t.TempDir()
-	listen := freeAddress(t)
+	listen := testserver.Free(t)
 	settings := filepath.Join(dir, "urifilter.yaml")
 	write(t, settings, fmt.Sprintf("log: {format: json}\nlisten: %s\ndata_dir: %s\nfilters: [{id: 9, name: fresh, kind: always_new}, {id: 8, name: thirds, kind: always_new, every: 3}, {id: 1, name: uri, capacity: 1000}]\n", listen, filepath.Join(dir, "data")))
 
@@ -208,16 +208,6 @@ func run(t *testing.T, bin string, args ...string) string {
 		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return string(out)
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func write(t *testing.T, path, text string) {

@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // tryOpen expects an error, soon, that does not tell the password.
@@ -69,17 +70,11 @@ func answer(t *testing.T, text string) (addr string) {
 func TestWrongServer(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := l.Addr().String()
-	l.Close()
 	for name, c := range map[string]struct {
 		addr string
 		want error
 	}{
-		"nobody listens":      {closed, ErrUnreachable},
+		"nobody listens":      {testserver.Free(t), ErrUnreachable},
 		"no such host":        {"no.such.host.invalid:27017", ErrUnreachable},
 		"takes but is silent": {answer(t, ""), ErrUnreachable},
 		"HTTP":                {web.Listener.Addr().String(), ErrNotMongoDB},

@@ -17,6 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/proxies"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // pipe passes bytes on between two connections until one of them ends.
@@ -100,12 +101,7 @@ func TestProxies(t *testing.T) {
 	asked := make(chan string, 100)
 	byHTTP, byTLS := serve(t, nil, httpProxy).listener.Addr().String(), serve(t, with, httpProxy).listener.Addr().String()
 	bySocks := plain(t, socksProxy(asked))
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := gone.Addr().String()
-	_ = gone.Close()
+	nobody := testserver.Free(t)
 	f := fetcher(t, Options{Roots: authority.Roots()})
 	t.Cleanup(f.Close) // the proxies wait for it
 	_, port, _ := net.SplitHostPort(secure.listener.Addr().String())

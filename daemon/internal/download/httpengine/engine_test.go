@@ -18,6 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // rig is an engine, and a server that notes what it is asked for.
@@ -267,8 +268,7 @@ func TestHostThatCannotBeAskedForRobots(t *testing.T) {
 	secret.Config.ErrorLog = log.New(io.Discard, "", 0)
 	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	t.Cleanup(broken.Close)
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
+	gone := "http://" + testserver.Free(t)
 	public := fetch.New(fetch.Options{SpillDir: t.TempDir()})
 	t.Cleanup(public.Close)
 	all := fetch.New(fetch.Options{Guard: guard.New(guard.Options{AllowPrivate: true}), SpillDir: t.TempDir()})
@@ -282,7 +282,7 @@ func TestHostThatCannotBeAskedForRobots(t *testing.T) {
 		{public, "http://169.254.169.254/latest/", true, "refused_address: http://169.254.169.254/robots.txt"},
 		{all, secret.URL + "/x", true, "tls_unknown_authority: " + secret.URL + "/robots.txt"},
 		{all, broken.URL + "/x", false, "robots_unreachable: " + broken.URL + "/x: robots.txt of the host cannot be had, which forbids everything for a while: it was answered with status 503"},
-		{all, gone.URL + "/x", false, "robots_unreachable: " + gone.URL + "/x: robots.txt of the host cannot be had, which forbids everything for a while: " + gone.URL + "/robots.txt: no connection to the host"},
+		{all, gone + "/x", false, "robots_unreachable: " + gone + "/x: robots.txt of the host cannot be had, which forbids everything for a while: " + gone + "/robots.txt: no connection to the host"},
 	} {
 		r := &rig{engine: New(c.fetcher, "tester")}
 		if _, _, f := r.download(t, c.uri); f == nil || f.Permanent != c.permanent || !strings.HasPrefix(f.Reason, c.says) {

@@ -3,7 +3,6 @@ package mongodb
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/mongoconn"
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // refused expects that the store cannot be opened, for a reason, with a text that names the next
@@ -45,12 +45,8 @@ const away = time.Second
 
 func TestServerIsAway(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	refused(t, Options{URI: "mongodb://u:tops3cret@" + l.Addr().String() + "/", Timeout: away}, mongoconn.ErrUnreachable, l.Addr().String(), "hint: see the address in mongodb.uri")
+	nobody := testserver.Free(t)
+	refused(t, Options{URI: "mongodb://u:tops3cret@" + nobody + "/", Timeout: away}, mongoconn.ErrUnreachable, nobody, "hint: see the address in mongodb.uri")
 	refused(t, Options{URI: "mongodb://u:tops3cret/%zz@h/"}, nil)
 }
 

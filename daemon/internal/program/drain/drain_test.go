@@ -148,6 +148,9 @@ func TestSilentConnectionIsClosed(t *testing.T) {
 	r := newRig(t, nil)
 	c, unused := r.dial(), r.dial()
 	mustAsk(t, c, "/", false)
+	for len(r.drain.open()) < 2 { // what is not accepted when nobody listens any more is reset
+		time.Sleep(time.Millisecond)
+	}
 	cut := r.drainNow(20*time.Millisecond, time.Minute)
 	for _, c := range []*raw{c, unused} {
 		if _, err := c.in.ReadByte(); err != io.EOF {

@@ -108,7 +108,8 @@ func TestClientErrors(t *testing.T) {
 	if err := unix.Waitid(unix.P_PID, p.Cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
-	slow, err := client.New(p.Addr, client.WithTimeout(200*time.Millisecond))
+	// In this time the request must be sent, so that it is in doubt.
+	slow, err := client.New(p.Addr, client.WithTimeout(3*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
