@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 }
 
 func newRootCommand() *cobra.Command {
-	root := &cobra.Command{
+	root := command.NewRoot(&cobra.Command{
 		Use:   program,
 		Short: "Download what is new, politely",
 		Long: `uridownloader takes jobs in (settings with the URIs that belong to them), downloads each
@@ -76,33 +76,17 @@ number of the signal); "service" has two more.`,
   uridownloader job add news.yaml
   uridownloader job show news
   uridownloader tasks news --state failed`,
-		Version:               command.ReadVersion().Of(program),
-		SilenceErrors:         true,
-		SilenceUsage:          true,
-		DisableFlagsInUseLine: true,
-	}
-	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddGroup(
+	},
 		&cobra.Group{ID: groupJobs, Title: "Jobs:"},
 		&cobra.Group{ID: groupCrawl, Title: "Crawl:"},
 		&cobra.Group{ID: groupRun, Title: "Run it:"},
 		&cobra.Group{ID: groupOther, Title: "More:"},
 	)
-	command.Parent(root)
-	add(root, groupJobs, newJobCommand(), newTasksCommand(), newLogsCommand(), newDataCommand(), newTopCommand())
-	add(root, groupCrawl, crawl.NewCommand(), graph.NewCommand(), form.NewCommand())
-	add(root, groupRun, newServeCommand(), newMasterCommand(), newDispatchCommand(), newWorkerCommand(),
+	command.Add(root, groupJobs, newJobCommand(), newTasksCommand(), newLogsCommand(), newDataCommand(), newTopCommand())
+	command.Add(root, groupCrawl, crawl.NewCommand(), graph.NewCommand(), form.NewCommand())
+	command.Add(root, groupRun, newServeCommand(), newMasterCommand(), newDispatchCommand(), newWorkerCommand(),
 		newConfigCommand(), newServiceCommand())
-	add(root, groupOther, command.NewVersion(program),
+	command.Add(root, groupOther, command.NewVersion(program),
 		command.NewMan(program, "  uridownloader man --dir ~/.local/share/man/man1\n  man uridownloader-job"))
-	root.SetHelpCommandGroupID(groupOther)
-	root.SetCompletionCommandGroupID(groupOther)
 	return root
-}
-
-func add(parent *cobra.Command, group string, children ...*cobra.Command) {
-	for _, child := range children {
-		child.GroupID = group
-		parent.AddCommand(child)
-	}
 }

@@ -29,7 +29,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 }
 
 func newRootCommand() *cobra.Command {
-	root := &cobra.Command{
+	root := command.NewRoot(&cobra.Command{
 		Use:   "urifilter",
 		Short: "Remember what has been seen; say what is new",
 		Long: `urifilter remembers what has been seen, and says what is new.
@@ -45,30 +45,14 @@ number of the signal); "service" has two more.`,
 
   # which of these lines are new?
   urifilter filter --type uri_generator links.txt`,
-		Version:               command.ReadVersion().Of("urifilter"),
-		SilenceErrors:         true,
-		SilenceUsage:          true,
-		DisableFlagsInUseLine: true,
-	}
-	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddGroup(
+	},
 		&cobra.Group{ID: groupFilter, Title: "Ask a daemon:"},
 		&cobra.Group{ID: groupDaemon, Title: "Run a daemon:"},
 		&cobra.Group{ID: groupOther, Title: "More:"},
 	)
-	command.Parent(root)
-	add(root, groupFilter, filter.New(), filter.NewCheck(), filter.NewForget(), filter.NewReserve(), filter.NewCommit(), filter.NewRelease(), near.New(), filters.New(), newPingCommand(), newStatsCommand())
-	add(root, groupDaemon, newServeCommand(), newVerifyCommand(), bitmap.New(), mysql.New(), newConfigCommand(), newTokenCommand(), newServiceCommand())
-	add(root, groupOther, size.New(), bench.New(), command.NewVersion("urifilter"),
+	command.Add(root, groupFilter, filter.New(), filter.NewCheck(), filter.NewForget(), filter.NewReserve(), filter.NewCommit(), filter.NewRelease(), near.New(), filters.New(), newPingCommand(), newStatsCommand())
+	command.Add(root, groupDaemon, newServeCommand(), newVerifyCommand(), bitmap.New(), mysql.New(), newConfigCommand(), newTokenCommand(), newServiceCommand())
+	command.Add(root, groupOther, size.New(), bench.New(), command.NewVersion("urifilter"),
 		command.NewMan("urifilter", "  urifilter man --dir ~/.local/share/man/man1\n  man urifilter-filter"))
-	root.SetHelpCommandGroupID(groupOther)
-	root.SetCompletionCommandGroupID(groupOther)
 	return root
-}
-
-func add(parent *cobra.Command, group string, children ...*cobra.Command) {
-	for _, child := range children {
-		child.GroupID = group
-		parent.AddCommand(child)
-	}
 }

@@ -109,6 +109,28 @@ func (l Line) print(root *cobra.Command, err error, other string) {
 	fmt.Fprintf(l.Err, "%s: %s\n", root.Name(), text)
 }
 
+// NewRoot makes a program's own command of what is the program's alone, with groups of commands, the
+// last of which is for help and completion.
+func NewRoot(root *cobra.Command, groups ...*cobra.Group) *cobra.Command {
+	root.Version = ReadVersion().Of(root.Name())
+	root.SilenceErrors, root.SilenceUsage, root.DisableFlagsInUseLine = true, true, true
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.AddGroup(groups...)
+	last := groups[len(groups)-1].ID
+	root.SetHelpCommandGroupID(last)
+	root.SetCompletionCommandGroupID(last)
+	Parent(root)
+	return root
+}
+
+// Add adds commands to one of the groups of root.
+func Add(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = group
+		root.AddCommand(c)
+	}
+}
+
 // Parent makes cmd, which holds other commands, show its help when it is called alone, and
 // refuse a name that none of them has, with those that are like it.
 func Parent(cmd *cobra.Command) {
