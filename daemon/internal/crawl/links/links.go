@@ -5,7 +5,6 @@ package links
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -277,6 +276,3 @@ func (r *reader) resolve(at *uri.URI) {
 	}
 	r.found = nil
 }
-
-// String is for people who look at a test.
-func (f Found) String() string { return fmt.Sprintf("%s %s %q", f.Kind, f.URI, f.Text) }

@@ -16,15 +16,13 @@ const (
 	// MaxDelay is the longest Crawl-delay that is taken.
 	MaxDelay = time.Hour
 
-	maxLine     = 16 << 10 // bytes of a line; what is longer is cut
-	maxSitemaps = 1000
+	maxLine = 16 << 10 // bytes of a line; what is longer is cut
 )
 
 // File is what a robots.txt says. It is not changed once it is made, and may be used by several
 // goroutines.
 type File struct {
-	groups   []group
-	sitemaps []string
+	groups []group
 }
 
 // group is what stands behind one or more lines of User-agent. Those of one agent count together.
@@ -87,10 +85,6 @@ func (p *parser) line(text string) {
 				g.delay = time.Duration(min(seconds, MaxDelay.Seconds()) * float64(time.Second))
 			}
 		}
-	case "sitemap", "site-map":
-		if value != "" && len(p.f.sitemaps) < maxSitemaps {
-			p.f.sitemaps = append(p.f.sitemaps, value)
-		}
 	}
 }
 
@@ -132,9 +126,6 @@ func token(value string) string {
 	}
 	return strings.ToLower(value[:end])
 }
-
-// Sitemaps are the sitemaps that the file names, as it writes them.
-func (f *File) Sitemaps() []string { return f.sitemaps }
 
 // Rules are what the file says to one agent.
 type Rules struct {

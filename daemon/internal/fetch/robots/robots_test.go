@@ -1,7 +1,6 @@
 package robots
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,9 +86,6 @@ func TestBytesThatAreRead(t *testing.T) {
 
 func TestExtras(t *testing.T) {
 	f := Parse([]byte("sitemap: http://a/1.xml\nuser-agent: *\ncrawl-delay: 2.5\nSitemap: http://a/2.xml # two\nuser-agent: fast\ncrawl-delay: -1\nuser-agent: slow\ncrawl-delay: 1e300\nuser-agent: odd\ncrawl-delay: NaN"))
-	if got := f.Sitemaps(); !slices.Equal(got, []string{"http://a/1.xml", "http://a/2.xml"}) {
-		t.Errorf("sitemaps: %v", got)
-	}
 	for agent, want := range map[string]time.Duration{"x": 2500 * time.Millisecond, "fast": 0, "slow": MaxDelay, "odd": 0} {
 		if got := f.For(agent).Delay(); got != want {
 			t.Errorf("%s: delay %s, want %s", agent, got, want)
