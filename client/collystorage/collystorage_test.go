@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,15 +31,14 @@ func startDaemon(t *testing.T) *client.Client {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	l.Close()
-	daemon := exec.Command(binary, "serve", "--listen", address, "--data-dir", t.TempDir())
-	daemon.Env = append(os.Environ(), "URIFILTER_URI_NUM_SCALE=100000", "URIFILTER_LOG_LEVEL=warn")
-	daemon.Stderr = os.Stderr
+	defer log.Close()
+	daemon := exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir())
+	daemon.Env = append(os.Environ(), "URIFILTER_URI_NUM_SCALE=100000")
+	daemon.Stderr = log
 	if err := daemon.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -47,16 +46,24 @@ func startDaemon(t *testing.T) *client.Client {
 		daemon.Process.Kill()
 		daemon.Wait()
 	})
-	c, err := client.New(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for start := time.Now(); c.Ready(t.Context()) != nil; time.Sleep(20 * time.Millisecond) {
+	// The system chooses the port, so that nobody else has it; the daemon tells which one.
+	ready := regexp.MustCompile(`"msg":"ready".*"address":"(http://[^"]+)"`)
+	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		text, err := os.ReadFile(log.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := ready.FindSubmatch(text); said != nil {
+			c, err := client.New(string(said[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
 		if time.Since(start) > 2*time.Minute {
-			t.Fatal("the daemon does not get ready")
+			t.Fatalf("the daemon does not get ready:\n%s", text)
 		}
 	}
-	return c
 }
 
 // site serves pages 0 to 99, each with links to ten others, and counts its visits.

@@ -5,6 +5,7 @@ package chores
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -69,6 +70,28 @@ func (s *said) waitFor(t *testing.T, want string) {
 	}
 }
 
+// freeAddress is the test's until it ends: outside the range from which the system gives ports to others, and
+// with a socket on the UDP port of the same number, as tests of daemons have them.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 1000 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000))
+		claim, err := net.ListenPacket("udp", addr)
+		if err != nil {
+			continue
+		}
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			conn.Close()
+			claim.Close()
+			continue
+		}
+		t.Cleanup(func() { claim.Close() })
+		return addr
+	}
+	t.Fatal("no free port between 10000 and 20000")
+	return ""
+}
+
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"go.mod": "module made.up\n\ngo 1.26.0\n", "daemon/urifilter/main.go": standIn} {
@@ -80,12 +103,7 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := freeAddress(t)
 
 	var out said
 	run := part("run", "")
