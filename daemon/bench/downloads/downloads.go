@@ -126,7 +126,7 @@ func (o Options) beside(self string) error {
 			return err
 		}
 	}
-	o.report.Table("downloads", fmt.Sprintf("%d pages of %d bytes from %d hosts of this machine, which also serves them", o.Pages, pageBytes, hosts), t)
+	o.report.Table("downloads", fmt.Sprintf("%s pages of %s bytes from %d hosts of this machine, which also serves them; Scrapy has %d of them at most", report.Whole(float64(o.Pages)), report.Whole(pageBytes), hosts, scrapyPages), t)
 	calls := report.Table{{"calls of the store a task", "1 worker", "2 workers", "4 workers"}}
 	for _, call := range counted {
 		row := []string{call.name}
@@ -159,15 +159,25 @@ func (o Options) inTurn(t *report.Table, what string, programs []contestant, con
 	first := of(all[0], func(m measured) float64 { return m.rate })
 	for i, p := range programs {
 		rate := of(all[i], func(m measured) float64 { return m.rate })
-		digits := 0
+		shown, share := report.Whole(rate), fmt.Sprintf("%.0f %%", rate/first*100)
 		if rate < 100 {
-			digits = 2
+			shown = strconv.FormatFloat(rate, 'f', 2, 64)
 		}
-		t.Row(p.name, strconv.Itoa(concurrency), fmt.Sprintf("%.2f ms", of(all[i], func(m measured) float64 { return m.cpu })),
-			fmt.Sprintf("%.0f %%", rate/first*100), strconv.FormatFloat(rate, 'f', digits, 64),
-			fmt.Sprintf("%.0f MB", of(all[i], func(m measured) float64 { return m.memory })/1e6))
+		if rate < first/10 {
+			share = fmt.Sprintf("%.1f %%", rate/first*100)
+		}
+		t.Row(p.name, strconv.Itoa(concurrency), cpu(of(all[i], func(m measured) float64 { return m.cpu })),
+			share, shown, fmt.Sprintf("%.0f MB", of(all[i], func(m measured) float64 { return m.memory })/1e6))
 	}
 	return nil
+}
+
+// cpu shows processor time in three digits or so.
+func cpu(milliseconds float64) string {
+	if milliseconds < 1 {
+		return fmt.Sprintf("%.3f ms", milliseconds)
+	}
+	return fmt.Sprintf("%.2f ms", milliseconds)
 }
 
 func of(all []measured, value func(measured) float64) float64 {

@@ -139,7 +139,7 @@ func (o Options) queued() error {
 				return err
 			}
 		}
-		t.Row(fmt.Sprint(n), fmt.Sprintf("%.0f", report.Median(added)), fmt.Sprintf("%.2f s", report.Median(handed)),
+		t.Row(report.Whole(float64(n)), report.Whole(report.Median(added)), fmt.Sprintf("%.2f s", report.Median(handed)),
 			fmt.Sprintf("%.0f MB", report.Median(resident)/1e6), fmt.Sprintf("%.0f", report.Median(bytes)))
 	}
 	o.report.Table("queued", "Over HTTP; bytes of the store's folder after a stop", t)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -41,6 +42,15 @@ func (t Table) write(w io.Writer, padded bool) {
 		}
 		fmt.Fprintln(w, "|")
 	}
+}
+
+// Whole is a number of 0 or more without a fraction, with commas between thousands.
+func Whole(n float64) string {
+	text := strconv.FormatFloat(n, 'f', 0, 64)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 // Median of values, of which there must be one at least.

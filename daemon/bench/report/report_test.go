@@ -175,3 +175,11 @@ func TestOtherPrograms(t *testing.T) {
 		t.Errorf("this machine: got %+v", now)
 	}
 }
+
+func TestWhole(t *testing.T) {
+	for n, want := range map[float64]string{0: "0", 999.4: "999", 999.5: "1,000", 33_786: "33,786", 1_000_000: "1,000,000"} {
+		if got := Whole(n); got != want {
+			t.Errorf("%v: got %s, want %s", n, got, want)
+		}
+	}
+}
