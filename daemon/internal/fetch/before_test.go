@@ -35,7 +35,7 @@ func TestBeforeARedirect(t *testing.T) {
 // Who waits before a redirect for longer than all of it may take is told that, and not of a cancellation.
 func TestBeforeARedirectTakesTooLong(t *testing.T) {
 	s := start(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/next", http.StatusFound) })
-	_, _, e := get(t, fetcher(t, Options{}), Request{URI: s.URL + "/", Whole: 500 * time.Millisecond, Before: func(ctx context.Context, _ string) error {
+	_, _, e := get(t, fetcher(t, Options{}), Request{URI: s.URL + "/", Whole: 3 * time.Second, Before: func(ctx context.Context, _ string) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}})

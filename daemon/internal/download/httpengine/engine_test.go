@@ -52,7 +52,7 @@ func newRig(t *testing.T, serve func(w http.ResponseWriter, r *http.Request)) *r
 // download makes an attempt, and returns the page, its body, and the failure.
 func (r *rig) download(t *testing.T, uri string, change ...func(*download.Setting)) (worker.Page, string, *worker.Failure) {
 	t.Helper()
-	s := download.Setting{Timeout: 10 * time.Second, MaxBytes: 1 << 20, Robots: true}
+	s := download.Setting{Timeout: 5 * time.Minute, MaxBytes: 1 << 20, Robots: true}
 	for _, f := range change {
 		f(&s)
 	}
