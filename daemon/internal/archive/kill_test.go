@@ -81,8 +81,13 @@ func killAtAnyMoment(t *testing.T, rounds int) {
 		h := header(1)
 		acknowledged := uint64(0) // items 1 to this
 		a := r.open()
+		var writebacks []int
 		for range rounds {
-			acknowledged = r.killVictim(acknowledged+1, rand.IntN(4), time.Duration(rand.IntN(40))*time.Millisecond)
+			if len(writebacks) == 0 { // any order, so that some are waited for however few the rounds are
+				writebacks = rand.Perm(4)
+			}
+			acknowledged = r.killVictim(acknowledged+1, writebacks[0], time.Duration(rand.IntN(40))*time.Millisecond)
+			writebacks = writebacks[1:]
 			if acknowledged == 0 {
 				continue
 			}
