@@ -39,7 +39,7 @@ func (f Format) Read(path string, begin func(Header) Receiver) (blocks int, size
 	if err != nil {
 		return 0, 0, err
 	}
-	blocks, err = f.decode(bufio.NewReaderSize(file, 1<<20), st.Size(), func(h Header) error {
+	blocks, err = f.decode(bufio.NewReaderSize(file, int(min(st.Size(), 1<<20))), st.Size(), func(h Header) error {
 		if into = begin(h); h.Count == 0 {
 			return nil
 		}

@@ -169,7 +169,11 @@ func readFile(path string, begin func(header) error, each func(simhash.Document)
 		return 0, fmt.Errorf("%s: %w", path, errors.Unwrap(err))
 	}
 	defer file.Close()
-	if blocks, err = decode(bufio.NewReaderSize(file, 1<<20), begin, each); err != nil {
+	st, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if blocks, err = decode(bufio.NewReaderSize(file, int(min(st.Size(), 1<<20))), begin, each); err != nil {
 		return 0, fmt.Errorf("%s: %w", path, err)
 	}
 	return blocks, nil
