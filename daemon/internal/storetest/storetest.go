@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -216,9 +217,12 @@ func create(t *testing.T, store engine.Store, spec engine.Spec) engine.Set {
 
 // Keys hashes items from..from+n-1 of an endless list of URLs.
 func Keys(set engine.Set, from, n int) []bloom.Hash {
-	keys := make([]bloom.Hash, n)
+	keys, seed := make([]bloom.Hash, n), set.Seed()
+	item := []byte("https://example.com/item/")
+	prefix := len(item)
 	for i := range keys {
-		keys[i] = bloom.Sum(set.Seed(), fmt.Appendf(nil, "https://example.com/item/%d", from+i))
+		item = strconv.AppendInt(item[:prefix], int64(from+i), 10)
+		keys[i] = bloom.Sum(seed, item)
 	}
 	return keys
 }
