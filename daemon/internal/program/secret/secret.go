@@ -40,7 +40,7 @@ func OpenCertificate(certFile, keyFile string) (*Certificate, error) {
 func (c *Certificate) Reload() error {
 	cert, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {
-		return fmt.Errorf("tls: %w", err)
+		return fmt.Errorf("tls: cert_file %s and key_file %s: %w", c.certFile, c.keyFile, err)
 	}
 	c.inUse.Store(&cert)
 	return nil
