@@ -132,6 +132,7 @@ func rules() []rule {
 		room("download/mongodb", "download", "mongoconn", "tlsdial"),
 		room("download/downloadtest", "download"),
 		room("download/metered", "download"),
+		room("download/errorreport"),
 		room("download/campaign"),
 		{folder: "daemon/internal/download/dispatch", ours: in("download"), never: in("download/sqlite", "download/mongodb")},
 		{folder: "daemon/internal/download/worker", ours: in("download"), never: in("download/sqlite", "download/mongodb", "download/dispatch")},

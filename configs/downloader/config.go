@@ -133,8 +133,11 @@ type Script struct {
 	CPU time.Duration `yaml:"cpu"`
 }
 
-// Report says who is told when all tasks of a job have ended.
+// Report says who is told when all tasks of a job have ended, and of errors of the program.
 type Report struct {
+	// DSN is https://KEY@HOST/PROJECT, as Sentry and services like it give it out: what the log has as an error, or
+	// as a warning that names one, is sent there, without bodies, queries and credentials. Default "": nothing is sent.
+	DSN string `yaml:"dsn"`
 	// Webhook is a URL that is called with the report as JSON, by POST. Default "": none.
 	Webhook string `yaml:"webhook"`
 	// WebhookTokenFile holds the token that is sent to it. Default "": none.

@@ -112,6 +112,9 @@ func (r Report) check(add func(key, format string, args ...any), oneOf func(key,
 	if u, err := url.Parse(r.Webhook); r.Webhook != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		add("report.webhook", "%q: want a URL, such as https://chat.example.com/hooks/crawl", r.Webhook)
 	}
+	if r.DSN != "" && !validDSN(r.DSN) { // it has a key
+		add("report.dsn", "want https://KEY@HOST/PROJECT, with the number of the project, as the service gives it out")
+	}
 	if r.Webhook == "" && r.WebhookTokenFile != "" {
 		add("report.webhook_token_file", "%q: without a report.webhook", r.WebhookTokenFile)
 	}
@@ -133,6 +136,19 @@ func (r Report) check(add func(key, format string, args ...any), oneOf func(key,
 	if (r.MailUser == "") != (r.MailPasswordFile == "") {
 		add("report", "mail_user %q and mail_password_file %q: want both or neither", r.MailUser, r.MailPasswordFile)
 	}
+}
+
+// validDSN tells whether a text is a DSN of an error service: the URL of a project, with a key and no password.
+func validDSN(dsn string) bool {
+	u, err := url.Parse(dsn)
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || u.User.Username() == "" || u.RawQuery != "" || u.Fragment != "" {
+		return false
+	}
+	if _, has := u.User.Password(); has {
+		return false
+	}
+	project := u.Path[strings.LastIndex(u.Path, "/")+1:]
+	return project != "" && strings.Trim(project, "0123456789") == ""
 }
 
 // faults are what is wrong with the section, for a store that is there.

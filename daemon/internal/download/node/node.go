@@ -23,6 +23,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/browserengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/dispatch"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/errorreport"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/intake"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/master"
@@ -67,7 +68,8 @@ type Node struct {
 	dispatch *dispatch.Dispatcher
 	reporter *report.Reporter
 	worker   *worker.Worker
-	notifier *wake.Notifier // nil without a Redis
+	notifier *wake.Notifier        // nil without a Redis
+	faults   *errorreport.Reporter // nil without report.dsn
 	stopping *lifecycle.StopGuard
 }
 
@@ -76,10 +78,14 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 	if err := roles.check(cfg); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, roles: roles, log: log, stopping: lifecycle.NewStopGuard(cfg.ShutdownTimeout+stopRest-stopMargin, log)}
+	faults, log, err := openFaults(cfg.Report.DSN, roles, log)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, roles: roles, log: log, faults: faults, stopping: lifecycle.NewStopGuard(cfg.ShutdownTimeout+stopRest-stopMargin, log)}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, n.close())
+			err = errors.Join(err, n.end(err))
 		}
 	}()
 	defer lifecycle.KeepStarting()()

@@ -8,9 +8,24 @@ import (
 
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/errorreport"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/report"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 )
+
+// openFaults makes what tells an error service of what is logged as an error, and the log before which it stands.
+func openFaults(dsn string, roles Roles, log *slog.Logger) (*errorreport.Reporter, *slog.Logger, error) {
+	if dsn == "" {
+		return nil, log, nil
+	}
+	faults, err := errorreport.New(errorreport.Options{DSN: dsn, Release: "uridownloader@" + command.ReadVersion().Version, Role: roles.String()})
+	if err != nil {
+		return nil, nil, fmt.Errorf("report.dsn: %w", err)
+	}
+	log.Info("errors are sent", "to", errorreport.Place(dsn))
+	return faults, slog.New(faults.Handler(log.Handler())), nil
+}
 
 // openReporter makes what tells of jobs whose tasks have ended, with the secrets that it needs.
 func openReporter(cfg settings.Report, store download.Store, log *slog.Logger, registry prometheus.Registerer) (*report.Reporter, error) {

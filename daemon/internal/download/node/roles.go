@@ -135,15 +135,19 @@ func (n *Node) dispatching(owner string, registry prometheus.Registerer) dispatc
 // DispatchOnce opens the store, does one round of the dispatcher, sends the reports that are due, and closes the
 // store.
 func DispatchOnce(ctx context.Context, cfg settings.Config, log *slog.Logger) (_ dispatch.Report, err error) {
-	n := &Node{cfg: cfg, roles: Roles{Dispatch: true}, log: log}
-	if n.store, err = openStore(ctx, cfg, n.roles, log, prometheus.NewRegistry()); err != nil {
+	n := &Node{cfg: cfg, roles: Roles{Dispatch: true}}
+	if n.faults, log, err = openFaults(cfg.Report.DSN, n.roles, log); err != nil {
 		return dispatch.Report{}, err
 	}
+	n.log = log
 	defer func() {
-		if wrong := n.close(); err == nil {
+		if wrong := n.end(err); err == nil {
 			err = wrong
 		}
 	}()
+	if n.store, err = openStore(ctx, cfg, n.roles, log, prometheus.NewRegistry()); err != nil {
+		return dispatch.Report{}, err
+	}
 	_, owner, err := identity()
 	if err != nil {
 		return dispatch.Report{}, err

@@ -14,7 +14,7 @@ import (
 // it read the tokens and the certificate anew.
 func (n *Node) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	defer n.stopping.Disarm()
-	defer func() { err = errors.Join(err, n.close()) }()
+	defer func() { err = errors.Join(err, n.end(err)) }()
 	inner, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -80,6 +80,18 @@ func (n *Node) told(what string, err error) {
 		return
 	}
 	n.log.Info(what + " reloaded")
+}
+
+// end closes the node. Its error service is told why it ends, if that is an error.
+func (n *Node) end(why error) error {
+	err := n.close()
+	if n.faults != nil {
+		if wrong := errors.Join(why, err); wrong != nil && !errors.Is(wrong, context.Canceled) {
+			n.faults.Tell("program ends", wrong)
+		}
+		n.faults.Close()
+	}
+	return err
 }
 
 // close lets go of everything, in the other order.

@@ -207,7 +207,13 @@ func (r *Reporter) report(ctx context.Context, e ended) error {
 		r.sent.WithLabelValues("sent").Inc()
 		r.opt.Log.Info("job reported", "job", e.job.Name, "event", report.Event, "done", e.done, "failed", e.failed)
 	}
-	return r.opt.Store.MarkReported(ctx, e.job.ID, e.done+e.failed)
+	if err := r.opt.Store.MarkReported(ctx, e.job.ID, e.done+e.failed); err != nil {
+		return err
+	}
+	if e.done == 0 && e.failed > 0 {
+		r.opt.Log.Error("job failed: none of its tasks has a result", "job", e.job.Name, "failed", e.failed)
+	}
+	return nil
 }
 
 // send sends a report to an address, or to the webhook.

@@ -1,0 +1,162 @@
+// Package errorreport sends what a program logs as an error to a service that speaks Sentry's protocol, which its DSN
+// names. It stands before the log: what is logged is logged as before. It sends no bodies, and of URIs neither
+// credentials nor queries.
+package errorreport
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/getsentry/sentry-go"
+)
+
+const (
+	// sameEvery is how often an event with the same message is sent; those between are counted.
+	sameEvery = time.Minute
+	// mostAnHour is how many events are sent in an hour at most.
+	mostAnHour = 100
+	// sendIn bounds one call of the service.
+	sendIn = 10 * time.Second
+	// CloseIn is how long Close may take.
+	CloseIn = 3 * time.Second
+)
+
+// Options say where errors are sent. DSN must be given.
+type Options struct {
+	DSN     string
+	Release string // of the program
+	Role    string // of the process
+	Now     func() time.Time
+}
+
+// Reporter sends events. Its methods may be called by several goroutines.
+type Reporter struct {
+	opt    Options
+	client *sentry.Client
+	calls  *http.Transport
+
+	mu   sync.Mutex
+	same map[string]*same // by message, which are constants of the program
+	hour time.Time        // when the present one began
+	sent int              // in it
+	done bool             // it is closed
+}
+
+type same struct {
+	next    time.Time // not before
+	skipped int       // events that were not sent since
+}
+
+// Place is the service that a DSN names, without its key.
+func Place(dsn string) string {
+	u, err := url.Parse(dsn)
+	if err != nil || u.Host == "" {
+		return "not a URL"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
+// New makes a Reporter. It calls nobody yet.
+func New(opt Options) (*Reporter, error) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Release == "" {
+		opt.Release = "unknown" // or the library would look for a repository
+	}
+	r := &Reporter{opt: opt, same: map[string]*same{}, calls: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: sendIn}}
+	client, err := sentry.NewClient(sentry.ClientOptions{
+		Dsn: opt.DSN, Release: opt.Release, Tags: map[string]string{"role": opt.Role},
+		HTTPClient:   &http.Client{Transport: r.calls, Timeout: sendIn, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		Integrations: func([]sentry.Integration) []sentry.Integration { return nil }, // no source texts, no lists of modules
+		// Events one by one, which Close can wait for.
+		DisableTelemetryBuffer: true, DisableClientReports: true,
+	})
+	if err != nil { // its text has the DSN
+		return nil, fmt.Errorf("no DSN of an error service: %s", Place(opt.DSN))
+	}
+	r.client = client
+	return r, nil
+}
+
+// Handler is a log that also sends what is of level error, and warnings that name one.
+func (r *Reporter) Handler(log slog.Handler) slog.Handler { return handler{log, r, nil} }
+
+// Tell sends an error that is not logged here.
+func (r *Reporter) Tell(message string, err error) {
+	record := slog.NewRecord(r.opt.Now(), slog.LevelError, message, 0)
+	record.Add("err", err)
+	_ = r.Handler(slog.DiscardHandler).Handle(context.Background(), record) // never fails
+}
+
+// Close sends what waits, CloseIn at most. What is logged later is not sent.
+func (r *Reporter) Close() {
+	r.mu.Lock()
+	r.done = true
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), CloseIn)
+	defer cancel()
+	r.client.FlushWithContext(ctx)
+	r.client.Close()
+	r.calls.CloseIdleConnections()
+}
+
+// due tells whether an event is sent, and how many of the same message were not.
+func (r *Reporter) due(message string) (skipped int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.opt.Now()
+	s := r.same[message]
+	if s == nil {
+		s = &same{}
+		r.same[message] = s
+	}
+	if now.Sub(r.hour) >= time.Hour {
+		r.hour, r.sent = now, 0
+	}
+	if r.done || now.Before(s.next) || r.sent >= mostAnHour {
+		s.skipped++
+		return 0, false
+	}
+	skipped = s.skipped
+	s.next, s.skipped = now.Add(sameEvery), 0
+	r.sent++
+	return skipped, true
+}
+
+// handler is a log before which the reporter stands.
+type handler struct {
+	slog.Handler
+	r     *Reporter
+	attrs []slog.Attr
+}
+
+// Handle implements slog.Handler.
+func (h handler) Handle(ctx context.Context, record slog.Record) error {
+	attrs := h.attrs
+	record.Attrs(func(a slog.Attr) bool { attrs = append(attrs[:len(attrs):len(attrs)], a); return true })
+	if event := eventOf(record, attrs); event != nil {
+		if skipped, ok := h.r.due(record.Message); ok {
+			if skipped > 0 {
+				event.Tags["not_sent"] = fmt.Sprint(skipped)
+			}
+			event.Tags["role"] = h.r.opt.Role
+			h.r.client.CaptureEvent(event, nil, nil)
+		}
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+// WithAttrs implements slog.Handler.
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return handler{h.Handler.WithAttrs(attrs), h.r, append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+}
+
+// WithGroup implements slog.Handler. What is in a group is not sent.
+func (h handler) WithGroup(name string) slog.Handler { return h.Handler.WithGroup(name) }
