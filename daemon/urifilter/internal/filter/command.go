@@ -18,8 +18,7 @@ import (
 
 // batchCommand is what filter and check have in common.
 type batchCommand struct {
-	conn        connection.Flags
-	typ         string
+	conn        flags
 	input       choice
 	oldJSON     bool
 	skipInvalid bool
@@ -50,10 +49,9 @@ const (
 func (b *batchCommand) ndjson() bool { return b.input.value == inputNDJSON }
 
 func (b *batchCommand) register(cmd *cobra.Command) {
-	b.conn.Register(cmd)
+	b.conn.register(cmd)
 	b.conn.RegisterPatience(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&b.typ, "type", "t", defaultFilter, "name or id of the `filter` (env URIFILTER_TYPE)")
 	b.input = choice{inputLines, []string{inputLines, inputNDJSON}}
 	f.VarP(&b.input, "input-format", "f", "what the input holds: `FORMAT` lines is plain text, ndjson a JSON value a line")
 	f.BoolVar(&b.oldJSON, "json", false, "")
@@ -72,7 +70,7 @@ func (b *batchCommand) register(cmd *cobra.Command) {
 	fixed := func(c *choice) cobra.CompletionFunc {
 		return cobra.FixedCompletions(c.of, cobra.ShellCompDirectiveNoFileComp)
 	}
-	for flag, complete := range map[string]cobra.CompletionFunc{"type": b.conn.CompleteFilter, "input-format": fixed(&b.input), "summary": fixed(&b.summary)} {
+	for flag, complete := range map[string]cobra.CompletionFunc{"input-format": fixed(&b.input), "summary": fixed(&b.summary)} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // the flag is defined above
 		}
@@ -113,7 +111,7 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 		fmt.Fprintln(errOut, "reading items from the terminal, one a line; end with Ctrl-D")
 	}
 	start := time.Now()
-	typ := connection.FlagOrEnv(cmd, "type", b.typ, "URIFILTER_TYPE")
+	typ := b.conn.filter(cmd)
 	t := &transfer{
 		judge:     b.judge(daemon, typ),
 		out:       out,

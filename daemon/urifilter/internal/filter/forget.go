@@ -12,7 +12,6 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
-	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )
 
 // forgetResult is what forget --json prints.
@@ -24,8 +23,7 @@ type forgetResult struct {
 
 // NewForget makes the command forget.
 func NewForget() *cobra.Command {
-	var conn connection.Flags
-	var typ string
+	var asked flags
 	var asJSON bool
 	format := choice{inputLines, []string{inputLines, inputNDJSON}}
 	cmd := &cobra.Command{
@@ -41,24 +39,11 @@ all of any filter. A run that fails may be repeated.`,
   echo https://example.com/1 | urifilter forget --type jobs`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name := "-"
-			if len(args) > 0 {
-				name = args[0]
-			}
-			daemon, err := conn.Dial(cmd)
+			done := forgetResult{Filter: asked.filter(cmd)}
+			err := asked.withInput(cmd, args, func(daemon *client.Client, in *input) error {
+				return done.forgetAll(cmd.Context(), daemon, in, format.value == inputNDJSON)
+			})
 			if err != nil {
-				return err
-			}
-			defer daemon.Close()
-			source, _, err := openInput(cmd.InOrStdin(), name)
-			if err != nil {
-				return err
-			}
-			defer source.Close()
-			in := newInput(&unpacked{source: source})
-			defer in.close()
-			done := forgetResult{Filter: connection.FlagOrEnv(cmd, "type", typ, "URIFILTER_TYPE")}
-			if err := done.forgetAll(cmd.Context(), daemon, in, format.value == inputNDJSON); err != nil {
 				return err
 			}
 			if asJSON {
@@ -68,14 +53,10 @@ all of any filter. A run that fails may be repeated.`,
 			return err
 		},
 	}
-	conn.Register(cmd)
+	asked.register(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&typ, "type", "t", defaultFilter, "name or id of the `filter` (env URIFILTER_TYPE)")
 	f.VarP(&format, "input-format", "f", "what the input holds: `FORMAT` lines is plain text, ndjson a JSON value a line")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
-	if err := cmd.RegisterFlagCompletionFunc("type", conn.CompleteFilter); err != nil {
-		panic(err) // the flag is defined above
-	}
 	return cmd
 }
 

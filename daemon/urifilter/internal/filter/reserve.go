@@ -16,7 +16,6 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
-	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )
 
 // reserveResult is what the command reserve has done, and prints at the end.
@@ -26,8 +25,7 @@ type reserveResult struct {
 
 // NewReserve makes the command reserve.
 func NewReserve() *cobra.Command {
-	var conn connection.Flags
-	var typ string
+	var asked flags
 	lease := 5 * time.Minute
 	format := choice{inputLines, []string{inputLines, inputNDJSON}}
 	cmd := &cobra.Command{
@@ -46,9 +44,9 @@ that it has not printed: they are new again when the lease ends.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var done reserveResult
-			filter := connection.FlagOrEnv(cmd, "type", typ, "URIFILTER_TYPE")
+			filter := asked.filter(cmd)
 			out := bufio.NewWriter(cmd.OutOrStdout())
-			err := eachBatch(cmd, &conn, args, func(ctx context.Context, daemon *client.Client, b batch) error {
+			err := eachBatch(cmd, &asked, args, func(ctx context.Context, daemon *client.Client, b batch) error {
 				items, err := valuesOf(b, format.value == inputNDJSON)
 				if err != nil || len(items) == 0 {
 					return err
@@ -76,14 +74,10 @@ that it has not printed: they are new again when the lease ends.`,
 			return err
 		},
 	}
-	conn.Register(cmd)
+	asked.register(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&typ, "type", "t", defaultFilter, "name or id of the `filter` (env URIFILTER_TYPE)")
 	f.VarP(&format, "input-format", "f", "what the input holds: `FORMAT` lines is plain text, ndjson a JSON value a line")
 	f.DurationVar(&lease, "lease", lease, "for how long nobody else is given the items: `TIME` such as 30s, 10m or 24h, at most a day")
-	if err := cmd.RegisterFlagCompletionFunc("type", conn.CompleteFilter); err != nil {
-		panic(err) // the flag is defined above
-	}
 	return cmd
 }
 
@@ -116,8 +110,8 @@ be repeated.`,
 type settling = func(ctx context.Context, c *client.Client, typ, reservation string, items []json.RawMessage, options ...client.CallOption) (client.SettleResult[json.RawMessage], error)
 
 func newSettle(name, past, short, long string, call settling) *cobra.Command {
-	var conn connection.Flags
-	var typ, reservation string
+	var asked flags
+	var reservation string
 	var asJSON bool
 	format := choice{inputLines, []string{inputLines, inputNDJSON}}
 	cmd := &cobra.Command{
@@ -127,7 +121,7 @@ func newSettle(name, past, short, long string, call settling) *cobra.Command {
 		Example: fmt.Sprintf("  urifilter %[1]s --type jobs mine.txt\n  urifilter %[1]s --type jobs --reservation 5f2b9c0a6d1e4f73829a0b1c2d3e4f50", name),
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			done := settleResult{Filter: connection.FlagOrEnv(cmd, "type", typ, "URIFILTER_TYPE")}
+			done := settleResult{Filter: asked.filter(cmd)}
 			ndjson, out := format.value == inputNDJSON, bufio.NewWriter(cmd.OutOrStdout())
 			settle := func(ctx context.Context, daemon *client.Client, id string, items []json.RawMessage) error {
 				got, err := call(ctx, daemon, done.Filter, id, items)
@@ -149,13 +143,13 @@ func newSettle(name, past, short, long string, call settling) *cobra.Command {
 			var err error
 			switch {
 			case reservation == "":
-				err = eachBatch(cmd, &conn, args, func(ctx context.Context, daemon *client.Client, b batch) error {
+				err = eachBatch(cmd, &asked, args, func(ctx context.Context, daemon *client.Client, b batch) error {
 					return eachReservation(b, ndjson, func(id string, items []json.RawMessage) error { return settle(ctx, daemon, id, items) })
 				})
 			case len(args) > 0:
 				return fmt.Errorf("--reservation is for all of its items, and %s has some%sleave one of them out", args[0], command.HintMark)
 			default:
-				daemon, dialErr := conn.Dial(cmd)
+				daemon, dialErr := asked.Dial(cmd)
 				if dialErr != nil {
 					return dialErr
 				}
@@ -172,52 +166,34 @@ func newSettle(name, past, short, long string, call settling) *cobra.Command {
 			return err
 		},
 	}
-	conn.Register(cmd)
+	asked.register(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&typ, "type", "t", defaultFilter, "name or id of the `filter` (env URIFILTER_TYPE)")
 	f.StringVar(&reservation, "reservation", "", "all items of that reservation, whose `name` reserve has printed before each")
 	f.VarP(&format, "input-format", "f", "what follows the tab: `FORMAT` lines is plain text, ndjson a JSON value a line")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
-	if err := cmd.RegisterFlagCompletionFunc("type", conn.CompleteFilter); err != nil {
-		panic(err) // the flag is defined above
-	}
 	return cmd
 }
 
 // eachBatch calls do with each batch of an input. An error says at which lines it was, and what
 // is before them is done.
-func eachBatch(cmd *cobra.Command, conn *connection.Flags, args []string, do func(context.Context, *client.Client, batch) error) error {
-	name := "-"
-	if len(args) > 0 {
-		name = args[0]
-	}
-	daemon, err := conn.Dial(cmd)
-	if err != nil {
-		return err
-	}
-	defer daemon.Close()
-	source, _, err := openInput(cmd.InOrStdin(), name)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	in := newInput(&unpacked{source: source})
-	defer in.close()
-	for {
-		b, err := in.next(cmd.Context())
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-		if err := do(cmd.Context(), daemon, b); err != nil {
-			if b.first == 1 {
-				return atLine(b, err)
+func eachBatch(cmd *cobra.Command, asked *flags, args []string, do func(context.Context, *client.Client, batch) error) error {
+	return asked.withInput(cmd, args, func(daemon *client.Client, in *input) error {
+		for {
+			b, err := in.next(cmd.Context())
+			switch {
+			case errors.Is(err, io.EOF):
+				return nil
+			case err != nil:
+				return err
 			}
-			return fmt.Errorf("%w\nwhat stands before line %d is done", atLine(b, err), b.first)
+			if err := do(cmd.Context(), daemon, b); err != nil {
+				if b.first == 1 {
+					return atLine(b, err)
+				}
+				return fmt.Errorf("%w\nwhat stands before line %d is done", atLine(b, err), b.first)
+			}
 		}
-	}
+	})
 }
 
 // valuesOf is the items of a batch as JSON.
