@@ -74,10 +74,10 @@ func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noR
 			return nil
 		}
 		// They wait for processes that they start.
-		return r.goTest(ctx, o, nil, append([]string{"-parallel=4"}, o.arguments(skip, plain)...)...)
+		return r.goTest(ctx, o, nil, append([]string{"-parallel=4"}, o.arguments(skip, longestFirst(longPlainPackages, plain))...)...)
 	}}
 	noRaceTests = step{name: "tests without the race detector", do: func(r Repo, ctx context.Context) error {
-		return r.goTest(ctx, o, nil, append([]string{"-parallel=4"}, o.arguments("-run=^"+noRacePrefix, longestFirst(longPackages, noRace))...)...)
+		return r.goTest(ctx, o, nil, append([]string{"-parallel=4"}, o.arguments("-run=^"+noRacePrefix, longestFirst(longNoRacePackages, noRace))...)...)
 	}}
 	raceTests = step{name: "tests under the race detector", do: func(r Repo, ctx context.Context) error {
 		if len(raced) == 0 {
@@ -180,8 +180,13 @@ var racePackage = regexp.MustCompile(`/(client|client/.*|daemon/internal/.*|mage
 // longSystemPackages take longest of the system tests, the first of them most by far.
 var longSystemPackages = []string{"e2e", "sandbox", "kills"}
 
-// longPackages take longest under the race detector, the first of them most.
-var longPackages = []string{"redisstore", "embedded", "api", "filters", "archive", "journal", "powerloss", "timing", "bloom", "chaos"}
+// These take longest, the first of them most: under the race detector, in the pass of all other
+// packages, and of the tests that are named to go without it.
+var (
+	longPackages       = []string{"redisstore", "mongodb", "sqlite", "fetch", "streams", "leases", "archive", "embedded", "api", "filters", "journal", "timing", "bloom", "chaos"}
+	longPlainPackages  = []string{"daemon", "urifilter", "archive", "remote", "uridownloader", "kills", "service"}
+	longNoRacePackages = []string{"redisstore", "powerloss", "embedded", "filters", "api", "journal"}
+)
 
 // longestFirst has packages in the order in which they shall begin, so that none runs by
 // itself at the end: first those of the names in long.

@@ -76,13 +76,22 @@ func TestLongestFirst(t *testing.T) {
 	if got := longestFirst(longPackages, []string{"m/a", "m/api", "m/b", "m/redisstore"}); !slices.Equal(got, []string{"m/redisstore", "m/api", "m/a", "m/b"}) {
 		t.Errorf("got %q", got)
 	}
-	_, race, err := (Repo{Dir: filepath.Join("..", ".."), Out: t.Output()}).testPackages(t.Context())
+	plain, race, err := (Repo{Dir: filepath.Join("..", ".."), Out: t.Output()}).testPackages(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range longPackages {
-		if !slices.ContainsFunc(race, func(p string) bool { return path.Base(p) == name }) {
-			t.Errorf("no package %s is tested under the race detector", name)
+	noRace, err := packagesWith(filepath.Join("..", ".."), prefixed(noRacePrefix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pass := range []struct {
+		name           string
+		long, packages []string
+	}{{"under the race detector", longPackages, race}, {"in the plain pass", longPlainPackages, plain}, {"in the pass of " + noRacePrefix, longNoRacePackages, noRace}} {
+		for _, name := range pass.long {
+			if !slices.ContainsFunc(pass.packages, func(p string) bool { return path.Base(p) == name }) {
+				t.Errorf("no package %s is tested %s", name, pass.name)
+			}
 		}
 	}
 	system, err := packagesWith(filepath.Join("..", ".."), prefixed(systemPrefix))

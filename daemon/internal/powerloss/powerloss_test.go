@@ -24,6 +24,7 @@ var (
 // What was told to callers is there after a power cut at any moment, whatever the disk
 // made of what was not synced.
 func TestNoRacePowerLoss(t *testing.T) {
+	t.Parallel()
 	var tried figures
 	for i := range *scripts {
 		s := write(*seedFlag+uint64(i), 14, "uri", "times")
@@ -37,6 +38,7 @@ func TestNoRacePowerLoss(t *testing.T) {
 
 // Documents that were remembered are near after the cut, and each of them is whole.
 func TestNoRacePowerLossOfTexts(t *testing.T) {
+	t.Parallel()
 	var tried figures
 	for i := range (*scripts + 2) / 3 {
 		if check(t, write(*seedFlag+uint64(i), 10, "pages"), *perCut, &tried); t.Failed() {
@@ -49,6 +51,7 @@ func TestNoRacePowerLossOfTexts(t *testing.T) {
 // A small run of each durability, at every cut: with -exhaustive all states, those with
 // torn pages left out, of which some are tried.
 func TestNoRaceEveryStateOfASmallRun(t *testing.T) {
+	t.Parallel()
 	states := 2
 	if *exhaustive {
 		states = 1 << 12
