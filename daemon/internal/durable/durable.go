@@ -106,6 +106,11 @@ func (f *File) Sync(label string) error {
 	return f.fs.do(Op{Kind: OpSync, Label: label, Path: f.f.Name(), File: f}, func() error { return datasync(f.f) })
 }
 
+// BeginSync has the system begin to write n bytes from off on, so that a later Sync finds less
+// to do. It waits for nothing and promises nothing: what it cannot do is left to Sync, which
+// tells of what could not be written.
+func (f *File) BeginSync(off, n int64) { beginSync(f.f, off, n) }
+
 // Close closes the file.
 func (f *File) Close() error {
 	err := f.f.Close()

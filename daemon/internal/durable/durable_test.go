@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -134,6 +135,36 @@ func TestZeroAndTruncate(t *testing.T) {
 	if n, err := f.Size(); n != 3 || err != nil {
 		t.Errorf("%d bytes, %v, want 3", n, err)
 	}
+}
+
+// BeginSync changes nothing, wherever it is asked to begin.
+func TestBeginSync(t *testing.T) {
+	var fs FS
+	f, err := fs.OpenFile("create", filepath.Join(t.TempDir(), "file"), os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	if err := f.WriteAt("write", want, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range [][2]int64{{0, 1 << 20}, {4096, 8192}, {1 << 19, 0}, {1 << 30, 1 << 20}, {-1, -1}} {
+		f.BeginSync(r[0], r[1])
+	}
+	if err := f.Sync("sync"); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(want))
+	if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("other bytes than were written, %v", err)
+	}
+	if size, err := f.Size(); err != nil || size != int64(len(want)) {
+		t.Errorf("%d bytes, %v, want %d", size, err, len(want))
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.BeginSync(0, 4096)
 }
 
 func TestIsNoSpace(t *testing.T) {

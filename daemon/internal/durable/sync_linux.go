@@ -3,6 +3,8 @@ package durable
 import (
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 var errQuota error = syscall.EDQUOT
@@ -19,6 +21,10 @@ func datasync(f *os.File) error {
 		}
 		return nil
 	}
+}
+
+func beginSync(f *os.File, off, n int64) {
+	_ = unix.SyncFileRange(int(f.Fd()), off, n, unix.SYNC_FILE_RANGE_WRITE)
 }
 
 func openDir(path string) (*os.File, error) { return os.Open(path) }

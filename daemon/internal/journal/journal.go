@@ -206,6 +206,9 @@ func (j *Journal) commit(sync bool) error {
 			return err
 		}
 	}
+	if !sync && j.cur != nil {
+		j.cur.beginSync()
+	}
 	j.mu.Lock()
 	j.written = goal
 	j.dirty = !sync

@@ -167,6 +167,34 @@ func TestConcurrentBatchesShareSyncs(t *testing.T) {
 	}
 }
 
+// Where batches wait for no sync, the disk has most of a segment before it is ended.
+func TestSegmentsAreWrittenAhead(t *testing.T) {
+	for mode, want := range map[Sync]bool{Always: false, Interval: true, None: true} {
+		dir := t.TempDir()
+		j := open(t, dir, mode, 1, nil)
+		const batches, n = 400, 500 // 3.2 MB, in segments of 1, 2 and 4 MiB
+		most := int64(0)
+		for i := range batches {
+			if err := add(j, i*n, n); err != nil {
+				t.Fatal(err)
+			}
+			most = max(most, j.cur.begun)
+			if behind := j.cur.off - j.cur.begun; want && (behind < 0 || behind > ahead+n*slot*2) {
+				t.Fatalf("%v, batch %d: %d of %d bytes are begun with", mode, i, j.cur.begun, j.cur.off)
+			}
+		}
+		if got := most > 0; got != want {
+			t.Errorf("%v: written ahead: %v, want %v", mode, got, want)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := replay(dir, nil); err != nil || len(got.keys) != batches*n {
+			t.Errorf("%v: %d keys, %v; want %d", mode, len(got.keys), err, batches*n)
+		}
+	}
+}
+
 func TestRotateAndDiscard(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir, Always, 1, nil)

@@ -15,7 +15,25 @@ type segment struct {
 	off      int64
 	overhead int64 // Journal.overhead
 
-	dirty bool // something was written since the last sync
+	dirty bool  // something was written since the last sync
+	begun int64 // up to where beginSync has had it written
+}
+
+// ahead is how much is written before the system is told to begin with it. A call takes a
+// twelfth of a millisecond.
+const ahead = 1 << 20
+
+// beginSync keeps the sync that ends a segment, or an interval, short where batches wait for
+// none: all that arrive meanwhile wait for that one, 15 ms for a segment of 16 MiB, and a
+// fifth of one where the most of it was written before.
+func (s *segment) beginSync() {
+	if s.off-s.begun < ahead {
+		return
+	}
+	const page = 4 << 10 // the last one is still written to
+	end := s.off &^ (page - 1)
+	s.file.BeginSync(s.begun, end-s.begun)
+	s.begun = end
 }
 
 // sync makes what was written durable.
