@@ -68,7 +68,7 @@ func NewRecent(h Header, bytes uint64) (*Recent, error) {
 		s := &r.segments[i]
 		s.first = h.firstOf(i)
 		s.blocks = h.firstOf(i+1) - s.first
-		if err := s.resize(s.setsFor(bytes)); err != nil {
+		if _, err := s.resize(s.setsFor(bytes)); err != nil {
 			_ = r.Close()
 			return nil, fmt.Errorf("mirror of %d bytes: %w", bytes, err)
 		}
@@ -94,15 +94,15 @@ func (s *segment) setsFor(bytes uint64) uint64 {
 	return min(max(bytes/recentParts/setBytes, s.blocks/setBlocks+1), s.blocks)
 }
 
-// resize gives the segment another number of sets, and keeps the youngest entries. The caller
-// holds mu, or is the only one who knows of it.
-func (s *segment) resize(sets uint64) error {
+// resize gives the segment another number of sets, keeps the youngest entries, and tells how many
+// others had to go. The caller holds mu, or is the only one who knows of it.
+func (s *segment) resize(sets uint64) (evicted uint64, err error) {
 	if sets == uint64(len(s.sets)) {
-		return nil
+		return 0, nil
 	}
 	mem, err := allocate(sets * setBytes)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	old, oldMem := s.sets, s.mem
 	s.mem, s.sets = mem, unsafe.Slice((*recentSet)(unsafe.Pointer(unsafe.SliceData(mem))), sets)
@@ -111,14 +111,16 @@ func (s *segment) resize(sets uint64) error {
 		for i := range old {
 			if e := old[i][way]; e != 0 {
 				local := localOf(e, firstIn(uint64(i), uint64(len(old)), s.blocks), s.first)
-				s.sets[setOf(local, sets, s.blocks)].add(e)
+				if s.sets[setOf(local, sets, s.blocks)].add(e) {
+					evicted++
+				}
 			}
 		}
 	}
 	if oldMem == nil {
-		return nil
+		return 0, nil
 	}
-	return oldMem.free()
+	return evicted, oldMem.free()
 }
 
 // setOf is the set of a block of a segment, in proportion.
@@ -297,7 +299,9 @@ func (r *Recent) Adjust() error {
 	if want <= have && want > have-have/16 {
 		return nil // a filter came or went that hardly matters; never more than it may
 	}
-	return s.resize(want)
+	evicted, err := s.resize(want)
+	r.evicted.Add(evicted)
+	return err
 }
 
 // Fit is Adjust for all of it.
@@ -322,7 +326,7 @@ func (r *Recent) Bytes() (n uint64) {
 }
 
 // Counts are how many items it was asked for, how many of them it knew, and how many
-// it has let go of.
+// it has let go of: for later ones, or when it became smaller.
 func (r *Recent) Counts() (asked, found, evicted uint64) {
 	return r.asked.Load(), r.found.Load(), r.evicted.Load()
 }

@@ -131,8 +131,12 @@ func TestRecentIsResized(t *testing.T) {
 	if got := r.Bytes(); got > 128<<10 {
 		t.Errorf("shrunk to %d bytes", got)
 	}
-	if n := r.known(keys); n < 12_000 || n > 16_384 {
+	n := r.known(keys)
+	if n < 12_000 || n > 16_384 {
 		t.Errorf("shrunk: %d items known", n)
+	}
+	if _, _, evicted := r.Counts(); evicted != uint64(len(keys)-n) {
+		t.Errorf("shrunk: %d items evicted, want the %d that are not known any more", evicted, len(keys)-n)
 	}
 	if n := r.known(urlKeys(42, 30_000, 30_000)); n != 0 {
 		t.Errorf("%d items known that nobody learned", n)
