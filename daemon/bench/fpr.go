@@ -18,7 +18,7 @@ func falsePositives(s settings) error {
 	chart := plot.Chart{
 		Title: "False positives as a filter fills up",
 		Notes: "20 million new URLs, which differ in digits only; bars are intervals of 95 %",
-		X:     plot.Axis{Label: "items, per cent of the capacity"}, Y: plot.Axis{Label: "share of new URLs taken for seen", Log: true},
+		X:     plot.Axis{Label: "items, per cent of the capacity", From: 40}, Y: plot.Axis{Label: "share of new URLs taken for seen", Log: true},
 	}
 	expected := plot.Series{Name: "computed", Line: true}
 	h, err := bloom.NewHeader(10_000_000, errorRate, 42, time.Now())

@@ -114,3 +114,58 @@ func TestScales(t *testing.T) {
 		}
 	}
 }
+
+// An axis begins where it is told, unless a value is below.
+func TestAxisBegins(t *testing.T) {
+	c := Chart{X: Axis{From: 40}, Y: Axis{From: 40}, Series: []Series{{Points: []Point{{X: 50, Y: 5}, {X: 125, Y: 50}}}}}
+	if x, y := c.scales(); x.low != 40 || y.low != 5 || x.ticks()[0] != 40 {
+		t.Errorf("got %+v, %+v", x, y)
+	}
+}
+
+func TestNumbersOfTicks(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 1e-6: "0.000001", 1e-8: "1e-08", 0.25: "0.25", 100: "100", 1000: "1,000", 250000: "250,000", 1e6: "1,000,000", -1234.5: "-1,234.5", 1e12: "1e+12",
+	} {
+		if got := number(v); got != want {
+			t.Errorf("%v: got %s, want %s", v, got, want)
+		}
+	}
+}
+
+// A name stays clear of every point, whichever letters it has: it is written from its near end on.
+func TestNamesHideNoPoints(t *testing.T) {
+	var points []Point
+	for i := range 8 {
+		points = append(points, Point{X: 1 + float64(i)/20, Y: 1 + float64(i%3)/20, Label: "WWW MMM"})
+	}
+	c := Chart{X: Axis{Log: true}, Y: Axis{Log: true}, Series: []Series{{Name: "crowd", Points: points}}}
+	x, y := c.scales()
+	x.from, x.to, y.from, y.to = left, width-right, height-bottom, top
+	to := &names{}
+	c.label(to, x, y)
+	if len(to.boxes) != len(points) {
+		t.Fatalf("%d names of %d", len(to.boxes), len(points))
+	}
+	for _, b := range to.boxes {
+		for _, p := range points {
+			if px, py := x.place(p.X), y.place(p.Y); px+4 > b[0] && px-4 < b[2] && py+4 > b[1] && py-4 < b[3] {
+				t.Errorf("a name from %v hides the point at %.0f, %.0f", b, px, py)
+			}
+		}
+	}
+}
+
+// names is a canvas that notes where texts are, in a font whose capitals are wide.
+type names struct {
+	canvas
+	boxes [][4]float64
+}
+
+func (n *names) line(_, _, _, _, _ float64, _ int) {}
+
+func (n *names) text(x, y, size, anchor float64, _ int, s string) {
+	wide := size * 0.87 * float64(len(s)-1)
+	from := x - anchor*wide
+	n.boxes = append(n.boxes, [4]float64{from, y - 0.72*size, from + wide, y})
+}

@@ -233,7 +233,7 @@ func fillChart(f rates.Fill) plot.Chart {
 	return plot.Chart{
 		Title: fmt.Sprintf("False positives of a filter for %s items at %g", human.Count(int64(f.Capacity)), f.ErrorRate),
 		Notes: "points are measured, with intervals of 95 %",
-		X:     plot.Axis{Label: "items, per cent of the capacity"}, Y: plot.Axis{Label: "share of new items taken for seen", Log: true},
+		X:     plot.Axis{Label: "items, per cent of the capacity", From: 20}, Y: plot.Axis{Label: "share of new items taken for seen", Log: true},
 		Series: []plot.Series{expected, measured, promised},
 	}
 }

@@ -145,7 +145,7 @@ func (r loadReport) latencies() []namedLatency {
 func (r loadReport) chart() plot.Chart {
 	c := plot.Chart{
 		Title: "Latency of a batch by percentile",
-		Notes: fmt.Sprintf("%s items/s, %d connections, batches of %s, %s; 10 is the percentile 90, 1000 the percentile 99.9", human.Count(int64(r.ItemsPerSec)), r.Connections, human.Count(int64(r.Batch)), r.Loop+" loop"),
+		Notes: fmt.Sprintf("%s items/s, %d connections, batches of %s, %s; 10 is the percentile 90, 1,000 the percentile 99.9", human.Count(int64(r.ItemsPerSec)), r.Connections, human.Count(int64(r.Batch)), r.Loop+" loop"),
 		X:     plot.Axis{Label: "one batch in so many takes longer", Log: true},
 		Y:     plot.Axis{Label: "milliseconds", Log: true},
 	}
