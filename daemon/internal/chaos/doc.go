@@ -32,6 +32,13 @@
 // with it. Items that expire, and were accepted by a daemon that is gone when Redis loses
 // its data, may be new again; history knows.
 //
+// # Tight mirrors
+//
+// In every round with Redis whose seed is a multiple of three, two of the three daemons have the least redis.mirror_bytes that there
+// may be, and filters beside those that are asked, which leave hardly any of it: items go from
+// mirrors all the time, and layers that are closed are asked in Redis. Such a round never empties
+// Redis, as the documents promise nothing then of what a mirror has let go of.
+//
 // # What a seed gives
 //
 // The seed determines which fault is when, where and how long, and each caller's choices. It

@@ -19,7 +19,9 @@ type fault struct {
 	stores []string // nil: all
 	// alone says that no other fault is under way meanwhile.
 	alone bool
-	do    func(ctx context.Context, n *nemesis, e event) bool // false: it could not be done
+	// empties says that Redis has nothing afterwards: what a bounded mirror let go of is lost then.
+	empties bool
+	do      func(ctx context.Context, n *nemesis, e event) bool // false: it could not be done
 }
 
 // event is a fault with its place in the schedule.
@@ -48,7 +50,7 @@ func faults() []*fault {
 		{name: "redis-part", weight: 2, stores: []string{"redis"}, do: redisPartition},
 		{name: "redis-net", weight: 2, stores: []string{"redis"}, do: redisUnplugged},
 		{name: "redis-full", weight: 1, stores: []string{"redis"}, do: redisFull},
-		{name: "redis-empty", weight: 2, stores: []string{"redis", "cluster"}, alone: true, do: redisEmpty},
+		{name: "redis-empty", weight: 2, stores: []string{"redis", "cluster"}, alone: true, empties: true, do: redisEmpty},
 		{name: "failover", weight: 3, stores: []string{"sentinel"}, alone: true, do: failover},
 		{name: "reshard", weight: 3, stores: []string{"cluster"}, do: reshard},
 	}
@@ -82,7 +84,8 @@ type nemesis struct {
 func newNemesis(r *round) *nemesis {
 	n := &nemesis{round: r, rnd: rand.New(rand.NewPCG(r.seed, 77)), wall: map[string]time.Duration{}}
 	for _, f := range faults() {
-		if r.campaign.has(f.name) && (f.stores == nil || slices.Contains(f.stores, r.store)) {
+		if r.campaign.has(f.name) && (f.stores == nil || slices.Contains(f.stores, r.store)) && !(f.empties && r.bounded) {
+			r.campaign.possible[f.name] = true
 			for range f.weight {
 				n.events = append(n.events, f)
 			}

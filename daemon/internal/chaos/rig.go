@@ -63,13 +63,25 @@ func size(growing bool) string {
 	return "capacity: 1500000, on_full: warn"
 }
 
+// What makes mirrors of 4 MiB, the least that there may be, tight: the first of these filters takes most of it, and the
+// second, far larger, leaves little of the rest to others. Nothing is put into them.
+const (
+	mirrorBytes = "4MiB"
+	ballast     = ", {id: 8, name: taken, capacity: 1050000, on_full: warn}, {id: 9, name: large, capacity: 20000000, on_full: warn}"
+	wholeMirror = 2 // the daemon whose mirrors are not bounded
+)
+
 // newRig starts the servers. Daemons are there, and perhaps not yet ready.
 func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 	g := &rig{store: store}
 	count := 3
 	var addrs []string
+	filters := "{id: 1, name: uri, error_rate: 0.000001, " + size(r.growing()) + "}, {id: 4, name: jobs, kind: exact}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}"
+	if r.bounded {
+		filters += ballast
+	}
 	env := []string{
-		"URIFILTER_FILTERS=[{id: 1, name: uri, error_rate: 0.000001, " + size(r.growing()) + "}, {id: 4, name: jobs, kind: exact}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}]",
+		"URIFILTER_FILTERS=[" + filters + "]",
 		"URIFILTER_CHECKPOINT_BYTES=256KiB", "URIFILTER_LOG_LEVEL=info", "URIFILTER_SHUTDOWN_TIMEOUT=5s",
 	}
 	switch store {
@@ -146,6 +158,9 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 		}
 		if store != "embedded" {
 			d.env = append(d.env, "URIFILTER_REDIS_ADDRS="+strings.Join(reach, ","))
+		}
+		if r.bounded && i != wholeMirror {
+			d.env = append(d.env, "URIFILTER_REDIS_MIRROR_BYTES="+mirrorBytes)
 		}
 		var err error
 		if d.front, err = newProxy("127.0.0.1", func() (net.Conn, error) { return d.net.dial(d.addr) }, r.seed+100+uint64(i)); err != nil {

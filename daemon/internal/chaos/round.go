@@ -28,6 +28,7 @@ type round struct {
 	store        string
 	seed         uint64
 	inDoubt      string // redis.in_doubt of the daemons
+	bounded      bool   // the mirrors of all daemons but one are tight
 	started      time.Time
 	rig          *rig
 	pools        []*pool
@@ -57,6 +58,7 @@ func (c *campaign) begin(store string, seed uint64) (*round, error) {
 	r := &round{campaign: c, store: store, seed: seed, started: time.Now(), incarnations: map[string][]history.Incarnation{}, history: &history.History{}}
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	r.inDoubt = []string{"seen", "seen", "seen", "new"}[rnd.IntN(4)]
+	r.bounded = store != "embedded" && seed%3 == 0
 	var err error
 	if r.rig, err = newRig(c.t, store, c.binary, r); err != nil {
 		return r, err
