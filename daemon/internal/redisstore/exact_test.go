@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/exact"
@@ -279,6 +281,39 @@ func TestNoRaceExactBytesInRedis(t *testing.T) {
 		}
 		if got := server.CLI("object", "encoding", key); got != "intset" {
 			t.Errorf("a set is encoded as %s", got)
+		}
+	}
+}
+
+// What the mirror of an exact filter saves shows in the metrics, as that of a bloom filter does.
+func TestMetricsOfAnExactMirror(t *testing.T) {
+	t.Parallel()
+	store, s := openedExact(t, config(redistest.Start(t).Addr))
+	for range 3 {
+		addTo(t, s, 0, 100)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(store)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			got[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	for name, want := range map[string]float64{
+		"urifilter_mirror_bytes jobs": float64(s.Memory()), "urifilter_mirror_evicted_items_total jobs": 0,
+		"urifilter_mirror_items_total jobs hit": 200, "urifilter_mirror_items_total jobs miss": 100,
+	} {
+		if value, ok := got[name]; !ok || value != want {
+			t.Errorf("%s: got %v, %v, want %v", name, value, ok, want)
 		}
 	}
 }

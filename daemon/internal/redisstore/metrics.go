@@ -11,11 +11,11 @@ var connectedDesc = prometheus.NewDesc("urifilter_store_connected",
 
 var (
 	mirrorBytesDesc = prometheus.NewDesc("urifilter_mirror_bytes",
-		"Memory that the mirror of a bloom filter in Redis takes, or may take.", []string{"filter"}, nil)
+		"Memory that the mirror of a filter in Redis takes, or that of a bloom filter may take.", []string{"filter"}, nil)
 	mirrorAskedDesc = prometheus.NewDesc("urifilter_mirror_items_total",
-		"Items that a mirror was asked for which has not all of its filter: hit or miss, which costs a trip to Redis.", []string{"filter", "result"}, nil)
+		"Items that a mirror was asked for which need not have all that this daemon heard of: hit or miss, which costs a trip to Redis.", []string{"filter", "result"}, nil)
 	mirrorEvictedDesc = prometheus.NewDesc("urifilter_mirror_evicted_items_total",
-		"Items that had to leave such a mirror for later ones.", []string{"filter"}, nil)
+		"Items that had to leave such a mirror, for later ones or as it became smaller.", []string{"filter"}, nil)
 )
 
 // Describe implements [prometheus.Collector].

@@ -27,6 +27,9 @@ type mirror struct {
 	half atomic.Uint64 // of the bytes that it may take
 	now  func() time.Time
 
+	asked, found, evicted atomic.Uint64
+	both                  atomic.Int64 // items of the older table that went into the younger one, too
+
 	mu         sync.RWMutex // write-held to change which tables there are
 	young, old *table.Table
 	// When each of the tables took the last item that was accepted here; zero: none.
@@ -49,10 +52,22 @@ func (m *mirror) Has(keys []bloom.Hash, isNew, aged []bool) {
 	defer m.mu.RUnlock()
 	m.young.Has(keys, table.Still, isNew)
 	m.old.Has(keys, table.Still, aged)
+	found := 0
 	for i := range keys {
 		aged[i] = !aged[i] && isNew[i]
 		isNew[i] = isNew[i] && !aged[i]
+		if !isNew[i] {
+			found++
+		}
 	}
+	m.asked.Add(uint64(len(keys)))
+	m.found.Add(uint64(found))
+}
+
+// Counts are how many items it was asked for, how many of them it had, and about how many it has let go of
+// for later ones.
+func (m *mirror) Counts() (asked, found, evicted uint64) {
+	return m.asked.Load(), m.found.Load(), m.evicted.Load()
 }
 
 // Put adds keys that Redis has; accepted tells that this daemon has added them there. An
@@ -70,6 +85,8 @@ func (m *mirror) Put(keys []bloom.Hash, accepted bool) error {
 			dropped = m.old
 			m.old, m.oldAccepted = m.young, m.youngAccepted
 			m.young, m.youngAccepted = table.New(), time.Time{}
+			stay := m.both.Swap(0) + int64(count(keys, dropped, m.old))
+			m.evicted.Add(uint64(max(0, int64(dropped.Stats().Items)-stay)))
 		case !accepted:
 			m.mu.Unlock()
 			return nil
@@ -80,7 +97,14 @@ func (m *mirror) Put(keys []bloom.Hash, accepted bool) error {
 	}
 	m.mu.Unlock()
 	m.mu.RLock()
-	_, err := m.young.Add(keys, table.Still, table.Kept, make([]bool, len(keys)))
+	notOld, fresh := make([]bool, len(keys)), make([]bool, len(keys))
+	m.old.Has(keys, table.Still, notOld)
+	_, err := m.young.Add(keys, table.Still, table.Kept, fresh)
+	for i, is := range fresh {
+		if is && !notOld[i] {
+			m.both.Add(1)
+		}
+	}
 	m.mu.RUnlock()
 	if dropped != nil {
 		err = errors.Join(err, dropped.Close())
@@ -88,10 +112,31 @@ func (m *mirror) Put(keys []bloom.Hash, accepted bool) error {
 	return err
 }
 
+// count is how many of keys one table has and the other one has not.
+func count(keys []bloom.Hash, has, hasNot *table.Table) (n int) {
+	isNew, other := make([]bool, len(keys)), make([]bool, len(keys))
+	has.Has(keys, table.Still, isNew)
+	hasNot.Has(keys, table.Still, other)
+	for i := range keys {
+		if !isNew[i] && other[i] {
+			n++
+		}
+	}
+	return n
+}
+
 // Drop takes keys out.
 func (m *mirror) Drop(keys []bloom.Hash) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	notYoung, notOld := make([]bool, len(keys)), make([]bool, len(keys))
+	m.young.Has(keys, table.Still, notYoung)
+	m.old.Has(keys, table.Still, notOld)
+	for i := range keys {
+		if !notYoung[i] && !notOld[i] {
+			m.both.Add(-1)
+		}
+	}
 	m.young.Remove(keys, table.Still)
 	m.old.Remove(keys, table.Still)
 }

@@ -64,6 +64,44 @@ func TestMirrorIsBounded(t *testing.T) {
 	}
 }
 
+// Every item that was put in is there, or counts as evicted. One that is found again and again stays.
+func TestMirrorCounts(t *testing.T) {
+	m := newMirror(1 << 20)
+	defer m.Close()
+	asked := someKeys(0, 1000)
+	total := len(asked)
+	if err := m.Put(asked, false); err != nil {
+		t.Fatal(err)
+	}
+	for from := 1_000_000; from < 1_300_000; from += 1000 {
+		isNew, aged := make([]bool, len(asked)), make([]bool, len(asked))
+		m.Has(asked, isNew, aged)
+		var again []bloom.Hash
+		for i, is := range aged {
+			if is {
+				again = append(again, asked[i])
+			}
+		}
+		if err := m.Put(append(again, someKeys(from, 1000)...), false); err != nil {
+			t.Fatal(err)
+		}
+		total += 1000
+	}
+	m.Drop(asked[:10])
+	total -= 10
+	if got := m.count(asked); got != 990 {
+		t.Errorf("%d of 990 items are there that were asked for again and again", got)
+	}
+	there := m.count(someKeys(1_000_000, 300_000)) + 990
+	all, found, evicted := m.Counts()
+	if evicted != uint64(total-there) {
+		t.Errorf("%d items evicted, want the %d that are not there any more", evicted, total-there)
+	}
+	if all != 300*1000+1000+300_000 || found != 300*1000+990+uint64(there-990) {
+		t.Errorf("%d items asked for, %d found", all, found)
+	}
+}
+
 func TestMirrorDrops(t *testing.T) {
 	m := newMirror(4 << 20)
 	defer m.Close()

@@ -39,6 +39,7 @@ var (
 	_ engine.Forgetful = (*Set)(nil)
 	_ filter.Counted   = (*Set)(nil)
 	_ filter.Forgetful = (*Set)(nil)
+	_ filter.Mirroring = (*Set)(nil)
 	_ filter.Filter    = (*Set)(nil)
 )
 
@@ -167,6 +168,12 @@ func (s *Set) broken(ctx context.Context, d *dialogue, err error) error {
 
 // Memory implements engine.Growing: of the mirror.
 func (s *Set) Memory() uint64 { return s.mirror.Memory() }
+
+// Mirror implements filter.Mirroring.
+func (s *Set) Mirror() filter.Mirror {
+	asked, found, evicted := s.mirror.Counts()
+	return filter.Mirror{Bytes: s.mirror.Memory(), Partial: true, Asked: asked, Found: found, Evicted: evicted}
+}
 
 // Stats implements engine.Set.
 func (s *Set) Stats() engine.Stats {

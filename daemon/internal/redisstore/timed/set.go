@@ -39,6 +39,7 @@ var (
 	_ engine.Timed     = (*Set)(nil)
 	_ engine.Forgetful = (*Set)(nil)
 	_ filter.Sweeping  = (*Set)(nil)
+	_ filter.Mirroring = (*Set)(nil)
 	_ filter.Forgetful = (*Set)(nil)
 	_ filter.Filter    = (*Set)(nil)
 )
@@ -160,6 +161,10 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 
 // Memory implements engine.Timed: of the mirror.
 func (s *Set) Memory() uint64 { return s.mirror.Memory() }
+
+// Mirror implements filter.Mirroring: it has all that this daemon has accepted, and nothing bounds it
+// but limits.filter_bytes and the end of the items.
+func (s *Set) Mirror() filter.Mirror { return filter.Mirror{Bytes: s.mirror.Memory()} }
 
 // Stats implements engine.Set: of the mirror, for Redis cannot count the keys of one filter.
 func (s *Set) Stats() engine.Stats {
