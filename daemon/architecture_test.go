@@ -179,7 +179,7 @@ func rules() []rule {
 		asking(commands("near", []string{"connection"}, "program")),
 		withSettings(asking(commands("filters", []string{"connection"}, "program"))),
 		withSettings(room("lab/sizing", "kinds", "kind", "engine", "redisstore/footprint", "durable", "timing", "bloom")),
-		withSettings(room("redisstore/footprint")),
+		withSettings(room("redisstore/footprint", "redisstore/budget")),
 		{folder: "daemon/internal/lab/share", ours: []string{}, onlyModules: []string{}},
 		room("lab/rates", "lab/share", "bloom"),
 		{folder: "daemon/internal/lab/hashes", ours: in("lab/share", "lab/plot"), onlyModules: []string{"github.com/twmb/murmur3", "github.com/zeebo/xxh3"}},

@@ -23,7 +23,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-const checkpoint = 64 << 20
+var checkpoint = Settings{Checkpoint: 64 << 20}
 
 func specOf(kind string, params configs.Params) engine.Spec {
 	spec := engine.Spec{ID: 1, Name: "planned", Kind: kind, Params: params}
@@ -150,14 +150,14 @@ func TestJournalOfAPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(spec, kind.Contents{Items: items}, due)
+	p, err := New(spec, kind.Contents{Items: items}, Settings{Checkpoint: due})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if entries := int64(items * p.JournalItem); got < entries || got > int64(p.Journal) {
 		t.Errorf("got %d bytes, want %d for the entries and %d at most", got, entries, p.Journal)
 	}
-	if big, _ := New(spec, kind.Contents{Items: 1e9}, due); big.Journal != big.Memory/4+2*segmentBytes {
+	if big, _ := New(spec, kind.Contents{Items: 1e9}, Settings{Checkpoint: due}); big.Journal != big.Memory/4+2*segmentBytes {
 		t.Errorf("a large one: got %d, want a quarter of its memory (%d) and two segments", big.Journal, big.Memory)
 	}
 }
@@ -173,8 +173,8 @@ func TestStartIsMeasured(t *testing.T) {
 		if err := MeasureStart(t.Context(), &p, f.spec, f.contents, 4000, dir); err != nil {
 			t.Fatal(err)
 		}
-		if !(p.Start > 0 && p.StartCrashed > p.Start) {
-			t.Errorf("%s: got %v s, and %v s after a crash", f.spec.Kind, p.Start, p.StartCrashed)
+		if !(p.Start > 0 && p.StartLongest > p.Start) {
+			t.Errorf("%s: got %v s, and %v s with the longest journal", f.spec.Kind, p.Start, p.StartLongest)
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("%s: %s is left", f.spec.Kind, left[0].Name())

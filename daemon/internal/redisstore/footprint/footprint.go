@@ -1,7 +1,10 @@
 // Package footprint foretells what filters take of the memory of Redis.
 package footprint
 
-import "github.com/cr-clawer/urifilter/configs"
+import (
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/budget"
+)
 
 // What an item takes in Redis 7 with its own allocator: a key with a deadline, and a member of
 // one of the sets of integers.
@@ -37,4 +40,25 @@ func Expected(kind string, items, bits uint64) (bytes uint64, ok bool) {
 		return uint64(exactItemBytes * float64(items)), true
 	}
 	return 0, false
+}
+
+// What an item takes in a mirror that is bounded.
+const (
+	recentItemBytes    = 8
+	mirroredExactBytes = 19
+)
+
+// Mirror is how much memory of each daemon the mirror of a filter takes at most, and about how many items it
+// has then, if redis.mirror_bytes is bound (0: none) and the daemon has no other filter; memory is what the
+// embedded store would take. That of a timing filter has what this daemon has accepted, and no bound.
+func Mirror(kind string, items, memory, bound uint64) (bytes, mirrored uint64) {
+	switch {
+	case configs.HasBitMap(kind) && budget.New(bound, 0).TakeWhole(memory), configs.Expires(kind):
+		return memory, items
+	case configs.HasBitMap(kind):
+		return bound, min(items, bound/recentItemBytes)
+	case bound == 0:
+		bound = budget.Unbounded
+	}
+	return min(bound, memory), min(items, bound/mirroredExactBytes)
 }

@@ -33,6 +33,7 @@ type options struct {
 	kinds           []string
 	idBytes         int
 	checkpoint      string
+	mirror          string
 	start           bool
 	dir             string
 	asJSON          bool
@@ -40,7 +41,7 @@ type options struct {
 
 // New makes the command size.
 func New() *cobra.Command {
-	o := options{idBytes: 30, start: true, checkpoint: configs.Size(configs.Default().CheckpointBytes).String()}
+	o := options{idBytes: 30, start: true, mirror: "0", checkpoint: configs.Size(configs.Default().CheckpointBytes).String()}
 	cmd := &cobra.Command{
 		Use:   "size --items N",
 		Short: "What a filter would take: memory, disk, Redis, archive, start",
@@ -49,12 +50,14 @@ memory of Redis, a version in the archive, the time of a start. It asks no daemo
 
 Sizes are computed, and tests hold them against real filters. The time of a start is
 measured now, with a smaller filter of the kind on this machine (files in the system's
-cache, removed at the end), and scaled; --start=false leaves it out. "after a crash"
-includes the longest journal. Timing and exact filters grow item by item: theirs is an
+cache, removed at the end), and scaled; --start=false leaves it out. How long a start takes
+depends on the journal, which a clean stop leaves, too: "start" is right after a checkpoint.
+"mirror" is what each daemon with store redis keeps of the filter in its memory. Timing and exact filters grow item by item: theirs is an
 average. Simhash filters are those of texts that have little in common.`,
 		Example: `  urifilter size --items 150M --error-rate 0.0001
   urifilter size --items 150e6 --kind bloom,exact --start=false
   urifilter size --items 150M --capacity 10M    # a bloom filter that has to grow
+  urifilter size --items 10G --kind bloom --mirror-bytes 2GiB --start=false
   urifilter size --items 2G --kind bloom --on-full warn --json | jq '.[].redis_bytes'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
@@ -68,6 +71,7 @@ average. Simhash filters are those of texts that have little in common.`,
 	flags.StringSliceVar(&o.kinds, "kind", nil, "`kinds`: "+configs.KindNames()+" (default: all)")
 	flags.IntVar(&o.idBytes, "id-bytes", o.idBytes, "simhash: `bytes` of a document's id")
 	flags.StringVar(&o.checkpoint, "checkpoint-bytes", o.checkpoint, "the setting checkpoint_bytes, a `size`")
+	flags.StringVar(&o.mirror, "mirror-bytes", o.mirror, "the setting redis.mirror_bytes, a `size`; 0: bit-maps are mirrored whole")
 	flags.BoolVar(&o.start, "start", true, "measure the time of a start")
 	flags.StringVar(&o.dir, "temp-dir", "", "`folder` for the files of that measurement (default: the system's for temporary files)")
 	command.JSONFlag(cmd, &o.asJSON)
@@ -82,6 +86,10 @@ func (o options) run(cmd *cobra.Command) error {
 	if err != nil || checkpoint < 1 {
 		return usage("--checkpoint-bytes %q: want bytes, or a number with KiB, MiB, GiB or TiB, such as 64MiB", o.checkpoint)
 	}
+	mirror, err := configs.ParseSize(o.mirror)
+	if err != nil || mirror != 0 && mirror < 4*configs.MiB {
+		return usage("--mirror-bytes %q: want 0 or 4MiB and more, a number with KiB, MiB, GiB or TiB, such as 2GiB", o.mirror)
+	}
 	if o.idBytes < 1 || o.idBytes > 1024 {
 		return usage("--id-bytes %d: want 1 to 1024", o.idBytes)
 	}
@@ -92,7 +100,7 @@ func (o options) run(cmd *cobra.Command) error {
 	contents := kind.Contents{Items: o.items.N, IDBytes: o.idBytes}
 	var plans []sizing.Plan
 	for _, spec := range specs {
-		p, err := sizing.New(spec, contents, uint64(checkpoint))
+		p, err := sizing.New(spec, contents, sizing.Settings{Checkpoint: uint64(checkpoint), Mirror: uint64(mirror)})
 		if errors.Is(err, sizing.ErrUnknown) && len(o.kinds) == 0 {
 			continue
 		}
@@ -197,6 +205,7 @@ func show(w io.Writer, plans []sizing.Plan, items, idBytes int) error {
 	}
 	row("memory", func(p sizing.Plan) string { return bytes(p.Memory) })
 	row("  bytes an item", func(p sizing.Plan) string { return strconv.FormatFloat(p.PerItem, 'f', 1, 64) })
+	row("  daemon with it, about", func(p sizing.Plan) string { return bytes(p.Resident) })
 	row("bits", bits(func(b sizing.Bits) string { return human.Count(int64(b.Bits)) }))
 	row("  bits an item", bits(func(b sizing.Bits) string { return strconv.FormatFloat(b.BitsPerItem, 'f', 1, 64) }))
 	row("  k", bits(func(b sizing.Bits) string { return strconv.Itoa(b.K) }))
@@ -210,9 +219,16 @@ func show(w io.Writer, plans []sizing.Plan, items, idBytes int) error {
 	row("  bytes an item", func(p sizing.Plan) string { return strconv.FormatUint(p.JournalItem, 10) })
 	row("disk, at most", func(p sizing.Plan) string { return bytes(p.Disk) })
 	row("Redis", func(p sizing.Plan) string { return bytes(p.Redis) })
+	row("  mirror, each daemon", func(p sizing.Plan) string { return bytes(p.Mirror) })
+	row("  items in it", func(p sizing.Plan) string {
+		if p.Mirror == 0 {
+			return "-"
+		}
+		return human.Count(int64(p.Mirrored))
+	})
 	row("archive, a version", func(p sizing.Plan) string { return bytes(p.Archive) })
 	row("start", func(p sizing.Plan) string { return seconds(p.Start) })
-	row("  after a crash", func(p sizing.Plan) string { return seconds(p.StartCrashed) })
+	row("  longest journal", func(p sizing.Plan) string { return seconds(p.StartLongest) })
 	if err := human.Table(w, rows, map[int]bool{0: true}); err != nil {
 		return err
 	}
@@ -224,6 +240,10 @@ func show(w io.Writer, plans []sizing.Plan, items, idBytes int) error {
 		if configs.TakesTexts(p.Kind) {
 			notes = append(notes, fmt.Sprintf("%s: ids of %d bytes", p.Kind, idBytes))
 		}
+	}
+	if slices.ContainsFunc(plans, func(p sizing.Plan) bool { return p.Redis > 0 }) {
+		notes = append(notes, "mirror: with store redis. redis.mirror_bytes (here --mirror-bytes) bounds it, but not that of kind timing, which has",
+			"what this daemon accepted; what is not in it costs a trip, and is not put back from here if Redis comes back empty.")
 	}
 	notes = append(notes, `disk: two files and the journal, while a checkpoint is written. -: there is none.`)
 	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(slices.Compact(notes), "\n"))

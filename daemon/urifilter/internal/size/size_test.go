@@ -24,12 +24,25 @@ func TestSizeOfEachKind(t *testing.T) {
 		t.Fatalf("got %d, %v, %d plans, %s", code, err, len(plans), errOut)
 	}
 	for _, p := range plans {
-		if p.Items != 150_000 || p.Memory == 0 || p.File == 0 || p.Start <= 0 || p.StartCrashed <= p.Start {
+		if p.Items != 150_000 || p.Memory == 0 || p.File == 0 || p.Start <= 0 || p.StartLongest <= p.Start {
 			t.Errorf("got %+v", p)
 		}
 	}
 	if b := plans[0].Bits; b == nil || b.K != 8 || b.Capacity != 150_000 || b.Layers != 1 || b.FalsePositives > 1e-4 {
 		t.Errorf("bit-map: got %+v", b)
+	}
+	code, out, _ = ask(t, "--items", "1G", "--start=false", "--kind", "bloom,exact,timing", "--mirror-bytes", "2GiB", "--json")
+	if err := json.Unmarshal([]byte(out), &plans); code != 0 || err != nil || len(plans) != 3 {
+		t.Fatalf("mirrors: got %d, %v, %s", code, err, out)
+	}
+	for i, want := range []uint64{268_435_456, 113_025_455, 1_000_000_000} {
+		if p := plans[i]; p.Mirrored != want || i < 2 && p.Mirror != 2<<30 || i == 2 && p.Mirror != p.Memory {
+			t.Errorf("mirror of %s: got %d bytes, %d items, want %d", p.Kind, p.Mirror, p.Mirrored, want)
+		}
+	}
+	code, out, _ = ask(t, "--items", "10M", "--start=false", "--kind", "bloom")
+	if !strings.Contains(out, "redis.mirror_bytes") || !strings.Contains(out, "\n  items in it") {
+		t.Errorf("no word of a mirror: %d, %s", code, out)
 	}
 	code, out, _ = ask(t, "--items", "2M", "--capacity", "100k", "--kind", "bloom", "--start=false")
 	if code != 0 || !strings.Contains(out, "\n  layers") || strings.Contains(out, "start") {
@@ -48,6 +61,7 @@ func TestSizeRefuses(t *testing.T) {
 		"--error-rate 0.9: want":                {"--items", "1M", "--error-rate", "0.9"},
 		"--on-full \"burst\": want grow":        {"--items", "1M", "--on-full", "burst"},
 		"--id-bytes 0: want 1 to 1024":          {"--items", "1M", "--id-bytes", "0"},
+		"--mirror-bytes \"1MiB\": want 0 or":    {"--items", "1M", "--mirror-bytes", "1MiB"},
 		"--checkpoint-bytes \"64MB\": want":     {"--items", "1M", "--checkpoint-bytes", "64MB"},
 		`required flag(s) "items" not set`:      nil,
 		"unknown command \"5\" for \"urifilter": {"5", "--items", "1M"},
