@@ -32,7 +32,7 @@ func ParseProtocol(name string) (Protocol, error) {
 	case JSON, Text, NDJSON:
 		return p, nil
 	case "resp":
-		return "", fmt.Errorf("%q: the daemon has no RESP front yet; want %s", name, strings.Join(Protocols(), ", "))
+		return "", fmt.Errorf("%q: the daemon has no RESP front yet, it answers HTTP; want %s", name, strings.Join(Protocols(), ", "))
 	}
 	return "", fmt.Errorf("%q: want %s", name, strings.Join(Protocols(), ", "))
 }

@@ -79,7 +79,7 @@ func (f *loadFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&o.WarmUp, "warm-up", time.Second, "how long to run before that")
 	flags.Var(&f.rate, "rate", "open loop: `items` a second that are due, such as 500k")
 	flags.StringVarP(&f.input, "input", "i", "", "send the lines of a `file`")
-	flags.StringVar(&f.protocol, "protocol", f.protocol, "`form` of the batches: "+strings.Join(load.Protocols(), ", "))
+	flags.StringVar(&f.protocol, "protocol", f.protocol, "`form` of the batches, over HTTP: "+strings.Join(load.Protocols(), ", ")+"; the daemon has no RESP front yet")
 	flags.StringVar(&o.Filter, "filter", "", "ask this filter, and leave the items in it (default: a filter of the run's own)")
 	flags.Var(&f.capacity, "capacity", "`items` that the run's own filter is made for")
 	flags.Uint64Var(&o.Seed, "seed", 0, "makes the same URIs as another run with this `number` (default: chosen by chance)")
