@@ -44,14 +44,13 @@ type campaign struct {
 	binary string
 	module string
 
-	mu     sync.Mutex
-	start  time.Time
-	told   map[history.Outcome]int // items
-	calls  int
-	errors map[string]int // calls, by what they were told
-	faults map[string]int
-	missed map[string]int // faults that could not be done
-
+	mu       sync.Mutex
+	start    time.Time
+	told     map[history.Outcome]int // items
+	calls    int
+	errors   map[string]int // calls, by what they were told
+	faults   map[string]int
+	missed   map[string]int  // faults that could not be done
 	possible map[string]bool // faults that some round so far could have; one round is made at a time
 	rules    map[history.Rule]int
 	wrong    []string
@@ -111,11 +110,9 @@ func (c *campaign) round(ctx context.Context, store string, seed uint64, length 
 	if err == nil {
 		err = r.disturb(ctx, length)
 	}
-	evicted := ""
+	evicted := 0.0
 	if err == nil && r.bounded {
-		var n int
-		n, err = r.evicted()
-		evicted = fmt.Sprintf(", %d items let go of by tight mirrors since daemons were started last", n)
+		evicted, err = r.evicted()
 	}
 	if r.rig != nil {
 		err = errors.Join(append(r.rig.close(), err)...)
@@ -126,7 +123,7 @@ func (c *campaign) round(ctx context.Context, store string, seed uint64, length 
 	report := r.judge()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fmt.Fprintf(c.Out, "%s: %s, seed %d: %d calls, %d items, %d of them break the rule, %d false positives%s\n",
+	fmt.Fprintf(c.Out, "%s: %s, seed %d: %d calls, %d items, %d of them break the rule, %d false positives, %.0f items evicted from tight mirrors\n",
 		stamp(c.elapsed()), store, seed, report.Calls, report.Items, len(report.Violations), report.FalsePositives, evicted)
 	for rule, n := range report.Rules() {
 		c.rules[rule] += n

@@ -34,10 +34,8 @@
 //
 // # Tight mirrors
 //
-// In every round with Redis whose seed is a multiple of three, two of the three daemons have the least redis.mirror_bytes that there
-// may be, and filters beside those that are asked, which leave hardly any of it: items go from
-// mirrors all the time, and layers that are closed are asked in Redis. Such a round never empties
-// Redis, as the documents promise nothing then of what a mirror has let go of.
+// In rounds with Redis whose seed is a multiple of three, two of three daemons have the least redis.mirror_bytes, and
+// filters that leave hardly any of it to others. They never empty Redis: what mirrors let go of would be lost.
 //
 // # What a seed gives
 //

@@ -63,8 +63,7 @@ func size(growing bool) string {
 	return "capacity: 1500000, on_full: warn"
 }
 
-// What makes mirrors of 4 MiB, the least that there may be, tight: the first of these filters takes most of it, and the
-// second, far larger, leaves little of the rest to others. Nothing is put into them.
+// What makes mirrors of 4 MiB tight: two empty filters take nearly all of them.
 const (
 	mirrorBytes = "4MiB"
 	ballast     = ", {id: 8, name: taken, capacity: 1050000, on_full: warn}, {id: 9, name: large, capacity: 20000000, on_full: warn}"
@@ -76,12 +75,9 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 	g := &rig{store: store}
 	count := 3
 	var addrs []string
-	filters := "{id: 1, name: uri, error_rate: 0.000001, " + size(r.growing()) + "}, {id: 4, name: jobs, kind: exact}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}"
-	if r.bounded {
-		filters += ballast
-	}
+	filters := map[bool]string{true: ballast}[r.bounded]
 	env := []string{
-		"URIFILTER_FILTERS=[" + filters + "]",
+		"URIFILTER_FILTERS=[{id: 1, name: uri, error_rate: 0.000001, " + size(r.growing()) + "}, {id: 4, name: jobs, kind: exact}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}" + filters + "]",
 		"URIFILTER_CHECKPOINT_BYTES=256KiB", "URIFILTER_LOG_LEVEL=info", "URIFILTER_SHUTDOWN_TIMEOUT=5s",
 	}
 	switch store {
