@@ -2,6 +2,7 @@ package bitmap
 
 import (
 	"context"
+	"math/bits"
 
 	"github.com/redis/go-redis/v9"
 
@@ -10,12 +11,23 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
 
-// question is one item's BITFIELD: it reads the stripe's head, and sets (or reads) the
-// bits that the mirror lacks. The replies are the head and the old bits, all at one
-// moment: the item is new if a bit was 0, and the reply counts if the head was there.
+// together is for how many items of a stripe one BITFIELD asks. Four take Redis a tenth to a fifth less
+// time than one each; more win nothing more.
+const together = 4
+
+// question is a BITFIELD for some items of a stripe: it reads the stripe's head, and sets (or
+// reads) the bits that the mirror lacks. The replies are the head and the old bits, all at one
+// moment: an item is new if a bit of it was 0, and the reply counts if the head was there.
 type question struct {
 	redis.IntSliceCmd
+	n     int // items
+	items [together]item
+}
+
+// item is one that a question is for.
+type item struct {
 	index int // in the batch
+	bits  int // that are asked for
 }
 
 // moved is the verdict of a stripe that is closed and did not have the item: the next layer
@@ -26,31 +38,39 @@ const moved servers.Verdict = -1
 // second time every item would look seen.
 func (*question) NoRetry() bool { return true }
 
-func (q *question) verdict(l *layer) servers.Verdict {
-	if err := q.Err(); err != nil {
-		return servers.VerdictOf(err)
-	}
+// each calls do for each item, with its verdict and how many of its bits were 0.
+func (q *question) each(l *layer, do func(index int, v servers.Verdict, turned uint64)) {
+	v := servers.Seen
 	replies := q.Val()
-	if len(replies) < 2 || replies[0] != l.open && replies[0] != l.closed {
-		return servers.Undone
+	if err := q.Err(); err != nil {
+		v = servers.VerdictOf(err)
+	} else if len(replies) == 0 || replies[0] != l.open && replies[0] != l.closed {
+		v = servers.Undone
 	}
-	for _, old := range replies[1:] {
-		if old == 0 && replies[0] == l.closed {
-			return moved
+	at := 1
+	for _, it := range q.items[:q.n] {
+		if v != servers.Seen {
+			do(it.index, v, 0)
+			continue
 		}
-		if old == 0 {
-			return servers.Fresh
+		if at+it.bits > len(replies) {
+			do(it.index, servers.Undone, 0)
+			continue
+		}
+		turned := uint64(0)
+		for _, old := range replies[at : at+it.bits] {
+			turned += uint64(1 - old)
+		}
+		at += it.bits
+		switch {
+		case turned == 0:
+			do(it.index, servers.Seen, 0)
+		case replies[0] == l.closed:
+			do(it.index, moved, turned)
+		default:
+			do(it.index, servers.Fresh, turned)
 		}
 	}
-	return servers.Seen
-}
-
-// turned is how many bits were 0.
-func (q *question) turned() (n uint64) {
-	for _, old := range q.Val()[1:] {
-		n += uint64(1 - old)
-	}
-	return n
 }
 
 // decide asks Redis about the items that the mirrors lack: op is set, or get to look only. It
@@ -90,31 +110,32 @@ func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing
 	var decided []bloom.Hash
 	for i := range questions {
 		q := &questions[i]
-		v := q.verdict(l)
-		switch {
-		case v == moved:
-			again = append(again, q.index)
-			v = servers.Unknown
-		case v == servers.Undone && err == nil:
-			if err = q.Err(); err == nil {
-				err = insync.ErrLost
-			}
-			fallthrough
-		case v == servers.Undone || v == servers.Unknown:
-			if err == nil {
-				err = q.Err()
-			}
-			if !first {
+		q.each(l, func(index int, v servers.Verdict, turned uint64) {
+			switch {
+			case v == moved:
+				again = append(again, index)
 				v = servers.Unknown
+			case v == servers.Undone && err == nil:
+				if err = q.Err(); err == nil {
+					err = insync.ErrLost
+				}
+				fallthrough
+			case v == servers.Undone || v == servers.Unknown:
+				if err == nil {
+					err = q.Err()
+				}
+				if !first {
+					v = servers.Unknown
+				}
+			default:
+				decided = append(decided, keys[index])
+				if v == servers.Fresh && op == "set" && !l.mirror.whole() {
+					stripe, _ := l.header.Place(keys[index])
+					l.counts.add(stripe, turned)
+				}
 			}
-		default:
-			decided = append(decided, keys[q.index])
-			if v == servers.Fresh && op == "set" && !l.mirror.whole() {
-				stripe, _ := l.header.Place(keys[q.index])
-				l.counts.add(stripe, q.turned())
-			}
-		}
-		verdicts[q.index] = v
+			verdicts[index] = v
+		})
 	}
 	if err == nil && op == "set" {
 		l.mirror.Learn(decided)
@@ -125,34 +146,10 @@ func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing
 // ask sends the questions of a batch in pieces, and stops after the first that fails.
 // Those that were not sent have no verdict but undone.
 func (s *Set) ask(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint8, op string) ([]question, error) {
-	n := 0
-	for _, m := range missing {
-		if m != 0 {
-			n++
-		}
-	}
-	questions := make([]question, 0, n)
-	args := make([]any, 0, n*(5+4*8))
-	for i, m := range missing {
-		if m == 0 {
-			continue
-		}
-		stripe, bits := l.header.Place(keys[i])
-		start := len(args)
-		args = append(args, "bitfield", l.boxedKeys[stripe], "get", "i64", 0)
-		for w, at := range bits {
-			if m>>w&1 == 0 {
-				continue
-			}
-			args = append(args, op, "u1", int(at)+headBytes*8)
-			if op == "set" {
-				args = append(args, 1)
-			}
-		}
-		questions = append(questions, question{*redis.NewIntSliceCmd(ctx, args[start:len(args):len(args)]...), i})
-	}
-	for start := 0; start < len(questions); start += servers.PieceItems {
-		piece := questions[start:min(start+servers.PieceItems, len(questions))]
+	questions := l.questions(ctx, keys, missing, op)
+	const most = servers.PieceItems / together
+	for start := 0; start < len(questions); start += most {
+		piece := questions[start:min(start+most, len(questions))]
 		enough := func() error { return nil }
 		_, err := s.Servers.Batches.Pipelined(ctx, func(p redis.Pipeliner) (err error) {
 			for i := range piece {
@@ -176,4 +173,68 @@ func (s *Set) ask(ctx context.Context, l *layer, keys []bloom.Hash, missing []ui
 		}
 	}
 	return questions, nil
+}
+
+// questions are those about the items of which the mirror lacks bits, those of a stripe together.
+func (l *layer) questions(ctx context.Context, keys []bloom.Hash, missing []uint8, op string) []question {
+	order, total := l.inOrder(keys, missing)
+	size := 3 // an argument of a bit: get u1 OFFSET, set u1 OFFSET 1
+	if op == "set" {
+		size = 4
+	}
+	args := make([]any, 0, 5*len(order)+size*total)
+	questions := make([]question, 0, len(order)/together+min(len(order), len(l.keys)))
+	for from := 0; from < len(order); {
+		stripe := order[from].stripe
+		questions = append(questions, question{})
+		q, start := &questions[len(questions)-1], len(args)
+		args = append(args, "bitfield", l.boxedKeys[stripe], "get", "i64", 0)
+		for ; from < len(order) && order[from].stripe == stripe && q.n < together; from++ {
+			i := order[from].index
+			_, places := l.header.Place(keys[i])
+			for w, at := range places {
+				if missing[i]>>w&1 == 0 {
+					continue
+				}
+				args = append(args, op, "u1", int(at)+headBytes*8)
+				if op == "set" {
+					args = append(args, 1)
+				}
+			}
+			q.items[q.n] = item{i, bits.OnesCount8(missing[i])}
+			q.n++
+		}
+		q.IntSliceCmd = *redis.NewIntSliceCmd(ctx, args[start:len(args):len(args)]...)
+	}
+	return questions
+}
+
+// placed is an item of a batch and its stripe.
+type placed struct{ stripe, index int }
+
+// inOrder are the items of which bits are missing, by stripe and within it in order, and how many
+// bits that are.
+func (l *layer) inOrder(keys []bloom.Hash, missing []uint8) (order []placed, total int) {
+	ends := make([]int, len(l.keys)+1)
+	n := 0
+	for i, m := range missing {
+		if m != 0 {
+			stripe, _ := l.header.Place(keys[i])
+			ends[stripe+1]++
+			total += bits.OnesCount8(m)
+			n++
+		}
+	}
+	for stripe := range l.keys {
+		ends[stripe+1] += ends[stripe]
+	}
+	order = make([]placed, n)
+	for i, m := range missing {
+		if m != 0 {
+			stripe, _ := l.header.Place(keys[i])
+			order[ends[stripe]] = placed{stripe, i}
+			ends[stripe]++
+		}
+	}
+	return order, total
 }

@@ -222,16 +222,21 @@ func (s *Set) findClosed(ctx context.Context, closed []*layer, keys []bloom.Hash
 		var found []bloom.Hash
 		for i := range questions {
 			q := &questions[i]
-			switch v := q.verdict(l); {
-			case v == servers.Undone || v == servers.Unknown || q.Val()[0] != l.closed:
-				if err := q.Err(); err != nil {
-					return err
+			q.each(l, func(index int, v servers.Verdict, _ uint64) {
+				switch {
+				case err != nil:
+				case v == servers.Undone || v == servers.Unknown || q.Val()[0] != l.closed:
+					if err = q.Err(); err == nil {
+						err = fmt.Errorf("key %s: %w", l.keys[0], insync.ErrLost)
+					}
+				case v == servers.Seen:
+					missing[index] = 0
+					found = append(found, keys[index])
 				}
-				return fmt.Errorf("key %s: %w", l.keys[0], insync.ErrLost)
-			case v == servers.Seen:
-				missing[q.index] = 0
-				found = append(found, keys[q.index])
-			}
+			})
+		}
+		if err != nil {
+			return err
 		}
 		l.mirror.Learn(found)
 	}
