@@ -15,7 +15,7 @@ import (
 // memory it has.
 func restart(s settings) error {
 	const capacity = 150_000_000
-	const filters = `URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 150000000}]`
+	const filters = `URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 150000000, on_full: warn}]`
 	srv, err := startServer(s, "none", filters)
 	if err != nil {
 		return err

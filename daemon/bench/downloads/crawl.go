@@ -1,13 +1,13 @@
 package downloads
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
@@ -46,9 +46,12 @@ func (o Options) crawlOnce(binary, seed string, threads int) (m measured, err er
 	defer func() { err = errors.Join(err, os.RemoveAll(out)) }()
 	cmd := exec.Command(binary, "crawl", seed, "--allow-private", "--delay", "0", "--threads", strconv.Itoa(threads),
 		"--max-pages", strconv.Itoa(o.Pages), "--out", out)
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
 	start := time.Now()
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return m, fmt.Errorf("%w: %s", err, text)
+	most, err := watched(cmd)
+	if err != nil {
+		return m, fmt.Errorf("%w: %s", err, text.String())
 	}
 	spent := time.Since(start)
 	index, err := os.ReadFile(filepath.Join(out, "index.ndjson"))
@@ -60,8 +63,7 @@ func (o Options) crawlOnce(binary, seed string, threads int) (m measured, err er
 	}
 	n := float64(o.Pages)
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	return measured{n / spent.Seconds(), cpu.Seconds() * 1000 / n, float64(usage.Maxrss) * 1024}, nil
+	return measured{n / spent.Seconds(), cpu.Seconds() * 1000 / n, most}, nil
 }
 
 func lines(text []byte) (n int) {

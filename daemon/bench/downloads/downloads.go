@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
@@ -205,14 +204,14 @@ func (o Options) runInto(command func(out string) *exec.Cmd) (m measured, err er
 	cmd := command(out)
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, os.Stderr
-	if err := cmd.Run(); err != nil {
+	most, err := watched(cmd)
+	if err != nil {
 		return m, err
 	}
 	var t took
 	if err := json.NewDecoder(io.Reader(&text)).Decode(&t); err != nil || t.Pages != o.Pages {
 		return m, fmt.Errorf("%d pages, want %d: %w", t.Pages, o.Pages, err)
 	}
-	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return measured{float64(t.Pages) / t.Seconds, cpu.Seconds() * 1000 / float64(t.Pages), float64(usage.Maxrss) * 1024}, nil
+	return measured{float64(t.Pages) / t.Seconds, cpu.Seconds() * 1000 / float64(t.Pages), most}, nil
 }

@@ -168,6 +168,28 @@ func memory(pid int) (now, most float64) {
 	return now, most
 }
 
+// watched runs a command to its end, and tells the most resident memory that it had, in bytes. What the system
+// counts for a process that has ended begins with that of the process which started it, so it is looked at
+// while it runs, every few milliseconds.
+func watched(cmd *exec.Cmd) (most float64, err error) {
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return most, err
+		case <-look.C:
+			_, now := memory(cmd.Process.Pid)
+			most = max(most, now)
+		}
+	}
+}
+
 // diskBytes is the size of all files below a folder.
 func diskBytes(dir string) (int64, error) {
 	var sum int64
