@@ -52,8 +52,8 @@ Sizes are computed, and tests hold them against real filters. The time of a star
 measured now, with a smaller filter of the kind on this machine (files in the system's
 cache, removed at the end), and scaled; --start=false leaves it out. How long a start takes
 depends on the journal, which a clean stop leaves, too: "start" is right after a checkpoint.
-"mirror" is what each daemon with store redis keeps of the filter in its memory. Timing and exact filters grow item by item: theirs is an
-average. Simhash filters are those of texts that have little in common.`,
+"mirror" is what each daemon with store redis keeps of the filter in its memory.
+Timing and exact filters grow item by item: their memory is an average. Simhash filters are those of texts that have little in common.`,
 		Example: `  urifilter size --items 150M --error-rate 0.0001
   urifilter size --items 150e6 --kind bloom,exact --start=false
   urifilter size --items 150M --capacity 10M    # a bloom filter that has to grow
