@@ -54,6 +54,7 @@ func TestSeconds(t *testing.T) {
 
 // A campaign of a minute: the store of one machine, and the shared one.
 func TestSystemMinute(t *testing.T) {
+	t.Parallel()
 	o := gentle(time.Minute, "redis", "embedded", "redis")
 	o.Faults = append(o.Faults, "drop", "redis-kill", "redis-cut", "redis-full", "redis-empty")
 	Run(t, o)

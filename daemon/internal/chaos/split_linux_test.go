@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,11 +29,14 @@ type side struct {
 	addr string
 }
 
+var pairs atomic.Int64 // of machines that this process has made
+
 // newSides makes two machines that are joined by a cable. Only root can.
 func newSides(t *testing.T) (old, fresh *side) {
 	t.Helper()
-	old = &side{&netns{name: fmt.Sprintf("split-old-%d", os.Getpid())}, t, oldSide}
-	fresh = &side{&netns{name: fmt.Sprintf("split-new-%d", os.Getpid())}, t, newSide}
+	pair := fmt.Sprintf("%d-%d", os.Getpid(), pairs.Add(1))
+	old = &side{&netns{name: "split-old-" + pair}, t, oldSide}
+	fresh = &side{&netns{name: "split-new-" + pair}, t, newSide}
 	t.Cleanup(func() { old.close(); fresh.close() })
 	for _, line := range []string{
 		"netns add " + old.name, "netns add " + fresh.name,
@@ -257,6 +261,7 @@ func split(t *testing.T, binary string, length time.Duration, replicas, downAfte
 
 // Sentinels make a new master while the old one, its daemon and their callers are cut off.
 func TestSystemSplitBrain(t *testing.T) {
+	t.Parallel()
 	for _, program := range []string{"redis-server", "ip"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Fatal(err)
@@ -278,6 +283,7 @@ func TestSystemSplitBrain(t *testing.T) {
 		"both":          {1, 10_000, []string{"--min-replicas-to-write", "1", "--min-replicas-max-lag", "5"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait for most of their time
 			r, warned, served := split(t, binary, 30*time.Second, c.replicas, c.downAfter, c.settings...)
 			rules := r.Rules()
 			t.Logf("%d items: new twice %d, new for nobody %d, seen before new %d, forgotten %d; items answered during the partition: %d at the old side, %d at the new one",
