@@ -90,7 +90,7 @@ func (c *Health) prove(ctx context.Context, h host.Host) error {
 	if err != nil {
 		return err
 	}
-	if err := w.steady(ctx, up, since); err != nil {
+	if err := w.steady(ctx, up, time.Since(since)); err != nil {
 		return err
 	}
 	c.proved = up
@@ -236,12 +236,11 @@ func (w watch) onHost(ctx context.Context, settings program.Settings, token stri
 	}
 }
 
-// steady makes sure that the process which answered is still the one that was started.
-func (w watch) steady(ctx context.Context, up Status, since time.Time) error {
-	if time.Since(up.Started) < time.Minute {
-		if err := host.Sleep(ctx, settle-time.Since(since)); err != nil {
-			return err
-		}
+// steady makes sure that the process which answered is still the one that was started. It was
+// found to be up that long ago.
+func (w watch) steady(ctx context.Context, up Status, ago time.Duration) error {
+	if err := host.Sleep(ctx, settle-up.steady()-ago); err != nil {
+		return err
 	}
 	s, err := StatusOf(ctx, w.h, w.Program.Program)
 	if err != nil {

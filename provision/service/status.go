@@ -43,6 +43,14 @@ type Status struct {
 // Age is how long the process has run.
 func (s Status) Age() time.Duration { return s.Now.Sub(s.Started) }
 
+// steady is how long the daemon has been in its state, by the clock of the host; 0 where that is not known.
+func (s Status) steady() time.Duration {
+	if s.Changed.IsZero() {
+		return 0
+	}
+	return max(0, s.Now.Sub(s.Changed))
+}
+
 // Running tells whether the daemon is up, by its own word.
 func (s Status) Running() bool { return s.Active == "active" || s.Active == "reloading" }
 

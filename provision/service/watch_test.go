@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cr-clawer/urifilter/provision/host"
@@ -52,6 +53,42 @@ func TestBakedDaemons(t *testing.T) {
 				t.Errorf("%v, left to say: %q; want %q", err, h.says, c.want)
 			}
 		})
+	}
+}
+
+// A daemon is believed when it has been up for some seconds, by the clock of its host. Those that it
+// was up before anybody looked are not waited for again.
+func TestSteadyDaemons(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		says string
+		ago  time.Duration
+		wait time.Duration
+	}{
+		"it has just come up":         {"Now=5000000 Changed=5000000 " + up, 0, settle},
+		"it was up for a while":       {"Now=6000000 Changed=5000000 " + up, 0, settle - time.Second},
+		"and for another":             {"Now=6000000 Changed=5000000 " + up, time.Second, settle - 2*time.Second},
+		"it was up for long":          {"Now=9000000 Changed=5000000 " + up, 0, 0},
+		"nobody knows since when":     {"Now=9000000 " + up, 0, settle},
+		"the clock has been put back": {"Now=1000000 Changed=5000000 " + up, 0, settle},
+		"it was just reloaded":        {"Now=9000000 Changed=8000000 " + up, 0, settle - time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, began := watch{Health: &Health{}, h: &told{says: []string{c.says}}, restarts: 1}, time.Now()
+				if err := w.steady(t.Context(), parseStatus(strings.ReplaceAll(c.says, " ", "\n")), c.ago); err != nil {
+					t.Fatal(err)
+				}
+				if got := time.Since(began); got != c.wait {
+					t.Errorf("it waits for %s, want %s", got, c.wait)
+				}
+			})
+		})
+	}
+	// Whatever its age, the process must be the one that answered.
+	w := watch{Health: &Health{}, h: &told{says: []string{crashing}}, restarts: 1}
+	if err := w.steady(t.Context(), parseStatus("Now=9000000\nChanged=5000000\nMainPID=22"), 0); err == nil || !strings.Contains(err.Error(), "process 22 ended") {
+		t.Errorf("a daemon that has ended: %v", err)
 	}
 }
 
