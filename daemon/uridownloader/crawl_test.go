@@ -104,8 +104,8 @@ func TestCrawlKilled(t *testing.T) {
 }
 
 func TestSystemCrawlKilled(t *testing.T) {
-	t.Run("1 thread", func(t *testing.T) { crawlKilled(t, 20, 150, 1) })
-	t.Run("16 threads", func(t *testing.T) { crawlKilled(t, 50, 500, 16) })
+	t.Run("1 thread", func(t *testing.T) { t.Parallel(); crawlKilled(t, 20, 150, 1) })
+	t.Run("16 threads", func(t *testing.T) { t.Parallel(); crawlKilled(t, 50, 500, 16) })
 }
 
 func TestCrawlCommand(t *testing.T) {

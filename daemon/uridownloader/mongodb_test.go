@@ -12,19 +12,17 @@ import (
 // TestSystemRolesOnMongoDB has master, dispatcher and workers in processes that share nothing but
 // MongoDB and the filter, as on several machines, one of which is killed.
 func TestSystemRolesOnMongoDB(t *testing.T) {
+	t.Parallel()
 	const pages = 60
 	s, filter := newSite(t), clienttest.NewServer(t)
 	turns := mongotest.NewTurns(t, mongotest.New(t, mongotest.Options{}).Addr())
-	t.Setenv("URIDOWNLOADER_STORE", "mongodb")
-	t.Setenv("URIDOWNLOADER_MONGODB_URI", turns.URI())
-	t.Setenv("URIDOWNLOADER_WORKER_LEASE", "10s")
-	t.Setenv("URIDOWNLOADER_WORKER_CONCURRENCY", "4")
+	env := environ{"URIDOWNLOADER_STORE=mongodb", "URIDOWNLOADER_MONGODB_URI=" + turns.URI(), "URIDOWNLOADER_WORKER_LEASE=10s", "URIDOWNLOADER_WORKER_CONCURRENCY=4"}
 	dir := func(name string) string { return filepath.Join(t.TempDir(), name) }
-	master := role(t, dir("master"), filter.URL, "master")
-	role(t, dir("dispatch"), filter.URL, "dispatch")
+	master := env.role(t, "", dir("master"), filter.URL, "master")
+	env.role(t, "", dir("dispatch"), filter.URL, "dispatch")
 	workers := []*process{
-		role(t, dir("a"), filter.URL, "worker", "--allow-private"),
-		role(t, dir("b"), filter.URL, "worker", "--allow-private"),
+		env.role(t, "", dir("a"), filter.URL, "worker", "--allow-private"),
+		env.role(t, "", dir("b"), filter.URL, "worker", "--allow-private"),
 	}
 	job := write(t, master.dir, "news.yaml", "name: news\nfilter: uri_download\nsetting: {delay: 0s, concurrency: 4, dispatch: 20}\n")
 	master.must("", "job", "add", job)

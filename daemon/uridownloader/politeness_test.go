@@ -91,13 +91,12 @@ func TestSystemPolitenessOfWorkersThatAreKilled(t *testing.T) {
 		// to arrive than the second, by some part of it: without a delay that is kept there is nothing.
 		least = delay / 2
 	)
+	t.Parallel()
 	h, filter := newHosts(t), clienttest.NewServer(t)
-	dir := filepath.Join(t.TempDir(), "data")
-	t.Setenv("URIDOWNLOADER_WORKER_LEASE", "10s")
-	master := role(t, dir, filter.URL, "master", "--dispatch")
+	env, dir := environ{"URIDOWNLOADER_WORKER_LEASE=10s"}, filepath.Join(t.TempDir(), "data")
+	master := env.role(t, "", dir, filter.URL, "master", "--dispatch")
 	worker := func(name string) *process {
-		t.Setenv("URIDOWNLOADER_USER_AGENT", name)
-		return role(t, dir, filter.URL, "worker", "--allow-private")
+		return append(env, "URIDOWNLOADER_USER_AGENT="+name).role(t, "", dir, filter.URL, "worker", "--allow-private")
 	}
 	one := worker("one")
 	worker("two")

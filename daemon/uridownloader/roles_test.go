@@ -22,11 +22,14 @@ import (
 // role starts a process with one role on a data directory, beside a filter.
 func role(t *testing.T, dir, filter string, args ...string) *process {
 	t.Helper()
-	return roleOf(t, "", dir, filter, args...)
+	return environ(nil).role(t, "", dir, filter, args...)
 }
 
-// roleOf is role with a program; "" is the test binary.
-func roleOf(t *testing.T, program, dir, filter string, args ...string) *process {
+// environ are variables of processes, beside those of the test: NAME=value.
+type environ []string
+
+// role is the same with the variables, and with a program; "" is the test binary.
+func (e environ) role(t *testing.T, program, dir, filter string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, dir: t.TempDir()}
 	for {
@@ -35,7 +38,7 @@ func roleOf(t *testing.T, program, dir, filter string, args ...string) *process 
 		if program != "" {
 			cmd.Path, cmd.Args[0], cmd.Env = program, program, os.Environ()
 		}
-		cmd.Env = append(cmd.Env, "URIDOWNLOADER_FILTER_URL="+filter)
+		cmd.Env = append(append(cmd.Env, "URIDOWNLOADER_FILTER_URL="+filter), e...)
 		if p.Start(t, cmd, filepath.Join(p.dir, "log"), []string{`"msg":"ready"`}, []string{"address already in use"}) {
 			t.Cleanup(p.Kill)
 			return p
@@ -180,12 +183,12 @@ func TestRolesApart(t *testing.T) {
 // Redis only tells roles that there is something to do: it is emptied, killed, and is away to the end,
 // and nothing is stuck and nothing is done twice.
 func TestRolesLoseRedis(t *testing.T) {
+	t.Parallel()
 	s, filter, redis := newSite(t), clienttest.NewServer(t), redistest.Start(t)
-	t.Setenv("URIDOWNLOADER_REDIS_URL", "redis://"+redis.Addr)
-	dir := filepath.Join(t.TempDir(), "data")
-	master := role(t, dir, filter.URL, "master")
-	dispatcher := role(t, dir, filter.URL, "dispatch")
-	worker := role(t, dir, filter.URL, "worker", "--allow-private")
+	env, dir := environ{"URIDOWNLOADER_REDIS_URL=redis://" + redis.Addr}, filepath.Join(t.TempDir(), "data")
+	master := env.role(t, "", dir, filter.URL, "master")
+	dispatcher := env.role(t, "", dir, filter.URL, "dispatch")
+	worker := env.role(t, "", dir, filter.URL, "worker", "--allow-private")
 	job := write(t, master.dir, "news.yaml", "name: news\nsetting: {delay: 0s, concurrency: 20, dispatch: 20}\n")
 	master.must("", "job", "add", job)
 	pages := strings.SplitAfter(s.pages(150), "\n")

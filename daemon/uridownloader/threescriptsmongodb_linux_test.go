@@ -11,15 +11,15 @@ import (
 // TestSystemThreeScriptsOnMongoDB runs the example of the manual with master, dispatcher and two workers in processes
 // that share MongoDB and the filter alone: what it generates, downloads and parses is each done once.
 func TestSystemThreeScriptsOnMongoDB(t *testing.T) {
+	t.Parallel()
 	n, filter, program := newNewspaper(t), clienttest.NewServer(t), released(t).program
 	turns := mongotest.NewTurns(t, mongotest.New(t, mongotest.Options{}).Addr())
-	t.Setenv("URIDOWNLOADER_STORE", "mongodb")
-	t.Setenv("URIDOWNLOADER_MONGODB_URI", turns.URI())
+	env := environ{"URIDOWNLOADER_STORE=mongodb", "URIDOWNLOADER_MONGODB_URI=" + turns.URI()}
 	dir := func() string { return filepath.Join(t.TempDir(), "data") }
-	master := roleOf(t, program, dir(), filter.URL, "master")
-	roleOf(t, program, dir(), filter.URL, "dispatch")
+	master := env.role(t, program, dir(), filter.URL, "master")
+	env.role(t, program, dir(), filter.URL, "dispatch")
 	for range 2 {
-		roleOf(t, program, dir(), filter.URL, "worker", "--allow-private")
+		env.role(t, program, dir(), filter.URL, "worker", "--allow-private")
 	}
 	master.must("", "job", "add", newsFiles(t, n, master.dir))
 	if got := master.settled("news", 1+2*(lists+articles)); got["failed"] > 0 {
