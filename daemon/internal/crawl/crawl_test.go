@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -60,15 +61,18 @@ func order(t *testing.T, dir, site string) (uris []string) {
 
 func testCount(t *testing.T, most int) {
 	for _, threads := range []int{1, 4, 64} {
-		dir := t.TempDir()
-		site := serve(t, &crawltest.Site{Pages: 10 * most, Slow: time.Millisecond})
-		p := run(t, dir, setting(site, int64(most), threads))
-		if p.Stored != int64(most) {
-			t.Errorf("%d threads: %+v", threads, p)
-		}
-		if err := crawltest.Check(dir, most); err != nil {
-			t.Errorf("%d threads: %v", threads, err)
-		}
+		t.Run(fmt.Sprintf("%d pages, %d threads", most, threads), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			site := serve(t, &crawltest.Site{Pages: 10 * most, Slow: time.Millisecond})
+			p := run(t, dir, setting(site, int64(most), threads))
+			if p.Stored != int64(most) {
+				t.Errorf("%+v", p)
+			}
+			if err := crawltest.Check(dir, most); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
