@@ -85,6 +85,9 @@ func (r *NearRequest) decode(p *parser, lim NearLimits) *Error {
 	var seen []string
 	err := p.members(func(key []byte, at int) *Error {
 		name := string(key)
+		if err := p.colon(); err != nil {
+			return err
+		}
 		if slices.Contains(seen, name) {
 			return p.fault(DuplicateField, at, "member %s is there twice", name)
 		}
@@ -117,45 +120,6 @@ func (r *NearRequest) decode(p *parser, lim NearLimits) *Error {
 		return &Error{MissingField, -1, -1, "member " + fieldDocuments + ` is missing: a list of {"id": "...", "text": "..."}`}
 	}
 	return p.end()
-}
-
-// members takes an object whose members are taken by member; at is where the key stands.
-func (p *parser) members(member func(key []byte, at int) *Error) *Error {
-	if p.space() != '{' {
-		return p.unexpected("an object")
-	}
-	p.pos++
-	for first := true; ; first = false {
-		if p.space() == '}' && first {
-			p.pos++
-			return nil
-		}
-		at := p.pos
-		if at == len(p.body) || p.body[at] != '"' {
-			return p.unexpected("a key")
-		}
-		key, err := p.short()
-		if err != nil {
-			return err
-		}
-		if p.space() != ':' {
-			return p.unexpected("a colon")
-		}
-		p.pos++
-		p.space()
-		if err := member(slices.Clone(key), at); err != nil {
-			return err
-		}
-		switch p.space() {
-		case ',':
-			p.pos++
-		case '}':
-			p.pos++
-			return nil
-		default:
-			return p.unexpected("a comma or the end of the object")
-		}
-	}
 }
 
 // whole takes a number that must be a whole one, 0 or more, or null.
@@ -246,6 +210,9 @@ func (r *NearRequest) document(p *parser, lim NearLimits) *Error {
 	hasID := false
 	err := p.members(func(key []byte, at int) *Error {
 		name := string(key)
+		if err := p.colon(); err != nil {
+			return err
+		}
 		if name != fieldID && name != fieldText {
 			return p.fault(UnknownField, at, "a document's member %q is unknown; known are %s and %s", shown(key), fieldID, fieldText)
 		}

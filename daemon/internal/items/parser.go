@@ -72,6 +72,51 @@ func (p *parser) word(w string) *Error {
 	return nil
 }
 
+// members takes an object. For each key, which stands at at, member takes the colon and the value.
+func (p *parser) members(member func(key []byte, at int) *Error) *Error {
+	if p.space() != '{' {
+		return p.unexpected("an object")
+	}
+	p.pos++
+	if p.space() == '}' {
+		p.pos++
+		return nil
+	}
+	for {
+		at := p.pos
+		if at == len(p.body) || p.body[at] != '"' {
+			return p.unexpected("a key")
+		}
+		key, err := p.short()
+		if err != nil {
+			return err
+		}
+		if err := member(key, at); err != nil {
+			return err
+		}
+		switch p.space() {
+		case ',':
+			p.pos++
+			p.space()
+		case '}':
+			p.pos++
+			return nil
+		default:
+			return p.unexpected("a comma or the end of the object")
+		}
+	}
+}
+
+// colon takes a colon and the space behind it.
+func (p *parser) colon() *Error {
+	if p.space() != ':' {
+		return p.unexpected("a colon")
+	}
+	p.pos++
+	p.space()
+	return nil
+}
+
 // array takes the list of items.
 func (p *parser) array() *Error {
 	p.pos++

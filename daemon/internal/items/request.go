@@ -88,31 +88,12 @@ func (r *Request) DecodeAs(form Form, body []byte, lim Limits) error {
 }
 
 func (r *Request) decode(p *parser, form Form) *Error {
-	if p.space() != '{' {
-		return p.unexpected("an object")
-	}
-	p.pos++
-	if p.space() == '}' {
-		return missing(fieldFilter, fieldFilterShort)
-	}
 	seen := fields{form: form}
-	for {
-		if err := r.member(p, &seen); err != nil {
-			return err
-		}
-		switch p.space() {
-		case ',':
-			p.pos++
-			p.space()
-			continue
-		case '}':
-		default:
-			return p.unexpected("a comma or the end of the object")
-		}
-		break
+	err := p.members(func(key []byte, at int) *Error { return r.member(p, &seen, key, at) })
+	if err == nil {
+		err = p.end()
 	}
-	p.pos++
-	if err := p.end(); err != nil {
+	if err != nil {
 		return err
 	}
 	switch {
@@ -156,16 +137,8 @@ func (f *fields) named(key []byte) (field *string, name string) {
 	return f.ofForm(key)
 }
 
-// member takes one key and its value.
-func (r *Request) member(p *parser, seen *fields) *Error {
-	at := p.pos
-	if at == len(p.body) || p.body[at] != '"' {
-		return p.unexpected("a key")
-	}
-	key, err := p.short()
-	if err != nil {
-		return err
-	}
+// member takes the value of a key, which stands at at.
+func (r *Request) member(p *parser, seen *fields, key []byte, at int) *Error {
 	met, name := seen.named(key)
 	switch {
 	case met == nil:
@@ -177,11 +150,9 @@ func (r *Request) member(p *parser, seen *fields) *Error {
 		return p.fault(DuplicateField, at, "%s and %s are two names of one member: give one of them", *met, name)
 	}
 	*met = name
-	if p.space() != ':' {
-		return p.unexpected("a colon")
+	if err := p.colon(); err != nil {
+		return err
 	}
-	p.pos++
-	p.space()
 	switch met {
 	case &seen.filter:
 		return r.filter(p, name)
@@ -281,20 +252,27 @@ func (r *Request) expire(p *parser) *Error {
 	case err != nil:
 		return err
 	case kind == "a number":
-		lit, _, err := p.number()
-		if err != nil {
-			return err
-		}
-		seconds, bad := strconv.ParseFloat(string(lit), 64)
-		if bad != nil { // the grammar was checked: out of range
-			return p.fault(ExpireInvalid, at, "expire: found the number %s, want seconds", shown(lit))
-		}
-		r.Expire, r.HasExpire = seconds, true
-		return nil
+		r.HasExpire = true
+		r.Expire, err = p.seconds(fieldExpire, ExpireInvalid)
+		return err
 	case kind == "null":
 		return p.word("null")
 	}
 	return p.fault(ExpireInvalid, at, "expire: found %s, want a number of seconds or null", kind)
+}
+
+// seconds takes a number.
+func (p *parser) seconds(field, code string) (float64, *Error) {
+	at := p.pos
+	lit, _, err := p.number()
+	if err != nil {
+		return 0, err
+	}
+	seconds, bad := strconv.ParseFloat(string(lit), 64)
+	if bad != nil { // the grammar was checked: out of range
+		return 0, p.fault(code, at, "%s: found the number %s, want seconds", field, shown(lit))
+	}
+	return seconds, nil
 }
 
 // Seconds reads the text of a number as the member expire is read. An error is an *Error.

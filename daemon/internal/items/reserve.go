@@ -1,7 +1,5 @@
 package items
 
-import "strconv"
-
 // ofForm is named for the members that only requests of one form have.
 func (f *fields) ofForm(key []byte) (field *string, name string) {
 	switch {
@@ -44,16 +42,8 @@ func (r *Request) lease(p *parser) *Error {
 	case kind != "a number":
 		return p.fault(LeaseInvalid, at, "lease: found %s, want a number of seconds", kind)
 	}
-	lit, _, err := p.number()
-	if err != nil {
-		return err
-	}
-	seconds, bad := strconv.ParseFloat(string(lit), 64)
-	if bad != nil { // the grammar was checked: out of range
-		return p.fault(LeaseInvalid, at, "lease: found the number %s, want seconds", shown(lit))
-	}
-	r.Lease = seconds
-	return nil
+	r.Lease, err = p.seconds(fieldLease, LeaseInvalid)
+	return err
 }
 
 func (r *Request) reservation(p *parser) *Error {
