@@ -32,7 +32,7 @@ type Config struct {
 	Durability string `yaml:"durability"`
 
 	// CheckpointBytes is how large a filter's journal may grow before the embedded store
-	// writes the whole bit-map anew; a quarter of the bit-map, if that is more. More makes
+	// rewrites the whole bit-map; a quarter of the bit-map, if that is more. More makes
 	// fewer writes, and a longer start after a crash (64 MiB are read in 0.2 s).
 	// 64 KiB to 1 TiB. Default 64MiB.
 	CheckpointBytes Size `yaml:"checkpoint_bytes"`

@@ -140,7 +140,7 @@ type Parameter struct {
 	Usage    string   // of the flag
 	Values   []string // all that there are, where they are few
 	WantNone string   // what settings of other kinds are told to want
-	Of       string   // the parameter that it is a detail of: where that changes, it begins anew; "": none
+	Of       string   // the parameter that it is a detail of: where that changes, it is reset; "": none
 	Why      string   // why it means nothing to other kinds; "": what those lack
 	Optional bool     // calls show it only where it says something
 }

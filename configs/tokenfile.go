@@ -2,7 +2,7 @@ package configs
 
 import "sync/atomic"
 
-// TokenFile is a tokens file that can be read anew while a program serves. It is safe for
+// TokenFile is a tokens file that can be reloaded while a program serves. It is safe for
 // concurrent use. A nil one is none: calls need no token.
 type TokenFile struct {
 	path    string
@@ -20,7 +20,7 @@ func OpenTokens(path string, scopes []string) (f *TokenFile, warnings []string, 
 	return f, warnings, err
 }
 
-// Reload reads the file anew. What cannot be used leaves in use what was.
+// Reload reads the file. What cannot be used leaves in use what was.
 func (f *TokenFile) Reload() (warnings []string, err error) {
 	tokens, warnings, err := LoadTokensOf(f.path, f.scopes)
 	if err == nil {

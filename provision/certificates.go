@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/site"
 )
 
-// RenewCertificates makes every certificate of the toolkit's authority anew, puts them in
+// RenewCertificates renews every certificate of the toolkit's authority, puts them in
 // use, and proves it; no daemon is restarted for it.
 func (t *Toolkit) RenewCertificates(ctx context.Context) error {
 	if !t.inventory.Redis.TLS && !t.inventory.MongoDB.TLS {

@@ -38,7 +38,7 @@ func (t *Toolkit) deploy(ctx context.Context, target string) error {
 			if hosts := t.running(p); len(hosts) > 0 {
 				phase := r.phaseOf(p, hosts, always((*rollout.Instance).Deploy), func(i *rollout.Instance, j *fleet.Job) {
 					j.Preflight = append(j.Preflight, i.Preflight()...)
-					j.Late = i.Healed()
+					j.Late = i.Late()
 				})
 				phase.Rolling = true
 				phases = append(phases, phase)

@@ -79,7 +79,7 @@ type Toolkit struct {
 	display   *report.Display
 	masker    *secret.Masker
 	dialer    *remote.Dialer
-	renew     time.Time // certificates made before are made anew
+	renew     time.Time // certificates made before are renewed
 	more      []string  // flags of the target that only it has, as they were given
 }
 

@@ -71,7 +71,7 @@ func (a *activity) follow(before activity) {
 		if was < 0 || passed <= 0 {
 			continue
 		}
-		// A job that was dropped and added anew has fewer.
+		// A job that was dropped and added again has fewer.
 		rate := max(0, float64(j.ended()-before.Jobs[was].ended())/passed)
 		j.Rate = &rate
 	}

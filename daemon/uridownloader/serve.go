@@ -100,8 +100,8 @@ Settings come from the file (--config, else URIDOWNLOADER_CONFIG, else
 the environment, then from these flags.
 
 SIGTERM or SIGINT stops it: downloads under way are ended within shutdown_timeout, or
-given back, and go on at the next start. SIGHUP makes it read the tokens and the
-certificate anew. What was answered, and each result, survives kill -9.`,
+given back, and go on at the next start. SIGHUP makes it reload the tokens and the
+certificate. What was answered, and each result, survives kill -9.`,
 		Example: `  # on this machine, with data under the present folder
   uridownloader serve --data-dir ./data
 

@@ -170,7 +170,7 @@ func (p *process) wantDay(n *newspaper) {
 }
 
 // TestSystemThreeScripts runs the example of the manual: what it generates, downloads and parses is each
-// done once, also when the job is added anew after a restart.
+// done once, also when the job is added again after a restart.
 func TestSystemThreeScripts(t *testing.T) {
 	t.Parallel()
 	n := newNewspaper(t)

@@ -24,7 +24,7 @@ func newTopCommand() *cobra.Command {
 		Short: "Show what is being downloaded, and go on",
 		Long: `Show what is being downloaded: the tasks of each job by state, how many end a second and
 when the last will at that rate, which workers are alive, and why attempts have failed. On a
-terminal the table is drawn anew every --interval, until Ctrl-C; elsewhere one follows the
+terminal the table is redrawn every --interval, until Ctrl-C; elsewhere one follows the
 other. Rates are those since the poll before. Errors are counted from a minute before the
 start.
 

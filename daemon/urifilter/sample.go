@@ -139,7 +139,7 @@ func (s *sample) since(before *sample) stats {
 	known := out.Seconds > 0
 	if known {
 		rate = func(name string, ok func(*dto.Metric) bool) float64 {
-			// A filter that was made anew counts from 0.
+			// A filter that was re-created counts from 0.
 			return max(0, s.sum(name, ok)-before.sum(name, ok)) / out.Seconds
 		}
 		out.Rates = &requestRates{rate("requests_total", asked), rate("errors_total", nil)}

@@ -28,8 +28,8 @@ Settings come from the file (--config, else URIFILTER_CONFIG, else
 environment, then from these flags.
 
 SIGTERM or SIGINT stops it: requests under way are answered first, and clients are
-told to open another connection. SIGHUP makes it read the tokens and the
-certificates anew; what is wrong with them leaves the old ones in use (at a
+told to open another connection. SIGHUP makes it reload the tokens and the
+certificates; what is wrong with them leaves the old ones in use (at a
 terminal SIGHUP ends it). It exits with 1 when its disk fails, so that a service
 manager starts it again. A socket that systemd hands over takes the place of
 --listen.`,

@@ -24,7 +24,7 @@ func newStatsCommand() *cobra.Command {
 		Short: "Show what a daemon is doing, and go on",
 		Long: `Show what a daemon is doing: requests and errors, and for each filter its items, how full
 it is, and how many items a second are asked about and new. On a terminal the table is
-drawn anew every --interval, until Ctrl-C; elsewhere one follows the other. Rates are
+redrawn every --interval, until Ctrl-C; elsewhere one follows the other. Rates are
 those since the poll before. The numbers are those of /metrics; calls for /metrics,
 /livez and /readyz are not among the requests.
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints vectors.json: where items are in a salted-hash Bloom filter of pybloom's kind.
 
-Written anew from the description in ../salted.md with the standard library only.
+Written from the description in ../salted.md with the standard library only.
 """
 import hashlib
 import json

@@ -48,7 +48,7 @@ func TestSystemSteps(t *testing.T) {
 				t.Errorf("put right:\n%s", got)
 			}
 			if again, err := environment.OperatorToken(t.Context(), h, filter.TokenFile()); again != token || err != nil {
-				t.Errorf("token: made anew, %v", err)
+				t.Errorf("token: made again, %v", err)
 			}
 			h.Sh(t, "echo short >/etc/urifilter/operator.token")
 			if _, err := environment.OperatorToken(t.Context(), h, filter.TokenFile()); err == nil || !strings.Contains(err.Error(), "hint:") {

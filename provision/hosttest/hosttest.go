@@ -77,7 +77,7 @@ func (h *Host) Sh(t *testing.T, script string) string {
 	return strings.TrimRight(out.Stdout, "\n")
 }
 
-// Again connects anew, after a reboot.
+// Again reconnects, after a reboot.
 func (h *Host) Again(t *testing.T) *Host {
 	t.Helper()
 	again := *h

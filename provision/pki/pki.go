@@ -25,7 +25,7 @@ type Options struct {
 	// CAFile, CertFile and KeyFile are the operator's own, in place of an authority;
 	// {host} in the last two stands for the host's name.
 	CAFile, CertFile, KeyFile string
-	// Renew has every certificate made anew that the authority made before that time.
+	// Renew has every certificate renewed that the authority made before that time.
 	Renew time.Time
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
@@ -81,7 +81,7 @@ func (c *Certificates) make(ctx context.Context) (*Authority, error) {
 	return c.authority, nil
 }
 
-// Renew has every certificate of the authority that was made before now made anew by the
+// Renew has every certificate of the authority that was made before now renewed by the
 // steps of later runs, also where this one is broken off. A dry run asks for nothing. The
 // operator's own are theirs to renew.
 func Renew(o Options, dryRun bool) error {

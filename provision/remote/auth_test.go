@@ -231,7 +231,7 @@ func TestBastions(t *testing.T) {
 	_, err = m.dial(t, h)
 	faultOf(t, err, login.HostKey, "bastion 127.0.0.1: ", "is not known")
 
-	// A bastion whose connection died is connected to anew.
+	// A bastion whose connection died is connected to again.
 	p := newProxy(t, outer.address())
 	m.knows(t, "127.0.0.1:"+itoa(p.port()), outer.host.PublicKey())
 	h.Bastion = inventory.Bastion{{User: localUser(), Host: "127.0.0.1", Port: p.port()}}

@@ -146,7 +146,7 @@ func TestHostKeys(t *testing.T) {
 	h.HostKeys = "strict"
 	m.mustDial(t, h)
 
-	// A host that was made anew, or somebody who sits between.
+	// A host that was re-created, or somebody who sits between.
 	other := newKey(t, filepath.Join(t.TempDir(), "other"), "")
 	if err := os.Remove(m.file("known_hosts")); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/secret"
 )
 
-var update = flag.Bool("update", false, "write testdata anew")
+var update = flag.Bool("update", false, "rewrite testdata")
 
 // golden compares got with a file of testdata.
 func golden(t *testing.T, name, got string) {

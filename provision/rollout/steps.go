@@ -35,8 +35,8 @@ func (i *Instance) Deploy() ([]step.Step, error) {
 	return append(steps, timetable...), nil
 }
 
-// Healed are what is done late, once the daemon of a deployment has been watched.
-func (i *Instance) Healed() []step.Step {
+// Late are what is done late, once the daemon of a deployment has been watched.
+func (i *Instance) Late() []step.Step {
 	return append(i.Bake(), i.Release.Healthy(), i.Release.Prune())
 }
 

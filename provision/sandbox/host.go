@@ -62,7 +62,7 @@ func (h *Host) make(ctx context.Context, cache string) error {
 	return h.readKeys()
 }
 
-// layOut makes the host's folder anew.
+// layOut re-creates the host's folder.
 func (h *Host) layOut(ctx context.Context, tree string) error {
 	if err := emptyCgroups(ctx, h.cgroup()); err != nil {
 		return err

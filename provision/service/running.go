@@ -55,7 +55,7 @@ const (
 	revive  // the daemon; its port is there, and callers wait at it
 	restart // the daemon
 	start   // the daemon and its port
-	rebind  // the port anew, too
+	rebind  // the port, too
 )
 
 // Running is the step after which the daemon runs the current release with what its files

@@ -35,7 +35,7 @@ type Options struct {
 	DryRun, Offline bool
 	// Dir is the folder of the toolkit's own files on this machine.
 	Dir string
-	// Renew: certificates made before it are made anew.
+	// Renew: certificates made before it are renewed.
 	Renew  time.Time
 	Getenv func(string) string
 	Masker *secret.Masker

@@ -62,7 +62,7 @@ func apply(file, text string, e Edit) (string, error) {
 	case !whole && last.value.Kind != yaml.MappingNode && !isNull(last.value):
 		return "", fmt.Errorf("%s:%d: %s: want keys and values", file, last.key.Line, strings.Join(path[:len(found)], "."))
 	}
-	// A section in braces is written anew as lines, from the outermost such one.
+	// A section in braces is rewritten as lines, from the outermost such one.
 	for i, p := range found[:min(len(found), len(path)-1)] {
 		if p.value.Kind == yaml.MappingNode && p.value.Style&yaml.FlowStyle != 0 {
 			return replace(text, root, p, render(path[i:i+1], changed(p.value, path[i+1:], e.Value), p.key.Column-1)), nil

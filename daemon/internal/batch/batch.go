@@ -96,7 +96,7 @@ const (
 
 func (e *ExpireError) Error() string { return e.Msg }
 
-// DroppedError is returned for a filter that was dropped, and made anew, under a call.
+// DroppedError is returned for a filter that was dropped, and re-created, under a call.
 type DroppedError struct{ Filter string }
 
 func (e *DroppedError) Error() string {

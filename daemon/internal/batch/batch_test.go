@@ -166,10 +166,10 @@ func TestFilterChangesUnderACall(t *testing.T) {
 	}
 	var dropped *batch.DroppedError
 	if err := j.Resume(&b); !errors.As(err, &dropped) {
-		t.Errorf("resumed in one that was made anew: %v", err)
+		t.Errorf("resumed in one that was re-created: %v", err)
 	}
 	if _, err := add(); !errors.As(err, &dropped) {
-		t.Errorf("in one that was made anew: %v", err)
+		t.Errorf("in one that was re-created: %v", err)
 	}
 }
 

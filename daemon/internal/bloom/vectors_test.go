@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "write testdata/vectors.json anew: only when the format gets a new version")
+var update = flag.Bool("update", false, "write testdata/vectors.json: only when the format gets a new version")
 
 // vectors are what an implementation in another language is checked with.
 type vectors struct {

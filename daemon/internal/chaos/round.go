@@ -231,7 +231,7 @@ func (r *round) judge() *history.Report {
 			r.fail("%s: %s", c.name, odd)
 		}
 	}
-	h.Incarnations, h.DoubtIsNew = r.incarnations, r.inDoubt == "new" && r.store != "embedded"
+	h.Incarnations, h.UnknownIsNew = r.incarnations, r.inDoubt == "new" && r.store != "embedded"
 	h.Tolerance = history.Tolerance{Early: 50 * time.Millisecond, Late: 2 * time.Second}
 	if r.rig != nil {
 		h.FalsePositives, h.OwnLife = map[string]int{}, map[string]bool{}

@@ -205,7 +205,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// plain leaves out the session ids, which the site makes anew each time.
+// plain leaves out the session ids, which differ each time.
 func plain(uris string) string {
 	lines := strings.Split(uris, "\n")
 	for i := range lines {

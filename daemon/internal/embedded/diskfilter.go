@@ -109,7 +109,7 @@ func (k *diskFilter) due() bool {
 	return journaled > max(k.store.opt.CheckpointBytes, int64(k.memory.Bytes()/4)) || ok && p.Stale(journaled)
 }
 
-// checkpoint writes the file anew and drops the journal before it. A failure leaves the
+// checkpoint rewrites the file and drops the journal before it. A failure leaves the
 // old file and the whole journal: nothing is lost, the journal grows.
 func (k *diskFilter) checkpoint() error {
 	return k.checkpointBy(false, func(path string, from uint64) error { return k.memory.Write(k.store.opt.FS, path, from) })

@@ -54,7 +54,7 @@ func folderName(spec engine.Spec) string { return fmt.Sprintf("%d-%s", spec.ID, 
 // damaged adds the way out to an error about a filter's files.
 func damaged(err error, dir string) error {
 	return fmt.Errorf("%w\nhint: with the daemon stopped `urifilter verify` lists all damage, `urifilter verify --repair` keeps what is whole of a journal, "+
-		"and %s can be put back from a copy; or drop the filter: its folder is moved away, and it can be made anew or restored from the archive", err, dir)
+		"and %s can be put back from a copy; or drop the filter: its folder is moved away, and it can be made again or restored from the archive", err, dir)
 }
 
 // makeDir makes the folder of a new filter, whole or not at all.

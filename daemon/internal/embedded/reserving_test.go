@@ -218,7 +218,7 @@ func TestTheFileSaysThatItReserves(t *testing.T) {
 		again := mustOpenLeasing(t, spec, options(crash(t, dir)))
 		again.commit(t, a, storetest.Keys(l, 5, 10), 5, 5)
 		if _, err := again.Reserve(context.Background(), a, storetest.Keys(l, 30, 1), time.Hour, make([]bool, 1)); err != nil || again.disk().journal.Bytes() > 4096 {
-			t.Errorf("%v; the file that has reservations is written anew", err)
+			t.Errorf("%v; the file that has reservations is rewritten", err)
 		}
 	})
 }

@@ -112,7 +112,7 @@ func crash(t testing.TB, dir string) string {
 	return to
 }
 
-// mustHold opens the directory anew and wants items 0 to n-1 in it.
+// mustHold reopens the directory and wants items 0 to n-1 in it.
 func mustHold(t *testing.T, dir string, n int) *set {
 	t.Helper()
 	_, set := mustOpen(t, options(dir))

@@ -106,7 +106,7 @@ func TestDeadlinesComeBack(t *testing.T) {
 			}
 			if how == "both" {
 				clock.pass(100 * time.Millisecond)
-				accept(t, set, 0, 1000, 100*time.Millisecond) // expired, and accepted anew
+				accept(t, set, 0, 1000, 100*time.Millisecond) // expired, and accepted again
 			} else {
 				clock.pass(99 * time.Millisecond)
 			}

@@ -16,7 +16,7 @@ type Life struct{ _ byte }
 func (f *Filter) Life() *Life { return f.life }
 
 // Clear forgets all items of a filter in one step: it keeps its id, its name and its
-// parameters, and begins anew in the next generation. Batches get what they ask for of the
+// parameters, and starts empty in the next generation. Batches get what they ask for of the
 // filter as it was or as it is, and none is refused. Daemons that share the store serve the
 // cleared one before Clear returns.
 //

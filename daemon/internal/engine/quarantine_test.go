@@ -45,7 +45,7 @@ func TestQuarantine(t *testing.T) {
 	}
 	ctx := t.Context()
 	if _, _, err := b.Create(ctx, spec(1, "uri")); !errors.As(err, &bad) {
-		t.Errorf("made anew: %v", err)
+		t.Errorf("re-created: %v", err)
 	}
 	if _, _, err := b.Create(ctx, spec(1, "another")); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("its id: %v, want ErrConflict", err)

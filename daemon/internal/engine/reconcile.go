@@ -187,7 +187,7 @@ func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
 		e.log.Info("the archive is told that the filter was cleared", "filter", have.Name, "generation", h.Generation)
 		return nil
 	case h.Generation > a.Header.Generation:
-		return nil // the next writeback begins anew
+		return nil // the next writeback starts over
 	case !h.SameBits(a.Header):
 		e.log.Warn("the archive has another bit-map under the name of this filter; it is served from the store, and cannot be written back",
 			"filter", have.Name, "generation", h.Generation, "archived_generation", a.Header.Generation)

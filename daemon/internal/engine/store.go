@@ -31,7 +31,7 @@ var (
 // Identity is what a new filter gets once and for all, beside what it is.
 type Identity struct {
 	Seed       uint64 // the secret that items are hashed with
-	Generation uint64 // grows when a filter of one name is made anew
+	Generation uint64 // grows when a filter of one name is re-created
 	Created    time.Time
 }
 

@@ -125,7 +125,7 @@ func told(ops []Op, outcomes ...Outcome) []Op {
 func (h *History) newTwice(ops []Op) (Rule, []Op) {
 	news := told(ops, New)
 	spare := 0
-	if h.DoubtIsNew {
+	if h.UnknownIsNew {
 		spare = len(told(ops, Unknown))
 	}
 	for i, first := range news {
@@ -178,11 +178,11 @@ func (h *History) forgotten(ops []Op) (Rule, []Op) {
 			if o.Return >= absent.Invoke || h.lost(o, absent) {
 				continue
 			}
-			doubted := slices.ContainsFunc(told(ops, Unknown), func(u Op) bool {
-				return u.Invoke <= o.Return || h.DoubtIsNew && u.Invoke <= absent.Return
+			lost := slices.ContainsFunc(told(ops, Unknown), func(u Op) bool {
+				return u.Invoke <= o.Return || h.UnknownIsNew && u.Invoke <= absent.Return
 			})
-			if o.Outcome == New && !h.apart(o, absent) && !(doubted && h.DoubtIsNew) ||
-				o.Outcome != New && !h.ownLife(o) && !doubted {
+			if o.Outcome == New && !h.apart(o, absent) && !(lost && h.UnknownIsNew) ||
+				o.Outcome != New && !h.ownLife(o) && !lost {
 				return Forgotten, []Op{o, absent}
 			}
 		}

@@ -8,15 +8,15 @@
 // return, or not at all:
 //
 //	told      effect, at one moment of [invoke, return]
-//	New       unset or doubtful -> set
+//	New       unset or unknown -> set
 //	Seen      none, and the register is not unset
 //	Absent    none, and it is not set    (check: would be new)
 //	Present   as Seen                    (check: would not)
-//	Unknown   unset -> doubtful, at any moment from invoke on, even after the return; or none
+//	Unknown   unset -> unknown, at any moment from invoke on, even after the return; or none
 //	Refused   none: the error promised that nothing was remembered
 //
 // Unknown is what a caller was told for whom the connection broke, or who got an error
-// that says so. A call that never returned is Unknown too. Such an item is doubtful: daemons
+// that says so. A call that never returned is Unknown too. The state of such an item is unknown: daemons
 // may call it seen, and yet one of them may know that nobody was told, and give it to the
 // next caller as new. That settles it.
 //
@@ -141,8 +141,8 @@ type History struct {
 	Steps        []Step
 	Downs        []Down
 	Tolerance    Tolerance
-	// DoubtIsNew says that an item of unknown outcome is given to the next caller.
-	DoubtIsNew bool
+	// UnknownIsNew says that an item of unknown outcome is given to the next caller.
+	UnknownIsNew bool
 	// FalsePositives are how many items of a filter may be new for nobody: those that its error
 	// rate makes likely. Filters that are not in it have none.
 	FalsePositives map[string]int

@@ -96,8 +96,8 @@ func TestHistories(t *testing.T) {
 		"unknown, seen, absent":            {calls: "1-2:u 3-4:s 5-6:a"},
 		"refused beside new":               {calls: "1-2:n 1-2:r 3-4:r"},
 
-		"given to the next caller": {calls: "1-2:n 3-4:u 5-6:n", with: func(h *History) { h.DoubtIsNew = true }},
-		"given to the next two":    {calls: "1-2:n 3-4:u 5-6:n 7-8:n", with: func(h *History) { h.DoubtIsNew = true }, want: NewTwice},
+		"given to the next caller": {calls: "1-2:n 3-4:u 5-6:n", with: func(h *History) { h.UnknownIsNew = true }},
+		"given to the next two":    {calls: "1-2:n 3-4:u 5-6:n 7-8:n", with: func(h *History) { h.UnknownIsNew = true }, want: NewTwice},
 
 		"expired":                       {calls: "1-2:n/10 12-13:n/10"},
 		"not yet expired":               {calls: "1-2:n/10 4-5:n/10", want: NewTwice},
@@ -169,7 +169,7 @@ func (v *Violation) mustBeMinimal(t *testing.T, h *History) {
 		t.Errorf("%s: the witness is legal", v.Rule)
 	}
 	for i := range v.Witness {
-		if breaks(slices.Delete(slices.Clone(v.Witness), i, i+1)) && !h.DoubtIsNew {
+		if breaks(slices.Delete(slices.Clone(v.Witness), i, i+1)) && !h.UnknownIsNew {
 			t.Errorf("%s: call %d of the witness is not needed", v.Rule, i)
 		}
 	}

@@ -14,7 +14,7 @@ type state int
 
 const (
 	unset state = iota
-	doubtful
+	unknown
 	set
 )
 
@@ -40,7 +40,7 @@ func (s *search) legal(done uint, now state) bool {
 		case Absent:
 			may = now != set
 		case Unknown:
-			then, may = doubtful, now == unset
+			then, may = unknown, now == unset
 		}
 		if may && s.legal(done|1<<i, then) {
 			return true

@@ -54,7 +54,7 @@ type Found struct {
 //   - an unsealed segment that is not the last, a gap in the sequence, a file shorter
 //     than it was made whose records run up to its end, a bad header: damage.
 //
-// The last segment is written anew and sealed, so that what was applied is on the disk
+// The last segment is rewritten and sealed, so that what was applied is on the disk
 // before anybody is told of it: what was read may have come from the system's cache, and
 // after a sync that failed the cache has what the disk will never get.
 //

@@ -109,7 +109,7 @@ type Forgetful interface {
 // Sweeping is a memory that changes as time passes.
 type Sweeping interface {
 	Memory
-	// Stale tells whether the file should be written anew although the journal is short.
+	// Stale tells whether the file should be rewritten although the journal is short.
 	Stale(journaled int64) bool
 	// Sweep lets go of a part of what has expired. It is called every tenth of a second.
 	Sweep() error

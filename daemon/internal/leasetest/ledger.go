@@ -18,8 +18,8 @@ import (
 var (
 	// ErrNothing is of a call that has changed nothing.
 	ErrNothing = errors.New("nothing was done")
-	// ErrDoubt is of one of which nobody knows.
-	ErrDoubt = errors.New("the outcome is unknown")
+	// ErrUnknown is of one of which nobody knows.
+	ErrUnknown = errors.New("the outcome is unknown")
 )
 
 // Caller asks for numbered items. Errors are or wrap those of this package; any other is a fault.
@@ -54,11 +54,11 @@ type Ledger struct {
 }
 
 type item struct {
-	hold   *hold
-	seen   time.Time // when a caller was told that he has committed or added it
-	unsure bool      // a call that would have it seen had no answer
-	free   time.Time // when every lease of it has ended that may have been given
-	doubt  time.Time // the part of it that is due to calls without an answer
+	hold         *hold
+	seen         time.Time // when a caller was told that he has committed or added it
+	unsure       bool      // a call that would have it seen had no answer
+	free         time.Time // when every lease of it has ended that may have been given
+	unknownUntil time.Time // the part of it that is due to calls without an answer
 
 	begun, open int // calls that ask for it, and those that have not ended
 }
@@ -137,7 +137,7 @@ func (l *Ledger) end(c *call, err error) bool {
 	case err == nil:
 		l.answers++
 		return true
-	case !errors.Is(err, ErrNothing) && !errors.Is(err, ErrDoubt):
+	case !errors.Is(err, ErrNothing) && !errors.Is(err, ErrUnknown):
 		l.fault("%s: %v", c.what, err)
 	}
 	return false
@@ -189,7 +189,7 @@ func (l *Ledger) add(c Caller, items []int) {
 	defer l.mu.Unlock()
 	if l.end(asked, err) {
 		l.given(asked, fresh, 0, now, func(_ int, it *item) { it.hold, it.seen = nil, now })
-	} else if errors.Is(err, ErrDoubt) {
+	} else if errors.Is(err, ErrUnknown) {
 		for _, n := range items {
 			l.items[n].unsure = true
 		}
@@ -206,8 +206,8 @@ func (l *Ledger) reserve(c Caller, items []int, lease time.Duration) (name strin
 	if !l.end(asked, err) {
 		for _, n := range items {
 			if !errors.Is(err, ErrNothing) {
-				l.items[n].doubt = now.Add(lease + onTheWay)
-				l.items[n].freeFrom(l.items[n].doubt)
+				l.items[n].unknownUntil = now.Add(lease + onTheWay)
+				l.items[n].freeFrom(l.items[n].unknownUntil)
 			}
 		}
 		return "", nil, nil
@@ -235,7 +235,7 @@ func (l *Ledger) settle(ask func() Caller, commit bool, name string, items []int
 	l.mu.Unlock()
 	asked := l.begin("settle", items)
 	lost, err := ask().Settle(commit, name, items)
-	for end := time.Now().Add(4 * time.Minute); (errors.Is(err, ErrNothing) || errors.Is(err, ErrDoubt)) && time.Now().Before(end); {
+	for end := time.Now().Add(4 * time.Minute); (errors.Is(err, ErrNothing) || errors.Is(err, ErrUnknown)) && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 		lost, err = ask().Settle(commit, name, items)
 	}
@@ -259,7 +259,7 @@ func (l *Ledger) settle(ask func() Caller, commit bool, name string, items []int
 		case commit:
 			it.seen = now
 			l.committed++
-		case l.alone(asked, i) && asked.start.After(it.doubt):
+		case l.alone(asked, i) && asked.start.After(it.unknownUntil):
 			it.free = now
 		}
 	}

@@ -24,7 +24,7 @@ func (s Set) keys(items []int) (keys []bloom.Hash) {
 func outcome(err error) error {
 	switch {
 	case errors.Is(err, engine.ErrInDoubt):
-		return errors.Join(ErrDoubt, err)
+		return errors.Join(ErrUnknown, err)
 	case errors.Is(err, engine.ErrUnavailable):
 		return errors.Join(ErrNothing, err)
 	}

@@ -24,7 +24,7 @@ import (
 // Every row has the random number of the batch that brought it. When the connection breaks before
 // the answer is here, the batch may have been carried out or not, or may still be under way; it is
 // then done again under the same number, and what is new is every row with that number, whichever
-// of the attempts brought it. Only where the server cannot be had for long the batch is in doubt.
+// of the attempts brought it. Only where the server cannot be had for long the batch is in unknown.
 
 const (
 	// pieceKeys bounds a statement.
@@ -33,7 +33,7 @@ const (
 	lookKeys = 1000
 	// patience is how long a batch that may have been carried out is tried again.
 	patience = 10 * time.Second
-	// mostRetries bounds how often a batch begins anew that others were in the way of. Nor does it
+	// mostRetries bounds how often a batch that others were in the way of is retried. Nor does it
 	// after patience: who waits for rows of a daemon whose machine is gone is told.
 	mostRetries = 20
 )
@@ -59,11 +59,11 @@ func (s *Set) insert(ctx context.Context, o rowkey.Ordered, fresh []bool) error 
 // repeat makes attempts at a change of n keys that can be made again, until one is carried out. again
 // tells an attempt that an earlier one may have been.
 func (s *Set) repeat(ctx context.Context, n int, done string, once func(again bool) error) error {
-	var doubt error // why it is not known whether the batch was carried out
+	var unknown error // why it is not known whether the batch was carried out
 	start := time.Now()
 	var until time.Time
 	for retries := 0; ; retries++ {
-		err := once(doubt != nil)
+		err := once(unknown != nil)
 		if err == nil {
 			return nil
 		}
@@ -72,14 +72,14 @@ func (s *Set) repeat(ctx context.Context, n int, done string, once func(again bo
 			return err
 		case number(err) == erNoSuchTable:
 			return s.tableGone(ctx, err) // with what was in it
-		case doubt == nil && what == refused, doubt == nil && what == retried && tired(retries, start):
+		case unknown == nil && what == refused, unknown == nil && what == retried && tired(retries, start):
 			return s.store.trouble(err)
-		case doubt == nil && what == lost:
-			doubt, until = err, time.Now().Add(patience)
+		case unknown == nil && what == lost:
+			unknown, until = err, time.Now().Add(patience)
 			s.store.log.Debug("a batch is done again, as its answer was lost", "filter", s.spec.Name, "err", err)
 		}
-		if doubt != nil && (time.Now().After(until) || !s.store.pause(retryEvery)) {
-			return fmt.Errorf("%w: %d items may have been %s: %w", engine.ErrInDoubt, n, done, s.store.trouble(errors.Join(doubt, err)))
+		if unknown != nil && (time.Now().After(until) || !s.store.pause(retryEvery)) {
+			return fmt.Errorf("%w: %d items may have been %s: %w", engine.ErrInDoubt, n, done, s.store.trouble(errors.Join(unknown, err)))
 		}
 	}
 }

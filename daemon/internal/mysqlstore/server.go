@@ -27,7 +27,7 @@ type Options struct {
 
 const (
 	dialMost = 5 * time.Second
-	// lockMost is how long a batch waits for rows that another batch holds, before it begins anew.
+	// lockMost is how long a batch waits for rows that another batch holds, before it is retried.
 	lockMost = 10 * time.Second
 	// replyMost is how long the server may take for a piece of a batch.
 	replyMost = 20 * time.Second

@@ -123,7 +123,7 @@ func (r recovery) open(root string, fs durable.FS) (*embedded.Store, map[engine.
 }
 
 // verify says what is wrong with a folder that a cut has left. The first start is
-// cut too, after it has found its filters: the folder is then made anew at again,
+// cut too, after it has found its filters: the folder is then re-created at again,
 // with the least that must have reached the disk. With more written, a third start
 // follows.
 func (r recovery) verify(root, again string) error {

@@ -28,8 +28,8 @@ func TestTable(t *testing.T) {
 		}
 		// A client of RESP repeats what ours repeats, and nothing else.
 		again, _ := client.Repeatable(&client.Error{Problem: client.Problem{Status: e.Status, ErrorCode: e.Code}})
-		doubt := client.InDoubt(&client.Error{Problem: client.Problem{Status: e.Status, ErrorCode: e.Code}})
-		if want := again && !doubt; (e.RESP == "TRYAGAIN") != want {
+		inDoubt := client.InDoubt(&client.Error{Problem: client.Problem{Status: e.Status, ErrorCode: e.Code}})
+		if want := again && !inDoubt; (e.RESP == "TRYAGAIN") != want {
 			t.Errorf("%s: %s, and the Go client repeats it: %v", e.Code, e.RESP, want)
 		}
 	}

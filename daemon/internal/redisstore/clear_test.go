@@ -131,7 +131,7 @@ func TestClearOnTwoDaemons(t *testing.T) {
 	}
 }
 
-// A Redis that is started anew from what it had on disk before a clear does not undo it.
+// A Redis that restarts from what it had on disk before a clear does not undo it.
 func TestClearOutlivesRedisGoingBack(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

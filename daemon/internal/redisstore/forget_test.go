@@ -114,7 +114,7 @@ func TestWitnessWrittenOver(t *testing.T) {
 	}
 }
 
-// The keys of a dropped exact filter are taken out of Redis, and none of one that is made anew.
+// The keys of a dropped exact filter are taken out of Redis, and none of its successor.
 func TestExactDropCleansUp(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--set-max-intset-entries", "16")
@@ -131,7 +131,7 @@ func TestExactDropCleansUp(t *testing.T) {
 	}
 	s = again.(*exact.Set)
 	if n := addTo(t, s, 0, 3000); n != 3000 {
-		t.Errorf("made anew: %d of 3000 items are new", n)
+		t.Errorf("re-created: %d of 3000 items are new", n)
 	}
 	for deadline := time.Now().Add(2 * time.Minute); strings.Contains(server.CLI("--scan"), old); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -139,6 +139,6 @@ func TestExactDropCleansUp(t *testing.T) {
 		}
 	}
 	if n := addTo(t, s, 0, 3000); n != 0 {
-		t.Errorf("made anew: %d items are new again", n)
+		t.Errorf("re-created: %d items are new again", n)
 	}
 }

@@ -194,7 +194,7 @@ func (s *Store) warnPartial() {
 }
 
 // reconcile makes the registry and the filters here agree. What the registry lacks was
-// dropped by another daemon; or it was lost, where a server was started anew or the
+// dropped by another daemon; or it was lost, where a server was restarted or the
 // registry is not the one that was there.
 func (s *Store) reconcile(ctx context.Context, started bool) error {
 	s.changing.Lock()
@@ -218,7 +218,7 @@ func (s *Store) reconcile(ctx context.Context, started bool) error {
 				if err := s.clearAgain(ctx, e, mine); err != nil {
 					return err
 				}
-			default: // cleared or made anew; what this one has is of no use
+			default: // cleared or re-created; what this one has is of no use
 				if err := s.take(ctx, mine.Spec.Name, text, func() bool { return true }); err != nil && !errors.Is(err, insync.ErrLost) {
 					return err
 				}
@@ -247,10 +247,10 @@ func (s *Store) forgetIfAbandoned(ctx context.Context) error {
 	}
 	for _, f := range s.all() {
 		if w, ok := f.(filter.Forgetful); ok {
-			w.Distrust()
+			w.InvalidateForgotten()
 		}
 	}
-	if !s.opt.DoubtIsNew {
+	if !s.opt.UnackedIsNew {
 		for _, f := range s.all() {
 			u, ok := f.(filter.Unacknowledging)
 			if !ok {

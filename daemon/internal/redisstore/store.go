@@ -37,9 +37,9 @@ type Options = servers.Options
 type Config struct {
 	Options
 	Log *slog.Logger
-	// DoubtIsNew gives items whose replies were lost as new when they are asked for again
+	// UnackedIsNew gives items whose replies were lost as new when they are asked for again
 	// here, though another daemon's caller may have got them too.
-	DoubtIsNew bool
+	UnackedIsNew bool
 	// MirrorBytes bounds the mirrors of all filters together: redis.mirror_bytes. 0: bit-maps are
 	// mirrored whole.
 	MirrorBytes uint64
@@ -111,7 +111,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	s.registry = registry.New(s.servers, s.members.Self, s.log)
 	s.link = &filter.Link{
 		Servers: s.servers, Members: s.members, State: s.state, Barrier: s.barrier, Registry: s.registry, Log: s.log,
-		DoubtIsNew: c.DoubtIsNew, Mirrors: budget.New(c.MirrorBytes, c.ExactMirrorMost), PollSoon: func() { signal(s.early) }, Publish: func() { signal(s.unpublished) },
+		UnackedIsNew: c.UnackedIsNew, Mirrors: budget.New(c.MirrorBytes, c.ExactMirrorMost), PollSoon: func() { signal(s.early) }, Publish: func() { signal(s.unpublished) },
 	}
 	if _, err := s.servers.RunIDs(ctx); err != nil {
 		return nil, errors.Join(s.servers.Explain(err), s.servers.Close())
@@ -285,7 +285,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	if _, err := s.state.Check(); err != nil {
 		return err
 	}
-	// By the way that batches take: it may find that Redis was started anew.
+	// By the way that batches take: it may find that Redis has restarted.
 	if err := s.servers.Batches.HExists(ctx, registry.Key, registry.FormatField).Err(); err != nil {
 		return fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
 	}

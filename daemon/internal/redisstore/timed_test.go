@@ -246,7 +246,7 @@ func TestTimedDropCleansUp(t *testing.T) {
 			}
 			s = again.(*timed.Set)
 			if n := addTimed(t, s, 0, 3000, time.Hour); n != 3000 {
-				t.Errorf("made anew: %d of 3000 items are new", n)
+				t.Errorf("re-created: %d of 3000 items are new", n)
 			}
 			for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 				left := 0
@@ -266,7 +266,7 @@ func TestTimedDropCleansUp(t *testing.T) {
 			}
 			waitReady(t, store)
 			if n := addTimed(t, s, 0, 3000, time.Hour); n != 0 {
-				t.Errorf("made anew: %d items are new before they expire", n)
+				t.Errorf("re-created: %d items are new before they expire", n)
 			}
 			if n := add(t, bits, 0, 1000); n != 0 {
 				t.Errorf("the bloom filter beside it has lost %d items", n)

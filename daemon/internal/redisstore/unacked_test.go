@@ -76,16 +76,16 @@ func TestNoRaceRepliesLost(t *testing.T) { repliesLost(t, 40) }
 func repliesLost(t *testing.T, rounds int) {
 	t.Parallel()
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
-		for _, doubtIsNew := range []bool{false, true} {
-			t.Run(strconv.FormatBool(doubtIsNew), func(t *testing.T) {
+		for _, unackedIsNew := range []bool{false, true} {
+			t.Run(strconv.FormatBool(unackedIsNew), func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
 				line := testserver.NewCutter(t, server.Addr)
 				c := config(line.Addr)
-				c.DoubtIsNew = doubtIsNew
+				c.UnackedIsNew = unackedIsNew
 				_, s := open(t, c)
 				direct := config(server.Addr)
-				direct.DoubtIsNew = doubtIsNew
+				direct.UnackedIsNew = unackedIsNew
 				storeB, other := open(t, direct)
 				const n = 300
 				doubtful := 0
@@ -108,7 +108,7 @@ func repliesLost(t *testing.T, rounds int) {
 						unknown = unknown || told
 						w.note(from, isNew)
 					}
-					if doubtIsNew || !unknown {
+					if unackedIsNew || !unknown {
 						publishNow(t, s, storeB)
 						isNew, told := addUntilAnswered(t, other, from, n)
 						unknown = unknown || told
@@ -116,9 +116,9 @@ func repliesLost(t *testing.T, rounds int) {
 					}
 					for i := from; i < from+n; i++ {
 						switch got := w[i]; {
-						case got > 1 && !doubtIsNew:
+						case got > 1 && !unackedIsNew:
 							t.Fatalf("round %d: item %d was new %d times", round, i, got)
-						case got == 0 && (doubtIsNew || !unknown):
+						case got == 0 && (unackedIsNew || !unknown):
 							t.Fatalf("round %d: item %d was new for nobody (unknown: %v)", round, i, unknown)
 						}
 					}

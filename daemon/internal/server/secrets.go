@@ -8,7 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 )
 
-// secrets are the tokens and the certificate in use. They can be read anew while the
+// secrets are the tokens and the certificate in use. They can be reloaded while the
 // daemon serves.
 type secrets struct {
 	cfg    configs.Config
@@ -42,7 +42,7 @@ func (s *secrets) loadTokens() error {
 	return err
 }
 
-// reload reads the files anew. What cannot be used leaves in use what was.
+// reload reads the files. What cannot be used leaves in use what was.
 func (s *secrets) reload() {
 	for _, file := range []struct {
 		what, name string

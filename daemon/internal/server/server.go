@@ -187,7 +187,7 @@ func Specs(cfg configs.Config) []engine.Spec {
 func (d *Server) Addr() net.Addr { return d.serving.Addr() }
 
 // Run serves until ctx ends, which is no error, or something fails. Each signal of
-// reload makes it read the tokens and the certificate anew.
+// reload makes it reload the tokens and the certificate.
 func (d *Server) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	defer d.stopping.Disarm()
 	defer func() { err = errors.Join(err, d.close()) }()

@@ -82,10 +82,10 @@ func openRedis(c configs.Redis, filterBytes uint64, livesDir string, log *slog.L
 			Addrs: c.Addrs, Username: c.Username, Password: password, DB: c.DB, TLS: dialer, MasterName: c.MasterName,
 			Fsync: c.Durability == "fsync", Replicas: c.Replicas,
 		},
-		Log:         log,
-		DoubtIsNew:  c.InDoubt == "new",
-		MirrorBytes: uint64(c.MirrorBytes),
-		Dir:         livesDir,
+		Log:          log,
+		UnackedIsNew: c.InDoubt == "new",
+		MirrorBytes:  uint64(c.MirrorBytes),
+		Dir:          livesDir,
 
 		// One that is larger than limits.filter_bytes would take no new items.
 		ExactMirrorMost: filterBytes / 2,
@@ -115,7 +115,7 @@ func resyncFrom(store engine.Store, archive engine.Archive) {
 				return a.Restore(ctx, bits)
 			}
 		}
-		return nil // it has never been written back, or was dropped and made anew since
+		return nil // it has never been written back, or was dropped and re-created since
 	})
 }
 

@@ -115,7 +115,7 @@ func testRestart(t *testing.T, o Opener, s Sample) {
 			t.Fatalf("round %d: %d of %d items are forgotten", round, got, total)
 		}
 		if _, bits := set.(engine.BitMap); !bits {
-			continue // others count as they go, and some anew after a start
+			continue // others count as they go, and some from 0 after a start
 		}
 		if got := set.Stats().Items; math.Abs(float64(got)-float64(total)) > float64(total)/50 {
 			t.Errorf("round %d: estimate %d items, want about %d", round, got, total)

@@ -66,8 +66,8 @@ func testDeadline(t *testing.T, o Opener, s Sample) {
 	defer closeStore(t, store)
 	keys := Keys(set, 0, 50)
 	accepted := timed(func() { AddFor(t, set, keys, expire) })
-	anew := make([]bool, len(keys)) // accepted a second time, for an hour
-	for round := 0; count(anew) < len(keys); round++ {
+	again := make([]bool, len(keys)) // accepted a second time, for an hour
+	for round := 0; count(again) < len(keys); round++ {
 		var looked []bool
 		asked := timed(func() {
 			if round%2 == 0 {
@@ -79,15 +79,15 @@ func testDeadline(t *testing.T, o Opener, s Sample) {
 		fresh, seen := 0, 0 // of those whose first deadline counts
 		for i := range keys {
 			switch {
-			case anew[i] && looked[i]:
-				t.Fatal("an item that was accepted anew is new before its hour is over")
-			case anew[i]:
+			case again[i] && looked[i]:
+				t.Fatal("an item that was accepted again is new before its hour is over")
+			case again[i]:
 			case looked[i]:
 				fresh++
 			default:
 				seen++
 			}
-			anew[i] = anew[i] || round%2 == 1 && looked[i]
+			again[i] = again[i] || round%2 == 1 && looked[i]
 		}
 		if o.Pass == nil {
 			if fresh > 0 && asked.to.Sub(accepted.from) < expire-clockSlack {
@@ -103,7 +103,7 @@ func testDeadline(t *testing.T, o Opener, s Sample) {
 	}
 	o.pass(expire)
 	if got := count(Add(t, set, keys)); got != 0 {
-		t.Errorf("%d items that were accepted anew are new before their hour is over", got)
+		t.Errorf("%d items that were accepted again are new before their hour is over", got)
 	}
 }
 

@@ -28,7 +28,7 @@ func Expected(n uint64, deadlines bool) uint64 {
 		size := p.sizeFor(used + 1)
 		steps = append(steps, step{uint64(used + 1), float64(size)})
 		homes := size/p.width - overflow
-		used = homes * p.fullLoad / 100 // with one more it is made anew
+		used = homes * p.fullLoad / 100 // with one more it is rebuilt
 	}
 	each := poisson.Mean(mean, func(keys uint64) float64 {
 		if keys == 0 {

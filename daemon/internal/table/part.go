@@ -27,7 +27,7 @@ type part struct {
 // shape is what the parts of one table have in common.
 type shape struct {
 	width int // bytes of a slot
-	// Per cent of the slots that are full when a part is made, and when it is made anew.
+	// Per cent of the slots that are full when a part is made, and when it is rebuilt.
 	freshLoad, fullLoad int
 }
 
@@ -138,7 +138,7 @@ func (p *part) empty() part {
 	return part{shape: p.shape, soonest: maxDeadline, total: p.total}
 }
 
-// remake makes the table anew for what has not expired and more keys beside, with at
+// remake rebuilds the table for what has not expired and more keys beside, with at
 // least extra bytes behind the overflow.
 func (p *part) remake(now uint64, more, extra int) error {
 	live := p.used
@@ -212,7 +212,7 @@ func (p *part) sweep(now uint64) error {
 	return p.shrink(now, p.used-p.dead, len(p.mem)/4*3)
 }
 
-// shrink makes the table anew for its live keys, if it then has most bytes at most.
+// shrink rebuilds the table for its live keys, if it then has most bytes at most.
 func (p *part) shrink(now uint64, live, most int) error {
 	switch {
 	case live == 0:

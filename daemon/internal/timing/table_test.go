@@ -94,11 +94,11 @@ func TestSeenUntilTheDeadlineAndNotAtIt(t *testing.T) {
 		}
 		h.pass(4 * time.Millisecond)
 		if add(t, table, k, expire) != 0 {
-			t.Errorf("%v: accepted anew, and new before it expires again", expire)
+			t.Errorf("%v: accepted again, and new before it expires again", expire)
 		}
 		h.pass(time.Millisecond)
 		if add(t, table, k, expire) != 1 {
-			t.Errorf("%v: accepted anew, and a duplicate after it expired", expire)
+			t.Errorf("%v: accepted again, and a duplicate after it expired", expire)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func (t *Timeline) Advance(now int64) {
 }
 
 // clockStep is how far the machine's clock may depart from a time before that is written
-// down anew, so that a restart finds out what time has passed by the machine's clock as it is
+// down again, so that a restart finds out what time has passed by the machine's clock as it is
 // now.
 const clockStep = time.Second
 

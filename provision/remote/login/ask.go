@@ -93,7 +93,7 @@ func (v *vault) get(ctx context.Context, w wish, variable, prompt string) (strin
 	return text, nil
 }
 
-// refuse marks a secret as wrong. One of a passphrase may be asked for anew: it is tried
+// refuse marks a secret as wrong. One of a passphrase may be asked for again: it is tried
 // on this machine, where nothing is locked out.
 func (v *vault) refuse(w wish, variable string, err error) {
 	v.turn <- struct{}{}

@@ -31,7 +31,7 @@ func newPatience(limit time.Duration, end func()) *patience {
 	return p
 }
 
-// renew begins the time anew. After end it does nothing: host keys are checked again
+// renew starts the time over. After end it does nothing: host keys are checked again
 // when a long connection takes new keys.
 func (p *patience) renew() {
 	p.mu.Lock()

@@ -126,6 +126,6 @@ func TestQuarantinedFilter(t *testing.T) {
 		t.Errorf("drop: %d %s", a.Status, a.Body)
 	}
 	if a := r.Do(http.MethodPut, "/api/v1/filters/ip", ""); a.Status != http.StatusCreated {
-		t.Errorf("made anew: %d %s", a.Status, a.Body)
+		t.Errorf("re-created: %d %s", a.Status, a.Body)
 	}
 }

@@ -38,7 +38,7 @@ func (t *text) add(s []byte, most int) {
 	}
 }
 
-// take returns what was collected, and begins anew.
+// take returns what was collected, and empties it.
 func (t *text) take() string {
 	s := string(t.b)
 	t.b, t.blank, t.full = t.b[:0], false, false

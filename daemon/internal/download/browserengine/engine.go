@@ -38,7 +38,7 @@ type Options struct {
 	Agent   string        // names the program in requests of jobs that do not name another
 	Pages   int           // at once, each in a browser of its own; 0: 2
 	Memory  int64         // bytes of data of a process of the browser; 0: 1 GiB
-	Renew   int           // after so many pages a browser is started anew; 0: 100
+	Renew   int           // after so many pages a browser is restarted; 0: 100
 	Idle    time.Duration // for which a browser is kept that has nothing to do; 0: 1 min
 	Settle  time.Duration // for which a page is waited for that goes on loading after its load event; 0: 10 s
 	Log     *slog.Logger  // nil: none

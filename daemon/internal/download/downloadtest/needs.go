@@ -63,7 +63,7 @@ func leaseNeeds(r *rig) {
 	if got := r.lease(ids); len(got) != 0 {
 		r.Errorf("by id it got %d tasks, want none", len(got))
 	}
-	// Another version needs something else, also after the store was opened anew.
+	// Another version needs something else, also after the store was reopened.
 	changed := jobs["browser"]
 	changed.Setting.Engine = download.EngineHTTP
 	_, err := r.ChangeJob(ctx, changed)

@@ -63,7 +63,7 @@ func take(ctx context.Context, r io.Reader, most int) (taken, error) {
 	if r == nil {
 		return t, nil
 	}
-	r = &untilDone{ctx, r}
+	r = download.UntilDone(ctx, r)
 	start, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
 	if err != nil {
 		return taken{}, err
@@ -86,19 +86,6 @@ func (t *taken) count(b []byte) {
 }
 
 func (t *taken) digest() string { return hex.EncodeToString(t.sum.Sum(nil)) }
-
-// untilDone is a reader that ends with its context.
-type untilDone struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (u *untilDone) Read(p []byte) (int, error) {
-	if u.ctx.Err() != nil {
-		return 0, context.Cause(u.ctx)
-	}
-	return u.r.Read(p)
-}
 
 // upload stores a body, or records, in GridFS: the chunks one after the other, then the file.
 func (s *Store) upload(ctx context.Context, file string, task download.Task, now moment, t *taken) error {

@@ -56,7 +56,7 @@ type Store struct {
 var _ download.Store = (*Store)(nil)
 
 // Open connects to the database, and makes collections and indexes that are missing. The error is
-// or wraps one of package mongoconn, a *ForeignError or a *NewerError where it is one of these.
+// or wraps one of package mongoconn where it is one of these.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o.Database = cmp.Or(o.Database, "uridownloader")
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)

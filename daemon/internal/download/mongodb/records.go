@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"time"
 
@@ -18,30 +17,6 @@ import (
 
 // page is how many documents are read at once.
 const page = 500
-
-// inPages calls each with what read gives, a page at a time, until it says that there is no more.
-// Pages may have less than was asked for.
-func inPages[T any](limit int, read func(most int) (some []T, more bool, err error), each func(T) error) error {
-	left := limit
-	if limit <= 0 {
-		left = math.MaxInt
-	}
-	for more := true; more && left > 0; {
-		var some []T
-		var err error
-		if some, more, err = read(page); err != nil {
-			return err
-		}
-		some = some[:min(len(some), left)]
-		for _, one := range some {
-			if err := each(one); err != nil {
-				return err
-			}
-		}
-		left -= len(some)
-	}
-	return nil
-}
 
 // nextPage reads documents of a job that was not dropped.
 func nextPage[T any](ctx context.Context, s *Store, c *mongo.Collection, job int64, which bson.D, opt *options.FindOptionsBuilder, most int) (all []T, err error) {
@@ -61,7 +36,7 @@ func nextPage[T any](ctx context.Context, s *Store, c *mongo.Collection, job int
 // ListTasks implements download.Records: by id.
 func (s *Store) ListTasks(ctx context.Context, q download.Query, each func(download.Task) error) error {
 	after := ""
-	return inPages(q.Limit, func(most int) ([]download.Task, bool, error) {
+	return download.InPages(q.Limit, page, func(most int) ([]download.Task, bool, error) {
 		which := doc("_id", doc("$gt", after))
 		if q.Task != "" {
 			which = doc("_id", q.Task)
@@ -97,7 +72,7 @@ func (s *Store) named(ctx context.Context, ids []string) (ends, data map[bson.Ob
 // ListData implements download.Records: by time.
 func (s *Store) ListData(ctx context.Context, q download.Query, each func(download.Data) error) error {
 	var after bson.ObjectID
-	return inPages(q.Limit, func(most int) ([]download.Data, bool, error) {
+	return download.InPages(q.Limit, page, func(most int) ([]download.Data, bool, error) {
 		which := doc("_id", doc("$gt", after))
 		if q.Task != "" {
 			which = append(which, bson.E{Key: "task", Value: q.Task})
@@ -158,7 +133,7 @@ func (s *Store) dataOf(ctx context.Context, d dataDoc) (download.Data, error) {
 // ListLogs implements download.Records: by time.
 func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(download.Log) error) error {
 	var last logDoc
-	return inPages(q.Limit, func(most int) ([]download.Log, bool, error) {
+	return download.InPages(q.Limit, page, func(most int) ([]download.Log, bool, error) {
 		var which bson.D
 		if last.ID.IsZero() && !q.Since.IsZero() {
 			which = doc("added", doc("$gte", q.Since))

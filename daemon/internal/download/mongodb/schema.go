@@ -252,7 +252,7 @@ func (s *Store) checkFormat(ctx context.Context, db *mongo.Database) error {
 				continue
 			}
 			if err := c.FindOne(ctx, bson.D{}).Err(); err == nil {
-				return &ForeignError{s.opt.Database, "has a collection " + c.Name() + " that another program has written"}
+				return s.foreign("has a collection " + c.Name() + " that another program has written")
 			} else if !errors.Is(err, mongo.ErrNoDocuments) {
 				return err
 			}
@@ -267,29 +267,14 @@ func (s *Store) checkFormat(ctx context.Context, db *mongo.Database) error {
 	case err != nil:
 		return err
 	case m.Program != program:
-		return &ForeignError{s.opt.Database, fmt.Sprintf("is of the program %q", m.Program)}
+		return s.foreign(fmt.Sprintf("is of the program %q", m.Program))
 	case m.Format > format:
-		return &NewerError{s.opt.Database, m.Format, format}
+		return fmt.Errorf("database %s: format %d: this program knows up to %d\nhint: use the newer program that wrote it", s.opt.Database, m.Format, format)
 	}
 	return nil
 }
 
-// ForeignError is returned for a database that is of another program.
-type ForeignError struct {
-	Database string
-	Reason   string
-}
-
-func (e *ForeignError) Error() string {
-	return fmt.Sprintf("database %s: %s\nhint: give the downloader a database of its own: mongodb.database", e.Database, e.Reason)
-}
-
-// NewerError is returned for a database that a later version of the program has written.
-type NewerError struct {
-	Database    string
-	Have, Known int // formats
-}
-
-func (e *NewerError) Error() string {
-	return fmt.Sprintf("database %s: format %d: this program knows up to %d\nhint: use the newer program that wrote it", e.Database, e.Have, e.Known)
+// foreign is the error for a database that is of another program.
+func (s *Store) foreign(reason string) error {
+	return fmt.Errorf("database %s: %s\nhint: give the downloader a database of its own: mongodb.database", s.opt.Database, reason)
 }

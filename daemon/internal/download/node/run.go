@@ -11,7 +11,7 @@ import (
 )
 
 // Run serves until ctx ends, which is no error, or something fails. Each signal of reload makes
-// it read the tokens and the certificate anew.
+// it reload the tokens and the certificate.
 func (n *Node) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	defer n.stopping.Disarm()
 	defer func() { err = errors.Join(err, n.end(err)) }()

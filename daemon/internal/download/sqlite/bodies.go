@@ -25,11 +25,11 @@ type bodies struct {
 	dir string
 	fs  durable.FS
 
-	mu      sync.Mutex
-	made    map[string]bool // folders that are there, durably
-	pending map[string]bool // files that calls under way may name
-	doubt   map[string]bool // files that may be left over: all that no call names, before the first sweep
-	swept   bool
+	mu       sync.Mutex
+	made     map[string]bool // folders that are there, durably
+	pending  map[string]bool // files that calls under way may name
+	leftover map[string]bool // files that may be left over: all that no call names, before the first sweep
+	swept    bool
 }
 
 // body is what take has made of a result's body.
@@ -52,7 +52,7 @@ func (b *bodies) take(ctx context.Context, task download.Task, r io.Reader, most
 			return body{size: int64(len(whole)), inline: whole, sha256: sum[:]}, ctx.Err()
 		}
 	}
-	r = io.TeeReader(&untilDone{ctx, r}, sum)
+	r = io.TeeReader(download.UntilDone(ctx, r), sum)
 	var start bytes.Buffer
 	n, err := io.Copy(&start, io.LimitReader(r, int64(most)+1))
 	if err != nil {
@@ -62,19 +62,6 @@ func (b *bodies) take(ctx context.Context, task download.Task, r io.Reader, most
 		return body{size: n, inline: start.Bytes(), sha256: sum.Sum(nil)}, nil
 	}
 	return b.takeFile(task, &start, r, sum)
-}
-
-// untilDone is a reader that ends with its context.
-type untilDone struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (u *untilDone) Read(p []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return u.r.Read(p)
 }
 
 func (b *bodies) takeFile(task download.Task, start *bytes.Buffer, rest io.Reader, sum hash.Hash) (_ body, err error) {
@@ -130,7 +117,7 @@ func (b *bodies) begin(file string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.made == nil {
-		b.made, b.pending, b.doubt = map[string]bool{}, map[string]bool{}, map[string]bool{}
+		b.made, b.pending, b.leftover = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	}
 	if folder := file[:2]; !b.made[folder] {
 		if err := b.fs.MkdirAll("body-dir", filepath.Join(b.dir, folder)); err != nil {
@@ -175,18 +162,18 @@ func (b *bodies) remove(files ...string) error {
 func (b *bodies) suspect(file string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.doubt == nil {
-		b.doubt = map[string]bool{}
+	if b.leftover == nil {
+		b.leftover = map[string]bool{}
 	}
-	b.doubt[file] = true
+	b.leftover[file] = true
 }
 
 // sweep removes the files that no row names: the first time of all that are there, later of those
 // that could not be removed, or that a lease of another process may yet name.
 func (b *bodies) sweep(ctx context.Context, use func(ctx context.Context, file string) (named, leased bool, err error)) error {
 	b.mu.Lock()
-	all, doubt := !b.swept, b.doubt
-	b.doubt = map[string]bool{}
+	all, leftover := !b.swept, b.leftover
+	b.leftover = map[string]bool{}
 	b.mu.Unlock()
 	look := func(file string) error {
 		b.mu.Lock()
@@ -204,7 +191,7 @@ func (b *bodies) sweep(ctx context.Context, use func(ctx context.Context, file s
 		}
 		return b.remove(file)
 	}
-	for file := range doubt {
+	for file := range leftover {
 		if err := look(file); err != nil {
 			return err
 		}

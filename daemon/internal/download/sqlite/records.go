@@ -47,74 +47,50 @@ const (
 // listOf are the queries of states that have an index.
 var listOf = map[download.State]string{download.Ready: listReady, download.Running: listRunning, download.Failed: listFailed}
 
-// inPages calls each with records that read gives a page at a time, until there is none.
-func inPages[T any](limit int, read func(most int) ([]T, error), each func(T) error) error {
-	left := limit
-	if limit <= 0 {
-		left = math.MaxInt
-	}
-	for left > 0 {
-		most := min(page, left)
-		some, err := read(most)
-		if err != nil {
-			return err
-		}
-		for _, one := range some {
-			if err := each(one); err != nil {
-				return err
-			}
-		}
-		if left -= len(some); len(some) < most {
-			return nil
-		}
-	}
-	return nil
-}
-
-// list reads all rows of one page.
-func list[T any](ctx context.Context, s *Store, scan func(*sql.Rows) (T, error), text string, args ...any) ([]T, error) {
-	rows, err := s.query(ctx, text, args...)
+// list reads one page: the query's last argument is most.
+func list[T any](ctx context.Context, s *Store, most int, scan func(*sql.Rows) (T, error), text string, args ...any) (all []T, more bool, err error) {
+	rows, err := s.query(ctx, text, append(args, most)...)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var all []T
 	err = eachRow(rows, func(rows *sql.Rows) error {
 		one, err := scan(rows)
 		all = append(all, one)
 		return err
 	})
-	return all, err
+	return all, len(all) == most, err
 }
 
 // ListTasks implements download.Records: by the time when they were added.
 func (s *Store) ListTasks(ctx context.Context, q download.Query, each func(download.Task) error) error {
 	var after int64
-	return inPages(q.Limit, func(most int) ([]row, error) {
+	return download.InPages(q.Limit, page, func(most int) ([]row, bool, error) {
 		scan := func(rows *sql.Rows) (row, error) { return scanTask(rows) }
 		var some []row
+		var more bool
 		var err error
 		switch {
 		case q.Task != "":
-			some, err = list(ctx, s, scan, listTask, q.Job, q.Job, after, idBytes(q.Task), most)
+			some, _, err = list(ctx, s, most, scan, listTask, q.Job, q.Job, after, idBytes(q.Task))
 			some = slices.DeleteFunc(some, func(r row) bool { return q.State != "" && r.State != q.State })
 		case listOf[q.State] != "":
-			some, err = list(ctx, s, scan, listOf[q.State], q.Job, q.Job, after, most)
+			some, more, err = list(ctx, s, most, scan, listOf[q.State], q.Job, q.Job, after)
 		case q.State != "":
-			some, err = list(ctx, s, scan, listTasksState, q.Job, q.Job, after, slices.Index(states, q.State), most)
+			some, more, err = list(ctx, s, most, scan, listTasksState, q.Job, q.Job, after, slices.Index(states, q.State))
 		default:
-			some, err = list(ctx, s, scan, listTasks, q.Job, q.Job, after, most)
+			some, more, err = list(ctx, s, most, scan, listTasks, q.Job, q.Job, after)
 		}
 		if len(some) > 0 {
 			after = some[len(some)-1].seq
 		}
-		return some, err
+		return some, more, err
 	}, func(r row) error { return each(r.Task) })
 }
 
 // ListData implements download.Records: by the time when the tasks were added.
 func (s *Store) ListData(ctx context.Context, q download.Query, each func(download.Data) error) error {
 	var after int64
-	return inPages(q.Limit, func(most int) ([]download.Data, error) {
+	return download.InPages(q.Limit, page, func(most int) ([]download.Data, bool, error) {
 		scan := func(rows *sql.Rows) (d download.Data, err error) {
 			var id, sum, header []byte
 			var added int64
@@ -126,9 +102,9 @@ func (s *Store) ListData(ctx context.Context, q download.Query, each func(downlo
 			return d, json.Unmarshal(header, &d.Header)
 		}
 		if q.Task != "" {
-			return list(ctx, s, scan, listDataOne, q.Job, q.Job, after, idBytes(q.Task), most)
+			return list(ctx, s, most, scan, listDataOne, q.Job, q.Job, after, idBytes(q.Task))
 		}
-		return list(ctx, s, scan, listData, q.Job, q.Job, after, most)
+		return list(ctx, s, most, scan, listData, q.Job, q.Job, after)
 	}, each)
 }
 
@@ -138,7 +114,7 @@ func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(downlo
 	if !q.Since.IsZero() {
 		seq, added = math.MaxInt64, millis(q.Since)-1
 	}
-	return inPages(q.Limit, func(most int) ([]download.Log, error) {
+	return download.InPages(q.Limit, page, func(most int) ([]download.Log, bool, error) {
 		scan := func(rows *sql.Rows) (l download.Log, err error) {
 			var id []byte
 			var spent int64
@@ -147,9 +123,9 @@ func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(downlo
 			return l, err
 		}
 		if q.Task != "" {
-			return list(ctx, s, scan, listLogOne, q.Job, q.Job, added, seq, idBytes(q.Task), most)
+			return list(ctx, s, most, scan, listLogOne, q.Job, q.Job, added, seq, idBytes(q.Task))
 		}
-		return list(ctx, s, scan, listLogs, q.Job, q.Job, added, seq, most)
+		return list(ctx, s, most, scan, listLogs, q.Job, q.Job, added, seq)
 	}, each)
 }
 

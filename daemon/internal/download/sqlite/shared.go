@@ -17,7 +17,7 @@ import (
 //     within the change.
 //   - They wait for that at a gate, in turn: SQLite itself would have them look again and again, up
 //     to a tenth of a second apart, and one that is busy would leave nothing to the others.
-//   - The jobs that a writer remembers are read anew when another process has changed anything
+//   - The jobs that a writer remembers are read again when another process has changed anything
 //     (othersChanged).
 //   - They open the folder one after the other (shareFolder), so that only the first one makes the
 //     database, brings its schema up to date, and ends the leases of the dead.

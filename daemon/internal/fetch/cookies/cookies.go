@@ -19,7 +19,7 @@ const (
 	// used longest ago.
 	MaxSites = 10_000
 	// maxCookies and maxBytes are what a site can set for a job. What passes them has the site
-	// begin anew without cookies.
+	// start without cookies.
 	maxCookies = 180
 	maxBytes   = 16 << 10
 	// maxCookie is for how long a cookie may be, with its name; longer ones are not kept.

@@ -55,7 +55,7 @@ func newEntries(head entryfile.Header, t *timing.Table) *entries {
 
 const (
 	// wasteEvery and waste: a file and journal of so many bytes, four times what has not
-	// expired, are written anew after so long, to give the disk back.
+	// expired, are rewritten after so long, to give the disk back.
 	wasteEvery = time.Minute
 	waste      = 1 << 20
 )

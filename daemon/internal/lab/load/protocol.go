@@ -39,7 +39,7 @@ func ParseProtocol(name string) (Protocol, error) {
 
 const path = "/api/v1/filter"
 
-// request is one that is written anew for each batch, in the same memory.
+// request is one that is rewritten for each batch, in the same memory.
 type request struct {
 	protocol Protocol
 	head     []byte // up to the number of Content-Length

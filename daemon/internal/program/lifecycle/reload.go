@@ -8,7 +8,7 @@ import (
 	"golang.org/x/term"
 )
 
-// ReloadSignals are the requests to read files anew: SIGHUP, but at a terminal, where it ends the
+// ReloadSignals are the requests to reload files: SIGHUP, but at a terminal, where it ends the
 // program as any other. The caller stops them with [signal.Stop].
 func ReloadSignals() chan os.Signal {
 	reload := make(chan os.Signal, 1)

@@ -23,7 +23,7 @@ func Read(path string) (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
-// Certificate is a certificate chain with its key, which can be read anew while the program
+// Certificate is a certificate chain with its key, which can be reloaded while the program
 // serves. It is safe for concurrent use.
 type Certificate struct {
 	certFile, keyFile string
@@ -36,7 +36,7 @@ func OpenCertificate(certFile, keyFile string) (*Certificate, error) {
 	return c, c.Reload()
 }
 
-// Reload reads the files anew. What cannot be used leaves in use what was.
+// Reload reads the files. What cannot be used leaves in use what was.
 func (c *Certificate) Reload() error {
 	cert, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {

@@ -75,7 +75,7 @@ On macOS the service is that of launchd. Other systems are not supported.`,
 		newControl(p, "start", "Start the daemon and its port", (*unitHost).start),
 		newControl(p, "stop", "Stop the daemon and its port; neither comes back before a start or a reboot", (*unitHost).stop),
 		newControl(p, "restart", "Restart the daemon; callers wait meanwhile, and none is refused", (*unitHost).restart),
-		newControl(p, "reload", "Read the tokens and the certificate anew, without a restart", (*unitHost).reload),
+		newControl(p, "reload", "Reload the tokens and the certificate, without a restart", (*unitHost).reload),
 		newLogs(p))
 	return cmd
 }

@@ -98,7 +98,7 @@ func changes(in *installation) string {
 	return strings.Join(all, ", ")
 }
 
-// Nobody who installs anew has to say again which command the service runs.
+// Nobody who reinstalls has to say again which command the service runs.
 func TestWhatTheServiceRunsStays(t *testing.T) {
 	t.Parallel()
 	f := newFakeSystemd(t)

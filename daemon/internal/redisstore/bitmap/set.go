@@ -126,7 +126,7 @@ func (s *Set) broken(ctx context.Context, keys []bloom.Hash, isNew []bool, verdi
 			untold = append(untold, key)
 		case v == servers.Unknown:
 			unsure++
-			if s.DoubtIsNew {
+			if s.UnackedIsNew {
 				untold = append(untold, key)
 			}
 		}

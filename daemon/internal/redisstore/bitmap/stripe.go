@@ -230,10 +230,10 @@ func (s *Set) Lay(ctx context.Context) error {
 	return nil
 }
 
-// Stop implements filter.Filter. What a server that was started anew has of unacknowledged items
+// Stop implements filter.Filter. What a restarted server has of unacknowledged items
 // may have been given out since: see unacked.
 func (s *Set) Stop(ctx context.Context, started bool) error {
-	if !started || s.DoubtIsNew {
+	if !started || s.UnackedIsNew {
 		return nil
 	}
 	return s.Servers.Admin.Unlink(ctx, s.unackedKey).Err()

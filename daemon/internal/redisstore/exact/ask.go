@@ -24,8 +24,8 @@ type question struct {
 	node node
 	size *redis.IntCmd // of the set, where it was asked; else nil
 
-	ended    bool // it was in its set with a lease that has ended: it is new, see resolve
-	doubtful bool // that was asked, and the reply lost
+	ended   bool // it was in its set with a lease that has ended: it is new, see resolve
+	unacked bool // that was asked, and the reply lost
 }
 
 // dialogue is what a batch asks and hears.

@@ -156,7 +156,7 @@ func (s *Set) broken(ctx context.Context, d *dialogue, err error) error {
 			if q.ended {
 				v = servers.Fresh
 			}
-			if q.doubtful {
+			if q.unacked {
 				v = servers.Unknown
 			}
 			if !yield(d.Untold(&q.Question), v) {

@@ -22,7 +22,7 @@ func (p places) Remove(ctx context.Context, keys []bloom.Hash) (forgotten.Remova
 func (p places) Undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) ([]forgotten.Untold, error) {
 	p.counting.RLock()
 	defer p.counting.RUnlock()
-	removed, left, err := p.Removals.Undo(ctx, c, items, p.DoubtIsNew)
+	removed, left, err := p.Removals.Undo(ctx, c, items, p.UnackedIsNew)
 	p.uncount(removed)
 	return left, err
 }

@@ -88,8 +88,8 @@ type Leasing interface {
 
 // Forgetful is a filter of which single items can be forgotten.
 type Forgetful interface {
-	// Distrust lets go of what may have been forgotten by others while this daemon was away.
-	Distrust()
+	// InvalidateForgotten lets go of what may have been forgotten by others while this daemon was away.
+	InvalidateForgotten()
 }
 
 // Link is what filters have of their store.
@@ -100,15 +100,15 @@ type Link struct {
 	Barrier  *insync.Barrier
 	Registry *registry.Registry
 	Log      *slog.Logger
-	// DoubtIsNew gives items whose replies were lost as new when they are asked for again
+	// UnackedIsNew gives items whose replies were lost as new when they are asked for again
 	// here, though another daemon's caller may have got them too.
-	DoubtIsNew bool
-	Mirrors    *budget.Budget // of the memory that mirrors take
-	PollSoon   func()         // makes the store look at the registry at once
-	Publish    func()         // tells it that there are items to publish
+	UnackedIsNew bool
+	Mirrors      *budget.Budget // of the memory that mirrors take
+	PollSoon     func()         // makes the store look at the registry at once
+	Publish      func()         // tells it that there are items to publish
 }
 
-// ErrOther means that a key belongs to a filter that was made anew under this name.
+// ErrOther means that a key belongs to a filter that was re-created under this name.
 var ErrOther = errors.New("belongs to another filter of this name")
 
 // Common is what filters of all kinds have in common.

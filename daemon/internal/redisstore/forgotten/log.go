@@ -218,9 +218,9 @@ func (l *Log) note(g int, at int64, last []bloom.Hash) {
 	have.at = at
 }
 
-// Distrust drops what the mirror has of groups of which something was ever forgotten: other
+// InvalidateForgotten drops what the mirror has of groups of which something was ever forgotten: other
 // daemons may have gone on from where this one had not followed.
-func (l *Log) Distrust() {
+func (l *Log) InvalidateForgotten() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for g := range l.groups {

@@ -52,7 +52,7 @@ func (q *Queue) Take() []Untold {
 	return items
 }
 
-// undoTries is how often an undo begins anew, as others forget items all the time.
+// undoTries is how often an undo is retried, as others forget items all the time.
 const undoTries = 20
 
 // ErrBusy is that of Undo where the groups of items have another count at each try: others forget

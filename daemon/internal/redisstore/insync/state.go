@@ -151,7 +151,7 @@ func (t *State) OnConnect(ctx context.Context, c *redis.Conn) error {
 		return err
 	}
 	if !t.Knows(id) {
-		t.Invalidate(fmt.Errorf("redis was started anew (run id %.8s); resyncing", id))
+		t.Invalidate(fmt.Errorf("redis has restarted (run id %.8s); resyncing", id))
 		return servers.ErrNotSynced
 	}
 	return nil

@@ -56,8 +56,8 @@ func (s *Set) Witness(g int) string { return s.Removals.Witness(g) }
 // Seed implements engine.Set.
 func (s *Set) Seed() uint64 { return s.Entry.Seed }
 
-// Distrust implements filter.Forgetful.
-func (s *Set) Distrust() { s.Removals.Distrust() }
+// InvalidateForgotten implements filter.Forgetful.
+func (s *Set) InvalidateForgotten() { s.Removals.InvalidateForgotten() }
 
 // Begin lets a batch begin, unless servers are not in sync. What is learned of Redis is of
 // those servers until end.
@@ -124,7 +124,7 @@ func (s *Set) Broken(ctx context.Context, outcomes iter.Seq2[forgotten.Untold, s
 		if v == servers.Unknown {
 			unsure++
 		}
-		if v == servers.Fresh || v == servers.Unknown && s.DoubtIsNew {
+		if v == servers.Fresh || v == servers.Unknown && s.UnackedIsNew {
 			untold = append(untold, item)
 		}
 	}

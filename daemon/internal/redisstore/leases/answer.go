@@ -31,7 +31,7 @@ func (s Set) Answer(ctx context.Context, got Settlement, err error) (engine.Sett
 	if IsUnknown(err) {
 		return engine.Settled{}, err
 	}
-	return got.Settled, filter.LeaseInDoubt(s.Common.Trouble(ctx, err), got.Doubt)
+	return got.Settled, filter.LeaseInDoubt(s.Common.Trouble(ctx, err), got.Unacked)
 }
 
 // SweepLeases implements filter.Leasing.

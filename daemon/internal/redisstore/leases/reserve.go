@@ -66,10 +66,10 @@ const (
 )
 
 // Reserve is that of engine.Reserving. full is the size from which on a set is large: large is
-// told of an item that was taken in one, and in which place. doubt is, on an error, how many items may have
+// told of an item that was taken in one, and in which place. unacked is, on an error, how many items may have
 // been taken.
 func (l *Leases) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool,
-	full int64, large func(key bloom.Hash, level uint8)) (result engine.Reserved, doubt int, err error) {
+	full int64, large func(key bloom.Hash, level uint8)) (result engine.Reserved, unacked int, err error) {
 	some, became := distinct(keys)
 	w := work{
 		script: take, keys: l.keysOf(id), client: l.servers.Batches, writes: true,
@@ -85,7 +85,7 @@ func (l *Leases) Reserve(ctx context.Context, id engine.Reservation, keys []bloo
 		},
 	}
 	if err := l.do(ctx, &w, split(some)); err != nil {
-		return result, w.doubt(), err
+		return result, w.unacked(), err
 	}
 	for i, key := range keys {
 		fresh[i] = became[key] == taken

@@ -80,8 +80,8 @@ type work struct {
 	unsure []bloom.Hash // whose replies were lost
 }
 
-// doubt is how many items may be other than they were before work that has failed.
-func (w *work) doubt() int { return w.done + len(w.unsure) }
+// unacked is how many items may be other than they were before work that has failed.
+func (w *work) unacked() int { return w.done + len(w.unsure) }
 
 // distinct is keys without those that are equal to one before, and a place for what becomes of
 // each.

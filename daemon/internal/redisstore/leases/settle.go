@@ -52,8 +52,8 @@ func IsUnknown(err error) bool { return errors.Is(err, engine.ErrNoReservation) 
 // Settlement is what became of the items of a Commit or Release.
 type Settlement struct {
 	engine.Settled
-	Now   []bloom.Hash // done by this call, and by none before
-	Doubt int          // on an error: how many may be
+	Now     []bloom.Hash // done by this call, and by none before
+	Unacked int          // on an error: how many may be
 }
 
 // Commit is that of engine.Reserving.
@@ -97,7 +97,7 @@ func (l *Leases) settle(ctx context.Context, id engine.Reservation, keys []bloom
 		},
 	}
 	if err := l.do(ctx, &w, split(some)); err != nil {
-		return Settlement{Doubt: len(s.Now) + len(w.unsure)}, err
+		return Settlement{Unacked: len(s.Now) + len(w.unsure)}, err
 	}
 	if !known {
 		if _, known, err = l.parts(ctx, l.servers.Batches, id); err != nil {

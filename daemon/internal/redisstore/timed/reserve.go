@@ -25,9 +25,9 @@ func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.H
 		return engine.Reserved{}, err
 	}
 	defer end()
-	got, doubt, err := s.Leases.Reserve(ctx, id, keys, lease, fresh, 0, nil)
+	got, unacked, err := s.Leases.Reserve(ctx, id, keys, lease, fresh, 0, nil)
 	if err != nil {
-		return engine.Reserved{}, filter.LeaseInDoubt(s.Trouble(ctx, err), doubt)
+		return engine.Reserved{}, filter.LeaseInDoubt(s.Trouble(ctx, err), unacked)
 	}
 	return got, nil
 }

@@ -28,7 +28,7 @@ func (p places) Undo(ctx context.Context, c redis.UniversalClient, items []forgo
 		}
 		in = append(in, item)
 	}
-	_, left, err := p.Removals.Undo(ctx, c, in, p.DoubtIsNew)
+	_, left, err := p.Removals.Undo(ctx, c, in, p.UnackedIsNew)
 	if err != nil {
 		return left, err
 	}

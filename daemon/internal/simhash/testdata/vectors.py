@@ -2,7 +2,7 @@
 """Prints vectors.json: fingerprints as the Python module simhash makes them.
 
 That module's documentation makes the features of a text with get_features below; its
-value is the majority of the low 64 bits of their MD5. Here both are written down anew
+value is the majority of the low 64 bits of their MD5. Here both are written down again
 with the standard library only, so that the vectors come from another program.
 """
 import hashlib

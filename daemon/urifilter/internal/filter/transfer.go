@@ -117,7 +117,7 @@ func atLine(b batch, err error) error {
 		return err
 	}
 	line := human.Count(b.line(*answer.Index))
-	if err == error(answer) { // and not one with a doubt around it
+	if err == error(answer) { // and not one that says it is unknown
 		plain := *answer
 		plain.Index = nil // it counts from the beginning of the batch
 		err = &plain

@@ -202,12 +202,12 @@ func (r *run) batch(ctx context.Context, batch []client.Document, places []strin
 }
 
 // broken says what is certain of a run that ends with an error; some more documents may be
-// remembered where it is in doubt.
-func (r *run) broken(err error, doubt bool) error {
+// remembered where that is unknown.
+func (r *run) broken(err error, unknown bool) error {
 	switch {
-	case r.look || r.done == 0 && !doubt:
+	case r.look || r.done == 0 && !unknown:
 		return err // nothing has happened
-	case doubt:
+	case unknown:
 		return fmt.Errorf("%w\n%s documents are remembered, and maybe some more%sthe run may be repeated as it is: the same documents are new",
 			err, human.Count(r.done), command.HintMark)
 	}

@@ -225,7 +225,7 @@ class RFPDupeFilter(BaseDupeFilter):
         if self._known and not self._new:
             logger.info(
                 "urifilter: nothing was new: filter %s knows all %d requests, from an earlier crawl or another spider"
-                "\nhint: URIFILTER_EXPIRE has pages fetched again after a while; another URIFILTER_TYPE begins anew",
+                "\nhint: URIFILTER_EXPIRE has pages fetched again after a while; another URIFILTER_TYPE starts with nothing",
                 self.options.typeid, self._known,
             )  # fmt: skip
         waiting = unfetched(self._crawler) - self._untold.unjudged_at_end()

@@ -71,7 +71,7 @@ def clear(client: FilterAPIClient, options: Options) -> None:
 
 def _make_anew(client: FilterAPIClient, info: Dict[str, Any]) -> None:
     """Drops a filter and makes it again with the same parameters. Others may do the same at
-    the same moment, or make it anew before we do: then it is cleared too."""
+    the same moment, or re-create it before we do: then it is cleared too."""
     keep = ("id", "kind", "capacity", "error_rate", "on_full", "expire")
     try:
         client.drop_filter(info["name"], confirm=info["name"])

@@ -126,7 +126,7 @@ class Reservations:
 
     def begins(self, request: Any) -> bool:
         """Before a download: whether it is still this crawl's. A lease that has ended, or that
-        may end during the download, is taken anew, and so is what comes from another process:
+        may end during the download, is taken again, and so is what comes from another process:
         from a JOBDIR, or a queue that several crawlers share."""
         chain = self._chain(request)
         if not chain:

@@ -50,11 +50,11 @@ func (a *answerer) answer(q *wire.Ask) (found wire.Found, err error) {
 	}
 	var below *html.Node
 	if q.Source != nil {
-		anew, err := a.doc.parse(*q.Source)
+		fresh, err := a.doc.parse(*q.Source)
 		if err != nil {
 			return found, err
 		}
-		if anew && a.numbers == nil {
+		if fresh && a.numbers == nil {
 			a.numbers = map[*html.Node]int{}
 		}
 		below = a.doc.root

@@ -48,7 +48,7 @@ func (r *run) matchingText(text, css string) (value, error) {
 }
 
 // parse parses a text, unless it was the last one, and tells whether it did.
-func (p *parsed) parse(text string) (anew bool, err error) {
+func (p *parsed) parse(text string) (fresh bool, err error) {
 	if p.root != nil && p.text == text {
 		return false, nil
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // Become jails the process and replaces it by an interpreter, which keeps its descriptors 0, 1 and 2. The
-// interpreter can open for reading what it is given, start itself anew and nothing else, and has the
+// interpreter can open for reading what it is given, start itself and nothing else, and has the
 // limits of the process that it was. It returns only with an error; the process is to end then.
 func Become(l Limits, i Interpreter) error {
 	if err := closeOthers(); err != nil {

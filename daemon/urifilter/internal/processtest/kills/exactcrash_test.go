@@ -15,10 +15,10 @@ import (
 // forgetter is a client of an exact filter that knows of each of its items whether it is seen,
 // but of those whose last call had no answer.
 type forgetter struct {
-	id    int
-	seen  [4000]bool
-	doubt [4000]bool
-	asked int // answers that were held against what is known
+	id      int
+	seen    [4000]bool
+	unknown [4000]bool
+	asked   int // answers that were held against what is known
 }
 
 // call filters or forgets items from..to-1, and holds the answer against what is known.
@@ -32,7 +32,7 @@ func (f *forgetter) call(p *processtest.Process, path string, from, to int) (ali
 	status, answer, err := p.Post(context.Background(), "/api/v1/"+path, string(body))
 	if err != nil {
 		for n := from; n < to; n++ {
-			f.doubt[n] = true
+			f.unknown[n] = true
 		}
 		return false, nil
 	}
@@ -50,16 +50,16 @@ func (f *forgetter) call(p *processtest.Process, path string, from, to int) (ali
 	least, most := 0, 0 // that can have been forgotten
 	for n := from; n < to; n++ {
 		f.asked++
-		if f.doubt[n] || f.seen[n] {
+		if f.unknown[n] || f.seen[n] {
 			most++
 		}
-		if !f.doubt[n] && f.seen[n] {
+		if !f.unknown[n] && f.seen[n] {
 			least++
 		}
-		if path == "filter" && !f.doubt[n] && isNew[items[n-from]] == f.seen[n] {
+		if path == "filter" && !f.unknown[n] && isNew[items[n-from]] == f.seen[n] {
 			return true, fmt.Errorf("item %d is new %v, and was seen %v", n, isNew[items[n-from]], f.seen[n])
 		}
-		f.seen[n], f.doubt[n] = path == "filter", false
+		f.seen[n], f.unknown[n] = path == "filter", false
 	}
 	if path == "forget" && (got.Forgotten < least || got.Forgotten > most) {
 		return true, fmt.Errorf("%d are forgotten, want %d to %d", got.Forgotten, least, most)

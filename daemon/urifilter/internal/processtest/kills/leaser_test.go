@@ -32,7 +32,7 @@ func (l leaser) post(path string, items []int, more map[string]any, into any) er
 	status, answer, err := l.p.Post(context.Background(), "/api/v1/"+path, string(text))
 	switch {
 	case err != nil, strings.Contains(answer, "outcome_unknown"):
-		return leasetest.ErrDoubt
+		return leasetest.ErrUnknown
 	case status == http.StatusServiceUnavailable:
 		return leasetest.ErrNothing
 	case status != http.StatusOK:

@@ -27,8 +27,8 @@ type reserver struct {
 	state  [3000]int
 	of     [3000]string // its reservation
 	asked  int          // answers that were held against what is known
-	// doubt is a commit or release without an answer: it is made again first.
-	doubt func(*processtest.Process) (bool, error)
+	// repeat makes a commit or release without an answer once more, before the next call.
+	repeat func(*processtest.Process) (bool, error)
 }
 
 func (r *reserver) item(n int) string { return fmt.Sprintf("https://site-%d.example/job/%d", r.id, n) }
@@ -102,11 +102,11 @@ func (r *reserver) settle(p *processtest.Process, n int, path string) (alive boo
 			for _, i := range which {
 				r.state[i] = map[string]int{"commit": done, "release": free}[path]
 			}
-			r.doubt = nil
+			r.repeat = nil
 		}
 		return alive, err
 	}
-	r.doubt = do
+	r.repeat = do
 	return do(p)
 }
 
@@ -132,8 +132,8 @@ func (r *reserver) load(p *processtest.Process) error {
 
 // check makes the last call again that had no answer, and looks at all items.
 func (r *reserver) check(p *processtest.Process) error {
-	if r.doubt != nil {
-		if alive, err := r.doubt(p); err != nil || !alive {
+	if r.repeat != nil {
+		if alive, err := r.repeat(p); err != nil || !alive {
 			return fmt.Errorf("made again: %v, alive %v", err, alive)
 		}
 	}
