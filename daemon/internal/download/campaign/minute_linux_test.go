@@ -49,6 +49,7 @@ func TestSystemMinuteRoles(t *testing.T) { minute(t, "roles", 2000, 300) }
 func TestSystemMinuteMongoDB(t *testing.T) { minute(t, "mongodb", 300, 100) }
 
 func minute(t *testing.T, kind string, tasks, hosts int) {
+	t.Parallel()
 	o := kinds()[kind]
 	o.Tasks, o.Hosts, o.Delay, o.Pause, o.Seed = tasks, hosts, 3*time.Second, 7*time.Second, 7
 	o.Out, o.Patience = os.Stdout, 5*time.Minute

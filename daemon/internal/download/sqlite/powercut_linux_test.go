@@ -114,6 +114,7 @@ func cutPower(t *testing.T, root string, did []powerloss.Entry, cuts int) {
 // What was acknowledged survives a power cut at any moment, whatever the disk made of what was not
 // synced: pages written or not, torn, out of order; names of files likewise.
 func TestSystemPowerCut(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	printed, did, said := traced(t, root, 1500, "")
 	if len(printed) < 1500 {
@@ -125,6 +126,7 @@ func TestSystemPowerCut(t *testing.T) {
 // A disk that fails or is full is told of at once, and what was acknowledged before is there when the
 // program is started again. If a sync failed, the disk may have lost what it was to write, for good.
 func TestSystemFailingDisk(t *testing.T) {
+	t.Parallel()
 	// The counts are of each thread of the victim. What fails may be the database, after which nothing is
 	// written any more, or the file of one large body, which is an error of that call. What failed only once could be a write of a checkpoint, which SQLite
 	// does again later and tells nobody of.
