@@ -142,8 +142,8 @@ func (r Repo) TestSystem(ctx context.Context, names string) error {
 	r.total = &total{}
 	return r.counted(ctx, "testSystem", []step{
 		{name: "system tests", do: func(r Repo, ctx context.Context) error {
-			// They wait for hosts and restarts: with as many at once as there are cores, these idle.
-			return r.goTest(ctx, TestOptions{}, nil, append([]string{"-p=3", "-parallel=4", "-run=^" + names}, longestFirst(longSystemPackages, packages)...)...)
+			// They wait for hosts and restarts, and use a third of a core each: with fewer at once the cores idle.
+			return r.goTest(ctx, TestOptions{}, nil, append([]string{"-p=4", "-parallel=4", "-run=^" + names}, longestFirst(longSystemPackages, packages)...)...)
 		}},
 	})
 }
@@ -178,7 +178,7 @@ func (r Repo) counted(ctx context.Context, target string, steps []step) error {
 var racePackage = regexp.MustCompile(`/(client|client/.*|daemon/internal/.*|magefiles/.*|provision/fleet|provision/report)$`)
 
 // longSystemPackages take longest of the system tests, the first of them most by far.
-var longSystemPackages = []string{"e2e", "sandbox", "kills"}
+var longSystemPackages = []string{"e2e", "sandbox", "mongodb", "campaign", "kills", "uridownloader", "chaos", "redis", "schedule", "crawl", "sqlite", "mysqlstore"}
 
 // These take longest, the first of them most: under the race detector, in the pass of all other
 // packages, and of the tests that are named to go without it.
