@@ -74,8 +74,27 @@ func TestSystemHosts(t *testing.T) {
 		{Name: "one", Release: "bookworm", Disks: map[string]int64{"/opt": 16 << 20}},
 		{Name: "two", Release: "trixie", Password: "it's two"},
 	}})
+	t.Run("each", func(t *testing.T) { eachHost(t, s) })
+	// The hosts see each other, and keep their services apart.
+	one, two := s.Host("one"), s.Host("two")
+	execute(t, one, "systemctl stop ssh")
+	if got := execute(t, two, "systemctl is-active ssh; timeout 60 bash -c '</dev/tcp/"+two.Address+"/22' && echo open"); got != "active\nopen" {
+		t.Errorf("on one host ssh was stopped, on the other it is %q", got)
+	}
+	if got := execute(t, two, "timeout 60 bash -c '</dev/tcp/"+one.Address+"/22' 2>/dev/null || echo closed"); got != "closed" {
+		t.Errorf("the stopped ssh is %q", got)
+	}
+	execute(t, one, "systemctl start ssh")
+	if got := execute(t, one, "head -c 64M /dev/zero >/opt/full 2>&1 || echo full; rm /opt/full"); !strings.HasSuffix(got, "full") {
+		t.Errorf("64 MiB on a disk of 16: %q", got)
+	}
+}
+
+// eachHost tries each host by itself.
+func eachHost(t *testing.T, s *sandbox.Sandbox) {
 	for _, h := range s.Hosts {
 		t.Run(h.Release, func(t *testing.T) {
+			t.Parallel()
 			if got := execute(t, h, "systemctl is-system-running || systemctl --failed --no-pager"); got != "running" {
 				t.Errorf("the system is %s", got)
 			}
@@ -107,19 +126,6 @@ func TestSystemHosts(t *testing.T) {
 				t.Errorf("after apt-get install: %q", got)
 			}
 		})
-	}
-	// The hosts see each other, and keep their services apart.
-	one, two := s.Host("one"), s.Host("two")
-	execute(t, one, "systemctl stop ssh")
-	if got := execute(t, two, "systemctl is-active ssh; timeout 60 bash -c '</dev/tcp/"+two.Address+"/22' && echo open"); got != "active\nopen" {
-		t.Errorf("on one host ssh was stopped, on the other it is %q", got)
-	}
-	if got := execute(t, two, "timeout 60 bash -c '</dev/tcp/"+one.Address+"/22' 2>/dev/null || echo closed"); got != "closed" {
-		t.Errorf("the stopped ssh is %q", got)
-	}
-	execute(t, one, "systemctl start ssh")
-	if got := execute(t, one, "head -c 64M /dev/zero >/opt/full 2>&1 || echo full; rm /opt/full"); !strings.HasSuffix(got, "full") {
-		t.Errorf("64 MiB on a disk of 16: %q", got)
 	}
 }
 
