@@ -199,7 +199,7 @@ func (l *ledger) check(t *testing.T, set *Set) {
 // Two daemons with 16 callers, while the server is killed and started again, and batches travel in
 // one statement and in several: no item is new twice, and nothing that was answered is new again.
 func TestServerKilled(t *testing.T)       { killed(t, 3) }
-func TestSystemServerKilled(t *testing.T) { t.Parallel(); killed(t, 40) }
+func TestSystemServerKilled(t *testing.T) { t.Parallel(); killed(t, 25) }
 
 func killed(t *testing.T, rounds int) {
 	server := mysqltest.Start(t)

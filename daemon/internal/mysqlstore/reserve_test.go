@@ -20,7 +20,7 @@ import (
 // travel in one statement and in several: no item is held by two, what is committed stays so, and
 // nothing is stuck.
 func TestServerKilledReserving(t *testing.T)       { killedReserving(t, 3) }
-func TestSystemServerKilledReserving(t *testing.T) { t.Parallel(); killedReserving(t, 40) }
+func TestSystemServerKilledReserving(t *testing.T) { t.Parallel(); killedReserving(t, 25) }
 
 func killedReserving(t *testing.T, rounds int) {
 	server := mysqltest.Start(t)

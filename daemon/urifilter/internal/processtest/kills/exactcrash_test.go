@@ -81,7 +81,7 @@ func (f *forgetter) load(p *processtest.Process) error {
 // The real binary under load is killed at random moments, while items are added and
 // forgotten: what is acknowledged stays as it is.
 func TestKill9Exact(t *testing.T)       { kill9Exact(t, 8) }
-func TestSystemKill9Exact(t *testing.T) { kill9Exact(t, 40) }
+func TestSystemKill9Exact(t *testing.T) { kill9Exact(t, 30) }
 
 func kill9Exact(t *testing.T, rounds int) {
 	t.Parallel()

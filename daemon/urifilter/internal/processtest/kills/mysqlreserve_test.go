@@ -12,7 +12,7 @@ import (
 
 // Two daemons share a MariaDB. Each of the three is killed while callers reserve, commit and release.
 func TestKill9ReservingMySQL(t *testing.T)       { kill9ReservingMySQL(t, 6) }
-func TestSystemKill9ReservingMySQL(t *testing.T) { kill9ReservingMySQL(t, 60) }
+func TestSystemKill9ReservingMySQL(t *testing.T) { kill9ReservingMySQL(t, 40) }
 
 func kill9ReservingMySQL(t *testing.T, kills int) {
 	t.Parallel()

@@ -145,7 +145,7 @@ func (r *reserver) check(p *processtest.Process) error {
 // who has an item keeps it, what is committed stays seen, and a call that is made again after a
 // restart has its answer.
 func TestKill9Reserving(t *testing.T)       { kill9Reserving(t, 6) }
-func TestSystemKill9Reserving(t *testing.T) { kill9Reserving(t, 40) }
+func TestSystemKill9Reserving(t *testing.T) { kill9Reserving(t, 30) }
 
 func kill9Reserving(t *testing.T, rounds int) {
 	t.Parallel()
