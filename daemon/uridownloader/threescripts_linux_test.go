@@ -82,7 +82,7 @@ func released(t *testing.T) *process {
 	p := &process{t: t, dir: t.TempDir()}
 	p.program = filepath.Join(p.dir, "uridownloader")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", p.program, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

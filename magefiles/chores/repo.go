@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,7 +23,8 @@ type Repo struct {
 	// NoSkip makes a skipped test a failure.
 	NoSkip bool
 
-	total *total // counts the tests of a target; nil: nobody asks
+	env   []string // is added to the environment of all commands
+	total *total   // counts the tests of a target; nil: nobody asks
 }
 
 // leftoverWait is how long the output of a command that has ended may stay open. A daemon that
@@ -34,7 +36,7 @@ const leftoverWait = 30 * time.Second
 func (r Repo) command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.Dir, r.Out, r.Out
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = slices.Concat(os.Environ(), r.env, env)
 	cmd.WaitDelay = leftoverWait
 	return cmd
 }

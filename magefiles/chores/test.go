@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path"
 	"regexp"
@@ -40,7 +41,7 @@ func (r Repo) Test(ctx context.Context, o TestOptions) error {
 	if err != nil {
 		return err
 	}
-	r.total = &total{}
+	r.env, r.total = asReleased(), &total{}
 	if o.Run != "" {
 		return r.counted(ctx, "test", []step{tests, raceTests})
 	}
@@ -139,13 +140,19 @@ func (r Repo) TestSystem(ctx context.Context, names string) error {
 	if !strings.HasPrefix(names, systemPrefix) {
 		return fmt.Errorf("-run=%s: the names of system tests begin with %s", names, systemPrefix)
 	}
-	r.total = &total{}
+	r.env, r.total = asReleased(), &total{}
 	return r.counted(ctx, "testSystem", []step{
 		{name: "system tests", do: func(r Repo, ctx context.Context) error {
 			// They wait for hosts and restarts, and use a third of a core each: with fewer at once the cores idle.
-			return r.goTest(ctx, TestOptions{}, nil, append([]string{"-p=4", "-parallel=4", "-run=^" + names}, longestFirst(longSystemPackages, packages)...)...)
+			return r.goTest(ctx, TestOptions{}, nil, append([]string{"-p=4", "-parallel=4", "-count=1", "-run=^" + names}, longestFirst(longSystemPackages, packages)...)...)
 		}},
 	})
+}
+
+// asReleased has programs compiled as for a release, so that tests which build one find most of
+// it compiled.
+func asReleased() []string {
+	return []string{"CGO_ENABLED=0", "GOFLAGS=" + strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath")}
 }
 
 // arguments are those of go test for the packages, with a choice among their tests.
@@ -156,6 +163,9 @@ func (o TestOptions) arguments(choice string, packages []string) []string {
 	}
 	if o.Short {
 		args = append(args, "-short")
+	}
+	if o == (TestOptions{}) {
+		args = append(args, "-count=1") // what passed once may fail now
 	}
 	return append(args, packages...)
 }
@@ -172,10 +182,6 @@ func (r Repo) counted(ctx context.Context, target string, steps []step) error {
 	}
 	return err
 }
-
-// racePackage tells whether the tests of a package are run under the race detector:
-// there goroutines share memory, and its tenfold time is worth it. Check takes all.
-var racePackage = regexp.MustCompile(`/(client|client/.*|daemon/internal/.*|magefiles/.*|provision/fleet|provision/report)$`)
 
 // longSystemPackages take longest of the system tests, the first of them most by far.
 var longSystemPackages = []string{"e2e", "sandbox", "mongodb", "campaign", "kills", "uridownloader", "chaos", "redis", "schedule", "crawl", "sqlite", "mysqlstore"}
@@ -198,24 +204,6 @@ func longestFirst(long, packages []string) []string {
 		return len(long)
 	}
 	return slices.SortedStableFunc(slices.Values(packages), func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
-}
-
-// testPackages are the packages of the module, without and with the race detector.
-func (r Repo) testPackages(ctx context.Context) (plain, race []string, err error) {
-	var list strings.Builder
-	cmd := r.command(ctx, nil, "go", "list", "./...")
-	cmd.Stdout = &list
-	if err := cmd.Run(); err != nil {
-		return nil, nil, fmt.Errorf("go list: %w", err)
-	}
-	for _, name := range strings.Fields(list.String()) {
-		if racePackage.MatchString(name) {
-			race = append(race, name)
-		} else {
-			plain = append(plain, name)
-		}
-	}
-	return plain, race, nil
 }
 
 // goTest runs go test with a report on it. What go test would vet is vetted by a step, or by

@@ -16,12 +16,13 @@ func TestTestsAreDividedOnce(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":               "module made.up\n\ngo 1.26.0\n",
-		"client/a_test.go":     "package a\n\nimport \"testing\"\n\nfunc TestA(*testing.T) {}\n\nfunc TestSystemA(t *testing.T) { t.Error(\"no moon\") }\n",
+		"client/a_test.go":     "package a\n\nimport \"testing\"\n\nfunc TestA(*testing.T) { done := make(chan int); go close(done); <-done }\n\nfunc TestSystemA(t *testing.T) { t.Error(\"no moon\") }\n",
 		"plain/b_test.go":      "package b\n\nimport \"testing\"\n\nfunc TestB(*testing.T) {}\n\nfunc TestC(t *testing.T) { t.Skip() }\n",
 		"other/go.mod":         "module other\n",
 		"other/c_test.go":      "package c\n\nimport \"testing\"\n\nfunc TestSystemOfOthers(*testing.T) {}\n",
 		"testdata/c_test.go":   "package c\n\nfunc TestSystem() {}\n",
-		"client/quick/code.go": "package quick\n",
+		"client/quick/code.go": "package quick\n\nimport _ \"sync\"\n",
+		"client/pure/code.go":  "package pure\n\n// It goes alone.\nvar A = 1\n",
 		"client/b_test.go":     "package a\n\nimport \"testing\"\n\nfunc TestNoRaceB(*testing.T) {}\n",
 		"plain/d_test.go":      "package b\n\nimport \"testing\"\n\nfunc TestNoRaceD(*testing.T) {}\n",
 	} {
@@ -36,7 +37,7 @@ func TestTestsAreDividedOnce(t *testing.T) {
 	var out strings.Builder
 	r := Repo{Dir: dir, Out: &out, total: &total{}}
 	plain, race, err := r.testPackages(t.Context())
-	if err != nil || !slices.Equal(plain, []string{"made.up/plain"}) || !slices.Equal(race, []string{"made.up/client", "made.up/client/quick"}) {
+	if err != nil || !slices.Equal(plain, []string{"made.up/client/pure", "made.up/plain"}) || !slices.Equal(race, []string{"made.up/client", "made.up/client/quick"}) {
 		t.Errorf("got %q and, under the race detector, %q, %v", plain, race, err)
 	}
 	system, err := packagesWith(dir, prefixed(systemPrefix))
