@@ -38,10 +38,17 @@ func config(addrs ...string) Config {
 // tiny is less than any filter's bits: hardly anything stays in a mirror.
 const tiny = 1 << 10
 
-func TestConformance(t *testing.T)       { conforms(t, storetest.Run) }
-func TestNoRaceConformance(t *testing.T) { conforms(t, storetest.RunLarge) }
+// The suite runs on one server and on a cluster, and with mirrors that are whole and that have next to
+// nothing. Two pairs of these have all that there is for the race detector to look at, and for large
+// filters; a third one runs beside.
+func TestConformance(t *testing.T) { conforms(t, storetest.Run, "small mirror", "cluster") }
+func TestNoRaceConformance(t *testing.T) {
+	t.Parallel()
+	t.Run("large", func(t *testing.T) { conforms(t, storetest.RunLarge, "small mirror", "cluster") })
+	t.Run("whole mirror", func(t *testing.T) { conforms(t, storetest.Run, "standalone") })
+}
 
-func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Opener)) {
+func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Opener), where ...string) {
 	t.Parallel()
 	opener := func(c Config) storetest.Opener {
 		return storetest.Opener{
@@ -49,32 +56,30 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 			Refuses: []string{"simhash"}, HighBits: map[string]int{"exact": 12}, Bounded: c.MirrorBytes == tiny,
 		}
 	}
-	t.Run("standalone", func(t *testing.T) {
-		t.Parallel()
+	standalone := func(t *testing.T, mirror uint64) func(*testing.T) storetest.Opener {
 		server := redistest.Start(t, "--databases", "100")
 		var tests atomic.Int64
-		run(t, func(t *testing.T) storetest.Opener {
+		return func(*testing.T) storetest.Opener {
 			c := config(server.Addr)
 			c.DB = int(tests.Add(1)) // shared by nobody
+			c.MirrorBytes = mirror
 			return opener(c)
+		}
+	}
+	for _, name := range where {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			switch name {
+			case "standalone":
+				run(t, standalone(t, 0))
+			case "small mirror":
+				run(t, standalone(t, tiny))
+			case "cluster":
+				clusters := redistest.NewPool(t, 2, redistest.Cluster)
+				run(t, func(t *testing.T) storetest.Opener { return opener(config(clusters.Take(t)[1].Addr)) })
+			}
 		})
-	})
-	t.Run("small mirror", func(t *testing.T) {
-		t.Parallel()
-		server := redistest.Start(t, "--databases", "100")
-		var tests atomic.Int64
-		run(t, func(t *testing.T) storetest.Opener {
-			c := config(server.Addr)
-			c.DB = int(tests.Add(1))
-			c.MirrorBytes = tiny
-			return opener(c)
-		})
-	})
-	t.Run("cluster", func(t *testing.T) {
-		t.Parallel()
-		clusters := redistest.NewPool(t, 2, redistest.Cluster)
-		run(t, func(t *testing.T) storetest.Opener { return opener(config(clusters.Take(t)[1].Addr)) })
-	})
+	}
 }
 
 var uri = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}}

@@ -67,9 +67,9 @@ func testEmpty(t *testing.T, o Opener, s Sample) {
 }
 
 func testHuge(t *testing.T, o Opener, s Sample) {
-	n, mistaken := 300_000, 300 // so many new ones may be called seen
+	n, mistaken := 100_000, 100 // so many new ones may be called seen
 	if s.Exact {
-		n, mistaken = 100_000, 0
+		mistaken = 0
 	}
 	store, set := one(t, o, s, uint64(n))
 	defer closeStore(t, store)
@@ -126,12 +126,12 @@ func testRestart(t *testing.T, o Opener, s Sample) {
 
 // testContention has all callers add the same batches of n items at once: each item is new
 // for one of them.
-func testContention(n int) test {
-	return func(t *testing.T, o Opener, s Sample) { contend(t, o, s, n) }
+func testContention(rounds, n int) test {
+	return func(t *testing.T, o Opener, s Sample) { contend(t, o, s, rounds, n) }
 }
 
-func contend(t *testing.T, o Opener, s Sample, n int) {
-	const workers, rounds = 8, 10
+func contend(t *testing.T, o Opener, s Sample, rounds, n int) {
+	const workers = 8
 	store, set := one(t, o, s, uint64(workers*rounds*n))
 	defer closeStore(t, store)
 	for round := range rounds {
@@ -261,15 +261,11 @@ func testClosed(t *testing.T, o Opener, s Sample) {
 	}
 }
 
-// testStripes merges stripes of one filter with n items into another with its header, which
-// makes it remember the same.
-func testStripes(n int) test {
-	return func(t *testing.T, o Opener, s Sample) { stripes(t, o, s, n) }
-}
-
-func stripes(t *testing.T, o Opener, s Sample, n int) {
+// testStripes merges stripes of one filter into another with its header, which makes it
+// remember the same.
+func testStripes(t *testing.T, o Opener, s Sample) {
 	ctx := context.Background()
-	const capacity = 3_000_000 // three stripes, with some of the items in each
+	const capacity, n = 3_000_000, 5000 // three stripes, with some of the items in each
 	store, set := one(t, o, s, capacity)
 	a := set.(engine.BitMap)
 	Add(t, a, Keys(a, 0, n))

@@ -11,7 +11,7 @@ import (
 // A filter that grows keeps its error rate at ten times its capacity, forgets nothing over a
 // restart, and its stripes carry it elsewhere with all its layers.
 func testGrow(t *testing.T, o Opener, s Sample) {
-	const capacity, n = 20_000, 200_000
+	const capacity, n = 10_000, 100_000
 	ctx := context.Background()
 	store, set := one(t, o, s, capacity)
 	if _, grows := set.(engine.Layered); !grows {

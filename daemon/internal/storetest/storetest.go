@@ -95,7 +95,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		"Order":            testOrder,
 		"Empty":            testEmpty,
 		"Restart":          testRestart,
-		"Contention":       testContention(200),
+		"Contention":       testContention(10, 200),
 		"Independent":      testIndependent,
 		"CreateDrop":       testCreateDrop,
 		"Closed":           testClosed,
@@ -109,7 +109,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		"LeaseEnds":         testLeaseEnds,
 		"ReserveContention": testReserveContention,
 	}, map[string]test{
-		"Stripes": testStripes(5000),
+		"Stripes": testStripes,
 	}, map[string]test{
 		"Deadline":      testDeadline,
 		"Expire":        testExpire,
@@ -121,8 +121,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 // has nothing to find in them that it does not in Run.
 func RunLarge(t *testing.T, fresh func(t *testing.T) Opener) {
 	run(t, fresh, map[string]test{
-		"Huge": testHuge, "ContentionLarge": testContention(1500), "ForgetContentionLarge": testForgetContention(500),
-	}, map[string]test{"Capacity": testCapacity, "Grow": testGrow, "StripesLarge": testStripes(20_000)}, nil)
+		"Huge": testHuge, "ContentionLarge": testContention(4, 1500), "ForgetContentionLarge": testForgetContention(500),
+	}, map[string]test{"Capacity": testCapacity, "Grow": testGrow}, nil)
 }
 
 // run runs the tests of each kind: those for all, for those that have a bit-map, for those
