@@ -87,6 +87,7 @@ func TestClearOnTwoDaemons(t *testing.T) {
 						return
 					default:
 						d.ask(name, 1_000_000*(w+1)+i*20, 20)
+						time.Sleep(between)
 					}
 				}
 			})

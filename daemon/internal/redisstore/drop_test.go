@@ -83,6 +83,7 @@ func TestDropBesideUse(t *testing.T) {
 			if _, err := b.Add(ctx, storetest.Keys(b, i*100, 100), make([]bool, 100)); err != nil {
 				t.Errorf("the filter beside it: %v", err)
 			}
+			time.Sleep(between)
 		}
 	})
 	for round := range 6 {

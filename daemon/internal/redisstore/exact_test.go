@@ -65,8 +65,9 @@ func forgetOf(t testing.TB, s engine.Set, from, n int) int {
 // addOnceInSync adds as soon as the store takes it; until then only errors that say so are right.
 func addOnceInSync(t testing.TB, s engine.Set, from, n int) int {
 	t.Helper()
+	keys, isNew := storetest.Keys(s, from, n), make([]bool, n)
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		got, err := s.Add(context.Background(), storetest.Keys(s, from, n), make([]bool, n))
+		got, err := s.Add(context.Background(), keys, isNew)
 		if err == nil {
 			return got
 		}

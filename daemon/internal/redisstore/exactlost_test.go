@@ -112,8 +112,8 @@ func TestExactResyncOfAClusterNode(t *testing.T) {
 	storeB, b := openedExact(t, config(servers[1].Addr))
 	waitReady(t, storeA, storeB)
 	meet(t, storeA, storeB)
-	addTo(t, a, 0, 20_000)
-	addTo(t, b, 20_000, 20_000)
+	addTo(t, a, 0, 5000)
+	addTo(t, b, 5000, 5000)
 	for _, s := range servers {
 		if n, _ := strconv.Atoi(s.CLI("dbsize")); n < 500 {
 			t.Errorf("a node has %d keys: they do not spread", n)
@@ -121,7 +121,7 @@ func TestExactResyncOfAClusterNode(t *testing.T) {
 	}
 	servers[2].CLI("flushall")
 	for _, s := range []*exact.Set{b, a, b} {
-		if n := addOnceInSync(t, s, 0, 40_000); n != 0 {
+		if n := addOnceInSync(t, s, 0, 10_000); n != 0 {
 			t.Fatalf("%d items are new again", n)
 		}
 	}
@@ -160,8 +160,10 @@ func TestNoRaceExactServerKilledUnderCallers(t *testing.T) {
 					for k := range batch {
 						doubt[from+k].Add(1)
 					}
+					time.Sleep(refused)
 					continue
 				case errors.Is(err, engine.ErrUnavailable):
+					time.Sleep(refused)
 					continue
 				default:
 					t.Error(err)

@@ -35,6 +35,12 @@ func config(addrs ...string) Config {
 	}
 }
 
+// refused is how long callers wait who are refused while Redis is away: they would ask all the time.
+const refused = 5 * time.Millisecond
+
+// between is how long callers wait between batches who ask until something else is done.
+const between = 2 * time.Millisecond
+
 // tiny is less than any filter's bits: hardly anything stays in a mirror.
 const tiny = 1 << 10
 
@@ -253,9 +259,9 @@ func resync(t *testing.T, each int, mirror uint64) {
 				if s == b {
 					other = 0
 				}
-				isNew := make([]bool, each)
+				keys, isNew := storetest.Keys(s, other, each), make([]bool, each)
 				for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-					n, err := s.Add(context.Background(), storetest.Keys(s, other, each), isNew)
+					n, err := s.Add(context.Background(), keys, isNew)
 					if err == nil {
 						if n != 0 {
 							t.Fatalf("%d acknowledged items are new again at the other daemon", n)

@@ -55,8 +55,9 @@ func addTimed(t testing.TB, s *timed.Set, from, n int, expire time.Duration) int
 // are right.
 func addWhenResynced(t testing.TB, s *timed.Set, from, n int, expire time.Duration) int {
 	t.Helper()
+	keys, isNew := storetest.Keys(s, from, n), make([]bool, n)
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		got, err := s.AddFor(context.Background(), storetest.Keys(s, from, n), expire, make([]bool, n))
+		got, err := s.AddFor(context.Background(), keys, expire, isNew)
 		if err == nil {
 			return got
 		}
@@ -207,9 +208,9 @@ func timedExactlyOnce(t *testing.T, items, batch int) {
 						t.Fatalf("item %d was new for %d callers in %v", i, n, took)
 					}
 				}
-				isNew := make([]bool, items)
-				for deadline := time.Now().Add(2 * time.Minute); countOf(isNew) < items; time.Sleep(20 * time.Millisecond) {
-					if err := b.Has(context.Background(), storetest.Keys(b, 0, items), isNew); err != nil {
+				keys, isNew := storetest.Keys(b, 0, items), make([]bool, items)
+				for deadline := time.Now().Add(2 * time.Minute); countOf(isNew) < items; time.Sleep(200 * time.Millisecond) {
+					if err := b.Has(context.Background(), keys, isNew); err != nil {
 						t.Fatal(err)
 					}
 					if time.Now().After(deadline) {
