@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Unit is what systemd says of a unit.
@@ -36,4 +37,30 @@ func LookAtUnit(ctx context.Context, h Host, name string) (u Unit, err error) {
 		}
 	}
 	return u, nil
+}
+
+// Systemctl has systemd do verb with a unit. An error has the end of what the unit has logged: in
+// the journal, and in files, which are patterns of the shell.
+func Systemctl(ctx context.Context, h Host, verb, unit string, files ...string) error {
+	// What was started too often before is started all the same: somebody asks for it.
+	script := fmt.Sprintf("systemctl reset-failed %s 2>/dev/null; systemctl %s %[1]s", Quote(unit), verb)
+	if _, err := h.Run(ctx, Command{Script: script, Root: true}); err != nil {
+		return fmt.Errorf("%s %s: %w%s", verb, strings.TrimSuffix(unit, ".service"), err, UnitLog(ctx, h, unit, files...))
+	}
+	return nil
+}
+
+// UnitLog is the end of what a unit has logged, for the end of an error; "" if there is nothing.
+func UnitLog(ctx context.Context, h Host, unit string, files ...string) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	script := "journalctl --no-pager -q -n 10 -o cat -u " + Quote(unit) + " 2>/dev/null; "
+	for _, pattern := range files {
+		script += "tail -n 10 " + pattern + " 2>/dev/null; "
+	}
+	out, err := h.Run(ctx, Command{Script: script + ":", Root: true})
+	if err != nil || strings.TrimSpace(out.Stdout) == "" {
+		return ""
+	}
+	return "\nits log ends:\n" + strings.TrimRight(out.Stdout, "\n")
 }

@@ -37,12 +37,13 @@ func (s *Server) service() step.Wish {
 	})
 }
 
+// logs are the files beside the journal that the server logs to.
+const logs = "/var/log/mongodb/*.log"
+
 // systemctl returns when the server takes connections, or says what it has logged.
 func (s *Server) systemctl(ctx context.Context, h host.Host, verb string) error {
-	// What was started too often before is started all the same: somebody asks for it.
-	script := fmt.Sprintf("systemctl reset-failed %s 2>/dev/null; systemctl %s %[1]s", host.Quote(s.unit()), verb)
-	if _, err := h.Run(ctx, host.Command{Script: script, Root: true}); err != nil {
-		return fmt.Errorf("%s %s: %w%s", verb, s.options.Unit, err, s.journal(ctx, h))
+	if err := host.Systemctl(ctx, h, verb, s.unit(), logs); err != nil {
+		return err
 	}
 	if verb == "enable" {
 		return nil
@@ -73,24 +74,12 @@ func (s *Server) listens(ctx context.Context, h host.Host) error {
 		}
 		waited := time.Since(begun)
 		if !st.Active && waited > 5*time.Second || waited > startWait {
-			return fmt.Errorf("%s does not listen at %s after %s%s", s.options.Unit, s.Address(true, ""), waited.Round(time.Second), s.journal(ctx, h))
+			return fmt.Errorf("%s does not listen at %s after %s%s", s.options.Unit, s.Address(true, ""), waited.Round(time.Second), host.UnitLog(ctx, h, s.unit(), logs))
 		}
 		if err := host.Sleep(ctx, 300*time.Millisecond); err != nil {
 			return err
 		}
 	}
-}
-
-// journal is the end of what the server has logged, for an error.
-func (s *Server) journal(ctx context.Context, h host.Host) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	script := fmt.Sprintf("journalctl --no-pager -q -n 10 -o cat -u %s 2>/dev/null; tail -n 5 /var/log/mongodb/*.log 2>/dev/null; :", host.Quote(s.unit()))
-	out, err := h.Run(ctx, host.Command{Script: script, Root: true})
-	if err != nil || strings.TrimSpace(out.Stdout) == "" {
-		return ""
-	}
-	return "\nits log ends:\n" + strings.TrimRight(out.Stdout, "\n")
 }
 
 // ferretListens tells FerretDB where to listen, by a drop-in of its unit. It has the

@@ -9,6 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/hosttest"
 	"github.com/cr-clawer/urifilter/provision/mysql"
+	"github.com/cr-clawer/urifilter/provision/secret"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -34,18 +35,18 @@ func TestSystemFromNothing(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
 	s, steps := server(t, mysql.Options{Bind: []string{h.Sandbox.Address}})
-	if _, err := s.Password(t.Context(), h); !errors.Is(err, mysql.ErrNoPassword) {
+	if _, err := s.Password(t.Context(), h); !errors.Is(err, secret.ErrNoPassword) {
 		t.Errorf("password before: %v", err)
 	}
 	if plan := hosttest.Plan(t, h, steps); len(plan) != 4 {
 		t.Errorf("plan: %q", plan)
 	}
 	hosttest.Must(t, h, steps)
-	secret, err := s.Password(t.Context(), h)
+	password, err := s.Password(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	as := "MYSQL_PWD=" + secret + " mariadb --no-defaults -N -h " + h.Sandbox.Address + " -u urifilter urifilter -e "
+	as := "MYSQL_PWD=" + password + " mariadb --no-defaults -N -h " + h.Sandbox.Address + " -u urifilter urifilter -e "
 	if got := h.Sh(t, as+"'create table x (a int); insert into x values (7); select a from x'"); got != "7" {
 		t.Errorf("over the network: %s", got)
 	}
@@ -55,7 +56,7 @@ func TestSystemFromNothing(t *testing.T) {
 	if got := h.Sh(t, "runuser -u nobody -- cat /etc/mysql/urifilter.password 2>&1 || :"); !strings.Contains(got, "Permission denied") {
 		t.Errorf("others read the password: %s", got)
 	}
-	if got := h.Sh(t, "grep -rl "+secret+" /etc /var/log /tmp /run 2>/dev/null"); got != "/etc/mysql/urifilter.password" {
+	if got := h.Sh(t, "grep -rl "+password+" /etc /var/log /tmp /run 2>/dev/null"); got != "/etc/mysql/urifilter.password" {
 		t.Errorf("the password is in\n%s", got)
 	}
 	if changed := hosttest.Must(t, h, steps); len(changed) != 0 {
@@ -78,9 +79,9 @@ func TestSystemFromNothing(t *testing.T) {
 	}
 
 	// A daemon's host gets the password.
-	file := mysql.PasswordFile("/etc/mysql.password", "daemon", func(ctx context.Context) (string, error) { return s.Password(ctx, h) })
+	file := secret.PasswordFile("MySQL", "/etc/mysql.password", "daemon", func(ctx context.Context) (string, error) { return s.Password(ctx, h) })
 	hosttest.Must(t, h, []step.Step{file})
-	if got := h.Sh(t, "cat /etc/mysql.password; stat -c %a:%U:%G /etc/mysql.password"); got != secret+"\n640:root:daemon" {
+	if got := h.Sh(t, "cat /etc/mysql.password; stat -c %a:%U:%G /etc/mysql.password"); got != password+"\n640:root:daemon" {
 		t.Errorf("the daemon's password: %q", got)
 	}
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/cr-clawer/urifilter/provision/diff"
 	"github.com/cr-clawer/urifilter/provision/host"
@@ -43,9 +42,8 @@ func (s *Server) service() step.Wish {
 		}
 		return &step.Change{Summary: strings.Join(todo, " and ") + " " + unit + summary, Apply: func(ctx context.Context) error {
 			for _, verb := range todo {
-				script := fmt.Sprintf("systemctl reset-failed %s.service 2>/dev/null; systemctl %s %[1]s.service", unit, verb)
-				if _, err := h.Run(ctx, host.Command{Script: script, Root: true}); err != nil {
-					return fmt.Errorf("%s %s: %w%s", verb, unit, err, journal(ctx, h))
+				if err := host.Systemctl(ctx, h, verb, unit+".service"); err != nil {
+					return err
 				}
 			}
 			return nil
@@ -57,23 +55,12 @@ func (s *Server) service() step.Wish {
 func (s *Server) differing(ctx context.Context, h host.Host) (string, error) {
 	got, err := sql(ctx, h, "select concat_ws(' ', coalesce(@@bind_address, '*'), @@port, @@innodb_flush_log_at_trx_commit)", false)
 	if err != nil {
-		return "", fmt.Errorf("MariaDB does not answer root at its socket: %w%s", err, journal(ctx, h))
+		return "", fmt.Errorf("MariaDB does not answer root at its socket: %w%s", err, host.UnitLog(ctx, h, unit+".service"))
 	}
 	if want := fmt.Sprintf("%s %d 1", s.bind(), s.options.Port); got != want {
 		return fmt.Sprintf("bind_address, port and innodb_flush_log_at_trx_commit are %s, not %s", got, want), nil
 	}
 	return "", nil
-}
-
-// journal is the end of what the server has logged, for an error.
-func journal(ctx context.Context, h host.Host) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	out, err := h.Run(ctx, host.Command{Script: "journalctl --no-pager -q -n 10 -o cat -u " + unit + ".service 2>/dev/null; :", Root: true})
-	if err != nil || strings.TrimSpace(out.Stdout) == "" {
-		return ""
-	}
-	return "\nits log ends:\n" + strings.TrimRight(out.Stdout, "\n")
 }
 
 // proof logs in as daemons do.

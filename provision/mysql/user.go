@@ -11,9 +11,6 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// ErrNoPassword is that a host's server has no user of ours yet.
-var ErrNoPassword = errors.New("no password yet")
-
 // passwordFile has the password of the daemons' user.
 var passwordFile = secret.File{Path: passwordPath, Temporary: "/etc/mysql/.urifilter.XXXXXX", Owner: "root:root", Mode: "0600"}
 
@@ -29,14 +26,14 @@ grant ` + privileges + ` on ` + name + `.* to '` + name + `'@'%%';
 // process list.
 const logIn = `secret=$(cat ` + passwordPath + `) && printf 'select 1' | MYSQL_PWD="$secret" mariadb --no-defaults --protocol=tcp --host=127.0.0.1 --port=%d --user=` + name + ` --batch --skip-column-names ` + name + ` 2>&1`
 
-// Password reads the password of the daemons' user from the server's host, or returns ErrNoPassword.
+// Password reads the password of the daemons' user from the server's host, or returns secret.ErrNoPassword.
 func (s *Server) Password(ctx context.Context, h host.Host) (string, error) {
 	f, there, err := host.ReadFile(ctx, h, passwordPath)
 	if err != nil {
 		return "", err
 	}
 	if !there {
-		return "", ErrNoPassword
+		return "", secret.ErrNoPassword
 	}
 	password := strings.TrimSpace(f.Content)
 	if !secret.IsDrawn(password) {
@@ -50,7 +47,7 @@ func (s *Server) user() step.Wish {
 	return step.NewWish("mysql: database and user", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		change := &step.Change{Summary: "make the database and the user " + name, Apply: func(ctx context.Context) error {
 			script := makeUser
-			if _, err := s.Password(ctx, h); errors.Is(err, ErrNoPassword) {
+			if _, err := s.Password(ctx, h); errors.Is(err, secret.ErrNoPassword) {
 				script = "(" + passwordFile.Script() + ") && " + makeUser
 			} else if err != nil {
 				return err
@@ -58,7 +55,7 @@ func (s *Server) user() step.Wish {
 			_, err := h.Run(ctx, host.Command{Script: script, Root: true, Secret: true})
 			return err
 		}}
-		if _, err := s.Password(ctx, h); errors.Is(err, ErrNoPassword) {
+		if _, err := s.Password(ctx, h); errors.Is(err, secret.ErrNoPassword) {
 			return change, nil
 		} else if err != nil {
 			return nil, err
@@ -92,30 +89,4 @@ func (s *Server) login(ctx context.Context, h host.Host) (string, error) {
 		return "the user " + name + " lacks privileges: " + privileges, nil
 	}
 	return "", nil
-}
-
-// PasswordFile is the step of a host with a program that calls the server: it puts the password into
-// a file there, for root and group alone. password is asked in each look; it may return
-// ErrNoPassword, in a plan of what is not there yet.
-func PasswordFile(path, group string, password func(ctx context.Context) (string, error)) step.Wish {
-	return step.NewWish("mysql: password for the daemon", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		change := &step.Change{Summary: "write " + path}
-		secret, err := password(ctx)
-		if errors.Is(err, ErrNoPassword) {
-			change.Apply = func(context.Context) error {
-				return fmt.Errorf("%w on the MariaDB host\nhint: go tool mage install:mysql", ErrNoPassword)
-			}
-			return change, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		wish := host.File{Path: path, Content: secret + "\n", Mode: 0o640, Group: group}
-		now, _, err := host.ReadFile(ctx, h, path)
-		if err != nil || wish.Same(now) {
-			return nil, err
-		}
-		change.Apply = func(ctx context.Context) error { return host.WriteFile(ctx, h, wish) }
-		return change, nil
-	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/hosttest"
 	"github.com/cr-clawer/urifilter/provision/pki"
 	"github.com/cr-clawer/urifilter/provision/redis"
+	"github.com/cr-clawer/urifilter/provision/secret"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -50,7 +51,7 @@ func TestSystemFromNothing(t *testing.T) {
 			t.Parallel()
 			h := hosttest.New(t, c.release)
 			s, steps := server(t, redis.Options{Package: c.pkg, Bind: []string{h.Sandbox.Address}, MaxMemory: "64mb", AppendFsync: "always"})
-			if _, err := s.Password(t.Context(), h); !errors.Is(err, redis.ErrNoPassword) {
+			if _, err := s.Password(t.Context(), h); !errors.Is(err, secret.ErrNoPassword) {
 				t.Errorf("password before: %v", err)
 			}
 			if plan := hosttest.Plan(t, h, steps); len(plan) != 5 {
@@ -281,9 +282,9 @@ func TestSystemPasswordFile(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "trixie")
 	h.Sh(t, "groupadd urifilter; mkdir -p /etc/urifilter")
-	err := redis.ErrNoPassword
-	secret := ""
-	steps := []step.Step{redis.PasswordFile("/etc/urifilter/redis.password", "urifilter", func(context.Context) (string, error) { return secret, err })}
+	err := secret.ErrNoPassword
+	password := ""
+	steps := []step.Step{secret.PasswordFile("Redis", "/etc/urifilter/redis.password", "urifilter", func(context.Context) (string, error) { return password, err })}
 	if plan := hosttest.Plan(t, h, steps); len(plan) != 1 || plan[0] != "redis: password for the daemon: write /etc/urifilter/redis.password" {
 		t.Errorf("plan: %q", plan)
 	}
@@ -291,9 +292,9 @@ func TestSystemPasswordFile(t *testing.T) {
 		t.Errorf("without a password: %v", err)
 	}
 	err = nil
-	for _, secret = range []string{"one 'word'", "another"} {
+	for _, password = range []string{"one 'word'", "another"} {
 		hosttest.Must(t, h, steps)
-		if got := h.Sh(t, "cat /etc/urifilter/redis.password; stat -c '%a %U:%G' /etc/urifilter/redis.password; ls -A /etc/urifilter"); got != secret+"\n640 root:urifilter\nredis.password" {
+		if got := h.Sh(t, "cat /etc/urifilter/redis.password; stat -c '%a %U:%G' /etc/urifilter/redis.password; ls -A /etc/urifilter"); got != password+"\n640 root:urifilter\nredis.password" {
 			t.Errorf("the file: %s", got)
 		}
 	}

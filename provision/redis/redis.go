@@ -36,7 +36,7 @@ type Options struct {
 	// one, and gives it a password if it has none.
 	Adopt bool
 	// Known gives the password that daemons hold of a server that was here before and is
-	// lost; ErrNoPassword where there is none. They then need no restart, and put back what
+	// lost; secret.ErrNoPassword where there is none. They then need no restart, and put back what
 	// they remember. It is asked when a password is to be made. Nil: none.
 	Known func(ctx context.Context) (string, error)
 	// TLSPort is where it speaks TLS, with clients that show a certificate; the plain Port

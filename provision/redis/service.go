@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
@@ -101,31 +100,17 @@ func (s *Server) run(ctx context.Context, h host.Host, todo []string) error {
 		return err
 	}
 	if err := s.client(h, st).ready(ctx); err != nil {
-		return fmt.Errorf("%s: %w%s", s.product.unit, err, s.journal(ctx, h))
+		return fmt.Errorf("%s: %w%s", s.product.unit, err, host.UnitLog(ctx, h, s.product.unit+".service", s.logs()))
 	}
 	return nil
 }
 
 func (s *Server) systemctl(ctx context.Context, h host.Host, verb string) error {
-	// What was started too often before is started all the same: somebody asks for it.
-	script := fmt.Sprintf("systemctl reset-failed %s 2>/dev/null; systemctl %s %[1]s", host.Quote(s.product.unit+".service"), verb)
-	if _, err := h.Run(ctx, host.Command{Script: script, Root: true}); err != nil {
-		return fmt.Errorf("%s %s: %w%s", verb, s.product.unit, err, s.journal(ctx, h))
-	}
-	return nil
+	return host.Systemctl(ctx, h, verb, s.product.unit+".service", s.logs())
 }
 
-// journal is the end of what the server has logged, for an error.
-func (s *Server) journal(ctx context.Context, h host.Host) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	script := fmt.Sprintf("journalctl --no-pager -q -n 5 -o cat -u %s 2>/dev/null; tail -n 10 /var/log/%s/*.log 2>/dev/null; :", host.Quote(s.product.unit+".service"), s.product.group)
-	out, err := h.Run(ctx, host.Command{Script: script, Root: true})
-	if err != nil || strings.TrimSpace(out.Stdout) == "" {
-		return ""
-	}
-	return "\nits log ends:\n" + strings.TrimRight(out.Stdout, "\n")
-}
+// logs are the files beside the journal that the server logs to.
+func (s *Server) logs() string { return "/var/log/" + s.product.group + "/*.log" }
 
 // proof asks the server whether it is what filters can trust.
 func (s *Server) proof() step.Proof {

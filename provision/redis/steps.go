@@ -54,7 +54,7 @@ func (s *Server) known(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	password, err := s.options.Known(ctx)
-	if errors.Is(err, ErrNoPassword) || err == nil && !secret.IsDrawn(password) {
+	if errors.Is(err, secret.ErrNoPassword) || err == nil && !secret.IsDrawn(password) {
 		return "", nil
 	}
 	return password, err

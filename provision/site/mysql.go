@@ -5,6 +5,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/mysql"
 	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/secret"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -36,5 +37,5 @@ func mysqlPasswordPath(p program.Program) string { return p.ConfigDir() + "/mysq
 // MySQLPasswordFile is the step that brings the password of MariaDB to a host whose program
 // shares it.
 func (s *Site) MySQLPasswordFile(p program.Program, group string) step.Wish {
-	return mysql.PasswordFile(mysqlPasswordPath(p), group, s.mysqlPassword)
+	return secret.PasswordFile("MySQL", mysqlPasswordPath(p), group, s.mysqlPassword)
 }

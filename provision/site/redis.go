@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/redis"
+	"github.com/cr-clawer/urifilter/provision/secret"
 	"github.com/cr-clawer/urifilter/provision/settings"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
@@ -68,7 +69,7 @@ func (s *Site) knownPassword(ctx context.Context) (string, error) {
 			}
 		}
 	}
-	return "", redis.ErrNoPassword
+	return "", secret.ErrNoPassword
 }
 
 // once asks a host for the password of its server, until it has one.
@@ -114,7 +115,7 @@ func PasswordPath(p program.Program) string { return p.ConfigDir() + "/redis.pas
 // PasswordFile is the step that brings the password of Redis to a host whose program
 // shares it.
 func (s *Site) PasswordFile(p program.Program, group string) step.Wish {
-	return redis.PasswordFile(PasswordPath(p), group, s.password)
+	return secret.PasswordFile("Redis", PasswordPath(p), group, s.password)
 }
 
 // ClosePlain is the step after which Redis speaks TLS alone. hosts are those of the run: in
