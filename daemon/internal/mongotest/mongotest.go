@@ -104,7 +104,8 @@ func (s *Server) Restart() {
 
 func (s *Server) arguments() []string {
 	args := []string{
-		"--handler=sqlite", "--sqlite-url=file:" + filepath.Join(s.dir, "data") + "/",
+		// It is killed, and the machine is not: what was written is there without being synced.
+		"--handler=sqlite", "--sqlite-url=file:" + filepath.Join(s.dir, "data") + "/?_pragma=synchronous(off)",
 		"--state-dir=-", "--listen-addr=" + s.addr, "--debug-addr=-",
 		"--telemetry=disable", "--log-level=INFO", "--log-format=text",
 		"--repl-set-name=" + s.opt.ReplicaSet,
