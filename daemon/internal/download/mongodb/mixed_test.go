@@ -72,7 +72,7 @@ func TestWorkersOfWhichOneLacksTheEngine(t *testing.T) {
 	} {
 		store := open(t, o)
 		stores = append(stores, store)
-		w.Store = store
+		w.Store, w.ShardFor = store, 10*time.Second // shards change hands at a third of it
 		running.Go(func() { _ = worker.New(w).Run(ctx) })
 	}
 	d := dispatch.New(dispatch.Options{Store: hub, Owner: "dispatcher", Every: time.Second})
@@ -121,7 +121,7 @@ func TestWorkersOfWhichOneLacksTheEngine(t *testing.T) {
 // eventually waits until something is so.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for began := time.Now(); !so(); time.Sleep(100 * time.Millisecond) {
+	for began := time.Now(); !so(); time.Sleep(500 * time.Millisecond) {
 		if time.Since(began) > 3*patient {
 			t.Fatalf("%s: not within %v", what, 3*patient)
 		}
