@@ -340,8 +340,8 @@ func dropUnderWay(r *rig) {
 
 // dropBySweep interrupts a drop.
 func dropBySweep(r *rig) {
-	j, leases := r.leased("news", 40)
-	for _, l := range leases[:20] {
+	j, leases := r.leased("news", 12)
+	for _, l := range leases[:6] {
 		r.need(r.Finish(ctx, l, result("text"), attempt))
 	}
 	ending := &endsSoon{Context: ctx, asked: 3}

@@ -14,13 +14,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest/victim"
 )
 
-// Kills runs victims, each of which it kills after a random number of lines, and sees after each
-// that the store opens, has all that was acknowledged, and no task with two results or a part of
-// one. process makes the process that calls [victim.Use].
+// Kills runs victims, each of which it kills after a random number of lines, the first ones early and the last
+// ones late, and sees after each that the store opens, has all that was acknowledged, and no task with two results
+// or a part of one. process makes the process that calls [victim.Use].
 func Kills(t *testing.T, rounds int, clock *Clock, open func() download.Store, process func(name string) *exec.Cmd) {
 	acknowledged := map[string]string{} // task to "added", "failed OWNER" or "done SHA256"
 	for round := range rounds {
-		lines := victim.KillAfter(t, process(fmt.Sprint("r", round)), 1+rand.IntN(800))
+		after := 1 + (round*800+rand.IntN(800))/rounds
+		lines := victim.KillAfter(t, process(fmt.Sprint("r", round)), after)
 		for _, line := range lines {
 			id, what := said(line)
 			if what != "added" && acknowledged[id] != "" && acknowledged[id] != "added" {

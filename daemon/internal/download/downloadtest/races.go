@@ -59,6 +59,7 @@ func everythingAtOnce(r *rig) {
 	n := r.n(600)
 	j := r.addJob(job("news"))
 	var ended atomic.Bool
+	rounds := newRounds()
 	settled := &sync.Map{} // task to the body that was acknowledged, "" for failed
 	over := func() bool { return ended.Load() || r.Failed() }
 	check := func(err error) {
@@ -74,9 +75,11 @@ func everythingAtOnce(r *rig) {
 				_, err := r.AddTasks(ctx, j.ID, newTasks(k, r.n(50)))
 				check(err)
 			}
-			for !over() {
-				_, err := r.HandOut(ctx, j.ID, 40, int64(random.IntN(3)), time.Minute)
-				check(err)
+			for next := rounds.next(); !over(); next = rounds.next() {
+				tasks, err := r.HandOut(ctx, j.ID, 40, int64(random.IntN(3)), time.Minute)
+				if check(err); len(tasks) == 0 {
+					<-next
+				}
 			}
 		case i == 3:
 			for !over() {
@@ -86,9 +89,11 @@ func everythingAtOnce(r *rig) {
 				counts, err := r.Counts(ctx, j.ID)
 				check(err)
 				ended.Store(counts[download.Done]+counts[download.Failed] == n)
+				rounds.end()
 			}
+			rounds.end()
 		case i == 4:
-			for !over() {
+			for next := rounds.next(); !over(); next = rounds.next() {
 				counts, err := r.Counts(ctx, j.ID)
 				check(err)
 				sum := 0
@@ -98,12 +103,16 @@ func everythingAtOnce(r *rig) {
 				if sum > n {
 					r.Errorf("counts %v: more than %d tasks", counts, n)
 				}
+				<-next
 			}
 		default:
 			owner := fmt.Sprint(i)
+			next := rounds.next()
 			for k := 0; !over(); k++ {
 				leases, err := r.Lease(ctx, wish(owner, 1+random.IntN(8)))
-				check(err)
+				if check(err); len(leases) == 0 {
+					<-next
+				}
 				for _, l := range leases {
 					switch p := random.IntN(10); {
 					case p < 5:
@@ -131,6 +140,7 @@ func everythingAtOnce(r *rig) {
 					}
 					check(err) // or it is abandoned
 				}
+				next = rounds.next()
 			}
 		}
 	})
@@ -167,6 +177,29 @@ func everythingAtOnce(r *rig) {
 			r.Errorf("%s is left: %+v", task.ID, task)
 		}
 	}
+}
+
+// rounds let those who found nothing to do wait for the next sweep, rather than ask again and again.
+type rounds struct {
+	mu  sync.Mutex
+	now chan struct{}
+}
+
+func newRounds() *rounds { return &rounds{now: make(chan struct{})} }
+
+// next is closed when the present round ends. Who then looks whether all is over, and sees that it is not,
+// will see it close.
+func (r *rounds) next() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now
+}
+
+func (r *rounds) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.now)
+	r.now = make(chan struct{})
 }
 
 // reopened: what was acknowledged is there when the store is opened again.

@@ -69,7 +69,7 @@ func finish(r *rig) {
 // finishAtOnce: of many with one lease, one settles it, and what it stored is there whole.
 func finishAtOnce(r *rig) {
 	for _, size := range []int{100, r.opt.LargeBody + 1} {
-		j, leases := r.leased(fmt.Sprint("news", size), 4)
+		j, leases := r.leased(fmt.Sprint("news", size), min(4, r.n(40)))
 		for _, l := range leases {
 			texts := make([]string, 16)
 			for i := range texts {

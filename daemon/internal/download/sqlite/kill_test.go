@@ -33,10 +33,11 @@ func TestMain(m *testing.M) {
 }
 
 // TestKilledAtAnyMoment kills a process that adds, hands out, leases and settles.
-func TestKilledAtAnyMoment(t *testing.T)       { killAtAnyMoment(t, 8) }
-func TestSystemKilledAtAnyMoment(t *testing.T) { t.Parallel(); killAtAnyMoment(t, 30) }
+func TestKilledAtAnyMoment(t *testing.T)       { killAtAnyMoment(t, 4) }
+func TestSystemKilledAtAnyMoment(t *testing.T) { killAtAnyMoment(t, 30) }
 
 func killAtAnyMoment(t *testing.T, rounds int) {
+	t.Parallel()
 	dir := t.TempDir()
 	program, err := os.Executable()
 	if err != nil {

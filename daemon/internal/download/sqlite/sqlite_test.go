@@ -15,6 +15,7 @@ func TestConformance(t *testing.T)       { conformance(t, 300) }
 func TestNoRaceConformance(t *testing.T) { conformance(t, 3000) }
 
 func conformance(t *testing.T, steps int) {
+	t.Parallel()
 	downloadtest.Run(t, downloadtest.Options{Steps: steps, LargeBody: inline, New: func(t *testing.T, clock *downloadtest.Clock) func() download.Store {
 		dir := t.TempDir()
 		return func() download.Store {
