@@ -121,17 +121,18 @@ func (f *fleet) log(m *member) string {
 	return filepath.Join(f.dir, fmt.Sprintf("%s-%s-%d.log", role, strings.ReplaceAll(m.addr, ":", "-"), m.life))
 }
 
-// start starts a member at the address that callers know, and waits until it serves.
+// start starts a member at the address that callers know, and waits until it serves. One that ends as
+// MongoDB has not answered for ten seconds, as on a busy machine, is started once more, as systemd would.
 func (f *fleet) start(m *member) {
 	f.t.Helper()
 	for range 100 {
 		cmd := f.command(m)
-		if m.Start(f.t, cmd, f.log(m), []string{ready}, []string{"address already in use"}) {
+		if m.Start(f.t, cmd, f.log(m), []string{ready}, []string{"address already in use", ": unreachable: "}) {
 			return
 		}
 		time.Sleep(100 * time.Millisecond) // somebody has the port for a moment
 	}
-	f.t.Fatalf("%s: its address %s stays taken", m.role, m.addr)
+	f.t.Fatalf("%s: its address %s stays taken, or its store unreachable", m.role, m.addr)
 }
 
 func (m *member) strike(f *fleet, random *rand.Rand) {

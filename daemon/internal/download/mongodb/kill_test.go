@@ -44,6 +44,7 @@ func TestMain(m *testing.M) {
 // TestSystemKilledAtAnyMoment kills a process that adds, hands out, leases and settles. The server goes
 // on: a kill of FerretDB would tell of its own database.
 func TestSystemKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	uri := start(t).URI()
 	program, err := os.Executable()
 	if err != nil {

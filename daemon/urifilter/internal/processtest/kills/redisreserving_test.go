@@ -17,6 +17,7 @@ import (
 // Two daemons share a Redis, which has all on its disk. Each of the three is killed while callers
 // reserve, commit and release.
 func TestSystemReservingOnRedisKilled(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	p := startPair(t, append(processtest.OnRedis(server.Addr), `URIFILTER_FILTERS=[{id: 7, name: jobs, kind: exact}, {id: 8, name: news, kind: timing, expire: 24h}]`))
 	c := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1})
