@@ -64,7 +64,7 @@ func TestSystemBrokenOff(t *testing.T) {
 	}
 
 	t.Run("two at once", func(t *testing.T) {
-		binary := padded(t, l, 60)
+		binary := padded(t, l, 16)
 		first := l.Start(t, "deploy", "-json", "-v", "-binary="+binary)
 		reached(t, first, "begin", "a", "release: upload")
 		if err := first.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -85,7 +85,7 @@ func TestSystemBrokenOff(t *testing.T) {
 		"Ctrl-C at the last host": {"begin", "b", "release: upload"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			binary := padded(t, l, 60)
+			binary := padded(t, l, 16)
 			run := l.Start(t, "deploy", "-json", "-v", "-binary="+binary)
 			reached(t, run, c.kind, c.host, c.step)
 			if err := run.Cmd.Process.Signal(os.Interrupt); err != nil {
@@ -108,18 +108,19 @@ func TestSystemBrokenOff(t *testing.T) {
 	}
 
 	t.Run("kill -9", func(t *testing.T) {
-		binary := padded(t, l, 60)
+		binary := padded(t, l, 16)
 		run := l.Start(t, "deploy", "-json", "-v", "-binary="+binary)
 		reached(t, run, "progress", "a", "release: upload")
 		if err := run.Cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		run.Wait(t)
+		unlocked(t, l) // the host has heard of it
 		completes(t, binary)
 	})
 
 	t.Run("cut while uploading", func(t *testing.T) {
-		binary := padded(t, l, 60)
+		binary := padded(t, l, 16)
 		run := l.Start(t, "deploy", "-json", "-v", "-binary="+binary)
 		reached(t, run, "progress", "b", "release: upload")
 		if err := l.Hosts["b"].Isolate(t.Context(), true); err != nil {

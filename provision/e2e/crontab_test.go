@@ -35,7 +35,7 @@ func tryCrontab(t *testing.T, o *operator) {
 		if after["uri"] == before["uri"] {
 			t.Errorf("%s: the newest versions were %v and are %v", host, before, after)
 		}
-		log := o.Sh(t, host, "journalctl -t urifilter-writeback --no-pager -o cat")
+		log := o.Sh(t, host, "journalctl --sync; journalctl -t urifilter-writeback --no-pager -o cat")
 		if !strings.Contains(log, after["uri"]) {
 			t.Errorf("%s: journalctl -t urifilter-writeback does not name %s:\n%s", host, after["uri"], log)
 		}

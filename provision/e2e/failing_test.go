@@ -32,7 +32,7 @@ func TestSystemFailingHosts(t *testing.T) {
 	l.Must(t, "deploy")
 	refusals := func(t *testing.T) string {
 		t.Helper()
-		return l.Sh(t, "bad", "journalctl -q -o cat _COMM=sudo | grep -c 'incorrect password' || :")
+		return l.Sh(t, "bad", "journalctl --sync; journalctl -q -o cat _COMM=sudo | grep -c 'incorrect password' || :")
 	}
 
 	for _, c := range []struct {
@@ -41,6 +41,9 @@ func TestSystemFailingHosts(t *testing.T) {
 		code        int
 		good, bad   report.Status
 		says        []string
+		// The same command completes then. It is left out where the case before has shown it: what was
+		// wrong was a file or a variable of the laptop, and the next one that completes shows that nothing stays.
+		completes bool
 	}{
 		{
 			what: "another host key",
@@ -59,7 +62,7 @@ func TestSystemFailingHosts(t *testing.T) {
 				write(t, path, known)
 				l.WriteInventory(t, strings.Replace(inventory, l.Sandbox.KnownHosts, path, 1))
 			},
-			code: fleet.CodeUnreachable, good: report.OK, bad: report.Unreachable,
+			code: fleet.CodeUnreachable, good: report.OK, bad: report.Unreachable, completes: true,
 			says: []string{"deploy@" + bad.Address, "SHA256:", "known_hosts", "hint: "},
 		},
 		{
@@ -98,13 +101,13 @@ func TestSystemFailingHosts(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			code: fleet.CodeUnreachable, good: report.OK, bad: report.Unreachable,
+			code: fleet.CodeUnreachable, good: report.OK, bad: report.Unreachable, completes: true,
 			says: []string{"no answer from " + bad.Address, "hint: is the host up?"},
 		},
 		{
 			what:  "wrong sudo password",
 			spoil: func(*testing.T) { l.Environ = []string{"E2E_SUDO_PASSWORD=something else"} },
-			code:  fleet.CodeFailed, good: report.NotStarted, bad: report.Failed,
+			code:  fleet.CodeFailed, good: report.NotStarted, bad: report.Failed, completes: true,
 			says: []string{"bad: preflight: root and systemd", "password", "E2E_SUDO_PASSWORD", "hint: "},
 		},
 		{
@@ -126,7 +129,7 @@ func TestSystemFailingHosts(t *testing.T) {
 			what:  "full disk",
 			spoil: func(t *testing.T) { l.Sh(t, "bad", fill+" 50") },
 			mend:  func(t *testing.T) { l.Sh(t, "bad", "rm /opt/filler") },
-			code:  fleet.CodeFailed, good: report.NotStarted, bad: report.Failed,
+			code:  fleet.CodeFailed, good: report.NotStarted, bad: report.Failed, completes: true,
 			says: []string{"MB are free on /opt: want 100 MB for a release", "hint: make room there"},
 		},
 	} {
@@ -155,14 +158,16 @@ func TestSystemFailingHosts(t *testing.T) {
 					t.Errorf("%s has changed from\n%s\nto\n%s", host, was, now)
 				}
 			}
-			statuses(t, l.Must(t, "deploy", "-json"), map[string]report.Status{"good": report.OK, "bad": report.OK})
+			if c.completes {
+				statuses(t, l.Must(t, "deploy", "-json"), map[string]report.Status{"good": report.OK, "bad": report.OK})
+			}
 		})
 	}
 
 	t.Run("the disk gets full in the middle", func(t *testing.T) {
 		before := l.Sh(t, "bad", fingerprint)
-		l.Sh(t, "bad", fill+" 120")
-		binary := padded(t, l, 150)
+		l.Sh(t, "bad", fill+" 110")
+		binary := padded(t, l, 90)
 		r := l.Mage(t, "deploy", "-binary="+binary)
 		want(t, r, fleet.CodeFailed, "bad: release: upload", "hint: ")
 		if now := l.Sh(t, "bad", fingerprint); now != before {
@@ -201,11 +206,12 @@ func padded(t *testing.T, l *e2e.Laptop, size int) string {
 	return path
 }
 
-// unlocked checks that no run holds a host.
+// unlocked checks that no run holds a host. A run that was killed, or gave its lock back by a hang-up, is
+// waited for; not for so long that the lock of one that is silent would end by itself.
 func unlocked(t *testing.T, l *e2e.Laptop) {
 	t.Helper()
 	for name := range l.Hosts {
-		if got := l.Sh(t, name, fmt.Sprintf("[ ! -e %[1]s ] || flock -n %[1]s true || cat %[1]s", fleet.LockPath)); got != "" {
+		if got := l.Sh(t, name, fmt.Sprintf("[ ! -e %[1]s ] || flock -w 20 %[1]s true || cat %[1]s", fleet.LockPath)); got != "" {
 			t.Errorf("%s is locked:\n%s", name, got)
 		}
 	}

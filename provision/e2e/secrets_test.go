@@ -83,7 +83,7 @@ func trySecrets(t *testing.T, o *operator, seen map[string]*watcher) {
 			}
 		}
 		places["the process list of "+host] = list
-		places["the journal of "+host] = o.Sh(t, host, "journalctl --all --output=export --no-pager; dmesg 2>/dev/null | tail -200; find /var/log -type f ! -path '*/journal/*' -exec cat {} +")
+		places["the journal of "+host] = o.Sh(t, host, "journalctl --sync; journalctl --all --output=export --no-pager; dmesg 2>/dev/null | tail -200; find /var/log -type f ! -path '*/journal/*' -exec cat {} +")
 	}
 	for place, text := range places {
 		if len(text) < 1000 {

@@ -44,7 +44,7 @@ func trySystemctl(t *testing.T, o *operator) {
 		if fresh := crawler.Filter(t, "https://example.com/systemctl"); len(fresh) > 0 {
 			t.Errorf("%s: a stop forgot %q", host, fresh)
 		}
-		log := o.Sh(t, host, "journalctl -u urifilter --no-pager")
+		log := o.Sh(t, host, "journalctl --sync; journalctl -u urifilter --no-pager")
 		for _, part := range []string{"Starting ", "Started ", "Stopping ", "Stopped "} {
 			if !strings.Contains(log, "systemd[1]: "+part+"urifilter.service - urifilter: remembers") {
 				t.Errorf("%s: the journal has no %q:\n%s", host, part, log)
@@ -97,7 +97,7 @@ func tryReboot(t *testing.T, o *operator) {
 	}
 	o.Must(t, "urifilter:status")
 	// What the daemon warns of has the priority of a warning.
-	if log := o.Sh(t, "two", "journalctl -u urifilter -p warning --no-pager -o cat"); !strings.Contains(log, "restored from the archive") || strings.Contains(log, "Started") {
+	if log := o.Sh(t, "two", "journalctl --sync; journalctl -u urifilter -p warning --no-pager -o cat"); !strings.Contains(log, "restored from the archive") || strings.Contains(log, "Started") {
 		t.Errorf("warnings in the journal:\n%s", log)
 	}
 	if again := o.Must(t, "plan", "-json").Summary(t); slices.ContainsFunc(again.Hosts, changed) {

@@ -97,6 +97,7 @@ func TestSystemWorkers(t *testing.T) {
 	// fetches the page, too. Each such fetch is told, by the worker that lost the lease or by a further attempt in
 	// the log.
 	told := func() int {
+		_, logs := s.call(t, "GET", "/api/v1/jobs/news/logs", "")
 		lost := strings.Count(logs, "\n") - many
 		for _, host := range []string{"w1", "w2"} {
 			n, err := strconv.Atoi(l.Sh(t, host, metrics+"sed -n 's/^uridownloader_attempts_total.*lost\"} //p'"))
@@ -108,7 +109,7 @@ func TestSystemWorkers(t *testing.T) {
 		return lost
 	}
 	again := pages.fetches() - many
-	for range 20 { // the other worker may be at it
+	for range 120 { // the other worker may be at it
 		if told() >= again {
 			break
 		}

@@ -83,7 +83,7 @@ while [ "$(date +%s)" -lt "$(stat -c %Y /etc/cron.d)" ]; do sleep 0.02; done`)
 			}
 			hosttest.Must(t, h, crontab)
 			h.Wait(t, "journalctl -q -t urifilter-writeback | grep -q 'uri: written, version uri-[0-9]*, about 3 items'")
-			if got := h.Sh(t, "journalctl -q -t urifilter-writeback -o cat"); !strings.HasPrefix(got, "asking the daemon at http://127.0.0.1:8000") {
+			if got := h.Sh(t, "journalctl --sync; journalctl -q -t urifilter-writeback -o cat"); !strings.HasPrefix(got, "asking the daemon at http://127.0.0.1:8000") {
 				t.Errorf("the journal: %s", got)
 			}
 			if got := h.Sh(t, "runuser -u urifilter -- /opt/urifilter/current/urifilter bitmap verify --config /etc/urifilter/urifilter.yaml"); !strings.Contains(got, "uri-") {
