@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -34,11 +36,11 @@ type SettleResult[T any] struct {
 
 // Reserve takes the new items of a list in the filter typ, of the kind exact or timing, for as long
 // as lease: nobody else is given them. [Client.Commit] makes them seen, [Client.Release] gives
-// them back; otherwise they are new again when the lease ends. A call whose answer was lost is not
-// repeated, and fails with an in-doubt error: it may have reserved items until lease has passed.
+// them back; otherwise they are new again when the lease ends. A call whose answer was lost is repeated,
+// and answered alike; one that fails with an in-doubt error may have reserved items until lease has passed.
 func (c *Client) Reserve(ctx context.Context, typ string, items []string, lease time.Duration, options ...CallOption) (ReserveResult[string], error) {
 	o := collect(options)
-	o.leases, o.lease = true, lease
+	o.reserves(lease)
 	req := c.encode(typ, items, o)
 	defer c.release(req)
 	return reserve[string](ctx, c, typ, req.body, len(items), o)
@@ -47,7 +49,7 @@ func (c *Client) Reserve(ctx context.Context, typ string, items []string, lease 
 // ReserveJSON is [Client.Reserve] for items of any JSON value.
 func ReserveJSON[T any](ctx context.Context, c *Client, typ string, items []T, lease time.Duration, options ...CallOption) (ReserveResult[T], error) {
 	o := collect(options)
-	o.leases, o.lease = true, lease
+	o.reserves(lease)
 	body, err := encodeJSON(typ, items, o)
 	if err != nil {
 		return ReserveResult[T]{}, err
@@ -57,7 +59,7 @@ func ReserveJSON[T any](ctx context.Context, c *Client, typ string, items []T, l
 
 func reserve[T any](ctx context.Context, c *Client, typ string, body []byte, sent int, o callOptions) (result ReserveResult[T], err error) {
 	c.mustBeMade()
-	answer, err := c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "reserve"}, filter: typ, doubt: DoubtError}, body, nil)
+	answer, err := c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "reserve"}, filter: typ, doubt: DoubtSeen}, body, nil)
 	if err != nil {
 		return result, err
 	}
@@ -134,6 +136,14 @@ func settle[T any](ctx context.Context, c *Client, name, typ string, body []byte
 	}
 	o.tell(result.InvalidItems)
 	return result, nil
+}
+
+// reserves is for a call that reserves. It has a name that it is known by when it is repeated.
+func (o *callOptions) reserves(lease time.Duration) {
+	var name [16]byte
+	rand.Read(name[:]) // never fails
+	text := hex.EncodeToString(name[:])
+	o.leases, o.lease, o.reservation = true, lease, &text
 }
 
 // appendTerms writes what calls of reservations have beside others.

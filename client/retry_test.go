@@ -70,6 +70,27 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
+func TestLostAnswerOfReserve(t *testing.T) {
+	s := clienttest.NewServer(t)
+	c := newClient(t, s.URL)
+	if _, _, err := c.CreateFilter(t.Context(), "jobs", client.FilterSpec{Kind: "exact"}); err != nil {
+		t.Fatal(err)
+	}
+	cutOnce(s)
+	mine, err := c.Reserve(t.Context(), "jobs", []string{"a", "b", "a"}, time.Hour)
+	if err != nil || !slices.Equal(mine.URIList, []string{"a", "b"}) || mine.Reserved != 0 {
+		t.Fatalf("%+v, %v", mine, err)
+	}
+	if got, err := c.Commit(t.Context(), "jobs", mine.Reservation, mine.URIList); err != nil || got.Done != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	none := newClient(t, s.URL, client.WithPatience(0))
+	cutOnce(s)
+	if got, err := none.Reserve(t.Context(), "jobs", []string{"c"}, time.Hour); !client.InDoubt(err) {
+		t.Errorf("without patience: %+v, %v", got, err)
+	}
+}
+
 func TestLostAnswerOfJSON(t *testing.T) {
 	s := clienttest.NewServer(t)
 	c := newClient(t, s.URL, client.WithInDoubt(client.DoubtNew))

@@ -63,7 +63,7 @@ func (s *Server) readList(w http.ResponseWriter, r *http.Request) *list {
 	reserves, settles := r.URL.Path == "/api/v1/reserve", r.URL.Path == "/api/v1/commit" || r.URL.Path == "/api/v1/release"
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&req); err != nil || req.List == nil && !settles || len(req.Type) == 0 || (req.Lease != nil) != reserves || (req.Reservation != nil) != settles {
+	if err := dec.Decode(&req); err != nil || req.List == nil && !settles || len(req.Type) == 0 || (req.Lease != nil) != reserves || settles != (req.Reservation != nil) && !reserves {
 		s.unexpected(w, "%s %s: body %.200q: %v", r.Method, r.URL, body, err)
 		return nil
 	}

@@ -58,28 +58,36 @@ func (s *Server) reserve(w http.ResponseWriter, r *http.Request) {
 	}
 	now := s.now()
 	until := now.Add(time.Duration(*l.lease * float64(time.Second)))
-	var id [16]byte
-	rand.Read(id[:]) // never fails
-	result := client.ReserveResult[json.RawMessage]{URIList: []json.RawMessage{}, Reservation: fmt.Sprintf("%x", id), Total: len(l.keys), InvalidItems: l.skipped}
-	mine := map[key]string{}
+	if l.reservation == "" {
+		var id [16]byte
+		rand.Read(id[:]) // never fails
+		l.reservation = fmt.Sprintf("%x", id)
+	}
+	result := client.ReserveResult[json.RawMessage]{URIList: []json.RawMessage{}, Reservation: l.reservation, Total: len(l.keys), InvalidItems: l.skipped}
+	mine, told := f.reservations[l.reservation], map[key]bool{}
+	if mine == nil {
+		mine = map[key]string{}
+	}
 	for i, k := range l.keys {
 		switch {
 		case k == (key{}):
-		case f.has(k, now) || mine[k] != "":
+		case f.has(k, now) || told[k]:
 			result.Duplicates++
+		case mine[k] == held && f.held[k].reservation == l.reservation: // the call is made again
+			told[k] = true
+			result.URIList = append(result.URIList, l.raw[i])
 		case f.isHeld(k, now):
 			result.Reserved++
 		default:
-			mine[k] = held
+			mine[k], told[k] = held, true
 			f.held[k] = hold{result.Reservation, until}
 			result.URIList = append(result.URIList, l.raw[i])
 		}
 	}
-	f.reservations[result.Reservation] = mine
-	if len(mine) == 0 {
+	if len(result.URIList) == 0 {
 		result.Reservation = strings.Repeat("0", 32)
-		f.reservations[result.Reservation] = mine
 	}
+	f.reservations[result.Reservation] = mine
 	reply(w, http.StatusOK, result)
 }
 

@@ -85,15 +85,19 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(sum(one["done"] for one in done), 100)
 
     async def test_reserve_whose_answer_is_lost(self) -> None:
-        """It is not made again; a commit is."""
+        """It is made again, as a commit is, and answered alike."""
         proxy = Proxy(self.addCleanup, self.daemon.port)
-        client = self.client(url=proxy.url, in_doubt="new")
+        client = self.client(url=proxy.url)
         await client.create_filter("doubtful", kind="exact")
+        proxy.cut(CUT_ANSWER, times=1)
         mine = await client.reserve("doubtful", ["a"], 60)
+        self.assertEqual((mine["uri_list"], mine["reserved"]), (["a"], 0))
+        hasty = self.client(url=proxy.url, patience=0)
         proxy.cut(CUT_ANSWER, times=1)
         with self.assertRaises(InDoubtError):
-            await client.reserve("doubtful", ["b"], 60)
+            await hasty.reserve("doubtful", ["b"], 60, reservation="5" * 32)
         self.assertEqual((await client.reserve("doubtful", ["b"], 60))["reserved"], 1)
+        self.assertEqual((await client.commit("doubtful", "5" * 32, ["b"]))["done"], 1)
         proxy.cut(CUT_ANSWER, times=1)
         self.assertEqual((await client.commit("doubtful", mine["reservation"]))["done"], 1)
 

@@ -12,7 +12,7 @@ import (
 // Terms are what calls say that reserve items, or commit or release them.
 type Terms struct {
 	Lease       float64 // Reserve: for how many seconds
-	Reservation string  // Commit, Release: its name; after Reserve the one that was made
+	Reservation string  // its name, for Reserve "" where one is to be made; after that the one that has items
 	All         bool    // Commit, Release: the list was left out, all of the reservation is meant
 
 	lease time.Duration
@@ -39,6 +39,9 @@ func (t *Terms) settle(op Op, f *engine.Filter) error {
 			return &LeaseError{err.Error()}
 		}
 		t.lease, t.id = lease, engine.NewReservation()
+		if id, named := engine.ParseReservation(t.Reservation); named {
+			t.id = id
+		}
 		return nil
 	}
 	id, ok := engine.ParseReservation(t.Reservation)

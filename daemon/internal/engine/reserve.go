@@ -62,8 +62,8 @@ type Reserving interface {
 	Set
 	// Reserve takes the new keys for the reservation id until a lease from now on has ended, and
 	// sets fresh[i] to whether keys[i] was taken; of equal ones the first is. len(fresh) ==
-	// len(keys). A call that is made again with the same id gives what it holds already once more,
-	// with the lease of the first call. lease is one that Lease returns.
+	// len(keys). A call that is made again with the same id, even while the first is on its way,
+	// gives what it holds already once more, with the lease of the first. lease is one that Lease returns.
 	Reserve(ctx context.Context, id Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool) (Reserved, error)
 	// Commit makes keys of a reservation seen: those that it holds, and those whose lease has
 	// ended that nobody else has taken. lost[i] tells that keys[i] is none of these: another has

@@ -19,8 +19,8 @@ type Request struct {
 	List List // refers to the body
 	// Reserve and Settle are what requests of these forms have besides.
 	Lease       float64 // seconds; any number
-	Reservation string
-	NoList      bool // Settle: it was left out
+	Reservation string  // Reserve: "": it has none yet
+	NoList      bool    // Settle: it was left out
 
 	// The strings of the last body, which the next one most often repeats.
 	lastFilter, lastToken string
@@ -46,7 +46,7 @@ type Form uint8
 
 const (
 	Plain   Form = iota // filter and list, and those that may be left out
-	Reserve             // and a lease
+	Reserve             // and a lease; perhaps the reservation's name
 	Settle              // and a reservation; the list may be left out
 )
 
@@ -165,7 +165,7 @@ func (r *Request) member(p *parser, seen *fields, key []byte, at int) *Error {
 	case &seen.lease:
 		return r.lease(p)
 	case &seen.reservation:
-		return r.reservation(p)
+		return r.reservation(p, seen.form)
 	}
 	return r.expire(p)
 }

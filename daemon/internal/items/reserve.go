@@ -1,11 +1,13 @@
 package items
 
+import "bytes"
+
 // ofForm is named for the members that only requests of one form have.
 func (f *fields) ofForm(key []byte) (field *string, name string) {
 	switch {
 	case f.form == Reserve && string(key) == fieldLease:
 		return &f.lease, fieldLease
-	case f.form == Settle && string(key) == fieldReservation:
+	case f.form != Plain && string(key) == fieldReservation:
 		return &f.reservation, fieldReservation
 	}
 	return nil, ""
@@ -15,7 +17,7 @@ func (f *fields) ofForm(key []byte) (field *string, name string) {
 func (f *fields) more() string {
 	switch f.form {
 	case Reserve:
-		return ", " + fieldLease
+		return ", " + fieldLease + ", " + fieldReservation
 	case Settle:
 		return ", " + fieldReservation
 	}
@@ -46,7 +48,8 @@ func (r *Request) lease(p *parser) *Error {
 	return err
 }
 
-func (r *Request) reservation(p *parser) *Error {
+func (r *Request) reservation(p *parser, form Form) *Error {
+	const want = "a string of 32 hexadecimal digits, all at random"
 	at := p.pos
 	kind, err := p.kind()
 	switch {
@@ -59,6 +62,16 @@ func (r *Request) reservation(p *parser) *Error {
 	if err != nil {
 		return err
 	}
+	if form == Reserve && !canName(text) {
+		return p.wrongType(fieldReservation, at, "another string", want)
+	}
 	r.Reservation = string(text)
 	return nil
+}
+
+// canName tells whether a caller may name his reservation so. Stores know one by its halves, of
+// which none is 0.
+func canName(text []byte) bool {
+	zeros := []byte("0000000000000000")
+	return len(text) == 32 && len(bytes.Trim(text, "0123456789abcdef")) == 0 && !bytes.HasPrefix(text, zeros) && !bytes.HasSuffix(text, zeros)
 }

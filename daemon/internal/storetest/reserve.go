@@ -200,6 +200,37 @@ func testLeaseEnds(t *testing.T, o Opener, s Sample) {
 	settle(t, set, true, c, nil, engine.Settled{Done: 5, Lost: 5})
 }
 
+// A call that is made again, whose answer was lost or is still to come, is given the same.
+func testReserveAgain(t *testing.T, o Opener, s Sample) {
+	const n = 600
+	store, set := reserving(t, o, s)
+	if store == nil {
+		return
+	}
+	defer func() { closeStore(t, store) }()
+	id, keys := engine.NewReservation(), Keys(set, 0, n)
+	Add(t, set, keys[:100])
+	reserve(t, set, engine.NewReservation(), keys[100:200], time.Hour, 0)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			fresh := make([]bool, n)
+			got, err := set.Reserve(context.Background(), id, keys, time.Hour, fresh)
+			if err != nil || got != (engine.Reserved{Fresh: n - 200, Held: 100}) || count(fresh) != n-200 {
+				t.Errorf("at the same time: %+v, %v", got, err)
+			}
+		})
+	}
+	wg.Wait()
+	store, set = reload(t, o, s, store)
+	if got := count(reserve(t, set, id, append(keys, keys[500:]...), time.Hour, 100)); got != n-200 {
+		t.Errorf("%d are given when the call is made again, want %d", got, n-200)
+	}
+	settle(t, set, true, id, keys[200:300], engine.Settled{Done: 100})
+	reserve(t, set, id, keys[200:300], time.Hour, 0) // seen
+	settle(t, set, true, id, nil, engine.Settled{Done: n - 200})
+}
+
 // Of 16 callers no two hold an item at the same time, and what is committed is given out no more.
 func testReserveContention(t *testing.T, o Opener, s Sample) {
 	const callers, rounds, n = 16, 25, 400

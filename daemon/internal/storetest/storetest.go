@@ -107,6 +107,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 
 		"Reserve":           testReserve,
 		"LeaseEnds":         testLeaseEnds,
+		"ReserveAgain":      testReserveAgain,
 		"ReserveContention": testReserveContention,
 	}, map[string]test{
 		"Stripes": testStripes,

@@ -31,13 +31,6 @@ func (t *Table) Take(id bloom.Hash, keys []bloom.Hash, now, lease int64, fresh [
 	s := &t.leases
 	take := taking{id: id, made: s.now(), lease: lease}
 	take.end = take.made + lease
-	s.mu.Lock()
-	if r := s.of[id.Lo]; r != nil {
-		take.r, take.end = r, r.end
-		r.calls++
-		take.call = r.calls
-	}
-	s.mu.Unlock()
 	ticks := t.ticks(now)
 	for l := range t.lock {
 		t.takeGroup(l, g, keys, fresh, ticks, &take)
@@ -49,9 +42,16 @@ func (t *Table) Take(id bloom.Hash, keys []bloom.Hash, now, lease int64, fresh [
 type taking struct {
 	id               bloom.Hash
 	r                *reservation // nil: nothing is taken
-	call             uint32       // above 0 where id was known
+	call             uint32
 	made, end, lease int64
 	taken, others    int
+}
+
+// join has keys taken for r, which this call, or the same one before it, has made.
+func (k *taking) join(r *reservation) {
+	k.r, k.end = r, r.end
+	r.calls++
+	k.call = r.calls
 }
 
 // takeGroup takes the keys of one lock.
@@ -66,8 +66,11 @@ func (t *Table) takeGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now 
 	defer t.lock[l].Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if take.r != nil && s.of[take.id.Lo] != take.r { // let go of meanwhile
-		take.r, take.call, take.end = nil, 0, take.made+take.lease
+	switch r := s.of[take.id.Lo]; {
+	case r == nil: // or let go of meanwhile
+		take.r, take.end = nil, take.made+take.lease
+	case r != take.r: // also where the call is made twice at the same time
+		take.join(r)
 	}
 	for _, i := range order {
 		key := keys[i]
@@ -77,7 +80,7 @@ func (t *Table) takeGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now 
 		}
 		h, is := t.held[l][key]
 		switch {
-		case is && h.id == take.id.Lo && take.call > 0 && take.r.id == take.id: // known from before
+		case is && h.id == take.id.Lo && take.r != nil && take.r.id == take.id: // of this call, or the same one before it
 			if k := take.r.keys[key]; k.call != take.call {
 				take.r.keys[key] = keyState{take.call, k.state}
 				fresh[i] = true
@@ -85,13 +88,13 @@ func (t *Table) takeGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now 
 			}
 			continue
 		case is && h.id == take.id.Lo:
-			continue // an equal one before it
+			continue // about to be let go of
 		case is && h.end > take.made, take.r != nil && take.r.id != take.id: // the latter, in 2^64 years, is another's
 			take.others++
 			continue
 		}
 		if take.r == nil {
-			take.r = s.open(take.id, take.made, take.end)
+			take.join(s.open(take.id, take.made, take.end))
 			g.entries = append(g.entries, take.id, tagged(tagReservation, take.made, uint64(take.end)))
 		}
 		t.hold(key, hold{take.id.Lo, take.end})

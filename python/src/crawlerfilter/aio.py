@@ -106,10 +106,18 @@ class AsyncFilterAPIClient:
         return await self._call(self._client.forget, filter_typeid, uri_list, access_token=access_token)
 
     async def reserve(
-        self, filter_typeid: Union[int, str], uri_list: Iterable[Any], lease: Union[float, timedelta], *, access_token: str = ""
+        self,
+        filter_typeid: Union[int, str],
+        uri_list: Iterable[Any],
+        lease: Union[float, timedelta],
+        *,
+        reservation: str = "",
+        access_token: str = "",
     ) -> Dict[str, Any]:
         """Takes the new items for ``lease`` seconds, in a filter of the kind exact or timing."""
-        return await self._call(self._client.reserve, filter_typeid, uri_list, lease, access_token=access_token)
+        return await self._call(
+            self._client.reserve, filter_typeid, uri_list, lease, reservation=reservation, access_token=access_token
+        )
 
     async def commit(
         self,

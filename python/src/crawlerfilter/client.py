@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 import sys
 import time
 from datetime import timedelta
@@ -227,7 +228,13 @@ class FilterAPIClient:
         return forgotten
 
     def reserve(
-        self, filter_typeid: Union[int, str], uri_list: Iterable[Any], lease: Union[float, timedelta], *, access_token: str = ""
+        self,
+        filter_typeid: Union[int, str],
+        uri_list: Iterable[Any],
+        lease: Union[float, timedelta],
+        *,
+        reservation: str = "",
+        access_token: str = "",
     ) -> Dict[str, Any]:
         """Takes the new items for ``lease`` seconds, in a filter of the kind exact or timing: nobody
         else is given them. :meth:`commit` makes them seen, :meth:`release` gives them back; otherwise
@@ -235,10 +242,12 @@ class FilterAPIClient:
 
         The result has ``uri_list`` (the new items, in order), ``reservation`` (what the other two
         want), ``total``, ``duplicates`` and ``reserved`` (how many others have). The list goes in one
-        request. A call whose answer was lost is not repeated, and raises InDoubtError: it may have
-        reserved items for the time of the lease.
+        request. A call whose answer was lost is repeated, and answered alike: the daemon
+        knows it by its ``reservation``, 32 hexadecimal digits that are random, and made up here by
+        default. One that raises InDoubtError may have reserved items under that name.
         """
-        return self._whole(_RESERVE, filter_typeid, uri_list, access_token, {"lease": seconds_of(lease, "lease")}, "reservation", again=False)
+        more = {"lease": seconds_of(lease, "lease"), "reservation": reservation or secrets.token_hex(16)}
+        return self._whole(_RESERVE, filter_typeid, uri_list, access_token, more, "reservation")
 
     def commit(
         self,
@@ -259,14 +268,14 @@ class FilterAPIClient:
         more: Dict[str, Any] = {"reservation": reservation}
         if expire is not None:
             more["expire"] = seconds_of(expire)
-        return self._whole(_COMMIT, filter_typeid, uri_list, access_token, more, "lost", again=True)
+        return self._whole(_COMMIT, filter_typeid, uri_list, access_token, more, "lost")
 
     def release(
         self, filter_typeid: Union[int, str], reservation: str, uri_list: Optional[Iterable[Any]] = None, *, access_token: str = ""
     ) -> Dict[str, Any]:
         """Makes items of a reservation new again at once, None: all that it has taken and not
         committed. The result, and what is repeated, are those of :meth:`commit`."""
-        return self._whole(_RELEASE, filter_typeid, uri_list, access_token, {"reservation": reservation}, "lost", again=True)
+        return self._whole(_RELEASE, filter_typeid, uri_list, access_token, {"reservation": reservation}, "lost")
 
     def _whole(
         self,
@@ -276,7 +285,6 @@ class FilterAPIClient:
         token: str,
         more: Dict[str, Any],
         wanted: str,
-        again: bool,
     ) -> Dict[str, Any]:
         """A call whose list, if it has one, goes in one request."""
         head = dumps({"filter_typeid": typeid_of(filter_typeid), **more})
@@ -285,7 +293,7 @@ class FilterAPIClient:
             items = _sequence(uri_list)
             texts = [batch.text for batch in _encoding.batches(items, max(1, len(items)), sys.maxsize)]
             body = b"".join((head[:-1], b',"uri_list":', texts[0] if texts else b"[]", b"}"))
-        answer = self._exchange("POST", path, body, token=token, again=again)
+        answer = self._exchange("POST", path, body, token=token, again=True)
         member_of(answer, wanted)
         return object_of(answer)
 
@@ -519,7 +527,7 @@ class FilterAPIClient:
                 else:
                     wait, too_late = 0.0, False
                 if too_late or not _repeatable(err, again):
-                    if lost is not None and path == _FILTER:
+                    if lost is not None and path in (_FILTER, _RESERVE):
                         raise lost from (None if lost is err else err)  # a later answer ends no doubt
                     if isinstance(err, InDoubtError) and (method == "GET" or path in (_CHECK, _FORGET, _NEAR)):
                         raise err.as_unavailable() from None  # a call that only looks leaves no doubt

@@ -54,6 +54,14 @@ func TestReserve(t *testing.T) {
 			if none != strings.Repeat("0", 32) || a == b {
 				t.Errorf("reservations %s, %s and %s", a, b, none)
 			}
+			named := strings.Repeat("0123456789abcdef", 2)
+			again := func() {
+				t.Helper()
+				apitest.WantBody(t, r.Post("/api/v1/reserve", `{"filter_typeid":"jobs","uri_list":["c","g","g"],"lease":3600,"reservation":"`+named+`"}`),
+					`{"uri_list":["g"],"reservation":"`+named+`","total":3,"duplicates":1,"reserved":1}`+"\n")
+			}
+			again()
+			again()
 			apitest.WantBody(t, r.Post("/api/v1/filter", `{"filter_typeid":"jobs","uri_list":["c","e"]}`), `{"uri_list":[],"total":2,"duplicates":2}`+"\n")
 			apitest.WantBody(t, r.Post("/api/v1/check", `{"filter_typeid":"jobs","uri_list":["c","f"]}`), `{"new":[false,true]}`+"\n")
 			for range 2 {
@@ -110,7 +118,11 @@ func TestReserveRefuses(t *testing.T) {
 		{"reserve", `{"filter_typeid":"jobs","uri_list":["b"],"lease":null}`, "lease_invalid", "null", 400},
 		{"reserve", `{"filter_typeid":"jobs","uri_list":["b"],"lease":NaN}`, "malformed_json", "", 400},
 		{"reserve", `{"filter_typeid":"jobs","uri_list":["b"],"lease":1,"lease":1}`, "duplicate_field", "lease", 400},
-		{"reserve", `{"filter_typeid":"jobs","uri_list":["b"],"lease":1,"reservation":"` + id + `"}`, "unknown_field", "expire, invalid, lease", 400},
+		{"reserve", `{"filter_typeid":"jobs","uri_list":["b"],"lease":1,"lend":1}`, "unknown_field", "expire, invalid, lease, reservation", 400},
+		{"reserve", `{"filter_typeid":"jobs","uri_list":["b"],"lease":1,"reservation":"` + id[1:] + `"}`, "wrong_type", "32 hexadecimal digits", 400},
+		{"reserve", `{"filter_typeid":"jobs","uri_list":["b"],"lease":1,"reservation":"` + strings.Repeat("G", 32) + `"}`, "wrong_type", "at random", 400},
+		{"reserve", `{"filter_typeid":"jobs","uri_list":["b"],"lease":1,"reservation":"` + strings.Repeat("0", 16) + id[16:] + `"}`, "wrong_type", "at random", 400},
+		{"reserve", `{"filter_typeid":"jobs","uri_list":["b"],"lease":1,"reservation":"` + id[16:] + strings.Repeat("0", 16) + `"}`, "wrong_type", "at random", 400},
 		{"reserve", `{"filter_typeid":"jobs","uri_list":["b",""],"lease":1}`, "empty_item", "", 400},
 		{"reserve", `{"filter_typeid":1,"uri_list":["b"],"lease":1}`, "reserve_not_supported", "exact and timing", 422},
 		{"reserve", `{"filter_typeid":"none","uri_list":["b"],"lease":1}`, "unknown_filter", "", 404},
