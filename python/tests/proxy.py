@@ -18,6 +18,7 @@ class Proxy:
     def __init__(self, cleanup: Callable[..., Any], to: int) -> None:
         self.mode = PASS
         self.times = -1  # how often mode applies before it is PASS again; -1: always
+        self.of = ""  # only to requests with this path; "": to all
         self.after_cut: Callable[[], Any] = lambda: None  # before the client learns of it
         self._to = to
         self._open: List[socket.socket] = []
@@ -29,9 +30,9 @@ class Proxy:
         self._go(self._accept)
         cleanup(self._close)
 
-    def cut(self, mode: str, times: int = -1) -> None:
+    def cut(self, mode: str, times: int = -1, of: str = "") -> None:
         """Sets mode for so many requests."""
-        self.mode, self.times = mode, times
+        self.of, self.times, self.mode = of, times, mode
 
     def _go(self, do: Callable[..., None], *args: Any) -> None:
         thread = threading.Thread(target=do, args=args, daemon=True)
@@ -73,7 +74,7 @@ class Proxy:
         head = _head(client)
         if not head:
             return False
-        mode = self.mode
+        mode = self.mode if f" {self.of}".encode() in head else PASS
         if mode != PASS and self.times > 0:
             self.times -= 1
             if self.times == 0:

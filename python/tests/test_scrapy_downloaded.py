@@ -314,6 +314,31 @@ class DownloadedTest(unittest.TestCase):
         done = self.crawl("links", proxy.url, SPIDER_MIDDLEWARES=BATCH)
         self.assertEqual((self.web.pages(), done.stats["finish_reason"]), (ALL_PAGES, "finished"), done.log)
 
+    def test_answer_to_reserve_lost(self) -> None:
+        """What the call has reserved is known when it is repeated, or in the end committed in any case."""
+        for name, more in (
+            ("repeated", {}),
+            ("repeated-batch", {"SPIDER_MIDDLEWARES": BATCH}),
+            ("passed", {"URIFILTER_WHEN_AWAY": "pass", "URIFILTER_WAIT": 0}),
+            ("passed-batch", {"URIFILTER_WHEN_AWAY": "pass", "URIFILTER_WAIT": 0, "SPIDER_MIDDLEWARES": BATCH}),
+        ):
+            with self.subTest(name):
+                self.type = name
+                daemon = Daemon(self.addCleanup)
+                proxy = Proxy(self.addCleanup, daemon.port)
+
+                def restart(daemon: Daemon = daemon) -> None:
+                    daemon.kill()
+                    daemon.start()
+
+                proxy.after_cut = restart
+                self.web.before = lambda path, proxy=proxy: proxy.cut(CUT_ANSWER, times=1, of="/api/v1/reserve") if path == "/first" else None
+                done = self.crawl("fetch", proxy.url, arguments={"paths": "/first", "then": "/second /third"}, **more)
+                self.assertEqual(self.web.pages(), {"/first": 1, "/second": 1, "/third": 1}, done.log)
+                self.assertEqual(self.stats(done, "committed", "reserved", "lost"), [3, 0, 0], done.log)
+                with FilterAPIClient(Settings(url=daemon.url)) as client:
+                    self.assertEqual(client.filter_info(name)["items"], 3, done.log)
+
     def test_refused(self) -> None:
         for settings, said in (
             ({"DOWNLOADER_MIDDLEWARES": {}}, 'hint: DOWNLOADER_MIDDLEWARES = {"crawlerfilter.scrapy.SettleMiddleware": 10}'),

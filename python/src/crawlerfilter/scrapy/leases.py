@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 import time
-from typing import Any, Callable, Container, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..client import FilterAPIClient
 from ..errors import FilterError, InDoubtError
@@ -11,6 +12,9 @@ from .options import Options, logger
 
 #: The reservation of a request that nobody could judge.
 NONE = ""
+
+#: What a reservation begins with that may not have the request.
+DOUBT = "?"
 
 #: Fingerprint and reservation.
 Pair = Tuple[str, str]
@@ -21,61 +25,58 @@ class Judged(NamedTuple):
 
     new: Dict[str, str]  # fingerprint to its reservation
     reserved: int  # how many of the others are reserved by somebody
+    until: float  # time.monotonic at which the lease ends
 
 
 class Leases:
-    """The calls, which raise FilterError. ``count`` counts in the stats; ``downloaded`` has what this
-    crawl is known to have downloaded."""
+    """The calls, which raise FilterError. ``count`` counts in the stats."""
 
-    def __init__(
-        self, client: FilterAPIClient, options: Options, downloaded: Container[str], count: Callable[[str, int], None]
-    ) -> None:
-        self._client, self._options, self._downloaded, self._count = client, options, downloaded, count
+    def __init__(self, client: FilterAPIClient, options: Options, count: Callable[[str, int], None]) -> None:
+        self._client, self._options, self._count = client, options, count
         self._lost_logged = False
+        #: Of fingerprints whose call failed, which reservation may have them nevertheless.
+        self.doubted: Dict[str, str] = {}
 
     def reserve(self, fingerprints: List[str]) -> Judged:
-        """Reserves those that are new. Which of them are, when an answer was lost, is up to
-        ``URIFILTER_IN_DOUBT``; but what this crawl has downloaded is not."""
-        began, doubted = time.monotonic(), False
-        while True:
-            try:
-                answer = self._client.reserve(self._options.typeid, fingerprints, self._options.lease)
-                break
-            except InDoubtError:
-                # What a lost answer has reserved is new again when the lease ends.
-                if self._options.client.in_doubt == "error" or time.monotonic() - began >= self._options.client.patience:
-                    raise
-                doubted = True
-                time.sleep(0.05)
+        """Reserves those that are new."""
+        until, name = time.monotonic() + self._options.lease, secrets.token_hex(16)
+        try:
+            answer = self._client.reserve(self._options.typeid, fingerprints, self._options.lease, reservation=name)
+        except InDoubtError:
+            self.doubted.update(dict.fromkeys(fingerprints, DOUBT + name))
+            raise
         self._count("calls", 1)
         self._count("asked", len(fingerprints))
-        new = dict.fromkeys(answer["uri_list"], str(answer["reservation"]))
-        if doubted and self._options.client.in_doubt == "new":
-            return Judged({**dict.fromkeys((f for f in fingerprints if f not in self._downloaded), NONE), **new}, 0)
         if answer["reserved"]:
             self._count("reserved", int(answer["reserved"]))
-        return Judged(new, int(answer["reserved"]))
+        return Judged(dict.fromkeys(answer["uri_list"], name), int(answer["reserved"]), until)
 
     def renew(self, chain: List[Pair]) -> Judged:
         """Gives back and reserves again. What another has taken in between is theirs."""
-        for fingerprint, reservation in chain:
-            if reservation != NONE:
-                self._known(lambda: self._client.release(self._options.typeid, reservation, [fingerprint]))
-        return self.reserve([fingerprint for fingerprint, _ in chain])
+        try:
+            for fingerprint, reservation in chain:
+                if reservation != NONE:
+                    self._known(lambda: self._client.release(self._options.typeid, _name(reservation), [fingerprint]))
+            return self.reserve([fingerprint for fingerprint, _ in chain])
+        except FilterError:
+            for fingerprint, reservation in chain:
+                if reservation != NONE:
+                    self.doubted.setdefault(fingerprint, DOUBT + _name(reservation))
+            raise
 
     def commit(self, reservation: str, fingerprints: List[str]) -> None:
         """Has the filter remember what was downloaded."""
         options, answer = self._options, None
+        doubted = reservation == NONE or reservation.startswith(DOUBT)
         if reservation != NONE:
-            answer = self._known(lambda: self._client.commit(options.typeid, reservation, fingerprints, options.expire))
-        if answer is not None:
-            done, lost = int(answer["done"]), int(answer["lost_total"])
-        else:  # there was none, or the daemon has let go of it
-            done = len(self._client.filter(options.typeid, fingerprints, options.expire))
-            lost = 0 if reservation == NONE else len(fingerprints) - done
+            answer = self._known(lambda: self._client.commit(options.typeid, _name(reservation), fingerprints, options.expire))
+        done, lost = (0, fingerprints) if answer is None else (int(answer["done"]), answer["lost"])
+        if lost and (doubted or answer is None):  # there was none, or the daemon has let go of it
+            new = len(self._client.filter(options.typeid, lost, options.expire))
+            done, lost = done + new, [] if doubted else lost[new:]
         self._count("committed", done)
         if lost:
-            self._count("lost", lost)
+            self._count("lost", len(lost))
             if not self._lost_logged:
                 logger.warning(
                     "urifilter: downloads took longer than their leases of %g s, so that others have them too (urifilter/lost counts them)"
@@ -86,7 +87,7 @@ class Leases:
 
     def release(self, reservation: str, fingerprints: List[str]) -> None:
         """Makes new again what was not downloaded."""
-        answer = self._known(lambda: self._client.release(self._options.typeid, reservation, fingerprints))
+        answer = self._known(lambda: self._client.release(self._options.typeid, _name(reservation), fingerprints))
         if answer is not None:
             self._count("released", answer["done"])
 
@@ -97,3 +98,7 @@ class Leases:
             if err.error_code != "unknown_reservation":
                 raise
             return None
+
+
+def _name(reservation: str) -> str:
+    return reservation[len(DOUBT) :] if reservation.startswith(DOUBT) else reservation

@@ -54,7 +54,7 @@ class Reservations:
     ) -> None:
         self._options = options
         self._ever_downloaded = Seen(options.cache)
-        self._leases = Leases(client, options, self._ever_downloaded, count)
+        self._leases = Leases(client, options, count)
         self._fingerprint, self._call, self._count = fingerprint, call, count
         self._open: Dict[str, Entry] = {}
         self._sweep_at = 1000
@@ -96,7 +96,7 @@ class Reservations:
                 self._settle(chain, True)
                 return True
             if judged is None:
-                entry, reserved = Entry(NONE, float("inf")), False
+                entry, reserved = Entry(self._leases.doubted.pop(fingerprint, NONE), float("inf")), False
                 self._count("passed", 1)
             else:
                 entry, reserved = self._entry_of(judged, fingerprint), judged.reserved > 0
@@ -146,12 +146,16 @@ class Reservations:
                     self._settle(chain + followers, False)
                     return self._taken(request)
                 for f, r in chain:
-                    self._put(f, Entry(r, time.monotonic() + self._options.lease))
+                    self._put(f, Entry(r, renewed.until))
                 self._open[fingerprint].followers = followers
                 self._count("renewed", 1)
                 request.meta[KEY] = chain
-            elif entry is None:
-                self._put(fingerprint, Entry(reservation, float("inf") if reservation == NONE else time.monotonic()))
+            else:
+                chain = [(f, self._doubt(f, r)) for f, r in chain]
+                request.meta[KEY] = chain
+                if entry is None:
+                    reservation = chain[-1][1]
+                    self._put(fingerprint, Entry(reservation, float("inf") if reservation == NONE else time.monotonic()))
         vanished = self._vanished
         # Another middleware's process_response may fail, of which nobody is told: the request
         # then is gone, and was not settled. The callback may come in any thread.
@@ -226,6 +230,13 @@ class Reservations:
         entry = self._open.get(fingerprint)
         return entry is not None and entry.reservation == reservation
 
+    def _doubt(self, fingerprint: str, reservation: str) -> str:
+        """The reservation that has it, as far as is known when a renewal has failed."""
+        now = self._leases.doubted.pop(fingerprint, reservation)
+        if self._has(fingerprint, reservation):
+            self._open[fingerprint].reservation = now
+        return now
+
     def _put(self, fingerprint: str, entry: Entry) -> None:
         self._open[fingerprint] = entry
         if len(self._open) >= self._sweep_at:
@@ -242,9 +253,7 @@ class Reservations:
 
     def _entry_of(self, judged: Judged, fingerprint: str) -> Optional[Entry]:
         reservation = judged.new.get(fingerprint)
-        if reservation is None:
-            return None
-        return Entry(reservation, time.monotonic() + self._options.lease if reservation else float("inf"))
+        return None if reservation is None else Entry(reservation, judged.until)
 
     def _failed_enough(self, fingerprint: str) -> bool:
         return self._failures.get(fingerprint, 0) >= self._options.tries
