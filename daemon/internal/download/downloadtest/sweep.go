@@ -1,8 +1,11 @@
 package downloadtest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
@@ -120,4 +123,142 @@ func abandoned(r *rig) {
 	if logs := r.logs(download.Query{Job: j.ID, Task: other}); len(logs) != 3 || logs[0].Number != 0 || logs[1].Number != 0 || logs[2].Number != 1 {
 		r.Errorf("logs %+v, want two abandoned leases and the first attempt", logs)
 	}
+}
+
+func drop(r *rig) {
+	j, leases := r.leased("news", 4)
+	other, others := r.leased("other", 3)
+	r.need(r.Finish(ctx, leases[0], result("text"), attempt))
+	r.need(r.Finish(ctx, leases[3], result(strings.Repeat("x", r.opt.LargeBody+1)), attempt))
+	r.need(r.Finish(ctx, others[0], result("other"), attempt))
+	r.need(r.Fail(ctx, leases[1], attempt, time.Time{}))
+	opened, err := r.Body(ctx, leases[0].Task.ID)
+	r.need(err)
+	defer opened.Close()
+
+	r.need(r.DropJob(ctx, "news"))
+	r.gone(j, leases)
+	r.want("drop twice", r.DropJob(ctx, "news"), download.ErrNoJob)
+
+	again := r.addJob(job("news"))
+	if again.ID == j.ID {
+		r.Error("the number of a dropped job was given again")
+	}
+	r.wantCounts(again.ID, nil)
+	r.addTasks(again.ID, 0, 4) // the URIs are as new
+	r.gone(j, leases)
+	r.wantCounts(other.ID, map[download.State]int{download.Running: 2, download.Done: 1})
+	if got := r.body(others[0].Task.ID); got != "other" {
+		r.Errorf("body of the other job: %q", got)
+	}
+}
+
+// gone sees that nothing of a dropped job can be seen or settled.
+func (r *rig) gone(j download.Job, leases []download.Lease) {
+	r.Helper()
+	_, err := r.JobVersion(ctx, j.ID, 1)
+	r.want("version", err, download.ErrNoJob)
+	_, err = r.Counts(ctx, j.ID)
+	r.want("counts", err, download.ErrNoJob)
+	_, err = r.AddTasks(ctx, j.ID, newTasks(0, 1))
+	r.want("add tasks", err, download.ErrNoJob)
+	_, err = r.HandOut(ctx, j.ID, 10, 0, time.Hour)
+	r.want("hand out", err, download.ErrNoJob)
+	q := download.Query{Job: j.ID}
+	if len(r.tasks(q)) != 0 || len(r.logs(q)) != 0 || len(r.data(q)) != 0 {
+		r.Error("there are records of a dropped job")
+	}
+	for _, l := range leases {
+		r.want("finish", r.Finish(ctx, l, result("late"), attempt), download.ErrLeaseLost)
+		r.want("fail", r.Fail(ctx, l, attempt, r.clock.Now()), download.ErrLeaseLost)
+		r.want("give back", r.GiveBack(ctx, l, time.Time{}), download.ErrLeaseLost)
+		_, err := r.Body(ctx, l.Task.ID)
+		r.want("body", err, download.ErrNoData)
+	}
+	lost, err := r.Renew(ctx, "worker", leases, time.Minute)
+	r.need(err)
+	if len(lost) != len(leases) {
+		r.Errorf("lost %d of %d leases", len(lost), len(leases))
+	}
+}
+
+// dropUnderWay drops a job while workers have its tasks.
+func dropUnderWay(r *rig) {
+	j := r.addJob(job("news"))
+	r.addTasks(j.ID, 0, r.n(400))
+	var finished atomic.Int32
+	start := make(chan struct{})
+	together(9, func(i int) {
+		if i == 8 {
+			<-start
+			if err := r.DropJob(ctx, "news"); err != nil {
+				r.Error(err)
+			}
+			return
+		}
+		for {
+			if _, err := r.HandOut(ctx, j.ID, 10, 0, time.Hour); errors.Is(err, download.ErrNoJob) {
+				return
+			} else if err != nil {
+				r.Error(err)
+				return
+			}
+			leases, err := r.Lease(ctx, wish(fmt.Sprint(i), 5))
+			if err != nil {
+				r.Error(err)
+				return
+			}
+			for _, l := range leases {
+				err := r.Finish(ctx, l, result("text"), attempt)
+				if err != nil && !errors.Is(err, download.ErrLeaseLost) {
+					r.Error(err)
+				}
+				if int(finished.Add(1)) == r.n(60) {
+					close(start)
+				}
+			}
+		}
+	})
+	r.gone(j, nil)
+	_, err := r.Sweep(ctx, 0)
+	r.need(err)
+	again := r.addJob(job("news"))
+	r.addTasks(again.ID, 0, r.n(400))
+}
+
+// dropBySweep interrupts a drop.
+func dropBySweep(r *rig) {
+	j, leases := r.leased("news", 12)
+	for _, l := range leases[:6] {
+		r.need(r.Finish(ctx, l, result("text"), attempt))
+	}
+	ending := &endsSoon{Context: ctx, asked: 3}
+	err := r.DropJob(ending, "news")
+	if errors.Is(err, context.Canceled) { // it had not begun
+		r.need(r.DropJob(ctx, "news"))
+	} else {
+		r.need(err)
+	}
+	r.gone(j, leases)
+	r.reopen()
+	r.gone(j, leases)
+	_, err = r.Sweep(ctx, 0)
+	r.need(err)
+	r.gone(j, leases)
+	if all, err := r.ListJobs(ctx); err != nil || len(all) != 0 {
+		r.Errorf("jobs %v, %v", all, err)
+	}
+}
+
+// endsSoon is a context that ends when it was asked a number of times.
+type endsSoon struct {
+	context.Context
+	asked int32
+}
+
+func (e *endsSoon) Err() error {
+	if atomic.AddInt32(&e.asked, -1) < 0 {
+		return context.Canceled
+	}
+	return nil
 }

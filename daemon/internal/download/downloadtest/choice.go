@@ -1,0 +1,203 @@
+package downloadtest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
+)
+
+// leaseNeeds: a worker gets tasks of those jobs alone all of whose needs it has, as the newest version has them; what
+// it does not get is not touched.
+func leaseNeeds(r *rig) {
+	code := download.Code{Language: "starlark", File: "a.star", Text: "x"}
+	python := download.Code{Language: "python", File: "a.py", Text: "x"}
+	jobs := map[string]download.Job{}
+	for name, change := range map[string]func(*download.Job){
+		"http":    func(*download.Job) {},
+		"browser": func(j *download.Job) { j.Setting.Engine = download.EngineBrowser },
+		"script":  func(j *download.Job) { j.Setting.Engine, j.Code = download.EngineScript, code },
+		"python":  func(j *download.Job) { j.Setting.Parse.Code = python },
+	} {
+		j := job(name)
+		j.Code = download.Code{}
+		change(&j)
+		jobs[name] = r.addJob(j)
+		r.addTasks(jobs[name].ID, 0, 2)
+		r.handOut(jobs[name].ID, 2)
+	}
+	gets := func(has []string, names ...string) {
+		r.Helper()
+		want := wish("w", 100)
+		want.Has = has
+		leases := r.lease(want)
+		var got []string
+		for _, l := range leases {
+			for name, j := range jobs {
+				if j.ID == l.Task.Job {
+					got = append(got, name)
+				}
+			}
+			r.need(r.Fail(ctx, l, attempt, r.clock.Now()))
+		}
+		slices.Sort(got)
+		if got = slices.Compact(got); !slices.Equal(got, names) {
+			r.Errorf("who has %q gets tasks of %q, want %q", has, got, names)
+		}
+		for _, name := range names {
+			r.handOut(jobs[name].ID, 2)
+		}
+	}
+	gets([]string{}, nil...)
+	gets([]string{download.EngineHTTP}, "http")
+	gets([]string{download.EngineHTTP, download.EngineBrowser}, "browser", "http")
+	gets([]string{download.EngineScript}, "script")
+	gets([]string{download.EngineHTTP, download.EngineScript}, "http", "script")
+	gets([]string{download.EngineHTTP, download.EngineScript, download.NeedPython}, "http", "python", "script")
+	// The choice by ids is bound by it, too.
+	ids := wish("w", 100)
+	ids.Has = []string{download.EngineHTTP}
+	for _, task := range r.tasks(download.Query{Job: jobs["browser"].ID}) {
+		ids.IDs = append(ids.IDs, task.ID)
+	}
+	if got := r.lease(ids); len(got) != 0 {
+		r.Errorf("by id it got %d tasks, want none", len(got))
+	}
+	// Another version needs something else, also after the store was reopened.
+	changed := jobs["browser"]
+	changed.Setting.Engine = download.EngineHTTP
+	_, err := r.ChangeJob(ctx, changed)
+	r.need(err)
+	gets([]string{download.EngineHTTP}, "browser", "http")
+	r.reopen()
+	gets([]string{download.EngineBrowser}, nil...)
+	gets(nil, "browser", "http", "python", "script")
+	for _, task := range r.tasks(download.Query{Job: jobs["python"].ID}) {
+		if task.Attempts != 2 {
+			r.Errorf("a task has %d attempts, want those of its 2 leases", task.Attempts)
+		}
+	}
+	r.clock.Advance(time.Second)
+}
+
+func leaseChoice(r *rig) {
+	lanes := map[int64]download.Lane{}
+	var tasks []download.NewTask // two of each shard
+	for i := range 512 {
+		if shard := i % download.Shards; shard < 8 || shard >= 8+download.Shards-r.n(download.Shards) {
+			tasks = append(tasks, download.NewTask{URI: uri(i), Shard: shard})
+		}
+	}
+	for _, lane := range download.Lanes() {
+		j := job(string(lane))
+		j.Setting.Lane = lane
+		j = r.addJob(j)
+		lanes[j.ID] = lane
+		_, err := r.AddTasks(ctx, j.ID, tasks)
+		r.need(err)
+		r.handOut(j.ID, 512)
+	}
+	left := len(download.Lanes()) * len(tasks)
+	for _, test := range []struct {
+		lanes  []download.Lane
+		shards []int
+		want   int
+	}{
+		{nil, allShards, 0},
+		{download.Lanes(), nil, 0},
+		{[]download.Lane{download.Foreign}, []int{0, 255}, 4},
+		{[]download.Lane{download.Foreign}, []int{0, 255}, 0},
+		{[]download.Lane{download.Normal, download.Urgency}, []int{3, 4, 5}, 12},
+		{[]download.Lane{"unknown"}, allShards, 0},
+		{download.Lanes(), []int{-1, 256, 1000}, 0},
+		{download.Lanes(), []int{7}, 6},
+	} {
+		got := r.lease(download.Want{Owner: "w", Max: 100, For: time.Minute, Shards: test.shards, Lanes: test.lanes})
+		if len(got) != test.want {
+			r.Errorf("lanes %v, shards %v: leased %d, want %d", test.lanes, test.shards, len(got), test.want)
+		}
+		left -= len(got)
+		for _, l := range got {
+			if !slices.Contains(test.lanes, lanes[l.Task.Job]) || !slices.Contains(test.shards, l.Task.Shard) {
+				r.Errorf("lanes %v, shards %v: leased %+v", test.lanes, test.shards, l.Task)
+			}
+		}
+	}
+	// The lane of the newest version counts.
+	changed := job(string(download.Foreign))
+	changed.Setting.Lane = download.Normal
+	_, err := r.ChangeJob(ctx, changed)
+	r.need(err)
+	if got := r.lease(download.Want{Owner: "w", Max: 10000, For: time.Minute, Shards: allShards, Lanes: []download.Lane{download.Foreign}}); len(got) != 0 {
+		r.Errorf("leased %d of a lane that has no job any more", len(got))
+	}
+	if got := r.lease(wish("w", 10000)); len(got) != left {
+		r.Errorf("leased %d, want the %d that are left", len(got), left)
+	}
+}
+
+func leaseIDs(r *rig) {
+	j := job("news")
+	j.Setting.Lane = download.Foreign
+	j = r.addJob(j)
+	r.addTasks(j.ID, 0, 20)
+	tasks := r.handOut(j.ID, 10)
+	want := wish("w", 3)
+	want.Lanes = nil // ids have any lane
+	want.IDs = []string{tasks[4].ID, "zz", tasks[2].ID, tasks[2].ID, download.TaskID(j.ID, uri(15))}
+	got := r.lease(want)
+	if list := ids(got); len(list) != 2 || !slices.Contains(list, tasks[4].ID) || !slices.Contains(list, tasks[2].ID) {
+		r.Errorf("leased %v, want %s and %s", list, tasks[4].ID, tasks[2].ID)
+	}
+	if got := r.lease(want); len(got) != 0 {
+		r.Errorf("leased %v twice", got)
+	}
+	want.IDs = []string{}
+	if got := r.lease(want); len(got) != 0 {
+		r.Errorf("no ids: leased %v", got)
+	}
+	want.IDs = nil
+	for _, task := range tasks {
+		want.IDs = append(want.IDs, task.ID)
+	}
+	if got := r.lease(want); len(got) != 3 {
+		r.Errorf("leased %d, want 3 at most", len(got))
+	}
+	want.Shards = []int{200}
+	if got := r.lease(want); len(got) != 0 {
+		r.Errorf("leased %v of other shards", got)
+	}
+}
+
+func off(r *rig) {
+	j, leases := r.leased("news", 2)
+	r.addTasks(j.ID, 10, 4)
+	r.handOut(j.ID, 2)
+	r.need(r.SwitchJob(ctx, "news", false))
+	if got := r.lease(wish("w", 10)); len(got) != 0 {
+		r.Errorf("leased %v of a job that is off", got)
+	}
+	if got := r.handOut(j.ID, 10); len(got) != 0 {
+		r.Errorf("handed out %v of a job that is off", got)
+	}
+	want := wish("w", 10)
+	for _, task := range r.tasks(download.Query{Job: j.ID}) {
+		want.IDs = append(want.IDs, task.ID)
+	}
+	if got := r.lease(want); len(got) != 0 {
+		r.Errorf("leased %v of a job that is off", got)
+	}
+	// What is running ends as it would.
+	r.need(r.Finish(ctx, leases[0], result("text"), attempt))
+	lost, err := r.Renew(ctx, "worker", leases[1:], time.Hour)
+	r.need(err)
+	if len(lost) != 0 {
+		r.Errorf("lost %v", lost)
+	}
+	r.addTasks(j.ID, 20, 1)
+	r.need(r.SwitchJob(ctx, "news", true))
+	if got := r.lease(wish("w", 10)); len(got) != 2 {
+		r.Errorf("leased %d, want 2", len(got))
+	}
+	r.wantCounts(j.ID, map[download.State]int{download.Waiting: 3, download.Running: 3, download.Done: 1})
+}
