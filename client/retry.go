@@ -77,7 +77,7 @@ func (k *call) repeatable(err error) (again bool, pause time.Duration) {
 	case errors.As(err, &answered) && answered.Status < 500, !errors.As(err, &answered) && !errors.As(err, &broken):
 		return false, 0
 	case InDoubt(err):
-		if stays(err) {
+		if sameServer(err) {
 			pause = answered.RetryAfter
 		}
 		return k.idempotent || k.doubt != DoubtError, pause
@@ -85,10 +85,10 @@ func (k *call) repeatable(err error) (again bool, pause time.Duration) {
 	return broken != nil, 0
 }
 
-// stays says of the error of an attempt that the same server is to be asked again: its store
+// sameServer says of the error of an attempt that the same server is to be asked again: its store
 // broke off in the middle of the batch, and it knows best, and at first alone, which items
 // it told nobody of. Another server might call them seen.
-func stays(err error) bool {
+func sameServer(err error) bool {
 	var answered *Error
 	return errors.As(err, &answered) && answered.ErrorCode == "outcome_unknown"
 }
@@ -107,10 +107,10 @@ func (c *Client) newTries(k call) *tries {
 	return &tries{c: c, k: k, start: time.Now(), pause: firstPause}
 }
 
-// again says whether another attempt shall follow the one at srv that ended with err, and
+// next says whether another attempt shall follow the one at srv that ended with err, and
 // waits until it is time for it: at once while there are servers that were not tried,
 // unless it is srv that is to be asked again.
-func (t *tries) again(ctx context.Context, srv *server, err error) bool {
+func (t *tries) next(ctx context.Context, srv *server, err error) bool {
 	t.made++
 	repeat, asked := t.k.repeatable(err)
 	if !repeat || ctx.Err() != nil {
@@ -118,7 +118,7 @@ func (t *tries) again(ctx context.Context, srv *server, err error) bool {
 	}
 	wait := max(t.pause/2+rand.N(t.pause/2), asked)
 	patient := !t.k.once && time.Since(t.start)+wait <= t.c.patience
-	stay := stays(err) && patient
+	stay := sameServer(err) && patient
 	if !stay {
 		t.c.servers.failed(srv, time.Now())
 		if t.made < len(t.c.servers.all) {
@@ -144,11 +144,11 @@ func (c *Client) exchange(ctx context.Context, k call, body, space []byte) (answ
 			answer.doubted = doubted
 			return answer, nil
 		}
-		if !t.again(ctx, srv, err) {
+		if !t.next(ctx, srv, err) {
 			if k.looks() {
 				return reply{}, looked(err)
 			}
-			return reply{}, told(err, doubted)
+			return reply{}, keepInDoubt(err, doubted)
 		}
 		doubted = doubted || !k.idempotent && InDoubt(err)
 	}
@@ -167,8 +167,8 @@ func looked(err error) error {
 	return err
 }
 
-// told keeps the doubt of an attempt before the last one.
-func told(err error, doubted bool) error {
+// keepInDoubt has err say that an attempt before the last one may have been carried out.
+func keepInDoubt(err error, doubted bool) error {
 	if doubted && !InDoubt(err) {
 		return &ConnectionError{InDoubt: true, Err: fmt.Errorf("an attempt before got no answer; the last one: %w", err)}
 	}
@@ -222,7 +222,7 @@ func (c *Client) attempt(ctx context.Context, srv *server, k call, body []byte, 
 			}
 			return read(res)
 		})
-		if err != nil && !ours(err) {
+		if err != nil && !isKnown(err) {
 			err = explain(ctx, k.method, u, err, left)
 		}
 		return answer, err
@@ -238,7 +238,7 @@ func (c *Client) attempt(ctx context.Context, srv *server, k call, body []byte, 
 	return answer, read(res)
 }
 
-func ours(err error) bool {
+func isKnown(err error) bool {
 	return errors.As(err, new(*Error)) || errors.As(err, new(*ConnectionError))
 }
 

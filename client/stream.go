@@ -138,7 +138,7 @@ func (c *Client) open(ctx context.Context, k call, body *source) (*http.Response
 	for t := c.newTries(k); ; {
 		srv := c.servers.now()
 		res, err := c.send(ctx, srv, k)
-		if err == nil || body.touched.Load() || !t.again(ctx, srv, err) {
+		if err == nil || body.touched.Load() || !t.next(ctx, srv, err) {
 			return res, err
 		}
 	}

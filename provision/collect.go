@@ -33,8 +33,8 @@ func (t *Toolkit) CollectBundle(ctx context.Context, dir string) error {
 	}
 	var failed []error
 	for _, h := range t.hosts {
-		step.Say(t.told(ctx, h), "collecting")
-		if err := t.visit(t.told(ctx, h), h, func(at host.Host) error { return r.site.Collect(t.told(ctx, h), at, dir) }); err != nil {
+		step.Say(t.withVoice(ctx, h), "collecting")
+		if err := t.visit(t.withVoice(ctx, h), h, func(at host.Host) error { return r.site.Collect(t.withVoice(ctx, h), at, dir) }); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", h.Name, err))
 			fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Name, t.masker.Mask(err.Error()))
 		}
@@ -49,7 +49,7 @@ func (t *Toolkit) CollectBundle(ctx context.Context, dir string) error {
 	if len(failed) == 0 {
 		named := t.fromInventory(dir)
 		fmt.Fprintf(t.o.Stdout, "%s has all of it. In the inventory of the site without a network, where paths begin at the inventory's folder:\n\npackages:\n  bundle: %q\n", dir, named)
-		for _, p := range t.everywhere() {
+		for _, p := range t.allPrograms() {
 			fmt.Fprintf(t.o.Stdout, "%s:\n  binary: %q\n", cmp.Or(strings.TrimSuffix(prefixOf(t.inventory, p), "."), "release"), path.Join(named, p.File("{arch}")))
 		}
 	}
@@ -72,13 +72,13 @@ func (t *Toolkit) fromInventory(dir string) string {
 	return filepath.ToSlash(whole)
 }
 
-// told gives what steps say to people, with the host's name.
-func (t *Toolkit) told(ctx context.Context, h inventory.Host) context.Context {
+// withVoice gives what steps say to people, with the host's name.
+func (t *Toolkit) withVoice(ctx context.Context, h inventory.Host) context.Context {
 	return step.WithVoice(ctx, func(text string, _ bool) { fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Name, t.masker.Mask(text)) })
 }
 
-// everywhere are the programs that hosts of the inventory run, whichever were chosen.
-func (t *Toolkit) everywhere() []program.Program {
+// allPrograms are the programs that hosts of the inventory run, whichever were chosen.
+func (t *Toolkit) allPrograms() []program.Program {
 	return slices.DeleteFunc(slices.Clone(t.o.Programs), func(p program.Program) bool {
 		return !slices.ContainsFunc(p.Roles, func(role string) bool { return len(t.inventory.With(role)) > 0 })
 	})
@@ -96,10 +96,10 @@ func (t *Toolkit) collectPrograms(ctx context.Context, dir string) error {
 		return errors.New("no program is given\nhint: -binary=PATH")
 	}
 	builds := &rollout.Builds{Given: t.o.Binary}
-	if err := builds.CheckGiven(t.everywhere()); err != nil {
+	if err := builds.CheckGiven(t.allPrograms()); err != nil {
 		return err
 	}
-	for _, p := range t.everywhere() {
+	for _, p := range t.allPrograms() {
 		source := func(ctx context.Context, arch string) (string, error) { return t.o.Build(ctx, p, arch) }
 		if given := builds.GivenFor(p); given != "" {
 			source = release.Ready(given)

@@ -138,7 +138,7 @@ func (r *run) phaseOf(p program.Program, hosts []inventory.Host, steps work, mor
 
 // onServers runs steps on the host of a server's role.
 func (t *Toolkit) onServers(ctx context.Context, target, role string, steps func(*site.Site, inventory.Host) ([]step.Step, error)) error {
-	hosts, err := t.some(t.with(role), role)
+	hosts, err := t.nonEmpty(t.with(role), role)
 	if err != nil {
 		return err
 	}

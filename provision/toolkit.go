@@ -214,7 +214,7 @@ func (t *Toolkit) running(p program.Program) []inventory.Host {
 
 // daemonHosts are those of the program that targets are about, one at least.
 func (t *Toolkit) daemonHosts() ([]inventory.Host, error) {
-	return t.some(t.running(t.program), strings.Join(t.program.Roles, " or "))
+	return t.nonEmpty(t.running(t.program), strings.Join(t.program.Roles, " or "))
 }
 
 // rolesFit tells which roles do not go together.
@@ -241,14 +241,14 @@ func rolesFit(inv *inventory.Inventory, programs []program.Program) error {
 func (t *Toolkit) programs() ([]program.Program, error) {
 	programs := slices.DeleteFunc(slices.Clone(t.o.Programs), func(p program.Program) bool { return len(t.running(p)) == 0 })
 	if len(programs) == 0 {
-		_, err := t.some(nil, strings.Join(program.Roles(t.o.Programs), " or "))
+		_, err := t.nonEmpty(nil, strings.Join(program.Roles(t.o.Programs), " or "))
 		return nil, err
 	}
 	return programs, nil
 }
 
-// some wants one host at least.
-func (t *Toolkit) some(hosts []inventory.Host, role string) ([]inventory.Host, error) {
+// nonEmpty wants one host at least.
+func (t *Toolkit) nonEmpty(hosts []inventory.Host, role string) ([]inventory.Host, error) {
 	if len(hosts) == 0 {
 		var names []string
 		for _, h := range t.hosts {

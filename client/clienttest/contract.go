@@ -136,8 +136,8 @@ func testStreams(t *testing.T, c *client.Client) {
 	}
 }
 
-// told is what was skipped, in short.
-func told(skipped client.InvalidItems) string {
+// summary is what was skipped, in short.
+func summary(skipped client.InvalidItems) string {
 	text := fmt.Sprint(skipped.Invalid)
 	for _, item := range skipped.Items {
 		text += fmt.Sprintf(" %d:%s", item.Index, item.ErrorCode)
@@ -153,22 +153,22 @@ func testSkipInLists(t *testing.T, c *client.Client) {
 	var skipped client.InvalidItems
 	skip := client.SkipInvalid(&skipped)
 	got, err := c.Filter(t.Context(), f, []string{"a", "", "b", "caf\xe9", "a"}, skip)
-	if err != nil || !slices.Equal(got, []string{"a", "b"}) || told(skipped) != "2 1:empty_item 3:invalid_utf8" {
-		t.Errorf("filter: %q, %v, skipped %s", got, err, told(skipped))
+	if err != nil || !slices.Equal(got, []string{"a", "b"}) || summary(skipped) != "2 1:empty_item 3:invalid_utf8" {
+		t.Errorf("filter: %q, %v, skipped %s", got, err, summary(skipped))
 	}
 	isNew, err := c.Check(t.Context(), f, []string{"", "a", "c"}, skip)
-	if err != nil || !slices.Equal(isNew, []bool{false, false, true}) || told(skipped) != "1 0:empty_item" {
-		t.Errorf("check: %v, %v, skipped %s", isNew, err, told(skipped))
+	if err != nil || !slices.Equal(isNew, []bool{false, false, true}) || summary(skipped) != "1 0:empty_item" {
+		t.Errorf("check: %v, %v, skipped %s", isNew, err, summary(skipped))
 	}
 	values, err := client.FilterJSON(t.Context(), c, f, []any{nil, 7.0, ""}, skip)
-	if err != nil || len(values) != 1 || values[0] != 7.0 || told(skipped) != "2 0:null_item 2:empty_item" {
-		t.Errorf("values: %v, %v, skipped %s", values, err, told(skipped))
+	if err != nil || len(values) != 1 || values[0] != 7.0 || summary(skipped) != "2 0:null_item 2:empty_item" {
+		t.Errorf("values: %v, %v, skipped %s", values, err, summary(skipped))
 	}
 	if isNew, err = client.CheckJSON(t.Context(), c, f, []any{nil, 7, 8}, skip); err != nil || !slices.Equal(isNew, []bool{false, false, true}) {
 		t.Errorf("check of values: %v, %v", isNew, err)
 	}
-	if got, err = c.Filter(t.Context(), f, []string{"d"}, skip); err != nil || len(got) != 1 || told(skipped) != "0" {
-		t.Errorf("nothing to skip: %q, %v, skipped %s", got, err, told(skipped))
+	if got, err = c.Filter(t.Context(), f, []string{"d"}, skip); err != nil || len(got) != 1 || summary(skipped) != "0" {
+		t.Errorf("nothing to skip: %q, %v, skipped %s", got, err, summary(skipped))
 	}
 	if got, err = c.Filter(t.Context(), f, slices.Repeat([]string{""}, 250), client.SkipInvalid(nil)); err != nil || len(got) != 0 {
 		t.Errorf("all skipped: %q, %v", got, err)
@@ -192,17 +192,17 @@ func testSkipInStreams(t *testing.T, c *client.Client) {
 		var out bytes.Buffer
 		total, fresh, err := c.FilterNDJSON(t.Context(), f, strings.NewReader(test.in), &out, skip)
 		lines := int64(strings.Count(strings.ReplaceAll(test.in, "\n\n", "\n")+"\n", "\n")) - int64(strings.Count(test.in[len(test.in)-1:], "\n"))
-		if err != nil || out.String() != test.out || told(skipped) != test.told || fresh != int64(strings.Count(test.out, "\n")) || total != lines {
-			t.Errorf("%.40q: got %q, %d of %d new, %v, skipped %s; want %q, %s of %d", test.in, &out, fresh, total, err, told(skipped), test.out, test.told, lines)
+		if err != nil || out.String() != test.out || summary(skipped) != test.told || fresh != int64(strings.Count(test.out, "\n")) || total != lines {
+			t.Errorf("%.40q: got %q, %d of %d new, %v, skipped %s; want %q, %s of %d", test.in, &out, fresh, total, err, summary(skipped), test.out, test.told, lines)
 		}
 	}
 	var out bytes.Buffer
-	if total, err := c.CheckNDJSON(t.Context(), f, strings.NewReader("\"a\"\nplain\n\"d\"\n"), &out, skip); err != nil || total != 3 || out.String() != "false\nnull\ntrue\n" || told(skipped) != "1 1:malformed_json" {
-		t.Errorf("check: %q, %d, %v, skipped %s", &out, total, err, told(skipped))
+	if total, err := c.CheckNDJSON(t.Context(), f, strings.NewReader("\"a\"\nplain\n\"d\"\n"), &out, skip); err != nil || total != 3 || out.String() != "false\nnull\ntrue\n" || summary(skipped) != "1 1:malformed_json" {
+		t.Errorf("check: %q, %d, %v, skipped %s", &out, total, err, summary(skipped))
 	}
 	out.Reset()
-	if total, fresh, err := c.FilterLines(t.Context(), f, strings.NewReader("x\n"), &out, skip); err != nil || total != 1 || fresh != 1 || told(skipped) != "0" {
-		t.Errorf("lines: %q, %d, %d, %v, skipped %s", &out, total, fresh, err, told(skipped))
+	if total, fresh, err := c.FilterLines(t.Context(), f, strings.NewReader("x\n"), &out, skip); err != nil || total != 1 || fresh != 1 || summary(skipped) != "0" {
+		t.Errorf("lines: %q, %d, %d, %v, skipped %s", &out, total, fresh, err, summary(skipped))
 	}
 }
 

@@ -77,7 +77,7 @@ type line struct {
 	Archive json.RawMessage `json:"archive"`
 }
 
-func there(part json.RawMessage) bool { return len(part) > 0 && string(part) != "null" }
+func isPresent(part json.RawMessage) bool { return len(part) > 0 && string(part) != "null" }
 
 // Init is the step after which store and archive have a bit-map of each filter of the
 // settings. skip may say that it is not the time yet; nil: it is.
@@ -159,7 +159,7 @@ func (c CLI) status(ctx context.Context, h host.Host) (map[string]sides, error) 
 	}
 	all := map[string]sides{}
 	for _, l := range answer.Filters {
-		all[l.Filter] = sides{there(l.Store), there(l.Archive)}
+		all[l.Filter] = sides{isPresent(l.Store), isPresent(l.Archive)}
 	}
 	return all, nil
 }

@@ -118,7 +118,7 @@ func (o Options) folders() step.Wish {
 		var differ []folder
 		var names []string
 		for _, f := range o.list() {
-			same, err := f.there(ctx, h)
+			same, err := f.exists(ctx, h)
 			if err != nil {
 				return nil, err
 			}
@@ -140,7 +140,7 @@ func (o Options) folders() step.Wish {
 	})
 }
 
-func (f folder) there(ctx context.Context, h host.Host) (bool, error) {
+func (f folder) exists(ctx context.Context, h host.Host) (bool, error) {
 	script := fmt.Sprintf("[ -e %s ] || exit 44; stat -Lc '%%F|%%a|%%U|%%G' %[1]s", host.Quote(f.path))
 	out, err := h.Run(ctx, host.Command{Script: script, Root: true, OK: []int{44}})
 	if err != nil || out.Code == 44 {

@@ -82,7 +82,7 @@ func (r *run) close(ctx context.Context) {
 func (r *run) end(ctx context.Context) (Summary, error) {
 	for _, m := range r.members {
 		if m.able() && m.done < m.jobs {
-			m.told(Result{Status: report.NotStarted, Detail: r.whyNotStarted(ctx)})
+			m.record(Result{Status: report.NotStarted, Detail: r.whyNotStarted(ctx)})
 		}
 	}
 	s := Summary{ID: r.o.ID, Results: r.results}

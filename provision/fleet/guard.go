@@ -49,7 +49,7 @@ func (m *member) takeLock(ctx context.Context) {
 		r.Status = statusOf(ctx, m, r.Err)
 	}
 	r.Took = time.Since(began)
-	m.told(r)
+	m.record(r)
 }
 
 func (m *member) acquire(ctx context.Context) error {

@@ -69,13 +69,13 @@ func (m *member) open(ctx context.Context) {
 	m.run.emit(report.Event{Kind: report.StepBegan, Host: m.name, Step: "connect"})
 	conn, closer, err := m.connect(m.run.voice(m, "")(ctx, "connect"))
 	if err != nil {
-		m.told(Result{Step: "connect", Status: m.connectStatus(ctx, err), Err: err, Took: time.Since(began)})
+		m.record(Result{Step: "connect", Status: m.connectStatus(ctx, err), Err: err, Took: time.Since(began)})
 		return
 	}
 	m.mu.Lock()
 	m.conn, m.closer = conn, closer
 	m.mu.Unlock()
-	m.told(Result{Step: "connect", Status: report.OK, Took: time.Since(began)})
+	m.record(Result{Step: "connect", Status: report.OK, Took: time.Since(began)})
 }
 
 // connectStatus is statusOf for a connection that was not made: it may be a hop's.
@@ -99,7 +99,7 @@ func (m *member) host(phase string) host.Host {
 
 func (m *member) check(ctx context.Context) {
 	for _, s := range m.preflight {
-		if !m.told(m.try(ctx, "", s, nil)) {
+		if !m.record(m.try(ctx, "", s, nil)) {
 			return
 		}
 	}
@@ -113,10 +113,10 @@ func (m *member) work(ctx context.Context, phase string, j Job) {
 	m.run.emit(report.Event{Kind: report.StepBegan, Phase: phase, Host: m.name, Step: "prepare"})
 	steps, err := m.steps(guarded, phase, j)
 	if err != nil {
-		m.told(Result{Phase: phase, Step: "prepare", Status: statusOf(ctx, m, err), Err: err, Took: time.Since(began)})
+		m.record(Result{Phase: phase, Step: "prepare", Status: statusOf(ctx, m, err), Err: err, Took: time.Since(began)})
 		return
 	}
-	m.told(Result{Step: "prepare", Status: report.OK, Took: time.Since(began)})
+	m.record(Result{Step: "prepare", Status: report.OK, Took: time.Since(began)})
 	m.begun = nil
 	if !m.doAll(ctx, guarded, phase, steps) {
 		return
@@ -126,8 +126,8 @@ func (m *member) work(ctx context.Context, phase string, j Job) {
 	}
 }
 
-// late does the late steps of a job whose others are done.
-func (m *member) late(ctx context.Context, phase string, j Job) {
+// runLate does the late steps of a job whose others are done.
+func (m *member) runLate(ctx context.Context, phase string, j Job) {
 	guarded, end := m.guard(ctx)
 	defer end()
 	m.waits = false
@@ -152,7 +152,7 @@ func (m *member) doAll(ctx, guarded context.Context, phase string, steps []step.
 			r.Err = &lossError{context.Cause(guarded), r.Err}
 			r.Status = statusOf(ctx, m, r.Err)
 		}
-		if !m.told(r) {
+		if !m.record(r) {
 			m.undo(ctx, phase, m.begun, r.Err)
 			m.run.save(nil)
 			return false

@@ -11,8 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// told counts and tells a result, and says whether the host can go on.
-func (m *member) told(r Result) bool {
+// record counts and tells a result, and says whether the host can go on.
+func (m *member) record(r Result) bool {
 	r.Host = m.name
 	run := m.run
 	fine := r.Err == nil && r.Status != report.Unreachable

@@ -148,9 +148,9 @@ func (r *run) begin() {
 	for _, m := range r.members {
 		switch {
 		case m.apart:
-			m.told(Result{Status: report.Skipped, Detail: "not a host of the run that is resumed"})
+			m.record(Result{Status: report.Skipped, Detail: "not a host of the run that is resumed"})
 		case m.skip:
-			m.told(Result{Status: report.Skipped, Detail: "done in the run that is resumed"})
+			m.record(Result{Status: report.Skipped, Detail: "done in the run that is resumed"})
 		}
 	}
 	r.save(nil)
@@ -236,24 +236,24 @@ func (r *run) phase(ctx context.Context, p phase) {
 		}
 		r.wave(ctx, p, w)
 		if w.canary {
-			r.late(ctx, p, w)
+			r.runLate(ctx, p, w)
 		} else {
 			late.jobs = append(late.jobs, w.jobs...)
 		}
 	}
-	r.late(ctx, p, late)
+	r.runLate(ctx, p, late)
 }
 
-// late does what is left of hosts whose steps are done, also when the run is stopped or
+// runLate does what is left of hosts whose steps are done, also when the run is stopped or
 // interrupted: the steps see to it.
-func (r *run) late(ctx context.Context, p phase, w wave) {
+func (r *run) runLate(ctx context.Context, p phase, w wave) {
 	var jobs []task
 	for _, j := range w.jobs {
 		if j.of.waits {
 			jobs = append(jobs, j)
 		}
 	}
-	r.work(p, wave{jobs: jobs, canary: w.canary}, func(m *member, j Job) { m.late(ctx, p.Name, j) })
+	r.work(p, wave{jobs: jobs, canary: w.canary}, func(m *member, j Job) { m.runLate(ctx, p.Name, j) })
 }
 
 func (r *run) wave(ctx context.Context, p phase, w wave) {
@@ -270,7 +270,7 @@ func (r *run) wave(ctx context.Context, p phase, w wave) {
 			return
 		}
 		if m.work(ctx, p.Name, j); m.waits && r.o.Plan {
-			m.late(ctx, p.Name, j)
+			m.runLate(ctx, p.Name, j)
 		}
 	})
 }

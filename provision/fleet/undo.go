@@ -21,7 +21,7 @@ func (m *member) undo(ctx context.Context, phase string, begun []step.Undoer, ca
 	ctx, end := m.run.undoTime(ctx)
 	defer end()
 	if err := m.prepareUndo(ctx, cause); err != nil {
-		m.told(Result{Phase: phase, Step: "undo", undo: true, Status: m.connectStatus(ctx, err), Err: fmt.Errorf(
+		m.record(Result{Phase: phase, Step: "undo", undo: true, Status: m.connectStatus(ctx, err), Err: fmt.Errorf(
 			"nothing was undone: %w\nhint: look at the host, then run the target again: it starts from the present state", err)})
 		return
 	}
@@ -37,7 +37,7 @@ func (m *member) undo(ctx context.Context, phase string, begun []step.Undoer, ca
 			r.Status = report.OK // nothing had to be brought back
 		}
 		r.Took = time.Since(began)
-		m.told(r)
+		m.record(r)
 	}
 }
 

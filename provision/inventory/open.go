@@ -93,10 +93,10 @@ func Open(s Source) (i *Inventory, notice string, err error) {
 
 // usual is the file that is there without anybody naming it, "" for none.
 func (s Source) usual() (path, notice string) {
-	if there(s.join(DefaultPath)) {
+	if fileExists(s.join(DefaultPath)) {
 		return DefaultPath, ""
 	}
-	if there(s.join(SandboxPath)) {
+	if fileExists(s.join(SandboxPath)) {
 		return SandboxPath, fmt.Sprintf("%s is not there: using %s, the throw-away hosts of this machine", DefaultPath, SandboxPath)
 	}
 	return "", ""
@@ -110,7 +110,7 @@ func (s Source) join(path string) string {
 	return filepath.Join(s.Dir, path)
 }
 
-func there(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }

@@ -93,7 +93,7 @@ func (s *Server) edit(name string, settings func(there bool) []setting) step.Wis
 			return nil, err
 		}
 		if there && text == now.Content {
-			return s.late(ctx, h)
+			return s.restartStale(ctx, h)
 		}
 		return &step.Change{Summary: "edit " + configPath, Diff: diff.Masked(configPath, now.Content, text), Apply: func(ctx context.Context) error {
 			if !there {
@@ -133,9 +133,9 @@ func (s *Server) replace(ctx context.Context, h host.Host, wish, before host.Fil
 	return nil
 }
 
-// late is the restart of a server that runs with a file of before: whoever wrote the new
+// restartStale is the restart of a server that runs with a file of before: whoever wrote the new
 // one was cut off.
-func (s *Server) late(ctx context.Context, h host.Host) (*step.Change, error) {
+func (s *Server) restartStale(ctx context.Context, h host.Host) (*step.Change, error) {
 	script := fmt.Sprintf(`since=$(systemctl show --property=ActiveEnterTimestamp --value %s)
 systemctl is-active --quiet %[1]s && [ -n "$since" ] && [ "$(stat -c %%Y %s)" -gt "$(date -d "$since" +%%s)" ]`, host.Quote(s.unit()), configPath)
 	out, err := h.Run(ctx, host.Command{Script: script, OK: []int{1, 3, 4}})

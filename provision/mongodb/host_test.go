@@ -237,7 +237,7 @@ func TestSystemUsers(t *testing.T) {
 	if got := h.Sh(t, "grep port /etc/mongod.conf; systemctl is-active ferretdb"); got != "  port: 27017\nactive" {
 		t.Errorf("taken back: %s", got)
 	}
-	if err := s.mine(t.Context(), h); err != nil {
+	if err := s.checkUnused(t.Context(), h); err != nil {
 		t.Errorf("mine: %v", err)
 	}
 }

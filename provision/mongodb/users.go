@@ -68,7 +68,7 @@ func (s *Server) users() step.Wish {
 		switch {
 		case errors.Is(err, ErrNoPassword) || err == nil && !st.Active:
 			if st.Active {
-				err = s.mine(ctx, h)
+				err = s.checkUnused(ctx, h)
 			} else {
 				err = nil
 			}
@@ -83,7 +83,7 @@ func (s *Server) users() step.Wish {
 		case err == nil:
 			return nil, nil
 		case code(err) == authenticationFailed || isAuth(err):
-			return change, s.mine(ctx, h)
+			return change, s.checkUnused(ctx, h)
 		default:
 			return nil, fmt.Errorf("%s: %w", s.options.Unit, err)
 		}
@@ -97,9 +97,9 @@ func isAuth(err error) bool {
 
 const elsewhere = "\nhint: name it in the inventory (mongodb.uri, or mongodb.uri_env for one with a password) and take the role mongodb off this host"
 
-// mine refuses a server in which others have data or users: a password would lock the
+// checkUnused refuses a server in which others have data or users: a password would lock the
 // ones out, and nobody lets us in as one of the others.
-func (s *Server) mine(ctx context.Context, h host.Host) error {
+func (s *Server) checkUnused(ctx context.Context, h host.Host) error {
 	admin, err := s.account(ctx, h, adminUser)
 	if err == nil && s.ping(ctx, h, admin) == nil {
 		return nil

@@ -72,13 +72,13 @@ func parseReplies(text string, want int) ([]string, error) {
 	}
 	parts := strings.Split("\n"+text, "\n"+mark+"\n")
 	if m := fault.FindStringSubmatch(strings.TrimSpace(parts[0])); m != nil && !noPassword.MatchString(m[1]) {
-		return nil, told(m[1])
+		return nil, replyError(m[1])
 	}
 	var replies []string
 	for _, part := range parts[1:] {
 		part = strings.TrimRight(part, "\r\n")
 		if m := fault.FindStringSubmatch(part); m != nil {
-			return nil, told(m[1])
+			return nil, replyError(m[1])
 		}
 		replies = append(replies, part)
 	}
@@ -88,8 +88,8 @@ func parseReplies(text string, want int) ([]string, error) {
 	return replies, nil
 }
 
-// told makes an error of what the server says.
-func told(said string) error {
+// replyError makes an error of what the server says.
+func replyError(said string) error {
 	switch word, _, _ := strings.Cut(said, " "); word {
 	case "NOAUTH", "WRONGPASS", "NOPERM":
 		return errAuth{said}

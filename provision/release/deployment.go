@@ -44,7 +44,7 @@ func (d *Deployment) Upload() step.Wish {
 		if err != nil {
 			return nil, err
 		}
-		if d.id, err = d.there(ctx, h, list, binary); err != nil || d.id != "" {
+		if d.id, err = d.uploaded(ctx, h, list, binary); err != nil || d.id != "" {
 			return nil, err
 		}
 		d.id = binary.ID()
@@ -74,9 +74,9 @@ func (d *Deployment) UploadFirst() step.Wish {
 	})
 }
 
-// there is the id of a release on the host that has the program, the current one if
+// uploaded is the id of a release on the host that has the program, the current one if
 // it does; "" if there is none.
-func (d *Deployment) there(ctx context.Context, h host.Host, list Listing, binary Binary) (string, error) {
+func (d *Deployment) uploaded(ctx context.Context, h host.Host, list Listing, binary Binary) (string, error) {
 	candidates := slices.DeleteFunc(slices.Clone(list.Releases), func(m Manifest) bool { return m.SHA256 != binary.SHA256 })
 	slices.SortStableFunc(candidates, func(a, b Manifest) int {
 		switch {

@@ -69,7 +69,7 @@ func (e entered) Look(ctx context.Context, h host.Host) (*step.Change, error) {
 }
 
 func (e entered) Undo(ctx context.Context, h host.Host, cause error) (string, error) {
-	return e.ledger.back(ctx, h, cause, e.Title())
+	return e.ledger.rollBack(ctx, h, cause, e.Title())
 }
 
 func (l *ledger) note(notes *[]string, summary string) {
@@ -112,9 +112,9 @@ func (l *ledger) keep(proved bool) {
 	l.kept = proved
 }
 
-// back takes back the step with that title, or all that was begun without one; each once, the
+// rollBack takes back the step with that title, or all that was begun without one; each once, the
 // last first. What has proved itself stays.
-func (l *ledger) back(ctx context.Context, h host.Host, cause error, title string) (string, error) {
+func (l *ledger) rollBack(ctx context.Context, h host.Host, cause error, title string) (string, error) {
 	var said []string
 	var failed []error
 	for {

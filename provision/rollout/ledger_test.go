@@ -87,7 +87,7 @@ func TestLedgerTakesBackAllLastFirstAndOnce(t *testing.T) {
 		t.Errorf("pending: %q, %q", restart, reload)
 	}
 	log = nil
-	said, err := l.back(t.Context(), nil, nil, "")
+	said, err := l.rollBack(t.Context(), nil, nil, "")
 	if err != nil || said != "c is off; b is off; a is off" || !slices.Equal(log, []string{"c off", "b off", "a off"}) {
 		t.Errorf("%q, %v, %q", said, err, log)
 	}
@@ -137,7 +137,7 @@ func TestLedgerGoesOnAfterAnUndoThatFails(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	said, err := l.back(t.Context(), nil, nil, "")
+	said, err := l.rollBack(t.Context(), nil, nil, "")
 	if said != "a is off" || err == nil || err.Error() != "b: disk full" {
 		t.Errorf("%q, %v", said, err)
 	}

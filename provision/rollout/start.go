@@ -19,19 +19,19 @@ func (i *Instance) start() []step.Step {
 
 // Start are the steps that start a daemon which does not run.
 func (i *Instance) Start() []step.Step {
-	return append(append([]step.Step{i.there()}, i.current()...), i.daemon.Start(), i.healthy())
+	return append(append([]step.Step{i.hasRelease()}, i.current()...), i.daemon.Start(), i.healthy())
 }
 
 // Restart are the steps that restart the daemon in any case.
 func (i *Instance) Restart() []step.Step {
-	return append(append([]step.Step{i.there()}, i.current()...), &restarting{Wish: i.daemon.Restart(), i: i}, i.healthy())
+	return append(append([]step.Step{i.hasRelease()}, i.current()...), &restarting{Wish: i.daemon.Restart(), i: i}, i.healthy())
 }
 
 // Stop is the step that ends the daemon and its port.
 func (i *Instance) Stop() step.Step { return service.Stop(i.Program.Program) }
 
-// there proves that a host has a release to be started.
-func (i *Instance) there() step.Proof {
+// hasRelease proves that a host has a release to be started.
+func (i *Instance) hasRelease() step.Proof {
 	return step.NewProof("release: there", func(ctx context.Context, h host.Host) error {
 		list, err := i.Release.Folder.List(ctx, h)
 		if err != nil {
@@ -71,7 +71,7 @@ func (s starting) Look(ctx context.Context, h host.Host) (*step.Change, error) {
 }
 
 func (s starting) Undo(ctx context.Context, h host.Host, cause error) (string, error) {
-	return s.i.back(ctx, h, cause)
+	return s.i.rollBack(ctx, h, cause)
 }
 
 // restarting is a restart that goes back to the release that ran before it.
@@ -109,7 +109,7 @@ func (r *restarting) Undo(ctx context.Context, h host.Host, cause error) (string
 	if err != nil {
 		return "", err
 	}
-	return r.i.back(ctx, h, cause)
+	return r.i.rollBack(ctx, h, cause)
 }
 
 // healthy is the health check, after which nothing is taken back for the fault of a step
@@ -142,12 +142,12 @@ func (i *Instance) Bake() []step.Step {
 	})}
 }
 
-// back is the way back to the daemon of before.
-func (i *Instance) back(ctx context.Context, h host.Host, cause error) (string, error) {
+// rollBack returns to the daemon of before.
+func (i *Instance) rollBack(ctx context.Context, h host.Host, cause error) (string, error) {
 	if i.ledger.kept {
 		return "", nil // it was healthy: a later step has failed, which is none of its faults
 	}
-	said, err := i.ledger.back(ctx, h, cause, "")
+	said, err := i.ledger.rollBack(ctx, h, cause, "")
 	if err != nil {
 		return said, err
 	}

@@ -181,13 +181,13 @@ func (h *Host) ready(ctx context.Context) error {
 			return h.notReady("it has ended")
 		}
 		if err := host.Sleep(ctx, 50*time.Millisecond); err != nil {
-			return h.late(err, "last seen: "+seen)
+			return h.waitError(err, "last seen: "+seen)
 		}
 	}
 }
 
-// late says why a wait has ended: the caller's wish, or a time that was long enough.
-func (h *Host) late(err error, seen string) error {
+// waitError says why a wait has ended: the caller's wish, or a time that was long enough.
+func (h *Host) waitError(err error, seen string) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}

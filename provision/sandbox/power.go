@@ -46,7 +46,7 @@ func (h *Host) Reboot(ctx context.Context) error {
 	defer cancel()
 	for now := before; now == before || now == 0; now = h.leader() {
 		if err := host.Sleep(ctx, 50*time.Millisecond); err != nil {
-			return h.late(err, "no reboot")
+			return h.waitError(err, "no reboot")
 		}
 	}
 	return h.ready(ctx)
@@ -65,7 +65,7 @@ func (h *Host) PowerOff(ctx context.Context) error {
 	defer cancel()
 	for !h.ended() {
 		if err := host.Sleep(ctx, 50*time.Millisecond); err != nil {
-			return h.late(err, "no power off")
+			return h.waitError(err, "no power off")
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ func (st *stream) cut(err error) {
 	st.logCut(err)
 	if st.sending != nil && st.settle() == nil {
 		_ = st.c.rc.Flush()
-		if st.told(err) {
+		if st.endWithTrailer(err) {
 			return
 		}
 		st.c.linger()
@@ -33,9 +33,9 @@ func (st *stream) cut(err error) {
 	st.c.hangUp(statusCut)
 }
 
-// told ends the answer in order, with the problem as its trailer, where the client says that
+// endWithTrailer ends the answer in order, with the problem as its trailer, where the client says that
 // it looks at trailers (TE: trailers). To others a cut is the one sign that they cannot miss.
-func (st *stream) told(err error) bool {
+func (st *stream) endWithTrailer(err error) bool {
 	c := st.c
 	if !slices.ContainsFunc(c.r.Header["Te"], func(te string) bool { return strings.Contains(te, "trailers") }) {
 		return false

@@ -194,7 +194,7 @@ func (w *writeback) stripe(ctx context.Context, i int) (stripe, error) {
 	if err := ctx.Err(); err != nil {
 		return stripe{}, err
 	}
-	ours, err := w.ours(ctx, i)
+	ours, err := w.sourceStripe(ctx, i)
 	if err != nil {
 		return stripe{}, err
 	}
@@ -235,8 +235,8 @@ func (w *writeback) stripe(ctx context.Context, i int) (stripe, error) {
 	return s, w.a.upload(ctx, w.spec.Name, s, ours)
 }
 
-// ours is stripe i of the source: zeroes where only the newest version has that layer.
-func (w *writeback) ours(ctx context.Context, i int) ([]byte, error) {
+// sourceStripe is stripe i of the source: zeroes where only the newest version has that layer.
+func (w *writeback) sourceStripe(ctx context.Context, i int) ([]byte, error) {
 	if i >= w.src.Header().Stripes() {
 		ours := w.buf[:w.header.StripeSize(i)]
 		clear(ours)

@@ -67,7 +67,7 @@ func (p *pool) trouble(b batch) {
 	p.troubled = append(p.troubled, b)
 }
 
-func (p *pool) again(r *rand.Rand) (batch, bool) {
+func (p *pool) troubledBatch(r *rand.Rand) (batch, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.troubled) == 0 {
@@ -85,7 +85,7 @@ func (p *pool) again(r *rand.Rand) (batch, bool) {
 func (p *pool) choose(r *rand.Rand, elapsed time.Duration) batch {
 	again, size, kind, large := r.IntN(5) == 0, 1+r.IntN(40), r.IntN(20), r.IntN(150) == 0
 	if again {
-		if b, ok := p.again(r); ok {
+		if b, ok := p.troubledBatch(r); ok {
 			return b
 		}
 	}

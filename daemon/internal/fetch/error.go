@@ -105,7 +105,7 @@ func classify(ctx context.Context, at stage, err error) (Reason, error) {
 	if s := (*stop)(nil); errors.As(cause, &s) {
 		return s.reason, s
 	}
-	for _, known := range []func(error) Reason{ours, ofNames, func(err error) Reason { return late(at, err) }, ofTLS} {
+	for _, known := range []func(error) Reason{knownReason, ofNames, func(err error) Reason { return timeoutReason(at, err) }, ofTLS} {
 		if reason := known(err); reason != "" {
 			return reason, err
 		}
@@ -119,8 +119,8 @@ func classify(ctx context.Context, at stage, err error) (Reason, error) {
 	return ofConnection(at, err), err
 }
 
-// ours are the errors that we have types for.
-func ours(err error) Reason {
+// knownReason is of the errors that we have types for.
+func knownReason(err error) Reason {
 	var s *stop
 	var refused *guard.Refused
 	var proxy *proxyError
@@ -148,8 +148,8 @@ func ours(err error) Reason {
 	return ""
 }
 
-// late is for the time limits of connecting, which end a bit before or after the walk's own.
-func late(at stage, err error) Reason {
+// timeoutReason is of the time limits of connecting, which end a bit before or after the walk's own.
+func timeoutReason(at stage, err error) Reason {
 	var timeout net.Error
 	if at == connecting && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()) {
 		return TimeoutConnect

@@ -110,8 +110,8 @@ func (h *History) judge(item Item, ops []Op) []Violation {
 	return found
 }
 
-// told are the ops with one of these outcomes.
-func told(ops []Op, outcomes ...Outcome) []Op {
+// withOutcome are the ops with one of these outcomes.
+func withOutcome(ops []Op, outcomes ...Outcome) []Op {
 	var some []Op
 	for _, op := range ops {
 		if slices.Contains(outcomes, op.Outcome) {
@@ -123,15 +123,15 @@ func told(ops []Op, outcomes ...Outcome) []Op {
 
 // newTwice looks for two callers who got the item.
 func (h *History) newTwice(ops []Op) (Rule, []Op) {
-	news := told(ops, New)
+	news := withOutcome(ops, New)
 	spare := 0
 	if h.UnknownIsNew {
-		spare = len(told(ops, Unknown))
+		spare = len(withOutcome(ops, Unknown))
 	}
 	for i, first := range news {
 		clashes := []Op{first}
 		for _, second := range news[i+1:] {
-			if !h.apart(first, second) && !h.lost(first, second) {
+			if !h.expiredBetween(first, second) && !h.lost(first, second) {
 				clashes = append(clashes, second)
 			}
 		}
@@ -144,8 +144,8 @@ func (h *History) newTwice(ops []Op) (Rule, []Op) {
 
 // unexplained looks for a seen item that nobody can have made so.
 func (h *History) unexplained(ops []Op) (Rule, []Op) {
-	reasons := told(ops, New, Unknown)
-	for _, seen := range told(ops, Seen, Present) {
+	reasons := withOutcome(ops, New, Unknown)
+	for _, seen := range withOutcome(ops, Seen, Present) {
 		late := (*Op)(nil)
 		explained := slices.ContainsFunc(reasons, func(o Op) bool {
 			if o.Invoke > seen.Return {
@@ -162,7 +162,7 @@ func (h *History) unexplained(ops []Op) (Rule, []Op) {
 		case late != nil:
 			return SeenTooLate, []Op{*late, seen}
 		default:
-			for _, o := range told(ops, New) {
+			for _, o := range withOutcome(ops, New) {
 				return SeenBeforeNew, []Op{seen, o}
 			}
 			return NewForNobody, []Op{seen}
@@ -173,15 +173,15 @@ func (h *History) unexplained(ops []Op) (Rule, []Op) {
 
 // forgotten looks for an item that a check found new after it was remembered.
 func (h *History) forgotten(ops []Op) (Rule, []Op) {
-	for _, absent := range told(ops, Absent) {
-		for _, o := range told(ops, New, Seen, Present) {
+	for _, absent := range withOutcome(ops, Absent) {
+		for _, o := range withOutcome(ops, New, Seen, Present) {
 			if o.Return >= absent.Invoke || h.lost(o, absent) {
 				continue
 			}
-			lost := slices.ContainsFunc(told(ops, Unknown), func(u Op) bool {
+			lost := slices.ContainsFunc(withOutcome(ops, Unknown), func(u Op) bool {
 				return u.Invoke <= o.Return || h.UnknownIsNew && u.Invoke <= absent.Return
 			})
-			if o.Outcome == New && !h.apart(o, absent) && !(lost && h.UnknownIsNew) ||
+			if o.Outcome == New && !h.expiredBetween(o, absent) && !(lost && h.UnknownIsNew) ||
 				o.Outcome != New && !h.ownLife(o) && !lost {
 				return Forgotten, []Op{o, absent}
 			}

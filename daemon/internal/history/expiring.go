@@ -1,8 +1,8 @@
 package history
 
-// apart says whether some moments of the two ops lie so far from each other that the item
+// expiredBetween says whether some moments of the two ops lie so far from each other that the item
 // had expired between them. One that only looks remembers nothing that could expire.
-func (h *History) apart(a, b Op) bool {
+func (h *History) expiredBetween(a, b Op) bool {
 	return h.expired(a, b) || b.Outcome == New && h.expired(b, a)
 }
 

@@ -36,7 +36,7 @@ const (
 func Program() program.Program {
 	return program.Program{
 		Program: systemd.Uridownloader(), Roles: []string{RoleDownloader, RoleMaster, RoleWorker}, Single: []string{RoleMaster}, Section: inventory.SectionDownloader, Package: "./daemon/uridownloader",
-		Parse: alone, On: on, Ready: "/readyz", Scopes: downloader.Scopes(), TokenScopes: downloader.Scopes(), Caller: "submit",
+		Parse: singleProcess, On: on, Ready: "/readyz", Scopes: downloader.Scopes(), TokenScopes: downloader.Scopes(), Caller: "submit",
 	}
 }
 
@@ -46,7 +46,7 @@ func on(roles []string) (program.Variant, error) {
 	shared := program.Servers{Redis: true, MongoDB: true, Store: "mongodb", Filter: true}
 	switch {
 	case has(RoleDownloader) && len(roles) > 1:
-		return program.Variant{Run: "serve", Parse: alone}, fmt.Errorf("%s is all of it in one process, with a store of its own: want it without %s and %s", RoleDownloader, RoleMaster, RoleWorker)
+		return program.Variant{Run: "serve", Parse: singleProcess}, fmt.Errorf("%s is all of it in one process, with a store of its own: want it without %s and %s", RoleDownloader, RoleMaster, RoleWorker)
 	case has(RoleMaster) && has(RoleWorker): // one process, beside workers on other hosts
 		return program.Variant{Run: "serve", Parse: sharing, Servers: shared}, nil
 	case has(RoleMaster):
@@ -54,11 +54,11 @@ func on(roles []string) (program.Variant, error) {
 	case has(RoleWorker):
 		return program.Variant{Run: "worker", Parse: working, Servers: shared}, nil
 	}
-	return program.Variant{Run: "serve", Parse: alone}, nil
+	return program.Variant{Run: "serve", Parse: singleProcess}, nil
 }
 
-// alone reads the settings of all roles in one process.
-func alone(name string, text []byte) (program.Settings, error) {
+// singleProcess reads the settings of all roles in one process.
+func singleProcess(name string, text []byte) (program.Settings, error) {
 	c, err := downloader.Parse(name, text)
 	if err != nil {
 		return program.Settings{}, err
@@ -104,7 +104,7 @@ func mastering(name string, text []byte) (program.Settings, error) {
 
 // sharing reads those of a process that shares its store with others.
 func sharing(name string, text []byte) (program.Settings, error) {
-	s, err := alone(name, text)
+	s, err := singleProcess(name, text)
 	if err != nil {
 		return s, err
 	}

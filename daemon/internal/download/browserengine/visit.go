@@ -237,15 +237,15 @@ func (v *visit) load(navigated <-chan error) error {
 		case <-late.C: // it will go on for ever
 			return nil
 		case <-v.ctx.Done():
-			return v.late(loaded)
+			return v.timeoutError(loaded)
 		case <-v.b.conn.Done():
 			return v.b.conn.Err()
 		}
 	}
 }
 
-// late is that the time is over, with what there was to wait for.
-func (v *visit) late(loaded bool) error {
+// timeoutError says that the time is over, with what there was to wait for.
+func (v *visit) timeoutError(loaded bool) error {
 	err := context.Cause(v.ctx)
 	v.mu.Lock()
 	defer v.mu.Unlock()

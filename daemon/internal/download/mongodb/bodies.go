@@ -133,7 +133,7 @@ func (s *Store) removeFiles(ctx context.Context, files []string) error {
 // open opens a file, which is read chunk by chunk, and ends with an error where one is missing.
 func (s *Store) open(ctx context.Context, file string) (io.ReadCloser, error) {
 	var f fileDoc
-	err := s.again(ctx, func(ctx context.Context, _ bool) error { return s.files.FindOne(ctx, doc("_id", file)).Decode(&f) })
+	err := s.retry(ctx, func(ctx context.Context, _ bool) error { return s.files.FindOne(ctx, doc("_id", file)).Decode(&f) })
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, download.ErrNoData // its job was dropped since
 	}
@@ -171,7 +171,7 @@ func (r *fileReader) fill() error {
 		return io.EOF
 	}
 	var c chunkDoc
-	err := r.s.again(r.ctx, func(ctx context.Context, _ bool) error {
+	err := r.s.retry(r.ctx, func(ctx context.Context, _ bool) error {
 		return r.s.chunk.FindOne(ctx, doc("_id", chunkID(r.file.ID, r.next))).Decode(&c)
 	})
 	if errors.Is(err, mongo.ErrNoDocuments) || err == nil && len(c.Data) == 0 {

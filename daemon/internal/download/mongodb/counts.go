@@ -13,7 +13,7 @@ import (
 // Counts implements download.Jobs. The server counts the tasks in an index.
 func (s *Store) Counts(ctx context.Context, job int64) (map[download.State]int, error) {
 	var counts map[download.State]int
-	err := s.againIn(ctx, longer, func(ctx context.Context, _ bool) error {
+	err := s.retryWithin(ctx, longer, func(ctx context.Context, _ bool) error {
 		if _, err := s.live(ctx, job); err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ type refusalDoc struct {
 // KeepRefusal implements download.Jobs.
 func (s *Store) KeepRefusal(ctx context.Context, r download.Refusal) error {
 	var d refusalDoc
-	return s.again(ctx, func(ctx context.Context, unsure bool) error {
+	return s.retry(ctx, func(ctx context.Context, unsure bool) error {
 		if d.ID.IsZero() {
 			now, err := s.clock.now(ctx)
 			if err != nil {
@@ -88,7 +88,7 @@ func (s *Store) Refusals(ctx context.Context, limit int) ([]download.Refusal, er
 		return nil, ctx.Err()
 	}
 	var refusals []download.Refusal
-	err := s.again(ctx, func(ctx context.Context, _ bool) error {
+	err := s.retry(ctx, func(ctx context.Context, _ bool) error {
 		all, err := find[refusalDoc](ctx, s.refusals, bson.D{}, options.Find().SetSort(doc("added", -1, "_id", -1)).SetLimit(int64(limit)))
 		refusals = nil
 		for _, d := range all {

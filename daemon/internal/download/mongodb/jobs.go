@@ -21,7 +21,7 @@ func (s *Store) AddJob(ctx context.Context, j download.Job) (download.Job, error
 		return download.Job{}, err
 	}
 	var d jobDoc
-	err = s.again(ctx, func(ctx context.Context, unsure bool) error {
+	err = s.retry(ctx, func(ctx context.Context, unsure bool) error {
 		if unsure && d.ID != 0 {
 			if n, err := s.jobs.UpdateOne(ctx, doc("_id", d.ID), doc("$set", doc("sure", true))); err != nil || n.MatchedCount == 1 {
 				return err
@@ -91,7 +91,7 @@ func (s *Store) ChangeJob(ctx context.Context, j download.Job) (download.Job, er
 		return download.Job{}, err
 	}
 	var changed download.Job
-	err = s.again(ctx, func(ctx context.Context, _ bool) error {
+	err = s.retry(ctx, func(ctx context.Context, _ bool) error {
 		for {
 			d, err := s.findJob(ctx, doc("name", j.Name))
 			if err != nil {
@@ -131,7 +131,7 @@ func (s *Store) ChangeJob(ctx context.Context, j download.Job) (download.Job, er
 
 // SwitchJob implements download.Jobs.
 func (s *Store) SwitchJob(ctx context.Context, name string, on bool) error {
-	return s.again(ctx, func(ctx context.Context, _ bool) error {
+	return s.retry(ctx, func(ctx context.Context, _ bool) error {
 		res, err := s.jobs.UpdateOne(ctx, doc("name", name, "dropped", false), doc("$set", doc("status", on)))
 		if err == nil && res.MatchedCount == 0 {
 			return download.ErrNoJob
@@ -142,7 +142,7 @@ func (s *Store) SwitchJob(ctx context.Context, name string, on bool) error {
 
 // MarkReported implements download.Jobs.
 func (s *Store) MarkReported(ctx context.Context, job int64, tasks int) error {
-	return s.again(ctx, func(ctx context.Context, _ bool) error {
+	return s.retry(ctx, func(ctx context.Context, _ bool) error {
 		res, err := s.jobs.UpdateOne(ctx, doc("_id", job, "dropped", false), doc("$set", doc("reported", tasks)))
 		if err == nil && res.MatchedCount == 0 {
 			return download.ErrNoJob
@@ -159,7 +159,7 @@ func (s *Store) DropJob(ctx context.Context, name string) error {
 	}
 	var d jobDoc
 	begun := context.WithoutCancel(ctx)
-	err := s.again(begun, func(ctx context.Context, unsure bool) (err error) {
+	err := s.retry(begun, func(ctx context.Context, unsure bool) (err error) {
 		if d.ID == 0 {
 			if d, err = s.findJob(ctx, doc("name", name)); err != nil {
 				return err
@@ -185,7 +185,7 @@ func (s *Store) DropJob(ctx context.Context, name string) error {
 
 // endLeases sees that no lease of a dropped job holds.
 func (s *Store) endLeases(ctx context.Context, job int64) error {
-	return s.againIn(ctx, longer, func(ctx context.Context, _ bool) error {
+	return s.retryWithin(ctx, longer, func(ctx context.Context, _ bool) error {
 		_, err := s.tasks.UpdateMany(ctx, doc("job", job, "state", among([]download.State{download.Ready, download.Running})),
 			doc("$set", doc("state", string(download.Waiting)), "$unset", doc("until", "", "rank", "", "owner", "")))
 		return err
@@ -251,7 +251,7 @@ func (s *Store) JobVersion(ctx context.Context, id int64, version int) (download
 
 // oneJob is a job with a version, 0 for the newest.
 func (s *Store) oneJob(ctx context.Context, which bson.D, version int) (j download.Job, err error) {
-	err = s.again(ctx, func(ctx context.Context, _ bool) error {
+	err = s.retry(ctx, func(ctx context.Context, _ bool) error {
 		d, err := s.findJob(ctx, which)
 		if err != nil {
 			return err
@@ -269,7 +269,7 @@ func (s *Store) oneJob(ctx context.Context, which bson.D, version int) (j downlo
 // ListJobs implements download.Jobs.
 func (s *Store) ListJobs(ctx context.Context) ([]download.Job, error) {
 	var jobs []download.Job
-	err := s.again(ctx, func(ctx context.Context, _ bool) error {
+	err := s.retry(ctx, func(ctx context.Context, _ bool) error {
 		jobs = nil
 		all, err := find[jobDoc](ctx, s.jobs, doc("dropped", false), options.Find().SetSort(doc("name", 1)))
 		if err != nil {

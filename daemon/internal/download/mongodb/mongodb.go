@@ -98,7 +98,7 @@ func (s *Store) Close() error {
 // Now is the clock of the server that takes writes, which is asked once a second at most.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	var now moment
-	err := s.again(ctx, func(ctx context.Context, _ bool) (err error) {
+	err := s.retry(ctx, func(ctx context.Context, _ bool) (err error) {
 		now, err = s.clock.now(ctx)
 		return err
 	})

@@ -75,7 +75,7 @@ func TestUnforeseenRefusal(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{URI: start(t).URI(), Database: newDatabase()})
 	defer s.Close()
-	err := s.again(context.Background(), func(ctx context.Context, _ bool) error {
+	err := s.retry(context.Background(), func(ctx context.Context, _ bool) error {
 		return s.jobs.Database().RunCommand(ctx, bson.D{{Key: "thereIsNone", Value: 1}}).Err()
 	})
 	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:") || !strings.Contains(err.Error(), "thereIsNone") {

@@ -16,7 +16,7 @@ const forget = time.Hour
 // purgeAll removes what dropped jobs had, and then those.
 func (s *Store) purgeAll(ctx context.Context, now moment) error {
 	var dropped []jobDoc
-	err := s.again(ctx, func(ctx context.Context, _ bool) (err error) {
+	err := s.retry(ctx, func(ctx context.Context, _ bool) (err error) {
 		dropped, err = find[jobDoc](ctx, s.jobs, doc("dropped", true))
 		return err
 	})
@@ -27,7 +27,7 @@ func (s *Store) purgeAll(ctx context.Context, now moment) error {
 		if err := s.purge(ctx, d); err != nil {
 			return err
 		}
-		err := s.again(ctx, func(ctx context.Context, _ bool) (err error) {
+		err := s.retry(ctx, func(ctx context.Context, _ bool) (err error) {
 			switch {
 			case d.Purged.IsZero():
 				_, err = s.jobs.UpdateOne(ctx, doc("_id", d.ID), doc("$set", doc("purged", now.least)))
@@ -74,7 +74,7 @@ func (s *Store) purge(ctx context.Context, d jobDoc) error {
 	}
 	for _, part := range parts {
 		for more := true; more; {
-			err := s.again(ctx, func(ctx context.Context, _ bool) error {
+			err := s.retry(ctx, func(ctx context.Context, _ bool) error {
 				n, err := part(ctx)
 				more = n == together
 				return err

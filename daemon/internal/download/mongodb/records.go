@@ -20,7 +20,7 @@ const page = 500
 
 // nextPage reads documents of a job that was not dropped.
 func nextPage[T any](ctx context.Context, s *Store, c *mongo.Collection, job int64, which bson.D, opt *options.FindOptionsBuilder, most int) (all []T, err error) {
-	err = s.again(ctx, func(ctx context.Context, _ bool) error {
+	err = s.retry(ctx, func(ctx context.Context, _ bool) error {
 		if _, err := s.live(ctx, job); errors.Is(err, download.ErrNoJob) {
 			all = nil
 			return nil
@@ -56,7 +56,7 @@ func (s *Store) ListTasks(ctx context.Context, q download.Query, each func(downl
 // named is what the documents of tasks name, by the marks.
 func (s *Store) named(ctx context.Context, ids []string) (ends, data map[bson.ObjectID]bool, err error) {
 	ends, data = map[bson.ObjectID]bool{}, map[bson.ObjectID]bool{}
-	err = s.again(ctx, func(ctx context.Context, _ bool) error {
+	err = s.retry(ctx, func(ctx context.Context, _ bool) error {
 		tasks, err := find[taskDoc](ctx, s.tasks, doc("_id", among(ids)), options.Find().SetProjection(doc("ends", 1, "data", 1)))
 		for _, d := range tasks {
 			for _, mark := range d.Ends {
@@ -170,7 +170,7 @@ func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(downlo
 // Body implements download.Records.
 func (s *Store) Body(ctx context.Context, task string) (io.ReadCloser, error) {
 	var d dataDoc
-	err := s.again(ctx, func(ctx context.Context, _ bool) error {
+	err := s.retry(ctx, func(ctx context.Context, _ bool) error {
 		var t taskDoc
 		if err := s.tasks.FindOne(ctx, doc("_id", task)).Decode(&t); err != nil {
 			return err

@@ -14,13 +14,13 @@ const retryEvery = 100 * time.Millisecond
 // documents.
 const longer = 6
 
-// again does an operation until it has an answer, for Options.Timeout. unsure tells it that a try
+// retry does an operation until it has an answer, for Options.Timeout. unsure tells it that a try
 // before had none, and may have been carried out, or still be.
-func (s *Store) again(ctx context.Context, do func(ctx context.Context, unsure bool) error) error {
-	return s.againIn(ctx, 1, do)
+func (s *Store) retry(ctx context.Context, do func(ctx context.Context, unsure bool) error) error {
+	return s.retryWithin(ctx, 1, do)
 }
 
-func (s *Store) againIn(ctx context.Context, times int, do func(ctx context.Context, unsure bool) error) error {
+func (s *Store) retryWithin(ctx context.Context, times int, do func(ctx context.Context, unsure bool) error) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}

@@ -26,7 +26,7 @@ func (s *Store) Hold(ctx context.Context, owner string, names []string, ttl time
 		return nil, ctx.Err()
 	}
 	var held []string
-	err := s.again(ctx, func(ctx context.Context, _ bool) error {
+	err := s.retry(ctx, func(ctx context.Context, _ bool) error {
 		now, err := s.clock.now(ctx)
 		if err != nil {
 			return err
@@ -79,7 +79,7 @@ func (s *Store) LetGo(ctx context.Context, owner string, names []string) error {
 	if len(names) == 0 {
 		return ctx.Err()
 	}
-	return s.again(ctx, func(ctx context.Context, _ bool) error {
+	return s.retry(ctx, func(ctx context.Context, _ bool) error {
 		_, err := s.roles.DeleteMany(ctx, doc("_id", among(names), "owner", owner))
 		return err
 	})
@@ -88,7 +88,7 @@ func (s *Store) LetGo(ctx context.Context, owner string, names []string) error {
 // Holders implements download.Roles.
 func (s *Store) Holders(ctx context.Context, prefix string) (map[string]string, error) {
 	holders := map[string]string{}
-	err := s.again(ctx, func(ctx context.Context, _ bool) error {
+	err := s.retry(ctx, func(ctx context.Context, _ bool) error {
 		now, err := s.clock.now(ctx)
 		if err != nil {
 			return err
@@ -110,7 +110,7 @@ func (s *Store) Holders(ctx context.Context, prefix string) (map[string]string, 
 
 // sweepRoles removes names that nobody holds any more: those of workers do not come again.
 func (s *Store) sweepRoles(ctx context.Context, now moment) error {
-	return s.again(ctx, func(ctx context.Context, _ bool) error {
+	return s.retry(ctx, func(ctx context.Context, _ bool) error {
 		_, err := s.roles.DeleteMany(ctx, doc("until", doc("$lte", now.least)))
 		return err
 	})

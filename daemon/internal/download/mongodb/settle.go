@@ -79,7 +79,7 @@ func (s *Store) Finish(ctx context.Context, l download.Lease, r download.Result,
 
 func (s *Store) mark(ctx context.Context) (bson.ObjectID, moment, error) {
 	var now moment
-	err := s.again(ctx, func(ctx context.Context, _ bool) (err error) {
+	err := s.retry(ctx, func(ctx context.Context, _ bool) (err error) {
 		now, err = s.clock.now(ctx)
 		return err
 	})
@@ -96,7 +96,7 @@ func holding(l download.Lease, now moment) bson.D {
 
 // mayHold refuses a lease that is lost.
 func (s *Store) mayHold(ctx context.Context, l download.Lease) error {
-	return s.again(ctx, func(ctx context.Context, _ bool) error {
+	return s.retry(ctx, func(ctx context.Context, _ bool) error {
 		now, err := s.clock.now(ctx)
 		if err != nil {
 			return err
@@ -113,7 +113,7 @@ func (s *Store) mayHold(ctx context.Context, l download.Lease) error {
 // no answer and the lease does not hold any more, it is looked for the mark, by an update, as a
 // read may not yet see what an update does.
 func (s *Store) settle(ctx context.Context, l download.Lease, field string, mark bson.ObjectID, update bson.D) error {
-	return s.again(ctx, func(ctx context.Context, unsure bool) error {
+	return s.retry(ctx, func(ctx context.Context, unsure bool) error {
 		now, err := s.clock.now(ctx)
 		if err != nil {
 			return err
@@ -142,7 +142,7 @@ func (s *Store) settled(ctx context.Context, mark bson.ObjectID, err error) erro
 
 // remove removes what a mark belongs to that no task names, as far as it can; sweeps remove the rest.
 func (s *Store) remove(ctx context.Context, marks ...bson.ObjectID) {
-	_ = s.again(context.WithoutCancel(ctx), func(ctx context.Context, _ bool) error { return s.removeMarks(ctx, marks) })
+	_ = s.retry(context.WithoutCancel(ctx), func(ctx context.Context, _ bool) error { return s.removeMarks(ctx, marks) })
 }
 
 // removeMarks removes what belongs to marks, the logs last.
@@ -175,7 +175,7 @@ func logOf(mark bson.ObjectID, now moment, job int64, task, uri string, fence in
 
 // insert stores a document whose _id nobody else has.
 func (s *Store) insert(ctx context.Context, c *mongo.Collection, d any) error {
-	return s.again(ctx, func(ctx context.Context, unsure bool) error {
+	return s.retry(ctx, func(ctx context.Context, unsure bool) error {
 		_, err := c.InsertOne(ctx, d)
 		if unsure && mongo.IsDuplicateKeyError(err) {
 			return nil

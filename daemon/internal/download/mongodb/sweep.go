@@ -22,7 +22,7 @@ func (s *Store) Sweep(ctx context.Context, keepLogs time.Duration) (download.Swe
 	if err := s.purgeAll(ctx, now); err != nil {
 		return swept, err
 	}
-	err = s.againIn(ctx, longer, func(ctx context.Context, _ bool) error {
+	err = s.retryWithin(ctx, longer, func(ctx context.Context, _ bool) error {
 		res, err := s.tasks.UpdateMany(ctx, doc("state", string(download.Ready), "until", doc("$lte", now.least)),
 			doc("$set", doc("state", string(download.Waiting)), "$unset", doc("until", "", "rank", "")))
 		if res != nil {
@@ -40,7 +40,7 @@ func (s *Store) Sweep(ctx context.Context, keepLogs time.Duration) (download.Swe
 		return swept, err
 	}
 	if keepLogs > 0 {
-		err := s.againIn(ctx, longer, func(ctx context.Context, _ bool) error {
+		err := s.retryWithin(ctx, longer, func(ctx context.Context, _ bool) error {
 			res, err := s.logs.DeleteMany(ctx, doc("added", doc("$lt", now.least.Add(-keepLogs))))
 			if res != nil {
 				swept.Logs += int(res.DeletedCount)
@@ -58,7 +58,7 @@ func (s *Store) Sweep(ctx context.Context, keepLogs time.Duration) (download.Swe
 func (s *Store) sweepRunning(ctx context.Context, now moment, swept *download.Swept) error {
 	for {
 		var found []taskDoc
-		err := s.again(ctx, func(ctx context.Context, _ bool) (err error) {
+		err := s.retry(ctx, func(ctx context.Context, _ bool) (err error) {
 			jobs, err := s.liveJobs(ctx)
 			if err != nil {
 				return err
@@ -111,7 +111,7 @@ func (s *Store) abandon(ctx context.Context, now moment, found []taskDoc) (ended
 			SetUpdate(doc("$set", set, "$unset", doc("until", "", "owner", ""), "$push", doc("ends", mark), "$inc", doc("attempts", -1, "abandoned", 1))))
 		ids = append(ids, d.ID)
 	}
-	err = s.again(ctx, func(ctx context.Context, unsure bool) error {
+	err = s.retry(ctx, func(ctx context.Context, unsure bool) error {
 		_, err := s.logs.InsertMany(ctx, logs, options.InsertMany().SetOrdered(false))
 		if unsure && mongo.IsDuplicateKeyError(err) {
 			return nil
@@ -122,7 +122,7 @@ func (s *Store) abandon(ctx context.Context, now moment, found []taskDoc) (ended
 		return 0, 0, err
 	}
 	for some := range slices.Chunk(changes, updatesTogether) {
-		err = s.again(ctx, func(ctx context.Context, _ bool) error {
+		err = s.retry(ctx, func(ctx context.Context, _ bool) error {
 			_, err := s.tasks.BulkWrite(ctx, some, options.BulkWrite().SetOrdered(false))
 			return err
 		})
@@ -152,7 +152,7 @@ func (s *Store) sweepMarks(ctx context.Context, now moment) error {
 	var swept struct {
 		Mark bson.ObjectID `bson:"mark"`
 	}
-	err := s.again(ctx, func(ctx context.Context, _ bool) error {
+	err := s.retry(ctx, func(ctx context.Context, _ bool) error {
 		err := s.meta.FindOne(ctx, doc("_id", metaSwept)).Decode(&swept)
 		if err == mongo.ErrNoDocuments {
 			return nil
@@ -169,7 +169,7 @@ func (s *Store) sweepMarks(ctx context.Context, now moment) error {
 	for {
 		var logs []logDoc
 		var tasks []taskDoc
-		err := s.again(ctx, func(ctx context.Context, _ bool) (err error) {
+		err := s.retry(ctx, func(ctx context.Context, _ bool) (err error) {
 			logs, err = find[logDoc](ctx, s.logs, doc("_id", doc("$gt", swept.Mark, "$lt", end)),
 				options.Find().SetSort(doc("_id", 1)).SetLimit(together).SetProjection(doc("task", 1, "fence", 1)))
 			if err != nil || len(logs) == 0 {
@@ -204,7 +204,7 @@ func (s *Store) sweepMarks(ctx context.Context, now moment) error {
 		if open >= 0 {
 			logs = logs[:open]
 		}
-		err = s.again(ctx, func(ctx context.Context, _ bool) error {
+		err = s.retry(ctx, func(ctx context.Context, _ bool) error {
 			if len(left) > 0 {
 				if err := s.removeMarks(ctx, left); err != nil {
 					return err

@@ -43,7 +43,7 @@ func (s *Store) AddTasks(ctx context.Context, job int64, tasks []download.NewTas
 		some := tasks[:min(together, len(tasks))]
 		tasks = tasks[len(some):]
 		fresh := 0
-		err := s.again(ctx, func(ctx context.Context, _ bool) (err error) {
+		err := s.retry(ctx, func(ctx context.Context, _ bool) (err error) {
 			if _, err := s.live(ctx, job); err != nil || len(some) == 0 {
 				return err
 			}
@@ -98,7 +98,7 @@ func duplicates(err error) (map[int]bool, error) {
 // HandOut implements download.Tasks.
 func (s *Store) HandOut(ctx context.Context, job int64, n int, rank int64, ttl time.Duration) ([]download.Task, error) {
 	var tasks []download.Task
-	err := s.again(ctx, func(ctx context.Context, _ bool) error {
+	err := s.retry(ctx, func(ctx context.Context, _ bool) error {
 		d, err := s.live(ctx, job)
 		if err != nil || !d.On {
 			return err
@@ -125,7 +125,7 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 		return nil, ctx.Err()
 	}
 	var leases []download.Lease
-	err := s.again(ctx, func(ctx context.Context, _ bool) error {
+	err := s.retry(ctx, func(ctx context.Context, _ bool) error {
 		jobs, err := s.liveJobs(ctx)
 		if err != nil {
 			return err
@@ -224,7 +224,7 @@ func (s *Store) change(ctx context.Context, found []taskDoc, which func(moment) 
 		ids = append(ids, d.ID)
 	}
 	var mine []taskDoc
-	err = s.again(ctx, func(ctx context.Context, _ bool) error {
+	err = s.retry(ctx, func(ctx context.Context, _ bool) error {
 		for g, ids := range groups {
 			u := update(now, g)
 			i := slices.IndexFunc(u, func(e bson.E) bool { return e.Key == "$set" })
@@ -243,7 +243,7 @@ func (s *Store) change(ctx context.Context, found []taskDoc, which func(moment) 
 func (s *Store) Renew(ctx context.Context, owner string, leases []download.Lease, ttl time.Duration) ([]string, error) {
 	var lost []string
 	for some := range slices.Chunk(leases, together) {
-		err := s.again(ctx, func(ctx context.Context, _ bool) error {
+		err := s.retry(ctx, func(ctx context.Context, _ bool) error {
 			missed, err := s.renew(ctx, owner, some, ttl)
 			if err == nil {
 				lost = append(lost, missed...)

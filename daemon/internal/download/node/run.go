@@ -67,14 +67,14 @@ func (n *Node) reload() {
 		for _, w := range warnings {
 			n.log.Warn(w)
 		}
-		n.told("tokens", err)
+		n.logReload("tokens", err)
 	}
 	if n.cert != nil {
-		n.told("certificate", n.cert.Reload())
+		n.logReload("certificate", n.cert.Reload())
 	}
 }
 
-func (n *Node) told(what string, err error) {
+func (n *Node) logReload(what string, err error) {
 	if err != nil {
 		n.log.Error(what+" not reloaded; those read before stay in use", "err", err)
 		return

@@ -47,7 +47,7 @@ func (s *Store) Finish(ctx context.Context, l download.Lease, r download.Result,
 				return err
 			}
 		}
-		t.moved(l.Task.Job, running, done, 1)
+		t.countMoved(l.Task.Job, running, done, 1)
 		return t.addLog(l.Task.Job, seq, number, version, a)
 	})
 }
@@ -64,7 +64,7 @@ func (s *Store) Fail(ctx context.Context, l download.Lease, a download.Attempt, 
 		if err != nil {
 			return err
 		}
-		t.moved(l.Task.Job, running, to, 1)
+		t.countMoved(l.Task.Job, running, to, 1)
 		return t.addLog(l.Task.Job, seq, number, version, a)
 	})
 }
@@ -112,7 +112,7 @@ func (s *Store) Sweep(ctx context.Context, keepLogs time.Duration) (download.Swe
 			return err
 		}, sweepReady, t.now, sweepTogether)
 		for job, n := range jobs {
-			t.moved(job, ready, waiting, n)
+			t.countMoved(job, ready, waiting, n)
 		}
 		return n, err
 	}, &swept.Unclaimed)
@@ -182,7 +182,7 @@ func (s *Store) sweepRunning(ctx context.Context, swept *download.Swept) error {
 				if err := t.addLog(e.job, e.seq, 0, e.version, a); err != nil {
 					return err
 				}
-				t.moved(e.job, running, to, 1)
+				t.countMoved(e.job, running, to, 1)
 			}
 			return nil
 		})

@@ -132,7 +132,7 @@ func (s *Store) HandOut(ctx context.Context, job int64, n int, rank int64, ttl t
 			return err
 		}
 		rows, err = t.collect(handOut, rank, t.now+ttl.Milliseconds(), job, t.now, n)
-		t.moved(job, waiting, ready, len(rows))
+		t.countMoved(job, waiting, ready, len(rows))
 		return err
 	})
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 			rows, err = t.collect(leaseAny, until, want.Owner, t.now, string(from), string(shards), want.Max)
 		}
 		for _, r := range rows {
-			t.moved(r.Job, ready, running, 1)
+			t.countMoved(r.Job, ready, running, 1)
 		}
 		return err
 	})
@@ -249,7 +249,7 @@ func (s *Store) GiveBack(ctx context.Context, l download.Lease, notBefore time.T
 		if err != nil || n == 0 {
 			return errors.Join(err, ifTrue(n == 0, download.ErrLeaseLost))
 		}
-		t.moved(l.Task.Job, running, waiting, 1)
+		t.countMoved(l.Task.Job, running, waiting, 1)
 		return nil
 	})
 }

@@ -260,8 +260,8 @@ type countKey struct {
 	state int
 }
 
-// moved counts n tasks of a job that went from one state to another.
-func (t *tx) moved(job int64, from, to, n int) {
+// countMoved counts n tasks of a job that went from one state to another.
+func (t *tx) countMoved(job int64, from, to, n int) {
 	t.counts[countKey{job, from}] -= n
 	t.counts[countKey{job, to}] += n
 }

@@ -174,7 +174,7 @@ func (b *Notifier) send(ctx context.Context, whom Whom, pending <-chan struct{})
 		if err == nil {
 			b.sent.WithLabelValues(string(whom)).Inc()
 		} else {
-			b.told(ctx, err)
+			b.logState(ctx, err)
 		}
 		if !pause(ctx, notifyEvery) {
 			return
@@ -192,7 +192,7 @@ func (b *Notifier) listen(ctx context.Context) {
 		if errors.Is(err, redis.Nil) {
 			err, last = nil, "$"
 		}
-		if b.told(ctx, err) || err != nil {
+		if b.logState(ctx, err) || err != nil {
 			last = "$"
 			for _, wake := range b.opt.Wake {
 				wake()
@@ -221,8 +221,8 @@ func (b *Notifier) listen(ctx context.Context) {
 	}
 }
 
-// told logs when Redis goes away, and when it is back, which it returns.
-func (b *Notifier) told(ctx context.Context, err error) (back bool) {
+// logState logs when Redis goes away, and when it is back, which it returns.
+func (b *Notifier) logState(ctx context.Context, err error) (back bool) {
 	if ctx.Err() != nil {
 		return false
 	}
