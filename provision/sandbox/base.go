@@ -11,14 +11,15 @@ import (
 )
 
 // treeFormat goes up when something below changes what a tree holds.
-const treeFormat = 2
+const treeFormat = 3
 
 // included is what a fresh Debian server has, so far as it matters to the toolkit. Not
 // in it is what the toolkit has to install.
 const included = "systemd,systemd-sysv,libpam-systemd,dbus,openssh-server,sudo,iproute2,ca-certificates,procps,tzdata"
 
 // carried are packages that lie downloaded but not installed in the tree, so that each
-// host does not download them again. apt checks them and takes others if they are old.
+// host does not download them again. apt checks them and takes others if they are old. Its lists
+// are there too: an update on a host asks whether there are others, and downloads those alone.
 const carried = "redis-server cron"
 
 // baseTree returns the root file system that all hosts of a release share, made if
@@ -71,7 +72,7 @@ func makeTree(ctx context.Context, tree, release string, from sources) error {
 		"--customize-hook=rm -f \"$1\"/etc/ssh/ssh_host_* \"$1\"/etc/hostname",
 		"--customize-hook=chroot \"$1\" apt-get clean",
 		"--customize-hook=chroot \"$1\" apt-get install -y --download-only " + carried,
-		"--skip=cleanup/apt/cache",
+		"--skip=cleanup/apt/cache", "--skip=cleanup/apt/lists",
 	}
 	args = append(args, carryFiles()...)
 	for _, option := range from.options {
