@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 // TestKilledAtAnyMoment kills a process that adds, hands out, leases and settles.
 func TestKilledAtAnyMoment(t *testing.T)       { killAtAnyMoment(t, 4) }
-func TestSystemKilledAtAnyMoment(t *testing.T) { killAtAnyMoment(t, 30) }
+func TestSystemKilledAtAnyMoment(t *testing.T) { killAtAnyMoment(t, 20) }
 
 func killAtAnyMoment(t *testing.T, rounds int) {
 	t.Parallel()

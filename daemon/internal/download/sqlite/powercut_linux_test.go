@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"flag"
 	"math/rand/v2"
@@ -18,8 +19,8 @@ import (
 )
 
 var (
-	cutSeed = flag.Uint64("powercut.seed", 1, "seed of the power cuts")
-	cuts    = flag.Int("powercut.cuts", 40, "moments at which the power fails, each in several ways")
+	cutSeed = flag.Uint64("powercut.seed", 0, "seed of the power cuts; 0: another one each time")
+	cuts    = flag.Int("powercut.cuts", 25, "moments at which the power fails, each in several ways")
 )
 
 // traced runs a victim in dir until it has printed so many lines or has ended by itself, and returns
@@ -70,7 +71,8 @@ func recovered(t *testing.T, dir string, acknowledged []string) {
 
 // cutPower tries what the disk may hold after so many cuts at random moments of what was done.
 func cutPower(t *testing.T, root string, did []powerloss.Entry, cuts int) {
-	random := rand.New(rand.NewPCG(*cutSeed, 0))
+	seed := cmp.Or(*cutSeed, rand.Uint64())
+	random := rand.New(rand.NewPCG(seed, 0))
 	moments := map[int]bool{len(did) - 1: true}
 	for len(moments) < min(cuts, len(did)) {
 		moments[random.IntN(len(did))] = true
@@ -98,7 +100,7 @@ func cutPower(t *testing.T, root string, did []powerloss.Entry, cuts int) {
 			}
 			recovered(t, dir, acknowledged)
 			if t.Failed() {
-				t.Fatalf("the power failed after operation %d of %d (seed %d): %s", i, len(did), *cutSeed, strings.Join(state.Lost(), "; "))
+				t.Fatalf("the power failed after operation %d of %d (seed %d): %s", i, len(did), seed, strings.Join(state.Lost(), "; "))
 			}
 			if err := os.RemoveAll(dir); err != nil {
 				t.Fatal(err)

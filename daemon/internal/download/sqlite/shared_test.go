@@ -118,7 +118,7 @@ func TestSweepLeavesBodiesUnderWay(t *testing.T) {
 // Two processes that share the folder are killed at once, again and again: what one of them was told
 // is there, no task was settled twice, and the counts are right.
 func TestTwoProcessesKilledAtAnyMoment(t *testing.T)       { killShared(t, 4) }
-func TestSystemTwoProcessesKilledAtAnyMoment(t *testing.T) { killShared(t, 30) }
+func TestSystemTwoProcessesKilledAtAnyMoment(t *testing.T) { killShared(t, 20) }
 
 func killShared(t *testing.T, rounds int) {
 	t.Parallel()
