@@ -181,9 +181,17 @@ func (it *item) freeFrom(t time.Time) {
 	}
 }
 
+// rest keeps a caller who was refused from asking all the time.
+func rest(err error) {
+	if err != nil {
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 func (l *Ledger) add(c Caller, items []int) {
 	asked := l.begin("add", items)
 	fresh, err := c.Add(items)
+	defer rest(err)
 	_, now := l.clock.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,6 +208,7 @@ func (l *Ledger) add(c Caller, items []int) {
 func (l *Ledger) reserve(c Caller, items []int, lease time.Duration) (name string, mine []int, holds map[int]*hold) {
 	asked := l.begin("reserve", items)
 	yes, name, err := c.Reserve(items, lease)
+	defer rest(err)
 	_, now := l.clock.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -236,7 +245,7 @@ func (l *Ledger) settle(ask func() Caller, commit bool, name string, items []int
 	asked := l.begin("settle", items)
 	lost, err := ask().Settle(commit, name, items)
 	for end := time.Now().Add(4 * time.Minute); (errors.Is(err, ErrNothing) || errors.Is(err, ErrUnknown)) && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond)
+		rest(err)
 		lost, err = ask().Settle(commit, name, items)
 	}
 	_, now := l.clock.now()
@@ -273,7 +282,7 @@ func (l *Ledger) Check(t testing.TB, c Caller) {
 	for n := range l.items {
 		left[n] = true
 	}
-	for open := true; open && len(l.Faults()) == 0; time.Sleep(5 * time.Millisecond) {
+	for open := true; open && len(l.Faults()) == 0; time.Sleep(50 * time.Millisecond) {
 		open = false
 		for from := 0; from < len(l.items); from += 500 {
 			var ask []int

@@ -42,7 +42,7 @@ func TestGrowthIsRestored(t *testing.T) {
 		})
 		sets = append(sets, loaded(t, store))
 	}
-	const items = 20_000
+	const items = 8000
 	add(t, sets[0], 0, items)
 	layers := len(sets[0].Layers())
 	if layers < 3 {

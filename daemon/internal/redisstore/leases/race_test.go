@@ -108,7 +108,7 @@ func TestReservingOfTwoDaemons(t *testing.T) {
 		_, a := opened(t, addr, spec)
 		_, b := opened(t, addr, spec)
 		l := leasetest.New(3000, clock(t, addr))
-		race(t, l, []engine.Reserving{a, b}, func(answered func(int)) { answered(1000) })
+		race(t, l, []engine.Reserving{a, b}, func(answered func(int)) { answered(500) })
 		l.Check(t, leasetest.Set{Reserving: b})
 	})
 }
