@@ -62,9 +62,7 @@ func TestSystemFaults(t *testing.T) {
 
 	// Somebody else is installing, and has the locks until it has been told who it is: it is waited for.
 	h.Sh(t, "apt-get update -qq; systemd-run -q --unit=other apt-get -y -o DPkg::Pre-Invoke::='touch /run/held; until [ -e /run/told ]; do sleep 0.2; done' install cron")
-	for h.Sh(t, "ls /run/held 2>/dev/null || :") == "" {
-		time.Sleep(50 * time.Millisecond)
-	}
+	h.Wait(t, "[ -e /run/held ]")
 	var said []string
 	ctx := step.WithVoice(t.Context(), func(text string, _ bool) {
 		said = append(said, text)
@@ -98,9 +96,7 @@ func TestSystemFaults(t *testing.T) {
 	}
 	ended := make(chan error)
 	go func() { ended <- c.Apply(cut) }()
-	for h.Sh(t, "ls /run/hooked 2>/dev/null || :") == "" {
-		time.Sleep(50 * time.Millisecond)
-	}
+	h.Wait(t, "[ -e /run/hooked ]")
 	cancel()
 	if err := <-ended; err == nil {
 		t.Error("cut off: no error")

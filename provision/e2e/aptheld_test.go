@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/provision/e2e"
 	"github.com/cr-clawer/urifilter/provision/report"
@@ -18,9 +17,7 @@ func TestSystemAptHeld(t *testing.T) {
 	l := e2e.New(t, e2e.Options{Hosts: []e2e.Host{{Name: "one", Roles: "filter, redis"}}, Settings: "uri_num_scale: 100000"})
 	// It waits for a file before it installs, with the locks in its hands.
 	l.Sh(t, "one", "apt-get update -qq; systemd-run -q --unit=other apt-get -y -o DPkg::Pre-Invoke::='touch /run/held; until [ -e /run/go ]; do sleep 0.2; done' install bc")
-	for l.Sh(t, "one", "ls /run/held 2>/dev/null || :") == "" {
-		time.Sleep(50 * time.Millisecond)
-	}
+	l.Sh(t, "one", "for i in $(seq 2400); do [ ! -e /run/held ] || exit 0; sleep 0.1; done; systemctl status other; exit 1")
 	run := l.Start(t, "deploy", "-json")
 	run.WaitFor(t, "apt: waiting for apt-get (process ")
 	l.Sh(t, "one", "touch /run/go")
