@@ -43,7 +43,7 @@ func TestSizeOfADaemon(t *testing.T) {
 				t.Fatalf("%v: %s", err, text)
 			}
 			if err != nil || got.Bytes < 0.9*float64(plan.Memory) || got.Bytes > 1.1*float64(plan.Memory) {
-				t.Errorf("memory: the daemon tells of %.0f, foretold were %d", got.Bytes, plan.Memory)
+				t.Errorf("memory: the daemon tells of %.0f, predicted were %d", got.Bytes, plan.Memory)
 			}
 			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
 			if err != nil {
@@ -54,7 +54,7 @@ func TestSizeOfADaemon(t *testing.T) {
 				_, _ = fmt.Sscan(rest, &resident)
 			}
 			if resident *= 1024; resident < plan.Memory/2 || resident > plan.Resident+most {
-				t.Errorf("resident memory: %d, foretold were %d", resident, plan.Resident)
+				t.Errorf("resident memory: %d, predicted were %d", resident, plan.Resident)
 			}
 			journals, err := filepath.Glob(filepath.Join(dir, "data", "filters", "*", "journal-*"))
 			if err != nil || len(journals) == 0 {
@@ -67,7 +67,7 @@ func TestSizeOfADaemon(t *testing.T) {
 				}
 			}
 			if bytes > plan.Journal || bytes < items*plan.JournalItem {
-				t.Errorf("journal: %d, foretold were %d for the entries and %d at most", bytes, items*plan.JournalItem, plan.Journal)
+				t.Errorf("journal: %d, predicted were %d for the entries and %d at most", bytes, items*plan.JournalItem, plan.Journal)
 			}
 		})
 	}

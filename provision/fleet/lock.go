@@ -30,7 +30,7 @@ type LockInfo struct {
 	What string // "deploy"
 	Run  string
 
-	silence int // seconds without a sign of life; 0: silentTime
+	silence int // seconds without a keepalive; 0: silentTime
 }
 
 // LockedError is a host that another run holds.

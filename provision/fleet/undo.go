@@ -76,7 +76,7 @@ func (m *member) prepareUndo(ctx context.Context, cause error) error {
 }
 
 // lockAgain waits for the lock that our lost connection may still hold: the host gives
-// it up a minute after the last sign of life.
+// it up a minute after the last keepalive.
 func (m *member) lockAgain(ctx context.Context) error {
 	if m.run.o.NoLock {
 		return nil

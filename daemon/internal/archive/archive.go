@@ -52,7 +52,7 @@ type Options struct {
 	// Timeout bounds the choice of a server, and single operations; one that moves a
 	// stripe has six times as long. 0: 10 s.
 	Timeout time.Duration
-	// Lease is after how long a writeback that gives no sign of life may be taken
+	// Lease is after how long a writeback without a heartbeat may be taken
 	// over. 0: 1 minute.
 	Lease time.Duration
 	// Fault is called before each step of a writeback with its name, and after two of

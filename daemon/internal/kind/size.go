@@ -5,7 +5,7 @@ import "github.com/cr-clawer/urifilter/daemon/internal/bloom"
 // SlotBytes is the size of a slot in the journal.
 const SlotBytes = 16
 
-// Contents are what a filter is foretold for.
+// Contents are what a filter is predicted for.
 type Contents struct {
 	Items uint64
 	// IDBytes is how long the ids of documents are, for kinds that keep them.

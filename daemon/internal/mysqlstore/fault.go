@@ -20,7 +20,6 @@ const (
 	erNoDatabasePrivilege = 1044
 	erAccessDenied        = 1045
 	erUnknownDatabase     = 1049
-	erTableExists         = 1050
 	erTooManyConnections  = 1040
 	erHostNotAllowed      = 1130
 	erNoTablePrivilege    = 1142

@@ -41,7 +41,7 @@ package redisstore
 //	urifilter:quarantine:{urifilter:filters}
 //	                                 hash: name and moment -> entry that could not be read
 //	                                 and was dropped
-//	urifilter:members                hash: daemon -> its last sign of life
+//	urifilter:members                hash: daemon -> its heartbeat
 //	urifilter:version:{urifilter:filters}
 //	                                 string: counts the clears of filters
 //	urifilter:followed               hash: daemon -> the version of the registry that it

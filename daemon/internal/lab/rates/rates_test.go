@@ -53,7 +53,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// At its capacity a filter keeps what it promises, and beyond it does what is foretold.
+// At its capacity a filter keeps what it promises, and beyond it does what is predicted.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	last := uint64(0)

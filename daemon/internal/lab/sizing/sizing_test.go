@@ -46,7 +46,7 @@ var filters = []struct {
 	{specOf("simhash", configs.Simhash{Distance: 6}), kind.Contents{Items: 20_000, IDBytes: 80}, 0.02},
 }
 
-// What is foretold is what a real filter takes: memory, file, journal.
+// What is predicted is what a real filter takes: memory, file, journal.
 func TestPlansAreWhatFiltersTake(t *testing.T) {
 	t.Parallel()
 	for _, f := range filters {
@@ -79,7 +79,7 @@ func TestPlansAreWhatFiltersTake(t *testing.T) {
 		near := func(what string, got, want, within float64) {
 			t.Helper()
 			if math.Abs(got-want) > within*want {
-				t.Errorf("%s of %d items: %s: a real one has %.0f, foretold were %.0f", f.spec.Kind, f.contents.Items, what, got, want)
+				t.Errorf("%s of %d items: %s: a real one has %.0f, predicted were %.0f", f.spec.Kind, f.contents.Items, what, got, want)
 			}
 		}
 		near("memory", float64(m.Bytes()), float64(p.Memory), f.within)
@@ -94,7 +94,7 @@ func TestPlansAreWhatFiltersTake(t *testing.T) {
 			// Full layers have up to a 32nd more items than they are made for.
 			hits, want := measured(b), asked*p.Bits.FalsePositives
 			if math.Abs(hits-want) > 5*math.Sqrt(want)+5+0.3*want*min(1, float64(p.Bits.Layers-1)) {
-				t.Errorf("false positives of %d items: got %.0f of %d, foretold were %.0f", f.contents.Items, hits, asked, want)
+				t.Errorf("false positives of %d items: got %.0f of %d, predicted were %.0f", f.contents.Items, hits, asked, want)
 			}
 		}
 	}

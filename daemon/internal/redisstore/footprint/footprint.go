@@ -23,7 +23,7 @@ const (
 )
 
 // Expected is how much a filter takes of one Redis's memory (used_memory), replicas not counted;
-// bits is the size of its bit-map. Filters of other kinds are foretold from half a million
+// bits is the size of its bit-map. Filters of other kinds are predicted from half a million
 // items on; of the last stripe half a MiB is uncertain. ok is false for kinds that Redis does not keep.
 func Expected(kind string, items, bits uint64) (bytes uint64, ok bool) {
 	switch {

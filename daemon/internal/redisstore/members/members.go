@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// membersKey is a hash: daemon -> its last sign of life.
+	// membersKey is a hash: daemon -> its heartbeat.
 	membersKey = "urifilter:members"
 	// followedKey is a hash: daemon -> the version of the registry that it serves.
 	followedKey = "urifilter:followed"
