@@ -78,6 +78,9 @@ func (s *raw) uri() string { return "http://" + s.listener.Addr().String() + "/"
 
 // say writes text, and again until the client closes the connection if it is to be endless.
 func say(conn net.Conn, text string, endless bool) {
+	if endless { // several at once: it is the reader that is tried
+		text = strings.Repeat(text, 1+4096/len(text))
+	}
 	for {
 		if _, err := io.WriteString(conn, text); err != nil || !endless {
 			return
@@ -110,7 +113,7 @@ func fetcher(t testing.TB, o Options) *Fetcher {
 // noGoroutines waits until no goroutine of a client is left.
 func noGoroutines(t testing.TB) {
 	stack := make([]byte, 4<<20)
-	for ends := time.Now().Add(time.Minute); ; runtime.Gosched() {
+	for ends := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		text := string(stack[:runtime.Stack(stack, true)])
 		if !strings.Contains(text, "http.(*Transport)") && !strings.Contains(text, "http.(*persistConn)") && !strings.Contains(text, "http2.(*ClientConn)") &&
 			!strings.Contains(text, "fetch.(*route)") {
