@@ -43,14 +43,14 @@ func TestShardsOfAWorkerWithoutTheEngine(t *testing.T) {
 				}
 				w.start(w.able("able"))
 				time.Sleep(2 * time.Minute) // they have their parts
-				w.add(plain, uris("ok", 600, 120)...)
+				w.add(plain, uris("ok", 360, 120)...)
 				w.add(special, uris("404", 240, 120)...)
 				began := time.Now()
 				w.ends(special, 240)
 				if took := time.Since(began); took > 20*time.Minute {
 					t.Errorf("it took %v", took)
 				}
-				w.ends(plain, 600)
+				w.ends(plain, 360)
 				w.consistent(plain)
 				w.consistent(special)
 				w.polite(time.Second, 1)
@@ -72,10 +72,10 @@ func TestShardsOfAWorkerWithoutTheLane(t *testing.T) {
 		w.start(Options{Owner: "w2", Has: []string{"test"}, Lanes: []download.Lane{download.Foreign}})
 		w.start(Options{Owner: "w3", Has: []string{"test"}, Lanes: []download.Lane{download.Urgency}})
 		time.Sleep(2 * time.Minute)
-		w.add(normal, uris("ok", 600, 150)...)
-		w.add(foreign, uris("404", 600, 150)...)
-		w.ends(normal, 600)
-		w.ends(foreign, 600)
+		w.add(normal, uris("ok", 300, 150)...)
+		w.add(foreign, uris("404", 300, 150)...)
+		w.ends(normal, 300)
+		w.ends(foreign, 300)
 		w.consistent(normal)
 		w.consistent(foreign)
 		w.polite(time.Second, 1)

@@ -23,7 +23,7 @@ func uris(kind string, n, hosts int) []string {
 	return all
 }
 
-// TestTwoWorkers: 2,000 tasks of 40 hosts on two workers, good and bad ones: each has one result or
+// TestTwoWorkers: 1,000 tasks of 40 hosts on two workers, good and bad ones: each has one result or
 // a reason, its attempts are counted, and no host is asked too often or too much at once.
 func TestTwoWorkers(t *testing.T) {
 	t.Parallel()
@@ -33,15 +33,15 @@ func TestTwoWorkers(t *testing.T) {
 		for i := range 2 {
 			w.start(Options{Owner: fmt.Sprint("w", i), Concurrency: 50})
 		}
-		w.add(j, uris("ok", 1900, 40)...)
+		w.add(j, uris("ok", 900, 40)...)
 		w.add(j, uris("404", 40, 40)...)
 		w.add(j, uris("500", 20, 20)...)
 		w.add(j, uris("fail2", 20, 20)...)
 		w.add(j, uris("panic", 20, 20)...)
-		w.ends(j, 2000)
+		w.ends(j, 1000)
 		w.consistent(j)
 		w.polite(50*time.Millisecond, 2)
-		if got := w.counts(j); got[download.Done] != 1920 || got[download.Failed] != 80 {
+		if got := w.counts(j); got[download.Done] != 920 || got[download.Failed] != 80 {
 			t.Errorf("counts: %v", got)
 		}
 		for uri, task := range w.tasks(j) {
@@ -224,22 +224,22 @@ func TestSlowHostIsNotInTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		slow := w.job("slow", download.Setting{Dispatch: 1000, MaxAttempts: 2, Delay: 20 * time.Second, Concurrency: 1})
-		w.add(slow, uris("ok", 60, 1)...)
+		w.add(slow, uris("ok", 30, 1)...)
 		w.start(Options{Owner: "w", Concurrency: 10})
 		w.until("the first is done", func() bool { return w.counts(slow)[download.Done] >= 1 })
 		began := time.Now()
 		j := w.job("quick", download.Setting{Dispatch: 1000, MaxAttempts: 2, Concurrency: 2})
 		var quick []string
-		for i := range 300 {
+		for i := range 150 {
 			quick = append(quick, fmt.Sprintf("http://quick%d.example/ok/%d", i%30, i))
 		}
 		w.add(j, quick...)
-		w.ends(j, 300)
+		w.ends(j, 150)
 		if took := time.Since(began); took > 5*time.Minute {
 			t.Errorf("the others took %v", took)
 		}
 		w.consistent(j)
-		w.ends(slow, 60)
+		w.ends(slow, 30)
 		w.consistent(slow)
 		if got := w.hosts["h0.example"].least; got < 20*time.Second {
 			t.Errorf("the slow host was asked after %v", got)

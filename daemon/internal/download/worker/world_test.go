@@ -225,10 +225,10 @@ func (w *world) counts(j download.Job) map[download.State]int {
 	return counts
 }
 
-// until lets the bubble's time go on until something is so.
+// until lets the bubble's time go on until something is so. It is noticed a tenth of that time, or 10 s, later at most.
 func (w *world) until(what string, so func() bool) {
 	w.t.Helper()
-	for began := time.Now(); !so(); time.Sleep(min(time.Second, 20*time.Millisecond+time.Since(began)/10)) {
+	for began := time.Now(); !so(); time.Sleep(min(10*time.Second, 20*time.Millisecond+time.Since(began)/10)) {
 		if time.Since(began) > time.Hour {
 			w.t.Fatalf("%s: not within an hour", what)
 		}
