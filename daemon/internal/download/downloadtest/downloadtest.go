@@ -47,7 +47,7 @@ type Options struct {
 	// Steps is how many operations the histories have that are held against the model. 0: 3,000.
 	Steps int
 	// Part is by what the numbers of tasks are divided, for a server that looks at all of them for
-	// each query: a divisor of 40. 0: 1.
+	// each query, and under the race detector: a divisor of 40. 0: 1.
 	Part int
 	// LargeBody is a size in bytes at which the store keeps bodies in another way than small ones.
 	LargeBody int

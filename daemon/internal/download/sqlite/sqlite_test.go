@@ -11,12 +11,12 @@ import (
 // inline keeps the large bodies of tests small.
 const inline = 4096
 
-func TestConformance(t *testing.T)       { conformance(t, 300) }
-func TestNoRaceConformance(t *testing.T) { conformance(t, 3000) }
+func TestConformance(t *testing.T)       { conformance(t, 300, 5) }
+func TestNoRaceConformance(t *testing.T) { conformance(t, 3000, 1) }
 
-func conformance(t *testing.T, steps int) {
+func conformance(t *testing.T, steps, part int) {
 	t.Parallel()
-	downloadtest.Run(t, downloadtest.Options{Steps: steps, LargeBody: inline, New: func(t *testing.T, clock *downloadtest.Clock) func() download.Store {
+	downloadtest.Run(t, downloadtest.Options{Steps: steps, Part: part, LargeBody: inline, New: func(t *testing.T, clock *downloadtest.Clock) func() download.Store {
 		dir := t.TempDir()
 		return func() download.Store {
 			s, err := Open(context.Background(), Options{Dir: dir, Now: clock.Now, Inline: inline})
