@@ -2,11 +2,15 @@ package powerloss
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"hash"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
@@ -98,9 +102,10 @@ func (k known) take(note any, durability string) {
 
 // recovery starts the daemon's store in a folder that a cut has left.
 type recovery struct {
-	s     script
-	clock timing.Clock
-	known known
+	s      script
+	clock  timing.Clock
+	known  known
+	passed *sync.Map // by digest: what has been found good, of disks on which this must hold
 }
 
 func (r recovery) open(root string, fs durable.FS) (*embedded.Store, map[engine.Spec]engine.Set, error) {
@@ -122,16 +127,13 @@ func (r recovery) open(root string, fs durable.FS) (*embedded.Store, map[engine.
 	return store, sets, nil
 }
 
-// verify says what is wrong with a folder that a cut has left. The first start is
-// cut too, after it has found its filters: the folder is then re-created at again,
+// verify says what is wrong with a folder, as disk has it, that a cut has left. The first
+// start is cut too, after it has found its filters: the folder is then re-created at again,
 // with the least that must have reached the disk. With more written, a third start
 // follows.
-func (r recovery) verify(root, again string) error {
+func (r recovery) verify(disk *Disk, again string) error {
+	root := disk.root
 	log := NewLog(root)
-	disk, err := diskOf(root)
-	if err != nil {
-		return err
-	}
 	store, sets, err := r.open(root, durable.FS{Record: log.Record})
 	if err != nil {
 		return fmt.Errorf("first start: %w", err)
@@ -201,31 +203,35 @@ func (r recovery) compare(sets map[engine.Spec]engine.Set, earlier map[string][]
 		case set == nil || !p.there && len(p.must) > 0 && set.Seed() != p.seed:
 			continue
 		}
-		must := earlier[name]
+		must := map[bloom.Hash]bool{}
+		for _, key := range earlier[name] {
+			must[key] = true
+		}
 		if p.there && !(p.either && set.Seed() != p.seed) {
-			for key := range p.must {
-				must = append(must, key)
+			maps.Copy(must, p.must)
+		}
+		all := slices.Collect(maps.Keys(must))
+		for _, key := range p.tried {
+			if !must[key] {
+				all = append(all, key)
 			}
 		}
-		if err := allSeen(name, set, must); err != nil {
+		fresh, err := askAbout(set, all)
+		if err != nil {
 			return nil, err
 		}
-		fresh := make([]bool, len(p.free))
-		if err := set.Has(context.Background(), p.free, fresh); err != nil {
+		if lost := len(must) - len(seenOf(all[:len(must)], fresh)); lost > 0 {
+			return nil, fmt.Errorf("filter %s: %d of %d items are lost that somebody was told are seen", name, lost, len(must))
+		}
+		seen[set] = seenOf(all, fresh)
+		if fresh, err = askAbout(set, p.free); err != nil {
 			return nil, err
 		}
 		if n := len(seenOf(p.free, fresh)); n > 0 {
 			return nil, fmt.Errorf("filter %s: %d of %d items are seen or reserved that were released", name, n, len(p.free))
 		}
-		all := slices.Concat(p.tried, must)
-		fresh = make([]bool, len(all))
-		if err := set.Has(context.Background(), all, fresh); err != nil {
-			return nil, err
-		}
-		seen[set] = seenOf(all, fresh)
 		never := storetest.Keys(set, 2_000_000, 50)
-		fresh = make([]bool, len(never))
-		if err := set.Has(context.Background(), never, fresh); err != nil {
+		if fresh, err = askAbout(set, never); err != nil {
 			return nil, err
 		}
 		if n := len(seenOf(never, fresh)); n > 2 {
@@ -235,15 +241,9 @@ func (r recovery) compare(sets map[engine.Spec]engine.Set, earlier map[string][]
 	return seen, nil
 }
 
-func allSeen(name string, set engine.Set, keys []bloom.Hash) error {
-	fresh := make([]bool, len(keys))
-	if err := set.Has(context.Background(), keys, fresh); err != nil {
-		return err
-	}
-	if lost := len(keys) - len(seenOf(keys, fresh)); lost > 0 {
-		return fmt.Errorf("filter %s: %d of %d items are lost that somebody was told are seen", name, lost, len(keys))
-	}
-	return nil
+func askAbout(set engine.Set, keys []bloom.Hash) (fresh []bool, err error) {
+	fresh = make([]bool, len(keys))
+	return fresh, set.Has(context.Background(), keys, fresh)
 }
 
 // diskOf is a disk that has all of a folder.
@@ -275,4 +275,23 @@ func (n *node) read(d *Disk, path string) error {
 		child.sync()
 	}
 	return nil
+}
+
+// digest tells apart folders that differ in a name, a length or a byte.
+func (d *Disk) digest() [sha256.Size]byte {
+	h := sha256.New()
+	d.top.hash(h)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+func (n *node) hash(h hash.Hash) {
+	fmt.Fprintln(h, len(n.names), n.sizes)
+	for _, name := range slices.Sorted(maps.Keys(n.names)) {
+		fmt.Fprintf(h, "%q", name)
+		last(n.names[name]).hash(h)
+	}
+	for _, at := range slices.Sorted(maps.Keys(n.pages)) {
+		fmt.Fprintln(h, at)
+		h.Write(last(n.pages[at].versions))
+	}
 }
