@@ -41,7 +41,7 @@ func addRandom(add func([]Hash, []bool) int, random *rand.Rand, n, batch int) (f
 
 // At ten times the capacity nothing that was added is new, and what was not added is taken for
 // seen less often than was asked for.
-func TestGrowingKeepsItsRateBeyondItsCapacity(t *testing.T) {
+func TestNoRaceGrowingKeepsItsRateBeyondItsCapacity(t *testing.T) {
 	for _, test := range []struct {
 		capacity uint64
 		rate     float64
@@ -195,7 +195,7 @@ func TestNoRaceGrowingFromItsJournal(t *testing.T) {
 	}
 }
 
-func TestGrowingCopiedByStripes(t *testing.T) {
+func TestNoRaceGrowingCopiedByStripes(t *testing.T) {
 	g := newGrowing(t, 400_000, 1e-4) // of 1.3 MB, so that the third layer has two stripes
 	_, keys := addRandom(g.Add, rand.New(rand.NewPCG(4, 4)), 1_500_000, 1000)
 	h := g.Header()

@@ -219,8 +219,8 @@ func TestReaderFillsBlocks(t *testing.T) {
 	}
 }
 
-// TestReaderMemory sends 256 MiB and a line without end.
-func TestReaderMemory(t *testing.T) {
+// TestNoRaceReaderMemory sends 256 MiB and a line without end.
+func TestNoRaceReaderMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	var l List

@@ -164,7 +164,7 @@ func TestReaderSkips(t *testing.T) {
 
 // A line without an end is passed over in the memory of one block.
 func TestReaderSkipsAnEndlessLine(t *testing.T) {
-	source := io.MultiReader(strings.NewReader("a\n"), io.LimitReader(&endless{text: "x"}, 64<<20), strings.NewReader("\nb\n"))
+	source := io.MultiReader(strings.NewReader("a\n"), io.LimitReader(&endless{text: strings.Repeat("x", 8192)}, 64<<20), strings.NewReader("\nb\n"))
 	r := NewReader(source, Lines, Limits{ItemBytes: 1000, Skip: true}, 4096)
 	var got []string
 	var l List

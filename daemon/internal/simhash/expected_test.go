@@ -8,7 +8,7 @@ import (
 )
 
 // What is expected is what a real index takes.
-func TestExpectedMemory(t *testing.T) {
+func TestNoRaceExpectedMemory(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ distance, n, idBytes int }{
 		{3, 1, 30}, {3, 2_000, 30}, {3, 120_000, 30}, {0, 60_000, 8}, {7, 150_000, 100},

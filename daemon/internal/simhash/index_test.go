@@ -56,7 +56,7 @@ func flip(rnd *rand.Rand, print uint64, n int) uint64 {
 
 // Every look-up finds what comparing all finds: on fingerprints that are spread, that lie
 // near each other, and of which most are in one bucket, which is split several times.
-func TestIndexFindsAll(t *testing.T) {
+func TestNoRaceIndexFindsAll(t *testing.T) {
 	shapes := map[string]func(rnd *rand.Rand, i int) uint64{
 		"spread":   func(rnd *rand.Rand, _ int) uint64 { return rnd.Uint64() },
 		"clusters": func(rnd *rand.Rand, i int) uint64 { return flip(rnd, uint64(i%20)*0x9e3779b97f4a7c15, rnd.IntN(9)) },
@@ -161,7 +161,7 @@ func TestManyTextsOfOneID(t *testing.T) {
 
 // Documents that are asked about again are as new as at first, though more came near them than a
 // search reads.
-func TestRepeatedInACrowd(t *testing.T) {
+func TestNoRaceRepeatedInACrowd(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	x := newIndex(3, 512)
 	var all []Query

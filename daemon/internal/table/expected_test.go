@@ -10,7 +10,7 @@ import (
 )
 
 // What is expected is what real tables take.
-func TestExpectedMemory(t *testing.T) {
+func TestNoRaceExpectedMemory(t *testing.T) {
 	t.Parallel()
 	for _, deadlines := range []bool{false, true} {
 		for _, n := range []int{1, 300, 10_000, 60_000, 250_000} {

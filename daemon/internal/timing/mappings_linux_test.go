@@ -12,7 +12,7 @@ import (
 
 // The system allows a process some 65,000 mappings: many filters must not come near it,
 // as a table that gets no memory ends the daemon.
-func TestFewMappings(t *testing.T) {
+func TestNoRaceFewMappings(t *testing.T) {
 	const tables = 40
 	before := mappings(t)
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -198,7 +198,7 @@ func FuzzDecode(f *testing.F) {
 
 // Documents come back from the journal, in pieces as any record may have them; of one that is
 // not whole nothing does, wherever its slots are missing, nor of what follows it more or less.
-func TestJournalWithSlotsMissing(t *testing.T) {
+func TestNoRaceJournalWithSlotsMissing(t *testing.T) {
 	m, j := newFilter(t)
 	near(m, true, three...)
 	near(m, true, three[0]) // known, and not told again

@@ -56,7 +56,7 @@ func TestSVGIsWellFormed(t *testing.T) {
 	}
 }
 
-func TestPNGHasEveryColour(t *testing.T) {
+func TestNoRacePNGHasEveryColour(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.PNG")
 	if err := chart.Write(name); err != nil {
 		t.Fatal(err)

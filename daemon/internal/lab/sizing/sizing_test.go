@@ -47,7 +47,7 @@ var filters = []struct {
 }
 
 // What is predicted is what a real filter takes: memory, file, journal.
-func TestPlansAreWhatFiltersTake(t *testing.T) {
+func TestNoRacePlansAreWhatFiltersTake(t *testing.T) {
 	t.Parallel()
 	for _, f := range filters {
 		p, err := New(f.spec, f.contents, checkpoint)
