@@ -109,7 +109,7 @@ func usage(dir string) int64 {
 
 // Every file operation fails once, before or after it took effect: what was
 // acknowledged is there, and nothing is acknowledged after the failure.
-func TestEveryOperationFailing(t *testing.T)       { everyOperationFailing(t, 1000) }
+func TestEveryOperationFailing(t *testing.T)       { everyOperationFailing(t, 200) }
 func TestNoRaceEveryOperationFailing(t *testing.T) { everyOperationFailing(t, 5000) }
 
 func everyOperationFailing(t *testing.T, batch int) {
@@ -205,9 +205,11 @@ func TestStickyFailure(t *testing.T) {
 func TestNoRaceDamage(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir, Always, 1, nil)
-	j.nextSize = 20 << 10 // a small file is quicker to try at every byte
-	for i := range 20 {
-		if err := add(j, i*50, 50); err != nil {
+	j.nextSize = 8 << 10 // a small file is quicker to try at every byte
+	const records, keys = 12, 20
+	const length = (1 + keys) * slot // of a record
+	for i := range records {
+		if err := add(j, i*keys, keys); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,7 +222,7 @@ func TestNoRaceDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	used := headerSize + 20*51*slot
+	used := headerSize + records*length
 	sealed, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
 		t.Fatal(err)
@@ -244,8 +246,8 @@ func TestNoRaceDamage(t *testing.T) {
 	t.Run("truncated at every byte", func(t *testing.T) {
 		for cut := range used + 100 {
 			got, err := try(whole[:cut])
-			records := max(0, cut-headerSize) / (51 * slot)
-			got.mustHold(t, min(20, records)*50)
+			before := max(0, cut-headerSize) / length
+			got.mustHold(t, min(records, before)*keys)
 			if cut < used && !errors.Is(err, ErrDamaged) {
 				t.Fatalf("cut at %d of %d: %v, want ErrDamaged", cut, used, err)
 			}
@@ -255,7 +257,7 @@ func TestNoRaceDamage(t *testing.T) {
 		}
 	})
 	t.Run("torn at every byte", func(t *testing.T) { // the last group half written, the file whole
-		last := used - 51*slot
+		last := used - length
 		for cut := last; cut < used; cut++ {
 			data := append([]byte(nil), whole...)
 			clear(data[cut:])
@@ -263,12 +265,12 @@ func TestNoRaceDamage(t *testing.T) {
 			if err != nil {
 				t.Fatalf("torn at %d: %v", cut, err)
 			}
-			got.mustHold(t, 19*50)
+			got.mustHold(t, (records-1)*keys)
 		}
 	})
 	t.Run("a bit flipped at every byte", func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 4))
-		last := used - 51*slot
+		last := used - length
 		for at := range used {
 			data := append([]byte(nil), whole...)
 			data[at] ^= 1 << rng.IntN(8)
@@ -277,7 +279,7 @@ func TestNoRaceDamage(t *testing.T) {
 				t.Fatalf("flipped at %d: %v, want ErrDamaged", at, err)
 			}
 			for k := range got.keys {
-				if k.Hi == 0 || k.Hi > 1000 || k != key(int(k.Hi-1)) {
+				if k.Hi == 0 || k.Hi > records*keys || k != key(int(k.Hi-1)) {
 					t.Fatalf("flipped at %d: an invented key %x", at, k)
 				}
 			}
@@ -290,13 +292,13 @@ func TestNoRaceDamage(t *testing.T) {
 	})
 	t.Run("salvage", func(t *testing.T) {
 		data := append([]byte(nil), whole...)
-		data[headerSize+5*51*slot+30] ^= 1
+		data[headerSize+5*length+30] ^= 1
 		if err := os.WriteFile(filepath.Join(work, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		got, err := replay(work, func(r *Reading) { r.Salvage, r.ReadOnly = true, true })
-		if err != nil || len(got.keys) != 19*50 || len(got.found.Damage) != 1 {
-			t.Fatalf("%d keys, damage %v, %v; want 950 keys and one damage", len(got.keys), got.found.Damage, err)
+		if err != nil || len(got.keys) != (records-1)*keys || len(got.found.Damage) != 1 {
+			t.Fatalf("%d keys, damage %v, %v; want %d keys and one damage", len(got.keys), got.found.Damage, err, (records-1)*keys)
 		}
 	})
 	t.Run("a segment is missing", func(t *testing.T) {
