@@ -150,10 +150,12 @@ func (r *Rig) DialAny() net.Conn {
 // Eventually waits for what happens on the other side of a connection.
 func (r *Rig) Eventually(what string, ok func() bool) {
 	r.T.Helper()
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	wait := time.Millisecond // longer and longer: what is asked is work too
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(wait) {
 		if ok() {
 			return
 		}
+		wait = min(2*wait, 64*time.Millisecond)
 	}
 	r.T.Errorf("never: %s; log:", what)
 	for line := range strings.Lines(r.Log.String()) {

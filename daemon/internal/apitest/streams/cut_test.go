@@ -132,7 +132,7 @@ func TestStreamWhoseClientVanishes(t *testing.T) {
 	vanishes := func(r *apitest.Rig, conn net.Conn, leave func() error) {
 		r.T.Helper()
 		io.WriteString(conn, apitest.StreamHead+"Transfer-Encoding: chunked\r\n\r\n")
-		if err := apitest.Numbered(apitest.Chunked(conn), 0, 100_000); err != nil {
+		if err := apitest.Numbered(apitest.Chunked(conn), 0, 40_000); err != nil {
 			r.T.Fatal(err)
 		}
 		if err := leave(); err != nil {
@@ -166,7 +166,7 @@ func TestStreamWhoseAnswerIsNotRead(t *testing.T) {
 		r := apitest.Piped(t, func(o *api.Options) { o.Limits.BodyTimeout = time.Second })
 		conn := r.DialAny()
 		io.WriteString(conn, apitest.StreamHead+"Transfer-Encoding: chunked\r\n\r\n")
-		if err := apitest.Numbered(apitest.Chunked(conn), 0, 300_000); err != nil {
+		if err := apitest.Numbered(apitest.Chunked(conn), 0, 60_000); err != nil {
 			t.Fatal(err)
 		}
 		io.WriteString(conn, "0\r\n\r\n")
@@ -180,14 +180,14 @@ func TestStreamWhoseAnswerIsNotRead(t *testing.T) {
 func TestStreamPastTheSpoolLimit(t *testing.T) {
 	r := apitest.New(t, func(o *api.Options) { o.Limits.SpoolBytes = 1 })
 	pr, pw := io.Pipe()
-	go func() { pw.CloseWithError(apitest.Numbered(pw, 0, 200_000)) }()
+	go func() { pw.CloseWithError(apitest.Numbered(pw, 0, 60_000)) }()
 	resp, err := http.Post(r.HTTP.URL+"/api/v1/filter?filter_typeid=1", apitest.TextType, pr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if got := apitest.LineCount(t, resp.Body, 0); got != 200_000 {
-		t.Errorf("%d new, want 200000", got)
+	if got := apitest.LineCount(t, resp.Body, 0); got != 60_000 {
+		t.Errorf("%d new, want 60000", got)
 	}
 }
 
