@@ -28,7 +28,7 @@ func (m *mirror) count(keys []bloom.Hash) (n int) {
 }
 
 // What is asked for stays within the bytes; what was accepted stays for as long as Redis may lose it.
-func TestMirrorIsBounded(t *testing.T) {
+func TestNoRaceMirrorIsBounded(t *testing.T) {
 	const bytes = 4 << 20
 	m := newMirror(bytes)
 	defer m.Close()
@@ -65,7 +65,7 @@ func TestMirrorIsBounded(t *testing.T) {
 }
 
 // Every item that was put in is there, or counts as evicted. One that is found again and again stays.
-func TestMirrorCounts(t *testing.T) {
+func TestNoRaceMirrorCounts(t *testing.T) {
 	m := newMirror(1 << 20)
 	defer m.Close()
 	asked := someKeys(0, 1000)
