@@ -14,11 +14,15 @@ import threading
 from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Tuple
 
 from .daemon import clean_environment
+from .scrapyprocess import start
 
 TESTS = pathlib.Path(__file__).resolve().parent
 
 #: The tests that need Scrapy are skipped where the interpreter has none.
 NO_SCRAPY = "" if importlib.util.find_spec("scrapy") else f"{sys.executable} has no Scrapy: on Debian, /usr/bin/python3 with python3-scrapy"
+
+#: The file in which a spider writes its stats.
+STATS = "stats.json"
 
 #: Pages of the web server, each with links to LINKS others.
 PAGES, LINKS = 120, 12
@@ -103,10 +107,10 @@ def crawl(
     url: str,
     arguments: Optional[Dict[str, str]] = None,
     watch: Callable[[str], None] = lambda line: None,
-    started: Callable[["subprocess.Popen[bytes]"], None] = lambda process: None,
+    started: Callable[[Any], None] = lambda process: None,
     **settings: Any,
 ) -> Crawl:
-    """Runs ``scrapy runspider`` with our dupefilter to its end. ``watch`` is called with
+    """Runs ``scrapy runspider``, forked as scrapyprocess does, with our dupefilter to its end. ``watch`` is called with
     every line that it logs, when it does, ``started`` with the process."""
     settings = {
         "DUPEFILTER_CLASS": "crawlerfilter.scrapy.RFPDupeFilter",
@@ -121,7 +125,22 @@ def crawl(
     for name, value in (arguments or {}).items():
         command += ["-a", f"{name}={value}"]
     with tempfile.TemporaryDirectory() as folder:
-        return _scrapy(command, folder, web, watch, started)
+        lines: List[str] = []
+        process, said = start(command, folder, _environment(folder, web))
+        limit = threading.Timer(300, process.kill)
+        limit.start()
+        try:
+            started(process)
+            with said:
+                for line in said:
+                    lines.append(line.decode(errors="replace"))
+                    watch(lines[-1])
+            process.join()
+        finally:
+            limit.cancel()
+            process.kill()
+            process.join()
+        return Crawl(process.exitcode, _written(folder), "".join(lines))
 
 
 def project(command: List[str], web: Web, url: str) -> Crawl:
@@ -138,33 +157,22 @@ TELNETCONSOLE_ENABLED = False
 """,
             encoding="utf-8",
         )
-        return _scrapy(command, folder, web, lambda line: None, lambda process: None)
+        done = subprocess.run(
+            [sys.executable, "-m", "scrapy", *command],
+            cwd=folder, env=_environment(folder, web), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
+        )  # fmt: skip
+        return Crawl(done.returncode, _written(folder), done.stdout.decode(errors="replace"))
 
 
-def _scrapy(
-    command: List[str], folder: str, web: Web, watch: Callable[[str], None], started: Callable[["subprocess.Popen[bytes]"], None]
-) -> Crawl:
-    stats = pathlib.Path(folder, "stats.json")
-    env = clean_environment(
+def _environment(folder: str, web: Web) -> Dict[str, str]:
+    return clean_environment(
         URIFILTER_TEST_WEB=web.url,
-        URIFILTER_TEST_STATS=str(stats),
+        URIFILTER_TEST_STATS=str(pathlib.Path(folder, STATS)),
         PYTHONPATH=f"{TESTS.parent / 'src'}:{TESTS.parent}",
         PYTHONDONTWRITEBYTECODE="1",
     )
-    lines: List[str] = []
-    with subprocess.Popen(
-        [sys.executable, "-m", "scrapy", *command], cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as process:
-        limit = threading.Timer(300, process.kill)
-        limit.start()
-        started(process)
-        try:
-            assert process.stdout is not None
-            for line in process.stdout:
-                lines.append(line.decode(errors="replace"))
-                watch(lines[-1])
-        finally:
-            limit.cancel()
-            process.kill()
-    written = json.loads(stats.read_text(encoding="utf-8")) if stats.exists() else {}
-    return Crawl(process.returncode, written, "".join(lines))
+
+
+def _written(folder: str) -> Dict[str, Any]:
+    stats = pathlib.Path(folder, STATS)
+    return dict(json.loads(stats.read_text(encoding="utf-8"))) if stats.exists() else {}
