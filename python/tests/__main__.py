@@ -2,6 +2,7 @@
 
 So the tests of both languages are counted in one report. People use ``python3 -m
 unittest``. ``--basic`` leaves out the modules that need more than the standard library.
+As the tests wait more than they compute, each third of them has a process of its own.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ import importlib.util
 import json
 import pathlib
 import platform
+import subprocess
 import sys
+import threading
 import time
 import unittest
-from typing import IO, Any, Dict, List
+from typing import IO, Any, Dict, Iterator, List
 
 #: Modules that need Scrapy, or what packages are built with.
 NEEDY = ("test_scrapy_crawl", "test_scrapy_downloaded", "test_scrapy_parts", "test_package")
+
+
+#: Processes that run at the same time.
+PARTS = 3
 
 
 class EventResult(unittest.TestResult):
@@ -94,13 +101,53 @@ def modules(basic: bool) -> List[str]:
     return [f"tests.{name}" for name in found if not (basic and name in NEEDY)]
 
 
-def run(names: List[str], out: IO[str], package: str) -> bool:
-    """Runs the tests of the modules."""
+def run(names: List[str], out: IO[str], package: str, part: int = 0, parts: int = 1) -> bool:
+    """Runs the tests of the modules, or one part of them."""
     result, began = EventResult(out, package), time.monotonic()
-    unittest.TestLoader().loadTestsFromNames(names).run(result)
+    tests = list(single(unittest.TestLoader().loadTestsFromNames(names)))
+    unittest.TestSuite(tests[part::parts]).run(result)
     good = result.wasSuccessful() and result.ran > 0
     result.event("pass" if good else "fail", Elapsed=time.monotonic() - began)
     return good
+
+
+def single(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
+    """The tests of a suite, and of those in it."""
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from single(test)
+        else:
+            yield test
+
+
+def run_parts(command: List[str], parts: int, out: IO[str], package: str) -> bool:
+    """Has a process run each part: the command, with the part's number. What they report is passed on,
+    but that they have ended."""
+    summary, began, lock = EventResult(out, package), time.monotonic(), threading.Lock()
+    good = [False] * parts
+
+    def run_part(part: int) -> None:
+        ended = False
+        with subprocess.Popen([*command, str(part)], stdout=subprocess.PIPE, encoding="utf-8") as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                event = json.loads(line) if line.startswith("{") else {}
+                ended = event.get("Action") in ("pass", "fail") and "Test" not in event
+                if not ended:
+                    with lock:
+                        print(line, end="", file=out, flush=True)
+        good[part] = ended and process.returncode == 0
+        if not ended:
+            with lock:
+                summary.event("output", Output=f"part {part} of the tests broke off with status {process.returncode}\n")
+
+    threads = [threading.Thread(target=run_part, args=(part,)) for part in range(parts)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    summary.event("pass" if all(good) else "fail", Elapsed=time.monotonic() - began)
+    return all(good)
 
 
 def versions() -> str:
@@ -113,10 +160,14 @@ def versions() -> str:
 
 def main(arguments: List[str]) -> int:
     """The command."""
-    if arguments not in ([], ["--basic"]):
+    basic = arguments[:1] == ["--basic"]
+    rest = arguments[basic:]
+    if not rest:
+        return 0 if run_parts([sys.executable, "-m", "tests", *arguments, "--part"], PARTS, sys.stdout, versions()) else 1
+    if len(rest) != 2 or rest[0] != "--part":
         print(__doc__, file=sys.stderr)
         return 2
-    return 0 if run(modules(bool(arguments)), sys.stdout, versions()) else 1
+    return 0 if run(modules(basic), sys.stdout, versions(), int(rest[1]), PARTS) else 1
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import types
 import unittest
 from typing import Any, Dict, List
 
-from .__main__ import run
+from .__main__ import run, run_parts
 
 
 class EventTest(unittest.TestCase):
@@ -77,6 +77,30 @@ class EventTest(unittest.TestCase):
 
         self.assertEqual([action for action, _ in self.actions(Broken)], ["fail", "fail"])
         self.assertEqual(self.actions(Skipped), [("skip", "test_one"), ("pass", "")])
+
+    def test_parts(self) -> None:
+        """Each test is run by one; one that fails, or breaks off, is told of."""
+        said = [json.dumps({"Action": "pass", "Package": "package", **of}) for of in ({"Test": "a"}, {})]
+        for source, good, last, told in (
+            (f"print({said[0]!r}); print({said[1]!r})", True, "pass", ""),
+            (f"print({said[0]!r}); print({said[1]!r}); sys.exit(int(sys.argv[1]))", False, "fail", ""),
+            (f"print({said[0]!r}); int(sys.argv[1]) or print({said[1]!r}); os._exit(0)", False, "fail", "part 1 of the tests broke off with status 0"),
+            (f"print({said[0]!r}); os.kill(os.getpid(), 9)", False, "fail", "part 1 of the tests broke off with status -9"),
+        ):
+            out = io.StringIO()
+            command = [sys.executable, "-u", "-c", "import os, sys; " + source]
+            self.assertIs(run_parts(command, 2, out, "package"), good)
+            events = [json.loads(line) for line in out.getvalue().splitlines()]
+            self.assertEqual(events[-1]["Action"], last)
+            self.assertEqual([e.get("Test") for e in events if e["Action"] != "output"], ["a", "a", None])
+            self.assertIn(told, "".join(e.get("Output", "") for e in events))
+        tests = []
+        for part in range(2):
+            out = io.StringIO()
+            self.assertTrue(run(["tests.test_settings"], out, "package", part, 2))
+            tests.append({json.loads(line).get("Test", "") for line in out.getvalue().splitlines()} - {""})
+        whole = unittest.TestLoader().loadTestsFromNames(["tests.test_settings"]).countTestCases()
+        self.assertEqual((tests[0] & tests[1], len(tests[0] | tests[1])), (set(), whole))
 
     def test_no_tests(self) -> None:
         self.assertEqual(self.actions(), [("fail", "")])
