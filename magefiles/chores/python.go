@@ -41,7 +41,7 @@ func (r Repo) PythonBuild(ctx context.Context) error {
 
 // PythonTest runs the tests of the Python client with a daemon built for them: all with
 // an interpreter that has Scrapy, and those that need nothing with the python3 of the
-// path where that is another one.
+// path where that is another one. Each has processes that run parts of them at the same time.
 func (r Repo) PythonTest(ctx context.Context) error {
 	full, basic := r.python(ctx, pythonAll), r.python(ctx, pythonBasic)
 	if basic == "" {
