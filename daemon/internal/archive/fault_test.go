@@ -21,6 +21,8 @@ func TestFaultAtEveryStep(t *testing.T) {
 		everything := newSet(t, h)
 		var labels []string
 		n := uint64(0)
+		other := r.open(as("other:2"))
+		buf := make([]byte, h.Bytes())
 		add := func(s *set) *set {
 			n++
 			everything.add(key(h, 0, n))
@@ -30,9 +32,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 		// with what a dead writeback has left, for there to be a fence and a search.
 		for at := 1; ; at++ {
 			theirs := add(newSet(t, h))
-			other := r.open(as("other:2"))
 			r.write(other, "uri", theirs)
-			buf := make([]byte, 4<<20)
 			if err := acknowledged.MergeStripe(context.Background(), 0, theirs.Map.Stripe(0, buf)); err != nil {
 				t.Fatal(err)
 			}
