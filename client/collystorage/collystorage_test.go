@@ -26,7 +26,8 @@ import (
 func startDaemon(t *testing.T) *client.Client {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "urifilter")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./daemon/urifilter")
+	// go run keeps what it has linked; go build would link once more.
+	build := exec.CommandContext(t.Context(), "go", "run", "-exec=cp", "./daemon/urifilter", binary)
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)

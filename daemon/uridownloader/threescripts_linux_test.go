@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // newspaper is the site of docs/examples/news: three lists a day, of ten articles each, of which two are
@@ -81,10 +83,8 @@ func released(t *testing.T) *process {
 	t.Helper()
 	p := &process{t: t, dir: t.TempDir()}
 	p.program = filepath.Join(p.dir, "uridownloader")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", p.program, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := testserver.Program(p.program, []string{"CGO_ENABLED=0", "GOFLAGS=-trimpath"}, "."); err != nil {
+		t.Fatal(err)
 	}
 	return p
 }

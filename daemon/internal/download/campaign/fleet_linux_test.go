@@ -84,9 +84,8 @@ func newFleet(t *testing.T, o Options) *fleet {
 
 func (f *fleet) build(program string) string {
 	binary := filepath.Join(f.dir, program)
-	build := exec.Command("go", "build", "-o", binary, "github.com/cr-clawer/urifilter/daemon/"+program)
-	if text, err := build.CombinedOutput(); err != nil {
-		f.t.Fatalf("%s: %v\n%s", build, err, text)
+	if err := testserver.Program(binary, nil, "github.com/cr-clawer/urifilter/daemon/"+program); err != nil {
+		f.t.Fatal(err)
 	}
 	return binary
 }

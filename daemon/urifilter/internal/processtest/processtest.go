@@ -5,12 +5,12 @@
 package processtest
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
 // built is the daemon, which is built once for all tests of a package.
@@ -21,10 +21,7 @@ var built = sync.OnceValues(func() (string, error) {
 	}
 	folder = dir
 	path := filepath.Join(dir, "urifilter")
-	if out, err := exec.Command("go", "build", "-o", path, "github.com/cr-clawer/urifilter/daemon/urifilter").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return path, nil
+	return path, testserver.Program(path, nil, "github.com/cr-clawer/urifilter/daemon/urifilter")
 })
 
 // folder of the binary; "": it is not built.

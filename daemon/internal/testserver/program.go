@@ -1,0 +1,23 @@
+package testserver
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+)
+
+// Program writes the program of a main package to path; args are flags of the build, and the package.
+// go run keeps what it has linked beside what it has compiled, as go build does not: of all tests that
+// want a program one links it, and the others copy it.
+func Program(path string, env []string, args ...string) error {
+	command := append(append([]string{"run", "-exec=cp"}, args...), path)
+	if runtime.GOOS == "windows" { // it has no cp
+		command = append([]string{"build", "-o", path}, args...)
+	}
+	cmd := exec.Command("go", command...)
+	cmd.Env = append(cmd.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", path, err, out)
+	}
+	return nil
+}
