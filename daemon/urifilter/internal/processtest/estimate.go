@@ -12,7 +12,7 @@ import (
 
 // URICapacity is that of the filter uri in the tests that hold its estimate against
 // what they added.
-const URICapacity = 3_000_000
+const URICapacity = 1_500_000
 
 // WantEstimate fails unless a bit-map's estimate is of so many items, within six standard
 // errors of linear counting and the rounding to a whole number.

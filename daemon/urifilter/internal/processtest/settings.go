@@ -6,7 +6,7 @@ import (
 )
 
 // WithArchive is the environment of a daemon, or a command, with an archive. The bit-map of
-// uri has several stripes.
+// uri has two stripes.
 func WithArchive(uri string) []string {
 	return []string{"URIFILTER_MONGODB_URI=" + uri, fmt.Sprintf("URIFILTER_FILTERS=[{id: 1, name: uri, capacity: %d}, {id: 2, name: ip, capacity: 1000}]", URICapacity)}
 }
