@@ -16,11 +16,11 @@ import (
 
 // The real binary under load from several clients is killed at random moments, some
 // of them while it starts: no acknowledged item is ever new again.
-func TestKill9(t *testing.T)       { kill9(t, 10, fixed) }
+func TestKill9(t *testing.T)       { kill9(t, 7, fixed) }
 func TestSystemKill9(t *testing.T) { kill9(t, 40, fixed) }
 
 // The same with a bit-map that takes a further layer every few batches at first.
-func TestKill9Growing(t *testing.T)       { kill9(t, 10, growing) }
+func TestKill9Growing(t *testing.T)       { kill9(t, 7, growing) }
 func TestSystemKill9Growing(t *testing.T) { kill9(t, 40, growing) }
 
 // A filter of 37 MB, of which a quarter is in the journal, so that there are many checkpoints,

@@ -97,7 +97,7 @@ func (c *publisher) mustRemember(p *processtest.Process) error {
 
 // The real binary under load is killed at random moments, while documents are remembered: what
 // is acknowledged is found under its id, and what is sent again has the answer that it had.
-func TestKill9Near(t *testing.T)       { kill9Near(t, 6) }
+func TestKill9Near(t *testing.T)       { kill9Near(t, 4) }
 func TestSystemKill9Near(t *testing.T) { kill9Near(t, 30) }
 
 func kill9Near(t *testing.T, rounds int) {

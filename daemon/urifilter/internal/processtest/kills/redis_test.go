@@ -164,16 +164,16 @@ func TestTwoDaemonsOnOneRedis(t *testing.T) {
 			t.Parallel()
 			env := processtest.OnRedis(addrs(t)...)
 			ps := []*processtest.Process{processtest.Start(t, t.TempDir(), env), processtest.Start(t, t.TempDir(), env)}
-			a := storm(t, ps, 40, nil)
+			a := storm(t, ps, 20, nil)
 			a.mustBeOnce(t)
-			if want := 4 * 40 * 200; len(a.new) < want-want/1000 {
+			if want := 4 * 20 * 200; len(a.new) < want-want/1000 {
 				t.Errorf("%d of %d items were new for somebody", len(a.new), want)
 			}
 			if n := a.refusals.Load(); n > 0 {
 				t.Errorf("%d refusals while nothing was wrong\n%s", n, ps[0].Log)
 			}
 			// One daemon is killed and started again in the middle.
-			a = storm(t, ps, 60, func(a *scores) {
+			a = storm(t, ps, 30, func(a *scores) {
 				a.await(t, 2000)
 				addr := ps[1].Addr
 				_ = ps[1].End(syscall.SIGKILL)
