@@ -88,8 +88,9 @@ func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noR
 		args, env := []string{"-p=3", "-parallel=6"}, []string(nil)
 		if race {
 			// The detector has each program sleep for a second in the end, for goroutines that
-			// are still at work; there are dozens of programs, and tests wait for theirs.
-			args, env = append(args, "-race", untracedSQLite), []string{"CGO_ENABLED=1", "GORACE=atexit_sleep_ms=50"}
+			// are still at work; there are dozens of programs, and tests wait for theirs. It makes
+			// garbage collection dear: with more room packages take up to 30 % less processor time.
+			args, env = append(args, "-race", untracedSQLite), []string{"CGO_ENABLED=1", "GORACE=atexit_sleep_ms=50", "GOGC=400"}
 		}
 		return r.goTest(ctx, o, env, append(args, o.arguments(skip, longestFirst(longPackages, raced))...)...)
 	}}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,7 @@ func readOnlyAfterwards(t *testing.T, n int) {
 	r.Do("PUT", "/api/v1/filters/big", fmt.Sprintf(`{"id":9,"capacity":%d,"error_rate":0.000001}`, 2*n), "Content-Type", apitest.JSONType)
 	runtime.GC() // what earlier tests left; twice for what lies in pools
 	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	var peak atomic.Uint64
 	stop := make(chan struct{})
 	watched := make(chan struct{})
