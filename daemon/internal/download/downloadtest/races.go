@@ -83,7 +83,7 @@ func everythingAtOnce(r *rig) {
 			}
 		case i == 3:
 			for !over() {
-				r.clock.Advance(5 * time.Second)
+				r.clock.Advance(15 * time.Second)
 				_, err := r.Sweep(ctx, 0)
 				check(err)
 				counts, err := r.Counts(ctx, j.ID)
