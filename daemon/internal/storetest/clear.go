@@ -39,7 +39,7 @@ func testClear(t *testing.T, o Opener, sample Sample) {
 	set = withItems(set)
 	old := set
 	for round := range uint64(3) {
-		Add(t, set, Keys(set, 0, 3000))
+		Add(t, set, Keys(set, 0, 1000))
 		b := Identity()
 		b.Generation = round + 2
 		before := set
@@ -50,8 +50,8 @@ func testClear(t *testing.T, o Opener, sample Sample) {
 		if bitMap && set.Seed() == before.Seed() {
 			t.Error("the seed is that of before")
 		}
-		if got := count(has(t, set, Keys(set, 0, 3000))); got != 3000 {
-			t.Errorf("after the clear %d of 3000 items are new", got)
+		if got := count(has(t, set, Keys(set, 0, 1000))); got != 1000 {
+			t.Errorf("after the clear %d of 1000 items are new", got)
 		}
 		keys := Keys(before, 0, 10)
 		if _, err := before.Add(ctx, keys, make([]bool, 10)); !errors.As(err, &unknown) {
@@ -63,15 +63,15 @@ func testClear(t *testing.T, o Opener, sample Sample) {
 			if set = load(t, store)[s]; set == nil {
 				t.Fatal("the filter is gone after a restart")
 			}
-			if got := count(has(t, set, Keys(set, 0, 3000))); got != 3000 {
-				t.Errorf("after clear and restart %d of 3000 items are new", got)
+			if got := count(has(t, set, Keys(set, 0, 1000))); got != 1000 {
+				t.Errorf("after clear and restart %d of 1000 items are new", got)
 			}
 		}
 	}
 	if err := old.Has(ctx, Keys(old, 0, 10), make([]bool, 10)); !errors.As(err, &unknown) {
 		t.Errorf("Has of the first set: %v, want UnknownFilterError", err)
 	}
-	Add(t, set, Keys(set, 5000, 2000))
+	Add(t, set, Keys(set, 5000, 500))
 	closeStore(t, store)
 	store = open(t, o)
 	defer closeStore(t, store)
@@ -79,11 +79,11 @@ func testClear(t *testing.T, o Opener, sample Sample) {
 	if set = sets[s]; set == nil || len(sets) != 1 {
 		t.Fatalf("after a restart: %v", sets)
 	}
-	if got := count(has(t, set, Keys(set, 5000, 2000))); got != 0 {
-		t.Errorf("%d of 2000 items from after the clear are forgotten", got)
+	if got := count(has(t, set, Keys(set, 5000, 500))); got != 0 {
+		t.Errorf("%d of 500 items from after the clear are forgotten", got)
 	}
-	if got := count(has(t, set, Keys(set, 0, 3000))); got < 2990 {
-		t.Errorf("%d of 3000 items from before the clear are new", got)
+	if got := count(has(t, set, Keys(set, 0, 1000))); got < 995 {
+		t.Errorf("%d of 1000 items from before the clear are new", got)
 	}
 }
 

@@ -99,8 +99,8 @@ func testRestart(t *testing.T, o Opener, s Sample) {
 	store, set := one(t, o, s, 50_000)
 	seed, total := set.Seed(), 0
 	for round := range 3 {
-		Add(t, set, Keys(set, total, 5000))
-		total += 5000
+		Add(t, set, Keys(set, total, 2000))
+		total += 2000
 		closeStore(t, store)
 		store = open(t, o)
 		sets := load(t, store)
