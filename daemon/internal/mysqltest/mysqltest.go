@@ -1,5 +1,5 @@
 // Package mysqltest starts real MariaDB servers for tests, on free ports of loopback, and
-// kills them when the test ends. A server takes half a second to make and to start.
+// kills them when the test ends.
 package mysqltest
 
 import (
@@ -11,8 +11,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -70,16 +72,50 @@ func Start(t testing.TB, args ...string) *Server {
 // bootstrap makes the data folder.
 func (s *Server) bootstrap() {
 	s.t.Helper()
-	if err := os.Mkdir(filepath.Join(s.dir, "data"), 0o700); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := Bootstrap(s.command()); err != nil {
+	if err := s.fill(filepath.Join(s.dir, "data")); err != nil {
 		s.t.Fatal(err)
 	}
 	users := fmt.Sprintf("create user if not exists %s@'127.0.0.1' identified by %s;\ngrant all on *.* to %[1]s@'127.0.0.1' with grant option;\n", admin, Quote(Password))
 	if err := os.WriteFile(filepath.Join(s.dir, "init.sql"), []byte(users), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// made is a data folder as mariadbd makes it without further flags; nil: none was made in this process.
+var made struct {
+	sync.Mutex
+	files fstest.MapFS
+}
+
+// fill makes the data folder: a copy of the one that was made first, which takes a tenth of the time.
+func (s *Server) fill(data string) error {
+	made.Lock()
+	defer made.Unlock()
+	if made.files != nil && len(s.args) == 0 {
+		return os.CopyFS(data, made.files)
+	}
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return err
+	}
+	if err := Bootstrap(s.command()); err != nil || len(s.args) > 0 {
+		return err
+	}
+	made.files = fstest.MapFS{}
+	return filepath.WalkDir(data, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || path == data {
+			return err
+		}
+		file := &fstest.MapFile{Mode: 0o700 | os.ModeDir}
+		if !entry.IsDir() {
+			file.Mode = 0o600
+			if file.Data, err = os.ReadFile(path); err != nil {
+				return err
+			}
+		}
+		name, err := filepath.Rel(data, path)
+		made.files[filepath.ToSlash(name)] = file
+		return err
+	})
 }
 
 // Bootstrap makes the system tables in the data folder of a server that mariadbd would start.
