@@ -1,7 +1,3 @@
-//go:build !race
-
-// The race detector has nothing to find here, and takes ten times as long.
-
 package simhash
 
 import (
@@ -34,7 +30,7 @@ func edit(rnd *rand.Rand, words []string) []string {
 
 // A corpus of 100,000 documents, of which half are edits of others, in the order of a shuffle:
 // every look-up finds exactly what comparing with all finds, and most edits are near.
-func TestRecall(t *testing.T) {
+func TestNoRaceRecall(t *testing.T) {
 	const documents, every, distance = 100_000, 25, 3
 	rnd := rand.New(rand.NewPCG(12, 3))
 	vocabulary := make([]string, 5000)
