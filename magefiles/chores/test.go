@@ -190,7 +190,7 @@ var longSystemPackages = []string{"e2e", "sandbox", "mongodb", "campaign", "kill
 // These take longest, the first of them most: under the race detector, in the pass of all other
 // packages, and of the tests that are named to go without it.
 var (
-	longPackages       = []string{"redisstore", "mongodb", "sqlite", "fetch", "streams", "leases", "archive", "embedded", "api", "filters", "journal", "timing", "bloom", "chaos"}
+	longPackages       = []string{"redisstore", "leases", "archive", "mongodb", "embedded", "api", "fetch", "streams", "bitmap", "sqlite", "journal", "worker", "chaos", "crawl", "filters"}
 	longPlainPackages  = []string{"daemon", "urifilter", "archive", "remote", "uridownloader", "kills", "service"}
 	longNoRacePackages = []string{"redisstore", "powerloss", "embedded", "filters", "api", "journal"}
 )

@@ -99,8 +99,12 @@ func TestLongestFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first := longestFirst(longSystemPackages, system)[:len(longSystemPackages)]; !slices.EqualFunc(first, longSystemPackages, func(p, name string) bool { return path.Base(p) == name }) {
-		t.Errorf("the system tests begin with %q, want %q", first, longSystemPackages)
+	var names []string // one may be of two packages
+	for _, p := range longestFirst(longSystemPackages, system) {
+		names = append(names, path.Base(p))
+	}
+	if names = slices.Compact(names); !slices.Equal(names[:len(longSystemPackages)], longSystemPackages) {
+		t.Errorf("the system tests begin with %q, want %q", names, longSystemPackages)
 	}
 }
 

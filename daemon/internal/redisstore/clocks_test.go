@@ -42,7 +42,6 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 		}
 		inSync(t, server, storeA, storeB, storeC)
 		// One of them stands still in the middle of a batch while Redis is flushed.
-		epoch := storeA.state.Epoch.Load()
 		hangs.state.Flight.RLock()
 		server.CLI("flushall")
 		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -50,7 +49,8 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), "waiting for other daemons") && strings.Contains(err.Error(), hangs.members.Self) {
 				break
 			}
-			if err == nil && storeA.state.Epoch.Load() > epoch || time.Now().After(deadline) {
+			// In sync with the Redis that was flushed, not with that of a resync before it which was late.
+			if err == nil && isCurrent(server, storeA) || time.Now().After(deadline) {
 				hangs.state.Flight.RUnlock()
 				t.Fatalf("nobody waits for a daemon whose clock is wrong: %v", err)
 			}
@@ -70,10 +70,9 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 func inSync(t testing.TB, server *redistest.Server, stores ...*Store) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		now := strings.TrimSpace(server.CLI("get", insync.IncarnationKey))
 		if !slices.ContainsFunc(stores, func(s *Store) bool {
 			_, err := s.state.Check()
-			return err != nil || !s.state.IsCurrent(now)
+			return err != nil || !isCurrent(server, s)
 		}) {
 			return
 		}
@@ -81,4 +80,10 @@ func inSync(t testing.TB, server *redistest.Server, stores ...*Store) {
 			t.Fatal("not in sync")
 		}
 	}
+}
+
+// isCurrent tells whether the daemon was in sync with the data that Redis has now.
+func isCurrent(server *redistest.Server, s *Store) bool {
+	now := strings.TrimSpace(server.CLI("get", insync.IncarnationKey))
+	return now != "" && s.state.IsCurrent(now)
 }

@@ -2,6 +2,7 @@ package kills_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,24 +11,24 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// The answer to a reserve is cut off. The client does not repeat the call, and says that the outcome is
-// unknown; nobody has the items until the lease ends, and then who asks is given all of them. A commit
-// and a release are repeated, and have their answers.
+// The answer to a reserve is cut off. A client without patience says that the outcome is unknown;
+// nobody has the items until the lease ends, and then who asks is given all of them. Other clients
+// repeat the call, as they do commits and releases, and have their answers.
 func TestReserveWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	const n, lease = 200, 3 * time.Second
 	ctx := context.Background()
 	daemon := processtest.Start(t, t.TempDir(), []string{"URIFILTER_FILTERS=[{id: 7, name: jobs, kind: exact}, {id: 8, name: news, kind: timing, expire: 24h}]"})
 	link := testserver.NewCutter(t, daemon.Addr)
-	connect := func(addr string) *client.Client {
-		c, err := client.New("http://" + addr)
+	connect := func(addr string, options ...client.Option) *client.Client {
+		c, err := client.New("http://"+addr, options...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Close)
 		return c
 	}
-	cut, other := connect(link.Addr), connect(daemon.Addr)
+	cut, once, other := connect(link.Addr), connect(link.Addr, client.WithPatience(0)), connect(daemon.Addr)
 	var items []string
 	for i := range n {
 		items = append(items, leased([]int{i})...)
@@ -35,7 +36,7 @@ func TestReserveWithoutAnswer(t *testing.T) {
 	for _, filter := range []string{"jobs", "news"} {
 		start, cuts := time.Now(), link.Cuts()
 		link.CutOnce(0)
-		_, err := cut.Reserve(ctx, filter, items, lease)
+		_, err := once.Reserve(ctx, filter, items, lease)
 		if link.Pass(); !client.InDoubt(err) || link.Cuts() != cuts+1 {
 			t.Fatalf("%s: %v after %d cuts, want an error in doubt after 1", filter, err, link.Cuts()-cuts)
 		}
@@ -55,6 +56,12 @@ func TestReserveWithoutAnswer(t *testing.T) {
 				t.Fatalf("%s: %d are reserved, %v after the call", filter, got.Reserved, asked.Sub(broken))
 			}
 			time.Sleep(10 * time.Millisecond)
+		}
+		repeated := leased([]int{n, n + 1})
+		cuts = link.Cuts()
+		link.CutOnce(0)
+		if mine, err := cut.Reserve(ctx, filter, repeated, time.Hour); err != nil || !slices.Equal(mine.URIList, repeated) || link.Cuts() != cuts+1 {
+			t.Errorf("%s: reserve: %+v, %v after %d cuts", filter, mine, err, link.Cuts()-cuts)
 		}
 		for name, settle := range map[string]func() (client.SettleResult[string], error){
 			"commit": func() (client.SettleResult[string], error) {
