@@ -19,6 +19,9 @@ var (
 	ErrLeaseLost = errors.New("the lease of the task has ended")
 	// ErrNoData is returned for a task whose body is asked for and that has none.
 	ErrNoData = errors.New("the task has no data")
+	// ErrUnavailable is in the error of a store whose server does not answer, or takes no writes,
+	// at present. What was asked of it may have been done.
+	ErrUnavailable = errors.New("the store is not available")
 )
 
 // Store keeps jobs, tasks, data and logs. What a method has returned without an error survives a

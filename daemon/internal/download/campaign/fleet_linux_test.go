@@ -213,6 +213,9 @@ func (f *fleet) faults() []string {
 			return append(all, err.Error())
 		}
 		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, ": unreachable: ") {
+				continue // a server that was struck, or has too much to do
+			}
 			if strings.Contains(line, `"level":"ERROR"`) || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
 				all = append(all, filepath.Base(log)+": "+strings.TrimSpace(line))
 			}

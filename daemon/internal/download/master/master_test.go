@@ -1,6 +1,7 @@
 package master
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -218,6 +219,19 @@ func TestBadCalls(t *testing.T) {
 	// What was refused is kept, and nothing else of it.
 	r.want(200, "setting.timeout: 1h0m0s", "GET", "/api/v1/refusals", "")
 	r.want(404, "unknown_job", "GET", "/api/v1/jobs/a", "")
+}
+
+// jobsAway is a store whose server does not answer.
+type jobsAway struct{ download.Store }
+
+func (jobsAway) ListJobs(context.Context) ([]download.Job, error) {
+	return nil, fmt.Errorf("list jobs: store 192.0.2.1: %w", download.ErrUnavailable)
+}
+
+func TestStoreIsAway(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.Store = jobsAway{o.Store} })
+	r.want(503, `"error_code":"store_unavailable"`, "GET", "/api/v1/jobs", "")
 }
 
 func TestTokens(t *testing.T) {

@@ -68,6 +68,8 @@ func problemOf(err error) *problemdetail.Error {
 		return &problemdetail.Error{Code: CodeJobExists, Detail: "PUT makes a further version of it", Cause: err}
 	case errors.Is(err, download.ErrNoData):
 		return &problemdetail.Error{Code: CodeNoData, Cause: err}
+	case errors.Is(err, download.ErrUnavailable):
+		return &problemdetail.Error{Code: problemdetail.StoreUnavailable, Detail: "the store does not answer at present; what was asked for may have been done", Cause: err}
 	case errors.As(err, &none):
 		return &problemdetail.Error{Code: CodeNoScript, Detail: none.Error()}
 	case errors.As(err, &unknown):

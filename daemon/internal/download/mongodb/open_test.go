@@ -50,6 +50,19 @@ func TestServerIsAway(t *testing.T) {
 	refused(t, Options{URI: "mongodb://u:tops3cret/%zz@h/"}, nil)
 }
 
+// One who asks a store whose server has gone away learns that it may be back later.
+func TestServerGoesAway(t *testing.T) {
+	t.Parallel()
+	turns := start(t)
+	s := open(t, Options{URI: turns.URI(), Timeout: away})
+	defer s.Close()
+	turns.Lose(func(string) bool { return true })
+	_, err := s.ListJobs(t.Context())
+	if !errors.Is(err, download.ErrUnavailable) || !errors.Is(err, mongoconn.ErrUnreachable) || !strings.HasPrefix(err.Error(), "store 127.0.0.1:") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()
 	server := mongotest.New(t, mongotest.Options{User: "downloader", Password: "tops3cret"})

@@ -2,8 +2,10 @@ package mongodb
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/mongoconn"
 )
 
@@ -53,8 +55,16 @@ func transient(err error) bool {
 // explained names the server, and says what to do, in errors of the driver.
 func (s *Store) explained(ctx context.Context, err error) error {
 	explained, changed := mongoconn.Explained(ctx, err)
+	if ctx.Err() == nil && (errors.Is(explained, mongoconn.ErrUnreachable) || errors.Is(explained, mongoconn.ErrNoPrimary)) {
+		return &unavailable{s.conn.Named(explained)}
+	}
 	if changed && ctx.Err() == nil || !changed && isServer(err) {
 		return s.conn.Named(explained)
 	}
 	return explained
 }
+
+// unavailable is an error that tells of download.ErrUnavailable in its own words.
+type unavailable struct{ error }
+
+func (u *unavailable) Unwrap() []error { return []error{u.error, download.ErrUnavailable} }
