@@ -54,8 +54,9 @@ func TestServerIsAway(t *testing.T) {
 func TestServerGoesAway(t *testing.T) {
 	t.Parallel()
 	turns := start(t)
-	s := open(t, Options{URI: turns.URI(), Timeout: away})
+	s := open(t, Options{URI: turns.URI()})
 	defer s.Close()
+	s.opt.Timeout = away
 	turns.Lose(func(string) bool { return true })
 	_, err := s.ListJobs(t.Context())
 	if !errors.Is(err, download.ErrUnavailable) || !errors.Is(err, mongoconn.ErrUnreachable) || !strings.HasPrefix(err.Error(), "store 127.0.0.1:") {
