@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -62,7 +63,9 @@ func TestNoRaceExpectedMemory(t *testing.T) {
 		params configs.Params
 		within float64
 	}{
-		{100_000, "bloom", configs.Bloom{Capacity: 6_000_000, ErrorRate: 1e-4, OnFull: "warn"}, 0.06},
+		// Each of five stripes has up to a mebibyte in reserve, depending on where its last growth fell:
+		// a standard deviation of 3 %.
+		{100_000, "bloom", configs.Bloom{Capacity: 6_000_000, ErrorRate: 1e-4, OnFull: "warn"}, 0.15},
 		{500_000, "exact", configs.Exact{}, 0.12},
 		{50_000, "timing", configs.Timing{Expire: time.Hour}, 0.15},
 	} {
@@ -99,9 +102,15 @@ func TestNoRaceExpectedMemory(t *testing.T) {
 				h := m.Header()
 				bits = h.Bytes()
 			}
-			_ = store.Close() // so that no buffers of connections are counted
+			_ = store.Close()
+			// Redis counts the buffers of connections that it has not closed yet.
+			for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(server.CLI("info", "clients"), "connected_clients:1\r"); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("connections stay open")
+				}
+			}
 			bytes, ok := footprint.Expected(c.kind, uint64(c.items), bits)
-			// Beside the filter: scripts, connections that are being closed.
+			// Beside the filter: scripts.
 			got, want := float64(redisMemory(server)-before), float64(bytes)
 			t.Logf("%d items of bits %d: %.0f bytes, %.1f an item; expected %.0f", c.items, bits, got, got/float64(c.items), want)
 			if !ok || math.Abs(got-want) > c.within*want {
