@@ -9,7 +9,7 @@ import time
 import unittest
 from typing import Any, Dict, List, Optional, Tuple
 
-from crawlerfilter import FilterAPIClient, Settings
+from crawlerfilter import FilterAPIClient, InDoubtError, Settings
 
 from .crawl import NO_SCRAPY, PAGES, Crawl, Web, crawl
 from .daemon import Daemon, free_port
@@ -17,7 +17,11 @@ from .proxy import CUT_ANSWER, Proxy
 
 if not NO_SCRAPY:
     from scrapy import Request
+    from scrapy.settings import Settings as ScrapySettings
     from scrapy.utils.request import fingerprint
+
+    from crawlerfilter.scrapy.leases import Leases
+    from crawlerfilter.scrapy.options import Options
 
 BATCH = {"crawlerfilter.scrapy.BatchMiddleware": 10}
 SETTLE = {"crawlerfilter.scrapy.SettleMiddleware": 10}
@@ -338,6 +342,23 @@ class DownloadedTest(unittest.TestCase):
                 self.assertEqual(self.stats(done, "committed", "reserved", "lost"), [3, 0, 0], done.log)
                 with FilterAPIClient(Settings(url=daemon.url)) as client:
                     self.assertEqual(client.filter_info(name)["items"], 3, done.log)
+
+    def test_batch_whose_reserve_call_failed(self) -> None:
+        """Each request of it is asked for by the name of that call when the daemon is back: nobody else has it."""
+        proxy = Proxy(self.addCleanup, self.daemon.port)
+        client = FilterAPIClient(Settings(url=proxy.url, patience=0))
+        self.addCleanup(client.close)
+        client.create_filter(self.type, kind="exact")
+        leases = Leases(client, Options.read(ScrapySettings({"URIFILTER_TYPE": self.type, "URIFILTER_SEEN": "downloaded"}), "spider"), lambda *_: None)
+        proxy.cut(CUT_ANSWER, times=1, of="/api/v1/reserve")
+        with self.assertRaises(InDoubtError):
+            leases.reserve(["a", "b"])
+        for item in ("a", "b"):
+            judged = leases.reserve([item])
+            self.assertEqual((list(judged.new), judged.reserved), ([item], 0))
+            leases.commit(judged.new[item], [item])
+        self.assertEqual(leases.doubted, {})
+        self.assertEqual(self.client.filter_info(self.type)["items"], 2)
 
     def test_refused(self) -> None:
         for settings, said in (

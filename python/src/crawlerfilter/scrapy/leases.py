@@ -38,13 +38,18 @@ class Leases:
         self.doubted: Dict[str, str] = {}
 
     def reserve(self, fingerprints: List[str]) -> Judged:
-        """Reserves those that are new."""
-        until, name = time.monotonic() + self._options.lease, secrets.token_hex(16)
+        """Reserves those that are new. One that a call may have reserved which failed is asked for alone, by
+        that call's name; its lease may end at any time."""
+        name, until = secrets.token_hex(16), time.monotonic() + self._options.lease
+        if len(fingerprints) == 1 and fingerprints[0] in self.doubted:
+            name, until = _name(self.doubted[fingerprints[0]]), time.monotonic()
         try:
             answer = self._client.reserve(self._options.typeid, fingerprints, self._options.lease, reservation=name)
         except InDoubtError:
             self.doubted.update(dict.fromkeys(fingerprints, DOUBT + name))
             raise
+        for fingerprint in fingerprints:
+            self.doubted.pop(fingerprint, None)
         self._count("calls", 1)
         self._count("asked", len(fingerprints))
         if answer["reserved"]:

@@ -115,6 +115,7 @@ class Reservations:
         for fingerprint in dict.fromkeys(fingerprints):
             entry = self._open.get(fingerprint)
             known = fingerprint in self._ahead or fingerprint in self._downloaded or self._failed_enough(fingerprint)
+            known = known or fingerprint in self._leases.doubted  # seen asks for it by another name
             if not known and not (entry and entry.until > now):
                 unknown.append(fingerprint)
         judged = self._call(lambda: self._leases.reserve(unknown)) if unknown else None
@@ -183,7 +184,9 @@ class Reservations:
 
     def clear(self) -> None:
         """The filter was cleared."""
-        for mine in (self._open, self._ahead, self._failures, self._commits, self._releases, self._downloaded, self._ever_downloaded):
+        for mine in (
+            self._open, self._ahead, self._failures, self._commits, self._releases, self._downloaded, self._ever_downloaded, self._leases.doubted,
+        ):  # fmt: skip
             mine.clear()  # type: ignore[attr-defined]
 
     def close(self, within: float) -> None:
