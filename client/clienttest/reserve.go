@@ -85,7 +85,7 @@ func (s *Server) reserve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(result.URIList) == 0 {
-		result.Reservation = strings.Repeat("0", 32)
+		result.Reservation, mine = strings.Repeat("0", 32), map[key]string{}
 	}
 	f.reservations[result.Reservation] = mine
 	reply(w, http.StatusOK, result)

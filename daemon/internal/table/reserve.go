@@ -87,9 +87,8 @@ func (t *Table) takeGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now 
 				take.taken++
 			}
 			continue
-		case is && h.id == take.id.Lo:
-			continue // about to be let go of
-		case is && h.end > take.made, take.r != nil && take.r.id != take.id: // the latter, in 2^64 years, is another's
+		// The first is about to be let go of; the last, of ids that are drawn at random in 2^64 years, is another's.
+		case is && h.id == take.id.Lo, is && h.end > take.made, take.r != nil && take.r.id != take.id:
 			take.others++
 			continue
 		}
