@@ -6,6 +6,7 @@ import http.client
 import os
 import pathlib
 import random
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -25,16 +26,24 @@ def binary() -> str:
     return str(path)
 
 
+_claims: List[socket.socket] = []
+
+
 def free_port() -> int:
-    """A port outside the range from which the system gives ports to clients."""
+    """A port outside the range from which the system gives ports to clients. It is this process's until
+    its end: the UDP port of the same number shows it to other processes, as that of Go's package testserver does."""
     for _ in range(1000):
-        port = random.randint(10_000, 19_999)
-        with socket.socket() as s:
-            try:
-                s.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+        address = ("127.0.0.1", random.randint(10_000, 19_999))
+        claim = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            claim.bind(address)
+            with socket.socket() as s:
+                s.bind(address)
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        return address[1]
     raise AssertionError("no free port between 10000 and 20000")
 
 
@@ -48,8 +57,11 @@ class Daemon:
     """Starts at once; ``cleanup`` is addCleanup of a test, or addClassCleanup."""
 
     def __init__(self, cleanup: Callable[..., Any], wait: bool = True, **env: str) -> None:
-        # In memory, if there is such a folder: it survives what these tests do, and a sync takes no time.
-        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        # In memory, if there is such a folder with room, as there is not in every container: it survives
+        # what these tests do, and a sync takes no time.
+        memory = "/dev/shm"
+        if not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < 1 << 30:
+            memory = tempfile.gettempdir()
         folder = tempfile.TemporaryDirectory(prefix="urifilter-python-", dir=memory)
         cleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
