@@ -227,7 +227,9 @@ func testReserveAgain(t *testing.T, o Opener, s Sample) {
 		t.Errorf("%d are given when the call is made again, want %d", got, n-200)
 	}
 	settle(t, set, true, id, keys[200:300], engine.Settled{Done: 100})
-	reserve(t, set, id, keys[200:300], time.Hour, 0) // seen
+	if got := count(reserve(t, set, id, keys[200:300], time.Hour, 0)); got != 0 {
+		t.Errorf("%d are given that are seen", got)
+	}
 	settle(t, set, true, id, nil, engine.Settled{Done: n - 200})
 }
 
