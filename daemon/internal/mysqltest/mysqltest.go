@@ -100,8 +100,8 @@ func (s *Server) fill(data string) error {
 	if err := Bootstrap(s.command()); err != nil || len(s.args) > 0 {
 		return err
 	}
-	made.files = fstest.MapFS{}
-	return filepath.WalkDir(data, func(path string, entry os.DirEntry, err error) error {
+	files := fstest.MapFS{}
+	err := filepath.WalkDir(data, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || path == data {
 			return err
 		}
@@ -113,9 +113,13 @@ func (s *Server) fill(data string) error {
 			}
 		}
 		name, err := filepath.Rel(data, path)
-		made.files[filepath.ToSlash(name)] = file
+		files[filepath.ToSlash(name)] = file
 		return err
 	})
+	if err == nil {
+		made.files = files
+	}
+	return err
 }
 
 // Bootstrap makes the system tables in the data folder of a server that mariadbd would start.
