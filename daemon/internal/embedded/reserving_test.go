@@ -240,7 +240,9 @@ func TestLeasesAndClocks(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
+				l.disk().checkpointing.Lock() // the store, too, rewrites the file when the clock has stepped
 				copied := crash(t, dir)
+				l.disk().checkpointing.Unlock()
 				clock = clock.restarted()
 				clock.pass(40*time.Second - time.Millisecond)
 				l = mustOpenLeasing(t, spec, timedOptions(copied, clock))
