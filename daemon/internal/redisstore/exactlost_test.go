@@ -131,7 +131,7 @@ func TestExactResyncOfAClusterNode(t *testing.T) {
 // each item is new for one caller, or for none that was not told of a doubt.
 func TestNoRaceExactServerKilledUnderCallers(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--appendonly", "yes", "--set-max-intset-entries", "16")
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "no", "--set-max-intset-entries", "16")
 	storeA, a := openedExact(t, config(server.Addr))
 	storeB, b := openedExact(t, config(server.Addr))
 	waitReady(t, storeA, storeB)

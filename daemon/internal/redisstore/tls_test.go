@@ -135,7 +135,7 @@ func TestTLSRenewal(t *testing.T) {
 	pair := first.Issue(t, "server", day, here)
 	own := first.Issue(t, "daemon", day)
 	files := tlsdial.Files{CA: first.File, Cert: own.Cert, Key: own.Key}
-	server := redistest.StartTLS(t, serverFiles(first, pair), "--appendonly", "yes")
+	server := redistest.StartTLS(t, serverFiles(first, pair), "--appendonly", "yes", "--appendfsync", "no")
 	store, s := opened(t, withTLS(t, files, server.Addr))
 	if n := add(t, s, 0, 1000); n != 1000 {
 		t.Errorf("%d of 1000 are new", n)

@@ -98,7 +98,9 @@ func (s *Server) CLI(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// Cluster starts three masters that are a cluster, and returns when it is whole.
+// Cluster starts three masters that are a cluster, and returns when it is whole. What a node has answered is in its
+// file when it is killed: with appendfsync everysec it would not be while the disk is slow, as Redis then answers for
+// up to two seconds before it writes.
 func Cluster(t testing.TB) []*Server {
 	t.Helper()
 	return ClusterTLS(t, nil)
@@ -111,7 +113,7 @@ func ClusterTLS(t testing.TB, tls *TLS) []*Server {
 	create := []string{"--cluster-yes", "--cluster", "create"}
 	for i := range servers {
 		// Beside other work nodes answer each other late; no test waits for one to be taken for dead.
-		servers[i] = StartTLS(t, tls, "--cluster-enabled", "yes", "--cluster-node-timeout", "10000", "--appendonly", "yes")
+		servers[i] = StartTLS(t, tls, "--cluster-enabled", "yes", "--cluster-node-timeout", "10000", "--appendonly", "yes", "--appendfsync", "no")
 		create = append(create, servers[i].Addr)
 	}
 	servers[0].CLI(create...)
