@@ -49,8 +49,14 @@ func readOnlyAfterwards(t *testing.T, n int) {
 	if err := apitest.Numbered(apitest.Chunked(conn), 0, n); err != nil {
 		t.Fatal(err)
 	}
-	if _, waiting := r.API.Held(); waiting < int64(n)*60-(16<<20) {
-		t.Errorf("only %d bytes wait on disk; the test does not test what it should", waiting)
+	onDisk := func() int64 {
+		_, waiting := r.API.Held()
+		return waiting
+	}
+	for deadline := time.Now().Add(2 * time.Minute); onDisk() < int64(n)*60-(16<<20); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("only %d bytes wait on disk; the test does not test what it should", onDisk())
+		}
 	}
 	io.WriteString(conn, "0\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
