@@ -251,7 +251,7 @@ func kindReads(spec engine.Spec, path string, clock *hands) (kind.Memory, uint64
 	if err != nil {
 		return nil, 0, err
 	}
-	return of.Read(news, path, clock.clock())
+	return of.Read(spec, path, clock.clock())
 }
 
 func size(t testing.TB, path string) int64 {
