@@ -233,7 +233,7 @@ func TestLeasesAndClocks(t *testing.T) {
 				l := mustOpenLeasing(t, spec, timedOptions(dir, clock))
 				a := engine.NewReservation()
 				l.reserve(t, a, 0, 10, time.Minute)
-				clock.wall.Add(int64(step))
+				clock.set(step)
 				clock.pass(20 * time.Second)
 				if inFile || l.disk().due() { // as checkpointDue finds out, too
 					if err := l.disk().checkpoint(); err != nil {

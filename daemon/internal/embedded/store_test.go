@@ -49,25 +49,35 @@ func fresh(durability string) func(t *testing.T) storetest.Opener {
 	}
 }
 
-// hands is a clock that goes when it is told.
-type hands struct{ elapsed, wall atomic.Int64 } // nanoseconds
-
-func newHands() *hands {
-	h := &hands{}
-	h.wall.Store(time.Now().UnixNano())
-	return h
+// hands is a clock that goes when it is told. Time passes for both hands at once: a store that
+// looked between the two would take it for a step.
+type hands struct {
+	mu      sync.Mutex
+	elapsed time.Duration
+	wall    time.Time
 }
+
+func newHands() *hands { return &hands{wall: time.Now().Round(0)} }
 
 func (h *hands) clock() timing.Clock {
 	return timing.Clock{
-		Elapsed: func() time.Duration { return time.Duration(h.elapsed.Load()) },
-		Wall:    func() time.Time { return time.Unix(0, h.wall.Load()) },
+		Elapsed: func() time.Duration { h.mu.Lock(); defer h.mu.Unlock(); return h.elapsed },
+		Wall:    func() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.wall },
 	}
 }
 
 func (h *hands) pass(d time.Duration) {
-	h.elapsed.Add(int64(d))
-	h.wall.Add(int64(d))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.elapsed += d
+	h.wall = h.wall.Add(d)
+}
+
+// set is what somebody does to the machine's clock.
+func (h *hands) set(step time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wall = h.wall.Add(step)
 }
 
 var uri = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}}
@@ -84,6 +94,9 @@ func opened(t testing.TB, opt Options) (*Store, *set, error) {
 	sets, err := store.Load(context.Background())
 	if err != nil {
 		return store, nil, err
+	}
+	if bad := store.Quarantined(); len(bad) > 0 {
+		return store, nil, bad[0].Cause
 	}
 	if found := sets[uri]; found != nil {
 		return store, found.(*set), nil
@@ -102,16 +115,6 @@ func mustOpen(t testing.TB, opt Options) (*Store, *set) {
 		t.Fatal(err)
 	}
 	return store, set
-}
-
-// crash copies a data directory as a kill would leave it.
-func crash(t testing.TB, dir string) string {
-	t.Helper()
-	to := filepath.Join(t.TempDir(), "copy")
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	return to
 }
 
 // mustHold reopens the directory and wants items 0 to n-1 in it.
@@ -179,11 +182,11 @@ func TestCheckpointsUnderLoad(t *testing.T) {
 			t.Error(err)
 		}
 		n := int(acked.Load())
-		// os.CopyFS does not see one moment, but neither does a dying disk: files
-		// that vanish while it walks are what a checkpoint removed.
+		// A copy does not see one moment, but neither does a dying disk: files
+		// that vanish meanwhile are spares that became segments.
 		copied := filepath.Join(t.TempDir(), "copy")
 		set.checkpointing.Lock()
-		err := os.CopyFS(copied, os.DirFS(dir))
+		err := copyFolder(copied, dir)
 		set.checkpointing.Unlock()
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)

@@ -27,10 +27,9 @@ func timedOptions(dir string, clock *hands) Options {
 
 // restarted is a clock as a new process has it: its own, beside the same machine's.
 func (h *hands) restarted() *hands {
-	again := &hands{}
-	again.elapsed.Store(rand.Int64N(1e15))
-	again.wall.Store(h.wall.Load())
-	return again
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return &hands{elapsed: time.Duration(rand.Int64N(1e15)), wall: h.wall}
 }
 
 // openTimed opens a store and its filter news, made if missing.
@@ -44,6 +43,9 @@ func openTimed(t testing.TB, opt Options) (*Store, *timed, error) {
 	sets, err := store.Load(context.Background())
 	if err != nil {
 		return store, nil, errors.Join(err, store.Close())
+	}
+	if bad := store.Quarantined(); len(bad) > 0 {
+		return store, nil, bad[0].Cause
 	}
 	if found := sets[news]; found != nil {
 		return store, found.(*timed), nil
@@ -184,7 +186,7 @@ func TestClockStepWhileRunning(t *testing.T) {
 			dir, clock := t.TempDir(), newHands()
 			store, set := mustOpenTimed(t, timedOptions(dir, clock))
 			accept(t, set, 0, 100, time.Minute)
-			clock.wall.Add(int64(step))
+			clock.set(step)
 			if got := freshOf(t, set, 0, 100); got != 0 {
 				t.Errorf("%d items are new after the step", got)
 			}
@@ -226,7 +228,7 @@ func TestClockStepOverARestart(t *testing.T) {
 		accept(t, set, 100, 100, time.Minute) // the last that the disk knows of the time
 		_ = store.Close()
 		clock = clock.restarted()
-		clock.wall.Add(-int64(24 * time.Hour))
+		clock.set(-24 * time.Hour)
 		store, set = mustOpenTimed(t, timedOptions(dir, clock))
 		clock.pass(39*time.Second + 999*time.Millisecond)
 		if got := freshOf(t, set, 0, 200); got != 0 {
@@ -245,7 +247,7 @@ func TestClockStepOverARestart(t *testing.T) {
 		accept(t, set, 100, 100, 2*time.Hour)
 		_ = store.Close()
 		clock = clock.restarted()
-		clock.wall.Add(int64(time.Hour))
+		clock.set(time.Hour)
 		_, set = mustOpenTimed(t, timedOptions(dir, clock))
 		if got := freshOf(t, set, 0, 100); got != 100 {
 			t.Errorf("%d items are duplicates, though the clock says that they expired", 100-got)
@@ -335,7 +337,7 @@ func TestTimedCheckpointsUnderLoad(t *testing.T) {
 		n := int(acked.Load())
 		copied := filepath.Join(t.TempDir(), "copy")
 		set.checkpointing.Lock()
-		err := os.CopyFS(copied, os.DirFS(dir))
+		err := copyFolder(copied, dir)
 		set.checkpointing.Unlock()
 		if errors.Is(err, os.ErrNotExist) {
 			continue // a spare that became a segment
