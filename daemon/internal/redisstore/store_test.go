@@ -636,11 +636,14 @@ func TestSentinelFailover(t *testing.T) {
 	c.MasterName = "mymaster"
 	store, s := opened(t, c)
 	add(t, s, 0, 3000)
+	// The replica is given no copy when it follows again.
+	master.CLI("config", "set", "repl-diskless-sync", "yes")
+	master.CLI("config", "set", "repl-diskless-sync-delay", "3600")
 	replica.CLI("replicaof", "no", "one") // cut off: it does not hear of what follows
 	add(t, s, 3000, 3000)
 	replica.CLI("replicaof", "127.0.0.1", strings.TrimPrefix(master.Addr, "127.0.0.1:"))
 	whole := master.CLI("bitcount", s.StripeKeys()[0])
-	master.Kill()
+	redistest.FailOver(sentinel, master)
 	if got := replica.CLI("bitcount", s.StripeKeys()[0]); got == whole {
 		t.Fatal("the replica has missed nothing: this tries nothing")
 	}

@@ -128,10 +128,17 @@ func ClusterTLS(t testing.TB, tls *TLS) []*Server {
 }
 
 // Sentinels starts a master, its replica, and a sentinel that watches them under the name
-// mymaster and fails over half a second after the master is gone.
+// mymaster. It fails over after FailOver alone: beside other work a master that lives may be silent for long.
 func Sentinels(t testing.TB) (sentinel, master, replica *Server) {
 	t.Helper()
 	return SentinelsTLS(t, nil)
+}
+
+// FailOver kills a master of Sentinels, and has the sentinel see that in half a second.
+func FailOver(sentinel, master *Server) {
+	sentinel.t.Helper()
+	master.Kill()
+	sentinel.CLI("sentinel", "set", "mymaster", "down-after-milliseconds", "500")
 }
 
 // SentinelsTLS is Sentinels for servers, and a sentinel, with TLS; nil: without.
@@ -142,7 +149,7 @@ func SentinelsTLS(t testing.TB, tls *TLS) (sentinel, master, replica *Server) {
 	replica = StartTLS(t, tls, "--replicaof", host, port)
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor mymaster %s %s 1\nsentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 3000\n", host, port)
+	text := fmt.Sprintf("sentinel monitor mymaster %s %s 1\nsentinel down-after-milliseconds mymaster 3600000\nsentinel failover-timeout mymaster 3000\n", host, port)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
