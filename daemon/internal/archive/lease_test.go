@@ -128,7 +128,7 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 				r.write(r.open(), "uri", newSet(t, h).add(key(h, 0, 1)))
 
 				p := pauseAt(label)
-				late := r.open(as("late:1"), p.option)
+				late := r.open(as("late:1"), p.option, unrenewed)
 				result := r.start(late, p, newSet(t, h).add(key(h, 0, 2)))
 				r.expireLease(late)
 				a := r.open(as("quick:2"))
@@ -157,6 +157,9 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 		}
 	})
 }
+
+// unrenewed is of one who stands still: its lease, which a test ends, is not renewed meanwhile.
+func unrenewed(o *Options) { o.Lease = 24 * time.Hour }
 
 // expireLease makes all leases end as if their time were over.
 func (r *rig) expireLease(a *Archive) {
@@ -294,7 +297,7 @@ func TestLatePruneSparesUploads(t *testing.T) {
 			h := header(1)
 			r.leaveUntidy(newSet(t, h).add(key(h, 0, 9))) // so that the late one looks for chunks
 			pLate, pQuick := pauseAt(label), pauseAt("switch")
-			late, quick := r.open(as("late:1"), pLate.option), r.open(as("quick:2"), pQuick.option)
+			late, quick := r.open(as("late:1"), pLate.option, unrenewed), r.open(as("quick:2"), pQuick.option)
 			lateResult := r.start(late, pLate, newSet(t, h).add(key(h, 0, 1)))
 			r.expireLease(late)
 			quickResult := r.start(quick, pQuick, newSet(t, h).add(key(h, 0, 2)))
