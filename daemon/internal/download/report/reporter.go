@@ -49,8 +49,9 @@ type Reporter struct {
 	ended chan ended
 	sent  *prometheus.CounterVec
 
-	mu    sync.Mutex
-	tries map[int64]*try // of jobs that wait for their report, or whose last one failed
+	mu     sync.Mutex
+	tries  map[int64]*try // of jobs that wait for their report, or whose last one failed
+	marked map[int64]int  // of how many tasks the last report of a job was that has been marked
 }
 
 type ended struct {
@@ -75,7 +76,7 @@ func New(opt Options) *Reporter {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	r := &Reporter{opt: opt, ended: make(chan ended, queued), tries: map[int64]*try{}}
+	r := &Reporter{opt: opt, ended: make(chan ended, queued), tries: map[int64]*try{}, marked: map[int64]int{}}
 	r.sent = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "reports_total", Help: "Reports of jobs whose tasks have ended, by result: sent, or error (it is sent again)."}, []string{"result"})
 	for _, result := range []string{"sent", "error"} {
 		r.sent.WithLabelValues(result)
@@ -87,10 +88,14 @@ func New(opt Options) *Reporter {
 }
 
 // Ended takes note of a job all of whose tasks have ended, and returns at once. It may be called
-// again and again until the job is marked as reported.
+// again and again until the job is marked as reported, and by a caller who has read the job before
+// that.
 func (r *Reporter) Ended(job download.Job, done, failed int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if tasks, ok := r.marked[job.ID]; ok && tasks == done+failed {
+		return
+	}
 	t := r.tries[job.ID]
 	if t == nil || !t.underway && t.tasks != done+failed {
 		t = &try{tasks: done + failed, sent: map[string]bool{}}
@@ -145,9 +150,20 @@ func (r *Reporter) settle(ctx context.Context, job download.Job, err error) {
 		return
 	}
 	r.opt.Log.Error("report given up", "job", job.Name, "err", err, "tries", failures)
-	if err := r.opt.Store.MarkReported(ctx, job.ID, tasks); err == nil {
+	if err := r.mark(ctx, job.ID, tasks); err == nil {
 		r.note(job.ID, nil)
 	}
+}
+
+// mark keeps that the end of so many tasks was reported.
+func (r *Reporter) mark(ctx context.Context, job int64, tasks int) error {
+	if err := r.opt.Store.MarkReported(ctx, job, tasks); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.marked[job] = tasks
+	return nil
 }
 
 // note ends a try, and returns how often the report of so many tasks has failed: 0 if it need not be
@@ -207,7 +223,7 @@ func (r *Reporter) report(ctx context.Context, e ended) error {
 		r.sent.WithLabelValues("sent").Inc()
 		r.opt.Log.Info("job reported", "job", e.job.Name, "event", report.Event, "done", e.done, "failed", e.failed)
 	}
-	if err := r.opt.Store.MarkReported(ctx, e.job.ID, e.done+e.failed); err != nil {
+	if err := r.mark(ctx, e.job.ID, e.done+e.failed); err != nil {
 		return err
 	}
 	if e.done == 0 && e.failed > 0 {
