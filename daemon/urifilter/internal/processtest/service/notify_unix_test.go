@@ -58,7 +58,7 @@ func TestNoWatchdogForAnother(t *testing.T) {
 type stuckStore struct {
 	engine.Store // what the test does not call
 	lock         sync.Mutex
-	asked        atomic.Int32 // calls that have not returned
+	asked        atomic.Int32 // calls that have not had the lock
 }
 
 type stuckSet struct {
@@ -72,9 +72,9 @@ func (s *stuckStore) Load(context.Context) (map[engine.Spec]engine.Set, error) {
 
 func (s stuckSet) Stats() engine.Stats {
 	s.s.asked.Add(1)
-	defer s.s.asked.Add(-1)
 	s.s.lock.Lock()
 	defer s.s.lock.Unlock()
+	s.s.asked.Add(-1)
 	return engine.Stats{}
 }
 
