@@ -117,8 +117,13 @@ func (o Options) folders() step.Wish {
 	return step.NewWish("environment: folders", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		var differ []folder
 		var names []string
-		for _, f := range o.list() {
-			same, err := f.exists(ctx, h)
+		all := o.list()
+		seen, err := look(ctx, h, all)
+		if err != nil {
+			return nil, err
+		}
+		for i, f := range all {
+			same, err := f.is(seen[i])
 			if err != nil {
 				return nil, err
 			}
@@ -140,15 +145,31 @@ func (o Options) folders() step.Wish {
 	})
 }
 
-func (f folder) exists(ctx context.Context, h host.Host) (bool, error) {
-	script := fmt.Sprintf("[ -e %s ] || exit 44; stat -Lc '%%F|%%a|%%U|%%G' %[1]s", host.Quote(f.path))
-	out, err := h.Run(ctx, host.Command{Script: script, Root: true, OK: []int{44}})
-	if err != nil || out.Code == 44 {
-		return false, err
+// look asks for what is at the paths of folders, by one command: a line each, empty for nothing.
+func look(ctx context.Context, h host.Host, all []folder) ([]string, error) {
+	script := "for f in"
+	for _, f := range all {
+		script += " " + host.Quote(f.path)
 	}
-	got := strings.TrimSpace(out.Stdout)
-	if kind, _, _ := strings.Cut(got, "|"); kind != "directory" {
+	script += `; do if [ -e "$f" ]; then stat -Lc '%F|%a|%U|%G' "$f" || exit; else echo; fi; done`
+	out, err := h.Run(ctx, host.Command{Script: script, Root: true})
+	if err != nil {
+		return nil, err
+	}
+	seen := strings.Split(strings.TrimSuffix(out.Stdout, "\n"), "\n")
+	if len(seen) != len(all) {
+		return nil, fmt.Errorf("look at %d folders: got %d lines", len(all), len(seen))
+	}
+	return seen, nil
+}
+
+// is tells whether the folder is there as it shall be; seen is what is at its path.
+func (f folder) is(seen string) (bool, error) {
+	if seen == "" {
+		return false, nil
+	}
+	if kind, _, _ := strings.Cut(seen, "|"); kind != "directory" {
 		return false, fmt.Errorf("%s: it is a %s: want a folder\nhint: see what it is, and move it away", f.path, kind)
 	}
-	return got == fmt.Sprintf("directory|%o|%s|%s", f.mode, f.owner, f.group), nil
+	return seen == fmt.Sprintf("directory|%o|%s|%s", f.mode, f.owner, f.group), nil
 }
