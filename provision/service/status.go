@@ -7,6 +7,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,36 +141,62 @@ func (s Status) Advice(p systemd.Program, host string) string {
 	return s.String()
 }
 
-// The times come from the bus: what `systemctl show` prints has whole seconds. They are
-// asked for first, so that a state is never older than the start that it is of.
+// properties are those of service and socket that make a Status.
+const properties = "LoadState,ActiveState,SubState,Result,UnitFileState,StatusText,ExecMainStatus,MainPID,NRestarts,MemoryCurrent,ExecMainStartTimestamp,StateChangeTimestamp,ActiveEnterTimestamp"
+
+// statusScript prints three paragraphs: of the service, of the socket, and what systemd does not
+// know. It starts as few programs as can be, for it runs several times in a deployment, and
+// again and again while a daemon is waited for.
 const statusScript = `
+all=$(systemctl show --timestamp=us+utc -p ` + properties + ` $u $s)
+printf '%s\n\nNow=%s\n' "$all" "$(date +%s%6N)"
+pid=${all#*MainPID=} pid=${pid%%[!0-9]*}
+[ "${pid:-0}" = 0 ] || echo "Program=$(readlink "/proc/$pid/exe")"`
+
+// oldStatusScript is for a systemd before 247, which prints times in whole seconds: they come from the
+// bus, and are asked for first, so that a state is never older than the start that it is of.
+const oldStatusScript = `
 at() { busctl get-property org.freedesktop.systemd1 "/org/freedesktop/systemd1/unit/${n}_2e$1" "org.freedesktop.systemd1.$2" "$3" 2>/dev/null | cut -d' ' -f2; }
-echo "Started=$(at service Service ExecMainStartTimestamp)"
-echo "Changed=$(at service Unit StateChangeTimestamp)"
-echo "Listening=$(at socket Unit ActiveEnterTimestamp)"
-echo "Now=$(date +%s%6N)"
-echo "Socket=$(systemctl show $s -p ActiveState --value)"
-systemctl show $u -p LoadState,ActiveState,SubState,Result,UnitFileState,StatusText,ExecMainStatus,MainPID,NRestarts,MemoryCurrent
-pid=$(systemctl show $u -p MainPID --value)
+start=$(at service Service ExecMainStartTimestamp) change=$(at service Unit StateChangeTimestamp) enter=$(at socket Unit ActiveEnterTimestamp)
+all=$(systemctl show -p ` + properties + ` $u $s | sed '/Timestamp=/d')
+printf '%s\nActiveEnterTimestamp=%s\n\nExecMainStartTimestamp=%s\nStateChangeTimestamp=%s\nNow=%s\n' "$all" "$enter" "$start" "$change" "$(date +%s%6N)"
+pid=${all#*MainPID=} pid=${pid%%[!0-9]*}
 [ "${pid:-0}" = 0 ] || echo "Program=$(readlink "/proc/$pid/exe")"`
 
 // StatusOf asks a host for that of a program's daemon. One that is not installed has a
 // status too.
 func StatusOf(ctx context.Context, h host.Host, p systemd.Program) (Status, error) {
-	script := fmt.Sprintf("n=%s u=%s s=%s", host.Quote(p.Name), host.Quote(p.Service()), host.Quote(p.Socket())) + statusScript
-	out, err := h.Run(ctx, host.Command{Root: true, Script: script, OK: []int{1}})
-	if err != nil {
-		return Status{}, fmt.Errorf("ask systemd: %w", err)
+	var s Status
+	for _, script := range []string{statusScript, oldStatusScript} {
+		script = fmt.Sprintf("n=%s u=%s s=%s", host.Quote(p.Name), host.Quote(p.Service()), host.Quote(p.Socket())) + script
+		out, err := h.Run(ctx, host.Command{Root: true, Script: script, OK: []int{1}})
+		if err != nil {
+			return Status{}, fmt.Errorf("ask systemd: %w", err)
+		}
+		var exact bool
+		if s, exact = statusIn(out.Stdout); exact {
+			break
+		}
 	}
-	return parseStatus(out.Stdout), nil
+	return s, nil
 }
 
-func parseStatus(text string) Status {
+// systemdTime is how systemctl prints times with --timestamp=us+utc.
+const systemdTime = "Mon 2006-01-02 15:04:05.000000 MST"
+
+// statusIn reads what a script has printed. False: systemd has not told, or not exactly.
+func statusIn(text string) (s Status, exact bool) {
 	m := map[string]string{}
+	of, paragraph := [...]string{"", "Socket", ""}, 0
 	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
-		m[key] = value
+		line = strings.TrimRight(line, "\r\n")
+		if line == "" {
+			paragraph = min(paragraph+1, len(of)-1)
+		}
+		key, value, _ := strings.Cut(line, "=")
+		m[of[paragraph]+key] = value
 	}
+	exact = m["LoadState"] != ""
 	// A number that is not there is 0, as a daemon that never ran has it.
 	number := func(key string) int64 {
 		n, _ := strconv.ParseUint(m[key], 10, 64)
@@ -182,12 +209,17 @@ func parseStatus(text string) Status {
 		if n := number(key); n > 0 {
 			return time.UnixMicro(n)
 		}
-		return time.Time{}
+		t, err := time.Parse(systemdTime, m[key])
+		if err != nil && !slices.Contains([]string{"", "n/a", "0"}, m[key]) {
+			exact = false
+		}
+		return t
 	}
-	return Status{
+	s = Status{
 		Load: m["LoadState"], Active: m["ActiveState"], Sub: m["SubState"], Result: m["Result"], Enabled: m["UnitFileState"], Text: m["StatusText"],
 		ExitCode: int(number("ExecMainStatus")), PID: int(number("MainPID")), Restarts: int(number("NRestarts")),
-		Socket: m["Socket"], Started: at("Started"), Changed: at("Changed"), Listening: at("Listening"), Now: at("Now"),
+		Socket: m["SocketActiveState"], Started: at("ExecMainStartTimestamp"), Changed: at("StateChangeTimestamp"), Listening: at("SocketActiveEnterTimestamp"), Now: at("Now"),
 		Program: m["Program"], Memory: number("MemoryCurrent"),
 	}
+	return s, exact
 }

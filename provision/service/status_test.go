@@ -2,11 +2,44 @@ package service
 
 import (
 	"testing"
+	"time"
 )
+
+func parseStatus(text string) Status {
+	s, _ := statusIn(text)
+	return s
+}
+
+func TestStatusOfServiceAndSocket(t *testing.T) {
+	t.Parallel()
+	const service = "MainPID=71\nLoadState=loaded\nActiveState=active\nExecMainStartTimestamp=Mon 2026-11-23 20:56:03.912222 UTC\nStateChangeTimestamp=Mon 2026-11-23 20:56:04.490557 UTC\nActiveEnterTimestamp=Mon 2026-11-23 20:56:04.490557 UTC\n\n"
+	const socket = "LoadState=not-found\nActiveState=inactive\nStateChangeTimestamp=Mon 2026-11-23 20:56:09.000009 UTC\nActiveEnterTimestamp=Mon 2026-11-23 20:56:03.841036 UTC\n\n"
+	s, exact := statusIn(service + socket + "Now=1795467393640496\nProgram=/opt/x\n")
+	want := Status{
+		Load: "loaded", Active: "active", PID: 71, Socket: "inactive", Program: "/opt/x",
+		Started: time.UnixMicro(1795467363912222).UTC(), Changed: time.UnixMicro(1795467364490557).UTC(), Listening: time.UnixMicro(1795467363841036).UTC(), Now: time.UnixMicro(1795467393640496),
+	}
+	if !exact || s != want {
+		t.Errorf("exact %v, got\n%+v, want\n%+v", exact, s, want)
+	}
+	for text, want := range map[string]bool{
+		"": false, // systemctl does not know what it was told
+		"LoadState=not-found\nExecMainStartTimestamp=\n":                         true,
+		"LoadState=loaded\nExecMainStartTimestamp=n/a\n":                         true,
+		"LoadState=loaded\nExecMainStartTimestamp=Mon 2026-11-23 20:56:03 UTC\n": false,
+		"LoadState=loaded\nExecMainStartTimestamp=Mon 2026-11-23 20:56:03 CET\n": false,
+		"LoadState=loaded\n\nActiveEnterTimestamp=Mon 2026-11-23 20:56:03 UTC\n": false,
+		"LoadState=loaded\nExecMainStartTimestamp=1795467363912222\n":            true,
+	} {
+		if _, exact := statusIn(text); exact != want {
+			t.Errorf("%q: exact is %v", text, exact)
+		}
+	}
+}
 
 func TestParseStatus(t *testing.T) {
 	t.Parallel()
-	s := parseStatus("Result=success\nNRestarts=2\nExecMainStatus=0\nMainPID=71\nMemoryCurrent=18446744073709551615\nStatusText=2 filters, x=1\nLoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nSocket=active\nStarted=1700000000123456\nChanged=\nListening=1700000000000001\nProgram=/opt/x (deleted)\n")
+	s := parseStatus("Result=success\nNRestarts=2\nExecMainStatus=0\nMainPID=71\nMemoryCurrent=18446744073709551615\nStatusText=2 filters, x=1\nLoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nSocketActiveState=active\nExecMainStartTimestamp=1700000000123456\nStateChangeTimestamp=\nSocketActiveEnterTimestamp=1700000000000001\nProgram=/opt/x (deleted)\n")
 	if !s.Running() || s.PID != 71 || s.Restarts != 2 || s.Memory != 0 || s.Text != "2 filters, x=1" || s.Program != "/opt/x (deleted)" || s.Started.UnixMicro() != 1700000000123456 || !s.Changed.IsZero() {
 		t.Errorf("%+v", s)
 	}

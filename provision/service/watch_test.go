@@ -17,7 +17,7 @@ type told struct {
 }
 
 func (t *told) Run(context.Context, host.Command) (host.Output, error) {
-	text := "LoadState=loaded\nSocket=active\n" + strings.ReplaceAll(t.says[0], " ", "\n")
+	text := "LoadState=loaded\nSocketActiveState=active\n" + strings.ReplaceAll(t.says[0], " ", "\n")
 	if len(t.says) > 1 {
 		t.says = t.says[1:]
 	}
@@ -25,10 +25,10 @@ func (t *told) Run(context.Context, host.Command) (host.Output, error) {
 }
 
 const (
-	crashing = "Started=1000 ActiveState=activating SubState=auto-restart NRestarts=0 MainPID=0"
-	counted  = "Started=2000 ActiveState=activating SubState=start NRestarts=1 MainPID=22"
-	again    = "Started=3000 ActiveState=activating SubState=start NRestarts=2 MainPID=33"
-	up       = "Started=2000 ActiveState=active SubState=running NRestarts=1 MainPID=22"
+	crashing = "ExecMainStartTimestamp=1000 ActiveState=activating SubState=auto-restart NRestarts=0 MainPID=0"
+	counted  = "ExecMainStartTimestamp=2000 ActiveState=activating SubState=start NRestarts=1 MainPID=22"
+	again    = "ExecMainStartTimestamp=3000 ActiveState=activating SubState=start NRestarts=2 MainPID=33"
+	up       = "ExecMainStartTimestamp=2000 ActiveState=active SubState=running NRestarts=1 MainPID=22"
 )
 
 // A daemon that was found healthy is watched until it has run for long enough.
@@ -65,13 +65,13 @@ func TestSteadyDaemons(t *testing.T) {
 		ago  time.Duration
 		wait time.Duration
 	}{
-		"it has just come up":         {"Now=5000000 Changed=5000000 " + up, 0, settle},
-		"it was up for a while":       {"Now=6000000 Changed=5000000 " + up, 0, settle - time.Second},
-		"and for another":             {"Now=6000000 Changed=5000000 " + up, time.Second, settle - 2*time.Second},
-		"it was up for long":          {"Now=9000000 Changed=5000000 " + up, 0, 0},
+		"it has just come up":         {"Now=5000000 StateChangeTimestamp=5000000 " + up, 0, settle},
+		"it was up for a while":       {"Now=6000000 StateChangeTimestamp=5000000 " + up, 0, settle - time.Second},
+		"and for another":             {"Now=6000000 StateChangeTimestamp=5000000 " + up, time.Second, settle - 2*time.Second},
+		"it was up for long":          {"Now=9000000 StateChangeTimestamp=5000000 " + up, 0, 0},
 		"nobody knows since when":     {"Now=9000000 " + up, 0, settle},
-		"the clock has been put back": {"Now=1000000 Changed=5000000 " + up, 0, settle},
-		"it was just reloaded":        {"Now=9000000 Changed=8000000 " + up, 0, settle - time.Second},
+		"the clock has been put back": {"Now=1000000 StateChangeTimestamp=5000000 " + up, 0, settle},
+		"it was just reloaded":        {"Now=9000000 StateChangeTimestamp=8000000 " + up, 0, settle - time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestSteadyDaemons(t *testing.T) {
 	}
 	// Whatever its age, the process must be the one that answered.
 	w := watch{Health: &Health{}, h: &told{says: []string{crashing}}, restarts: 1}
-	if err := w.steady(t.Context(), parseStatus("Now=9000000\nChanged=5000000\nMainPID=22"), 0); err == nil || !strings.Contains(err.Error(), "process 22 ended") {
+	if err := w.steady(t.Context(), parseStatus("Now=9000000\nStateChangeTimestamp=5000000\nMainPID=22"), 0); err == nil || !strings.Contains(err.Error(), "process 22 ended") {
 		t.Errorf("a daemon that has ended: %v", err)
 	}
 }
