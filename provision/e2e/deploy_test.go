@@ -26,6 +26,7 @@ func TestSystemFromNothing(t *testing.T) {
 		},
 		Repository: true, Sources: true,
 		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",
+		More:     "fleet: {bake: 5s}\n", // longer than the health check watches
 	})
 
 	// Open to the network without a token: refused before anything is touched.

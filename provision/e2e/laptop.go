@@ -168,11 +168,13 @@ func (l *Laptop) Inventory(t *testing.T) string {
 		fmt.Fprintf(&b, "release: {binary: %q}\n", l.Program(t))
 	}
 	more := l.options.More
-	if !strings.Contains(more, "bake:") { // half a minute is for real fleets
+	// Half a minute is for real fleets. A daemon that is healthy has run for three seconds; tests about what
+	// comes later say for how long it is watched.
+	if !strings.Contains(more, "bake:") {
 		if !strings.Contains(more, "fleet: {") {
 			more += "fleet: {}\n"
 		}
-		more = strings.Replace(more, "fleet: {", "fleet: {bake: 5s, ", 1)
+		more = strings.Replace(more, "fleet: {", "fleet: {bake: 1s, ", 1)
 	}
 	b.WriteString(more)
 	return b.String()

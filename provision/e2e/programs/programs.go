@@ -46,11 +46,11 @@ func Greeter(ctx context.Context, dir, fault string) (string, error) {
 
 // Broken makes a broken release of the real program at the path real.
 func Broken(ctx context.Context, dir, real, mode string) (string, error) {
-	path := filepath.Join(dir, "broken-"+mode)
-	if err := build(ctx, path, "./provision/e2e/broken", ""); err != nil {
+	path, bare := filepath.Join(dir, "broken-"+mode), filepath.Join(dir, "broken") // go build links what is there once
+	if err := build(ctx, bare, "./provision/e2e/broken", ""); err != nil {
 		return "", err
 	}
-	program, err := os.ReadFile(path)
+	program, err := os.ReadFile(bare)
 	if err != nil {
 		return "", err
 	}
