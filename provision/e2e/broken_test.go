@@ -26,14 +26,10 @@ systemctl show urifilter.socket -p Listen`
 // bounded is far more than finding out and going back takes: nothing waits for ever.
 const bounded = 4 * time.Minute
 
-// TestSystemBrokenReleases: whatever is wrong with a release is found out on the first host within
+// tryBrokenReleases: whatever is wrong with a release is found out on the first host within
 // bounded time, that host is brought back to what it ran before, and the others are not
 // touched.
-func TestSystemBrokenReleases(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it deploys real hosts")
-	}
-	t.Parallel()
+func tryBrokenReleases(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "a"}, {Name: "b"}, {Name: "c"}},
 		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",

@@ -27,14 +27,10 @@ func reached(t *testing.T, r *e2e.Running, kind, host, step string) {
 	}
 }
 
-// TestSystemBrokenOff: a deployment that ends in the middle, by its operator, by the death of
+// tryBrokenOff: a deployment that ends in the middle, by its operator, by the death of
 // the laptop or of the line, or that meets another one, leaves hosts that answer and are
 // not locked, and the next one completes.
-func TestSystemBrokenOff(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it deploys real hosts")
-	}
-	t.Parallel()
+func tryBrokenOff(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "a", Sudo: true}, {Name: "b"}},
 		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",

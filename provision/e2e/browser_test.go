@@ -10,13 +10,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/e2e"
 )
 
-// TestSystemBrowser: where the settings require a browser and name a Python, the toolkit installs both,
+// tryBrowser: where the settings require a browser and name a Python, the toolkit installs both,
 // and jobs for them run in their jails under the hardened unit.
-func TestSystemBrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it deploys a real host")
-	}
-	t.Parallel()
+func tryBrowser(t *testing.T) {
 	l := e2e.New(t, e2e.Options{Hosts: []e2e.Host{{Name: "down", Roles: "downloader"}}})
 	l.WriteInventory(t, l.Inventory(t)+fmt.Sprintf("downloader: {binary: %q, settings: {listen: '0.0.0.0:8001', allow_private: true, browser: {required: true}, script: {python: /usr/bin/python3}}}\n",
 		l.Downloader(t, "first")))

@@ -11,14 +11,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// TestSystemFromNothing: one command makes two fresh hosts a fleet that answers, one reached as
+// tryFromNothing: one command makes two fresh hosts a fleet that answers, one reached as
 // root and one as a user whose sudo asks for a password, with the program built from the
 // sources, Redis from apt, and the archive from a repository of packages.
-func TestSystemFromNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it deploys real hosts")
-	}
-	t.Parallel()
+func tryFromNothing(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts: []e2e.Host{
 			{Name: "one", Release: "bookworm", Roles: "filter, redis, mongodb"},

@@ -160,14 +160,10 @@ func (s submitter) stored(t *testing.T, job string) []string {
 	return uris
 }
 
-// TestSystemDownloader: the toolkit deploys uridownloader, all roles in one process. A job that
+// tryDownloader: the toolkit deploys uridownloader, all roles in one process. A job that
 // somebody submits over the network is downloaded once, page by page; a broken release is
 // taken back, and what was downloaded is there.
-func TestSystemDownloader(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it deploys a real host")
-	}
-	t.Parallel()
+func tryDownloader(t *testing.T) {
 	l := e2e.New(t, e2e.Options{Hosts: []e2e.Host{{Name: "down", Roles: "downloader"}}})
 	first := l.Downloader(t, "first")
 	l.WriteInventory(t, l.Inventory(t)+fmt.Sprintf("downloader: {binary: %q, settings: {listen: '0.0.0.0:8001', allow_private: true}}\n", first))

@@ -7,13 +7,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// TestSystemFiltersInMariaDB: a deployment installs MariaDB on the host of the role mysql, and the
+// tryFiltersInMariaDB: a deployment installs MariaDB on the host of the role mysql, and the
 // daemons of two hosts share a filter there; a second one finds nothing to do.
-func TestSystemFiltersInMariaDB(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it deploys real hosts")
-	}
-	t.Parallel()
+func tryFiltersInMariaDB(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "one", Roles: "filter, mysql"}, {Name: "two"}},
 		Settings: "uri_num_scale: 100000, filters: [{id: 1, name: uri}, {id: 7, name: pages, kind: exact, store: mysql}]",

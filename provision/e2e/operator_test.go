@@ -33,15 +33,11 @@ func (o *operator) Must(t *testing.T, args ...string) e2e.Result {
 	return r
 }
 
-// TestSystemByFabricNames: a fleet that is set up task by task, by the names that its operators
+// tryByFabricNames: a fleet that is set up task by task, by the names that its operators
 // know from fabric, on hosts that others use too, is what a deployment makes; and then all
 // that operators do with it. Host one shares its items through Redis, host two keeps its
 // own, and is reached as a user whose sudo asks for a password.
-func TestSystemByFabricNames(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it deploys real hosts")
-	}
-	t.Parallel()
+func tryByFabricNames(t *testing.T) {
 	o := &operator{Laptop: e2e.New(t, e2e.Options{
 		Hosts: []e2e.Host{
 			{Name: "one", Release: "bookworm", Roles: "filter, redis, mongodb"},

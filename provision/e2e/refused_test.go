@@ -8,13 +8,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// TestSystemRefusedSettings: settings that no daemon can run with are refused before a host is
+// tryRefusedSettings: settings that no daemon can run with are refused before a host is
 // touched, where that can be seen; else the host is brought back.
-func TestSystemRefusedSettings(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it deploys real hosts")
-	}
-	t.Parallel()
+func tryRefusedSettings(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "one"}},
 		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",

@@ -11,15 +11,11 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// TestSystemUnderLoad: neither a restart by systemd or by the toolkit, nor an upgrade, nor one
+// tryUnderLoad: neither a restart by systemd or by the toolkit, nor an upgrade, nor one
 // to a release that does not start and is rolled back, loses a call or an item of crawlers
 // that never stop asking; with the store of the host itself, and with Redis. Nor does a
 // deployment that has the daemon call Redis by TLS, nor a renewal of its certificates.
-func TestSystemUnderLoad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it deploys real hosts")
-	}
-	t.Parallel()
+func tryUnderLoad(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "own", Release: "bookworm"}, {Name: "shared", Release: "trixie", Roles: "filter, redis"}},
 		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 10000000",

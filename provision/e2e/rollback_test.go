@@ -10,13 +10,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// TestSystemReleases: what a host keeps, how an operator goes back, and that units of an older
+// tryReleases: what a host keeps, how an operator goes back, and that units of an older
 // version are replaced while an administrator's own lines beside them stay.
-func TestSystemReleases(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it deploys real hosts")
-	}
-	t.Parallel()
+func tryReleases(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "one", Sudo: true}},
 		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",

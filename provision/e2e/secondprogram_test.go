@@ -49,14 +49,10 @@ func greeter() program.Program {
 	}
 }
 
-// TestSystemSecondProgram: what deploys the filter deploys another program, as another
+// trySecondProgram: what deploys the filter deploys another program, as another
 // role, beside nothing of the filter's: user, folders, settings, units, port, start, real
 // request, schedule, rollback.
-func TestSystemSecondProgram(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it deploys a real host")
-	}
-	t.Parallel()
+func trySecondProgram(t *testing.T) {
 	s := sandboxtest.Up(t, sandbox.Options{Hosts: []sandbox.Spec{{Name: "one", Release: "bookworm"}}})
 	dir := t.TempDir()
 	inventory := filepath.Join(dir, "hosts.yaml")

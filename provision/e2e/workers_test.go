@@ -20,14 +20,10 @@ import (
 // that a thousand of them take minutes.
 var workersPages = flag.Int("workers.pages", 150, "pages of the job of TestSystemWorkers")
 
-// TestSystemWorkers: the toolkit deploys a master and two workers on hosts of their own, which
+// tryWorkers: the toolkit deploys a master and two workers on hosts of their own, which
 // meet in one database, ask one filter, and are told by one Redis. A job that the master takes in is downloaded once;
 // when one worker is away the other one goes on, and a broken release stops at the first.
-func TestSystemWorkers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it deploys real hosts")
-	}
-	t.Parallel()
+func tryWorkers(t *testing.T) {
 	many := *workersPages
 	l := e2e.New(t, e2e.Options{
 		Hosts: []e2e.Host{

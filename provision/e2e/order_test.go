@@ -1,0 +1,35 @@
+//go:build unix
+
+package e2e_test
+
+import "testing"
+
+// onHosts runs a test on real hosts beside others.
+func onHosts(t *testing.T, test func(*testing.T)) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it deploys real hosts")
+	}
+	t.Parallel()
+	test(t)
+}
+
+// These are in the order of the time that they take. Of tests that run beside others go test begins
+// with the last ones of the source, so that the longest are begun first, and none runs by itself in the end.
+func TestSystemRefusedSettings(t *testing.T)    { onHosts(t, tryRefusedSettings) }
+func TestSystemNewcomer(t *testing.T)           { onHosts(t, tryNewcomer) }
+func TestSystemSecondProgram(t *testing.T)      { onHosts(t, trySecondProgram) }
+func TestSystemCrashes(t *testing.T)            { onHosts(t, tryCrashes) }
+func TestSystemBrowser(t *testing.T)            { onHosts(t, tryBrowser) }
+func TestSystemSiteWithoutNetwork(t *testing.T) { onHosts(t, trySiteWithoutNetwork) }
+func TestSystemDownloader(t *testing.T)         { onHosts(t, tryDownloader) }
+func TestSystemAptHeld(t *testing.T)            { onHosts(t, tryAptHeld) }
+func TestSystemFiltersInMariaDB(t *testing.T)   { onHosts(t, tryFiltersInMariaDB) }
+func TestSystemWorkers(t *testing.T)            { onHosts(t, tryWorkers) }
+func TestSystemReleases(t *testing.T)           { onHosts(t, tryReleases) }
+func TestSystemUnderLoad(t *testing.T)          { onHosts(t, tryUnderLoad) }
+func TestSystemBrokenReleases(t *testing.T)     { onHosts(t, tryBrokenReleases) }
+func TestSystemFromNothing(t *testing.T)        { onHosts(t, tryFromNothing) }
+func TestSystemByFabricNames(t *testing.T)      { onHosts(t, tryByFabricNames) }
+func TestSystemFailingHosts(t *testing.T)       { onHosts(t, tryFailingHosts) }
+func TestSystemBrokenOff(t *testing.T)          { onHosts(t, tryBrokenOff) }
