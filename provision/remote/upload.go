@@ -142,7 +142,7 @@ type fullError struct {
 }
 
 func (e *fullError) Error() string {
-	return fmt.Sprintf("no room on %s (%s): %s are free, and %s are needed\nhint: make room there; `go tool mage urifilter:status` tells the releases that it holds",
+	return fmt.Sprintf("no space on %s (%s): %s are free, and %s are needed\nhint: free space there; `go tool mage urifilter:status` lists its releases",
 		e.system, e.device, mebibytes(e.free), mebibytes(e.need))
 }
 

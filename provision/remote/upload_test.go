@@ -157,7 +157,7 @@ func TestUploadFullDisk(t *testing.T) {
 	_, source := content(2 << 20)
 	u := host.Upload{Source: source, Size: 2 << 20, Path: filepath.Join(dir, "file")}
 	err := c.Upload(t.Context(), u)
-	if err == nil || !strings.Contains(err.Error(), "no room on "+dir+" (tmpfs): 1.0 MiB are free, and 2.0 MiB are needed\nhint: ") {
+	if err == nil || !strings.Contains(err.Error(), "no space on "+dir+" (tmpfs): 1.0 MiB are free, and 2.0 MiB are needed\nhint: ") {
 		t.Errorf("known before: got %v", err)
 	}
 	only(t, dir)
@@ -172,7 +172,7 @@ func TestUploadFullDisk(t *testing.T) {
 		}
 	}}
 	err = c.Upload(t.Context(), u)
-	if err == nil || !strings.Contains(err.Error(), "no room on "+dir) {
+	if err == nil || !strings.Contains(err.Error(), "no space on "+dir) {
 		t.Errorf("while uploading: got %v", err)
 	}
 	only(t, dir, "other")

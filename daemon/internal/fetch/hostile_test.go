@@ -215,7 +215,7 @@ func TestCanceled(t *testing.T) {
 func TestErrorText(t *testing.T) {
 	e := failure(BadResponse, "http://a/"+strings.Repeat("x", 60_000), errors.New("a\r\nb\x1b[31m\xff"+strings.Repeat("ü", 20_000)))
 	text := e.Error()
-	if len(text) > MaxErrorBytes || strings.ContainsAny(text, "\r\n\x1b") || !utf8.ValidString(text) || !strings.Contains(text, "the answer breaks the rules of HTTP") {
+	if len(text) > MaxErrorBytes || strings.ContainsAny(text, "\r\n\x1b") || !utf8.ValidString(text) || !strings.Contains(text, "the answer violates HTTP") {
 		t.Errorf("%d bytes: %.100q", len(text), text)
 	}
 }

@@ -97,7 +97,7 @@ func prepare(ctx context.Context, db *sql.DB, path string) error {
 		}
 		return tx.Commit()
 	case id != applicationID:
-		return fmt.Errorf("%s: is no database of a crawl\nhint: give the crawl a folder of its own with --out", path)
+		return fmt.Errorf("%s: is not the database of a crawl\nhint: give the crawl its own folder with --out", path)
 	case have > version:
 		return fmt.Errorf("%s: schema version %d: this program knows up to %d\nhint: use the newer program that wrote it", path, have, version)
 	}

@@ -387,7 +387,7 @@ func TestFolderIsLocked(t *testing.T) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), filepath.Dir(other)); err == nil || !strings.Contains(err.Error(), "is no database of a crawl") {
+	if _, err := Open(t.Context(), filepath.Dir(other)); err == nil || !strings.Contains(err.Error(), "is not the database of a crawl") {
 		t.Errorf("another database: %v", err)
 	}
 }

@@ -124,7 +124,7 @@ func (a *attempt) serve(ctx context.Context) (*wire.End, error) {
 		case m.Log != nil:
 			a.log(*m.Log)
 		default:
-			err = a.tooFar("said nothing that is known")
+			err = a.tooFar("sent an unknown message")
 		}
 		if err != nil && (ctx.Err() == nil || a.process.stopped() == "") {
 			return nil, err
@@ -140,11 +140,11 @@ func (a *attempt) tooFar(what string) error {
 
 func (a *attempt) emit(record json.RawMessage) error {
 	if a.emitted++; a.emitted > script.MaxRecords || a.records.Len()+len(record) > script.MaxEmitted+script.MaxRecords {
-		return a.tooFar("emitted more than it may")
+		return a.tooFar("emitted more than allowed")
 	}
 	var line bytes.Buffer
 	if err := json.Compact(&line, record); err != nil {
-		return a.tooFar("emitted what is no JSON")
+		return a.tooFar("emitted invalid JSON")
 	}
 	a.records.Write(line.Bytes())
 	a.records.WriteByte('\n')
@@ -166,7 +166,7 @@ func (a *attempt) result(number int) (worker.Page, error) {
 	if number != 0 {
 		f := a.pages[number]
 		if f == nil {
-			return page, a.tooFar("returned a page that there is not")
+			return page, a.tooFar("returned a page that does not exist")
 		}
 		page.Result, page.Body = f.result, f.body
 		f.body = nil

@@ -32,7 +32,7 @@ func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
 		return refuse("more than %d pages in one attempt", script.MaxFetches)
 	}
 	if len(q.Body) > script.MaxSent {
-		return a.tooFar("sent more than it may")
+		return a.tooFar("sent more than allowed")
 	}
 	to, err := uris.Parse(q.URL)
 	if err != nil {
@@ -112,7 +112,7 @@ func (a *attempt) instead() string {
 // they are the code's own, and such a one is its fault.
 func (a *attempt) follow(f *wire.Follow) error {
 	if a.named += len(f.Links); a.named > script.MaxLinks {
-		return a.tooFar("followed more links than it may")
+		return a.tooFar("followed more links than allowed")
 	}
 	resolve := uris.Parse
 	if f.Base != "" {

@@ -109,13 +109,13 @@ func TestLiars(t *testing.T) {
 	}
 	r := newRig(t, nil, func(o *Options) { o.Program = filepath.Join(dir, "liar") })
 	for lie, want := range map[string]string{
-		"records": "emitted more than it may",
-		"links":   "followed more links than it may",
-		"page":    "returned a page that there is not",
-		"empty":   "said nothing that is known",
-		"garbage": "what its process says is no message",
-		"length":  "what its process says is no message: message of 4294967295 bytes",
-		"silent":  "its process has ended without a word: exit status 7: bye",
+		"records": "emitted more than allowed",
+		"links":   "followed more links than allowed",
+		"page":    "returned a page that does not exist",
+		"empty":   "sent an unknown message",
+		"garbage": "its process sent an invalid message",
+		"length":  "its process sent an invalid message: message of 4294967295 bytes",
+		"silent":  "its process has ended without a message: exit status 7: bye",
 		"system":  "made a system call that the jail forbids",
 	} {
 		if _, failure := r.runAll("# " + lie + "\ndef download(task): pass\n"); failure == nil || !strings.Contains(failure.Reason, want) {

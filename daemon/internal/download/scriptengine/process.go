@@ -139,7 +139,7 @@ func (p *process) wait(file string) *worker.Failure {
 	case bySignal(state) != "":
 		return failed("killed", "%s: %s: it used more than %s of the processor, or the machine had no memory left", file, bySignal(state), p.limits.CPU)
 	default:
-		return failed("code", "%s: its process has ended without a word: %s%s", file, state, map[bool]string{true: ": " + line}[line != ""])
+		return failed("code", "%s: its process has ended without a message: %s%s", file, state, map[bool]string{true: ": " + line}[line != ""])
 	}
 }
 
@@ -166,7 +166,7 @@ func (h *head) String() string {
 func (p *process) read(m *wire.Up) error {
 	if err := wire.Read(p.out, m); err != nil {
 		if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
-			p.kill(fmt.Sprintf("what its process says is no message: %v", err))
+			p.kill(fmt.Sprintf("its process sent an invalid message: %v", err))
 		}
 		return io.EOF
 	}

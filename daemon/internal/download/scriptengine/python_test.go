@@ -135,8 +135,8 @@ func TestHostilePython(t *testing.T) {
 		"import ctypes\nctypes.CDLL(None).socket(2, 1, 0)":    "",
 		"import ctypes\nctypes.CDLL(None).system(b'id')":      "",
 		"import mmap\nmmap.mmap(-1, 4096, prot=7)":            "",
-		"import os\nos.write(1, b'x' * 100)":                  "what its process says is no message",
-		"import os\nos.close(1)":                              "code: job.py: its process has ended without a word",
+		"import os\nos.write(1, b'x' * 100)":                  "its process sent an invalid message",
+		"import os\nos.close(1)":                              "code: job.py: its process has ended without a message",
 	} {
 		t.Run(body, func(t *testing.T) {
 			t.Parallel()

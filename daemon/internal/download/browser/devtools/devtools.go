@@ -200,7 +200,7 @@ func (c *Conn) message(out *bufio.Reader) ([]byte, error) {
 func (c *Conn) take(text []byte) error {
 	var m message
 	if err := json.Unmarshal(text, &m); err != nil {
-		return fmt.Errorf("what the browser says is no message: %w", err)
+		return fmt.Errorf("the browser sent an invalid message: %w", err)
 	}
 	if m.ID == 0 {
 		c.o.Handle(Event{Session: m.Session, Method: m.Method, Params: m.Params})

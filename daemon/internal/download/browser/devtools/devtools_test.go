@@ -80,9 +80,9 @@ func TestCalls(t *testing.T) {
 func TestBadMessages(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"id":1,"result":"` + strings.Repeat("x", 1000): ErrTooLong.Error(),
-		`{"id":`:    "is no message",
-		`[1]`:       "is no message",
-		`{"id":""}`: "is no message",
+		`{"id":`:    "invalid message",
+		`[1]`:       "invalid message",
+		`{"id":""}`: "invalid message",
 	} {
 		p := newPeer(t, 1000)
 		go func() { _, _ = p.in.ReadString(0); p.say(text) }()
