@@ -16,7 +16,7 @@ import (
 // every parameter of every kind.
 func TestClientsHaveEveryParameter(t *testing.T) {
 	t.Parallel()
-	python, err := os.ReadFile("../python/src/crawlerfilter/client.py")
+	python, err := os.ReadFile("../python/src/crawlerfilter/_filters.py")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Type
+from typing import Any, Dict, List, Sequence, Type
 
 from ._connection import Answer
 from .errors import CERTAIN, FilterError, InDoubtError, ItemError, UnavailableError
@@ -63,6 +63,18 @@ def member_of(answer: Answer, member: str) -> Any:
     if member not in value:
         raise strange(answer)
     return value[member]
+
+
+def list_of(answer: Answer, member: str, length: int) -> List[Any]:
+    value = member_of(answer, member)
+    if not isinstance(value, list) or len(value) != length:
+        raise strange(answer)
+    return value
+
+
+def is_too_large(err: FilterError, batch: Sequence[Any]) -> bool:
+    """Whether a batch is to be sent in halves: the daemon's limits are lower than ours."""
+    return err.error_code in ("too_many_items", "body_too_large") and len(batch) > 1
 
 
 def strange(answer: Answer, kind: Type[FilterError] = FilterError) -> FilterError:

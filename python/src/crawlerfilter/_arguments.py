@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Dict, Iterable, Iterator, List, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, Sequence, Union
 from urllib.parse import quote
 
 from . import _encoding
-from .errors import ItemError, SettingsError
+from .errors import SettingsError
 from .settings import is_token
 
 #: Seconds, or a timedelta.
@@ -24,48 +24,9 @@ def items_of(uri_list: Iterable[Any]) -> Iterator[Any]:
     raise SettingsError(f"uri_list: want a list of items, not one {type(uri_list).__name__}", error_code="invalid_call")
 
 
-def documents_of(documents: Iterable[Any]) -> List[Dict[str, str]]:
-    """Documents as they are sent; what is none, or cannot be sent, is refused with its place."""
-    if isinstance(documents, (str, bytes, dict)) or not hasattr(documents, "__iter__"):
-        raise SettingsError(
-            f"documents: want a list of pairs of id and text, not one {type(documents).__name__}", error_code="invalid_call"
-        )
-    listed: List[Dict[str, str]] = []
-    for index, document in enumerate(documents):
-        pair = document
-        if isinstance(document, dict):
-            pair = (document.get("id"), document.get("text")) if set(document) == {"id", "text"} else ()
-        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(part, str) for part in pair)):
-            raise ItemError(
-                f'documents[{index}]: want a pair of texts, id and text, or {{"id": ..., "text": ...}}', error_code="invalid_call", index=index
-            )
-        for part in pair:
-            if not _encodes(part):
-                raise ItemError(f"documents[{index}]: not valid Unicode: half a surrogate pair", error_code="invalid_utf8", index=index)
-        listed.append({"id": pair[0], "text": pair[1]})
-    return listed
-
-
-def _encodes(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def portions(documents: List[Dict[str, str]], most: int, most_bytes: int) -> List[Tuple[int, List[Dict[str, str]]]]:
-    """Documents in parts for one request each, with the place of the first."""
-    parts: List[Tuple[int, List[Dict[str, str]]]] = []
-    size = 0
-    for index, document in enumerate(documents):
-        own = len(document["id"]) + len(document["text"]) + 24
-        if not parts or len(parts[-1][1]) >= most or size + own > most_bytes:
-            parts.append((index, []))
-            size = 0
-        parts[-1][1].append(document)
-        size += own
-    return parts
+def sequence_of(uri_list: Iterable[Any]) -> Sequence[Any]:
+    """The items as a list or a tuple."""
+    return uri_list if isinstance(uri_list, (list, tuple)) else list(items_of(uri_list))
 
 
 def dumps(value: Dict[str, Any]) -> bytes:
