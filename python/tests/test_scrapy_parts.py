@@ -199,11 +199,11 @@ class ContractTest(unittest.TestCase):
         asked = 0
         asking.client.on_wait = lambda err, seconds: errors.append(err)
         self.patch_ask_again(errors)
-        while not (done.is_set() or asking._closing):
+        while not (done.is_set() or asking._conversation.closing):
             asking.request_seen(Request(f"http://cleared.example/{asked}"))
             asked += 1
         thread.join()
-        self.assertEqual((errors, asking._closing), ([], False))
+        self.assertEqual((errors, asking._conversation.closing), ([], False))
         after = asking.client.filter_info("cleared")
         self.assertEqual([after[k] for k in ("id", "capacity")], [before[k] for k in ("id", "capacity")])
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import logging
-import time
 import weakref
-from typing import Any, Callable, Dict, Iterable, List, Optional, Set
+from typing import Any, Iterable, Optional
 
 from scrapy import signals
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.utils.request import referer_str
 
 from ..client import FilterAPIClient
-from ..errors import FilterError, SettingsError
-from .away import Absence, may_pass
+from ..errors import SettingsError
+from .conversation import Conversation
 from .dryrun import DryRun
-from .engine import close_soon, unfetched
-from .filters import ask, clear, find_or_make
+from .engine import unfetched
+from .filters import clear
 from .options import Options, logger
 from .reservations import Reservations
-from .seen import Seen
-from .untold import Untold
+from .scheduled import Scheduled
+from .settlers import is_installed
 
 #: Seconds for which a crawl that is closed gives back what it has reserved, one call for
 #: each reservation; or URIFILTER_WAIT, if that is more.
@@ -62,26 +61,20 @@ class RFPDupeFilter(BaseDupeFilter):
     def __init__(self, options: Options, fingerprinter: Any = None, crawler: Any = None) -> None:
         self.options = options
         self.client = FilterAPIClient(options.client)
-        self._absence = Absence(options.client.patience)
-        self.client.on_wait = self._absence.waits
         self.fingerprinter = fingerprinter or _default_fingerprinter()
         self.debug = options.debug
         self.logdupes = True
         self._crawler = crawler
-        self._ready = False
-        self._caching = options.expire is None
-        self._seen = Seen(options.cache)
+        self._conversation = Conversation(self.client, options, crawler)
         self._dry_run = DryRun(self.client, options) if options.dry_run else None
         self._reservations: Optional[Reservations] = None
         if options.downloaded and not options.dry_run:
             self._reservations = Reservations(
-                self.client, options, lambda request: self.request_fingerprint(request), self._call, self._count
+                self.client, options, lambda request: self.request_fingerprint(request), self._conversation.call, self._conversation.count
             )
-        # What was asked ahead: fingerprint to whether it is new. Entries that are new
-        # stay until the request comes: nobody else will be told.
-        self._verdicts: Dict[str, bool] = {}
-        self._untold = Untold("" if crawler is None or options.dry_run else crawler.settings.get("JOBDIR") or "")
-        self._closing = self._closed = False
+        jobdir = "" if crawler is None or options.dry_run else crawler.settings.get("JOBDIR") or ""
+        self._scheduled = Scheduled(self._conversation, jobdir)
+        self._closed = False
         self._new = self._known = 0  # verdicts that were given
         if crawler is not None:
             _of_crawler[crawler] = self
@@ -124,16 +117,8 @@ class RFPDupeFilter(BaseDupeFilter):
         """Finds the filter, or makes it."""
         if self._dry_run is not None:
             self._dry_run.open()
-            return
-        began = time.monotonic()
-        if self._ready or began < self._absence.until:
-            return
-        try:
-            self._prepare()
-        except FilterError as err:
-            if not (self.options.when_away == "pass" and may_pass(err)):
-                raise
-            self._absence.passes(err, began)
+        else:
+            self._conversation.open()
 
     def request_seen(self, request: Any) -> bool:
         """Whether the request is a duplicate. A new one is remembered."""
@@ -148,18 +133,7 @@ class RFPDupeFilter(BaseDupeFilter):
             return self._dry_run.seen(fingerprint)
         if self._reservations is not None:
             return self._reservations.seen(request, fingerprint)
-        verdict = self._verdicts.pop(fingerprint, None)
-        if verdict is None:
-            if self._caching and fingerprint in self._seen:
-                self._count("local")
-                return True
-            new = self._ask([fingerprint])
-            if new is None:
-                return self._unjudged(fingerprint)
-            verdict = fingerprint in new
-        if self._caching:
-            self._seen.add(fingerprint)
-        return not verdict
+        return self._scheduled.seen(fingerprint)
 
     def request_fingerprint(self, request: Any) -> str:
         """The text that the daemon is asked for."""
@@ -194,9 +168,7 @@ class RFPDupeFilter(BaseDupeFilter):
             self._dry_run.clear()
             return
         clear(self.client, self.options)
-        self._seen.clear()
-        self._verdicts.clear()
-        self._untold.clear()
+        self._scheduled.clear()
         if self._reservations is not None:
             self._reservations.clear()
 
@@ -209,26 +181,15 @@ class RFPDupeFilter(BaseDupeFilter):
             self.client.close()
             return
         if self._reservations is not None:
-            self._reservations.close(0 if self._closing else max(CLOSE_WITHIN, self.options.client.patience))
-        failure: Optional[FilterError] = None
-        if not self._closing:
-            try:
-                self._tell()
-            except FilterError as err:
-                failure = err
-        lost = self._untold.keep()
-        if lost:
-            logger.warning("urifilter: %d requests stay unknown to the daemon: %s", lost, failure or "the crawl was closed")
-        vain = sum(self._verdicts.values())
-        if vain:
-            logger.warning("urifilter: %d requests were asked for and remembered, but not scheduled: another middleware dropped them", vain)
+            self._reservations.close(0 if self._conversation.closing else max(CLOSE_WITHIN, self.options.client.patience))
+        self._scheduled.close()
         if self._known and not self._new:
             logger.info(
                 "urifilter: nothing was new: filter %s knows all %d requests, from an earlier crawl or another spider"
                 "\nhint: URIFILTER_EXPIRE has pages fetched again after a while; another URIFILTER_TYPE starts with nothing",
                 self.options.typeid, self._known,
             )  # fmt: skip
-        waiting = unfetched(self._crawler) - self._untold.unjudged_at_end()
+        waiting = unfetched(self._crawler) - self._scheduled.unjudged_at_end()
         if waiting > 0 and self._reservations is None:
             logger.warning(
                 "urifilter: %d scheduled requests were not fetched, and are remembered as seen"
@@ -263,123 +224,11 @@ class RFPDupeFilter(BaseDupeFilter):
 
     def ask_ahead(self, requests: Iterable[Any]) -> None:
         """Asks for many requests in one call. request_seen then knows of them."""
-        if self._dry_run is not None:
-            self._dry_run.ask_ahead(map(self.request_fingerprint, requests))
-            return
-        if self._reservations is not None:
-            self._reservations.ask_ahead(map(self.request_fingerprint, requests))
-            return
-        unknown: List[str] = []
-        for request in requests:
-            fingerprint = self.request_fingerprint(request)
-            if fingerprint not in self._verdicts and not (self._caching and fingerprint in self._seen):
-                unknown.append(fingerprint)
-        if not unknown:
-            return
-        new = self._ask(list(dict.fromkeys(unknown)))
-        if new is None:
-            return  # request_seen will say what becomes of them
-        for fingerprint in unknown:
-            if fingerprint in new:
-                self._verdicts[fingerprint] = True
-            elif self._caching:
-                self._seen.add(fingerprint)
-            else:
-                self._verdicts[fingerprint] = False
-
-    # The conversation with the daemon.
-
-    def _ask(self, fingerprints: List[str]) -> Optional[Set[str]]:
-        """Which are new; None when nobody can tell."""
-
-        def do() -> Set[str]:
-            self._tell()
-            return set(ask(self.client, self.options, fingerprints))
-
-        new: Optional[Set[str]] = self._call(do)
-        if new is not None:
-            self._count("calls")
-            self._count("asked", len(fingerprints))
-        return new
-
-    def _call(self, do: Callable[[], Any]) -> Any:
-        """What do returns; None if the daemon is away, or the crawl is being closed for that."""
-        began = time.monotonic()
-        if self._closing or began < self._absence.until:
-            return None
-        try:
-            if not self._ready:
-                self._prepare()
-            done = do()
-        except FilterError as err:
-            self._gone(err, began)
-            return None
-        self._absence.ends()
-        return done
-
-    def _prepare(self) -> None:
-        info = find_or_make(self.client, self.options)
-        # Where items are forgotten, only the daemon knows what is a duplicate.
-        self._caching = self.options.expire is None and info["kind"] == "bloom"
-        if self._reservations is not None:
-            self.client.reserve(self.options.typeid, [], self.options.lease)  # an error if that filter cannot
-        self._ready = True
-        self._absence.ends()
-
-    def _tell(self) -> None:
-        untold = self._untold.to_tell()
-        if not untold:
-            return
-        try:
-            ask(self.client, self.options, untold)
-        except FilterError as err:
-            self._untold.told(untold[: err.judged])
-            raise
-        self._untold.told(untold)
-
-    # When it does not answer.
-
-    def _gone(self, err: FilterError, began: float) -> None:
-        if self._crawler is None and self.options.when_away != "pass":
-            raise err
-        if not may_pass(err):
-            self._close_crawl("urifilter_refused", err)
-        elif self.options.when_away == "pass":
-            self._absence.passes(err, began)
-            return
-        else:
-            self._close_crawl("urifilter_away", err)
-
-    def _unjudged(self, fingerprint: str) -> bool:
-        """A request that nobody could judge is taken for new, once."""
-        if fingerprint in self._untold or (self._caching and fingerprint in self._seen):
-            return True
-        if self._closing:
-            self._untold.at_end(fingerprint)
-            return False  # stays scheduled, for a JOBDIR
-        if self._caching:
-            self._seen.add(fingerprint)
-        self._untold.passed(fingerprint)
-        self._count("passed")
-        return False
-
-    def _close_crawl(self, reason: str, err: FilterError) -> None:
-        if self._closing or self._crawler is None:
-            return
-        self._closing = True
-        # Raised from here, it would end the callback whose requests are asked for, and lose the others.
-        trace = err if self.options.when_away == "raise" else None
-        logger.error("urifilter: the crawl is closed (%s): %s", reason, err, exc_info=trace)
-        close_soon(self._crawler, reason)
-
-    def _count(self, what: str, by: int = 1) -> None:
-        if self._crawler is not None:
-            self._crawler.stats.inc_value("urifilter/" + what, by)
+        judge = self._dry_run or self._reservations or self._scheduled
+        judge.ask_ahead(map(self.request_fingerprint, requests))
 
 
 def _want_settling(crawler: Any) -> None:
-    from .settle import is_installed  # which imports this module
-
     if not is_installed(crawler):
         raise SettingsError(
             "URIFILTER_SEEN: downloaded: nobody tells what was downloaded"

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 
 from .dupefilter import of_crawler
 from .options import seen_of
-
-_of_crawlers: "weakref.WeakSet[Any]" = weakref.WeakSet()
-
-
-def is_installed(crawler: Any) -> bool:
-    """Whether the crawler has the middleware."""
-    return crawler in _of_crawlers
+from .settlers import install
 
 
 class SettleMiddleware:
@@ -33,7 +26,7 @@ class SettleMiddleware:
         self._crawler = crawler
         self._allow_all = crawler.settings.getbool("HTTPERROR_ALLOW_ALL")
         self._allowed = crawler.settings.getlist("HTTPERROR_ALLOWED_CODES")
-        _of_crawlers.add(crawler)
+        install(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> "SettleMiddleware":
