@@ -16,6 +16,7 @@ import make_dist
 
 from .daemon import ROOT, Daemon, clean_environment
 
+SOURCES = ROOT / "python" / "src"
 CANNOT = make_dist.missing() or ("" if importlib.util.find_spec("ensurepip") else f"{sys.executable} has no ensurepip")
 
 
@@ -41,15 +42,15 @@ class PackageTest(unittest.TestCase):
         version = crawlerfilter.__version__
         wheel = f"crawlerfilter-{version}-py3-none-any.whl"
         self.make("dist")
+        sources = {str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.py")} | {"crawlerfilter/py.typed"}
         with zipfile.ZipFile(self.folder / "dist" / wheel) as packed:
-            names = set(packed.namelist())
-        self.assertLessEqual(
-            {"crawlerfilter/api.py", "crawlerfilter/py.typed", "crawlerfilter/scrapy/dupefilter.py", f"crawlerfilter-{version}.dist-info/LICENSE"},
-            {name.replace("licenses/", "") for name in names},
-        )
+            names = {name.replace("licenses/", "") for name in packed.namelist()}
+        self.assertEqual(sources, {name for name in names if name.startswith("crawlerfilter/")})
+        self.assertIn(f"crawlerfilter-{version}.dist-info/LICENSE", names)
         self.assertFalse([name for name in names if not name.startswith("crawlerfilter")])
         with tarfile.open(self.folder / "dist" / f"crawlerfilter-{version}.tar.gz") as source:
-            self.assertIn(f"crawlerfilter-{version}/LICENSE", source.getnames())
+            top = f"crawlerfilter-{version}/"
+            self.assertLessEqual({top + "LICENSE", *(f"{top}src/{name}" for name in sources)}, set(source.getnames()))
         self.run_python("-m", "venv", "venv")
         python = str(self.folder / "venv" / "bin" / "python")
         self.run_python("-m", "pip", "install", "--no-index", "--no-deps", f"dist/{wheel}", python=python)
