@@ -1,166 +1,30 @@
-"""The parts of the dupefilter: its settings, its cache, and how schedulers call it."""
+"""How schedulers call the dupefilter."""
 
 from __future__ import annotations
 
-import gc
-import json
-import math
-import os
 import threading
 import time
-import tracemalloc
 import unittest
 from typing import Any, List
 from unittest import mock
 
-from crawlerfilter import FilterAPIClient, FilterError, Settings, SettingsError
+from crawlerfilter import FilterAPIClient, FilterError, SettingsError
 
+from .contract import ContractCase
 from .crawl import NO_SCRAPY
-from .daemon import Daemon, clean_environment
+from .daemon import Daemon
 
 if not NO_SCRAPY:
-    from scrapy import Request, Spider, signals
+    from scrapy import Request, Spider
     from scrapy.core.scheduler import Scheduler
     from scrapy.settings import Settings as ScrapySettings
-    from scrapy.utils.request import request_from_dict
     from scrapy.utils.test import get_crawler
 
-    from crawlerfilter.scrapy import BatchMiddleware, RFPDupeFilter, SettleMiddleware
-    from crawlerfilter.scrapy.options import Options, old_capacity, type_of
-    from crawlerfilter.scrapy.seen import Seen
+    from crawlerfilter.scrapy import BatchMiddleware, RFPDupeFilter
 
 
 @unittest.skipIf(NO_SCRAPY, NO_SCRAPY)
-class OptionsTest(unittest.TestCase):
-    def read(self, spider: str = "quotes", **settings: Any) -> "Options":
-        with mock.patch.dict(os.environ, clean_environment(), clear=True):
-            return Options.read(ScrapySettings(settings), spider)
-
-    def test_defaults(self) -> None:
-        options = self.read()
-        self.assertEqual((options.typeid, options.create, options.spec, options.expire), ("quotes", True, {}, None))
-        self.assertEqual((options.when_away, options.cache, options.debug, options.dry_run), ("wait", 200_000, False, ""))
-        self.assertEqual(options.client, Settings(patience=60.0, timeout=10.0, in_doubt="new"))
-
-    def test_given(self) -> None:
-        options = self.read(
-            URIFILTER_URL=["http://a:1", "http://b:1"], URIFILTER_TOKEN="token", URIFILTER_TYPE="shared", URIFILTER_WAIT="5",
-            URIFILTER_TIMEOUT="30", URIFILTER_IN_DOUBT="error", URIFILTER_CACHE="0", DUPEFILTER_DEBUG=True,
-        )  # fmt: skip
-        self.assertEqual((options.typeid, options.create, options.cache, options.debug), ("shared", False, 0, True))
-        self.assertEqual(options.client, Settings("http://a:1,http://b:1", "token", 30.0, 5.0, "error"))
-        self.assertEqual(self.read(URIFILTER_WHEN_AWAY="pass").client.patience, 0)
-        self.assertEqual(self.read(URIFILTER_CAPACITY="1000", URIFILTER_ERROR_RATE="0.01", URIFILTER_TYPE="x").spec, {"kind": "bloom", "capacity": 1000, "error_rate": 0.01})
-        self.assertEqual(self.read(URIFILTER_EXPIRE="3600").spec, {"kind": "timing", "expire": 3600})
-        self.assertTrue(self.read(URIFILTER_TYPE="x", URIFILTER_CREATE="1").create)
-        self.assertFalse(self.read(URIFILTER_CREATE="0").create)
-
-    def test_environment(self) -> None:
-        environ = {"URIFILTER_URL": "http://c:1", "URIFILTER_TIMEOUT": "30", "URIFILTER_IN_DOUBT": "error", "URIFILTER_PATIENCE": "7"}
-        with mock.patch.dict(os.environ, environ):
-            self.assertEqual(Options.read(ScrapySettings(), "quotes").client, Settings("http://c:1", "", 30.0, 60.0, "error"))
-
-    def test_malformed(self) -> None:
-        for settings, said in (
-            ({"URIFILTER_TYPE": "not a name"}, "URIFILTER_TYPE: 'not a name': want the id of a filter"),
-            ({"URIFILTER_WHEN_AWAY": "sleep"}, "URIFILTER_WHEN_AWAY: 'sleep': want wait, raise or pass"),
-            ({"URIFILTER_WAIT": "long"}, "URIFILTER_WAIT: 'long': want a number"),
-            ({"URIFILTER_WAIT": -1}, "URIFILTER_WAIT: -1: want a number of seconds, 0 or more"),
-            ({"URIFILTER_WAIT": True}, "URIFILTER_WAIT: True"),
-            ({"URIFILTER_EXPIRE": -1}, "URIFILTER_EXPIRE: -1: want a number of seconds, more than 0"),
-            ({"URIFILTER_EXPIRE": 0}, "URIFILTER_EXPIRE: 0: want a number of seconds, more than 0"),
-            ({"URIFILTER_TIMEOUT": 0}, "URIFILTER_TIMEOUT: 0: want a number of seconds, more than 0"),
-            ({"URIFILTER_CAPACITY": 0}, "URIFILTER_CAPACITY: 0: want a whole number, 1 or more"),
-            ({"URIFILTER_ERROR_RATE": 0}, "URIFILTER_ERROR_RATE: 0: want a number, more than 0 and less than 1"),
-            ({"URIFILTER_ERROR_RATE": 1}, "URIFILTER_ERROR_RATE: 1: want a number, more than 0 and less than 1"),
-            ({"URIFILTER_CACHE": "1.5"}, "URIFILTER_CACHE: '1.5': want a whole number"),
-            ({"URIFILTER_URL": 7}, "url: want a text"),
-            ({"BLOOMFILTER_BIT": "99"}, "BLOOMFILTER_BIT 99"),
-            ({"BLOOMFILTER_HASH_NUMBER": "0"}, "BLOOMFILTER_HASH_NUMBER 0"),
-        ):
-            with self.subTest(settings), self.assertRaises(SettingsError) as caught:
-                self.read(**settings)
-            self.assertIn(said, str(caught.exception))
-
-    def test_types(self) -> None:
-        for setting, spider, want in (
-            ("%(spider)s", "quotes", ("quotes", True)),
-            ("%(spider)s-2026.11", "quotes", ("quotes-2026.11", True)),
-            ("crawl", "quotes", ("crawl", False)),
-            ("3", "quotes", (3, False)),
-            (3, "quotes", (3, False)),
-        ):
-            self.assertEqual(type_of(setting, spider), want)
-        for setting, want in (("%(project)s-%(spider)s", "shop-quotes"), ("%(project)s", "shop"), ("%(project)s.all", "shop.all")):
-            self.assertEqual(type_of(setting, "quotes", "shop"), (want, True))
-        with self.assertLogs("crawlerfilter.scrapy", "INFO"):
-            mapped = [type_of("%(spider)s", name)[0] for name in ("quotes spider", "quotes_spider", "quotes/spider", "我", "123", "x" * 100, "x" * 101)]
-        self.assertEqual(len(set(mapped)), 7)
-        for name in mapped:
-            self.assertRegex(str(name), r"\A[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z")
-
-    def test_old_capacity(self) -> None:
-        """At the capacity the old filter had the error rate."""
-        for bit, hashes, rate in ((30, 6, 1e-4), (20, 6, 1e-4), (32, 1, 0.01), (25, 14, 1e-6)):
-            n = old_capacity(bit, hashes, rate)
-            self.assertAlmostEqual((1 - math.exp(-hashes * n / 2**bit)) ** hashes, rate, delta=rate / 100)
-        self.assertEqual(round(old_capacity(30, 6, 1e-4), -6), 43_000_000)
-        for bit, hashes in ((0, 6), (33, 6), (30, 0), (30, 65)):
-            with self.assertRaises(SettingsError):
-                old_capacity(bit, hashes, 1e-4)
-
-
-@unittest.skipIf(NO_SCRAPY, NO_SCRAPY)
-class SeenTest(unittest.TestCase):
-    def test_bounded(self) -> None:
-        seen = Seen(1000)
-        for i in range(100_000):
-            seen.add("%040x" % i)
-            self.assertTrue("%040x" % i in seen and "%040x" % 0 in seen)  # what is met stays
-        self.assertLessEqual(len(seen), 1000)
-        self.assertNotIn("%040x" % 50_000, seen)
-        self.assertIn("%040x" % 99_600, seen)
-        seen.add("no hexadecimal digits")
-        self.assertIn("no hexadecimal digits", seen)
-        seen.clear()
-        self.assertEqual(len(seen), 0)
-
-    def test_none(self) -> None:
-        seen = Seen(0)
-        seen.add("00")
-        self.assertNotIn("00", seen)
-
-    def test_memory(self) -> None:
-        """As much as the settings say."""
-        tracemalloc.start()
-        seen = Seen(200_000)
-        for i in range(400_000):
-            seen.add("%040x" % i)
-        used, _ = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        self.assertLess(used / 200_000, 130, used)
-
-
-@unittest.skipIf(NO_SCRAPY, NO_SCRAPY)
-class ContractTest(unittest.TestCase):
-    daemon: Daemon
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.daemon = Daemon(cls.addClassCleanup)
-
-    def settings(self, **more: Any) -> Any:
-        return {"URIFILTER_URL": self.daemon.url, "URIFILTER_WAIT": 0, "REQUEST_FINGERPRINTER_IMPLEMENTATION": "2.7", **more}
-
-    def spider(self, name: str, **more: Any) -> Any:
-        crawler = get_crawler(Spider, self.settings(**more))
-        crawler.spider = crawler._create_spider(name)
-        return crawler.spider
-
-    def closing(self, dupefilter: Any) -> Any:
-        self.addCleanup(dupefilter.close, "finished")
-        return dupefilter
-
+class ContractTest(ContractCase):
     def test_of_scrapy_redis(self) -> None:
         """As its scheduler calls it: no open, clear at the end."""
         spider = self.spider("redis", URIFILTER_CAPACITY=5000)
@@ -353,89 +217,6 @@ class ContractTest(unittest.TestCase):
         self.assertFalse(again.request_seen(one))
         while again.request_seen(one):
             time.sleep(0.01)
-
-    def downloaded(self, name: str, **more: Any) -> "RFPDupeFilter":
-        spider = self.spider(name, URIFILTER_SEEN="downloaded", DOWNLOADER_MIDDLEWARES={"crawlerfilter.scrapy.SettleMiddleware": 10}, **more)
-        self.assertIsInstance(SettleMiddleware.from_crawler(spider.crawler), SettleMiddleware)
-        return self.closing(RFPDupeFilter.from_crawler(spider.crawler))
-
-    def told(self, dupefilter: "RFPDupeFilter", request: Any) -> bool:
-        """Whether the request is new to the daemon, when it has been told all."""
-        assert dupefilter._reservations is not None
-        dupefilter._reservations._flush()
-        return dupefilter.client.check(dupefilter.options.typeid, [dupefilter.request_fingerprint(request)])[0]
-
-    def test_downloaded(self) -> None:
-        """A request that fails is given out again, to this crawl some times."""
-        mine, other = self.downloaded("failing"), self.downloaded("other", URIFILTER_TYPE="failing")
-        for _ in range(3):
-            one = Request("http://failing.example/")
-            self.assertFalse(mine.request_seen(one))
-            self.assertEqual([mine.request_seen(Request(one.url)), other.request_seen(Request(one.url))], [True, True])
-            retry = one.replace(dont_filter=True)
-            self.assertEqual([mine.begins(one), mine.begins(retry)], [True, True])
-            mine.ends(retry, False)
-            self.assertTrue(self.told(mine, one))
-        self.assertTrue(mine.request_seen(Request(one.url)))
-        theirs = Request(one.url)
-        self.assertFalse(other.request_seen(theirs))
-        other.ends(theirs, True)
-        self.assertTrue(other.request_seen(Request(one.url)))  # before the daemon is told
-        self.assertFalse(self.told(other, one))
-        # A callback that wants the page once more is not in the way of that.
-        again = theirs.replace(dont_filter=True)
-        self.assertTrue(other.begins(again))
-
-    def test_downloaded_without_the_daemon(self) -> None:
-        """What passes while the daemon is away is not what this crawl has downloaded."""
-        daemon = Daemon(self.addCleanup)
-        mine = self.downloaded("passing", URIFILTER_URL=daemon.url, URIFILTER_WHEN_AWAY="pass", URIFILTER_TIMEOUT=1)
-        one = Request("http://passing.example/1")
-        self.assertFalse(mine.request_seen(one))
-        mine.ends(one, True)
-        self.assertFalse(self.told(mine, one))
-        daemon.kill()
-        self.assertEqual([mine.request_seen(Request(f"http://passing.example/{i}")) for i in (1, 2, 2)], [True, False, True])
-
-    def test_downloaded_from_a_shared_queue(self) -> None:
-        """Another process takes a request with its reservation, in the form that queues keep."""
-        mine, other = self.downloaded("queueing"), self.downloaded("other", URIFILTER_TYPE="queueing")
-        one = Request("http://queueing.example/", meta={"mine": 1})
-        self.assertFalse(mine.request_seen(one))
-        taken = request_from_dict(json.loads(json.dumps({k: v for k, v in one.to_dict().items() if k in ("url", "meta")})))
-        self.assertTrue(other.begins(taken))
-        other.ends(taken, True)
-        self.assertEqual((taken.meta, self.told(other, one)), ({"mine": 1}, False))
-
-    def test_downloaded_and_dropped(self) -> None:
-        """By a scheduler of its own mind; by a middleware of whose error nobody is told."""
-        mine = self.downloaded("dropping")
-        one, two = Request("http://dropping.example/1"), Request("http://dropping.example/2")
-        self.assertEqual([mine.request_seen(one), mine.request_seen(two)], [False, False])
-        mine._crawler.signals.send_catch_log(signals.request_dropped, request=one, spider=mine._crawler.spider)
-        self.assertTrue(self.told(mine, one))
-        self.assertTrue(mine.begins(two))
-        del two
-        gc.collect()
-        self.assertTrue(self.told(mine, Request("http://dropping.example/2")))
-
-    def test_downloaded_ahead(self) -> None:
-        """What was asked ahead and not scheduled is given back when the crawl ends."""
-        mine = self.downloaded("reserving")
-        requests = [Request(f"http://reserving.example/{i % 3}") for i in range(6)]
-        mine.ask_ahead(requests)
-        mine.ask_ahead(requests)
-        self.assertEqual(mine._crawler.stats.get_value("urifilter/calls"), 1)
-        self.assertEqual([mine.request_seen(r) for r in requests[:2]], [False, False])
-        mine.ends(requests[0], True)
-        mine.close("finished")
-        with FilterAPIClient(url=self.daemon.url) as client:
-            self.assertEqual(client.check("reserving", [mine.request_fingerprint(r) for r in requests[:3]]), [False, True, True])
-
-    def test_downloaded_without_a_crawler(self) -> None:
-        with self.assertRaises(SettingsError) as caught:
-            RFPDupeFilter.from_settings(ScrapySettings(self.settings(URIFILTER_TYPE="uri", URIFILTER_SEEN="downloaded")))
-        self.assertIn("makes its dupefilter without a crawler", str(caught.exception))
 
     def test_owner_of_a_timing_filter(self) -> None:
         """It is known for as long as the filter remembers anything."""

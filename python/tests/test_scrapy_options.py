@@ -1,0 +1,99 @@
+"""The settings of the dupefilter."""
+
+from __future__ import annotations
+
+import math
+import os
+import unittest
+from typing import Any
+from unittest import mock
+
+from crawlerfilter import Settings, SettingsError
+
+from .crawl import NO_SCRAPY
+from .daemon import clean_environment
+
+if not NO_SCRAPY:
+    from scrapy.settings import Settings as ScrapySettings
+
+    from crawlerfilter.scrapy.options import Options, old_capacity, type_of
+
+
+@unittest.skipIf(NO_SCRAPY, NO_SCRAPY)
+class OptionsTest(unittest.TestCase):
+    def read(self, spider: str = "quotes", **settings: Any) -> "Options":
+        with mock.patch.dict(os.environ, clean_environment(), clear=True):
+            return Options.read(ScrapySettings(settings), spider)
+
+    def test_defaults(self) -> None:
+        options = self.read()
+        self.assertEqual((options.typeid, options.create, options.spec, options.expire), ("quotes", True, {}, None))
+        self.assertEqual((options.when_away, options.cache, options.debug, options.dry_run), ("wait", 200_000, False, ""))
+        self.assertEqual(options.client, Settings(patience=60.0, timeout=10.0, in_doubt="new"))
+
+    def test_given(self) -> None:
+        options = self.read(
+            URIFILTER_URL=["http://a:1", "http://b:1"], URIFILTER_TOKEN="token", URIFILTER_TYPE="shared", URIFILTER_WAIT="5",
+            URIFILTER_TIMEOUT="30", URIFILTER_IN_DOUBT="error", URIFILTER_CACHE="0", DUPEFILTER_DEBUG=True,
+        )  # fmt: skip
+        self.assertEqual((options.typeid, options.create, options.cache, options.debug), ("shared", False, 0, True))
+        self.assertEqual(options.client, Settings("http://a:1,http://b:1", "token", 30.0, 5.0, "error"))
+        self.assertEqual(self.read(URIFILTER_WHEN_AWAY="pass").client.patience, 0)
+        self.assertEqual(self.read(URIFILTER_CAPACITY="1000", URIFILTER_ERROR_RATE="0.01", URIFILTER_TYPE="x").spec, {"kind": "bloom", "capacity": 1000, "error_rate": 0.01})
+        self.assertEqual(self.read(URIFILTER_EXPIRE="3600").spec, {"kind": "timing", "expire": 3600})
+        self.assertTrue(self.read(URIFILTER_TYPE="x", URIFILTER_CREATE="1").create)
+        self.assertFalse(self.read(URIFILTER_CREATE="0").create)
+
+    def test_environment(self) -> None:
+        environ = {"URIFILTER_URL": "http://c:1", "URIFILTER_TIMEOUT": "30", "URIFILTER_IN_DOUBT": "error", "URIFILTER_PATIENCE": "7"}
+        with mock.patch.dict(os.environ, environ):
+            self.assertEqual(Options.read(ScrapySettings(), "quotes").client, Settings("http://c:1", "", 30.0, 60.0, "error"))
+
+    def test_malformed(self) -> None:
+        for settings, said in (
+            ({"URIFILTER_TYPE": "not a name"}, "URIFILTER_TYPE: 'not a name': want the id of a filter"),
+            ({"URIFILTER_WHEN_AWAY": "sleep"}, "URIFILTER_WHEN_AWAY: 'sleep': want wait, raise or pass"),
+            ({"URIFILTER_WAIT": "long"}, "URIFILTER_WAIT: 'long': want a number"),
+            ({"URIFILTER_WAIT": -1}, "URIFILTER_WAIT: -1: want a number of seconds, 0 or more"),
+            ({"URIFILTER_WAIT": True}, "URIFILTER_WAIT: True"),
+            ({"URIFILTER_EXPIRE": -1}, "URIFILTER_EXPIRE: -1: want a number of seconds, more than 0"),
+            ({"URIFILTER_EXPIRE": 0}, "URIFILTER_EXPIRE: 0: want a number of seconds, more than 0"),
+            ({"URIFILTER_TIMEOUT": 0}, "URIFILTER_TIMEOUT: 0: want a number of seconds, more than 0"),
+            ({"URIFILTER_CAPACITY": 0}, "URIFILTER_CAPACITY: 0: want a whole number, 1 or more"),
+            ({"URIFILTER_ERROR_RATE": 0}, "URIFILTER_ERROR_RATE: 0: want a number, more than 0 and less than 1"),
+            ({"URIFILTER_ERROR_RATE": 1}, "URIFILTER_ERROR_RATE: 1: want a number, more than 0 and less than 1"),
+            ({"URIFILTER_CACHE": "1.5"}, "URIFILTER_CACHE: '1.5': want a whole number"),
+            ({"URIFILTER_URL": 7}, "url: want a text"),
+            ({"BLOOMFILTER_BIT": "99"}, "BLOOMFILTER_BIT 99"),
+            ({"BLOOMFILTER_HASH_NUMBER": "0"}, "BLOOMFILTER_HASH_NUMBER 0"),
+        ):
+            with self.subTest(settings), self.assertRaises(SettingsError) as caught:
+                self.read(**settings)
+            self.assertIn(said, str(caught.exception))
+
+    def test_types(self) -> None:
+        for setting, spider, want in (
+            ("%(spider)s", "quotes", ("quotes", True)),
+            ("%(spider)s-2026.11", "quotes", ("quotes-2026.11", True)),
+            ("crawl", "quotes", ("crawl", False)),
+            ("3", "quotes", (3, False)),
+            (3, "quotes", (3, False)),
+        ):
+            self.assertEqual(type_of(setting, spider), want)
+        for setting, want in (("%(project)s-%(spider)s", "shop-quotes"), ("%(project)s", "shop"), ("%(project)s.all", "shop.all")):
+            self.assertEqual(type_of(setting, "quotes", "shop"), (want, True))
+        with self.assertLogs("crawlerfilter.scrapy", "INFO"):
+            mapped = [type_of("%(spider)s", name)[0] for name in ("quotes spider", "quotes_spider", "quotes/spider", "我", "123", "x" * 100, "x" * 101)]
+        self.assertEqual(len(set(mapped)), 7)
+        for name in mapped:
+            self.assertRegex(str(name), r"\A[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z")
+
+    def test_old_capacity(self) -> None:
+        """At the capacity the old filter had the error rate."""
+        for bit, hashes, rate in ((30, 6, 1e-4), (20, 6, 1e-4), (32, 1, 0.01), (25, 14, 1e-6)):
+            n = old_capacity(bit, hashes, rate)
+            self.assertAlmostEqual((1 - math.exp(-hashes * n / 2**bit)) ** hashes, rate, delta=rate / 100)
+        self.assertEqual(round(old_capacity(30, 6, 1e-4), -6), 43_000_000)
+        for bit, hashes in ((0, 6), (33, 6), (30, 0), (30, 65)):
+            with self.assertRaises(SettingsError):
+                old_capacity(bit, hashes, 1e-4)
