@@ -113,12 +113,12 @@ func ClusterTLS(t testing.TB, tls *TLS) []*Server {
 	create := []string{"--cluster-yes", "--cluster", "create"}
 	for i := range servers {
 		// Beside other work nodes answer each other late; no test waits for one to be taken for dead.
-		servers[i] = StartTLS(t, tls, "--cluster-enabled", "yes", "--cluster-node-timeout", "10000", "--appendonly", "yes", "--appendfsync", "no")
+		servers[i] = StartTLS(t, tls, "--cluster-enabled", "yes", "--cluster-node-timeout", "60000", "--appendonly", "yes", "--appendfsync", "no")
 		create = append(create, servers[i].Addr)
 	}
 	servers[0].CLI(create...)
 	for _, s := range servers {
-		for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(s.CLI("cluster", "info"), "cluster_state:ok"); time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); !strings.Contains(s.CLI("cluster", "info"), "cluster_state:ok"); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal(fmt.Errorf("the cluster at %s does not become whole", s.Addr))
 			}
@@ -156,7 +156,7 @@ func SentinelsTLS(t testing.TB, tls *TLS) (sentinel, master, replica *Server) {
 	sentinel = &Server{Addr: testserver.Free(t), Dir: dir, t: t, tls: tls, config: []string{conf, "--sentinel"}}
 	t.Cleanup(sentinel.Kill)
 	sentinel.Run()
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if strings.Contains(sentinel.CLI("sentinel", "master", "mymaster"), "num-slaves\n1") &&
 			strings.Contains(replica.CLI("info", "replication"), "master_link_status:up") {
 			return sentinel, master, replica

@@ -11,7 +11,7 @@ import (
 func (p *Process) AwaitReady() *Process {
 	t := p.T
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		select {
 		case <-p.Done:
 			t.Fatalf("the daemon ended at once: %v\n%s", p.Err, p.Log)
@@ -28,7 +28,7 @@ func (p *Process) AwaitReady() *Process {
 // AwaitLive waits until the daemon answers, which it does before it is ready.
 func AwaitLive(t testing.TB, p *Process) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if status, _, err := p.Get("/livez"); err == nil && status == http.StatusOK {
 			return
 		}
@@ -39,7 +39,7 @@ func AwaitLive(t testing.TB, p *Process) {
 // AwaitLog waits until the daemon has logged a text.
 func (p *Process) AwaitLog(text string) {
 	p.T.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if strings.Contains(p.Log.String(), text) {
 			return
 		}

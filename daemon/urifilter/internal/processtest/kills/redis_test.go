@@ -226,7 +226,7 @@ func TestFiltersAreSharedAtOnce(t *testing.T) {
 	}
 	_ = resp.Body.Close()
 	const body = `{"filter_typeid":"extra","uri_list":["x"]}`
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		status, answer, err := b.Post(context.Background(), "/api/v1/filter", body)
 		if err == nil && status == http.StatusOK {
 			processtest.MustContain(t, answer, `["x"]`)

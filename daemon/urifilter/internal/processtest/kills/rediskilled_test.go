@@ -4,7 +4,9 @@ package kills_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,7 +28,7 @@ func TestNobodyWaitsForAnEarlierLife(t *testing.T) {
 	const waited = "do not answer; what only they knew may be new again"
 	answers := func(p *processtest.Process) {
 		t.Helper()
-		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 			if status, _, err := p.Post(context.Background(), "/api/v1/filter", processtest.List(t, "https://example.com/")); err == nil && status == http.StatusOK {
 				return
 			}
@@ -39,16 +41,21 @@ func TestNobodyWaitsForAnEarlierLife(t *testing.T) {
 		server.Kill()
 		server.Run()
 	}
+	var killed []string
 	for _, between := range []func(){func() {}, restartRedis} {
 		addr := a.Addr
+		killed = append(killed, fmt.Sprintf(":%d:", a.Cmd.Process.Pid)) // as members are named: host, process, life
 		_ = a.End(syscall.SIGKILL)
 		between()
 		a = processtest.BeginAt(t, addr, dir, env).AwaitReady()
 		restartRedis()
 		for _, p := range []*processtest.Process{a, b} {
 			answers(p)
-			if strings.Contains(p.Log.String(), waited) {
-				t.Fatalf("a daemon that was killed and started again was waited for:\n%s", p.Log)
+			for line := range strings.Lines(p.Log.String()) {
+				// Beside other work a living one can be late, too.
+				if strings.Contains(line, waited) && slices.ContainsFunc(killed, func(who string) bool { return strings.Contains(line, who) }) {
+					t.Fatalf("of %v, which were killed and started again, one was waited for:\n%s", killed, p.Log)
+				}
 			}
 		}
 	}

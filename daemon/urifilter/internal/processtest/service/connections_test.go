@@ -24,7 +24,7 @@ func TestConnectionPastTheLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		status, body := getReady(t, conn)

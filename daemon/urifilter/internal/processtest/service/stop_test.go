@@ -47,7 +47,7 @@ func TestStopBeforeServing(t *testing.T) {
 			t.Fatalf("does not end\n%s", stacks[:runtime.Stack(stacks, true)])
 		}
 		// A process that another test forks has the port for a moment longer, until it is another program.
-		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) {
 			c, err := net.Dial("tcp", address)
 			if err != nil {
 				break
@@ -122,7 +122,7 @@ func TestStopDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Signal(syscall.SIGTERM)
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		other, err := net.Dial("tcp", p.Addr)
 		if err != nil {
 			break // it takes no more connections
