@@ -14,8 +14,8 @@ func onHosts(t *testing.T, test func(*testing.T)) {
 	test(t)
 }
 
-// These are in the order of the time that they take. Of tests that run beside others go test begins
-// with the last ones of the source, so that the longest are begun first, and none runs by itself in the end.
+// These are in the order of the time that they take. Of tests that run beside others go test begins mostly
+// with the last ones of the source: the longest are to be begun early, so that none runs by itself in the end.
 func TestSystemRefusedSettings(t *testing.T)    { onHosts(t, tryRefusedSettings) }
 func TestSystemNewcomer(t *testing.T)           { onHosts(t, tryNewcomer) }
 func TestSystemSecondProgram(t *testing.T)      { onHosts(t, trySecondProgram) }

@@ -96,7 +96,7 @@ class Daemon:
 
     def await_ready(self) -> None:
         """Returns when it serves."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while time.monotonic() < until:
             assert self._process is not None
             if self._process.poll() is not None:
@@ -128,7 +128,7 @@ class Daemon:
 
     def requests(self) -> int:
         """How many filter calls it has answered."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.request("GET", "/metrics")
             text = connection.getresponse().read().decode()
@@ -139,7 +139,7 @@ class Daemon:
 
     def post(self, path: str, body: bytes, **headers: Any) -> "tuple[int, bytes]":
         """A call that no client is in the way of."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
             answer = connection.getresponse()
