@@ -67,7 +67,7 @@ func reserve[T any](ctx context.Context, c *Client, typ string, body []byte, sen
 		return ReserveResult[T]{}, err
 	}
 	if n := len(result.URIList) + result.Duplicates + result.Reserved + int(result.Invalid); result.Total != sent || n != sent || result.Reservation == "" {
-		return ReserveResult[T]{}, c.odd("reserve", fmt.Errorf("%d of %d items are told of", n, sent))
+		return ReserveResult[T]{}, c.odd("reserve", fmt.Errorf("%d of %d items have an answer", n, sent))
 	}
 	o.tell(result.InvalidItems)
 	return result, nil

@@ -40,7 +40,7 @@ func newConfigCheck() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:     "check",
-		Short:   "Say what is wrong with the settings, all of it",
+		Short:   "Check the settings, and list all errors",
 		Example: "  uridownloader config check --config " + defaultPath,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -61,7 +61,7 @@ func newJobCommand() *cobra.Command {
 
   name: news
   priority: 3              # 0 to 9, higher first
-  filter: uri_download     # what another job has downloaded is not downloaded again; left out: it is
+  filter: uri_download     # skips what other jobs with this filter have downloaded; optional
   uris: uris.txt           # a file beside this one, a list, or a URL
   setting: {max_download_times: 3, timeout: 30s, delay: 1s, concurrency: 2}
   generate: {code: generate.star, every: 1h}   # makes URIs on a schedule
@@ -190,7 +190,7 @@ func send(cmd *cobra.Command, m *calls.Master, file string, skip bool, where fun
 func newJobCheck() *cobra.Command {
 	return &cobra.Command{
 		Use:     "check FILE",
-		Short:   "Say what is wrong with a job, all of it; calls nobody",
+		Short:   "Check a job, and list all errors; calls no server",
 		Example: "  uridownloader job check news.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -14,16 +14,16 @@ import (
 
 const likeServe = `
 
-Settings are read as those of "serve", and SIGTERM, SIGHUP and kill -9 are as there.`
+Settings are read, and SIGTERM, SIGHUP and kill -9 work, as with "serve".`
 
 func newMasterCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "master",
-		Short: "Run the master alone: jobs and URIs come in, what became of them is told",
-		Long: `Run the master alone: it takes jobs and URIs in over HTTP, and tells what became of
-them. Dispatchers and workers, which use the same store, are processes of their own. With
---dispatch there is a dispatcher in this one, too, which hands new URIs out at once and
-not a second later; others may run beside it.
+		Short: "Run the master alone: accept jobs and URIs, report their results",
+		Long: `Run the master alone: it accepts jobs and URIs over HTTP, and reports their results.
+Dispatchers and workers are separate processes that use the same store. With --dispatch,
+this process also has a dispatcher, which hands new URIs out at once and not a second
+later; others may run beside it.
 
 The setting filter.url is needed: all roles ask the same filters.` + likeServe,
 		Example: `  # the master of several workers, as a service does it
@@ -108,7 +108,7 @@ got no turn because of an error.
 
 func printRound(out io.Writer, r dispatch.Report) {
 	if !r.Held {
-		fmt.Fprintln(out, "another dispatcher is at work: nothing was done")
+		fmt.Fprintln(out, "another dispatcher is active: nothing was done")
 		return
 	}
 	n := func(n int) string { return human.Count(int64(n)) }

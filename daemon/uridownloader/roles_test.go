@@ -164,7 +164,7 @@ func TestRolesApart(t *testing.T) {
 		}
 		return string(text)
 	}
-	if text := once(); !strings.Contains(text, "another dispatcher is at work") {
+	if text := once(); !strings.Contains(text, "another dispatcher is active") {
 		t.Errorf("dispatch --once: %s", text)
 	}
 	dispatcher.Signal(syscall.SIGTERM)
@@ -203,7 +203,7 @@ func TestRolesLoseRedis(t *testing.T) {
 		}
 	}
 	for _, p := range []*process{dispatcher, worker} {
-		p.logged("redis does not tell what there is to do")
+		p.logged("redis cannot be used")
 		if status, text := p.get("/readyz"); status != 200 {
 			t.Errorf("not ready without Redis: %d, %s", status, text)
 		}

@@ -113,7 +113,7 @@ type namedBody struct {
 func (b *namedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		err = fmt.Errorf("%s: %w; some of its URIs may be added: to send all again does no harm", b.from, err)
+		err = fmt.Errorf("%s: %w; some of its URIs may have been added; sending all of them again does no harm", b.from, err)
 	}
 	return n, err
 }

@@ -45,7 +45,7 @@ func TestURIsOfAURL(t *testing.T) {
 	if code, _, errOut := p.run("", "job", "show", "none"); code != 1 || !strings.Contains(errOut, "unknown_job") {
 		t.Errorf("exit code %d: %s", code, errOut)
 	}
-	if code, _, errOut := p.run("", "job", "uris", "news", lists.URL+"/cut.txt"); code != 1 || !strings.Contains(errOut, "/cut.txt: unexpected EOF; some of its URIs may be added") {
+	if code, _, errOut := p.run("", "job", "uris", "news", lists.URL+"/cut.txt"); code != 1 || !strings.Contains(errOut, "/cut.txt: unexpected EOF; some of its URIs may have been added") {
 		t.Errorf("exit code %d: %s", code, errOut)
 	}
 	p.settled("news", 6)

@@ -34,7 +34,7 @@ func newConfigCheck() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:     "check",
-		Short:   "Say what is wrong with the settings, all of it",
+		Short:   "Check the settings, and list all errors",
 		Example: "  urifilter config check --config /etc/urifilter/urifilter.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -29,9 +29,9 @@ func newPingCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ping",
-		Short: "Ask a daemon whether it is there and ready",
-		Long: `Ask a daemon once whether it is there, whether it is ready to take batches, and which
-version it is; and tell how long it took to answer. No token is needed.
+		Short: "Ask a daemon whether it is up and ready",
+		Long: `Ask a daemon once whether it is up, whether it is ready to take batches, and which
+version it is; and print how long it took to answer. No token is needed.
 
 Exit codes: 0 it is ready, 1 it does not answer, 3 it answers and is not ready (it
 starts, stops, or waits for Redis or the archive).`,

@@ -27,12 +27,11 @@ Settings come from the file (--config, else URIFILTER_CONFIG, else
 /etc/urifilter/urifilter.yaml where it exists), then from URIFILTER_* in the
 environment, then from these flags.
 
-SIGTERM or SIGINT stops it: requests under way are answered first, and clients are
-told to open another connection. SIGHUP makes it reload the tokens and the
-certificates; what is wrong with them leaves the old ones in use (at a
-terminal SIGHUP ends it). It exits with 1 when its disk fails, so that a service
-manager starts it again. A socket that systemd hands over takes the place of
---listen.`,
+SIGTERM or SIGINT stops it: running requests are answered first, and clients are
+asked to open another connection. SIGHUP makes it reload the tokens and the
+certificates; if they have errors, the old ones stay in use (at a terminal
+SIGHUP ends it). It exits with 1 when its disk fails, so that a service manager
+restarts it. A socket passed by systemd overrides --listen.`,
 		Example: `  # on this machine, with data under the present folder
   urifilter serve --data-dir ./data
 

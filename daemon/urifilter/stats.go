@@ -49,7 +49,7 @@ line of JSON.`,
 	conn.Register(cmd)
 	command.JSONFlag(cmd, &asJSON)
 	cmd.Flags().DurationVar(&interval, "interval", interval, "`time` between two polls")
-	cmd.Flags().BoolVar(&once, "once", false, "one table, and no more")
+	cmd.Flags().BoolVar(&once, "once", false, "print one table and exit")
 	return cmd
 }
 

@@ -107,7 +107,7 @@ func binaryKey(key []byte) bool {
 func (r Repository) source() string { return r.sourceWith(r.keyPath()) }
 
 func (r Repository) sourceWith(keyPath string) string {
-	text := "# Written by the urifilter toolkit, which writes it anew when it differs.\n" +
+	text := "# Written by the urifilter toolkit, which rewrites it when it differs.\n" +
 		"Types: deb\nURIs: " + r.URL + "\nSuites: " + r.Suite + "\n"
 	if r.Component != "" {
 		text += "Components: " + r.Component + "\n"
@@ -182,7 +182,7 @@ done
 :`, host.Quote(r.sourcePath()), host.Quote(strings.TrimRight(r.URL, "/")), host.Quote(r.Suite))
 	out, err := h.Run(ctx, host.Command{Script: script, Root: true})
 	if err != nil {
-		return "", fmt.Errorf("look for the repository: %w", err)
+		return "", fmt.Errorf("find the repository: %w", err)
 	}
 	first, _, _ := strings.Cut(out.Stdout, "\n")
 	return first, nil

@@ -126,7 +126,7 @@ func tryFailingHosts(t *testing.T) {
 			spoil: func(t *testing.T) { l.Sh(t, "bad", fill+" 50") },
 			mend:  func(t *testing.T) { l.Sh(t, "bad", "rm /opt/filler") },
 			code:  fleet.CodeFailed, good: report.NotStarted, bad: report.Failed, completes: true,
-			says: []string{"MB are free on /opt: want 100 MB for a release", "hint: make room there"},
+			says: []string{"MB are free on /opt: want 100 MB for a release", "hint: free space there"},
 		},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -230,7 +230,7 @@ func (m *member) do(ctx context.Context, h host.Host, s step.Step, begun *[]step
 	}
 	left, err := wish.Look(ctx, h)
 	if err != nil {
-		return fmt.Errorf("look again after the change: %w", err)
+		return fmt.Errorf("check after the change: %w", err)
 	}
 	if left != nil {
 		return fmt.Errorf("still differs after apply: %s%s", left.Summary, below(left.Diff))

@@ -124,7 +124,7 @@ func (e *lossError) Unwrap() []error { return []error{e.loss, e.err} }
 func hintFor(wrote string) string {
 	switch {
 	case strings.Contains(wrote, "No space left on device"), strings.Contains(wrote, "Disk quota exceeded"):
-		return "\nhint: `df -h` and `df -i` on the host show which file system is full; make room there, then run the same command again"
+		return "\nhint: `df -h` and `df -i` on the host show which file system is full; free space there, then run the same command again"
 	case strings.Contains(wrote, "Read-only file system"):
 		return "\nhint: `findmnt -T PATH` on the host shows the file system, and `dmesg` why it is read-only; make it writable, then run the same command again"
 	}

@@ -40,7 +40,7 @@ echo "container=$(systemd-detect-virt --container 2>/dev/null)"`
 func FactsOf(ctx context.Context, h Host) (Facts, error) {
 	out, err := h.Run(ctx, Command{Script: factsScript})
 	if err != nil {
-		return Facts{}, fmt.Errorf("ask what the host is: %w", err)
+		return Facts{}, fmt.Errorf("read the host's facts: %w", err)
 	}
 	return parseFacts(out.Stdout), nil
 }

@@ -85,7 +85,7 @@ func (s *Server) listens(ctx context.Context, h host.Host) error {
 // ferretListens tells FerretDB where to listen, by a drop-in of its unit. It has the
 // address before the server first starts, and waits for the network that has it.
 func (s *Server) ferretListens() step.Wish {
-	content := `# Written by the urifilter toolkit, which writes it anew when it differs.
+	content := `# Written by the urifilter toolkit, which rewrites it when it differs.
 [Unit]
 Wants=network-online.target
 After=network-online.target

@@ -82,7 +82,7 @@ func (s *Server) bind() string {
 
 // text is our file.
 func (s *Server) text() string {
-	return fmt.Sprintf(`# Written by the urifilter toolkit, which writes it anew when it differs.
+	return fmt.Sprintf(`# Written by the urifilter toolkit, which rewrites it when it differs.
 [mariadbd]
 # Filter hosts reach it here, and nobody else should: a firewall is not ours.
 bind_address = %s

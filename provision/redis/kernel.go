@@ -13,7 +13,7 @@ import (
 // overcommitFile is ours. 60: files of the administrator, by custom 90 and more, go after it.
 const overcommitFile = "/etc/sysctl.d/60-urifilter-redis.conf"
 
-const overcommitText = "# " + host.Written + `, which writes it anew when it differs.
+const overcommitText = "# " + host.Written + `, which rewrites it when it differs.
 # Redis forks to rewrite its append-only file. With the default the kernel refuses that
 # when Redis has more than about half of the memory, though hardly any of it is copied;
 # the file then grows without end.

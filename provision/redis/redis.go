@@ -167,7 +167,7 @@ func (s *Server) text(st state) string {
 		"maxmemory":        "When it is reached, writes are refused.",
 	}
 	var b strings.Builder
-	b.WriteString("# Written by the urifilter toolkit, which writes it anew when it differs. Other settings\n# belong in " + s.product.main + ", above the line that includes this file.\n")
+	b.WriteString("# Written by the urifilter toolkit, which rewrites it when it differs. Other settings\n# belong in " + s.product.main + ", above the line that includes this file.\n")
 	for _, d := range s.directives(st) {
 		if text := why[d.key]; text != "" {
 			b.WriteString("\n# " + text + "\n")

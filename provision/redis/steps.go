@@ -62,7 +62,7 @@ func (s *Server) known(ctx context.Context) (string, error) {
 
 // dropInText makes the server wait for the addresses that it listens on: at boot they may
 // come later than it, and it gives up after five tries within a second.
-const dropInText = `# Written by the urifilter toolkit, which writes it anew when it differs.
+const dropInText = `# Written by the urifilter toolkit, which rewrites it when it differs.
 [Unit]
 Wants=network-online.target
 After=network-online.target

@@ -31,7 +31,7 @@ func (i *Instance) Preflight() []step.Step {
 			_, err := h.Run(ctx, host.Command{Script: script})
 			var failed *host.CommandError
 			if errors.As(err, &failed) {
-				return fmt.Errorf("%s\nhint: make room there", strings.TrimSpace(failed.Output.Stderr))
+				return fmt.Errorf("%s\nhint: free space there", strings.TrimSpace(failed.Output.Stderr))
 			}
 			return err
 		}),

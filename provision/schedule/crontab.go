@@ -39,7 +39,7 @@ func (s *Schedule) text() string {
 	for i, w := range words {
 		words[i] = strings.ReplaceAll(host.Quote(w), "%", `\%`)
 	}
-	return `# ` + host.Written + `, which writes it anew when it differs.
+	return `# ` + host.Written + `, which rewrites it when it differs.
 # To ` + s.Program.Job.Does + `; journalctl -t ` + s.identifier() + ` shows how it went.
 SHELL=/bin/sh
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -81,7 +81,7 @@ func (c *crontabStep) Undo(ctx context.Context, h host.Host, _ error) (string, e
 		return c.wish.Path + " is as it was before", write(ctx, h, c.before)
 	}
 	_, err := h.Run(ctx, host.Command{Script: "rm -f " + host.Quote(c.wish.Path) + " && " + noticed, Root: true})
-	return c.wish.Path + " is removed again", err
+	return c.wish.Path + " is removed", err
 }
 
 func write(ctx context.Context, h host.Host, crontab host.File) error {

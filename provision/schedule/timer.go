@@ -17,7 +17,7 @@ const dropInName = "toolkit.conf"
 
 func dropInPath(unit string) string { return systemd.Dir + "/" + unit + ".d/" + dropInName }
 
-const dropInHead = "# " + host.Written + ", which writes it anew when it differs.\n"
+const dropInHead = "# " + host.Written + ", which rewrites it when it differs.\n"
 
 // dropInFiles are those of the job and of its timer.
 func (s *Schedule) dropInFiles() []host.File {

@@ -182,7 +182,7 @@ func (st *stream) write(p []byte) error {
 	}
 	st.start()
 	if st.sending == nil {
-		return &problem.Error{Code: problem.Overloaded, Detail: "the answer has no room to wait for the request's end"}
+		return &problem.Error{Code: problem.Overloaded, Detail: "no room to buffer the answer until the request ends"}
 	}
 	return st.out.Write(p)
 }

@@ -26,7 +26,7 @@ func (k *Copier) Reconcile(ctx context.Context) {
 			k.log.Info("store and archive agree on the filters", "filters", len(k.engine.Filters()))
 			return
 		}
-		k.log.Warn("the archive cannot give what is asked of it; filters that the store has are served, others wait",
+		k.log.Warn("the archive cannot be read; filters that the store has are served, others wait",
 			"waiting", k.engine.Waiting(), "again_in", wait, "err", err)
 		if !sleep(ctx, wait) {
 			return
@@ -50,7 +50,7 @@ func (k *Copier) Every(ctx context.Context, interval time.Duration) {
 			case ctx.Err() != nil:
 				return
 			case errors.As(err, &busy), errors.As(err, &lease):
-				k.log.Info("scheduled writeback left out: somebody else is at it", "filter", f.Name, "reason", err)
+				k.log.Info("scheduled writeback skipped: another daemon is writing back", "filter", f.Name, "reason", err)
 			}
 			// Other errors were logged and counted; the next round is another try.
 		}

@@ -62,14 +62,14 @@ type Crawl struct {
 type BegunError struct{ Dir string }
 
 func (e *BegunError) Error() string {
-	return fmt.Sprintf("%s: there is a crawl in this folder\nhint: go on with it by --resume, or name another folder with --out", e.Dir)
+	return fmt.Sprintf("%s: there is a crawl in this folder\nhint: continue it with --resume, or name another folder with --out", e.Dir)
 }
 
 // NoneError is for a folder that has no crawl to go on with.
 type NoneError struct{ Dir string }
 
 func (e *NoneError) Error() string {
-	return fmt.Sprintf("%s: there is no crawl in this folder\nhint: name its folder with --out, or begin one without --resume", e.Dir)
+	return fmt.Sprintf("%s: there is no crawl in this folder\nhint: name its folder with --out, or start one without --resume", e.Dir)
 }
 
 // Begin begins a crawl in a folder that has none.
@@ -125,7 +125,7 @@ func vacant(dir string) error {
 	}
 	for _, name := range []string{pagesDir, IndexFile, FailedFile, graph.File, filterDir, archiveDir} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, os.ErrNotExist) {
-			return errors.Join(fmt.Errorf("%s: %s is there, and no crawl that it is of\nhint: name another folder with --out", dir, name), err)
+			return errors.Join(fmt.Errorf("%s: %s exists, but not the crawl that it belongs to\nhint: name another folder with --out", dir, name), err)
 		}
 	}
 	return nil

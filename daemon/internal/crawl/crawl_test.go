@@ -239,7 +239,7 @@ func TestFolder(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(other, "pages"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Begin(t.Context(), other, setting(site, 3, 1), Options{}); err == nil || !strings.Contains(err.Error(), "pages is there") {
+	if _, err := Begin(t.Context(), other, setting(site, 3, 1), Options{}); err == nil || !strings.Contains(err.Error(), "pages exists") {
 		t.Errorf("begin in a folder with pages: %v", err)
 	}
 	// More pages of a crawl that is done.

@@ -52,7 +52,7 @@ func openLines(dir, name, committed string, line func(*frontier.Outcome) ([]byte
 	switch {
 	case err != nil:
 	case size < keep:
-		err = fmt.Errorf("%s: has %d bytes, want %d: lines that were committed are missing\nhint: put the file back, or begin a new crawl in another folder", path, size, keep)
+		err = fmt.Errorf("%s: has %d bytes, want %d: lines that were committed are missing\nhint: restore the file, or start a new crawl in another folder", path, size, keep)
 	case size > keep: // written before a crash, and not committed
 		err = errors.Join(file.Truncate("crawl-lines-cut", keep), file.Sync("crawl-lines-cut"))
 	}

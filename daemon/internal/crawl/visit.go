@@ -41,7 +41,7 @@ type forbidden struct{ unreachable error }
 
 func (f *forbidden) Error() string {
 	if f.unreachable != nil {
-		return "robots.txt of the host cannot be had, which forbids everything for a while: " + f.unreachable.Error()
+		return "robots.txt of the host cannot be fetched, which forbids everything for a while: " + f.unreachable.Error()
 	}
 	return "robots.txt of the host forbids it"
 }
@@ -178,7 +178,7 @@ func (c *Crawl) keep(l *frontier.Lease, answer *fetch.Response, r *frontier.Resu
 		text, encoding = read.Text, read.Query()
 		record.Declared, record.Detected, record.Encoding, record.Replaced = read.Declared, read.Detected, read.Used, read.Replaced
 		if read.Replaced > 0 || read.Mismatch() {
-			c.log.Warn("encoding in doubt", "uri", at.String(), "declared", read.Declared, "detected", read.Detected, "used", read.Used, "replaced", read.Replaced)
+			c.log.Warn("encoding uncertain", "uri", at.String(), "declared", read.Declared, "detected", read.Detected, "used", read.Used, "replaced", read.Replaced)
 		}
 	}
 	sum := sha256.Sum256(text)

@@ -56,7 +56,7 @@ func (k *diskFilter) clear(m kind.Memory, serve func(engine.Set)) error {
 	now, set := k.store.start(k.spec, k.dir, k.kind, m, from)
 	serve(set)
 	if err := k.memory.Free(); err != nil {
-		k.store.log.Warn("memory of a cleared filter is not given back", "filter", k.spec.Name, "err", err)
+		k.store.log.Warn("memory of a cleared filter is not released", "filter", k.spec.Name, "err", err)
 	}
 	if err := now.journal.Discard(from); err != nil {
 		k.store.log.Warn("journal of a cleared filter is left; the next checkpoint removes it", "filter", k.spec.Name, "err", err)

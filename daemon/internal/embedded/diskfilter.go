@@ -186,7 +186,7 @@ func (k *diskFilter) drop() (away string, err error) {
 	}
 	k.gone = true
 	if err := k.memory.Free(); err != nil {
-		k.store.log.Warn("memory of a dropped filter is not given back", "filter", k.spec.Name, "err", err)
+		k.store.log.Warn("memory of a dropped filter is not released", "filter", k.spec.Name, "err", err)
 	}
 	return away, nil
 }

@@ -22,7 +22,7 @@ func newMetrics() metrics {
 			Help:    "Time that a sync of a journal took: with durability always each answer waits for one, and those that wait together share it.",
 			Buckets: prometheus.ExponentialBuckets(50e-6, 4, 10), // 50 us to 13 s
 		}),
-		bytes: prometheus.NewDesc("urifilter_journal_bytes", "Bytes on disk of a filter's journal, the room made ahead of need included.", []string{"filter"}, nil),
+		bytes: prometheus.NewDesc("urifilter_journal_bytes", "Bytes on disk of a filter's journal, with the space that is allocated in advance.", []string{"filter"}, nil),
 	}
 }
 

@@ -137,7 +137,7 @@ func (e *Engine) warnDiffers(made, settings Spec) {
 	if as, _ := settings.With(map[string]reflect.Value{"on_full": reflect.ValueOf(made.Bound().OnFull)}); as == made {
 		level = slog.LevelInfo
 	}
-	e.log.Log(context.Background(), level, "filter is kept as it was made; the settings differ", "filter", made.Name,
+	e.log.Log(context.Background(), level, "filter keeps its parameters; the settings differ", "filter", made.Name,
 		"differences", made.Differences(settings))
 }
 

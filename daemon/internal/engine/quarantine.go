@@ -62,7 +62,7 @@ func (e *Engine) release(q Quarantined) {
 	left := len(e.quarantine) < had
 	e.mu.Unlock()
 	if left {
-		e.log.Warn("filter is in quarantine no more: another daemon has dropped or mended it", "filter", q.Name, "id", q.ID)
+		e.log.Warn("filter has left quarantine: another daemon has dropped or repaired it", "filter", q.Name, "id", q.ID)
 	}
 }
 
@@ -102,7 +102,7 @@ func (e *Engine) dropQuarantined(ctx context.Context, bad *QuarantinedError) err
 	e.mu.Lock()
 	e.quarantine = slices.DeleteFunc(e.quarantine, func(q Quarantined) bool { return q.Where == bad.Where })
 	e.mu.Unlock()
-	e.log.Warn("filter dropped from quarantine; its data are moved away, and what the archive has stays", "filter", bad.Name, "id", bad.ID, "to", to)
+	e.log.Warn("filter dropped from quarantine; its data are moved away, and the archive keeps its versions", "filter", bad.Name, "id", bad.ID, "to", to)
 	return nil
 }
 

@@ -148,10 +148,10 @@ func (e *Engine) reconcileOne(ctx context.Context, name string, a *Archived, fre
 	case a == nil:
 		return nil // dropped meanwhile
 	case !wanted && !fresh:
-		e.log.Info("filter is in the archive only, and the settings do not name it; PUT or `urifilter bitmap restore` brings it back", "filter", name)
+		e.log.Info("filter is in the archive only, and the settings do not name it; PUT or `urifilter bitmap restore` restores it", "filter", name)
 		return nil
 	case wanted && !sameMap(a.Spec, w.spec) && a.Items == 0:
-		e.log.Warn("filter starts EMPTY: so is what the archive has, with other parameters", "filter", name)
+		e.log.Warn("filter starts EMPTY: the archive has an empty one with other parameters", "filter", name)
 		_, err := e.makeEmpty(ctx, w.spec, a.Header.Generation+1)
 		return err
 	default:
@@ -184,7 +184,7 @@ func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
 		if err := e.archive.LeaveTombstone(ctx, have.Spec, h); err != nil {
 			return err
 		}
-		e.log.Info("the archive is told that the filter was cleared", "filter", have.Name, "generation", h.Generation)
+		e.log.Info("the archive records that the filter was cleared", "filter", have.Name, "generation", h.Generation)
 		return nil
 	case h.Generation > a.Header.Generation:
 		return nil // the next writeback starts over
@@ -193,7 +193,7 @@ func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
 			"filter", have.Name, "generation", h.Generation, "archived_generation", a.Header.Generation)
 		return nil
 	case st.Items < a.Items:
-		e.log.Warn("the store has lost items of this filter that the archive has; they are put back",
+		e.log.Warn("the store has lost items of this filter that the archive has; they are restored",
 			"filter", have.Name, "items_estimate", st.Items, "archived_items_estimate", a.Items)
 		if err := a.Restore(ctx, bits); err != nil {
 			return err

@@ -92,7 +92,7 @@ func (j *Journal) begin() error {
 	j.mu.Lock()
 	if len(j.spares) == 0 {
 		j.mu.Unlock()
-		return fmt.Errorf("segment %d: no room was reserved", j.seq)
+		return fmt.Errorf("segment %d: no space was reserved", j.seq)
 	}
 	s := j.spares[0]
 	j.spares = j.spares[1:]

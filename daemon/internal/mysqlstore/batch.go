@@ -76,7 +76,7 @@ func (s *Set) repeat(ctx context.Context, n int, done string, once func(again bo
 			return s.store.trouble(err)
 		case unknown == nil && what == lost:
 			unknown, until = err, time.Now().Add(patience)
-			s.store.log.Debug("a batch is done again, as its answer was lost", "filter", s.spec.Name, "err", err)
+			s.store.log.Debug("a batch is repeated, because its answer was lost", "filter", s.spec.Name, "err", err)
 		}
 		if unknown != nil && (time.Now().After(until) || !s.store.pause(retryEvery)) {
 			return fmt.Errorf("%w: %d items may have been %s: %w", engine.ErrInDoubt, n, done, s.store.trouble(errors.Join(unknown, err)))

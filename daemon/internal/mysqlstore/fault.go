@@ -125,7 +125,7 @@ func (s *Store) trouble(err error) error {
 		errors.Is(err, engine.ErrUnavailable), errors.Is(err, engine.ErrConflict), errors.Is(err, context.Canceled):
 		return err
 	case slices.Contains(errNoSpace, number(err)), strings.Contains(err.Error(), "error 28 from storage engine"):
-		return fmt.Errorf("%w: %w\nhint: give MariaDB more room on its disk", engine.ErrNoSpace, s.opt.explain(err))
+		return fmt.Errorf("%w: %w\nhint: free space on MariaDB's disk", engine.ErrNoSpace, s.opt.explain(err))
 	}
 	return fmt.Errorf("%w: %w", engine.ErrUnavailable, s.opt.explain(err))
 }

@@ -48,7 +48,7 @@ func (s *Store) poll() {
 				said = ""
 			} else if text := err.Error(); text != said && s.run.Err() == nil {
 				said = text
-				s.log.Warn("what other daemons have changed in mysql cannot be taken in", "err", err)
+				s.log.Warn("changes of other daemons in mysql cannot be read", "err", err)
 			}
 		}
 		if err == nil && s.untidy.Swap(false) {
@@ -83,9 +83,9 @@ func (s *Store) note(err error) {
 	defer s.mu.Unlock()
 	switch {
 	case fault != nil && s.fault == nil:
-		s.log.Error("mysql is not as it must be; calls for its filters are answered 503 until it is", "err", fault)
+		s.log.Error("mysql does not meet the requirements; calls for its filters are answered 503 until it does", "err", fault)
 	case fault == nil && err == nil && s.fault != nil:
-		s.log.Info("mysql is as it must be again")
+		s.log.Info("mysql meets the requirements again")
 	}
 	switch {
 	case err != nil && s.away == nil:
@@ -152,6 +152,6 @@ func (s *Store) send(change engine.Change) {
 	case s.changes <- change:
 	case <-s.run.Done():
 	case <-limit.C:
-		s.log.Warn("nobody takes in changes of filters", "filter", change.Spec.Name)
+		s.log.Warn("changes of filters are not followed", "filter", change.Spec.Name)
 	}
 }

@@ -3,7 +3,7 @@ package mysqlstore
 import "github.com/prometheus/client_golang/prometheus"
 
 var connectedDesc = prometheus.NewDesc("urifilter_mysql_connected",
-	"1 while MariaDB can be reached and is as it must be, as last seen; it is asked every second.", nil, nil)
+	"1 while MariaDB can be reached and meets the requirements, as last seen; it is asked every second.", nil, nil)
 
 // Describe implements [prometheus.Collector].
 func (s *Store) Describe(ch chan<- *prometheus.Desc) { ch <- connectedDesc }

@@ -88,7 +88,7 @@ func Of(err error) *Error {
 		return &Error{Code: items.LeaseInvalid, Detail: lease.Error()}
 	case errors.Is(err, engine.ErrNoReservation):
 		return &Error{Code: UnknownReservation, Detail: fmt.Sprintf("the reservation is unknown to the filter: it is not as the reserve call answered it, is of another filter or of "+
-			"one that was cleared, or its lease ended more than %v ago; what was not committed is new: reserve it again", engine.KeptSettled)}
+			"one that was cleared, or its lease ended more than %v ago; items that were not committed are new: reserve them again", engine.KeptSettled)}
 	case errors.As(err, &spec):
 		return &Error{Code: InvalidFilter, Detail: spec.Error()}
 	case errors.Is(err, engine.ErrConflict):

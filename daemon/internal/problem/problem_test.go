@@ -84,7 +84,7 @@ func TestOf(t *testing.T) {
 			"MISCONF store_failed: The store has failed and takes nothing until the daemon is restarted."},
 		{&archive.OvertakenError{Filter: "x"}, LeaseHeld, "ERR lease_held: filter x: another writeback took over; nothing was changed hint: write back again"},
 		{backup.ErrStopping, NotReady, "TRYAGAIN not_ready: " + backup.ErrStopping.Error()},
-		{fmt.Errorf("%w: %w", archive.ErrUnreachable, cause), ArchiveUnavailable, "TRYAGAIN archive_unavailable: The archive cannot be had at present."},
+		{fmt.Errorf("%w: %w", archive.ErrUnreachable, cause), ArchiveUnavailable, "TRYAGAIN archive_unavailable: The archive cannot be reached at present."},
 		{cause, Internal, "ERR internal: " + ByCode()[Internal].Title},
 		{&Error{Code: "new_word"}, "new_word", "ERR internal: " + ByCode()[Internal].Title},
 		{&Error{Code: Unauthorized, Cause: cause}, Unauthorized, "NOAUTH unauthorized: A valid token is required."},

@@ -38,7 +38,7 @@ func (s *Store) cleaner(ctx context.Context) {
 			s.sweepLeases(ctx)
 		}
 		if err := s.cleanOnce(ctx, since, time.Now()); err != nil && ctx.Err() == nil {
-			s.log.Warn("keys of a dropped filter are still in redis; the next try follows", "err", err)
+			s.log.Warn("keys of a dropped filter are still in redis; they are retried", "err", err)
 		}
 	}
 }

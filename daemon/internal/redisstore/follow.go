@@ -154,7 +154,7 @@ func (s *Store) send(ctx context.Context, change engine.Change) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(sendMost):
-		return errors.New("nobody takes in changes of filters")
+		return errors.New("changes of filters are not followed")
 	}
 }
 

@@ -13,9 +13,9 @@ var (
 	mirrorBytesDesc = prometheus.NewDesc("urifilter_mirror_bytes",
 		"Memory that the mirror of a filter in Redis takes, or that of a bloom filter may take.", []string{"filter"}, nil)
 	mirrorAskedDesc = prometheus.NewDesc("urifilter_mirror_items_total",
-		"Items that a mirror was asked for which need not have all that this daemon heard of: hit or miss, which costs a trip to Redis.", []string{"filter", "result"}, nil)
+		"Look-ups in a mirror that need not be complete: hit, or miss, which costs a round trip to Redis.", []string{"filter", "result"}, nil)
 	mirrorEvictedDesc = prometheus.NewDesc("urifilter_mirror_evicted_items_total",
-		"Items that had to leave such a mirror, for later ones or as it became smaller.", []string{"filter"}, nil)
+		"Items that were evicted from such a mirror, for newer ones or because it became smaller.", []string{"filter"}, nil)
 )
 
 // Describe implements [prometheus.Collector].

@@ -257,7 +257,7 @@ func (s *Store) forgetIfAbandoned(ctx context.Context) error {
 				continue
 			}
 			if n := u.ForgetUnacked(); n > 0 {
-				s.log.Warn("items that no caller was told of are not given out any more: other daemons went on without this one, and may have given them out",
+				s.log.Warn("items that no caller got an answer for stay seen: other daemons went on without this one, and may have called them new",
 					"filter", f.Base().Spec.Name, "items", n)
 			}
 		}

@@ -24,7 +24,7 @@ _HINTS = {
     "unknown_path": "URIFILTER_URL is the daemon's address alone, without the path of a call: http://HOST:PORT",
     "forget_not_supported": "make a filter of the kind exact or timing, or forget all with clear_filter",
     "reserve_not_supported": "make a filter of the kind exact or timing",
-    "unknown_reservation": "what was not committed is new: reserve it again",
+    "unknown_reservation": "items that were not committed are new: reserve them again",
     "near_not_supported": "make a filter of the kind simhash for texts: create_filter('pages', kind='simhash')",
     "items_not_supported": "this filter is for texts: call near",
     "text_too_large": "send the main text of the page only, or raise limits.text_bytes of the daemon",

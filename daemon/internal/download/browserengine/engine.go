@@ -131,7 +131,7 @@ func (e *Engine) visit(ctx context.Context, b *browser, w worker.Work) (worker.P
 	if alive && v.close() {
 		e.giveBack(b)
 	} else if ended := b.end(); ended != nil {
-		e.o.Log.Warn("browser not cleared away", "err", ended)
+		e.o.Log.Warn("browser not cleaned up", "err", ended)
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)

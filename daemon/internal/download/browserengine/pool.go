@@ -123,13 +123,13 @@ func (e *Engine) take(ctx context.Context, job int64) (*browser, error) {
 			}
 		}
 		if err := b.end(); err != nil {
-			e.o.Log.Warn("browser not cleared away", "err", err)
+			e.o.Log.Warn("browser not cleaned up", "err", err)
 		}
 	}
 	b, err := e.start(ctx)
 	if err != nil {
 		if ended := b.end(); ended != nil {
-			e.o.Log.Warn("browser not cleared away", "err", ended)
+			e.o.Log.Warn("browser not cleaned up", "err", ended)
 		}
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (e *Engine) giveBack(b *browser) {
 		return
 	}
 	if err := b.end(); err != nil {
-		e.o.Log.Warn("browser not cleared away", "err", err)
+		e.o.Log.Warn("browser not cleaned up", "err", err)
 	}
 }
 
@@ -167,6 +167,6 @@ func (e *Engine) drop(b *browser) {
 		return
 	}
 	if err := b.end(); err != nil {
-		e.o.Log.Warn("browser not cleared away", "err", err)
+		e.o.Log.Warn("browser not cleaned up", "err", err)
 	}
 }

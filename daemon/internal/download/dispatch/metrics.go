@@ -23,7 +23,7 @@ func newMetrics(registry prometheus.Registerer) metrics {
 		handedOut: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "handed_out_tasks_total", Help: "Tasks that were made ready, by lane."}, []string{"lane"}),
 		swept: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "swept_tasks_total",
 			Help: "Tasks that sweeps found: unclaimed (no worker leased them), abandoned (the worker did not renew the lease), failed (of the abandoned, too often)."}, []string{"state"}),
-		tasks:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "open_tasks", Help: "Tasks of jobs that are on, by state, as the last round left them."}, []string{"state"}),
+		tasks:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "open_tasks", Help: "Tasks of running jobs, by state, after the last round."}, []string{"state"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dispatch_duration_seconds", Help: "Time that a round takes.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
 		errors:  prometheus.NewCounter(prometheus.CounterOpts{Name: "dispatch_errors_total", Help: "Rounds with an error."}),
 	}

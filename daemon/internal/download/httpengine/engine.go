@@ -206,7 +206,7 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 		if wrong := ofHost(verdict.Unreachable, u.Origin()); wrong != nil && len(w.Job.Setting.Proxies) == 0 {
 			return FailureOf(wrong, 0)
 		}
-		return &worker.Failure{Reason: "robots_unreachable: " + uri + ": robots.txt of the host cannot be had, which forbids everything for a while: " + verdict.Unreachable.Error(),
+		return &worker.Failure{Reason: "robots_unreachable: " + uri + ": robots.txt of the host cannot be fetched, which forbids everything for a while: " + verdict.Unreachable.Error(),
 			After: unreachableFor, Early: !a.asked}
 	}
 	return &worker.Failure{Reason: "robots: " + uri + ": robots.txt of the host forbids it", Permanent: true}

@@ -281,8 +281,8 @@ func TestHostThatCannotBeAskedForRobots(t *testing.T) {
 	}{
 		{public, "http://169.254.169.254/latest/", true, "refused_address: http://169.254.169.254/robots.txt"},
 		{all, secret.URL + "/x", true, "tls_unknown_authority: " + secret.URL + "/robots.txt"},
-		{all, broken.URL + "/x", false, "robots_unreachable: " + broken.URL + "/x: robots.txt of the host cannot be had, which forbids everything for a while: it was answered with status 503"},
-		{all, gone + "/x", false, "robots_unreachable: " + gone + "/x: robots.txt of the host cannot be had, which forbids everything for a while: " + gone + "/robots.txt: no connection to the host"},
+		{all, broken.URL + "/x", false, "robots_unreachable: " + broken.URL + "/x: robots.txt of the host cannot be fetched, which forbids everything for a while: it was answered with status 503"},
+		{all, gone + "/x", false, "robots_unreachable: " + gone + "/x: robots.txt of the host cannot be fetched, which forbids everything for a while: " + gone + "/robots.txt: no connection to the host"},
 	} {
 		r := &rig{engine: New(c.fetcher, "tester")}
 		if _, _, f := r.download(t, c.uri); f == nil || f.Permanent != c.permanent || !strings.HasPrefix(f.Reason, c.says) {

@@ -23,7 +23,7 @@ const (
 )
 
 // errLockLost ends what was begun under a lock that this process may not have any more.
-var errLockLost = errors.New("this process could not renew its turn at the filter: send the same again")
+var errLockLost = errors.New("this process could not renew its turn at the filter: send the same request again")
 
 // locked has do add tasks while no other process asks one of those filters. The ctx of do ends when the turn may be another's.
 func (i *Intake) locked(ctx context.Context, filters []string, do func(context.Context) error) error {

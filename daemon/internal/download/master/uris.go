@@ -139,5 +139,5 @@ func filterError(err error) error {
 	if errors.As(err, &unknown) || errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}
-	return &problemdetail.Error{Code: problemdetail.StoreUnavailable, Detail: "the filter cannot be asked; nothing is lost, send it again", Cause: err}
+	return &problemdetail.Error{Code: problemdetail.StoreUnavailable, Detail: "the filter cannot be reached; nothing is lost, send it again", Cause: err}
 }

@@ -24,7 +24,7 @@ var _ download.Store = (*Store)(nil)
 func New(store download.Store, registry prometheus.Registerer) *Store {
 	s := &Store{Store: store, calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "store_request_duration_seconds",
-		Help:    "Time that calls of the store take, with those that failed.",
+		Help:    "Time that calls of the store take, including failed ones.",
 		Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
 	}, []string{"call"})}
 	registry.MustRegister(s.calls)

@@ -92,8 +92,8 @@ func Open(o Options) (*Notifier, error) {
 	b := &Notifier{
 		opt: o, client: client, name: name,
 		pending:   map[Whom]chan struct{}{Dispatchers: make(chan struct{}, 1), Workers: make(chan struct{}, 1)},
-		connected: prometheus.NewGauge(prometheus.GaugeOpts{Name: "wake_connected", Help: "1 while Redis tells this process what there is to do, 0 while it has to look for itself."}),
-		sent:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wake_sent_total", Help: "Entries that told others to look, by whom they are for."}, []string{"whom"}),
+		connected: prometheus.NewGauge(prometheus.GaugeOpts{Name: "wake_connected", Help: "1 while Redis notifies this process of work, 0 while it has to poll the store."}),
+		sent:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wake_sent_total", Help: "Notifications that were sent to other roles, by receiver."}, []string{"whom"}),
 	}
 	o.Registry.MustRegister(b.connected, b.sent)
 	return b, nil
@@ -232,11 +232,11 @@ func (b *Notifier) logState(ctx context.Context, err error) (back bool) {
 	case err == nil:
 		b.connected.Set(1)
 		if back = b.failed; back {
-			b.opt.Log.Info("redis is back", "redis", b.name)
+			b.opt.Log.Info("redis can be used again", "redis", b.name)
 		}
 	case !b.failed:
 		b.connected.Set(0)
-		b.opt.Log.Warn("redis does not tell what there is to do: the store is looked into every second"+hint(err), "redis", b.name, "err", err)
+		b.opt.Log.Warn("redis cannot be used: the store is polled every second"+hint(err), "redis", b.name, "err", err)
 	}
 	b.failed = err != nil
 	return back

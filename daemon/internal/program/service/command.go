@@ -163,8 +163,8 @@ func newStatus(p systemd.Program) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show how the service fares",
-		Long: `Show how the service fares, by the words of systemd and of the daemon. It exits with 0
+		Short: "Show the state of the service",
+		Long: `Show the state of the service, as systemd and the daemon report it. It exits with 0
 when the daemon runs, with 3 when it does not, and with 4 when it is not installed.`,
 		Example: "  " + p.Name + ` service status
   ` + p.Name + ` service status --json`,

@@ -142,7 +142,7 @@ func (s *Set) learn(d *dialogue, keys []bloom.Hash, accepted bool) {
 	s.Removals.Learn(&d.Marks, keys, func(keys []bloom.Hash) {
 		// Whatever the system says to a larger mirror, Redis has these items.
 		if err := s.mirror.Put(keys, accepted); err != nil {
-			s.Log.Warn("no memory to mirror items; they are not put back should redis lose them", "filter", s.Spec.Name, "err", err)
+			s.Log.Warn("no memory to mirror items; if redis loses them, they are not restored from here", "filter", s.Spec.Name, "err", err)
 		}
 	})
 }

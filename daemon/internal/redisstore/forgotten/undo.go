@@ -57,7 +57,7 @@ const undoTries = 20
 
 // ErrBusy is that of Undo where the groups of items have another count at each try: others forget
 // all the time, or Redis has gone back to a lower one and is not resynced.
-var ErrBusy = errors.New("other daemons forget items faster than these can be taken out")
+var ErrBusy = errors.New("other daemons forget items faster than these can be removed")
 
 // Undo takes untold items out of Redis by c, as if they were forgotten, for other daemons may
 // have mirrored them: whoever asks afterwards gets them as new. One that was forgotten since it

@@ -27,7 +27,7 @@ const (
 )
 
 // ErrChanged says that what was being resynced is of the past.
-var ErrChanged = errors.New("redis changed while it was resynced; once more")
+var ErrChanged = errors.New("redis changed during the resync; repeating it")
 
 // Barrier is where daemons wait for each other.
 type Barrier struct {

@@ -66,7 +66,7 @@ func (m *Members) HoldLives() {
 	var inUse *durable.InUseError
 	if m.lives = lock; err != nil && !errors.As(err, &inUse) && !m.claimFailed {
 		m.claimFailed = true
-		m.log.Info("should this daemon be killed, the others wait some seconds for it: what shows that it is dead cannot be kept in data_dir", "err", err)
+		m.log.Info("if this daemon is killed, the others wait some seconds for it: the file that shows that it is dead cannot be written in data_dir", "err", err)
 	}
 	m.markDead(dead)
 }

@@ -79,7 +79,7 @@ func (m *Members) Beat(ctx context.Context) error {
 		return nil
 	})
 	if err == nil && len(fallen) > 0 {
-		m.log.Info("the earlier life of this daemon was killed; nobody waits for it", "daemons", strings.Join(fallen, " "))
+		m.log.Info("the previous process of this daemon was killed; no daemon waits for it", "daemons", strings.Join(fallen, " "))
 	}
 	return err
 }

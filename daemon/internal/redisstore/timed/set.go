@@ -115,7 +115,7 @@ func (s *Set) AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duratio
 // these items.
 func (s *Set) reflect(keys []bloom.Hash, until int64) {
 	if _, err := s.mirror.AddUntil(keys, until, make([]bool, len(keys))); err != nil {
-		s.Log.Warn("no memory to mirror what was accepted; it is not put back should redis lose it", "filter", s.Spec.Name, "err", err)
+		s.Log.Warn("no memory to mirror items; if redis loses them, they are not restored from here", "filter", s.Spec.Name, "err", err)
 	}
 }
 

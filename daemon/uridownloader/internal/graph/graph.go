@@ -36,8 +36,8 @@ func NewCommand() *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Use:   "graph DIR [--top [N]]",
-		Short: "Tell of the links of a crawl: ranks, hosts, dead links; export or draw them",
-		Long: `Tell of the links that a crawl has kept in DIR/graph.ndjson: which URIs have the highest PageRank
+		Short: "Describe the links of a crawl: ranks, hosts, dead links; export or draw them",
+		Long: `Describe the links that a crawl has stored in DIR/graph.ndjson: which URIs have the highest PageRank
 and the most pages that link to them, which hosts there are, which links are dead (a status of
 400 or more, or no answer). DIR is what "crawl" has as --out; the crawl may still run.
 
@@ -66,7 +66,7 @@ important URIs as an SVG file, which browsers show.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) }
 	set := cmd.Flags()
-	set.IntVar(&f.top, "top", defaultTop, "how many URIs, hosts and dead links are told of")
+	set.IntVar(&f.top, "top", defaultTop, "how many URIs, hosts and dead links are listed")
 	set.Lookup("top").NoOptDefVal = strconv.Itoa(defaultTop)
 	set.StringVar(&f.by, "by", string(graph.ByPageRank), "the `order` of URIs: pagerank or in-degree")
 	set.StringVar(&f.format, "graph", "", "print the links as this `format`: "+strings.Join(graph.Formats(), ", "))
@@ -103,7 +103,7 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 	case changed("graph") && changed("picture"):
 		return errors.New("--graph and --picture: want one of them")
 	case (changed("graph") || changed("picture")) && (changed("top") || changed("by") || f.asJSON):
-		return errors.New("--top, --by and --json tell of a graph: want none of them with --graph and --picture")
+		return errors.New("--top, --by and --json describe a graph: want none of them with --graph and --picture")
 	case changed("out") && !changed("graph"):
 		return errors.New("--out is for --graph: add --graph FORMAT")
 	case changed("nodes") && !changed("picture"):

@@ -58,7 +58,7 @@ func (b *batchCommand) register(cmd *cobra.Command) {
 	if err := f.MarkHidden("json"); err != nil {
 		panic(err) // it is defined above
 	}
-	f.BoolVar(&b.skipInvalid, "skip-invalid", false, "skip items that are invalid, and tell of them, instead of failing")
+	f.BoolVar(&b.skipInvalid, "skip-invalid", false, "skip items that are invalid, and report them, instead of failing")
 	b.summary = choice{summaryText, []string{summaryText, summaryJSON, summaryNone}}
 	f.Var(&b.summary, "summary", "`FORM` of the summary on the standard error: text, json (one line, of a run that failed too) or none")
 	f.BoolVarP(&b.quiet, "quiet", "q", false, "no progress, no notices, and no summary but the one that --summary asks for")

@@ -65,7 +65,7 @@ be repeated as it is: the same documents are new.`,
 	f.StringVarP(&r.typ, "type", "t", "", "name or id of the `filter`, of the kind simhash (env URIFILTER_TYPE)")
 	f.IntVar(&r.distance, "distance", -1, "in how many `bits` the fingerprints of near documents may differ, 0 to that of the filter, which is the default")
 	f.Lookup("distance").DefValue = "0" // -1 says nothing to people
-	f.IntVar(&r.limit, "limit", 10, "how many near documents are told of each, 1 to 100")
+	f.IntVar(&r.limit, "limit", 10, "how many near documents are listed for each, 1 to 100")
 	f.BoolVar(&r.look, "look", false, "look only: nothing is remembered, and documents of the input are not compared with each other")
 	f.BoolVar(&r.newOnly, "new", false, "print only the ids of those that are new, one a line")
 	f.BoolVar(&r.texts, "texts", false, "each FILE is the text of one document")

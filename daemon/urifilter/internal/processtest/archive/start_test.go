@@ -26,7 +26,7 @@ func TestArchiveUnreachableAtStart(t *testing.T) {
 	// What the store has is served; that the archive is missing is said.
 	p = processtest.Start(t, dir, env)
 	p.WantFresh(0, 600, 0)
-	p.AwaitLog("the archive cannot give what is asked of it")
+	p.AwaitLog("the archive cannot be read")
 	if status, answer, _ := p.Post(t.Context(), "/api/v1/filters/uri/writeback", ""); status != 503 || !strings.Contains(answer, "archive_unavailable") {
 		t.Errorf("writeback: %d %s", status, answer)
 	}
@@ -44,7 +44,7 @@ func TestArchiveUnreachableAtStart(t *testing.T) {
 		if status, _, _ := waits.Get("/readyz"); status != 503 {
 			t.Errorf("readyz: %d", status)
 		}
-		waits.AwaitLog("the archive cannot give what is asked of it")
+		waits.AwaitLog("the archive cannot be read")
 	}
 	// Where the settings say so, it starts with nothing.
 	empty := processtest.Start(t, t.TempDir(), append(env, "URIFILTER_MONGODB_IF_UNREACHABLE=empty"))

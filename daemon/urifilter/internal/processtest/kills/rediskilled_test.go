@@ -59,7 +59,7 @@ func TestNobodyWaitsForAnEarlierLife(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(a.Log.String(), "earlier life of this daemon was killed") {
+	if !strings.Contains(a.Log.String(), "previous process of this daemon was killed") {
 		t.Errorf("the log does not say that its earlier life was killed:\n%s", a.Log)
 	}
 }
