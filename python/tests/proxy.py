@@ -25,6 +25,8 @@ class Proxy:
         self._threads: List[threading.Thread] = []
         self._end = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
+        # Else a socket's buffer can grow to 32 MiB, and a request is sent whole that is cut in its middle.
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 17)
         self.port = self._listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._go(self._accept)
