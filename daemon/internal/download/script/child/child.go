@@ -29,8 +29,9 @@ const (
 	ExitWire = 91 // the engine has gone, or what it said was no message
 )
 
-// maxStack is the stack of the code, which a depth of calls takes: bytes.
-const maxStack = 32 << 20
+// maxStack is the stack of the code, which a depth of calls takes: bytes. A stack grows by doubling and is copied
+// as it does: what it takes at once is half as much again, which the least of memories must have room for.
+const maxStack = 16 << 20
 
 // Args are those of a process with limits.
 func Args(l jail.Limits) []string {
