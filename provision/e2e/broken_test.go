@@ -33,7 +33,7 @@ func tryBrokenReleases(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "a"}, {Name: "b"}, {Name: "c"}},
 		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",
-		More:     "fleet: {health_timeout: 12s, bake: 20s}\n",
+		More:     "fleet: {health_timeout: 30s, bake: 20s}\n",
 	})
 	good := l.Inventory(t)
 	token := strings.TrimSpace(l.Must(t, "settings:token", "-name=crawler", "-scopes=filter").Stdout)
@@ -89,9 +89,9 @@ func tryBrokenReleases(t *testing.T) {
 	}
 	for mode, says := range map[string]string{
 		programs.Exit:      "I exit at once, as the test wants it",
-		programs.Silent:    "the daemon is still activating after 12s",
+		programs.Silent:    "the daemon is still activating after 30s",
 		programs.Answer500: "500",
-		programs.Hang:      "not ready after 12s",
+		programs.Hang:      "not ready after 30s",
 		programs.Brief:     "was healthy and has ended",
 		programs.Forgetful: "the filter reported the same item as new twice",
 	} {

@@ -34,7 +34,6 @@ func tryBrokenOff(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "a", Sudo: true}, {Name: "b"}},
 		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",
-		More:     "fleet: {health_timeout: 20s}\n",
 	})
 	token := strings.TrimSpace(l.Must(t, "settings:token", "-name=crawler", "-scopes=filter").Stdout)
 	l.Must(t, "deploy")

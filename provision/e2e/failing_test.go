@@ -21,7 +21,6 @@ func tryFailingHosts(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "good"}, {Name: "bad", Sudo: true, Disks: map[string]int64{"/opt": 400 << 20}}},
 		Settings: "uri_num_scale: 100000",
-		More:     "fleet: {health_timeout: 20s}\n",
 	})
 	inventory, environ := l.Inventory(t), l.Environ
 	bad := l.Hosts["bad"]

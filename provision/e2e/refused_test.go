@@ -14,7 +14,7 @@ func tryRefusedSettings(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "one"}},
 		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",
-		More:     "fleet: {health_timeout: 12s}\n",
+		More:     "fleet: {health_timeout: 30s}\n",
 	})
 	good := l.Inventory(t)
 	token := strings.TrimSpace(l.Must(t, "settings:token", "-name=crawler", "-scopes=filter").Stdout)

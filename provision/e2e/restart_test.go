@@ -19,7 +19,6 @@ func tryUnderLoad(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "own", Release: "bookworm"}, {Name: "shared", Release: "trixie", Roles: "filter, redis"}},
 		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 10000000",
-		More:     "fleet: {health_timeout: 20s}\n",
 	})
 	l.WriteInventory(t, strings.Replace(l.Inventory(t), "{name: own,", "{name: own, settings: {store: embedded},", 1))
 	token := strings.TrimSpace(l.Must(t, "settings:token", "-name=crawler", "-scopes=filter").Stdout)

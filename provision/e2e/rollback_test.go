@@ -16,7 +16,6 @@ func tryReleases(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "one", Sudo: true}},
 		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",
-		More:     "fleet: {health_timeout: 20s}\n",
 	})
 	token := strings.TrimSpace(l.Must(t, "settings:token", "-name=crawler", "-scopes=filter").Stdout)
 	crawler := l.Crawler("one", 8000, token)

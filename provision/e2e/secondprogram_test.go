@@ -56,7 +56,7 @@ func trySecondProgram(t *testing.T) {
 	s := sandboxtest.Up(t, sandbox.Options{Hosts: []sandbox.Spec{{Name: "one", Release: "bookworm"}}})
 	dir := t.TempDir()
 	inventory := filepath.Join(dir, "hosts.yaml")
-	text := fmt.Sprintf("hosts: [{name: one, address: %s, port: %d, user: root, roles: [wave], identity_file: %q, known_hosts: %q}]\nfleet: {bake: 2s, health_timeout: 20s}\n",
+	text := fmt.Sprintf("hosts: [{name: one, address: %s, port: %d, user: root, roles: [wave], identity_file: %q, known_hosts: %q}]\nfleet: {bake: 2s}\n",
 		s.Hosts[0].Address, s.Hosts[0].Port, s.KeyFile, s.KnownHosts)
 	if err := os.WriteFile(inventory, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
