@@ -125,7 +125,8 @@ func (s submitter) call(t *testing.T, method, path, body string) (int, string) {
 // done waits until so many tasks of a job are done, and none is left.
 func (s submitter) done(t *testing.T, job string, want int) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+	before := ""
+	for moved := time.Now(); ; time.Sleep(200 * time.Millisecond) {
 		status, text := s.call(t, "GET", "/api/v1/jobs/"+job, "")
 		var told struct{ Tasks map[string]int }
 		if err := json.Unmarshal([]byte(text), &told); status != http.StatusOK || err != nil {
@@ -134,7 +135,10 @@ func (s submitter) done(t *testing.T, job string, want int) {
 		if told.Tasks["done"] == want && told.Tasks["waiting"]+told.Tasks["ready"]+told.Tasks["running"]+told.Tasks["failed"] == 0 {
 			return
 		}
-		if time.Since(began) > 5*time.Minute || told.Tasks["failed"] > 0 {
+		if now := fmt.Sprint(told.Tasks); now != before {
+			before, moved = now, time.Now()
+		}
+		if time.Since(moved) > 5*time.Minute || told.Tasks["failed"] > 0 {
 			_, logs := s.call(t, "GET", "/api/v1/jobs/"+job+"/logs", "")
 			t.Fatalf("%s: want %d done: %s\n%s", job, want, text, logs)
 		}

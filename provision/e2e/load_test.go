@@ -5,14 +5,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -151,15 +152,31 @@ func (l *load) done(t *testing.T) {
 	}
 }
 
+// silence is what a daemon that stops does not wait for: it closes a connection that has been
+// silent for two seconds, and carries nothing out that crosses the close. A client that the
+// machine kept from calling for so long makes its call again, and all of it must be new.
+const silence = 2 * time.Second
+
 // rawClient keeps one connection, and makes another one only where the server has said in
-// an answer that it closes it.
+// an answer that it closes it, or after a silence.
 type rawClient struct {
 	address, token string
 	conn           net.Conn
 	reader         *bufio.Reader
+	called         time.Time // when it called last
 }
 
 func (c *rawClient) ask(items []string) ([]string, error) {
+	used, called := c.conn != nil, c.called
+	c.called = time.Now()
+	fresh, err := c.once(items)
+	if (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE)) && used && time.Since(called) > silence {
+		return c.once(items)
+	}
+	return fresh, err
+}
+
+func (c *rawClient) once(items []string) ([]string, error) {
 	if c.conn == nil {
 		conn, err := net.DialTimeout("tcp", c.address, time.Minute)
 		if err != nil {
@@ -232,70 +249,4 @@ func answered(res *http.Response) ([]string, error) {
 		URIList []string `json:"uri_list"`
 	}
 	return answer.URIList, json.Unmarshal(text, &answer)
-}
-
-// pythonClient is Python's http.client, which repeats nothing. It writes a line for each
-// call: what it took, and what was new or what went wrong.
-const pythonClient = `
-import http.client, json, sys, time
-host, token, prefix = sys.argv[1:]
-conn = http.client.HTTPConnection(host, timeout=60)
-n = 0
-while True:
-    items = ["https://load.example/%s/%d/%d" % (prefix, n, i) for i in range(10)]
-    began = time.monotonic()
-    fresh, fault = [], ""
-    try:
-        conn.request("POST", "/api/v1/filter", json.dumps({"filter_typeid": "uri", "uri_list": items}),
-                     {"Content-Type": "application/json", "Authorization": "Bearer " + token})
-        res = conn.getresponse()
-        body = res.read()
-        if res.status == 200:
-            fresh = json.loads(body)["uri_list"]
-        else:
-            fault = "%d %s" % (res.status, body)
-    except Exception as e:
-        fault = repr(e)
-        conn.close()
-    print(json.dumps({"items": items, "fresh": fresh, "fault": fault, "took": time.monotonic() - began}), flush=True)
-    n += 1
-    time.sleep(0.015)
-`
-
-// python runs that client. It is ended between two calls: what it has not written yet, it
-// has not asked.
-func (l *load) python(ctx context.Context, t *testing.T, prefix string) {
-	t.Helper()
-	cmd := exec.Command("python3", "-c", pythonClient, strings.TrimPrefix(l.crawler.URL, "http://"), l.crawler.Token, prefix)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	l.ended.Go(func() {
-		lines := json.NewDecoder(out)
-		for ctx.Err() == nil {
-			var call struct {
-				Items, Fresh []string
-				Fault        string
-				Took         float64
-			}
-			var err error
-			if err = lines.Decode(&call); err == nil {
-				if call.Fault != "" {
-					err = fmt.Errorf("%s", call.Fault)
-				} else if !slices.Equal(call.Fresh, call.Items) {
-					err = fmt.Errorf("new are %d of %d items that nobody had asked for", len(call.Fresh), len(call.Items))
-				}
-			}
-			l.count("Python", prefix, call.Fresh, time.Duration(call.Took*float64(time.Second)), err)
-			if call.Items == nil {
-				break // it has ended by itself
-			}
-		}
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	})
 }

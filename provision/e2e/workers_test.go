@@ -74,15 +74,12 @@ func tryWorkers(t *testing.T) {
 	if n, err := strconv.Atoi(redis("XLEN uridownloader:wake")); err != nil || n == 0 {
 		t.Errorf("the stream has %d entries, %v: nobody was told", n, err)
 	}
-	clients := redis("CLIENT LIST")
 	const metrics = "bash -c 'exec 3<>/dev/tcp/127.0.0.1/8002; printf \"GET /metrics HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n\" >&3; cat <&3' | "
 	for _, host := range []string{"w1", "w2"} {
-		if !regexp.MustCompile(`addr=` + regexp.QuoteMeta(l.Hosts[host].Address) + `:.* cmd=xread `).MatchString(clients) {
-			t.Errorf("%s does not listen:\n%s", host, clients)
-		}
-		if got := l.Sh(t, host, metrics+"grep -e ^uridownloader_wake_connected -e ^uridownloader_attempts_total.*done"); !regexp.MustCompile(`(?s)done"\} [1-9].*wake_connected 1`).MatchString(got) {
-			t.Errorf("%s has not done its part, or is not told of it:\n%s", host, got)
-		}
+		comes(t, host+" listens", `addr=`+regexp.QuoteMeta(l.Hosts[host].Address)+`:.* cmd=xread `, func() string { return redis("CLIENT LIST") })
+		comes(t, host+" has done its part, and is told", `(?s)done"\} [1-9].*wake_connected 1`, func() string {
+			return l.Sh(t, host, metrics+"grep -e ^uridownloader_wake_connected -e ^uridownloader_attempts_total.*done")
+		})
 	}
 	_, logs := s.call(t, "GET", "/api/v1/jobs/news/logs", "")
 	if one, two := strings.Count(logs, `"w1"`), strings.Count(logs, `"w2"`); one+two < many || one == 0 || two == 0 {
@@ -125,17 +122,31 @@ func tryWorkers(t *testing.T) {
 		s.done(t, job, 5)
 		l.Must(t, "downloader:start", "-hosts="+away)
 		_, logs := s.call(t, "GET", "/api/v1/jobs/"+job+"/logs", "")
-		if at := "\"" + map[string]string{"w1": "w2", "w2": "w1"}[away] + "\""; strings.Count(logs, at) != 5 {
-			t.Errorf("without %s: want 5 attempts at %s:\n%s", away, at, logs)
+		at := "\"" + map[string]string{"w1": "w2", "w2": "w1"}[away] + "\"" // each attempt; a slow database makes further ones
+		if all := strings.Count(logs, "\n"); all < 5 || strings.Count(logs, at) != all {
+			t.Errorf("without %s: want 5 attempts or more, all at %s:\n%s", away, at, logs)
 		}
 	}
 
 	r := l.Mage(t, "deploy", "-hosts=role:worker", "-binary="+l.BrokenOf(t, first, programs.Exit))
 	want(t, r, fleet.CodeFailed, "w1", "rolled back: release")
-	if got := l.Must(t, "downloader:status").Stdout; strings.Count(got, "active") != 3 || strings.Count(got, "yes") != 3 {
-		t.Errorf("status:\n%s", got)
-	}
+	comes(t, "all of them are up and ready", `(?s)^(.*active.*yes){3}`, func() string { return l.Must(t, "downloader:status").Stdout })
 	if often, stored := pages.often(), s.stored(t, "news"); len(often) != many+10 || len(stored) != many || len(slices.Compact(stored)) != many {
 		t.Errorf("%d pages were fetched and %d are stored: want %d and %d", len(often), len(stored), many+10, many)
+	}
+}
+
+// comes waits until what is to be seen matches.
+func comes(t *testing.T, what, match string, seen func() string) {
+	t.Helper()
+	want := regexp.MustCompile(match)
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(time.Second) {
+		got := seen()
+		if want.MatchString(got) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: want %s, got\n%s", what, match, got)
+		}
 	}
 }
