@@ -67,7 +67,7 @@ func hasText(s *ast.SwitchStmt) bool {
 	return slices.ContainsFunc(s.Body.List, func(c ast.Stmt) bool { return slices.ContainsFunc(c.(*ast.CaseClause).List, isText) })
 }
 
-// Nothing outside a kind branches on its name: who wants to know what a filter can do asks
+// Nothing outside a kind branches on its name: code that wants to know what a filter can do asks
 // for an interface of its set, or for what its kind is made with.
 func TestNobodyNamesKinds(t *testing.T) {
 	t.Parallel()

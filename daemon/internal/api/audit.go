@@ -29,7 +29,7 @@ type waited struct {
 	times int
 }
 
-// waitOver is after how long who does not ask has given up.
+// waitOver is after how long a caller that does not ask again has given up.
 const waitOver = time.Minute
 
 // note takes in a call. It tells how often it was refused before, and whether to log it.

@@ -284,7 +284,7 @@ func (c *call) overloaded() error {
 	return &problem.Error{Code: problem.Overloaded, Detail: "too many bodies come without an Authorization header: send the token in one"}
 }
 
-// tooLarge is the error of a body past a limit. Who has sent no token is not told of the
+// tooLarge is the error of a body past a limit. A caller without a token is not told of the
 // limit that holds with one.
 func (c *call) tooLarge(limit int64) error {
 	if !c.admitted {

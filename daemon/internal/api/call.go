@@ -214,7 +214,7 @@ func (c *call) send(status int, contentType []string, body []byte) error {
 	for first := true; first || len(body) > 0; first = false {
 		piece := body[:min(len(body), answerPiece)]
 		body = body[len(piece):]
-		// Each piece has its time, so that who reads nothing of a large answer is noticed soon.
+		// Each piece has its time, so that a client that reads nothing of a large answer is noticed soon.
 		c.writeBy(time.Now().Add(c.s.limits.BodyTimeout + time.Duration(len(piece)/pace.MinBytesPerSecond)*time.Second))
 		if first {
 			c.w.WriteHeader(status)

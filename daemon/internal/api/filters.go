@@ -105,7 +105,7 @@ func (c *call) confirmed(name, lost string) error {
 	return nil
 }
 
-// clearFilter forgets the items of a filter, which stays. Nobody who asks meanwhile is refused.
+// clearFilter forgets the items of a filter, which stays. Calls that come meanwhile are not refused.
 func (c *call) clearFilter() error {
 	if err := c.queryOnly("confirm"); err != nil {
 		return err

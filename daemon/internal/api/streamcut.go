@@ -46,7 +46,7 @@ func (st *stream) endWithTrailer(err error) bool {
 		return false
 	}
 	// Else the system would throw away the trailer when the connection is closed with a part
-	// of the body unread. Who sends more than that sees a cut.
+	// of the body unread. A client that sends more than that sees a cut.
 	_ = c.rc.SetReadDeadline(time.Now().Add(min(lingerTime, c.s.limits.BodyTimeout)))
 	_, _ = io.Copy(io.Discard, c.r.Body)
 	c.code, c.status = entry.Code, statusCut

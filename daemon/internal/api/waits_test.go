@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Who comes back after a while waits for the full time.
+// A caller that comes back after a while waits for the full time.
 func TestAWaitEndsByItself(t *testing.T) {
 	var w waits
 	of, now := wait{"writeback", "uri", "admin"}, time.Now()

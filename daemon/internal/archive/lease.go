@@ -67,7 +67,7 @@ func (a *Archive) acquire(ctx context.Context, filter string) (*lease, error) {
 		return nil, err
 	}
 	var last leaseDoc
-	for range 3 { // who was quicker may have ended meanwhile
+	for range 3 { // the quicker one may have ended meanwhile
 		now, err := a.serverTime(ctx)
 		if err != nil {
 			return nil, err

@@ -148,7 +148,7 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 				}
 				got, _ := r.restored(a, "uri")
 				sameContent(t, got, want)
-				// What the late one left is removed by who comes next; an old lease's
+				// What the late one left is removed by the next one; an old lease's
 				// files are known as such.
 				r.write(a, "uri", want.add(key(h, 0, 5)))
 				got, _ = r.restored(a, "uri")

@@ -60,7 +60,7 @@ func answer(t *testing.T, text string) (addr string) {
 					_, _ = io.Copy(io.Discard, conn) // until the other hangs up
 					return
 				}
-				_, _ = conn.Write([]byte(text)) // who has gone has seen enough
+				_, _ = conn.Write([]byte(text)) // a client that has gone has seen enough
 			}()
 		}
 	}()

@@ -52,7 +52,7 @@ type Header struct {
 	Blocks     uint64 // of the first layer
 	Capacity   uint64 // items at which ErrorRate still holds
 	ErrorRate  float64
-	Seed       uint64 // secret: who knows it can make items collide
+	Seed       uint64 // secret: whoever knows it can make items collide
 	Generation uint64 // grows when the map is emptied; bits of two generations never mix
 	Created    time.Time
 	Layers     uint32 // how many there are; 0: the map does not grow

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestLockOfAnotherProcess: who holds it is told, and its death frees it.
+// TestLockOfAnotherProcess: the error names its holder, and the holder's death frees it.
 func TestLockOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")

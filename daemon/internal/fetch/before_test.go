@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Who asks for it is told of each redirect before it is followed, and can end the walk.
+// A caller that asks for it is told of each redirect before it is followed, and can end the walk.
 func TestBeforeARedirect(t *testing.T) {
 	asked := 0
 	s := start(t, func(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,7 @@ func TestBeforeARedirect(t *testing.T) {
 	}
 }
 
-// Who waits before a redirect for longer than all of it may take is told that, and not of a cancellation.
+// A caller that waits before a redirect for longer than all of it may take is told that, and not of a cancellation.
 func TestBeforeARedirectTakesTooLong(t *testing.T) {
 	s := start(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/next", http.StatusFound) })
 	_, _, e := get(t, fetcher(t, Options{}), Request{URI: s.URL + "/", Whole: 3 * time.Second, Before: func(ctx context.Context, _ string) error {
@@ -45,7 +45,7 @@ func TestBeforeARedirectTakesTooLong(t *testing.T) {
 }
 
 // A request that was sent over a kept connection, which the server then closes without an answer, is sent
-// once more by net/http: who asks for it is told before, and can end the walk.
+// once more by net/http: a caller that asks for it is told before, and can end the walk.
 func TestBeforeTheSameAgain(t *testing.T) {
 	var asked, may atomic.Int64
 	s := start(t, func(w http.ResponseWriter, r *http.Request) {

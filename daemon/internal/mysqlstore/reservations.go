@@ -26,7 +26,7 @@ import (
 // they are: whoever wants the item takes it, and its reservation may commit it until then.
 //
 // Locks are taken in one order: the row of the reservation, the rows of items by their keys, the
-// rows of reserved items, which only calls for that reservation touch. Nobody who has locked items
+// rows of reserved items, which only calls for that reservation touch. No transaction that has locked items
 // waits for a reservation.
 
 const (

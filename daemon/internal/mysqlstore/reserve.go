@@ -183,7 +183,7 @@ func (r *reserving) note(ctx context.Context, tx *sql.Tx, got []bloom.Hash, know
 	return err
 }
 
-// lookAtOthers finds out who has what was free and was not taken.
+// lookAtOthers finds out which reservation has an item that was free and was not taken.
 func (r *reserving) lookAtOthers(ctx context.Context, tx *sql.Tx) error {
 	var late []bloom.Hash
 	for i, key := range r.o.Keys {

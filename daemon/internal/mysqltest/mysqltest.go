@@ -187,7 +187,7 @@ func (s *Server) Exec(statements ...string) {
 	}
 }
 
-// Open is a database, "" for none, as a user sees it who may do everything. The caller closes it.
+// Open is a database, "" for none, as a user with all privileges sees it. The caller closes it.
 func (s *Server) Open(database string) *sql.DB {
 	s.t.Helper()
 	c := mysql.NewConfig()

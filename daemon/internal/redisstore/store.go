@@ -123,7 +123,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return s, nil
 }
 
-// signal wakes who waits for c, if it is not awake already.
+// signal wakes the goroutine that waits for c, if it is not awake already.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -76,7 +76,7 @@ func (b *bucket) divided() tables {
 }
 
 // fold makes 32 bits of a fingerprint. Folds differ in no more bits than the fingerprints do, so
-// who reads a large bucket looks for a fingerprint, which is somewhere in memory, only where the
+// a reader of a large bucket looks for a fingerprint, which is somewhere in memory, only where the
 // folds are near each other.
 func fold(print uint64) uint32 { return uint32(print>>32) ^ uint32(print) }
 

@@ -205,8 +205,8 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
-// Of several callers with near documents exactly one finds none; who finds one finds it
-// whole.
+// Of several callers with near documents exactly one finds none; the others find its
+// document whole.
 func TestIndexConcurrently(t *testing.T) {
 	x := newIndex(3, 64)
 	const callers, each = 8, 500

@@ -1,5 +1,5 @@
 // Package budget bounds a resource that many requests share, such as memory. It waits for
-// nothing: who gets none is told so.
+// nothing: a caller that gets none is told so.
 package budget
 
 import "sync/atomic"

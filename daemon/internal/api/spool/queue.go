@@ -13,7 +13,7 @@ const (
 	pieceLen = 64 << 10 // bytes sent at a time
 )
 
-// Queue is one answer, between who writes it and a client that reads it later: memory first,
+// Queue is one answer, between its writer and a client that reads it later: memory first,
 // then a file that has no name, until the client has caught up. One goroutine writes, one
 // drains.
 type Queue struct {

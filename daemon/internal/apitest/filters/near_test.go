@@ -162,7 +162,7 @@ func TestNearRefuses(t *testing.T) {
 	}
 }
 
-// Who may only read may look; the token may stand in the body.
+// A caller that may only read may look; the token may stand in the body.
 func TestNearHasTwoScopes(t *testing.T) {
 	r := apitest.New(t, apitest.WithTokens)
 	if a := r.Do("PUT", "/api/v1/filters/pages", `{"kind":"simhash"}`, "Authorization", "Bearer secret-admin"); a.Status != 201 {

@@ -191,7 +191,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// pause waits for d or until Wake is called, and tells which. Who stands by is not woken.
+// pause waits for d or until Wake is called, and tells which. A dispatcher that stands by is not woken.
 func (d *Dispatcher) pause(ctx context.Context, wait time.Duration, held bool) bool {
 	timer := time.NewTimer(max(wait, shortest))
 	defer timer.Stop()

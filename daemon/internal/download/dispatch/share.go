@@ -53,7 +53,7 @@ func share(demands []*demand, free int) {
 	}
 }
 
-// level shares free places in equal parts: who needs least first, so that what it leaves is for the
+// level shares free places in equal parts: the one that needs least first, so that what it leaves is for the
 // others. It returns how many it gave.
 func level(demands []*demand, free int) int {
 	byNeed := slices.Clone(demands)

@@ -17,7 +17,7 @@ const (
 	lockFor = 15 * time.Second
 	// letGoIn is how long giving it back may take.
 	letGoIn = 5 * time.Second
-	// Who finds it held asks again after a pause that doubles, give or take a half.
+	// A caller that finds it held asks again after a pause that doubles, give or take a half.
 	firstPause = 5 * time.Millisecond
 	mostPause  = 250 * time.Millisecond
 )
@@ -64,7 +64,7 @@ func (i *Intake) letGo(ctx context.Context, names []string) {
 }
 
 // lock waits for the turn of this process at all filters, and tells until when it lasts, by the clock of this
-// process. Who gets some of them lets these go and asks again, so that nobody waits for each other.
+// process. A caller that gets only some of them releases these and asks again, so that there is no deadlock.
 func (i *Intake) lock(ctx context.Context, names []string) (time.Time, error) {
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		asked := time.Now()

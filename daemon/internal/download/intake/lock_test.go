@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
 )
 
-// memory is a filter that takes its time, and counts who is between a question and its being told.
+// memory is a filter that takes its time, and counts the callers that are between a question and its being told.
 type memory struct {
 	takes  time.Duration
 	inside atomic.Int64
@@ -178,7 +178,7 @@ func (s slow) AddTasks(ctx context.Context, _ int64, _ []download.NewTask) (int,
 	return 0, ctx.Err()
 }
 
-// Who cannot renew its turn stops before another can have it, and says so.
+// A caller that cannot renew its turn stops before another can have it, and says so.
 func TestATurnIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, jobs := open(t, 1)
@@ -195,7 +195,7 @@ func TestATurnIsLost(t *testing.T) {
 	})
 }
 
-// Who waits for its turn and leaves gets no turn.
+// A caller that waits for its turn and leaves gets no turn.
 func TestATurnIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, jobs := open(t, 1)
@@ -214,7 +214,7 @@ func TestATurnIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// Who asks several filters has its turn at all of them, in whatever order they are named, and nobody waits for ever.
+// A caller of several filters has its turn at all of them, in whatever order they are named, and nobody waits for ever.
 func TestTurnsAtSeveralFilters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, jobs := open(t, 2)

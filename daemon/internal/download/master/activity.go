@@ -126,7 +126,7 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 	return nil
 }
 
-// activeRoles names who is alive.
+// activeRoles names the roles that are alive.
 func (m *Master) activeRoles(ctx context.Context, a *activityJSON) error {
 	dispatchers, err := m.Store.Holders(ctx, download.DispatcherRole)
 	if err != nil {

@@ -34,7 +34,7 @@ func (a ability) blocked(j download.Job, counts map[download.State]int) []string
 		return nil
 	}
 	if len(j.Unable(a.workers, a.holders)) < len(a.workers) {
-		return nil // who can do them takes their hosts over
+		return nil // a worker that can do them takes their hosts over
 	}
 	var why, all []string
 	needs := append(j.Needs(), download.NeedLane(j.Setting.Lane))

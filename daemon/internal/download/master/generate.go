@@ -6,7 +6,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// generate makes a run of the job's script generate now, beside those of its schedule. Who asks twice in a second
+// generate makes a run of the job's script generate now, beside those of its schedule. A caller that asks twice in a second
 // makes one run.
 func (m *Master) generate(w http.ResponseWriter, r *http.Request) error {
 	j, err := m.Store.Job(r.Context(), r.PathValue("name"))

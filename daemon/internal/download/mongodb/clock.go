@@ -14,7 +14,7 @@ const asked = time.Second
 type clock struct {
 	fixed func() time.Time // of tests
 	ask   func(context.Context) (time.Time, error)
-	turn  chan struct{} // held by who asks
+	turn  chan struct{} // held by the goroutine that asks
 
 	known         bool
 	before, after time.Time // the question, by our steady clock

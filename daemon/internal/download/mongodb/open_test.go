@@ -54,7 +54,7 @@ func TestServerIsAway(t *testing.T) {
 	refused(t, Options{URI: "mongodb://u:tops3cret/%zz@h/"}, nil)
 }
 
-// One who asks a store whose server has gone away learns that it may be back later.
+// A call to a store whose server has gone away is told that it may be back later.
 func TestServerGoesAway(t *testing.T) {
 	t.Parallel()
 	turns := start(t)

@@ -155,7 +155,7 @@ func TestWholeBodyIsNotUsedAfterwards(t *testing.T) {
 		runtime.Gosched()
 	}
 	cancel()
-	for range 1000 { // who does not wait for the writer returns now
+	for range 1000 { // a call that does not wait for the writer returns now
 		runtime.Gosched()
 	}
 	if early := returned.Load(); early > 0 {

@@ -150,7 +150,7 @@ func (b *Notifier) Notify(whom Whom) {
 	}
 }
 
-// Run sends what was notified, and wakes who is called, until ctx ends. It can be called once.
+// Run sends what was notified, and wakes this process when it is notified, until ctx ends. It can be called once.
 func (b *Notifier) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	for whom, pending := range b.pending {

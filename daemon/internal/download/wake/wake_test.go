@@ -81,7 +81,7 @@ func TestRing(t *testing.T) {
 	server.CLI("-a", "secret", "--no-auth-warning", "DEL", stream)
 	both()
 	server.Kill()
-	for heard := 0; heard < 2; heard++ { // who is cut off looks for itself
+	for heard := 0; heard < 2; heard++ { // one that is cut off looks for itself
 		select {
 		case <-one.heard[Workers]:
 		case <-time.After(3 * time.Minute):

@@ -39,7 +39,7 @@ type seeking struct {
 	scarce map[int]bool // shards with ready tasks that we can do and some other worker cannot; nil if it is not known
 }
 
-// seek reads who asks for what, takes what is free of that which we asked for, and asks for more.
+// seek reads which worker asks for which shards, takes those of ours that are free, and asks for more.
 func (l *loop) seek(ctx context.Context, got *holding, workers map[string]string, seeker seeker, share int) error {
 	store, owner := l.opt.Store, l.opt.Owner
 	wanted, err := store.Holders(ctx, download.WantedPrefix)

@@ -17,8 +17,8 @@ const leaveIn = 5 * time.Second
 // shards are those that this worker holds. Its fields are of the loop.
 //
 // Each live worker holds its own name, and may have its part of the shards: with w workers 256/w,
-// one more for the first ones by name. Who has more gives some up: nothing more of them is leased,
-// and when their last download has ended they are freed. Who has less takes what is free. seek.go
+// one more for the first ones by name. A worker that has more gives some up: nothing more of them is leased,
+// and when their last download has ended they are freed. One that has fewer takes what is free. seek.go
 // has what happens between workers of which some cannot do all tasks.
 type shards struct {
 	held    map[int]time.Time // since when

@@ -1,5 +1,5 @@
 // Package worker downloads tasks: it holds shards of hosts, leases the ready tasks of those, keeps
-// the leases alive, and stores what became of them. Who holds a shard is the only one to call its
+// the leases alive, and stores what became of them. The holder of a shard is the only one to call its
 // hosts, so that politeness needs no lock between workers. docs/downloader.md has the promises. It
 // decides nothing of which task comes when, and downloads by engines that it is given.
 //

@@ -162,7 +162,7 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
-// TestGainedShardWaits: who has had a shard before may have called its hosts just then, so that the
+// TestGainedShardWaits: the last holder of a shard may have called its hosts just then, so that the
 // first request waits for the delay.
 func TestGainedShardWaits(t *testing.T) {
 	t.Parallel()

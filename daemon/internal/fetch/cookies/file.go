@@ -25,8 +25,8 @@ const maxKept = 10_000
 // maxFile is the length of the longest file that is read.
 const maxFile = 32 << 20
 
-// File is a jar whose cookies can be saved, those that end with the session, too: who is logged in is
-// so for the next process. It has the bounds of a Store. It is safe for concurrent use.
+// File is a jar whose cookies can be saved, also those that end with the session: the next
+// process is still logged in. It has the bounds of a Store. It is safe for concurrent use.
 type File struct {
 	path string
 	now  func() time.Time

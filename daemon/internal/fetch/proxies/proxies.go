@@ -1,5 +1,5 @@
 // Package proxies hands out the proxies of a list in turn, and leaves out for a while those
-// that fail. It calls none of them: who uses one says how it went.
+// that fail. It calls none of them: the user of one says how it went.
 package proxies
 
 import (

@@ -108,7 +108,7 @@ func TestOpenLoopCountsTheWaitOfThoseThatCouldNotBeSent(t *testing.T) {
 		if r.Batches != 1000 || r.Unsent != 0 || len(r.Errors) != 0 || r.Loop != "open" {
 			t.Fatalf("%+v", r)
 		}
-		// Who was due 10, 20, ... ms after it waited 991, 982, ... ms.
+		// Calls that were due 10, 20, ... ms after it waited 991, 982, ... ms.
 		if !near(r.Latency.P50, 1) || r.Latency.P99 < 900 || !near(r.Latency.Max, 1000) {
 			t.Errorf("from when they were due: %+v", r.Latency)
 		}

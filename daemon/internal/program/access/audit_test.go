@@ -62,7 +62,7 @@ func TestAdminActionsAreLogged(t *testing.T) {
 	}
 }
 
-// Who waits for a writeback that another daemon makes asks once a second: the log has a line
+// A client that waits for a writeback that another daemon makes asks once a second: the log has a line
 // when that begins, and one when it ends.
 func TestAWaitIsLoggedOnce(t *testing.T) {
 	copies := &apitest.Backup{}

@@ -26,7 +26,7 @@ import (
 // prefers an item that is new twice).
 type unacked struct {
 	size atomic.Int64 // so that batches need no lock while there is none
-	// moving is held while items go into the set: who asks for one finds it here or there.
+	// moving is held while items go into the set: a caller that asks for one finds it here or there.
 	moving sync.RWMutex
 
 	mu      sync.Mutex

@@ -70,7 +70,7 @@ type Sweeping interface {
 }
 
 // Unacknowledging is a filter whose items that no caller was told of are kept for the next
-// who asks.
+// one that asks.
 type Unacknowledging interface {
 	// PublishUnacked puts what this daemon holds of them where all daemons see it, by c.
 	PublishUnacked(ctx context.Context, c redis.UniversalClient) error

@@ -14,7 +14,7 @@ import (
 // A daemon that is killed cannot sign off, and the others wait for it as for one that is
 // away. The one that is started in its place knows better: each daemon holds a lock in its
 // data_dir for as long as its process lives, and keeps there the names under which it and
-// those before it were members. Who holds the lock knows that all of them are dead.
+// those before it were members. The holder of the lock knows that all of them are dead.
 //
 // This is only claimed where it is certain: of names that were written under the same lock
 // file, by its inode, in the same boot of the machine. A data_dir that was copied, or is of

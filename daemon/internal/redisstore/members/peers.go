@@ -53,7 +53,7 @@ func newPeers(self string, deadAfter time.Duration) *peers {
 	return &peers{Self: self, deadAfter: deadAfter, seen: map[string]peer{}, dead: map[string]bool{}, Wall: time.Now}
 }
 
-// markDead notes who is dead.
+// markDead notes which daemons are dead.
 func (p *peers) markDead(names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

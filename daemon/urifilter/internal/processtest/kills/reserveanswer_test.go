@@ -12,7 +12,7 @@ import (
 )
 
 // The answer to a reserve is cut off. A client without patience says that the outcome is unknown;
-// nobody has the items until the lease ends, and then who asks is given all of them. Other clients
+// nobody has the items until the lease ends, and then the next client that asks is given all of them. Other clients
 // repeat the call, as they do commits and releases, and have their answers.
 func TestReserveWithoutAnswer(t *testing.T) {
 	t.Parallel()

@@ -142,7 +142,7 @@ func (r *reserver) check(p *processtest.Process) error {
 }
 
 // The real binary is killed at random moments while items are reserved, committed and released:
-// who has an item keeps it, what is committed stays seen, and a call that is made again after a
+// the holder of an item keeps it, what is committed stays seen, and a call that is made again after a
 // restart has its answer.
 func TestKill9Reserving(t *testing.T)       { kill9Reserving(t, 6) }
 func TestSystemKill9Reserving(t *testing.T) { kill9Reserving(t, 30) }
