@@ -100,7 +100,7 @@ func errorCases() map[string]errorCase {
 		"wrong token in the body": {code: "unauthorized", status: 401, opts: apitest.WithTokens, call: apitest.List(`{"filter_typeid":1,"uri_list":["a"],"access_token":"x"}`)},
 		"header wins over body":   {code: "unauthorized", status: 401, opts: apitest.WithTokens, call: apitest.Request("POST", "/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"],"access_token":"secret-filter"}`, "Authorization", "Bearer x")},
 		"password":                {code: "unauthorized", status: 401, opts: apitest.WithTokens, call: apitest.Request("GET", "/api/v1/filters", "", "Authorization", "Basic eDp5")},
-		"wrong tokens in a row": {code: "too_many_refusals", status: 429, header: "Retry-After: 10", opts: apitest.WithTokens, call: func(r *apitest.Rig) (last apitest.Answer) {
+		"wrong tokens in a row": {code: "too_many_refusals", status: 429, waits: true, header: "Retry-After: 10", opts: apitest.WithTokens, call: func(r *apitest.Rig) (last apitest.Answer) {
 			for range access.RefusedBurst + 1 {
 				last = r.Do("GET", "/api/v1/filters", "", "Authorization", "Bearer x")
 			}

@@ -103,12 +103,18 @@ func (b *Barrier) Together(ctx context.Context, step, in string) error {
 				waited[id] = true
 			}
 		}
-		given := b.members.Lost(waited)
+		silent, killed := b.members.Lost(waited)
 		if time.Since(start) > members.ResyncMost+b.Longer() {
-			given, missing = append(given, missing...), nil
+			silent, missing = append(silent, missing...), nil
 		}
+		if len(silent) > 0 {
+			b.log.Warn("daemons that shared this redis do not answer; what only they knew may be new again", "daemons", strings.Join(silent, " "))
+		}
+		if len(killed) > 0 {
+			b.log.Warn("daemons that shared this redis were killed; what only they knew may be new again", "daemons", strings.Join(killed, " "))
+		}
+		given := append(silent, killed...)
 		if len(given) > 0 {
-			b.log.Warn("daemons that shared this redis do not answer; what only they knew may be new again", "daemons", strings.Join(given, " "))
 			// Nor need others wait for them, those that are started later included.
 			for _, key := range []string{Stopped + in, Resynced + in} {
 				if err := b.servers.Admin.SAdd(ctx, key, boxed(given)...).Err(); err != nil {

@@ -47,6 +47,7 @@ type peer struct {
 	silent time.Duration
 	mute   bool // it was waited for, and given up
 	left   bool // it has signed off, or is known to be dead: no name is used again
+	killed bool // it is known to be dead, and has not signed off
 }
 
 func newPeers(self string, deadAfter time.Duration) *peers {
@@ -106,7 +107,7 @@ func (p *peers) note(members map[string]string, now time.Time) (stale []string) 
 			old.silent += looked
 			p.seen[id] = old
 		case left || p.dead[id]:
-			p.seen[id] = peer{beat: beat, silent: p.deadAfter, mute: beat != killed && !p.dead[id], left: true}
+			p.seen[id] = peer{beat: beat, silent: p.deadAfter, mute: beat != killed && !p.dead[id], left: true, killed: beat == killed || p.dead[id]}
 		default:
 			p.seen[id] = peer{beat: beat}
 		}
@@ -160,20 +161,27 @@ func (p *peers) MayLive(id string) bool {
 	return id == p.Self || slices.Contains(p.Alive(), id)
 }
 
-// Lost lists those among ids that were waited for and are dead now, each once.
-func (p *peers) Lost(waited map[string]bool) []string {
+// Lost lists those among ids that were waited for and are dead now, each once: those that are silent, and
+// those that are known to have been killed.
+func (p *peers) Lost(waited map[string]bool) (silent, killed []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var ids []string
 	for id := range waited {
-		if peer, ok := p.seen[id]; ok && peer.silent >= p.deadAfter && !peer.mute {
-			peer.mute = true
-			p.seen[id] = peer
-			ids = append(ids, id)
+		peer, ok := p.seen[id]
+		if !ok || peer.silent < p.deadAfter || peer.mute {
+			continue
+		}
+		peer.mute = true
+		p.seen[id] = peer
+		if peer.killed {
+			killed = append(killed, id)
+		} else {
+			silent = append(silent, id)
 		}
 	}
-	sort.Strings(ids)
-	return ids
+	sort.Strings(silent)
+	sort.Strings(killed)
+	return silent, killed
 }
 
 // goodbye begins the last heartbeat of a daemon that has stopped in order: what it

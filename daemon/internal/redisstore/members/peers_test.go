@@ -59,6 +59,21 @@ func TestPeers(t *testing.T) {
 	if ids := own.unannounced(map[string]string{"other": "1", "another": "1"}); !slices.Equal(ids, []string{"other"}) {
 		t.Errorf("%q are dead and not known to be, want other", ids)
 	}
+	// Of two that were waited for, the log tells the one that is silent from the one that was killed; nothing of one
+	// that has signed off.
+	judge := newPeers("me", PeerDead)
+	for i, beats := range []map[string]string{{"silent": "1", "killed": "1", "left": "1"}, {"silent": "1", "killed": killed, "left": "left 2"}} {
+		judge.note(beats, start.Add(time.Duration(i)*PollEvery))
+	}
+	waited := map[string]bool{"silent": true, "killed": true, "left": true}
+	silent, dead := judge.Lost(waited)
+	for i := range 2 * int(PeerDead/PollEvery) {
+		judge.note(map[string]string{"silent": "1", "killed": killed, "left": "left 2"}, start.Add(time.Duration(i+2)*PollEvery))
+	}
+	later, none := judge.Lost(waited)
+	if len(silent) > 0 || !slices.Equal(dead, []string{"killed"}) || !slices.Equal(later, []string{"silent"}) || len(none) > 0 {
+		t.Errorf("lost are %q and %q, later %q and %q", silent, dead, later, none)
+	}
 	p := newPeers("me", PeerDead)
 	looks := 0
 	for ; p.note(map[string]string{"dead": "1"}, start.Add(time.Duration(looks)*PollEvery)) == nil; looks++ {

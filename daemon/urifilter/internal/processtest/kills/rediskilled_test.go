@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
@@ -41,13 +42,26 @@ func TestNobodyWaitsForAnEarlierLife(t *testing.T) {
 		server.Kill()
 		server.Run()
 	}
+	// Where it takes a busy machine longer to start it again than others wait for one that is silent, it is
+	// killed once more.
 	var killed []string
-	for _, between := range []func(){func() {}, restartRedis} {
-		addr := a.Addr
-		killed = append(killed, fmt.Sprintf(":%d:", a.Cmd.Process.Pid)) // as members are named: host, process, life
+	kill := func(between func()) (quick bool) {
+		addr, before := a.Addr, fmt.Sprintf(":%d:", a.Cmd.Process.Pid) // as members are named: host, process, life
 		_ = a.End(syscall.SIGKILL)
+		at := time.Now()
 		between()
 		a = processtest.BeginAt(t, addr, dir, env).AwaitReady()
+		if quick = time.Since(at) < members.PeerDead-2*members.PollEvery; quick {
+			killed = append(killed, before)
+		}
+		return quick
+	}
+	for _, between := range []func(){func() {}, restartRedis} {
+		for tries := 1; !kill(between); tries++ {
+			if tries == 20 {
+				t.Fatalf("it was never up again within %s", members.PeerDead)
+			}
+		}
 		restartRedis()
 		for _, p := range []*processtest.Process{a, b} {
 			answers(p)
