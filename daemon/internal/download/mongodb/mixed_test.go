@@ -101,7 +101,7 @@ func TestWorkersOfWhichOneLacksTheEngine(t *testing.T) {
 			}
 		}
 	})
-	eventually(t, "both have shards", func() bool {
+	eventually(t, "both have shards", func() (bool, string) {
 		held, err := hub.Holders(t.Context(), download.ShardPrefix)
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestWorkersOfWhichOneLacksTheEngine(t *testing.T) {
 		for _, owner := range held {
 			of[owner]++
 		}
-		return of["lame"] == download.Shards/2 && of["able"] == download.Shards/2
+		return of["lame"] == download.Shards/2 && of["able"] == download.Shards/2, fmt.Sprint(of)
 	})
 	for _, j := range jobs {
 		var tasks []download.NewTask
@@ -123,22 +123,29 @@ func TestWorkersOfWhichOneLacksTheEngine(t *testing.T) {
 		}
 	}
 	for _, j := range jobs {
-		eventually(t, "all tasks of "+j.Name+" are done", func() bool {
+		eventually(t, "all tasks of "+j.Name+" are done", func() (bool, string) {
 			counts, err := hub.Counts(t.Context(), j.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return counts[download.Done] == n
+			return counts[download.Done] == n, fmt.Sprint(counts)
 		})
 	}
 }
 
-// eventually waits until something is so.
-func eventually(t *testing.T, what string, so func() bool) {
+// eventually waits until something is so, for as long as what so tells of it changes.
+func eventually(t *testing.T, what string, so func() (bool, string)) {
 	t.Helper()
-	for began := time.Now(); !so(); time.Sleep(500 * time.Millisecond) {
-		if time.Since(began) > 5*patient {
-			t.Fatalf("%s: not within %v", what, 5*patient)
+	for before, moved := "", time.Now(); ; time.Sleep(500 * time.Millisecond) {
+		is, now := so()
+		if is {
+			return
+		}
+		if now != before {
+			before, moved = now, time.Now()
+		}
+		if time.Since(moved) > 5*patient {
+			t.Fatalf("%s: %s, and nothing of it has changed for %v", what, now, 5*patient)
 		}
 	}
 }
