@@ -16,7 +16,7 @@ const (
 	pollEvery = 300 * time.Millisecond
 	// settle is how long the process must live without a restart before it is believed.
 	settle = 3 * time.Second
-	// startsWithin is how long systemd may take to begin with a start that it was told.
+	// startsWithin is how long systemd may take to begin with a start that it was told, and has no job for.
 	startsWithin = 5 * time.Second
 	// badAnswers in a row, other than "not ready yet", are enough.
 	badAnswers = 5
@@ -147,7 +147,7 @@ func (w watch) active(ctx context.Context) (Status, error) {
 		case err != nil:
 			return s, err
 		case w.replace && s.Started.Equal(w.old) && s.Load == "loaded" && time.Now().Before(w.deadline):
-			if gone && time.Since(began) > startsWithin {
+			if gone && !s.Pending && time.Since(began) > startsWithin {
 				return s, fmt.Errorf("systemd has not started the daemon: %s; %s is %s", s, w.Program.Socket(), s.Socket)
 			}
 		case w.replace && s.Load == "loaded":

@@ -23,6 +23,7 @@ type Status struct {
 	Sub      string // running, auto-restart, ...
 	Result   string // success, exit-code, timeout, watchdog, ...
 	Enabled  string // enabled, disabled, ...
+	Pending  bool   // systemd has a job for it: a start, say, that waits for its turn
 	Text     string // what the daemon says that it does
 	ExitCode int    // of its last process that has ended
 	PID      int    // 0: none
@@ -142,7 +143,7 @@ func (s Status) Advice(p systemd.Program, host string) string {
 }
 
 // properties are those of service and socket that make a Status.
-const properties = "LoadState,ActiveState,SubState,Result,UnitFileState,StatusText,ExecMainStatus,MainPID,NRestarts,MemoryCurrent,ExecMainStartTimestamp,StateChangeTimestamp,ActiveEnterTimestamp"
+const properties = "LoadState,ActiveState,SubState,Job,Result,UnitFileState,StatusText,ExecMainStatus,MainPID,NRestarts,MemoryCurrent,ExecMainStartTimestamp,StateChangeTimestamp,ActiveEnterTimestamp"
 
 // statusScript prints three paragraphs: of the service, of the socket, and what systemd does not
 // know. It starts as few programs as can be, for it runs several times in a deployment, and
@@ -216,7 +217,7 @@ func statusIn(text string) (s Status, exact bool) {
 		return t
 	}
 	s = Status{
-		Load: m["LoadState"], Active: m["ActiveState"], Sub: m["SubState"], Result: m["Result"], Enabled: m["UnitFileState"], Text: m["StatusText"],
+		Load: m["LoadState"], Active: m["ActiveState"], Sub: m["SubState"], Result: m["Result"], Enabled: m["UnitFileState"], Text: m["StatusText"], Pending: number("Job") > 0,
 		ExitCode: int(number("ExecMainStatus")), PID: int(number("MainPID")), Restarts: int(number("NRestarts")),
 		Socket: m["SocketActiveState"], Started: at("ExecMainStartTimestamp"), Changed: at("StateChangeTimestamp"), Listening: at("SocketActiveEnterTimestamp"), Now: at("Now"),
 		Program: m["Program"], Memory: number("MemoryCurrent"),

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -107,5 +108,29 @@ func TestWhoIsBlamedForRestarts(t *testing.T) {
 		if c.want == "" && (err != nil || s.PID != 22) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, %v; want %q", name, s, err, c.want)
 		}
+	}
+}
+
+// A start that systemd has not come to yet, as on a busy host, is waited for; one that it has given up is told.
+func TestStartThatWaits(t *testing.T) {
+	t.Parallel()
+	const stopped = "ExecMainStartTimestamp=1000 ActiveState=inactive SubState=dead NRestarts=0 MainPID=0"
+	for name, c := range map[string]struct {
+		says []string
+		want string
+	}{
+		"it has its turn late": {append(slices.Repeat([]string{stopped + " Job=7"}, 100), up), ""},
+		"it has been given up": {append(slices.Repeat([]string{stopped + " Job=7"}, 50), stopped), "systemd has not started the daemon: inactive (dead)"},
+		"nobody has asked":     {[]string{stopped + " Job=0"}, "systemd has not started the daemon"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := watch{Health: &Health{Timeout: time.Minute}, h: &told{says: c.says}, deadline: time.Now().Add(time.Minute), old: time.UnixMicro(1000), replace: true}
+				s, err := w.active(t.Context())
+				if c.want == "" && (err != nil || s.PID != 22) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("%v, %v; want %q", s, err, c.want)
+				}
+			})
+		})
 	}
 }
