@@ -163,14 +163,14 @@ type rawClient struct {
 	address, token string
 	conn           net.Conn
 	reader         *bufio.Reader
-	called         time.Time // when it called last
+	answered       time.Time // when it had its last answer
 }
 
 func (c *rawClient) ask(items []string) ([]string, error) {
-	used, called := c.conn != nil, c.called
-	c.called = time.Now()
+	defer func() { c.answered = time.Now() }()
+	used := c.conn != nil
 	fresh, err := c.once(items)
-	if (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE)) && used && time.Since(called) > silence {
+	if (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE)) && used && time.Since(c.answered) > silence {
 		return c.once(items)
 	}
 	return fresh, err

@@ -18,12 +18,12 @@ import http.client, json, sys, time
 host, token, prefix = sys.argv[1:]
 conn = http.client.HTTPConnection(host, timeout=60)
 n = 0
-called = time.monotonic()
+answered = time.monotonic()
 while True:
     items = ["https://load.example/%s/%d/%d" % (prefix, n, i) for i in range(10)]
     began = time.monotonic()
     fresh, fault = [], ""
-    used, before, called = conn.sock is not None, called, began
+    used = conn.sock is not None
     def call():
         conn.request("POST", "/api/v1/filter", json.dumps({"filter_typeid": "uri", "uri_list": items}),
                      {"Content-Type": "application/json", "Authorization": "Bearer " + token})
@@ -32,7 +32,7 @@ while True:
         try:
             res = call()
         except (http.client.RemoteDisconnected, BrokenPipeError):
-            if not used or time.monotonic() - before < 2:
+            if not used or time.monotonic() - answered < 2:
                 raise
             conn.close()
             res = call()
@@ -44,6 +44,7 @@ while True:
     except Exception as e:
         fault = repr(e)
         conn.close()
+    answered = time.monotonic()
     print(json.dumps({"items": items, "fresh": fresh, "fault": fault, "took": time.monotonic() - began}), flush=True)
     n += 1
     time.sleep(0.015)

@@ -30,7 +30,7 @@ const (
 )
 
 // maxStack is the stack of the code, which a depth of calls takes: bytes. A stack grows by doubling and is copied
-// as it does: what it takes at once is half as much again, which the least of memories must have room for.
+// as it does, so that it takes half as much again of the process's memory for that moment.
 const maxStack = 16 << 20
 
 // Args are those of a process with limits.
