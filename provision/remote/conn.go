@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -23,6 +24,7 @@ type Conn struct {
 	link     *login.Link
 	sessions chan struct{} // sshd allows so many at once
 	reserve  chan struct{} // and these, to end commands
+	patience time.Duration // with a refusal to open a session
 
 	killer killer
 
@@ -45,8 +47,11 @@ const (
 	mostReserve  = 2
 )
 
+// sessionPatience is how long a refusal of sshd to open a session is not taken for its last word.
+const sessionPatience = 5 * time.Second
+
 func newConn(d *Dialer, h inventory.Host, l *login.Link) *Conn {
-	c := &Conn{host: h, dialer: d, link: l, sessions: make(chan struct{}, mostSessions), reserve: make(chan struct{}, mostReserve)}
+	c := &Conn{host: h, dialer: d, link: l, sessions: make(chan struct{}, mostSessions), reserve: make(chan struct{}, mostReserve), patience: sessionPatience}
 	c.root.turn = make(chan struct{}, 1)
 	return c
 }
@@ -114,14 +119,33 @@ func (c *Conn) session(ctx context.Context, room chan struct{}) (*ssh.Session, f
 		return nil, nil, c.lost(errors.New("it has ended"))
 	}
 	give := sync.OnceFunc(func() { <-room })
-	s, err := c.link.Client().NewSession()
+	s, err := c.open(ctx)
 	if err != nil {
 		give()
-		var open *ssh.OpenChannelError
-		if errors.As(err, &open) {
-			return nil, nil, fmt.Errorf("%s: sshd opens no session: %s\nhint: MaxSessions in its sshd_config must be 2 or more, and 10 is the usual", c.Name(), open.Message)
-		}
-		return nil, nil, c.lost(err)
+		return nil, nil, err
 	}
 	return s, give, nil
+}
+
+// open opens a session. sshd counts a session for a moment after its end, and refuses another one
+// until then: a refusal counts only when it lasts.
+func (c *Conn) open(ctx context.Context) (*ssh.Session, error) {
+	for began, pause := time.Now(), 20*time.Millisecond; ; pause = min(2*pause, time.Second) {
+		s, err := c.link.Client().NewSession()
+		if err == nil {
+			return s, nil
+		}
+		var open *ssh.OpenChannelError
+		if !errors.As(err, &open) {
+			return nil, c.lost(err)
+		}
+		if time.Since(began) > c.patience {
+			return nil, fmt.Errorf("%s: sshd opens no session: %s\nhint: MaxSessions in its sshd_config must be 2 or more, and 10 is the usual", c.Name(), open.Message)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }

@@ -290,6 +290,52 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
+// A refusal to open a session is final only if it lasts: sshd counts a session for a moment after its end.
+func TestSessionRefusedForAMoment(t *testing.T) {
+	t.Parallel()
+	m := newMe(t)
+	s := newServer(t, "MaxSessions 1", m.key.PublicKey())
+	m.knows(t, s.address(), s.host.PublicKey())
+	c := m.mustDial(t, hostOf(s))
+	begun, stdout := io.Pipe()
+	first, err := c.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Stdout = stdout
+	stdin, err := first.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Start("echo begun; cat"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(begun, make([]byte, len("begun\n"))); err != nil {
+		t.Fatal(err)
+	}
+	c.patience = 0
+	if _, err := c.Run(t.Context(), host.Command{Script: "true"}); err == nil || !strings.Contains(err.Error(), "hint: MaxSessions in its sshd_config must be 2 or more") {
+		t.Errorf("a refusal that lasts: %v", err)
+	}
+	refusals := func() int { return strings.Count(s.readLog(t), "no more sessions") }
+	before := refusals()
+	c.patience = 5 * time.Minute
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Run(t.Context(), host.Command{Script: "true"})
+		ended <- err
+	}()
+	for deadline := time.Now().Add(2 * time.Minute); refusals() == before; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the second session was not refused")
+		}
+	}
+	stdin.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestHostFiles(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
