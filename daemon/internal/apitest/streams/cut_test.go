@@ -131,10 +131,19 @@ func TestFilterDroppedDuringItsFirstBatch(t *testing.T) {
 func TestStreamWhoseClientVanishes(t *testing.T) {
 	vanishes := func(r *apitest.Rig, conn net.Conn, leave func() error) {
 		r.T.Helper()
+		// With the second batch the first one is judged: from then on an error cuts the answer.
+		var batches atomic.Int32
+		second := make(chan struct{})
+		r.Store.BeforeEachBatch(func() {
+			if batches.Add(1) == 2 {
+				close(second)
+			}
+		})
 		io.WriteString(conn, apitest.StreamHead+"Transfer-Encoding: chunked\r\n\r\n")
 		if err := apitest.Numbered(apitest.Chunked(conn), 0, 40_000); err != nil {
 			r.T.Fatal(err)
 		}
+		<-second
 		if err := leave(); err != nil {
 			r.T.Fatal(err)
 		}
