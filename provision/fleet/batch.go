@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// batchSize reads "3" or "25%" of all; "" and 0 hosts mean everything at once.
+// batchSize parses "3" or "25%" (of all); "" or 0 means all hosts at once.
 func batchSize(batch string, all int) (int, error) {
 	bad := fmt.Errorf("batch %q: a number of hosts, such as 3, or a share of them from 1%% to 100%%", batch)
 	if batch == "" {
@@ -23,7 +23,7 @@ func batchSize(batch string, all int) (int, error) {
 	return n, nil
 }
 
-// wave is a part of a phase whose hosts are changed at the same time.
+// wave is the part of a phase whose hosts are changed concurrently.
 type wave struct {
 	name string // for people; "": the phase as a whole
 	jobs []task
@@ -31,7 +31,7 @@ type wave struct {
 	canary bool
 }
 
-// waves cuts the jobs of a rolling phase. The batch is a share of all hosts of the
+// waves splits the jobs of a rolling phase. The batch is a share of all hosts of the
 // phase, also where some of them are left out.
 func waves(jobs []task, canary, batch int) []wave {
 	var all []wave

@@ -16,21 +16,21 @@ const (
 	CodeInterrupted = 130
 )
 
-// Error is a run that did not do all that was asked for. Its text is short: the report
-// has told the rest.
+// Error reports a run that did not complete. Its text is short: the report
+// has the details.
 type Error struct {
 	Code int
 	Err  error
-	// Told is that the report has said the same already.
+	// Told is set if the report has already said this.
 	Told bool
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Usage makes an error of a wrong setting or call.
+// Usage returns an error for a wrong setting or call.
 func Usage(err error) error {
 	if err == nil {
 		return nil
@@ -38,8 +38,8 @@ func Usage(err error) error {
 	return &Error{Code: CodeUsage, Err: err}
 }
 
-// Code is the exit code for err: that of an *Error, 130 for a context that was
-// cancelled, 1 for others, 0 for nil.
+// Code returns the exit code for err: the code of an *Error, 130 if a context was
+// cancelled, 1 for other errors, 0 for nil.
 func Code(err error) int {
 	var coded *Error
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// open connects to all hosts, checks all and locks all. It says whether the phases may
+// open connects to, checks and locks all hosts. It reports whether the phases may
 // begin.
 func (r *run) open(ctx context.Context) bool {
 	r.each(r.ableMembers(), func(m *member) { m.open(ctx) })
@@ -38,8 +38,8 @@ func (r *run) ableMembers() []*member {
 	return able
 }
 
-// mayGoOn is asked before anything is changed: a host that failed, and a required one
-// that cannot be reached, keep all others from being touched. A plan goes on.
+// mayGoOn is called before anything is changed: if a host failed, or a required one is
+// unreachable, no host is touched. A plan continues.
 func (r *run) mayGoOn(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
@@ -57,7 +57,7 @@ func (r *run) mayGoOn(ctx context.Context) bool {
 	return true
 }
 
-// close gives back locks and connections.
+// close releases the locks and closes the connections.
 func (r *run) close(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, m := range r.members {
@@ -78,7 +78,7 @@ func (r *run) close(ctx context.Context) {
 	all.Wait()
 }
 
-// end tells what became of the run.
+// end reports the outcome of the run.
 func (r *run) end(ctx context.Context) (Summary, error) {
 	for _, m := range r.members {
 		if m.able() && m.done < m.jobs {
@@ -156,7 +156,7 @@ func (r *run) code(ctx context.Context) int {
 	return CodeDone
 }
 
-// unfinished says whether something is left to do. A Ctrl-C that came when all was done
+// unfinished reports whether work remains. A Ctrl-C after the last step
 // interrupted nothing.
 func (r *run) unfinished() bool {
 	for _, m := range r.members {

@@ -1,7 +1,7 @@
 // Package fleet runs steps on many hosts: it connects to all of them, checks and locks
-// all, and only then changes one after the other, so that a fault is met on one host
-// rather than on each. It knows nothing of what the steps do, and shows nothing: what
-// happens goes to a report.Sink.
+// all, and only then changes one after the other, so that a fault shows on one host
+// and not on all. It does not know what the steps do, and prints nothing: events go
+// to a report.Sink.
 //
 // A run ends with one of these exit codes, which scripts may rely on:
 //
@@ -28,15 +28,15 @@ import (
 
 // Phase is a part of a run that is finished on its hosts before the next one begins.
 type Phase struct {
-	// Name is for people: "redis".
+	// Name is for display: "redis".
 	Name string
 	// Jobs are for different hosts.
 	Jobs []Job
 	// Rolling phases begin with the canary and go on in batches, so that most hosts
 	// serve while some are changed. Others change all hosts at once.
 	Rolling bool
-	// Required phases have hosts that later phases cannot do without: the run does not
-	// begin when one of them cannot be reached, unless Options.KeepGoing.
+	// Required phases have hosts that later phases depend on: the run does not
+	// begin if one of them is unreachable, unless Options.KeepGoing is set.
 	Required bool
 }
 
@@ -48,32 +48,32 @@ type Job struct {
 	// Connect opens the connection; that of the host's first job is used. An error that
 	// is a *host.ConnectionError makes the host unreachable, any other one makes it fail.
 	Connect func(ctx context.Context) (host.Host, io.Closer, error)
-	// Preflight are proofs that must hold on all hosts before any is changed. Of several
-	// with one name on a host the first is asked.
+	// Preflight checks must pass on all hosts before any is changed. If several checks
+	// of a host have the same name, the first one is used.
 	Preflight []step.Step
 	// Steps are asked for when the job begins, so that they may build on what earlier
 	// phases brought about, and in a plan too.
 	Steps func(ctx context.Context, h host.Host) ([]step.Step, error)
-	// Late are done when the canary's Steps are, before the other hosts of the phase begin,
-	// and for those others once all of them have come to their end: what has to be watched
-	// for a while. When one of them fails, Steps are undone too.
+	// Late steps watch a host for a while. Those of the canary run after its Steps, before
+	// the other hosts of the phase begin; those of the other hosts run once all of them have
+	// finished their Steps. If a late step fails, Steps are undone too.
 	Late []step.Step
 }
 
 // Options of a run.
 type Options struct {
-	// Target is what was asked for: "deploy". Runs are resumed by it, and locks name it.
+	// Target is the command: "deploy". Runs are resumed by target, and locks name it.
 	Target string
-	// ID of the run; "": one is made from the time.
+	// ID of the run; "": derived from the time.
 	ID string
 	// Who runs it, for the lock's refusal: "alice@laptop".
 	Who string
 
-	// Plan looks and changes nothing. It takes no lock and is not saved.
+	// Plan is a dry run: it changes nothing, takes no lock and is not saved.
 	Plan bool
-	// ExitCode makes a plan with changes end with CodeChanges.
+	// ExitCode: a plan that finds changes ends with CodeChanges.
 	ExitCode bool
-	// NoLock is for targets that only ask.
+	// NoLock is for read-only targets.
 	NoLock bool
 
 	// Canary is how many hosts of a rolling phase go first, on their own; 0: none do.
@@ -83,17 +83,17 @@ type Options struct {
 	Batch string
 	// Parallel is how many hosts are worked on at once; 0: 8.
 	Parallel int
-	// KeepGoing goes on after a batch or a phase in which a host failed. After a canary
-	// that failed it does not.
+	// KeepGoing continues after a batch or phase in which a host failed, but not after a
+	// failed canary.
 	KeepGoing bool
 
-	// Runs is the folder that keeps the results of runs, for Resume; "": none are kept.
+	// Runs is the folder for the results of runs, for Resume; "": none are saved.
 	Runs string
-	// Resume leaves out the hosts with which the last run of Target was done, and those
-	// that it did not concern.
+	// Resume skips the hosts that the last run of Target completed, and those
+	// that were not part of it.
 	Resume bool
-	// Inputs is a fingerprint of what is rolled out. When a run with another one is
-	// resumed, its hosts are all done again, so that they end alike; "": is not compared.
+	// Inputs is a fingerprint of what is rolled out. If it differs from that of the run that is
+	// resumed, all hosts are done again, so that they end alike; "": not compared.
 	Inputs string
 	// Again is the command that was given, and GoOn the one that goes on with the rest, for
 	// the summary of a run that is not done: "go tool mage deploy -resume". GoOn is told
@@ -112,7 +112,7 @@ type Options struct {
 	Masker *secret.Masker
 }
 
-// Result is what became of a step on a host.
+// Result is the outcome of a step on a host.
 type Result struct {
 	Phase, Host, Step string
 	Status            report.Status
@@ -124,7 +124,7 @@ type Result struct {
 	undo bool // it belongs to the undoing after a failure
 }
 
-// Summary is what became of a run.
+// Summary is the outcome of a run.
 type Summary struct {
 	report.Summary
 	// ID of the run.
@@ -133,8 +133,8 @@ type Summary struct {
 	Results []Result
 }
 
-// Run runs phases one after the other. It returns when everything that it began has
-// ended. The error is an *Error with the exit code unless that is 0.
+// Run runs phases one after the other. It returns when everything it started has
+// ended. The error is an *Error with the exit code, or nil if that is 0.
 //
 // Nothing is changed before all hosts are connected, checked and locked. A host that
 // cannot be reached is left out. A failing host never disturbs those beside it, but
@@ -160,7 +160,7 @@ func Run(ctx context.Context, phases []Phase, o Options) (Summary, error) {
 	return r.end(ctx)
 }
 
-// interrupted says whether err came about because the run was told to stop.
+// interrupted reports whether err was caused by an interruption of the run.
 func interrupted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
 }

@@ -13,8 +13,8 @@ import (
 
 // lockAll locks the hosts one after the other, in an order that is the same for all runs,
 // whatever their inventories call the hosts, and stops at the first that another run
-// holds. So of runs that begin at once one gets all of its locks: each that is refused is
-// refused by one that holds a later host than any of its own. It says whether the phases
+// holds. So one of several runs that begin at once gets all of its locks: each refused run is
+// refused by a run that holds a later host than any of its own. It reports whether the phases
 // may begin.
 func (r *run) lockAll(ctx context.Context) bool {
 	members := r.ableMembers()
@@ -30,7 +30,7 @@ func (r *run) lockAll(ctx context.Context) bool {
 	return true
 }
 
-// identify asks a host which machine it is. One that does not tell is ordered by its name.
+// identify asks a host for its machine id. A host without one is ordered by its name.
 func (m *member) identify(ctx context.Context) {
 	m.mu.Lock()
 	conn := m.conn
@@ -66,7 +66,7 @@ func (m *member) acquire(ctx context.Context) error {
 	return nil
 }
 
-// lost ends what is under way on the host: another run may have it now.
+// lost ends the work on the host: another run may hold it now.
 func (m *member) lost(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,7 +76,7 @@ func (m *member) lost(err error) {
 	}
 }
 
-// guard gives a context that ends when the lock is lost.
+// guard returns a context that ends when the lock is lost.
 func (m *member) guard(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	m.mu.Lock()

@@ -14,7 +14,7 @@ import (
 )
 
 // LockPath is the file on a host whose flock a run holds. /run belongs to root, unlike
-// /run/lock: nobody else can put the file in place or hold it.
+// /run/lock: no other user can create or lock the file.
 const LockPath = host.LockPath
 
 const (
@@ -24,7 +24,7 @@ const (
 	silentTime = 60 // seconds without a beat after which the host gives the lock up
 )
 
-// LockInfo is what a refusal tells of the run that holds a lock.
+// LockInfo describes the run that holds a lock.
 type LockInfo struct {
 	Who  string // "alice@laptop"
 	What string // "deploy"
@@ -33,7 +33,7 @@ type LockInfo struct {
 	silence int // seconds without a keepalive; 0: silentTime
 }
 
-// LockedError is a host that another run holds.
+// LockedError reports that another run holds the host.
 type LockedError struct {
 	Host, Path string
 	LockInfo
@@ -69,11 +69,11 @@ func orUnknown(who string) string {
 	return who
 }
 
-// errLockLost ends the work on a host whose lock was given up by the host.
+// errLockLost ends the work on a host that has dropped our lock.
 var errLockLost = errors.New("lock lost: the process that held it on the host has ended")
 
-// lock is held by a command that runs on the host as long as it gets a byte now and
-// then. It ends with its standard input, hence with the connection.
+// lock is held by a command on the host, which runs as long as it receives heartbeats.
+// It ends with its standard input, and so with the connection.
 type lock struct {
 	stop func() // ends the command's input
 	kill context.CancelFunc
@@ -135,7 +135,7 @@ func acquire(ctx context.Context, h host.Host, path string, info LockInfo, lost 
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }
 
-// take makes the lock ours unless it has been lost already.
+// take marks the lock as ours unless it has already been lost.
 func (l *lock) take() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +143,7 @@ func (l *lock) take() bool {
 	return l.ours
 }
 
-// loss is why the command has ended.
+// loss returns the reason why the command has ended.
 func (l *lock) loss() error {
 	if l.err != nil {
 		return fmt.Errorf("%w: %w", errLockLost, l.err)
@@ -151,7 +151,7 @@ func (l *lock) loss() error {
 	return errLockLost
 }
 
-// release gives the lock back in good order within the limit, and by a hang-up after.
+// release ends the command cleanly within the limit, and hangs up after that.
 func (l *lock) release(ctx context.Context, limit time.Duration) {
 	l.mu.Lock()
 	l.ours = false
@@ -167,8 +167,8 @@ func (l *lock) release(ctx context.Context, limit time.Duration) {
 	<-l.ended
 }
 
-// beats is the input of the command that holds a lock: a byte every few seconds, sooner
-// in the beginning, until done.
+// beats is the input of the command that holds a lock: a heartbeat of one byte every few
+// seconds, more often in the beginning, until done.
 type beats struct {
 	done chan struct{}
 	next time.Duration
@@ -191,9 +191,9 @@ func (b *beats) Read(p []byte) (int, error) {
 	}
 }
 
-// holdScript takes the lock or tells who has it, and ends with its input. The file is
-// opened without being emptied, and by nobody but root; the nonce is written last. Children do not inherit the
-// descriptor, so that the lock ends with this process alone.
+// holdScript takes the lock or prints its holder, and ends with its input. The file is
+// opened without truncation, by root only; the nonce is written last. Children do not inherit the
+// descriptor, so the lock ends with this process.
 func holdScript(path string, info LockInfo, nonce string) string {
 	return fmt.Sprintf(`file=%s
 umask 077

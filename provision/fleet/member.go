@@ -54,7 +54,7 @@ func (m *member) addPreflight(s step.Step) {
 	m.preflight = append(m.preflight, s)
 }
 
-// able says whether more can be done on the host.
+// able reports whether the host can take more work.
 func (m *member) able() bool { return !m.skip && !m.broken() }
 
 func (m *member) broken() bool {
@@ -78,7 +78,7 @@ func (m *member) open(ctx context.Context) {
 	m.record(Result{Step: "connect", Status: report.OK, Took: time.Since(began)})
 }
 
-// connectStatus is statusOf for a connection that was not made: it may be a hop's.
+// connectStatus is statusOf for a failed connection, which may be that of a bastion.
 func (m *member) connectStatus(ctx context.Context, err error) report.Status {
 	var lost *host.ConnectionError
 	if !interrupted(ctx, err) && errors.As(err, &lost) {
@@ -105,7 +105,7 @@ func (m *member) check(ctx context.Context) {
 	}
 }
 
-// work does a job.
+// work runs a job.
 func (m *member) work(ctx context.Context, phase string, j Job) {
 	guarded, end := m.guard(ctx)
 	defer end()
@@ -126,7 +126,7 @@ func (m *member) work(ctx context.Context, phase string, j Job) {
 	}
 }
 
-// runLate does the late steps of a job whose others are done.
+// runLate runs the late steps of a job whose other steps are done.
 func (m *member) runLate(ctx context.Context, phase string, j Job) {
 	guarded, end := m.guard(ctx)
 	defer end()
@@ -136,7 +136,7 @@ func (m *member) runLate(ctx context.Context, phase string, j Job) {
 	}
 }
 
-// finish is that nothing of the job is left to do.
+// finish notes that the job is complete.
 func (m *member) finish() {
 	m.mu.Lock()
 	m.done++
@@ -144,7 +144,7 @@ func (m *member) finish() {
 	m.run.save(nil)
 }
 
-// doAll does steps until one fails. Then it undoes what was begun.
+// doAll runs steps until one fails. Then it undoes those that were begun.
 func (m *member) doAll(ctx, guarded context.Context, phase string, steps []step.Step) bool {
 	for _, s := range steps {
 		r := m.try(guarded, phase, s, &m.begun)
@@ -177,8 +177,8 @@ func (m *member) steps(ctx context.Context, phase string, j Job) (steps []step.S
 	return steps, nil
 }
 
-// try does one step, and puts it into begun before it changes anything that can be
-// undone. Without begun nothing is changed: what differs is an error.
+// try runs one step, and adds it to begun before it changes anything that can be
+// undone. Without begun nothing is changed: a difference is an error.
 func (m *member) try(ctx context.Context, phase string, s step.Step, begun *[]step.Undoer) (r Result) {
 	r = Result{Phase: phase, Step: s.Title(), Status: report.OK}
 	if _, proves := s.(step.Proof); proves && m.run.o.Plan && m.pending {
@@ -245,8 +245,8 @@ func below(diff string) string {
 	return "\n" + diff
 }
 
-// recovered makes a failure of one host of a panic: the others, and the undoing of what
-// was begun, go on.
+// recovered turns a panic into a failure of one host: the other hosts, and the undoing of
+// begun steps, continue.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("panic: %v\n%s\nhint: this is a fault of the toolkit; please report it with these lines", p, debug.Stack())

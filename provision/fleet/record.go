@@ -14,11 +14,11 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// keepRuns is how many records a folder keeps.
+// keepRuns is the number of records that a folder keeps.
 const keepRuns = 100
 
-// record is a run as it is kept: Runs/<id>.json, mode 0600. It is written when the run
-// begins and whenever a host is done, so that also a run that was killed is resumed.
+// record is a saved run: Runs/<id>.json, mode 0600. It is written when the run
+// begins and whenever a host is done, so that a killed run can be resumed, too.
 type record struct {
 	Version int       `json:"version"` // 1
 	ID      string    `json:"id"`
@@ -40,8 +40,8 @@ type outcome struct {
 	Error  string        `json:"error,omitempty"`
 }
 
-// resume leaves out the hosts with which the last run of the target was done, and those
-// that it did not concern: it may have been for some hosts only.
+// resume skips the hosts that the last run of the target completed, and those
+// that were not part of it: it may have been limited to some hosts.
 func (r *run) resume() error {
 	if r.o.Runs == "" || r.o.Plan || r.o.NoLock {
 		return nil
@@ -70,7 +70,7 @@ func (r *run) resume() error {
 	return nil
 }
 
-// lastRun is the newest record of the target, nil if there is none.
+// lastRun returns the newest record of the target, or nil.
 func lastRun(folder, target string) (last *record, err error) {
 	names, err := recordNames(folder)
 	if err != nil {
@@ -110,8 +110,8 @@ func recordNames(folder string) ([]string, error) {
 	return names, nil
 }
 
-// save keeps the state of the run; s is nil before its end. What cannot be saved stops
-// nothing, and is told once.
+// save writes the state of the run; s is nil before its end. A failure to save does not
+// stop the run, and is reported once.
 func (r *run) save(s *Summary) {
 	if r.record == nil {
 		return
@@ -143,7 +143,7 @@ func (r *run) save(s *Summary) {
 	}
 }
 
-// write puts a record in place in one step.
+// write writes a record atomically.
 func write(folder string, rec *record) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
@@ -170,7 +170,7 @@ func write(folder string, rec *record) error {
 	return err
 }
 
-// prune removes the oldest records. One that stays does no harm.
+// prune removes the oldest records. A failure does no harm.
 func prune(folder string) {
 	names, err := recordNames(folder)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// record counts and tells a result, and says whether the host can go on.
+// record counts and reports a result. It returns whether the host can continue.
 func (m *member) record(r Result) bool {
 	r.Host = m.name
 	run := m.run
@@ -54,7 +54,7 @@ func (m *member) count(r Result) {
 	}
 }
 
-// rank orders what became of steps, from good to bad, for what became of the host.
+// rank orders outcomes of steps from good to bad: the worst is the outcome of the host.
 func rank(s report.Status) int {
 	for i, at := range []report.Status{"", report.Skipped, report.OK, report.WouldChange, report.Changed, report.NotStarted, report.Interrupted, report.Unreachable, report.Failed} {
 		if s == at {
@@ -64,7 +64,7 @@ func rank(s report.Status) int {
 	return 0
 }
 
-// statusOf is what err means for the host m.
+// statusOf maps err to the status of the host m.
 func statusOf(ctx context.Context, m *member, err error) report.Status {
 	var lost *host.ConnectionError
 	switch {
@@ -76,8 +76,8 @@ func statusOf(ctx context.Context, m *member, err error) report.Status {
 	return report.Failed
 }
 
-// errorText is the error with the whole of what a command wrote, where that is more
-// than the line that the error tells.
+// errorText returns the error with the full output of a command, where that is more
+// than the line in the error.
 func (r Result) errorText() string {
 	switch {
 	case r.Err == nil:
@@ -100,7 +100,7 @@ func (r Result) errorText() string {
 	return text
 }
 
-// lossError is a step that ended because something was lost which all steps need. Its text
+// lossError reports a step that ended because the connection or lock was lost. Its text
 // has one hint, that of the loss.
 type lossError struct{ loss, err error }
 
@@ -117,10 +117,10 @@ func (e *lossError) Error() string {
 	return text
 }
 
-// Unwrap gives both.
+// Unwrap returns both.
 func (e *lossError) Unwrap() []error { return []error{e.loss, e.err} }
 
-// hintFor is the next step where a host's disk is the reason, whatever the command was.
+// hintFor returns the hint for a full or read-only disk, whatever the command was.
 func hintFor(wrote string) string {
 	switch {
 	case strings.Contains(wrote, "No space left on device"), strings.Contains(wrote, "Disk quota exceeded"):
@@ -131,7 +131,7 @@ func hintFor(wrote string) string {
 	return ""
 }
 
-// insertBeforeHint keeps the next step at the end, where it is looked for.
+// insertBeforeHint keeps the hint at the end, where users look for it.
 func insertBeforeHint(text, more string) string {
 	if at := strings.LastIndex(text, "\nhint:"); at >= 0 {
 		return text[:at] + "\n" + more + text[at:]

@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// run is one Run.
+// run is the state of one Run.
 type run struct {
 	o       Options
 	phases  []phase
@@ -48,7 +48,7 @@ type task struct {
 	of *member
 }
 
-// prepare checks what was asked for, and finds the hosts of all phases.
+// prepare checks the call, and collects the hosts of all phases.
 func prepare(phases []Phase, o Options) (*run, error) {
 	if err := errors.Join(faults(phases, o)...); err != nil {
 		return nil, Usage(err)
@@ -86,7 +86,7 @@ func prepare(phases []Phase, o Options) (*run, error) {
 	return r, nil
 }
 
-// faults are what is wrong with a call.
+// faults lists what is wrong with a call.
 func faults(phases []Phase, o Options) (all []error) {
 	if o.Parallel < 0 || o.Canary < 0 {
 		all = append(all, fmt.Errorf("parallel %d, canary %d: numbers of hosts, not below 0", o.Parallel, o.Canary))
@@ -156,7 +156,7 @@ func (r *run) begin() {
 	r.save(nil)
 }
 
-// each calls work for all members at once, as many as there is room for, and waits.
+// each calls work for all members, up to the limit concurrently, and waits.
 func (r *run) each(members []*member, work func(*member)) {
 	var all sync.WaitGroup
 	for _, m := range members {
@@ -185,7 +185,7 @@ func (r *run) voice(m *member, phase string) func(ctx context.Context, name stri
 	}
 }
 
-// warn keeps a warning for the summary. False: it was given for that host before.
+// warn keeps a warning for the summary. It returns false for a repeated warning of a host.
 func (r *run) warn(on, text string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -244,8 +244,8 @@ func (r *run) phase(ctx context.Context, p phase) {
 	r.runLate(ctx, p, late)
 }
 
-// runLate does what is left of hosts whose steps are done, also when the run is stopped or
-// interrupted: the steps see to it.
+// runLate runs the late steps of hosts whose steps are done, even if the run is stopped or
+// interrupted: the steps handle that.
 func (r *run) runLate(ctx context.Context, p phase, w wave) {
 	var jobs []task
 	for _, j := range w.jobs {
@@ -275,7 +275,7 @@ func (r *run) wave(ctx context.Context, p phase, w wave) {
 	})
 }
 
-// work does a part of the jobs of a wave, for all of its hosts at once.
+// work runs a part of the jobs of a wave, for all of its hosts concurrently.
 func (r *run) work(p phase, w wave, part func(m *member, j Job)) {
 	members := make([]*member, len(w.jobs))
 	work := map[*member]Job{}

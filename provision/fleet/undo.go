@@ -12,8 +12,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// undo brings back what begun had changed, last first. After a lost connection it
-// connects once more for it.
+// undo reverts the steps in begun, last first. If the connection is lost, it
+// reconnects once.
 func (m *member) undo(ctx context.Context, phase string, begun []step.Undoer, cause error) {
 	if len(begun) == 0 {
 		return
@@ -51,7 +51,7 @@ func (m *member) undoStep(ctx context.Context, phase string, s step.Undoer, caus
 	return did, err
 }
 
-// prepareUndo sees to it that there is a connection and that the host is ours.
+// prepareUndo makes sure that the host is connected and locked by us.
 func (m *member) prepareUndo(ctx context.Context, cause error) error {
 	m.mu.Lock()
 	loss, l := m.loss, m.lock
@@ -102,8 +102,8 @@ func closeQuietly(c io.Closer) {
 	}
 }
 
-// undoTime gives the time for undoing. It ends early when the run is interrupted, before
-// it or in the middle.
+// undoTime returns a context with the time for undoing. It ends early if the run is
+// interrupted, before or during the undoing.
 func (r *run) undoTime(ctx context.Context) (context.Context, func()) {
 	undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.UndoTime)
 	unwatch := context.AfterFunc(r.hurry, cancel)
@@ -149,7 +149,7 @@ func (r *run) timekeeper(ctx context.Context) (stop func()) {
 	}
 }
 
-// within waits for d; false when done came first.
+// within waits for d. It returns false if done is closed first.
 func within(done <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// watched is a host that tells the sink what is done to it. The steps get it.
+// watched is a host that reports its commands to the sink. The steps get it.
 type watched struct {
 	host.Host
 	emit func(report.Event)
@@ -40,7 +40,7 @@ func (w watched) Run(ctx context.Context, c host.Command) (host.Output, error) {
 	return out, err
 }
 
-// joinOutput puts what a command wrote to its two outputs below each other.
+// joinOutput joins the stdout and stderr of a command.
 func joinOutput(out host.Output) string {
 	text := out.Stdout
 	if text != "" && out.Stderr != "" && !strings.HasSuffix(text, "\n") {
