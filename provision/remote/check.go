@@ -13,20 +13,20 @@ import (
 	"github.com/cr-clawer/urifilter/provision/inventory"
 )
 
-// Checked is what ssh:check tells of a host.
+// Checked is the result of ssh:check for a host.
 type Checked struct {
 	Host   string
 	Target string // user@address:port; "" if it was not reached
-	// Err is why it is of no use to the toolkit: not reached, no way to be root.
+	// Err is why the toolkit cannot use it: unreachable, or no way to become root.
 	Err   error
 	Root  string // how we are root: "by sudo"
 	Facts host.Facts
 	// Disks are the file systems of /opt, /var/lib and /tmp.
 	Disks []Disk
-	// Skew is how far its clock is ahead of ours, 0 where the time that the question took
-	// does not let us tell.
+	// Skew is how far its clock is ahead of ours, 0 if that is less than the time that the
+	// question took.
 	Skew time.Duration
-	// Warnings are what the operator may want to see to.
+	// Warnings are problems that the operator may want to fix.
 	Warnings []string
 }
 
@@ -71,8 +71,8 @@ func (d *Dialer) check(ctx context.Context, h inventory.Host) Checked {
 	return r
 }
 
-// look asks for disks and time. The time is asked for alone, so that little passes
-// between question and answer.
+// look asks for disks and time, for the time in a command of its own, so that the round
+// trip is short.
 func (r *Checked) look(ctx context.Context, c *Conn) error {
 	out, err := c.Run(ctx, host.Command{Script: "df -Pk /opt /var/lib /tmp"})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
-// Conn is a host that one is logged in to. It implements host.Host.
+// Conn is a connection to a host, logged in. It implements host.Host.
 type Conn struct {
 	host     inventory.Host
 	dialer   *Dialer
@@ -47,7 +47,7 @@ const (
 	mostReserve  = 2
 )
 
-// sessionPatience is how long a refusal of sshd to open a session is not taken for its last word.
+// sessionPatience is how long a refused session is retried.
 const sessionPatience = 5 * time.Second
 
 func newConn(d *Dialer, h inventory.Host, l *login.Link) *Conn {
@@ -59,16 +59,16 @@ func newConn(d *Dialer, h inventory.Host, l *login.Link) *Conn {
 // Name is the host's name in the inventory.
 func (c *Conn) Name() string { return c.host.Name }
 
-// Target is who we are there: user@address:port.
+// Target is our login: user@address:port.
 func (c *Conn) Target() string { return c.link.Target().String() }
 
-// Close ends the connection and all that runs over it.
+// Close closes the connection and ends everything that runs over it.
 func (c *Conn) Close() error {
 	c.link.Close()
 	return nil
 }
 
-// greet finds out who we are on the host.
+// greet asks the host for our user id and home folder.
 func (c *Conn) greet(ctx context.Context) error {
 	out, err := c.Run(ctx, host.Command{Script: `id -u && printf '%s\n' "$HOME"`})
 	if err != nil {
@@ -82,8 +82,8 @@ func (c *Conn) greet(ctx context.Context) error {
 	return nil
 }
 
-// DialContext connects to an address as the host sees it, through the SSH connection. The
-// error is login.ErrForbidden where sshd does not allow that.
+// DialContext connects through the SSH connection to an address as the host resolves it. The
+// error is login.ErrForbidden if sshd does not allow that.
 func (c *Conn) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := c.link.Tunnel(ctx, network, address)
 	switch {
@@ -103,13 +103,13 @@ func (c *Conn) DialContext(ctx context.Context, network, address string) (net.Co
 	return nil, fmt.Errorf("%s from %s: %w", address, c.Name(), err)
 }
 
-// lost is a connection that died.
+// lost returns the error of a connection that died.
 func (c *Conn) lost(err error) error {
 	return &host.ConnectionError{Host: c.Name(), Err: c.link.Lost(err)}
 }
 
-// session opens a session, when there is room for one in sessions or reserve. The function that it returns
-// gives the room back.
+// session opens a session once room (sessions or reserve) has a free slot. The function that it returns
+// frees the slot.
 func (c *Conn) session(ctx context.Context, room chan struct{}) (*ssh.Session, func(), error) {
 	select {
 	case room <- struct{}{}:
@@ -127,8 +127,8 @@ func (c *Conn) session(ctx context.Context, room chan struct{}) (*ssh.Session, f
 	return s, give, nil
 }
 
-// open opens a session. sshd counts a session for a moment after its end, and refuses another one
-// until then: a refusal counts only when it lasts.
+// open opens a session. sshd counts a session for a moment after its end, so a refusal is
+// retried before it is reported.
 func (c *Conn) open(ctx context.Context) (*ssh.Session, error) {
 	for began, pause := time.Now(), 20*time.Millisecond; ; pause = min(2*pause, time.Second) {
 		s, err := c.link.Client().NewSession()

@@ -9,14 +9,14 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// killWait bounds how long the end of an interrupted command is waited for, unless a test
-// has another time for it.
+// killWait bounds the wait for the end of an interrupted command. Tests may set another
+// time.
 const killWait = 2 * time.Second
 
-// killScript ends the processes of commands: those that have one of the words among their
-// arguments or in their environment, and all that these have started, with a hang-up as
-// of a terminal, and, where that does not help, as a stopped service is. The words come by
-// standard input, for this script is not to find itself.
+// killScript ends the processes of commands: those with one of the words in their
+// arguments or environment, and all their descendants. It sends SIGHUP as a terminal does,
+// and, where that does not help, the signals of a service stop. The words come by
+// standard input, so that the script does not find itself.
 const killScript = `roots=$(grep -lsaF -f - /proc/[0-9]*/cmdline /proc/[0-9]*/environ)
 [ -n "$roots" ] || exit 0
 all=$(cat /proc/[0-9]*/stat 2>/dev/null | awk -v roots="$roots" '
@@ -40,8 +40,8 @@ done
 kill -TERM $all 2>/dev/null
 exit 0`
 
-// killer gathers commands that are to be ended at the same time, as when a run is
-// interrupted, so that it takes one session and not one for each.
+// killer collects commands that are to be ended at the same time, as when a run is
+// interrupted, so that one session is enough for all.
 type killer struct {
 	mu      sync.Mutex
 	batches map[identity]*killBatch
@@ -52,10 +52,10 @@ type killBatch struct {
 	done  chan struct{}
 }
 
-// gather is how long a batch waits for more.
+// gather is how long a batch waits for more commands.
 const gather = 20 * time.Millisecond
 
-// kill ends the command with a word on the host, as far as that goes within the Dialer's killWait.
+// kill ends the command with a word on the host. It waits no longer than the Dialer's killWait.
 func (c *Conn) kill(ctx context.Context, as identity, word string) {
 	if as.user != "" { // whoever may become that user may become root
 		as = as.asRoot()

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 )
 
-// vault holds the secrets of a run. Each is looked for in the environment, then asked
+// vault holds the secrets of a run. Each is read from the environment or else prompted
 // for, once.
 type vault struct {
 	ask    func(ctx context.Context, prompt string) (string, error)
@@ -22,7 +22,7 @@ type vault struct {
 	last   map[string]lastAnswer // by kind
 }
 
-// wish is a secret: of a kind, and whose.
+// wish identifies a secret by kind and owner.
 type wish struct{ kind, of string }
 
 type lastAnswer struct{ of, text string }
@@ -43,11 +43,11 @@ func newVault(o Options) *vault {
 	return v
 }
 
-// ErrNobody is that a secret is in no variable and that there is nobody to ask.
+// ErrNobody means that a secret is in no variable and that nobody can be prompted.
 var ErrNobody = errors.New("there is no terminal to ask for it")
 
-// get returns a secret: one that was given before, that of the variable, or what a
-// person says to the prompt. A secret that was refused is not given out again.
+// get returns a secret: from an earlier call, from the variable, or from a
+// prompt. A refused secret is not returned again.
 func (v *vault) get(ctx context.Context, w wish, variable, prompt string) (string, error) {
 	select {
 	case v.turn <- struct{}{}:
@@ -69,7 +69,7 @@ func (v *vault) get(ctx context.Context, w wish, variable, prompt string) (strin
 	if v.ask == nil {
 		return "", fmt.Errorf("%w; set %s", ErrNobody, variable)
 	}
-	// Fleets often have one password: it need not be typed for each host.
+	// Fleets often share one password: do not prompt for each host.
 	last, again := v.last[w.kind]
 	if again {
 		prompt += fmt.Sprintf(" (Enter alone: as for %s)", last.of)
@@ -93,7 +93,7 @@ func (v *vault) get(ctx context.Context, w wish, variable, prompt string) (strin
 	return text, nil
 }
 
-// refuse marks a secret as wrong. One of a passphrase may be asked for again: it is tried
+// refuse marks a secret as wrong. A passphrase may be prompted for again: it is tried
 // on this machine, where nothing is locked out.
 func (v *vault) refuse(w wish, variable string, err error) {
 	v.turn <- struct{}{}
@@ -108,7 +108,7 @@ func (v *vault) refuse(w wish, variable string, err error) {
 	}
 }
 
-// forget makes a person be asked again.
+// forget has the secret prompted for again.
 func (v *vault) forget(w wish) {
 	v.turn <- struct{}{}
 	defer func() { <-v.turn }()
@@ -116,8 +116,8 @@ func (v *vault) forget(w wish) {
 	delete(v.bad, w)
 }
 
-// Terminal returns a function for Options.Ask that asks on a terminal without showing
-// what is typed, or nil if in is none.
+// Terminal returns a function for Options.Ask that prompts on a terminal without echo,
+// or nil if in is not a terminal.
 func Terminal(in *os.File, out io.Writer) func(ctx context.Context, prompt string) (string, error) {
 	fd := int(in.Fd())
 	if !term.IsTerminal(fd) {
@@ -133,8 +133,8 @@ func Terminal(in *os.File, out io.Writer) func(ctx context.Context, prompt strin
 			text []byte
 			err  error
 		}
-		// A read of a terminal cannot be broken off: after an interruption, which ends
-		// the program soon, its goroutine stays behind.
+		// A read from a terminal cannot be cancelled: after an interruption, which ends
+		// the program soon, its goroutine leaks.
 		answers := make(chan answer, 1)
 		go func() {
 			text, err := term.ReadPassword(fd)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Ways are how a login may be tried.
+// Ways are the methods by which a login may be tried.
 type Ways int
 
 const (
@@ -19,7 +19,7 @@ const (
 	ByKey       // by keys alone
 )
 
-// login is one attempt to be let in. It remembers what was tried, for the error.
+// login is one attempt to log in. It remembers what was tried, for the error.
 type login struct {
 	d        *Dialer
 	t        Target
@@ -59,8 +59,8 @@ func (l *login) keys(ctx context.Context) ([]ssh.Signer, error) {
 	return signers, nil
 }
 
-// offered is a key that a host may ask a signature of. It notes that, and lets a person
-// take time for a passphrase, or for the agent's question.
+// offered is a key that a host may ask to sign. It notes that, and allows
+// time for typing a passphrase or answering the agent.
 type offered struct {
 	key
 	l *login
@@ -70,7 +70,7 @@ func (o *offered) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
 	return o.SignWithAlgorithm(rand, data, "")
 }
 
-// SignWithAlgorithm makes signatures of RSA keys that sshd still takes.
+// SignWithAlgorithm lets RSA keys sign with algorithms that sshd still accepts.
 func (o *offered) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
 	defer o.l.patience.pause()()
 	signature, err := signWith(o.Signer, rand, data, algorithm)
@@ -88,7 +88,7 @@ func signWith(s ssh.Signer, rand io.Reader, data []byte, algorithm string) (*ssh
 	return s.Sign(rand, data)
 }
 
-// password is asked for once a run, and sent once.
+// password is prompted for once per run, and sent once.
 func (l *login) password(ctx context.Context) (string, error) {
 	if l.passworded {
 		return "", errSent
@@ -107,8 +107,8 @@ var errSent = errors.New("the password was sent already")
 
 func (l *login) wish() wish { return wish{kindLogin, l.t.user + "@" + l.t.name} }
 
-// answer answers what sshd asks: what is to be answered unseen is taken for the password,
-// unless it asks for a code; the rest is a person's.
+// answer answers the questions of sshd. A question without echo is taken for the password,
+// unless it asks for a code; a person answers the others.
 func (l *login) answer(ctx context.Context, instruction string, questions []string, echos []bool) ([]string, error) {
 	var answers []string
 	for i, question := range questions {
@@ -134,13 +134,13 @@ func (l *login) ask(ctx context.Context, question string) (string, error) {
 		l.local = fmt.Errorf("it asks %q: %w", question, ErrNobody)
 		return "", l.local
 	}
-	// The same question may be asked again with another answer: nothing is remembered.
+	// The answer to the same question may differ next time: nothing is remembered.
 	w := wish{kindOther, prompt}
 	defer l.d.vault.forget(w)
 	return l.d.vault.get(ctx, w, "", prompt)
 }
 
-// fault is why we were not let in.
+// fault returns why the login failed.
 func (l *login) fault(err error) *Fault {
 	f := &Fault{Kind: Auth, Target: l.t.String(), Err: err}
 	var tried []string

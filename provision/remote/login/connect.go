@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// hop is a bastion that several hosts are behind.
+// hop is a bastion that several hosts share.
 type hop struct {
 	turn chan struct{} // held while it is being connected to
 	link *Link
@@ -26,7 +26,7 @@ func (h *hop) close() {
 	}
 }
 
-// via is the open connection to the last of some bastions; nil for none of them.
+// via returns the open connection to the last of the bastions, or nil without bastions.
 func (d *Dialer) via(ctx context.Context, chain []Target) (*Link, error) {
 	if len(chain) == 0 {
 		return nil, nil
@@ -34,7 +34,7 @@ func (d *Dialer) via(ctx context.Context, chain []Target) (*Link, error) {
 	last := chain[len(chain)-1]
 	name := ""
 	for _, t := range chain {
-		// Who trusts other keys has a connection of his own.
+		// Users who trust other keys get their own connection.
 		name += fmt.Sprintf("%s %q %v\n", t, t.known, t.trustNew)
 	}
 	d.mu.Lock()
@@ -69,11 +69,11 @@ func (d *Dialer) via(ctx context.Context, chain []Target) (*Link, error) {
 	return l, nil
 }
 
-// mostTries bounds how often a dropped connection is tried again.
+// mostTries bounds the retries of a dropped connection.
 const mostTries = 6
 
-// connect logs in to the last of a chain. A bastion that was logged in to earlier may have
-// been lost since: it is then connected to once more.
+// connect logs in to the last host of a chain. If the connection to a bastion has
+// been lost since, it reconnects once.
 func (d *Dialer) Connect(ctx context.Context, chain []Target, how Ways) (*Link, error) {
 	for again := false; ; again = true {
 		bastion, err := d.via(ctx, chain[:len(chain)-1])
@@ -87,7 +87,7 @@ func (d *Dialer) Connect(ctx context.Context, chain []Target, how Ways) (*Link, 
 	}
 }
 
-// through logs in to a host, over the connection to its bastion unless that is nil.
+// through logs in to a host, over the connection to its bastion if that is not nil.
 func (d *Dialer) through(ctx context.Context, bastion *Link, t Target, how Ways) (*Link, error) {
 	select {
 	case d.slots <- struct{}{}:
@@ -103,8 +103,8 @@ func (d *Dialer) through(ctx context.Context, bastion *Link, t Target, how Ways)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		// sshd drops some connections when many come at once (MaxStartups), before it
-		// says who it is. Nothing has been tried then.
+		// sshd drops some connections when many arrive at once (MaxStartups), before it
+		// sends its banner. No login has been tried then.
 		var fault *Fault
 		if !errors.As(err, &fault) || fault.Kind != Dropped || try == mostTries {
 			return nil, err
@@ -144,8 +144,8 @@ func (d *Dialer) dialTCP(ctx context.Context, bastion *Link, t Target) (net.Conn
 	}
 	conn, err := dial(dialing, "tcp", t.hostport())
 	if err != nil {
-		// Any answer of the bastion is an *ssh.OpenChannelError. Without one its connection
-		// has ended, which others may be about to notice.
+		// Any answer of the bastion is an *ssh.OpenChannelError. Other errors mean that its
+		// connection has ended, which others may be about to notice.
 		if bastion != nil && !errors.As(err, new(*ssh.OpenChannelError)) && ctx.Err() == nil && !isTimeout(err) {
 			bastion.end()
 		}
@@ -157,7 +157,7 @@ func (d *Dialer) dialTCP(ctx context.Context, bastion *Link, t Target) (net.Conn
 	return conn, nil
 }
 
-// handshake makes a connection an SSH one: it checks the host's key, and logs in.
+// handshake starts SSH on a connection: it checks the host's key, and logs in.
 func (d *Dialer) handshake(ctx context.Context, conn net.Conn, t Target, how Ways) (*Link, error) {
 	ring, err := t.keyring()
 	if err != nil {
@@ -199,7 +199,7 @@ func (d *Dialer) handshake(ctx context.Context, conn net.Conn, t Target, how Way
 	return nil, l.fault(err)
 }
 
-// silentFault is why a machine that took the connection did not talk to us.
+// silentFault returns why a machine that accepted the connection stays silent.
 func (d *Dialer) silentFault(ctx context.Context, t Target, p *patience, heard *listener, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -216,7 +216,7 @@ func (d *Dialer) silentFault(ctx context.Context, t Target, p *patience, heard *
 	return &Fault{Kind: Protocol, Target: t.String(), Text: plain(err), Err: err, Hint: "is its sshd of this decade?"}
 }
 
-// trust is what accept-new does with the key of a host that was never seen.
+// trust implements accept-new for the key of an unknown host.
 func (d *Dialer) trust(t Target, key ssh.PublicKey) error {
 	file, err := d.remember(t, key)
 	if err != nil {

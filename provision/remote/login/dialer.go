@@ -1,7 +1,7 @@
-// Package login finds the way to a host and logs in there by SSH: it resolves what the
-// inventory and ssh_config say, goes through bastions, checks the keys of hosts, tries keys,
-// agents and passwords, and keeps the connection alive. What is done on a host is package
-// remote's.
+// Package login connects and logs in to a host by SSH: it resolves what the
+// inventory and ssh_config say, goes through bastions, checks host keys, tries keys,
+// agents and passwords, and keeps the connection alive. Package remote runs commands on
+// the host.
 package login
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// The variables that hold secrets where the inventory names no other, and the one that
+// The default variables for secrets, which the inventory may override, and the one that
 // names an ssh_config.
 const (
 	PasswordEnv        = "URIFILTER_SSH_PASSWORD"
@@ -29,36 +29,36 @@ const (
 
 // Options of a Dialer.
 type Options struct {
-	// Ask asks a person for a secret; nil: there is nobody, as in a script. Calls do not
-	// overlap. Terminal returns one.
+	// Ask prompts a person for a secret; nil: nobody can be prompted, as in a script. Calls do
+	// not overlap. Terminal returns such a function.
 	Ask func(ctx context.Context, prompt string) (string, error)
-	// Say is told what people should know: "remembered the key SHA256:... of web1";
-	// nil: nobody is.
+	// Say is called with messages for people: "remembered the key SHA256:... of web1".
+	// It may be nil.
 	Say func(host, text string)
-	// Secret is told each password and passphrase as it becomes known, so that it can be
-	// kept out of logs; nil: nobody is.
+	// Secret is called with each password and passphrase as it becomes known, so that it can be
+	// kept out of logs. It may be nil.
 	Secret func(text string)
 
-	// Timeout bounds how long a host may be silent while it is connected to. 0: 15 s.
+	// Timeout bounds how long a host may be silent during connecting. 0: 15 s.
 	Timeout time.Duration
-	// KeepAlive is how often an open connection is asked for a sign of life; after three
-	// without an answer it is taken for lost. 0: 10 s.
+	// KeepAlive is the interval of keepalives on an open connection; after three
+	// without an answer the connection counts as lost. 0: 10 s.
 	KeepAlive time.Duration
-	// Dials is how many connections are made at once: sshd drops bursts. 0: 8.
+	// Dials bounds concurrent connection attempts: sshd drops bursts. 0: 8.
 	Dials int
 
-	// Retry is the pause before a dropped connection is tried again, doubled each time. 0:
+	// Retry is the backoff before a dropped connection is tried again, doubled each time. 0:
 	// 200 ms.
 	Retry time.Duration
-	// Home is the user's folder, ConfigFile is read in place of ~/.ssh/config ("none":
-	// no file is), Getenv in place of os.Getenv. "" and nil: what this user has.
+	// Home is the user's home folder, ConfigFile replaces ~/.ssh/config ("none":
+	// no file), Getenv replaces os.Getenv. "" and nil: those of this user.
 	Home       string
 	ConfigFile string
 	Getenv     func(string) string
 }
 
-// Dialer opens connections. What holds for a whole run is in it: secrets are asked for
-// once, a secret that was refused is not tried again, and bastions are logged in to once.
+// Dialer opens connections. It keeps the state of a whole run: it prompts for each secret
+// once, does not retry a refused secret, and logs in to each bastion once.
 // It is safe for concurrent use.
 type Dialer struct {
 	o       Options
@@ -73,7 +73,7 @@ type Dialer struct {
 	closing bool
 }
 
-// New returns a Dialer. Close ends what it has opened for itself.
+// New returns a Dialer. Close closes the connections that it has opened for itself.
 func New(o Options) *Dialer {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
@@ -104,8 +104,8 @@ func New(o Options) *Dialer {
 	return d
 }
 
-// Close ends the connections to bastions and agents. Those to hosts behind a bastion end
-// with it.
+// Close closes the connections to bastions and agents. Connections to hosts behind a bastion
+// end with it.
 func (d *Dialer) Close() error {
 	d.mu.Lock()
 	d.closing = true
@@ -118,8 +118,8 @@ func (d *Dialer) Close() error {
 	return d.agents.close()
 }
 
-// Told is an error with the host's name: a *host.ConnectionError where it is about the
-// way there. Nil stays nil.
+// Told adds the host's name to an error: a *host.ConnectionError if the connection
+// failed. It returns nil for nil.
 func Told(ctx context.Context, name string, err error) error {
 	switch {
 	case err == nil:
@@ -134,14 +134,14 @@ func Told(ctx context.Context, name string, err error) error {
 	return fmt.Errorf("host %s: %w", name, err)
 }
 
-// SudoPassword is the password of the login for sudo on a host: from the environment, or of
-// a person. It is asked for once a run; after RefuseSudoPassword it is an error. That is
-// ErrNobody where nobody can be asked.
+// SudoPassword returns the password of the login for sudo on a host, from the environment or a
+// prompt. It prompts once per run; after RefuseSudoPassword it returns an error. The error is
+// ErrNobody if nobody can be prompted.
 func (d *Dialer) SudoPassword(ctx context.Context, t Target, host string) (string, error) {
 	return d.vault.get(ctx, sudoWish(t, host), t.sudoEnv, fmt.Sprintf("Password of %s for sudo on %s", t.user, host))
 }
 
-// RefuseSudoPassword is that sudo did not take it: one that is tried again locks people out.
+// RefuseSudoPassword notes that sudo refused the password: trying it again could lock the user out.
 func (d *Dialer) RefuseSudoPassword(t Target, host string) {
 	d.vault.refuse(sudoWish(t, host), t.sudoEnv, errors.New("it was refused, and is not tried again"))
 }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Kind is what stands between us and a host.
+// Kind is the kind of a connection failure.
 type Kind string
 
 // The kinds of faults.
@@ -28,10 +28,10 @@ const (
 	Lost        Kind = "lost"        // an open connection died
 )
 
-// Fault is why there is no connection.
+// Fault is the reason why there is no connection.
 type Fault struct {
 	Kind Kind
-	// Target is who did not let us through: the host or a bastion, as user@address:port.
+	// Target is the host or bastion that failed, as user@address:port.
 	Target string
 	Text   string
 	Hint   string // the next step for people; "" where there is none
@@ -46,10 +46,10 @@ func (f *Fault) Error() string {
 	return text
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// dialFault says why no connection to an address came about.
+// dialFault returns why a connection to an address failed.
 func dialFault(t Target, via string, err error) *Fault {
 	f := &Fault{Kind: Unreachable, Target: t.String(), Text: plain(err), Err: err}
 	var dns *net.DNSError
@@ -83,7 +83,7 @@ func dialFault(t Target, via string, err error) *Fault {
 	return f
 }
 
-// isRefusedOnWindows knows WSAECONNREFUSED, which is another number than ECONNREFUSED there.
+// isRefusedOnWindows recognizes WSAECONNREFUSED, whose number differs from ECONNREFUSED there.
 func isRefusedOnWindows(err error) bool {
 	var number syscall.Errno
 	return errors.As(err, &number) && number == 10061
@@ -95,7 +95,7 @@ func isTimeout(err error) bool {
 		errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// isHangUp tells whether the other side, or something between, ended the connection.
+// isHangUp reports whether the peer, or something in between, ended the connection.
 func IsHangUp(err error) bool {
 	text := err.Error()
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
@@ -104,7 +104,7 @@ func IsHangUp(err error) bool {
 		strings.HasSuffix(text, "EOF") || strings.Contains(text, "connection reset") || strings.Contains(text, "forcibly closed")
 }
 
-// plain is an error's text without what Go's network packages put before it.
+// plain is an error's text without the prefix of Go's network packages.
 func plain(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil {

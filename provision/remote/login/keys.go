@@ -20,15 +20,15 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// key is one that can be offered to a host.
+// key is a key that can be offered to a host.
 type key struct {
 	ssh.Signer
 	from string // for people: a file, or the agent's comment
 	file string // "" for one of the agent
 }
 
-// keys are what is offered to a target, in this order: the files that somebody named,
-// the agent's keys, and, where no file was named, those that ssh looks for itself.
+// keys returns the keys to offer to a target, in this order: the configured files,
+// the agent's keys, and, if no file is configured, the default files of ssh.
 func (d *Dialer) keys(ctx context.Context, t Target) ([]key, error) {
 	held := d.agents.keys(t.agent)
 	var offered []key
@@ -56,7 +56,7 @@ func (d *Dialer) keys(ctx context.Context, t Target) ([]key, error) {
 	}
 	if len(t.files) == 0 {
 		for _, name := range []string{"id_ed25519", "id_ecdsa", "id_rsa"} {
-			// One that cannot be read is none: nobody has named it.
+			// An unreadable default file is skipped: nobody has configured it.
 			found, err := d.keyFile(ctx, filepath.Join(d.o.Home, ".ssh", name), held)
 			if err != nil {
 				continue
@@ -100,8 +100,8 @@ func (d *Dialer) keyFile(ctx context.Context, path string, held []key) ([]key, e
 	return found, nil
 }
 
-// publicOf is the public half of what is in a key file, nil if it cannot be told: of an
-// encrypted key, of the .pub beside it, or of the file if it is one itself.
+// publicOf returns the public key of a key file, from the file itself or the .pub beside it,
+// or nil if it is unknown.
 func publicOf(path string, text []byte, parse error) ssh.PublicKey {
 	var locked *ssh.PassphraseMissingError
 	if errors.As(parse, &locked) && locked.PublicKey != nil {
@@ -137,7 +137,7 @@ func certificate(path string, signer ssh.Signer) ssh.Signer {
 	return signer
 }
 
-// unlock asks for the passphrase of a key file, again if it was mistyped.
+// unlock prompts for the passphrase of a key file, again if it was mistyped.
 func (d *Dialer) unlock(ctx context.Context, path string, text []byte) (ssh.Signer, error) {
 	w := wish{kindPassphrase, path}
 	var wrong error
@@ -160,7 +160,7 @@ func (d *Dialer) unlock(ctx context.Context, path string, text []byte) (ssh.Sign
 	return nil, fmt.Errorf("%s: passphrase: %w", path, wrong)
 }
 
-// lockedKey is an encrypted key that is opened when a host wants it.
+// lockedKey is an encrypted key that is decrypted when a host accepts it.
 type lockedKey struct {
 	public ssh.PublicKey
 	open   func() (ssh.Signer, error)
@@ -191,7 +191,7 @@ func heldKey(held []key, public ssh.PublicKey) ssh.Signer {
 
 func sameKey(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
 
-// agents are the ones that hosts use; mostly one.
+// agents are the SSH agents that hosts use; usually one.
 type agents struct {
 	mu   sync.Mutex
 	open map[string]agentConn
@@ -203,8 +203,8 @@ type agentConn struct {
 	deadline func(time.Time) error
 }
 
-// keys of the agent at a path, "" for the usual one; none if it cannot be asked, as ssh
-// has it.
+// keys returns the keys of the agent at a path, "" for the default; none if it does not
+// answer, like ssh.
 func (a *agents) keys(path string) []key {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -219,7 +219,7 @@ func (a *agents) keys(path string) []key {
 		}
 		a.open[path] = conn
 	}
-	// An agent that hangs must not hang us; for a signature it may ask a person first.
+	// A hanging agent must not hang us; before it signs, it may prompt a person.
 	if err := conn.deadline(time.Now().Add(10 * time.Second)); err != nil {
 		return nil
 	}

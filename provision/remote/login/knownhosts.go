@@ -16,7 +16,7 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 )
 
-// keyring is what is known of the keys of one target.
+// keyring holds the known keys of one target.
 type keyring struct {
 	t          Target
 	db         *knownhosts.HostKeyDB
@@ -26,7 +26,7 @@ type keyring struct {
 func (t Target) keyring() (*keyring, error) {
 	var files []string
 	for _, file := range t.known {
-		// One that is not there knows nobody.
+		// A missing file has no keys.
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
@@ -41,15 +41,15 @@ func (t Target) keyring() (*keyring, error) {
 	return &keyring{t: t, db: db, algorithms: algorithms(db.HostKeyAlgorithms(t.keyName))}, nil
 }
 
-// algorithms are those to be asked of a host. What is known comes first, for a host shows
-// one key only; then all others, so that a host that has changed is told from one that
-// talks another language. Certificates are taken where an authority is known for it.
+// algorithms returns the host key algorithms to ask for. Those of known keys come first, as a
+// host shows one key only; then all others, so that a changed key can be distinguished from a
+// missing common algorithm. Certificates are accepted if a CA is known for the host.
 func algorithms(known []string) []string {
 	weak := func(a string) bool {
 		return slices.Contains(ssh.InsecureAlgorithms().HostKeys, a) || a == ssh.KeyAlgoRSA
 	}
 	all := slices.DeleteFunc(slices.Clone(known), weak)
-	// Of those that are not known the kind that people know fingerprints of comes first.
+	// Of the unknown ones, the type whose fingerprints people usually know comes first.
 	for _, a := range append([]string{ssh.KeyAlgoED25519}, ssh.SupportedAlgorithms().HostKeys...) {
 		if !slices.Contains(all, a) && !strings.Contains(a, "-cert-") && !weak(a) {
 			all = append(all, a)
@@ -58,7 +58,7 @@ func algorithms(known []string) []string {
 	return all
 }
 
-// check is asked by the SSH library. A key that is not known is a *Fault.
+// check is called by the SSH library. An unknown key is a *Fault.
 func (k *keyring) check(remote net.Addr, key ssh.PublicKey) error {
 	err := k.db.HostKeyCallback()(k.t.keyName, remote, key)
 	if err == nil {
@@ -91,7 +91,7 @@ func (k *keyring) check(remote net.Addr, key ssh.PublicKey) error {
 	return f
 }
 
-// isUnknown tells whether a fault is of a host that was never seen.
+// isUnknown reports whether the fault is that the host has never been seen.
 func isUnknown(err error) bool {
 	var keyErr *xknownhosts.KeyError
 	return errors.As(err, &keyErr) && len(keyErr.Want) == 0

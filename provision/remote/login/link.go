@@ -10,7 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// link is an open, authenticated connection, which is asked for signs of life.
+// link is an open, authenticated connection with keepalives.
 type Link struct {
 	t      Target
 	client *ssh.Client
@@ -24,7 +24,7 @@ type Link struct {
 	closed bool // nothing may be started for it
 }
 
-// aliveMisses is how many signs of life may fail to come.
+// aliveMisses is how many keepalives may stay unanswered.
 const aliveMisses = 3
 
 func newLink(t Target, client *ssh.Client, key string, every time.Duration) *Link {
@@ -38,7 +38,7 @@ func newLink(t Target, client *ssh.Client, key string, every time.Duration) *Lin
 }
 
 // keepAlive closes the connection when aliveMisses intervals have passed without an
-// answer. Any answer will do: one that refuses the request is the usual one.
+// answer. Any answer will do: hosts usually refuse the request.
 func (l *Link) keepAlive() {
 	tick := time.NewTicker(l.every)
 	defer tick.Stop()
@@ -70,7 +70,7 @@ func (l *Link) keepAlive() {
 	}
 }
 
-// alive tells whether it has not ended.
+// alive reports whether the connection is still open.
 func (l *Link) Alive() bool {
 	select {
 	case <-l.ended:
@@ -80,7 +80,7 @@ func (l *Link) Alive() bool {
 	}
 }
 
-// start runs f, which ends with the connection at the latest. It does not when close has
+// start runs f, which ends with the connection at the latest, unless close has already
 // been called.
 func (l *Link) Start(f func()) bool {
 	l.mu.Lock()
