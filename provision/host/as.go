@@ -1,7 +1,7 @@
 package host
 
-// As finds, behind wrappers that only watch a host, what can do more than a Host: a
-// connection that opens tunnels, for one. Wrappers have a method Unwrap() Host.
+// As unwraps hosts that only watch another one until it finds a T: a connection that can
+// open tunnels, for example. Wrappers have a method Unwrap() Host.
 func As[T any](h Host) (T, bool) {
 	for h != nil {
 		if t, ok := h.(T); ok {

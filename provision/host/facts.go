@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// Facts are what matters of a host's machine and system.
+// Facts describe a host's machine and system.
 type Facts struct {
-	// Arch is the processor in Go's words, amd64 or arm64; another one as uname says it.
+	// Arch is the GOARCH, amd64 or arm64; for others the output of uname.
 	Arch string
 	// OS, Version, Codename and Name are of os-release: "debian", "12", "bookworm",
 	// "Debian GNU/Linux 12 (bookworm)". Version and Codename may be "".
 	OS, Version, Codename, Name string
 	// CPU are the flags of the first processor.
 	CPU []string
-	// Systemd is the version of the systemd that runs, 0 if another program is PID 1.
+	// Systemd is the version of the running systemd, 0 if PID 1 is another program.
 	Systemd int
 	// Memory is the machine's, in bytes.
 	Memory int64
-	// Container is what kind of one it is ("lxc", "systemd-nspawn"), "" for none.
+	// Container is the kind of container ("lxc", "systemd-nspawn"), "" for none.
 	Container string
 }
 
-// Has tells whether the processor has a feature, as /proc/cpuinfo names it.
+// Has reports whether the processor has a feature, named as in /proc/cpuinfo.
 func (f Facts) Has(flag string) bool { return slices.Contains(f.CPU, flag) }
 
 const factsScript = `echo "arch=$(uname -m)"

@@ -19,13 +19,13 @@ type File struct {
 	Owner, Group string
 }
 
-// largestFile is the most that ReadFile reads.
+// largestFile bounds what ReadFile reads, in bytes.
 const largestFile = 512 << 10
 
-// noFile is the exit code of a script for a file that is not there.
+// noFile is the exit code of a script for a missing file.
 const noFile = 44
 
-// ReadFile reads a file as root; false: it is not there. Its content is in no log.
+// ReadFile reads a file as root; false: it does not exist. Its content is not logged.
 func ReadFile(ctx context.Context, h Host, name string) (File, bool, error) {
 	script := fmt.Sprintf(`p=%s
 [ -e "$p" ] || exit %d
@@ -66,14 +66,14 @@ func parseFile(name, text string) (File, error) {
 	return File{Path: name, Content: content, Mode: fs.FileMode(mode) & fs.ModePerm, Owner: fields[3], Group: fields[4]}, nil
 }
 
-// WriteFile puts a file in place in one step, as root: written beside it, synced and
-// renamed. After an error the old file is as it was. The folder must be there. The
-// content goes by standard input, so that it may be a secret.
+// WriteFile replaces a file atomically, as root: it writes a file beside it, syncs and
+// renames it. After an error the old file is unchanged. The folder must exist. The
+// content goes through standard input, so it may be a secret.
 func WriteFile(ctx context.Context, h Host, f File) error {
 	f = f.complete()
 	dir, base := path.Split(f.Path)
-	// A name that begins with a dot is read by no program that reads whole folders. The
-	// bytes are counted, for a connection that is cut ends the input like its real end.
+	// Programs that read whole folders skip names that begin with a dot. The bytes are
+	// counted, because a cut connection ends the input just like its real end.
 	script := fmt.Sprintf(`umask 077
 t=$(mktemp %s) || exit
 trap 'rm -f "$t"' EXIT
@@ -103,13 +103,13 @@ func (f File) complete() File {
 	return f
 }
 
-// Same tells whether a file that was read is as f wishes it: content, mode and owners.
+// Same reports whether a file that was read equals f: content, mode and owners.
 func (f File) Same(read File) bool {
 	f = f.complete()
 	return f.Content == read.Content && f.Mode == read.Mode && f.Owner == read.Owner && f.Group == read.Group
 }
 
-// Exists tells whether there is something of that name, as root sees it.
+// Exists reports whether the name exists, as root.
 func Exists(ctx context.Context, h Host, name string) (bool, error) {
 	out, err := h.Run(ctx, Command{Script: "[ -e " + Quote(name) + " ]", Root: true, OK: []int{1}})
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ReadFiles is ReadFile for several files by one command: each costs a sudo otherwise. A
-// file that is not there is not in the map.
+// ReadFiles is ReadFile for several files by one command, to save a sudo for each. The map
+// lacks files that do not exist.
 func ReadFiles(ctx context.Context, h Host, names ...string) (map[string]File, error) {
 	var script strings.Builder
 	script.WriteString("set -- ")

@@ -1,6 +1,5 @@
-// Package host is the seam between the toolkit's steps and a server: what a step may
-// do to a host, and what it may ask of one. It opens no connection; package remote
-// does that over SSH.
+// Package host is the interface between the toolkit's steps and a server: what a step may
+// do on a host, and ask of it. Package remote implements it over SSH.
 package host
 
 import (
@@ -17,39 +16,39 @@ type Host interface {
 	Name() string
 	// Run runs a command to its end. The error is a *CommandError when the command
 	// ended with an exit code that is neither 0 nor in OK, a *ConnectionError when the
-	// connection died, so that nobody knows what became of the command, and ctx.Err()
-	// when ctx ended first: the command has then been sent a hang-up.
+	// connection died, so that the command's outcome is unknown, and ctx.Err()
+	// when ctx ended first: the command has then been sent SIGHUP.
 	Run(ctx context.Context, c Command) (Output, error)
-	// Upload puts a file in place in one step: under another name, checked by its
-	// SHA-256 on the host, then renamed. After an error the old file is as it was and
-	// nothing else is left. Folders above Path must be there.
+	// Upload replaces a file atomically: it uploads under another name, checks the
+	// SHA-256 on the host, then renames. After an error the old file is unchanged and
+	// nothing else is left. The folder of Path must exist.
 	Upload(ctx context.Context, u Upload) error
 }
 
 // Command is run by /bin/sh on the host.
 type Command struct {
-	// Script is shell text. Values go into it by Quote, secrets never: they would be
-	// in the process list. They go by Stdin.
+	// Script is shell text. Quote values in it. Never put secrets there: they would be
+	// in the process list. Pass them through Stdin.
 	Script string
 	// Stdin is what the command reads; nil: nothing.
 	Stdin io.Reader
-	// Root runs it as root, by sudo where the login is another user.
+	// Root runs it as root, with sudo if the login is another user.
 	Root bool
-	// User runs it as this user of the host, which takes root first. "": as Root says.
+	// User runs it as this user of the host, by way of root. "": see Root.
 	User string
 	// Secret keeps output out of errors and logs.
 	Secret bool
-	// OK are exit codes beside 0 that are an answer and no error.
+	// OK lists exit codes other than 0 that are not errors.
 	OK []int
 }
 
-// Output is what a command left behind.
+// Output is the result of a command.
 type Output struct {
 	Stdout, Stderr string
 	Code           int
 }
 
-// Upload is a file to be put on a host.
+// Upload is a file to upload to a host.
 type Upload struct {
 	Source io.ReaderAt
 	Size   int64 // bytes
@@ -57,18 +56,18 @@ type Upload struct {
 	Mode   fs.FileMode
 	// Owner and Group are names on the host; "": root.
 	Owner, Group string
-	// Progress is told the bytes sent so far; nil: nobody is.
+	// Progress is called with the bytes sent so far. It may be nil.
 	Progress func(sent, size int64)
 }
 
-// CommandError is a command that ended badly.
+// CommandError is a failed command.
 type CommandError struct {
 	Host   string
 	Script string // its first line, shortened; "" for a secret command
 	Output Output // Stdout and Stderr are empty for a secret command
 }
 
-// Error is short: the exit code and the last line that the command wrote. The whole is in Output.
+// Error is short: the exit code and the last line of output. All of it is in Output.
 func (e *CommandError) Error() string {
 	last := lastLine(e.Output.Stderr)
 	if last == "" {
@@ -84,7 +83,7 @@ func (e *CommandError) Error() string {
 	return fmt.Sprintf("%s: exit code %d: %s", what, e.Output.Code, last)
 }
 
-// ConnectionError is a connection that died or never came to be.
+// ConnectionError is a connection that died or could not be made.
 type ConnectionError struct {
 	Host string
 	Err  error
@@ -92,7 +91,7 @@ type ConnectionError struct {
 
 func (e *ConnectionError) Error() string { return fmt.Sprintf("connection to %s: %v", e.Host, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *ConnectionError) Unwrap() error { return e.Err }
 
 func lastLine(text string) string {
@@ -100,7 +99,7 @@ func lastLine(text string) string {
 	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
-// Quote makes one word of sh from any text without NUL.
+// Quote quotes any text without NUL as one word of sh.
 func Quote(text string) string {
 	plain := text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@%+") == ""
 	if plain {

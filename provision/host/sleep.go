@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sleep waits for d, or for the end of ctx, whose error it then returns.
+// Sleep waits for d, or until ctx ends; then it returns the error of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -1,6 +1,6 @@
 package host
 
-// What the toolkit leaves on hosts bears its name, whatever program it is for.
+// Files of the toolkit on hosts have its name, whatever program they are for.
 const (
 	// Toolkit is that name, for files.
 	Toolkit = "urifilter-toolkit"

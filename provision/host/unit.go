@@ -16,7 +16,7 @@ type Unit struct {
 	Stale   bool // its files are newer than what systemd has read of them
 }
 
-// LookAtUnit asks systemd for a unit, which need not be there.
+// LookAtUnit asks systemd for a unit, which need not exist.
 func LookAtUnit(ctx context.Context, h Host, name string) (u Unit, err error) {
 	out, err := h.Run(ctx, Command{Script: "systemctl show --property=LoadState,ActiveState,UnitFileState,NeedDaemonReload " + Quote(name)})
 	if err != nil {
@@ -39,10 +39,10 @@ func LookAtUnit(ctx context.Context, h Host, name string) (u Unit, err error) {
 	return u, nil
 }
 
-// Systemctl has systemd do verb with a unit. An error has the end of what the unit has logged: in
-// the journal, and in files, which are patterns of the shell.
+// Systemctl runs systemctl verb unit. An error has the end of the unit's log: of
+// the journal, and of files, which are shell patterns.
 func Systemctl(ctx context.Context, h Host, verb, unit string, files ...string) error {
-	// What was started too often before is started all the same: somebody asks for it.
+	// Clear the start limit: this start was asked for.
 	script := fmt.Sprintf("systemctl reset-failed %s 2>/dev/null; systemctl %s %[1]s", Quote(unit), verb)
 	if _, err := h.Run(ctx, Command{Script: script, Root: true}); err != nil {
 		return fmt.Errorf("%s %s: %w%s", verb, strings.TrimSuffix(unit, ".service"), err, UnitLog(ctx, h, unit, files...))
@@ -50,7 +50,7 @@ func Systemctl(ctx context.Context, h Host, verb, unit string, files ...string) 
 	return nil
 }
 
-// UnitLog is the end of what a unit has logged, for the end of an error; "" if there is nothing.
+// UnitLog returns the end of a unit's log, to append to an error; "" if there is nothing.
 func UnitLog(ctx context.Context, h Host, unit string, files ...string) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

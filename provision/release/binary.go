@@ -15,23 +15,23 @@ import (
 	"time"
 )
 
-// Binary is a program on this machine that shall go to hosts of one architecture.
+// Binary is a program on this machine, for hosts of one architecture.
 type Binary struct {
 	Path   string
 	Arch   string // amd64 or arm64
 	SHA256 string // hexadecimal
 	Size   int64
 	Commit string // "" where the program does not tell
-	// Made is the time of that commit; of the file, where the program does not tell.
+	// Made is the time of that commit, or of the file if the commit is unknown.
 	Made time.Time
 }
 
 // ID names the release of the program. It is the same for all hosts and all runs that
-// deploy it, a resumed one among them.
+// deploy it, including resumed ones.
 func (b Binary) ID() string { return NewID(b.Made, b.SHA256) }
 
-// Check looks at a ready program, with {arch} in its path for each architecture: one of them
-// at least must be a program for Linux.
+// Check checks a prebuilt program, with {arch} in its path for the architecture: at least
+// one must be a program for Linux.
 func Check(path string) error {
 	var first error
 	for _, arch := range []string{"amd64", "arm64"} {
@@ -56,7 +56,7 @@ func Check(path string) error {
 	return first
 }
 
-// OpenBinary looks at a program that is meant for Linux on an architecture.
+// OpenBinary opens a program and checks that it is for Linux on the architecture.
 func OpenBinary(path, arch string) (Binary, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -123,17 +123,17 @@ func archOf(machine elf.Machine) string {
 	return machine.String()
 }
 
-// Source gives the path of a program for an architecture. It may build it.
+// Source returns the path of a program for an architecture. It may build it.
 type Source func(ctx context.Context, arch string) (path string, err error)
 
-// Ready is the source of programs that exist: {arch} in path stands for the architecture.
+// Ready is a source of prebuilt programs: {arch} in path stands for the architecture.
 func Ready(path string) Source {
 	return func(_ context.Context, arch string) (string, error) {
 		return strings.ReplaceAll(path, "{arch}", arch), nil
 	}
 }
 
-// Binaries asks a source for each architecture once, however many hosts want it. It is
+// Binaries calls a source once for each architecture, however many hosts need it. It is
 // safe for concurrent use.
 type Binaries struct {
 	source Source
@@ -148,12 +148,12 @@ type answer struct {
 	err    error
 }
 
-// NewBinaries asks source.
+// NewBinaries returns Binaries that call source.
 func NewBinaries(source Source) *Binaries {
 	return &Binaries{source: source, have: map[string]*answer{}}
 }
 
-// For is the program for an architecture.
+// For returns the program for an architecture.
 func (b *Binaries) For(ctx context.Context, arch string) (Binary, error) {
 	b.mu.Lock()
 	a := b.have[arch]

@@ -12,15 +12,14 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// cleanup is how long the removal of what a failed upload has left may take.
+// cleanup bounds the removal of what a failed upload has left.
 const cleanup = 3 * time.Second
 
-// Deployment puts one program onto one host. Its steps share what they found out, so
-// they belong to one run, in their order: Upload, Current, and after the health check
-// Healthy and Prune.
+// Deployment installs one program on one host. Its steps share state, so they belong to
+// one run, in this order: Upload, Current, and after the health check Healthy and Prune.
 type Deployment struct {
 	Folder Folder
-	// Binary gives the program for the host.
+	// Binary returns the program for the host.
 	Binary func(ctx context.Context, h host.Host) (Binary, error)
 	At     time.Time // of the run
 	By     string    // who does it, user@machine
@@ -29,11 +28,11 @@ type Deployment struct {
 	id string // what shall be current; known once Upload has looked
 }
 
-// ID is the release that shall be current, "" before Upload has looked.
+// ID is the release that is to become current, "" before Upload has run.
 func (d *Deployment) ID() string { return d.id }
 
-// Upload is the step that brings the program onto the host. A release there that has the
-// same program, unharmed, is taken instead.
+// Upload is the step that uploads the program. If a release on the host already has the
+// same program, undamaged, that is used instead.
 func (d *Deployment) Upload() step.Wish {
 	return step.NewWish("release: upload", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		binary, err := d.Binary(ctx, h)
@@ -58,7 +57,7 @@ func (d *Deployment) Upload() step.Wish {
 	})
 }
 
-// UploadFirst is Upload for a host that has no current release; one that has keeps it.
+// UploadFirst is Upload for a host without a current release; others keep theirs.
 func (d *Deployment) UploadFirst() step.Wish {
 	upload := d.Upload()
 	return step.NewWish(upload.Title(), func(ctx context.Context, h host.Host) (*step.Change, error) {
@@ -74,8 +73,8 @@ func (d *Deployment) UploadFirst() step.Wish {
 	})
 }
 
-// uploaded is the id of a release on the host that has the program, the current one if
-// it does; "" if there is none.
+// uploaded returns the id of a release on the host that has the program, preferably the
+// current one; "" if there is none.
 func (d *Deployment) uploaded(ctx context.Context, h host.Host, list Listing, binary Binary) (string, error) {
 	candidates := slices.DeleteFunc(slices.Clone(list.Releases), func(m Manifest) bool { return m.SHA256 != binary.SHA256 })
 	slices.SortStableFunc(candidates, func(a, b Manifest) int {
@@ -139,7 +138,7 @@ func (d *Deployment) upload(ctx context.Context, h host.Host, binary Binary) (er
 	return err
 }
 
-// runVersion has the uploaded program say what it is: it runs on that host, and it is ours.
+// runVersion runs the uploaded program's version command: it must run on that host, and be ours.
 func runVersion(ctx context.Context, h host.Host, path, name string, binary Binary) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -154,14 +153,14 @@ func runVersion(ctx context.Context, h host.Host, path, name string, binary Bina
 	return line, nil
 }
 
-// Current is the step that makes the release the current one. A daemon that runs goes
-// on with its old program until it is restarted.
+// Current is the step that makes the release the current one. A running daemon keeps its
+// old program until it is restarted.
 func (d *Deployment) Current() step.Undoer {
 	return d.Folder.Pointing(d.ID)
 }
 
-// Pointing is the step that makes a release that is on the host the current one. Its id
-// may be found out by a step before.
+// Pointing is the step that makes a release on the host the current one. An earlier step
+// may determine its id.
 func (f Folder) Pointing(id func() string) step.Undoer {
 	return &pointing{Named: "release: current", folder: f, id: id}
 }
@@ -199,8 +198,8 @@ func (p *pointing) Undo(ctx context.Context, h host.Host, _ error) (string, erro
 	return "release " + p.before + " is current again", nil
 }
 
-// Healthy is the step that notes that the release has passed the health check. It comes
-// after that check, and tells rollbacks where to go.
+// Healthy is the step that notes that the release has passed the health check. It follows
+// that check; rollbacks go back to such releases.
 func (d *Deployment) Healthy() step.Wish {
 	return d.Folder.markHealthy(func(Listing) string { return d.id })
 }
@@ -227,8 +226,8 @@ func (f Folder) markHealthy(id func(Listing) string) step.Wish {
 	})
 }
 
-// Unhealthy is the step that takes the mark away from the current release when it crashes: no
-// rollback shall go back to it. crashed asks the host.
+// Unhealthy is the step that removes the mark from the current release when it crashes, so
+// that no rollback goes back to it. crashed asks the host.
 func (f Folder) Unhealthy(crashed func(ctx context.Context, h host.Host) (bool, error)) step.Wish {
 	return step.NewWish("release: still healthy", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		list, err := f.List(ctx, h)
@@ -268,13 +267,13 @@ func (d *Deployment) Prune() step.Wish {
 	})
 }
 
-// alwaysKept is how many healthy releases beside the one that is deployed stay, however
-// few are to be kept: that one may turn out bad, and so may the one before it.
+// alwaysKept is how many healthy releases besides the deployed one stay, however small the
+// configured number: the deployed one may turn out bad, and so may the one before it.
 const alwaysKept = 2
 
-// superfluous are the releases to remove once id is current, which a plan asks before it
-// is. Those that never were healthy do not push out those that were: keep counts the
-// healthy ones, and of the others only the newest stays, for a look at it.
+// superfluous returns the releases to remove once id is current; a plan asks before it
+// is. Releases that never were healthy do not displace healthy ones: keep counts the
+// healthy ones, and of the others only the newest stays, for inspection.
 func superfluous(list Listing, id string, keep int) []string {
 	healthy := slices.DeleteFunc(slices.Clone(list.Releases), func(m Manifest) bool { return m.Healthy == nil || m.ID == id })
 	slices.SortStableFunc(healthy, func(a, b Manifest) int { return b.Healthy.Compare(*a.Healthy) })

@@ -12,19 +12,19 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// Listing is what a host has.
+// Listing lists the releases of a host.
 type Listing struct {
-	// Releases are the whole ones, the newest first.
+	// Releases are the complete ones, newest first.
 	Releases []Manifest
 	// Current is the id that the link names, "" without one. It may name a release that
 	// is not in Releases, if somebody has removed or damaged it.
 	Current string
-	// Faults are folders that are no release, with the reason.
+	// Faults are folders that are not releases, with the reason.
 	Faults []error
 	faulty []string // the names of these folders
 }
 
-// has tells whether there is a folder of that id, whole or not.
+// has reports whether a folder with that id exists, complete or not.
 func (l Listing) has(id string) bool {
 	_, whole := l.Find(id)
 	return whole || slices.Contains(l.faulty, id)
@@ -39,8 +39,8 @@ func (l Listing) Find(id string) (Manifest, bool) {
 	return l.Releases[i], true
 }
 
-// Previous is what a rollback goes back to: the release which was healthy last, of those
-// that are not current.
+// Previous returns the target of a rollback: the release that was healthy last, apart
+// from the current one.
 func (l Listing) Previous() (Manifest, bool) {
 	var best Manifest
 	for _, m := range l.Releases {
@@ -51,7 +51,7 @@ func (l Listing) Previous() (Manifest, bool) {
 	return best, best.ID != ""
 }
 
-// List asks a host for its releases. One without any has an empty list.
+// List asks a host for its releases. The list may be empty.
 func (f Folder) List(ctx context.Context, h host.Host) (Listing, error) {
 	script := fmt.Sprintf(`readlink %s || echo
 cd %s 2>/dev/null || exit 0
@@ -89,7 +89,7 @@ func parseListing(text string) Listing {
 	return l
 }
 
-// digest is the SHA-256 of a release's program as it is on the host's disk now.
+// digest returns the SHA-256 of a release's program on the host's disk.
 func (f Folder) digest(ctx context.Context, h host.Host, id string) (string, error) {
 	out, err := h.Run(ctx, host.Command{Script: "sha256sum <" + host.Quote(f.ProgramOf(id))})
 	if err != nil {
@@ -103,7 +103,7 @@ func (f Folder) digest(ctx context.Context, h host.Host, id string) (string, err
 func (f Folder) point(ctx context.Context, h host.Host, id string) error {
 	script := fmt.Sprintf("cd %s && rm -f current", host.Quote(f.root))
 	if id != "" {
-		// rename(2) puts the new link in the old one's place in one step; sync makes it last.
+		// rename(2) replaces the old link atomically; sync makes that durable.
 		script = fmt.Sprintf("cd %s && test -x releases/%s/%s && rm -f current.tmp && ln -s releases/%[2]s current.tmp && mv -Tf current.tmp current && sync .",
 			host.Quote(f.root), id, f.name)
 	}
@@ -117,7 +117,7 @@ func (f Folder) MarkHealthy(ctx context.Context, h host.Host, id string, at time
 	return f.mark(ctx, h, id, &at)
 }
 
-// mark notes when a release was healthy; nil: it is not.
+// mark notes when a release was healthy; nil: not healthy.
 func (f Folder) mark(ctx context.Context, h host.Host, id string, healthy *time.Time) error {
 	list, err := f.List(ctx, h)
 	if err != nil {
@@ -143,11 +143,11 @@ func (f Folder) writeManifest(ctx context.Context, h host.Host, dir string, m Ma
 	return nil
 }
 
-// ErrNoPrevious is that there is nothing to roll back to.
+// ErrNoPrevious means that there is nothing to roll back to.
 var ErrNoPrevious = errors.New("there is no other healthy release")
 
-// Target is the release that a rollback to version shall make current: the beginning of its
-// id, or six digits or more of its commit or of its program's SHA-256; "" is Previous.
+// Target returns the release for a rollback to version: a prefix of its id, or six digits
+// or more of its commit or of its program's SHA-256; "" is Previous.
 func (l Listing) Target(version string) (Manifest, error) {
 	if version == "" {
 		if m, ok := l.Previous(); ok {

@@ -1,13 +1,13 @@
-// Package release puts builds of a program on a host, side by side, and says which of
-// them is the current one:
+// Package release installs builds of a program on a host, side by side, and selects the
+// current one:
 //
 //	/opt/NAME/releases/20261121T091500Z-0123456789ab/NAME           the program
 //	/opt/NAME/releases/20261121T091500Z-0123456789ab/manifest.json  what it is
 //	/opt/NAME/current -> releases/20261121T091500Z-0123456789ab
 //
-// A release is never changed once it is in place, but for the mark in its manifest that
-// it was healthy; the link is swapped in one step. The package does not start, stop or
-// ask the daemon: that is package service.
+// An installed release never changes, except for the mark in its manifest that
+// it was healthy; the link is replaced atomically. Package service starts, stops and
+// checks the daemon.
 package release
 
 import (
@@ -19,20 +19,20 @@ import (
 	"time"
 )
 
-// Manifest is what a release says of itself, in manifest.json.
+// Manifest describes a release, in manifest.json.
 type Manifest struct {
 	// ID is the name of its folder: the time of Commit in UTC, or of the file that was
 	// uploaded where it has none, and the first 12 digits of SHA256.
 	ID     string `json:"id"`
 	SHA256 string `json:"sha256"` // of the program, hexadecimal
 	Arch   string `json:"arch"`   // amd64 or arm64
-	// Version is what the program said on the host, in one line.
+	// Version is the program's version output on the host, in one line.
 	Version string `json:"version"`
-	// Commit is the commit that the program was built from, "" where it does not tell.
+	// Commit is the commit that the program was built from, "" if unknown.
 	Commit string `json:"commit,omitempty"`
-	// By says who put it there, user@machine.
+	// By is who installed it, user@machine.
 	By string `json:"by"`
-	// Created is when it was put there.
+	// Created is when it was installed.
 	Created time.Time `json:"created"`
 	// Healthy is when it last passed the health check as the current release; nil: never.
 	Healthy *time.Time `json:"healthy,omitempty"`
@@ -43,7 +43,7 @@ func NewID(at time.Time, sha256 string) string {
 	return at.UTC().Format("20060102T150405Z") + "-" + sha256[:12]
 }
 
-// validID tells whether a name may be that of a release's folder.
+// validID reports whether a name is valid for a release's folder.
 func validID(id string) bool {
 	return regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{12}$`).MatchString(id)
 }
@@ -51,7 +51,7 @@ func validID(id string) bool {
 // untagged is the version that Go gives to a commit between two tags.
 var untagged = regexp.MustCompile(`^(v[0-9.]+-(.*\.)?[0-9]{14}-[0-9a-f]{12}(\+dirty)?|\(devel\)) \((.*)\)$`)
 
-// Short is the version as a table shows it: the tag, or without one the commit.
+// Short is the version for tables: the tag, or else the commit.
 func (m Manifest) Short() string {
 	_, text, _ := strings.Cut(m.Version, " ") // the name of the program
 	if i := strings.LastIndex(text, " go1."); i > 0 {
@@ -88,7 +88,7 @@ type Folder struct{ root, name string }
 // At is the folder at root of the program with that name.
 func At(root, name string) Folder { return Folder{root: root, name: name} }
 
-// Program is the path of the current release's program, whichever that is.
+// Program is the path of the current release's program.
 func (f Folder) Program() string { return path.Join(f.root, "current", f.name) }
 
 // ProgramOf is the path of a release's program.
@@ -99,7 +99,7 @@ func (f Folder) dir(id string) string    { return path.Join(f.releases(), id) }
 func (f Folder) current() string         { return path.Join(f.root, "current") }
 func (f Folder) staged(id string) string { return path.Join(f.releases(), ".staged-"+id) }
 
-// IDOf is the release whose program stands at a path, "" if it is that of none.
+// IDOf returns the release whose program has the path, or "".
 func IDOf(path string) string {
 	_, rest, _ := strings.Cut(path, "/releases/")
 	id, _, _ := strings.Cut(rest, "/")
