@@ -10,13 +10,12 @@ import (
 	"time"
 )
 
-// Job is a downloader: settings, perhaps code, and the URIs that belong to it, each of which is
-// a [Task].
+// Job is a set of URIs, each of which is a [Task], with their settings and optional code.
 type Job struct {
 	ID   int64 // given by the store, never given again
 	Name string
-	// Priority is from 0 to 9. Tasks of a higher one are handed out first; see docs/downloader.md
-	// for how long a low one can wait.
+	// Priority is from 0 to 9. Tasks of a higher priority are handed out first; docs/downloader.md
+	// has how long a low one can wait.
 	Priority int
 	On       bool // tasks are handed out
 	// Filter is the name of the filter that is asked before a URI becomes a task, "" for none.
@@ -29,7 +28,7 @@ type Job struct {
 	Reported int       // how many tasks there were when their end was last reported, see MarkReported
 }
 
-// Lane says which workers may have the tasks of a job, and which come first.
+// Lane selects which workers may have the tasks of a job, and which tasks come first.
 type Lane string
 
 const (
@@ -38,7 +37,7 @@ const (
 	Foreign Lane = "foreign" // only for workers that say they serve it, as they are in another country
 )
 
-// Lanes are all there are.
+// Lanes returns all lanes.
 func Lanes() []Lane { return []Lane{Urgency, Normal, Foreign} }
 
 // Engines download a task.
@@ -51,7 +50,7 @@ const (
 // Setting says how the tasks of a job are downloaded. It does not change within a version of
 // the job.
 type Setting struct {
-	// Dispatch is how many tasks of the job may be handed out at once, and not yet settled.
+	// Dispatch bounds how many tasks of the job may be handed out and not yet settled.
 	Dispatch    int
 	Engine      string
 	Lane        Lane
@@ -71,7 +70,7 @@ type Setting struct {
 	Parse       Parse
 }
 
-// Equal tells whether two settings say the same: an empty list is as none.
+// Equal reports whether two settings mean the same: an empty list equals none.
 func (s Setting) Equal(o Setting) bool {
 	same := slices.Equal(s.Proxies, o.Proxies) && maps.Equal(s.Headers, o.Headers) && slices.Equal(s.ReportMails, o.ReportMails)
 	s.Proxies, s.Headers, s.ReportMails = nil, nil, nil
@@ -82,10 +81,10 @@ func (s Setting) Equal(o Setting) bool {
 // MaxTimeout is the longest that an attempt may take.
 const MaxTimeout = 5 * time.Minute
 
-// LanguagePython is the Language of a [Code] that a Python runs.
+// LanguagePython is the Language of a [Code] in Python.
 const LanguagePython = "python"
 
-// Code is what a job runs itself: of a Job, for EngineScript. The zero Code is none.
+// Code is the script of a Job, for EngineScript. The zero Code is none.
 type Code struct {
 	Language string // "starlark" or "python"
 	File     string // the name that errors tell

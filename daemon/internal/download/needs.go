@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// NeedPython is what a worker must have for scripts in Python, beside the engines.
+// NeedPython is the need of scripts in Python, besides the engines.
 const NeedPython = "python"
 
-// Needs are what a worker must have for all that the job wants of it, in order: engines, and NeedPython.
+// Needs returns what a worker must have for all tasks of the job, sorted: engines, and NeedPython.
 func (j Job) Needs() []string {
 	needs := []string{j.Setting.Engine}
 	for _, code := range []Code{j.Code, j.Setting.Generate.Code, j.Setting.Parse.Code} {
@@ -24,22 +24,22 @@ func (j Job) Needs() []string {
 	return slices.Compact(needs)
 }
 
-// NeedLane is what a worker must have for tasks of a lane: that it serves it.
+// NeedLane is the need of tasks of a lane: a worker that serves it.
 func NeedLane(lane Lane) string { return "prior:" + string(lane) }
 
-// Serves tells whether a worker that asks so may have tasks of a job that needs all of these.
+// Serves reports whether a worker that asks for w may have tasks of a job with these needs.
 func (w Want) Serves(needs []string) bool {
 	return w.Has == nil || !slices.ContainsFunc(needs, func(need string) bool { return !slices.Contains(w.Has, need) })
 }
 
-// HasPrefix begins the names that a live worker holds of what it has: see HasName.
+// HasPrefix is the prefix of the names by which a live worker says what it has: see HasName.
 const HasPrefix = "has/"
 
-// HasName is the name by which a worker says that it has what some jobs need.
+// HasName is the name that a worker holds to say that it meets a need of jobs.
 func HasName(need, owner string) string { return HasPrefix + need + "/" + owner }
 
-// Lacking tells of each need which of the live workers lack it, by the names that Holders has found for HasPrefix. A
-// worker that says nothing of what it has is of an older release, and has it all.
+// Lacking returns for each need which live workers lack it, by the names that Holders has found for HasPrefix. A
+// worker that holds no such name is of an older release, and meets all needs.
 func Lacking(needs []string, workers []string, holders map[string]string) map[string][]string {
 	says := map[string]bool{}
 	for name, owner := range holders {
@@ -58,7 +58,7 @@ func Lacking(needs []string, workers []string, holders map[string]string) map[st
 	return lacking
 }
 
-// Unable are those of the live workers that cannot do all that a job needs, or do not serve its lane.
+// Unable returns the live workers that lack a need of the job, or do not serve its lane.
 func (j Job) Unable(workers []string, holders map[string]string) []string {
 	var unable []string
 	for _, those := range Lacking(append(j.Needs(), NeedLane(j.Setting.Lane)), workers, holders) {

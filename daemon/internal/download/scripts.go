@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Script says which of the three scripts of a job is meant, and is the name of its function.
+// Script is one of the three scripts of a job, by the name of its function.
 type Script string
 
 const (
@@ -36,13 +36,13 @@ type Parse struct {
 //	generate:v2                      the one run of version 2
 //	parse:https://example.com/       the run on the page of that URI
 //
-// As a job has one task of a URI, whoever makes such a task twice makes it once.
+// As a job has one task per URI, adding such a task twice has no effect.
 const (
 	generateScheme = "generate:"
 	parseScheme    = "parse:"
 )
 
-// GenerateRun is the run that is due at a time, zero for the one of a version of j.
+// GenerateRun returns the run that is due at a time; zero: the one run of the version of j.
 func (j Job) GenerateRun(at time.Time) NewTask {
 	run := "v" + strconv.Itoa(j.Version)
 	if !at.IsZero() {
@@ -55,11 +55,11 @@ func (j Job) GenerateRun(at time.Time) NewTask {
 	return NewTask{URI: generateScheme + run, Shard: ShardOf(host)}
 }
 
-// ParseRun is the run on the page of a task. The worker of the page's host has it.
+// ParseRun returns the run on the page of a task. The worker of the page's host gets it.
 func ParseRun(t Task) NewTask { return NewTask{URI: parseScheme + t.URI, Shard: t.Shard} }
 
-// Script is the script that a task is a run of; [ScriptDownload] if it is a URI that is downloaded
-// by whatever engine.
+// Script returns the script that the task runs; [ScriptDownload] if the task is a URI to download
+// by any engine.
 func (t Task) Script() Script {
 	switch {
 	case strings.HasPrefix(t.URI, generateScheme):
@@ -70,7 +70,7 @@ func (t Task) Script() Script {
 	return ScriptDownload
 }
 
-// Due is when a run of generate was due; without a schedule, when it was added.
+// Due returns when a run of generate was due; without a schedule, when it was added.
 func (t Task) Due() time.Time {
 	if at, err := time.Parse(time.RFC3339, strings.TrimPrefix(t.URI, generateScheme)); err == nil {
 		return at
@@ -78,5 +78,5 @@ func (t Task) Due() time.Time {
 	return t.Added.UTC().Truncate(time.Second)
 }
 
-// PageOf is the URI of the page that a run of parse is about; other URIs are returned as they are.
+// PageOf returns the URI of the page of a run of parse; other URIs are returned unchanged.
 func PageOf(uri string) string { return strings.TrimPrefix(uri, parseScheme) }

@@ -1,5 +1,5 @@
-// Package download is the contract of the downloader: what jobs, tasks, leases, data and logs
-// are, and what a store of them promises. Stores are in the folders below it.
+// Package download defines jobs, tasks, leases, data and logs of the downloader, and the contract of
+// a store of them. Stores are in the folders below it.
 package download
 
 import (
@@ -10,27 +10,27 @@ import (
 )
 
 var (
-	// ErrNoJob is returned for a job that is not there, or was dropped.
+	// ErrNoJob is returned for a job that does not exist, or was dropped.
 	ErrNoJob = errors.New("no such job")
 	// ErrExists is returned for a job whose name is taken.
 	ErrExists = errors.New("there is a job of this name")
-	// ErrLeaseLost is returned when a worker settles or gives back a task that it does not hold
-	// (any more): nothing was stored.
+	// ErrLeaseLost is returned when a worker settles or gives back a task whose lease it does not
+	// hold (any more): nothing was stored.
 	ErrLeaseLost = errors.New("the lease of the task has ended")
-	// ErrNoData is returned for a task whose body is asked for and that has none.
+	// ErrNoData is returned for the body of a task that has none.
 	ErrNoData = errors.New("the task has no data")
-	// ErrUnavailable is in the error of a store whose server does not answer, or takes no writes,
-	// at present. What was asked of it may have been done.
+	// ErrUnavailable is in the error of a store whose server does not answer, or accepts no writes,
+	// at present. The call may have been carried out.
 	ErrUnavailable = errors.New("the store is not available")
 )
 
-// Store keeps jobs, tasks, data and logs. What a method has returned without an error survives a
-// crash of the program and of the store. All methods may be called at the same time, from several
-// processes where the store allows it. The task is the one point of truth: whatever crashes
-// between two steps, a task has at most one result that can be read, and none if it failed. Times
-// are kept to the millisecond.
+// Store keeps jobs, tasks, data and logs. Once a method has returned without an error, its effect
+// survives a crash of the program and of the store. All methods are safe for concurrent use, from
+// several processes if the store allows it. The task is the single source of truth: whatever crashes
+// between two steps, a task has at most one readable result, and none if it failed. Times
+// have a resolution of one millisecond.
 type Store interface {
-	// Now is the store's clock, which all times of the contract are of.
+	// Now returns the time of the store's clock, to which all times of the contract refer.
 	Now(ctx context.Context) (time.Time, error)
 	Close() error
 

@@ -1,7 +1,7 @@
 // Package dispatch hands tasks out to workers: it sweeps the store, makes tasks of the runs of generate
 // that are due, and then makes waiting tasks ready, by lane and priority and within bounds. docs/downloader.md has the arithmetic. It keeps
-// nothing itself that counts: what it knows is counted in the store each time, so that any dispatcher
-// goes on where another stopped. It downloads nothing, and no worker has to know it.
+// no state of its own: it reads the counts from the store each time, so that any dispatcher
+// continues where another stopped. It downloads nothing, and workers need not know it.
 package dispatch
 
 import (
@@ -19,15 +19,15 @@ import (
 const Role = download.DispatcherRole
 
 const (
-	// roleFor is how long the role is held. A dispatcher that is killed is replaced after it, and
-	// one that stands by asks for the role three times in it.
+	// roleFor is the lease of the role. A killed dispatcher is replaced after it, and a
+	// standby asks for the role three times within it.
 	roleFor = 30 * time.Second
 	// shortest is the time between two hand-outs, however often Wake is called, and first the time
-	// until the next look at jobs that have tasks which found no place. It doubles up to Look
+	// until the next look at jobs whose tasks found no free place. It doubles up to Look
 	// while nothing is handed out.
 	shortest = 20 * time.Millisecond
 	first    = time.Second
-	// letGoIn is how long freeing the role may take at the end.
+	// letGoIn bounds the release of the role at the end.
 	letGoIn = 5 * time.Second
 )
 
@@ -43,41 +43,41 @@ type Store interface {
 	Roles
 }
 
-// Roles are as of [download.Roles].
+// Roles is the part of [download.Roles] that a dispatcher needs.
 type Roles interface {
 	Hold(ctx context.Context, owner string, names []string, ttl time.Duration) ([]string, error)
 	LetGo(ctx context.Context, owner string, names []string) error
 }
 
-// Options say what a dispatcher works on. Store and Owner must be given.
+// Options of a dispatcher. Store and Owner are required.
 type Options struct {
 	Store Store
 	Owner string // unlike that of any other dispatcher
 	// Every is the longest time between two looks at the jobs. 0: 5 minutes.
 	Every time.Duration
-	// Look is the longest time between two looks at the jobs where nobody calls Wake, as URIs come
-	// in through another process. 0, or more than Every: Every.
+	// Look is the longest time between two looks at the jobs if nobody calls Wake because URIs
+	// arrive through another process. 0, or more than Every: Every.
 	Look time.Duration
-	// SweepEvery is the time between two sweeps, and so how late it can be seen that a worker is
-	// dead. 0: 30 s, or Every if that is less.
+	// SweepEvery is the time between two sweeps, and so the delay with which a dead worker is
+	// noticed. 0: 30 s, or Every if that is less.
 	SweepEvery time.Duration
-	// MaxReady is how many tasks of a lane may be ready, beside one of each job. 0: 7,000.
+	// MaxReady bounds the ready tasks of a lane, apart from one of each job. 0: 7,000.
 	MaxReady int
-	// ReadyFor is after how long a task that no worker has leased waits again. 0: 15 minutes. Less
-	// than a low priority can wait (9 times [PriorityStep]) makes it wait for longer.
+	// ReadyFor is the time after which a ready task that no worker has leased becomes waiting
+	// again. 0: 15 minutes. If it is less than 9 times [PriorityStep], low priorities wait longer.
 	ReadyFor time.Duration
 	KeepLogs time.Duration // of attempts; 0: for ever
 	// HandedOut, if not nil, is called after tasks were made ready, so that workers in this process
 	// need not poll. It must return soon.
 	HandedOut func()
-	// Ended, if not nil, is called in each round with each job that is on, all of whose tasks have
+	// Ended, if not nil, is called in each round for each job that is on and whose tasks have all
 	// ended, until that is marked as reported. It must return soon.
 	Ended    func(job download.Job, done, failed int)
 	Log      *slog.Logger          // nil: none
 	Registry prometheus.Registerer // nil: no metrics
 }
 
-// Dispatcher hands tasks out. Several may run on one store: one of them works, the others stand by.
+// Dispatcher hands tasks out. Several may run on one store: one of them works, the others are on standby.
 type Dispatcher struct {
 	opt  Options
 	wake chan struct{}
@@ -85,9 +85,9 @@ type Dispatcher struct {
 	metrics
 }
 
-// Report tells what one round has done.
+// Report is the result of one round.
 type Report struct {
-	// Held says whether this dispatcher had the role. If not, it did nothing.
+	// Held reports whether this dispatcher had the role. If not, it did nothing.
 	Held      bool
 	Swept     download.Swept
 	HandedOut int
@@ -118,8 +118,8 @@ func (d *Dispatcher) Wake() {
 	}
 }
 
-// Once does one round, for a crontab, and frees the role. An error is of the store; errors of
-// single jobs are joined in it, and do not keep the others from their turn.
+// Once does one round, for a crontab, and releases the role. An error comes from the store;
+// errors of single jobs are joined, and do not hold up the other jobs.
 func (d *Dispatcher) Once(ctx context.Context) (Report, error) {
 	held, err := d.hold(ctx)
 	if err != nil || !held {
@@ -129,8 +129,8 @@ func (d *Dispatcher) Once(ctx context.Context) (Report, error) {
 	return d.round(ctx, true)
 }
 
-// Run works, or stands by, until ctx ends, and then frees the role. It returns nil: errors of the
-// store are logged and counted, and what failed is tried again.
+// Run works, or is on standby, until ctx ends, and then releases the role. It returns nil: errors of
+// the store are logged, counted and retried.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	var (
 		held        bool
@@ -191,7 +191,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// pause waits for d or until Wake is called, and tells which. A dispatcher that stands by is not woken.
+// pause waits for d or until Wake is called, and returns which. Wake does not wake a standby.
 func (d *Dispatcher) pause(ctx context.Context, wait time.Duration, held bool) bool {
 	timer := time.NewTimer(max(wait, shortest))
 	defer timer.Stop()
@@ -206,7 +206,7 @@ func (d *Dispatcher) pause(ctx context.Context, wait time.Duration, held bool) b
 		return false
 	case <-wake:
 	}
-	// What else comes in until then is handed out with it.
+	// URIs that arrive until then are handed out together.
 	short := time.NewTimer(shortest)
 	defer short.Stop()
 	select {

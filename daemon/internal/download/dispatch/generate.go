@@ -10,8 +10,8 @@ import (
 )
 
 // generate makes tasks of the runs of generate that are due, and returns how long it is until the next
-// one, 0 if none is to come. Nothing is kept of what is due: a run is named by its time, so that who
-// makes it again, after a restart or beside another dispatcher, makes none. Of runs that were missed
+// one, 0 if there is none. It keeps no state: a run is named by its time, so that making it again,
+// after a restart or beside another dispatcher, has no effect. Of missed runs
 // only the newest is made, and a run waits for the end of the one before.
 func (d *Dispatcher) generate(ctx context.Context, jobs []download.Job) (next time.Duration, err error) {
 	runs := map[int64]string{}
@@ -41,8 +41,8 @@ func (d *Dispatcher) generate(ctx context.Context, jobs []download.Job) (next ti
 	return next, errors.Join(errs...)
 }
 
-// makeRun makes a task of a run, unless it is the last one, or that has not ended. It returns the URI of
-// the last one then, "" if it is not known.
+// makeRun makes a task of a run, unless it is the last run, or the last run has not ended. It returns
+// the URI of the last run, "" if unknown.
 func (d *Dispatcher) makeRun(ctx context.Context, job download.Job, last string, run download.NewTask) (string, error) {
 	if last == run.URI {
 		return last, nil

@@ -9,10 +9,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// errRoleLost ends a round in which another dispatcher took over.
+// errRoleLost ends a round during which another dispatcher took over.
 var errRoleLost = errors.New("another dispatcher has taken over")
 
-// round sweeps, if it is to, and hands out.
+// round sweeps, if sweep is set, and hands out.
 func (d *Dispatcher) round(ctx context.Context, sweep bool) (Report, error) {
 	report := Report{Held: true}
 	var errs []error
@@ -88,7 +88,7 @@ func (d *Dispatcher) round(ctx context.Context, sweep bool) (Report, error) {
 	return report, errors.Join(errs...)
 }
 
-// handOut makes the tasks of one job ready that it is to have.
+// handOut makes one job's share of tasks ready.
 func (d *Dispatcher) handOut(ctx context.Context, demand *demand) (int, error) {
 	now, err := d.opt.Store.Now(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package node is a running uridownloader: it opens store and filter as the settings say, and
-// serves the roles that this process has. Roles in several processes meet in the store alone.
+// Package node is a running uridownloader: it opens store and filter as configured, and
+// serves the roles of this process. Roles in several processes share nothing but the store.
 package node
 
 import (
@@ -41,16 +41,16 @@ import (
 )
 
 const (
-	// stopLinger is how long a stop keeps a connection that is silent.
+	// stopLinger is how long a stop keeps a silent connection open.
 	stopLinger = 2 * time.Second
-	// stopRest is what a stop may take beside requests and downloads.
+	// stopRest is the time for the rest of a stop, apart from requests and downloads.
 	stopRest   = 30 * time.Second
 	stopMargin = 10 * time.Second
-	// readyIn is how long the store may take to say that it is there.
+	// readyIn bounds the store's answer to a readiness check.
 	readyIn = 2 * time.Second
 )
 
-// Node is one process with its roles. What a role does not need is nil.
+// Node is one process with its roles. Fields that no role needs are nil.
 type Node struct {
 	cfg      settings.Config
 	roles    Roles
@@ -73,7 +73,7 @@ type Node struct {
 	stopping *lifecycle.StopGuard
 }
 
-// Open opens what the roles need: first the port, so that a mistake there is told at once.
+// Open opens what the roles need: first the port, so that a mistake there is reported at once.
 func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logger) (_ *Node, err error) {
 	if err := roles.check(cfg); err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 	return n, nil
 }
 
-// openSocket reads the tokens and the certificate, and takes the port of the roles.
+// openSocket reads the tokens and the certificate, and listens on the port of the roles.
 func (n *Node) openSocket() (err error) {
 	if n.roles.Master {
 		var warnings []string
@@ -188,7 +188,7 @@ func (n *Node) handler(registry *prometheus.Registry) http.Handler {
 	})
 }
 
-// unable is why the worker of this process cannot download by an engine. What others can is not known.
+// unable returns why the worker of this process cannot use an engine. Other workers may be able to.
 func (n *Node) unable(engine string) error {
 	switch {
 	case n.code != nil && engine == download.EngineScript:
@@ -199,7 +199,7 @@ func (n *Node) unable(engine string) error {
 	return nil
 }
 
-// has is what the worker of this process has of what jobs need.
+// has returns the needs of jobs that the worker of this process meets.
 func (n *Node) has() []string {
 	has := []string{download.EngineHTTP}
 	if n.browsers.Unable() == nil {
@@ -214,7 +214,7 @@ func (n *Node) has() []string {
 	return has
 }
 
-// identity is the name of this machine, and one for this process that no other has.
+// identity returns the name of this machine, and a unique name for this process.
 func identity() (host, owner string, err error) {
 	host, err = os.Hostname()
 	return host, fmt.Sprintf("%s:%d:%s", host, os.Getpid(), rand.Text()[:8]), err
@@ -239,7 +239,7 @@ func openFilter(ctx context.Context, cfg settings.Config, log *slog.Logger) (see
 	return seen.Call(daemon), nil
 }
 
-// Addr is where the process is called.
+// Addr is the address on which the process listens.
 func (n *Node) Addr() net.Addr { return n.serving.Addr() }
 
 func (n *Node) ready(ctx context.Context) error {

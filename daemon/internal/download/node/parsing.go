@@ -9,15 +9,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 )
 
-// parsing is an engine of whose pages the script parse of their job is to be run.
+// parsing is an engine whose pages the script parse of their job processes.
 type parsing struct {
 	worker.Engine
 	intake *intake.Intake
 	added  func() // is called when there is something to hand out
 }
 
-// Download makes a task of the run just before its page is stored: a crash in between leaves a run that
-// finds no page yet and waits, and the attempt that is made again finds that there is a run.
+// Download adds the task of the run just before the page is stored: a crash in between leaves a run that
+// finds no page yet and waits, and the next attempt finds the run already there.
 func (p parsing) Download(ctx context.Context, w worker.Work) (worker.Page, error) {
 	page, err := p.Engine.Download(ctx, w)
 	parse := w.Job.Setting.Parse

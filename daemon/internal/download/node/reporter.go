@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 )
 
-// openFaults makes what tells an error service of what is logged as an error, and the log before which it stands.
+// openFaults returns a reporter of logged errors to an error service, and the log that feeds it.
 func openFaults(dsn string, roles Roles, log *slog.Logger) (*errorreport.Reporter, *slog.Logger, error) {
 	if dsn == "" {
 		return nil, log, nil
@@ -27,7 +27,7 @@ func openFaults(dsn string, roles Roles, log *slog.Logger) (*errorreport.Reporte
 	return faults, slog.New(faults.Handler(log.Handler())), nil
 }
 
-// openReporter makes what tells of jobs whose tasks have ended, with the secrets that it needs.
+// openReporter returns a reporter of jobs whose tasks have ended, with the secrets that it needs.
 func openReporter(cfg settings.Report, store download.Store, log *slog.Logger, registry prometheus.Registerer) (*report.Reporter, error) {
 	o := report.Options{Store: store, Log: log, Registry: registry}
 	if cfg.Webhook != "" {

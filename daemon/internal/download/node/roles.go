@@ -17,13 +17,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
-// look is how often a dispatcher looks for new URIs that no master in its process tells it of.
+// look is how often a dispatcher without a master in its process looks for new URIs.
 const look = time.Second
 
 // Roles are what a process does.
 type Roles struct{ Master, Dispatch, Worker bool }
 
-// All are the roles of a process that needs no other.
+// All are the roles of a process that works alone.
 func All() Roles { return Roles{true, true, true} }
 
 func (r Roles) all() bool { return r == All() }
@@ -41,7 +41,7 @@ func (r Roles) String() string {
 	return strings.Join(names, " and ")
 }
 
-// address is where the process listens: a master on its own, else the least of it.
+// address is where the process listens: the address of the master, else of the worker, else of the dispatcher.
 func (r Roles) address(cfg settings.Config) string {
 	switch {
 	case r.Master:
@@ -52,7 +52,7 @@ func (r Roles) address(cfg settings.Config) string {
 	return cfg.Dispatch.Listen
 }
 
-// check refuses settings with which roles in several processes would not know of each other.
+// check refuses settings under which roles in several processes would not find each other.
 func (r Roles) check(cfg settings.Config) error {
 	if r.all() || !r.Master && !r.Worker || cfg.Filter.URL != "" {
 		return nil
@@ -61,7 +61,7 @@ func (r Roles) check(cfg settings.Config) error {
 		"hint: set filter.url (or URIDOWNLOADER_FILTER_URL) to such as http://127.0.0.1:8000, or run all roles in one process: uridownloader serve", r)
 }
 
-// turns is the name by which this process takes its turn at filters, "" if it has the store for itself.
+// turns is the name under which this process takes turns at filters, "" if it is the store's only user.
 func (n *Node) turns(owner string) string {
 	if n.roles.all() && n.cfg.Store != storeMongoDB {
 		return ""
@@ -69,7 +69,7 @@ func (n *Node) turns(owner string) string {
 	return owner
 }
 
-// openNotifier connects the process with those of other roles, if there is a Redis for that.
+// openNotifier connects the process to those of other roles, if Redis is configured.
 func (n *Node) openNotifier(registry prometheus.Registerer) error {
 	if !n.cfg.Redis.Given() {
 		return nil
@@ -101,7 +101,7 @@ func (n *Node) openNotifier(registry prometheus.Registerer) error {
 	return err
 }
 
-// wakeDispatcher tells dispatchers, of this process and of others, that they may have work.
+// wakeDispatcher notifies dispatchers, in this process and in others, that they may have work.
 func (n *Node) wakeDispatcher() {
 	if n.dispatch != nil {
 		n.dispatch.Wake()
@@ -111,7 +111,7 @@ func (n *Node) wakeDispatcher() {
 	}
 }
 
-// wakeWorkers tells workers that tasks were handed out.
+// wakeWorkers notifies workers that tasks were handed out.
 func (n *Node) wakeWorkers() {
 	if n.worker != nil {
 		n.worker.Wake()
@@ -132,7 +132,7 @@ func (n *Node) dispatching(owner string, registry prometheus.Registerer) dispatc
 	return o
 }
 
-// DispatchOnce opens the store, does one round of the dispatcher, sends the reports that are due, and closes the
+// DispatchOnce opens the store, does one round of the dispatcher, sends due reports, and closes the
 // store.
 func DispatchOnce(ctx context.Context, cfg settings.Config, log *slog.Logger) (_ dispatch.Report, err error) {
 	n := &Node{cfg: cfg, roles: Roles{Dispatch: true}}

@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 )
 
-// Run serves until ctx ends, which is no error, or something fails. Each signal of reload makes
+// Run serves until ctx ends, which is not an error, or something fails. Each signal on reload makes
 // it reload the tokens and the certificate.
 func (n *Node) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	defer n.stopping.Disarm()
@@ -82,7 +82,7 @@ func (n *Node) logReload(what string, err error) {
 	n.log.Info(what + " reloaded")
 }
 
-// end closes the node. Its error service is told why it ends, if that is an error.
+// end closes the node. If it ends with an error, that is sent to the error service.
 func (n *Node) end(why error) error {
 	err := n.close()
 	if n.faults != nil {
@@ -94,7 +94,7 @@ func (n *Node) end(why error) error {
 	return err
 }
 
-// close lets go of everything, in the other order.
+// close closes everything in reverse order.
 func (n *Node) close() error {
 	var errs []error
 	if n.serving != nil {

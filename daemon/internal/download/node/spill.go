@@ -9,14 +9,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// spill is the folder into which a process puts bodies for a moment: DIR/0, DIR/1, ... with a lock
-// file beside each, so that several workers of one machine leave each other's alone.
+// spill is the folder for temporary bodies of a process: DIR/0, DIR/1, ... with a lock
+// file beside each, so that several workers of one machine do not share one.
 type spill struct {
 	dir  string
 	lock *durable.Lock
 }
 
-// openSpill takes the first folder that nobody has, and removes what dead processes left in others.
+// openSpill locks the first free folder, and removes what dead processes left in others.
 func openSpill(dir string) (_ *spill, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -51,5 +51,5 @@ func openSpill(dir string) (_ *spill, err error) {
 	}
 }
 
-// close frees the folder, which is empty: who fetched has ended.
+// close unlocks the folder, which is empty: all fetches have ended.
 func (s *spill) close() error { return s.lock.Release() }

@@ -23,10 +23,10 @@ import (
 
 const storeMongoDB = "mongodb"
 
-// dialIn bounds a connection to MongoDB, with the handshake of TLS.
+// dialIn bounds connecting to MongoDB, with the TLS handshake.
 const dialIn = 5 * time.Second
 
-// openStore opens the store that the settings name, whose calls are measured.
+// openStore opens the configured store, with metrics of its calls.
 func openStore(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logger, registry prometheus.Registerer) (store download.Store, err error) {
 	if cfg.Store == storeMongoDB {
 		store, err = openMongoDB(ctx, cfg, log)
