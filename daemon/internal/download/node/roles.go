@@ -52,7 +52,7 @@ func (r Roles) address(cfg settings.Config) string {
 	return cfg.Dispatch.Listen
 }
 
-// check refuses settings under which roles in several processes would not find each other.
+// check refuses roles in several processes that would not share a filter.
 func (r Roles) check(cfg settings.Config) error {
 	if r.all() || !r.Master && !r.Worker || cfg.Filter.URL != "" {
 		return nil
