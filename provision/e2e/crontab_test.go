@@ -60,7 +60,12 @@ func versions(t *testing.T, o *operator, host string) map[string]string {
 func near(t *testing.T, o *operator, host string) func(*testing.T) {
 	t.Helper()
 	o.Crawler(host, 8000, o.token).Filter(t, "https://example.com/near")
-	o.Sh(t, host, "sed 's/^0 0 1 /* * * /; s/--identifier=urifilter-writeback/--identifier=near-writeback/' /etc/cron.d/urifilter >/etc/cron.d/near")
+	// cron looks at times to the second: it must not see a file that is still empty, or miss one that
+	// came in the second of its look.
+	o.Sh(t, host, `sed 's/^0 0 1 /* * * /; s/--identifier=urifilter-writeback/--identifier=near-writeback/' /etc/cron.d/urifilter >/etc/cron.d/.near
+mv /etc/cron.d/.near /etc/cron.d/near
+sleep 1.1
+touch /etc/cron.d`)
 	return func(t *testing.T) {
 		defer o.Sh(t, host, "rm -f /etc/cron.d/near")
 		log := ""
