@@ -13,15 +13,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
-// activity is what a master tells of what goes on, with what follows from the answer before.
+// activity is a master's answer about current activity, with what a comparison with the previous answer adds.
 type activity struct {
 	Time       time.Time       `json:"time"`
 	Dispatcher string          `json:"dispatcher,omitempty"`
 	Jobs       []activeJob     `json:"jobs"`
 	Workers    []activeWorker  `json:"workers"`
-	Since      time.Time       `json:"since"` // of which on Errors are counted
+	Since      time.Time       `json:"since"` // Errors are counted from then on
 	Errors     []attemptErrors `json:"errors"`
-	ErrorsCut  bool            `json:"errors_cut,omitempty"` // there were more than were counted
+	ErrorsCut  bool            `json:"errors_cut,omitempty"` // there were more attempts than were counted
 }
 
 type activeJob struct {
@@ -30,7 +30,7 @@ type activeJob struct {
 	Priority int            `json:"priority"`
 	Tasks    map[string]int `json:"tasks"`
 	Blocked  []string       `json:"blocked,omitempty"` // why tasks wait although there are workers
-	// Rate is how many tasks have ended a second since the poll before; null at first.
+	// Rate is how many tasks per second have ended since the last poll; null at first.
 	Rate *float64 `json:"ended_per_second"`
 }
 
@@ -49,7 +49,7 @@ func (j activeJob) ended() int { return j.in(download.Done) + j.in(download.Fail
 
 func (j activeJob) in(state download.State) int { return j.Tasks[string(state)] }
 
-// left is when the last task will have ended at this rate; false: nobody knows, or there is none left.
+// left is the time until the last task will have ended at this rate; false: unknown, or none is left.
 func (j activeJob) left() (time.Duration, bool) {
 	open := j.in(download.Waiting) + j.in(download.Ready) + j.in(download.Running)
 	if j.Rate == nil || *j.Rate <= 0 || open == 0 {
@@ -62,7 +62,7 @@ func (j activeJob) left() (time.Duration, bool) {
 	return max(time.Second, time.Duration(seconds*float64(time.Second)).Round(time.Second)), true
 }
 
-// follow adds what follows from the poll before: rates, and the errors until then.
+// follow adds what a comparison with the last poll shows: rates, and earlier errors.
 func (a *activity) follow(before activity) {
 	passed := a.Time.Sub(before.Time).Seconds()
 	for i := range a.Jobs {
@@ -71,7 +71,7 @@ func (a *activity) follow(before activity) {
 		if was < 0 || passed <= 0 {
 			continue
 		}
-		// A job that was dropped and added again has fewer.
+		// The count is lower if a job was dropped and added again.
 		rate := max(0, float64(j.ended()-before.Jobs[was].ended())/passed)
 		j.Rate = &rate
 	}
@@ -90,7 +90,7 @@ func (a *activity) follow(before activity) {
 	})
 }
 
-// mostErrors is how many lines of errors a table has.
+// mostErrors is the most error lines in a table.
 const mostErrors = 10
 
 // write writes a table for people.

@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/crawltest"
 )
 
-// crawlProcess is the program with the command crawl, that can be killed.
+// crawlProcess is the program with the command crawl, as a process that can be killed.
 func crawlProcess(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	out := &bytes.Buffer{}
@@ -26,8 +26,8 @@ func crawlProcess(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	return cmd, out
 }
 
-// crawlKilled crawls with so many kills at random moments at least, and looks at what each crawl that
-// came to its end has stored.
+// crawlKilled crawls with at least that many kills at random moments, and checks what each
+// completed crawl has stored.
 func crawlKilled(t *testing.T, kills, pages, threads int) {
 	server := httptest.NewServer(&crawltest.Site{Pages: 10 * pages})
 	t.Cleanup(server.Close)
@@ -75,7 +75,7 @@ func crawlKilled(t *testing.T, kills, pages, threads int) {
 				done = true
 			case cmd.ProcessState.ExitCode() == -1:
 				killed++
-			case strings.Contains(out.String(), "there is a crawl in this folder"): // it was killed before it had an index
+			case strings.Contains(out.String(), "there is a crawl in this folder"): // killed before it had an index
 				if cmd, out := crawlProcess(t, "--resume", "--out", dir, "--max-pages", strconv.Itoa(pages)); cmd.Run() != nil {
 					t.Fatalf("resumed: %s", out)
 				}
@@ -91,7 +91,7 @@ func crawlKilled(t *testing.T, kills, pages, threads int) {
 	}
 }
 
-// resumed are the arguments that go on with a crawl, or those that begin it if it was killed before that.
+// resumed returns the arguments to continue a crawl, or those to begin it if it was killed before that.
 func resumed(dir string, begin []string) []string {
 	if _, err := os.Stat(filepath.Join(dir, "index.ndjson")); err == nil {
 		return []string{"--resume", "--out", dir}

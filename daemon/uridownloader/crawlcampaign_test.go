@@ -22,11 +22,11 @@ var (
 	crawlSeed    = flag.Uint64("crawl.seed", 0, "of the kills; 0: chosen by the clock")
 )
 
-// TestCrawlCampaign is what go tool mage chaosCrawl runs: one crawl of a site of ten times as many pages, with
-// web archive and graph, is killed again and again. What ends before all kills is told, and is no fault.
+// TestCrawlCampaign is what go tool mage chaosCrawl runs: one crawl of a site of ten times as many pages,
+// with web archive and graph, is killed again and again. An early end is reported, but is no fault.
 func TestCrawlCampaign(t *testing.T) {
 	if *crawlPages == 0 {
-		return // without the flag there is nothing to try; TestCrawlKilled runs always
+		return // only with the flag; TestCrawlKilled runs always
 	}
 	seed := *crawlSeed
 	if seed == 0 {
@@ -73,7 +73,7 @@ func TestCrawlCampaign(t *testing.T) {
 			if kills++; kills%10 == 0 {
 				fmt.Printf("crawl: %d kills, some %d pages\n", kills, size(index)/lineBytes)
 			}
-		case strings.Contains(out.String(), "there is a crawl in this folder"): // it was killed before it had an index
+		case strings.Contains(out.String(), "there is a crawl in this folder"): // killed before it had an index
 			begin = []string{"--resume", "--out", dir}
 		default:
 			t.Fatalf("%v\n%s", err, out)
@@ -84,10 +84,10 @@ func TestCrawlCampaign(t *testing.T) {
 	}
 }
 
-// lineBytes is about how long a line of the index is.
+// lineBytes is roughly the length of a line of the index.
 const lineBytes = 400
 
-// size is that of a file, 0 if there is none.
+// size returns the size of a file, 0 if it does not exist.
 func size(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// endless says a text until nobody listens.
+// endless repeats a text until the client closes the connection.
 func endless(head, text string) func(net.Conn) {
 	return func(conn net.Conn) {
 		_, err := io.WriteString(conn, head)
@@ -54,8 +54,8 @@ func bomb(t *testing.T) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", b.Len(), b.String())
 }
 
-// TestSystemHostileServers: one job has the URIs of all kinds of hostile servers, and good ones in
-// between. Each ends within its bounds, with a reason that says what was wrong, and the worker goes on.
+// TestSystemHostileServers: one job has the URIs of all kinds of hostile servers, and good ones in between.
+// Each ends within its bounds, with a reason that says what was wrong, and the worker continues.
 func TestSystemHostileServers(t *testing.T) {
 	n := newInternet(t)
 	ca, stranger := certtest.New(t, "known"), certtest.New(t, "unknown")
@@ -172,7 +172,7 @@ func TestSystemHostileServers(t *testing.T) {
 	if n := robots.Load(); n == 0 || n > 32<<20 {
 		t.Errorf("%d bytes of a robots.txt of 100 MB were taken", n)
 	}
-	// The worker goes on, and nothing is left.
+	// The worker continues, and nothing is left behind.
 	must("", "job", "add", write(t, p.dir, "after.yaml", "name: after\nsetting: {delay: 0s}\n"))
 	must(good+"/after\n", "job", "uris", "after")
 	if got := settled("after", 1); got["done"] != 1 {
@@ -188,7 +188,7 @@ func TestSystemHostileServers(t *testing.T) {
 	}
 }
 
-// hostile are servers, by the reason that the program must give.
+// hostile starts servers, by the reason that the program must give.
 func (n *internet) hostile(api string, ca, stranger *certtest.Authority) map[string][]string {
 	const head = "HTTP/1.1 200 OK\r\n"
 	page := func(w http.ResponseWriter, r *http.Request) {
@@ -211,7 +211,7 @@ func (n *internet) hostile(api string, ca, stranger *certtest.Authority) map[str
 		}
 		return n.handle(badHost, c, page) + "/page"
 	}
-	// shakes is a server of TLS that does something else in the handshake.
+	// shakes is a TLS server that misbehaves in the handshake.
 	shakes := func(do func(net.Conn)) string {
 		l := n.listen(badHost)
 		go func() {
@@ -241,7 +241,7 @@ func (n *internet) hostile(api string, ca, stranger *certtest.Authority) map[str
 			n.speak(once(head + "Content-Length: 9000000000\r\n\r\n")), n.speak(once(bomb(n.t))),
 		},
 		"(timeout|timeout_read): ": {
-			n.speak(func(conn net.Conn) { // a byte a second
+			n.speak(func(conn net.Conn) { // one byte per second
 				_, err := io.WriteString(conn, head+"Content-Length: 1000\r\n\r\n")
 				for ; err == nil; _, err = io.WriteString(conn, "x") {
 					time.Sleep(time.Second)

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// internet is a network of its own: its servers have public addresses, and so has the machine of the
-// program, which thereby runs as it does on a server, and may call nothing private.
+// internet is a separate network: its servers have public addresses, and so has the machine of the
+// program. So the program runs as on a server, without permission to call private addresses.
 type internet struct {
 	t    *testing.T
 	here string // the process whose network is that of the program's machine
@@ -31,8 +31,8 @@ const (
 	goodHost = "93.184.215.15"
 )
 
-// newInternet makes the network. What this goroutine listens on and runs from now on is on the side of
-// the servers; its thread ends with it.
+// newInternet makes the network. From now on this goroutine listens and runs on the side of the
+// servers; its thread ends with it.
 func newInternet(t *testing.T) *internet {
 	t.Helper()
 	runtime.LockOSThread()
@@ -90,7 +90,7 @@ func (n *internet) command(name string, args ...string) *exec.Cmd {
 	return exec.Command("nsenter", append([]string{"--target", n.here, "--net", "--", name}, args...)...)
 }
 
-// listen is a server's port.
+// listen opens a server's port.
 func (n *internet) listen(host string) net.Listener {
 	n.t.Helper()
 	l, err := net.Listen("tcp", host+":0")
@@ -101,7 +101,7 @@ func (n *internet) listen(host string) net.Listener {
 	return l
 }
 
-// speak is a server that says what it likes to each request, but has no robots.txt.
+// speak starts a server that answers each request as it likes, but has no robots.txt.
 func (n *internet) speak(say func(conn net.Conn)) string {
 	l := n.listen(badHost)
 	go func() {
@@ -131,20 +131,20 @@ func (n *internet) speak(say func(conn net.Conn)) string {
 	return "http://" + l.Addr().String() + "/page"
 }
 
-// handle is a server of HTTP, with TLS if there is a configuration.
+// handle starts an HTTP server, with TLS if there is a configuration.
 func (n *internet) handle(host string, c *tls.Config, h http.HandlerFunc) string {
 	l, scheme := n.listen(host), "http"
 	if c != nil {
 		l, scheme = tls.NewListener(l, c), "https"
 	}
-	server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)} // of handshakes
+	server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)} // drops errors of handshakes
 	go func() { _ = server.Serve(l) }()                                      // until Close
 	n.t.Cleanup(func() { _ = server.Close() })
 	return scheme + "://" + l.Addr().String()
 }
 
-// peak is how many bytes of memory the process that listens there has held at most: it is the one whose
-// command line has the address and the role.
+// peak is the most memory in bytes that a process has held: the process whose command line has the
+// address and the role.
 func peak(t *testing.T, addr string) int64 {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

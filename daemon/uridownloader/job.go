@@ -24,7 +24,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
 )
 
-// job is what commands show of one.
+// job is a job as commands show it.
 type job struct {
 	Name     string         `json:"name"`
 	Status   string         `json:"status"`
@@ -77,7 +77,7 @@ docs/downloader.md has every key, docs/jobcode.md what scripts can do.`,
 	return cmd
 }
 
-// calling makes a command whose first argument is a job or a file, and that calls a master.
+// calling makes a command that calls a master, and whose first argument is a job or a file.
 func calling(cmd *cobra.Command, do func(cmd *cobra.Command, m *calls.Master, args []string) error) *cobra.Command {
 	var flags calls.Flags
 	flags.Register(cmd)
@@ -94,7 +94,7 @@ func calling(cmd *cobra.Command, do func(cmd *cobra.Command, m *calls.Master, ar
 	return cmd
 }
 
-// readJob reads a job file and checks it here, so that a fault is told with the user's own path.
+// readJob reads a job file and checks it here, so that faults are reported with the user's own path.
 func readJob(file string) (text []byte, j download.Job, source jobfile.Source, err error) {
 	if text, err = os.ReadFile(file); err != nil {
 		return nil, j, source, err
@@ -114,7 +114,7 @@ func readJob(file string) (text []byte, j download.Job, source jobfile.Source, e
 	return text, j, source, err
 }
 
-// withCode puts the code of a script into a job that names a file beside it.
+// withCode inserts the code of a script into a job that names a file beside it.
 func withCode(file string, text []byte, code jobfile.CodeFile) ([]byte, error) {
 	path := code.File
 	if !filepath.IsAbs(path) {
@@ -125,7 +125,7 @@ func withCode(file string, text []byte, code jobfile.CodeFile) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %s: %w", file, code.Key, err)
 	}
 	defer f.Close()
-	read, err := io.ReadAll(io.LimitReader(f, script.MaxText+1)) // one more is too long
+	read, err := io.ReadAll(io.LimitReader(f, script.MaxText+1)) // one byte more is too long
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", file, code.Key, err)
 	}
@@ -286,7 +286,7 @@ func showJob(w io.Writer, text json.RawMessage, asJSON bool) error {
 	return writeBlocked(w, j.Name, j.Blocked)
 }
 
-// writeBlocked tells why tasks of a job wait, a line each.
+// writeBlocked says why tasks of a job wait, one reason per line.
 func writeBlocked(w io.Writer, job string, why []string) error {
 	for _, text := range why {
 		if _, err := fmt.Fprintf(w, "job %s: %s\n", job, text); err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSystemJobCode has the program as it is released run the code of jobs: of one that walks a
-// site, and of others that do what they must not, beside it.
+// TestSystemJobCode has the released program run the code of jobs: a job that walks a site, and
+// beside it others that do forbidden things.
 func TestSystemJobCode(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -55,7 +55,7 @@ def download(task):
 			t.Errorf("%s: %s, want %q", name, log, want)
 		}
 	}
-	// A fault is told before anything is sent, and the job stays as it is.
+	// A fault is reported before anything is sent, and the job stays unchanged.
 	write(t, p.dir, "walk.star", "def download(task):\n    fech(task.uri)\n")
 	if code, _, errOut := p.run("", "job", "change", filepath.Join(p.dir, "walk.yaml")); code != 1 || !strings.Contains(errOut, "walk.star:2:5: undefined: fech") {
 		t.Errorf("change: %d, %s", code, errOut)

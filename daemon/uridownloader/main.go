@@ -1,5 +1,5 @@
-// Command uridownloader downloads the URIs that the filter lets through: it takes jobs in, hands
-// their tasks out, and keeps what was downloaded.
+// Command uridownloader downloads the URIs that pass the filter: it takes in jobs, hands out
+// their tasks, and stores what was downloaded.
 package main
 
 import (
@@ -32,23 +32,23 @@ const (
 	groupOther = "other"
 )
 
-// gcPercent is how much the heap may grow between two collections. The live heap is small beside what SQLite and filters
-// hold outside of it: twice the runtime's default is a tenth less processor time for a twentieth more memory.
+// gcPercent is how much the heap may grow between two collections. The live heap is small compared with what SQLite and
+// filters hold outside it: twice the runtime's default saves a tenth of the processor time for a twentieth more memory.
 const gcPercent = 200
 
 func main() { os.Exit(runMain()) }
 
 func runMain() int {
-	if child.Asked(os.Args[1:]) { // by a worker, which runs the code of a job
+	if child.Asked(os.Args[1:]) { // started by a worker to run the code of a job
 		return child.Main(os.Args[1:])
 	}
-	if chromium.Asked(os.Args[1:]) { // by a worker, which loads a page
+	if chromium.Asked(os.Args[1:]) { // started by a worker to load a page
 		return chromium.Main(os.Args[1:])
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	// A reader of our output who leaves is an error to handle, not a death.
+	// If the reader of our output goes away, that is an error to handle, not a reason to die.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := command.WithSignals(context.Background())
 	defer stop()

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process is one that serves.
+// process is a process that serves.
 type process struct {
 	t       *testing.T
 	dir     string
@@ -64,18 +64,18 @@ func (p *process) start(args ...string) {
 		if p.Start(p.t, cmd, filepath.Join(p.dir, "log"), []string{`"msg":"ready"`}, []string{"address already in use"}) {
 			return
 		}
-		p.addr = "" // somebody else has it now
+		p.addr = "" // another process has it now
 	}
 }
 
-// run runs a command that calls the program, and returns its exit code, output and errors.
+// run runs a command that calls the process, and returns its exit code, output and errors.
 func (p *process) run(in string, args ...string) (int, string, string) {
 	var out, errOut bytes.Buffer
 	code := run(context.Background(), append(args, "--server", "http://"+p.addr), strings.NewReader(in), &out, &errOut)
 	return code, out.String(), errOut.String()
 }
 
-// must is run of a command that does what it is told.
+// must runs a command that has to succeed.
 func (p *process) must(in string, args ...string) string {
 	p.t.Helper()
 	code, out, errOut := p.run(in, args...)
@@ -154,8 +154,8 @@ func write(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// The ten-line start of the manual: a job of 1,000 URIs, what came of it, a second job that gets
-// only what is new.
+// The ten-line start of the manual: a job of 1,000 URIs, its results, and a second job that gets
+// only new URIs.
 func TestAJobFromItsFileToItsData(t *testing.T) {
 	s := newSite(t)
 	p := start(t)
@@ -209,7 +209,7 @@ func TestAJobFromItsFileToItsData(t *testing.T) {
 }
 
 // kill -9 at any moment, while URIs come in and pages are fetched: each URI has one result with its
-// own page or one reason, and none is stuck. Nobody waits for the leases of the dead.
+// own page, or one reason, and none is stuck. No restart waits for the leases of the dead.
 func TestKilledAtAnyMoment(t *testing.T) {
 	const pages, kills = 4000, 8
 	s := newSite(t)
@@ -220,7 +220,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	added := make(chan struct{})
 	go func() {
 		defer close(added)
-		for { // as a script would do it: all of it again until it is answered
+		for { // as a script would: resend everything until it is answered
 			if code, _, _ := p.run(list, "job", "uris", "news"); code == 0 {
 				return
 			}
@@ -262,7 +262,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// Faults are told before anything is stored, with file, line and key, and what to do next.
+// Faults are reported before anything is stored, with file, line and key, and the next step.
 func TestFaults(t *testing.T) {
 	p := start(t)
 	bad := write(t, p.dir, "bad.yaml", "name: news\npriority: 12\nsetting: {timeout: 6m}\n")
@@ -291,7 +291,7 @@ func TestFaults(t *testing.T) {
 	if out := p.must("", "job", "list"); strings.Count(out, "\n") != 2 {
 		t.Errorf("jobs: %s", out)
 	}
-	// One process has the data.
+	// Only one process may have the data.
 	cmd := exec.Command(os.Args[0], "serve", "--data-dir", filepath.Join(p.dir, "data"), "--listen", "127.0.0.1:0")
 	cmd.Env = append(os.Environ(), "URIDOWNLOADER_TEST_PROGRAM=1")
 	if text, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(text), "hint: one process that serves all roles uses a data directory at a time") {
@@ -299,7 +299,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Without --allow-private no job reaches this machine, by a redirect neither.
+// Without --allow-private no job reaches this machine, not even by a redirect.
 func TestPrivateAddressesAreRefused(t *testing.T) {
 	s := newSite(t)
 	p := start(t, "--allow-private=false")
@@ -312,7 +312,7 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// Every command has a help with an example.
+// Every command has help with an example.
 func TestHelp(t *testing.T) {
 	var walk func(args []string)
 	commands := 0

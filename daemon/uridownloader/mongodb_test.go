@@ -9,8 +9,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
 )
 
-// TestSystemRolesOnMongoDB has master, dispatcher and workers in processes that share nothing but
-// MongoDB and the filter, as on several machines, one of which is killed.
+// TestSystemRolesOnMongoDB runs master, dispatcher and workers in processes that share only
+// MongoDB and the filter, as on several machines. One of them is killed.
 func TestSystemRolesOnMongoDB(t *testing.T) {
 	t.Parallel()
 	const pages = 60
@@ -36,7 +36,7 @@ func TestSystemRolesOnMongoDB(t *testing.T) {
 	}
 }
 
-// TestMongoDBIsRefused: what is wrong is told at the start, with the next step.
+// TestMongoDBIsRefused: errors are reported at the start, with the next step.
 func TestMongoDBIsRefused(t *testing.T) {
 	t.Setenv("URIDOWNLOADER_STORE", "mongodb")
 	for name, c := range map[string]struct{ key, value, want string }{

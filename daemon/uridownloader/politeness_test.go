@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/client/clienttest"
 )
 
-// hosts is a web server under many names, 127.0.0.N, which notes who asks each of them when.
+// hosts is a web server under many names, 127.0.0.N, which records who calls each of them when.
 type hosts struct {
 	*httptest.Server
 	port string
@@ -24,8 +24,8 @@ type hosts struct {
 	mu      sync.Mutex
 	visits  map[string][]visit // by host
 	running map[string]int
-	pages   map[string]int // by URI, how often
-	crowded []string       // hosts that were asked for two pages at once
+	pages   map[string]int // number of requests, by URI
+	crowded []string       // hosts that got requests for two pages at once
 	by      map[string]int // visits of each worker
 }
 
@@ -81,14 +81,14 @@ func (h *hosts) asked(t *testing.T, worker string, n int) {
 	}
 }
 
-// Two workers are processes that share hosts. One is killed, and another one comes: no host is asked
-// sooner than its delay allows or for two pages at once, by whomever, and every page is stored once.
+// Two worker processes share hosts. One is killed, and another one comes: no host gets requests sooner
+// than its delay allows or for two pages at once, whoever sends them, and every page is stored once.
 func TestSystemPolitenessOfWorkersThatAreKilled(t *testing.T) {
 	const (
 		names, pages = 40, 6
 		delay        = 4 * time.Second
-		// Requests leave the worker with this between them. On a busy machine the first may take longer
-		// to arrive than the second, by some part of it: without a delay that is kept there is nothing.
+		// The worker sends requests with this time between them. On a busy machine the first may take part
+		// of it longer to arrive than the second; if the delay were not kept, there would be no gap at all.
 		least = delay / 2
 	)
 	t.Parallel()
@@ -157,7 +157,7 @@ func TestSystemPolitenessOfWorkersThatAreKilled(t *testing.T) {
 	}
 }
 
-// Two names of one server are asked as one, once both have answered from its address.
+// Two names of one server share a pace once both have answered from its address.
 func TestSystemHostsOfOneAddress(t *testing.T) {
 	t.Parallel()
 	const delay = 3 * time.Second
@@ -189,7 +189,7 @@ func TestSystemHostsOfOneAddress(t *testing.T) {
 		t.Fatalf("visits: %v", h.visits)
 	}
 	for i := range all[1:] {
-		// A request may arrive late, by some part of the delay; without a delay between them they come in pairs.
+		// A request may arrive late by part of the delay; without a delay between them, requests come in pairs.
 		if gap := all[i+1].Sub(all[i]); gap < delay/2 {
 			t.Errorf("two requests to one address within %s, want %s", gap, delay)
 		}

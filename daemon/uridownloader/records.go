@@ -17,8 +17,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
 )
 
-// records makes a command that lists what is known of a job: a line a record, for people or as JSON.
-// A filter is a parameter of the call, with what its flag says.
+// records makes a command that lists records of a job, one per line, for people or as JSON. A
+// filter is a query parameter with the usage of its flag.
 func records(cmd *cobra.Command, kind string, line func(record map[string]any) string, filter, usage string) *cobra.Command {
 	var asJSON bool
 	var limit int

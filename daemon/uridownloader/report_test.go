@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The webhook hears of a job once when its tasks have ended, and again when further ones have.
+// The webhook is called once when the tasks of a job have ended, and again when further ones have.
 func TestReports(t *testing.T) {
 	t.Parallel()
 	calls := make(chan string, 10)
@@ -54,7 +54,7 @@ func TestReports(t *testing.T) {
 	p.start("--config", filepath.Join(dir, "settings.yaml"))
 	p.must(s.URL+"/page/x7\n", "job", "uris", "news", "-")
 	got := next()
-	if got.Tasks.Failed == 1 { // it was killed before it could keep that this was sent
+	if got.Tasks.Failed == 1 { // it was killed before it could record that this was sent
 		got = next()
 	}
 	if got.Event != "job_ended" || got.Tasks.Done != 7 || got.Tasks.Failed != 2 {

@@ -25,10 +25,10 @@ func role(t *testing.T, dir, filter string, args ...string) *process {
 	return environ(nil).role(t, "", dir, filter, args...)
 }
 
-// environ are variables of processes, beside those of the test: NAME=value.
+// environ are additional environment variables of processes: NAME=value.
 type environ []string
 
-// role is the same with the variables, and with a program; "" is the test binary.
+// role is the function role with these variables, and with a program; "" is the test binary.
 func (e environ) role(t *testing.T, program, dir, filter string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, dir: t.TempDir()}
@@ -53,7 +53,7 @@ func newProgram(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// get asks a process, and returns the status and the answer.
+// get calls a process, and returns the status and the answer.
 func (p *process) get(path string) (int, string) {
 	p.t.Helper()
 	resp, err := http.Get("http://" + p.addr + path)
@@ -68,7 +68,7 @@ func (p *process) get(path string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// ready waits until the process says that it is: its store may be too busy to answer the first time.
+// ready waits until the process says that it is ready: its store may be too busy to answer the first time.
 func (p *process) ready() {
 	p.t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -82,7 +82,7 @@ func (p *process) ready() {
 	}
 }
 
-// logged waits until the process has said a text.
+// logged waits until the process has logged a text.
 func (p *process) logged(text string) {
 	p.t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -99,7 +99,7 @@ func (p *process) logged(text string) {
 	}
 }
 
-// Two masters take the same URIs in for two jobs with one filter: each URI is a task of one of them.
+// Two masters take in the same URIs for two jobs with one filter: each URI becomes a task of one of them.
 func TestTwoMasters(t *testing.T) {
 	filter := clienttest.NewServer(t)
 	dir := filepath.Join(t.TempDir(), "data")
@@ -132,8 +132,8 @@ func TestTwoMasters(t *testing.T) {
 	}
 }
 
-// Master, dispatcher and two workers are processes of their own on one data directory. The filter
-// that they ask is one, too.
+// Master, dispatcher and two workers are separate processes on one data directory. The filter
+// that they use is another one.
 func TestRolesApart(t *testing.T) {
 	s, filter := newSite(t), clienttest.NewServer(t)
 	dir := filepath.Join(t.TempDir(), "data")
@@ -165,12 +165,12 @@ func TestRolesApart(t *testing.T) {
 			t.Errorf("jobs are told by what is no master: %d", status)
 		}
 	}
-	// One that stops gives its hosts to the other.
+	// A worker that stops gives its hosts to the other.
 	workers[0].Signal(syscall.SIGTERM)
 	workers[0].logged(`"msg":"stopped"`)
 	master.must(s.URL+"/more\n", "job", "uris", "news")
 	master.settled("news", 301)
-	// A round by hand, beside a dispatcher that works and after it.
+	// A manual round, beside a working dispatcher and after it.
 	once := func() string {
 		t.Helper()
 		text, err := newProgram("dispatch", "--once", "--data-dir", dir).CombinedOutput()
@@ -189,14 +189,14 @@ func TestRolesApart(t *testing.T) {
 		t.Errorf("dispatch --once: %s", text)
 	}
 	master.settled("news", 302)
-	// What does all roles wants the folder alone.
+	// A process with all roles needs the folder to itself.
 	if text, err := newProgram("serve", "--data-dir", dir, "--listen", "127.0.0.1:0").CombinedOutput(); err == nil || !strings.Contains(string(text), "hint: one process that serves all roles uses a data directory at a time") {
 		t.Errorf("serve beside the roles: %v, %s", err, text)
 	}
 }
 
-// Redis only tells roles that there is something to do: it is emptied, killed, and is away to the end,
-// and nothing is stuck and nothing is done twice.
+// Redis only tells roles that there is work: it is emptied, killed, and finally stays away, and
+// nothing is stuck or done twice.
 func TestRolesLoseRedis(t *testing.T) {
 	t.Parallel()
 	s, filter, redis := newSite(t), clienttest.NewServer(t), redistest.Start(t)

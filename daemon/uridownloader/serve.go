@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/logs"
 )
 
-// flags are those of commands that serve: they go before the settings.
+// flags are the flags of commands that serve: they override the settings.
 type flags struct {
 	cmd  *cobra.Command
 	file string
@@ -52,7 +52,7 @@ func (f *flags) allowPrivate() {
 	f.set["allow-private"] = func(c *settings.Config) { c.AllowPrivate = *given }
 }
 
-// read reads the settings, and gives the log that they ask for.
+// read reads the settings, and returns them with the log that they configure.
 func (f *flags) read() (settings.Config, *slog.Logger, error) {
 	cfg, err := settings.Load(command.SettingsPath(f.file, configEnv, defaultPath), os.Environ())
 	if err != nil {
@@ -66,7 +66,7 @@ func (f *flags) read() (settings.Config, *slog.Logger, error) {
 	return cfg, logs.New(os.Stderr, cfg.Log.Level, cfg.Log.Format), cfg.Validate()
 }
 
-// serve does the roles until the command's context ends.
+// serve runs the roles until the command's context ends.
 func (f *flags) serve(roles node.Roles) error {
 	cfg, log, err := f.read()
 	if err != nil {
@@ -75,12 +75,12 @@ func (f *flags) serve(roles node.Roles) error {
 	ctx := f.cmd.Context()
 	reload := lifecycle.ReloadSignals()
 	defer signal.Stop(reload)
-	// net/http tells there of servers that misbehave, each of which the task has named already.
+	// net/http logs misbehaving servers there; the log of the task has named each of them already.
 	stdlog.SetOutput(slog.NewLogLogger(log.Handler(), slog.LevelDebug).Writer())
 	n, err := node.Open(ctx, cfg, roles, log)
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		log.Info("stopped before it was ready") // as it was told to
+		log.Info("stopped before it was ready") // as requested
 		return nil
 	case err != nil:
 		return err

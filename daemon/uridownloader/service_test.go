@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A machine's service is one of the commands that stay; the port is that of the command.
+// A machine's service runs one of the commands that keep running; the port is that of the command.
 func TestWhatTheServiceRuns(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the units are Linux's")

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A site is crawled by the job of docs/examples/site: each page once, none beyond the site.
+// The job of docs/examples/site crawls a site: each page once, and none outside the site.
 func TestSystemSiteAsAJob(t *testing.T) {
 	t.Parallel()
 	const pages = 40

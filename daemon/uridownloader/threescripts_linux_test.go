@@ -20,13 +20,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// newspaper is the site of docs/examples/news: three lists a day, of ten articles each, of which two are
-// in the next list, too.
+// newspaper is the site of docs/examples/news: three lists a day, with ten articles each, two of
+// which are in the next list, too.
 type newspaper struct {
 	*httptest.Server
 	mu    sync.Mutex
 	asked map[string]int
-	fresh chan struct{} // has something when a path was asked for
+	fresh chan struct{} // receives a value when a path was requested
 }
 
 const articlesAList = 10
@@ -62,14 +62,14 @@ func newNewspaper(t *testing.T) *newspaper {
 	return n
 }
 
-// requests counts them by path.
+// requests counts the requests by path.
 func (n *newspaper) requests() map[string]int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return maps.Clone(n.asked)
 }
 
-// The pages of a day: three lists, and their articles without those that two of them have.
+// The pages of a day: three lists, and their articles, with those that are in two lists counted once.
 const (
 	lists    = 3
 	articles = lists*articlesAList - 2*2
@@ -78,7 +78,7 @@ const (
 // every is so long that no test meets two days.
 const every = 366 * 24 * time.Hour
 
-// released is the program as it is released, which can jail code. It does not run yet.
+// released is the released program, which can jail code. It is not running yet.
 func released(t *testing.T) *process {
 	t.Helper()
 	p := &process{t: t, dir: t.TempDir()}
@@ -89,7 +89,7 @@ func released(t *testing.T) *process {
 	return p
 }
 
-// newsJob is the example, with this site in place of its own, and the program as it is released.
+// newsJob is the example, with this site in place of the original, and the released program.
 func newsJob(t *testing.T, n *newspaper) (p *process, job string) {
 	t.Helper()
 	p = released(t)
@@ -99,7 +99,7 @@ func newsJob(t *testing.T, n *newspaper) (p *process, job string) {
 	return p, job
 }
 
-// newsFiles are those of the example, with this site in place of its own, in a folder.
+// newsFiles writes the files of the example, with this site in place of the original, to a folder.
 func newsFiles(t *testing.T, n *newspaper, dir string) (job string) {
 	t.Helper()
 	example := filepath.Join("..", "..", "docs", "examples", "news")
@@ -140,8 +140,8 @@ func (p *process) allData(job string) (uris []string, titles []string) {
 	return uris, titles
 }
 
-// wantDay looks whether the data is that of the day: the run, each page and the parsing of each, once, and
-// a record of each article.
+// wantDay checks that the data is that of the day: the run, each page and the parsing of each,
+// once, and a record for each article.
 func (p *process) wantDay(n *newspaper) {
 	p.t.Helper()
 	day := time.Now().UTC().Truncate(every).Format(time.DateOnly)
@@ -169,8 +169,8 @@ func (p *process) wantDay(n *newspaper) {
 	}
 }
 
-// TestSystemThreeScripts runs the example of the manual: what it generates, downloads and parses is each
-// done once, also when the job is added again after a restart.
+// TestSystemThreeScripts runs the example of the manual: everything is generated, downloaded and
+// parsed once, even if the job is added again after a restart.
 func TestSystemThreeScripts(t *testing.T) {
 	t.Parallel()
 	n := newNewspaper(t)
@@ -210,8 +210,8 @@ func TestSystemThreeScripts(t *testing.T) {
 	}
 }
 
-// TestSystemThreeScriptsAreKilled kills the program again and again while it does the example. Nothing of
-// the day is lost, and nothing is there twice.
+// TestSystemThreeScriptsAreKilled kills the program again and again while it runs the example. No
+// data of the day is lost or duplicated.
 func TestSystemThreeScriptsAreKilled(t *testing.T) {
 	t.Parallel()
 	n := newNewspaper(t)
@@ -221,9 +221,9 @@ func TestSystemThreeScriptsAreKilled(t *testing.T) {
 	for range kills {
 		select {
 		case <-n.fresh:
-		case <-time.After(5 * time.Second): // all was fetched before; what is left is to parse
+		case <-time.After(5 * time.Second): // everything is fetched; the rest is to be parsed
 		}
-		time.Sleep(rand.N(60 * time.Millisecond)) // somewhere in what follows a request
+		time.Sleep(rand.N(60 * time.Millisecond)) // somewhere in the work after a request
 		p.Kill()
 		p.start()
 	}
@@ -241,8 +241,8 @@ func total(asked map[string]int) (sum int) {
 	return sum
 }
 
-// TestSystemScriptsInPython has the pages of the example parsed by code in Python: where the operator allows
-// that, and after it was compiled.
+// TestSystemScriptsInPython parses the pages of the example with code in Python: only if the
+// operator allows that, and after the code was compiled.
 func TestSystemScriptsInPython(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")

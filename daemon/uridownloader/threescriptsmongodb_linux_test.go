@@ -8,8 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
 )
 
-// TestSystemThreeScriptsOnMongoDB runs the example of the manual with master, dispatcher and two workers in processes
-// that share MongoDB and the filter alone: what it generates, downloads and parses is each done once.
+// TestSystemThreeScriptsOnMongoDB runs the example of the manual with master, dispatcher and two workers in
+// processes that share only MongoDB and the filter: everything is generated, downloaded and parsed once.
 func TestSystemThreeScriptsOnMongoDB(t *testing.T) {
 	t.Parallel()
 	n, filter, program := newNewspaper(t), clienttest.NewServer(t), released(t).program

@@ -56,7 +56,7 @@ line of JSON.`,
 	return cmd
 }
 
-// top is how the command shows what it finds.
+// top is how the command displays activity.
 type top struct {
 	poll     func(ctx context.Context, since time.Time) (activity, error)
 	out      io.Writer
@@ -66,8 +66,8 @@ type top struct {
 	terminal bool
 }
 
-// watch polls until ctx ends, which is how it is meant to, or once. A master that does not answer
-// any more is shown as such.
+// watch polls until ctx ends, which is the normal end, or only once. It shows a master that no
+// longer answers as such.
 func (t top) watch(ctx context.Context) error {
 	last, err := t.poll(ctx, time.Time{})
 	if err != nil {

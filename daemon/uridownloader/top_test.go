@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What the command shows of a program that downloads.
+// What the command shows about a program that downloads.
 func TestTop(t *testing.T) {
 	s := newSite(t)
 	p := start(t)
@@ -43,7 +43,7 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// Polls follow each other until the user has seen enough; rates, what is left and errors are of what came between.
+// Polls follow each other until the user has seen enough; rates, time left and errors cover the time in between.
 func TestTopGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

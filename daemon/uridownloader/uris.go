@@ -22,11 +22,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
 )
 
-// listIn is how long a server may take to begin with a list of URIs.
+// listIn is how long a server may take to begin sending a list of URIs.
 const listIn = time.Minute
 
 // openURIs opens the list of URIs that a job names, a file beside the job's or a URL; nil: the job
-// itself has them.
+// itself contains them.
 func openURIs(ctx context.Context, job string, source jobfile.Source) (io.ReadCloser, error) {
 	from := cmp.Or(source.URL, source.File)
 	if from == "" {
@@ -42,7 +42,7 @@ func openURIs(ctx context.Context, job string, source jobfile.Source) (io.ReadCl
 	return list, nil
 }
 
-// checkURIs tells what is wrong with the file of URIs beside a job: of 20 lines what, and how many more.
+// checkURIs describes faults in the file of URIs beside a job: 20 faulty lines, and how many more there are.
 func checkURIs(ctx context.Context, job string, source jobfile.Source) error {
 	list, err := openURIs(ctx, job, source)
 	if err != nil {
@@ -52,7 +52,7 @@ func checkURIs(ctx context.Context, job string, source jobfile.Source) error {
 	var faults []error
 	wrong := 0
 	lines := bufio.NewScanner(list)
-	lines.Buffer(nil, 6*download.MaxURI) // as the master
+	lines.Buffer(nil, 6*download.MaxURI) // the same as in the master
 	line := 1
 	for ; lines.Scan(); line++ {
 		text := lines.Text()
@@ -77,8 +77,8 @@ func checkURIs(ctx context.Context, job string, source jobfile.Source) error {
 	return errors.Join(faults...)
 }
 
-// openList opens a list of URIs, of any length: a file or a URL, which is called from here, by whoever
-// gives the command, and not by the master.
+// openList opens a list of URIs of any length: a file or a URL. The URL is called from this machine
+// by the user of the command, not by the master.
 func openList(ctx context.Context, from string) (io.ReadCloser, error) {
 	if !strings.HasPrefix(from, "http://") && !strings.HasPrefix(from, "https://") {
 		f, err := os.Open(from)
@@ -104,7 +104,7 @@ func openList(ctx context.Context, from string) (io.ReadCloser, error) {
 	return &namedBody{resp.Body, req.URL.Redacted()}, nil
 }
 
-// namedBody tells in an error where it comes from, and what to do.
+// namedBody adds to errors where the body comes from, and what to do.
 type namedBody struct {
 	io.ReadCloser
 	from string
@@ -118,7 +118,7 @@ func (b *namedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// added is what became of URIs.
+// added counts what became of URIs.
 type added struct{ Total, Added, Seen, Known, Invalid int }
 
 func (a added) print(w io.Writer) error {
@@ -131,7 +131,7 @@ func (a added) print(w io.Writer) error {
 	return err
 }
 
-// sendURIs adds URIs, and stops at one that is invalid, unless those are to be skipped.
+// sendURIs adds URIs. It stops at an invalid one, unless these are to be skipped.
 func sendURIs(cmd *cobra.Command, m *calls.Master, name string, uris io.Reader, skip bool) error {
 	path := pathOf(name) + "/uris"
 	if skip {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The URIs of a job can be a URL, which is read by the command.
+// The URIs of a job can come from a URL, which the command reads.
 func TestURIsOfAURL(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -38,7 +38,7 @@ func TestURIsOfAURL(t *testing.T) {
 	if out := p.must("", "job", "uris", "news", lists.URL+"/list.txt"); !strings.Contains(out, "0 added, 0 seen by its filter, 6 there before") {
 		t.Errorf("%s", out)
 	}
-	// A list that is not there leaves nothing behind, and one that is cut says what to do.
+	// A missing list leaves nothing behind, and the error for a truncated one says what to do.
 	if code, _, errOut := p.run("", "job", "add", job("none", "/none.txt")); code != 1 || !strings.Contains(errOut, "/none.txt: 404 Not Found") {
 		t.Errorf("exit code %d: %s", code, errOut)
 	}
@@ -56,7 +56,7 @@ func TestURIsOfAURL(t *testing.T) {
 	}
 }
 
-// check reads the file of URIs, too, and what is no URI can be left out.
+// check also reads the file of URIs, and invalid URIs can be skipped.
 func TestInvalidURIs(t *testing.T) {
 	t.Parallel()
 	s, dir, p := newSite(t), t.TempDir(), start(t)

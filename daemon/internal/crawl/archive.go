@@ -12,10 +12,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/body"
 )
 
-// archiveDir has the files of --warc.
+// archiveDir holds the files of --warc.
 const archiveDir = "warc"
 
-// archive is the WARC files of a crawl, as an output.
+// archive is an output that writes the WARC files of a crawl.
 type archive struct{ w *warc.Writer }
 
 func openArchive(dir, committed, agent string) (archive, error) {
@@ -48,7 +48,7 @@ func (a archive) Sync() (string, error) {
 	return string(text), err
 }
 
-// archived is an answer as it is archived. Of the request only what the crawl sets itself is known.
+// archived encodes an answer for the archive. Of the request only what the crawl itself sets is known.
 func (c *Crawl) archived(answer *fetch.Response, received []byte) (*warc.Encoded, error) {
 	return warc.Encode(warc.Exchange{
 		URI: answer.URI, Time: time.Now(), Remote: answer.Remote, Status: answer.Status, Header: answer.Header, Body: received,

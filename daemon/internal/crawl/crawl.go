@@ -1,7 +1,7 @@
-// Package crawl crawls: from seeds it follows links breadth first, until as many pages are stored as
-// were asked for or none is left, and keeps the pages, their index and the graph of their links in a
-// folder. Killed at any moment it goes on as if nothing had happened. What is queued, and when a host
-// is asked, is the frontier's; how a URI is fetched, package fetch's.
+// Package crawl crawls: from seeds it follows links breadth first, until enough pages are stored or
+// no link is left, and stores the pages, their index and the graph of their links in a folder. If
+// it is killed at any moment, it can continue as if nothing had happened. Package frontier decides
+// what is queued, and when a host is called; package fetch, how a URI is fetched.
 package crawl
 
 import (
@@ -29,19 +29,19 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
-// robotsMemory is for how many bytes of rules there is room.
+// robotsMemory bounds the memory for rules, in bytes.
 const robotsMemory = 64 << 20
 
-// Options are of the process, and not kept in the folder.
+// Options belong to the process, and are not saved in the folder.
 type Options struct {
 	Version string          // of the program, for its name in requests
-	Filter  []client.Option // for calling the daemon of Setting.FilterURL
-	Fetch   fetch.Options   // resolver, authorities and the like; agent, guard and folder are the crawl's
-	Jar     http.CookieJar  // that has cookies of a session; nil: one that is empty
-	Log     *slog.Logger    // of what became of each URI that has no page; nil: nothing is logged
+	Filter  []client.Option // for calls of the daemon at Setting.FilterURL
+	Fetch   fetch.Options   // resolver, authorities and so on; the crawl sets agent, guard and folder
+	Jar     http.CookieJar  // holds the cookies of a session; nil: an empty one
+	Log     *slog.Logger    // logs the outcome of each URI without a page; nil: nothing is logged
 }
 
-// Crawl is one that is open. Run runs it; Progress may be called meanwhile.
+// Crawl is an open crawl. Run runs it; Progress may be called meanwhile.
 type Crawl struct {
 	Setting     Setting
 	frontier    *frontier.Frontier
@@ -58,14 +58,14 @@ type Crawl struct {
 	lastFailure atomic.Pointer[string]
 }
 
-// BegunError is for a folder that has a crawl.
+// BegunError is for a folder that already has a crawl.
 type BegunError struct{ Dir string }
 
 func (e *BegunError) Error() string {
 	return fmt.Sprintf("%s: there is a crawl in this folder\nhint: continue it with --resume, or name another folder with --out", e.Dir)
 }
 
-// NoneError is for a folder that has no crawl to go on with.
+// NoneError is for a folder that has no crawl to continue.
 type NoneError struct{ Dir string }
 
 func (e *NoneError) Error() string {
@@ -90,7 +90,7 @@ func Begin(ctx context.Context, dir string, s Setting, o Options) (*Crawl, error
 	return open(ctx, dir, s, o, f, true)
 }
 
-// Resume goes on with the crawl of a folder. The changes are made to its setting, and kept.
+// Resume continues the crawl of a folder. change changes its setting, which is saved.
 func Resume(ctx context.Context, dir string, change func(*Setting) error, o Options) (*Crawl, error) {
 	if !frontier.Exists(dir) {
 		return nil, &NoneError{dir}
@@ -118,10 +118,10 @@ func Resume(ctx context.Context, dir string, change func(*Setting) error, o Opti
 	return open(ctx, dir, s, o, f, false)
 }
 
-// vacant is an error for a folder that has files which a crawl would take for its own.
+// vacant returns an error for a folder with files that a crawl would take for its own.
 func vacant(dir string) error {
 	if frontier.Exists(dir) {
-		return nil // Begin looks whether there is a crawl in it
+		return nil // Begin checks whether there is a crawl in it
 	}
 	for _, name := range []string{pagesDir, IndexFile, FailedFile, graph.File, filterDir, archiveDir} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, os.ErrNotExist) {
@@ -138,7 +138,7 @@ func inUse(dir string, err error) error {
 	return err
 }
 
-// open opens all that a crawl needs; f is closed with it, or on an error.
+// open opens all that a crawl needs; closing the crawl closes f, and so does an error.
 func open(ctx context.Context, dir string, s Setting, o Options, f *frontier.Frontier, begin bool) (_ *Crawl, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -196,13 +196,13 @@ func open(ctx context.Context, dir string, s Setting, o Options, f *frontier.Fro
 	return c, nil
 }
 
-// outputs opens the files of a folder, cut to what was committed.
+// outputs opens the files of a folder, cut to their committed length.
 func (c *Crawl) outputs(ctx context.Context, dir string) ([]frontier.Output, error) {
 	var err error
 	if c.folder, err = pages.Open(filepath.Join(dir, pagesDir), durable.FS{}); err != nil {
 		return nil, err
 	}
-	// What was written and never committed does not count.
+	// Data that was written but never committed does not count.
 	var wrong error
 	if _, err := c.folder.Sweep(func(name string) bool {
 		has, err := c.frontier.HasFile(ctx, name)
@@ -231,7 +231,7 @@ func (c *Crawl) outputs(ctx context.Context, dir string) ([]frontier.Output, err
 	return outs, durable.FS{}.SyncDir("crawl-lines", dir)
 }
 
-// Close ends what Run has left: it must have returned. The frontier is closed first.
+// Close releases what Run leaves open. Run must have returned. The frontier is closed first.
 func (c *Crawl) Close() error {
 	var errs []error
 	for _, closer := range c.closers {
@@ -243,7 +243,7 @@ func (c *Crawl) Close() error {
 	return errors.Join(errs...)
 }
 
-// Run crawls until the crawl is done, or ctx ends: its cause is the error then, and Resume goes on.
+// Run crawls until the crawl is done, or ctx ends: then the error is the cause of ctx, and Resume can continue.
 func (c *Crawl) Run(ctx context.Context) error {
 	saveCookies, err := c.login(ctx)
 	if err != nil {
@@ -281,7 +281,7 @@ func (c *Crawl) step(ctx context.Context) (done bool, _ error) {
 	}
 	r, err := c.visit(ctx, l)
 	if err == nil {
-		err = context.Cause(ctx) // what was broken off is no failure of the URI
+		err = context.Cause(ctx) // an interrupted attempt is no failure of the URI
 	}
 	if err != nil {
 		c.frontier.Abandon(l)
@@ -294,7 +294,7 @@ func (c *Crawl) step(ctx context.Context) (done bool, _ error) {
 	return false, err
 }
 
-// settled tells the log what became of a URI.
+// settled logs the outcome of a URI.
 func (c *Crawl) settled(o *frontier.Outcome) {
 	switch {
 	case o.Stored:

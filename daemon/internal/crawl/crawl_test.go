@@ -46,7 +46,7 @@ func run(t *testing.T, dir string, s Setting) Progress {
 	return p
 }
 
-// order is the URIs of a crawl as they were stored, without the site's address.
+// order returns the URIs of a crawl in the order in which they were stored, without the site's address.
 func order(t *testing.T, dir, site string) (uris []string) {
 	t.Helper()
 	all, err := crawltest.Records(dir)
@@ -78,11 +78,11 @@ func testCount(t *testing.T, most int, threads ...int) {
 
 func TestCount(t *testing.T) { testCount(t, 150, 1, 4, 64) }
 
-// The 100,000 pages with 10,000 of them, and a second size that divides nothing. With one thread
-// nothing meets at the end of the count, however many pages come before it.
+// Stands in for the 100,000 pages with 10,000, and with a second number that no batch size
+// divides. With one thread the end of the count has no races, however many pages come before it.
 func TestSystemCount(t *testing.T) { testCount(t, 10_000, 4, 64); testCount(t, 1013, 1, 4, 64) }
 
-// A site that is smaller than what is wanted is crawled whole, each page once.
+// A site with fewer pages than wanted is crawled completely, each page once.
 func TestWholeSite(t *testing.T) {
 	t.Parallel()
 	dir, site := t.TempDir(), &crawltest.Site{Pages: 60}
@@ -116,7 +116,7 @@ func TestWholeSite(t *testing.T) {
 	}
 }
 
-// findPage is under which spelling page i was stored.
+// findPage returns the spelling under which page i was stored.
 func findPage(all map[string]bool, i int) string {
 	for uri := range all {
 		rest, ok := strings.CutPrefix(uri, "p/")
@@ -153,7 +153,7 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// A crawl that is stopped goes on where it was, with the same result.
+// A crawl that is stopped continues where it was, with the same result.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	site := serve(t, &crawltest.Site{Pages: 3000})
@@ -206,7 +206,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// plain leaves out the session ids, which differ each time.
+// plain removes the session ids, which differ each time.
 func plain(uris string) string {
 	lines := strings.Split(uris, "\n")
 	for i := range lines {
@@ -242,7 +242,7 @@ func TestFolder(t *testing.T) {
 	if _, err := Begin(t.Context(), other, setting(site, 3, 1), Options{}); err == nil || !strings.Contains(err.Error(), "pages exists") {
 		t.Errorf("begin in a folder with pages: %v", err)
 	}
-	// More pages of a crawl that is done.
+	// More pages for a crawl that is done.
 	c, err = Resume(t.Context(), dir, func(s *Setting) error { s.MaxPages = 5; return nil }, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -255,7 +255,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// What was written and not committed is taken away at the next start.
+// Data that was written but not committed is removed at the next start.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	site, dir := serve(t, &crawltest.Site{Pages: 30}), t.TempDir()

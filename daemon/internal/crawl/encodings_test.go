@@ -15,8 +15,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/crawltest"
 )
 
-// encodings are those of the test's pages, with a language that is written in each, and a query of its links as it
-// must come: in the encoding of the page, and of UTF-16 in UTF-8.
+// encodings are those of the test's pages, with a language written in each, and a query of its
+// links as it must arrive: in the encoding of the page, but in UTF-8 for UTF-16.
 var encodings = []struct{ name, language, query, sent string }{
 	{"gb18030", "zh-hans", "图书馆", "%CD%BC%CA%E9%B9%DD"},
 	{"big5", "zh-hant", "圖書館", "%B9%CF%AE%D1%C0]"},
@@ -33,8 +33,8 @@ var encodings = []struct{ name, language, query, sent string }{
 	{"utf-8", "tr", "kütüphane", "k%C3%BCt%C3%BCphane"},
 }
 
-// TestEncodings: what is stored of pages in many encodings, declared in the header, in the page, wrongly or not
-// at all, equals the originals character by character.
+// TestEncodings: the stored text of pages in many encodings, declared in the header, in the page,
+// wrongly or not at all, equals the original character by character.
 func TestEncodings(t *testing.T) {
 	t.Parallel()
 	type page struct{ contentType, text, body string }

@@ -15,7 +15,7 @@ import (
 // ownType is the name of the filter in the folder of a crawl.
 const ownType = "uri"
 
-// filter is the one that a crawl asks before it queues a URI.
+// filter is the filter that a crawl asks before it queues a URI.
 type filter struct {
 	of   seen.Filter
 	name string
@@ -29,7 +29,7 @@ func (f filter) Remember(ctx context.Context, uris []string) error {
 	return f.of.Remember(ctx, f.name, uris)
 }
 
-// openFilter opens the filter of the folder, or calls the daemon that the crawl shares.
+// openFilter opens the filter in the folder, or connects to the daemon that the crawl shares.
 func openFilter(ctx context.Context, dir string, s Setting, options []client.Option, log *slog.Logger) (filter, io.Closer, error) {
 	if s.FilterURL == "" {
 		own, err := seen.OpenVolatile(ctx, filepath.Join(dir, filterDir), log)
@@ -40,7 +40,7 @@ func openFilter(ctx context.Context, dir string, s Setting, options []client.Opt
 		return filter{}, nil, err
 	}
 	remote := seen.Call(daemon)
-	// A filter that is not there is said before anything is fetched.
+	// A missing filter is reported before anything is fetched.
 	if _, err := remote.Check(ctx, s.FilterType, []string{s.Seeds[0]}); err != nil {
 		_ = remote.Close()
 		hint := "is a urifilter daemon there? `urifilter ping` asks it; start one with `urifilter serve`"

@@ -11,8 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
-// ReadLogin reads the file of Setting.Login, whose last step must be checked: a crawl that is not
-// logged in would store other pages.
+// ReadLogin reads the file of Setting.Login, whose last step must have a check: a crawl that is
+// not logged in would store other pages.
 func ReadLogin(path string) (*form.File, error) {
 	f, err := form.Read(path, os.LookupEnv)
 	if err == nil {
@@ -24,8 +24,8 @@ func ReadLogin(path string) (*form.File, error) {
 	return f, nil
 }
 
-// login does the steps of the setting's file, by requests as polite as all of the crawl's. save keeps
-// the cookies of the session.
+// login does the steps of the setting's file, with requests as polite as all others of the crawl.
+// save saves the cookies of the session.
 func (c *Crawl) login(ctx context.Context) (save func() error, err error) {
 	if c.Setting.Login == "" {
 		return func() error { return nil }, nil
@@ -44,8 +44,8 @@ func (c *Crawl) login(ctx context.Context) (save func() error, err error) {
 	return save, save()
 }
 
-// fetchPolitely fetches what no lease is for: when its host's turn has come, and if robots.txt allows
-// it, also of redirects.
+// fetchPolitely fetches without a lease: when it is its host's turn, and if robots.txt allows it.
+// Both also apply to redirects.
 func (c *Crawl) fetchPolitely(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
 	ask := func(ctx context.Context, to string) error {
 		u, err := uri.Parse(to)

@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/form/board"
 )
 
-// loginFile writes a file that logs in to a board with a password, and that keeps cookies beside it.
+// loginFile writes a file that logs in to a board with a password, and that saves cookies beside it.
 func loginFile(t *testing.T, b *board.Board, password string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -24,8 +24,8 @@ func loginFile(t *testing.T, b *board.Board, password string) string {
 	return path
 }
 
-// TestLogin: what only users see is stored, no link that ends the session is followed, and the crawl
-// goes on with the cookies that it has.
+// TestLogin: pages that only users see are stored, no link that ends the session is followed, and
+// the crawl can continue with its saved cookies.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	b := board.New(t)
@@ -58,7 +58,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestLoginThatFails stores nothing, and the crawl can be resumed when the file is right.
+// TestLoginThatFails stores nothing, and the crawl can be resumed once the file is right.
 func TestLoginThatFails(t *testing.T) {
 	t.Parallel()
 	b := board.New(t)

@@ -25,7 +25,7 @@ const (
 	LogFile    = "crawl.log"
 )
 
-// lineLog is a file of lines, whose length is what is committed of it. It is one goroutine's.
+// lineLog is a file of lines, whose length is its committed state. It is for one goroutine.
 type lineLog struct {
 	name    string
 	file    *durable.File
@@ -34,7 +34,7 @@ type lineLog struct {
 	line    func(o *frontier.Outcome) ([]byte, error) // nil: this outcome has none
 }
 
-// openLines opens a file of lines, and cuts it to what was committed.
+// openLines opens a file of lines, and cuts it to its committed length.
 func openLines(dir, name, committed string, line func(*frontier.Outcome) ([]byte, error)) (*lineLog, error) {
 	keep := int64(0)
 	if committed != "" {
@@ -84,13 +84,13 @@ func (l *lineLog) Sync() (string, error) {
 	return strconv.FormatInt(l.size, 10), nil
 }
 
-// page is what the outputs know of one beside what the frontier knows.
+// page is what the outputs know about a page besides what the frontier knows.
 type page struct {
 	record  pages.Record
 	encoded *warc.Encoded // nil: no archive is written
 }
 
-// indexLine is that of a page.
+// indexLine makes the line of a page.
 func indexLine(o *frontier.Outcome) ([]byte, error) {
 	if !o.Stored {
 		return nil, nil
@@ -107,7 +107,7 @@ func indexLine(o *frontier.Outcome) ([]byte, error) {
 type Failed struct {
 	URI      string    `json:"uri"`
 	Reason   string    `json:"reason"` // a word: http_404, dns_not_found, robots, ...
-	Status   int       `json:"status"` // of HTTP, 0: there was no answer
+	Status   int       `json:"status"` // of HTTP, 0: no answer
 	Text     string    `json:"text"`
 	Attempts int       `json:"attempts"`
 	Depth    int       `json:"depth"`
@@ -125,10 +125,10 @@ func failedLine(o *frontier.Outcome) ([]byte, error) {
 	return append(line, '\n'), err
 }
 
-// anchor is what a link has beside its URI.
+// anchor has the parts of a link besides its URI.
 type anchor struct{ text, rel string }
 
-// graphLines are the links of a page, and the redirects on the way to it.
+// graphLines makes the lines for the links of a page, and for the redirects to it.
 func graphLines(o *frontier.Outcome) (lines []byte, err error) {
 	from := o.Entry.URI
 	for i, t := range o.Redirects {
@@ -152,7 +152,7 @@ func graphLines(o *frontier.Outcome) (lines []byte, err error) {
 	return lines, nil
 }
 
-// folderOutput makes the names of pages durable before what names them is committed.
+// folderOutput makes the names of pages durable before the records that name them are committed.
 type folderOutput struct{ folder *pages.Folder }
 
 func (f folderOutput) Name() string                   { return pagesDir }

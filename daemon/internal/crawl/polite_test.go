@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
-// Requests to a host are a delay apart, its robots.txt, redirects and failures too, however many threads there are.
+// Requests to a host are a delay apart, including robots.txt, redirects and failures, however many threads run.
 func TestPolite(t *testing.T) {
 	t.Parallel()
 	const delay = 20 * time.Millisecond
@@ -39,7 +39,7 @@ func TestPolite(t *testing.T) {
 	}
 }
 
-// What is asked for later is asked for again, and not before; an error that stays is given up.
+// A page that asks for a later retry is requested again, and not earlier; a permanent error is given up.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -83,7 +83,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// Two crawls that share a filter have no page twice but the seed.
+// Two crawls that share a filter have no page in common but the seed.
 func TestSharedFilter(t *testing.T) {
 	t.Parallel()
 	seed, daemon := serve(t, &crawltest.Site{Pages: 40}), clienttest.NewServer(t)
@@ -104,7 +104,7 @@ func TestSharedFilter(t *testing.T) {
 	if _, err := Begin(t.Context(), t.TempDir(), s, Options{}); err == nil || !strings.Contains(err.Error(), `filter "nobody": unknown`) {
 		t.Errorf("an unknown filter: %v", err)
 	}
-	// A daemon that is gone ends the crawl, which goes on when it is back.
+	// A daemon that is gone ends the crawl, which can continue when it is back.
 	s.FilterType = "uri_download"
 	third := t.TempDir()
 	c, err := Begin(t.Context(), third, s, Options{})

@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	window     = 10     // seconds that the rate is of
-	knownHosts = 10_000 // whose times are kept
+	window     = 10     // seconds over which the rate is measured
+	knownHosts = 10_000 // whose times are remembered
 	slowest    = 3      // hosts that are named
 )
 
-// Progress is how far a crawl is.
+// Progress is the progress of a crawl.
 type Progress struct {
 	frontier.Counts
 	MaxPages int64   `json:"max_pages"`
 	Rate     float64 `json:"pages_per_second"` // of the last 10 seconds
 	Slowest  []Slow  `json:"slowest_hosts"`
-	// LastFailure is why the last URI that was given up since the start was.
+	// LastFailure says why the last URI since the start was given up.
 	LastFailure string `json:"last_failure,omitempty"`
 }
 
-// Slow is a host and how long it takes for a page.
+// Slow is a host, and how long it takes for a page.
 type Slow struct {
 	Host    string  `json:"host"`
-	Seconds float64 `json:"seconds"` // of late: a moving average
+	Seconds float64 `json:"seconds"` // a moving average
 }
 
 // Progress may be called while Run runs.
@@ -41,12 +41,12 @@ func (c *Crawl) Progress() Progress {
 	return p
 }
 
-// speed is what was seen of late. The zero value is ready for use.
+// speed has recent measurements. The zero value is ready for use.
 type speed struct {
 	mu    sync.Mutex
 	began time.Time
-	pages [window + 1]int // by second, in turn
-	last  int64           // second that was counted last
+	pages [window + 1]int // by second, as a ring
+	last  int64           // the last second that was counted
 	hosts map[string]time.Duration
 }
 

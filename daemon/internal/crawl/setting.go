@@ -14,34 +14,34 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
-// Setting is how a crawl is made. It is kept in its folder, so that it goes on as it was begun.
+// Setting says how to crawl. It is saved in the folder, so that the crawl continues as it began.
 type Setting struct {
 	Seeds    []string `json:"seeds"`
-	MaxPages int64    `json:"max_pages"` // that are stored
+	MaxPages int64    `json:"max_pages"` // to be stored
 	Threads  int      `json:"threads"`   // pages that are fetched at once; with 1 the order is always the same
 	Scope    string   `json:"scope"`     // host, domain, prefix or all: which links are followed
 	MaxDepth int      `json:"depth"`     // links from a seed; below 0: no bound
 
 	Delay   time.Duration `json:"delay"`    // between two requests to a host, from start to start
 	PerHost int           `json:"per_host"` // requests to a host at once; 0: 2, or as many as threads if there is no delay
-	Robots  bool          `json:"robots"`   // robots.txt is asked
-	Contact string        `json:"contact"`  // whom a site's owner can write to: a URL or an address; "": nobody
+	Robots  bool          `json:"robots"`   // robots.txt is obeyed
+	Contact string        `json:"contact"`  // how to reach the operator: a URL or an address; "": none
 
-	Attempts int           `json:"attempts"`  // at one URI, unless it fails for good
+	Attempts int           `json:"attempts"`  // at one URI, unless it fails permanently
 	Timeout  time.Duration `json:"timeout"`   // of one page, with its redirects
 	MaxBytes int64         `json:"max_bytes"` // of one page
-	Images   bool          `json:"images"`    // links to images are followed too
+	Images   bool          `json:"images"`    // links to images are followed, too
 
 	MaxPerHost  int64 `json:"max_per_host"`  // pages of one host; 0: no bound
 	MaxURI      int   `json:"max_uri"`       // bytes of a URI
-	MaxSegments int   `json:"max_segments"`  // parts of a path
-	MaxRepeated int   `json:"max_repeated"`  // how often the same part may stand in a path
+	MaxSegments int   `json:"max_segments"`  // segments of a path
+	MaxRepeated int   `json:"max_repeated"`  // how many times the same segment may be in a path
 	Private     bool  `json:"allow_private"` // private and loopback addresses may be called
 
 	FilterURL  string `json:"filter"` // of a urifilter daemon that crawls share; "": a filter in the folder
 	FilterType string `json:"type"`   // the filter's name there
 	WARC       bool   `json:"warc"`
-	Graph      string `json:"graph"` // the format that the graph is also written in at the end, see package graph; "": none
+	Graph      string `json:"graph"` // the format in which the graph is also written at the end, see package graph; "": none
 
 	Login string `json:"login"` // path of a file of steps (package form) that are done at the start; "": none
 }
@@ -54,10 +54,10 @@ func Default() Setting {
 	}
 }
 
-// Scopes are what Setting.Scope may be.
+// Scopes are the values of Setting.Scope.
 func Scopes() []string { return []string{"host", "domain", "prefix", "all"} }
 
-// Validate returns all faults, each with the flag that it is of.
+// Validate returns all faults, each with its flag.
 func (s Setting) Validate() error {
 	var faults []error
 	want := func(ok bool, flag string, value any, text string) {
@@ -105,7 +105,7 @@ func readSetting(text []byte) (s Setting, err error) {
 	return s, err
 }
 
-// perHost is how many requests to a host there are at once.
+// perHost is how many requests to a host may run at once.
 func (s Setting) perHost() int {
 	switch {
 	case s.PerHost > 0:
@@ -116,7 +116,7 @@ func (s Setting) perHost() int {
 	return s.Threads
 }
 
-// Agent is what the crawl says of itself in each request. A version that is none is left out.
+// Agent is how the crawl names itself in each request. An invalid version is left out.
 func (s Setting) Agent(version string) string {
 	agent := product
 	if version != "" && !strings.ContainsAny(version, "() \t") {
@@ -128,7 +128,7 @@ func (s Setting) Agent(version string) string {
 	return agent
 }
 
-// product is whose rules in robots.txt count.
+// product is the name whose rules in robots.txt count.
 const product = "uridownloader"
 
 func rule() canonical.Rule {
@@ -157,7 +157,7 @@ func newScope(kind string, seeds []*uri.URI) scope {
 	return s
 }
 
-// place is host and port; http and https at their own ports are one.
+// place is host and port; http and https with their default ports are the same.
 func place(u *uri.URI) string {
 	if u.Authority() == u.Host || strings.HasPrefix(u.Authority(), "[") && strings.HasSuffix(u.Authority(), "]") {
 		return u.Host
@@ -165,7 +165,7 @@ func place(u *uri.URI) string {
 	return u.Authority()
 }
 
-// domain is what one can register: example.co.uk of www.example.co.uk. An address is its own.
+// domain is the part that can be registered: example.co.uk of www.example.co.uk. An address is its own domain.
 func domain(u *uri.URI) string {
 	if u.Addr.IsValid() {
 		return u.Host
@@ -176,7 +176,7 @@ func domain(u *uri.URI) string {
 	return u.Host
 }
 
-// prefix is the folder that a seed is in.
+// prefix is the folder that contains a seed.
 func prefix(u *uri.URI) string {
 	path, _, _ := strings.Cut(u.Path, "?")
 	return u.Origin() + path[:strings.LastIndexByte(path, '/')+1]
@@ -200,7 +200,7 @@ func (s scope) has(u *uri.URI) bool {
 	return true
 }
 
-// trap is why a URI looks like one that a program makes without end, "" if it does not.
+// trap says why a URI looks like one that a program generates endlessly, "" if it does not.
 func (s Setting) trap(u *uri.URI) string {
 	if len(u.String()) > s.MaxURI {
 		return "long"

@@ -22,21 +22,21 @@ import (
 
 const (
 	accept     = "text/html,application/xhtml+xml,*/*;q=0.8"
-	robotsIn   = 30 * time.Second // how long a robots.txt may take
+	robotsIn   = 30 * time.Second // how long fetching a robots.txt may take
 	firstPause = time.Second      // before the second attempt, then twice as long each time
-	// longestPause is the longest time that a host, or one URI, is left alone for, whatever its
-	// Retry-After says: a crawl has an end.
+	// longestPause is the longest pause for a host, or for one URI, whatever its Retry-After
+	// says: a crawl must end.
 	longestPause = 10 * time.Minute
 )
 
-// Why a redirect is not followed.
+// Reasons not to follow a redirect.
 var (
 	errSeen  = errors.New("the redirect leads to a URI that is seen")
 	errScope = errors.New("the redirect leads out of the scope")
 	errTrap  = errors.New("the redirect leads to a URI that is beyond the bounds")
 )
 
-// forbidden is for a URI that robots.txt keeps us from.
+// forbidden is for a URI that robots.txt forbids.
 type forbidden struct{ unreachable error }
 
 func (f *forbidden) Error() string {
@@ -46,11 +46,11 @@ func (f *forbidden) Error() string {
 	return "robots.txt of the host forbids it"
 }
 
-// visit fetches what is leased. Its error is one of this machine, or of ctx; everything that a host
-// can do is a result.
+// visit fetches the leased URI. It returns an error only of this machine, or of ctx; everything
+// that a host can do is a result.
 func (c *Crawl) visit(ctx context.Context, l *frontier.Lease) (frontier.Result, error) {
 	at, err := uri.Parse(l.URI)
-	if err != nil { // an older version took it for one
+	if err != nil { // an older version accepted it
 		return frontier.Result{Failure: &frontier.Failure{Reason: string(fetch.BadURI), Text: err.Error(), Permanent: true}}, nil
 	}
 	if err := c.allowed(ctx, at); err != nil {
@@ -115,7 +115,7 @@ func (c *Crawl) turn(ctx context.Context, to string) error {
 	return c.frontier.Turn(ctx, u.Host)
 }
 
-// failed is the result of an attempt that had no answer.
+// failed is the result of an attempt without an answer.
 func (c *Crawl) failed(ctx context.Context, l *frontier.Lease, at *uri.URI, err error) (frontier.Result, error) {
 	if cause := context.Cause(ctx); cause != nil {
 		return frontier.Result{}, cause
@@ -125,7 +125,7 @@ func (c *Crawl) failed(ctx context.Context, l *frontier.Lease, at *uri.URI, err 
 	switch no := (*forbidden)(nil); {
 	case errors.As(err, &no) && no.unreachable != nil:
 		f.Reason = "robots_unreachable"
-		// What any page of the host would end with says more.
+		// An error that any page of the host would get says more.
 		if errors.As(no.unreachable, &wrong) && wrong.Permanent && wrong.URI == at.Origin()+"/robots.txt" {
 			f.Reason, f.Text = string(wrong.Reason), wrong.Error()
 		}
@@ -145,7 +145,7 @@ func (c *Crawl) pause(l *frontier.Lease, told time.Duration) time.Duration {
 	return min(max(firstPause<<min(l.Attempts, 20), told), longestPause)
 }
 
-// refused is the result of an answer that is no page.
+// refused is the result of an answer that is not a page.
 func (c *Crawl) refused(l *frontier.Lease, answer *fetch.Response) frontier.Result {
 	f := &frontier.Failure{Reason: fmt.Sprintf("http_%d", answer.Status), Text: fmt.Sprintf("%s: the host answered with status %d", answer.URI, answer.Status), Permanent: true, Data: answer.Status}
 	if wrong := answer.Failure(); wrong != nil {
@@ -157,7 +157,7 @@ func (c *Crawl) refused(l *frontier.Lease, answer *fetch.Response) frontier.Resu
 	return frontier.Result{Failure: f}
 }
 
-// keep writes the page of an answer, and finds its links.
+// keep stores the page of an answer, and finds its links.
 func (c *Crawl) keep(l *frontier.Lease, answer *fetch.Response, r *frontier.Result) error {
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
@@ -232,11 +232,11 @@ func (c *Crawl) follow(text []byte, at *uri.URI, answer *fetch.Response, encodin
 	}
 }
 
-// askedKey is where the context of a call has a *bool: robots.txt was asked for.
+// askedKey is the key of a *bool in the context of a call: robots.txt was fetched.
 type askedKey struct{}
 
-// allowed is an error for a URI that robots.txt forbids. If the host was asked for it just now, it
-// waits for its next turn.
+// allowed returns an error for a URI that robots.txt forbids. If the host was called for
+// robots.txt just now, allowed waits for the host's next turn.
 func (c *Crawl) allowed(ctx context.Context, u *uri.URI) error {
 	if !c.Setting.Robots {
 		return nil

@@ -12,29 +12,29 @@ import (
 
 // Job is a set of URIs, each of which is a [Task], with their settings and optional code.
 type Job struct {
-	ID   int64 // given by the store, never given again
+	ID   int64 // assigned by the store, never reused
 	Name string
-	// Priority is from 0 to 9. Tasks of a higher priority are handed out first; docs/downloader.md
-	// has how long a low one can wait.
+	// Priority is from 0 to 9. Tasks of a higher priority are handed out first;
+	// docs/downloader.md says how long a low one can wait.
 	Priority int
 	On       bool // tasks are handed out
-	// Filter is the name of the filter that is asked before a URI becomes a task, "" for none.
+	// Filter is the name of the filter that is asked before a URI becomes a task, or "" for none.
 	Filter   string
 	Version  int // of the Setting and the Code, from 1
 	Setting  Setting
 	Code     Code
 	Added    time.Time
 	Changed  time.Time // when the version was made
-	Reported int       // how many tasks there were when their end was last reported, see MarkReported
+	Reported int       // the number of tasks when their end was last reported, see MarkReported
 }
 
-// Lane selects which workers may have the tasks of a job, and which tasks come first.
+// Lane says which workers may take the tasks of a job, and which tasks come first.
 type Lane string
 
 const (
 	Normal  Lane = "normal"
 	Urgency Lane = "urgency" // before all of normal
-	Foreign Lane = "foreign" // only for workers that say they serve it, as they are in another country
+	Foreign Lane = "foreign" // only for workers that say they serve it, because they are in another country
 )
 
 // Lanes returns all lanes.
@@ -50,7 +50,7 @@ const (
 // Setting says how the tasks of a job are downloaded. It does not change within a version of
 // the job.
 type Setting struct {
-	// Dispatch bounds how many tasks of the job may be handed out and not yet settled.
+	// Dispatch is how many tasks of the job may be handed out and not yet settled at any time.
 	Dispatch    int
 	Engine      string
 	Lane        Lane
@@ -58,19 +58,19 @@ type Setting struct {
 	MaxAttempts int
 	Delay       time.Duration // between the starts of two requests to one host
 	Concurrency int           // requests to one host at once
-	Robots      bool          // robots.txt is kept to
-	Proxies     []string      // URLs, one of which is taken for an attempt
-	Cookie      string        // the header of each request
-	KeepCookies bool          // those that servers set are sent back by later attempts of the worker
+	Robots      bool          // robots.txt is obeyed
+	Proxies     []string      // URLs; each attempt uses one of them
+	Cookie      string        // the Cookie header of each request
+	KeepCookies bool          // later attempts of the worker send back the cookies that servers set
 	Headers     map[string]string
 	MaxBytes    int64  // of a body, decompressed
 	Script      string // JavaScript that runs in the page, for EngineBrowser
 	ReportMails []string
-	Generate    Generate // its code is a script of its own, as is that of Parse
+	Generate    Generate // its code is a separate script, and so is that of Parse
 	Parse       Parse
 }
 
-// Equal reports whether two settings mean the same: an empty list equals none.
+// Equal reports whether two settings are the same; an empty list equals nil.
 func (s Setting) Equal(o Setting) bool {
 	same := slices.Equal(s.Proxies, o.Proxies) && maps.Equal(s.Headers, o.Headers) && slices.Equal(s.ReportMails, o.ReportMails)
 	s.Proxies, s.Headers, s.ReportMails = nil, nil, nil
@@ -81,13 +81,13 @@ func (s Setting) Equal(o Setting) bool {
 // MaxTimeout is the longest that an attempt may take.
 const MaxTimeout = 5 * time.Minute
 
-// LanguagePython is the Language of a [Code] in Python.
+// LanguagePython is the Language of a [Code] that runs in Python.
 const LanguagePython = "python"
 
-// Code is the script of a Job, for EngineScript. The zero Code is none.
+// Code is the program of a job, for EngineScript. The zero Code means none.
 type Code struct {
 	Language string // "starlark" or "python"
-	File     string // the name that errors tell
+	File     string // the name shown in errors
 	Text     string
 }
 
@@ -97,8 +97,8 @@ func (c Code) SHA256() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TaskID is the id of the task of a URI: 32 hex digits, the same for the same job and URI, which
-// thereby has one task.
+// TaskID is the id of the task of a URI: 32 hex digits. It depends only on job and URI, so each
+// URI of a job has one task.
 func TaskID(job int64, uri string) string {
 	sum := sha256.Sum256(append(strconv.AppendInt(nil, job, 10), " "+uri...))
 	return hex.EncodeToString(sum[:16])

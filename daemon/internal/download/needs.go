@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// NeedPython is the need of scripts in Python, besides the engines.
+// NeedPython is what a worker needs for scripts in Python, besides the engines.
 const NeedPython = "python"
 
-// Needs returns what a worker must have for all tasks of the job, sorted: engines, and NeedPython.
+// Needs returns all that a worker needs for the tasks of the job, in order: engines, and NeedPython.
 func (j Job) Needs() []string {
 	needs := []string{j.Setting.Engine}
 	for _, code := range []Code{j.Code, j.Setting.Generate.Code, j.Setting.Parse.Code} {
@@ -24,22 +24,22 @@ func (j Job) Needs() []string {
 	return slices.Compact(needs)
 }
 
-// NeedLane is the need of tasks of a lane: a worker that serves it.
+// NeedLane is what a worker needs for tasks of a lane: it must serve that lane.
 func NeedLane(lane Lane) string { return "prior:" + string(lane) }
 
-// Serves reports whether a worker that asks for w may have tasks of a job with these needs.
+// Serves reports whether a worker with these wants may have tasks of a job with all of these needs.
 func (w Want) Serves(needs []string) bool {
 	return w.Has == nil || !slices.ContainsFunc(needs, func(need string) bool { return !slices.Contains(w.Has, need) })
 }
 
-// HasPrefix is the prefix of the names by which a live worker says what it has: see HasName.
+// HasPrefix begins the names by which a live worker says what it has: see HasName.
 const HasPrefix = "has/"
 
-// HasName is the name that a worker holds to say that it meets a need of jobs.
+// HasName is the name that a worker holds to say that it meets a need.
 func HasName(need, owner string) string { return HasPrefix + need + "/" + owner }
 
-// Lacking returns for each need which live workers lack it, by the names that Holders has found for HasPrefix. A
-// worker that holds no such name is of an older release, and meets all needs.
+// Lacking returns for each need which of the live workers do not meet it, by the names that Holders has
+// found for HasPrefix. A worker that holds no such name is of an older release, and meets all needs.
 func Lacking(needs []string, workers []string, holders map[string]string) map[string][]string {
 	says := map[string]bool{}
 	for name, owner := range holders {
@@ -58,7 +58,7 @@ func Lacking(needs []string, workers []string, holders map[string]string) map[st
 	return lacking
 }
 
-// Unable returns the live workers that lack a need of the job, or do not serve its lane.
+// Unable returns those live workers that cannot do all that a job needs, or do not serve its lane.
 func (j Job) Unable(workers []string, holders map[string]string) []string {
 	var unable []string
 	for _, those := range Lacking(append(j.Needs(), NeedLane(j.Setting.Lane)), workers, holders) {

@@ -12,18 +12,18 @@ type Script string
 const (
 	ScriptGenerate Script = "generate" // makes URIs, on a schedule
 	ScriptDownload Script = "download" // downloads a URI
-	ScriptParse    Script = "parse"    // takes a page apart that was stored
+	ScriptParse    Script = "parse"    // takes a stored page apart
 )
 
-// Generate is the script of a job that makes URIs. The zero Generate is none.
+// Generate is the script of a job that makes URIs. The zero Generate means none.
 type Generate struct {
 	Code   Code
 	Every  time.Duration // between the starts of two runs; 0: one run of each version of the job
 	Filter string        // is asked which of the URIs are new, before the job's filter; "" for none
-	Host   string        // that it fetches from, so that the worker of that host runs it; "" for none
+	Host   string        // it fetches from this host, so that the worker of that host runs it; "" for none
 }
 
-// Parse is the script of a job that runs on each page that was stored. The zero Parse is none.
+// Parse is the script of a job that runs on each stored page. The zero Parse means none.
 type Parse struct {
 	Code   Code
 	Filter string // is asked whether the URI of the page is new; "" for none
@@ -36,30 +36,30 @@ type Parse struct {
 //	generate:v2                      the one run of version 2
 //	parse:https://example.com/       the run on the page of that URI
 //
-// As a job has one task per URI, adding such a task twice has no effect.
+// As a job has one task per URI, making such a task twice is harmless.
 const (
 	generateScheme = "generate:"
 	parseScheme    = "parse:"
 )
 
-// GenerateRun returns the run that is due at a time; zero: the one run of the version of j.
+// GenerateRun is the run that is due at a time; for the zero time, the one run of this version of j.
 func (j Job) GenerateRun(at time.Time) NewTask {
 	run := "v" + strconv.Itoa(j.Version)
 	if !at.IsZero() {
 		run = at.UTC().Format(time.RFC3339)
 	}
 	host := j.Setting.Generate.Host
-	if host == "" { // any worker: that of no host in particular
+	if host == "" { // any worker: this run belongs to no particular host
 		host = generateScheme + j.Name
 	}
 	return NewTask{URI: generateScheme + run, Shard: ShardOf(host)}
 }
 
-// ParseRun returns the run on the page of a task. The worker of the page's host gets it.
+// ParseRun is the run on the page of a task. It belongs to the worker of the page's host.
 func ParseRun(t Task) NewTask { return NewTask{URI: parseScheme + t.URI, Shard: t.Shard} }
 
-// Script returns the script that the task runs; [ScriptDownload] if the task is a URI to download
-// by any engine.
+// Script is the script that a task is a run of, or [ScriptDownload] if its URI is to be
+// downloaded, by any engine.
 func (t Task) Script() Script {
 	switch {
 	case strings.HasPrefix(t.URI, generateScheme):

@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// InPages is for stores: it calls each with what read gives, a page of at most that many at a time,
-// until read says that there is no more, or limit is reached (0: none). Pages may have less than
-// was asked for.
+// InPages is for stores: it calls each with the items that read returns, a page of at most that
+// many at a time, until read reports that there are no more, or limit is reached (0: none). Pages
+// may be shorter than asked for.
 func InPages[T any](limit, page int, read func(most int) (some []T, more bool, err error), each func(T) error) error {
 	left := limit
 	if limit <= 0 {
@@ -30,7 +30,7 @@ func InPages[T any](limit, page int, read func(most int) (some []T, more bool, e
 	return nil
 }
 
-// UntilDone is for stores: r, whose reads fail once ctx has ended.
+// UntilDone is for stores: it returns r, but reads fail once ctx has ended.
 func UntilDone(ctx context.Context, r io.Reader) io.Reader { return &untilDone{ctx, r} }
 
 type untilDone struct {

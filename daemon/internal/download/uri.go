@@ -14,14 +14,14 @@ import (
 // MaxURI is the longest URI of a task, in bytes.
 const MaxURI = 8192
 
-// TaskOf makes a task of a URI: the error says why it can be none. Blanks around it are left out.
+// TaskOf makes a task of a URI, or returns an error that says why it cannot. Blanks around the URI are removed.
 func TaskOf(text string) (NewTask, error) {
 	text = strings.TrimSpace(text)
 	if len(text) > MaxURI {
 		return NewTask{}, fmt.Errorf("has %d bytes: want %d at most", len(text), MaxURI)
 	}
 	if !utf8.ValidString(text) {
-		// Filters and answers are in Unicode: two such URIs could not be told apart there.
+		// Filters and answers use Unicode: two such URIs could not be told apart there.
 		return NewTask{}, fmt.Errorf("%q: is not UTF-8: percent-encode its bytes", shorten(text))
 	}
 	u, err := url.Parse(text)
@@ -38,8 +38,8 @@ func TaskOf(text string) (NewTask, error) {
 	return NewTask{URI: text, Shard: ShardOf(HostOf(text))}, nil
 }
 
-// HostOf is the host that a URI of http or https calls, one spelling for each: a name in lower case and
-// ASCII without the dot at its end, or an address. It is "" for what is no such URI.
+// HostOf is the host that a URI of http or https calls, with one spelling per host: a name in lower
+// case and ASCII without the final dot, or an address. It is "" for any other URI.
 func HostOf(text string) string {
 	u, err := uri.Parse(text)
 	if err != nil {

@@ -40,7 +40,7 @@ func TestShardOf(t *testing.T) {
 	}
 }
 
-// One host has one shard and one queue, however it is written.
+// A host has one shard and one queue, however it is spelled.
 func TestHostOf(t *testing.T) {
 	t.Parallel()
 	for uri, want := range map[string]string{

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A caller that asks for it is told of each redirect before it is followed, and can end the walk.
+// Before is called before each redirect is followed, and can end the walk.
 func TestBeforeARedirect(t *testing.T) {
 	asked := 0
 	s := start(t, func(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,7 @@ func TestBeforeARedirect(t *testing.T) {
 	}
 }
 
-// A caller that waits before a redirect for longer than all of it may take is told that, and not of a cancellation.
+// If Before waits longer than the whole fetch may take, the error says that, and not that it was canceled.
 func TestBeforeARedirectTakesTooLong(t *testing.T) {
 	s := start(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/next", http.StatusFound) })
 	_, _, e := get(t, fetcher(t, Options{}), Request{URI: s.URL + "/", Whole: 3 * time.Second, Before: func(ctx context.Context, _ string) error {
@@ -44,8 +44,8 @@ func TestBeforeARedirectTakesTooLong(t *testing.T) {
 	}
 }
 
-// A request that was sent over a kept connection, which the server then closes without an answer, is sent
-// once more by net/http: a caller that asks for it is told before, and can end the walk.
+// If a server closes a kept connection without an answer, net/http sends the request once more:
+// Again is called before that, and can end the walk.
 func TestBeforeTheSameAgain(t *testing.T) {
 	var asked, may atomic.Int64
 	s := start(t, func(w http.ResponseWriter, r *http.Request) {
@@ -81,7 +81,7 @@ func TestBeforeTheSameAgain(t *testing.T) {
 	}
 }
 
-// A body may be cut at the limit, whether its length is announced or not, also if it never ends.
+// A body may be cut at the limit, whether its length is announced or not, even if it never ends.
 func TestTruncate(t *testing.T) {
 	s := start(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -9,8 +9,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 )
 
-// The manual has each reason, with what it means and whether another try is of use, and no other;
-// and the ports that are not called.
+// The manual lists exactly the existing reasons, each with its meaning and whether a retry makes
+// sense, and the ports that are not called.
 func TestManual(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/fetching.md")
 	if err != nil {

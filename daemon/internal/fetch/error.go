@@ -27,9 +27,9 @@ const maxShownURI = 2048 // bytes of a URI in the text of an Error
 // Error says why nothing was fetched.
 type Error struct {
 	Reason    Reason
-	Permanent bool          // another try ends the same
-	URI       string        // that was asked for when it failed: the last of the redirects
-	After     time.Duration // before which another try is of no use; 0: not known
+	Permanent bool          // a retry would end the same
+	URI       string        // the URI of the failed request: the last of the redirects
+	After     time.Duration // a retry before that is useless; 0: not known
 	Err       error         // nil if there is no more to say
 }
 
@@ -55,14 +55,14 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap is what happened, for errors.Is and errors.As.
+// Unwrap returns the cause, for errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }
 
 func failure(reason Reason, uri string, err error) *Error {
 	return &Error{Reason: reason, Permanent: meanings[reason].Permanent, URI: uri, Err: err}
 }
 
-// PermanentStatus tells whether a status of 400 or more stays, so that another try is of no use.
+// PermanentStatus reports whether a status of 400 or more is permanent, so that a retry is useless.
 func PermanentStatus(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusLocked, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -81,7 +81,7 @@ type stop struct {
 
 func (s *stop) Error() string { return s.text }
 
-// proxyError is of the proxy: it cannot be used at all, or not for this target.
+// proxyError is an error of the proxy: it cannot be used at all, or not for this target.
 type proxyError struct {
 	target bool
 	err    error
@@ -90,16 +90,16 @@ type proxyError struct {
 func (p *proxyError) Error() string { return p.err.Error() }
 func (p *proxyError) Unwrap() error { return p.err }
 
-// stage is how far a request has come.
+// stage is how far a request has got.
 type stage int
 
 const (
 	connecting stage = iota
-	asking           // the connection stands
-	reading          // the header has come
+	asking           // the connection is established
+	reading          // the header has arrived
 )
 
-// classify names an error of a request that has come to a stage; ctx is the request's.
+// classify returns the reason of an error at a stage of a request; ctx is the request's.
 func classify(ctx context.Context, at stage, err error) (Reason, error) {
 	cause := context.Cause(ctx)
 	if s := (*stop)(nil); errors.As(cause, &s) {
@@ -119,7 +119,7 @@ func classify(ctx context.Context, at stage, err error) (Reason, error) {
 	return ofConnection(at, err), err
 }
 
-// knownReason is of the errors that we have types for.
+// knownReason is for the errors that we have types for.
 func knownReason(err error) Reason {
 	var s *stop
 	var refused *guard.Refused
@@ -148,7 +148,7 @@ func knownReason(err error) Reason {
 	return ""
 }
 
-// timeoutReason is of the time limits of connecting, which end a bit before or after the walk's own.
+// timeoutReason is for the timeouts of connecting, which end shortly before or after the walk's own.
 func timeoutReason(at stage, err error) Reason {
 	var timeout net.Error
 	if at == connecting && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()) {
@@ -164,7 +164,7 @@ func ofNames(err error) Reason {
 		return ""
 	case dns.IsNotFound:
 		return DNSNotFound
-	case dns.IsTimeout: // the resolver has given up a bit before or after the walk
+	case dns.IsTimeout: // the resolver has given up shortly before or after the walk
 		return TimeoutConnect
 	}
 	return DNS
@@ -214,7 +214,7 @@ func ofConnection(at stage, err error) Reason {
 	return BadResponse
 }
 
-// broken tells whether err is of a connection, and not of what was sent over it.
+// broken reports whether err is an error of a connection, and not of what was sent over it.
 func broken(err error) bool {
 	var op *net.OpError
 	var number syscall.Errno
@@ -222,7 +222,7 @@ func broken(err error) bool {
 		errors.As(err, &op) && op.Op != "remote error" && op.Op != "local error"
 }
 
-// statusError is what a host said with its status.
+// statusError is what a host means by its status.
 func statusError(status int) error {
 	if text := http.StatusText(status); text != "" {
 		return fmt.Errorf("%d %s", status, text)

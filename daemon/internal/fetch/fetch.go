@@ -1,7 +1,7 @@
-// Package fetch fetches one URI, safely whatever the server does: nothing that it sends makes
-// this use more time, memory or disk than the request allows, or call an address that is not
-// public. It keeps no queue, does not try again, knows no robots.txt and is polite to nobody:
-// that is its callers' work.
+// Package fetch fetches one URI, safely whatever the server does: nothing that a server sends
+// makes it use more time, memory or disk than the request allows, or call an address that is
+// not public. It has no queue, does not retry, ignores robots.txt and knows no politeness:
+// these are tasks of its callers.
 package fetch
 
 import (
@@ -23,44 +23,44 @@ import (
 type Options struct {
 	Guard          *guard.Guard   // which addresses are allowed; nil: public ones only
 	Resolver       *net.Resolver  // resolves names; nil: the system's
-	Roots          *x509.CertPool // authorities that are trusted; nil: the system's
-	UserAgent      string         // of requests that name none; "": uridownloader
-	SpillDir       string         // for bodies that are not kept in memory; "": the system's folder of temporary files
-	BodyMemory     int64          // bytes of one body that are kept in memory; 0: 256 KiB
-	Memory         int64          // bytes that all bodies may hold of memory; 0: 256 MiB
+	Roots          *x509.CertPool // trusted authorities; nil: the system's
+	UserAgent      string         // for requests that have none; "": uridownloader
+	SpillDir       string         // for bodies that do not stay in memory; "": the system's folder of temporary files
+	BodyMemory     int64          // bytes of one body that stay in memory; 0: 256 KiB
+	Memory         int64          // bytes of memory for all bodies; 0: 256 MiB
 	MaxHeaderBytes int64          // of one answer; 0: 256 KiB
-	IdleConns      int            // connections that are kept for later, all together; 0: 512
-	IdleTime       time.Duration  // for which they are kept; 0: 30 s
+	IdleConns      int            // idle connections that are kept, in total; 0: 512
+	IdleTime       time.Duration  // how long they are kept; 0: 30 s
 	Now            func() time.Time
 	Log            *slog.Logger // of proxies that fail; nil: nothing is logged
 }
 
-// Request is what is to be fetched and what it may cost. Zero values stand for the defaults.
+// Request is what is to be fetched, and what it may cost. Zero values mean the defaults.
 type Request struct {
 	URI           string
 	Method        string         // "": GET
-	Body          []byte         // that is sent; redirects 307 and 308 send it again, 301, 302 and 303 are followed by GET
+	Body          []byte         // is sent; redirects 307 and 308 send it again, 301, 302 and 303 are followed by GET
 	OwnBody       bool           // a redirect that would send Body to another host, or unencrypted, is a BadRedirect
-	Header        http.Header    // beside our own; it is not changed
+	Header        http.Header    // in addition to our own; it is not changed
 	Jar           http.CookieJar // nil: no cookies but those in Header
 	Proxies       *proxies.List  // nil: none
-	Connect       time.Duration  // until the connection stands, with names, proxy and TLS; 0: 10 s
-	Read          time.Duration  // until the header has come, and between two parts of the body; 0: 30 s
-	Whole         time.Duration  // for everything with redirects; 0: 5 min
-	BodyLimit     int64          // bytes, both as it was sent and decompressed; 0: 32 MiB
-	Truncate      bool           // a longer body is cut there, and no error
+	Connect       time.Duration  // until the connection is ready, with DNS, proxy and TLS; 0: 10 s
+	Read          time.Duration  // until the header has arrived, and between two parts of the body; 0: 30 s
+	Whole         time.Duration  // for everything, with redirects; 0: 5 min
+	BodyLimit     int64          // bytes, both as sent and decompressed; 0: 32 MiB
+	Truncate      bool           // a longer body is cut there, which is no error
 	RedirectLimit int            // 0: 10; below 0: redirects are not followed
-	// Before, if not nil, is asked before each redirect is followed; its error ends the walk, and is
-	// what Fetch's error wraps.
+	// Before, if not nil, is called before each redirect is followed. An error ends the walk, and
+	// Fetch's error wraps it.
 	Before func(ctx context.Context, uri string) error
-	// Again, if not nil, is asked before a request that was sent already is sent once more: the server
-	// had closed the connection, which was kept from an earlier request, without an answer. Its error
-	// is as that of Before. Nobody knows whether the server has seen the first one.
+	// Again, if not nil, is called before a request is sent a second time because the server had
+	// closed a kept connection without an answer. Errors are as for Before. It is not known whether
+	// the server has seen the first request.
 	Again     func(ctx context.Context, uri string) error
 	LeastRate int64 // bytes of a body in a second, over RateWindow; 0: 100; below 0: any
 }
 
-// RateWindow is over how long a body has to keep the least rate.
+// RateWindow is the time over which a body must keep the least rate.
 const RateWindow = 30 * time.Second
 
 // Response is an answer, whatever its status. Its body must be closed.
@@ -70,21 +70,21 @@ type Response struct {
 	Header      http.Header
 	ContentType string
 	Body        *body.Body    // decompressed
-	Sent        int64         // bytes of the body as they were sent
+	Sent        int64         // bytes of the body as sent
 	Redirects   []Redirect    // that were followed
 	Remote      string        // address and port of the server, or of the proxy
 	Protocol    string        // HTTP/1.1 or HTTP/2.0
 	Spent       Spent         // with redirects
-	After       time.Duration // of Retry-After, 0 if there is none
+	After       time.Duration // from Retry-After, 0 if there is none
 }
 
-// Redirect is one that was followed.
+// Redirect is a redirect that was followed.
 type Redirect struct {
 	Status   int
 	From, To string
 }
 
-// Spent is how long what took. A connection that was there already has taken no time.
+// Spent is how long each part took. A kept connection has taken no time.
 type Spent struct {
 	DNS, Connect, TLS time.Duration
 	Wait              time.Duration // until the first byte of the answer
@@ -92,8 +92,8 @@ type Spent struct {
 	Whole             time.Duration
 }
 
-// Failure is the error that a status of 400 or more means, nil for others. The body may be read
-// all the same.
+// Failure returns the error that a status of 400 or more means, nil for others. The body may be
+// read in any case.
 func (r *Response) Failure() *Error {
 	if r.Status < 400 {
 		return nil
@@ -109,9 +109,9 @@ type Fetcher struct {
 	guard *guard.Guard
 	store *body.Store
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	routes map[string]*route
-	oldest []string // their keys, in the order in which they were made
+	oldest []string // their keys, oldest first
 }
 
 // New makes a Fetcher. Close it.
@@ -135,7 +135,7 @@ func New(o Options) *Fetcher {
 	return f
 }
 
-// Close closes the connections that are kept for later. Requests that run go on.
+// Close closes idle connections. Running requests continue.
 func (f *Fetcher) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,10 +144,10 @@ func (f *Fetcher) Close() {
 	}
 }
 
-// Held is how many bytes of memory bodies hold that are not closed.
+// Held is how many bytes of memory open bodies hold.
 func (f *Fetcher) Held() int64 { return f.store.Held() }
 
-// Fetch fetches. The error is always an *Error; an answer with any status is none.
+// Fetch fetches a URI. The error is always an *Error; an answer with any status is no error.
 func (f *Fetcher) Fetch(ctx context.Context, r Request) (*Response, error) {
 	w := newWalk(f, r)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -164,7 +164,7 @@ func (f *Fetcher) Fetch(ctx context.Context, r Request) (*Response, error) {
 	return response, nil
 }
 
-// judge tells a proxy how it went.
+// judge reports the outcome to a proxy.
 func (f *Fetcher) judge(p *proxies.Proxy, err *Error) {
 	switch {
 	case err == nil || err.Reason == Status || err.Reason == ProxyTarget:
@@ -175,7 +175,7 @@ func (f *Fetcher) judge(p *proxies.Proxy, err *Error) {
 	}
 }
 
-// or is a value, or what stands for its zero.
+// or returns value, or zero in place of the zero value.
 func or[T comparable](value, zero T) T {
 	var none T
 	if value == none {

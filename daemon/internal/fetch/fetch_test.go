@@ -87,7 +87,7 @@ func TestPermanentStatus(t *testing.T) {
 	}
 }
 
-// Method, body, cookies and what is secret, over redirects of all kinds.
+// Method, body, cookies and secrets, across redirects of all kinds.
 func TestRedirects(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
@@ -111,7 +111,7 @@ func TestRedirects(t *testing.T) {
 		{"/307?/x", "POST", `POST "sent" "a=b; visit=1" "Bearer x"`},
 		{"/308?/x", "PUT", `PUT "sent" "a=b; visit=1" "Bearer x"`},
 		{"/302?/x", "PUT", `PUT "sent" "a=b; visit=1" "Bearer x"`},
-		{"/307?" + other.URL, "POST", `POST "sent" "visit=1" ""`}, // a cookie knows no ports
+		{"/307?" + other.URL, "POST", `POST "sent" "visit=1" ""`}, // cookies ignore ports
 		{"/307?" + strings.Replace(other.URL, "127.0.0.1", "localhost", 1), "POST", `POST "sent" "" ""`},
 	} {
 		jar, _ := cookiejar.New(nil)
@@ -126,7 +126,7 @@ func TestRedirects(t *testing.T) {
 			t.Errorf("a body that is of one host, %s: %v, want %q", path, e, want)
 		}
 	}
-	// A page that wants a cookie leads to itself until it is there: that is no loop.
+	// A page that wants a cookie redirects to itself until the cookie is there: that is no loop.
 	wants := start(t, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := r.Cookie("here"); err != nil {
 			http.SetCookie(w, &http.Cookie{Name: "here", Value: "1"})
@@ -192,7 +192,7 @@ func TestTLS(t *testing.T) {
 		})
 		limit := time.Minute
 		if test.hang {
-			limit = 2 * time.Second // which it costs
+			limit = 2 * time.Second // the test takes that long
 		}
 		if _, _, e := get(t, f, Request{URI: "https://" + s, Connect: limit}); e == nil || e.Reason != test.want {
 			t.Errorf("%s: got %v, want %s", name, e, test.want)
@@ -208,7 +208,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// plain is a server that is told of connections as they come. It returns its address.
+// plain is a server that gets connections as they come. It returns its address.
 func plain(t testing.TB, speak func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -263,7 +263,7 @@ func TestHTTP2(t *testing.T) {
 			t.Fatalf("got %+v, %q and %v", answer, text, e)
 		}
 	}
-	// The server resets the stream, as it wants no such path, and net/http would go on without end.
+	// The server resets the stream because of the path, and net/http would retry endlessly.
 	if _, _, e := get(t, f, Request{URI: s.URL + "/%zz"}); e == nil || e.Reason != BadResponse {
 		t.Errorf("refused again and again: got %v", e)
 	}
@@ -278,7 +278,7 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// Many at once, small and large: all memory and files are given back, connections are used again.
+// Many at once, small and large: all memory and files are released, connections are reused.
 func TestManyAtOnce(t *testing.T) {
 	s := start(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat(r.URL.Path, 1+len(r.URL.Path)*100_000/8))

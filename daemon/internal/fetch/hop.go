@@ -21,14 +21,14 @@ type hop struct {
 	w      *walk
 	ctx    context.Context // ends with the walk; its cause says why
 	cancel context.CancelCauseFunc
-	pinned netip.Addr // of the target, checked here; for a proxy only
+	pinned netip.Addr // the target, checked here; for a proxy only
 
-	timer *time.Timer // ends the walk when it is over
+	timer *time.Timer // ends the walk when it fires
 
-	mu       sync.Mutex // guards what follows: connections are made by goroutines of net/http
+	mu       sync.Mutex // guards the fields below: goroutines of net/http make connections
 	at       stage
-	toProxy  bool     // the connection to the proxy stands
-	undo     []func() // ends what is still being connected to
+	toProxy  bool     // the connection to the proxy is established
+	undo     []func() // cancel connection attempts that still run
 	over     bool     // the hop has failed
 	tries    int      // connections that the request was sent over
 	sent     bool     // it may have reached the server
@@ -42,8 +42,8 @@ type hop struct {
 }
 
 // maxTries is on how many connections a request is sent. net/http sends it again when the server
-// had closed a connection that was kept, but also, without end, when a server answers by HTTP/2
-// that the request is a PROTOCOL_ERROR.
+// had closed a kept connection, but also, endlessly, when an HTTP/2 server answers that the
+// request is a PROTOCOL_ERROR.
 const maxTries = 4
 
 type hopKey struct{}
@@ -115,7 +115,7 @@ func (h *hop) exchange() (*http.Response, error) {
 	return answer, nil
 }
 
-// pin resolves the target and checks all its addresses, before it is named to a proxy.
+// pin resolves the target and checks all its addresses, before a proxy gets to know it.
 func (h *hop) pin() error {
 	if h.pinned = h.w.at.Addr; h.pinned.IsValid() {
 		return nil
@@ -133,7 +133,7 @@ func (h *hop) pin() error {
 	return nil
 }
 
-// failed names an error; h.mu is held.
+// failed returns the reason of an error; h.mu is held.
 func (h *hop) failed(err error) *Error {
 	h.timer.Stop()
 	h.over = true
@@ -145,7 +145,7 @@ func (h *hop) failed(err error) *Error {
 	return failure(reason, h.w.at.String(), err)
 }
 
-// endConnecting ends what is still being connected to; h.mu is held.
+// endConnecting cancels running connection attempts; h.mu is held.
 func (h *hop) endConnecting() {
 	for _, end := range h.undo {
 		end()
@@ -156,7 +156,7 @@ func (h *hop) endConnecting() {
 // read reads the body of an answer.
 func (h *hop) read(answer *http.Response) (*body.Body, int64, *Error) {
 	defer h.timer.Stop()
-	defer answer.Body.Close() //nolint:errcheck // all of it has come, or there is an error already
+	defer answer.Body.Close() //nolint:errcheck // all of it has arrived, or there is an error already
 	sent := h.wire(answer)
 	kept, err := h.decode(answer, sent)
 	if err == nil {
@@ -166,7 +166,7 @@ func (h *hop) read(answer *http.Response) (*body.Body, int64, *Error) {
 	defer h.mu.Unlock()
 	if err != nil {
 		if sent.err != nil && sent.err != io.EOF {
-			err = sent.err // and not what a decoder makes of it
+			err = sent.err // rather than the error that a decoder makes of it
 		}
 		return nil, 0, h.failed(err)
 	}
@@ -201,12 +201,12 @@ func (h *hop) decode(answer *http.Response, sent *wire) (*body.Body, error) {
 	return kept, err
 }
 
-// rest reads what stands behind a compressed body, so that the connection can be used again.
+// rest reads what follows a compressed body, so that the connection can be reused.
 func (h *hop) rest(sent *wire) {
 	_, _ = io.CopyN(io.Discard, sent, 16<<10)
 }
 
-// leave lets go of an answer whose body nobody wants.
+// leave drops an answer whose body is not needed.
 func (h *hop) leave(answer *http.Response) {
 	h.rest(h.wire(answer))
 	_ = answer.Body.Close()
@@ -249,14 +249,14 @@ func (h *hop) again(conn net.Conn) {
 	}
 	if err := h.w.r.Again(h.ctx, h.w.at.String()); err != nil {
 		h.cancel(err)
-		// HTTP/1 writes what it has a connection for, and looks whether it is canceled meanwhile; HTTP/2 shares the connection.
+		// HTTP/1 writes on the connection that it got, and checks for cancellation meanwhile; HTTP/2 shares it.
 		if over, is := conn.(*tls.Conn); !is || over.ConnectionState().NegotiatedProtocol != "h2" {
 			_ = conn.Close()
 		}
 	}
 }
 
-// trace notes how far the hop is. net/http calls it from several goroutines.
+// trace records how far the hop is. net/http calls it from several goroutines.
 func (h *hop) trace() *httptrace.ClientTrace {
 	locked := func(f func(now time.Time)) {
 		now := h.w.f.o.Now()

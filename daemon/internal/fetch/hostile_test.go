@@ -36,7 +36,7 @@ type zeroes struct{}
 
 func (zeroes) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// Whatever a server does is bounded and has a name, and nothing is left of it.
+// Whatever a server does is bounded and has a named reason, and nothing is left behind.
 func TestHostile(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\n"
 	text := func(text string) func(net.Conn, string) {
@@ -122,7 +122,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// The clock goes on by a second with each look at it.
+// The clock advances by a second each time it is read.
 func TestOneByteASecond(t *testing.T) {
 	s := serve(t, nil, func(conn net.Conn, _ string) {
 		say(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", false)
@@ -156,7 +156,7 @@ func TestTenThousandRedirects(t *testing.T) {
 	}
 }
 
-// Nothing on this machine is called, however it is written, and no connection is opened.
+// Nothing on this machine is called, however its address is written, and no connection is opened.
 func TestRefused(t *testing.T) {
 	s := serve(t, nil, func(conn net.Conn, _ string) { t.Error("the server was called"); say(conn, ok("secret"), false) })
 	port := s.listener.Addr().(*net.TCPAddr).Port
@@ -211,7 +211,7 @@ func TestCanceled(t *testing.T) {
 	}
 }
 
-// What a server says reaches nobody's log as more than one line of text.
+// Text from a server never becomes more than one line of text in a log.
 func TestErrorText(t *testing.T) {
 	e := failure(BadResponse, "http://a/"+strings.Repeat("x", 60_000), errors.New("a\r\nb\x1b[31m\xff"+strings.Repeat("ü", 20_000)))
 	text := e.Error()

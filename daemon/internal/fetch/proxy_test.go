@@ -29,7 +29,7 @@ func pipe(a, b net.Conn) {
 	<-done
 }
 
-// httpProxy does CONNECT for who knows the password, and answers itself what is sent as a whole.
+// httpProxy does CONNECT for clients that know the password, and itself answers requests with a whole URI.
 func httpProxy(conn net.Conn, request string) {
 	line, _, _ := strings.Cut(request, "\r\n")
 	method, rest, _ := strings.Cut(line, " ")
@@ -50,7 +50,7 @@ func httpProxy(conn net.Conn, request string) {
 	}
 }
 
-// socksProxy is a SOCKS5 server with the same password. It notes what it is asked for.
+// socksProxy is a SOCKS5 server with the same password. It records its requests.
 func socksProxy(asked chan<- string) func(conn net.Conn) {
 	return func(conn net.Conn) {
 		read := func(n int) []byte { b := make([]byte, n); _, _ = io.ReadFull(conn, b); return b }
@@ -92,7 +92,7 @@ func list(t testing.TB, uris ...string) *proxies.List {
 }
 
 // Each kind of proxy, to servers with and without TLS, with a right password and a wrong one, and
-// to a server that is not there.
+// to a missing server.
 func TestProxies(t *testing.T) {
 	authority := certtest.New(t, "authority")
 	with := certificate(t, authority.Issue(t, "server", time.Hour, "127.0.0.1", "localhost"))
@@ -103,10 +103,10 @@ func TestProxies(t *testing.T) {
 	bySocks := plain(t, socksProxy(asked))
 	nobody := testserver.Free(t)
 	f := fetcher(t, Options{Roots: authority.Roots()})
-	t.Cleanup(f.Close) // the proxies wait for it
+	t.Cleanup(f.Close) // the proxies wait for this
 	_, port, _ := net.SplitHostPort(secure.listener.Addr().String())
 	overTLS := "https://localhost:" + port + "/"
-	for _, test := range []struct{ proxy, to, want string }{ // want is a reason, or what is answered
+	for _, test := range []struct{ proxy, to, want string }{ // want is a reason, or the answer
 		{"http://me:secret@" + byHTTP, bare.uri(), "by proxy: " + bare.uri()},
 		{"http://me:secret@" + byHTTP, overTLS, "page"},
 		{"http://me:wrong@" + byHTTP, bare.uri(), "proxy"},
@@ -116,7 +116,7 @@ func TestProxies(t *testing.T) {
 		{"http://" + nobody, overTLS, "proxy"},
 		{"https://me:secret@" + byTLS, bare.uri(), "by proxy: " + bare.uri()},
 		{"https://me:secret@" + byTLS, overTLS, "page"},
-		{"https://me:secret@" + byHTTP, overTLS, "proxy"}, // which speaks no TLS
+		{"https://me:secret@" + byHTTP, overTLS, "proxy"}, // it speaks no TLS
 		{"https://me:secret@" + byTLS, "https://" + nobody, "proxy_target"},
 		{"socks5://me:secret@" + bySocks, bare.uri(), "page"},
 		{"socks5://me:secret@" + bySocks, overTLS, "page"},
@@ -149,7 +149,7 @@ func TestProxies(t *testing.T) {
 	if got := strings.Join(names, " "); got != "127.0.0.1 127.0.0.1 localhost 127.0.0.1" {
 		t.Errorf("the SOCKS proxy was asked for %s", got)
 	}
-	// Of two proxies the one that fails is left out, and with none left the error says until when.
+	// Of two proxies the failing one is skipped, and if none is left the error says until when.
 	l := list(t, "http://"+nobody, "http://me:secret@"+byHTTP)
 	failed := 0
 	for range 6 {
@@ -167,7 +167,7 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// A target that must not be called is not named to a proxy either.
+// The name of a forbidden target is not sent to a proxy, either.
 func TestProxyIsNotAskedForRefused(t *testing.T) {
 	proxy := serve(t, nil, func(net.Conn, string) { t.Error("the proxy was asked") })
 	f := fetcher(t, Options{Guard: guard.New(guard.Options{}), Resolver: resolver(t, map[string][]string{"inner.example.": {"93.184.215.14", "10.0.0.1"}})})
@@ -178,7 +178,7 @@ func TestProxyIsNotAskedForRefused(t *testing.T) {
 	}
 }
 
-// resolver asks a DNS server that knows those names, and answers nothing for silent.example.
+// resolver uses a DNS server that knows those names, and gives no answer for silent.example.
 func resolver(t testing.TB, names map[string][]string) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -236,13 +236,13 @@ func TestNames(t *testing.T) {
 		host string
 		want Reason
 	}{
-		{f, "here.example", ""}, {f, "HERE.example.", ""}, {f, "both.example", ""}, // by the address that is allowed
+		{f, "here.example", ""}, {f, "HERE.example.", ""}, {f, "both.example", ""}, // by the allowed address
 		{f, "metadata.example", RefusedAddress}, {closed, "here.example", RefusedAddress}, {closed, "both.example", RefusedAddress},
 		{f, "none.example", DNSNotFound}, {f, "broken.example", DNS}, {f, "silent.example", TimeoutConnect},
 	} {
 		limit := time.Minute
 		if test.want == TimeoutConnect {
-			limit = 2 * time.Second // which it costs
+			limit = 2 * time.Second // the test takes that long
 		}
 		_, text, e := get(t, test.f, Request{URI: "http://" + test.host + ":" + port + "/", Connect: limit})
 		if test.want == "" && text != "page" || test.want != "" && (e == nil || e.Reason != test.want) {

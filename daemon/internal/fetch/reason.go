@@ -38,7 +38,7 @@ const (
 // Meaning is what a reason stands for.
 type Meaning struct {
 	Reason    Reason
-	Permanent bool   // another try ends the same
+	Permanent bool   // a retry would end the same
 	Text      string // a sentence without its full stop
 }
 

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// MaxRetryAfter is the longest time that a Retry-After is taken at its word.
+// MaxRetryAfter is the longest time that is accepted from a Retry-After.
 const MaxRetryAfter = 24 * time.Hour
 
-// RetryAfter reads a Retry-After header, which is a number of seconds or a date. It is between
-// 0 and MaxRetryAfter; false: there is none that can be read.
+// RetryAfter reads a Retry-After header, which is a number of seconds or a date. The result is
+// between 0 and MaxRetryAfter; false: the header is missing or invalid.
 func RetryAfter(value string, now time.Time) (time.Duration, bool) {
 	value = strings.TrimSpace(value)
 	if value == "" || len(value) > 100 {

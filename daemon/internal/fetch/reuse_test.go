@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// As many connections to a host are kept as were used at once: the next requests make no others.
+// As many connections to a host are kept as were used at once: the next requests open no new ones.
 func TestConnectionsOfAHostAreKept(t *testing.T) {
 	const together = maxIdlePerHost
 	var mu sync.Mutex

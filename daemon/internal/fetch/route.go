@@ -15,26 +15,26 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/socks"
 )
 
-// maxRoutes is how many proxies have connections that are kept for later.
+// maxRoutes is how many proxies may have idle connections.
 const maxRoutes = 256
 
-// maxIdlePerHost is how many connections to one server are kept for later: as many as a job may have
-// requests to a host at once, since one that is closed has to be made again, by TLS perhaps. What
-// bounds them all together is Options.IdleConns.
+// maxIdlePerHost is how many idle connections to one server are kept: as many as a job may have
+// requests to a host at once, because a closed one must be made again, perhaps with TLS.
+// Options.IdleConns bounds their total.
 const maxIdlePerHost = 100
 
-// route is a way to servers: direct, or by one proxy. Connections of different routes are never
-// taken for each other.
+// route is a way to servers: direct, or through one proxy. Connections of different routes are
+// never mixed up.
 type route struct {
 	f         *Fetcher
 	proxy     *url.URL // nil: direct
-	whole     bool     // the proxy speaks HTTP, and is sent the whole URI
+	whole     bool     // the proxy speaks HTTP, and gets the whole URI
 	transport *http.Transport
 	tls       *tls.Config
 }
 
-// route is the way by a proxy, nil for the direct one. Those that were made first are let go
-// of when there are too many.
+// route returns the route through a proxy, nil for the direct one. When there are too many,
+// the oldest are dropped.
 func (f *Fetcher) route(by *proxies.Proxy) (*route, error) {
 	key := ""
 	if by != nil {
@@ -67,7 +67,7 @@ func (f *Fetcher) route(by *proxies.Proxy) (*route, error) {
 	return r, nil
 }
 
-// connectAnswer is what an HTTP proxy says when it is asked for a connection.
+// connectAnswer handles the answer of an HTTP proxy to a CONNECT.
 func connectAnswer(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
 	switch answer.StatusCode {
 	case http.StatusOK:
@@ -79,7 +79,7 @@ func connectAnswer(_ context.Context, _ *url.URL, _ *http.Request, answer *http.
 }
 
 // dial connects to a server, or to the proxy. net/http calls it with a context that does not end
-// with the request, since the connection may serve another one.
+// with the request, because the connection may serve another one.
 func (r *route) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	h, ok := ctx.Value(hopKey{}).(*hop)
 	if !ok {
@@ -138,7 +138,7 @@ func (r *route) dialTLS(ctx context.Context, network, address string) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	h := ctx.Value(hopKey{}).(*hop) // dial found it
+	h := ctx.Value(hopKey{}).(*hop) // dial has set it
 	ctx, cancel := context.WithTimeout(ctx, h.w.r.Connect)
 	defer cancel()
 	h.onEnd(cancel)
@@ -171,7 +171,7 @@ func (r *route) dialTLS(ctx context.Context, network, address string) (net.Conn,
 	return over, nil
 }
 
-// onEnd has end called if the walk ends before there is a connection.
+// onEnd arranges that end is called if the walk ends before there is a connection.
 func (h *hop) onEnd(end func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -18,15 +18,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 )
 
-// raw is a server that says on each connection whatever a test wants.
+// raw is a server that sends on each connection whatever a test wants.
 type raw struct {
 	t        testing.TB
 	listener net.Listener
 	serving  sync.WaitGroup
 }
 
-// serve starts a raw server. speak is called for each connection once a request has come, and
-// the connection is closed when it returns. The test ends when the clients have let go.
+// serve starts a raw server. speak is called for each connection once a request has arrived, and
+// the connection is closed when it returns. The test ends when the clients have disconnected.
 func serve(t testing.TB, with *tls.Config, speak func(conn net.Conn, request string)) *raw {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -76,9 +76,9 @@ func readHead(conn io.Reader) (string, error) {
 
 func (s *raw) uri() string { return "http://" + s.listener.Addr().String() + "/" }
 
-// say writes text, and again until the client closes the connection if it is to be endless.
+// say writes text; if endless, again and again until the client closes the connection.
 func say(conn net.Conn, text string, endless bool) {
-	if endless { // several at once: it is the reader that is tried
+	if endless { // several at once, because the reader is tested
 		text = strings.Repeat(text, 1+4096/len(text))
 	}
 	for {
@@ -91,8 +91,8 @@ func say(conn net.Conn, text string, endless bool) {
 // hangUp waits until the client closes the connection.
 func hangUp(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
-// fetcher is one that may call this machine. When the test ends nothing of it may be left:
-// memory, files, goroutines.
+// fetcher makes a Fetcher that may call this machine. It must leave nothing when the test
+// ends: no memory, files or goroutines.
 func fetcher(t testing.TB, o Options) *Fetcher {
 	t.Helper()
 	o.SpillDir = t.TempDir()
@@ -110,7 +110,7 @@ func fetcher(t testing.TB, o Options) *Fetcher {
 	return f
 }
 
-// noGoroutines waits until no goroutine of a client is left.
+// noGoroutines waits until no client goroutine is left.
 func noGoroutines(t testing.TB) {
 	stack := make([]byte, 4<<20)
 	for ends := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {

@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
-// walk is one request with its redirects. It is one goroutine's.
+// walk is one request with its redirects. It belongs to one goroutine.
 type walk struct {
 	f     *Fetcher
 	r     Request
@@ -86,7 +86,7 @@ func (w *walk) walk(ctx context.Context, cancel context.CancelCauseFunc) (*Respo
 	}
 }
 
-// checked is the header of the request, with our own fields.
+// checked returns the header of the request, with our own fields.
 func (w *walk) checked() (http.Header, error) {
 	if !httpguts.ValidHeaderFieldName(w.method) || w.method == http.MethodConnect {
 		return nil, fmt.Errorf("method %.20q", w.method)
@@ -116,8 +116,8 @@ var ofConnections = map[string]bool{
 	"Trailer": true, "Expect": true, "Http2-Settings": true,
 }
 
-// request is the next one that is sent. A redirect that came here before, with the same cookies,
-// is a loop.
+// request makes the next request to send. A redirect that came here before, with the same
+// cookies, is a loop.
 func (w *walk) request(ctx context.Context, proxied bool) (*http.Request, error) {
 	to := w.at.URL(proxied)
 	q := (&http.Request{
@@ -145,7 +145,7 @@ func (w *walk) request(ctx context.Context, proxied bool) (*http.Request, error)
 	return q, nil
 }
 
-// addCookies adds those that a server has set. They go before those of the same name that the
+// addCookies adds cookies that a server has set. They replace those of the same name that the
 // caller sends.
 func addCookies(q *http.Request, set []*http.Cookie) {
 	if len(set) == 0 {
@@ -163,7 +163,7 @@ func addCookies(q *http.Request, set []*http.Cookie) {
 	}
 }
 
-// next is where an answer leads; nil: it is the last one.
+// next returns where an answer redirects to; nil: it is the last one.
 func (w *walk) next(answer *http.Response) (*uri.URI, *Error) {
 	if w.r.Jar != nil {
 		if cookies := answer.Cookies(); len(cookies) > 0 {
@@ -189,19 +189,19 @@ func (w *walk) next(answer *http.Response) (*uri.URI, *Error) {
 	return next, nil
 }
 
-// leaves tells whether a redirect leads to another host, or from TLS to none.
+// leaves reports whether a redirect leads to another host, or from TLS to plain HTTP.
 func (w *walk) leaves(next *uri.URI) bool {
 	return next.Host != w.at.Host || next.Port != w.at.Port && next.Scheme == w.at.Scheme || next.Scheme == "http" && w.at.Scheme == "https"
 }
 
-// dropsBody tells whether a redirect is followed by a GET without a body (RFC 9110, 15.4).
+// dropsBody reports whether a redirect is followed by a GET without a body (RFC 9110, 15.4).
 func (w *walk) dropsBody(status int) bool {
 	return status == http.StatusSeeOther && w.method != http.MethodHead ||
 		(status == http.StatusMovedPermanently || status == http.StatusFound) && w.method == http.MethodPost
 }
 
-// follow goes to where a redirect leads. What is secret goes to the first host only, and never
-// from TLS to none.
+// follow goes to the target of a redirect. Secrets go only to the first host, and never from
+// TLS to plain HTTP.
 func (w *walk) follow(status int, next *uri.URI) {
 	w.redirects = append(w.redirects, Redirect{status, w.at.String(), next.String()})
 	if w.leaves(next) {

@@ -9,15 +9,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/body"
 )
 
-// wire is a body as it is sent: bounded, and not slower than the least rate.
+// wire is a body as it is sent: bounded, and at least as fast as the least rate.
 type wire struct {
 	r     io.Reader
 	h     *hop
 	bytes int64
 	err   error // once there was one
 
-	began time.Time // of the window over which the rate is looked at
-	had   int64     // bytes when it began
+	began time.Time // start of the window for which the rate is checked
+	had   int64     // bytes at the start of the window
 }
 
 func (h *hop) wire(answer *http.Response) *wire {

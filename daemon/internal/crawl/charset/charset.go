@@ -1,7 +1,7 @@
-// Package charset makes UTF-8 of what servers send as text. It follows the order of browsers: a byte
-// order mark, the header of the answer, what the page declares, and then, unlike them, what the bytes
-// themselves are like. It decides by the body, not by the language of the reader, and it knows
-// the encodings of the standard (encoding.spec.whatwg.org) and HZ. It fetches nothing and finds no links.
+// Package charset converts text from servers to UTF-8. It follows the order of browsers: a byte order
+// mark, the header of the answer, and what the page declares; then, unlike browsers, it examines the
+// bytes themselves. It decides by the body, not by the language of the reader, and it knows the
+// encodings of the standard (encoding.spec.whatwg.org) and HZ. It fetches nothing and finds no links.
 package charset
 
 import (
@@ -21,30 +21,30 @@ const (
 	BOM     Source = "bom"     // a byte order mark
 	Header  Source = "header"  // the charset of Content-Type
 	Meta    Source = "meta"    // a meta element, or the XML declaration
-	Valid   Source = "valid"   // nothing was declared that fits, and the body is valid UTF-8, or ASCII
+	Valid   Source = "valid"   // no declaration fits, and the body is valid UTF-8, or ASCII
 	Guess   Source = "guess"   // the detector
 	Default Source = "default" // nothing fits: UTF-8 with replacement
 )
 
 // Result is a body as text, and how it was read.
 type Result struct {
-	Text     []byte // valid UTF-8, without byte order mark; it may share memory with the body
-	Declared string // the encoding that was declared first, by header or page; its name in the standard, or the label where it has none; "": none was
-	By       Source // who declared it: Header, Meta, BOM or ""
-	Detected string // what the bytes are like, "" if nobody asked or could tell
+	Text     []byte // valid UTF-8, without byte order mark; may share memory with the body
+	Declared string // the encoding that was declared first, by header or page; its name in the standard, or else the label; "": none was
+	By       Source // what declared it: Header, Meta, BOM or ""
+	Detected string // the guess from the bytes, "" if there is none
 	Used     string // the encoding of Text: utf-8, gb18030, ...
-	From     Source // what decided on Used
-	Replaced int    // how many U+FFFD stand for bytes that are no characters in Used
+	From     Source // what decided Used
+	Replaced int    // how many U+FFFD replace bytes that are invalid in Used
 }
 
-// Mismatch tells whether the text was read as another encoding than was declared, as the body is
-// not in that one. GBK and GB2312 are read as GB18030, of which they are parts: that is none.
+// Mismatch reports whether the text was not read in the declared encoding, because the body is
+// not in it. GBK and GB2312 are read as GB18030, which contains them: that is no mismatch.
 func (r *Result) Mismatch() bool {
 	return r.Declared != "" && normal(r.Declared) != r.Used
 }
 
-// Query is the encoding that queries of links in this text are to be sent in: of a text read as
-// GB18030 that was not declared as such it is gbk.
+// Query is the encoding in which queries of links in this text must be sent: for a text read as
+// GB18030 but not declared as such it is gbk.
 func (r *Result) Query() string {
 	if r.Used == gb18030 && r.Declared != gb18030 {
 		return "gbk"
@@ -57,7 +57,7 @@ const (
 	gb18030  = "gb18030"
 )
 
-// Decode reads a body that came with a Content-Type, which may be "". Anything has a result.
+// Decode reads a body that came with a Content-Type, which may be "". Every body has a result.
 func Decode(body []byte, contentType string) Result {
 	if name, rest := cutBOM(body); name != "" {
 		r := Result{Declared: name, By: BOM, From: BOM}
@@ -102,7 +102,7 @@ func Decode(body []byte, contentType string) Result {
 	return r
 }
 
-// fallBack reads a body that is no UTF-8, and not what it was declared as.
+// fallBack reads a body that is neither UTF-8 nor in its declared encoding.
 func (r *Result) fallBack(body []byte) {
 	switch {
 	case r.Detected != "":
@@ -123,7 +123,7 @@ func (r *Result) use(name string, body []byte) {
 	r.Text, r.Replaced = decode(name, body)
 }
 
-// normal is the encoding that a declared one is read as.
+// normal is the encoding that a text in a declared encoding is read as.
 func normal(name string) string {
 	if name == "gbk" {
 		return gb18030
@@ -134,7 +134,7 @@ func normal(name string) string {
 // Name is the standard's name of an encoding, in lower case, by one of its labels; "" if it is unknown.
 func Name(label string) string {
 	label = strings.ToLower(strings.Trim(label, " \t\r\n\f\"'"))
-	if label == "hz-gb-2312" { // which the standard refuses
+	if label == "hz-gb-2312" { // the standard refuses it
 		return label
 	}
 	e, err := htmlindex.Get(label)
@@ -148,7 +148,7 @@ func Name(label string) string {
 	return name
 }
 
-// lookUp is an encoding by its name, nil if there is none.
+// lookUp returns an encoding by its name, nil if it is unknown.
 func lookUp(name string) encoding.Encoding {
 	if name == "hz-gb-2312" {
 		return simplifiedchinese.HZGB2312
@@ -160,8 +160,8 @@ func lookUp(name string) encoding.Encoding {
 	return e
 }
 
-// betrayed tells whether a body cannot be in an encoding as it is valid UTF-8, with too many characters of
-// several bytes for chance; or as it would have looked otherwise.
+// betrayed reports whether a body cannot be in an encoding because it is valid UTF-8 with too many
+// multibyte characters for chance, or, for UTF-16, because it would look different.
 func betrayed(name string, body []byte, valid bool) bool {
 	switch {
 	case name == utf8Name:
@@ -172,9 +172,9 @@ func betrayed(name string, body []byte, valid bool) bool {
 	return valid && countMultibyte(body) >= enoughMultibyte(name)
 }
 
-// enoughMultibyte is how many characters of several bytes make a text UTF-8 though it was declared
-// otherwise: docs/charsets.md has the measurement. One is enough where servers declare windows-1252 (as
-// ISO 8859-1) for whatever they have.
+// enoughMultibyte is how many multibyte characters make a text UTF-8 although it was declared
+// otherwise: docs/charsets.md has the measurement. One is enough for windows-1252 (ISO 8859-1),
+// which servers declare for anything.
 func enoughMultibyte(name string) int {
 	if name == "windows-1252" {
 		return 1
@@ -182,7 +182,7 @@ func enoughMultibyte(name string) int {
 	return 3
 }
 
-// try reads the body as it was declared, and tells whether hardly a byte of it is no character there.
+// try reads the body as declared, and reports whether hardly any byte is invalid there.
 func (r *Result) try(name string, body []byte, certain bool) bool {
 	if lookUp(normal(name)) == nil {
 		return false
@@ -195,7 +195,7 @@ func (r *Result) try(name string, body []byte, certain bool) bool {
 	return true
 }
 
-// mostInvalid is how many faults a body may have in the encoding that it was declared as.
+// mostInvalid is how many invalid bytes a body may have in its declared encoding.
 func mostInvalid(body []byte) int { return 2 + beyondASCII(body)/100 }
 
 func beyondASCII(body []byte) (n int) {
@@ -207,7 +207,7 @@ func beyondASCII(body []byte) (n int) {
 	return n
 }
 
-// countMultibyte counts the characters of a valid UTF-8 text that are no ASCII.
+// countMultibyte counts the characters of a valid UTF-8 text that are not ASCII.
 func countMultibyte(body []byte) (n int) {
 	for _, c := range body {
 		if c >= 0xc0 {
@@ -228,7 +228,7 @@ func invalidUTF8(body []byte) (n int) {
 	return n
 }
 
-// decode makes UTF-8, and counts what had to be replaced.
+// decode converts to UTF-8, and counts replacements.
 func decode(name string, body []byte) (text []byte, replaced int) {
 	if name == utf8Name {
 		if utf8.Valid(body) {
@@ -249,13 +249,13 @@ func decode(name string, body []byte) (text []byte, replaced int) {
 	}
 	e := lookUp(name)
 	text, err := e.NewDecoder().Bytes(body)
-	if err != nil { // of no decoder that we know
+	if err != nil { // no decoder known to us returns one
 		return decode(utf8Name, body)
 	}
 	return text, bytes.Count(text, []byte("\uFFFD"))
 }
 
-// cutBOM is the encoding that a byte order mark names, and the body without it.
+// cutBOM returns the encoding that a byte order mark names, and the body without it.
 func cutBOM(body []byte) (string, []byte) {
 	for _, mark := range []struct{ name, bytes string }{{utf8Name, "\xEF\xBB\xBF"}, {"utf-16le", "\xFF\xFE"}, {"utf-16be", "\xFE\xFF"}} {
 		if rest, ok := bytes.CutPrefix(body, []byte(mark.bytes)); ok {
@@ -265,8 +265,8 @@ func cutBOM(body []byte) (string, []byte) {
 	return "", body
 }
 
-// looksWide tells a UTF-16 text without mark: of its first bytes those in every other place are
-// zero in a good part, the others rarely. Every text with tags has such ASCII.
+// looksWide detects UTF-16 text without a mark: many of its first bytes are zero in every other
+// place, and few in the others. Every text with tags contains such ASCII.
 func looksWide(body []byte) string {
 	head := body[:min(len(body), 1024)&^1]
 	var even, odd int
@@ -281,7 +281,7 @@ func looksWide(body []byte) string {
 	pairs := len(head) / 2
 	switch {
 	case pairs < 4:
-	case odd*8 > pairs && even*4 < odd: // some characters of East Asia have a zero in the other place
+	case odd*8 > pairs && even*4 < odd: // some East Asian characters have a zero in the other place
 		return "utf-16le"
 	case even*8 > pairs && odd*4 < even:
 		return "utf-16be"

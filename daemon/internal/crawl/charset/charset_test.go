@@ -20,7 +20,7 @@ func encoded(t *testing.T, name, text string) string {
 	return s
 }
 
-// TestOrder: which of what is said of a body counts.
+// TestOrder: which declaration of a body counts.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	const text = "<p>中文文本的文字 ...</p>"
@@ -83,7 +83,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestReplacement: what is nothing is UTF-8 with replacement, and says how much of it.
+// TestReplacement: invalid text becomes UTF-8 with replacement, and the result says how much was replaced.
 func TestReplacement(t *testing.T) {
 	t.Parallel()
 	r := Decode([]byte("a\xff\xffb\x00\x81"), "")
@@ -92,7 +92,7 @@ func TestReplacement(t *testing.T) {
 	}
 }
 
-// TestQueryName: queries are sent as browsers would, in GBK where nothing says GB18030.
+// TestQueryName: queries are sent as browsers would, in GBK unless GB18030 was declared.
 func TestQueryName(t *testing.T) {
 	t.Parallel()
 	body := []byte(encoded(t, "gbk", "中文"))

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// prescan is how many bytes of a page are looked through for a declaration. The standard reads
-// 1,024; browsers go on to the end of the head, and so do we.
+// prescan is how many bytes of a page are searched for a declaration. The standard reads
+// 1,024; browsers continue to the end of the head, and so do we.
 const prescan = 16 << 10
 
 type declaration struct {
@@ -17,7 +17,7 @@ type declaration struct {
 	by    Source
 }
 
-// declarations are what header and page say, in the order in which they count.
+// declarations returns what header and page declare, by priority.
 func declarations(body []byte, contentType string) (all []declaration) {
 	if label := ofHeader(contentType); label != "" {
 		all = append(all, declaration{label, Header})
@@ -33,7 +33,7 @@ func declarations(body []byte, contentType string) (all []declaration) {
 	return all
 }
 
-// wideIsNarrow: what could be read as ASCII is not in UTF-16 whatever it says, but in UTF-8.
+// wideIsNarrow: a declaration that could be read as ASCII is not in UTF-16, whatever it says, but in UTF-8.
 func wideIsNarrow(label string) string {
 	switch name := Name(label); {
 	case strings.HasPrefix(name, "utf-16"):
@@ -44,7 +44,7 @@ func wideIsNarrow(label string) string {
 	return label
 }
 
-// ofHeader is the charset of a Content-Type, also of one that is malformed.
+// ofHeader returns the charset of a Content-Type, even if that is malformed.
 func ofHeader(contentType string) string {
 	if _, parameters, err := mime.ParseMediaType(contentType); err == nil {
 		return strings.Trim(parameters["charset"], " '\"")
@@ -87,9 +87,9 @@ func ofContent(content string) string {
 	}
 }
 
-// ofXML is the encoding of an XML declaration, which stands at the very beginning.
+// ofXML returns the encoding of an XML declaration, which is at the very beginning.
 func ofXML(head []byte) string {
-	head = bytes.TrimLeft(head, " \t\r\n") // what is before it is a fault that is common
+	head = bytes.TrimLeft(head, " \t\r\n") // blanks before it are a common fault
 	if !bytes.HasPrefix(head, []byte("<?xml")) {
 		return ""
 	}
@@ -116,7 +116,7 @@ func ofXML(head []byte) string {
 	return string(bytes.TrimSpace(label))
 }
 
-// ofMeta is what the first meta element says that names an encoding.
+// ofMeta returns the encoding of the first meta element that names one.
 func ofMeta(head []byte) string {
 	z := html.NewTokenizer(bytes.NewReader(head))
 	for {

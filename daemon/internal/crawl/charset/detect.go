@@ -11,11 +11,11 @@ import (
 // candidate is an encoding with the languages that are written in it.
 type candidate struct {
 	name      string
-	prior     int // in costs, for encodings that are rare
+	prior     int // extra cost of rare encodings
 	languages string
 }
 
-// candidates are what Detect chooses among. Of two that read a text alike, the first one is taken.
+// candidates are the encodings that Detect can choose. If two read a text alike, the first one wins.
 var candidates = []candidate{
 	{"windows-1252", 0, "de fr es pt it nl sv da nb fi is ca"},
 	{gb18030, 0, "zh-hans"},
@@ -40,15 +40,15 @@ var candidates = []candidate{
 	{"x-mac-cyrillic", 30, "ru"},
 	{"iso-8859-6", 20, "ar"},
 	{"iso-8859-4", 30, "lt lv et"},
-	{gb18030, 40, "zh-hant"}, // traditional characters are in GBK, too
+	{gb18030, 40, "zh-hant"}, // GBK contains traditional characters, too
 }
 
-// sampleMost is how many bytes of text are looked at; more changes hardly a decision.
+// sampleMost is how many bytes of text are examined; more hardly ever changes the decision.
 const sampleMost = 8 << 10
 
-// Detect tells which encoding the bytes are like, by the text without tags: each encoding that could
-// have made them is tried with what is known of the languages that are written in it, and the one is taken in which
-// the text is the most likely. It is "" if the bytes are like no text, and utf-8 for ASCII.
+// Detect guesses the encoding of the bytes, by the text without tags: it tries each encoding that
+// could have made them, with the statistics of the languages written in it, and picks the one in
+// which the text is most likely. It returns "" if the bytes look like no text, and utf-8 for ASCII.
 func Detect(body []byte) string {
 	if name := escapedJapanese(body); name != "" {
 		return name
@@ -60,9 +60,9 @@ func Detect(body []byte) string {
 	switch {
 	case n == 0:
 		return utf8Name
-	case bytes.IndexByte(body, 0) >= 0: // no text
+	case bytes.IndexByte(body, 0) >= 0: // not text
 		return ""
-	case countMultibyte(body) >= 10 && invalidUTF8(body) <= 2+n/100: // cut, or with a few faults
+	case countMultibyte(body) >= 10 && invalidUTF8(body) <= 2+n/100: // truncated, or with a few faults
 		return utf8Name
 	}
 	text := sample(body)
@@ -76,7 +76,7 @@ func Detect(body []byte) string {
 	return best
 }
 
-// cost is how unlikely the text is; false: it cannot be in that encoding, or it is more unlikely than
+// cost is how unlikely the text is; false: it cannot be in that encoding, or its cost exceeds
 // limit.
 func (c *candidate) cost(text []byte, high, limit int) (cost int, ok bool) {
 	decoded, _ := decode(c.name, text)
@@ -94,7 +94,7 @@ func (c *candidate) cost(text []byte, high, limit int) (cost int, ok bool) {
 	return cost + c.prior, ok
 }
 
-// escapedJapanese tells ISO-2022-JP by its escape sequences: it is ASCII otherwise.
+// escapedJapanese detects ISO-2022-JP by its escape sequences: it is ASCII otherwise.
 func escapedJapanese(body []byte) string {
 	if bytes.Contains(body, []byte("\x1b$B")) || bytes.Contains(body, []byte("\x1b$@")) {
 		if _, replaced := decode("iso-2022-jp", body); replaced <= 2 {
@@ -104,7 +104,7 @@ func escapedJapanese(body []byte) string {
 	return ""
 }
 
-// escapedChinese tells HZ, which stands between ~{ and ~} in ASCII.
+// escapedChinese detects HZ, which is between ~{ and ~} in ASCII.
 func escapedChinese(body []byte) string {
 	if i := bytes.Index(body, []byte("~{")); i >= 0 && bytes.Contains(body[i:], []byte("~}")) && beyondASCII(body) == 0 {
 		if text, replaced := decode("hz-gb-2312", body); replaced == 0 && beyondASCII(text) > 0 {
@@ -114,8 +114,8 @@ func escapedChinese(body []byte) string {
 	return ""
 }
 
-// sample is the text of a body, without tags, scripts and styles; with them if there is
-// hardly any without.
+// sample is the text of a body without tags, scripts and styles; with them if hardly
+// any remains without.
 func sample(body []byte) []byte {
 	z := html.NewTokenizer(bytes.NewReader(body))
 	var text []byte
@@ -143,7 +143,7 @@ func sample(body []byte) []byte {
 	return text[:sampleMost]
 }
 
-// around are the lines of a body that have bytes which are no ASCII.
+// around returns the lines of a body that have bytes outside ASCII.
 func around(body []byte) (text []byte) {
 	for line := range bytes.Lines(body) {
 		if beyondASCII(line) > 0 {

@@ -9,45 +9,45 @@ import (
 	"unicode"
 )
 
-// The model is what Detect knows of languages, made by the command train, which says how it is
-// written. All costs are of -10 ln(p): how unlikely something is.
+// The model has the statistics of languages for Detect, made by the command train, which
+// describes the format. All costs are of -10 ln(p): how unlikely something is.
 //
 //go:embed model.txt
 var modelText string
 
-// Costs of what the model has no figures of, chosen by measurement (docs/charsets.md).
+// Costs where the model has no figures, chosen by measurement (docs/charsets.md).
 const (
-	costASCII   = 30  // a character that every encoding has alike
-	costPair    = 80  // at most, of two letters of the alphabet
-	costUnknown = 90  // a letter that is not of the language, or not in that place
+	costASCII   = 30  // a character that is the same in every encoding
+	costPair    = 80  // the highest cost of two letters of the alphabet
+	costUnknown = 90  // a letter of another language, or unknown in that place
 	costSign    = 55  // punctuation that is common on the web
 	costSymbol  = 90  // other signs
-	costRare    = 115 // a character of East Asia that is not among the frequent ones
-	costAlone   = 40  // one of them alone beside an ASCII letter: rather an accented letter of a word
+	costRare    = 115 // an East Asian character that is not among the frequent ones
+	costAlone   = 40  // one of them alone beside an ASCII letter: more likely an accented letter
 	costForeign = 130 // a character of another script
-	costFault   = 170 // no character
-	costCase    = 45  // a capital letter behind a small one
+	costFault   = 170 // not a character
+	costCase    = 45  // a capital letter after a small one
 )
 
-// language tells how likely texts are in one language.
+// language says how likely texts are in one language.
 type language struct {
 	name string
-	// Languages with an alphabet: the letter's row and column; 0: none of its letters.
+	// Languages with an alphabet: the letter's row and column; 0: not one of its letters.
 	index [tableSize]uint8
-	size  int     // letters, and one for the border of words
-	pairs []uint8 // costs, a row for each letter before; the last column is the end of a word
+	size  int     // letters, and one for the border of a word
+	pairs []uint8 // costs, one row per preceding letter; the last column is the end of a word
 	latin bool
 	// Languages with many characters; nil for others.
 	characters map[rune]uint8
 }
 
-// tableSize is behind all letters of the alphabets: Thai is the last of them.
+// tableSize is above all letters of the alphabets: Thai is the last of them.
 const tableSize = 0xe80
 
 var model = sync.OnceValue(func() map[string]*language {
 	all, err := readModel(modelText)
 	if err != nil {
-		panic(err) // it is a part of the program, and a test reads it
+		panic(err) // it is part of the program, and a test reads it
 	}
 	return all
 })
@@ -89,7 +89,7 @@ func (l *language) setAlphabet(alphabet string) error {
 	l.size = 1
 	for _, r := range alphabet {
 		if r >= tableSize {
-			continue // a row that nothing leads to
+			continue // a row that is never used
 		}
 		l.index[r] = uint8(l.size)
 		l.latin = l.latin || r < 0x80
@@ -119,8 +119,8 @@ func (l *language) addRow(row string) error {
 	return nil
 }
 
-// cost is how unlikely a text is in the language. faults are characters that cannot be in a text. A cost
-// above limit is not counted to the end.
+// cost is how unlikely a text is in the language. faults counts characters that cannot be in a
+// text. Counting stops when the cost exceeds limit.
 func (l *language) cost(text string, limit int) (cost, faults int) {
 	if l.characters != nil {
 		return l.costOfCharacters(text, limit)
@@ -146,7 +146,7 @@ func (l *language) cost(text string, limit int) (cost, faults int) {
 }
 
 func (l *language) costOfCharacters(text string, limit int) (cost, faults int) {
-	run, before := 0, ' ' // characters that are no ASCII, and what is before them
+	run, before := 0, ' ' // length of a run outside ASCII, and the character before it
 	for _, r := range text {
 		if cost > limit {
 			break
@@ -176,7 +176,7 @@ func (l *language) costOfCharacters(text string, limit int) (cost, faults int) {
 	return cost, faults
 }
 
-// writes tells whether a character is of the language's script.
+// writes reports whether a character belongs to the language's script.
 func (l *language) writes(r rune) bool {
 	switch l.name {
 	case "ko":
@@ -189,7 +189,7 @@ func (l *language) writes(r rune) bool {
 
 func isASCIILetter(r rune) bool { return r < 0x80 && 'a' <= r|0x20 && r|0x20 <= 'z' }
 
-// costOfWord is that of a run of letters, some of which are no ASCII.
+// costOfWord is the cost of a run of letters, some of which are not ASCII.
 func (l *language) costOfWord(word string) (cost int) {
 	before, small := 0, false
 	for _, r := range word {
@@ -217,7 +217,7 @@ func (l *language) costOfWord(word string) (cost int) {
 	return cost + int(l.pairs[before*l.size+l.size-1])
 }
 
-// word is how long a run of letters a text begins with, and whether some are no ASCII.
+// word returns the length of the run of letters at the beginning of a text, and whether some are not ASCII.
 func word(text string) (n int, foreign bool) {
 	for i, r := range text {
 		if r < 0x80 {
@@ -241,7 +241,7 @@ func next(text string) (rune, int) {
 	return 0, 0
 }
 
-// costOfSign is that of what is no letter, and 1 if it cannot be in a text.
+// costOfSign is the cost of a character that is not a letter; fault is 1 if it cannot be in a text.
 func costOfSign(r rune) (cost, fault int) {
 	switch {
 	case r < 0x80 && (r >= ' ' || r == '\t' || r == '\n' || r == '\r' || r == '\f'):

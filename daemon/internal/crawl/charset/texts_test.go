@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// written says in which encodings the texts of testdata/texts are tried, and how people name them.
+// written says in which encodings the texts of testdata/texts are tested, and what people call the languages.
 var written = []struct{ language, name, encodings string }{
 	{"zh-hans", "Chinese, simplified", "gb18030"},
 	{"zh-hant", "Chinese, traditional", "big5"},
@@ -75,8 +75,8 @@ func windows(t *testing.T, text, name string, size int) (all []string) {
 	return all
 }
 
-// TestNoRaceTexts: the detector's hit rate on our own texts, none of which the model was made of. With -v
-// it prints the table of docs/charsets.md.
+// TestNoRaceTexts checks the detector's hit rate on our own texts, none of which were used for the
+// model. With -v it prints the table of docs/charsets.md.
 func TestNoRaceTexts(t *testing.T) {
 	sizes := []struct {
 		bytes int
@@ -96,7 +96,7 @@ func TestNoRaceTexts(t *testing.T) {
 				for _, part := range parts {
 					body := []byte(encoded(t, name, part))
 					got := Detect(body)
-					if decoded, _ := decode(or(got, utf8Name), body); string(decoded) == part { // by another name too
+					if decoded, _ := decode(or(got, utf8Name), body); string(decoded) == part { // or under another name
 						hits++
 					} else {
 						wrong[got]++
@@ -120,8 +120,8 @@ func or(s, empty string) string {
 	return s
 }
 
-// TestWholePages: each text in each of its encodings, in a page with tags, scripts and comments that says
-// nothing of it, comes out character by character, and so it does where it is declared wrongly.
+// TestWholePages: each text in each of its encodings comes out character by character from a page
+// with tags, scripts and comments that declares no encoding, or a wrong one.
 func TestWholePages(t *testing.T) {
 	t.Parallel()
 	for _, w := range written {
@@ -136,19 +136,19 @@ func TestWholePages(t *testing.T) {
 				}
 			}
 		}
-		// Valid UTF-8 is UTF-8 whatever is said of it.
+		// Valid UTF-8 is UTF-8 whatever is declared.
 		if r := Decode([]byte(page), "text/html; charset=gbk"); r.Used != utf8Name || !r.Mismatch() {
 			t.Errorf("%s in UTF-8, sent as GBK: read as %s", w.name, r.Used)
 		}
 	}
 }
 
-// TestChanceUTF8: how many short texts in other encodings are valid UTF-8 with as many
-// characters of several bytes by chance: none of ours.
+// TestChanceUTF8 counts short texts in other encodings that by chance are valid UTF-8
+// with that many multibyte characters: none of ours.
 func TestChanceUTF8(t *testing.T) {
 	t.Parallel()
 	all, valid := 0, 0
-	chance := map[int]int{} // by the number of such characters
+	chance := map[int]int{} // by the number of multibyte characters
 	for _, w := range written {
 		for _, name := range strings.Fields(w.encodings) {
 			if name == "iso-2022-jp" {
@@ -179,7 +179,7 @@ func TestChanceUTF8(t *testing.T) {
 	}
 }
 
-// TestModel: the model is whole, and every candidate has an encoding and languages.
+// TestModel: the model is complete, and every candidate has an encoding and languages.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	all, err := readModel(modelText)
@@ -203,7 +203,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestNoText: what is no text is not taken for one, and a text with a few faults still is.
+// TestNoText: bytes that are not text are not taken for text, but a text with a few faults still is.
 func TestNoText(t *testing.T) {
 	t.Parallel()
 	junk := make([]byte, 4096)
@@ -242,7 +242,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkDetect: a page of 32 KiB of which nothing is known.
+// BenchmarkDetect: a page of 32 KiB without any declaration.
 func BenchmarkDetect(b *testing.B) {
 	text, err := os.ReadFile("testdata/texts/ru.txt")
 	if err != nil {

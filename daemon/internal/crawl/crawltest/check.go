@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/pages"
 )
 
-// Records are the lines of an index.
+// Records reads the lines of an index.
 func Records(dir string) (all []pages.Record, err error) {
 	err = lines(filepath.Join(dir, "index.ndjson"), func(line []byte) error {
 		var r pages.Record
@@ -44,9 +44,9 @@ func lines(path string, each func([]byte) error) error {
 	return s.Err()
 }
 
-// Check says what is wrong with the folder of a crawl that has stored n pages: each URI once, each
-// with its file, no file without a line, each page of the site with its text, and a graph that has
-// the links of the pages that are stored, and no others.
+// Check says what is wrong with the folder of a crawl that has stored n pages: each URI must be
+// there once, each with its file, no file without a line, each page of the site with its text, and
+// the graph must have exactly the links of the stored pages.
 func Check(dir string, n int) error {
 	all, err := Records(dir)
 	if err != nil {
@@ -102,7 +102,7 @@ func Check(dir string, n int) error {
 	return errors.Join(append(wrong, err, checkGraph(dir, uris))...)
 }
 
-// number is of which page of the site a URI is.
+// number returns the number of the site's page that a URI names.
 func number(uri string) (i int, ok bool) {
 	for _, kind := range []string{"/p/", "/copy/", "/slow/"} {
 		if _, rest, found := strings.Cut(uri, kind); found {

@@ -1,5 +1,5 @@
-// Package crawltest is a site for tests of the crawler, always the same for the same number of pages,
-// with the traps that sites have; and the check of what a crawl of it has stored.
+// Package crawltest has a site for tests of the crawler, which is always the same for the same
+// number of pages and has the traps of real sites. It also checks what a crawl of it has stored.
 package crawltest
 
 import (
@@ -18,41 +18,41 @@ import (
 // Site is an http.Handler. Page i of Pages leads to pages 8i+1 to 8i+8, to some others, and to traps.
 type Site struct {
 	Pages int
-	Slow  time.Duration // that slow pages take
+	Slow  time.Duration // delay of slow pages
 
-	session atomic.Int64 // every answer has another one in its links
+	session atomic.Int64 // every answer has a new one in its links
 
 	mu     sync.Mutex
 	visits map[string]int // by path
 	at     map[string][]time.Time
 }
 
-// Encodings are those that pages come in, in turn.
+// Encodings are the encodings that pages use in rotation.
 func Encodings() []string {
 	return []string{"utf-8", "gb18030", "big5", "shift_jis", "euc-jp", "euc-kr", "windows-1251", "koi8-r", "iso-8859-7", "windows-1252"}
 }
 
-// words are what a page in each encoding says.
+// words are the texts of pages, by encoding.
 var words = map[string]string{
 	"utf-8": "Grüße an alle Leser", "gb18030": "这一页说的是天气和人们", "big5": "這一頁說的是天氣和人們", "shift_jis": "このページは天気のことです",
 	"euc-jp": "今日は良い天気ですね", "euc-kr": "오늘은 날씨가 좋습니다", "windows-1251": "Сегодня хорошая погода", "koi8-r": "Завтра будет дождь",
 	"iso-8859-7": "Σήμερα ο καιρός είναι καλός", "windows-1252": "Où est le café ?",
 }
 
-// Text is what page i says, and its encoding.
+// Text returns the text of page i, and its encoding.
 func Text(i int) (text, encoding string) {
 	encoding = Encodings()[i%len(Encodings())]
 	return fmt.Sprintf("%s %d", words[encoding], i), encoding
 }
 
-// Visits is how often a path was asked for.
+// Visits is how many times a path was requested.
 func (s *Site) Visits(path string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.visits[path]
 }
 
-// Times are when pages were asked for under a host, robots.txt too.
+// Times are the times of all requests to a host, including robots.txt.
 func (s *Site) Times(host string) []time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *Site) page(w http.ResponseWriter, i int) {
 		panic(err)
 	}
 	kind := "text/html"
-	if i%2 == 0 { // the others by meta alone
+	if i%2 == 0 { // the others only by meta
 		kind += "; charset=" + name
 	}
 	w.Header().Set("Content-Type", kind)

@@ -19,8 +19,8 @@ type codec struct {
 	e    encoding.Encoding // nil: UTF-8
 }
 
-// codecOf is the encoding of one of the labels that is known, the first, else that of the page ("pick
-// an encoding for the form"). Those that no form can be sent in are UTF-8.
+// codecOf returns the encoding of the first known label, else that of the page ("pick an encoding
+// for the form"). Encodings in which forms cannot be sent become UTF-8.
 func codecOf(labels, page string) codec {
 	split := func(r rune) bool { return strings.ContainsRune(" \t\r\n\f,;", r) } // commas are an old habit
 	for _, label := range append(strings.FieldsFunc(labels, split), page) {
@@ -37,7 +37,7 @@ func codecOf(labels, page string) codec {
 	return codec{name: "UTF-8"}
 }
 
-// bytes encodes a text. A character that the encoding cannot hold is &#N;, as browsers send it.
+// bytes encodes a text. A character that the encoding cannot hold becomes &#N;, as browsers send it.
 func (c codec) bytes(text string) []byte {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	if c.e == nil {
@@ -47,9 +47,9 @@ func (c codec) bytes(text string) []byte {
 		return whole
 	}
 	var b []byte
-	held := 0 // where the run begins that the encoding can hold: some encodings have states
+	held := 0 // start of the run that the encoding can hold: some encodings are stateful
 	flush := func(end int) {
-		run, _ := c.e.NewEncoder().Bytes([]byte(text[held:end])) // each of its characters can be held
+		run, _ := c.e.NewEncoder().Bytes([]byte(text[held:end])) // the encoding has all of its characters
 		b = append(b, run...)
 	}
 	for i, r := range text {
@@ -63,16 +63,16 @@ func (c codec) bytes(text string) []byte {
 	return b
 }
 
-// big5 is the one whose encoder, by the standard, leaves out what its decoder knows of Hong Kong.
+// big5 is the encoding whose standard encoder lacks the Hong Kong characters of its decoder.
 const big5 = "big5"
 
-// holds tells whether the encoding has a character.
+// holds reports whether the encoding has a character.
 func (c codec) holds(r rune) bool {
 	b, err := c.e.NewEncoder().Bytes([]byte(string(r)))
 	return err == nil && !(c.name == big5 && len(b) == 2 && b[0] < 0xa1)
 }
 
-// urlencode writes entries as application/x-www-form-urlencoded; of a file its name.
+// urlencode writes entries as application/x-www-form-urlencoded, with only the names of files.
 func (c codec) urlencode(all []entry) []byte {
 	var b []byte
 	for i, e := range all {
@@ -124,10 +124,10 @@ func (c codec) multipart(all []entry) (contentType string, body []byte) {
 	return multipart + "; boundary=" + boundary, b.Bytes()
 }
 
-// newBoundary is one that no text has: 128 random bits.
+// newBoundary makes a boundary that occurs in no text: 128 random bits.
 func newBoundary() string {
 	var random [16]byte
-	_, _ = rand.Read(random[:]) // it never fails
+	_, _ = rand.Read(random[:]) // never fails
 	return "----form" + hex.EncodeToString(random[:])
 }
 

@@ -12,8 +12,8 @@ type entry struct {
 	upload      *Upload
 }
 
-// Set gives a field its values, as a user would: a text replaces what is there, a box is checked, an
-// option is chosen by its value or by its text. The error says what there is instead.
+// Set gives a field its values, as a user would: a text replaces the old one, a box is checked, an
+// option is chosen by its value or by its text. The error lists what exists instead.
 func (f *Form) Set(name string, v Value) error {
 	var all []*Control
 	for _, c := range f.Controls {
@@ -47,7 +47,7 @@ func (f *Form) Set(name string, v Value) error {
 		return fmt.Errorf("%d texts for %d fields of that name", len(v.Texts), len(enabled))
 	}
 	for i, text := range v.Texts {
-		if enabled[i].Tag == "input" && enabled[i].Type != "hidden" { // which have one line
+		if enabled[i].Tag == "input" && enabled[i].Type != "hidden" { // they have one line
 			text = strings.NewReplacer("\r", "", "\n", "").Replace(text)
 		}
 		enabled[i].Value = text
@@ -129,8 +129,8 @@ func (c *Control) choices() string {
 	return strings.Join(all, ", ")
 }
 
-// button is the one that is pressed: that of the name or value, or the first that submits; nil: there
-// is none, and the form is sent without. An image is pressed only when it is named.
+// button returns the button to press: the one with the name or value, or the first that submits;
+// nil: there is none, and the form is sent without. An image is pressed only if it is named.
 func (f *Form) button(name string) (*Control, error) {
 	var names []string
 	for _, c := range f.Controls {
@@ -148,8 +148,8 @@ func (f *Form) button(name string) (*Control, error) {
 	return nil, fmt.Errorf("the form has no such button that can be pressed; there are {%s}", strings.Join(names, "}, {"))
 }
 
-// entries are what is sent when pressed is ("constructing the entry list" of the standard), in the
-// order of the page. Line ends are CR LF; charset is what a hidden field _charset_ says.
+// entries are what the form sends when pressed is pressed ("constructing the entry list" of the
+// standard), in page order. Line ends are CR LF; charset is the value of a hidden field _charset_.
 func (f *Form) entries(pressed *Control, charset string) []entry {
 	var all []entry
 	for _, c := range f.Controls {
@@ -203,7 +203,7 @@ func (c *Control) entries(charset string) []entry {
 	return all
 }
 
-// selected are the options that are chosen. Of a list of one line that has no choice it is the first.
+// selected returns the chosen options. A one-line list without a choice has its first option.
 func (c *Control) selected() []*Option {
 	var all []*Option
 	for _, o := range c.Options {

@@ -18,14 +18,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
-// File is what people write: one step, or several.
+// File is a file as people write it: one step, or several.
 type File struct {
 	Step  `yaml:",inline"`
 	Steps []Step `yaml:"steps"` // one after the other, with the same cookies
-	// Cookies is the file, beside this one, where cookies are kept; "": they are not.
+	// Cookies is the file, beside this one, in which cookies are saved; "": they are not saved.
 	Cookies string `yaml:"cookies"`
-	// Avoid are parts of URIs whose links a crawl does not follow, as they would end the session;
-	// left out: DefaultAvoid. Capitals do not matter.
+	// Avoid are parts of URIs whose links a crawl does not follow, because they would end the
+	// session; if missing: DefaultAvoid. Case is ignored.
 	Avoid []string `yaml:"avoid"`
 
 	path string
@@ -34,11 +34,11 @@ type File struct {
 // Step is a page whose form is filled in and sent, or that is only read.
 type Step struct {
 	Page     string     `yaml:"page"`     // URI of the page; after the first step it may be relative to where the last one ended
-	Form     Which      `yaml:"form"`     // which form; left out: the only one, or the only one with a password
-	Fields   *yaml.Node `yaml:"fields"`   // names with values; what is left out is sent as the page has it
+	Form     Which      `yaml:"form"`     // which form; if missing: the only one, or the only one with a password
+	Fields   *yaml.Node `yaml:"fields"`   // names with values; missing fields are sent as the page has them
 	Extra    *yaml.Node `yaml:"extra"`    // fields that a script of the page would add
 	Submit   string     `yaml:"submit"`   // button, by name, id or value; "": the first
-	Encoding string     `yaml:"encoding"` // "": what form or page say
+	Encoding string     `yaml:"encoding"` // "": as the form or page says
 	Check    Check      `yaml:"check"`
 
 	line    int
@@ -47,12 +47,12 @@ type Step struct {
 	sending []Extra
 }
 
-// DefaultAvoid are how links that end a session are called.
+// DefaultAvoid are the usual names of links that end a session.
 func DefaultAvoid() []string {
 	return []string{"logout", "log-out", "log_out", "logoff", "signout", "sign-out", "sign_out", "action=quit"}
 }
 
-// Avoided tells whether a link is one that a crawl with the session does not follow.
+// Avoided reports whether a link is one that a crawl with the session does not follow.
 func (f *File) Avoided(u *uri.URI) bool {
 	avoid := f.Avoid
 	if avoid == nil {
@@ -62,16 +62,16 @@ func (f *File) Avoided(u *uri.URI) bool {
 	return slices.ContainsFunc(avoid, func(part string) bool { return strings.Contains(path, strings.ToLower(part)) })
 }
 
-// Check is what must hold after a step, all that is given. That the status is below 400 always must.
+// Check has the conditions after a step; all that are given must hold. The status must always be below 400.
 type Check struct {
-	Text   string `yaml:"text"`    // is on the page, in its source or as it is shown
-	NoText string `yaml:"no_text"` // is not
+	Text   string `yaml:"text"`    // is on the page, in its source or in the visible text
+	NoText string `yaml:"no_text"` // is not on the page
 	URI    string `yaml:"uri"`     // is in the URI of the page, after redirects
-	Cookie string `yaml:"cookie"`  // is one that the site has set, by name
+	Cookie string `yaml:"cookie"`  // name of a cookie that the site has set
 }
 
-// Read reads a file, and the secrets that it names, relative to its own folder. env looks a variable of
-// the environment up. The error joins all faults, with file, line and key, and has no value of a field.
+// Read reads a file, and the secrets that it names, relative to its own folder. env looks up environment
+// variables. The error joins all faults, with file, line and key, but without values of fields.
 func Read(path string, env func(string) (string, bool)) (*File, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -127,7 +127,7 @@ func (f *File) complete(root *yaml.Node, v *values) error {
 	return errors.Join(v.faults...)
 }
 
-// complete takes the fields of a step from the part of the file that it stands in.
+// complete reads the fields of a step from its part of the file.
 func (s *Step) complete(n *yaml.Node, key string, v *values) {
 	s.line = n.Line
 	if key == "" {
@@ -157,7 +157,7 @@ func (s *Step) absolute(n *yaml.Node, key string, v *values) {
 	}
 }
 
-// CookiesPath is the file of cookies, "" if there is to be none.
+// CookiesPath is the file of cookies, "" if there is none.
 func (f *File) CookiesPath() string {
 	if f.Cookies == "" || filepath.IsAbs(f.Cookies) {
 		return f.Cookies
@@ -165,8 +165,8 @@ func (f *File) CookiesPath() string {
 	return filepath.Join(filepath.Dir(f.path), f.Cookies)
 }
 
-// OpenJar makes the jar of the steps: with what the file of cookies has, if there is to be one. save
-// keeps what sites have set since.
+// OpenJar makes the jar of the steps, with the saved cookies if the file names a file for them.
+// save saves what sites have set since.
 func (f *File) OpenJar() (jar http.CookieJar, save func() error, err error) {
 	path := f.CookiesPath()
 	if path == "" {
@@ -179,7 +179,7 @@ func (f *File) OpenJar() (jar http.CookieJar, save func() error, err error) {
 	return kept, kept.Save, nil
 }
 
-// Checked tells whether the last step is checked, so that a login that did not work is seen.
+// Checked returns an error if the last step has no check, so that a failed login is noticed.
 func (f *File) Checked() error {
 	if f.Steps[len(f.Steps)-1].Check == (Check{}) {
 		return fmt.Errorf("%s:%d: check: it is missing: want a text, no_text, uri or cookie that tells whether the login worked", f.path, f.Steps[len(f.Steps)-1].line)
@@ -192,7 +192,7 @@ func (f *File) where(i int) string {
 	return fmt.Sprintf("%s:%d", f.path, f.Steps[i].line)
 }
 
-// holds says what does not hold on a page.
+// holds returns the conditions that a page does not meet.
 func (c Check) holds(text, at string, hasCookie func(name string) bool) error {
 	var faults []string
 	shown := html.UnescapeString(text)

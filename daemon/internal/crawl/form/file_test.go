@@ -76,7 +76,7 @@ func TestAvoided(t *testing.T) {
 	}
 }
 
-// Every fault names file, line and key, and none a value.
+// Every fault names file, line and key, and none shows a value.
 func TestReadFaults(t *testing.T) {
 	t.Parallel()
 	const good = "page: https://a.example/\n"

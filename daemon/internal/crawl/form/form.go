@@ -1,7 +1,7 @@
 // Package form fills in and sends the forms of pages as browsers do (the HTML standard, "form
-// submission"), also those of pages in GBK and other encodings, to log in to a site or to change a
-// text there. What it does is in a file that people write. It runs no scripts, and fetches by what its
-// caller gives it, whose limits hold.
+// submission"), also on pages in GBK and other encodings, to log in to a site or to change a text
+// there. The steps are in a file that people write. The package runs no scripts, and fetches
+// through its caller, whose limits hold.
 package form
 
 import (
@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// Form is one of a page, as the page has it.
+// Form is a form of a page, as the page has it.
 type Form struct {
 	ID, Name      string
 	Index         int    // of the page, from 0
-	Action        string // as it stands there
+	Action        string // as written there
 	Method        string // get, post or dialog
 	Enctype       string
 	AcceptCharset string
-	Controls      []*Control // in the order of the page
+	Controls      []*Control // in page order
 }
 
 // Control is a field or a button of a form.
 type Control struct {
 	Tag      string // input, select, textarea or button
-	Type     string // of an input or a button, in lower case; that of a select is select, of a textarea textarea
+	Type     string // of an input or a button, in lower case; a select has select, a textarea textarea
 	Name     string
 	ID       string
 	Value    string
@@ -35,11 +35,11 @@ type Control struct {
 	Size     int // lines that a select shows
 	Options  []*Option
 
-	action, method, enctype string // of a button, over those of the form
+	action, method, enctype string // of a button; they override those of the form
 	uploads                 []Upload
 }
 
-// Option is one of a select.
+// Option is an option of a select.
 type Option struct {
 	Value, Text        string
 	Selected, Disabled bool
@@ -60,12 +60,12 @@ func (c *Control) isButton() bool {
 	return c.Tag == "button" || slices.Contains([]string{"submit", "image", "reset", "button"}, c.Type) && c.Tag == "input"
 }
 
-// hasPassword tells whether the form asks for a password.
+// hasPassword reports whether the form asks for a password.
 func (f *Form) hasPassword() bool {
 	return slices.ContainsFunc(f.Controls, func(c *Control) bool { return c.Type == "password" })
 }
 
-// names are the names of its fields, for people.
+// names lists the names of its fields, for people.
 func (f *Form) names() string {
 	var names []string
 	for _, c := range f.Controls {
@@ -94,15 +94,15 @@ func (f *Form) label() string {
 	return text
 }
 
-// Which says which form of a page is meant. What is empty does not matter.
+// Which says which form of a page is meant. Empty fields match any form.
 type Which struct {
 	ID     string `yaml:"id"`
 	Name   string `yaml:"name"`
-	Action string `yaml:"action"` // the end of its action as it stands in the page, without its query
-	Index  int    `yaml:"index"`  // from 1; 0: it does not matter
+	Action string `yaml:"action"` // the end of its action as written in the page, without the query
+	Index  int    `yaml:"index"`  // from 1; 0: any
 }
 
-// pick is the form that is meant; without a word on it the only one, or the only one with a password.
+// pick returns the form that is meant; if w is empty, the only one, or the only one with a password.
 func pick(forms []*Form, w Which) (*Form, error) {
 	fit := slices.DeleteFunc(slices.Clone(forms), func(f *Form) bool {
 		action, _, _ := strings.Cut(f.Action, "?")

@@ -31,7 +31,7 @@ func address(t testing.TB, text string) *uri.URI {
 	return u
 }
 
-// sent is what a browser on a page in UTF-8 sends of its first form.
+// sent returns what a browser on a page in UTF-8 sends for its first form.
 func sent(t testing.TB, page string, s Sending) *Submission {
 	t.Helper()
 	p := parsed(t, page)
@@ -51,7 +51,7 @@ func sent(t testing.TB, page string, s Sending) *Submission {
 	return out
 }
 
-// TestWhatIsSent goes through the controls of the standard.
+// TestWhatIsSent tests the controls of the standard one by one.
 func TestWhatIsSent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ form, want string }{
@@ -185,7 +185,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// FuzzForm: whatever a page has, the standard library reads back what is sent of it.
+// FuzzForm: whatever a page contains, the standard library can read back what is sent.
 func FuzzForm(f *testing.F) {
 	f.Add(`<form method=post enctype=multipart/form-data><input name="a&quot;
 b" value="x"><select name=s><option>1<textarea name=t>`, "gbk")
@@ -218,7 +218,7 @@ b" value="x"><select name=s><option>1<textarea name=t>`, "gbk")
 			if slices.ContainsFunc(all, func(e entry) bool {
 				return strings.ContainsFunc(string(c.bytes(e.name)), func(r rune) bool { return r < ' ' && r != '\r' && r != '\n' || r == 0x7f })
 			}) {
-				continue // browsers send it as it is, and the standard library does not read it
+				continue // browsers send it unchanged, and the standard library cannot read it
 			}
 			kind, raw := c.multipart(all)
 			_, params, err := mime.ParseMediaType(kind)

@@ -11,21 +11,21 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Bounds of what is taken from a page.
+// Bounds of what is read from a page.
 const (
 	maxForms    = 1000
 	maxControls = 20_000
 	maxOptions  = 50_000
 )
 
-// Page is what a page has of forms.
+// Page has the forms of a page.
 type Page struct {
 	Base  string // its base element; "": none
 	Forms []*Form
 }
 
-// Parse reads a page in UTF-8. Controls belong to the form that was begun last and not ended, wherever
-// they stand (as old pages have forms in tables), or to that of their form attribute.
+// Parse reads a page in UTF-8. Controls belong to the last form that is still open, wherever they
+// are (as old pages have forms in tables), or to that of their form attribute.
 func Parse(page []byte) (*Page, error) {
 	p := &parser{z: html.NewTokenizer(bytes.NewReader(page)), page: &Page{}}
 	for {
@@ -52,9 +52,9 @@ func Parse(page []byte) (*Page, error) {
 type parser struct {
 	z         *html.Tokenizer
 	page      *Page
-	form      *Form // that was begun and not ended
+	form      *Form // the open form
 	fieldsets []fieldset
-	hidden    int // templates and datalists that are open: nothing in them is sent
+	hidden    int // number of open templates and datalists: nothing in them is sent
 	sel       *Control
 	group     bool // a disabled group of options
 	option    *Option
@@ -65,12 +65,12 @@ type parser struct {
 	all       []placed
 }
 
-// fieldset is one that is open. What is in its first legend is enabled all the same.
+// fieldset is an open fieldset. Controls in its first legend are enabled in any case.
 type fieldset struct {
 	disabled, inLegend, hadLegend bool
 }
 
-// placed is a control with where it belongs.
+// placed is a control with the form to which it belongs.
 type placed struct {
 	c    *Control
 	form *Form
@@ -104,7 +104,7 @@ func (p *parser) start() error {
 			p.page.Base = strings.TrimSpace(a["href"])
 		}
 	case "form":
-		if p.form == nil && p.hidden == 0 { // a form in a form is none
+		if p.form == nil && p.hidden == 0 { // a form within a form is ignored
 			return p.startForm(p.attributes(more))
 		}
 	case "fieldset":
@@ -121,7 +121,7 @@ func (p *parser) start() error {
 			return p.startOption(p.attributes(more))
 		}
 	case "input", "button", "select", "textarea":
-		if tag != "button" { // these end a select that was not ended
+		if tag != "button" { // these end a select that is still open
 			p.endSelect()
 		}
 		return p.control(tag, p.attributes(more))
@@ -141,7 +141,7 @@ func (p *parser) startForm(a attributes) error {
 	return nil
 }
 
-// method and enctype are what the standard makes of an attribute: a word that it does not know stands for the default.
+// method and enctype normalize an attribute as the standard does: unknown words mean the default.
 func method(text string) string {
 	if text = strings.ToLower(strings.TrimSpace(text)); text == "post" || text == "dialog" {
 		return text
@@ -265,7 +265,7 @@ func (p *parser) text() {
 	switch {
 	case p.area != nil:
 		text := string(p.z.Text())
-		if p.areaBegun { // one line end after the tag is no part of the text
+		if p.areaBegun { // one line end after the tag is not part of the text
 			text = strings.TrimPrefix(strings.TrimPrefix(text, "\r"), "\n")
 		}
 		p.areaBegun = false
@@ -275,7 +275,7 @@ func (p *parser) text() {
 	}
 }
 
-// place gives each control to its form, in the order of the page.
+// place assigns each control to its form, in page order.
 func (p *parser) place() {
 	byID := map[string]*Form{}
 	for _, f := range p.page.Forms {

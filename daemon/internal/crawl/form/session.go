@@ -15,22 +15,22 @@ import (
 
 var stepType = reflect.TypeFor[Step]()
 
-// errNoForm: the page has no form that is meant.
+// errNoForm: the page lacks the form that is meant.
 var errNoForm = errors.New("no form")
 
-// pageLimit is the length of the longest page that is looked at.
+// pageLimit is the length of the longest page that is read.
 const pageLimit = 8 << 20
 
 // Session runs the steps of a file.
 type Session struct {
-	// Fetch fetches, as polite as its caller is. It does not try again what was posted.
+	// Fetch fetches, as politely as its caller wants. It must not retry what was posted.
 	Fetch func(ctx context.Context, r fetch.Request) (*fetch.Response, error)
 	Jar   http.CookieJar
-	// Done, if not nil, is called after each step that went well.
+	// Done, if not nil, is called after each step that succeeded.
 	Done func(Answer)
 }
 
-// Answer is what came of a step.
+// Answer is the outcome of a step.
 type Answer struct {
 	Step     int    // from 0
 	URI      string // after redirects
@@ -40,8 +40,8 @@ type Answer struct {
 	Text     string // of the page, in UTF-8
 }
 
-// Run does all steps. The error names the step, by its line in the file, and has no value of a field. It returns the
-// last answer.
+// Run does all steps, and returns the last answer. An error names the step, by its line in the
+// file, and has no value of a field.
 func (s Session) Run(ctx context.Context, f *File) (Answer, error) {
 	var last Answer
 	for i := range f.Steps {
@@ -80,7 +80,7 @@ func (s Session) step(ctx context.Context, step *Step, before string) (Answer, e
 	if step.posts {
 		sent, err := step.submission(read)
 		if errors.Is(err, errNoForm) && step.Check != (Check{}) && check() == nil {
-			return read.Answer, nil // as with the cookies of an earlier login
+			return read.Answer, nil // as after an earlier login
 		}
 		if err != nil {
 			return Answer{}, fmt.Errorf("%s: %w", read.URI, err)
@@ -109,10 +109,10 @@ func (s Session) hasCookie(at, name string) bool {
 	return false
 }
 
-// page is one that was read.
+// page is a page that was read.
 type page struct {
 	Answer
-	query string // the encoding that its forms are sent in
+	query string // the encoding for queries of its forms
 }
 
 func (s Session) get(ctx context.Context, r fetch.Request) (page, error) {
@@ -159,14 +159,14 @@ func (s *Step) submission(p page) (*Submission, error) {
 	return form.Submit(Sending{At: at, Base: parsed.Base, Charset: p.query, Encoding: s.Encoding, Submit: s.Submit, Extra: s.sending})
 }
 
-// request sends a form as a browser does: sites that guard against forged requests look at where one
-// comes from.
+// request sends a form as a browser does, with its origin: sites that guard against forged requests
+// check it.
 func request(sent *Submission, from string) fetch.Request {
 	r := fetch.Request{URI: sent.URI, Method: sent.Method, Body: sent.Body, Header: http.Header{}}
 	page, err := uri.Parse(from)
 	to, also := uri.Parse(sent.URI)
 	if err != nil || also != nil {
-		return r // which fetch refuses
+		return r // fetch refuses it
 	}
 	r.Header.Set("Referer", page.Origin()+"/")
 	if page.Origin() == to.Origin() {

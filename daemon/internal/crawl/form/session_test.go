@@ -50,7 +50,7 @@ const login = `
     check: {text: 退出, no_text: 密码错误, uri: /index.php, cookie: sid}
 `
 
-// TestBoard logs in to a board that takes GBK only, posts a text, changes it, and reads it back.
+// TestBoard logs in to a board that accepts only GBK, posts a text, changes it, and reads it back.
 func TestBoard(t *testing.T) {
 	t.Parallel()
 	b := board.New(t)
@@ -87,7 +87,7 @@ func TestBoard(t *testing.T) {
 	}
 }
 
-// TestBoardKnowsUs: with the cookies of an earlier run there is no form to log in with.
+// TestBoardKnowsUs: with the cookies of an earlier run, there is no login form.
 func TestBoardKnowsUs(t *testing.T) {
 	t.Parallel()
 	b := board.New(t)
@@ -136,7 +136,7 @@ func TestBoardRefuses(t *testing.T) {
 	}
 }
 
-// A form with a password is sent to nobody else, and not where all can read it.
+// A form with a password is sent to no other site, and not where everyone can read it.
 func TestSecretsStay(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the other site was called") }))

@@ -8,7 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
-// Submission is what is sent.
+// Submission is a form as it is sent.
 type Submission struct {
 	Method, URI string
 	ContentType string // "": there is no body
@@ -20,8 +20,8 @@ type Sending struct {
 	At       *uri.URI // the page
 	Base     string   // its base element, "" if it has none
 	Charset  string   // the encoding of the page, by its name in the standard
-	Encoding string   // over what the form says; "": what that says
-	Submit   string   // the button that is pressed, by name, id or value; "": the first
+	Encoding string   // overrides that of the form; "": as the form says
+	Submit   string   // the button to press, by name, id or value; "": the first
 	Extra    []Extra  // fields that the form does not have
 }
 
@@ -31,7 +31,7 @@ type Extra struct {
 	Texts []string
 }
 
-// Submit is what a browser sends of the form.
+// Submit returns what a browser sends for the form.
 func (f *Form) Submit(s Sending) (*Submission, error) {
 	pressed, err := f.button(s.Submit)
 	if err != nil {
@@ -78,7 +78,7 @@ func (f *Form) Submit(s Sending) (*Submission, error) {
 	return sent, nil
 }
 
-// target is where a form goes: to its page if it has no action, whatever the base is.
+// target is the URI to which a form goes: without an action it is the page, whatever the base is.
 func target(s Sending, action string) (*uri.URI, error) {
 	if action == "" {
 		return s.At, nil

@@ -16,31 +16,31 @@ import (
 // maxUpload is the length of the longest file that is sent.
 const maxUpload = 16 << 20
 
-// Value is what a field is given.
+// Value is the value for a field.
 type Value struct {
-	Texts   []string // of fields; of boxes those that are checked; of lists those that are chosen
+	Texts   []string // of fields; of boxes the checked ones; of lists the chosen ones
 	Checked *bool    // of one box
 	Uploads []Upload
 }
 
-// field is one of a file of steps, in its order.
+// field is a field of a file of steps, in its order.
 type field struct {
 	name  string
 	line  int
 	value Value
 }
 
-// source is a value that is not in the file itself.
+// source is a value that is kept outside the file.
 type source struct {
-	File   string `yaml:"file"`   // that holds it alone; one line end after it is no part of it
-	Env    string `yaml:"env"`    // variable of the environment
-	Upload string `yaml:"upload"` // a file that is sent as it is
+	File   string `yaml:"file"`   // a file with only the value; one line end after it is ignored
+	Env    string `yaml:"env"`    // environment variable
+	Upload string `yaml:"upload"` // a file that is sent unchanged
 }
 
-// values reads the values of fields. It keeps faults, which have no value in them.
+// values reads the values of fields. It collects faults, which never show a value.
 type values struct {
 	file   string
-	dir    string // that paths are relative to
+	dir    string // the base of relative paths
 	env    func(string) (string, bool)
 	faults []error
 }
@@ -95,7 +95,7 @@ func (v *values) value(n *yaml.Node, key string, into *Value) {
 		checked := n.Value == "true"
 		into.Checked = &checked
 	default:
-		into.Texts = append(into.Texts, n.Value) // of a number, too: as it stands there
+		into.Texts = append(into.Texts, n.Value) // also a number, as written
 	}
 }
 

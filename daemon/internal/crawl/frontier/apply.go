@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// row is a URI that has one.
+// row is a URI that has a row in the database.
 type row struct {
 	id       int64
 	uri      string
@@ -34,13 +34,13 @@ func (w *writer) row(key Key) (*row, error) {
 	return r, nil
 }
 
-// source is where a URI was found; the zero value: it is a seed.
+// source is where a URI was found; the zero value means a seed.
 type source struct {
 	id  int64
 	uri string
 }
 
-// hostID is the row of a host, made if there is none.
+// hostID returns the row of a host, and makes it if it is missing.
 func (w *writer) hostID(name string) (int64, error) {
 	if id := w.hosts[name]; id != 0 {
 		return id, nil
@@ -86,7 +86,7 @@ func (w *writer) add(key Key, t Target, depth int, from source, state int) (*row
 	return &row{id: id, uri: t.URI, depth: depth, state: state}, nil
 }
 
-// ask asks the filter for all links that have no row, before any is made.
+// ask asks the filter about all links without a row, before any row is made.
 func (w *writer) ask(together []*change) error {
 	if w.f.opt.Filter == nil {
 		return nil
@@ -127,7 +127,7 @@ func (w *writer) tooDeep(c *change) bool {
 	return w.f.opt.MaxDepth >= 0 && c.lease.Depth >= w.f.opt.MaxDepth
 }
 
-// settle does what became of one lease.
+// settle applies the outcome of one lease.
 func (w *writer) settle(c *change) (*Outcome, error) {
 	o := &Outcome{Entry: c.lease.Entry, Result: c.Result, Final: true, URI: c.lease.URI, Time: w.f.opt.Now()}
 	for why, n := range c.Skipped {
@@ -163,7 +163,7 @@ func (w *writer) failure(c *change, o *Outcome) error {
 	return err
 }
 
-// page stores a page, under the URI that the redirects led to.
+// page stores a page, under the URI to which the redirects led.
 func (w *writer) page(c *change, o *Outcome) error {
 	counts := &w.state.Counts
 	at := &row{id: c.lease.ID, uri: c.lease.URI, state: queued}
@@ -188,7 +188,7 @@ func (w *writer) page(c *change, o *Outcome) error {
 				return err
 			}
 		}
-		if r == nil { // nobody was there
+		if r == nil { // the URI had no row
 			return nil
 		}
 		at, host, key = r, t.Host, next
@@ -199,7 +199,7 @@ func (w *writer) page(c *change, o *Outcome) error {
 		}
 		return nil
 	}
-	if at.state == stored { // of a claim nobody else stores anything
+	if at.state == stored { // nobody else stores a claimed URI
 		return fmt.Errorf("%s is stored already", at.uri)
 	}
 	switch at.state {
@@ -233,7 +233,7 @@ func (w *writer) page(c *change, o *Outcome) error {
 	return nil
 }
 
-// leaves notes that a URI only leads to another.
+// leaves notes that a URI only redirects to another.
 func (w *writer) leaves(r *row) error {
 	w.state.Counts.Redirected++
 	w.state.Counts.Queued--
@@ -241,7 +241,7 @@ func (w *writer) leaves(r *row) error {
 	return err
 }
 
-// links queues those of a page that are to be fetched, and names the targets of all.
+// links queues those links of a page that are to be fetched, and names the targets of all.
 func (w *writer) links(c *change, o *Outcome) error {
 	from := source{c.lease.ID, o.URI}
 	if o.Stored {

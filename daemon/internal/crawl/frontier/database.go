@@ -26,12 +26,12 @@ const (
 	waiting    = 1 // for another attempt
 	stored     = 2
 	failed     = 3
-	redirected = 4 // the page is that of another URI
+	redirected = 4 // the page belongs to another URI
 	elsewhere  = 5 // the shared filter has seen it
 )
 
-// schema: an id is the order of discovery. A key is the first 16 bytes of the SHA-256 of the
-// canonical form: nobody can make two URIs with the same one, so that a page cannot hide another.
+// schema: ids are in the order of discovery. A key is the first 16 bytes of the SHA-256 of the
+// canonical form: nobody can make two URIs with the same key, so that a page cannot hide another.
 // Times are milliseconds of Unix time.
 const schema = `
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -75,7 +75,7 @@ func connect(path string, most int, pragmas ...string) (*sql.DB, error) {
 	return db, nil
 }
 
-// prepare makes the tables of a database that has none, in one transaction, and refuses what is not ours.
+// prepare makes the tables of an empty database, in one transaction, and refuses a database that is not ours.
 func prepare(ctx context.Context, db *sql.DB, path string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -118,7 +118,7 @@ func (f *Frontier) setMeta(ctx context.Context, name string, value []byte) error
 	return err
 }
 
-// writeState keeps the counts; the writer has ended, or was not started.
+// writeState saves the counts; the writer must have ended, or not been started.
 func (f *Frontier) writeState() error {
 	f.mu.Lock()
 	s := f.state
@@ -131,20 +131,20 @@ func (f *Frontier) writeState() error {
 	return f.setMeta(context.Background(), "state", text)
 }
 
-// SetSetting replaces the setting of a crawl that was begun.
+// SetSetting replaces the setting of a crawl that exists.
 func (f *Frontier) SetSetting(ctx context.Context, setting []byte) error {
 	f.setting = setting
 	return f.setMeta(ctx, "setting", setting)
 }
 
-// HasFile tells whether a stored page has that file.
+// HasFile reports whether a stored page has that file.
 func (f *Frontier) HasFile(ctx context.Context, file string) (bool, error) {
 	var n int
 	err := f.read.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM pages WHERE file = ? LIMIT 1)", file).Scan(&n)
 	return n > 0, err
 }
 
-// Exists tells whether a folder has a frontier. Open makes one where there is none.
+// Exists reports whether a folder has a frontier. Open makes one if there is none.
 func Exists(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, databaseName))
 	return err == nil

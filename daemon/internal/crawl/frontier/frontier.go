@@ -1,10 +1,10 @@
 // Package frontier is the durable queue of a crawl: which URIs were found, in which order they are
-// fetched, what became of each. It leases URIs to the threads of one process, and commits what a
-// thread found together with what became of its URI. It fetches nothing, reads no page, and knows
-// no form of a file: who opens it gives it outputs, which are committed with the rest.
+// fetched, and the outcome of each. It leases URIs to the threads of one process, and commits the
+// outcome of a URI together with what was found on it. It fetches nothing, reads no page, and
+// knows no file format: its caller provides outputs, which are committed with the rest.
 //
-// Leases are in memory alone: one process has the folder, and what it had leased when it died is
-// queued as before.
+// Leases are only in memory: one process has the folder, and URIs that it had leased when it died
+// are still queued.
 package frontier
 
 import (
@@ -26,10 +26,10 @@ const (
 	lockName     = "crawl.lock"
 )
 
-// ErrDone is returned by Lease when all pages are stored, or nothing is left that could become one.
+// ErrDone is returned by Lease when enough pages are stored, or nothing is left that could become one.
 var ErrDone = errors.New("the crawl is done")
 
-// Filter tells which URIs are new to it. Check remembers nothing; Remember makes URIs seen.
+// Filter says which URIs are new to it. Check remembers nothing; Remember marks URIs as seen.
 type Filter interface {
 	Check(ctx context.Context, uris []string) ([]bool, error)
 	Remember(ctx context.Context, uris []string) error
@@ -37,80 +37,80 @@ type Filter interface {
 
 // Output is a file that grows with the crawl. Its methods are called by one goroutine.
 type Output interface {
-	// Name is what its state is kept under.
+	// Name is the name under which its state is stored.
 	Name() string
-	// Append adds what became of a URI. It need not be durable on return.
+	// Append adds the outcome of a URI. It need not be durable on return.
 	Append(o *Outcome) error
-	// Sync makes durable what was appended, and returns its state, such as its length: with it the
-	// output is cut back to what was committed when it is opened again.
+	// Sync makes appended data durable, and returns the state of the output, such as its length.
+	// When the output is opened again, it is cut back to its committed state.
 	Sync() (state string, err error)
 }
 
 // Options say how URIs are leased.
 type Options struct {
 	MaxPages   int64          // how many pages are stored
-	MaxDepth   int            // links that are farther from a seed are not queued; below 0: no bound
+	MaxDepth   int            // links farther from a seed are not queued; below 0: no bound
 	MaxPerHost int64          // pages of one host; 0: no bound
 	Attempts   int            // at one URI; 0: 1
-	Strict     bool           // one lease at a time, in the exact order, whatever has to be waited for
+	Strict     bool           // one lease at a time, in the exact order, however long the wait
 	PerHost    int            // leases of one host at once; 0: no bound
 	Delay      time.Duration  // between two requests to a host
-	Rule       canonical.Rule // which spellings are one URI; it stays the same for all of a crawl
-	Filter     Filter         // asked before a URI is queued; nil: the crawl's own table decides alone
-	// Shared says that others use the filter: what it has seen is not queued. Of a filter that is the
-	// crawl's own, that is a false positive, which is counted and queued.
+	Rule       canonical.Rule // which spellings are one URI; it must not change during a crawl
+	Filter     Filter         // asked before a URI is queued; nil: only the crawl's own table decides
+	// Shared says that others use the filter: URIs that it has seen are not queued. If the filter
+	// is the crawl's own, such a URI is a false positive, which is counted and queued.
 	Shared  bool
 	Outputs []Output
 	Now     func() time.Time // nil: the system's
 }
 
-// Counts are what a crawl has come to.
+// Counts are the figures of a crawl.
 type Counts struct {
 	Stored         int64            `json:"stored"`          // pages
-	Queued         int64            `json:"queued"`          // with those that wait for another attempt
-	Failed         int64            `json:"failed"`          // for good
+	Queued         int64            `json:"queued"`          // including those that wait for another attempt
+	Failed         int64            `json:"failed"`          // permanently
 	Retried        int64            `json:"retried"`         // attempts that were followed by another
-	Redirected     int64            `json:"redirected"`      // to a URI of its own
+	Redirected     int64            `json:"redirected"`      // to a different URI
 	Elsewhere      int64            `json:"elsewhere"`       // seen by the shared filter
 	FalsePositives int64            `json:"false_positives"` // of the crawl's own filter
-	Duplicates     int64            `json:"duplicates"`      // pages whose content is that of another
+	Duplicates     int64            `json:"duplicates"`      // pages with the same content as another
 	Edges          int64            `json:"edges"`
 	Bytes          int64            `json:"bytes"`   // of pages
-	Reasons        map[string]int64 `json:"reasons"` // why URIs failed for good
+	Reasons        map[string]int64 `json:"reasons"` // why URIs failed permanently
 	Skipped        map[string]int64 `json:"skipped"` // links that were not queued, and why
-	Seconds        float64          `json:"seconds"` // that the crawl has run
+	Seconds        float64          `json:"seconds"` // running time of the crawl
 }
 
-// state is what is committed beside the rows.
+// state is committed together with the rows.
 type state struct {
 	Counts     Counts            `json:"counts"`
 	Outputs    map[string]string `json:"outputs"`
 	Remembered int64             `json:"remembered"` // ids up to this are known to the filter
 }
 
-// Frontier is open. It is safe for concurrent use.
+// Frontier is an open frontier. It is safe for concurrent use.
 type Frontier struct {
 	dir   string
 	lock  *durable.Lock
 	write *sql.DB // one connection, which is
 	conn  *sql.Conn
-	stmts map[string]*sql.Stmt // of conn, as all of it the writer's once it was started
+	stmts map[string]*sql.Stmt // of conn; like conn, the writer's once it was started
 	read  *sql.DB
 	opt   Options
 
-	setting []byte // nil: no crawl was begun here
+	setting []byte // nil: the folder has no crawl
 	changes chan *change
 	stopped chan struct{} // the writer has ended; nil: it was not started
 	began   time.Time
-	before  float64 // seconds that the crawl had run when it was opened
+	before  float64 // seconds that the crawl had run before it was opened
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	names    canonical.Canonicalizer
 	hosts    map[string]*host
 	ready    hostHeap
 	waiting  hostHeap
-	retries  entryHeap      // that wait for their time; none if Strict
-	later    map[Key]*Entry // those of retries, and of the due of hosts, that count still
+	retries  entryHeap      // waiting for their time; none if Strict
+	later    map[Key]*Entry // those of retries, and of the due of hosts, that are still valid
 	inflight map[Key]*Lease
 	claimed  map[Key]*Lease // targets of redirects that are being fetched
 	state    state
@@ -119,8 +119,8 @@ type Frontier struct {
 	closed   bool
 }
 
-// Open opens the frontier in a folder, or makes it. A folder that another process has is a
-// *durable.InUseError. Before Start nothing can be leased.
+// Open opens the frontier in a folder, or makes it. If another process has the folder, the
+// error is a *durable.InUseError. Nothing can be leased before Start.
 func Open(ctx context.Context, dir string) (_ *Frontier, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
@@ -182,17 +182,17 @@ func (s *state) complete() {
 	}
 }
 
-// Setting is what Begin was given; nil: no crawl was begun in the folder.
+// Setting is the setting given to Begin; nil: the folder has no crawl.
 func (f *Frontier) Setting() []byte { return f.setting }
 
-// Committed is the state of an output, "" if it has none yet.
+// Committed is the committed state of an output, "" if it has none yet.
 func (f *Frontier) Committed(output string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state.Outputs[output]
 }
 
-// Counts are what was committed.
+// Counts returns the committed counts.
 func (f *Frontier) Counts() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -216,7 +216,7 @@ func copied(m map[string]int64) map[string]int64 {
 	return out
 }
 
-// Close waits for what is being committed. Leases that are not settled are queued as before.
+// Close waits for running commits. URIs of unsettled leases are still queued.
 func (f *Frontier) Close() error {
 	f.mu.Lock()
 	if f.closed {

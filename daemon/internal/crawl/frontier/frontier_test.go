@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// lines is an output in memory, which is cut to what was committed.
+// lines is an output in memory, which is cut to its committed length.
 type lines struct {
 	all  []string
 	sync error
@@ -66,7 +66,7 @@ func link(uri string) Link {
 	return Link{URI: uri, Host: host, Queue: true}
 }
 
-// tree is a page whose links are three deeper ones, of two hosts in turn.
+// tree is a page with links to three deeper ones, alternating between two hosts.
 func tree(uri string) Result {
 	sum := sha256.Sum256([]byte(uri))
 	r := Result{Page: &Page{File: uri, Hash: sum[:], Size: 1}}
@@ -128,7 +128,7 @@ func TestBreadthFirst(t *testing.T) {
 	}
 }
 
-// However many threads there are and fail, exactly as many pages are stored as asked for, each once.
+// However many threads run and fail, exactly as many pages are stored as wanted, each once.
 func TestExactCount(t *testing.T) {
 	t.Parallel()
 	for _, threads := range []int{1, 7, 32} {
@@ -155,7 +155,7 @@ func TestExactCount(t *testing.T) {
 	}
 }
 
-// A crawl ends by itself when nothing is left, with what it has.
+// A crawl ends when nothing is left, with the pages that it has.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	for _, threads := range []int{1, 8} {
@@ -167,7 +167,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// What was leased and not settled is queued as before, at each point at which the process may end.
+// URIs that were leased but not settled are still queued, wherever the process may end.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	whole := &lines{}
@@ -199,7 +199,7 @@ func TestInterrupted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := f.Lease(t.Context()); err != nil && !errors.Is(err, ErrDone) { // it is lost
+		if _, err := f.Lease(t.Context()); err != nil && !errors.Is(err, ErrDone) { // the lease is lost
 			t.Fatal(err)
 		}
 		out.all = append(out.all, "not committed")
@@ -252,20 +252,20 @@ func TestClaims(t *testing.T) {
 	claim(two, site+"0", false) // leased
 	claim(two, site+"2", false) // claimed
 	three := lease(site + "3")  // 2 is taken
-	// The page of 0 is that of 2, which is not fetched any more.
+	// The page of 0 is that of 2, which is no longer fetched.
 	o := settle(one, Result{Page: page("2"), Redirects: []Target{{site + "2", "a.example"}}})
 	if !o.Stored || o.URI != site+"2" {
 		t.Errorf("redirected: %+v", o)
 	}
-	// 1 leads to what is seen.
+	// 1 leads to a page that was seen.
 	if o := settle(two, Result{Redirects: []Target{{site + "2", "a.example"}}}); o.Stored {
 		t.Errorf("redirected to what is seen: %+v", o)
 	}
-	// 3 claims 4, and fails: 4 is fetched by itself, and before 5.
+	// 3 claims 4, and fails: 4 is fetched separately, and before 5.
 	claim(three, site+"4", true)
 	settle(three, Result{Failure: &Failure{Reason: "broken", Permanent: true}})
 	four := lease(site + "4")
-	// A failure that waits can be claimed by a redirect, and is stored once.
+	// A failed URI that waits can be claimed by a redirect, and is stored once.
 	settle(four, Result{Failure: &Failure{Reason: "later"}})
 	five := lease(site + "5")
 	claim(five, site+"4", true)
@@ -308,8 +308,8 @@ func (s *set) Remember(_ context.Context, uris []string) error {
 	return nil
 }
 
-// What a filter has seen that the crawl has not: of its own filter that is wrong and harmless, of a
-// shared one another crawl has it. Seeds are crawled whatever the filter says.
+// URIs that a filter has seen but the crawl has not: with its own filter that is a harmless error,
+// with a shared one another crawl has the page. Seeds are crawled whatever the filter says.
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{false, true} {
@@ -317,7 +317,7 @@ func TestFilter(t *testing.T) {
 		f := open(t, t.TempDir(), Options{MaxPages: 1000, MaxDepth: 2, Filter: filter, Shared: shared})
 		crawl(t, f, 4, func(l *Lease) Result { return tree(l.URI) })
 		want := Counts{Stored: 13, FalsePositives: 1}
-		if shared { // without the page and its three
+		if shared { // without the page and its three links
 			want = Counts{Stored: 9, Elsewhere: 1}
 		}
 		if c := f.Counts(); c.Stored != want.Stored || c.FalsePositives != want.FalsePositives || c.Elsewhere != want.Elsewhere {
@@ -326,7 +326,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// A filter that has not heard of what was committed is told at the next start.
+// If a filter has missed committed URIs, it gets them at the next start.
 func TestFilterIsToldLater(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -346,7 +346,7 @@ func TestFilterIsToldLater(t *testing.T) {
 	}
 }
 
-// An output that cannot be synced ends the crawl; nothing of it is committed.
+// An output that cannot be synced ends the crawl; nothing of that transaction is committed.
 func TestOutputFails(t *testing.T) {
 	t.Parallel()
 	dir, out := t.TempDir(), &lines{}
@@ -392,7 +392,7 @@ func TestFolderIsLocked(t *testing.T) {
 	}
 }
 
-// Requests to one host are a delay apart, those to others do not wait for it.
+// Requests to one host are a delay apart; requests to others do not wait for it.
 func TestDelay(t *testing.T) {
 	t.Parallel()
 	const delay = 20 * time.Millisecond

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// Entry is a URI that is to be fetched.
+// Entry is a URI to be fetched.
 type Entry struct {
 	ID       int64 // the order of discovery
 	Key      Key
 	URI      string
-	Host     string // what is called
+	Host     string // the host to call
 	Depth    int    // links from a seed
 	Referrer string // where it was found; "": a seed
-	Attempts int    // that failed
+	Attempts int    // failed ones
 	after    time.Time
 	host     *host
 }
 
-// before is the order in which URIs are fetched: by depth, those that failed behind the others, then
-// as they were found.
+// before is the order in which URIs are fetched: by depth, then those that failed last, then as
+// they were found.
 func (e *Entry) before(o *Entry) bool {
 	switch {
 	case e.Depth != o.Depth:
@@ -30,7 +30,7 @@ func (e *Entry) before(o *Entry) bool {
 	return e.ID < o.ID
 }
 
-// entryHeap is in the order of fetching, or by time.
+// entryHeap is ordered by fetching order, or by time.
 type entryHeap struct {
 	all    []*Entry
 	byTime bool
@@ -58,7 +58,7 @@ func (h *entryHeap) top() *Entry {
 	return h.all[0]
 }
 
-// hostHeap is of hosts by their first entry, or by the time of their next turn.
+// hostHeap orders hosts by their first entry, or by the time of their next turn.
 type hostHeap struct {
 	all    []*host
 	byTime bool
@@ -96,7 +96,7 @@ func (h *hostHeap) top() *host {
 	return h.all[0]
 }
 
-// leave takes a host out of the heap that it is in.
+// leave removes a host from the heap that it is in.
 func (h *host) leave() {
 	if h.in != nil {
 		heap.Remove(h.in, h.at)

@@ -11,7 +11,7 @@ import (
 // buffered is how many entries of a host are read at once.
 const buffered = 16
 
-// host is what is known of one in memory. It is guarded by the frontier's mu.
+// host is the state of a host in memory. The frontier's mu guards it.
 type host struct {
 	id       int64 // 0: it has no row yet
 	name     string
@@ -20,16 +20,16 @@ type host struct {
 	inflight int
 	stored   int64
 
-	head     *Entry    // the first that can be leased, when the host is in a heap
+	head     *Entry    // the first that can be leased, while the host is in a heap
 	due      entryHeap // those that failed, and whose time has come
-	buf      []*Entry  // the first ones that are queued, in order
-	complete bool      // there are none behind them
+	buf      []*Entry  // the first queued ones, in order
+	complete bool      // there are no more after them
 
 	in *hostHeap
 	at int
 }
 
-// hostNamed is the host of a name, which is made if it is not known. mu is held.
+// hostNamed returns the host of a name, and makes it if it is unknown. mu is held.
 func (f *Frontier) hostNamed(name string) *host {
 	h := f.hosts[name]
 	if h == nil {
@@ -81,7 +81,7 @@ func (h *host) insert(e *Entry) {
 		return 0
 	})
 	if there || at == len(h.buf) && !h.complete {
-		return // it will be read
+		return // it will be read later
 	}
 	h.buf = slices.Insert(h.buf, at, e)
 	if len(h.buf) > 4*buffered {
@@ -89,10 +89,10 @@ func (h *host) insert(e *Entry) {
 	}
 }
 
-// reread forgets what was read of a host. mu is held.
+// reread discards the entries read for a host. mu is held.
 func (h *host) reread() { h.buf, h.complete = nil, false }
 
-// first is the entry of a host that comes first, nil if there is none. mu is held.
+// first returns the first entry of a host, nil if there is none. mu is held.
 func (f *Frontier) first(h *host) (*Entry, error) {
 	for len(h.buf) > 0 && f.taken(h.buf[0].Key) { // by a redirect
 		h.buf = h.buf[1:]
@@ -115,8 +115,8 @@ func (f *Frontier) first(h *host) (*Entry, error) {
 	return e, nil
 }
 
-// place puts a host where it belongs: among those that are ready, that wait for their turn, or
-// neither. mu is held.
+// place puts a host into the heap where it belongs: ready hosts, waiting hosts, or neither. mu
+// is held.
 func (f *Frontier) place(h *host) {
 	h.leave()
 	if f.opt.PerHost > 0 && h.inflight >= f.opt.PerHost || f.opt.MaxPerHost > 0 && h.stored+int64(h.inflight) >= f.opt.MaxPerHost {

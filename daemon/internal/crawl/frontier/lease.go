@@ -14,13 +14,13 @@ type Lease struct {
 	claims []claim
 }
 
-// claim is a target of a redirect that is fetched under a lease.
+// claim is the target of a redirect that is fetched under a lease.
 type claim struct {
 	key  Key
 	host *host
 }
 
-// wake tells all that wait in Lease to look again. mu is held.
+// wake makes all callers that wait in Lease check again. mu is held.
 func (f *Frontier) wake() {
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -34,8 +34,8 @@ func (f *Frontier) fail(err error) {
 	}
 }
 
-// Lease waits for a URI that may be fetched now: a page is missing, and it is its host's turn. It
-// returns ErrDone when there will be none.
+// Lease waits for a URI that may be fetched now: a page is still wanted, and it is its host's
+// turn. It returns ErrDone when there will be none.
 func (f *Frontier) Lease(ctx context.Context) (*Lease, error) {
 	for {
 		l, changed, wait, err := f.tryLease()
@@ -55,7 +55,7 @@ func (f *Frontier) Lease(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// pause waits for a change, or for that long; 0: without end.
+// pause waits for a change, or for that long; 0: without limit.
 func pause(ctx context.Context, changed <-chan struct{}, d time.Duration) error {
 	var timer <-chan time.Time
 	if d > 0 {
@@ -72,7 +72,7 @@ func pause(ctx context.Context, changed <-chan struct{}, d time.Duration) error 
 	return nil
 }
 
-// untilTurn waits for a turn that is reserved.
+// untilTurn waits for a reserved turn.
 func (f *Frontier) untilTurn(ctx context.Context, d time.Duration) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (f *Frontier) untilTurn(ctx context.Context, d time.Duration) error {
 	return pause(ctx, nil, d)
 }
 
-// tryLease returns a lease and how long its turn is away; or no lease, and what is to be waited for.
+// tryLease returns a lease and how far away its turn is; or no lease, and what to wait for.
 func (f *Frontier) tryLease() (_ *Lease, changed <-chan struct{}, wait time.Duration, _ error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,7 +137,7 @@ func (f *Frontier) tryLease() (_ *Lease, changed <-chan struct{}, wait time.Dura
 	return nil, f.changed, 0, nil
 }
 
-// comeDue moves what has waited long enough. mu is held.
+// comeDue moves entries that have waited long enough. mu is held.
 func (f *Frontier) comeDue(now time.Time) {
 	for e := f.retries.top(); e != nil && !e.after.After(now); e = f.retries.top() {
 		heap.Pop(&f.retries)
@@ -149,7 +149,7 @@ func (f *Frontier) comeDue(now time.Time) {
 	}
 }
 
-// Turn waits until a host may be asked for something more, such as its robots.txt.
+// Turn waits until a host may be called for something else, such as its robots.txt.
 func (f *Frontier) Turn(ctx context.Context, name string) error {
 	f.mu.Lock()
 	h := f.hostNamed(name)
@@ -164,7 +164,7 @@ func (f *Frontier) Turn(ctx context.Context, name string) error {
 	return f.untilTurn(ctx, at.Sub(now))
 }
 
-// Hold lets nothing be asked of a host for a while.
+// Hold stops all requests to a host for a while.
 func (f *Frontier) Hold(name string, d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -175,15 +175,15 @@ func (f *Frontier) Hold(name string, d time.Duration) {
 	}
 }
 
-// Delay sets the time between two requests to a host, which is never shorter than that of Options.
+// Delay sets the time between two requests to a host, but never below that of Options.
 func (f *Frontier) Delay(name string, d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hostNamed(name).delay = max(d, f.opt.Delay)
 }
 
-// Claim asks whether the target of a redirect may be fetched under a lease: nobody has stored it,
-// fetches it, or may have it from elsewhere. What is claimed is leased to nobody else until the lease ends.
+// Claim asks whether the target of a redirect may be fetched under a lease: nobody has stored it, is
+// fetching it, or may get it from elsewhere. A claimed URI is leased to nobody else until the lease ends.
 func (f *Frontier) Claim(ctx context.Context, l *Lease, uri, hostName string) (bool, error) {
 	f.mu.Lock()
 	key := f.keyLocked(uri)
@@ -208,7 +208,7 @@ func (f *Frontier) Claim(ctx context.Context, l *Lease, uri, hostName string) (b
 	f.place(h)
 	f.mu.Unlock()
 
-	// What is committed now stays: nobody else settles a URI that is claimed.
+	// The committed state stays valid: nobody else settles a claimed URI.
 	var state int
 	err := f.read.QueryRowContext(ctx, "SELECT state FROM uris WHERE key = ?", key[:]).Scan(&state)
 	switch {
@@ -224,7 +224,7 @@ func (f *Frontier) Claim(ctx context.Context, l *Lease, uri, hostName string) (b
 	return state == queued || state == waiting || state == failed, nil
 }
 
-// Abandon gives a lease back: the URI is queued as it was before.
+// Abandon gives a lease back: its URI is queued as before.
 func (f *Frontier) Abandon(l *Lease) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -236,12 +236,12 @@ func (f *Frontier) Abandon(l *Lease) {
 	f.wake()
 }
 
-// endClaims lets go of the targets of redirects. mu is held.
+// endClaims releases the targets of redirects. mu is held.
 func (f *Frontier) endClaims(l *Lease) {
 	for _, c := range l.claims {
 		delete(f.claimed, c.key)
 		c.host.inflight--
-		c.host.reread() // what was read may be stored by now
+		c.host.reread() // entries that were read may be stored by now
 		f.requeue(c.key)
 		f.place(c.host)
 	}
@@ -266,7 +266,7 @@ func (f *Frontier) requeue(key Key) {
 	}
 }
 
-// retry has an entry wait for its time. mu is held.
+// retry makes an entry wait for its time. mu is held.
 func (f *Frontier) retry(e *Entry) {
 	if f.later[e.Key] != nil {
 		return

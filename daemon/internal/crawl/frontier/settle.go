@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Result is what a thread made of a lease: a page, a failure, or neither: a redirect to what is not
-// stored again.
+// Result is the outcome of a lease: a page, a failure, or neither, which is a redirect to something
+// that is not stored again.
 type Result struct {
 	Page      *Page
 	Failure   *Failure
-	Redirects []Target // that were followed, in order; the page is the last one's
-	Links     []Link   // of the page, in their order there
+	Redirects []Target // in order; the page belongs to the last one
+	Links     []Link   // of the page, in page order
 	Skipped   map[string]int64
 }
 
-// Page is one that is durable already.
+// Page is a page that is already durable.
 type Page struct {
 	File string // where it is
 	Hash []byte // of its content
@@ -26,42 +26,42 @@ type Page struct {
 // Target is where a redirect leads.
 type Target struct{ URI, Host string }
 
-// Link is one of a page.
+// Link is a link of a page.
 type Link struct {
 	URI, Host string
-	Queue     bool // it is to be fetched; otherwise it is an edge only
+	Queue     bool // to be fetched; otherwise it is only an edge
 	Data      any  // for the outputs
 }
 
-// Failure is why there is no page.
+// Failure says why there is no page.
 type Failure struct {
 	Reason    string // a word, which is counted
 	Text      string
-	Permanent bool          // another attempt would be of no use
+	Permanent bool          // another attempt would be useless
 	After     time.Duration // before the next attempt
 	Data      any           // for the outputs
 }
 
-// Outcome is what became of a lease, for the outputs.
+// Outcome is the outcome of a lease, for the outputs.
 type Outcome struct {
 	Entry
 	Result
 	Stored   bool
 	Final    bool   // there is no further attempt
-	URI      string // of the page, the spelling that was found first; without one, of the entry
+	URI      string // of the page, as first spelled; without a page, of the entry
 	PageID   int64
-	Original string // another page with the same content, the first of them; "": none
+	Original string // the first other page with the same content; "": none
 	Edges    []Edge
 	Time     time.Time
 }
 
-// Edge is a link of a page, by the spelling of its target that was found first.
+// Edge is a link of a page, with its target as first spelled.
 type Edge struct {
 	To string
 	Link
 }
 
-// change is what one thread wants to be committed.
+// change is what one thread wants to commit.
 type change struct {
 	lease *Lease
 	Result
@@ -73,7 +73,7 @@ type settled struct {
 	err error
 }
 
-// Settle ends a lease, and returns when what became of it is durable. An error ends the frontier.
+// Settle ends a lease, and returns when the outcome is durable. An error ends the frontier.
 func (f *Frontier) Settle(l *Lease, r Result) (*Outcome, error) {
 	c := &change{l, r, make(chan settled, 1)}
 	f.changes <- c

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// rememberTogether is how many URIs the filter is told of at once.
+// rememberTogether is how many URIs the filter gets at once.
 const rememberTogether = 1000
 
-// Start makes leases possible. The crawl was begun, now or in an earlier process.
+// Start makes leases possible. The crawl must exist, from now or from an earlier process.
 func (f *Frontier) Start(ctx context.Context, o Options) error {
 	o.Attempts = cmp.Or(o.Attempts, 1)
 	if o.Now == nil {
@@ -66,7 +66,7 @@ func (f *Frontier) Start(ctx context.Context, o Options) error {
 	return nil
 }
 
-// rememberAll tells the filter of what was committed and may not have reached it.
+// rememberAll sends the filter committed URIs that may not have reached it.
 func (f *Frontier) rememberAll(ctx context.Context) error {
 	if f.opt.Filter == nil {
 		return nil

@@ -14,8 +14,8 @@ import (
 // mostTogether is how many changes one transaction has at most.
 const mostTogether = 256
 
-// run commits changes until there are no more to come. Those that come while a transaction is
-// synced are done together in the next.
+// run commits changes until no more can come. Changes that come while a transaction is synced
+// are done together in the next one.
 func (f *Frontier) run() {
 	for first := range f.changes {
 		together := []*change{first}
@@ -35,8 +35,8 @@ func (f *Frontier) run() {
 	}
 }
 
-// commit does changes in one transaction, with the outputs. After an error nobody knows what the
-// outputs hold: the frontier has failed, and is to be opened again.
+// commit does changes in one transaction, with the outputs. After an error the state of the
+// outputs is unknown: the frontier has failed, and must be opened again.
 func (f *Frontier) commit(together []*change) {
 	f.mu.Lock()
 	err := f.failed
@@ -106,15 +106,15 @@ type writer struct {
 	over     bool
 	hosts    map[string]int64
 	state    state
-	fresh    map[Key]bool // what the filter said of URIs that have no row
+	fresh    map[Key]bool // the filter's answers for URIs that have no row
 	keys     map[string]Key
 	outcomes []*Outcome
 
 	added   []*Entry // rows that are queued
 	lowered []*Entry // rows whose depth became less
-	again   []*Entry // that are to be tried again
+	again   []*Entry // to be retried
 	pages   map[string]int64
-	tell    []string // URIs that the filter is to remember
+	tell    []string // URIs for the filter to remember
 	last    int64    // id
 }
 
@@ -134,11 +134,11 @@ func (w *writer) commit() error {
 // rollback undoes what was not committed.
 func (w *writer) rollback() {
 	if !w.over {
-		_, _ = w.exec("ROLLBACK") // SQLite may have done it
+		_, _ = w.exec("ROLLBACK") // SQLite may have rolled back already
 	}
 }
 
-// stmt is a statement, prepared once.
+// stmt returns a statement, prepared once.
 func (w *writer) stmt(query string) (*sql.Stmt, error) {
 	if s := w.f.stmts[query]; s != nil {
 		return s, nil
@@ -179,7 +179,7 @@ func (w *writer) saveState(s state) error {
 	return err
 }
 
-// syncOutputs makes what was appended durable, all files at once.
+// syncOutputs makes appended data durable, in all files at once.
 func (w *writer) syncOutputs() error {
 	outs := w.f.opt.Outputs
 	states, errs := make([]string, len(outs)), make([]error, len(outs))
@@ -194,7 +194,7 @@ func (w *writer) syncOutputs() error {
 	return errors.Join(errs...)
 }
 
-// remember tells the filter of what was committed.
+// remember sends the filter the committed URIs.
 func (w *writer) remember() error {
 	for i := 0; i < len(w.tell); i += rememberTogether {
 		if err := w.f.opt.Filter.Remember(context.Background(), w.tell[i:min(len(w.tell), i+rememberTogether)]); err != nil {
@@ -205,7 +205,7 @@ func (w *writer) remember() error {
 	return nil
 }
 
-// publish makes what was committed known to Lease.
+// publish makes committed changes known to Lease.
 func (f *Frontier) publish(together []*change, w *writer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

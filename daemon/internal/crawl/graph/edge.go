@@ -1,6 +1,6 @@
-// Package graph has the graph of links that a crawl finds: the lines of its file, what can be told of
-// it (in-degree, PageRank, dead links, hosts), its forms for other programs, and a picture of a small
-// one. It finds no links, fetches nothing and writes no file: that is the crawl's.
+// Package graph has the graph of links that a crawl finds: the lines of its file, statistics
+// (in-degree, PageRank, dead links, hosts), formats for other programs, and a picture of a small
+// graph. It finds no links, fetches nothing and writes no files: that is the crawl's task.
 package graph
 
 import (
@@ -15,24 +15,24 @@ import (
 const File = "graph.ndjson"
 
 const (
-	// MaxText and MaxRel are how many bytes of a link's text and of its rel are kept.
+	// MaxText and MaxRel bound the bytes of a link's text and of its rel.
 	MaxText = 1024
 	MaxRel  = 256
-	// MaxLine is the length of the longest line: two URIs of 64 KiB, all of them escaped, fit in.
+	// MaxLine is the length of the longest line: two URIs of 64 KiB fit, even fully escaped.
 	MaxLine = 1 << 20
 )
 
-// Edge is a link. Its line is a JSON object with these four members, in UTF-8, and a line feed, without
-// which it does not count: whoever appends after a crash cuts the file to its last line feed first.
+// Edge is a link. Its line is a JSON object with these four members, in UTF-8, and a line feed. Without the
+// line feed it does not count: to append after a crash, first cut the file after its last line feed.
 type Edge struct {
 	From string `json:"from"` // canonical URI of the page that the link is on
-	To   string `json:"to"`   // canonical URI that it leads to
+	To   string `json:"to"`   // canonical URI of the link's target
 	Text string `json:"text"` // what the page shows of it
 	Rel  string `json:"rel"`  // as the page has it
 }
 
-// AppendLine appends the line of an edge to dst. Text and rel are cut at their limits; bytes that are
-// no UTF-8 become U+FFFD. The error is of an edge that lacks an end, or is too long.
+// AppendLine appends the line of an edge to dst. Text and rel are cut at their limits; bytes that
+// are not UTF-8 become U+FFFD. It returns an error for an edge that lacks an end, or is too long.
 func AppendLine(dst []byte, e Edge) ([]byte, error) {
 	if e.From == "" || e.To == "" {
 		return dst, fmt.Errorf("link from %.100q to %.100q: want both ends", e.From, e.To)
@@ -50,7 +50,7 @@ func AppendLine(dst []byte, e Edge) ([]byte, error) {
 	return line.Bytes(), nil
 }
 
-// cut is the beginning of a text, at most n bytes, without a part of a character.
+// cut returns the beginning of a text, at most n bytes, without a partial character.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -18,7 +18,7 @@ func sample() []Edge {
 	}
 }
 
-// readAll reads a text and tells whether its last line was cut.
+// readAll reads a text and reports whether its last line was cut.
 func readAll(t *testing.T, text []byte) (edges []Edge, wasCut bool) {
 	t.Helper()
 	r := NewReader(File, bytes.NewReader(text))
@@ -56,7 +56,7 @@ func TestLinesAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// Wherever a crash cuts the file, what is read are its whole lines.
+// Wherever a crash cuts the file, its complete lines can be read.
 func TestLinesAreCutAtEveryByte(t *testing.T) {
 	t.Parallel()
 	whole := lines(t, sample()...)

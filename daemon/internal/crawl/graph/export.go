@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// formats are what a graph can be written as.
+// formats are the formats in which a graph can be written.
 var formats = map[string]func(g *Graph, w *bufio.Writer) error{
 	"csv":     (*Graph).writeCSV,
 	"dot":     (*Graph).writeDOT,
 	"graphml": (*Graph).writeGraphML,
 }
 
-// Formats are the names of the forms that Export knows.
+// Formats are the names of the formats that Export knows.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
 // Export writes the graph in one of the Formats. Links are read from the file while they are
@@ -27,8 +27,8 @@ func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 //   - graphml: URIs with status and depth, then links with text and rel. Characters that XML cannot
 //     have are U+FFFD.
 //   - dot: for Graphviz; URIs are the labels, texts the tooltips of links.
-//   - csv: a line a link, as in RFC 4180. A cell that a spreadsheet would take for a formula, or that
-//     begins with ', has a ' before it: whoever reads it with a program takes one ' off.
+//   - csv: one line per link, as in RFC 4180. A cell that a spreadsheet would take for a formula,
+//     or that begins with ', gets a ' in front: programs that read it must remove one '.
 func (g *Graph) Export(w io.Writer, format string) error {
 	write, ok := formats[format]
 	if !ok {
@@ -55,8 +55,8 @@ func (g *Graph) writeCSV(w *bufio.Writer) error {
 	return c.Error()
 }
 
-// cell keeps spreadsheets from running a text as a formula. Some take the wide forms of the signs for
-// the signs, and skip blanks before them; "\r\n" is what some readers make "\n" of, so it is "\n".
+// cell keeps spreadsheets from running a text as a formula. Some accept the wide forms of the
+// signs, and skip blanks before them. Some readers turn "\r\n" into "\n", so it does so, too.
 func cell(text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	if rest := strings.TrimLeft(text, " \t\r\n\u00a0\u3000"); rest == "" {
@@ -97,8 +97,8 @@ func (g *Graph) writeGraphML(w *bufio.Writer) error {
 	return err
 }
 
-// data writes a text of a GraphML element, if there is one. Errors are those of the writer, which it
-// returns for the next write, too.
+// data writes a text of a GraphML element, unless it is empty. Errors are those of the writer,
+// which returns them for the next write, too.
 func data(w *bufio.Writer, key, text string) {
 	if text == "" {
 		return
@@ -134,8 +134,8 @@ func (g *Graph) writeDOT(w *bufio.Writer) error {
 	return err
 }
 
-// quoteDOT is a label that shows the text: Graphviz reads \ as the beginning of an escape and & as
-// that of an entity, and draws what XML cannot have.
+// quoteDOT makes a label that shows the text: Graphviz takes \ for an escape and & for an entity,
+// and draws characters that XML cannot have.
 func quoteDOT(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// hostile are links whose parts mean something in each of the formats.
+// hostile are links whose parts have a special meaning in each of the formats.
 func hostile() []Edge {
 	return append(sample(),
 		Edge{From: "http://a.example/", To: `http://a.example/\`, Text: `ends with \`, Rel: ""},
@@ -23,7 +23,7 @@ func hostile() []Edge {
 		Edge{From: "http://a.example/", To: "http://a.example/\\N", Text: "\\N \\G <b>&lt;</b> \x01\x7f\uffff", Rel: "＝1"})
 }
 
-// crawled is the folder of a crawl with these links and pages.
+// crawled makes the folder of a crawl with these links and pages.
 func crawled(t testing.TB, edges []Edge, index string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -126,7 +126,7 @@ func TestGraphMLIsReadBack(t *testing.T) {
 	}
 }
 
-// Graphviz draws each URI as it is, and every link.
+// Graphviz draws each URI unchanged, and every link.
 func TestGraphvizReadsDOT(t *testing.T) {
 	t.Parallel()
 	dot, err := exec.LookPath("dot")

@@ -8,14 +8,14 @@ import (
 // Sizes of a picture, in pixels.
 const (
 	ring   = 150.0 // between two rings, at least
-	room   = 17.0  // that a label needs on its ring
-	margin = 190.0 // around the outermost marks: labels stand there
+	room   = 17.0  // for a label on its ring
+	margin = 190.0 // around the outermost marks, for labels
 
 	minWidth = 760.0 // so that the line below the legend fits
 )
 
-// layout is where the nodes of a picture are: a tree of shortest ways from the seeds, a ring for each
-// number of links from them (a radial tree; Wills 1999 has the form). A branch has as much of the
+// layout says where the nodes of a picture are: a tree of shortest ways from the seeds, with a ring
+// for each number of links from them (a radial tree, see Wills 1999). A branch gets as much of the
 // circle as its leaves need.
 type layout struct {
 	g      *Graph
@@ -25,7 +25,7 @@ type layout struct {
 }
 
 type place struct {
-	parent   uint32 // its own id: a seed
+	parent   uint32 // its own id for a seed
 	children []uint32
 	depth    int
 	leaves   int
@@ -38,7 +38,7 @@ func (g *Graph) lay(ranks []float64, most int) *layout {
 	l := &layout{g: g, place: map[uint32]*place{}}
 	parent := g.tree()
 	for _, id := range g.order(g.inDegree(), ranks, ByPageRank) {
-		var way []uint32 // from id up to what is shown already
+		var way []uint32 // from id up to the nodes shown already
 		for at := id; l.place[at] == nil; at = parent[at] {
 			way = append(way, at)
 			if parent[at] == at {
@@ -66,8 +66,8 @@ func (l *layout) add(id, parent uint32) {
 	l.shown = append(l.shown, id)
 }
 
-// tree is from where each URI is reached first, breadth first from the seeds: those that the index
-// says are, or the first URI of the file. What cannot be reached from them is a seed, too.
+// tree says from where each URI is first reached, breadth first from the seeds. Seeds are those of
+// the index, or else the first URI of the file, and URIs that cannot be reached from them.
 func (g *Graph) tree() []uint32 {
 	parent := make([]uint32, len(g.uris))
 	seen := make([]bool, len(g.uris))
@@ -113,7 +113,7 @@ func (l *layout) arrange() {
 		}
 	}
 	seeds := l.seeds()
-	if deepest += min(1, len(seeds)-1); deepest == 0 { // several seeds are a ring of their own
+	if deepest += min(1, len(seeds)-1); deepest == 0 { // several seeds get a separate ring
 		deepest = 1
 	}
 	leaves := 0
@@ -130,8 +130,8 @@ func (l *layout) arrange() {
 	}
 }
 
-// spread gives a branch its part of the circle. It does not call itself deeper than the tree is, which
-// is bounded by the number of nodes in a picture.
+// spread gives a branch its part of the circle. Its recursion is as deep as the tree, which is
+// bounded by the number of nodes in a picture.
 func (l *layout) spread(id uint32, from, wide, step float64, inner int) {
 	p := l.place[id]
 	p.angle = from + wide/2

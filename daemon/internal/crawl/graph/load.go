@@ -17,15 +17,15 @@ const (
 	failedFile = "failed.ndjson"
 )
 
-// Graph is a graph of links in memory: URIs are numbers there, each text once. Links from one page to
-// another count as one. It is not changed once it is loaded, so that several goroutines may read it.
+// Graph is a graph of links in memory: URIs are numbers there, each text is stored once. Links from one
+// page to another count as one. It does not change after loading, so that several goroutines may read it.
 type Graph struct {
 	uris  []string
 	ids   map[string]uint32
 	start []uint32 // of the links of each URI in to; one more at the end
 	to    []uint32
 	page  []page // of each URI
-	// reason is why a URI was given up, a word, of those that were.
+	// reason has for each URI that was given up why, as a word.
 	reason map[uint32]string
 
 	file  string
@@ -34,15 +34,15 @@ type Graph struct {
 	cut   bool
 }
 
-// page is what a crawl says of a URI.
+// page is what the crawl recorded about a URI.
 type page struct {
 	stored bool
-	status int32 // of HTTP; 0: there was no answer, or nobody asked
-	depth  int32 // -1: it is not known
+	status int32 // of HTTP; 0: no answer, or no request
+	depth  int32 // -1: unknown
 }
 
-// Load reads the graph of the crawl in dir, and what became of its URIs. A crawl may go on
-// meanwhile: what it adds is left out.
+// Load reads the graph of the crawl in dir, and the outcomes of its URIs. The crawl may
+// run meanwhile: what it adds is ignored.
 func Load(dir string) (*Graph, error) {
 	g := &Graph{file: filepath.Join(dir, File), ids: map[string]uint32{}, reason: map[uint32]string{}}
 	f, err := os.Open(g.file)
@@ -88,7 +88,7 @@ func (g *Graph) read(from io.Reader) error {
 	return nil
 }
 
-// id is the number of a URI, a new one if it has none.
+// id returns the number of a URI, a new one if it has none.
 func (g *Graph) id(uri string) uint32 {
 	id, ok := g.ids[uri]
 	if !ok {
@@ -99,7 +99,7 @@ func (g *Graph) id(uri string) uint32 {
 	return id
 }
 
-// record is what matters of a line of either file.
+// record has the needed parts of a line of either file.
 type record struct {
 	URI    string `json:"uri"`
 	Final  string `json:"final"`
@@ -108,8 +108,8 @@ type record struct {
 	Reason string `json:"reason"`
 }
 
-// readRecords takes the URIs of a file; none is no error. Those that no link leads to or comes from are
-// URIs of the graph, too.
+// readRecords reads the URIs of a file; a missing file is no error. URIs without any link belong to
+// the graph, too.
 func (g *Graph) readRecords(path string, stored bool) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -157,13 +157,13 @@ func (g *Graph) take(line record, stored bool) {
 	}
 }
 
-// URIs is how many there are; Links is how many lines the file has, and Cut tells whether it had a
-// last one that was not whole.
+// URIs is how many there are; Links is how many lines the file has, and Cut reports whether its
+// last line was incomplete.
 func (g *Graph) URIs() int  { return len(g.uris) }
 func (g *Graph) Links() int { return g.lines }
 func (g *Graph) Cut() bool  { return g.cut }
 
-// links are where the page with this number leads.
+// links returns where the page with this number leads.
 func (g *Graph) links(id uint32) []uint32 { return g.to[g.start[id]:g.start[id+1]] }
 
 // each calls visit with every link of the file, in its order, with its text.

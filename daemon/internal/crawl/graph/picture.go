@@ -13,17 +13,17 @@ import (
 	"strings"
 )
 
-// MaxPicture is how many URIs a picture can have; more cannot be read.
+// MaxPicture is how many URIs a picture may have; more would be illegible.
 const MaxPicture = 500
 
-// How many characters of a URI stand beside its mark: fewer where others follow on the next ring.
+// How many characters of a URI are beside its mark: fewer if others follow on the next ring.
 const (
 	maxLabel  = 30
 	maxInside = 18
 )
 
-// Colours of hosts, those that are drawn most first (Okabe and Ito 2008, which the colour-blind can
-// tell apart), and of all others.
+// Colours of the hosts that are drawn most (Okabe and Ito 2008, which colour-blind people can tell
+// apart), and of all others.
 var (
 	hostColours = []string{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442"}
 	otherColour = "#999999"
@@ -31,8 +31,8 @@ var (
 )
 
 // Picture draws the most important URIs of the graph, at most so many, as SVG, and returns how many it
-// has drawn. Seeds are in the middle; each ring is a link farther from them. The area of a mark grows
-// with the PageRank. No other program is needed for it: Graphviz draws the export of a larger graph.
+// has drawn. Seeds are in the middle; each ring is one link farther from them. The area of a mark grows
+// with the PageRank. It needs no other program; for a larger graph, Graphviz can draw the export.
 func (g *Graph) Picture(w io.Writer, most int) (int, error) {
 	ranks := g.PageRank()
 	d := drawing{layout: g.lay(ranks, min(most, MaxPicture)), w: bufio.NewWriter(w), ranks: ranks, colour: map[string]string{}}
@@ -44,7 +44,7 @@ func (g *Graph) Picture(w io.Writer, most int) (int, error) {
 	return len(d.shown), d.w.Flush()
 }
 
-// colourHosts gives the hosts that are drawn most a colour of their own.
+// colourHosts gives each of the hosts that are drawn most a separate colour.
 func (d *drawing) colourHosts() {
 	count := map[string]int{}
 	for _, id := range d.shown {
@@ -60,15 +60,15 @@ func (d *drawing) colourHosts() {
 	}
 }
 
-// drawing writes a picture. Errors are those of w, which are there at Flush.
+// drawing writes a picture. Flush returns the errors of w.
 type drawing struct {
 	*layout
 	w      *bufio.Writer
 	ranks  []float64
-	best   float64 // rank of those that are shown
+	best   float64 // the highest rank shown
 	colour map[string]string
-	hosts  []string // that have a colour of their own
-	others int      // hosts that have none
+	hosts  []string // with a separate colour
+	others int      // number of hosts without one
 }
 
 func (d *drawing) printf(format string, args ...any) { fmt.Fprintf(d.w, format, args...) }
@@ -89,7 +89,7 @@ func (d *drawing) draw() {
 	d.printf("</svg>\n")
 }
 
-// bounds are those of all marks, with room for their labels; the legend fits below.
+// bounds encloses all marks, with room for their labels; the legend fits below.
 func (d *drawing) bounds() (left, top, right, bottom float64) {
 	left, right = -minWidth/2+margin, minWidth/2-margin
 	for _, p := range d.place {
@@ -99,7 +99,7 @@ func (d *drawing) bounds() (left, top, right, bottom float64) {
 	return left - margin, top - margin, right + margin, bottom + margin
 }
 
-// links draws those of the tree, and the others lighter, bent towards the middle.
+// links draws the links of the tree, and the others lighter, bent towards the middle.
 func (d *drawing) links() {
 	for _, from := range d.shown {
 		a := d.place[from]
@@ -140,7 +140,7 @@ func (d *drawing) node(id uint32) {
 	switch {
 	case d.g.dead(id):
 		fill, stroke = deadColour, deadColour
-	case !d.g.page[id].stored: // it is known by its links only
+	case !d.g.page[id].stored: // it is known only from links
 		fill, stroke = "white", fill
 	}
 	d.printf(`<circle cx="%.1f" cy="%.1f" r="%.1f" fill="%s" stroke="%s" stroke-width="1.5"><title>`, p.x, p.y, r, fill, stroke)
@@ -178,8 +178,8 @@ func (d *drawing) label(p *place, uri string, r float64) {
 	d.printf("</text>")
 }
 
-// labelOf is the end of a path, or the host of what has none, as people read it; of another host than
-// its parent's it is both, from the beginning.
+// labelOf is the end of a path, or the host if there is no path, in readable form; for another host
+// than its parent's it is both, from the beginning.
 func labelOf(uri string, otherHost bool, most int) string {
 	label := uri
 	if i := strings.Index(uri, "://"); i >= 0 {

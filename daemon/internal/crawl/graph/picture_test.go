@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// drawnTexts are what a picture shows, with the targets of its links; it must be XML.
+// drawnTexts returns the texts of a picture and the targets of its links; it must be XML.
 func drawnTexts(t *testing.T, svg string) (texts, targets []string) {
 	t.Helper()
 	dec := xml.NewDecoder(strings.NewReader(svg))
@@ -76,7 +76,7 @@ func TestPictureShowsHostileURIs(t *testing.T) {
 	}
 }
 
-// TestLayout: every mark has a place of its own, on the ring of its distance, beside its parent's branch.
+// TestLayout: every mark has a separate place, on the ring of its distance, within its parent's branch.
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	var edges []Edge

@@ -10,8 +10,8 @@ import (
 // damping is the share of visitors who follow a link (Brin and Page 1998).
 const damping = 0.85
 
-// PageRank is the rank of each URI; they add up to 1. Links of a page to itself do not count. Those of URIs that were
-// not stored are not known, so that their rank goes to all. It is rounded to a millionth of the mean: gonum begins at random.
+// PageRank is the rank of each URI; they add up to 1. Links of a page to itself do not count. URIs that were not
+// stored have no known links, so their rank goes to all. It is rounded to a millionth of the mean: gonum starts at random.
 func (g *Graph) PageRank() []float64 {
 	n := float64(len(g.uris))
 	ranks := make([]float64, len(g.uris))
@@ -37,7 +37,7 @@ func (g *Graph) inDegree() []int32 {
 	return degrees
 }
 
-// directed shows a Graph to gonum, as far as its PageRank looks, without copying it.
+// directed presents a Graph to gonum's PageRank without copying it.
 type directed struct{ g *Graph }
 
 func (d directed) Node(id int64) graph.Node {
@@ -96,7 +96,7 @@ func (e edge) From() graph.Node         { return e.from }
 func (e edge) To() graph.Node           { return e.to }
 func (e edge) ReversedEdge() graph.Edge { return edge{e.to, e.from} }
 
-// nodes are those of a list, or with a nil list all numbers below end; self is left out.
+// nodes iterates over a list, or for a nil list over all numbers below end; self is left out.
 type nodes struct {
 	list      []uint32
 	next, end uint32
@@ -120,7 +120,7 @@ func (n *nodes) Next() bool {
 func (n *nodes) Node() graph.Node { return node(n.at) }
 func (n *nodes) Reset()           { n.next = 0 }
 
-// Len is how many are left.
+// Len is how many remain.
 func (n *nodes) Len() int {
 	left := int(n.end - n.next)
 	for _, id := range n.list[min(int(n.next), len(n.list)):] {

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Reader reads the file of a graph. It is one goroutine's.
+// Reader reads the file of a graph. It is for one goroutine.
 type Reader struct {
 	name string
 	r    *bufio.Reader
@@ -18,14 +18,14 @@ type Reader struct {
 	cut  bool
 }
 
-// NewReader reads from r; name is what errors call it.
+// NewReader reads from r; errors use the name.
 func NewReader(name string, r io.Reader) *Reader {
 	return &Reader{name: name, r: bufio.NewReaderSize(r, 64<<10)}
 }
 
-// Next is the next edge; io.EOF: there is none. Other errors name file and line. A last line without
-// its line feed is one that a crash has cut off, or that is being written: it is left out, and Cut
-// tells of it.
+// Next returns the next edge; io.EOF: there is none. Other errors name file and line. A last line
+// without its line feed was cut off by a crash, or is still being written: Next ignores it, and Cut
+// reports it.
 func (r *Reader) Next() (Edge, error) {
 	var e Edge
 	text, err := r.next()
@@ -41,7 +41,7 @@ func (r *Reader) Next() (Edge, error) {
 	return e, nil
 }
 
-// next is the text of the next line, which is good until the next call.
+// next returns the text of the next line, which is valid until the next call.
 func (r *Reader) next() ([]byte, error) {
 	text, err := r.r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -70,7 +70,7 @@ func (r *Reader) next() ([]byte, error) {
 
 func (r *Reader) fault(err error) error { return fmt.Errorf("%s:%d: %w", r.name, r.line, err) }
 
-// Cut tells, at the end, whether there was a last line without its line feed.
+// Cut reports, at the end, whether the last line had no line feed.
 func (r *Reader) Cut() bool { return r.cut }
 
 // Bytes is the length of all lines that were read.

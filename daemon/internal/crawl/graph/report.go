@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Report is what can be told of a graph.
+// Report has the statistics of a graph.
 type Report struct {
 	URIs    int    `json:"uris"`     // that the graph knows
 	Pages   int    `json:"pages"`    // that the crawl has stored
 	Links   int    `json:"links"`    // that were found
-	Unequal int    `json:"distinct"` // of them, those that differ in where they are or lead
+	Unequal int    `json:"distinct"` // distinct pairs of source and target
 	Hosts   int    `json:"hosts"`
 	Top     []Node `json:"top"`
 	ByHost  []Host `json:"by_host"`
 	Dead    []Dead `json:"dead"`
-	DeadAll int    `json:"dead_uris"` // how many there are, with those that Dead leaves out
+	DeadAll int    `json:"dead_uris"` // how many there are, including those that Dead leaves out
 }
 
 // Node is a URI with its place in the graph.
@@ -25,10 +25,10 @@ type Node struct {
 	InDegree int     `json:"in_degree"` // other pages that lead to it
 	Links    int     `json:"links"`     // URIs that it leads to
 	PageRank float64 `json:"pagerank"`  // of 1 for all URIs together
-	Status   int     `json:"status"`    // of HTTP; 0: there was no answer, or nobody asked
+	Status   int     `json:"status"`    // of HTTP; 0: no answer, or no request
 }
 
-// Host is what the URIs of one host have together.
+// Host has the figures for all URIs of one host.
 type Host struct {
 	Host  string `json:"host"`
 	URIs  int    `json:"uris"`
@@ -41,8 +41,8 @@ type Host struct {
 // Dead is a URI that leads nowhere.
 type Dead struct {
 	URI    string   `json:"uri"`
-	Status int      `json:"status"` // of HTTP; 0: there was no answer
-	Reason string   `json:"reason"` // why the crawl gave it up, a word; "": it has stored it
+	Status int      `json:"status"` // of HTTP; 0: no answer
+	Reason string   `json:"reason"` // why the crawl gave it up, as a word; "": it was stored
 	Links  int      `json:"links"`  // pages that lead to it
 	From   []string `json:"from"`   // the first of them
 }
@@ -58,7 +58,7 @@ const (
 	ByInDegree By = "in-degree"
 )
 
-// Report tells of the graph, each list with most entries at most.
+// Report makes a report of the graph, with lists of at most most entries.
 func (g *Graph) Report(most int, by By) Report {
 	in, ranks := g.inDegree(), g.PageRank()
 	r := Report{URIs: len(g.uris), Links: g.lines, Unequal: len(g.to), Top: []Node{}, ByHost: []Host{}, Dead: []Dead{}}
@@ -76,7 +76,7 @@ func (g *Graph) Report(most int, by By) Report {
 	return r
 }
 
-// order are all URIs, the best first; those that are equal in rank and degree by their text.
+// order returns all URIs, the best first; those with equal rank and degree by their text.
 func (g *Graph) order(in []int32, ranks []float64, by By) []uint32 {
 	all := make([]uint32, len(g.uris))
 	for i := range all {
@@ -92,8 +92,8 @@ func (g *Graph) order(in []int32, ranks []float64, by By) []uint32 {
 	return all
 }
 
-// dead tells whether a link to the URI leads nowhere: it has a status of 400 or more, or was given up
-// without an answer. What robots.txt forbids may be there.
+// dead reports whether a link to the URI leads nowhere: it has a status of 400 or more, or was
+// given up without an answer. URIs that robots.txt forbids may exist, and are not dead.
 func (g *Graph) dead(id uint32) bool {
 	reason := g.reason[id]
 	return g.page[id].status >= 400 || reason != "" && !strings.HasPrefix(reason, "robots") && g.page[id].status == 0
@@ -135,7 +135,7 @@ func (g *Graph) byHost() []Host {
 	return hosts
 }
 
-// hostOf is the host of a canonical URI with its port, or what it is instead.
+// hostOf is the host of a canonical URI with its port, or what takes its place.
 func hostOf(uri string) string {
 	_, rest, ok := strings.Cut(uri, "://")
 	if !ok {
@@ -147,7 +147,7 @@ func hostOf(uri string) string {
 	return rest[strings.LastIndexByte(rest, '@')+1:]
 }
 
-// deadLinks are the dead URIs, those with the most links first, and how many there are.
+// deadLinks returns the dead URIs, those with the most links first, and how many there are.
 func (g *Graph) deadLinks(in []int32, most int) ([]Dead, int) {
 	var ids []uint32
 	for id := range g.uris {

@@ -73,7 +73,7 @@ func sameLines(a, b []string) bool {
 	return reflect.DeepEqual(plain(a), plain(b))
 }
 
-// TestPageRank compares with the definition, iterated from an even start on a dense matrix.
+// TestPageRank compares with the definition, iterated from a uniform start on a dense matrix.
 func TestPageRank(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -144,7 +144,7 @@ func TestLoadNamesWhatIsBroken(t *testing.T) {
 	}
 }
 
-// TestNoRaceManyLinks measures what a link and a URI take of a graph that has many.
+// TestNoRaceManyLinks measures the memory per link and per URI of a large graph.
 func TestNoRaceManyLinks(t *testing.T) {
 	const links, uris = 250_000, 50_000
 	r := rand.New(rand.NewPCG(3, 4))

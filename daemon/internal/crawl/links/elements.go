@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// hyperlinks are the words of a link's rel that make it lead to another page.
+// hyperlinks are the words of rel that make a link lead to another page.
 var hyperlinks = []string{"alternate", "amphtml", "appendix", "author", "chapter", "contents", "copyright", "first", "glossary", "help",
 	"index", "last", "license", "next", "prev", "previous", "privacy-policy", "search", "section", "start", "subsection", "terms-of-service", "up"}
 
-// resources are those that make it name a part of this page, whatever else it says.
+// resources are the words of rel that make it a part of this page, whatever else it says.
 var resources = []string{"stylesheet", "preload", "modulepreload", "prefetch", "preconnect", "dns-prefetch", "manifest", "pingback"}
 
 func (r *reader) link(a map[string]string) {
@@ -48,8 +48,8 @@ func (r *reader) image(a map[string]string) {
 	}
 }
 
-// candidates are the URIs of a srcset: parted by commas, but a comma within one is a part of it, and
-// so are those in the parentheses of a descriptor.
+// candidates are the URIs of a srcset: separated by commas, but commas within a URI, or in the
+// parentheses of a descriptor, do not separate.
 func candidates(srcset string) (all []string) {
 	for {
 		srcset = strings.TrimLeft(srcset, spaces+",")
@@ -101,7 +101,7 @@ func (r *reader) meta(a map[string]string) {
 	}
 }
 
-// robotsHeader takes a value of X-Robots-Tag, which may be for one agent only.
+// robotsHeader reads a value of X-Robots-Tag, which may be for one agent only.
 func (r *reader) robotsHeader(value string) {
 	if agent, rules, ok := strings.Cut(value, ":"); ok && !strings.ContainsAny(agent, ", ") && !strings.EqualFold(agent, "unavailable_after") &&
 		!strings.HasPrefix(strings.ToLower(agent), "max-") {
@@ -126,8 +126,8 @@ func (r *reader) robots(rules string) {
 	}
 }
 
-// refresh reads the content of a meta refresh: a time, then a URI in several spellings. It is false
-// where there is no URI, which means the page itself.
+// refresh reads the content of a meta refresh: a time, then a URI in several spellings. It returns
+// false if there is no URI, which means the page itself.
 func refresh(content string) (to string, ok bool) {
 	s := strings.TrimLeft(content, spaces)
 	rest := strings.TrimLeft(s, "0123456789")

@@ -8,8 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
-// FuzzExtract: whatever a page has, the links are absolute, within their bounds, read again as the same URI, and none
-// that was begun is lost from the counts.
+// FuzzExtract: whatever a page contains, the links are absolute, within their bounds, and parse to
+// the same URI again, and every link that was begun is counted.
 func FuzzExtract(f *testing.F) {
 	for _, page := range []string{
 		`<base href="//b/"><a href="?q=中" rel=nofollow>x<a href=y>`, `<meta http-equiv=refresh content="0;url='x"><img srcset="a 1x,b (,) 2x">`,

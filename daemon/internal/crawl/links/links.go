@@ -1,6 +1,6 @@
-// Package links finds the links of an HTML page, as the HTML and URL standards of WHATWG say. It reads
-// tokens, builds no tree, runs no script and keeps no more than a bounded number of links. Whether a
-// link is followed is for its caller to decide.
+// Package links finds the links of an HTML page, as the HTML and URL standards of WHATWG say. It
+// reads tokens, builds no tree, runs no script and keeps a bounded number of links. The caller
+// decides whether a link is followed.
 package links
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
-// Options say what of a page is wanted. Zero values stand for the defaults.
+// Options say what is wanted of a page. Zero values mean the defaults.
 type Options struct {
 	Images   bool     // img, srcset and icons too
 	Most     int      // links of one page; 0: 10,000
 	Longest  int      // bytes of a link's URI; 0: 2,048
 	TextMost int      // bytes of a link's text; 0: 200
-	Encoding string   // that queries are sent in, as charset.Result.Query says; "": utf-8
-	Agent    string   // whose rules in meta robots count beside those of "robots"; "": nobody's
+	Encoding string   // in which queries are sent, as charset.Result.Query says; "": utf-8
+	Agent    string   // its rules in meta robots count besides those of "robots"; "": nobody's
 	Robots   []string // values of the header X-Robots-Tag
 }
 
@@ -29,7 +29,7 @@ type Kind string
 const (
 	Anchor    Kind = "a"
 	Area      Kind = "area"
-	Link      Kind = "link" // rel alternate, next, ...; style sheets and the like are no links
+	Link      Kind = "link" // rel alternate, next, ...; style sheets and similar ones are no links
 	Canonical Kind = "canonical"
 	Frame     Kind = "frame" // iframe too
 	Refresh   Kind = "refresh"
@@ -40,16 +40,16 @@ const (
 type Found struct {
 	URI      *uri.URI // without fragment
 	Kind     Kind
-	Text     string // of the anchor, or the alt of an image; spaces are one blank
-	Rel      string // its words in lower case, with a blank between
+	Text     string // of the anchor, or the alt of an image; white space becomes one blank
+	Rel      string // its words in lower case, separated by blanks
 	NoFollow bool   // by its rel, or by the page's robots
 }
 
-// Page is what a page says of others.
+// Page is what a page says about others.
 type Page struct {
 	Base      *uri.URI // against which links were resolved
 	Title     string   // of at most Options.TextMost bytes
-	Links     []Found  // in the order of the page, the same URI as often as it stands there
+	Links     []Found  // in page order, with repetitions
 	Canonical *uri.URI // nil: it names none
 	NoIndex   bool     // by robots
 	NoFollow  bool
@@ -79,7 +79,7 @@ func or(value, zero int) int {
 	return value
 }
 
-// raw is a link as it stands in the page.
+// raw is a link as written in the page.
 type raw struct {
 	reference string
 	Found
@@ -93,13 +93,13 @@ type reader struct {
 	found     []raw
 	base      string // of the first base element
 	hasBase   bool
-	templates int  // how many template elements are open: what is in them is no part of the page
+	templates int  // how many template elements are open: their content is not part of the page
 	open      int  // index+1 of the anchor whose text is being read, 0: none
-	title     bool // the text that comes is the title
+	title     bool // the text that follows is the title
 	text      text
 }
 
-// read goes through the tokens.
+// read processes the tokens.
 func (r *reader) read() {
 	for {
 		switch r.z.Next() {
@@ -146,7 +146,7 @@ var wanted = map[string]bool{
 func (r *reader) start(name string, a map[string]string) {
 	switch name {
 	case "noscript":
-		r.z.NextIsNotRawText() // it counts, as no script is run
+		r.z.NextIsNotRawText() // its content counts, as no script is run
 	case "template":
 		r.templates++
 	}
@@ -227,7 +227,7 @@ func (r *reader) closeAnchor() {
 	}
 }
 
-// add keeps a link, and tells whether it did.
+// add keeps a link, and reports whether it did.
 func (r *reader) add(reference string, f Found) bool {
 	reference = trim(reference)
 	if scheme := otherScheme(reference); scheme != "" {
@@ -237,7 +237,7 @@ func (r *reader) add(reference string, f Found) bool {
 		return false
 	}
 	switch {
-	case len(reference) > 4*r.o.Longest: // what is escaped grows, and dot segments shrink: a bound for memory
+	case len(reference) > 4*r.o.Longest: // escapes make it longer, dot segments shorter: a bound for memory
 		r.page.Long++
 	case len(r.found) >= r.o.Most:
 		r.page.Cut++
@@ -248,7 +248,7 @@ func (r *reader) add(reference string, f Found) bool {
 	return false
 }
 
-// resolve makes URIs of the references, all against the base, which may stand behind them.
+// resolve makes URIs of the references, all against the base, which may come after them.
 func (r *reader) resolve(at *uri.URI) {
 	if r.hasBase {
 		if base, err := at.Resolve(trim(r.base)); err == nil {

@@ -26,7 +26,7 @@ func uris(p *Page) (all []string) {
 	return all
 }
 
-// TestElements: what of a page is a link.
+// TestElements: which elements of a page are links.
 func TestElements(t *testing.T) {
 	t.Parallel()
 	images := Options{Images: true}
@@ -78,7 +78,7 @@ func TestElements(t *testing.T) {
 	}
 }
 
-// TestReferences: what browsers make of a reference, also where net/url does otherwise.
+// TestReferences: how browsers read a reference, also where net/url differs.
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ reference, want string }{
@@ -123,7 +123,7 @@ func sum(m map[string]int) (n int) {
 	return n
 }
 
-// TestBase: the first base with an href counts for the whole page, also for what stands before it.
+// TestBase: the first base with an href counts for the whole page, also for links before it.
 func TestBase(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ page, want string }{
@@ -139,7 +139,7 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// TestQueryEncoding: queries are sent in the encoding of the page, all else in UTF-8.
+// TestQueryEncoding: queries are sent in the encoding of the page, everything else in UTF-8.
 func TestQueryEncoding(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ encoding, reference, want string }{
@@ -222,7 +222,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestPage: what a page says of itself.
+// TestPage: what a page says about itself.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	p := Extract([]byte(`<title> A &amp;

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// encoder writes the queries of references in the encoding of their page, as the URL standard has it
-// (percent-encode after encoding). nil stands for UTF-8, which the parser does itself.
+// encoder writes the queries of references in the encoding of their page, as the URL standard says
+// (percent-encode after encoding). nil means UTF-8, which the parser does itself.
 type encoder struct {
 	e *encoding.Encoder
 }
 
-// queryEncoder is that of an encoding by its name. UTF-16 pages send UTF-8, and so do those of
-// encodings that nobody knows.
+// queryEncoder returns the encoder for an encoding by its name. Pages in UTF-16 or in an
+// unknown encoding send UTF-8.
 func queryEncoder(name string) *encoder {
 	e, err := htmlindex.Get(name)
 	if err != nil || e == encoding.Replacement {
@@ -28,7 +28,7 @@ func queryEncoder(name string) *encoder {
 	return &encoder{e.NewEncoder()}
 }
 
-// reference encodes the query of a reference, if it has one with characters that are no ASCII.
+// reference encodes the query of a reference, if it has characters outside ASCII.
 func (q *encoder) reference(s string) string {
 	if q == nil {
 		return s
@@ -50,8 +50,8 @@ func isASCII(s string) bool {
 	return true
 }
 
-// query encodes a query. ASCII is left to the parser; runs of other characters are encoded together,
-// as an encoding with states wants it.
+// query encodes a query. ASCII is left to the parser; runs of other characters are encoded
+// together, because an encoding may be stateful.
 func (q *encoder) query(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -86,7 +86,7 @@ func (q *encoder) run(b *strings.Builder, s string) {
 }
 
 // escape writes bytes of the query of an http URI: its percent-encode set is controls, space,
-// " # < > ' and what is no ASCII.
+// " # < > ' and everything outside ASCII.
 func escape(b *strings.Builder, s string) {
 	const digits = "0123456789ABCDEF"
 	for i := range len(s) {

@@ -5,13 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// spaces are those of HTML.
+// spaces is the white space of HTML.
 const spaces = " \t\n\r\f"
 
-// text collects text of a bounded length, with one blank for any number of spaces.
+// text collects text of a bounded length, with one blank for each run of white space.
 type text struct {
 	b     []byte
-	blank bool // one is due before the next character
+	blank bool // a blank is due before the next character
 	full  bool
 }
 
@@ -51,8 +51,8 @@ func clean(s string, most int) string {
 	return t.take()
 }
 
-// trim does what the URL standard begins with: no controls and spaces at the ends, no tabs and line
-// ends anywhere.
+// trim does the first steps of the URL standard: it removes controls and spaces at the ends, and
+// tabs and line ends everywhere.
 func trim(reference string) string {
 	reference = strings.TrimFunc(reference, func(r rune) bool { return r <= ' ' })
 	if !strings.ContainsAny(reference, "\t\n\r") {
@@ -66,7 +66,7 @@ func trim(reference string) string {
 	}, reference)
 }
 
-// otherScheme is the scheme of a reference that has one that is not http or https, in lower case.
+// otherScheme returns the scheme of a reference, in lower case, if that is not http or https.
 func otherScheme(reference string) string {
 	for i := range len(reference) {
 		c := reference[i]

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// extensions are those of media types that are common on the web.
+// extensions are the file extensions of common media types.
 var extensions = map[string]string{
 	"text/html": "html", "application/xhtml+xml": "html", "text/plain": "txt", "text/css": "css", "text/csv": "csv", "text/markdown": "md",
 	"text/calendar": "ics", "text/vcard": "vcf", "text/xml": "xml", "application/xml": "xml", "application/rss+xml": "xml", "application/atom+xml": "xml",
@@ -21,7 +21,7 @@ var extensions = map[string]string{
 	"font/ttf": "ttf", "font/otf": "otf",
 }
 
-// mediaType is the type of a Content-Type, without parameters and in lower case.
+// mediaType returns the type of a Content-Type, without parameters and in lower case.
 func mediaType(contentType string) string {
 	if t, _, err := mime.ParseMediaType(contentType); err == nil {
 		return t
@@ -30,7 +30,7 @@ func mediaType(contentType string) string {
 	return strings.ToLower(strings.TrimSpace(t))
 }
 
-// Extension is that of files of a Content-Type, without dot: bin for what is not known.
+// Extension is the file extension for a Content-Type, without dot: bin for unknown types.
 func Extension(contentType string) string {
 	t := mediaType(contentType)
 	switch {
@@ -46,8 +46,8 @@ func Extension(contentType string) string {
 	return "bin"
 }
 
-// IsText tells whether bodies of a Content-Type are text, which is stored in UTF-8. All else is
-// stored as it came.
+// IsText reports whether bodies of a Content-Type are text, which is stored in UTF-8. All other
+// bodies are stored unchanged.
 func IsText(contentType string) bool {
 	t := mediaType(contentType)
 	switch t {
@@ -57,7 +57,7 @@ func IsText(contentType string) bool {
 	return strings.HasPrefix(t, "text/") || strings.HasSuffix(t, "+xml") || strings.HasSuffix(t, "+json")
 }
 
-// IsHTML tells whether bodies of a Content-Type are pages with links.
+// IsHTML reports whether bodies of a Content-Type are pages with links.
 func IsHTML(contentType string) bool {
 	t := mediaType(contentType)
 	return t == "text/html" || t == "application/xhtml+xml"

@@ -1,6 +1,6 @@
-// Package pages keeps the pages of a crawl as files that people can read: DIR/pages/ with a folder for
-// each host, and the lines of DIR/index.ndjson that tell what each file is. It writes files that survive
-// a crash; which of them count, and when, is for the crawl to commit.
+// Package pages stores the pages of a crawl as files that people can read: DIR/pages/ with a folder
+// for each host, and the lines of DIR/index.ndjson that describe each file. It writes files that
+// survive a crash; the crawl commits which of them count, and when.
 package pages
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// suffix is that of files that are being written.
+// suffix is the suffix of files that are being written.
 const suffix = ".tmp"
 
 // Folder is DIR/pages. Its methods may be called by several goroutines.
@@ -24,15 +24,15 @@ type Folder struct {
 	dir string
 	fs  durable.FS
 
-	mu    sync.Mutex          // guards what follows
+	mu    sync.Mutex          // guards the fields below
 	known map[string]bool     // folders of hosts that are durable; bounded
 	dirty map[string]struct{} // folders with names that are not durable
 }
 
-// knownMost bounds what is remembered of hosts; a folder that was forgotten is looked for again.
+// knownMost bounds how many host folders are remembered; a forgotten one is looked for again.
 const knownMost = 10_000
 
-// Open opens the folder, made if missing.
+// Open opens the folder, and makes it if it is missing.
 func Open(dir string, files durable.FS) (*Folder, error) {
 	if err := files.MkdirAll("pages-mkdir", dir); err != nil {
 		return nil, fmt.Errorf("folder of pages: %w", err)
@@ -40,9 +40,9 @@ func Open(dir string, files durable.FS) (*Folder, error) {
 	return &Folder{dir: dir, fs: files, known: map[string]bool{}, dirty: map[string]struct{}{}}, nil
 }
 
-// Write writes the file of a name that Name has made, in place of one that is there. On return its
-// bytes are on the disk, and its name is whole in the folder, but the name is durable only after Sync. A
-// crash or an error leaves the old file or none, beside a file that Sweep removes.
+// Write writes the file of a name that Name has made, and replaces an old one. On return its bytes
+// are on the disk, and its name is in the folder, but the name is durable only after Sync. After a
+// crash or an error the old file or none remains, beside a file that Sweep removes.
 func (f *Folder) Write(name string, body []byte) error {
 	path, err := f.path(name)
 	if err != nil {
@@ -104,8 +104,8 @@ func (f *Folder) replace(path string, body []byte) (err error) {
 	return f.fs.Rename("pages-rename", tmp, path)
 }
 
-// Sync makes durable the names of all files that were written before it was called. One Sync before
-// a commit serves all pages of that commit.
+// Sync makes the names of all files durable that were written before the call. One Sync before a
+// commit serves all pages of that commit.
 func (f *Folder) Sync() error {
 	f.mu.Lock()
 	dirty := f.dirty
@@ -119,7 +119,7 @@ func (f *Folder) Sync() error {
 	return nil
 }
 
-// Remove removes a file that does not count. One that is not there is no error.
+// Remove removes a file that does not count. A missing file is no error.
 func (f *Folder) Remove(name string) error {
 	path, err := f.path(name)
 	if err != nil {
@@ -131,10 +131,10 @@ func (f *Folder) Remove(name string) error {
 	return nil
 }
 
-// Path is where the file of a name is.
+// Path returns the path of the file with a name.
 func (f *Folder) Path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
 
-// path refuses names that Name cannot have made, as those of a database that somebody has changed.
+// path refuses names that Name cannot have made, for instance from a manipulated database.
 func (f *Folder) path(name string) (string, error) {
 	host, file, ok := strings.Cut(name, "/")
 	if !ok || host == "" || file == "" || strings.HasPrefix(host, ".") || strings.HasPrefix(file, ".") || strings.ContainsAny(name, "\\:\x00") || strings.Contains(file, "/") {
@@ -143,9 +143,9 @@ func (f *Folder) path(name string) (string, error) {
 	return f.Path(name), nil
 }
 
-// Sweep removes what interrupted writes have left, and the files that keep does not want: of a
-// crawl that is resumed, those of pages that were never committed. A nil keep wants all. Nothing may be written meanwhile. It returns how
-// many files it removed.
+// Sweep removes leftovers of interrupted writes, and files that keep rejects: in a resumed crawl,
+// those of pages that were never committed. A nil keep keeps all. Nothing may be written meanwhile.
+// It returns how many files it removed.
 func (f *Folder) Sweep(keep func(name string) bool) (removed int, err error) {
 	hosts, err := os.ReadDir(f.dir)
 	if err != nil {

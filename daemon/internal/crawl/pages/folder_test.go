@@ -63,7 +63,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestFaults: whatever operation fails, nothing that is half written has the name of a page.
+// TestFaults: whatever operation fails, no incomplete file has the name of a page.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	const name = "h.example/x-01234567.html"
@@ -101,7 +101,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestSweep: what interrupted writes left goes, and what does not count.
+// TestSweep removes leftovers of interrupted writes, and files that do not count.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -126,7 +126,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestConcurrent: many goroutines write and sync at once.
+// TestConcurrent: many goroutines write and sync concurrently.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	f, err := Open(t.TempDir(), durable.FS{})

@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
-// Bounds of names in bytes, so that a page's whole path has room in the 260 characters of Windows.
+// Bounds of names in bytes, so that a page's whole path fits in the 260 characters of Windows.
 const (
 	hostMost = 80
 	pathMost = 80
@@ -22,11 +22,11 @@ const (
 //
 //	http://example.com/news/today.html?p=2   example.com/news_today.html-p-2-0123456789abcdef.html
 //
-// It is made of lower-case letters, digits and -_. only, so it is the same file for systems that know no
-// letter case, and it is no name that Windows reserves. The same URI and type always have the same name. Of
-// URIs whose host and path were plain (lower case, nothing but letters, digits, dots, hyphens; no query)
-// the mark has 8 digits, and two never share a name. Others have 16 digits, of a hash: among ten million
-// pages, two share a name with a chance of 3 in a million.
+// It is made of lower-case letters, digits and -_. only, so it also works on systems that ignore
+// letter case, and Windows does not reserve it. The same URI and type always have the same name.
+// For URIs with a plain host and path (lower case, nothing but letters, digits, dots, hyphens; no
+// query) the mark has 8 digits, and two never share a name. Others have 16 digits, of a hash: among
+// ten million pages, two share a name with a chance of 3 in a million.
 func Name(u *uri.URI, mediaType string) string {
 	extension := Extension(mediaType)
 	host, plainHost := hostPart(u)
@@ -39,7 +39,7 @@ func Name(u *uri.URI, mediaType string) string {
 	if !plainHost || !plainPath {
 		return host + "/" + path + "-" + hex.EncodeToString(sum[:8]) + "." + extension
 	}
-	// What path and host do not tell: the scheme, and whether the extension was there.
+	// What path and host do not show: the scheme, and whether the URI had the extension.
 	sum[0] &^= 3
 	if u.Scheme == "https" {
 		sum[0] |= 1
@@ -50,7 +50,7 @@ func Name(u *uri.URI, mediaType string) string {
 	return host + "/" + path + "-" + hex.EncodeToString(sum[:4]) + "." + extension
 }
 
-// hostPart is the folder of a host. It is plain if no other host and port have it.
+// hostPart returns the folder of a host. It is plain if no other host and port have it.
 func hostPart(u *uri.URI) (name string, plain bool) {
 	name, plain = u.Host, true
 	switch {
@@ -121,8 +121,8 @@ func pathPart(path string) (name string, plain bool) {
 	return name, plain
 }
 
-// character is the next one of a path as people would read it: escapes of UTF-8 are undone, but
-// those of ASCII count as something that has no place in a name.
+// character returns the next character of a path as people would read it: escapes of UTF-8 are
+// decoded, but those of ASCII count as characters that cannot be in a name.
 func character(s string) (r rune, size int) {
 	if s[0] != '%' {
 		return rune(s[0]), 1
@@ -144,7 +144,7 @@ func character(s string) (r rune, size int) {
 	return '%', 1
 }
 
-// reserved tells whether Windows takes a name for a device, whatever follows its first dot.
+// reserved reports whether Windows takes a name for a device, whatever follows its first dot.
 func reserved(name string) bool {
 	name, _, _ = strings.Cut(name, ".")
 	switch name {

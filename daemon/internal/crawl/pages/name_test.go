@@ -19,7 +19,7 @@ func parse(t *testing.T, s string) *uri.URI {
 	return u
 }
 
-// TestName: names are readable; the mark is left out here.
+// TestName: names are readable; the mark is omitted here.
 func TestName(t *testing.T) {
 	t.Parallel()
 	const html = "text/html; charset=utf-8"
@@ -88,8 +88,8 @@ func checkSafe(t *testing.T, name string) {
 	}
 }
 
-// TestNamesDiffer: many URIs that differ in little have names that differ, for file systems that
-// know no letter case, too.
+// TestNamesDiffer: many similar URIs have different names, also on file systems that ignore
+// letter case.
 func TestNamesDiffer(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same every time
@@ -114,7 +114,7 @@ func TestNamesDiffer(t *testing.T) {
 	}
 }
 
-// TestPlainNamesDiffer: for plain paths the name tells all but the scheme, so that no luck is needed.
+// TestPlainNamesDiffer: for plain paths the name shows all but the scheme, so that no luck is needed.
 func TestPlainNamesDiffer(t *testing.T) {
 	t.Parallel()
 	mark := func(s string) (rest string, bits byte) {

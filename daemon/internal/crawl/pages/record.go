@@ -10,20 +10,20 @@ import (
 
 // Record is a line of index.ndjson.
 type Record struct {
-	URI         string    `json:"uri"`                    // that was asked for
-	Final       string    `json:"final,omitempty"`        // that answered, after redirects, if it is another
+	URI         string    `json:"uri"`                    // the requested URI
+	Final       string    `json:"final,omitempty"`        // the URI that answered, after redirects, if it differs
 	File        string    `json:"file"`                   // under pages/, with /
 	Status      int       `json:"status"`                 // of HTTP
-	ContentType string    `json:"content_type"`           // as it came
-	Declared    string    `json:"declared_encoding"`      // "": none was, or this is no text
-	Detected    string    `json:"detected_encoding"`      // "": it was not looked for, or not found
-	Encoding    string    `json:"encoding"`               // that was used; "": stored as it came
+	ContentType string    `json:"content_type"`           // as sent
+	Declared    string    `json:"declared_encoding"`      // "": none was, or this is not text
+	Detected    string    `json:"detected_encoding"`      // "": there was no detection, or no result
+	Encoding    string    `json:"encoding"`               // the one used; "": stored unchanged
 	Replaced    int       `json:"replaced,omitempty"`     // characters that stand for bytes which are none in Encoding
 	Bytes       int       `json:"bytes"`                  // of the file
 	SHA256      string    `json:"sha256"`                 // of the file, in hex
-	DuplicateOf string    `json:"duplicate_of,omitempty"` // a page that was stored before with the same content
+	DuplicateOf string    `json:"duplicate_of,omitempty"` // an earlier page with the same content
 	Depth       int       `json:"depth"`                  // links from a seed
-	Referrer    string    `json:"referrer"`               // the page that it was first found on; "": a seed
+	Referrer    string    `json:"referrer"`               // the page on which it was first found; "": a seed
 	Time        time.Time `json:"time"`                   // when it was stored, in UTC to the millisecond
 }
 
@@ -33,7 +33,7 @@ func Sum(file []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Line is the record as a line, with its line end.
+// Line returns the record as a line, with its line end.
 func (r Record) Line() ([]byte, error) {
 	r.Time = r.Time.UTC().Truncate(time.Millisecond)
 	var b bytes.Buffer

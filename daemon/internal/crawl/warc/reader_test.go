@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestSystemWarcio: a public reader understands what is written. It is the npm package warcio, of
-// the versions in testdata/reader/package-lock.json.
+// TestSystemWarcio: a public reader understands our files. It is the npm package warcio, in the
+// versions of testdata/reader/package-lock.json.
 func TestSystemWarcio(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"node", "npm"} {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/rand"
-	"crypto/sha1" //nolint:gosec // what web archives compare pages by
+	"crypto/sha1" //nolint:gosec // web archives compare pages by it
 	"encoding/base32"
 	"fmt"
 	"maps"
@@ -19,45 +19,45 @@ import (
 
 // Exchange is a request and its answer.
 type Exchange struct {
-	URI           string // that answered, absolute
+	URI           string // the one that answered, absolute
 	Time          time.Time
-	Remote        string // address of the server, with or without port; "": not known, or that of a proxy
+	Remote        string // address of the server, with or without port; "": unknown, or that of a proxy
 	Method        string // "": GET
 	RequestHeader http.Header
 	RequestBody   []byte
 	Status        int
 	Header        http.Header
-	Body          []byte // as it is without transfer and content coding
-	// Original, if not nil, is the page with the same Digest that an earlier record has: this one
-	// becomes a revisit record, without the body.
+	Body          []byte // without transfer and content coding
+	// Original, if not nil, is an earlier record of a page with the same Digest: this one becomes
+	// a revisit record, without the body.
 	Original *Original
 }
 
-// Original is the page that another is a duplicate of.
+// Original is the page of which another one is a duplicate.
 type Original struct {
 	URI  string
 	Time time.Time // of its record
 }
 
-// Digest is that of a body as records have it: sha1: and the SHA-1 in base32. It is no protection
-// against people who make two bodies with one digest: compare what matters by something else.
+// Digest is the digest of a body in the form of records: sha1: and the SHA-1 in base32. It does not protect
+// against people who make two bodies with one digest: where that matters, compare in another way.
 func Digest(body []byte) string {
 	sum := sha1.Sum(body) //nolint:gosec // see above
 	return "sha1:" + base32.StdEncoding.EncodeToString(sum[:])
 }
 
-// Encoded are the records of an exchange as they will stand in a file.
+// Encoded has the records of an exchange as they will be in a file.
 type Encoded struct {
 	members  []byte
 	response int64 // offset of the response or revisit
 	length   int64 // of its member
 }
 
-// Encode makes the records of an exchange: the request, and the response or revisit. It takes the
-// most time of all, and may be called by many goroutines.
+// Encode makes the records of an exchange: the request, and the response or revisit. It is the
+// slowest step, and may be called by many goroutines.
 //
-// The body is stored without its codings, so the fields of the header that speak of them get the prefix
-// X-Archive-Orig-, as archives do, and Content-Length is that of the body.
+// The body is stored without its codings. So header fields that describe the codings get the prefix
+// X-Archive-Orig-, as is usual in archives, and Content-Length is that of the body.
 func Encode(x Exchange) (*Encoded, error) {
 	if x.URI == "" || strings.ContainsFunc(x.URI, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return nil, fmt.Errorf("warc: %q is no URI", x.URI)
@@ -97,7 +97,7 @@ func Encode(x Exchange) (*Encoded, error) {
 
 type fields [][2]string
 
-// encodeInfo is the record that each file begins with.
+// encodeInfo makes the record at the beginning of each file.
 func encodeInfo(name string, info [][2]string, now time.Time) ([]byte, error) {
 	var block, b bytes.Buffer
 	for _, line := range slices.Concat(info, [][2]string{{"format", "WARC File Format 1.1"}, {"conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"}}) {
@@ -153,7 +153,7 @@ func requestBlock(x *Exchange) []byte {
 	return b.Bytes()
 }
 
-// coded are the fields that speak of a body as it was sent.
+// coded are the fields that describe a body as it was sent.
 var coded = []string{"Content-Encoding", "Transfer-Encoding", "Content-Length"}
 
 func answerBlock(x *Exchange) []byte {
@@ -184,7 +184,7 @@ func writeHeader(b *bytes.Buffer, h http.Header) {
 	}
 }
 
-// oneLine: what is not to end a line, or a header, before its time.
+// oneLine replaces characters that would end a line, or a header, too early.
 var oneLine = strings.NewReplacer("\r", " ", "\n", " ", "\x00", " ")
 
 func writeField(b *bytes.Buffer, name, value string) {

@@ -1,6 +1,6 @@
-// Package warc writes what was fetched as WARC 1.1 (ISO 28500:2017), the format of web archives: files
-// of records, each a gzip member of its own, so that readers find one by its offset. It appends, and is cut
-// back to what its caller has committed. It reads nothing back, and looks for no duplicates itself.
+// Package warc writes fetched pages as WARC 1.1 (ISO 28500:2017), the format of web archives: files of
+// records, each a separate gzip member, so that readers find one by its offset. It appends, and can be
+// cut back to what its caller has committed. It reads nothing back, and does not look for duplicates.
 package warc
 
 import (
@@ -16,17 +16,17 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// Position is a place in the files: the first byte behind a record. The zero value is before all.
+// Position is a place in the files: the first byte after a record. The zero value is the beginning.
 type Position struct {
 	File   int   `json:"file"`   // its number, from 0
 	Offset int64 `json:"offset"` // bytes from its beginning
 }
 
-// Options are those of a Writer. Zero values stand for the defaults.
+// Options are those of a Writer. Zero values mean the defaults.
 type Options struct {
-	Prefix string      // of the names of files, PREFIX-00000.warc.gz; "": crawl
-	Size   int64       // from which on the next record goes to a new file; 0: 1 GiB
-	Info   [][2]string // what each file says of its making, as {"software", "..."}, {"operator", "..."}
+	Prefix string      // of the file names, PREFIX-00000.warc.gz; "": crawl
+	Size   int64       // size after which the next record goes to a new file; 0: 1 GiB
+	Info   [][2]string // what each file says about its making, as {"software", "..."}, {"operator", "..."}
 	FS     durable.FS
 	Now    func() time.Time
 }
@@ -36,16 +36,16 @@ type Writer struct {
 	dir string
 	o   Options
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	file   *durable.File
 	at     Position
 	names  bool  // the name of file may not be durable
-	failed error // after which nothing is written
+	failed error // set after an error: nothing more is written
 }
 
-// Open opens the files in dir, which is made if missing, for appending at a position that Sync has
-// returned; what is behind it is cut off: records of pages that were not committed, and halves of records. Files
-// that end before it are an error: they have lost what was committed.
+// Open opens the files in dir for appending at a position that Sync has returned, and makes dir if it
+// is missing. It cuts off what follows the position: records of uncommitted pages, and incomplete
+// records. Files that end before the position are an error: they have lost committed records.
 func Open(dir string, at Position, o Options) (*Writer, error) {
 	if o.Prefix == "" {
 		o.Prefix = "crawl"
@@ -77,7 +77,7 @@ func (w *Writer) name(number int) string {
 	return filepath.Join(w.dir, fmt.Sprintf("%s-%05d.warc.gz", w.o.Prefix, number))
 }
 
-// removeAfter removes the files that begin behind the position.
+// removeAfter removes the files that begin after the position.
 func (w *Writer) removeAfter() error {
 	ours := regexp.MustCompile("^" + regexp.QuoteMeta(w.o.Prefix) + `-([0-9]{5,9})\.warc\.gz$`)
 	files, err := os.ReadDir(w.dir)
@@ -136,9 +136,9 @@ type Location struct {
 	Length int64 // of its gzip member
 }
 
-// Append appends the records of an exchange, in one piece, and returns where its response or revisit is.
-// They are durable after Sync. Who commits pages appends them in the order of commits, so that a crash
-// cuts off those that were not committed and no others. After an error all calls fail.
+// Append appends the records of an exchange, in one piece, and returns where its response or
+// revisit is. They are durable after Sync. A caller that commits pages must append them in the
+// order of commits, so that a crash cuts off only uncommitted ones. After an error all calls fail.
 func (w *Writer) Append(e *Encoded) (Location, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,7 +172,7 @@ func (w *Writer) append(e *Encoded) (Location, error) {
 	return l, nil
 }
 
-// begin begins a file with its warcinfo.
+// begin starts a file with its warcinfo.
 func (w *Writer) begin() error {
 	path := w.name(w.at.File)
 	f, err := w.o.FS.OpenFile("warc-create", path, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
@@ -190,7 +190,7 @@ func (w *Writer) begin() error {
 	return nil
 }
 
-// finish makes a full file durable, and goes on to the next number.
+// finish makes a full file durable, and moves to the next number.
 func (w *Writer) finish() error {
 	if err := w.sync(); err != nil {
 		return err
@@ -200,8 +200,8 @@ func (w *Writer) finish() error {
 	return err
 }
 
-// Sync makes durable all that was appended, and returns the position behind it, for the caller
-// to commit. A Writer that is opened there goes on as if nothing had happened.
+// Sync makes all appended records durable, and returns the position after them, for the caller
+// to commit. A Writer that is opened there continues as if nothing had happened.
 func (w *Writer) Sync() (Position, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

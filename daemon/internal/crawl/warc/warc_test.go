@@ -62,14 +62,14 @@ func add(t *testing.T, w *Writer, x Exchange) (Location, Position) {
 	return l, at
 }
 
-// record is one as it was read back.
+// record is a record as it was read back.
 type record struct {
 	offset int64
 	fields textproto.MIMEHeader
 	block  []byte
 }
 
-// readAll reads a file by the rules of the format, strictly, and checks the digests of all blocks.
+// readAll reads a file strictly by the rules of the format, and checks the digests of all blocks.
 func readAll(t *testing.T, file string) (all []record) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -107,7 +107,7 @@ func readAll(t *testing.T, file string) (all []record) {
 	return all
 }
 
-// told is what records are, in short.
+// told describes records briefly.
 func told(all []record) (s []string) {
 	for _, r := range all {
 		s = append(s, strings.TrimSpace(r.fields.Get("WARC-Type")+" "+strings.TrimPrefix(r.fields.Get("WARC-Target-URI"), "http://h.example")))
@@ -115,7 +115,7 @@ func told(all []record) (s []string) {
 	return s
 }
 
-// TestRecords: what stands in the records of a page and of a duplicate.
+// TestRecords: the contents of the records of a page and of a duplicate.
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "warc")
@@ -170,7 +170,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestCut: wherever a crash has torn what was not committed, the file goes on at the commit.
+// TestCut: wherever a crash has torn uncommitted data, the file continues after the committed position.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	whole := t.TempDir()
@@ -211,7 +211,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestRotation: a full file is followed by the next one; files behind a commit go.
+// TestRotation: a full file is followed by the next one; files after the committed position are removed.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -260,7 +260,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestFaults: an operation that failed is never tried again, and what was committed before stands.
+// TestFaults: a failed operation is never retried, and committed data stays.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")

@@ -10,21 +10,21 @@ import (
 	uris "github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
-// jar is that of the job as a request sees it. The browser has its own cookies, those of this page;
-// the job's are kept beside them, for requests within the site of the page alone: what a page has
-// others load gets none, and leaves none.
+// jar is the job's cookie jar as a request sees it. The browser keeps the cookies of this page
+// itself; the job's are kept beside them, only for requests within the page's site: a request to
+// another site neither gets nor leaves any.
 type jar struct {
 	kept http.CookieJar
-	sent []string // names that the browser sends by itself, of which its values are the newer ones
+	sent []string // names of cookies that the browser itself sends; its values are newer
 }
 
-// nothing is a jar that has no cookie, and takes none.
+// nothing is a jar without cookies, which accepts none.
 type nothing struct{}
 
 func (nothing) Cookies(*url.URL) []*http.Cookie     { return nil }
 func (nothing) SetCookies(*url.URL, []*http.Cookie) {}
 
-// jar is what a request to a URI has of the job's cookies, if the browser sends some.
+// jar returns the job's jar for a request to a URI. sent has the cookies that the browser sends.
 func (v *visit) jar(to *uris.URI, isMain bool, sent string) http.CookieJar {
 	kept := v.e.o.HTTP.Jar(v.w.Job)
 	if kept == nil || !isMain && cookies.SiteOf(to.Host) != v.site() {
@@ -37,7 +37,7 @@ func (v *visit) jar(to *uris.URI, isMain bool, sent string) http.CookieJar {
 	return j
 }
 
-// site is that of the page.
+// site is the site of the page.
 func (v *visit) site() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -64,7 +64,7 @@ func cookiesIn(header string) []*http.Cookie {
 	return r.Cookies()
 }
 
-// joinCookies is a header with the cookies of a setting, but for those that the browser sends.
+// joinCookies makes a header with the cookies of a setting, except those that the browser sends.
 func joinCookies(setting, sent string) string {
 	if sent == "" || setting == "" {
 		return setting + sent

@@ -1,7 +1,7 @@
-// Package browserengine downloads tasks with a browser for the worker: the page is loaded, its
-// scripts run, and what is stored is the document as it is then. The browser has no network. Each of
-// its requests is handed to the worker, which sends it as it sends any other, and hands the answer
-// back; what it does not hand back, the page does not get.
+// Package browserengine downloads tasks with a browser for the worker: it loads the page, lets its
+// scripts run, and stores the resulting document. The browser has no network. Each of its requests
+// is passed to the worker, which sends it like any other, and passes the answer back. The page gets
+// nothing else.
 package browserengine
 
 import (
@@ -21,11 +21,11 @@ import (
 )
 
 const (
-	// unableFor is after how long a task is tried again where there is no browser, or no jail.
+	// unableFor is the pause before a task is retried if there is no browser, or no jail.
 	unableFor = time.Hour
-	// startIn is how long a browser may take until it says something.
+	// startIn is how long a browser may take until its first message.
 	startIn = time.Minute
-	// closeIn is how long a page may take to go away; then its browser is killed.
+	// closeIn is how long a page may take to close; then its browser is killed.
 	closeIn = 5 * time.Second
 )
 
@@ -33,14 +33,14 @@ const (
 type Options struct {
 	HTTP    *httpengine.Engine
 	Dir     string        // for profiles
-	Path    string        // of the browser; "": looked for
+	Path    string        // of the browser; "": search for it
 	Program string        // is run with chromium.Command; "": this very program
-	Agent   string        // names the program in requests of jobs that do not name another
-	Pages   int           // at once, each in a browser of its own; 0: 2
+	Agent   string        // names the program in requests of jobs that name no other
+	Pages   int           // at once, each in a separate browser; 0: 2
 	Memory  int64         // bytes of data of a process of the browser; 0: 1 GiB
-	Renew   int           // after so many pages a browser is restarted; 0: 100
-	Idle    time.Duration // for which a browser is kept that has nothing to do; 0: 1 min
-	Settle  time.Duration // for which a page is waited for that goes on loading after its load event; 0: 10 s
+	Renew   int           // number of pages after which a browser is restarted; 0: 100
+	Idle    time.Duration // how long an idle browser is kept; 0: 1 min
+	Settle  time.Duration // how long to wait for a page that continues to load after its load event; 0: 10 s
 	Log     *slog.Logger  // nil: none
 }
 
@@ -49,9 +49,9 @@ type Engine struct {
 	o      Options
 	places chan struct{}
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	unable error      // why there is no browser
-	idle   []*browser // the one that was used last at the end
+	idle   []*browser // the most recently used one last
 	closed bool
 }
 
@@ -65,8 +65,8 @@ func New(o Options) *Engine {
 	return &Engine{o: o, places: make(chan struct{}, o.Pages)}
 }
 
-// Probe returns why there can be no browser here, nil if there seems to be one: it starts none. From then on
-// Download refuses at once.
+// Probe returns why there can be no browser here, or nil if there seems to be one; it starts none.
+// After an error, Download refuses at once.
 func (e *Engine) Probe() error {
 	_, err := chromium.Find(e.o.Path)
 	if err == nil {
@@ -82,14 +82,14 @@ func (e *Engine) Probe() error {
 	return err
 }
 
-// Unable is why there is no browser here, as Probe has found; nil if there is.
+// Unable says why there is no browser here, as Probe has found; nil if there is one.
 func (e *Engine) Unable() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.unable
 }
 
-// Download makes one attempt. What fails is a *worker.Failure.
+// Download makes one attempt. Failures are a *worker.Failure.
 func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, error) {
 	if err := e.Unable(); err != nil {
 		return worker.Page{}, failureOf(err)
@@ -115,12 +115,12 @@ func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 	return page, nil
 }
 
-// visit downloads a page with a browser, which it then gives back, or ends if it is not as it was.
+// visit downloads a page with a browser, and then gives the browser back, or ends it if its state has changed.
 func (e *Engine) visit(ctx context.Context, b *browser, w worker.Work) (worker.Page, error) {
 	timeout := w.Job.Setting.Timeout
 	inTime, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s: %s: %w %s", fetch.Timeout, w.Task.URI, errLate, timeout))
 	defer cancel()
-	// Nothing else ends a browser that is busy with itself.
+	// Nothing else ends a browser that no longer reacts.
 	stop := context.AfterFunc(inTime, b.process.Kill)
 	v := newVisit(inTime, e, b, w)
 	page, err := v.run()
@@ -157,7 +157,7 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// errLate is wrapped when an attempt is not done in time.
+// errLate is wrapped when an attempt exceeds its time.
 var errLate = errors.New("not done within")
 
 func failureOf(err error) error {
@@ -172,7 +172,7 @@ func failureOf(err error) error {
 	return f
 }
 
-// failed is a failure of an attempt. The word says of which kind.
+// failed is a failure of an attempt. The word names its kind.
 func failed(word, format string, args ...any) *worker.Failure {
 	return &worker.Failure{Reason: download.CutReason(word + ": " + fmt.Sprintf(format, args...))}
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/devtools"
 )
 
-// handle takes an event. It is called by the goroutine that reads.
+// handle handles an event. The reading goroutine calls it.
 func (v *visit) handle(event devtools.Event) {
-	tell := v.b.conn.Tell // what goes wrong with it is seen by the next call
+	tell := v.b.conn.Tell // if it fails, the next call sees that
 	v.mu.Lock()
 	target, session := v.target, v.session
 	v.mu.Unlock()
@@ -28,7 +28,7 @@ func (v *visit) handle(event devtools.Event) {
 		if json.Unmarshal(event.Params, &l) == nil && l.Name == "load" && l.Frame == target {
 			v.update(func() { v.done = l.Loader })
 		}
-	case "Page.javascriptDialogOpening": // nobody is there to answer
+	case "Page.javascriptDialogOpening": // nobody can answer
 		go func() { _ = tell(event.Session, "Page.handleJavaScriptDialog", object{"accept": true}) }()
 	case "Target.attachedToTarget":
 		var a attached
@@ -53,7 +53,7 @@ func (v *visit) set(what *string, to string) {
 	*what = to
 }
 
-// update changes what mu guards, and has load look at it.
+// update changes fields that mu guards, and makes load check them.
 func (v *visit) update(change func()) {
 	v.mu.Lock()
 	change()

@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// private is a server at an address that must not be called, which counts connections, and a UDP port.
+// private is a server at a forbidden address, which counts connections, and a UDP port.
 func private(t *testing.T) (address string, called *atomic.Int64) {
 	t.Helper()
 	called = new(atomic.Int64)
@@ -54,7 +54,7 @@ func private(t *testing.T) (address string, called *atomic.Int64) {
 	return l.Addr().String(), called
 }
 
-// ways are what a page may try to reach an address by. Each sets a name in what it found.
+// ways are the ways in which a page may try to reach an address. Each puts what it found into a name.
 const ways = `<!doctype html><title>ways</title>
 <link rel=dns-prefetch href=http://ADDRESS/><link rel=preconnect href=http://ADDRESS/><link rel=prefetch href=http://ADDRESS/a>
 <link rel=stylesheet href=http://ADDRESS/b><script src=http://ADDRESS/c></script><iframe src=http://ADDRESS/d></iframe>
@@ -88,7 +88,7 @@ navigator.sendBeacon(to, 'x');
 window.ended = Promise.all(tries);
 </script>`
 
-// However a page tries, nothing gets to an address that is refused, and the page is stored.
+// However a page tries, nothing reaches a refused address, and the page is stored.
 func TestNoWayAround(t *testing.T) {
 	address, called := private(t)
 	s := newSite(t, map[string]string{"/": strings.ReplaceAll(ways, "ADDRESS", address), "/sw.js": "self"}, func(w http.ResponseWriter, r *http.Request) bool {
@@ -111,7 +111,7 @@ func TestNoWayAround(t *testing.T) {
 	}
 }
 
-// What is refused as the page itself is named, with the reasons that there are without a browser.
+// If the page itself is refused, the reason is the same as without a browser.
 func TestRefusedDocuments(t *testing.T) {
 	address, called := private(t)
 	s := newSite(t, map[string]string{"/": "<title>t</title>", "/robots.txt": "User-agent: *\nDisallow: /closed", "/closed": "x",

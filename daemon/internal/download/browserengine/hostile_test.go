@@ -21,7 +21,7 @@ import (
 
 func soon(s *download.Setting) { s.Timeout = 3 * time.Second }
 
-// Pages that have no end, or do not fit, end in time and by name, and the next page is as if they had not been.
+// Pages that never end, or are too large, end in time with a named reason, and the next page is unaffected.
 func TestSystemHostilePages(t *testing.T) {
 
 	endless := func(w http.ResponseWriter, r *http.Request, text string) {
@@ -75,11 +75,11 @@ func TestSystemHostilePages(t *testing.T) {
 			switch {
 			case failure == nil && hostile.want == "":
 				t.Logf("stored %d bytes", len(page.text))
-			case failure == nil && hostile.want == "too_many_redirects: ": // where the machine is so busy that it is still for as long as a page that is done
+			case failure == nil && hostile.want == "too_many_redirects: ": // where the machine is so busy that the page is as quiet as a finished one
 				if !strings.Contains(page.text, hostile.path[1:]) {
 					t.Errorf("what is stored between two documents is none of them: %s", page.text)
 				}
-			case hostile.want == "any": // what the machine has room for
+			case hostile.want == "any": // depends on the machine
 				t.Logf("%d bytes, %+v", len(page.text), failure)
 			case failure == nil || hostile.want == "" || !strings.HasPrefix(failure.Reason, hostile.want):
 				t.Errorf("got %d bytes, %+v, want %q", len(page.text), failure, hostile.want)
@@ -93,7 +93,7 @@ func TestSystemHostilePages(t *testing.T) {
 	}
 }
 
-// children are the processes of a group.
+// children returns the processes of a group.
 func children(t *testing.T, group int) (pids []int) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -130,7 +130,7 @@ func gone(t *testing.T, group int) {
 	}
 }
 
-// A browser that is killed under a page ends that attempt, by name, and the next one has another.
+// Killing a browser under a page ends that attempt with a named reason; the next gets another browser.
 func TestSystemBrowserKilled(t *testing.T) {
 
 	asked := make(chan bool, 10)
@@ -170,7 +170,7 @@ func TestSystemBrowserKilled(t *testing.T) {
 			t.Errorf("after it: %s", page.text)
 		}
 	}
-	// A worker that is stopped leaves nothing either.
+	// A worker that is stopped leaves nothing, either.
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-asked; cancel() }()
 	if _, err := e.Download(ctx, s.work("/slow")); err == nil || ctx.Err() == nil {
@@ -181,7 +181,7 @@ func TestSystemBrowserKilled(t *testing.T) {
 	}
 }
 
-// ownBrowsers are the groups of browsers that this process has started, but that of the shared one.
+// ownBrowsers returns the groups of browsers that this process has started, except that of the shared one.
 func ownBrowsers(t *testing.T) (groups []int) {
 	t.Helper()
 	out, err := exec.Command("pgrep", "-P", strconv.Itoa(os.Getpid())).Output()

@@ -15,7 +15,7 @@ const built = `<!doctype html><title>t</title><p id=a>before</p><script src=/mor
 <script>fetch('/data.json').then(r => r.json()).then(d => { document.body.insertAdjacentHTML('beforeend', '<ul>' + d.map(x => '<li>' + x).join('') + '</ul>') })</script>
 <img src=/picture.png>`
 
-// What scripts make of a page is stored, as UTF-8, with what the server said of the document.
+// The page as scripts have changed it is stored, as UTF-8, with the server's header for the document.
 func TestPageThatScriptsBuild(t *testing.T) {
 	s := newSite(t, map[string]string{"/": built, "/more.js": "document.getElementById('a').textContent = 'after \u00e9'"}, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/data.json" {

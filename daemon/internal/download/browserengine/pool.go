@@ -12,23 +12,23 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/devtools"
 )
 
-// errUnable is wrapped where no browser can be started.
+// errUnable is wrapped if no browser can be started.
 var errUnable = errors.New("no browser")
 
-// browser is a running one. It has one page at a time, and pages of one job only, as there are no
-// walls inside of it: what a page has broken into is of no use for another job.
+// browser is a running browser. It has one page at a time, and only pages of one job, because
+// nothing inside it is a safe boundary: a page that has broken in must not reach another job.
 type browser struct {
 	process *chromium.Process
 	conn    *devtools.Conn
 	job     int64
-	pages   int         // that it has had
+	pages   int         // that it has loaded
 	idle    *time.Timer // ends it
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	visit *visit     // gets the events; nil: nobody
 }
 
-// start starts a browser. The one that is returned with an error, perhaps nil, is to be ended.
+// start starts a browser. Also after an error, the returned browser, if not nil, must be ended.
 func (e *Engine) start(ctx context.Context) (*browser, error) {
 	path, err := chromium.Find(e.o.Path)
 	if err != nil {
@@ -48,7 +48,7 @@ func (e *Engine) start(ctx context.Context) (*browser, error) {
 	return b, nil
 }
 
-// end kills a browser and clears away what it leaves. Of nil it does nothing.
+// end kills a browser and removes what it leaves. nil is allowed.
 func (b *browser) end() error {
 	if b == nil {
 		return nil
@@ -58,7 +58,7 @@ func (b *browser) end() error {
 	return err
 }
 
-// died is why a call has failed: how the browser has ended, if it has.
+// died says why a call has failed: how the browser has ended, if it has.
 func (b *browser) died(err error) error {
 	select {
 	case <-b.conn.Done():
@@ -68,7 +68,7 @@ func (b *browser) died(err error) error {
 	if errors.Is(b.conn.Err(), devtools.ErrTooLong) {
 		return fmt.Errorf("browser: %w", err)
 	}
-	b.process.Kill() // it has closed its pipe, but may still be there
+	b.process.Kill() // it has closed its pipe, but may still run
 	<-b.process.Done()
 	why, jailed := b.process.Why()
 	if jailed {
@@ -92,8 +92,8 @@ func (b *browser) serve(v *visit) {
 	b.visit = v
 }
 
-// take is a browser for a page of a job: one that the job has had, or a new one. The caller has a
-// place.
+// take returns a browser for a page of a job: one that has served this job, or a new one. The
+// caller must hold a place.
 func (e *Engine) take(ctx context.Context, job int64) (*browser, error) {
 	for {
 		e.mu.Lock()
@@ -102,7 +102,7 @@ func (e *Engine) take(ctx context.Context, job int64) (*browser, error) {
 			i--
 		}
 		own := i >= 0
-		if i < 0 && len(e.idle)+len(e.places) > e.o.Pages { // the one that was used longest ago makes room
+		if i < 0 && len(e.idle)+len(e.places) > e.o.Pages { // the least recently used one makes room
 			i = 0
 		}
 		var b *browser
@@ -137,7 +137,7 @@ func (e *Engine) take(ctx context.Context, job int64) (*browser, error) {
 	return b, nil
 }
 
-// giveBack keeps a browser for the next page of its job, unless it has had its share.
+// giveBack keeps a browser for the next page of its job, unless it has loaded its share of pages.
 func (e *Engine) giveBack(b *browser) {
 	b.pages++
 	e.mu.Lock()
@@ -155,7 +155,7 @@ func (e *Engine) giveBack(b *browser) {
 	}
 }
 
-// drop ends a browser that was idle for too long, if it still is.
+// drop ends a browser that has been idle for too long, if it still is.
 func (e *Engine) drop(b *browser) {
 	e.mu.Lock()
 	i := slices.Index(e.idle, b)

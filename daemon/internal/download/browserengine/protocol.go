@@ -2,7 +2,7 @@ package browserengine
 
 import "encoding/json"
 
-// What is sent to the browser and comes from it, of the parts of the DevTools protocol that are used:
+// Messages to and from the browser, from those parts of the DevTools protocol that are used:
 // https://chromedevtools.github.io/devtools-protocol/.
 type (
 	object = map[string]any
@@ -17,7 +17,7 @@ type (
 		ID string `json:"sessionId"`
 	}
 
-	// attached is an event: a worker or a frame of the page has come, and waits.
+	// attached is an event: a worker or a frame of the page was created, and waits.
 	attached struct {
 		Session string `json:"sessionId"`
 		Target  struct {
@@ -25,7 +25,7 @@ type (
 		} `json:"targetInfo"`
 	}
 
-	// paused is an event: a request waits for what is to become of it.
+	// paused is an event: a request waits to be handled.
 	paused struct {
 		ID      string `json:"requestId"`
 		Frame   string `json:"frameId"`
@@ -53,13 +53,13 @@ type (
 		Value string `json:"value"`
 	}
 
-	// navigating is an event: a frame is about to ask for another document.
+	// navigating is an event: a frame is about to request another document.
 	navigating struct {
 		Frame  string `json:"frameId"`
 		Loader string `json:"loaderId"`
 	}
 
-	// lifecycle is an event: a document has come so far.
+	// lifecycle is an event: a document has reached a stage.
 	lifecycle struct {
 		Frame  string `json:"frameId"`
 		Loader string `json:"loaderId"`

@@ -16,14 +16,14 @@ import (
 	uris "github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
-// wanted are the kinds of requests that are sent: those that may have a part in the document. Not
-// sent are those for images, films, fonts, streams of events, and what is of use to others alone.
+// wanted are the kinds of requests that are sent: those that may affect the document. Requests
+// for images, videos, fonts, event streams, and those that serve only others, are not sent.
 var wanted = []string{"Document", "Stylesheet", "Script", "XHR", "Fetch", "Preflight", "Other"}
 
 // maxPost is the longest body of a request, in bytes.
 const maxPost = 1 << 20
 
-// request takes a request that waits. It is called by the goroutine that reads.
+// request handles a waiting request. The reading goroutine calls it.
 func (v *visit) request(session string, p *paused, main bool) {
 	v.mu.Lock()
 	loader := v.loader
@@ -64,12 +64,12 @@ func (v *visit) request(session string, p *paused, main bool) {
 	}()
 }
 
-// refuse has a request fail.
+// refuse makes a request fail.
 func (v *visit) refuse(session string, p *paused, why string) {
-	_ = v.b.conn.Tell(session, "Fetch.failRequest", object{"requestId": p.ID, "errorReason": why}) // or the page is gone
+	_ = v.b.conn.Tell(session, "Fetch.failRequest", object{"requestId": p.ID, "errorReason": why}) // else the page is gone
 }
 
-// reasonOf is what a page is told of why a request has failed.
+// reasonOf is the reason that a page sees for a failed request.
 func reasonOf(err error) string {
 	var f *worker.Failure
 	switch {
@@ -89,11 +89,11 @@ func reasonOf(err error) string {
 	return "ConnectionFailed"
 }
 
-// errOver is that the page is what came, and there is nothing to show.
+// errOver means that the body is kept as it came, and there is nothing to show.
 var errOver = errors.New("not shown")
 
-// answer sends a request, and hands the answer to the browser. The main document may have to wait
-// for its host's turn; what belongs to it is fetched as any browser does, some at once.
+// answer sends a request, and passes the answer to the browser. The main document may have to
+// wait for its host's turn; its resources are fetched as any browser does, some at once.
 func (v *visit) answer(session string, p *paused, isMain bool, loader string) error {
 	to, err := uris.Parse(p.Request.URL)
 	if err != nil {
@@ -158,22 +158,22 @@ func (v *visit) answer(session string, p *paused, isMain bool, loader string) er
 		return err
 	}
 	v.update(func() {
-		if shown != nil && v.main == shown { // the page does not want it any more, and stays what it was
+		if shown != nil && v.main == shown { // the page does not want it any more, and stays as it was
 			v.main = shown.before
 		}
 	})
 	return nil
 }
 
-// isFurther tells whether a main document is not the first, which has its turn already.
+// isFurther reports whether a main document is not the first; the first has its turn already.
 func (v *visit) isFurther() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.documents > 1
 }
 
-// document takes the answer to the request for the page. If it is not to be shown, the visit ends:
-// it is an error, or something else than HTML, whose body is kept, and nil is returned.
+// document handles the answer to the request for the page. If it is not to be shown, the visit
+// ends: it is an error, or it is not HTML. Then its body is kept, and nil is returned.
 func (v *visit) document(p *paused, answer *fetch.Response, loader string) (shown *main, err error) {
 	if wrong := answer.Failure(); wrong != nil {
 		return nil, httpengine.FailureOf(wrong, answer.Status)
@@ -182,7 +182,7 @@ func (v *visit) document(p *paused, answer *fetch.Response, loader string) (show
 	to := answer.Header.Get("Location")
 	redirect := answer.Status >= 300 && to != ""
 	if at, err := uris.Parse(answer.URI); redirect && err == nil {
-		if _, err := at.Resolve(to); err != nil { // the browser would stay where it is
+		if _, err := at.Resolve(to); err != nil { // the browser would stay on its page
 			f := failed(string(fetch.BadRedirect), "%s: leads to %.200q: %v", answer.URI, to, err)
 			f.Permanent = true
 			return nil, f
@@ -211,7 +211,7 @@ func (v *visit) document(p *paused, answer *fetch.Response, loader string) (show
 	return m, nil
 }
 
-// isHTML tells whether a browser shows an answer as a document with scripts.
+// isHTML reports whether a browser shows an answer as a document with scripts.
 func isHTML(answer *fetch.Response) bool {
 	kind, _, err := mime.ParseMediaType(answer.ContentType)
 	if err != nil {
@@ -222,7 +222,7 @@ func isHTML(answer *fetch.Response) bool {
 	return !attachment && slices.Contains([]string{"", "text/html", "application/xhtml+xml"}, kind)
 }
 
-// fieldsOf are the header of an answer as the browser gets it, whose body is decompressed.
+// fieldsOf returns the header of an answer as the browser gets it, with the body decompressed.
 func fieldsOf(h http.Header) []field {
 	var fields []field
 	for name, values := range h {
@@ -236,12 +236,12 @@ func fieldsOf(h http.Header) []field {
 	return fields
 }
 
-// requestOf is a request of the browser as it is sent.
+// requestOf converts a request of the browser to the one that is sent.
 func (v *visit) requestOf(p *paused, to *uris.URI, isMain, own bool) (httpengine.Request, error) {
 	s := v.w.Job.Setting
 	r := httpengine.Request{URI: to.String(), Method: p.Request.Method, Header: http.Header{}, Single: true, BodyLimit: min(s.MaxBytes, MaxBody)}
 	if isMain {
-		r.BodyLimit = s.MaxBytes // it may be something else than HTML
+		r.BodyLimit = s.MaxBytes // it may not be HTML
 	}
 	for name, value := range p.Request.Headers {
 		if name = http.CanonicalHeaderKey(name); !notSent(name) {
@@ -272,8 +272,8 @@ func (v *visit) requestOf(p *paused, to *uris.URI, isMain, own bool) (httpengine
 	return r, nil
 }
 
-// notSent are the headers that follow from how the worker sends a request, or that tell of a browser
-// that the agent's name does not.
+// notSent are the headers that follow from how the worker sends a request, or that reveal a browser
+// other than the agent's name does.
 func notSent(name string) bool {
 	return slices.Contains([]string{
 		"Host", "Connection", "Keep-Alive", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Expect", "Http2-Settings", "Accept-Encoding",

@@ -35,7 +35,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// What is no HTML is stored as it came, and has no page for a script to run in.
+// A body that is not HTML is stored unchanged, and has no page for a script to run in.
 func TestNoHTML(t *testing.T) {
 	s := newSite(t, nil, func(w http.ResponseWriter, r *http.Request) bool {
 		switch r.URL.Path {
@@ -66,10 +66,10 @@ func TestNoHTML(t *testing.T) {
 	}
 }
 
-// jobs counts those that have cookies.
+// jobs counts the jobs that have cookies.
 var jobs atomic.Int64
 
-// Headers, cookies and bodies are those of setting, page and job.
+// Headers, cookies and bodies come from setting, page and job.
 func TestHeadersAndCookies(t *testing.T) {
 	page := `<p id=p></p><script>
 document.cookie = 'ofscript=1; path=/';
@@ -92,7 +92,7 @@ fetch('/post', {method: 'POST', headers: {'Content-Type': 'text/x', 'X-Own': 'y'
 		s.Cookie, s.KeepCookies = "own=a", true
 		s.Headers = map[string]string{"User-Agent": "other/2", "Accept-Language": "fr", "X-Job": "j"}
 	}
-	job := jobs.Add(2) // of this run alone
+	job := jobs.Add(2) // used by this run alone
 	of := func(job int64) worker.Work {
 		w := s.work("/", set)
 		w.Job.ID = job
@@ -114,7 +114,7 @@ fetch('/post', {method: 'POST', headers: {'Content-Type': 'text/x', 'X-Own': 'y'
 			t.Errorf("posted with the cookies %q", post.Get("Cookie"))
 		}
 	}
-	// The next page of the job has those that the server set, another job none, and no page those of a script.
+	// The job's next page has the server's cookies, another job has none, and no page has a script's.
 	good(t, e, of(job))
 	if got := s.header("/").Get("Cookie"); !strings.Contains(got, "seen=1") || !strings.Contains(got, "hidden=2") || strings.Contains(got, "ofscript") {
 		t.Errorf("the next page has the cookies %q", got)
@@ -127,7 +127,7 @@ fetch('/post', {method: 'POST', headers: {'Content-Type': 'text/x', 'X-Own': 'y'
 	}
 }
 
-// A page of another origin is read if its server allows that, also where the browser asks beforehand.
+// A page of another origin can be read if its server allows that, also if the browser asks in advance.
 func TestOtherOrigins(t *testing.T) {
 	other := newSite(t, nil, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/open" {

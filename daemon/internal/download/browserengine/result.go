@@ -16,10 +16,10 @@ import (
 // MaxRecord is the longest JSON that download_js may return, in bytes.
 const MaxRecord = 16 << 20
 
-// errReplaced is that another document came while one was taken: the page had been still for a while only.
+// errReplaced means that another document came while one was taken: the page had been quiet only for a while.
 var errReplaced = errors.New("the document was replaced")
 
-// take is what is stored of the page: what the job's script returns, and the document after it has.
+// take returns what is stored of the page: the result of the job's script, and the document after it has run.
 func (v *visit) take() (worker.Page, error) {
 	if page, ok := v.takeAsIs(); ok {
 		return page, nil
@@ -35,7 +35,7 @@ func (v *visit) take() (worker.Page, error) {
 	var o outerHTML
 	err = v.call("DOM.getOuterHTML", object{"nodeId": d.Root.Node}, &o)
 	switch refused := (*devtools.Error)(nil); {
-	case errors.As(err, &refused): // there is no such node any more
+	case errors.As(err, &refused): // the node does not exist any more
 		return worker.Page{}, fmt.Errorf("%w: %w", errReplaced, err)
 	case err != nil:
 		return worker.Page{}, err
@@ -53,7 +53,7 @@ func (v *visit) take() (worker.Page, error) {
 	return page, nil
 }
 
-// takeAsIs is the page if it is no HTML.
+// takeAsIs returns the page if it is not HTML.
 func (v *visit) takeAsIs() (worker.Page, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -65,7 +65,7 @@ func (v *visit) takeAsIs() (worker.Page, bool) {
 	return page, true
 }
 
-// script runs the job's script in the page: the JSON of what it returns, a line, nil for none.
+// script runs the job's script in the page. It returns the JSON of the result, as one line, or nil for none.
 func (v *visit) script() ([]byte, error) {
 	code := v.w.Job.Setting.Script
 	if code == "" {
@@ -73,12 +73,12 @@ func (v *visit) script() ([]byte, error) {
 	}
 	var e evaluation
 	err := v.call("Runtime.evaluate", object{
-		// In one line with its beginning, so that errors tell the lines of the script.
+		// On one line with its beginning, so that errors show the line numbers of the script.
 		"expression": scriptBegins + code + "\n})()\n//# sourceURL=" + scriptName, "awaitPromise": true, "returnByValue": true,
 	}, &e)
 	var refused *devtools.Error
 	switch {
-	case errors.As(err, &refused): // it has gone to another page, or what it returns is no JSON
+	case errors.As(err, &refused): // the page has moved to another, or the result is no JSON
 		return nil, failed("script", "%s: %s", scriptName, refused.Message)
 	case err != nil:
 		return nil, err
@@ -106,11 +106,11 @@ const (
 
 var scriptPlace = regexp.MustCompile(scriptName + `:(\d+):(\d+)`)
 
-// failure is what a script has thrown, with its place. A script that cannot be read never can.
+// failure is what a script has thrown, with its place. A syntax error is permanent.
 func (e *evaluation) failure() *worker.Failure {
 	x := e.Exception
 	what, _, _ := strings.Cut(x.Value.Description, "\n")
-	if what == "" { // it has thrown no Error
+	if what == "" { // it has thrown something other than an Error
 		what = x.Text + " " + string(x.Value.Value)
 	}
 	syntax := x.Text == "Uncaught" && strings.HasPrefix(what, "SyntaxError")

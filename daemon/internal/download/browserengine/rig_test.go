@@ -25,7 +25,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 )
 
-// shared is the engine of all tests that break nothing, so that there is one browser.
+// shared is the engine of all tests that break nothing, so that they share one browser.
 var shared struct {
 	sync.Once
 	engine *Engine
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newFetching is what fetches: of the machine's own addresses, 127.0.0.1 alone.
+// newFetching makes the fetching engine; of this machine's addresses it may call only 127.0.0.1.
 func newFetching(t testing.TB) *httpengine.Engine {
 	t.Helper()
 	own := guard.New(guard.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
@@ -62,7 +62,7 @@ func newFetching(t testing.TB) *httpengine.Engine {
 func needBrowser(t testing.TB) {
 	t.Helper()
 	if _, err := chromium.Find(""); err != nil {
-		t.Skip(err) // a tool that this machine lacks
+		t.Skip(err) // this machine lacks a tool
 	}
 }
 
@@ -71,7 +71,7 @@ func sharedEngine(t testing.TB) *Engine {
 	needBrowser(t)
 	shared.Do(func() {
 		if shared.dir, shared.err = os.MkdirTemp("", "browserengine-test-"); shared.err == nil {
-			shared.dir, shared.err = relative(shared.dir) // as of serve --data-dir ./data
+			shared.dir, shared.err = relative(shared.dir) // as with serve --data-dir ./data
 		}
 		if shared.err == nil {
 			shared.engine = New(Options{HTTP: newFetching(t), Dir: shared.dir, Agent: "tester/1", Pages: 1, Idle: time.Hour})
@@ -91,7 +91,7 @@ func relative(dir string) (string, error) {
 	return filepath.Rel(at, dir)
 }
 
-// ownEngine is one for a test that breaks browsers.
+// ownEngine makes an engine for a test that breaks browsers.
 func ownEngine(t testing.TB, change ...func(*Options)) *Engine {
 	t.Helper()
 	needBrowser(t)
@@ -112,7 +112,7 @@ func ownEngine(t testing.TB, change ...func(*Options)) *Engine {
 	return e
 }
 
-// site is a server that notes what it is asked for.
+// site is a server that records its requests.
 type site struct {
 	*httptest.Server
 	t testing.TB
@@ -172,7 +172,7 @@ func (s *site) header(path string) http.Header {
 	return s.headers[path]
 }
 
-// work is an attempt at a page.
+// work makes an attempt at a page.
 func (s *site) work(path string, change ...func(*download.Setting)) worker.Work {
 	setting := download.Setting{Timeout: 2 * time.Minute, MaxBytes: 8 << 20, Engine: download.EngineBrowser, Concurrency: 4}
 	for _, f := range change {

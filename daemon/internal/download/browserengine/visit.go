@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// MaxBody is the longest body, and the longest document, that a browser gets or gives, in bytes.
+	// MaxBody is the longest body or document that passes between us and a browser, in bytes.
 	MaxBody = 16 << 20
-	// MaxLoaded is how many bytes a page may load, with all that it consists of.
+	// MaxLoaded is how many bytes a page may load in all.
 	MaxLoaded = 64 << 20
-	// MaxRequests is how many requests a page may make; others fail.
+	// MaxRequests is how many requests a page may make; further ones fail.
 	MaxRequests = 1000
-	// MaxDocuments is how many documents there may be one after the other, by redirects and by scripts.
+	// MaxDocuments is how many documents may follow each other, by redirects and by scripts.
 	MaxDocuments = 11
-	// maxMessage is what a document may have in the JSON that it comes in.
+	// maxMessage is the longest message, which holds a document as JSON.
 	maxMessage = 4 * MaxBody
-	// quiet is for how long a page that has loaded makes no request before it is taken as done.
+	// quiet is how long a loaded page must make no request before it counts as done.
 	quiet = 500 * time.Millisecond
-	// elsewhere is how many requests there may be at once to hosts other than that of the task.
+	// elsewhere is how many requests to hosts other than the task's may run at once.
 	elsewhere = 4
 )
 
-// visit is the load of one page in a context of its own: no cookie, cache or storage is of another.
+// visit is the load of one page in a separate context: it shares no cookie, cache or storage.
 type visit struct {
 	e       *Engine
 	b       *browser
@@ -44,18 +44,18 @@ type visit struct {
 	requests sync.WaitGroup
 	changed  chan struct{} // has room for one
 
-	mu        sync.Mutex // guards what follows, of which the first two do not change once there are requests
+	mu        sync.Mutex // guards the fields below; the first two do not change once there are requests
 	target    string     // the page, and its main frame
 	session   string
-	over      bool   // nothing more is answered
+	over      bool   // no more requests are answered
 	err       error  // why it has failed
 	main      *main  // the document that was answered last
 	done      string // the loader of the document that had its load event last
-	broken    bool   // the browser is not to be used again
-	loader    string // of the document that was asked for last
+	broken    bool   // the browser must not be used again
+	loader    string // of the document that was requested last
 	running   int    // requests
 	made      int    // requests
-	bytes     int64  // of answers
+	bytes     int64  // of all answers
 	documents int
 }
 
@@ -63,8 +63,8 @@ type visit struct {
 type main struct {
 	result download.Result
 	loader string
-	asIs   io.ReadSeekCloser // what is no HTML is kept as it came
-	before *main             // which it takes the place of
+	asIs   io.ReadSeekCloser // a body that is not HTML is kept as it came
+	before *main             // the document that it replaces
 }
 
 func newVisit(ctx context.Context, e *Engine, b *browser, w worker.Work) *visit {
@@ -77,7 +77,7 @@ func newVisit(ctx context.Context, e *Engine, b *browser, w worker.Work) *visit 
 	return v
 }
 
-// run loads the page, and takes what is to be stored.
+// run loads the page, and collects what is to be stored.
 func (v *visit) run() (worker.Page, error) {
 	v.b.serve(v)
 	if err := v.open(); err != nil {
@@ -98,7 +98,7 @@ func (v *visit) run() (worker.Page, error) {
 	}
 }
 
-// cause is why the page has failed, if err is only what followed from it.
+// cause says why the page has failed, if err is only a consequence.
 func (v *visit) cause(err error) error {
 	var own *worker.Failure
 	switch {
@@ -116,7 +116,7 @@ func (v *visit) cause(err error) error {
 	return v.b.died(err)
 }
 
-// breaks notes that nobody knows what the browser is like now.
+// breaks notes that the state of the browser is unknown.
 func (v *visit) breaks() { v.update(func() { v.broken = true }) }
 
 func (v *visit) failure() error {
@@ -135,7 +135,7 @@ func (v *visit) call(method string, params, result any) error {
 	return v.b.conn.Call(v.ctx, v.session, method, params, result)
 }
 
-// open makes an empty page, all of whose requests come to us.
+// open makes an empty page, all of whose requests are passed to us.
 func (v *visit) open() error {
 	conn := v.b.conn
 	var c contextID
@@ -202,7 +202,7 @@ func (v *visit) navigate() <-chan error {
 	return navigated
 }
 
-// load waits until the page is done: all of it has come, and it asks for nothing more.
+// load waits until the page is done: all of it has loaded, and it requests nothing more.
 func (v *visit) load(navigated <-chan error) error {
 	calm, late := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 	defer calm.Stop()
@@ -227,14 +227,14 @@ func (v *visit) load(navigated <-chan error) error {
 		case <-v.changed:
 		case err := <-navigated:
 			v.mu.Lock()
-			lost := v.main == nil // else a document has come since, and is the page
+			lost := v.main == nil // otherwise a document has come since, and is the page
 			v.mu.Unlock()
 			if err != nil && lost {
 				return err
 			}
 		case <-calm.C:
 			return nil
-		case <-late.C: // it will go on for ever
+		case <-late.C: // it would continue for ever
 			return nil
 		case <-v.ctx.Done():
 			return v.timeoutError(loaded)
@@ -244,7 +244,7 @@ func (v *visit) load(navigated <-chan error) error {
 	}
 }
 
-// timeoutError says that the time is over, with what there was to wait for.
+// timeoutError says that the time is over, and what was still awaited.
 func (v *visit) timeoutError(loaded bool) error {
 	err := context.Cause(v.ctx)
 	v.mu.Lock()
@@ -258,14 +258,14 @@ func (v *visit) timeoutError(loaded bool) error {
 	return fmt.Errorf("%w: the document has come, and %d of its requests wait for an answer, or its scripts do not end", err, v.running)
 }
 
-// stop has no further request answered.
+// stop makes sure that no further request is answered.
 func (v *visit) stop() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.over = true
 }
 
-// close ends the visit, whose requests have ended. It tells whether the browser is as it was before.
+// close ends the visit, whose requests have ended. It reports whether the browser is as it was before.
 func (v *visit) close() bool {
 	v.b.serve(nil)
 	v.mu.Lock()

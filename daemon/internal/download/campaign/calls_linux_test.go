@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// master is how the campaign calls the downloader.
+// master is the client of the campaign for the downloader.
 type master struct {
 	url    string
 	client *http.Client
@@ -21,7 +21,7 @@ func newMaster(addr string) *master {
 	return &master{"http://" + addr, &http.Client{Timeout: 2 * time.Minute}}
 }
 
-// refused is an answer that says what is wrong.
+// refused is an answer that describes a problem.
 type refused struct {
 	status int
 	text   string
@@ -49,7 +49,7 @@ func (m *master) call(method, path, media, body string, read func(io.Reader) err
 	return read(resp.Body)
 }
 
-// addJob stores a job. One that is there has come with a call before, whose answer was lost.
+// addJob stores a job. If it exists, an earlier call has stored it but its answer was lost.
 func (m *master) addJob(text string) error {
 	err := m.call(http.MethodPost, "/api/v1/jobs", "application/yaml", text, whole)
 	var r *refused
@@ -59,7 +59,7 @@ func (m *master) addJob(text string) error {
 	return err
 }
 
-// dropJob drops a job. One that is not there was dropped by a call whose answer was lost.
+// dropJob drops a job. If it does not exist, an earlier call has dropped it but its answer was lost.
 func (m *master) dropJob(name string) error {
 	err := m.call(http.MethodDelete, "/api/v1/jobs/"+name+"?confirm="+name, "", "", whole)
 	var r *refused
@@ -69,7 +69,7 @@ func (m *master) dropJob(name string) error {
 	return err
 }
 
-// added is what became of URIs.
+// added counts what became of URIs.
 type added struct{ Total, Added, Seen, Known int }
 
 func (m *master) addURIs(job string, uris []string) (n added, err error) {
@@ -78,13 +78,13 @@ func (m *master) addURIs(job string, uris []string) (n added, err error) {
 	return n, err
 }
 
-// whole reads an answer to its end: one that breaks off says nothing.
+// whole reads an answer to its end: a truncated one does not count.
 func whole(r io.Reader) error {
 	_, err := io.Copy(io.Discard, r)
 	return err
 }
 
-// counts are the tasks of a job by state.
+// counts returns the tasks of a job by state.
 func (m *master) counts(job string) (map[string]int, error) {
 	var j struct{ Tasks map[string]int }
 	err := m.call(http.MethodGet, "/api/v1/jobs/"+job, "", "", func(r io.Reader) error { return json.NewDecoder(r).Decode(&j) })
@@ -114,7 +114,7 @@ type (
 	}
 )
 
-// records calls each with every record of a kind of a job.
+// records calls each with every record of one kind of a job.
 func records[T any](m *master, job, kind string, each func(T)) error {
 	return m.call(http.MethodGet, "/api/v1/jobs/"+job+"/"+kind, "", "", func(r io.Reader) error {
 		lines := bufio.NewScanner(r)

@@ -12,23 +12,23 @@ import (
 
 // Options of a campaign.
 type Options struct {
-	Roles   []string // the processes, as the program's commands name them; the first is called
-	Filter  bool     // they ask a daemon of filters
-	Redis   bool     // they tell each other by Redis
-	MongoDB bool     // they have their store there
+	Roles   []string // the processes, by the names of the program's commands; the first one is called
+	Filter  bool     // they use a filter daemon
+	Redis   bool     // they notify each other through Redis
+	MongoDB bool     // their store is there
 	Tasks   int
 	Hosts   int
-	Delay   time.Duration // of the first job; others have more
+	Delay   time.Duration // of the first job; others have longer ones
 	// Pause is the mean time between two strikes.
 	Pause time.Duration
 	Seed  uint64
 	Out   io.Writer // progress
-	// Patience is how long the campaign waits for any task to end, before it calls the rest stuck.
+	// Patience is how long the campaign waits for any task to end before it declares the rest stuck.
 	Patience time.Duration
-	Keep     string // a folder for what the processes keep and log; "": one that is removed
+	Keep     string // a folder for the data and logs of the processes; "": a temporary one
 }
 
-// Run is a campaign. What it finds wrong fails the test.
+// Run is a campaign. The test fails if it finds faults.
 func Run(t *testing.T, o Options) {
 	t.Helper()
 	all := jobs(o)
@@ -98,7 +98,7 @@ func (o Options) disturb(f *fleet, m *master, senders []*sender) {
 	}
 }
 
-// settle waits for what is left, with nothing in its way. It returns what is stuck, or nothing.
+// settle waits undisturbed for the remaining tasks. It returns what is stuck, or "".
 func (o Options) settle(m *master, senders []*sender) string {
 	watch := newProgress(o.Patience)
 	for {
@@ -113,7 +113,7 @@ func (o Options) settle(m *master, senders []*sender) string {
 	}
 }
 
-// progress tells when nothing has happened for long.
+// progress detects that nothing has happened for a long time.
 type progress struct {
 	patience time.Duration
 	ended    int

@@ -1,24 +1,24 @@
 // Package campaign kills the downloader at random while jobs and URIs come in and pages are fetched,
-// and then holds what it has stored against what it was given and against what the servers saw:
+// and then compares what it has stored with what it was given and with what the servers saw:
 //
-//   - each URI whose answer came has one task, and each task has ended: done with one result, the very
+//   - each acknowledged URI has one task, and each task has ended: done with one result, the very
 //     page of its URI, or failed with a reason; none is stuck;
-//   - the attempts of a task are as many as its log has, numbered from 1, and its abandoned leases too;
-//     its server saw each attempt, and no request beside those of attempts, of leases that were abandoned
-//     and of what was given back at a stop;
-//   - a URI that the filter falsely took for seen is no task, was never asked for, and was counted;
-//   - a job that was dropped while its tasks ran leaves nothing, and no worker goes on with it;
-//   - no host was asked sooner after the request before than the job's delay says, or for more at once
-//     than the job's concurrency, across the ends of processes too.
+//   - a task counts as many attempts as its log has, numbered from 1, and as many abandoned leases;
+//     its server saw each attempt, and no requests but those of attempts, of abandoned leases and
+//     of tasks that were given back at a stop;
+//   - a URI that the filter falsely took for seen is no task, was never requested, and was counted;
+//   - a job that was dropped while its tasks ran leaves nothing, and no worker continues it;
+//   - no host was called sooner after the last request than the job's delay allows, or more often
+//     at once than its concurrency allows, even across the ends of processes.
 //
-// The downloader is one process, or its roles are apart, with a daemon of filters, a Redis that comes back
-// empty and, if asked for, a store in MongoDB that comes back with its data; each of these is struck. The
-// programs are processes of the real ones, and the hosts are addresses of this machine, each with a
-// server that notes when it is asked. Power cuts and failing disks are not part of this; package
-// sqlite tries those.
+// The downloader is one process, or one for each role, with a filter daemon, a Redis that restarts
+// empty and, if wanted, a store in MongoDB that restarts with its data; each of these is killed.
+// The programs are the real ones, and the hosts are addresses of this machine, each with a server
+// that records when it is called. Power cuts and failing disks are not part of this; package sqlite
+// tests those.
 //
 // # What a seed gives
 //
-// The seed determines the URIs, in what batches they come, and the choices and pauses of what kills. It
-// does not determine how processes are scheduled.
+// The seed determines the URIs, their batches, and the choices and pauses of the killer. It does
+// not determine how processes are scheduled.
 package campaign

@@ -16,8 +16,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// fleet are the processes that together are the downloader, and the servers beside it. One of them,
-// the first, is called.
+// fleet is the set of processes that together are the downloader, and the servers beside it.
+// Callers use the first one.
 type fleet struct {
 	t       *testing.T
 	mongo   bool // the store is a server, which may be too busy to answer in time
@@ -25,33 +25,33 @@ type fleet struct {
 	env     []string
 	members []*member
 	victims []victim
-	stops   int // in good order, which gives begun downloads back
+	stops   int // orderly stops, which give running downloads back
 	struck  map[string]int
-	next    []int // of victims, whose turn it is
+	next    []int // victims whose turn is next
 }
 
-// victim is what a campaign ends and starts again.
+// victim is something that a campaign stops and restarts.
 type victim interface {
 	name() string
-	// strike ends the victim in one of several ways, starts it again, and returns when it serves.
+	// strike ends the victim in one of several ways, restarts it, and returns when it serves.
 	strike(f *fleet, random *rand.Rand)
 }
 
-// member is one process of ours, which has many lives.
+// member is one process of ours, which is restarted many times.
 type member struct {
 	binary string
-	role   string // as the program's commands name it
+	role   string // the name of the program's command
 	data   string // its folder
 	addr   string // its listener
 	life   int
 	testserver.Process
 }
 
-// ready is what a process says when it serves.
+// ready is what a process logs when it serves.
 const ready = `"msg":"ready"`
 
-// newFleet starts the processes of the options, and what servers they want. Each says what it is by
-// its User-Agent, which is another one in each of its lives.
+// newFleet starts the processes of the options, and the servers that they need. Each identifies
+// itself by its User-Agent, which changes with each restart.
 func newFleet(t *testing.T, o Options) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: o.Keep, struck: map[string]int{}}
@@ -101,10 +101,10 @@ func (f *fleet) add(binary, role, data string) *member {
 
 func (m *member) name() string { return filepath.Base(m.binary) + " " + m.role }
 
-// agent tells who asks a server of pages.
+// agent is the name of the process for the servers of pages.
 func (m *member) agent() string { return fmt.Sprintf("%s-%s-%d", m.role, m.addr, m.life) }
 
-// command is the command line of a further life of a member.
+// command is the command line for the next start of a member.
 func (f *fleet) command(m *member) *exec.Cmd {
 	m.life++
 	args := append(strings.Fields(m.role), "--data-dir", m.data, "--listen", m.addr)
@@ -121,14 +121,14 @@ func (f *fleet) log(m *member) string {
 	return filepath.Join(f.dir, fmt.Sprintf("%s-%s-%d.log", role, strings.ReplaceAll(m.addr, ":", "-"), m.life))
 }
 
-// unreachable is in what is said of a MongoDB that does not answer.
+// unreachable is in the error when a MongoDB does not answer.
 const unreachable = ": unreachable: "
 
-// start starts a member at the address that callers know, and waits until it serves. One that ends as
-// MongoDB has not answered for ten seconds, as on a busy machine, is started once more, as systemd would.
+// start starts a member at the address that callers know, and waits until it serves. A member that ends because
+// MongoDB has not answered for ten seconds, as on a busy machine, is restarted once, as systemd would.
 func (f *fleet) start(m *member) {
 	f.t.Helper()
-	passing := []string{"address already in use"} // somebody has the port for a moment
+	passing := []string{"address already in use"} // another process has the port for a moment
 	if f.mongo {
 		passing = append(passing, unreachable)
 	}
@@ -143,12 +143,12 @@ func (f *fleet) start(m *member) {
 
 func (m *member) strike(f *fleet, random *rand.Rand) {
 	switch random.IntN(8) {
-	case 0: // in good order
+	case 0: // an orderly stop
 		f.stops++
 		m.Signal(syscall.SIGTERM)
-		time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond) // which it may not survive
+		time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond) // it may not survive that long
 		m.Kill()
-	case 1: // again, while it starts
+	case 1: // again, during its start
 		m.Kill()
 		cmd := f.command(m)
 		if err := cmd.Start(); err != nil {
@@ -156,15 +156,15 @@ func (m *member) strike(f *fleet, random *rand.Rand) {
 		}
 		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // says that it was killed
+		_ = cmd.Wait() // reports that it was killed
 	default:
 		m.Kill()
 	}
 	f.start(m)
 }
 
-// strike strikes one of the fleet. Each has its turn, in an order by chance, but that a worker is killed
-// first: a campaign that ends soon then has leases that were abandoned.
+// strike strikes a victim of the fleet. Victims take turns in random order, but a worker is killed
+// first, so that even a short campaign has abandoned leases.
 func (f *fleet) strike(random *rand.Rand) {
 	if len(f.next) == 0 {
 		f.next = random.Perm(len(f.victims))
@@ -186,7 +186,7 @@ func (f *fleet) strike(random *rand.Rand) {
 	v.strike(f, random)
 }
 
-// strikes are how many there were.
+// strikes is the number of strikes.
 func (f *fleet) strikes() (n int) {
 	for _, of := range f.struck {
 		n += of
@@ -194,7 +194,7 @@ func (f *fleet) strikes() (n int) {
 	return n
 }
 
-// remember makes the filter believe that it has seen URIs, as a false positive of it would.
+// remember makes the filter believe that it has seen URIs, like a false positive.
 func (f *fleet) remember(filter string, uris []string) error {
 	for _, v := range f.victims {
 		m, ok := v.(*member)
@@ -207,7 +207,7 @@ func (f *fleet) remember(filter string, uris []string) error {
 	return fmt.Errorf("filter %s: the campaign has no daemon of filters", filter)
 }
 
-// faults are what the processes themselves say is wrong.
+// faults returns the faults that the processes themselves have logged.
 func (f *fleet) faults() []string {
 	logs, err := filepath.Glob(filepath.Join(f.dir, "uridownloader*.log"))
 	if err != nil {

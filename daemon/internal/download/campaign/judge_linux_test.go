@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// judge holds what is stored of a job against what came in and what the servers saw. URIs whose addition
-// was not answered may be there.
+// judge compares the stored data of a job with what came in and what the servers saw. URIs whose
+// addition was not acknowledged may exist.
 type judge struct {
 	*master
 	sites *sites
-	found []string // what is wrong
-	stops int      // downloads that had begun were given back at each
+	found []string // faults
+	stops int      // each may have given back downloads that had begun
 	tasks int
 	done  int
 	tries int
@@ -76,7 +76,7 @@ func (j *judge) job(sd *sender) error {
 	return nil
 }
 
-// task judges one.
+// task checks one task.
 func (j *judge) task(t *taskRecord, logs []logRecord, d dataRecord) {
 	j.tasks++
 	j.tries += t.Attempts
@@ -119,7 +119,7 @@ func (j *judge) task(t *taskRecord, logs []logRecord, d dataRecord) {
 	if t.Attempts != len(logs) || t.Abandoned != abandoned {
 		j.fault("%s: %d attempts and %d abandoned leases, and in the log %d and %d", t.URI, t.Attempts, t.Abandoned, len(logs), abandoned)
 	}
-	// An abandoned lease may have begun, as may what was given back at a stop.
+	// An abandoned lease may have made a request, and so may a task that was given back at a stop.
 	if asked := j.sites.requests(t.URI); asked < t.Attempts || asked > t.Attempts+t.Abandoned+j.stops {
 		j.fault("%s: is %s, was asked for %d times, and has %d attempts and %d abandoned leases", t.URI, t.State, asked, t.Attempts, t.Abandoned)
 	}

@@ -16,7 +16,7 @@ var (
 	keep  = flag.String("campaign.keep", "", "a folder that keeps data and logs of TestCampaign")
 )
 
-// kinds are the processes that a campaign can have.
+// kinds are the sets of processes that a campaign can have.
 func kinds() map[string]Options {
 	apart := Options{Roles: []string{"master", "dispatch", "worker", "worker"}, Filter: true, Redis: true}
 	onMongoDB := apart
@@ -27,7 +27,7 @@ func kinds() map[string]Options {
 // TestCampaign is what go tool mage chaosDownloads runs.
 func TestCampaign(t *testing.T) {
 	if *tasks == 0 {
-		return // without the flag there is nothing to try; TestSystemMinute runs always
+		return // only with the flag; TestSystemMinute runs always
 	}
 	o, known := kinds()[*kind]
 	if !known {
@@ -41,7 +41,7 @@ func TestCampaign(t *testing.T) {
 	Run(t, o)
 }
 
-// Campaigns of about a minute: of one process with all roles, and of roles apart.
+// Campaigns of about a minute: with all roles in one process, and with separate processes.
 func TestSystemMinute(t *testing.T) {
 	t.Parallel()
 	minute(t, "serve", 3000, 300)
@@ -52,7 +52,7 @@ func TestSystemMinuteRoles(t *testing.T) {
 	minute(t, "roles", 2000, 300)
 }
 
-// On MongoDB, of which FerretDB is much slower: it has the machine before the others.
+// On MongoDB. FerretDB is much slower, so this test has the machine to itself, before the others.
 func TestSystemMinuteMongoDB(t *testing.T) { minute(t, "mongodb", 300, 100) }
 
 func minute(t *testing.T, kind string, tasks, hosts int) {

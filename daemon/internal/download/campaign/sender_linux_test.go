@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// job is what a campaign downloads.
+// job is a job of a campaign.
 type job struct {
 	name, filter    string
 	share, priority int // percent of the tasks
@@ -19,7 +19,7 @@ type job struct {
 	dropped bool // is dropped while its tasks run, and then made again under the same name
 }
 
-// jobs are one that asks a filter, one that shares its hosts with a longer delay, one of high priority
+// jobs are one with a filter, one that shares its hosts with a longer delay, one of high priority
 // that comes late, and one that is dropped.
 func jobs(o Options) []job {
 	return []job{
@@ -30,13 +30,13 @@ func jobs(o Options) []job {
 	}
 }
 
-// text is the job as it is sent. What no attempt has tried takes none of the three.
+// text is the job as it is sent. Leases without an attempt do not use up the three attempts.
 func (j job) text() string {
 	return fmt.Sprintf("name: %s\nfilter: %q\npriority: %d\nsetting: {delay: %v, concurrency: %d, dispatch: 100000, max_download_times: 3, robots: false, timeout: 1m}\n",
 		j.name, j.filter, j.priority, j.delay, j.concurrency)
 }
 
-// sender sends the URIs of a job, and knows what came of them.
+// sender sends the URIs of a job, and records what became of them.
 type sender struct {
 	job
 	o      Options
@@ -48,8 +48,8 @@ type sender struct {
 
 	mu          sync.Mutex
 	acked, sent map[string]bool
-	taken       map[string]bool // the filter had them before: they are no tasks
-	found       []string        // what was wrong with answers
+	taken       map[string]bool // the filter had them before, so they are no tasks
+	found       []string        // faults in answers
 	ended       bool
 }
 
@@ -65,7 +65,7 @@ func (sd *sender) rest(d time.Duration) bool {
 	}
 }
 
-// until tries until there is no error.
+// until retries until there is no error.
 func (sd *sender) until(try func() error) bool {
 	for try() != nil {
 		if !sd.rest(50 * time.Millisecond) {
@@ -101,8 +101,8 @@ func (sd *sender) run() {
 	sd.send(sd.name, n)
 }
 
-// drop drops the job when some of its tasks were done, and while others run, unless they have all ended
-// before that was seen.
+// drop drops the job when some of its tasks are done and others run, or when all have ended before
+// it noticed.
 func (sd *sender) drop() bool {
 	for {
 		counts, err := sd.master.counts(sd.name)
@@ -121,8 +121,8 @@ func (sd *sender) drop() bool {
 	return true
 }
 
-// send sends n URIs in batches over about half of the campaign, each until it is answered; of some it
-// never learns whether they arrived. It tells whether all were sent.
+// send sends n URIs in batches over about half of the campaign, each until it is answered; for some
+// it never learns whether they arrived. It reports whether all were sent.
 func (sd *sender) send(plan string, n int) bool {
 	batch := max(10, n/100)
 	for i := 0; i < n; i += batch {
@@ -146,7 +146,7 @@ func (sd *sender) send(plan string, n int) bool {
 				break
 			}
 			if sd.random.IntN(20) == 0 {
-				break // the sender has died as well
+				break // the sender has died, too
 			}
 			if !sd.rest(50 * time.Millisecond) {
 				return false
@@ -167,7 +167,7 @@ func (sd *sender) note(in map[string]bool, uris []string) {
 	}
 }
 
-// answered holds an answer against what was sent.
+// answered compares an answer with what was sent.
 func (sd *sender) answered(n added, uris, taken []string) {
 	sd.note(sd.acked, uris)
 	if n.Total == len(uris) && n.Added+n.Seen+n.Known == n.Total && n.Seen >= len(taken) {
@@ -178,13 +178,13 @@ func (sd *sender) answered(n added, uris, taken []string) {
 	sd.found = append(sd.found, fmt.Sprintf("%s: %d URIs, of which the filter knew %d or more, were answered %+v", sd.name, len(uris), len(taken), n))
 }
 
-// spread is over what time URIs come in: half of what politeness makes the campaign last.
+// spread is the time over which URIs come in: half of the time that politeness makes the campaign last.
 func (o Options) spread() time.Duration {
 	return time.Duration(o.Tasks/o.Hosts) * o.Delay / 2
 }
 
-// tally counts the tasks that have ended, and those that have not, of which there is one at least while
-// a sender sends or the master does not answer.
+// tally counts the tasks that have ended, and the open ones. At least one counts as open while a
+// sender sends or the master does not answer.
 func tally(m *master, senders []*sender) (ended, open int, text string) {
 	for _, sd := range senders {
 		counts, err := m.counts(sd.name)

@@ -11,7 +11,7 @@ import (
 // away is how long a server may be gone.
 const away = 4 * time.Second
 
-// redisServer comes back empty.
+// redisServer restarts empty.
 type redisServer struct{ *redistest.Server }
 
 func (f *fleet) startRedis() {
@@ -28,7 +28,7 @@ func (r redisServer) strike(_ *fleet, random *rand.Rand) {
 	r.Run()
 }
 
-// mongoServer comes back with its data. FerretDB behind turns is what can be had of it, see mongotest.
+// mongoServer restarts with its data. The best server available is FerretDB behind turns, see mongotest.
 type mongoServer struct{ *mongotest.Server }
 
 func (f *fleet) startMongoDB() {

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// plan is how the pages of a job are asked for.
+// plan says how the pages of a job are requested.
 type plan struct {
 	delay       time.Duration
 	concurrency int
 }
 
-// sites are the hosts: each has an address of loopback, of which Linux has many, and one port. The
+// sites are the hosts: each has a loopback address, of which Linux has many, and one port. The
 // first part of a path is the name of the job, the rest says what the page does:
 //
 //	/JOB/page/N      is a page at once
@@ -38,27 +38,26 @@ type sites struct {
 	hosts   []*host
 	asked   map[string]int // by URI
 	breach  []string
-	least   time.Duration // between two requests, over what it had to be
+	least   time.Duration // between two requests, above the least that is required
 	leastOf string
 	request int
-	// several workers keep a host's delay together, but for what redirects lead to: of that each keeps
-	// it among its own requests.
+	// With several workers, they share a host's delay, except for targets of redirects: there each
+	// worker keeps the delay only among its own requests.
 	several bool
-	// forbidden are the jobs that were dropped, since when.
+	// forbidden are the jobs that were dropped, and since when.
 	forbidden map[string]time.Time
 }
 
-// lasts is how long a worker may go on with a job that was dropped: a lease, and what a busy machine
-// adds.
+// lasts is how long a worker may continue a dropped job: a lease, plus what a busy machine adds.
 const lasts = 30 * time.Second
 
-// host is what a server knows of the requests that it had.
+// host is what a server knows about its requests.
 type host struct {
 	last, first  time.Time
 	lastJob      string
 	lastAgent    string // of a life of a process
 	n            int
-	sum          time.Duration // what the delays add up to
+	sum          time.Duration // sum of the delays
 	under        map[*http.Request]int
 	mostTogether int
 }
@@ -67,7 +66,7 @@ func newSites(t *testing.T, n int, slow time.Duration, plans map[string]plan) *s
 	t.Helper()
 	s := &sites{plans: plans, slow: slow, asked: map[string]int{}, forbidden: map[string]time.Time{}, least: time.Hour}
 	var servers sync.WaitGroup
-	t.Cleanup(servers.Wait) // the last of all: they end when they are closed
+	t.Cleanup(servers.Wait) // runs last: they end when they are closed
 	for i := range n {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.1.%d.%d:0", i/250, 1+i%250))
 		if err != nil {
@@ -82,7 +81,7 @@ func newSites(t *testing.T, n int, slow time.Duration, plans map[string]plan) *s
 	return s
 }
 
-// arrive notes a request, and returns how often its URI was asked for, this time included.
+// arrive records a request, and returns how many times its URI was requested, including this time.
 func (s *sites) arrive(i int, job, uri string, r *http.Request, counts bool) int {
 	now := time.Now()
 	s.mu.Lock()
@@ -97,7 +96,7 @@ func (s *sites) arrive(i int, job, uri string, r *http.Request, counts bool) int
 	if h.n > 0 {
 		want, gap := max(p.delay, s.plans[h.lastJob].delay), now.Sub(h.last)
 		if h.lastAgent != r.UserAgent() {
-			want = p.delay // who took the host over does not know whose request was the last
+			want = p.delay // a worker that took over the host does not know whose request was the last
 		}
 		if gap-want < s.least {
 			s.least, s.leastOf = gap-want, fmt.Sprintf("%s, for the %dth time, after one of %s", uri, s.asked[uri]+1, h.lastJob)
@@ -133,22 +132,22 @@ func (s *sites) arrive(i int, job, uri string, r *http.Request, counts bool) int
 	return s.asked[uri]
 }
 
-// forbid notes that a job was dropped.
+// forbid records that a job was dropped.
 func (s *sites) forbid(job string) {
 	s.mu.Lock()
 	s.forbidden[job] = time.Now()
 	s.mu.Unlock()
 }
 
-// requests is how often a URI was asked for.
+// requests is how many times a URI was requested.
 func (s *sites) requests(uri string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked[uri]
 }
 
-// leave notes that a request is answered; before the answer is written, as the asker may be back sooner
-// than its server notes anything.
+// leave records that a request is answered, before the answer is written, because the client may be
+// back before the server records anything.
 func (s *sites) leave(i int, r *http.Request) {
 	s.mu.Lock()
 	delete(s.hosts[i].under, r)
@@ -163,14 +162,14 @@ func (s *sites) serve(i int, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	job, what := parts[0], parts[1]
-	// What a redirect leads to is another host's, of which the worker keeps the delay alone.
+	// The target of a redirect is on another host, whose delay each worker keeps alone.
 	nth := s.arrive(i, job, uri, r, what != "target")
 	if what == "slow" {
 		timer := time.NewTimer(s.slow)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-r.Context().Done(): // who asked was killed
+		case <-r.Context().Done(): // the client was killed
 		}
 	}
 	s.leave(i, r)
@@ -185,11 +184,11 @@ func (s *sites) serve(i int, w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://"+s.addrs[(i+1)%len(s.addrs)]+"/"+job+"/target/"+parts[2], http.StatusFound)
 	default:
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = w.Write(pageOf(uri)) // who asked may be dead
+		_, _ = w.Write(pageOf(uri)) // the client may be dead
 	}
 }
 
-// pageOf is the page of a URI: of some length, and its own.
+// pageOf is the page of a URI, with a length and content of its own.
 func pageOf(uri string) []byte {
 	return []byte("<p>" + uri + "</p>" + strings.Repeat(" ", len(uri)*37%4000) + "\n")
 }
@@ -229,9 +228,9 @@ func (s *sites) uri(job string, n int, random *rand.Rand) string {
 	return "http://" + s.addrs[n%len(s.addrs)] + "/" + job + "/" + what + "/" + strconv.Itoa(n)
 }
 
-// faults are the breaches of politeness. A host that is asked a little too often each time is found by
-// the sum of its delays; a single gap may come out shorter than it was made, as a process may be
-// halted between the decision to ask and the call, and then not before the next one.
+// faults are the violations of politeness. If a host is called slightly too often each time, the
+// sum of its delays shows it. A single gap may be shorter than intended, because a process may be
+// halted between its decision and the call, and not before the next call.
 func (s *sites) faults() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +243,7 @@ func (s *sites) faults() []string {
 	return all
 }
 
-// summary tells what the servers saw.
+// summary says what the servers saw.
 func (s *sites) summary() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package dispatch hands tasks out to workers: it sweeps the store, makes tasks of the runs of generate
-// that are due, and then makes waiting tasks ready, by lane and priority and within bounds. docs/downloader.md has the arithmetic. It keeps
-// no state of its own: it reads the counts from the store each time, so that any dispatcher
-// continues where another stopped. It downloads nothing, and workers need not know it.
+// Package dispatch hands tasks out to workers. It sweeps the store, makes tasks of the runs of generate that
+// are due, and then makes waiting tasks ready, by lane and priority and within bounds. docs/downloader.md has
+// the arithmetic. It keeps no state that matters: it counts in the store each time, so that any dispatcher
+// can continue where another stopped. It downloads nothing, and no worker has to know it.
 package dispatch
 
 import (
@@ -19,12 +19,12 @@ import (
 const Role = download.DispatcherRole
 
 const (
-	// roleFor is the lease of the role. A killed dispatcher is replaced after it, and a
-	// standby asks for the role three times within it.
+	// roleFor is how long the role is held. A dispatcher that is killed is replaced after that
+	// time; a standby asks for the role three times within it.
 	roleFor = 30 * time.Second
-	// shortest is the time between two hand-outs, however often Wake is called, and first the time
-	// until the next look at jobs whose tasks found no free place. It doubles up to Look
-	// while nothing is handed out.
+	// shortest is the least time between two hand-outs, however often Wake is called. It is also
+	// the first pause before the next look at jobs whose tasks found no room; that pause doubles
+	// up to Look while nothing is handed out.
 	shortest = 20 * time.Millisecond
 	first    = time.Second
 	// letGoIn bounds the release of the role at the end.
@@ -43,7 +43,7 @@ type Store interface {
 	Roles
 }
 
-// Roles is the part of [download.Roles] that a dispatcher needs.
+// Roles are the methods needed of [download.Roles].
 type Roles interface {
 	Hold(ctx context.Context, owner string, names []string, ttl time.Duration) ([]string, error)
 	LetGo(ctx context.Context, owner string, names []string) error
@@ -52,40 +52,40 @@ type Roles interface {
 // Options of a dispatcher. Store and Owner are required.
 type Options struct {
 	Store Store
-	Owner string // unlike that of any other dispatcher
+	Owner string // different from that of any other dispatcher
 	// Every is the longest time between two looks at the jobs. 0: 5 minutes.
 	Every time.Duration
-	// Look is the longest time between two looks at the jobs if nobody calls Wake because URIs
-	// arrive through another process. 0, or more than Every: Every.
+	// Look is the longest time between two looks at the jobs if nobody calls Wake, as when URIs
+	// come in through another process. 0, or more than Every: Every.
 	Look time.Duration
-	// SweepEvery is the time between two sweeps, and so the delay with which a dead worker is
+	// SweepEvery is the time between two sweeps, and so bounds how late a dead worker is
 	// noticed. 0: 30 s, or Every if that is less.
 	SweepEvery time.Duration
-	// MaxReady bounds the ready tasks of a lane, apart from one of each job. 0: 7,000.
+	// MaxReady is how many tasks of a lane may be ready, besides one of each job. 0: 7,000.
 	MaxReady int
-	// ReadyFor is the time after which a ready task that no worker has leased becomes waiting
-	// again. 0: 15 minutes. If it is less than 9 times [PriorityStep], low priorities wait longer.
+	// ReadyFor is how long a task stays ready if no worker leases it; it then waits again. 0: 15 minutes.
+	// If it is less than a low priority can wait (9 times [PriorityStep]), such a task waits longer.
 	ReadyFor time.Duration
-	KeepLogs time.Duration // of attempts; 0: for ever
+	KeepLogs time.Duration // of attempts; 0: without limit
 	// HandedOut, if not nil, is called after tasks were made ready, so that workers in this process
-	// need not poll. It must return soon.
+	// need not poll. It must return quickly.
 	HandedOut func()
-	// Ended, if not nil, is called in each round for each job that is on and whose tasks have all
-	// ended, until that is marked as reported. It must return soon.
+	// Ended, if not nil, is called in each round for each job that is on and all of whose tasks
+	// have ended, until that job is marked as reported. It must return quickly.
 	Ended    func(job download.Job, done, failed int)
 	Log      *slog.Logger          // nil: none
 	Registry prometheus.Registerer // nil: no metrics
 }
 
-// Dispatcher hands tasks out. Several may run on one store: one of them works, the others are on standby.
+// Dispatcher hands tasks out. Several may run on one store: one works, the others stand by.
 type Dispatcher struct {
 	opt  Options
 	wake chan struct{}
-	runs map[int64]string // by job, the URI of the last run of generate that was made here; of the goroutine of Run
+	runs map[int64]string // by job, the URI of the last run of generate that was made here; only Run uses it
 	metrics
 }
 
-// Report is the result of one round.
+// Report says what one round has done.
 type Report struct {
 	// Held reports whether this dispatcher had the role. If not, it did nothing.
 	Held      bool
@@ -118,8 +118,8 @@ func (d *Dispatcher) Wake() {
 	}
 }
 
-// Once does one round, for a crontab, and releases the role. An error comes from the store;
-// errors of single jobs are joined, and do not hold up the other jobs.
+// Once does one round, for a crontab, and frees the role. It returns an error of the store,
+// or the joined errors of single jobs, which do not stop the others.
 func (d *Dispatcher) Once(ctx context.Context) (Report, error) {
 	held, err := d.hold(ctx)
 	if err != nil || !held {
@@ -129,8 +129,8 @@ func (d *Dispatcher) Once(ctx context.Context) (Report, error) {
 	return d.round(ctx, true)
 }
 
-// Run works, or is on standby, until ctx ends, and then releases the role. It returns nil: errors of
-// the store are logged, counted and retried.
+// Run works, or stands by, until ctx ends, and then frees the role. It returns nil: errors of the
+// store are logged and counted, and the failed operations are retried.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	var (
 		held        bool
@@ -191,7 +191,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// pause waits for d or until Wake is called, and returns which. Wake does not wake a standby.
+// pause waits until Wake is called or the time is over, and reports which. A standby is not woken.
 func (d *Dispatcher) pause(ctx context.Context, wait time.Duration, held bool) bool {
 	timer := time.NewTimer(max(wait, shortest))
 	defer timer.Stop()
@@ -206,7 +206,7 @@ func (d *Dispatcher) pause(ctx context.Context, wait time.Duration, held bool) b
 		return false
 	case <-wake:
 	}
-	// URIs that arrive until then are handed out together.
+	// Tasks that come in until then are handed out together with it.
 	short := time.NewTimer(shortest)
 	defer short.Stop()
 	select {

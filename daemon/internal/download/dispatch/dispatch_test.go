@@ -62,7 +62,7 @@ func shards() []int {
 	return all
 }
 
-// leaseJobs leases up to n tasks, and tells of which jobs they are.
+// leaseJobs leases up to n tasks, and returns the jobs to which they belong.
 func leaseJobs(t *testing.T, s download.Store, n int, lanes ...download.Lane) ([]string, []download.Lease) {
 	t.Helper()
 	leases, err := s.Lease(t.Context(), download.Want{Owner: "w", Max: n, For: time.Hour, Shards: shards(), Lanes: lanes})
@@ -135,7 +135,7 @@ func TestOrderOfLanesAndPriorities(t *testing.T) {
 	}
 }
 
-// TestBacklogIsBounded: each lane has MaxReady, and who has nothing gets one beside it.
+// TestBacklogIsBounded: each lane has MaxReady, and a job that has nothing gets one more.
 func TestBacklogIsBounded(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
@@ -157,8 +157,8 @@ func TestBacklogIsBounded(t *testing.T) {
 	}
 }
 
-// TestLowPriorityDoesNotStarve: while tasks of priority 9 come for ever and workers cannot take
-// them all, one of priority 0 waits for 9 steps, and not for longer.
+// TestLowPriorityDoesNotStarve: while tasks of priority 9 come for ever, faster than workers
+// take them, a task of priority 0 waits for 9 steps, but no longer.
 func TestLowPriorityDoesNotStarve(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestLowPriorityDoesNotStarve(t *testing.T) {
 	})
 }
 
-// TestUnclaimedAreHandedOutAgain also tells that Once sweeps.
+// TestUnclaimedAreHandedOutAgain also checks that Once sweeps.
 func TestUnclaimedAreHandedOutAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -207,12 +207,12 @@ func TestUnclaimedAreHandedOutAgain(t *testing.T) {
 	})
 }
 
-// faulty is a store that fails as it is told.
+// faulty is a store that fails on request.
 type faulty struct {
 	download.Store
 	handOut atomic.Int64 // the job whose HandOut fails
-	cut     atomic.Bool  // nothing comes through any more
-	calls   atomic.Int64 // HandOut that came through
+	cut     atomic.Bool  // all calls fail
+	calls   atomic.Int64 // calls of HandOut that reached the store
 }
 
 var errCut = errors.New("the store does not answer")
@@ -255,7 +255,7 @@ func TestErrorOfOneJobDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
-// TestWake: what comes in is handed out at once, and workers are told.
+// TestWake: tasks that come in are handed out at once, and workers are notified.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -293,8 +293,8 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// TestFullJobsAreLookedAtAgain without Wake: as tasks end, others are handed out in seconds, and
-// retries when their time has come.
+// TestFullJobsAreLookedAtAgain without Wake: as tasks end, others are handed out within seconds,
+// and retries when their time has come.
 func TestFullJobsAreLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -330,7 +330,7 @@ func TestFullJobsAreLookedAtAgain(t *testing.T) {
 }
 
 // TestTwoDispatchers: one works and the other stands by; it takes over when the first ends, and
-// when it is cut off, and never do both hand out.
+// when it is cut off, and the two never both hand out.
 func TestTwoDispatchers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -347,7 +347,7 @@ func TestTwoDispatchers(t *testing.T) {
 		stop[1] = start(t, d[1])
 		defer func() { stop[1]() }()
 		added := 1
-		// serve settles all tasks of the job and adds others, for a while of the bubble.
+		// serve settles all tasks of the job and adds others, for some time of the bubble.
 		serve := func(d time.Duration) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
 				if got := count(t, s, j, download.Ready); got > 1 {
@@ -414,7 +414,7 @@ func TestOnceBesideAnother(t *testing.T) {
 	})
 }
 
-// start runs a dispatcher; the function that it returns ends it.
+// start runs a dispatcher; the returned function ends it.
 func start(t *testing.T, d *Dispatcher) func() {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -431,7 +431,7 @@ func start(t *testing.T, d *Dispatcher) func() {
 	}
 }
 
-// waitFor lets the bubble's time go on until something is so.
+// waitFor lets the bubble's time run until so returns true.
 func waitFor(t *testing.T, so func() bool) {
 	t.Helper()
 	for range 10_000 {

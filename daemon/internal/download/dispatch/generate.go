@@ -9,10 +9,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// generate makes tasks of the runs of generate that are due, and returns how long it is until the next
-// one, 0 if there is none. It keeps no state: a run is named by its time, so that making it again,
-// after a restart or beside another dispatcher, has no effect. Of missed runs
-// only the newest is made, and a run waits for the end of the one before.
+// generate makes tasks of the runs of generate that are due, and returns the time until the next
+// one, 0 if there is none. Due runs are not recorded: a run is named by its time, so that making it
+// again, after a restart or beside another dispatcher, is idempotent. Of missed runs only the
+// newest is made, and a run waits until the previous one has ended.
 func (d *Dispatcher) generate(ctx context.Context, jobs []download.Job) (next time.Duration, err error) {
 	runs := map[int64]string{}
 	defer func() { d.runs = runs }()
@@ -41,8 +41,8 @@ func (d *Dispatcher) generate(ctx context.Context, jobs []download.Job) (next ti
 	return next, errors.Join(errs...)
 }
 
-// makeRun makes a task of a run, unless it is the last run, or the last run has not ended. It returns
-// the URI of the last run, "" if unknown.
+// makeRun makes a task of a run, unless it equals the last one, or the last one has not ended. In
+// these cases it returns the URI of the last one, "" if it is not known.
 func (d *Dispatcher) makeRun(ctx context.Context, job download.Job, last string, run download.NewTask) (string, error) {
 	if last == run.URI {
 		return last, nil

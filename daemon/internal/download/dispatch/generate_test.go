@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// addGenerating adds a job that has a script generate.
+// addGenerating adds a job that has a generate script.
 func addGenerating(t *testing.T, s download.Store, name string, every time.Duration) download.Job {
 	t.Helper()
 	j := addJob(t, s, name, download.Normal, 3, 100, 0)
@@ -24,7 +24,7 @@ func addGenerating(t *testing.T, s download.Store, name string, every time.Durat
 	return j
 }
 
-// runsOf are the runs of a job, in the order of their names.
+// runsOf returns the runs of a job, in the order of their names.
 func runsOf(t *testing.T, s download.Store, j download.Job) string {
 	t.Helper()
 	var all []string
@@ -42,7 +42,7 @@ func runsOf(t *testing.T, s download.Store, j download.Job) string {
 	return strings.Join(all, " ")
 }
 
-// endAll ends all tasks that were handed out.
+// endAll finishes all tasks that were handed out.
 func endAll(t *testing.T, s download.Store) {
 	t.Helper()
 	_, leases := leaseAll(t, s)
@@ -62,7 +62,7 @@ func leaseAll(t *testing.T, s download.Store) (int, []download.Lease) {
 	return len(leases), leases
 }
 
-// running runs a dispatcher until the function that it returns is called.
+// running runs a dispatcher until the returned function is called.
 func running(t *testing.T, s download.Store, owner string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -72,8 +72,8 @@ func running(t *testing.T, s download.Store, owner string) (stop func()) {
 	return func() { cancel(); work.Wait() }
 }
 
-// Runs are made when they are due, each once: over restarts, beside another dispatcher, and without a
-// look at the jobs that somebody asked for. The bubble begins at midnight UTC.
+// Runs are made when they are due, each once: across restarts, beside another dispatcher, and even
+// if nothing wakes the dispatcher. The bubble begins at midnight UTC.
 func TestRunsOfGenerate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// errRoleLost ends a round during which another dispatcher took over.
+// errRoleLost ends a round when another dispatcher has taken over.
 var errRoleLost = errors.New("another dispatcher has taken over")
 
 // round sweeps, if sweep is set, and hands out.
@@ -20,7 +20,7 @@ func (d *Dispatcher) round(ctx context.Context, sweep bool) (Report, error) {
 	if sweep {
 		var err error
 		if report.Swept, err = d.opt.Store.Sweep(ctx, d.opt.KeepLogs); err != nil {
-			errs = append(errs, fmt.Errorf("sweep: %w", err)) // jobs can have their turn nonetheless
+			errs = append(errs, fmt.Errorf("sweep: %w", err)) // the jobs can have their turn nonetheless
 		}
 		d.sweptOne(report.Swept)
 	}
@@ -88,7 +88,7 @@ func (d *Dispatcher) round(ctx context.Context, sweep bool) (Report, error) {
 	return report, errors.Join(errs...)
 }
 
-// handOut makes one job's share of tasks ready.
+// handOut makes ready as many tasks of one job as its demand allows.
 func (d *Dispatcher) handOut(ctx context.Context, demand *demand) (int, error) {
 	now, err := d.opt.Store.Now(ctx)
 	if err != nil {

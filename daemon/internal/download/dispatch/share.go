@@ -8,11 +8,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// PriorityStep is the worth of one step of priority: a task is leased before tasks of the next
-// lower priority, unless those were handed out earlier by more than this.
+// PriorityStep is the head start that one step of priority gives: a task is leased before all tasks
+// of the next lower priority unless they were handed out at least this much earlier.
 const PriorityStep = 30 * time.Second
 
-// urgent is the worth of the lane urgency, in ms: more than any wait.
+// urgent is the value of the lane urgency, in ms: more than any wait.
 const urgent = int64(1) << 50
 
 // Rank is the rank of tasks that are handed out now, see [download.Tasks].
@@ -24,17 +24,17 @@ func Rank(now time.Time, lane download.Lane, priority int) int64 {
 	return rank
 }
 
-// demand is a job with waiting tasks.
+// demand is a job that has waiting tasks.
 type demand struct {
 	job         download.Job
 	room        int // how many more may be handed out
 	outstanding int // that are ready or running
-	n           int // that are to be handed out
+	n           int // to be handed out
 }
 
-// share sets n of each job of one lane. A job with nothing outstanding always gets one, so that
-// none starves. The rest of the free places goes by priority, in equal parts among jobs of the
-// same priority.
+// share gives each job of one lane its n. A job that has nothing outstanding gets one even without
+// free places, so that none starves. The remaining places go by priority, and in equal parts to
+// jobs of the same priority.
 func share(demands []*demand, free int) {
 	for _, d := range demands {
 		if d.outstanding == 0 && d.room > 0 {
@@ -53,8 +53,8 @@ func share(demands []*demand, free int) {
 	}
 }
 
-// level shares free places in equal parts: the job that needs least first, so that the others get what
-// it leaves. It returns how many it assigned.
+// level shares free places in equal parts. It begins with the job that needs the fewest, so that
+// the others get what it leaves. It returns how many it gave.
 func level(demands []*demand, free int) int {
 	byNeed := slices.Clone(demands)
 	slices.SortStableFunc(byNeed, func(a, b *demand) int { return cmp.Compare(a.room-a.n, b.room-b.n) })

@@ -8,7 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// TestShare holds shares of random demands against what docs/downloader.md promises.
+// TestShare compares shares of random demands with the promises of docs/downloader.md.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5000) {
@@ -32,7 +32,7 @@ func TestShare(t *testing.T) {
 				t.Fatalf("seed %d: %d of %d", seed, a.n, a.room)
 			}
 			for _, b := range demands {
-				least := 0 // what b has in any case
+				least := 0 // what b gets in any case
 				if b.outstanding == 0 {
 					least = 1
 				}

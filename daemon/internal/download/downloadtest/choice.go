@@ -7,8 +7,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// leaseNeeds: a worker gets tasks of those jobs alone all of whose needs it has, as the newest version has them; what
-// it does not get is not touched.
+// leaseNeeds: a worker gets only tasks of jobs all of whose needs it meets, in the newest version;
+// other tasks stay untouched.
 func leaseNeeds(r *rig) {
 	code := download.Code{Language: "starlark", File: "a.star", Text: "x"}
 	python := download.Code{Language: "python", File: "a.py", Text: "x"}
@@ -54,7 +54,7 @@ func leaseNeeds(r *rig) {
 	gets([]string{download.EngineScript}, "script")
 	gets([]string{download.EngineHTTP, download.EngineScript}, "http", "script")
 	gets([]string{download.EngineHTTP, download.EngineScript, download.NeedPython}, "http", "python", "script")
-	// The choice by ids is bound by it, too.
+	// It also limits the choice by ids.
 	ids := wish("w", 100)
 	ids.Has = []string{download.EngineHTTP}
 	for _, task := range r.tasks(download.Query{Job: jobs["browser"].ID}) {
@@ -63,7 +63,7 @@ func leaseNeeds(r *rig) {
 	if got := r.lease(ids); len(got) != 0 {
 		r.Errorf("by id it got %d tasks, want none", len(got))
 	}
-	// Another version needs something else, also after the store was reopened.
+	// A new version has another need, also after the store was reopened.
 	changed := jobs["browser"]
 	changed.Setting.Engine = download.EngineHTTP
 	_, err := r.ChangeJob(ctx, changed)
@@ -82,7 +82,7 @@ func leaseNeeds(r *rig) {
 
 func leaseChoice(r *rig) {
 	lanes := map[int64]download.Lane{}
-	var tasks []download.NewTask // two of each shard
+	var tasks []download.NewTask // two in each shard
 	for i := range 512 {
 		if shard := i % download.Shards; shard < 8 || shard >= 8+download.Shards-r.n(download.Shards) {
 			tasks = append(tasks, download.NewTask{URI: uri(i), Shard: shard})
@@ -143,7 +143,7 @@ func leaseIDs(r *rig) {
 	r.addTasks(j.ID, 0, 20)
 	tasks := r.handOut(j.ID, 10)
 	want := wish("w", 3)
-	want.Lanes = nil // ids have any lane
+	want.Lanes = nil // ids may be in any lane
 	want.IDs = []string{tasks[4].ID, "zz", tasks[2].ID, tasks[2].ID, download.TaskID(j.ID, uri(15))}
 	got := r.lease(want)
 	if list := ids(got); len(list) != 2 || !slices.Contains(list, tasks[4].ID) || !slices.Contains(list, tasks[2].ID) {
@@ -187,7 +187,7 @@ func off(r *rig) {
 	if got := r.lease(want); len(got) != 0 {
 		r.Errorf("leased %v of a job that is off", got)
 	}
-	// What is running ends as it would.
+	// A running task ends as usual.
 	r.need(r.Finish(ctx, leases[0], result("text"), attempt))
 	lost, err := r.Renew(ctx, "worker", leases[1:], time.Hour)
 	r.need(err)

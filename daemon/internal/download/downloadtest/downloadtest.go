@@ -1,5 +1,5 @@
-// Package downloadtest is the conformance suite of the stores of package download: what the
-// contract promises, tried on whatever a store's own tests open. It knows no store.
+// Package downloadtest is the conformance suite for stores of package download: it tests the promises
+// of the contract on the store that a store's own tests open. It knows no particular store.
 package downloadtest
 
 import (
@@ -41,15 +41,15 @@ func (c *Clock) Advance(d time.Duration) {
 
 // Options say how a store is tried.
 type Options struct {
-	// New makes an empty place for a store with that clock, and returns what opens the store there,
-	// again and again, each after the one before was closed.
+	// New makes an empty place for a store with that clock, and returns a function that opens the
+	// store there. It may be called repeatedly, each time after the previous store was closed.
 	New func(t *testing.T, clock *Clock) (open func() download.Store)
-	// Steps is how many operations the histories have that are held against the model. 0: 3,000.
+	// Steps is how many operations the histories have that are compared with the model. 0: 3,000.
 	Steps int
-	// Part is by what the numbers of tasks are divided, for a server that looks at all of them for
-	// each query, and under the race detector: a divisor of 40. 0: 1.
+	// Part divides the numbers of tasks, for a server that scans all of them for each query, and
+	// under the race detector: a divisor of 40. 0: 1.
 	Part int
-	// LargeBody is a size in bytes at which the store keeps bodies in another way than small ones.
+	// LargeBody is a size in bytes at which the store keeps bodies in a different way from small ones.
 	LargeBody int
 }
 
@@ -96,7 +96,7 @@ type rig struct {
 
 var ctx = context.Background()
 
-// reopen closes the store and opens it.
+// reopen closes the store and opens it again.
 func (r *rig) reopen() {
 	r.Helper()
 	if err := r.Store.Close(); err != nil {
@@ -113,7 +113,7 @@ func (r *rig) need(err error) {
 	}
 }
 
-// want reports an error that is not the one that the contract names.
+// want reports an error that differs from the one that the contract names.
 func (r *rig) want(what string, err, want error) {
 	r.Helper()
 	if !errors.Is(err, want) {
@@ -121,7 +121,7 @@ func (r *rig) want(what string, err, want error) {
 	}
 }
 
-// n is a number of tasks as this store is tried with, an even one.
+// n scales a number of tasks to this store, and makes it even.
 func (r *rig) n(full int) int { return full / max(r.opt.Part, 1) &^ 1 }
 
 // job is a job that can be added.
@@ -146,7 +146,7 @@ func (r *rig) addJob(j download.Job) download.Job {
 
 func uri(i int) string { return fmt.Sprintf("https://host%d.example/page?n=%d", i%7, i) }
 
-// newTasks are URIs first to first+n-1, in shards by their number.
+// newTasks returns URIs first to first+n-1, in shards by their number.
 func newTasks(first, n int) []download.NewTask {
 	tasks := make([]download.NewTask, n)
 	for i := range tasks {
@@ -179,7 +179,7 @@ var allShards = func() []int {
 	return all
 }()
 
-// wish is what a worker asks for that serves everything.
+// wish is the request of a worker that serves everything.
 func wish(owner string, most int) download.Want {
 	return download.Want{Owner: owner, Max: most, For: time.Minute, Shards: allShards, Lanes: download.Lanes()}
 }
@@ -204,7 +204,7 @@ func (r *rig) leased(name string, n int) (download.Job, []download.Lease) {
 	return j, leases
 }
 
-// wantCounts holds the counts of a job against those wanted, and against a recount.
+// wantCounts compares the counts of a job with those wanted, and with a recount.
 func (r *rig) wantCounts(job int64, want map[download.State]int) {
 	r.Helper()
 	got, err := r.Counts(ctx, job)
@@ -241,7 +241,7 @@ func (r *rig) data(q download.Query) (all []download.Data) {
 	return all
 }
 
-// task is one task as it is.
+// task reads one task.
 func (r *rig) task(job int64, id string) download.Task {
 	r.Helper()
 	all := r.tasks(download.Query{Job: job, Task: id})
@@ -261,7 +261,7 @@ func (r *rig) body(task string) string {
 	return string(text)
 }
 
-// result is what an attempt stores, with a text as its body.
+// result is the result of an attempt, with a text as its body.
 func result(text string) download.Result {
 	return download.Result{
 		URI: "https://final.example/", Status: 200, Header: map[string][]string{"Content-Type": {"text/html"}, "X.$y": {"1", "2"}},
@@ -280,7 +280,7 @@ func ids(leases []download.Lease) []string {
 	return all
 }
 
-// together runs work n times at once, and waits.
+// together runs work n times concurrently, and waits.
 func together(n int, work func(i int)) {
 	var wait sync.WaitGroup
 	for i := range n {

@@ -147,7 +147,7 @@ func jobsAtOnce(r *rig) {
 		}
 		seen[id] = true
 	}
-	// Changes at once: every one of them is a version that can be read.
+	// Concurrent changes: every one of them is a version that can be read.
 	together(8, func(i int) {
 		j := job("one")
 		j.Code.Text = fmt.Sprintf("code %d", i)

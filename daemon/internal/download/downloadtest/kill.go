@@ -14,9 +14,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest/victim"
 )
 
-// Kills runs victims, each of which it kills after a random number of lines, the first ones early and the last
-// ones late, and sees after each that the store opens, has all that was acknowledged, and no task with two results
-// or a part of one. process makes the process that calls [victim.Use].
+// Kills runs victims, and kills each after a random number of lines, the first ones early and the last
+// ones late. Each time it checks that the store opens, has everything that was acknowledged, and has no
+// task with two results or an incomplete one. process makes the process that calls [victim.Use].
 func Kills(t *testing.T, rounds int, clock *Clock, open func() download.Store, process func(name string) *exec.Cmd) {
 	acknowledged := map[string]string{} // task to "added", "failed OWNER" or "done SHA256"
 	for round := range rounds {
@@ -48,9 +48,9 @@ func Kills(t *testing.T, rounds int, clock *Clock, open func() download.Store, p
 	}
 }
 
-// Recovered sees that a store has all that was acknowledged by the lines of one [victim.Use], whose process
-// or machine has ended somehow, and no task with two results or a part of one. Without the line with
-// which a victim begins, the store has to open, and no more.
+// Recovered checks that a store has everything that the lines of one [victim.Use] acknowledge,
+// whose process or machine has ended in any way, and no task with two results or an incomplete one.
+// Without the line that a victim prints first, the store only has to open.
 func Recovered(t *testing.T, clock *Clock, open func() download.Store, lines []string) {
 	t.Helper()
 	r := &rig{T: t, Store: open(), clock: clock, open: open}
@@ -67,14 +67,14 @@ func Recovered(t *testing.T, clock *Clock, open func() download.Store, lines []s
 	r.recovered(acknowledged)
 }
 
-// said is what a line of a victim tells of which task.
+// said returns the task of a victim's line, and what the line says about it.
 func said(line string) (id, what string) {
 	what, rest, _ := strings.Cut(line, " ")
 	id, rest, _ = strings.Cut(rest, " ")
 	return id, strings.TrimSpace(what + " " + rest)
 }
 
-// recovered is checkKilled before and after what was leased or handed out is over.
+// recovered is checkKilled before and after leases and hand-outs have expired.
 func (r *rig) recovered(acknowledged map[string]string) {
 	r.checkKilled(acknowledged)
 	r.clock.Advance(2 * time.Hour)
@@ -83,7 +83,7 @@ func (r *rig) recovered(acknowledged map[string]string) {
 	r.checkKilled(acknowledged)
 }
 
-// checkKilled holds the store of a killed process against what was acknowledged.
+// checkKilled compares the store of a killed process with what was acknowledged.
 func (r *rig) checkKilled(acknowledged map[string]string) {
 	r.Helper()
 	j, err := r.Job(ctx, "news")

@@ -23,7 +23,7 @@ func addTasks(r *rig) {
 	if got != want {
 		r.Errorf("task\n%+v, want\n%+v", got, want)
 	}
-	// Those that are there stay as they are, whatever their state.
+	// Existing tasks stay as they are, whatever their state.
 	r.handOut(j.ID, 4)
 	leases := r.lease(wish("w", 3))
 	r.need(r.Finish(ctx, leases[0], result("text"), attempt))
@@ -43,7 +43,7 @@ func addTasks(r *rig) {
 		r.Errorf("no tasks: %d, %v", n, err)
 	}
 	other := r.addJob(job("other"))
-	r.addTasks(other.ID, 0, 5) // of a URI, every job has its own
+	r.addTasks(other.ID, 0, 5) // every job has a separate task for a URI
 	odd := []download.NewTask{{URI: ""}, {URI: "a\x00b"}, {URI: "héé'\"$.{}"}, {URI: "https://x/" + string(make([]byte, 5000))}}
 	if n, err = r.AddTasks(ctx, other.ID, odd); err != nil || n != len(odd) {
 		r.Errorf("odd URIs: %d, %v", n, err)
@@ -59,7 +59,7 @@ func addTasksAtOnce(r *rig) {
 	j := r.addJob(job("news"))
 	var sum atomic.Int64
 	together(8, func(i int) {
-		n, err := r.AddTasks(ctx, j.ID, newTasks(i*r.n(100), r.n(1500))) // each has most of its neighbours
+		n, err := r.AddTasks(ctx, j.ID, newTasks(i*r.n(100), r.n(1500))) // each overlaps most of its neighbours
 		if err != nil {
 			r.Error(err)
 		}
@@ -74,7 +74,7 @@ func addTasksAtOnce(r *rig) {
 
 func handOut(r *rig) {
 	j := r.addJob(job("news"))
-	for i := range 5 { // the last is the longest waiting
+	for i := range 5 { // the last waits longest
 		r.addTasks(j.ID, 4-i, 1)
 		r.clock.Advance(time.Second)
 	}
@@ -94,7 +94,7 @@ func handOut(r *rig) {
 	if got := r.handOut(j.ID, 10); len(got) != 3 {
 		r.Errorf("handed out %d, want the other 3", len(got))
 	}
-	// One that is to wait is not handed out before its time.
+	// A task with a pause is not handed out before its time.
 	l := r.lease(wish("w", 1))[0]
 	r.need(r.Fail(ctx, l, attempt, r.clock.Now().Add(time.Minute)))
 	r.clock.Advance(time.Minute - time.Millisecond)
@@ -105,7 +105,7 @@ func handOut(r *rig) {
 	if got := r.handOut(j.ID, 10); len(got) != 1 || got[0].ID != l.Task.ID {
 		r.Errorf("handed out %v, want %s", got, l.Task.ID)
 	}
-	// Many at once: each once.
+	// Many callers at once: each task goes out once.
 	r.addTasks(j.ID, 100, r.n(300))
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -194,7 +194,7 @@ func renew(r *rig) {
 	if got := r.task(j.ID, leases[0].Task.ID).Until; !got.Equal(r.clock.Now().Add(time.Minute)) {
 		r.Errorf("renewed until %v", got)
 	}
-	r.clock.Advance(59 * time.Second) // the first still is, the others are not
+	r.clock.Advance(59 * time.Second) // the first still holds, the others do not
 	r.need(r.Finish(ctx, leases[0], result(""), attempt))
 	lost, err = r.Renew(ctx, "worker", []download.Lease{leases[1], leases[4]}, time.Minute)
 	r.need(err)
@@ -246,7 +246,7 @@ func fences(r *rig) {
 		r.need(r.GiveBack(ctx, l, time.Time{}))
 	}
 	r.handOut(j.ID, 4)
-	fresh := r.lease(wish("worker", 4)) // the same name: the fence alone tells them apart
+	fresh := r.lease(wish("worker", 4)) // the same name: only the fence tells them apart
 	for i, l := range old {
 		r.want("finish", r.Finish(ctx, l, result("old"), attempt), download.ErrLeaseLost)
 		r.want("finish large", r.Finish(ctx, l, result(fmt.Sprintf("%*d", r.opt.LargeBody+1, i)), attempt), download.ErrLeaseLost)
@@ -273,7 +273,7 @@ func fences(r *rig) {
 	r.wantCounts(j.ID, map[download.State]int{download.Done: 4})
 }
 
-// ranOut: a lease ends with its time, though nobody has swept.
+// ranOut: a lease ends when its time is over, even without a sweep.
 func ranOut(r *rig) {
 	j, leases := r.leased("news", 3)
 	r.clock.Advance(time.Minute)
@@ -284,7 +284,7 @@ func ranOut(r *rig) {
 	if len(r.data(download.Query{Job: j.ID})) != 0 || len(r.logs(download.Query{Job: j.ID})) != 0 {
 		r.Error("a late worker has stored something")
 	}
-	// Nor is a task leased that was ready for too long.
+	// Neither is a task leased that was ready for too long.
 	r.addTasks(j.ID, 10, 1)
 	_, err := r.HandOut(ctx, j.ID, 1, 0, time.Second)
 	r.need(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// modelJob is a job as the contract has it, in memory.
+// modelJob is a job of the contract's model in memory.
 type modelJob struct {
 	download.Job
 	tasks map[string]*modelTask
@@ -25,17 +25,17 @@ type modelTask struct {
 	version int
 }
 
-// world is the contract in memory, and what random operations need to go on.
+// world is the model of the contract in memory, with the state that random operations need.
 type world struct {
 	r      *rig
 	random *rand.Rand
 	jobs   map[string]*modelJob
-	held   []download.Lease // all that ever were, the newest last
+	held   []download.Lease // all leases ever given, the newest last
 	uris   int
 }
 
 // model does random operations on the store and on a model of the contract, and wants the same
-// answers of both. Where the contract leaves a choice, the model takes that of the store.
+// answers from both. Where the contract leaves a choice, the model follows the store.
 func model(r *rig) {
 	seed := rand.Uint64()
 	r.Logf("seed %d", seed)
@@ -133,8 +133,8 @@ func (w *world) add() {
 	}
 }
 
-// first holds what a store has chosen against the first n by a key: another with the same key is
-// as good.
+// first compares what a store has chosen with the first n by a key; equal keys are
+// interchangeable.
 func first[K cmp.Ordered](w *world, what string, can []*modelTask, n int, key func(*modelTask) K, got []string) []*modelTask {
 	keys := func(tasks []*modelTask) []K {
 		var all []K
@@ -239,7 +239,7 @@ func (w *world) of(id int64) *modelJob {
 	return nil
 }
 
-// holder is the task of a lease that holds, or nil.
+// holder returns the task of a lease that holds, or nil.
 func (w *world) holder(l download.Lease) (*modelJob, *modelTask) {
 	m := w.of(l.Task.Job)
 	if m == nil {
@@ -252,7 +252,7 @@ func (w *world) holder(l download.Lease) (*modelJob, *modelTask) {
 	return m, t
 }
 
-// someLease is mostly one of the newest.
+// someLease returns a random lease, usually one of the newest.
 func (w *world) someLease() (download.Lease, bool) {
 	if len(w.held) == 0 {
 		return download.Lease{}, false
@@ -373,7 +373,7 @@ func (w *world) sweep() {
 	w.r.wantSwept(keep, want)
 }
 
-// compare holds all that can be read against the model.
+// compare compares all that can be read with the model.
 func (w *world) compare() {
 	r := w.r
 	for _, m := range w.jobs {

@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// leaseAtOnce: 16 workers lease the same tasks, each of which one gets.
+// leaseAtOnce: 16 workers lease the same tasks; each task goes to one of them.
 func leaseAtOnce(r *rig) {
 	n := r.n(800)
 	j := r.addJob(job("news"))
@@ -53,8 +53,8 @@ func leaseAtOnce(r *rig) {
 	r.wantCounts(j.ID, map[download.State]int{download.Running: n})
 }
 
-// everythingAtOnce: dispatchers, workers that fail, give back and stop, sweeps and readers. In the
-// end every task has a result or a reason, and as many logs as attempts that have ended.
+// everythingAtOnce runs dispatchers, workers that fail, give back and stop, sweeps and readers. In
+// the end every task has a result or a reason, and as many logs as attempts that have ended.
 func everythingAtOnce(r *rig) {
 	n := r.n(600)
 	j := r.addJob(job("news"))
@@ -70,7 +70,7 @@ func everythingAtOnce(r *rig) {
 	together(16, func(i int) {
 		random := rand.New(rand.NewPCG(1, uint64(i)))
 		switch {
-		case i < 3: // adds tasks, the same as others do
+		case i < 3: // adds tasks, the same ones as others do
 			for k := 0; k < n; k += r.n(50) {
 				_, err := r.AddTasks(ctx, j.ID, newTasks(k, r.n(50)))
 				check(err)
@@ -138,7 +138,7 @@ func everythingAtOnce(r *rig) {
 							err = r.GiveBack(ctx, l, time.Time{})
 						}
 					}
-					check(err) // or it is abandoned
+					check(err) // otherwise the task is abandoned
 				}
 				next = rounds.next()
 			}
@@ -179,7 +179,7 @@ func everythingAtOnce(r *rig) {
 	}
 }
 
-// rounds let those who found nothing to do wait for the next sweep, rather than ask again and again.
+// rounds lets callers that found nothing to do wait for the next sweep instead of polling.
 type rounds struct {
 	mu  sync.Mutex
 	now chan struct{}
@@ -187,8 +187,8 @@ type rounds struct {
 
 func newRounds() *rounds { return &rounds{now: make(chan struct{})} }
 
-// next is closed when the present round ends. Who then looks whether all is over, and sees that it is not,
-// will see it close.
+// next returns a channel that is closed when the present round ends. A caller that gets it, and
+// then finds that work remains, is sure to see it close.
 func (r *rounds) next() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,7 +202,7 @@ func (r *rounds) end() {
 	r.now = make(chan struct{})
 }
 
-// reopened: what was acknowledged is there when the store is opened again.
+// reopened: what was acknowledged is still there when the store is opened again.
 func reopened(r *rig) {
 	j, leases := r.leased("news", 5)
 	r.need(r.Finish(ctx, leases[0], result("text"), attempt))

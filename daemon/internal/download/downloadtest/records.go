@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// lists reads more records than one part has.
+// lists reads more records than fit in one part.
 func lists(r *rig) {
 	settled, ended, second := r.n(700), r.n(1100), r.clock.Now().Add(time.Millisecond)
 	n := ended + r.n(103)
@@ -136,13 +136,13 @@ func roles(r *rig) {
 	r.clock.Advance(30 * time.Second)
 	held("", map[string]string{"shard/1": "a"})
 	hold("b", []string{"shard/2"}, "shard/1", "shard/2")
-	r.need(r.LetGo(ctx, "b", []string{"shard/1", "shard/2", "none"})) // a's stays
+	r.need(r.LetGo(ctx, "b", []string{"shard/1", "shard/2", "none"})) // what a holds stays
 	held("", map[string]string{"shard/1": "a"})
 	hold("c", []string{"shard/2"}, "shard/2")
 	r.need(r.LetGo(ctx, "c", nil))
 	r.clock.Advance(time.Minute)
 	held("", map[string]string{})
-	r.need(r.LetGo(ctx, "a", []string{"shard/1"})) // it has run out
+	r.need(r.LetGo(ctx, "a", []string{"shard/1"})) // its time is over
 	hold("d", []string{"shard/1"}, "shard/1")
 	r.reopen()
 	held("", map[string]string{"shard/1": "d"})

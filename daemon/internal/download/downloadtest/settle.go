@@ -55,7 +55,7 @@ func finish(r *rig) {
 	_, err = r.Body(ctx, leases[1].Task.ID)
 	r.want("body of a task that runs", err, download.ErrNoData)
 
-	// Without anything in it.
+	// With nothing in it.
 	r.need(r.Finish(ctx, leases[1], download.Result{}, download.Attempt{}))
 	got := r.data(download.Query{Job: j.ID, Task: leases[1].Task.ID})
 	if len(got) != 1 || got[0].Size != 0 || got[0].SHA256 != sha("") || len(got[0].Header) != 0 || len(got[0].Records) != 0 {
@@ -66,7 +66,7 @@ func finish(r *rig) {
 	}
 }
 
-// finishAtOnce: of many with one lease, one settles it, and what it stored is there whole.
+// finishAtOnce: of many callers with one lease, one settles it, and its result is stored whole.
 func finishAtOnce(r *rig) {
 	for _, size := range []int{100, r.opt.LargeBody + 1} {
 		j, leases := r.leased(fmt.Sprint("news", size), min(4, r.n(40)))
@@ -142,7 +142,7 @@ func bodies(r *rig) {
 	}
 }
 
-// brokenBody: what cannot be read to its end is not stored, and the lease still holds.
+// brokenBody: a body that cannot be read to its end is not stored, and the lease still holds.
 func brokenBody(r *rig) {
 	j, leases := r.leased("news", 1)
 	broken := errors.New("connection reset")

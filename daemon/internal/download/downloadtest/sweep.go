@@ -13,7 +13,7 @@ import (
 
 func sweep(r *rig) {
 	j := job("news")
-	j.Setting.MaxAttempts = 1 // which what nobody tried does not use up
+	j.Setting.MaxAttempts = 1 // an unclaimed task does not use it up
 	j = r.addJob(j)
 	r.addTasks(j.ID, 0, 6)
 	r.handOut(j.ID, 6)
@@ -38,7 +38,7 @@ func sweep(r *rig) {
 	r.wantSwept(0, download.Swept{Abandoned: 5})
 	r.wantCounts(j.ID, map[download.State]int{download.Waiting: 5, download.Done: 1})
 
-	// Ready for too long, more than one part has.
+	// Ready for too long, more tasks than fit in one part.
 	big := r.addJob(job("big"))
 	all := r.n(2100)
 	r.addTasks(big.ID, 0, all)
@@ -87,14 +87,14 @@ func sweepLogs(r *rig) {
 	r.wantCounts(j.ID, map[download.State]int{download.Done: 4, download.Failed: 1})
 }
 
-// abandoned has every worker die of one task, and of another only at first.
+// abandoned lets one task kill every worker, and another only the first ones.
 func abandoned(r *rig) {
 	j := r.addJob(job("news"))
 	r.addTasks(j.ID, 0, 2)
 	killer, other := download.TaskID(j.ID, uri(0)), download.TaskID(j.ID, uri(1))
 	for n := 1; n <= download.MaxAbandoned; n++ {
 		want := download.Swept{Abandoned: 1, Failed: n / download.MaxAbandoned}
-		if got := r.handOut(j.ID, 2); len(got) == 0 || n == 2 && len(got) != 2 { // after the first time it waits for nothing
+		if got := r.handOut(j.ID, 2); len(got) == 0 || n == 2 && len(got) != 2 { // after the first time it does not wait
 			r.Fatalf("lease %d: handed out %v", n, got)
 		}
 		for _, l := range r.lease(wish(fmt.Sprint("worker", n), 2)) {
@@ -145,7 +145,7 @@ func drop(r *rig) {
 		r.Error("the number of a dropped job was given again")
 	}
 	r.wantCounts(again.ID, nil)
-	r.addTasks(again.ID, 0, 4) // the URIs are as new
+	r.addTasks(again.ID, 0, 4) // the URIs count as new
 	r.gone(j, leases)
 	r.wantCounts(other.ID, map[download.State]int{download.Running: 2, download.Done: 1})
 	if got := r.body(others[0].Task.ID); got != "other" {
@@ -153,7 +153,7 @@ func drop(r *rig) {
 	}
 }
 
-// gone sees that nothing of a dropped job can be seen or settled.
+// gone checks that nothing of a dropped job can be seen or settled.
 func (r *rig) gone(j download.Job, leases []download.Lease) {
 	r.Helper()
 	_, err := r.JobVersion(ctx, j.ID, 1)
@@ -182,7 +182,7 @@ func (r *rig) gone(j download.Job, leases []download.Lease) {
 	}
 }
 
-// dropUnderWay drops a job while workers have its tasks.
+// dropUnderWay drops a job while workers hold its tasks.
 func dropUnderWay(r *rig) {
 	j := r.addJob(job("news"))
 	r.addTasks(j.ID, 0, r.n(400))
@@ -234,7 +234,7 @@ func dropBySweep(r *rig) {
 	}
 	ending := &endsSoon{Context: ctx, asked: 3}
 	err := r.DropJob(ending, "news")
-	if errors.Is(err, context.Canceled) { // it had not begun
+	if errors.Is(err, context.Canceled) { // the drop had not begun
 		r.need(r.DropJob(ctx, "news"))
 	} else {
 		r.need(err)
@@ -250,7 +250,7 @@ func dropBySweep(r *rig) {
 	}
 }
 
-// endsSoon is a context that ends when it was asked a number of times.
+// endsSoon is a context that ends after it was checked a number of times.
 type endsSoon struct {
 	context.Context
 	asked int32

@@ -1,6 +1,6 @@
-// Package errorreport sends what a program logs as an error to a service that speaks Sentry's protocol, which its DSN
-// names. It stands before the log: what is logged is logged as before. It sends no bodies, and of URIs neither
-// credentials nor queries.
+// Package errorreport sends logged errors to a service that speaks Sentry's protocol, which its DSN
+// names. It stands in front of the log, which still gets everything. It sends no bodies, and no
+// credentials or queries of URIs.
 package errorreport
 
 import (
@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// sameEvery is how often an event with the same message is sent; those between are counted.
+	// sameEvery is how often an event with the same message is sent; those in between are only counted.
 	sameEvery = time.Minute
-	// mostAnHour is how many events are sent in an hour at most.
+	// mostAnHour is the most events that are sent in an hour.
 	mostAnHour = 100
 	// sendIn bounds one call of the service.
 	sendIn = 10 * time.Second
@@ -42,17 +42,17 @@ type Reporter struct {
 
 	mu   sync.Mutex
 	same map[string]*same // by message, which are constants of the program
-	hour time.Time        // when the present one began
-	sent int              // in it
-	done bool             // it is closed
+	hour time.Time        // when the present hour began
+	sent int              // in this hour
+	done bool             // closed
 }
 
 type same struct {
-	next    time.Time // not before
-	skipped int       // events that were not sent since
+	next    time.Time // the earliest time of the next one
+	skipped int       // events that were not sent since the last one
 }
 
-// Place is the service that a DSN names, without its key.
+// Place is the service that a DSN names, without the key.
 func Place(dsn string) string {
 	u, err := url.Parse(dsn)
 	if err != nil || u.Host == "" {
@@ -62,7 +62,7 @@ func Place(dsn string) string {
 	return u.String()
 }
 
-// New makes a Reporter. It calls nobody yet.
+// New makes a Reporter. It connects to nobody yet.
 func New(opt Options) (*Reporter, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -75,17 +75,17 @@ func New(opt Options) (*Reporter, error) {
 		Dsn: opt.DSN, Release: opt.Release, Tags: map[string]string{"role": opt.Role},
 		HTTPClient:   &http.Client{Transport: r.calls, Timeout: sendIn, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		Integrations: func([]sentry.Integration) []sentry.Integration { return nil }, // no source texts, no lists of modules
-		// Events one by one, which Close can wait for.
+		// Send events one by one, so that Close can wait for them.
 		DisableTelemetryBuffer: true, DisableClientReports: true,
 	})
-	if err != nil { // its text has the DSN
+	if err != nil { // its text contains the DSN
 		return nil, fmt.Errorf("no DSN of an error service: %s", Place(opt.DSN))
 	}
 	r.client = client
 	return r, nil
 }
 
-// Handler is a log that also sends what is of level error, and warnings that name one.
+// Handler returns a log that also sends records of level error, and warnings with an error or a panic.
 func (r *Reporter) Handler(log slog.Handler) slog.Handler { return handler{log, r, nil} }
 
 // Tell sends an error that is not logged here.
@@ -95,7 +95,7 @@ func (r *Reporter) Tell(message string, err error) {
 	_ = r.Handler(slog.DiscardHandler).Handle(context.Background(), record) // never fails
 }
 
-// Close sends what waits, CloseIn at most. What is logged later is not sent.
+// Close sends waiting events, for CloseIn at most. Later records are not sent.
 func (r *Reporter) Close() {
 	r.mu.Lock()
 	r.done = true
@@ -107,7 +107,7 @@ func (r *Reporter) Close() {
 	r.calls.CloseIdleConnections()
 }
 
-// due tells whether an event is sent, and how many of the same message were not.
+// due reports whether an event is to be sent, and how many of the same message were skipped.
 func (r *Reporter) due(message string) (skipped int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +130,7 @@ func (r *Reporter) due(message string) (skipped int, ok bool) {
 	return skipped, true
 }
 
-// handler is a log before which the reporter stands.
+// handler is a log behind the reporter.
 type handler struct {
 	slog.Handler
 	r     *Reporter
@@ -158,5 +158,5 @@ func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return handler{h.Handler.WithAttrs(attrs), h.r, append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
 }
 
-// WithGroup implements slog.Handler. What is in a group is not sent.
+// WithGroup implements slog.Handler. Attributes in a group are not sent.
 func (h handler) WithGroup(name string) slog.Handler { return h.Handler.WithGroup(name) }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// event is what is looked at of one that was sent.
+// event has the checked parts of an event that was sent.
 type event struct {
 	Message   string            `json:"message"`
 	Level     string            `json:"level"`
@@ -27,7 +27,7 @@ type event struct {
 	} `json:"exception"`
 }
 
-// service decodes the envelopes that it gets: https://develop.sentry.dev/sdk/data-model/envelopes/
+// service decodes the envelopes that it receives: https://develop.sentry.dev/sdk/data-model/envelopes/
 func service(t *testing.T) (dsn string, events <-chan event) {
 	got := make(chan event, 1000)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,7 +67,7 @@ func newReporter(t *testing.T, o Options) (*Reporter, *slog.Logger, *bytes.Buffe
 	return r, slog.New(r.Handler(slog.NewTextHandler(&text, nil))), &text
 }
 
-// all are the events that came until the reporter was closed.
+// all returns the events that came until the reporter was closed.
 func all(r *Reporter, events <-chan event) (got []event) {
 	r.Close()
 	for {
@@ -138,7 +138,7 @@ func TestEvents(t *testing.T) {
 
 func panics() { panic("as asked") }
 
-// The same is sent once a minute, and no more than so much an hour; what was not sent is counted.
+// The same event is sent once a minute, and at most so many an hour; skipped ones are counted.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	dsn, events := service(t)
@@ -189,7 +189,7 @@ func TestScrubbed(t *testing.T) {
 	}
 }
 
-// A DSN that is none is refused without its key, and one whose service does not answer ends in time.
+// An invalid DSN is refused without showing its key. If its service does not answer, Close ends in time.
 func TestBadServices(t *testing.T) {
 	t.Parallel()
 	for _, dsn := range []string{"https://thekey@host.example/", "https://thekey@/1", "thekey"} {

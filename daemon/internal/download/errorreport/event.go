@@ -12,10 +12,10 @@ import (
 // maxText is how many bytes of a value are sent.
 const maxText = 500
 
-// keys are the attributes of the log that are sent, and no others.
+// keys are the only attributes of the log that are sent.
 var keys = []string{"err", "panic", "job", "worker", "call", "status", "code", "tries", "failed", "redis"}
 
-// eventOf is the event of a record, nil if there is none: of errors, and of warnings that name one.
+// eventOf returns the event of a record, nil if there is none: only errors and some warnings have one.
 func eventOf(record slog.Record, attrs []slog.Attr) *sentry.Event {
 	event := sentry.NewEvent()
 	event.Timestamp, event.Level = record.Time, sentry.LevelError
@@ -45,7 +45,7 @@ func eventOf(record slog.Record, attrs []slog.Attr) *sentry.Event {
 	event.Message = record.Message
 	event.Fingerprint = []string{record.Message, "{{ type }}"}
 	exception := sentry.Exception{Type: record.Message, Value: cause}
-	if panicked { // whoever recovers logs on the stack of the panic
+	if panicked { // the stack of the panic is still there when recovering code logs
 		exception.Stacktrace = sentry.NewStacktrace()
 	}
 	event.Exception = []sentry.Exception{exception}
@@ -59,8 +59,8 @@ var (
 	secrets     = regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|bearer|basic|[a-z_-]*token|password|passwd|secret|api[_-]?key|session(?:id)?)\b(["']?\s*[:= ]\s*["']?)(?:(?:bearer|basic)\s+)?[^\s"',]+`)
 )
 
-// Scrubbed is a text without what has no business elsewhere: credentials and queries of URLs, values of cookies,
-// tokens and passwords. It is cut to maxText bytes.
+// Scrubbed returns a text without confidential parts: credentials and queries of URLs, values of
+// cookies, tokens and passwords. It is cut to maxText bytes.
 func Scrubbed(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	text = credentials.ReplaceAllString(text, "://xxxxx@")

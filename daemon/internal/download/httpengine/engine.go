@@ -1,5 +1,5 @@
-// Package httpengine downloads tasks over HTTP: it asks robots.txt, fetches as the job's setting
-// says, and names what went wrong.
+// Package httpengine downloads tasks over HTTP: it checks robots.txt, fetches as the job's
+// setting says, and names what went wrong.
 package httpengine
 
 import (
@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// maxLists is how many lists of proxies are kept, with what is known of their health.
+	// maxLists is how many lists of proxies are kept, with the state of their health.
 	maxLists = 1000
-	// robotsMemory is for how many bytes of rules there is room.
+	// robotsMemory bounds the memory for rules, in bytes.
 	robotsMemory = 64 << 20
-	// robotsIn is how long a robots.txt may take.
+	// robotsIn is how long fetching a robots.txt may take.
 	robotsIn = 30 * time.Second
-	// unreachableFor is after how long a task is tried again whose robots.txt could not be had.
+	// unreachableFor is the pause before a task is retried whose robots.txt was unreachable.
 	unreachableFor = robots.Unreachable
 )
 
@@ -44,8 +44,8 @@ type Engine struct {
 	lists map[string]*proxies.List // by their URLs
 }
 
-// New makes an Engine. The agent is what names the program in each request; robots.txt is asked for
-// its first word.
+// New makes an Engine. The agent names the program in each request; its first word is looked up in
+// robots.txt.
 func New(fetcher *fetch.Fetcher, agent string) *Engine {
 	word, _, _ := strings.Cut(agent, " ")
 	e := &Engine{fetcher: fetcher, cookies: cookies.New(0), lists: map[string]*proxies.List{}}
@@ -53,16 +53,16 @@ func New(fetcher *fetch.Fetcher, agent string) *Engine {
 	return e
 }
 
-// askingKey is where the context of a call has an *asking.
+// askingKey is the key of the *asking in the context of a call.
 type askingKey struct{}
 
 // asking is for a robots.txt that may have to be fetched.
 type asking struct {
-	asked bool                                // it was
+	asked bool                                // whether it was fetched
 	turn  func(context.Context, string) error // as of [worker.Work]
 }
 
-// fetchRobots asks for a robots.txt, without the proxies of a job: what it says is for all jobs.
+// fetchRobots fetches a robots.txt, without the proxies of a job, because all jobs share the answer.
 func (e *Engine) fetchRobots(ctx context.Context, origin string) (robots.Answer, error) {
 	var again func(context.Context, string) error
 	if a, ok := ctx.Value(askingKey{}).(*asking); ok {
@@ -73,7 +73,7 @@ func (e *Engine) fetchRobots(ctx context.Context, origin string) (robots.Answer,
 	switch {
 	case errors.As(err, &wrong) && slices.Contains([]fetch.Reason{fetch.TooManyRedirects, fetch.RedirectLoop, fetch.BadRedirect}, wrong.Reason):
 		return robots.Answer{Status: http.StatusNotFound}, nil
-	case errors.As(err, new(*worker.Failure)): // of the turn to ask once more: the host is not to be asked now
+	case errors.As(err, new(*worker.Failure)): // of the turn for a further request: the host must not be called now
 		return robots.Answer{}, &robots.Withheld{Err: err}
 	case err != nil:
 		return robots.Answer{}, err
@@ -82,7 +82,7 @@ func (e *Engine) fetchRobots(ctx context.Context, origin string) (robots.Answer,
 	return robots.Answer{Status: r.Status, Text: text}, errors.Join(err, r.Body.Close())
 }
 
-// Download makes one attempt. What fails is a *worker.Failure.
+// Download makes one attempt. Failures are a *worker.Failure.
 func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, error) {
 	r, err := e.fetch(ctx, w, Request{URI: w.Task.URI, Own: true, BodyLimit: w.Job.Setting.MaxBytes})
 	if err != nil {
@@ -100,24 +100,24 @@ type Request struct {
 	Method    string // "": GET
 	Header    http.Header
 	Body      []byte
-	Own       bool  // with the cookie and the headers of the job's setting, below those of Header
+	Own       bool  // send the cookie and the headers of the job's setting; Header overrides them
 	BodyLimit int64 // bytes of the answer's body, decompressed
-	Single    bool  // a redirect is an answer like any other, and is not followed
+	Single    bool  // a redirect is returned like any other answer, and is not followed
 	// Jar has the cookies; nil: that of the job.
 	Jar http.CookieJar
 }
 
-// Fetch sends a request of an attempt, as the job's setting says, if robots.txt allows it. The
-// caller has waited for its turn. The error is a *worker.Failure; an answer with any status is none.
+// Fetch sends a request of an attempt, as the job's setting says, if robots.txt allows it. The caller
+// has waited for its turn. The error is a *worker.Failure; an answer with any status is no error.
 func (e *Engine) Fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Response, error) {
 	answer, err := e.fetch(ctx, w, r)
 	if f := (*worker.Failure)(nil); errors.As(err, &f) {
-		f.Early = false // the attempt may have asked for something before
+		f.Early = false // the attempt may have sent a request before
 	}
 	return answer, err
 }
 
-// fetch is Fetch. Its error may be a failure that is early: nothing was asked for.
+// fetch is Fetch, but its error may be a failure with Early set: no request was sent.
 func (e *Engine) fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Response, error) {
 	s := w.Job.Setting
 	list, err := e.proxies(s.Proxies)
@@ -142,7 +142,7 @@ func (e *Engine) fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Re
 	if r.Jar == nil {
 		r.Jar = e.Jar(w.Job)
 	}
-	redirects := 0 // as many as the fetcher follows by itself
+	redirects := 0 // as many as the fetcher would follow itself
 	if r.Single {
 		redirects = -1
 	}
@@ -152,7 +152,7 @@ func (e *Engine) fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Re
 		Before: func(ctx context.Context, uri string) error {
 			if err := e.allowed(ctx, w, uri); err != nil {
 				if f := (*worker.Failure)(nil); errors.As(err, &f) {
-					f.Early = false // the host that the redirect came from was asked
+					f.Early = false // the host that redirected was called
 				}
 				return err
 			}
@@ -163,13 +163,13 @@ func (e *Engine) fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Re
 	if err != nil {
 		return nil, FailureOf(err, 0)
 	}
-	if list == nil { // or it is the address of a proxy
+	if list == nil { // otherwise it is the address of a proxy
 		w.Met(answer.URI, answer.Remote)
 	}
 	return answer, nil
 }
 
-// Jar has the cookies that servers have set for a job; nil if it keeps none.
+// Jar returns the cookies that servers have set for a job; nil if it keeps none.
 func (e *Engine) Jar(j download.Job) http.CookieJar {
 	if !j.Setting.KeepCookies {
 		return nil
@@ -177,13 +177,13 @@ func (e *Engine) Jar(j download.Job) http.CookieJar {
 	return e.cookies.Jar(j.ID)
 }
 
-// ResultOf is what is stored of an answer, but the body.
+// ResultOf returns what is stored of an answer, without the body.
 func ResultOf(r *fetch.Response) download.Result {
 	return download.Result{URI: r.URI, Status: r.Status, Header: stored(r.Header), ContentType: r.ContentType, Encoding: charset(r.ContentType)}
 }
 
-// allowed is an error for a URI that robots.txt forbids, or whose robots.txt cannot be had. If the
-// host was asked for it just now, it waits for its next turn.
+// allowed returns an error for a URI that robots.txt forbids, or whose robots.txt is not
+// available. If the host was called for it just now, allowed waits for the host's next turn.
 func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 	if !w.Job.Setting.Robots {
 		return nil
@@ -202,7 +202,7 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 	case verdict.Allowed:
 		return nil
 	case verdict.Unreachable != nil:
-		// A proxy may know ways that we do not.
+		// A proxy may reach hosts that we cannot.
 		if wrong := ofHost(verdict.Unreachable, u.Origin()); wrong != nil && len(w.Job.Setting.Proxies) == 0 {
 			return FailureOf(wrong, 0)
 		}
@@ -212,7 +212,7 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 	return &worker.Failure{Reason: "robots: " + uri + ": robots.txt of the host forbids it", Permanent: true}
 }
 
-// early is the error of a turn, where nothing but robots.txt was asked for. Others may have the same failure.
+// early is the error of a turn if only robots.txt was fetched. It is a copy: others may share the failure.
 func early(err error) error {
 	if f := (*worker.Failure)(nil); errors.As(err, &f) {
 		own := *f
@@ -222,7 +222,7 @@ func early(err error) error {
 	return err
 }
 
-// ofHost is an error of asking for the robots.txt of an origin that any page there would end with, too.
+// ofHost is an error of fetching an origin's robots.txt that any page of the origin would get, too.
 func ofHost(err error, origin string) *fetch.Error {
 	var wrong *fetch.Error
 	if errors.As(err, &wrong) && wrong.URI == origin+"/robots.txt" && slices.Contains([]fetch.Reason{
@@ -232,7 +232,7 @@ func ofHost(err error, origin string) *fetch.Error {
 	return nil
 }
 
-// FailureOf is the failure that an error of a fetch, or an answer with a status, means.
+// FailureOf returns the failure that an error of a fetch, or an answer with a status, means.
 func FailureOf(err error, status int) *worker.Failure {
 	var own *worker.Failure
 	if errors.As(err, &own) {
@@ -248,8 +248,8 @@ func FailureOf(err error, status int) *worker.Failure {
 	return f
 }
 
-// proxies are those of a setting, the same list for the same URLs, so that one that fails is left
-// out by all.
+// proxies returns the proxies of a setting. The same URLs give the same list, so that all avoid a
+// proxy that fails.
 func (e *Engine) proxies(urls []string) (*proxies.List, error) {
 	if len(urls) == 0 {
 		return nil, nil
@@ -280,7 +280,7 @@ func charset(contentType string) string {
 	return strings.ToLower(params["charset"])
 }
 
-// stored leaves out what tells of the connection, and what would let others log in.
+// stored drops headers that describe the connection, and those that would let others log in.
 func stored(h http.Header) http.Header {
 	out := http.Header{}
 	for name, values := range h {

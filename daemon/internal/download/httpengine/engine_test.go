@@ -21,7 +21,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// rig is an engine, and a server that notes what it is asked for.
+// rig is an engine, and a server that records its requests.
 type rig struct {
 	*httptest.Server
 	engine *Engine
@@ -29,7 +29,7 @@ type rig struct {
 	asked  []string
 	turns  int
 	met    []string
-	// refusal, if not nil, is what a turn ends with.
+	// refusal, if not nil, is the error of each turn.
 	refusal *worker.Failure
 }
 
@@ -106,14 +106,14 @@ func TestPage(t *testing.T) {
 	if page.Status != 200 || page.URI != r.URL+"/a?b=c" || page.Encoding != "gbk" || page.Header.Get("Set-Cookie") != "" || page.Header.Get("Content-Type") == "" {
 		t.Errorf("%+v", page.Result)
 	}
-	// The file is asked for once, and the page has a turn of its own after it.
+	// The file is fetched once, and the page then waits for a separate turn.
 	if _, _, failure := r.download(t, r.URL+"/b"); failure != nil {
 		t.Error(failure)
 	}
 	if got := strings.Join(r.asked, " "); got != "/robots.txt /a?b=c /b" || r.turns != 1 {
 		t.Errorf("asked for %s, %d turns", got, r.turns)
 	}
-	// The worker is told of the address.
+	// The worker gets to know the address.
 	if want := r.URL + "/b " + strings.TrimPrefix(r.URL, "http://"); len(r.met) != 2 || r.met[1] != want {
 		t.Errorf("met %q, want %q as the second", r.met, want)
 	}
@@ -144,20 +144,20 @@ func TestRobots(t *testing.T) {
 	if _, _, failure := r.download(t, r.URL+"/private/1", func(s *download.Setting) { s.Robots = false }); failure != nil {
 		t.Errorf("a job that does not ask: %v", failure)
 	}
-	// A robots.txt that cannot be had forbids for a while.
+	// A robots.txt that is not available forbids everything for a while.
 	status = http.StatusBadGateway
 	other := newRig(t, r.Config.Handler.ServeHTTP)
 	_, _, failure := other.download(t, other.URL+"/public")
 	if failure == nil || failure.Permanent || failure.After <= 0 || failure.Early || !strings.HasPrefix(failure.Reason, "robots_unreachable: ") {
 		t.Errorf("without a robots.txt: %+v", failure)
 	}
-	// As long as that is remembered nothing is asked for, which is no attempt.
+	// As long as that is remembered nothing is requested, and no attempt is counted.
 	before := len(other.asked)
 	_, _, failure = other.download(t, other.URL+"/public")
 	if failure == nil || !failure.Early || failure.After <= 0 || len(other.asked) != before {
 		t.Errorf("without a robots.txt, for the second time: %+v, %d requests", failure, len(other.asked)-before)
 	}
-	// Of a redirect to such a host the first part was tried.
+	// With a redirect to such a host, the first request was made.
 	away := newRig(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/robots.txt" {
 			http.NotFound(w, q)
@@ -171,8 +171,8 @@ func TestRobots(t *testing.T) {
 	}
 }
 
-// A server closes the connection over which it was asked for robots.txt, and has asked for a long pause: the request
-// is not sent again, the task is given back until then, and nothing is remembered against the host.
+// The server closes the connection on which robots.txt was requested, and has asked for a long pause. The request is
+// not repeated, the task is given back until the pause ends, and nothing is remembered against the host.
 func TestRobotsWithoutATurn(t *testing.T) {
 	var mended atomic.Bool
 	r := newRig(t, func(_ http.ResponseWriter, q *http.Request) {
@@ -234,7 +234,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// What a server sets comes back in later attempts of the job, in place of what the job itself says.
+// Cookies that a server sets come back in later attempts of the job, in place of the job's own.
 func TestCookiesAreKept(t *testing.T) {
 	r := newRig(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/login" {
@@ -260,7 +260,7 @@ func TestCookiesAreKept(t *testing.T) {
 	}
 }
 
-// What is wrong with the host is said, and not only that its robots.txt cannot be had.
+// The error says what is wrong with the host, not only that its robots.txt is unavailable.
 func TestHostThatCannotBeAskedForRobots(t *testing.T) {
 	t.Parallel()
 	secret := httptest.NewTLSServer(http.NotFoundHandler())

@@ -1,5 +1,5 @@
-// Package intake makes tasks of URIs that come in, from callers or from the code of jobs: those
-// alone that the job's filter does not know.
+// Package intake makes tasks of URIs that come in, from callers or from the code of jobs, but
+// only of those that the job's filter does not know.
 package intake
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
 )
 
-// Store is what is needed of a [download.Store].
+// Store is the part of a [download.Store] that is needed.
 type Store interface {
 	AddTasks(ctx context.Context, job int64, tasks []download.NewTask) (int, error)
 	Hold(ctx context.Context, owner string, names []string, ttl time.Duration) ([]string, error)
@@ -24,24 +24,24 @@ type Intake struct {
 	store  Store
 	filter seen.Filter
 	owner  string
-	adding chan struct{} // has an element between the question to a filter and its being told
+	adding chan struct{} // has an element from the question to a filter until the filter is told the answer
 }
 
-// New makes an Intake, one of a process. Two that ask a filter at once would both be told "new": if other processes
-// with this store ask the same filters, each needs a name of its own, by which it holds its turn in the store. The
-// owner is "" if there are no others.
+// New makes an Intake; a process has one. Two that ask a filter at once would both be told "new".
+// If other processes with this store ask the same filters, each needs an owner name, under which it
+// holds its turn in the store. The owner is "" if there are no others.
 func New(store Store, filter seen.Filter, owner string) *Intake {
 	return &Intake{store: store, filter: filter, owner: owner, adding: make(chan struct{}, 1)}
 }
 
-// rememberIn is how long filters may take to be told of tasks that are stored, whoever has gone meanwhile.
+// rememberIn is how long filters may take to remember stored tasks, even if the caller has gone meanwhile.
 const rememberIn = time.Minute
 
-// Count tells what became of URIs.
+// Count counts what became of URIs.
 type Count struct {
-	Added int // are tasks now
+	Added int // are now tasks
 	Seen  int // the job's filter knew them
-	Known int // were tasks of the job before, or were there twice
+	Known int // were tasks of the job before, or came twice
 }
 
 // FilterError is an error of a filter.
@@ -50,16 +50,16 @@ type FilterError struct{ Err error }
 func (e *FilterError) Error() string { return fmt.Sprintf("filter: %v", e.Err) }
 func (e *FilterError) Unwrap() error { return e.Err }
 
-// Add makes tasks of a job, of those URIs that its filter does not know. The filter is told after the
-// tasks are durable: a crash in between costs a question, and never a URI. To add all of them again
-// after an error does no harm. Errors are those of the store, or a *FilterError.
+// Add makes tasks of those URIs that the job's filter does not know. The filter is told after the
+// tasks are durable: a crash in between costs an extra question, but never a URI. After an error it
+// is safe to add all of them again. Errors are those of the store, or a *FilterError.
 func (i *Intake) Add(ctx context.Context, j download.Job, tasks []download.NewTask) (Count, error) {
 	return i.AddThrough(ctx, j, []string{j.Filter}, tasks)
 }
 
-// AddThrough is Add with other filters than the job's, asked one after the other: each is asked for
-// those, and told of them, that were new to the one before. "" is none. A run of parse is asked for
-// by the URI of its page.
+// AddThrough is Add with other filters than the job's, asked one after the other. Each filter is
+// asked about, and remembers, only the URIs that were new to the filter before it. "" is none. A
+// run of parse is represented by the URI of its page.
 func (i *Intake) AddThrough(ctx context.Context, j download.Job, filters []string, tasks []download.NewTask) (Count, error) {
 	if len(tasks) == 0 {
 		return Count{}, nil
@@ -82,10 +82,10 @@ func (i *Intake) AddThrough(ctx context.Context, j download.Job, filters []strin
 	return count, err
 }
 
-// addUnseen makes tasks of those that the filters do not know, and tells them of these.
+// addUnseen makes tasks of those that the filters do not know, and has the filters remember them.
 func (i *Intake) addUnseen(ctx context.Context, j download.Job, filters []string, tasks []download.NewTask) (Count, error) {
 	all := len(tasks)
-	fresh := make([][]string, len(filters)) // URIs that were new to each
+	fresh := make([][]string, len(filters)) // URIs that were new to each filter
 	for n, filter := range filters {
 		var err error
 		if tasks, err = i.unseen(ctx, filter, tasks); err != nil {
@@ -99,7 +99,7 @@ func (i *Intake) addUnseen(ctx context.Context, j download.Job, filters []string
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rememberIn)
 	defer cancel()
-	for n, filter := range slices.Backward(filters) { // the first last: as long as it says "new", the others are asked, too
+	for n, filter := range slices.Backward(filters) { // the first filter last: while it says "new", the others are asked, too
 		if len(fresh[n]) == 0 {
 			continue
 		}
@@ -110,7 +110,7 @@ func (i *Intake) addUnseen(ctx context.Context, j download.Job, filters []string
 	return Count{Added: added, Seen: all - len(tasks), Known: len(tasks) - added}, nil
 }
 
-// unseen are the tasks whose URIs are new to a filter.
+// unseen returns the tasks whose URIs are new to a filter.
 func (i *Intake) unseen(ctx context.Context, filter string, tasks []download.NewTask) ([]download.NewTask, error) {
 	if len(tasks) == 0 {
 		return nil, nil

@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// lockPrefix and the name of a filter are the name that a process holds in the store while it adds
-	// tasks that this filter was asked about.
+	// lockPrefix with the name of a filter is the name that a process holds in the store while it
+	// adds tasks about which it has asked this filter.
 	lockPrefix = "intake/"
-	// lockFor is how long it is held without being renewed: so long others wait for one that was killed.
+	// lockFor is how long the name is held without renewal: so long others wait for a killed holder.
 	lockFor = 15 * time.Second
-	// letGoIn is how long giving it back may take.
+	// letGoIn is how long releasing it may take.
 	letGoIn = 5 * time.Second
-	// A caller that finds it held asks again after a pause that doubles, give or take a half.
+	// A caller that finds it held retries after a pause that doubles, varied by up to a half.
 	firstPause = 5 * time.Millisecond
 	mostPause  = 250 * time.Millisecond
 )
 
-// errLockLost ends what was begun under a lock that this process may not have any more.
+// errLockLost ends an operation under a lock that this process may have lost.
 var errLockLost = errors.New("this process could not renew its turn at the filter: send the same request again")
 
-// locked has do add tasks while no other process asks one of those filters. The ctx of do ends when the turn may be another's.
+// locked runs do while no other process asks those filters. Its ctx ends when the turn may be another's.
 func (i *Intake) locked(ctx context.Context, filters []string, do func(context.Context) error) error {
 	if i.owner == "" {
 		return do(ctx)
@@ -56,15 +56,15 @@ func (i *Intake) locked(ctx context.Context, filters []string, do func(context.C
 	return err
 }
 
-// letGo lets others have their turn. If it fails, the turn ends by itself.
+// letGo passes the turn on. If it fails, the turn expires.
 func (i *Intake) letGo(ctx context.Context, names []string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoIn)
 	defer cancel()
 	_ = i.store.LetGo(ctx, i.owner, names)
 }
 
-// lock waits for the turn of this process at all filters, and tells until when it lasts, by the clock of this
-// process. A caller that gets only some of them releases these and asks again, so that there is no deadlock.
+// lock waits for the turn of this process at all filters, and returns when the turn ends, by the clock of
+// this process. If it gets only some of them, it releases these and retries, so that there is no deadlock.
 func (i *Intake) lock(ctx context.Context, names []string) (time.Time, error) {
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		asked := time.Now()
@@ -88,7 +88,7 @@ func (i *Intake) lock(ctx context.Context, names []string) (time.Time, error) {
 	}
 }
 
-// renew keeps the turn until ctx ends, and ends it when the turn may be another's.
+// renew keeps the turn until ctx ends, and calls lose when the turn may have passed to another.
 func (i *Intake) renew(ctx context.Context, lose context.CancelCauseFunc, names []string, until time.Time) {
 	lost := time.AfterFunc(time.Until(until), func() { lose(errLockLost) })
 	defer lost.Stop()
@@ -103,7 +103,7 @@ func (i *Intake) renew(ctx context.Context, lose context.CancelCauseFunc, names 
 		asked := time.Now()
 		held, err := i.store.Hold(ctx, i.owner, names, lockFor)
 		switch {
-		case err != nil: // the next call may succeed, or it is lost in time
+		case err != nil: // the next call may succeed, or the turn expires
 		case len(held) < len(names):
 			lose(errLockLost)
 			return

@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
 )
 
-// memory is a filter that takes its time, and counts the callers that are between a question and its being told.
+// memory is a slow filter that counts the callers between their question and their answer.
 type memory struct {
 	takes  time.Duration
 	inside atomic.Int64
@@ -55,7 +55,7 @@ func (m *memory) Remember(_ context.Context, _ string, uris []string) error {
 
 func (m *memory) Close() error { return nil }
 
-// open makes a store with so many jobs.
+// open makes a store with n jobs.
 func open(t *testing.T, n int) (*sqlite.Store, []download.Job) {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), sqlite.Options{Dir: t.TempDir()})
@@ -99,7 +99,7 @@ func total(t *testing.T, s *sqlite.Store, jobs []download.Job) (sum int) {
 	return sum
 }
 
-// Of processes that take the same URIs in for jobs with the same filter, one gets each of them.
+// If several processes take in the same URIs for jobs with the same filter, one of them gets each URI.
 func TestIntakesOfOneFilter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, jobs := open(t, 3)
@@ -126,7 +126,7 @@ func TestIntakesOfOneFilter(t *testing.T) {
 	})
 }
 
-// A turn lasts as long as its work does, and others wait. One of a process that was killed ends by itself.
+// A turn lasts as long as its work does, and others wait. The turn of a process that was killed expires.
 func TestTurnsAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, jobs := open(t, 2)
@@ -154,7 +154,7 @@ func TestTurnsAreRenewed(t *testing.T) {
 	})
 }
 
-// cut is a store that takes no role of one owner any more.
+// cut is a store that no longer lets one owner hold names.
 type cut struct {
 	Store
 	off atomic.Bool
@@ -195,7 +195,7 @@ func TestATurnIsLost(t *testing.T) {
 	})
 }
 
-// A caller that waits for its turn and leaves gets no turn.
+// A caller that leaves while it waits for its turn gets no turn.
 func TestATurnIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, jobs := open(t, 1)
@@ -214,7 +214,7 @@ func TestATurnIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// A caller of several filters has its turn at all of them, in whatever order they are named, and nobody waits for ever.
+// A caller of several filters gets its turn at all of them, in whatever order; nobody waits for ever.
 func TestTurnsAtSeveralFilters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, jobs := open(t, 2)

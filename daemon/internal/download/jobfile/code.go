@@ -13,7 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
 )
 
-// code is the code of a script as it is sent; in a job file it may be the name of a file instead.
+// code is the code of a script as it is sent; a job file may have the name of a file instead.
 type code struct {
 	File     string `yaml:"file"`
 	Language string `yaml:"language"` // "": by the name of the file
@@ -21,7 +21,7 @@ type code struct {
 	Text     string `yaml:"text"`
 }
 
-// CodeFile is the file of a script, beside the job file that names it.
+// CodeFile is the file of a script; it lies beside the job file that names it.
 type CodeFile struct {
 	Key    string // of the job file, such as generate.code
 	Script download.Script
@@ -43,7 +43,7 @@ func (c *check) downloadCode(n *yaml.Node, engine string) download.Code {
 	return c.code("code", download.ScriptDownload, n)
 }
 
-// code reads the code of a script, or the name of its file, which is added to those of the source.
+// code reads the code of a script, or the name of its file, which it adds to the files of the source.
 func (c *check) code(key string, of download.Script, n *yaml.Node) download.Code {
 	switch {
 	case n.Kind == yaml.ScalarNode && n.Value != "":
@@ -75,8 +75,8 @@ func (c *check) checked(key string, of download.Script, k code) download.Code {
 	return found
 }
 
-// WithCode is the text of a job in which the code of a script is the name of a file, with the code
-// itself. The error tells what is wrong with the code.
+// WithCode returns the text of a job with the name of a script's file replaced by the code itself.
+// The error says what is wrong with the code.
 func WithCode(name string, data []byte, named CodeFile, text string) ([]byte, error) {
 	found := download.Code{Language: script.LanguageOf(named.File), File: filepath.Base(named.File), Text: text}
 	if err := script.Check(found, named.Script); err != nil {
@@ -105,7 +105,7 @@ func WithCode(name string, data []byte, named CodeFile, text string) ([]byte, er
 	return yaml.Marshal(root)
 }
 
-// valueOf is where the value of a key is, nil if there is none.
+// valueOf returns where the value of a key is, nil if there is none.
 func valueOf(n *yaml.Node, key string) **yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil

@@ -1,6 +1,6 @@
 // Package jobfile reads jobs as people write them and as they are sent to the master: YAML, or
-// JSON, which is YAML too. It refuses what it does not know, and names file, line and key of
-// every fault. It opens no file and calls nobody.
+// JSON, which is YAML too. It refuses unknown keys, and names file, line and key of every
+// fault. It opens no file and calls nobody.
 package jobfile
 
 import (
@@ -33,10 +33,10 @@ const (
 	MaxScript      = 64 * configs.KiB // of download_js
 )
 
-// maxURIFaults is of how many URIs of a list it is told what is wrong with them.
+// maxURIFaults is how many faulty URIs of a list are reported one by one.
 const maxURIFaults = 20
 
-// file is a job as it is written.
+// file is a job as written in a file.
 type file struct {
 	Name     string     `yaml:"name"`
 	Priority int        `yaml:"priority"`
@@ -66,16 +66,16 @@ type setting struct {
 	Mails       []string      `yaml:"report_mails"`
 }
 
-// Source is where the URIs of a job file are.
+// Source says where the URIs of a job file are.
 type Source struct {
-	List []download.NewTask // in the file itself
-	File string             // of one URI a line, beside the job file; "": none
-	URL  string             // of one URI a line; "": none
-	// Codes are the files of scripts whose code is not in the job itself.
+	List []download.NewTask // in the job file itself
+	File string             // with one URI per line, beside the job file; "": none
+	URL  string             // with one URI per line; "": none
+	// Codes are the files of scripts whose code is not in the job file.
 	Codes []CodeFile
 }
 
-// Default is the job of a file that gives a name alone.
+// Default is the job of a file that has only a name.
 func Default() download.Job {
 	return download.Job{Priority: 3, On: true, Setting: download.Setting{
 		Dispatch: 100, Engine: download.EngineHTTP, Lane: download.Normal, Timeout: 30 * time.Second, MaxAttempts: 3,
@@ -83,7 +83,7 @@ func Default() download.Job {
 	}}
 }
 
-// Parse reads a job. The error joins all faults, a line each.
+// Parse reads a job. The error joins all faults, one per line.
 func Parse(name string, data []byte) (download.Job, Source, error) {
 	d := Default()
 	f := file{Priority: d.Priority, Setting: setting{
@@ -117,7 +117,7 @@ func Parse(name string, data []byte) (download.Job, Source, error) {
 	return j, source, errors.Join(c.faults...)
 }
 
-// check collects faults, and knows in which line each key stands.
+// check collects faults, and knows the line of each key.
 type check struct {
 	file   string
 	lines  map[string]int
@@ -144,7 +144,7 @@ func (c *check) fault(key, format string, args ...any) {
 	c.faultIn(line, key, format, args...)
 }
 
-// faultIn tells of a fault in a line, 0 if it is not known.
+// faultIn adds a fault in a line, 0 if the line is not known.
 func (c *check) faultIn(line int, key, format string, args ...any) {
 	where := c.file
 	if line > 0 {
@@ -220,7 +220,7 @@ func (c *check) script(text string) {
 	}
 }
 
-// ownHeaders are set by the worker, or would break the request.
+// ownHeaders are headers that the worker sets, or that would break the request.
 var ownHeaders = []string{"Host", "Connection", "Content-Length", "Transfer-Encoding", "Accept-Encoding", "Te", "Trailer", "Upgrade", "Cookie", "Proxy-Authorization"}
 
 func (c *check) headers(n *yaml.Node) map[string]string {
@@ -285,7 +285,7 @@ func (c *check) source(n *yaml.Node) Source {
 	return Source{}
 }
 
-// WithoutURIs is the text of a job without its URIs, which are sent by themselves.
+// WithoutURIs returns the text of a job without its URIs, which are sent separately.
 func WithoutURIs(name string, data []byte) ([]byte, error) {
 	root, err := strict.Parse(name, data)
 	if err != nil || root == nil || root.Kind != yaml.MappingNode {

@@ -37,7 +37,7 @@ setting: {dispatch: 10, max_download_times: 5, timeout: 20s, prior: urgency, pro
 	}
 }
 
-// Every fault is told with file, line and key, and all of them at once.
+// Every fault is reported with file, line and key, and all of them at once.
 func TestParseFaults(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -104,7 +104,7 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
-// Each URI of a list that is none is told with its line, up to a bound.
+// Each invalid URI of a list is reported with its line, up to a bound.
 func TestURIFaults(t *testing.T) {
 	t.Parallel()
 	_, _, err := Parse("x.yaml", []byte("name: a\nuris:\n- http://a/\n- ftp://b/\n- [c]\n- d\n"))
@@ -121,7 +121,7 @@ func TestURIFaults(t *testing.T) {
 	}
 }
 
-// A job may have three scripts, each in a file of its own, and with other filters than the default ones.
+// A job may have three scripts, each in a separate file, with filters other than the default ones.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	text := []byte("name: a\nsetting: {download_engine: script}\ncode: d.star\ngenerate: {code: g.star, every: 1h, host: WWW.Example.com}\nparse: {code: p.star, filter: ''}\n")

@@ -72,7 +72,7 @@ func (c *check) parse(n *yaml.Node) download.Parse {
 	return download.Parse{Code: c.scriptCode("parse.code", download.ScriptParse, p.Code), Filter: p.Filter}
 }
 
-// scriptCode reads the code of a script that must be there.
+// scriptCode reads the code of a required script.
 func (c *check) scriptCode(key string, of download.Script, n *yaml.Node) download.Code {
 	if n == nil {
 		c.fault(key, "is not there: want the name of a file beside this one, such as %s.star", of)

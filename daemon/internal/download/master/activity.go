@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// activitySince is over how long failed attempts are counted if the caller does not say.
+	// activitySince is the period over which failed attempts are counted if the caller names none.
 	activitySince = time.Minute
-	// mostLogs is how many attempts one call reads, of all jobs.
+	// mostLogs is how many attempts one call reads, over all jobs.
 	mostLogs = 10_000
 )
 
-// activityJSON is what goes on, at one time by the store's clock.
+// activityJSON is a snapshot of the current activity, at one time by the store's clock.
 type activityJSON struct {
 	Time       time.Time         `json:"time"`
-	Dispatcher string            `json:"dispatcher,omitempty"` // that hands tasks out; none if nobody does
+	Dispatcher string            `json:"dispatcher,omitempty"` // that hands tasks out; "" if there is none
 	Jobs       []jobActivityJSON `json:"jobs"`                 // by name
 	Workers    []workerJSON      `json:"workers"`              // that are alive, by name
-	// Errors are of attempts that ended from Since on and before Time, the most frequent ones first.
+	// Errors are from attempts that ended at Since or later but before Time, the most frequent first.
 	Since  time.Time   `json:"since"`
 	Errors []errorJSON `json:"errors"`
-	// ErrorsCut says that there were more attempts than one call reads: later ones are not counted.
+	// ErrorsCut says that there were more attempts than one call reads; the later ones are not counted.
 	ErrorsCut bool `json:"errors_cut,omitempty"`
 }
 
@@ -44,7 +44,7 @@ type jobActivityJSON struct {
 
 type workerJSON struct {
 	Name   string `json:"name"`
-	Shards int    `json:"shards"` // of hosts, that it has
+	Shards int    `json:"shards"` // of hosts, held by this worker
 }
 
 type errorJSON struct {
@@ -53,7 +53,7 @@ type errorJSON struct {
 	Attempts int    `json:"attempts"`
 }
 
-// activity tells what goes on in all processes of this store.
+// activity reports the current activity of all processes of this store.
 func (m *Master) activity(w http.ResponseWriter, r *http.Request) error {
 	now, err := m.Store.Now(r.Context())
 	if err != nil {
@@ -88,7 +88,7 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 	for _, j := range jobs {
 		counts, err := m.Store.Counts(ctx, j.ID)
 		if errors.Is(err, download.ErrNoJob) {
-			continue // it was dropped meanwhile
+			continue // it has been dropped meanwhile
 		}
 		if err != nil {
 			return err
@@ -97,7 +97,7 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 		a.Jobs = append(a.Jobs, jobActivityJSON{all.Name, all.Status, all.Priority, all.Tasks, can.blocked(j, counts)})
 		reasons := map[string]int{}
 		err = m.Store.ListLogs(ctx, download.Query{Job: j.ID, Since: a.Since}, func(l download.Log) error {
-			if !l.Added.Before(a.Time) { // it is of the next call, which begins where this ends
+			if !l.Added.Before(a.Time) { // it belongs to the next call, which begins where this one ends
 				return nil
 			}
 			if left == 0 {
@@ -126,7 +126,7 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 	return nil
 }
 
-// activeRoles names the roles that are alive.
+// activeRoles names the owners of roles that are alive.
 func (m *Master) activeRoles(ctx context.Context, a *activityJSON) error {
 	dispatchers, err := m.Store.Holders(ctx, download.DispatcherRole)
 	if err != nil {

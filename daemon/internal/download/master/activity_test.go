@@ -10,8 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// What goes on is told of all jobs and roles of the store, and of two calls of which the second begins where
-// the first ended each attempt is counted once.
+// The activity covers all jobs and roles of the store. If a second call begins where the first one
+// ended, each attempt is counted once.
 func TestActivity(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	r := newRigAt(t, func() time.Time { return now })

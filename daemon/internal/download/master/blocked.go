@@ -8,13 +8,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// ability is who can do what, of the workers that are alive.
+// ability says which of the live workers can do what.
 type ability struct {
 	workers []string
 	holders map[string]string // of download.HasPrefix
 }
 
-// abilities asks the store for it.
+// abilities reads the abilities from the store.
 func (m *Master) abilities(ctx context.Context) (a ability, err error) {
 	workers, err := m.Store.Holders(ctx, download.WorkerPrefix)
 	if err != nil {
@@ -28,13 +28,13 @@ func (m *Master) abilities(ctx context.Context) (a ability, err error) {
 	return a, err
 }
 
-// blocked is why tasks of a job wait although there are workers, a sentence each; nil if none do.
+// blocked says why tasks of a job wait despite live workers, one sentence per reason; nil if none wait.
 func (a ability) blocked(j download.Job, counts map[download.State]int) []string {
 	if len(a.workers) == 0 || counts[download.Waiting]+counts[download.Ready] == 0 {
 		return nil
 	}
 	if len(j.Unable(a.workers, a.holders)) < len(a.workers) {
-		return nil // a worker that can do them takes their hosts over
+		return nil // a worker that can do them takes over their hosts
 	}
 	var why, all []string
 	needs := append(j.Needs(), download.NeedLane(j.Setting.Lane))
@@ -51,7 +51,7 @@ func (a ability) blocked(j download.Job, counts map[download.State]int) []string
 	return why
 }
 
-// wordsOf says what a need is, and where it is told how to have it.
+// wordsOf describes a need, and says where to read how to meet it.
 func wordsOf(need string) string {
 	switch need {
 	case download.EngineBrowser:

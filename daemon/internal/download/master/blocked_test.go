@@ -8,7 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// A job says what no worker can do for it, and which cannot; a worker of an older release is said to have it all.
+// A job says what no worker can do for it, and which workers cannot; a worker of an older release counts as able.
 func TestBlocked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

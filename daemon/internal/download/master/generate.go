@@ -6,8 +6,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// generate makes a run of the job's script generate now, beside those of its schedule. A caller that asks twice in a second
-// makes one run.
+// generate makes a run of the job's script generate now, in addition to those of its schedule. A
+// caller that asks twice within a second gets one run.
 func (m *Master) generate(w http.ResponseWriter, r *http.Request) error {
 	j, err := m.Store.Job(r.Context(), r.PathValue("name"))
 	if err != nil {
@@ -30,12 +30,12 @@ func (m *Master) generate(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, struct {
 		Run    string `json:"run"` // the URI of its task
 		Task   string `json:"task"`
-		Added  bool   `json:"added"`  // false: there was this run already
-		Status string `json:"status"` // of the job: nothing of one that is off is handed out
+		Added  bool   `json:"added"`  // false: this run existed already
+		Status string `json:"status"` // of the job: if it is off, none of its tasks are handed out
 	}{run.URI, download.TaskID(j.ID, run.URI), added == 1, jobOf(j, nil).Status})
 }
 
-// noScriptError is of a job that has no such script.
+// noScriptError is returned for a job that has no such script.
 type noScriptError struct {
 	job string
 	of  download.Script

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A run by hand is a task of the time of the call; the dispatcher is woken for it.
+// A manual run is a task with the time of the call; the dispatcher is woken for it.
 func TestGenerateByHand(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 700e6, time.UTC)

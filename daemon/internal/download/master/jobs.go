@@ -15,8 +15,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
-// readJob reads the job in a body, and tells where its URIs are. A name in the path, "" for none,
-// must be that of the job.
+// readJob reads the job in a body, and returns where its URIs are. A name in the path, unless it
+// is "", must match that of the job.
 func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (download.Job, []download.NewTask, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, m.inTime(w, r.Body), m.JobBytes))
 	if err != nil {
@@ -73,7 +73,7 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (dow
 	return j, nil, &problemdetail.Error{Code: CodeInvalidJob, Detail: err.Error()}
 }
 
-// scriptKey is the key of a job by which it has a script, "" if it has none.
+// scriptKey is the key under which a job has its script, "" if it has none.
 func scriptKey(j download.Job) string {
 	switch {
 	case j.Setting.Engine == download.EngineScript:
@@ -100,7 +100,7 @@ func (m *Master) checkScripts(ctx context.Context, j download.Job) error {
 	return errors.Join(faults...)
 }
 
-// filtersOf are the names of the filters that a job asks.
+// filtersOf returns the names of the filters that a job uses.
 func filtersOf(j download.Job) []string {
 	names := []string{j.Filter}
 	if j.Setting.Generate.Code.Text != "" {
@@ -114,7 +114,7 @@ func filtersOf(j download.Job) []string {
 
 func pathOf(name string) string { return "/api/v1/jobs/" + name }
 
-// inTime gives a body a time in which something must come.
+// inTime limits how long a body may send nothing.
 func (m *Master) inTime(w http.ResponseWriter, body io.ReadCloser) io.ReadCloser {
 	return &timedBody{body, http.NewResponseController(w), m.BodyTimeout}
 }
@@ -126,7 +126,7 @@ type timedBody struct {
 }
 
 func (b *timedBody) Read(p []byte) (int, error) {
-	_ = b.rc.SetReadDeadline(time.Now().Add(b.timeout)) // a recorder of tests has none
+	_ = b.rc.SetReadDeadline(time.Now().Add(b.timeout)) // a recorder in tests has no deadline
 	return b.ReadCloser.Read(p)
 }
 
@@ -176,7 +176,7 @@ func (m *Master) changeJob(w http.ResponseWriter, r *http.Request) error {
 	return m.taken(w, r, http.StatusOK, j, tasks)
 }
 
-// taken adds the URIs that came with a job, and answers.
+// taken adds the URIs that came with a job, and sends the answer.
 func (m *Master) taken(w http.ResponseWriter, r *http.Request, status int, j download.Job, tasks []download.NewTask) error {
 	var n Added
 	if err := m.add(r.Context(), j, tasks, &n); err != nil {
@@ -204,7 +204,7 @@ func (m *Master) listJobs(w http.ResponseWriter, r *http.Request) error {
 	for _, j := range jobs {
 		counts, err := m.Store.Counts(r.Context(), j.ID)
 		if errors.Is(err, download.ErrNoJob) {
-			continue // it was dropped meanwhile
+			continue // it has been dropped meanwhile
 		}
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// jobJSON is a job as callers see it. A time is RFC 3339, a duration text such as 30s.
+// jobJSON is a job as callers see it. Times are RFC 3339, durations are text such as 30s.
 type jobJSON struct {
 	Name     string         `json:"name"`
 	Status   string         `json:"status"` // on or off
@@ -27,7 +27,7 @@ type jobJSON struct {
 	Changed  *time.Time    `json:"changed,omitempty"`
 }
 
-// codeJSON tells which code a job has. Its text is not shown: it may hold secrets.
+// codeJSON describes the code of a job. Its text is not shown, because it may hold secrets.
 type codeJSON struct {
 	File     string `json:"file"`
 	Language string `json:"language"`
@@ -42,7 +42,7 @@ func codeOf(c download.Code) *codeJSON {
 	return &codeJSON{c.File, c.Language, c.SHA256(), len(c.Text)}
 }
 
-// generateJSON and parseJSON tell of the two other scripts.
+// generateJSON and parseJSON describe the two other scripts.
 type generateJSON struct {
 	Code   *codeJSON `json:"code"`
 	Every  string    `json:"every,omitempty"`
@@ -55,7 +55,7 @@ type parseJSON struct {
 	Filter string    `json:"filter,omitempty"`
 }
 
-// settingJSON has no cookie, no headers and no proxies: they may hold secrets. It tells how many.
+// settingJSON has no cookie, headers or proxies, because they may hold secrets. It only gives their number.
 type settingJSON struct {
 	Dispatch    int    `json:"dispatch"`
 	MaxAttempts int    `json:"max_download_times"`
@@ -172,7 +172,7 @@ func dataOf(d download.Data) dataJSON {
 	return out
 }
 
-// listOf is a JSON list of values that stand a line each; nil for none.
+// listOf makes a JSON list of values that are one per line; nil for none.
 func listOf(lines []byte) json.RawMessage {
 	list := bytes.ReplaceAll(bytes.TrimSpace(lines), []byte("\n"), []byte(","))
 	if len(list) == 0 {

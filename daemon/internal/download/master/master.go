@@ -1,5 +1,5 @@
-// Package master is the HTTP API of the downloader: jobs and URIs come in, what became of them
-// is told. It knows the contract of stores and no store, and hands nothing out.
+// Package master is the HTTP API of the downloader: it takes jobs and URIs, and reports what became
+// of them. It uses only the contract of stores, no particular store, and hands out no tasks.
 package master
 
 import (
@@ -35,12 +35,12 @@ type Options struct {
 	Intake *intake.Intake // of Store and Filter
 	// Added is called after a job or URIs came in, or a job was turned on. It must not block.
 	Added func()
-	// Ready tells whether calls should come; nil error: yes.
+	// Ready reports whether the process can take calls; a nil error means yes.
 	Ready func(context.Context) error
 	Mails bool // reports can be sent to the addresses that jobs name
-	// Unable, if not nil, is why this process cannot download by an engine, nil if it can.
+	// Unable, if not nil, returns why this process cannot download with an engine, or nil if it can.
 	Unable func(engine string) error
-	// Check, if not nil, says what is wrong with the code of a script that reading the job does not tell.
+	// Check, if not nil, returns errors in the code of a script that reading the job does not find.
 	Check        func(ctx context.Context, c download.Code, of download.Script) error
 	JobBytes     int64         // the largest job
 	BodyTimeout  time.Duration // how long a caller may send or read nothing
@@ -59,7 +59,7 @@ type Master struct {
 	uris     *prometheus.CounterVec
 }
 
-// action is what a call does, once it is admitted.
+// action is what a call does once it is admitted.
 type action func(w http.ResponseWriter, r *http.Request) error
 
 // New makes a Master and registers its metrics.
@@ -76,7 +76,7 @@ func New(o Options) *Master {
 	}
 	registry.MustRegister(m.requests, m.uris)
 	for pattern, call := range map[string]struct {
-		scope string // "": no token is asked for
+		scope string // "": no token is needed
 		do    action
 	}{
 		"GET /{$}":                            {"", m.index},
@@ -117,7 +117,7 @@ func (m *Master) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.admit("", "unknown", func(http.ResponseWriter, *http.Request) error { return m.unmatched(r) })(w, r)
 }
 
-// unmatched tells a path that is not there from a method that it does not take.
+// unmatched distinguishes an unknown path from a method that the path does not take.
 func (m *Master) unmatched(r *http.Request) error {
 	var allow []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
@@ -133,10 +133,10 @@ func (m *Master) unmatched(r *http.Request) error {
 	return &problemdetail.Error{Code: problemdetail.MethodNotAllowed, Detail: "want " + strings.Join(allow, " or "), Header: [2]string{"Allow", strings.Join(allow, ", ")}}
 }
 
-// admit is the gate: where the call comes from, and its token.
+// admit checks where a call comes from, and its token.
 func (m *Master) admit(scope, path string, do action) http.HandlerFunc {
 	if _, pattern, found := strings.Cut(path, " "); found {
-		path = pattern // without the method; no label is what callers choose
+		path = pattern // without the method; a label must not be the caller's choice
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		rec := &recorder{ResponseWriter: w, m: m}
@@ -149,7 +149,7 @@ func (m *Master) admit(scope, path string, do action) http.HandlerFunc {
 		} else if err != nil && r.Context().Err() == nil {
 			m.Log.Error("an answer broke off", "path", path, "err", err)
 			m.requests.WithLabelValues(path, "599").Inc()
-			panic(http.ErrAbortHandler) // what was sent is not to be taken for all of it
+			panic(http.ErrAbortHandler) // the client must not take the partial answer for the whole
 		}
 		m.requests.WithLabelValues(path, strconv.Itoa(rec.status)).Inc()
 	}
@@ -167,7 +167,7 @@ func (m *Master) admitted(scope, path string, r *http.Request) error {
 	return err
 }
 
-// recorder notes whether an answer was begun, and gives each piece of it a time.
+// recorder notes whether an answer has begun, and limits the time for each piece of it.
 type recorder struct {
 	http.ResponseWriter
 	m      *Master
@@ -190,7 +190,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 }
 
 func (r *recorder) deadline() {
-	// Where it is not supported (a test's recorder) no client can be slow.
+	// Where deadlines are not supported (a recorder in tests), no client can be slow.
 	_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(r.m.BodyTimeout))
 }
 
@@ -257,7 +257,7 @@ func limit(r *http.Request) (int, error) {
 	return n, nil
 }
 
-// wanted reads a query for records of a job.
+// wanted reads a query for the records of a job.
 func (m *Master) wanted(r *http.Request) (download.Query, error) {
 	j, err := m.Store.Job(r.Context(), r.PathValue("name"))
 	if err != nil {

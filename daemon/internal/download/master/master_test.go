@@ -22,7 +22,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
 )
 
-// rig is a master on a store and filters of its own.
+// rig is a master with a separate store and filters.
 type rig struct {
 	t     *testing.T
 	store download.Store
@@ -35,7 +35,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	return newRigAt(t, nil, change...)
 }
 
-// newRigAt is newRig with a clock of the store, nil for the system's.
+// newRigAt is newRig with a clock for the store, nil for the system's.
 func newRigAt(t *testing.T, clock func() time.Time, change ...func(*Options)) *rig {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func newRigAt(t *testing.T, clock func() time.Time, change ...func(*Options)) *r
 	return r
 }
 
-// do calls, and returns status and body. Headers come in pairs.
+// do calls the master, and returns status and body. Headers come in pairs.
 func (r *rig) do(method, path, body string, headers ...string) (int, string) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
@@ -93,7 +93,7 @@ func (r *rig) do(method, path, body string, headers ...string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// want calls, and wants a status and a text in the body.
+// want calls the master, and wants a status and a text in the body.
 func (r *rig) want(status int, text, method, path, body string, headers ...string) {
 	r.t.Helper()
 	if code, got := r.do(method, path, body, headers...); code != status || !strings.Contains(got, text) {
@@ -113,7 +113,7 @@ func TestTheLifeOfAJob(t *testing.T) {
 	r.want(409, "job_exists", "POST", "/api/v1/jobs", "name: news")
 	r.want(200, `"tasks":{"done":0,"failed":0,"ready":0,"running":0,"waiting":2}`, "GET", "/api/v1/jobs/news", "")
 	r.want(200, `{"total":3,"added":1,"seen":2,"known":0}`, "POST", "/api/v1/jobs/news/uris", "http://a.example/\n\nhttp://b.example/\r\nhttp://c.example/\n", "Content-Type", "text/plain")
-	// Another job that asks the same filter gets none of them; one that asks none has them all.
+	// Another job with the same filter gets none of them; one without a filter gets them all.
 	r.want(201, `"added":1,"seen":2`, "POST", "/api/v1/jobs", `{"name":"other","filter":"uri_download","uris":["http://a.example/","http://c.example/","http://d.example/"]}`)
 	r.want(201, `"added":1,"seen":0,"known":0`, "POST", "/api/v1/jobs", `{"name":"third","uris":["http://a.example/"]}`)
 	r.want(200, `{"total":2,"added":1,"seen":0,"known":1}`, "POST", "/api/v1/jobs/third/uris", `"http://a.example/"`+"\n"+`"http://e.example/"`, "Content-Type", "application/x-ndjson")
@@ -133,7 +133,7 @@ func TestTheLifeOfAJob(t *testing.T) {
 	r.want(404, "unknown_job", "GET", "/api/v1/jobs/third/tasks", "")
 }
 
-// What a worker stores can be read, and a body is nothing that a browser would show.
+// What a worker stores can be read, and browsers do not render a body.
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -174,7 +174,7 @@ func TestRecords(t *testing.T) {
 		resp.Header.Get("Content-Disposition") != "attachment" {
 		t.Errorf("%q, %v, %v", body, resp.Header, err)
 	}
-	// A task of another job is none of this one's.
+	// A task of another job is not found in this one.
 	r.want(201, "", "POST", "/api/v1/jobs", "name: other")
 	r.want(404, "no_data", "GET", "/api/v1/jobs/other/data/"+done.ID, "")
 }
@@ -214,9 +214,9 @@ func TestBadCalls(t *testing.T) {
 		r.want(c.status, c.text, c.method, c.path, c.body, c.headers...)
 	}
 	r.want(200, `"added":0,"seen":0,"known":1`, "POST", "/api/v1/jobs/news/uris", "http://a/", "Content-Type", "text/plain")
-	// A file of Windows begins with a mark, and what is no URI can be left out.
+	// A file from Windows begins with a mark, and invalid URIs can be skipped.
 	r.want(200, `{"total":4,"added":0,"seen":0,"known":2,"invalid":2}`, "POST", "/api/v1/jobs/news/uris?skip_invalid=true", "\ufeffhttp://a/\nftp://b/\nhttp://a/\nnothing", "Content-Type", "text/plain")
-	// What was refused is kept, and nothing else of it.
+	// Only the refusal itself is kept.
 	r.want(200, "setting.timeout: 1h0m0s", "GET", "/api/v1/refusals", "")
 	r.want(404, "unknown_job", "GET", "/api/v1/jobs/a", "")
 }
@@ -264,7 +264,7 @@ func TestTokens(t *testing.T) {
 	r.want(200, "/api/v1/jobs", "GET", "/", "")
 }
 
-// Many callers add the same URIs to two jobs that ask one filter: each URI has one task.
+// Many callers add the same URIs to two jobs with one filter: each URI becomes one task.
 func TestOneFilterBetweenJobs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -15,7 +15,7 @@ type entry struct {
 	title  string
 }
 
-// The codes of the master, beside those of every program.
+// The codes of the master, in addition to those of every program.
 const (
 	CodeUnknownJob    = "unknown_job"
 	CodeUnknownFilter = "unknown_filter"
@@ -57,7 +57,7 @@ func codes() map[string]entry {
 	}
 }
 
-// problemOf finds what callers are told of err.
+// problemOf returns the problem that callers see for err.
 func problemOf(err error) *problemdetail.Error {
 	var unknown *seen.UnknownError
 	var none *noScriptError
@@ -99,7 +99,7 @@ func (m *Master) fail(w http.ResponseWriter, r *http.Request, path string, err e
 	_, _ = w.Write(problemdetail.Encode("uridownloader", e.status, e.title, p))
 }
 
-// Overloaded is the problem that a caller is told whose connection is not taken.
+// Overloaded is the problem sent to a caller whose connection is refused.
 func Overloaded() []byte {
 	e := codes()[problemdetail.Overloaded]
 	return problemdetail.Encode("uridownloader", e.status, e.title, &problemdetail.Error{Code: problemdetail.Overloaded, Detail: "too many connections are open: see limits.connections"})

@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// lines answers with NDJSON, a line for each that list calls with.
+// lines answers with NDJSON, one line for each value that list passes to its callback.
 func lines[T, J any](w http.ResponseWriter, list func(each func(T) error) error, form func(T) J) error {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := bufio.NewWriterSize(w, 64<<10)
@@ -46,8 +46,8 @@ func (m *Master) data(w http.ResponseWriter, r *http.Request) error {
 	return lines(w, func(each func(download.Data) error) error { return m.Store.ListData(r.Context(), q, each) }, dataOf)
 }
 
-// body answers with what was downloaded, as octets: a page of somebody else's is nothing that a
-// browser should show under the address of this program.
+// body answers with what was downloaded, as octets: a browser must not render somebody else's
+// page under the address of this program.
 func (m *Master) body(w http.ResponseWriter, r *http.Request) error {
 	q, err := m.wanted(r)
 	if err != nil {

@@ -22,19 +22,19 @@ import (
 // addBatch is how many URIs are added at once.
 const addBatch = 1000
 
-// Added tells what became of URIs that came in.
+// Added counts what became of the URIs that came in.
 type Added struct {
 	Total int `json:"total"`
-	Added int `json:"added"` // are tasks now
+	Added int `json:"added"` // are now tasks
 	Seen  int `json:"seen"`  // the job's filter knew them
-	Known int `json:"known"` // were tasks of the job before, or were there twice
-	// Invalid were skipped, which the caller asked for.
+	Known int `json:"known"` // were tasks of the job before, or came twice
+	// Invalid were skipped, as the caller asked.
 	Invalid int `json:"invalid,omitempty"`
 }
 
-// addURIs adds what comes in the body, a URI a line, in parts: after an error those before the
-// line that it names are added, and to send all of them again does no harm. With skip_invalid=true
-// a line that is no URI is counted, and no error.
+// addURIs adds the URIs in the body, one per line, in parts: after an error, the lines before the
+// one that it names have been added, and it is safe to send all of them again. With
+// skip_invalid=true a line that is no URI is counted, and is no error.
 func (m *Master) addURIs(w http.ResponseWriter, r *http.Request) error {
 	j, err := m.Store.Job(r.Context(), r.PathValue("name"))
 	if err != nil {
@@ -47,7 +47,7 @@ func (m *Master) addURIs(w http.ResponseWriter, r *http.Request) error {
 		uri = func(line []byte) (string, error) { return string(line), nil }
 	case "application/x-ndjson":
 		uri = func(line []byte) (s string, err error) {
-			if !utf8.Valid(line) { // or it would be read as another text
+			if !utf8.Valid(line) { // otherwise it would be read as another text
 				return string(line), nil
 			}
 			if err = json.Unmarshal(line, &s); err != nil {
@@ -78,7 +78,7 @@ func (m *Master) addURIs(w http.ResponseWriter, r *http.Request) error {
 	for line := 1; lines.Scan(); line++ {
 		read := lines.Bytes()
 		if line == 1 {
-			read = bytes.TrimPrefix(read, []byte("\ufeff")) // as editors on Windows begin a file
+			read = bytes.TrimPrefix(read, []byte("\ufeff")) // editors on Windows begin a file with it
 		}
 		if len(bytes.TrimSpace(read)) == 0 {
 			continue
@@ -115,7 +115,7 @@ func (m *Master) addURIs(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, n)
 }
 
-// add makes tasks of URIs, those alone that the job's filter does not know, and counts them in n.
+// add makes tasks of those URIs that the job's filter does not know, and counts them all in n.
 func (m *Master) add(ctx context.Context, j download.Job, tasks []download.NewTask, n *Added) error {
 	n.Total += len(tasks)
 	count, err := m.Intake.Add(ctx, j, tasks)

@@ -1,5 +1,5 @@
-// Package metered counts and times the calls that a program makes of its store, for metrics. It
-// changes nothing of what the store does.
+// Package metered counts and times the calls of a program to its store, for metrics. It does
+// not change what the store does.
 package metered
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// Store is a store whose calls are measured: those for tasks, roles and single jobs. Lists of records
-// and changes of jobs are not, as they take as long as their reader or their size wants.
+// Store is a store with measured calls: those for tasks, roles and single jobs. Lists of records
+// and changes of jobs are not measured, because their time depends on their reader or their size.
 type Store struct {
 	download.Store
 	calls *prometheus.HistogramVec
@@ -31,7 +31,7 @@ func New(store download.Store, registry prometheus.Registerer) *Store {
 	return s
 }
 
-// took is to be deferred: it ends the measurement that its argument began.
+// took must be deferred: it ends the measurement that its argument began.
 func (s *Store) took(call string, began time.Time) {
 	s.calls.WithLabelValues(call).Observe(time.Since(began).Seconds())
 }

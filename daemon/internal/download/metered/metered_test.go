@@ -28,7 +28,7 @@ func open(t *testing.T, registry prometheus.Registerer) *metered.Store {
 	return s
 }
 
-// What callers get is what the store gives, and each call is counted under its own name.
+// Callers get what the store returns, and each call is counted under its own name.
 func TestCallsAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	s := open(t, registry)

@@ -17,12 +17,12 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// chunkBytes is the size of a chunk in GridFS, of all but the last.
+// chunkBytes is the size of all chunks in GridFS but the last.
 const chunkBytes = 1 << 20
 
-// fileDoc and chunkDoc are as GridFS has them, see
-// https://github.com/mongodb/specifications/blob/master/source/gridfs/gridfs-spec.md. Chunks have
-// an _id of their own that says which they are, so that one that is sent twice is there once.
+// fileDoc and chunkDoc are as GridFS defines them, see
+// https://github.com/mongodb/specifications/blob/master/source/gridfs/gridfs-spec.md. The _id of
+// a chunk says which chunk it is, so that a chunk that is sent twice is stored once.
 type fileDoc struct {
 	ID       string    `bson:"_id"`
 	Length   int64     `bson:"length"`
@@ -49,7 +49,7 @@ func recordsFile(mark bson.ObjectID) string { return mark.Hex() + "-records" }
 
 func chunkID(file string, n int32) string { return fmt.Sprintf("%s/%d", file, n) }
 
-// taken is a body of which the start was read.
+// taken is a body whose start has been read.
 type taken struct {
 	start []byte
 	rest  io.Reader // nil: start is all
@@ -121,7 +121,7 @@ func (c *counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// removeFiles removes files, the chunks first.
+// removeFiles removes files, their chunks first.
 func (s *Store) removeFiles(ctx context.Context, files []string) error {
 	if _, err := s.chunk.DeleteMany(ctx, doc("files_id", among(files))); err != nil {
 		return err
@@ -130,12 +130,12 @@ func (s *Store) removeFiles(ctx context.Context, files []string) error {
 	return err
 }
 
-// open opens a file, which is read chunk by chunk, and ends with an error where one is missing.
+// open opens a file. It is read chunk by chunk; a missing chunk is an error.
 func (s *Store) open(ctx context.Context, file string) (io.ReadCloser, error) {
 	var f fileDoc
 	err := s.retry(ctx, func(ctx context.Context, _ bool) error { return s.files.FindOne(ctx, doc("_id", file)).Decode(&f) })
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, download.ErrNoData // its job was dropped since
+		return nil, download.ErrNoData // its job has been dropped since
 	}
 	if err != nil {
 		return nil, err

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// asked is after how long the server's time is asked for again.
+// asked is how long a reading of the server's time is used before the next one.
 const asked = time.Second
 
-// clock is the time of the server that takes writes. Between two questions it goes on with the
-// steady clock of this process, which is not set and goes on while the process is halted. As the
-// answer takes its time, what it tells is between two bounds; see moment.
+// clock is the time of the server that takes writes. Between two readings it advances by the
+// monotonic clock of this process, which nobody sets and which runs on while the process is
+// halted. As each answer takes time, the true time is between two bounds; see moment.
 type clock struct {
-	fixed func() time.Time // of tests
+	fixed func() time.Time // for tests
 	ask   func(context.Context) (time.Time, error)
-	turn  chan struct{} // held by the goroutine that asks
+	turn  chan struct{} // held by the goroutine that asks the server
 
 	known         bool
-	before, after time.Time // the question, by our steady clock
+	before, after time.Time // when the question was sent and answered, by our monotonic clock
 	server        time.Time
 }
 
-// moment is now, of which the server's clock shows no less than least and no more than most. Who
-// ends what others hold goes by least, and who grants something until a time counts from most, so
-// that nobody has less than was said, however long the answer took.
+// moment is now: the server's clock shows no less than least and no more than most. Use least to
+// end what others hold, and most to grant something for a time, so that nobody gets less than was
+// promised, however long the answer took.
 type moment struct{ least, most time.Time }
 
 func (c *clock) now(ctx context.Context) (moment, error) {
@@ -52,5 +52,5 @@ func (c *clock) now(ctx context.Context) (moment, error) {
 	}, nil
 }
 
-// until is the end of what is granted for a time.
+// until returns the end of what is granted for a time.
 func (m moment) until(d time.Duration) time.Time { return m.most.Add(d) }

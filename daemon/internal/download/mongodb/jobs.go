@@ -13,8 +13,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// AddJob implements download.Jobs. If it was interrupted, a number and a setting that nothing
-// names may be left.
+// AddJob implements download.Jobs. If it is interrupted, a number and a setting that nothing
+// refers to may remain.
 func (s *Store) AddJob(ctx context.Context, j download.Job) (download.Job, error) {
 	setting, err := json.Marshal(j.Setting)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Store) AddJob(ctx context.Context, j download.Job) (download.Job, error
 		}
 		_, err = s.jobs.InsertOne(ctx, d)
 		if mongo.IsDuplicateKeyError(err) {
-			_, _ = s.settings.DeleteOne(ctx, doc("_id", mark)) // nothing names it
+			_, _ = s.settings.DeleteOne(ctx, doc("_id", mark)) // nothing refers to it
 			return download.ErrExists
 		}
 		return err
@@ -61,7 +61,7 @@ func (s *Store) AddJob(ctx context.Context, j download.Job) (download.Job, error
 	return j, nil
 }
 
-// nextJob is a number that no job had.
+// nextJob returns a number that no job has had.
 func (s *Store) nextJob(ctx context.Context) (int64, error) {
 	for {
 		var m struct {
@@ -69,7 +69,7 @@ func (s *Store) nextJob(ctx context.Context) (int64, error) {
 		}
 		err := s.meta.FindOneAndUpdate(ctx, doc("_id", metaJob), doc("$inc", doc("n", int64(1))),
 			options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)).Decode(&m)
-		if !mongo.IsDuplicateKeyError(err) { // of two that make the document
+		if !mongo.IsDuplicateKeyError(err) { // two callers create the document at once
 			return m.N, err
 		}
 	}
@@ -83,7 +83,7 @@ func (s *Store) addSetting(ctx context.Context, mark bson.ObjectID, j download.J
 	return err
 }
 
-// ChangeJob implements download.Jobs. What it reads and what it writes is one step, as the job must
+// ChangeJob implements download.Jobs. Its read and its write are one step, because the job must
 // still have the version that was read.
 func (s *Store) ChangeJob(ctx context.Context, j download.Job) (download.Job, error) {
 	setting, err := json.Marshal(j.Setting)
@@ -151,8 +151,8 @@ func (s *Store) MarkReported(ctx context.Context, job int64, tasks int) error {
 	})
 }
 
-// DropJob implements download.Jobs. Once it has begun, it goes on until nothing of the job can be
-// settled, also if ctx ends; Sweep removes the rest.
+// DropJob implements download.Jobs. Once it has begun, it continues until nothing of the job can
+// be settled, even if ctx ends; Sweep removes the rest.
 func (s *Store) DropJob(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
@@ -183,7 +183,7 @@ func (s *Store) DropJob(ctx context.Context, name string) error {
 	return nil
 }
 
-// endLeases sees that no lease of a dropped job holds.
+// endLeases makes sure that no lease of a dropped job holds.
 func (s *Store) endLeases(ctx context.Context, job int64) error {
 	return s.retryWithin(ctx, longer, func(ctx context.Context, _ bool) error {
 		_, err := s.tasks.UpdateMany(ctx, doc("job", job, "state", among([]download.State{download.Ready, download.Running})),
@@ -192,7 +192,7 @@ func (s *Store) endLeases(ctx context.Context, job int64) error {
 	})
 }
 
-// findJob is a job that was not dropped: ErrNoJob.
+// findJob returns a job that was not dropped: ErrNoJob.
 func (s *Store) findJob(ctx context.Context, which bson.D) (jobDoc, error) {
 	var d jobDoc
 	err := s.jobs.FindOne(ctx, which).Decode(&d)
@@ -206,7 +206,7 @@ func (s *Store) live(ctx context.Context, job int64) (jobDoc, error) {
 	return s.findJob(ctx, doc("_id", job))
 }
 
-// liveJobs are all jobs that were not dropped.
+// liveJobs returns all jobs that were not dropped.
 func (s *Store) liveJobs(ctx context.Context) (map[int64]jobDoc, error) {
 	all, err := find[jobDoc](ctx, s.jobs, doc("dropped", false))
 	jobs := map[int64]jobDoc{}
@@ -216,7 +216,7 @@ func (s *Store) liveJobs(ctx context.Context) (map[int64]jobDoc, error) {
 	return jobs, err
 }
 
-// jobOf is a job with one of its versions: ErrNoJob.
+// jobOf returns a job with one of its versions: ErrNoJob.
 func (s *Store) jobOf(ctx context.Context, d jobDoc, version int) (download.Job, error) {
 	if version < 1 || version > len(d.Versions) {
 		return download.Job{}, download.ErrNoJob
@@ -249,7 +249,7 @@ func (s *Store) JobVersion(ctx context.Context, id int64, version int) (download
 	return s.oneJob(ctx, doc("_id", id), version)
 }
 
-// oneJob is a job with a version, 0 for the newest.
+// oneJob returns a job with a version, 0 for the newest.
 func (s *Store) oneJob(ctx context.Context, which bson.D, version int) (j download.Job, err error) {
 	err = s.retry(ctx, func(ctx context.Context, _ bool) error {
 		d, err := s.findJob(ctx, which)

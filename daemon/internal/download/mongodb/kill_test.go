@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSystemKilledAtAnyMoment kills a process that adds, hands out, leases and settles. The server goes
-// on: a kill of FerretDB would tell of its own database.
+// TestSystemKilledAtAnyMoment kills a process that adds, hands out, leases and settles. The server
+// keeps running: killing FerretDB would test its own database.
 func TestSystemKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	uri := start(t).URI()
@@ -63,7 +63,7 @@ func TestSystemKilledAtAnyMoment(t *testing.T) {
 	noOrphans(t, s)
 }
 
-// noOrphans sweeps, and sees that each log, data, file and chunk is of a mark that its task names.
+// noOrphans sweeps, and checks that each log, data, file and chunk has a mark that its task names.
 func noOrphans(t *testing.T, s *Store) {
 	t.Helper()
 	ctx := context.Background()

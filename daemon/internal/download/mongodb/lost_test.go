@@ -37,8 +37,8 @@ func wish(owner string, most int) download.Want {
 	return download.Want{Owner: owner, Max: most, For: time.Hour, Shards: allShards, Lanes: download.Lanes()}
 }
 
-// TestLostAnswers breaks connections when a command was carried out: what a call says then is still
-// what became of it, as no other caller has touched the same.
+// TestLostAnswers breaks connections after a command was carried out: the call must still return
+// the true outcome, because no other caller has touched the same data.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	turns := start(t)
@@ -54,7 +54,7 @@ func TestLostAnswers(t *testing.T) {
 	var mu sync.Mutex
 	var losing map[string]bool
 	lost := 0
-	// The next of each of these commands has no answer.
+	// The next of each of these commands gets no answer.
 	lose := func(commands ...string) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -144,8 +144,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestLostAnswersOfMany has two processes' worth of handles, by the server's clock, with one answer
-// in forty lost: each task is settled once, and what was acknowledged is there.
+// TestLostAnswersOfMany uses the handles of two processes, with the server's clock, and loses one
+// answer in forty: each task is settled once, and what was acknowledged is stored.
 func TestLostAnswersOfMany(t *testing.T)       { lostAnswersOfMany(t, 24) }
 func TestSystemLostAnswersOfMany(t *testing.T) { lostAnswersOfMany(t, 80) }
 
@@ -190,7 +190,7 @@ func lostAnswersOfMany(t *testing.T, n int) {
 				for _, l := range leases {
 					text := owner + " " + l.Task.ID
 					if err := s.Finish(ctx, l, download.Result{Status: 200, Body: strings.NewReader(text)}, download.Attempt{}); err != nil {
-						t.Errorf("finish: %v", err) // nobody else has it: its lease lasts
+						t.Errorf("finish: %v", err) // nobody else has it: its lease still holds
 						continue
 					}
 					mu.Lock()

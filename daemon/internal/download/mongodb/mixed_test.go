@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 )
 
-// sites is an engine that sees when a host is called twice at once.
+// sites is an engine that notices when a host is called twice at once.
 type sites struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -38,7 +38,7 @@ func (s *sites) Download(ctx context.Context, w worker.Work) (worker.Page, error
 		s.t.Errorf("%s is called twice at once", host)
 	}
 	defer add(-1)
-	select { // long enough to meet another
+	select { // long enough to overlap with another
 	case <-time.After(20 * time.Millisecond):
 	case <-ctx.Done():
 		return worker.Page{}, ctx.Err()
@@ -46,8 +46,8 @@ func (s *sites) Download(ctx context.Context, w worker.Work) (worker.Page, error
 	return worker.Page{Result: download.Result{URI: w.Task.URI, Status: 200}, Body: text{strings.NewReader("x")}}, nil
 }
 
-// TestWorkersOfWhichOneLacksTheEngine: of two processes with connections of their own, the one without the engine
-// gives its shards with tasks for it to the other, and all tasks are done.
+// TestWorkersOfWhichOneLacksTheEngine: of two processes with separate connections, the one without
+// the engine gives its shards with tasks for it to the other, and all tasks are done.
 func TestWorkersOfWhichOneLacksTheEngine(t *testing.T) {
 	t.Parallel()
 	o := Options{URI: start(t).URI(), Database: newDatabase()}
@@ -63,8 +63,8 @@ func TestWorkersOfWhichOneLacksTheEngine(t *testing.T) {
 		}
 		jobs = append(jobs, j)
 	}
-	// Shards change hands at a third of the time for which they are held, and are lost at its end: so it is short, but
-	// many times what a call takes that holds all of them.
+	// Shards change hands after a third of the time for which they are held, and are lost at its
+	// end. So it is short, but many times longer than a call that holds all of them.
 	var all []string
 	for i := range download.Shards {
 		all = append(all, download.ShardPrefix+strconv.Itoa(i))
@@ -133,7 +133,7 @@ func TestWorkersOfWhichOneLacksTheEngine(t *testing.T) {
 	}
 }
 
-// eventually waits until something is so, for as long as what so tells of it changes.
+// eventually waits until so returns true, as long as the text that so returns keeps changing.
 func eventually(t *testing.T, what string, so func() (bool, string)) {
 	t.Helper()
 	for before, moved := "", time.Now(); ; time.Sleep(500 * time.Millisecond) {

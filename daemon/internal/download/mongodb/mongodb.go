@@ -1,10 +1,10 @@
 // Package mongodb keeps the downloader's jobs, tasks, data and logs in MongoDB, for any number of
-// processes at once. It decides nothing of which task comes when; see package download.
+// processes at once. It does not decide which task comes when; see package download.
 //
-// There are no transactions: all that must happen together is one update of one document. The
-// document of a task is the one truth. What belongs to its end, log, data and body, is written
-// before under a mark of its own, and counts once the task names that mark; nobody reads what no
-// task names, and sweeps remove it. docs/downloader.md has the collections and the steps.
+// There are no transactions: whatever must happen together is one update of one document. The
+// document of a task is the single source of truth. Its log, data and body are written before the
+// task ends, under a unique mark, and count once the task names that mark. Unnamed ones are never
+// read, and sweeps remove them. docs/downloader.md has the collections and the steps.
 package mongodb
 
 import (
@@ -25,19 +25,19 @@ import (
 type Options struct {
 	// URI is MongoDB's connection string; it may hold a password and is not logged.
 	URI string
-	// TLS makes the connections, whatever the URI says of TLS; nil: the URI decides.
+	// TLS makes the connections, whatever the URI says about TLS; nil: the URI decides.
 	TLS *tlsdial.Dialer
 	// Database holds all collections. Empty: uridownloader.
 	Database string
-	// Timeout bounds the choice of a server and single operations, and is how long a call goes
-	// on trying when the server does not answer. 0: 10 s.
+	// Timeout bounds server selection and single operations. It is also how long a call
+	// retries when the server does not answer. 0: 10 s.
 	Timeout time.Duration
-	// Inline is the size in bytes up to which a body, and records, are kept in the document of
-	// the data; larger ones are in GridFS. 0: 256 KiB.
+	// Inline is the size in bytes up to which a body, and records, are stored in the document
+	// of the data; larger ones go to GridFS. 0: 256 KiB.
 	Inline int
-	// KeepLogs has the server remove logs that are older, by a TTL index. 0: it removes none.
+	// KeepLogs has the server remove logs that are older, with a TTL index. 0: it removes none.
 	KeepLogs time.Duration
-	// Log gets what the server cannot do; nil: nothing does.
+	// Log gets messages about features that the server lacks; nil: none.
 	Log *slog.Logger
 	// Now is the clock; nil: the server's. For tests.
 	Now func() time.Time
@@ -55,8 +55,8 @@ type Store struct {
 
 var _ download.Store = (*Store)(nil)
 
-// Open connects to the database, and makes collections and indexes that are missing. The error is
-// or wraps one of package mongoconn where it is one of these.
+// Open connects to the database, and creates missing collections and indexes. The error is or
+// wraps one of package mongoconn where one of them fits.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o.Database = cmp.Or(o.Database, "uridownloader")
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
@@ -95,7 +95,7 @@ func (s *Store) Close() error {
 	return s.conn.Close(ctx)
 }
 
-// Now is the clock of the server that takes writes, which is asked once a second at most.
+// Now is the clock of the server that takes writes. The server is asked at most once a second.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	var now moment
 	err := s.retry(ctx, func(ctx context.Context, _ bool) (err error) {
@@ -105,7 +105,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now.least, err
 }
 
-// doc is a document of keys and values in turn.
+// doc makes a document from alternating keys and values.
 func doc(pairs ...any) bson.D {
 	d := make(bson.D, 0, len(pairs)/2)
 	for i := 0; i < len(pairs); i += 2 {

@@ -16,16 +16,16 @@ import (
 // inline keeps the large bodies of tests small.
 const inline = 4096
 
-// start starts FerretDB, of which each command is atomic; see mongotest.Turns.
+// start starts FerretDB in which each command is atomic; see mongotest.Turns.
 func start(t testing.TB) *mongotest.Turns {
 	t.Helper()
 	return mongotest.NewTurns(t, mongotest.New(t, mongotest.Options{}).Addr())
 }
 
-// newDatabase is the name of a database that nobody has.
+// newDatabase returns an unused database name.
 func newDatabase() string { return "downloader_test_" + bson.NewObjectID().Hex() }
 
-// patient is a time limit for servers beside other work.
+// patient is a time limit for servers that share the machine with other work.
 const patient = 2 * time.Minute
 
 func open(t testing.TB, o Options) *Store {
@@ -41,7 +41,7 @@ func open(t testing.TB, o Options) *Store {
 func TestConformance(t *testing.T)       { conformance(t, 60, 20) }
 func TestSystemConformance(t *testing.T) { conformance(t, 1000, 10) }
 
-// conformance runs the suite on FerretDB, and on the server that the environment names.
+// conformance runs the suite on FerretDB, and on a server that the environment names.
 func conformance(t *testing.T, steps, part int) {
 	t.Parallel()
 	servers := map[string]string{"ferretdb": start(t).URI()}

@@ -15,8 +15,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// refused expects that the store cannot be opened, for a reason, with a text that names the next
-// step and no password.
+// refused expects that the store cannot be opened, with an error that names the next step and no
+// password.
 func refused(t *testing.T, o Options, want error, texts ...string) {
 	t.Helper()
 	if o.Timeout == 0 {
@@ -24,7 +24,7 @@ func refused(t *testing.T, o Options, want error, texts ...string) {
 	}
 	s, err := Open(context.Background(), o)
 	for !errors.Is(err, want) && errors.Is(err, mongoconn.ErrUnreachable) && o.Timeout < patient {
-		o.Timeout *= 2 // a server beside other work may take longer to answer
+		o.Timeout *= 2 // on a busy machine a server may take longer to answer
 		s, err = Open(context.Background(), o)
 	}
 	if err == nil {
@@ -44,7 +44,7 @@ func refused(t *testing.T, o Options, want error, texts ...string) {
 	}
 }
 
-// away is how long a server is waited for that is not there: it costs the test that time.
+// away is how long calls wait for a missing server: it costs the test that time.
 const away = time.Second
 
 func TestServerIsAway(t *testing.T) {
@@ -54,7 +54,7 @@ func TestServerIsAway(t *testing.T) {
 	refused(t, Options{URI: "mongodb://u:tops3cret/%zz@h/"}, nil)
 }
 
-// A call to a store whose server has gone away is told that it may be back later.
+// If the server of a store has gone away, the error of a call says that it may come back.
 func TestServerGoesAway(t *testing.T) {
 	t.Parallel()
 	turns := start(t)
@@ -88,7 +88,7 @@ func TestNotAPrimaryOfTheSet(t *testing.T) {
 	}
 }
 
-// What a server refuses for a reason that nobody foresaw is told, with the server's name.
+// An unforeseen refusal by the server is reported with the server's name.
 func TestUnforeseenRefusal(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{URI: start(t).URI(), Database: newDatabase()})
@@ -101,7 +101,7 @@ func TestUnforeseenRefusal(t *testing.T) {
 	}
 }
 
-// TestForeignDatabase: what is there of another program, or of a newer one, is left alone.
+// TestForeignDatabase: data of another program, or of a newer release, is left alone.
 func TestForeignDatabase(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -133,7 +133,7 @@ func TestForeignDatabase(t *testing.T) {
 	}
 }
 
-// TestServerComesBack: calls go on trying while the server is away.
+// TestServerComesBack: calls are retried while the server is away.
 func TestServerComesBack(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -159,7 +159,7 @@ func TestServerComesBack(t *testing.T) {
 	}
 }
 
-// TestServerClock: times are of the server, within what it takes to ask it.
+// TestServerClock: times are those of the server, within the time that it takes to ask it.
 func TestServerClock(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -180,7 +180,7 @@ func TestServerClock(t *testing.T) {
 	}
 }
 
-// TestCommandsOfATask is what docs/downloader.md tells of the calls of the server.
+// TestCommandsOfATask checks what docs/downloader.md says about the calls of the server.
 func TestCommandsOfATask(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

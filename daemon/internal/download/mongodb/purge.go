@@ -9,11 +9,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// forget is how long a dropped job is remembered, so that what was on its way when it was dropped
-// is removed, too.
+// forget is how long a dropped job is remembered, so that writes that were on their way when it
+// was dropped are removed, too.
 const forget = time.Hour
 
-// purgeAll removes what dropped jobs had, and then those.
+// purgeAll removes what belongs to dropped jobs, and then the jobs.
 func (s *Store) purgeAll(ctx context.Context, now moment) error {
 	var dropped []jobDoc
 	err := s.retry(ctx, func(ctx context.Context, _ bool) (err error) {
@@ -43,7 +43,7 @@ func (s *Store) purgeAll(ctx context.Context, now moment) error {
 	return nil
 }
 
-// purge removes what a dropped job had, in parts.
+// purge removes what belongs to a dropped job, in parts.
 func (s *Store) purge(ctx context.Context, d jobDoc) error {
 	parts := []func(context.Context) (int, error){
 		func(ctx context.Context) (int, error) { // chunks that have no file yet, too

@@ -33,7 +33,7 @@ func nextPage[T any](ctx context.Context, s *Store, c *mongo.Collection, job int
 	return all, err
 }
 
-// ListTasks implements download.Records: by id.
+// ListTasks implements download.Records, ordered by id.
 func (s *Store) ListTasks(ctx context.Context, q download.Query, each func(download.Task) error) error {
 	after := ""
 	return download.InPages(q.Limit, page, func(most int) ([]download.Task, bool, error) {
@@ -53,7 +53,7 @@ func (s *Store) ListTasks(ctx context.Context, q download.Query, each func(downl
 	}, each)
 }
 
-// named is what the documents of tasks name, by the marks.
+// named returns the marks that the documents of tasks name.
 func (s *Store) named(ctx context.Context, ids []string) (ends, data map[bson.ObjectID]bool, err error) {
 	ends, data = map[bson.ObjectID]bool{}, map[bson.ObjectID]bool{}
 	err = s.retry(ctx, func(ctx context.Context, _ bool) error {
@@ -69,7 +69,7 @@ func (s *Store) named(ctx context.Context, ids []string) (ends, data map[bson.Ob
 	return ends, data, err
 }
 
-// ListData implements download.Records: by time.
+// ListData implements download.Records, ordered by time.
 func (s *Store) ListData(ctx context.Context, q download.Query, each func(download.Data) error) error {
 	var after bson.ObjectID
 	return download.InPages(q.Limit, page, func(most int) ([]download.Data, bool, error) {
@@ -96,7 +96,7 @@ func (s *Store) ListData(ctx context.Context, q download.Query, each func(downlo
 				continue
 			}
 			one, err := s.dataOf(ctx, d)
-			if errors.Is(err, download.ErrNoData) { // the job was dropped meanwhile
+			if errors.Is(err, download.ErrNoData) { // the job has been dropped meanwhile
 				continue
 			}
 			if err != nil {
@@ -130,7 +130,7 @@ func (s *Store) dataOf(ctx context.Context, d dataDoc) (download.Data, error) {
 	return one, err
 }
 
-// ListLogs implements download.Records: by time.
+// ListLogs implements download.Records, ordered by time.
 func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(download.Log) error) error {
 	var last logDoc
 	return download.InPages(q.Limit, page, func(most int) ([]download.Log, bool, error) {

@@ -9,15 +9,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/mongoconn"
 )
 
-// retryEvery is between two tries of an operation that had no answer.
+// retryEvery is the pause before an operation without an answer is retried.
 const retryEvery = 100 * time.Millisecond
 
-// longer is how many times Options.Timeout an operation may take that removes or counts many
-// documents.
+// longer is the timeout of an operation that removes or counts many documents, as a multiple
+// of Options.Timeout.
 const longer = 6
 
-// retry does an operation until it has an answer, for Options.Timeout. unsure tells it that a try
-// before had none, and may have been carried out, or still be.
+// retry repeats an operation until it has an answer, for Options.Timeout. unsure tells the
+// operation that an earlier try had no answer, and may have been carried out, or still be.
 func (s *Store) retry(ctx context.Context, do func(ctx context.Context, unsure bool) error) error {
 	return s.retryWithin(ctx, 1, do)
 }
@@ -46,13 +46,13 @@ func (s *Store) retryWithin(ctx context.Context, times int, do func(ctx context.
 	}
 }
 
-// transient tells whether an operation may succeed if it is tried again: it had no answer, or the
+// transient reports whether an operation may succeed if it is retried: it had no answer, or the
 // server takes no writes at present.
 func transient(err error) bool {
 	return mongoconn.IsUnanswered(err) || mongoconn.IsNotPrimary(err)
 }
 
-// explained names the server, and says what to do, in errors of the driver.
+// explained adds the server's name and advice to errors of the driver.
 func (s *Store) explained(ctx context.Context, err error) error {
 	explained, changed := mongoconn.Explained(ctx, err)
 	if ctx.Err() == nil && (errors.Is(explained, mongoconn.ErrUnreachable) || errors.Is(explained, mongoconn.ErrNoPrimary)) {
@@ -64,7 +64,7 @@ func (s *Store) explained(ctx context.Context, err error) error {
 	return explained
 }
 
-// unavailable is an error that tells of download.ErrUnavailable in its own words.
+// unavailable is an error that wraps download.ErrUnavailable but keeps its text.
 type unavailable struct{ error }
 
 func (u *unavailable) Unwrap() []error { return []error{u.error, download.ErrUnavailable} }

@@ -15,11 +15,11 @@ type roleDoc struct {
 	Name  string        `bson:"_id"`
 	Owner string        `bson:"owner"`
 	Until time.Time     `bson:"until"`
-	By    bson.ObjectID `bson:"by"` // mark of the call that has set it
+	By    bson.ObjectID `bson:"by"` // mark of the call that set it
 }
 
-// Hold implements download.Roles. Names that are there are taken by one update of each that finds
-// it free, which then has the mark of this call; those that are not there, by inserting them.
+// Hold implements download.Roles. An existing name is taken by an update that matches only if the
+// name is free, and that writes the mark of this call. A missing name is inserted.
 func (s *Store) Hold(ctx context.Context, owner string, names []string, ttl time.Duration) ([]string, error) {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	if len(names) == 0 {
@@ -108,7 +108,7 @@ func (s *Store) Holders(ctx context.Context, prefix string) (map[string]string, 
 	return holders, nil
 }
 
-// sweepRoles removes names that nobody holds any more: those of workers do not come again.
+// sweepRoles removes names that nobody holds any more, as those of workers are never reused.
 func (s *Store) sweepRoles(ctx context.Context, now moment) error {
 	return s.retry(ctx, func(ctx context.Context, _ bool) error {
 		_, err := s.roles.DeleteMany(ctx, doc("until", doc("$lte", now.least)))

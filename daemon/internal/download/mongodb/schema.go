@@ -14,10 +14,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// What is where in the database.
+// The collections of the database.
 const (
 	jobsName     = "DownloadJob"
-	settingsName = "DownloadSetting" // a document a version of a job
+	settingsName = "DownloadSetting" // one document per version of a job
 	tasksName    = "DownloadTask"
 	dataName     = "DownloadData"
 	logsName     = "DownloadLog"
@@ -30,31 +30,31 @@ const (
 
 // The documents of DownloadMeta.
 const (
-	metaFormat = "format" // whose database this is
-	metaJob    = "job"    // the number that the newest job got
-	metaSwept  = "swept"  // up to which mark it was looked for what is left over
+	metaFormat = "format" // identifies the owner of this database
+	metaJob    = "job"    // the number of the newest job
+	metaSwept  = "swept"  // the mark up to which leftovers were searched for
 )
 
-// format is of the documents. What has been released does not change its meaning.
+// format is the format of the documents. A released format never changes its meaning.
 const format = 1
 
-// jobDoc is a document of DownloadJob. Version n of it is the document Versions[n-1] of
-// DownloadSetting: what that names is a version, and nothing else is.
+// jobDoc is a document of DownloadJob. Version n of the job is the document
+// Versions[n-1] of DownloadSetting. Settings that it does not name are not versions.
 type jobDoc struct {
 	ID          int64           `bson:"_id"`
-	Name        string          `bson:"name"` // unique; of a dropped job another one
+	Name        string          `bson:"name"` // unique; a dropped job gets another one
 	Priority    int             `bson:"priority"`
 	On          bool            `bson:"status"`
 	Filter      string          `bson:"filter"`
 	Version     int             `bson:"version"`
 	Versions    []bson.ObjectID `bson:"versions"`
-	Lane        string          `bson:"lane"` // of the newest version, as is the next
+	Lane        string          `bson:"lane"` // of the newest version, as is Needs
 	MaxAttempts int             `bson:"max_download_times"`
-	Needs       []string        `bson:"needs,omitempty"` // Job.Needs of it; missing of jobs that an older release has made
+	Needs       []string        `bson:"needs,omitempty"` // Job.Needs of it; missing if an older release made the job
 	Added       time.Time       `bson:"added"`
 	Reported    int             `bson:"reported"`
-	Dropped     bool            `bson:"dropped"`          // is being removed, and cannot be seen
-	Purged      time.Time       `bson:"purged,omitempty"` // when all that it had was removed
+	Dropped     bool            `bson:"dropped"`          // is being removed, and is invisible
+	Purged      time.Time       `bson:"purged,omitempty"` // when all of its data was removed
 }
 
 // settingDoc is a document of DownloadSetting.
@@ -70,8 +70,8 @@ type settingDoc struct {
 	Changed  time.Time     `bson:"changed"`
 }
 
-// taskDoc is a document of DownloadTask. Its _id is the hash of job and URI, which is thereby there
-// once. A field that has nothing to say is missing.
+// taskDoc is a document of DownloadTask. Its _id is the hash of job and URI, which makes it unique.
+// Empty fields are missing.
 type taskDoc struct {
 	ID        string          `bson:"_id"`
 	Job       int64           `bson:"job"`
@@ -85,7 +85,7 @@ type taskDoc struct {
 	Until     time.Time       `bson:"until,omitempty"` // of ready and running
 	Rank      *int64          `bson:"rank,omitempty"`  // of ready
 	Owner     string          `bson:"owner,omitempty"`
-	Version   int             `bson:"version,omitempty"` // of the job when it was leased last
+	Version   int             `bson:"version,omitempty"` // of the job at the last lease
 	Reason    string          `bson:"failed_reason,omitempty"`
 	Added     time.Time       `bson:"added"`
 	By        bson.ObjectID   `bson:"by,omitempty"`   // mark of the newest hand-out, lease or end of a lease
@@ -100,8 +100,8 @@ func (d taskDoc) task() download.Task {
 	}
 }
 
-// logDoc is a document of DownloadLog. It is the first that is written of the end of an attempt, so
-// that nothing can be left over that no log tells of.
+// logDoc is a document of DownloadLog. It is written first when an attempt ends, so that all
+// leftovers have a log that leads to them.
 type logDoc struct {
 	ID       bson.ObjectID `bson:"_id"` // the mark
 	Job      int64         `bson:"job"`
@@ -169,7 +169,7 @@ func (s *Store) indexes() []index {
 	}
 }
 
-// The codes of errors that are expected.
+// Codes of expected errors.
 const (
 	codeNotImplemented = 238
 	codeConflict       = 85
@@ -183,7 +183,7 @@ func hasCode(err error, code int) bool {
 	return errors.As(err, &server) && server.HasErrorCode(code)
 }
 
-// prepare refuses a database that is not ours, and makes what is missing.
+// prepare refuses a database that is not ours, and creates what is missing.
 func (s *Store) prepare(ctx context.Context, db *mongo.Database) error {
 	ctx, cancel := context.WithTimeout(ctx, longer*s.opt.Timeout)
 	defer cancel()
@@ -192,7 +192,7 @@ func (s *Store) prepare(ctx context.Context, db *mongo.Database) error {
 	}
 	for _, i := range s.indexes() {
 		_, err := i.of.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: i.keys, Options: i.opt})
-		if hasCode(err, codeNotImplemented) { // as FerretDB, of a partial index
+		if hasCode(err, codeNotImplemented) { // FerretDB, for a partial index
 			s.opt.Log.Info("the server does without an index", "collection", i.of.Name(), "keys", i.keys, "err", err)
 			continue
 		}
@@ -203,10 +203,10 @@ func (s *Store) prepare(ctx context.Context, db *mongo.Database) error {
 	return s.expireLogs(ctx, db)
 }
 
-// logsExpire is the name of the TTL index.
+// logsExpire is the name of the TTL index on logs.
 const logsExpire = "added_expires"
 
-// expireLogs makes the TTL index of logs as the options want it.
+// expireLogs creates or changes the TTL index of logs as the options say.
 func (s *Store) expireLogs(ctx context.Context, db *mongo.Database) error {
 	if s.opt.KeepLogs <= 0 {
 		existing, err := s.logs.Indexes().ListSpecifications(ctx)
@@ -224,13 +224,13 @@ func (s *Store) expireLogs(ctx context.Context, db *mongo.Database) error {
 	case hasCode(err, codeNotImplemented):
 		s.opt.Log.Info("the server has no TTL indexes: sweeps remove old logs", "err", err)
 		return nil
-	case hasCode(err, codeConflict): // it was made with another time
+	case hasCode(err, codeConflict): // it exists with another time
 		return db.RunCommand(ctx, doc("collMod", logsName, "index", doc("name", logsExpire, "expireAfterSeconds", seconds))).Err()
 	}
 	return err
 }
 
-// metaDoc is the document of DownloadMeta that says whose the database is.
+// metaDoc is the document of DownloadMeta that says to whom the database belongs.
 type metaDoc struct {
 	Program string `bson:"program"`
 	Format  int    `bson:"format"`
@@ -238,7 +238,7 @@ type metaDoc struct {
 
 const program = "uridownloader"
 
-// checkFormat refuses what another program, or a newer one, has written.
+// checkFormat refuses a database of another program, or of a newer release.
 func (s *Store) checkFormat(ctx context.Context, db *mongo.Database) error {
 	var m metaDoc
 	err := s.meta.FindOne(ctx, doc("_id", metaFormat)).Decode(&m)
@@ -274,7 +274,7 @@ func (s *Store) checkFormat(ctx context.Context, db *mongo.Database) error {
 	return nil
 }
 
-// foreign is the error for a database that is of another program.
+// foreign is the error for a database that belongs to another program.
 func (s *Store) foreign(reason string) error {
 	return fmt.Errorf("database %s: %s\nhint: give the downloader a database of its own: mongodb.database", s.opt.Database, reason)
 }

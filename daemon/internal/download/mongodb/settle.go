@@ -46,8 +46,8 @@ func (s *Store) Fail(ctx context.Context, l download.Lease, a download.Attempt, 
 	return s.settled(ctx, mark, err)
 }
 
-// Finish implements download.Tasks. Log, body and data are stored, one after the other, before the
-// task is done, which is what makes them count.
+// Finish implements download.Tasks. Log, body and data are stored one after the other. They count
+// once the task is done.
 func (s *Store) Finish(ctx context.Context, l download.Lease, r download.Result, a download.Attempt) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
@@ -56,7 +56,7 @@ func (s *Store) Finish(ctx context.Context, l download.Lease, r download.Result,
 	if err != nil {
 		return err
 	}
-	if body.rest != nil { // not sent for nothing
+	if body.rest != nil { // check before sending it in vain
 		if err := s.mayHold(ctx, l); err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (s *Store) mark(ctx context.Context) (bson.ObjectID, moment, error) {
 	return markAt(now), now, nil
 }
 
-// holding is the condition that a lease holds.
+// holding is the condition that a lease still holds.
 func holding(l download.Lease, now moment) bson.D {
 	return doc("_id", l.Task.ID, "job", l.Task.Job, "fence", l.Task.Fence, "state", string(download.Running), "until", doc("$gt", now.least))
 }
@@ -110,8 +110,8 @@ func (s *Store) mayHold(ctx context.Context, l download.Lease) error {
 }
 
 // settle ends a lease, if it holds: ErrLeaseLost. The update puts a mark into a field. If a try had
-// no answer and the lease does not hold any more, it is looked for the mark, by an update, as a
-// read may not yet see what an update does.
+// no answer and the lease no longer holds, settle looks for the mark. It does so with an update,
+// because a read may not yet see the effect of one.
 func (s *Store) settle(ctx context.Context, l download.Lease, field string, mark bson.ObjectID, update bson.D) error {
 	return s.retry(ctx, func(ctx context.Context, unsure bool) error {
 		now, err := s.clock.now(ctx)
@@ -132,7 +132,7 @@ func (s *Store) settle(ctx context.Context, l download.Lease, field string, mark
 	})
 }
 
-// settled removes what belongs to the mark of a lease that did not hold.
+// settled removes the data of a mark whose lease did not hold.
 func (s *Store) settled(ctx context.Context, mark bson.ObjectID, err error) error {
 	if errors.Is(err, download.ErrLeaseLost) {
 		s.remove(ctx, mark)
@@ -140,12 +140,12 @@ func (s *Store) settled(ctx context.Context, mark bson.ObjectID, err error) erro
 	return err
 }
 
-// remove removes what a mark belongs to that no task names, as far as it can; sweeps remove the rest.
+// remove removes the data of marks that no task names, as far as it can; sweeps remove the rest.
 func (s *Store) remove(ctx context.Context, marks ...bson.ObjectID) {
 	_ = s.retry(context.WithoutCancel(ctx), func(ctx context.Context, _ bool) error { return s.removeMarks(ctx, marks) })
 }
 
-// removeMarks removes what belongs to marks, the logs last.
+// removeMarks removes the data of marks, the logs last.
 func (s *Store) removeMarks(ctx context.Context, marks []bson.ObjectID) error {
 	var files []string
 	for _, mark := range marks {
@@ -173,7 +173,7 @@ func logOf(mark bson.ObjectID, now moment, job int64, task, uri string, fence in
 	}
 }
 
-// insert stores a document whose _id nobody else has.
+// insert stores a document whose _id is unique.
 func (s *Store) insert(ctx context.Context, c *mongo.Collection, d any) error {
 	return s.retry(ctx, func(ctx context.Context, unsure bool) error {
 		_, err := c.InsertOne(ctx, d)

@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// Sweep implements download.Tasks. Several may run at once: each task is swept by one of them.
+// Sweep implements download.Tasks. Several may run at once: each task is swept by only one of them.
 func (s *Store) Sweep(ctx context.Context, keepLogs time.Duration) (download.Swept, error) {
 	var swept download.Swept
 	_, now, err := s.mark(ctx)
@@ -54,7 +54,7 @@ func (s *Store) Sweep(ctx context.Context, keepLogs time.Duration) (download.Swe
 	return swept, s.sweepRoles(ctx, now)
 }
 
-// sweepRunning ends the leases that have run out.
+// sweepRunning ends leases that have expired.
 func (s *Store) sweepRunning(ctx context.Context, now moment, swept *download.Swept) error {
 	for {
 		var found []taskDoc
@@ -87,11 +87,11 @@ func (s *Store) sweepRunning(ctx context.Context, now moment, swept *download.Sw
 }
 
 // updatesTogether is how many updates one command has. FerretDB needs a connection to its own
-// database for each, of which it has 100.
+// database for each update, and has 100.
 const updatesTogether = 50
 
-// abandon ends leases that have run out, and returns how many of them it has ended, and how many of
-// those have failed. The logs are written before, as those of workers are.
+// abandon ends leases that have expired. It returns how many it has ended, and how many of these
+// tasks have failed. Logs are written first, as workers do.
 func (s *Store) abandon(ctx context.Context, now moment, found []taskDoc) (ended, failed int, err error) {
 	var logs []logDoc
 	var changes []mongo.WriteModel
@@ -142,12 +142,12 @@ func (s *Store) abandon(ctx context.Context, now moment, found []taskDoc) (ended
 	return ended, failed, err
 }
 
-// grace is for how long nothing is said to be left over: what is on its way has arrived.
+// grace is the age below which nothing counts as a leftover: by then, writes on their way have arrived.
 const grace = time.Minute
 
-// sweepMarks removes what calls have left behind that were interrupted: logs, data and bodies of
-// marks that no task names, and that none can name any more, as their lease has ended. Each mark is
-// looked at once, in their order; one whose lease holds holds up those after it.
+// sweepMarks removes leftovers of interrupted calls: logs, data and bodies of marks that no task
+// names, and that none can name any more, because their lease has ended. Marks are checked once
+// each, in their order; a mark whose lease holds blocks those after it.
 func (s *Store) sweepMarks(ctx context.Context, now moment) error {
 	var swept struct {
 		Mark bson.ObjectID `bson:"mark"`
@@ -163,7 +163,7 @@ func (s *Store) sweepMarks(ctx context.Context, now moment) error {
 		return err
 	}
 	end := bson.NewObjectIDFromTimestamp(now.least.Add(-grace))
-	for i := 4; i < len(end); i++ { // the first one of its second
+	for i := 4; i < len(end); i++ { // the first mark of its second
 		end[i] = 0
 	}
 	for {

@@ -18,13 +18,13 @@ import (
 // together is how many documents one call to the server writes or reads.
 const together = 1000
 
-// markAt makes a mark: an id that nobody else makes, in the order of the server's seconds.
+// markAt makes a mark: a unique id. Marks are ordered by the seconds of the server's clock.
 func markAt(now moment) bson.ObjectID { return bson.NewObjectIDFromTimestamp(now.least) }
 
-// valid replaces what BSON cannot keep.
+// valid replaces bytes that BSON cannot store.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// find reads all that a query finds.
+// find reads all documents that a query finds.
 func find[T any](ctx context.Context, c *mongo.Collection, which bson.D, opt ...options.Lister[options.FindOptions]) ([]T, error) {
 	cursor, err := c.Find(ctx, which, opt...)
 	if err != nil {
@@ -35,7 +35,7 @@ func find[T any](ctx context.Context, c *mongo.Collection, which bson.D, opt ...
 	return all, err
 }
 
-// AddTasks implements download.Tasks. If the server has not answered, the tasks that it may have
+// AddTasks implements download.Tasks. If the server has not answered, tasks that it may have
 // stored are not counted.
 func (s *Store) AddTasks(ctx context.Context, job int64, tasks []download.NewTask) (int, error) {
 	added := 0
@@ -58,7 +58,7 @@ func (s *Store) AddTasks(ctx context.Context, job int64, tasks []download.NewTas
 	return added, nil
 }
 
-// insertTasks stores tasks that are not there, and returns how many.
+// insertTasks stores tasks that do not exist yet, and returns how many they are.
 func (s *Store) insertTasks(ctx context.Context, job int64, tasks []download.NewTask) (int, error) {
 	now, err := s.clock.now(ctx)
 	if err != nil {
@@ -78,8 +78,8 @@ func (s *Store) insertTasks(ctx context.Context, job int64, tasks []download.New
 	return len(docs) - len(known), err
 }
 
-// duplicates are the places of documents in an insert of many that were there before. The error is
-// what else there is.
+// duplicates returns the places of those documents in a bulk insert that existed already. The
+// error holds any other failures.
 func duplicates(err error) (map[int]bool, error) {
 	var several mongo.BulkWriteException
 	if !errors.As(err, &several) || several.WriteConcernError != nil {
@@ -141,7 +141,7 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 		}
 		slices.Sort(served)
 		docs, err := s.claim(ctx, want.Max-len(leases), doc("rank", 1, "_id", 1), func(now moment) bson.D {
-			// That the rank is there is what its index wants to be asked for.
+			// The index on rank is used only if the query asks that rank exists.
 			which := doc("rank", doc("$exists", true), "state", string(download.Ready), "until", doc("$gt", now.least), "job", among(served))
 			if len(want.Shards) < download.Shards || slices.ContainsFunc(want.Shards, func(n int) bool { return n < 0 || n >= download.Shards }) {
 				which = append(which, doc("shard", among(want.Shards))...)
@@ -165,11 +165,11 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 	return leases, nil
 }
 
-// claim changes up to n tasks, the first by an order, and returns them as they are then, in that
-// order. Each is one update that finds it only as it was read, so that of several callers one gets
-// it. It looks again as long as others were faster, and then further down the order, so that they
-// do not meet each time. An update puts the mark of this call on its tasks: which it got is read
-// after it, whatever became of its answer.
+// claim changes up to n tasks, the first by an order, and returns them in their new state, in that
+// order. Each change is one update that matches the task only as it was read, so that one of
+// several callers gets it. While others are faster, claim reads again, further down the order each
+// time, so that callers do not collide repeatedly. Updates put the mark of this call on the tasks.
+// A read afterwards shows which it got, even if answers were lost.
 func (s *Store) claim(ctx context.Context, n int, order bson.D, which func(moment) bson.D, group func(taskDoc) int, update func(moment, int) bson.D) ([]taskDoc, error) {
 	var got []taskDoc
 	for try := 1; n > len(got); try++ {
@@ -210,7 +210,7 @@ func (s *Store) claim(ctx context.Context, n int, order bson.D, which func(momen
 	return got, nil
 }
 
-// change is claim of tasks that were read.
+// change is claim for tasks that were read already.
 func (s *Store) change(ctx context.Context, found []taskDoc, which func(moment) bson.D, group func(taskDoc) int, update func(moment, int) bson.D) ([]taskDoc, error) {
 	now, err := s.clock.now(ctx)
 	if err != nil {
@@ -257,7 +257,7 @@ func (s *Store) Renew(ctx context.Context, owner string, leases []download.Lease
 	return lost, nil
 }
 
-// renew renews leases, those of a fence in one update, and reads which hold.
+// renew renews leases, all of one fence in one update, and reads which of them hold.
 func (s *Store) renew(ctx context.Context, owner string, leases []download.Lease, ttl time.Duration) (lost []string, err error) {
 	now, err := s.clock.now(ctx)
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *Store) renew(ctx context.Context, owner string, leases []download.Lease
 			return nil, err
 		}
 	}
-	// One that had run out still has the time that it ran out at, also if the read is behind.
+	// An expired lease keeps the time at which it expired, even if the read is behind.
 	held, err := find[taskDoc](ctx, s.tasks, doc("_id", among(ids), "state", string(download.Running), "owner", owner, "until", doc("$gte", until)),
 		options.Find().SetProjection(doc("_id", 1, "job", 1, "fence", 1)))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package node is a running uridownloader: it opens store and filter as configured, and
-// serves the roles of this process. Roles in several processes share nothing but the store.
+// Package node is a running uridownloader: it opens the store and the filter as the settings say, and
+// serves the roles of this process. Roles in different processes communicate through the store alone.
 package node
 
 import (
@@ -43,10 +43,10 @@ import (
 const (
 	// stopLinger is how long a stop keeps a silent connection open.
 	stopLinger = 2 * time.Second
-	// stopRest is the time for the rest of a stop, apart from requests and downloads.
+	// stopRest is how long a stop may take in addition to requests and downloads.
 	stopRest   = 30 * time.Second
 	stopMargin = 10 * time.Second
-	// readyIn bounds the store's answer to a readiness check.
+	// readyIn is how long the store may take to answer a readiness check.
 	readyIn = 2 * time.Second
 )
 
@@ -61,7 +61,7 @@ type Node struct {
 	store    download.Store
 	filter   seen.Filter
 	intake   *intake.Intake
-	code     *scriptengine.Engine // of the worker, as what follows
+	code     *scriptengine.Engine // of the worker, as are the fields below
 	browsers *browserengine.Engine
 	spill    *spill
 	fetcher  *fetch.Fetcher
@@ -73,7 +73,7 @@ type Node struct {
 	stopping *lifecycle.StopGuard
 }
 
-// Open opens what the roles need: first the port, so that a mistake there is reported at once.
+// Open opens what the roles need. It takes the port first, so that an error there is reported at once.
 func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logger) (_ *Node, err error) {
 	if err := roles.check(cfg); err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (n *Node) openSocket() (err error) {
 		Options:     listen.Options{Program: "uridownloader", Address: n.roles.address(n.cfg), Guarded: n.tokens != nil, Guard: "auth.tokens_file"},
 		Certificate: n.cert, Log: n.log,
 	}
-	if !n.roles.Master { // nothing secret is told there
+	if !n.roles.Master { // no secret is sent there
 		o.Guarded, o.Public = true, true
 	}
 	n.serving, err = httpserver.Open(o)
@@ -177,7 +177,7 @@ func (n *Node) handler(registry *prometheus.Registry) http.Handler {
 		return probe.New(probe.Options{Program: "uridownloader " + n.roles.String(), Ready: n.ready, Metrics: registry})
 	}
 	checks := n.code
-	if checks == nil { // it compiles, and runs nothing
+	if checks == nil { // this only compiles, and runs nothing
 		checks = scriptengine.New(scriptOptions(n.cfg, n.log))
 	}
 	return master.New(master.Options{
@@ -188,7 +188,7 @@ func (n *Node) handler(registry *prometheus.Registry) http.Handler {
 	})
 }
 
-// unable returns why the worker of this process cannot use an engine. Other workers may be able to.
+// unable says why the worker of this process cannot use an engine. What other workers can do is not known.
 func (n *Node) unable(engine string) error {
 	switch {
 	case n.code != nil && engine == download.EngineScript:
@@ -199,7 +199,7 @@ func (n *Node) unable(engine string) error {
 	return nil
 }
 
-// has returns the needs of jobs that the worker of this process meets.
+// has returns which needs of jobs the worker of this process meets.
 func (n *Node) has() []string {
 	has := []string{download.EngineHTTP}
 	if n.browsers.Unable() == nil {
@@ -214,7 +214,7 @@ func (n *Node) has() []string {
 	return has
 }
 
-// identity returns the name of this machine, and a unique name for this process.
+// identity returns the name of this machine, and a name for this process that no other has.
 func identity() (host, owner string, err error) {
 	host, err = os.Hostname()
 	return host, fmt.Sprintf("%s:%d:%s", host, os.Getpid(), rand.Text()[:8]), err

@@ -17,7 +17,7 @@ import (
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
 )
 
-// A node with all roles downloads what a job names; closed, it leaves its folder to the next one, which has it all.
+// A node with all roles downloads what a job names; after its end the next node finds it all in the folder.
 func TestNode(t *testing.T) {
 	t.Parallel()
 	url, _, _ := site(t)
@@ -34,7 +34,7 @@ func TestNode(t *testing.T) {
 	again.until("/api/v1/jobs/a", `"done":2`)
 }
 
-// A data directory is of one node with all roles; those of parts share it, and not with one of all.
+// A node with all roles needs the data directory to itself; nodes with some roles share it.
 func TestDataDirIsInUse(t *testing.T) {
 	t.Parallel()
 	cfg := testSettings(t)
@@ -47,7 +47,7 @@ func TestDataDirIsInUse(t *testing.T) {
 			t.Errorf("%s: %s", roles, text)
 		}
 	}
-	n.until("/readyz", "ready\n") // nothing has disturbed the first one
+	n.until("/readyz", "ready\n") // the first one was not disturbed
 	if err := n.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestDataDirIsInUse(t *testing.T) {
 	}
 }
 
-// What a node cannot do is refused with the name of the setting, and leaves the folder free.
+// An impossible setting is refused by name, and the folder is freed.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,14 +110,14 @@ func TestRefusals(t *testing.T) {
 			if strings.Contains(text, "no token") {
 				t.Errorf("it tells what is in the file: %s", text)
 			}
-			if test.name == "browser" { // the last that is opened
-				open(t, cfg, All()) // nothing of the folder is held
+			if test.name == "browser" { // opened last
+				open(t, cfg, All()) // nothing in the folder is held
 			}
 		})
 	}
 }
 
-// Each role answers what it has to, and they do together what one process does.
+// Each role answers the calls that it should, and together they do what one process does.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	url, _, _ := site(t)
@@ -143,7 +143,7 @@ func TestRoles(t *testing.T) {
 	master.until("/api/v1/jobs/a", `"done":1`)
 }
 
-// A node that is stopped ends what it downloads, answers nobody any more, and what it had not begun is there for the next.
+// A node that is stopped finishes running downloads, takes no calls, and leaves the rest to the next one.
 func TestStopWhileWorkRuns(t *testing.T) {
 	t.Parallel()
 	url, asked, answer := site(t)
@@ -177,7 +177,7 @@ func TestStopWhileWorkRuns(t *testing.T) {
 	}
 }
 
-// What does not end within shutdown_timeout is given back, and counts as no attempt.
+// Downloads that do not end within shutdown_timeout are given back, and count as no attempt.
 func TestStopCutsOff(t *testing.T) {
 	t.Parallel()
 	url, asked, answer := site(t)
@@ -199,7 +199,7 @@ func TestStopCutsOff(t *testing.T) {
 	}
 }
 
-// A round by itself hands out, and does so beside processes of other roles, not beside one of all.
+// A single round hands out, also beside processes of other roles, but not beside one with all roles.
 func TestDispatchOnce(t *testing.T) {
 	t.Parallel()
 	cfg := testSettings(t)
@@ -222,7 +222,7 @@ func TestDispatchOnce(t *testing.T) {
 	}
 }
 
-// What a node logs as an error goes to the service of report.dsn: here, that a job has failed, and why the node ends.
+// Errors that a node logs go to the service of report.dsn: here, that a job has failed, and why the node ends.
 func TestErrorsAreSent(t *testing.T) {
 	t.Parallel()
 	bodies := make(chan string, 100)

@@ -9,15 +9,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 )
 
-// parsing is an engine whose pages the script parse of their job processes.
+// parsing is an engine for jobs whose script parse is to run on each page.
 type parsing struct {
 	worker.Engine
 	intake *intake.Intake
-	added  func() // is called when there is something to hand out
+	added  func() // is called when there is a task to hand out
 }
 
-// Download adds the task of the run just before the page is stored: a crash in between leaves a run that
-// finds no page yet and waits, and the next attempt finds the run already there.
+// Download makes a task of the run just before its page is stored. After a crash in between, the
+// run finds no page yet and waits, and the repeated attempt finds that the run exists.
 func (p parsing) Download(ctx context.Context, w worker.Work) (worker.Page, error) {
 	page, err := p.Engine.Download(ctx, w)
 	parse := w.Job.Setting.Parse

@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 )
 
-// openFaults returns a reporter of logged errors to an error service, and the log that feeds it.
+// openFaults opens the reporter that sends logged errors to an error service, and the log in front of it.
 func openFaults(dsn string, roles Roles, log *slog.Logger) (*errorreport.Reporter, *slog.Logger, error) {
 	if dsn == "" {
 		return nil, log, nil
@@ -27,7 +27,7 @@ func openFaults(dsn string, roles Roles, log *slog.Logger) (*errorreport.Reporte
 	return faults, slog.New(faults.Handler(log.Handler())), nil
 }
 
-// openReporter returns a reporter of jobs whose tasks have ended, with the secrets that it needs.
+// openReporter opens the reporter for jobs whose tasks have ended, with the secrets that it needs.
 func openReporter(cfg settings.Report, store download.Store, log *slog.Logger, registry prometheus.Registerer) (*report.Reporter, error) {
 	o := report.Options{Store: store, Log: log, Registry: registry}
 	if cfg.Webhook != "" {

@@ -29,10 +29,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patient is a limit for what is broken.
+// patient is a time limit that is reached only if something is broken.
 const patient = 3 * time.Minute
 
-// testSettings are those of a node that listens where there is room, and may call this machine.
+// testSettings are for a node that listens on any free port, and may call this machine.
 func testSettings(t *testing.T) settings.Config {
 	cfg := settings.Default()
 	cfg.DataDir = t.TempDir()
@@ -41,7 +41,7 @@ func testSettings(t *testing.T) settings.Config {
 	return cfg
 }
 
-// logged is what a node has said.
+// logged is the log of a node.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -64,10 +64,10 @@ type running struct {
 	t    *testing.T
 	node *Node
 	log  *logged
-	stop func() error // ends it, once, and returns what Run has returned
+	stop func() error // ends it, once, and returns the error of Run
 }
 
-// open opens a node and has it serve until the test ends.
+// open opens a node and runs it until the test ends.
 func open(t *testing.T, cfg settings.Config, roles Roles) *running {
 	t.Helper()
 	log := &logged{}
@@ -90,7 +90,7 @@ func open(t *testing.T, cfg settings.Config, roles Roles) *running {
 	return r
 }
 
-// refused is the error of a node that must not open.
+// refused returns the error of a node that must not open.
 func refused(t *testing.T, cfg settings.Config, roles Roles) string {
 	t.Helper()
 	n, err := Open(t.Context(), cfg, roles, slog.New(slog.DiscardHandler))
@@ -122,7 +122,7 @@ func (r *running) call(method, path, body string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// until waits until a call is answered with a text.
+// until waits until the answer to a call has a text.
 func (r *running) until(path, text string) {
 	r.t.Helper()
 	var got string
@@ -134,7 +134,7 @@ func (r *running) until(path, text string) {
 	r.t.Fatalf("%s: not %s within %v, but %s\n%s", path, text, patient, got, r.log)
 }
 
-// site is a web server whose pages under /slow/ are answered when the channel is closed.
+// site is a web server that answers requests for /slow/ when answer is called.
 func site(t *testing.T) (url string, asked <-chan string, answer func()) {
 	t.Helper()
 	paths, answering := make(chan string, 1000), make(chan struct{})

@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
-// look is how often a dispatcher without a master in its process looks for new URIs.
+// look is how often a dispatcher looks for new URIs that no master in its own process has announced.
 const look = time.Second
 
 // Roles are what a process does.
@@ -41,7 +41,7 @@ func (r Roles) String() string {
 	return strings.Join(names, " and ")
 }
 
-// address is where the process listens: the address of the master, else of the worker, else of the dispatcher.
+// address is where the process listens: a master has its own address, other roles that of the first of them.
 func (r Roles) address(cfg settings.Config) string {
 	switch {
 	case r.Master:
@@ -52,7 +52,7 @@ func (r Roles) address(cfg settings.Config) string {
 	return cfg.Dispatch.Listen
 }
 
-// check refuses roles in several processes that would not share a filter.
+// check refuses settings under which roles in different processes could not find each other.
 func (r Roles) check(cfg settings.Config) error {
 	if r.all() || !r.Master && !r.Worker || cfg.Filter.URL != "" {
 		return nil
@@ -61,7 +61,7 @@ func (r Roles) check(cfg settings.Config) error {
 		"hint: set filter.url (or URIDOWNLOADER_FILTER_URL) to such as http://127.0.0.1:8000, or run all roles in one process: uridownloader serve", r)
 }
 
-// turns is the name under which this process takes turns at filters, "" if it is the store's only user.
+// turns is the name by which this process takes its turn at filters, "" if it has the store to itself.
 func (n *Node) turns(owner string) string {
 	if n.roles.all() && n.cfg.Store != storeMongoDB {
 		return ""
@@ -69,7 +69,7 @@ func (n *Node) turns(owner string) string {
 	return owner
 }
 
-// openNotifier connects the process to those of other roles, if Redis is configured.
+// openNotifier connects the process with those of other roles, if a Redis is configured.
 func (n *Node) openNotifier(registry prometheus.Registerer) error {
 	if !n.cfg.Redis.Given() {
 		return nil
@@ -78,7 +78,7 @@ func (n *Node) openNotifier(registry prometheus.Registerer) error {
 	if err != nil {
 		return fmt.Errorf("redis.password_file: %w", err)
 	}
-	redis.SetLogger(wake.ClientLog{Log: n.log}) // it has one for the whole process
+	redis.SetLogger(wake.ClientLog{Log: n.log}) // go-redis has one logger for the whole process
 	calls := map[wake.Whom]func(){}
 	if n.dispatch != nil {
 		calls[wake.Dispatchers] = n.dispatch.Wake
@@ -101,7 +101,7 @@ func (n *Node) openNotifier(registry prometheus.Registerer) error {
 	return err
 }
 
-// wakeDispatcher notifies dispatchers, in this process and in others, that they may have work.
+// wakeDispatcher tells dispatchers, in this process and in others, that they may have work.
 func (n *Node) wakeDispatcher() {
 	if n.dispatch != nil {
 		n.dispatch.Wake()
@@ -132,8 +132,8 @@ func (n *Node) dispatching(owner string, registry prometheus.Registerer) dispatc
 	return o
 }
 
-// DispatchOnce opens the store, does one round of the dispatcher, sends due reports, and closes the
-// store.
+// DispatchOnce opens the store, does one dispatcher round, sends the reports that are due, and
+// closes the store.
 func DispatchOnce(ctx context.Context, cfg settings.Config, log *slog.Logger) (_ dispatch.Report, err error) {
 	n := &Node{cfg: cfg, roles: Roles{Dispatch: true}}
 	if n.faults, log, err = openFaults(cfg.Report.DSN, n.roles, log); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 )
 
-// Run serves until ctx ends, which is not an error, or something fails. Each signal on reload makes
+// Run serves until ctx ends, which is no error, or something fails. Each signal on reload makes
 // it reload the tokens and the certificate.
 func (n *Node) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	defer n.stopping.Disarm()
@@ -52,7 +52,7 @@ func (n *Node) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 			n.log.Info("stopping", "reason", context.Cause(ctx).Error())
 			n.stopping.Arm()
 			lifecycle.Notify(lifecycle.Stopping, lifecycle.Status("Stopping: ending the downloads under way"), lifecycle.MoreTime(n.cfg.ShutdownTimeout+stopRest))
-			cancel() // the worker ends or gives back what it has, while calls are still answered
+			cancel() // the worker finishes or gives back its tasks while calls are still answered
 			n.serving.Drain(stopLinger, n.cfg.ShutdownTimeout)
 			work.Wait()
 			n.log.Info("stopped", "took", time.Since(start).Round(time.Millisecond))
@@ -82,7 +82,7 @@ func (n *Node) logReload(what string, err error) {
 	n.log.Info(what + " reloaded")
 }
 
-// end closes the node. If it ends with an error, that is sent to the error service.
+// end closes the node. The error service is told why the node ends, if that is an error.
 func (n *Node) end(why error) error {
 	err := n.close()
 	if n.faults != nil {
@@ -94,7 +94,7 @@ func (n *Node) end(why error) error {
 	return err
 }
 
-// close closes everything in reverse order.
+// close closes everything in the reverse order.
 func (n *Node) close() error {
 	var errs []error
 	if n.serving != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// spill is the folder for temporary bodies of a process: DIR/0, DIR/1, ... with a lock
-// file beside each, so that several workers of one machine do not share one.
+// spill is the folder for temporary bodies of a process: DIR/0, DIR/1, ... with a lock file beside
+// each, so that several workers of one machine do not touch each other's.
 type spill struct {
 	dir  string
 	lock *durable.Lock
 }
 
-// openSpill locks the first free folder, and removes what dead processes left in others.
+// openSpill takes the first free folder, and removes what dead processes left in the others.
 func openSpill(dir string) (_ *spill, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -51,5 +51,5 @@ func openSpill(dir string) (_ *spill, err error) {
 	}
 }
 
-// close unlocks the folder, which is empty: all fetches have ended.
+// close frees the folder. It is empty, since all fetches have ended.
 func (s *spill) close() error { return s.lock.Release() }

@@ -23,10 +23,10 @@ import (
 
 const storeMongoDB = "mongodb"
 
-// dialIn bounds connecting to MongoDB, with the TLS handshake.
+// dialIn bounds the time to connect to MongoDB, with the TLS handshake.
 const dialIn = 5 * time.Second
 
-// openStore opens the configured store, with metrics of its calls.
+// openStore opens the store that the settings name, and measures its calls.
 func openStore(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logger, registry prometheus.Registerer) (store download.Store, err error) {
 	if cfg.Store == storeMongoDB {
 		store, err = openMongoDB(ctx, cfg, log)
@@ -39,7 +39,7 @@ func openStore(ctx context.Context, cfg settings.Config, roles Roles, log *slog.
 	return metered.New(store, registry), nil
 }
 
-// openEmbedded opens the store of this machine, for this process alone if it has all roles.
+// openEmbedded opens the store on this machine, for this process alone if it has all roles.
 func openEmbedded(ctx context.Context, cfg settings.Config, roles Roles, registry prometheus.Registerer) (download.Store, error) {
 	transactions := prometheus.NewCounter(prometheus.CounterOpts{Name: "store_transactions_total",
 		Help: "Transactions of the embedded store, each with one sync of the disk."})

@@ -20,20 +20,20 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 )
 
-// newFetcher returns the fetcher for all tasks of the process.
+// newFetcher makes the fetcher for all tasks of the process.
 func newFetcher(cfg settings.Config, s *spill, log *slog.Logger) *fetch.Fetcher {
 	return fetch.New(fetch.Options{
 		Guard: guard.New(guard.Options{AllowPrivate: cfg.AllowPrivate}), UserAgent: cfg.UserAgent, SpillDir: s.dir, Log: log,
 	})
 }
 
-// scriptOptions are the options of the script engine, without those that only a worker has.
+// scriptOptions are the options of the engine that runs the code of jobs, without those that only a worker has.
 func scriptOptions(cfg settings.Config, log *slog.Logger) scriptengine.Options {
 	s := cfg.Script
 	return scriptengine.Options{Python: s.Python, Processes: s.Processes, Memory: int64(s.Memory), CPU: s.CPU, Log: log}
 }
 
-// newScriptEngine returns the engine that runs the code of jobs. On a machine without a jail it refuses.
+// newScriptEngine makes the engine that runs the code of jobs. It refuses to if the machine has no jail for it.
 func newScriptEngine(ctx context.Context, cfg settings.Config, overHTTP *httpengine.Engine, store download.Store, added *intake.Intake, wake func(), log *slog.Logger) *scriptengine.Engine {
 	o := scriptOptions(cfg, log)
 	o.HTTP, o.Stored = overHTTP, store
@@ -53,8 +53,8 @@ func newScriptEngine(ctx context.Context, cfg settings.Config, overHTTP *httpeng
 	return e
 }
 
-// newBrowserEngine returns the engine that downloads with browsers. On a machine without one, or without
-// a jail, it refuses; if the settings require a browser, that is an error.
+// newBrowserEngine makes the engine that downloads with browsers. It refuses to if the machine has
+// no browser, or no jail for it; if the settings require one, that is an error.
 func newBrowserEngine(cfg settings.Config, overHTTP *httpengine.Engine, s *spill, log *slog.Logger) (*browserengine.Engine, error) {
 	e := browserengine.New(browserengine.Options{
 		HTTP: overHTTP, Dir: s.dir, Path: cfg.Browser.Path, Pages: cfg.Browser.Pages, Memory: int64(cfg.Browser.Memory), Agent: cfg.UserAgent, Log: log,

@@ -1,5 +1,5 @@
-// Package reexec is how a worker runs its own program again: with which first arguments, and that a program
-// which was run so does not do the same in turn.
+// Package reexec is for workers that run their own program again. It has the first arguments for
+// that, and stops a program started so from starting others in the same way.
 package reexec
 
 import (
@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// First arguments of the program, beside those of its command line.
+// First arguments of the program, besides those of its command line.
 const (
 	JobCode         = "run-job-code"
 	JobCodeInPython = "run-job-code-in-python"
 	Browser         = "run-browser"
 )
 
-// AgainError says that the program was run with a first argument of ours, and did not do what it asks for.
+// AgainError means that the program was run with one of our first arguments, but did not obey it.
 type AgainError struct {
 	Command string
 }
@@ -24,8 +24,8 @@ func (e *AgainError) Error() string {
 	return fmt.Sprintf("this process was itself started by a worker, as %q, and would start itself without end\nhint: the main function, or TestMain of a test, has to call what runs %q first", e.Command, e.Command)
 }
 
-// Check refuses, with an [AgainError], in a process that was itself started in this way: of a program that does
-// not look at the argument, such as the binary of a test, each process would start others, and they would, too.
+// Check refuses, with an [AgainError], in a process that was itself started in this way. If a program
+// ignores the argument, such as a test binary, each process would otherwise start others without end.
 func Check() error { return check(os.Args) }
 
 func check(args []string) error {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAgain runs this binary, which does not look at the first arguments, with each of them: what it is told
-// to run is refused there.
+// TestAgain runs this binary, which ignores our first arguments, with each of them: it must refuse
+// to run others.
 func TestAgain(t *testing.T) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") { // it is the second process
 		t.Fatal(Check())

@@ -12,14 +12,14 @@ import (
 	"github.com/wneessen/go-mail"
 )
 
-// Mail is the server by which mails are sent.
+// Mail is the server that sends mails.
 type Mail struct {
 	Server   string // host:port
 	From     string // an address
-	User     string // "": the server wants no login
+	User     string // "": the server needs no login
 	Password string
 	TLS      string         // starttls, tls (from the beginning) or none; "": starttls
-	Roots    *x509.CertPool // authorities that are trusted; nil: the system's
+	Roots    *x509.CertPool // trusted authorities; nil: the system's
 }
 
 // send sends a report to one address.

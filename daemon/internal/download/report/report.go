@@ -1,5 +1,5 @@
-// Package report tells people, by mail or by a call of a webhook, that all tasks of a job have
-// ended. A report is sent at least once: it is marked in the store after it was sent.
+// Package report tells people, by mail or by a webhook, that all tasks of a job have ended. A
+// report is sent at least once: it is marked in the store after it was sent.
 package report
 
 import (
@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// maxReasons is how many reasons a report names, those of most tasks first.
+	// maxReasons is how many reasons a report names, those of the most tasks first.
 	maxReasons = 10
-	// maxLooked is how many failed tasks are looked at for them.
+	// maxLooked is how many failed tasks are read to find them.
 	maxLooked = 10_000
 )
 
-// Report is what is told of a job. It is the body of the webhook's call.
+// Report is the report on a job. It is the body of the webhook call.
 type Report struct {
 	Event   string    `json:"event"` // "job_ended": every task has; "job_failed": and none has a result
 	Job     string    `json:"job"`
@@ -31,23 +31,23 @@ type Report struct {
 	Time    time.Time `json:"time"`
 }
 
-// Tasks are all of a job.
+// Tasks counts all tasks of a job.
 type Tasks struct {
 	Done   int `json:"done"`
 	Failed int `json:"failed"`
 }
 
-// Reason is why tasks have failed.
+// Reason is why some tasks have failed.
 type Reason struct {
 	Reason  string `json:"reason"` // its first word, such as robots or timeout
 	Tasks   int    `json:"tasks"`
-	URI     string `json:"uri"`     // of one of them
-	Message string `json:"message"` // of that one
+	URI     string `json:"uri"`     // of one of these tasks
+	Message string `json:"message"` // of that task
 }
 
 var errEnough = errors.New("enough tasks were looked at")
 
-// reportOf looks at what has failed.
+// reportOf makes a report, for which it reads failed tasks.
 func reportOf(ctx context.Context, store Store, job download.Job, done, failed int) (Report, error) {
 	now, err := store.Now(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func reportOf(ctx context.Context, store Store, job download.Job, done, failed i
 	return r, nil
 }
 
-// title is one line.
+// title is the report in one line.
 func (r Report) title() string {
 	what := "has ended"
 	if r.Event == "job_failed" {
@@ -90,7 +90,7 @@ func (r Report) title() string {
 	return fmt.Sprintf("job %s %s: %d tasks done, %d failed", r.Job, what, r.Tasks.Done, r.Tasks.Failed)
 }
 
-// text is for people.
+// text is the report for people.
 func (r Report) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "All tasks of job %s (version %d) have ended: %d are done, %d have failed.\n", r.Job, r.Version, r.Tasks.Done, r.Tasks.Failed)

@@ -28,7 +28,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
 )
 
-// rig is a store with a job of two tasks, of which one is done and one has failed.
+// rig is a store with a job of two tasks: one is done and one has failed.
 type rig struct {
 	*testing.T
 	store *sqlite.Store
@@ -73,7 +73,7 @@ func (r *rig) need(err error) {
 	}
 }
 
-// run reports until the test ends, and waits for the end of it.
+// run runs a reporter until the test ends, and waits for its end.
 func (r *rig) run(o Options) *Reporter {
 	o.Store, o.Log = r.store, slog.New(slog.NewTextHandler(&r.log, nil))
 	reporter := New(o)
@@ -85,7 +85,7 @@ func (r *rig) run(o Options) *Reporter {
 	return reporter
 }
 
-// reported waits until the job is marked as one of so many tasks.
+// reported waits until the job is marked as reported with so many tasks.
 func (r *rig) reported(reporter *Reporter, tasks int) {
 	r.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -101,7 +101,7 @@ func (r *rig) reported(reporter *Reporter, tasks int) {
 	r.Fatal("not marked as reported after two minutes")
 }
 
-// hook is a webhook that answers with statuses in turn, then 204.
+// hook is a webhook that answers with the given statuses, one per call, then 204.
 type hook struct {
 	*httptest.Server
 	calls chan string
@@ -141,13 +141,13 @@ func TestWebhook(t *testing.T) {
 		t.Errorf("%s", body)
 	}
 	r.reported(reporter, 2)
-	reporter.Ended(r.job, 1, 1) // by a dispatcher that has read the job before it was marked
+	reporter.Ended(r.job, 1, 1) // from a dispatcher that has read the job before it was marked
 	reporter.mu.Lock()
 	if len(reporter.tries) != 0 {
 		t.Error("what is marked is to be reported again")
 	}
 	reporter.mu.Unlock()
-	reporter.Ended(r.job, 2, 1) // and after a further task
+	reporter.Ended(r.job, 2, 1) // and after one more task
 	r.reported(reporter, 3)
 	<-h.calls
 	if len(h.calls) != 0 {
@@ -155,7 +155,7 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// A report that fails is sent again, later each time, and to none who has got it.
+// A failed report is sent again, with growing pauses, but not to those who have received it.
 func TestReportIsSentAgain(t *testing.T) {
 	t.Parallel()
 	now, mu := time.Unix(1e9, 0), sync.Mutex{}
@@ -176,7 +176,7 @@ func TestReportIsSentAgain(t *testing.T) {
 		}
 		reporter.Ended(r.job, 1, 1)
 		<-h.calls
-		for failures := i; failures == i && i < 2; time.Sleep(time.Millisecond) { // until it is known that it has failed
+		for failures := i; failures == i && i < 2; time.Sleep(time.Millisecond) { // until its failure is known
 			reporter.mu.Lock()
 			failures = reporter.tries[r.job.ID].failures
 			reporter.mu.Unlock()
@@ -191,7 +191,7 @@ func TestReportIsSentAgain(t *testing.T) {
 	}
 }
 
-// server is a mail server that keeps what it gets.
+// server is a mail server that keeps the mails that it receives.
 type server struct {
 	t     *testing.T
 	addr  string

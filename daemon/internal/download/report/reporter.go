@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// queued is how many jobs wait for their report. What finds no place comes again with the
-	// dispatcher's next round.
+	// queued is how many jobs may wait for their report. A job that finds no room comes again
+	// in the dispatcher's next round.
 	queued = 100
-	// sendIn is how long a report may take.
+	// sendIn is how long sending a report may take.
 	sendIn = time.Minute
-	// firstRetry is after how long a report that failed is sent again. It doubles, to lastRetry.
+	// firstRetry is the pause before a failed report is sent again. It doubles, up to lastRetry.
 	firstRetry = time.Minute
 	lastRetry  = time.Hour
-	// maxTries is how often it is tried, over 19 hours.
+	// maxTries is how many times a report is tried, over 19 hours.
 	maxTries = 24
 )
 
@@ -51,7 +51,7 @@ type Reporter struct {
 
 	mu     sync.Mutex
 	tries  map[int64]*try // of jobs that wait for their report, or whose last one failed
-	marked map[int64]int  // of how many tasks the last report of a job was that has been marked
+	marked map[int64]int  // by job, the number of tasks in its last report that was marked
 }
 
 type ended struct {
@@ -59,13 +59,13 @@ type ended struct {
 	done, failed int
 }
 
-// try is what is known of a job's report.
+// try is the state of a job's report.
 type try struct {
 	underway bool
-	tasks    int // that it is of
+	tasks    int // that the report covers
 	failures int
-	next     time.Time       // not before
-	sent     map[string]bool // to whom: an address, or "" for the webhook
+	next     time.Time       // the earliest time of the next try
+	sent     map[string]bool // recipients that got it: an address, or "" for the webhook
 }
 
 // New makes a Reporter, and registers its metrics.
@@ -87,8 +87,8 @@ func New(opt Options) *Reporter {
 	return r
 }
 
-// Ended takes note of a job all of whose tasks have ended, and returns at once. It may be called
-// again and again until the job is marked as reported, and by a caller who has read the job before
+// Ended notes that all tasks of a job have ended, and returns at once. It may be called repeatedly
+// until the job is marked as reported, and also later by a caller that has read the job before
 // that.
 func (r *Reporter) Ended(job download.Job, done, failed int) {
 	r.mu.Lock()
@@ -123,7 +123,7 @@ func (r *Reporter) Run(ctx context.Context) {
 	}
 }
 
-// Flush sends what waits, and returns; Run must not be running.
+// Flush sends waiting reports, and returns; Run must not be running.
 func (r *Reporter) Flush(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -135,7 +135,7 @@ func (r *Reporter) Flush(ctx context.Context) {
 	}
 }
 
-// settle notes how a report went.
+// settle records how a report went.
 func (r *Reporter) settle(ctx context.Context, job download.Job, err error) {
 	if ctx.Err() != nil {
 		err = nil // the next process sends it
@@ -155,7 +155,7 @@ func (r *Reporter) settle(ctx context.Context, job download.Job, err error) {
 	}
 }
 
-// mark keeps that the end of so many tasks was reported.
+// mark records that the end of so many tasks was reported.
 func (r *Reporter) mark(ctx context.Context, job int64, tasks int) error {
 	if err := r.opt.Store.MarkReported(ctx, job, tasks); err != nil {
 		return err
@@ -166,8 +166,8 @@ func (r *Reporter) mark(ctx context.Context, job int64, tasks int) error {
 	return nil
 }
 
-// note ends a try, and returns how often the report of so many tasks has failed: 0 if it need not be
-// sent any more.
+// note ends a try, and returns how many times the report on so many tasks has failed: 0 if it need
+// not be sent any more.
 func (r *Reporter) note(job int64, err error) (failures, tasks int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,17 +182,17 @@ func (r *Reporter) note(job int64, err error) (failures, tasks int) {
 	return t.failures, t.tasks
 }
 
-// pauseAfter is how long a report waits that has failed so often.
+// pauseAfter is how long a report waits after so many failures.
 func pauseAfter(failures int) time.Duration {
 	return min(firstRetry<<min(failures-1, 10), lastRetry)
 }
 
-// report sends one to all that have not got it, and marks it.
+// report sends a report to all who have not received it, and marks it.
 func (r *Reporter) report(ctx context.Context, e ended) error {
 	ctx, cancel := context.WithTimeout(ctx, sendIn)
 	defer cancel()
 	r.mu.Lock()
-	sent := r.tries[e.job.ID].sent // which none but Run uses, as long as it is under way
+	sent := r.tries[e.job.ID].sent // only Run uses it while the report is being sent
 	r.mu.Unlock()
 	var to []string
 	if r.opt.Webhook != nil {

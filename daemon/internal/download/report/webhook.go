@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Webhook is a URL that is called with a [Report] as JSON, by POST. An answer of 2xx takes it.
+// Webhook is a URL that is called with a [Report] as JSON, by POST. A 2xx answer means success.
 type Webhook struct {
 	URL   string
 	Token string // is sent as "Authorization: Bearer"; "": none
 }
 
-// saysAtMost is how much of a webhook's answer an error tells, in bytes.
+// saysAtMost is how much of a webhook's answer an error shows, in bytes.
 const saysAtMost = 500
 
 func (w *Webhook) call(ctx context.Context, r Report) error {
@@ -33,7 +33,7 @@ func (w *Webhook) call(ctx context.Context, r Report) error {
 	if w.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+w.Token)
 	}
-	// A redirect would be followed by GET, and takes the report nowhere.
+	// A redirect would be followed by GET, without the report.
 	caller := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := caller.Do(req)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package script is the languages of job code: Starlark, with the names that docs/jobcode.md tells of,
-// and Python. It checks code, and says how much code may do; it runs none. What runs it is in
-// child, and what child talks to is the engine in daemon/internal/download/scriptengine.
+// Package script has the languages of job code: Starlark, with the names that docs/jobcode.md
+// describes, and Python. It checks code, and says how much code may do, but runs none. Package
+// child runs it, for the engine in daemon/internal/download/scriptengine.
 package script
 
 import (
@@ -23,7 +23,7 @@ const (
 	Python   = download.LanguagePython // where the operator allows it
 )
 
-// LanguageOf is the language of a file, by its name.
+// LanguageOf returns the language of a file, by its name.
 func LanguageOf(file string) string {
 	if strings.HasSuffix(file, ".py") {
 		return Python
@@ -31,28 +31,28 @@ func LanguageOf(file string) string {
 	return Language
 }
 
-// parameter is what the function of a script is called with.
+// parameter is the name of the argument of a script's function.
 var parameter = map[download.Script]string{download.ScriptGenerate: "run", download.ScriptDownload: "task", download.ScriptParse: "page"}
 
-// The bounds of code, and of what one attempt of it may do. All sizes are in bytes.
+// The bounds of code, and of one attempt to run it. All sizes are in bytes.
 const (
 	MaxText    = 64 << 10
 	MaxSteps   = 200_000_000 // of the interpreter
-	MaxDepth   = 1000        // of calls in calls
+	MaxDepth   = 1000        // of nested calls
 	MaxFetches = 100
-	MaxPage    = 8 << 20  // of one body that is fetched
-	MaxFetched = 32 << 20 // of all of them
+	MaxPage    = 8 << 20  // of one fetched body
+	MaxFetched = 32 << 20 // of all fetched bodies
 	MaxSent    = 1 << 20  // of a body that is sent
 	MaxRecords = 10_000
 	MaxEmitted = 16 << 20 // of all records, as JSON
 	MaxLinks   = 10_000
 	MaxLines   = 100 // of log
 	MaxLine    = 1 << 10
-	MaxReason  = 4 << 10 // of what fail says
+	MaxReason  = 4 << 10 // of the argument of fail
 	MaxCPU     = time.Minute
 )
 
-// Names are those that a script has beside the language's own. Only that of what was stored fetches nothing.
+// Names are the names that a script has besides those of the language. A parse script has no fetch.
 func Names(of download.Script) []string {
 	names := []string{"html", "json", "emit", "follow", "log", "fail"}
 	if of != download.ScriptParse {
@@ -61,13 +61,13 @@ func Names(of download.Script) []string {
 	return names
 }
 
-// Options are the language as it is here: with sets, while, and functions that call themselves.
+// Options say which Starlark is used: with sets, while, and recursion.
 func Options() *syntax.FileOptions {
 	return &syntax.FileOptions{Set: true, While: true, TopLevelControl: true, GlobalReassign: true, Recursion: true}
 }
 
-// Check tells what is wrong with the code of a script, each fault in a line with file, line and column.
-// It runs nothing of it. Of code in Python it knows the size alone; the engine can compile it.
+// Check says what is wrong with the code of a script, one fault per line with file, line and
+// column. It does not run the code. For Python it checks only the size; the engine can compile it.
 func Check(c download.Code, of download.Script) error {
 	if len(c.Text) > MaxText {
 		return fmt.Errorf("%s: has %d bytes: want %d at most", c.File, len(c.Text), MaxText)
@@ -102,7 +102,7 @@ func Check(c download.Code, of download.Script) error {
 	return nil
 }
 
-// entryOf is the function of a name, nil if there is none.
+// entryOf returns the function of a name, nil if it does not exist.
 func entryOf(file *syntax.File, name string) *syntax.DefStmt {
 	for _, statement := range file.Stmts {
 		if def, ok := statement.(*syntax.DefStmt); ok && def.Name.Name == name {
@@ -127,7 +127,7 @@ func fault(name string, at syntax.Position, text string) error {
 	return fmt.Errorf("%s:%d:%d: %s", name, at.Line, at.Col, text)
 }
 
-// faults are those of the language's own checks.
+// faults converts faults that the language's own checks found.
 func faults(name string, err error) error {
 	var wrong syntax.Error
 	var unknown resolve.ErrorList

@@ -46,7 +46,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Code in Python is compiled by the engine, which can.
+// Code in Python is compiled by the engine, because only the engine can.
 func TestCheckOfPython(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -59,7 +59,7 @@ func TestCheckOfPython(t *testing.T) {
 	}
 }
 
-// Each script has its function, and only those names that are of use to it.
+// Each script has its function, and only the names that are useful to it.
 func TestCheckOfEachScript(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

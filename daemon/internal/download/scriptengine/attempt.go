@@ -16,32 +16,32 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 )
 
-// attempt is one attempt at a task. It is one goroutine's, but its clock.
+// attempt is one attempt at a task. It belongs to one goroutine, except for its clock.
 type attempt struct {
 	e       *Engine
 	w       worker.Work
 	of      download.Script
 	code    download.Code
-	filters []string // that links go through
-	host    string   // that is asked with the cookie and the headers of the setting
+	filters []string // that links must pass
+	host    string   // called with the cookie and the headers of the setting
 	process *process
-	reader  atomic.Pointer[process] // that reads pages for code in Python, nil before it asks
+	reader  atomic.Pointer[process] // reads pages for code in Python; nil until the code asks for one
 	clock   *clock
 
-	begun   bool // the host of the task was asked
+	begun   bool // the host of the task was called
 	crowded bool
 	pages   map[int]*fetched // by their number, from 1
 	bytes   int64            // of their bodies
 	last    *fetched
 	records bytes.Buffer
-	emitted int // records
-	named   int // links, with those that are no URIs
+	emitted int // number of records
+	named   int // number of links, including those that are not URIs
 	lines   int
 	links   []download.NewTask
 	known   map[string]bool // of links
 }
 
-// run runs the code, and makes tasks of what it follows.
+// run runs the code, and makes tasks of the links that it follows.
 func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 	s := a.w.Job.Setting
 	start := &wire.Start{File: a.code.File, Text: a.code.Text, Function: string(a.of), URI: a.w.Task.URI, Job: a.w.Job.Name, Attempt: a.w.Task.Attempts}
@@ -82,7 +82,7 @@ func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 		p.kill("the worker has stopped it")
 		a.killReader("the worker has stopped it")
 	})()
-	_ = p.send(wire.Down{Start: start}) // if it is gone, reading tells why
+	_ = p.send(wire.Down{Start: start}) // if the process is gone, reading says why
 	end, err := a.serve(inTime)
 	switch {
 	case ctx.Err() != nil:
@@ -102,7 +102,7 @@ func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 	return a.result(end.Page)
 }
 
-// serve does what the process asks for, until its last word. When ctx ends, requests are cut off.
+// serve answers the requests of the process until its last message. When ctx ends, requests are cut off.
 func (a *attempt) serve(ctx context.Context) (*wire.End, error) {
 	for {
 		var m wire.Up
@@ -128,11 +128,11 @@ func (a *attempt) serve(ctx context.Context) (*wire.End, error) {
 		}
 		if err != nil && (ctx.Err() == nil || a.process.stopped() == "") {
 			return nil, err
-		} // or the process is told to stop, and says where it was
+		} // else the process is told to stop, and says where it was
 	}
 }
 
-// tooFar ends the attempt where the process has left the bounds that child keeps by itself.
+// tooFar ends the attempt because the process exceeds bounds that child itself would keep.
 func (a *attempt) tooFar(what string) error {
 	a.process.kill(what)
 	return failed("code", "%s: %s", a.code.File, what)
@@ -157,7 +157,7 @@ func (a *attempt) log(text string) {
 	}
 }
 
-// result is what is stored: the page that the code has returned, 0 for none.
+// result returns what is stored: the page that the code has returned, 0 for none.
 func (a *attempt) result(number int) (worker.Page, error) {
 	page := worker.Page{Result: download.Result{URI: download.PageOf(a.w.Task.URI)}, Crowded: a.crowded}
 	if a.last != nil {
@@ -187,9 +187,9 @@ func (a *attempt) closePages() error {
 	return errors.Join(errs...)
 }
 
-// clock calls a function when time has run out, in which it does not count pauses.
+// clock calls a function when time has run out. Pauses do not count.
 type clock struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	left  time.Duration
 	since time.Time // zero during a pause
 	timer *time.Timer

@@ -1,7 +1,7 @@
-// Package scriptengine does tasks by the scripts of their job, those that download, generate or parse:
-// it starts a jailed process for each attempt, sends the requests that the code asks for, and takes what
-// the code emits. Nothing that the process says is trusted: it is counted here, and what goes too far
-// ends it.
+// Package scriptengine runs the scripts of jobs, which download, generate or parse: it starts a
+// jailed process for each attempt, sends the requests that the code asks for, and takes what the
+// code emits. Nothing that the process says is trusted: the engine counts for itself, and ends a
+// process that exceeds a bound.
 package scriptengine
 
 import (
@@ -20,21 +20,21 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 )
 
-// unableFor is after how long a task is tried again where there is no jail.
+// unableFor is the pause before a task is retried if there is no jail.
 const unableFor = time.Hour
 
 // Options are those of an Engine. HTTP, Stored and Follow must be given.
 type Options struct {
 	HTTP   *httpengine.Engine
-	Stored Stored // where pages are that are to be parsed
-	// Follow makes tasks of URIs that the code of a job has found, through these filters ("" is none). It
-	// may be called again with the same.
+	Stored Stored // has the pages that are to be parsed
+	// Follow makes tasks of URIs that the code of a job has found, through these filters ("" is
+	// none). It may be called again with the same URIs.
 	Follow func(ctx context.Context, j download.Job, filters []string, tasks []download.NewTask) error
-	// Program is run with child.Args; its Main must be child.Main then. "": this very program.
+	// Program is run with child.Args, so its Main must be child.Main. "": this very program.
 	Program   string
 	Processes int   // at once; 0: 16
 	Memory    int64 // bytes that a process may write to; 0: 256 MiB
-	// CPU is how long a process may use the processor. 0: script.MaxCPU.
+	// CPU is the processor time of a process. 0: script.MaxCPU.
 	CPU time.Duration
 	// Python is the path of an interpreter that runs code in Python. "": there is none.
 	Python string
@@ -46,9 +46,9 @@ type Engine struct {
 	o      Options
 	places chan struct{}
 	checks chan struct{}
-	python func() (child.Python, error) // what it needs
+	python func() (child.Python, error) // returns what it needs
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	unable error      // why there is no jail
 }
 
@@ -62,8 +62,8 @@ func New(o Options) *Engine {
 	return &Engine{o: o, places: make(chan struct{}, o.Processes), checks: make(chan struct{}, checksAtOnce), python: sync.OnceValues(func() (child.Python, error) { return lookAtPython(o.Python) })}
 }
 
-// Probe runs a code that does nothing, and returns why none can be run here, nil if it can. From then
-// on Download refuses at once.
+// Probe runs a script that does nothing, and returns why none can be run here, or nil if it can.
+// After an error, Download refuses at once.
 func (e *Engine) Probe(ctx context.Context) error {
 	w := worker.Work{
 		Task: download.Task{URI: "http://localhost/"},
@@ -80,21 +80,21 @@ func (e *Engine) Probe(ctx context.Context) error {
 	return err
 }
 
-// Unable is why no code can be run here, as Probe has found; nil if it can.
+// Unable says why no code can be run here, as Probe has found; nil if it can.
 func (e *Engine) Unable() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.unable
 }
 
-// Download makes one attempt. What fails is a *worker.Failure.
+// Download makes one attempt. Failures are a *worker.Failure.
 func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, error) {
 	if err := e.Unable(); err != nil {
 		return worker.Page{}, &worker.Failure{Reason: err.Error(), After: unableFor}
 	}
 	a := &attempt{e: e, w: w, of: w.Task.Script(), pages: map[int]*fetched{}}
 	a.code, a.filters, a.host = scriptOf(w, a.of)
-	if err := script.Check(a.code, a.of); err != nil { // the master has done so, perhaps of another version
+	if err := script.Check(a.code, a.of); err != nil { // the master has checked it, but perhaps in another version
 		return worker.Page{}, &worker.Failure{Reason: "code: " + err.Error(), Permanent: true}
 	}
 	select {
@@ -113,7 +113,7 @@ func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 	return page, nil
 }
 
-// scriptOf is the code of a script, the filters that its links go through, and the host that is its own.
+// scriptOf returns the code of a script, the filters for its links, and its own host.
 func scriptOf(w worker.Work, of download.Script) (code download.Code, filters []string, host string) {
 	switch of {
 	case download.ScriptGenerate:
@@ -133,7 +133,7 @@ func failureOf(err error) error {
 	return &worker.Failure{Reason: err.Error()}
 }
 
-// failed is the failure of an attempt that its code, or a bound of it, has ended. The word says which.
+// failed is the failure of an attempt that its code, or a bound, has ended. The word says which.
 func failed(word, format string, args ...any) *worker.Failure {
 	return &worker.Failure{Reason: word + ": " + fmt.Sprintf(format, args...)}
 }

@@ -73,7 +73,7 @@ return page
 	}
 }
 
-// Without a page that is returned, no body is stored.
+// If no page is returned, no body is stored.
 func TestRecordsAlone(t *testing.T) {
 	r := newRig(t, serveShop)
 	page := r.good(`
@@ -86,7 +86,7 @@ emit(len(fetch(task.uri.replace("start", "binary")).body))
 	if string(page.Records) != want || page.Body != nil {
 		t.Errorf("records: %s, want %s; body %v", page.Records, want, page.Body)
 	}
-	// The first request has its turn, each further one waits for another; so does a redirect.
+	// The first request has its turn, each further one waits for another, and so does a redirect.
 	if got := strings.Join(r.turns, " "); r.firsts != 1 || got != "/moved /latin /binary" {
 		t.Errorf("%d first, turns %q", r.firsts, got)
 	}
@@ -113,7 +113,7 @@ emit([gone.status, gone.text, fetch(task.uri.replace("start", "busy"), any_statu
 	}
 }
 
-// Faults of code are told with their line and column.
+// Faults of code are reported with their line and column.
 func TestFaults(t *testing.T) {
 	r := newRig(t, serveShop)
 	for body, want := range map[string]string{
@@ -172,7 +172,7 @@ func TestOtherHosts(t *testing.T) {
 	}
 }
 
-// The names that code is checked for are those that it has.
+// The names that code is checked against are those that it has.
 func TestNames(t *testing.T) {
 	r := newRig(t, nil)
 	page := r.good("emit([type(x) for x in [" + strings.Join(script.Names(download.ScriptDownload), ", ") + "]])")

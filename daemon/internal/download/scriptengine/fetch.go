@@ -15,14 +15,14 @@ import (
 	uris "github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
-// fetched is a page that the code has.
+// fetched is a page that was fetched for the code.
 type fetched struct {
 	result download.Result
-	body   io.ReadSeekCloser // nil once it is not ours any more
+	body   io.ReadSeekCloser // nil after it was handed over
 }
 
-// fetch sends a request for the code, in its host's turn, and answers. A mistake of the code is
-// answered; what goes wrong on the way ends the attempt, as it does without code.
+// fetch sends a request for the code, in its host's turn, and answers. The answer reports
+// mistakes of the code; other errors end the attempt, as they do without code.
 func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
 	refuse := func(format string, args ...any) error {
 		_ = a.process.send(wire.Down{Page: &wire.Page{Refused: fmt.Sprintf(format, args...)}})
@@ -46,7 +46,7 @@ func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
 	for name, value := range q.Headers {
 		r.Header.Set(name, value)
 	}
-	a.clock.pause() // waiting for a host is not the code's time
+	a.clock.pause() // waiting for a host does not count as the code's time
 	err = a.turn(ctx, to.String(), own)
 	a.clock.resume()
 	if err != nil {
@@ -78,11 +78,11 @@ func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
 		return refuse("more than %d bytes of pages in one attempt", script.MaxFetched)
 	}
 	page := &wire.Page{ID: number, URL: answer.URI, Status: answer.Status, ContentType: answer.ContentType, Body: text, Headers: headersOf(f.result.Header)}
-	_ = a.process.send(wire.Down{Page: page}) // if it is gone, reading tells why
+	_ = a.process.send(wire.Down{Page: page}) // if the process is gone, reading says why
 	return nil
 }
 
-// turn waits until a request may be sent. The first one to the host of a task's URI has its turn already.
+// turn waits until a request may be sent. The first request to the host of a task's URI already has its turn.
 func (a *attempt) turn(ctx context.Context, uri string, own bool) error {
 	switch {
 	case own && !a.begun && a.of == download.ScriptDownload:
@@ -100,7 +100,7 @@ func (a *attempt) turn(ctx context.Context, uri string, own bool) error {
 	return a.w.Turn(ctx, uri)
 }
 
-// instead is what is to be done where a host cannot be called.
+// instead is the advice for code whose host cannot be called.
 func (a *attempt) instead() string {
 	if a.of == download.ScriptGenerate {
 		return "name it as generate.host of the job, or let follow() make a task of it"
@@ -108,8 +108,8 @@ func (a *attempt) instead() string {
 	return "let follow() make a task of it"
 }
 
-// follow takes links. Of a page, those that are no URIs of http and https are left out; without a page
-// they are the code's own, and such a one is its fault.
+// follow takes links. Links of a page that are not URIs of http or https are ignored; without a
+// page the links are the code's own, and an invalid one is its fault.
 func (a *attempt) follow(f *wire.Follow) error {
 	if a.named += len(f.Links); a.named > script.MaxLinks {
 		return a.tooFar("followed more links than allowed")
@@ -140,7 +140,7 @@ func (a *attempt) follow(f *wire.Follow) error {
 	return nil
 }
 
-// taskOf makes a task of a link. The error names it.
+// taskOf makes a task of a link. Errors name the link.
 func taskOf(link string, resolve func(string) (*uris.URI, error)) (download.NewTask, error) {
 	to, err := resolve(link)
 	if err != nil {
@@ -149,7 +149,7 @@ func taskOf(link string, resolve func(string) (*uris.URI, error)) (download.NewT
 	return download.TaskOf(to.String())
 }
 
-// followed makes tasks of the links. If the attempt is repeated, they are there already.
+// followed makes tasks of the links. If the attempt is a repetition, they exist already.
 func (a *attempt) followed(ctx context.Context) error {
 	if len(a.links) == 0 {
 		return nil

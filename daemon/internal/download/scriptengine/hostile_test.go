@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// Code that takes too much of anything is stopped, what it did is named, and the next attempt works.
+// Code that uses too much of anything is stopped, the reason is named, and the next attempt works.
 func TestHostileCode(t *testing.T) {
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 900_000)) },
 		func(o *Options) { o.Memory = 128 << 20 })
@@ -48,14 +48,14 @@ func TestHostileCode(t *testing.T) {
 	}
 }
 
-// An endless loop ends by the first of three clocks: steps, the processor, the attempt's timeout.
+// An endless loop ends at the first of three limits: steps, processor time, the attempt's timeout.
 func TestEndlessLoops(t *testing.T) {
 	const loop = "n = 0\nwhile True:\n    n += 1"
 	r := newRig(t, nil, func(o *Options) { o.CPU = time.Second })
 	if _, failure := r.run(loop); failure == nil || !strings.Contains(failure.Reason, "used more than 1 s of the processor") || !strings.HasPrefix(failure.Reason, "code: job.star:") {
 		t.Errorf("CPU: %+v", failure)
 	}
-	// No step of the interpreter comes between: the kernel ends it.
+	// The interpreter takes no step meanwhile: the kernel ends it.
 	if _, failure := r.run("x = 1 << 500\nfor i in range(40):\n    x = x * x"); failure == nil || !strings.Contains(failure.Reason, "processor") && !strings.Contains(failure.Reason, "memory") {
 		t.Errorf("without steps: %+v", failure)
 	}
@@ -65,10 +65,10 @@ func TestEndlessLoops(t *testing.T) {
 	r.good("log('still here')")
 }
 
-// A page that does not come ends the attempt in time, and tells where the code waits. On a busy machine the
-// attempt may be over before its code asks for the page: then it is given longer.
+// If a page does not come, the attempt ends in time, and the error says where the code waits. On a
+// busy machine the attempt may end before its code requests the page: then it gets more time.
 func TestTimeoutOfAPage(t *testing.T) {
-	asked, left := make(chan struct{}, 10), make(chan struct{}, 10) // one an attempt
+	asked, left := make(chan struct{}, 10), make(chan struct{}, 10) // one per attempt
 	r := newRig(t, func(_ http.ResponseWriter, q *http.Request) {
 		asked <- struct{}{}
 		<-q.Context().Done()
@@ -89,7 +89,7 @@ func TestTimeoutOfAPage(t *testing.T) {
 	t.Error("the page was not asked for")
 }
 
-// Who stops the worker does not wait for the code.
+// Stopping the worker does not wait for the code.
 func TestTheWorkerStops(t *testing.T) {
 	r := newRig(t, func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() })
 	stopped := errors.New("stopped")
@@ -101,7 +101,7 @@ func TestTheWorkerStops(t *testing.T) {
 	}
 }
 
-// The process is not trusted: what it says is counted, also if it is not ours any more.
+// The process is not trusted: its messages are counted, even if it is no longer ours.
 func TestLiars(t *testing.T) {
 	dir, err := programs()
 	if err != nil {
@@ -124,7 +124,7 @@ func TestLiars(t *testing.T) {
 	}
 }
 
-// Where there is no jail no code is run.
+// Without a jail no code is run.
 func TestWithoutAJail(t *testing.T) {
 	r := newRig(t, nil)
 	if err := r.engine.Probe(t.Context()); err != nil {
@@ -134,7 +134,7 @@ func TestWithoutAJail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.engine.o.Program = filepath.Join(dir, "liar") // which says that there is none
+	r.engine.o.Program = filepath.Join(dir, "liar") // it says that there is none
 	if err := r.engine.Probe(t.Context()); err == nil || err.Error() != "jail: no Landlock here" {
 		t.Errorf("got %v", err)
 	}

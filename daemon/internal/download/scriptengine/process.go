@@ -19,27 +19,27 @@ import (
 )
 
 const (
-	// grace is how long code has to end by itself when it is told to stop.
+	// grace is how long code may take to end when it is told to stop.
 	grace = 2 * time.Second
-	// writeIn is how long a message may take that the process does not read.
+	// writeIn is how long sending a message may take if the process does not read it.
 	writeIn = 10 * time.Second
-	// maxErrors is how much is kept of what the process writes as errors, in bytes.
+	// maxErrors is how much of the process's error output is kept, in bytes.
 	maxErrors = 4 << 10
 	// runtimeFault is the exit code of a program that its Go runtime has ended.
 	runtimeFault = 2
 )
 
-// process is one that runs code.
+// process is a process that runs code.
 type process struct {
 	cmd    *exec.Cmd
 	limits jail.Limits
-	in     *os.File // what it reads
-	out    *os.File // what it writes
+	in     *os.File // the process reads from it
+	out    *os.File // the process writes to it
 	errors head
 
 	sending sync.Mutex
 	mu      sync.Mutex // guards why
-	why     string     // it was told to stop, or killed
+	why     string     // why it was told to stop, or was killed
 }
 
 // startProcess starts a process, without an environment, and with no descriptor but its pipes.
@@ -68,7 +68,7 @@ func startProcess(program string, l jail.Limits, args []string) (_ *process, err
 	return p, nil
 }
 
-// send sends a message. A process that does not read it in time is killed.
+// send sends a message. It kills a process that does not read the message in time.
 func (p *process) send(m wire.Down) error {
 	p.sending.Lock()
 	defer p.sending.Unlock()
@@ -108,16 +108,16 @@ func (p *process) stopped() string {
 	return p.why
 }
 
-// end kills the process if it is still there, waits for it, and lets go of its pipes.
+// end kills the process if it still runs, waits for it, and closes its pipes.
 func (p *process) end() {
 	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait() // how it ended is in its state
+	_ = p.cmd.Wait() // its state says how it ended
 	_, _ = p.in.Close(), p.out.Close()
 }
 
-// wait waits for a process that has closed its pipe, and says why it has ended without a last word.
+// wait waits for a process that has closed its pipe, and says why it has ended without a last message.
 func (p *process) wait(file string) *worker.Failure {
-	end := time.AfterFunc(grace, func() { _ = p.cmd.Process.Kill() }) // it may have closed the pipe and go on
+	end := time.AfterFunc(grace, func() { _ = p.cmd.Process.Kill() }) // it may have closed the pipe and still run
 	_ = p.cmd.Wait()
 	end.Stop()
 	said := p.errors.String()
@@ -132,7 +132,7 @@ func (p *process) wait(file string) *worker.Failure {
 		return failed("memory", "%s: wanted more than %d MiB", file, p.limits.Memory>>20)
 	case strings.Contains(said, "stack overflow") || strings.Contains(said, "stack exceeds"):
 		return failed("stack", "%s: has too many calls in calls, or values in values", file)
-	case state.ExitCode() == runtimeFault: // the runtime does not always find words where it gets no memory
+	case state.ExitCode() == runtimeFault: // without memory, the runtime may print no message
 		return failed("memory", "%s: wanted more than %d MiB, or broke its process otherwise: %s", file, p.limits.Memory>>20, line)
 	case bySignal(state) == forbiddenCall:
 		return failed("jail", "%s: made a system call that the jail forbids, and was killed", file)
@@ -162,7 +162,7 @@ func (h *head) String() string {
 	return strings.ToValidUTF8(h.text.String(), "\uFFFD")
 }
 
-// read reads a message: io.EOF if the process has ended, or what it says is none.
+// read reads a message. It returns io.EOF if the process has ended, or its message is invalid.
 func (p *process) read(m *wire.Up) error {
 	if err := wire.Read(p.out, m); err != nil {
 		if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {

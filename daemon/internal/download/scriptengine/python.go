@@ -16,14 +16,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
 )
 
-// checksAtOnce is how many codes are compiled at once, for callers who wait.
+// checksAtOnce is how many scripts are compiled at once for waiting callers.
 const checksAtOnce = 2
 
-// lookIn is how long a Python may take to say what it is.
+// lookIn is how long a Python may take to describe itself.
 const lookIn = time.Minute
 
-// pythonLook has a Python tell which files it needs: its library's folders, and what it has mapped once
-// modules are loaded that code may want.
+// pythonLook makes a Python list the files that it needs: the folders of its library, and the files
+// mapped after loading modules that code may want.
 const pythonLook = `
 import json, os, sys
 if sys.version_info < (3, 11):
@@ -37,7 +37,7 @@ with open("/proc/self/maps") as maps:
 print(json.dumps({"path": path, "dirs": dirs, "files": sorted(f for f in files if os.path.isfile(f))}))
 `
 
-// lookAtPython asks the interpreter of a path, which its operator trusts, what it needs.
+// lookAtPython asks the interpreter at a path, which the operator trusts, what it needs.
 func lookAtPython(path string) (p child.Python, err error) {
 	if path == "" {
 		return p, errors.New("no code in Python is run here: the operator may set script.python to the path of a Python, such as /usr/bin/python3")
@@ -58,15 +58,15 @@ func lookAtPython(path string) (p child.Python, err error) {
 	return p, nil
 }
 
-// Python is why no code in Python can be run here, nil if it can.
+// Python says why no code in Python can be run here, or returns nil if it can.
 func (e *Engine) Python() error {
 	_, err := e.python()
 	return err
 }
 
-// Check tells what is wrong with the code of a script, with file, line and column. Code in Python is compiled
-// in a jailed process; if there is no Python here, that is told. An error that is of this machine, and not of
-// the code, is a *MachineError.
+// Check says what is wrong with the code of a script, with file, line and column. Code in Python is
+// compiled in a jailed process; if there is no Python here, the error says so. An error that is
+// caused by this machine, not by the code, is a *MachineError.
 func (e *Engine) Check(ctx context.Context, c download.Code, of download.Script) error {
 	if err := script.Check(c, of); err != nil || c.Language != script.Python {
 		return err
@@ -99,7 +99,7 @@ func (e *Engine) Check(ctx context.Context, c download.Code, of download.Script)
 	return nil
 }
 
-// MachineError tells that code cannot be checked here.
+// MachineError means that code cannot be checked here.
 type MachineError struct{ Err error }
 
 func (e *MachineError) Error() string { return e.Err.Error() }
@@ -107,7 +107,7 @@ func (e *MachineError) Unwrap() error { return e.Err }
 
 func (e *Engine) limits() jail.Limits { return jail.Limits{Memory: e.o.Memory, CPU: e.o.CPU} }
 
-// args are those of the process that runs a code.
+// args are the arguments of the process that runs a script.
 func (e *Engine) args(c download.Code) ([]string, error) {
 	if c.Language != script.Python {
 		return child.Args(e.limits()), nil
@@ -119,7 +119,7 @@ func (e *Engine) args(c download.Code) ([]string, error) {
 	return child.PythonArgs(e.limits(), p)
 }
 
-// ask passes a question of the process to one that can read pages, and its answer back.
+// ask passes a question of the process to one that can read pages, and passes the answer back.
 func (a *attempt) ask(q *wire.Ask) error {
 	reader := a.reader.Load()
 	if reader == nil {
@@ -132,7 +132,7 @@ func (a *attempt) ask(q *wire.Ask) error {
 			reader.kill(why)
 		}
 	}
-	_ = reader.send(wire.Down{Ask: q}) // if it is gone, reading tells why
+	_ = reader.send(wire.Down{Ask: q}) // if the process is gone, reading says why
 	var m wire.Up
 	if err := reader.read(&m); err != nil || m.Found == nil {
 		return reader.wait(a.code.File)

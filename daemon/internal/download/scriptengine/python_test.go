@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 )
 
-// interpreter is a Python of this machine.
+// interpreter is a Python on this machine.
 var interpreter = sync.OnceValues(func() (string, error) { return exec.LookPath("python3") })
 
 // newPythonRig makes an engine that has a Python.
@@ -113,7 +113,7 @@ func TestPythonFaults(t *testing.T) {
 	}
 }
 
-// What code in Python must not do is tried by it, also by system calls of its own.
+// Code in Python tries what it must not do, also by direct system calls.
 func TestHostilePython(t *testing.T) {
 	r := newPythonRig(t, func(o *Options) { o.CPU = 2 * time.Second })
 	for body, want := range map[string]string{
@@ -154,8 +154,8 @@ func TestHostilePython(t *testing.T) {
 	}
 }
 
-// Where an operator's Python can call any function of the C library, the list of system calls and Landlock
-// still hold.
+// If an operator's Python can call any function of the C library, the list of system calls and
+// Landlock still protect.
 func TestHostilePythonInC(t *testing.T) {
 	r := newPythonRig(t)
 	look := r.engine.python
@@ -223,7 +223,7 @@ func TestCheckPython(t *testing.T) {
 		"def download(task:\n":                                         "a.py:1:13: ",
 		"x = 1":                                                        "a.py: has no function download: want def download(...): at its top level",
 		"def download(): pass":                                         "a.py:1:1: download has other than one parameter",
-		"raise SystemExit\ndef download(task): pass":                   "", // nothing of it is run
+		"raise SystemExit\ndef download(task): pass":                   "", // none of it is run
 		"x = " + strings.Repeat("(", 30_000):                           "a.py:1:",
 		"x = '\x00'":                                                   "a.py:",
 	} {

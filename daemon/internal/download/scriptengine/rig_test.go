@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// programs are testdata/child and testdata/liar. They are built without cgo, as releases are, also
-// where these tests are not.
+// programs are testdata/child and testdata/liar. They are built without cgo, like releases, even
+// if these tests are not.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "scriptengine-test-")
 	if err != nil {
@@ -51,7 +51,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// rig is an engine, and a server that notes what it is asked for.
+// rig is an engine, and a server that records its requests.
 type rig struct {
 	*httptest.Server
 	t      *testing.T
@@ -63,8 +63,8 @@ type rig struct {
 	turns    []string
 	firsts   int
 	followed []string
-	filters  []string // that they went through
-	foreign  bool     // hosts of other names are of another worker
+	filters  []string // that they passed
+	foreign  bool     // other hosts belong to another worker
 }
 
 type lines struct {
@@ -141,7 +141,7 @@ func (r *rig) runAll(text string, change ...func(*download.Setting)) (worker.Pag
 	return page, failure
 }
 
-// work is an attempt at the page /start.
+// work makes an attempt at the page /start.
 func (r *rig) work(text string, change ...func(*download.Setting)) worker.Work {
 	s := download.Setting{Timeout: 5 * time.Minute, MaxBytes: 1 << 20, Engine: download.EngineScript}
 	for _, f := range change {
@@ -167,7 +167,7 @@ func (r *rig) work(text string, change ...func(*download.Setting)) worker.Work {
 	}
 }
 
-// good runs a body that does what it is to do.
+// good runs a body that must succeed.
 func (r *rig) good(body string, change ...func(*download.Setting)) worker.Page {
 	r.t.Helper()
 	page, failure := r.run(body, change...)

@@ -87,7 +87,7 @@ func TestGenerateFails(t *testing.T) {
 	}
 }
 
-// shelf is a store with a job whose one page is in a state.
+// shelf is a store with a job that has one page, in a given state.
 func shelf(t *testing.T, uri string) (*sqlite.Store, download.Job, download.Lease) {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), sqlite.Options{Dir: t.TempDir()})
@@ -165,7 +165,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A page whose download failed, or that is too large, is not parsed, ever.
+// A page whose download failed, or that is too large, is never parsed.
 func TestParseOfNoPage(t *testing.T) {
 	for name, end := range map[string]struct {
 		do   func(s *sqlite.Store, l download.Lease) error

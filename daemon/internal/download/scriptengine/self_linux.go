@@ -1,4 +1,4 @@
 package scriptengine
 
-// self is this program, also where its file was replaced since.
+// self is this program, even if its file has been replaced since.
 const self = "/proc/self/exe"

@@ -4,5 +4,5 @@ package scriptengine
 
 import "os"
 
-// self is this program, which says here that there is no jail.
+// self is this program; run for job code here, it says that there is no jail.
 var self, _ = os.Executable()

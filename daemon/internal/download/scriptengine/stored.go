@@ -14,22 +14,22 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 )
 
-// unstoredFor is after how long it is looked again for a page that is not stored yet.
+// unstoredFor is the pause before a page that is not stored yet is looked for again.
 const unstoredFor = 10 * time.Second
 
-// Stored is what is needed of a [download.Store] to read a page.
+// Stored is the part of a [download.Store] that is needed to read a page.
 type Stored interface {
 	ListTasks(ctx context.Context, q download.Query, each func(download.Task) error) error
 	ListData(ctx context.Context, q download.Query, each func(download.Data) error) error
 	Body(ctx context.Context, task string) (io.ReadCloser, error)
 }
 
-// stored is the page that a run of parse is about.
+// stored returns the page that a run of parse is about.
 func (a *attempt) stored(ctx context.Context) (*wire.Page, error) {
 	uri := download.PageOf(a.w.Task.URI)
 	q := download.Query{Job: a.w.Task.Job, Task: download.TaskID(a.w.Task.Job, uri)}
 	page := a.w.Task
-	page.State = download.Failed // if it is not there
+	page.State = download.Failed // in case it does not exist
 	if err := a.e.o.Stored.ListTasks(ctx, q, func(t download.Task) error { page = t; return nil }); err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (a *attempt) stored(ctx context.Context) (*wire.Page, error) {
 	case download.Done:
 	case download.Failed:
 		return nil, &worker.Failure{Reason: "page: was not stored: its download failed", Permanent: true}
-	default: // its worker made this task and has not stored the page; perhaps it was killed in between
+	default: // its worker made this task but has not stored the page; perhaps it was killed in between
 		return nil, &worker.Failure{Reason: "page: is not stored yet", Early: true, After: unstoredFor}
 	}
 	var data *download.Data
@@ -63,7 +63,7 @@ func (a *attempt) stored(ctx context.Context) (*wire.Page, error) {
 	}, nil
 }
 
-// headersOf are headers as code sees them.
+// headersOf returns headers as code sees them.
 func headersOf(h http.Header) map[string]string {
 	all := map[string]string{}
 	for name, values := range h {
@@ -72,7 +72,7 @@ func headersOf(h http.Header) map[string]string {
 	return all
 }
 
-// listOf is a JSON list of values that stand a line each; nil for none.
+// listOf makes a JSON list of values that are one per line; nil for none.
 func listOf(lines []byte) []byte {
 	text := strings.TrimSpace(string(lines))
 	if text == "" {

@@ -1,5 +1,5 @@
-// Package seen asks a filter which URIs are new before they become tasks: a urifilter daemon, or
-// filters of the program's own on this machine.
+// Package seen asks a filter which URIs are new before they become tasks. The filter is a
+// urifilter daemon, or one that the program itself keeps on this machine.
 package seen
 
 import (
@@ -21,16 +21,16 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
 
-// Filter tells which URIs are new. It is safe for concurrent use.
+// Filter knows which URIs are new. It is safe for concurrent use.
 type Filter interface {
-	// Check tells of each URI whether it is new, and remembers nothing. Of equal ones the first is.
+	// Check says for each URI whether it is new, and remembers nothing. Of equal URIs the first is new.
 	Check(ctx context.Context, filter string, uris []string) ([]bool, error)
-	// Remember makes the URIs seen.
+	// Remember marks the URIs as seen.
 	Remember(ctx context.Context, filter string, uris []string) error
 	io.Closer
 }
 
-// UnknownError is returned for a filter that is not there.
+// UnknownError is returned for a filter that does not exist.
 type UnknownError struct {
 	Filter string
 	Known  []string
@@ -41,7 +41,7 @@ func (e *UnknownError) Error() string { return fmt.Sprintf("filter %q: unknown",
 // Remote is a urifilter daemon.
 type Remote struct{ daemon *client.Client }
 
-// Call makes a Remote, which closes daemon at its end.
+// Call makes a Remote, which owns daemon and closes it at its end.
 func Call(daemon *client.Client) *Remote { return &Remote{daemon} }
 
 func (r *Remote) Check(ctx context.Context, filter string, uris []string) ([]bool, error) {
@@ -62,16 +62,16 @@ func remoteError(filter string, err error) error {
 	return err
 }
 
-// Close lets go of the connections.
+// Close closes the connections.
 func (r *Remote) Close() error {
 	r.daemon.Close()
 	return nil
 }
 
-// firstCapacity is for how many URIs a filter of our own is made; it grows.
+// firstCapacity is the number of URIs for which one of our own filters is made; it grows.
 const firstCapacity = 1_000_000
 
-// Own is filters on this machine, the default ones of urifilter.
+// Own is a set of filters on this machine, with the default settings of urifilter.
 type Own struct {
 	store *embedded.Store
 	judge batch.Judge
@@ -83,14 +83,14 @@ type ownCall struct {
 	work batch.Batch
 }
 
-// Open opens or makes the filters in a folder, which one process has at a time. What Remember was
-// given is durable on its return.
+// Open opens or creates the filters in a folder, which only one process may use. URIs are durable
+// when Remember returns.
 func Open(ctx context.Context, dir string, log *slog.Logger) (*Own, error) {
 	return open(ctx, dir, configs.Default().Durability, log)
 }
 
-// OpenVolatile is Open for a caller that keeps the URIs itself: a power cut may take what was given
-// to Remember in the last second; in return nobody waits for the disk.
+// OpenVolatile is Open for a caller that stores the URIs itself: a power cut may lose what Remember
+// got in the last second; in return no call waits for the disk.
 func OpenVolatile(ctx context.Context, dir string, log *slog.Logger) (*Own, error) {
 	return open(ctx, dir, "interval", log)
 }

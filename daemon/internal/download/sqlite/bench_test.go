@@ -16,10 +16,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// BenchmarkTasks is what docs/downloader.md tells of this store, on the real clock and disk: so
-// many tasks are added in calls of 100,000, 7,000 are handed out, and 64 workers lease ten at
-// once and finish each by itself with a page of 10,000 bytes, up to 20,000 tasks. DIR of
-// URIDOWNLOADER_BENCH_DIR has the store; without it a temporary folder.
+// BenchmarkTasks measures the figures of docs/downloader.md for this store, on the real clock
+// and disk: tasks are added in calls of 100,000, 7,000 are handed out, and 64 workers lease ten
+// at once and finish each separately with a page of 10,000 bytes, up to 20,000 tasks. The store
+// is in the folder URIDOWNLOADER_BENCH_DIR, by default in a temporary one.
 func BenchmarkTasks(b *testing.B) {
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
@@ -114,7 +114,7 @@ func benchmarkTasks(b *testing.B, n int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// workers call work again and again until it returns false.
+// workers call work repeatedly until it returns false.
 func workers(n int, work func(owner string) bool) {
 	var wait sync.WaitGroup
 	for i := range n {

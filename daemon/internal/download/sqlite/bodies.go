@@ -19,20 +19,20 @@ import (
 )
 
 // bodies are the files of large bodies: DIR/xx/TASK-FENCE-RANDOM, with xx the first digits of the
-// task's id. A file is durable before a row names it, and is removed after the row, so that one
-// without a row is of a call that was interrupted, or of one that is under way.
+// task's id. A file is durable before a row names it, and is removed after the row. So a file
+// without a row belongs to a call that was interrupted, or to one that is under way.
 type bodies struct {
 	dir string
 	fs  durable.FS
 
 	mu       sync.Mutex
-	made     map[string]bool // folders that are there, durably
-	pending  map[string]bool // files that calls under way may name
-	leftover map[string]bool // files that may be left over: all that no call names, before the first sweep
+	made     map[string]bool // folders that exist durably
+	pending  map[string]bool // files that calls under way may yet name
+	leftover map[string]bool // files that may be left over; before the first sweep, all that no call names
 	swept    bool
 }
 
-// body is what take has made of a result's body.
+// body is what take has made of the body of a result.
 type body struct {
 	size   int64
 	sha256 []byte
@@ -40,8 +40,8 @@ type body struct {
 	file   string // the name of the file under the folder, with /, or ""
 }
 
-// take reads a body to its end, into memory up to most bytes, else into a file. One that knows all of itself is
-// taken as it is. The caller must settle it.
+// take reads a body to its end, into memory up to most bytes, else into a file. A
+// download.WholeBody is used as it is. The caller must settle the result.
 func (b *bodies) take(ctx context.Context, task download.Task, r io.Reader, most int) (body, error) {
 	sum := sha256.New()
 	if r == nil {
@@ -112,7 +112,7 @@ func (a *appender) Write(p []byte) (int, error) {
 
 func (b *bodies) path(file string) string { return filepath.Join(b.dir, filepath.FromSlash(file)) }
 
-// begin makes the folder of a file that is to be written, and keeps sweeps from it.
+// begin makes the folder for a new file, and protects the file from sweeps.
 func (b *bodies) begin(file string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,7 +129,7 @@ func (b *bodies) begin(file string) error {
 	return nil
 }
 
-// settle ends what take has begun. A file is removed if no row can name it.
+// settle ends what take has begun. It removes the file if no row can name it.
 func (b *bodies) settle(taken body, err error) error {
 	if taken.file == "" {
 		return nil
@@ -139,14 +139,14 @@ func (b *bodies) settle(taken body, err error) error {
 		delete(b.pending, taken.file)
 		b.mu.Unlock()
 	}()
-	if err == nil || broken(err) { // then it may have been committed: the next start knows
+	if err == nil || broken(err) { // it may have been committed: the next start will know
 		return nil
 	}
 	return b.remove(taken.file)
 }
 
-// remove removes files that no row names any more. One that cannot be removed, as somebody reads
-// it on a system that forbids that, is left for the next sweep.
+// remove removes files that no row names any more. A file that cannot be removed because
+// somebody reads it, on a system that forbids that, is left for the next sweep.
 func (b *bodies) remove(files ...string) error {
 	for _, file := range files {
 		err := b.fs.Remove("body-remove", b.path(file))
@@ -158,7 +158,7 @@ func (b *bodies) remove(files ...string) error {
 	return nil
 }
 
-// suspect has the next sweep look at a file.
+// suspect has the next sweep check a file.
 func (b *bodies) suspect(file string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -168,8 +168,8 @@ func (b *bodies) suspect(file string) {
 	b.leftover[file] = true
 }
 
-// sweep removes the files that no row names: the first time of all that are there, later of those
-// that could not be removed, or that a lease of another process may yet name.
+// sweep removes files that no row names. The first sweep checks all files, later ones only those
+// that could not be removed, or that a lease of another process might still name.
 func (b *bodies) sweep(ctx context.Context, use func(ctx context.Context, file string) (named, leased bool, err error)) error {
 	b.mu.Lock()
 	all, leftover := !b.swept, b.leftover
@@ -179,7 +179,7 @@ func (b *bodies) sweep(ctx context.Context, use func(ctx context.Context, file s
 		b.mu.Lock()
 		pending := b.pending[file]
 		b.mu.Unlock()
-		if pending { // asked before the row is looked for, which is there when this ends
+		if pending { // read before looking for the row, which exists when pending ends
 			return nil
 		}
 		named, leased, err := use(ctx, file)

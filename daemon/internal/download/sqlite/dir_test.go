@@ -31,7 +31,7 @@ func TestFolderNames(t *testing.T) {
 	}
 }
 
-// What a process has left that was killed is free at once for the next, if that one is alone.
+// Leases of a killed process are free at once for the next process, if that one is alone.
 func TestEndLeases(t *testing.T) {
 	dir := t.TempDir()
 	open := func(end bool) *Store {

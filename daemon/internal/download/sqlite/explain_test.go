@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestQueriesUseIndexes: none of the queries that run all the time reads a table from its start,
-// or sorts what could come in order.
+// TestQueriesUseIndexes: none of the frequent queries scans a table from its start, or sorts
+// rows that an index could give in order.
 func TestQueriesUseIndexes(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{Dir: t.TempDir()})

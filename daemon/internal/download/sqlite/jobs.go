@@ -39,7 +39,7 @@ func (s *Store) AddJob(ctx context.Context, j download.Job) (download.Job, error
 	return j, nil
 }
 
-// needsOf is what a job needs, as it is kept.
+// needsOf returns the needs of a job as they are stored.
 func needsOf(j download.Job) string { return strings.Join(j.Needs(), " ") }
 
 func ifTrue(b bool, err error) error {
@@ -103,8 +103,8 @@ func (s *Store) MarkReported(ctx context.Context, job int64, tasks int) error {
 	})
 }
 
-// DropJob implements download.Jobs. If ctx ends while it removes what the job had, the job is
-// gone, and Sweep removes the rest.
+// DropJob implements download.Jobs. If ctx ends while it removes what belongs to the job, the
+// job is gone, and Sweep removes the rest.
 func (s *Store) DropJob(ctx context.Context, name string) error {
 	err := s.write(ctx, 1, func(t *tx) error {
 		n, err := t.w.execCount("UPDATE jobs SET dropped = 1 WHERE name = ? AND dropped = 0", name)
@@ -135,7 +135,7 @@ func scanJob(rows *sql.Rows) (download.Job, error) {
 	return j, json.Unmarshal(setting, &j.Setting)
 }
 
-// collectJobs gives a function for eachRow that appends to jobs.
+// collectJobs returns a function for eachRow that appends to jobs.
 func collectJobs(jobs *[]download.Job) func(*sql.Rows) error {
 	return func(rows *sql.Rows) error {
 		j, err := scanJob(rows)
@@ -212,7 +212,7 @@ func (s *Store) Counts(ctx context.Context, job int64) (map[download.State]int, 
 		return nil, download.ErrNoJob
 	}
 	for _, state := range states {
-		counts[state] += 0 // so that it is a key
+		counts[state] += 0 // so that the key exists
 	}
 	return counts, nil
 }
@@ -245,7 +245,7 @@ func (s *Store) Refusals(ctx context.Context, limit int) ([]download.Refusal, er
 	return all, err
 }
 
-// The states as they are kept.
+// The states as they are stored.
 var states = download.States()
 
 var (

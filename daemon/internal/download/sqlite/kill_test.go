@@ -56,7 +56,7 @@ func killAtAnyMoment(t *testing.T, rounds int) {
 		cmd.Env = append(os.Environ(), victimDir+"="+dir, victimName+"="+name)
 		return cmd
 	})
-	// No file is left that no row names.
+	// No file remains that no row names.
 	s := open().(*Store)
 	defer s.Close()
 	files, err := filepath.Glob(filepath.Join(dir, bodiesName, "*", "*"))

@@ -27,7 +27,7 @@ func open(t *testing.T, o Options) *Store {
 	return s
 }
 
-// run does statements on the database of a closed store.
+// run executes statements on the database of a closed store.
 func run(t *testing.T, path string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -99,8 +99,8 @@ func TestOpenRefusesNewerSchema(t *testing.T) {
 	}
 }
 
-// TestOpenOfFirstSchema: what the first version of the schema has kept is there, with its attempts as
-// they were counted then.
+// TestOpenOfFirstSchema: the data of the first version of the schema is still there, with its
+// attempts as they were counted then.
 func TestOpenOfFirstSchema(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -130,8 +130,8 @@ func TestOpenOfFirstSchema(t *testing.T) {
 	}
 }
 
-// TestOpenOfOldSchemas: a database of each version of the schema is brought up to date, and what its jobs
-// need is what a job needs that is added now.
+// TestOpenOfOldSchemas: a database of each version of the schema is brought up to date, and the
+// needs of its jobs equal those of a job that is added now.
 func TestOpenOfOldSchemas(t *testing.T) {
 	t.Parallel()
 	python, starlark := download.Code{Language: "python", File: "a.py", Text: "x"}, download.Code{Language: "starlark", File: "a.star", Text: "x"}
@@ -261,7 +261,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestDurability: the settings on which the promise rests are those of the open connections.
+// TestDurability: the open connections have the settings on which the promise rests.
 func TestDurability(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{Dir: t.TempDir()})
@@ -273,7 +273,7 @@ func TestDurability(t *testing.T) {
 	}
 }
 
-// TestGroupCommit: changes that wait for the writer are done in one transaction.
+// TestGroupCommit: changes that wait for the writer share one transaction.
 func TestGroupCommit(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{Dir: t.TempDir()})
@@ -283,9 +283,9 @@ func TestGroupCommit(t *testing.T) {
 	go func() {
 		answers <- s.write(ctx, 1, func(*tx) error { close(begun); <-held; return nil })
 	}()
-	<-begun // the writer is busy with a transaction of its own
+	<-begun // the writer is busy with another transaction
 	seen := map[*tx]int{}
-	for range 100 { // as write sends them
+	for range 100 { // as write would send them
 		s.changes <- &change{ctx, 1, func(t *tx) error { seen[t]++; return nil }, answers}
 	}
 	close(held)
@@ -299,7 +299,7 @@ func TestGroupCommit(t *testing.T) {
 	}
 }
 
-// TestOneFailureOfMany: a change that fails takes none with it that is in the same transaction.
+// TestOneFailureOfMany: a failing change does not affect the others in its transaction.
 func TestOneFailureOfMany(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{Dir: t.TempDir()})
@@ -316,7 +316,7 @@ func TestOneFailureOfMany(t *testing.T) {
 			return nil
 		}, make(chan error, 1)})
 	}
-	if err := s.Close(); err != nil { // so that the test may be the writer
+	if err := s.Close(); err != nil { // so that the test can be the writer
 		t.Fatal(err)
 	}
 	w, err := newWriter(context.Background(), s, filepath.Join(s.opt.Dir, databaseName))

@@ -23,8 +23,8 @@ var (
 	cuts    = flag.Int("powercut.cuts", 25, "moments at which the power fails, each in several ways")
 )
 
-// traced runs a victim in dir until it has printed so many lines or has ended by itself, and returns
-// what it printed, what it did to files, and what it said in the end.
+// traced runs a victim in dir until it has printed so many lines or has ended by itself. It returns
+// what the victim printed, what it did to files, and its last errors.
 func traced(t *testing.T, dir string, lines int, inject string) (printed []string, did []powerloss.Entry, said string) {
 	t.Helper()
 	program, err := os.Executable()
@@ -48,7 +48,7 @@ func traced(t *testing.T, dir string, lines int, inject string) (printed []strin
 	for len(printed) < lines && in.Scan() {
 		printed = append(printed, in.Text())
 	}
-	_ = out.Close() // the next line that it prints is its death
+	_ = out.Close() // the next line that it prints kills it
 	_ = cmd.Wait()
 	if did, err = powerloss.ReadTrace(trace, dir); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func traced(t *testing.T, dir string, lines int, inject string) (printed []strin
 	return printed, did, stderr.String()
 }
 
-// recovered opens the store in dir, and holds it against what was acknowledged.
+// recovered opens the store in dir, and compares it with what was acknowledged.
 func recovered(t *testing.T, dir string, acknowledged []string) {
 	t.Helper()
 	clock := downloadtest.NewClock()
@@ -69,7 +69,7 @@ func recovered(t *testing.T, dir string, acknowledged []string) {
 	}, acknowledged)
 }
 
-// cutPower tries what the disk may hold after so many cuts at random moments of what was done.
+// cutPower checks what the disk may hold after power cuts at random moments of the recorded operations.
 func cutPower(t *testing.T, root string, did []powerloss.Entry, cuts int) {
 	seed := cmp.Or(*cutSeed, rand.Uint64())
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -113,8 +113,8 @@ func cutPower(t *testing.T, root string, did []powerloss.Entry, cuts int) {
 	}
 }
 
-// What was acknowledged survives a power cut at any moment, whatever the disk made of what was not
-// synced: pages written or not, torn, out of order; names of files likewise.
+// Acknowledged data survives a power cut at any moment, whatever the disk made of unsynced data:
+// pages written or not, torn, or out of order; names of files likewise.
 func TestSystemPowerCut(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -125,13 +125,13 @@ func TestSystemPowerCut(t *testing.T) {
 	cutPower(t, root, did, *cuts)
 }
 
-// A disk that fails or is full is told of at once, and what was acknowledged before is there when the
-// program is started again. If a sync failed, the disk may have lost what it was to write, for good.
+// A disk that fails or is full is reported at once, and data that was acknowledged before is there
+// after a restart. If a sync failed, the disk may permanently lack what it was to write.
 func TestSystemFailingDisk(t *testing.T) {
 	t.Parallel()
-	// The counts are of each thread of the victim. What fails may be the database, after which nothing is
-	// written any more, or the file of one large body, which is an error of that call. What failed only once could be a write of a checkpoint, which SQLite
-	// does again later and tells nobody of.
+	// The counts are per thread of the victim. The failure may hit the database, after which
+	// nothing more is written, or the file of one large body, which is an error of that call only.
+	// A single failure could also hit a write of a checkpoint, which SQLite silently repeats later.
 	failed := []string{"the disk failed, restart the program", "input/output error"}
 	full := []string{"database or disk is full", "no space left on device"}
 	for name, c := range map[string]struct {

@@ -17,8 +17,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// page is how many records are read at once, so that a reader that is slow does not keep a
-// snapshot of the database, which would grow meanwhile.
+// page is how many records are read at once, so that a slow reader does not hold a
+// snapshot of the database, whose log would grow meanwhile.
 const page = 500
 
 // isLive is a condition on the number of a job.
@@ -28,7 +28,7 @@ const (
 	listTasks = "SELECT " + taskColumns + " FROM tasks NOT INDEXED WHERE job = ?" + isLive + "AND seq > ? ORDER BY seq LIMIT ?"
 	listTask  = "SELECT " + taskColumns + " FROM tasks WHERE +job = ?" + isLive + "AND +seq > ? AND id = ? LIMIT ?"
 
-	// Of what waits or is done, there are few others, or reading those takes a second for a million.
+	// For waiting and done: tasks in other states are few, else this takes a second for each million of them.
 	listTasksState = "SELECT " + taskColumns + " FROM tasks INDEXED BY tasks_job WHERE job = ?" + isLive + "AND seq > ? AND +state = ? ORDER BY seq LIMIT ?"
 	listReady      = "SELECT " + taskColumns + " FROM tasks INDEXED BY tasks_ready WHERE +job = ?" + isLive + "AND +seq > ? AND state = 1 ORDER BY seq LIMIT ?"
 	listRunning    = "SELECT " + taskColumns + " FROM tasks INDEXED BY tasks_running WHERE +job = ?" + isLive + "AND +seq > ? AND state = 2 ORDER BY seq LIMIT ?"
@@ -61,7 +61,7 @@ func list[T any](ctx context.Context, s *Store, most int, scan func(*sql.Rows) (
 	return all, len(all) == most, err
 }
 
-// ListTasks implements download.Records: by the time when they were added.
+// ListTasks implements download.Records, ordered by the time when the tasks were added.
 func (s *Store) ListTasks(ctx context.Context, q download.Query, each func(download.Task) error) error {
 	var after int64
 	return download.InPages(q.Limit, page, func(most int) ([]row, bool, error) {
@@ -87,7 +87,7 @@ func (s *Store) ListTasks(ctx context.Context, q download.Query, each func(downl
 	}, func(r row) error { return each(r.Task) })
 }
 
-// ListData implements download.Records: by the time when the tasks were added.
+// ListData implements download.Records, ordered by the time when the tasks were added.
 func (s *Store) ListData(ctx context.Context, q download.Query, each func(download.Data) error) error {
 	var after int64
 	return download.InPages(q.Limit, page, func(most int) ([]download.Data, bool, error) {
@@ -108,7 +108,7 @@ func (s *Store) ListData(ctx context.Context, q download.Query, each func(downlo
 	}, each)
 }
 
-// ListLogs implements download.Records: by time.
+// ListLogs implements download.Records, ordered by time.
 func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(download.Log) error) error {
 	seq, added := int64(0), int64(math.MinInt64)
 	if !q.Since.IsZero() {
@@ -149,7 +149,7 @@ func (s *Store) Body(ctx context.Context, task string) (io.ReadCloser, error) {
 	}
 	f, err := os.Open(s.bodies.path(file))
 	if errors.Is(err, os.ErrNotExist) {
-		// Its job was dropped since, or somebody removed the file.
+		// The job has been dropped since, or somebody removed the file.
 		if named, _, nameErr := s.useOf(ctx, file); nameErr == nil && !named {
 			return nil, download.ErrNoData
 		}

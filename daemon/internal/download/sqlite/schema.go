@@ -13,18 +13,18 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// pageSize is that of a new database: fewer pages to write for a body of some kilobytes.
+// pageSize is the page size of a new database: a body of some kilobytes needs fewer pages.
 const pageSize = "page_size(8192)"
 
 // applicationID is in the header of our databases: "UDLD".
 const applicationID = 0x55444c44
 
-// migrations lead from each version of the schema to the next. What has been released does not
-// change: a change is a further migration.
+// migrations lead from each version of the schema to the next. Released migrations never change:
+// a change is a new migration.
 //
-// Times are milliseconds of Unix time. A state is its index in download.States. Rows of tasks are
-// named by seq, which is smaller than the id in all that refers to them; seq grows with the time
-// of the task and is the order of lists.
+// Times are milliseconds of Unix time. A state is its index in download.States. Other tables
+// refer to tasks by seq, which is smaller than the id; seq grows with the time of the task and
+// orders lists.
 var migrations = []string{`
 CREATE TABLE jobs (
 	id INTEGER PRIMARY KEY AUTOINCREMENT, -- never given again
@@ -126,12 +126,12 @@ UPDATE jobs SET needs = coalesce((SELECT json_extract(v.setting, '$.Engine')
 	FROM versions v WHERE v.job = jobs.id AND v.version = jobs.version), '');
 `}
 
-// prepare makes the database if it is missing, refuses what is not ours, and brings the schema up
-// to date.
+// prepare creates the database if it is missing, refuses files of other programs, and brings the
+// schema up to date.
 //
-// A database is made under another name and renamed when it is whole: a file under its own name
-// always has our header. It is in the way of rollback journals until then, so that the header is
-// in the file itself and not in a log beside it.
+// A database is made under another name and renamed when it is complete: a file under its final
+// name always has our header. Until then it uses a rollback journal, so that the header is in the
+// file itself and not in a log beside it.
 func prepare(ctx context.Context, path string) error {
 	there, err := exists(path)
 	if err != nil {
@@ -165,7 +165,7 @@ func prepare(ctx context.Context, path string) error {
 func create(ctx context.Context, path string) error {
 	var fs durable.FS
 	tmp := path + ".tmp"
-	for _, old := range []string{tmp, tmp + "-journal"} { // of one that was interrupted
+	for _, old := range []string{tmp, tmp + "-journal"} { // left by an interrupted call
 		if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -191,8 +191,8 @@ func create(ctx context.Context, path string) error {
 	return fs.SyncDir("database-syncdir", filepath.Dir(path))
 }
 
-// checkHeader refuses a file that is not a database of ours, without changing it. The bytes are
-// of https://www.sqlite.org/fileformat2.html#the_database_header.
+// checkHeader refuses a file that is not one of our databases, without changing it. For the
+// bytes see https://www.sqlite.org/fileformat2.html#the_database_header.
 func checkHeader(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -214,7 +214,7 @@ func checkHeader(path string) error {
 	return nil
 }
 
-// migrate brings the schema up to date, a transaction a version.
+// migrate brings the schema up to date, with one transaction per version.
 func migrate(ctx context.Context, db *sql.DB, path string) error {
 	for {
 		var have int

@@ -20,7 +20,7 @@ const (
 	insertLog = `INSERT INTO logs (job, task, number, version, status, spent, added, host_name, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// Finish implements download.Tasks. A large body is in its file, durably, before the task is done.
+// Finish implements download.Tasks. A large body is durable in its file before the task is done.
 func (s *Store) Finish(ctx context.Context, l download.Lease, r download.Result, a download.Attempt) (err error) {
 	header, err := json.Marshal(r.Header)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Store) Fail(ctx context.Context, l download.Lease, a download.Attempt, 
 	})
 }
 
-// settle runs a statement that ends a lease, and tells of its task.
+// settle runs a statement that ends a lease, and returns data of its task.
 func (t *tx) settle(l download.Lease, query string, args ...any) (seq int64, number, version int, err error) {
 	if err := t.holds(l); err != nil {
 		return 0, 0, 0, err
@@ -85,7 +85,7 @@ func (t *tx) addLog(job, seq int64, number, version int, a download.Attempt) err
 	return t.w.exec(insertLog, job, seq, number, version, a.Status, a.Spent.Microseconds(), t.now, a.HostName, download.CutReason(a.Reason))
 }
 
-// sweepTogether is how many tasks Sweep changes, or rows it removes, in one change.
+// sweepTogether is how many tasks Sweep updates, or rows it removes, in one change.
 const sweepTogether = 1000
 
 const (
@@ -130,8 +130,8 @@ func (s *Store) Sweep(ctx context.Context, keepLogs time.Duration) (download.Swe
 	return swept, s.bodies.sweep(ctx, s.useOf)
 }
 
-// inParts does a change again and again until it has done less than it may at once, and adds up
-// what it has done.
+// inParts repeats a change until it has done less than one change may do, and adds up what it
+// has done.
 func (s *Store) inParts(ctx context.Context, do func(*tx) (int, error), sum *int) error {
 	for {
 		var n int
@@ -213,7 +213,7 @@ func (s *Store) sweepLogs(ctx context.Context, keep time.Duration, swept *downlo
 	return nil
 }
 
-// purge removes what dropped jobs had, and then those.
+// purge removes what belongs to dropped jobs, and then the jobs.
 func (s *Store) purge(ctx context.Context) error {
 	for {
 		var more bool
@@ -237,7 +237,7 @@ func (s *Store) purge(ctx context.Context) error {
 			}
 			removed := 0
 			for _, query := range []string{
-				"DELETE FROM data WHERE task IN (SELECT task FROM data WHERE job = ? LIMIT ?)", // the same ones
+				"DELETE FROM data WHERE task IN (SELECT task FROM data WHERE job = ? LIMIT ?)", // the same rows
 				"DELETE FROM logs WHERE seq IN (SELECT seq FROM logs WHERE job = ? LIMIT ?)",
 				"DELETE FROM tasks WHERE seq IN (SELECT seq FROM tasks WHERE job = ? LIMIT ?)",
 			} {

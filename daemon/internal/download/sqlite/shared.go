@@ -11,23 +11,23 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// Several processes may have one folder. What makes that sound:
+// Several processes may use one folder. These rules make that safe:
 //
-//   - SQLite lets one of them change the database at a time, and what a lease says is looked at
-//     within the change.
-//   - They wait for that at a gate, in turn: SQLite itself would have them look again and again, up
-//     to a tenth of a second apart, and one that is busy would leave nothing to the others.
-//   - The jobs that a writer remembers are read again when another process has changed anything
+//   - SQLite lets one of them change the database at a time, and a lease is checked within the
+//     change.
+//   - They queue for that at a gate. SQLite itself would make them poll, up to a tenth of a second
+//     apart, and a busy process would starve the others.
+//   - A writer reloads the jobs that it remembers when another process has changed anything
 //     (othersChanged).
 //   - They open the folder one after the other (shareFolder), so that only the first one makes the
 //     database, brings its schema up to date, and ends the leases of the dead.
-//   - A file of a body that no row names yet is kept while the lease is there by which it can get its
-//     row (useOf).
+//   - The file of a body that no row names yet is kept as long as the lease exists that can still
+//     add the row (useOf).
 //
-// A disk that failed stops the process that saw it; others see it when they write.
+// A disk failure stops the process that notices it; others notice it when they write.
 
-// shareFolder takes the folder beside others, and tells whether there are none. The next one waits
-// until done is called.
+// shareFolder takes the folder together with other processes, and reports whether there are none.
+// The next process waits until done is called.
 func shareFolder(ctx context.Context, dir string) (lock *durable.Lock, alone bool, done func(), err error) {
 	var start *durable.Lock
 	for start == nil {
@@ -50,8 +50,8 @@ func shareFolder(ctx context.Context, dir string) (lock *durable.Lock, alone boo
 	return lock, alone, func() { _ = start.Release() }, nil
 }
 
-// othersChanged tells, in a transaction, whether another process has changed the database since the
-// last time that it was asked.
+// othersChanged reports, within a transaction, whether another process has changed the database
+// since the last call.
 func (w *writer) othersChanged() (bool, error) {
 	var version int64
 	err := w.each(func(rows *sql.Rows) error { return rows.Scan(&version) }, "PRAGMA data_version")
@@ -60,13 +60,13 @@ func (w *writer) othersChanged() (bool, error) {
 	return changed, err
 }
 
-// useOfBody tells whether a row names a file, and whether a call under way, perhaps in another process,
-// may commit such a row: the lease in the file's name has not been settled, given back or taken over.
-// A file of which both are false once has no row ever.
+// useOfBody tells whether a row names a file, and whether a call under way, perhaps in another
+// process, may commit such a row: the lease in the file's name has not been settled, given back or
+// taken over. Once both are false, the file will never have a row.
 const useOfBody = `SELECT EXISTS (SELECT 1 FROM bodies b JOIN tasks t ON t.seq = b.task WHERE t.id = ?1 AND b.file = ?2),
 	EXISTS (SELECT 1 FROM tasks WHERE id = ?1 AND fence = ?3 AND +state = 2)`
 
-// useOf is how a file is used. Without other processes the calls under way are known, see bodies.
+// useOf says how a file is used. Without other processes, bodies knows the calls under way.
 func (s *Store) useOf(ctx context.Context, file string) (named, leased bool, err error) {
 	_, name, _ := strings.Cut(file, "/")
 	task, rest, _ := strings.Cut(name, "-")

@@ -20,7 +20,7 @@ func victimProcess(dir, name string) *exec.Cmd {
 	return cmd
 }
 
-// Who shares is let in beside others who do, and nobody else is.
+// A process that shares is let in beside others that share, and no other process is.
 func TestSharedFolder(t *testing.T) {
 	t.Parallel()
 	ctx, dir := context.Background(), t.TempDir()
@@ -39,7 +39,7 @@ func TestSharedFolder(t *testing.T) {
 	if _, err := Open(ctx, Options{Dir: dir}); !errors.As(err, new(*durable.InUseError)) {
 		t.Errorf("one that wants the folder alone: %v", err)
 	}
-	// What one changes of a job, the writer of the other knows.
+	// If one process changes a job, the writer of the other knows it.
 	task := []download.NewTask{{URI: "https://x/1"}}
 	if _, err := two.AddTasks(ctx, job.ID, task); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestSharedFolder(t *testing.T) {
 	if err := alone.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// After all have gone the first one ends what the dead have left.
+	// After all have gone, the first to open ends the leases of the dead.
 	three := open(t, Options{Dir: dir, Shared: true, EndLeases: true})
 	if held, err := three.Hold(ctx, "c", []string{"role"}, 1e12); err != nil || len(held) != 1 {
 		t.Errorf("held %q, %v: want the role of the dead", held, err)
@@ -115,8 +115,8 @@ func TestSweepLeavesBodiesUnderWay(t *testing.T) {
 	}
 }
 
-// Two processes that share the folder are killed at once, again and again: what one of them was told
-// is there, no task was settled twice, and the counts are right.
+// Two processes that share the folder are killed together, again and again: what was acknowledged
+// to either is there, no task was settled twice, and the counts are right.
 func TestTwoProcessesKilledAtAnyMoment(t *testing.T)       { killShared(t, 4) }
 func TestSystemTwoProcessesKilledAtAnyMoment(t *testing.T) { killShared(t, 20) }
 

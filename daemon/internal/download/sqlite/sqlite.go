@@ -1,10 +1,10 @@
 // Package sqlite keeps the downloader's jobs, tasks, data and logs in one folder of this machine: a
 // SQLite database, and files beside it for large bodies. It is for one process, or for several of
-// one machine that share it; who did not ask to share is refused beside others. It decides nothing
-// of which task comes when; see package download.
+// one machine that all ask to share it; others are refused. It does not decide which task comes
+// when; see package download.
 //
-// All changes of a process go through one goroutine, which commits those of many callers in one transaction,
-// as the sync of the disk is what costs. Reads have connections of their own and wait for nothing.
+// All changes of a process go through one goroutine. It commits those of many callers in one
+// transaction, because the disk sync is expensive. Reads use separate connections and wait for nothing.
 package sqlite
 
 import (
@@ -25,34 +25,34 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// What is where in the folder.
+// Files in the folder.
 const (
 	databaseName = "download.db"
 	bodiesName   = "bodies"
 	lockName     = "download.lock"
-	startName    = "download.start" // held by a process that shares the folder while it opens it
-	gateName     = "download.write" // held by a process that shares the folder while it changes the database
+	startName    = "download.start" // held by a process that shares the folder, while it opens it
+	gateName     = "download.write" // held by a process that shares the folder, while it changes the database
 )
 
 // Options say which folder, and how it is used.
 type Options struct {
-	// Dir is made if it is missing.
+	// Dir is created if it is missing.
 	Dir string
 	// Now is the clock; nil: the system's.
 	Now func() time.Time
 	// EndLeases ends the leases of tasks and names that earlier processes have left, unless another
-	// process has the folder now: for a program all of whose workers have the folder, so that a start
-	// after a crash waits for nobody.
+	// process uses the folder now. It is for a program whose workers all use the folder: a start
+	// after a crash need not wait for a lease to expire.
 	EndLeases bool
-	// Shared lets other processes of this machine that ask for it, too, have the folder at the same
-	// time. They must have the same clock, and the folder must not be on a file system of the network.
+	// Shared lets other processes of this machine use the folder at the same time, if they ask for
+	// it, too. They must have the same clock, and the folder must not be on a network file system.
 	Shared bool
 	// Inline is the size in bytes up to which bodies are kept in the database. 0: 1 MiB.
 	Inline int
 	// Readers is how many calls can read at once. 0: 4.
 	Readers int
-	// Committed, if not nil, is told of each transaction that is durable, and how many changes of
-	// callers it had. It must return soon; one goroutine calls it.
+	// Committed, if not nil, is called after each durable transaction with the number of callers'
+	// changes in it. It must return quickly; one goroutine calls it.
 	Committed func(changes int)
 }
 
@@ -61,13 +61,13 @@ type Store struct {
 	opt  Options
 	lock *durable.Lock
 	read *sql.DB
-	// reading are statements of read that were prepared, by their texts.
+	// reading holds the prepared statements for reads, by their text.
 	reading sync.Map
 
 	bodies  bodies
 	changes chan *change
 	writer  *writer
-	stopped chan struct{} // the writer has ended
+	stopped chan struct{} // closed when the writer has ended
 
 	mu     sync.RWMutex // held for reading while a change is sent
 	closed bool
@@ -77,16 +77,16 @@ var _ download.Store = (*Store)(nil)
 
 var errClosed = errors.New("the store is closed")
 
-// Open opens or makes the store in a folder. A folder that another process has is a
-// *durable.InUseError, a database of a later version a *NewerError, and a file that is not a
-// database of this package a *ForeignError.
+// Open opens or creates the store in a folder. If another process uses the folder, the error
+// is a *durable.InUseError, for a database of a later version a *NewerError, and for a file
+// that is not a database of this package a *ForeignError.
 func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	o.Inline = cmp.Or(o.Inline, 1<<20)
 	o.Readers = cmp.Or(o.Readers, 4)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Dir, err = filepath.Abs(o.Dir); err != nil { // a URL of a file names no other
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil { // a file URL needs an absolute path
 		return nil, err
 	}
 	var fs durable.FS
@@ -148,7 +148,7 @@ func connect(path string, most int, pragmas ...string) (*sql.DB, error) {
 	return db, nil
 }
 
-// query runs a statement that reads. It is prepared once: its text must be one of few.
+// query runs a read statement. It is prepared once and kept, so there must be few different texts.
 func (s *Store) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
 	known, ok := s.reading.Load(text)
 	if !ok {
@@ -157,7 +157,7 @@ func (s *Store) query(ctx context.Context, text string, args ...any) (*sql.Rows,
 			return nil, err
 		}
 		var first bool
-		if known, first = s.reading.LoadOrStore(text, prepared); first { // another was faster
+		if known, first = s.reading.LoadOrStore(text, prepared); first { // another goroutine was faster
 			if err := prepared.Close(); err != nil {
 				return nil, err
 			}
@@ -185,7 +185,7 @@ func (s *Store) Close() error {
 	return errors.Join(s.read.Close(), s.writer.close(), s.lock.Release())
 }
 
-// millis is a time as it is kept: milliseconds of Unix time, 0 for the zero time.
+// millis is a time as it is stored: milliseconds of Unix time, 0 for the zero time.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -200,7 +200,7 @@ func timeOf(millis int64) time.Time {
 	return time.UnixMilli(millis).UTC()
 }
 
-// ForeignError is returned for a file that is in the place of the database.
+// ForeignError is returned if the file in the place of the database is not ours.
 type ForeignError struct {
 	Path   string
 	Reason string
@@ -220,7 +220,7 @@ func (e *NewerError) Error() string {
 	return fmt.Sprintf("%s: schema version %d: this program knows up to %d\nhint: use the newer program that wrote it", e.Path, e.Have, e.Known)
 }
 
-// broken tells whether the disk may not hold what SQLite believes that it holds.
+// broken reports whether the disk may lack data that SQLite believes to be on it.
 func broken(err error) bool {
 	var e *sqlite3.Error
 	if !errors.As(err, &e) {
@@ -231,7 +231,7 @@ func broken(err error) bool {
 	return code == ioerr || code == corrupt || code == notadb
 }
 
-// exists tells whether there is a file.
+// exists reports whether a file exists.
 func exists(path string) (bool, error) {
 	_, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {

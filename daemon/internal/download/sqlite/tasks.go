@@ -13,8 +13,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// The queries that run for every task. explain_test.go sees that each uses the index that it is
-// made for.
+// The queries that run for every task. explain_test.go checks that each uses the index made for
+// it.
 const (
 	insertTask = "INSERT OR IGNORE INTO tasks (id, job, uri, shard, not_before, added) VALUES (?, ?, ?, ?, ?, ?)"
 
@@ -24,7 +24,7 @@ const (
 
 	leaseSet = `UPDATE OR ROLLBACK tasks SET state = 2, until = ?, owner = ?, not_before = 0, attempts = attempts + 1, fence = fence + 1,
 		version = (SELECT version FROM jobs WHERE jobs.id = tasks.job) WHERE seq IN (`
-	// Without its name SQLite reads all that is ready by another index, and sorts it.
+	// Without the index name SQLite reads all ready tasks by another index, and sorts them.
 	leaseAny = leaseSet + `SELECT seq FROM tasks INDEXED BY tasks_ready WHERE state = 1 AND +until > ?
 		AND +job IN (SELECT value FROM json_each(?)) AND +shard IN (SELECT value FROM json_each(?))
 		ORDER BY rank, not_before, seq LIMIT ?) RETURNING ` + taskColumns + `, rank, version`
@@ -40,7 +40,7 @@ const (
 
 const taskColumns = "seq, id, job, uri, shard, state, attempts, not_before, until, owner, fence, reason, added, abandoned"
 
-// row is a task with what only the store knows of it.
+// row is a task with data that only the store knows.
 type row struct {
 	download.Task
 	seq     int64
@@ -62,7 +62,7 @@ func scanTask(rows *sql.Rows, more ...any) (row, error) {
 	return r, nil
 }
 
-// collect runs a statement that returns tasks with rank and version. They come in no order.
+// collect runs a statement that returns tasks with rank and version, in no particular order.
 func (t *tx) collect(query string, args ...any) ([]row, error) {
 	var all []row
 	err := t.w.each(func(rows *sql.Rows) error {
@@ -76,7 +76,7 @@ func (t *tx) collect(query string, args ...any) ([]row, error) {
 	return all, err
 }
 
-// idBytes is the id of a task as it is kept; nil for what is no id.
+// idBytes is the id of a task as it is stored; nil if it is no id.
 func idBytes(id string) []byte {
 	b, err := hex.DecodeString(id)
 	if err != nil || len(b) == 0 {
@@ -146,8 +146,8 @@ func (s *Store) HandOut(ctx context.Context, job int64, n int, rank int64, ttl t
 	return tasks, nil
 }
 
-// inOrder is the order in which tasks are handed out and leased. Those of one statement have their
-// seq in the order in which they began to wait.
+// inOrder is the order in which tasks are handed out and leased. Within one statement, seq follows
+// the order in which the tasks began to wait.
 func inOrder(a, b row) int {
 	return cmp.Or(cmp.Compare(a.rank, b.rank), a.NotBefore.Compare(b.NotBefore), cmp.Compare(a.seq, b.seq))
 }
@@ -254,7 +254,7 @@ func (s *Store) GiveBack(ctx context.Context, l download.Lease, notBefore time.T
 	})
 }
 
-// holds refuses the lease of a task whose job is not there any more.
+// holds refuses the lease of a task whose job no longer exists.
 func (t *tx) holds(l download.Lease) error {
 	if _, err := t.live(l.Task.Job); errors.Is(err, download.ErrNoJob) {
 		return download.ErrLeaseLost

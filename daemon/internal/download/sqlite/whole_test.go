@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// known is a body that knows all of itself, or says that it does not.
+// known is a download.WholeBody, or claims not to be one.
 type known struct {
 	bytes []byte
 	is    bool
@@ -30,8 +30,8 @@ func (k *known) Whole() ([]byte, [sha256.Size]byte, bool) {
 	return k.bytes, sha256.Sum256(k.bytes), k.is
 }
 
-// A body that knows itself is stored without being read; one that is too large for the database, or does
-// not know itself, is read.
+// A WholeBody is stored without being read; one that is too large for the database, or reports ok
+// as false, is read.
 func TestWholeBody(t *testing.T) {
 	s, err := Open(t.Context(), Options{Dir: t.TempDir(), Inline: 1000})
 	if err != nil {
@@ -94,8 +94,8 @@ func (f *failing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// The bytes of a body that knows itself are the caller's again once the call has returned, and serve another
-// one: also if it is cancelled while its change is written or waits, and if the change is refused or made again.
+// The bytes of a WholeBody are the caller's again once the call has returned, and are reused: also if
+// the call is cancelled while its change is written or waits, and if the change is refused or repeated.
 func TestWholeBodyIsNotUsedAfterwards(t *testing.T) {
 	s, err := Open(t.Context(), Options{Dir: t.TempDir(), Inline: 1000})
 	if err != nil {
@@ -123,7 +123,7 @@ func TestWholeBodyIsNotUsedAfterwards(t *testing.T) {
 	busy, begun := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	var calls sync.WaitGroup
-	calls.Go(func() { // all others wait behind this one, or are in its transaction, which is rolled back
+	calls.Go(func() { // the others wait behind this one, or are in its transaction, which is rolled back
 		err := s.write(context.Background(), 1, func(*tx) error {
 			once.Do(func() { close(begun) })
 			<-busy
@@ -155,7 +155,7 @@ func TestWholeBodyIsNotUsedAfterwards(t *testing.T) {
 		runtime.Gosched()
 	}
 	cancel()
-	for range 1000 { // a call that does not wait for the writer returns now
+	for range 1000 { // a call that did not wait for the writer would return now
 		runtime.Gosched()
 	}
 	if early := returned.Load(); early > 0 {

@@ -12,28 +12,28 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// Bounds of one transaction, so that nobody waits long for one that others fill.
+// Bounds of one transaction, so that nobody waits long while others fill it.
 const (
 	mostTogether = 512  // changes
 	mostWeight   = 4000 // rows, about
 )
 
-// change is what one caller wants to be done in a transaction.
+// change is what one caller wants done in a transaction.
 type change struct {
-	ctx    context.Context // looked at before it is begun only
+	ctx    context.Context // checked only before the change begins
 	weight int             // rows, about
-	// do may be called again after the transaction was rolled back. An error for which answer is
-	// true must come before anything was changed.
+	// do may be called again after the transaction was rolled back. An error for which answer
+	// returns true must come before anything was changed.
 	do   func(*tx) error
 	done chan error
 }
 
-// answer tells whether an error is of the contract: the transaction goes on.
+// answer reports whether an error belongs to the contract: the transaction then continues.
 func answer(err error) bool {
 	return errors.Is(err, download.ErrNoJob) || errors.Is(err, download.ErrExists) || errors.Is(err, download.ErrLeaseLost)
 }
 
-// write has the writer do a change, and returns when it is durable, or not done.
+// write has the writer do a change, and returns when it is durable, or was not done.
 func (s *Store) write(ctx context.Context, weight int, do func(*tx) error) error {
 	c := &change{ctx, weight, do, make(chan error, 1)}
 	s.mu.RLock()
@@ -46,19 +46,19 @@ func (s *Store) write(ctx context.Context, weight int, do func(*tx) error) error
 	return <-c.done
 }
 
-// writer owns the one connection that changes the database. All of it is of its goroutine.
+// writer owns the one connection that changes the database. Its fields belong to its goroutine.
 type writer struct {
 	store      *Store
 	db         *sql.DB
 	conn       *sql.Conn
 	statements map[string]*sql.Stmt
-	jobs       map[int64]liveJob // nil: to be read
+	jobs       map[int64]liveJob // nil: must be read
 	version    int64             // of the database, see othersChanged
-	gate       *durable.Gate     // nil unless other processes may write, too
-	failed     error             // of the disk: nothing is written any more
+	gate       *durable.Gate     // nil unless other processes may also write
+	failed     error             // set once the disk has failed: nothing is written any more
 }
 
-// liveJob is what changes of tasks need to know of a job that was not dropped.
+// liveJob is what changes of tasks need to know about a job that was not dropped.
 type liveJob struct {
 	on    bool
 	lane  download.Lane
@@ -94,8 +94,8 @@ func (w *writer) close() error {
 	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
 }
 
-// run does changes until the channel is closed. Those that come while a transaction is synced are
-// done together in the next.
+// run does changes until the channel is closed. Changes that come while a transaction is synced
+// are done together in the next one.
 func (w *writer) run(changes <-chan *change) {
 	for first := range changes {
 		together := []*change{first}
@@ -117,7 +117,7 @@ func (w *writer) run(changes <-chan *change) {
 	}
 }
 
-// commit does changes in one transaction. If one of them fails, each gets its own.
+// commit does changes in one transaction. If one of them fails, each gets a separate one.
 func (w *writer) commit(together []*change) {
 	if w.failed != nil {
 		for _, c := range together {
@@ -149,7 +149,7 @@ func (w *writer) commit(together []*change) {
 	}
 }
 
-// try returns the answer to each change, or an error, after which nothing was done.
+// try returns the answer to each change. If it returns an error, nothing was done.
 func (w *writer) try(together []*change) (answers []error, err error) {
 	if w.gate != nil {
 		if err := w.gate.Enter(); err != nil {
@@ -163,7 +163,7 @@ func (w *writer) try(together []*change) (answers []error, err error) {
 	defer func() {
 		if err != nil {
 			w.jobs = nil
-			_ = w.exec("ROLLBACK") // SQLite may have done it
+			_ = w.exec("ROLLBACK") // SQLite may have rolled back already
 		}
 	}()
 	if w.store.opt.Shared {
@@ -248,11 +248,11 @@ func eachRow(rows *sql.Rows, scan func(*sql.Rows) error) error {
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// tx is a transaction that changes do their work in.
+// tx is a transaction in which changes work.
 type tx struct {
 	w      *writer
 	now    int64
-	counts map[countKey]int // what is to be added to them
+	counts map[countKey]int // differences to be added to the counts
 }
 
 type countKey struct {
@@ -266,7 +266,7 @@ func (t *tx) countMoved(job int64, from, to, n int) {
 	t.counts[countKey{job, to}] += n
 }
 
-// jobs are those that were not dropped.
+// jobs returns the jobs that were not dropped.
 func (t *tx) jobs() (map[int64]liveJob, error) {
 	if t.w.jobs != nil {
 		return t.w.jobs, nil
@@ -290,7 +290,7 @@ func (t *tx) jobs() (map[int64]liveJob, error) {
 	return jobs, nil
 }
 
-// live is the job of an id: ErrNoJob.
+// live returns the job with an id: ErrNoJob.
 func (t *tx) live(id int64) (liveJob, error) {
 	jobs, err := t.jobs()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package wake tells roles in other processes, by a stream of Redis, that there is something to do
-// for them, so that they need not wait until they look. Nothing rests on it: who hears nothing looks
-// into the store a second later, and what there is to do is in the store alone.
+// Package wake tells roles in other processes, through a Redis stream, that there is work for them,
+// so that they need not wait for their next poll. Nothing depends on it: a process that hears
+// nothing polls the store a second later, and only the store says what there is to do.
 package wake
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
-// Whom is who should look.
+// Whom names the roles that should look for work.
 type Whom string
 
 const (
@@ -30,10 +30,10 @@ const (
 const (
 	stream = "uridownloader:wake"
 	field  = "whom"
-	// length is about how many entries the stream keeps: nobody needs an old one.
+	// length is roughly how many entries the stream keeps: nobody needs old ones.
 	length = 100
-	// notifyEvery is the time between two entries of one process for the same roles, and listenEvery that
-	// between two times that it wakes its own: the first of many comes at once, however many follow.
+	// notifyEvery is the least time between two entries of one process for the same roles, and listenEvery that
+	// between two wake-ups of its own roles. The first of many takes effect at once, however many follow.
 	notifyEvery = 100 * time.Millisecond
 	listenEvery = 50 * time.Millisecond
 	// block is how long a read waits for entries.
@@ -51,10 +51,10 @@ type Options struct {
 	DB         int
 	TLS        *tlsdial.Dialer // nil: connections are plain
 	MasterName string
-	// URL is there if no Addrs are: redis://HOST:PORT/DB, or rediss:// for TLS; with addr=HOST:PORT in its
-	// query, as often as there are more, it is that of a cluster.
+	// URL is used without Addrs: redis://HOST:PORT/DB, or rediss:// for TLS. For a cluster, its
+	// query has addr=HOST:PORT for each further server.
 	URL string
-	// Wake are the functions to call in this process. They must return soon.
+	// Wake has the functions to call in this process. They must return quickly.
 	Wake     map[Whom]func()
 	Log      *slog.Logger
 	Registry prometheus.Registerer
@@ -65,7 +65,7 @@ type Notifier struct {
 	opt     Options
 	client  redis.UniversalClient
 	pending map[Whom]chan struct{}
-	name    string // of the Redis, without its password
+	name    string // of the Redis, without the password
 
 	mu     sync.Mutex
 	failed bool
@@ -74,7 +74,7 @@ type Notifier struct {
 	sent      *prometheus.CounterVec
 }
 
-// Open reads the options, and connects to nobody: a Redis that is away is none of its errors.
+// Open reads the options, but does not connect: a Redis that is down is no error.
 func Open(o Options) (*Notifier, error) {
 	name := strings.Join(o.Addrs, ",")
 	client := dialAddrs(o)
@@ -118,7 +118,7 @@ func dialAddrs(o Options) redis.UniversalClient {
 func dial(text, password string) (redis.UniversalClient, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("redis.url: want a URL such as redis://127.0.0.1:6379") // the error would tell a password
+		return nil, errors.New("redis.url: want a URL such as redis://127.0.0.1:6379") // the error would reveal a password
 	}
 	if u.Query().Has("addr") {
 		o, err := redis.ParseClusterURL(text)
@@ -142,7 +142,7 @@ func dial(text, password string) (redis.UniversalClient, error) {
 	return redis.NewClient(o), nil
 }
 
-// Notify has the roles of all processes look. It never blocks; several calls may become one entry.
+// Notify makes the roles of all processes look for work. It never blocks; several calls may become one entry.
 func (b *Notifier) Notify(whom Whom) {
 	select {
 	case b.pending[whom] <- struct{}{}:
@@ -150,7 +150,7 @@ func (b *Notifier) Notify(whom Whom) {
 	}
 }
 
-// Run sends what was notified, and wakes this process when it is notified, until ctx ends. It can be called once.
+// Run sends notifications, and wakes this process when one arrives, until ctx ends. It can be called once.
 func (b *Notifier) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	for whom, pending := range b.pending {
@@ -158,7 +158,7 @@ func (b *Notifier) Run(ctx context.Context) {
 	}
 	work.Go(func() { b.listen(ctx) })
 	<-ctx.Done()
-	_ = b.client.Close() // ends the read that waits
+	_ = b.client.Close() // ends the pending read
 	work.Wait()
 	b.connected.Set(0)
 }
@@ -182,9 +182,9 @@ func (b *Notifier) send(ctx context.Context, whom Whom, pending <-chan struct{})
 	}
 }
 
-// listen reads entries as they come. After a time without any, and after an error, it goes on with
-// those that come then: the stream may be another one, whose entries have smaller ids. What came in
-// between is not missed: all are woken after an error.
+// listen reads entries as they come. After a time without any, and after an error, it continues
+// with new entries only, because the stream may have been replaced by one with smaller ids. Nothing
+// is missed in between: after an error all roles are woken.
 func (b *Notifier) listen(ctx context.Context) {
 	last := "$"
 	for ctx.Err() == nil {
@@ -221,7 +221,7 @@ func (b *Notifier) listen(ctx context.Context) {
 	}
 }
 
-// logState logs when Redis goes away, and when it is back, which it returns.
+// logState logs when Redis goes away, and when it comes back; back reports the latter.
 func (b *Notifier) logState(ctx context.Context, err error) (back bool) {
 	if ctx.Err() != nil {
 		return false
@@ -256,8 +256,8 @@ func hint(err error) string {
 	return ""
 }
 
-// ClientLog passes on what the Redis client says of its connections, at the level debug: what matters
-// of it is an error of a command, too.
+// ClientLog logs what the Redis client says about its connections, at level debug: anything
+// important is also an error of a command.
 type ClientLog struct{ Log *slog.Logger }
 
 // Printf is what redis.SetLogger asks for.

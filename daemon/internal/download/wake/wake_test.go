@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
-// process is one that notifies and is notified.
+// process is a process that notifies and is notified.
 type process struct {
 	*Notifier
 	heard map[Whom]chan struct{}
@@ -44,7 +44,7 @@ func start(t *testing.T, o Options) *process {
 	return p
 }
 
-// wakes notifies until the other one is woken, which may not listen yet.
+// wakes notifies until the other process is woken, which may not be listening yet.
 func (p *process) wakes(t *testing.T, other *process, whom Whom) {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
@@ -62,7 +62,7 @@ func (p *process) wakes(t *testing.T, other *process, whom Whom) {
 	}
 }
 
-// What one process notifies of, the other is woken by, also after Redis has lost everything, and was away.
+// A notification of one process wakes the other, also after Redis has lost everything, and was away.
 func TestRing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "secret")
@@ -76,12 +76,12 @@ func TestRing(t *testing.T) {
 	both()
 	server.CLI("-a", "secret", "--no-auth-warning", "FLUSHALL")
 	both()
-	// A stream whose entries have ids of the future, as after a clock was set back, is followed, too.
+	// A stream whose entries have future ids, as after a clock was set back, is followed, too.
 	server.CLI("-a", "secret", "--no-auth-warning", "XADD", stream, "99999999999999-0", field, string(Workers))
 	server.CLI("-a", "secret", "--no-auth-warning", "DEL", stream)
 	both()
 	server.Kill()
-	for heard := 0; heard < 2; heard++ { // one that is cut off looks for itself
+	for heard := 0; heard < 2; heard++ { // a process that is cut off wakes itself
 		select {
 		case <-one.heard[Workers]:
 		case <-time.After(3 * time.Minute):
@@ -101,7 +101,7 @@ func TestCluster(t *testing.T) {
 	two.wakes(t, one, Dispatchers)
 }
 
-// A server, sentinels and a cluster that want TLS, with a certificate of their clients, and a user.
+// A server, sentinels and a cluster that require TLS, with a client certificate, and a user.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	authority := certtest.New(t, "authority")
@@ -140,7 +140,7 @@ func TestServers(t *testing.T) {
 	})
 }
 
-// However often it was notified, few entries are sent, and the stream stays short.
+// However many notifications there are, few entries are sent, and the stream stays short.
 func TestManyRings(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -148,7 +148,7 @@ func TestManyRings(t *testing.T) {
 	one.wakes(t, two, Workers)
 	began := time.Now()
 	entries := func() int { return strings.Count(server.CLI("XRANGE", stream, "-", "+"), field) }
-	// At least a second, and until there are two: Redis may take its time beside other work.
+	// At least a second, and until there are two: on a busy machine Redis may take its time.
 	for time.Since(began) < time.Second || entries() < 2 && time.Since(began) < 3*time.Minute {
 		one.Notify(Workers)
 	}

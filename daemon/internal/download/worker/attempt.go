@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// longest is how long an attempt may take with all that it waits for, if the engine does not
-	// end it itself.
+	// longest is how long an attempt may take with all its waits, if the engine does not end it
+	// itself.
 	longest = 2 * download.MaxTimeout
-	// A call of the store that fails is made again, after a pause that doubles, while the lease lasts.
+	// A failed call of the store is retried while the lease lasts, after a pause that doubles.
 	firstPause = 50 * time.Millisecond
 	mostPause  = 5 * time.Second
-	// backIn is how long giving back may take once the worker is stopped.
+	// backIn is how long giving back may take after the worker was stopped.
 	backIn = 5 * time.Second
 )
 
-// attempt downloads a task and stores what became of it. ctx ends when the lease is lost, or the
-// worker has no patience any more.
+// attempt downloads a task and stores the outcome. ctx ends when the lease is lost, or the
+// worker's patience has run out.
 func (l *loop) attempt(ctx context.Context, t *task) string {
 	began := time.Now()
 	var met met
@@ -41,7 +41,7 @@ func (l *loop) attempt(ctx context.Context, t *task) string {
 	l.events <- func(l *loop) { // others may ask the host while this is stored
 		s := signal{good: failure == nil && !page.Crowded, crowded: page.Crowded}
 		if failure != nil && !failure.Early {
-			if s.crowded = failure.Crowded; failure.Status != 0 { // the host has said so
+			if s.crowded = failure.Crowded; failure.Status != 0 { // the host has asked for the pause
 				s.after = failure.After
 			}
 		}
@@ -72,7 +72,7 @@ func (l *loop) cut(ctx context.Context, t *task) string {
 	return l.settleBack(t, time.Time{})
 }
 
-// download has the engine download a task. A panic of it is a failure of the attempt.
+// download has the engine download a task. If the engine panics, the attempt has failed.
 func (l *loop) download(ctx context.Context, t *task, met *met) (page Page, failure *Failure) {
 	setting := &t.job.Setting
 	name := setting.Engine
@@ -111,20 +111,20 @@ func (l *loop) download(ctx context.Context, t *task, met *met) (page Page, fail
 	return page, failure
 }
 
-// turn waits until a further request may be sent to the host of a URI. Where the host has asked for a long
-// pause, the attempt has failed: it gives its place to others meanwhile.
+// turn waits until a further request may be sent to the host of a URI. If the host has asked for a
+// long pause, the attempt fails, so that others can take its place meanwhile.
 func (l *loop) turn(ctx context.Context, uri string, delay time.Duration) error {
 	name := download.HostOf(uri)
 	return l.waitFor(ctx, name, false, func(l *loop, now time.Time) time.Time { return l.queue.reserve(name, delay, now) })
 }
 
-// first waits until the first request of a task may be sent. Where the host has asked for a long pause, the task
-// is given back until then.
+// first waits until the first request of a task may be sent. If the host has asked for a long
+// pause, the task is given back until then.
 func (l *loop) first(ctx context.Context, t *task) error {
 	return l.waitFor(ctx, t.host, true, func(l *loop, now time.Time) time.Time { return l.queue.first(t, now) })
 }
 
-// waitFor waits until the time that the loop names, unless the host has asked for a pause longer than the bound.
+// waitFor waits until the time that when returns, unless the host has asked for a pause longer than the bound.
 func (l *loop) waitFor(ctx context.Context, host string, early bool, when func(l *loop, now time.Time) time.Time) error {
 	at := make(chan time.Time, 1)
 	refused := make(chan *Failure, 1)
@@ -156,7 +156,7 @@ func (l *loop) waitFor(ctx context.Context, host string, early bool, when func(l
 	}
 }
 
-// holds tells whether this worker has the shard of the host of a URI.
+// holds reports whether this worker holds the shard of a URI's host.
 func (l *loop) holds(ctx context.Context, uri string) (bool, error) {
 	answer := make(chan bool, 1)
 	select {
@@ -186,7 +186,7 @@ func (l *loop) finish(ctx context.Context, t *task, page Page, a download.Attemp
 	return l.settled(ctx, t, err, resultDone)
 }
 
-// fail stores a failed attempt. It is tried again unless that is of no use, or was the last one.
+// fail stores a failed attempt. The task is retried unless a retry is useless, or this was the last attempt.
 func (l *loop) fail(ctx context.Context, t *task, f *Failure, a download.Attempt) string {
 	n := t.lease.Task.Attempts
 	var retry time.Time
@@ -209,10 +209,10 @@ func backoff(n int, first, most time.Duration) time.Duration {
 		}
 	}
 	d = min(d, most)
-	return min(most, d/2+rand.N(d+1)) // so that tasks that failed together do not come together
+	return min(most, d/2+rand.N(d+1)) // so that tasks that failed together are not retried together
 }
 
-// settled says what became of a task after its settling was tried.
+// settled returns what became of a task after an attempt to settle it.
 func (l *loop) settled(ctx context.Context, t *task, err error, result string) string {
 	switch {
 	case err == nil:
@@ -243,7 +243,7 @@ func (l *loop) settle(ctx context.Context, call func(context.Context) error) err
 	}
 }
 
-// settleBack gives a task back. If the store does not take that, its lease ends by itself.
+// settleBack gives a task back. If the store refuses, the lease expires.
 func (l *loop) settleBack(t *task, notBefore time.Time) string {
 	ctx, cancel := context.WithTimeout(l.store, backIn)
 	defer cancel()

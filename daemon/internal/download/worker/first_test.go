@@ -7,8 +7,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// The first request of a task that took its time to begin is sent at once, and the next one of its
-// host waits from there; if another task has begun meanwhile, it waits for a turn like any other.
+// The first request of a task that began slowly is sent at once, and the next one to its host
+// waits from then on; if another task has begun meanwhile, it waits for a turn like any other.
 func TestFirst(t *testing.T) {
 	t.Parallel()
 	const delay = 10 * time.Second

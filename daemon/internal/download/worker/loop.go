@@ -10,26 +10,26 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// Why a download is cut off.
+// Reasons to cut off a download.
 var (
 	errStopped = errors.New("the worker is stopped")
 	errLost    = errors.New("the lease has ended")
 )
 
-// forgetEvery is how often hosts are looked through for those that need not be known.
+// forgetEvery is how often the queue forgets hosts that need not be remembered.
 const forgetEvery = time.Minute
 
-// loop is all that a worker knows. Its fields are of the goroutine of run.
+// loop is all that a worker knows. Its fields belong to the goroutine of run.
 type loop struct {
 	*Worker
 	// store is the context of calls of the store, which go on while the worker is being stopped.
 	store context.Context
-	doing sync.WaitGroup // goroutines that hand something to the loop
+	doing sync.WaitGroup // goroutines that pass something to the loop
 
 	queue    *queue
 	tasks    map[string]*task // that are leased, by id
 	running  int
-	pending  int // goroutines that have not handed in what they did
+	pending  int // goroutines that have not passed on their result
 	shards   shards
 	versions map[version]download.Job
 
@@ -54,7 +54,7 @@ func newLoop(w *Worker, ctx context.Context) *loop {
 		shards: newShards(), versions: map[version]download.Job{}}
 }
 
-// run lets things happen until all has ended.
+// run handles events until all has ended.
 func (l *loop) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -83,7 +83,7 @@ func (l *loop) run(ctx context.Context) {
 	l.leave()
 }
 
-// do runs f in a goroutine; what it returns is done by the loop.
+// do runs f in a goroutine; the loop then runs the function that f returns.
 func (l *loop) do(f func() func(*loop)) {
 	l.pending++
 	l.doing.Go(func() {
@@ -95,7 +95,7 @@ func (l *loop) do(f func() func(*loop)) {
 	})
 }
 
-// step does all that can be done now, and tells when there will be more, if nothing happens before.
+// step does all that can be done now, and returns when to call it next if nothing happens before.
 func (l *loop) step(now time.Time) time.Time {
 	next := now.Add(forgetEvery)
 	sooner := func(t time.Time) {
@@ -174,14 +174,14 @@ func (l *loop) stepLease(now time.Time) time.Time {
 	return never
 }
 
-// leastRoom is for how many tasks it is worth to call the store.
+// leastRoom is the number of tasks for which a call of the store is worth it.
 func (l *loop) leastRoom() int { return max(1, l.opt.Concurrency/4) }
 
-// mostVersions is how many versions of jobs are kept.
+// mostVersions is how many versions of jobs are remembered.
 const mostVersions = 1000
 
-// jobsOf finds the jobs of leases, by the id of the task, and remembers them in known. Tasks of jobs
-// that were dropped, or cannot be read, have none.
+// jobsOf finds the jobs of leases, by the id of the task, and remembers them in known. Tasks whose
+// job was dropped, or cannot be read, are missing.
 func (l *loop) jobsOf(leases []download.Lease, known map[version]download.Job) map[string]download.Job {
 	jobs := map[string]download.Job{}
 	bad := map[version]bool{}
@@ -213,7 +213,7 @@ func (l *loop) jobsOf(leases []download.Lease, known map[version]download.Job) m
 func (l *loop) take(lease download.Lease, job download.Job, ok bool, until time.Time) {
 	t := &task{lease: lease, job: job, host: download.HostOf(lease.Task.URI), until: until, cancel: func(error) {}}
 	if of := lease.Task.Script(); of != download.ScriptDownload {
-		t.script, t.host = true, string(of)+":"+job.Name // no host, and no spelling of one
+		t.script, t.host = true, string(of)+":"+job.Name // neither a host nor a spelling of one
 	}
 	l.tasks[lease.Task.ID] = t
 	since, held := l.shards.serves(lease.Task.Shard)
@@ -245,12 +245,12 @@ func (l *loop) gone(t *task) {
 		delete(l.tasks, t.lease.Task.ID)
 	}
 	if !l.leaseNext.IsZero() && l.opt.Idle != nil && !l.stopping {
-		l.opt.Idle() // its job may have others, which there was no place for
+		l.opt.Idle() // its job may have more tasks, for which there was no room
 	}
 	l.shards.left(l, t.lease.Task.Shard)
 }
 
-// giveBack gives back a task that has not begun, and is not in the queue any more.
+// giveBack gives back a task that has not begun, and is no longer in the queue.
 func (l *loop) giveBack(t *task, notBefore time.Time) {
 	l.do(func() func(*loop) {
 		l.attempts.WithLabelValues(l.settleBack(t, notBefore)).Inc()
@@ -271,7 +271,7 @@ func (l *loop) lose(t *task) {
 	}
 }
 
-// stepRenew keeps the leases alive, and cuts off what has run out by our own clock.
+// stepRenew renews the leases, and cuts off tasks whose lease has expired by our own clock.
 func (l *loop) stepRenew(now time.Time) time.Time {
 	if len(l.tasks) == 0 && !l.renewing {
 		l.renewNext = now.Add(l.opt.LeaseFor / 3)
@@ -319,7 +319,7 @@ func (l *loop) stepRenew(now time.Time) time.Time {
 	return l.renewNext
 }
 
-// stepLate gives back tasks that would wait for long, if they are in the way of others.
+// stepLate gives back tasks with a long wait ahead, if they block others.
 func (l *loop) stepLate(now time.Time) time.Time {
 	if l.running == l.opt.Concurrency || l.opt.Window-len(l.tasks) >= l.leastRoom() || now.Before(l.lateNext) {
 		return l.lateNextAfter(now)
@@ -341,7 +341,7 @@ func (l *loop) lateNextAfter(now time.Time) time.Time {
 	return now.Add(forgetEvery)
 }
 
-// stop begins the end: what waits is given back.
+// stop begins the end: waiting tasks are given back.
 func (l *loop) stop(now time.Time) {
 	l.stopping, l.stopBy = true, now.Add(l.opt.Patience)
 	l.opt.Log.Info("worker stops", "running", l.running, "queued", l.queue.n)
@@ -352,7 +352,7 @@ func (l *loop) stop(now time.Time) {
 	}
 }
 
-// cutOff ends what runs.
+// cutOff ends all running downloads.
 func (l *loop) cutOff(cause error) {
 	for _, t := range l.tasks {
 		t.cancel(cause)

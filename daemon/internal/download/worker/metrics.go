@@ -11,7 +11,7 @@ type metrics struct {
 	errors   *prometheus.CounterVec
 }
 
-// What became of attempts.
+// Outcomes of attempts.
 const (
 	resultDone   = "done"
 	resultRetry  = "retry"

@@ -20,15 +20,15 @@ func (w *world) special(name string, s download.Setting) download.Job {
 	return j
 }
 
-// able are the options of a worker that has both engines, lame those of one that lacks "other".
+// able are the options of a worker that has both engines, lame those of a worker that lacks "other".
 func (w *world) able(owner string) Options {
 	return Options{Owner: owner, Has: []string{"test", "other"}, Engines: map[string]Engine{"test": w, "other": w}}
 }
 
 func (w *world) lame(owner string) Options { return Options{Owner: owner, Has: []string{"test"}} }
 
-// TestShardsOfAWorkerWithoutTheEngine: a worker that lacks an engine gives up shards with tasks for it to one that
-// has it, and no host is called by both at once, though other tasks of these hosts go on all the while.
+// TestShardsOfAWorkerWithoutTheEngine: a worker that lacks an engine gives shards with tasks for it to one
+// that has it. No host is ever called by both at once, although other tasks of these hosts continue.
 func TestShardsOfAWorkerWithoutTheEngine(t *testing.T) {
 	t.Parallel()
 	for _, lame := range []int{1, 3} {
@@ -59,7 +59,7 @@ func TestShardsOfAWorkerWithoutTheEngine(t *testing.T) {
 	}
 }
 
-// TestShardsOfAWorkerWithoutTheLane: workers of which each serves what the others do not give each other their shards.
+// TestShardsOfAWorkerWithoutTheLane: two workers, each serving what the other does not, exchange their shards.
 func TestShardsOfAWorkerWithoutTheLane(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestShardsOfAWorkerWithoutTheLane(t *testing.T) {
 	})
 }
 
-// TestWhoAskedForShardsIsDead: what was asked for and given up is not lost when who asked dies.
+// TestWhoAskedForShardsIsDead: shards that were asked for and given up are not lost when the asker dies.
 func TestWhoAskedForShardsIsDead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// TestWithoutTheEngine: tasks for an engine that the worker has not wait without an attempt, beside others that are
-// done; when a worker comes that has it, they are done.
+// TestWithoutTheEngine: tasks for an engine that the worker lacks wait without an attempt, beside
+// others that are done; they are done when a worker with that engine comes.
 func TestWithoutTheEngine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

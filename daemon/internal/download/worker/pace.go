@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// pace is when and by how many downloads at once something was asked: one host, or all hosts that
-// answered from one address, as they are one server. Each host that has not answered yet has its own.
+// pace records when one server was called and by how many downloads at once: one host, or all hosts that
+// answered from one address, as they are one server. Each host that has not answered yet has a separate pace.
 type pace struct {
 	hosts   []*host
-	address netip.Addr // not valid for that of one host alone
+	address netip.Addr // not valid if the pace is that of a single host
 	running int
 	most    int // of those that run, the least concurrency
 	last    time.Time
 	delay   time.Duration // of the task that began last
 }
 
-// mostHosts is how many hosts share a pace. More are on the addresses of large networks alone, which
+// mostHosts is how many hosts share a pace. Only addresses of large networks have more, and these
 // stand for many servers.
 const mostHosts = 1000
 
-// waiting are the tasks of all hosts of a pace, in their order.
+// waiting returns the waiting tasks of all hosts of a pace, in their order.
 func (p *pace) waiting() []*task {
 	if len(p.hosts) == 1 {
 		return p.hosts[0].waiting
@@ -36,7 +36,7 @@ func (p *pace) waiting() []*task {
 	return all
 }
 
-// met says that a host has answered from an address: from now on it shares the pace of the others there.
+// met notes that a host has answered from an address: from now on it shares the pace of the others there.
 func (q *queue) met(name string, address netip.Addr) {
 	h := q.hosts[name]
 	if h == nil || h.pace.address == address {
@@ -50,7 +50,7 @@ func (q *queue) met(name string, address netip.Addr) {
 	if len(shared.hosts) >= mostHosts {
 		return
 	}
-	q.part(h) // what runs counts where it began
+	q.part(h) // running downloads count where they began
 	free := shared.last.Add(shared.delay)
 	if own := h.pace.last.Add(h.pace.delay); free.Before(own) {
 		free = own
@@ -64,7 +64,7 @@ func (q *queue) met(name string, address netip.Addr) {
 	q.placeAll(shared)
 }
 
-// part takes a host out of those that share its pace.
+// part removes a host from those that share its pace.
 func (q *queue) part(h *host) {
 	if i := slices.Index(h.pace.hosts, h); i >= 0 {
 		h.pace.hosts = slices.Delete(h.pace.hosts, i, i+1)
@@ -74,7 +74,7 @@ func (q *queue) part(h *host) {
 	}
 }
 
-// placeAll puts all hosts of a pace where they belong.
+// placeAll puts all hosts of a pace where they belong in the heap.
 func (q *queue) placeAll(p *pace) {
 	for _, h := range p.hosts {
 		if len(h.waiting) > 0 || h.index >= 0 {
@@ -83,13 +83,13 @@ func (q *queue) placeAll(p *pace) {
 	}
 }
 
-// met collects from which addresses the hosts of an attempt have answered.
+// met collects the addresses from which the hosts of an attempt have answered.
 type met struct {
 	mu        sync.Mutex
 	addresses map[string]netip.Addr // by host
 }
 
-// note is for the engine, see [Work].
+// note is called by the engine, see [Work].
 func (m *met) note(host, remote string) {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -103,7 +103,7 @@ func (m *met) note(host, remote string) {
 	m.addresses[host] = at.Addr().Unmap().WithZone("")
 }
 
-// all are the addresses by host.
+// all returns the addresses by host.
 func (m *met) all() map[string]netip.Addr {
 	m.mu.Lock()
 	defer m.mu.Unlock()

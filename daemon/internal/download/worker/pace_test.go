@@ -11,8 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// TestQueueOfAddresses plays random histories of hosts on few addresses: what began after a host was met there
-// keeps the delays and the concurrency of all that share it; nothing is stuck; all is forgotten in the end.
+// TestQueueOfAddresses plays random histories of hosts on few addresses: hosts met at one address keep
+// the delays and the concurrency of all that share it; nothing is stuck; in the end all is forgotten.
 func TestQueueOfAddresses(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -28,7 +28,7 @@ func TestQueueOfAddresses(t *testing.T) {
 			running []*task
 		}
 		addresses := map[netip.Addr]*model{}
-		known := map[string]*model{} // hosts that were met
+		known := map[string]*model{} // hosts with a known address
 		var running []*task
 		waits := 0
 		for range 1000 {
@@ -102,8 +102,8 @@ func TestQueueOfAddresses(t *testing.T) {
 	}
 }
 
-// TestLateAtAnAddress: the tasks of hosts that share a pace wait for each other, and those that would wait for
-// long are known.
+// TestLateAtAnAddress: the tasks of hosts that share a pace wait for each other, and those with a
+// long wait are known.
 func TestLateAtAnAddress(t *testing.T) {
 	t.Parallel()
 	q := newQueue()
@@ -120,7 +120,7 @@ func TestLateAtAnAddress(t *testing.T) {
 	}
 }
 
-// TestMet: an address is noted without its port, and as what it is.
+// TestMet: an address is noted without its port, and in its canonical form.
 func TestMet(t *testing.T) {
 	t.Parallel()
 	var m met

@@ -10,11 +10,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// further is an engine that, for paths of /turn/ and /first/, waits until it is let go, and then asks for such a turn.
+// further is an engine that waits on paths of /turn/ and /first/ until released, and then asks for that turn.
 type further struct {
 	*world
 	begun, release chan struct{}
-	took           chan time.Duration // that the turn was waited for, of the first attempt of each
+	took           chan time.Duration // time spent waiting for the turn, of the first attempt of each
 }
 
 func (f *further) Download(ctx context.Context, work Work) (Page, error) {
@@ -37,8 +37,8 @@ func (f *further) Download(ctx context.Context, work Work) (Page, error) {
 	return f.world.Download(ctx, work)
 }
 
-// TestRetryAfterGivesThePlaceBack: tasks that run while their host asks for a pause, and want to ask it once more,
-// do not wait for it in their place. One that has asked for nothing yet has no attempt counted.
+// TestRetryAfterGivesThePlaceBack: if a host asks for a pause, running tasks that want to call it once
+// more do not wait while they occupy a place. If a task has made no request yet, no attempt is counted.
 func TestRetryAfterGivesThePlaceBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,43 +10,43 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// Bounds of how much slower a host is asked that has too much to do. The pause between two
-// requests doubles with each sign of it, and halves with each good answer.
+// Bounds of how much an overloaded host is slowed down. The pause between two requests
+// doubles with each sign of overload, and halves with each good answer.
 const (
 	leastSlow = time.Second
 	mostSlow  = 2 * time.Minute
-	// mostAfter is how long a Retry-After is heeded.
+	// mostAfter is the longest Retry-After that is obeyed.
 	mostAfter = time.Hour
 )
 
-// queue has the tasks that are leased and have not begun, by host, and knows when the next one of
-// each host may begin: so long after the last one as the longer of their delays says, and with no
-// more at once than the least of their concurrencies. It is for one goroutine.
+// queue holds the leased tasks that have not begun, by host, and knows when the next task of each
+// host may begin: after the longer of the delays of this task and the last one, and with no more
+// tasks at once than the least of their concurrencies. It is for one goroutine.
 type queue struct {
 	hosts     map[string]*host
 	addresses map[netip.Addr]*pace
 	due       dueHeap
-	n         int   // tasks that wait
-	came      int64 // tasks that ever came, which is their order
-	// longest is the longest delay that was seen, mostSlow at least: hosts are forgotten only after
-	// it, so that a job which comes then finds when they were asked last.
+	n         int   // waiting tasks
+	came      int64 // tasks that ever came, which gives their order
+	// longest is the longest delay seen, at least mostSlow. Hosts are forgotten only after it, so
+	// that a later job still finds when they were last called.
 	longest time.Duration
 }
 
 type host struct {
 	name      string
-	shard     int // -1 for one that only a redirect or the like led to
+	shard     int // -1 for a host that only a redirect or a similar request led to
 	waiting   []*task
 	running   int
 	pace      *pace
-	asked     time.Time // when it was asked last itself
+	asked     time.Time // when this host itself was last called
 	slow      time.Duration
 	notBefore time.Time
-	at        time.Time // when the first that waits may begin, while it is in the heap
-	index     int       // in the heap, -1 if it is not there
+	at        time.Time // when its first waiting task may begin, while it is in the heap
+	index     int       // in the heap, or -1
 }
 
-// signal is what a download tells of its host.
+// signal is what a download reveals about its host.
 type signal struct {
 	good, crowded bool
 	after         time.Duration
@@ -56,8 +56,8 @@ func newQueue() *queue {
 	return &queue{hosts: map[string]*host{}, addresses: map[netip.Addr]*pace{}, longest: mostSlow}
 }
 
-// host returns the host of a name. One that is new has nothing before the time since when this
-// worker has its shard: who had it before may have asked it then.
+// host returns the host of a name. A new host is not called before the time since when this
+// worker holds its shard, because the previous holder may have called it until then.
 func (q *queue) host(name string, shard int, since time.Time) *host {
 	h := q.hosts[name]
 	if h == nil {
@@ -72,7 +72,7 @@ func (q *queue) host(name string, shard int, since time.Time) *host {
 	return h
 }
 
-// since says that others may have asked the host until then.
+// since notes that others may have called the host until then.
 func (h *host) since(at time.Time) {
 	if h.asked.Before(at) {
 		h.asked = at
@@ -82,7 +82,7 @@ func (h *host) since(at time.Time) {
 	}
 }
 
-// add puts a task behind those of its host.
+// add queues a task behind the others of its host.
 func (q *queue) add(t *task, since time.Time) {
 	h := q.host(t.host, t.lease.Task.Shard, since)
 	q.came++
@@ -93,7 +93,7 @@ func (q *queue) add(t *task, since time.Time) {
 	q.place(h)
 }
 
-// begin is when a task of the host may begin next, if one of them that run ends or none is in the way.
+// begin is when a task of the host may begin next, unless it must wait for a running one to end.
 func (h *host) begin(delay time.Duration) time.Time {
 	at := h.pace.last.Add(max(h.pace.delay, delay))
 	for _, bound := range []time.Time{h.asked.Add(h.slow), h.notBefore} {
@@ -120,8 +120,8 @@ func (q *queue) place(h *host) {
 	}
 }
 
-// next takes the task that may begin now, the one that came first; or returns nil and when there
-// will be one, the zero time if that needs an end of others.
+// next takes the task that may begin now, of several the one that came first. Otherwise it returns
+// nil and the time when there will be one, or the zero time if a running task must end first.
 func (q *queue) next(now time.Time) (*task, time.Time) {
 	if len(q.due) == 0 {
 		return nil, time.Time{}
@@ -143,17 +143,17 @@ func (q *queue) next(now time.Time) (*task, time.Time) {
 	h.running++
 	t.began, t.pace = now, p
 	h.ask(now, t.delay())
-	q.place(h) // it has one task less
+	q.place(h) // it has one task fewer
 	q.placeAll(p)
 	return t, time.Time{}
 }
 
-// ask notes that the host is asked at a time.
+// ask notes that the host is called at a time.
 func (h *host) ask(at time.Time, delay time.Duration) {
 	h.asked, h.pace.last, h.pace.delay = at, at, delay
 }
 
-// ended says that a task which next returned has asked its host for all that it wanted.
+// ended notes that a task from next has made all its requests to its host.
 func (q *queue) ended(t *task, s signal, now time.Time) {
 	h := q.hosts[t.host]
 	h.running--
@@ -173,7 +173,7 @@ func (q *queue) ended(t *task, s signal, now time.Time) {
 	q.placeAll(t.pace)
 }
 
-// reserve is for a further request of a task that runs: it returns from when on it may be sent.
+// reserve is for a further request of a running task: it returns from when on the request may be sent.
 func (q *queue) reserve(name string, delay time.Duration, now time.Time) time.Time {
 	h := q.host(name, -1, time.Time{})
 	at := h.begin(delay)
@@ -186,7 +186,7 @@ func (q *queue) reserve(name string, delay time.Duration, now time.Time) time.Ti
 	return at
 }
 
-// pause is how long a host has asked not to be asked.
+// pause is how long a host still wants no requests.
 func (q *queue) pause(name string, now time.Time) time.Duration {
 	h := q.hosts[name]
 	if h == nil {
@@ -195,8 +195,8 @@ func (q *queue) pause(name string, now time.Time) time.Duration {
 	return h.notBefore.Sub(now)
 }
 
-// first is for the first request of a task that runs, if that comes some time after the task began:
-// it returns from when on it may be sent. Delays count from there.
+// first is for the first request of a running task that comes some time after the task began: it
+// returns from when on the request may be sent. Delays count from that time.
 func (q *queue) first(t *task, now time.Time) time.Time {
 	h := q.hosts[t.host]
 	if h == nil || !h.pace.last.Equal(t.began) { // others have had their turn meanwhile
@@ -207,7 +207,7 @@ func (q *queue) first(t *task, now time.Time) time.Time {
 	return now
 }
 
-// remove takes out a task that waits, and tells whether it was there.
+// remove takes out a waiting task, and reports whether it was there.
 func (q *queue) remove(t *task) bool {
 	h := q.hosts[t.host]
 	if h == nil {
@@ -223,18 +223,18 @@ func (q *queue) remove(t *task) bool {
 	return true
 }
 
-// late is a task that will not begin for long.
+// late is a task that will not begin for a long time.
 type late struct {
 	task *task
 	at   time.Time // when it might
 }
 
-// late tells which tasks cannot begin before a time.
+// late returns the tasks that cannot begin before a time.
 func (q *queue) late(than time.Time) []late {
 	var all []late
 	for _, h := range q.hosts {
 		if h != h.pace.hosts[0] {
-			continue // it comes with that one
+			continue // it comes with that host
 		}
 		at := time.Time{}
 		for _, t := range h.pace.waiting() {
@@ -252,7 +252,7 @@ func (q *queue) late(than time.Time) []late {
 	return all
 }
 
-// forget lets go of hosts that a new one would be the same as.
+// forget drops hosts whose state is that of a new host.
 func (q *queue) forget(now time.Time) {
 	for name, h := range q.hosts {
 		if len(h.waiting) == 0 && h.running == 0 && !h.asked.Add(max(q.longest, h.slow)).After(now) && !h.notBefore.After(now) {
@@ -262,7 +262,7 @@ func (q *queue) forget(now time.Time) {
 	}
 }
 
-// dueHeap has the hosts of which a task can begin, by when.
+// dueHeap holds the hosts with a task that can begin, ordered by when.
 type dueHeap []*host
 
 func (d dueHeap) Len() int { return len(d) }
@@ -299,10 +299,10 @@ type task struct {
 	until  time.Time // when the lease ends, by this machine's clock
 	cancel func(cause error)
 	runs   bool
-	lost   bool // the lease: nothing is to be settled
+	lost   bool // the lease is lost: nothing is to be settled
 }
 
-// hostOf is the host of a URI, which is mostly that of the task.
+// hostOf returns the host of a URI, which is usually that of the task.
 func (t *task) hostOf(uri string) string {
 	if uri == t.lease.Task.URI && !t.script {
 		return t.host
@@ -310,7 +310,7 @@ func (t *task) hostOf(uri string) string {
 	return download.HostOf(uri)
 }
 
-// scriptsAtOnce is how many runs of one script of a job there are at once.
+// scriptsAtOnce is how many runs of one script of a job may run at once.
 const scriptsAtOnce = 16
 
 func (t *task) delay() time.Duration {

@@ -9,8 +9,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// TestQueue plays random histories: no gap is shorter than it may be, no more run at once than may,
-// each host keeps its order, and a host that could be asked is not forgotten.
+// TestQueue plays random histories: no gap is too short, no more tasks run at once than may, each
+// host keeps its order, and a host that could be called is not forgotten.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	for range 100 {
@@ -120,7 +120,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestQueueSlowsDown: signs of a crowded host double the pause up to a bound; good answers halve it.
+// TestQueueSlowsDown: signs of an overloaded host double the pause up to a bound; good answers halve it.
 func TestQueueSlowsDown(t *testing.T) {
 	t.Parallel()
 	q := newQueue()
@@ -156,7 +156,7 @@ func TestQueueSlowsDown(t *testing.T) {
 	}
 }
 
-// TestQueueForgets hosts that nothing is known of that matters.
+// TestQueueForgets hosts about which nothing important is known.
 func TestQueueForgets(t *testing.T) {
 	t.Parallel()
 	q := newQueue()
@@ -179,7 +179,7 @@ func TestQueueForgets(t *testing.T) {
 	}
 }
 
-// TestQueueAfterRedirect: that a redirect led to a host does not tell when its last owner asked it.
+// TestQueueAfterRedirect: a redirect to a host says nothing about when its last owner called it.
 func TestQueueAfterRedirect(t *testing.T) {
 	t.Parallel()
 	q := newQueue()

@@ -10,36 +10,36 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// turns is for how many times ShardFor a shard that was asked for is kept from being given up again.
+// turns is how long a sought shard is kept before it may be given up again, as a multiple of ShardFor.
 const turns = 4
 
-// seeker is what a worker asks others for.
+// seeker is the part of a worker that asks other workers for shards.
 //
-// A shard has one holder, which alone calls its hosts, and which may lack the engine or not serve the lane of
-// some of its tasks. A worker that can do ready tasks of a shard whose holder cannot asks for it: it holds
-// download.WantedPrefix with its number. The holder then gives it up, as any that it has too many of, and nobody
-// but who asked takes it. That one has too many then, and gives up others: parts stay equal, and no host is ever called
-// by two. A shard that was asked for is kept until none of these tasks are ready, or for a turn.
+// Only the holder of a shard calls its hosts, but it may lack the engine or not serve the lane of some
+// tasks. A worker that can do ready tasks of a shard whose holder cannot do them asks for the shard: it
+// holds download.WantedPrefix with its number. The holder then gives the shard up, like a surplus one, and
+// only the asker takes it. The asker now has too many, and gives up others. So parts stay equal, and no two
+// workers ever call one host. The asker keeps the shard until none of these tasks are ready, or for a turn.
 type seeker struct {
-	sought map[int]time.Time // shards that we asked for and have, and until when their turn is
+	sought map[int]time.Time // shards that we asked for and hold, and when their turn ends
 	wants  []int             // shards that we ask for
-	after  int               // the last that we asked for: the next ones have their turn
+	after  int               // the last shard that we asked for: the search goes on behind it
 }
 
 func (s seeker) copy() seeker {
 	return seeker{sought: maps.Clone(s.sought), wants: slices.Clone(s.wants), after: s.after}
 }
 
-// seeking is what one call has found of this.
+// seeking is what one call of seek has found.
 type seeking struct {
 	wants  []int
-	asked  []int        // of gained: those that we asked for
-	wanted []int        // shards that others ask for, of any holder
-	others map[int]bool // the same
-	scarce map[int]bool // shards with ready tasks that we can do and some other worker cannot; nil if it is not known
+	asked  []int        // those of gained that we asked for
+	wanted []int        // shards that others ask for, whoever holds them
+	others map[int]bool // the same as a set
+	scarce map[int]bool // shards with ready tasks that we can do and some other worker cannot; nil if unknown
 }
 
-// seek reads which worker asks for which shards, takes those of ours that are free, and asks for more.
+// seek reads which workers ask for which shards, takes those of ours that are free, and asks for more.
 func (l *loop) seek(ctx context.Context, got *holding, workers map[string]string, seeker seeker, share int) error {
 	store, owner := l.opt.Store, l.opt.Owner
 	wanted, err := store.Holders(ctx, download.WantedPrefix)
@@ -70,7 +70,7 @@ func (l *loop) seek(ctx context.Context, got *holding, workers map[string]string
 	if err != nil {
 		return err
 	}
-	// What we want, those that had no turn yet first.
+	// The shards that we want, those that had no turn yet first.
 	var wants, free []int
 	room := max(1, share/2) - len(seeker.sought)
 	for i := range download.Shards {
@@ -108,8 +108,8 @@ func (l *loop) seek(ctx context.Context, got *holding, workers map[string]string
 	return nil
 }
 
-// scarceTasks are the shards of ready tasks that this worker can do, and some others of the live workers cannot: which.
-// Where all can do the same no job is read.
+// scarceTasks returns the shards with ready tasks that this worker can do, and which of the live
+// workers cannot do them. If all workers can do the same, it reads no job.
 func (l *loop) scarceTasks(ctx context.Context, workers map[string]string) (map[int]map[string]bool, error) {
 	if l.opt.Has == nil {
 		return nil, nil
@@ -154,7 +154,7 @@ func (l *loop) scarceTasks(ctx context.Context, workers map[string]string) (map[
 	return scarce, nil
 }
 
-// yields takes in what was found, and tells which of our shards others are to have.
+// yields records what was found, and returns which of our shards others should get.
 func (l *loop) yields(got seeking, now time.Time) []int {
 	s := &l.shards
 	s.wants = got.wants
@@ -176,10 +176,10 @@ func (l *loop) yields(got seeking, now time.Time) []int {
 	})
 }
 
-// needs are all that jobs may need and this worker has.
+// needs returns all needs of jobs that this worker meets.
 func (l *loop) needs() []string {
 	if l.opt.Has == nil {
-		return nil // it says nothing, and has it all
+		return nil // a worker that names none meets all
 	}
 	needs := slices.Clone(l.opt.Has)
 	for _, lane := range l.opt.Lanes {
@@ -188,7 +188,7 @@ func (l *loop) needs() []string {
 	return needs
 }
 
-// ownNames say that the worker is alive, and what it has.
+// ownNames are the names that say that the worker is alive, and what it has.
 func (l *loop) ownNames() []string {
 	names := []string{download.WorkerPrefix + l.opt.Owner}
 	for _, need := range l.needs() {

@@ -11,19 +11,19 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// leaveIn is how long freeing shards may take at the end.
+// leaveIn is how long freeing the shards may take at the end.
 const leaveIn = 5 * time.Second
 
-// shards are those that this worker holds. Its fields are of the loop.
+// shards are those that this worker holds. The fields belong to the loop.
 //
 // Each live worker holds its own name, and may have its part of the shards: with w workers 256/w,
-// one more for the first ones by name. A worker that has more gives some up: nothing more of them is leased,
-// and when their last download has ended they are freed. One that has fewer takes what is free. seek.go
-// has what happens between workers of which some cannot do all tasks.
+// and one more for the first ones by name. A worker that has more gives some up: it leases no more
+// of their tasks, and frees them when their last download has ended. One that has fewer takes free
+// ones. seek.go is for the case that some workers cannot do all tasks.
 type shards struct {
 	held    map[int]time.Time // since when
 	leaving map[int]bool      // of held
-	until   time.Time         // by our own clock
+	until   time.Time         // when the leases of the shards end, by our own clock
 	asking  bool              // a call is under way
 	next    time.Time         // when to call again
 	seeker
@@ -33,13 +33,13 @@ func newShards() shards {
 	return shards{held: map[int]time.Time{}, leaving: map[int]bool{}, seeker: seeker{sought: map[int]time.Time{}}}
 }
 
-// serves tells since when a shard is held of which tasks are leased.
+// serves reports whether tasks of a shard are leased, and since when it is held.
 func (s *shards) serves(shard int) (time.Time, bool) {
 	since, ok := s.held[shard]
 	return since, ok && !s.leaving[shard]
 }
 
-// served are the shards of which tasks are leased, in order.
+// served returns the shards whose tasks are leased, in order.
 func (s *shards) served() []int {
 	var all []int
 	for shard := range s.held {
@@ -51,14 +51,14 @@ func (s *shards) served() []int {
 	return all
 }
 
-// left is called when a task of a shard has gone: the last one of a shard that is given up lets it go.
+// left is called when a task of a shard has gone: the last task of a shard that is being given up frees it.
 func (s *shards) left(l *loop, shard int) {
 	if s.leaving[shard] && !l.busy()[shard] {
 		s.next = time.Time{}
 	}
 }
 
-// busy are the shards that there are tasks of.
+// busy returns the shards that have tasks here.
 func (l *loop) busy() map[int]bool {
 	busy := map[int]bool{}
 	for _, t := range l.tasks {
@@ -67,15 +67,15 @@ func (l *loop) busy() map[int]bool {
 	return busy
 }
 
-// holding is what one call has found.
+// holding is what one call of holdShards has found.
 type holding struct {
 	held, gained []int
-	give         int // how many are too many
+	give         int // how many are surplus
 	seeking
 	ok bool
 }
 
-// stepShards keeps the shards, takes some and gives some up.
+// stepShards keeps the shards, takes some and gives up some.
 func (l *loop) stepShards(now time.Time) time.Time {
 	s := &l.shards
 	if len(s.held) > 0 && !s.until.After(now) {
@@ -117,7 +117,7 @@ func (l *loop) stepShards(now time.Time) time.Time {
 	return s.next
 }
 
-// holdShards calls the store: it frees shards, keeps others, and takes what is missing.
+// holdShards calls the store: it frees some shards, renews others, and takes missing ones.
 func (l *loop) holdShards(ctx context.Context, free, keep []int, leaving int, stopping bool, seeker seeker) (holding, error) {
 	var got holding
 	store := l.opt.Store
@@ -129,7 +129,7 @@ func (l *loop) holdShards(ctx context.Context, free, keep []int, leaving int, st
 	l.offset.Store(int64(now.Sub(asked)))
 	if len(free) > 0 {
 		if err := store.LetGo(ctx, l.opt.Owner, shardNames(free)); err != nil {
-			return got, err // they end by themselves
+			return got, err // the leases end by themselves
 		}
 	}
 	held, err := store.Hold(ctx, l.opt.Owner, append(shardNames(keep), l.ownNames()...), l.opt.ShardFor)
@@ -159,7 +159,7 @@ func (l *loop) holdShards(ctx context.Context, free, keep []int, leaving int, st
 	if err != nil {
 		return got, err
 	}
-	first := download.ShardOf(l.opt.Owner) // so that workers that start together ask for different ones
+	first := download.ShardOf(l.opt.Owner) // so that workers that start together try different ones
 	var names []string
 	for i := 0; i < download.Shards && len(names) < -got.give; i++ {
 		if shard := (first + i) % download.Shards; taken[shardName(shard)] == "" && !got.others[shard] {
@@ -174,7 +174,7 @@ func (l *loop) holdShards(ctx context.Context, free, keep []int, leaving int, st
 	return got, err
 }
 
-// heldShards takes in what a call that began at a time has found.
+// heldShards applies the result of a call that began at a time.
 func (l *loop) heldShards(got holding, keep []int, began time.Time) {
 	s := &l.shards
 	s.asking = false
@@ -198,7 +198,7 @@ func (l *loop) heldShards(got holding, keep []int, began time.Time) {
 		s.held[shard] = now
 		delete(s.leaving, shard)
 	}
-	for _, h := range l.queue.hosts { // that are known from an earlier time
+	for _, h := range l.queue.hosts { // hosts that are known from an earlier time
 		if since, ok := s.held[h.shard]; ok && h.asked.Before(since) {
 			h.since(since)
 			l.queue.placeAll(h.pace)
@@ -218,7 +218,7 @@ func (l *loop) heldShards(got holding, keep []int, began time.Time) {
 	}
 }
 
-// tooMany chooses as many as are too many: those without tasks first, and last those that were asked for.
+// tooMany chooses the surplus shards: those without tasks first, and those that were asked for last.
 func (l *loop) tooMany(got holding) []int {
 	busy := l.busy()
 	order := func(shard int) int {
@@ -237,7 +237,7 @@ func (l *loop) tooMany(got holding) []int {
 	return candidates[:min(max(got.give, 0), len(candidates))]
 }
 
-// giveUp serves shards no longer, and gives back what waits of them. It tells how many there are.
+// giveUp stops serving shards, and gives back their waiting tasks. It returns how many shards these are.
 func (l *loop) giveUp(shards []int) int {
 	slices.Sort(shards)
 	shards = slices.Compact(shards)
@@ -253,11 +253,11 @@ func (l *loop) giveUp(shards []int) int {
 			l.giveBack(t, time.Time{})
 		}
 	}
-	l.shards.next = time.Time{} // those without tasks can be freed now
+	l.shards.next = time.Time{} // shards without tasks can be freed now
 	return len(shards)
 }
 
-// dropShards forgets shards that are lost, and cuts off their tasks: others call their hosts now.
+// dropShards forgets shards that are lost, and cuts off their tasks, because others call their hosts now.
 func (l *loop) dropShards(lost []int) {
 	for _, shard := range lost {
 		delete(l.shards.held, shard)

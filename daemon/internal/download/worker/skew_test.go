@@ -10,8 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// abroad is a store as a worker sees it whose own clock is behind that of the store: seen from there,
-// all times of the store are ahead. What the worker says a time is, the store hears as its own.
+// abroad is a store as seen by a worker whose clock is behind that of the store: all times from the
+// store are ahead. Times from the worker are converted to the store's.
 type abroad struct {
 	Store
 	ahead time.Duration
@@ -45,8 +45,8 @@ func (a abroad) heard(t time.Time) time.Time {
 	return t.Add(-a.ahead)
 }
 
-// TestClocksOfWorkersAreOff: of three workers one has the clock of the store, and the others are five
-// hours before and behind it. No lease ends by that, and what is to be tried again is at its time.
+// TestClocksOfWorkersAreOff: of three workers one has the clock of the store, and the clocks of the others
+// are five hours ahead and behind. No lease ends because of that, and retries come at their time.
 func TestClocksOfWorkersAreOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,10 +1,10 @@
-// Package worker downloads tasks: it holds shards of hosts, leases the ready tasks of those, keeps
-// the leases alive, and stores what became of them. The holder of a shard is the only one to call its
-// hosts, so that politeness needs no lock between workers. docs/downloader.md has the promises. It
-// decides nothing of which task comes when, and downloads by engines that it is given.
+// Package worker downloads tasks: it holds shards of hosts, leases their ready tasks, renews the
+// leases, and stores the outcomes. Only the holder of a shard calls its hosts, so that politeness
+// needs no lock between workers. docs/downloader.md has the promises. The package does not decide
+// which task comes when, and downloads with the engines that it is given.
 //
-// One goroutine, the loop, owns all that a worker knows. Calls of the store and downloads have
-// goroutines of their own, which hand what they did to the loop.
+// One goroutine, the loop, owns all that a worker knows. Calls of the store and downloads run in
+// other goroutines, which pass their results to the loop.
 package worker
 
 import (
@@ -29,7 +29,7 @@ type Store interface {
 	download.Roles
 }
 
-// Leases are as of [download.Tasks].
+// Leases are the methods needed of [download.Tasks].
 type Leases interface {
 	Lease(ctx context.Context, want download.Want) ([]download.Lease, error)
 	Renew(ctx context.Context, owner string, leases []download.Lease, ttl time.Duration) (lost []string, err error)
@@ -42,37 +42,37 @@ type Leases interface {
 type Options struct {
 	Store   Store
 	Engines map[string]Engine // by Setting.Engine
-	// Owner is unlike that of any other worker, also of one that this machine had before.
+	// Owner differs from that of any other worker, also from earlier ones of this machine.
 	Owner    string
-	HostName string // of this machine, as logs tell it
+	HostName string // of this machine, as shown in logs
 	// Concurrency is how many downloads there are at once. 0: 100.
 	Concurrency int
-	// Window is how many tasks are leased at once, with those that wait for their host's turn.
-	// 0: twice Concurrency.
+	// Window is how many tasks are leased at once, including those that wait for their host's
+	// turn. 0: twice Concurrency.
 	Window int
-	// LeaseFor is how long leases of tasks last; they are renewed at a third of it. 0: 1 minute.
+	// LeaseFor is how long leases of tasks last; they are renewed after a third of it. 0: 1 minute.
 	LeaseFor time.Duration
-	// ShardFor is how long shards are held, and renewed at a third. 0: 30 s.
+	// ShardFor is how long shards are held; they are renewed after a third of it. 0: 30 s.
 	ShardFor time.Duration
 	// Lanes of jobs that are served. nil: urgency and normal.
 	Lanes []download.Lane
-	// Has is what this worker has of what jobs need, see [download.Job.Needs]: it gets tasks of no others. nil: all.
+	// Has is the needs of jobs that this worker meets, see [download.Job.Needs]: it gets no others. nil: all.
 	Has []string
-	// ApartAddresses: hosts of one address do not share its pace.
+	// ApartAddresses: hosts that share an address do not share a pace.
 	ApartAddresses bool
-	// Poll is how often it is asked for tasks while there were none. 0: 1 s.
+	// Poll is how often the worker asks for tasks while there are none. 0: 1 s.
 	Poll time.Duration
-	// Bound is how long a task waits for its host while others could be leased in its place: it is
-	// then given back. It is also the longest pause that a host has asked for which an attempt waits for.
-	// 0: 10 s.
+	// Bound is how long a task may wait for its host while others could be leased in its place; it
+	// is then given back. It is also the longest pause for which an attempt waits if a host asks
+	// for one. 0: 10 s.
 	Bound time.Duration
-	// Patience is how long downloads may go on when the worker is stopped. 0: 20 s.
+	// Patience is how long downloads may continue after the worker was stopped. 0: 20 s.
 	Patience time.Duration
-	// Retry is how long a failed task waits: First after the first attempt, twice as long after each
-	// further one, Most at most, give or take a half. 0: 10 s and 1 h.
+	// Retry is how long a failed task waits: First after the first attempt, doubling after each
+	// further one up to Most, varied by up to a half. 0: 10 s and 1 h.
 	RetryFirst, RetryMost time.Duration
 	// Idle, if not nil, is called when there were fewer tasks than could be leased. It must return
-	// soon. In a process with a dispatcher it is that one's Wake.
+	// quickly. In a process with a dispatcher it is the dispatcher's Wake.
 	Idle     func()
 	Log      *slog.Logger          // nil: none
 	Registry prometheus.Registerer // nil: no metrics
@@ -83,7 +83,7 @@ type Worker struct {
 	opt    Options
 	wake   chan struct{}
 	events chan func(*loop)
-	offset atomic.Int64 // of the store's clock from ours, ns
+	offset atomic.Int64 // of the store's clock against ours, ns
 	metrics
 }
 
@@ -117,15 +117,15 @@ func (w *Worker) Wake() {
 	}
 }
 
-// Run works until ctx ends. It then leases nothing more, gives back what has not begun, waits for
-// what runs as long as Options.Patience, gives back the rest, and frees its shards. It returns nil:
-// errors of the store are logged and counted, and what failed is tried again.
+// Run works until ctx ends. It then leases nothing more, gives back what has not begun, waits up to
+// Options.Patience for running tasks, gives back the rest, and frees its shards. It returns nil:
+// errors of the store are logged and counted, and the failed operations are retried.
 func (w *Worker) Run(ctx context.Context) error {
 	newLoop(w, ctx).run(ctx)
 	return nil
 }
 
-// storeNow is the time of the store's clock, as it was when it was last asked.
+// storeNow is the store's time, computed from the last answer of the store.
 func (w *Worker) storeNow() time.Time { return time.Now().Add(time.Duration(w.offset.Load())) }
 
 func (w *Worker) storeFailed(call string, err error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// uris are n URIs of a kind, on a number of hosts.
+// uris returns n URIs of a kind, on a number of hosts.
 func uris(kind string, n, hosts int) []string {
 	var all []string
 	for i := range n {
@@ -24,7 +24,7 @@ func uris(kind string, n, hosts int) []string {
 }
 
 // TestTwoWorkers: 1,000 tasks of 40 hosts on two workers, good and bad ones: each has one result or
-// a reason, its attempts are counted, and no host is asked too often or too much at once.
+// a reason, its attempts are counted, and no host is called too often or too many times at once.
 func TestTwoWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestTwoWorkers(t *testing.T) {
 	})
 }
 
-// TestRetryAfter is kept to, for the task and for the others of its host.
+// TestRetryAfter: it is obeyed, for the task and for the others of its host.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -87,8 +87,8 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// TestStop: what has not begun is given back, what runs may end, what does not is given back; no
-// attempt of those is counted, and another worker has the shards at once.
+// TestStop: tasks that have not begun are given back, running ones may end, and the rest is
+// given back; no attempt of those is counted, and another worker gets the shards at once.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -117,8 +117,8 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// TestTakeover: a worker that is cut off from the store stores nothing any more, and stops asking
-// hosts before another one begins to. What it had is downloaded by the other.
+// TestTakeover: a worker that is cut off from the store stores nothing more, and stops calling
+// hosts before another one begins to. The other worker downloads its tasks.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestTakeover(t *testing.T) {
 		if got := metric(t, registry, "held_shards"); got != 0 {
 			t.Errorf("the one that was cut off has %v shards", got)
 		}
-		store.cut.Store(false) // it comes back, and has its part again
+		store.cut.Store(false) // it comes back, and gets its part again
 		w.until("both work again", func() bool {
 			holders, err := w.store.Holders(t.Context(), download.ShardPrefix)
 			n := 0
@@ -179,8 +179,8 @@ func TestGainedShardWaits(t *testing.T) {
 	})
 }
 
-// TestLostLease: a job that is dropped, and one whose task another has, are cut off at the next
-// renewal, and nothing is stored.
+// TestLostLease: tasks of a dropped job, and a task that another worker has, are cut off at the
+// next renewal, and nothing is stored.
 func TestLostLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -217,8 +217,8 @@ func TestLostLease(t *testing.T) {
 	})
 }
 
-// TestSlowHostIsNotInTheWay: the tasks of a host that must be asked slowly do not keep others from
-// being downloaded, though they came first and are more than can be leased.
+// TestSlowHostIsNotInTheWay: the tasks of a host that must be called slowly do not block the
+// download of others, though they came first and are more than can be leased.
 func TestSlowHostIsNotInTheWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestSlowHostIsNotInTheWay(t *testing.T) {
 	})
 }
 
-// TestShares: shards are shared evenly as workers come and go, and no two have one.
+// TestShares: shards are shared evenly as workers come and go, and no shard has two workers.
 func TestShares(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// TestUnknownEngine: the task fails with a reason, and is not stuck.
+// TestUnknownEngine: the task fails with a reason instead of being stuck.
 func TestUnknownEngine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

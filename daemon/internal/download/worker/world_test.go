@@ -21,7 +21,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
 )
 
-// world is a store, a dispatcher, workers, and an HTTP server that all hosts are. Connections are
+// world is a store, a dispatcher, workers, and an HTTP server that plays all hosts. Connections are
 // pipes, so that it runs by the clock of a synctest bubble: gaps that the server sees are exact.
 type world struct {
 	t        *testing.T
@@ -33,7 +33,7 @@ type world struct {
 	mu      sync.Mutex
 	hosts   map[string]*seen
 	asked   map[string]int           // requests, by URI
-	workers map[*Worker]func(string) // told when the dispatcher has handed out
+	workers map[*Worker]func(string) // called when the dispatcher has handed out
 }
 
 // seen is what the server has seen of one host.
@@ -43,7 +43,7 @@ type seen struct {
 	running, most int
 }
 
-// newWorld makes a world. It is to be called in the bubble.
+// newWorld makes a world. It must be called in the bubble.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, listener: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})},
@@ -184,7 +184,7 @@ func (w *world) add(j download.Job, uris ...string) {
 	w.dispatch.Wake()
 }
 
-// start runs a worker. The function that it returns stops it, and waits until it has ended.
+// start runs a worker. The returned function stops it, and waits until it has ended.
 func (w *world) start(opt Options) (*Worker, func()) {
 	w.t.Helper()
 	if opt.Store == nil {
@@ -215,7 +215,7 @@ func (w *world) start(opt Options) (*Worker, func()) {
 	return worker, stop
 }
 
-// counts are the tasks of a job by state.
+// counts returns the tasks of a job by state.
 func (w *world) counts(j download.Job) map[download.State]int {
 	w.t.Helper()
 	counts, err := w.store.Counts(w.t.Context(), j.ID)
@@ -225,7 +225,7 @@ func (w *world) counts(j download.Job) map[download.State]int {
 	return counts
 }
 
-// until lets the bubble's time go on until something is so. It is noticed a tenth of that time, or 10 s, later at most.
+// until lets the bubble's time run until so returns true. It notices that at most a tenth of that time, or 10 s, late.
 func (w *world) until(what string, so func() bool) {
 	w.t.Helper()
 	for began := time.Now(); !so(); time.Sleep(min(10*time.Second, 20*time.Millisecond+time.Since(began)/10)) {
@@ -244,7 +244,7 @@ func (w *world) ends(j download.Job, n int) {
 	})
 }
 
-// polite holds what the server has seen against what the job asked for.
+// polite compares what the server has seen with what the job asked for.
 func (w *world) polite(delay time.Duration, concurrency int) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -256,7 +256,7 @@ func (w *world) polite(delay time.Duration, concurrency int) {
 	}
 }
 
-// tasks are the tasks of a job by URI.
+// tasks returns the tasks of a job by URI.
 func (w *world) tasks(j download.Job) map[string]download.Task {
 	w.t.Helper()
 	all := map[string]download.Task{}
@@ -266,8 +266,8 @@ func (w *world) tasks(j download.Job) map[string]download.Task {
 	return all
 }
 
-// consistent checks that each task that is done has one result, whose body is its own, and each that
-// failed a reason and no result, and that there is a log of each attempt.
+// consistent checks that each task that is done has one result with the right body, that each
+// failed task has a reason and no result, and that each attempt has a log.
 func (w *world) consistent(j download.Job) {
 	w.t.Helper()
 	data, logs := map[string]int{}, map[string]int{}
@@ -345,8 +345,8 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 
-// severed is a store that does not answer any more once it is cut, as for a worker that is dead
-// or behind a broken network.
+// severed is a store that no longer answers once it is cut, as for a worker that is dead or
+// behind a broken network.
 type severed struct {
 	download.Store
 	cut atomic.Bool

@@ -1,6 +1,6 @@
-// Package body keeps what a server has sent, decompressed and within bounds: little of it in
-// memory, the rest in files without a name. It opens no connections and knows no HTTP but its
-// content codings.
+// Package body stores what a server has sent, decompressed and within bounds: a little of it
+// in memory, the rest in unnamed files. It opens no connections, and of HTTP it knows only
+// the content codings.
 package body
 
 import (
@@ -17,16 +17,16 @@ import (
 // ErrTooLarge is the error for a body that is longer than the limit.
 var ErrTooLarge = errors.New("the body is longer than the limit")
 
-// StorageError is the error for a body that could not be kept here: nothing of it is the
+// StorageError is the error for a body that could not be stored here. It is never the
 // server's fault.
 type StorageError struct{ Err error }
 
 func (e *StorageError) Error() string { return "keep the body in a file: " + e.Err.Error() }
 
-// Unwrap is the error of the file.
+// Unwrap returns the error of the file.
 func (e *StorageError) Unwrap() error { return e.Err }
 
-// Store keeps bodies. Its methods may be called by several goroutines.
+// Store stores bodies. Its methods may be called by several goroutines.
 type Store struct {
 	dir  string
 	each int64
@@ -35,30 +35,30 @@ type Store struct {
 	free buffers
 }
 
-// NewStore makes a Store. A body of more than each bytes is kept in a file in dir, and so is a
-// smaller one while all bodies together hold more than all bytes of memory. dir is "" for the
-// system's folder of temporary files.
+// NewStore makes a Store. A body of more than each bytes is stored in a file in dir, and so is
+// a smaller one while all bodies together hold more than all bytes of memory. dir is "" for
+// the system's folder of temporary files.
 func NewStore(dir string, each, all int64) *Store { return &Store{dir: dir, each: each, all: all} }
 
-// Held is how many bytes of memory bodies hold that are not closed.
+// Held is how many bytes of memory open bodies hold.
 func (s *Store) Held() int64 { return s.held.Load() }
 
-// Body is a body that has come whole. Its methods are for one goroutine at a time.
+// Body is a complete body. Its methods are for one goroutine at a time.
 type Body struct {
 	store *Store
 	at    io.ReadSeeker // of memory or file
 	taken int64         // bytes of the store's memory
 	mem   []byte        // all of it, if it is in memory
 	file  *os.File
-	named bool // the file has still a name, which Close removes
+	named bool // the file still has a name, which Close removes
 	size  int64
 	sum   [sha256.Size]byte
 }
 
-// Read reads on.
+// Read continues to read.
 func (b *Body) Read(p []byte) (int, error) { return b.at.Read(p) }
 
-// Seek sets where Read reads.
+// Seek sets the position of Read.
 func (b *Body) Seek(offset int64, whence int) (int64, error) { return b.at.Seek(offset, whence) }
 
 // Size is the length in bytes.
@@ -67,16 +67,16 @@ func (b *Body) Size() int64 { return b.size }
 // SHA256 is the hash of the body.
 func (b *Body) SHA256() [sha256.Size]byte { return b.sum }
 
-// Whole is all of a body that is in memory, with its SHA-256. Nobody may change it, or look at it
-// after the body was closed. ok is false for a body in a file, and a closed one.
+// Whole returns all of a body that is in memory, with its SHA-256. Nobody may change it, or use
+// it after the body was closed. ok is false for a body in a file, and for a closed one.
 func (b *Body) Whole() (whole []byte, sum [sha256.Size]byte, ok bool) {
 	return b.mem, b.sum, b.mem != nil
 }
 
-// InMemory tells whether the body is held in memory.
+// InMemory reports whether the body is held in memory.
 func (b *Body) InMemory() bool { return b.file == nil }
 
-// Close lets go of memory or file. It may be called again.
+// Close releases memory or file. It may be called repeatedly.
 func (b *Body) Close() error {
 	b.store.held.Add(-b.taken)
 	b.store.free.give(b.mem)
@@ -97,8 +97,8 @@ type closed struct{}
 func (closed) Read([]byte) (int, error)       { return 0, os.ErrClosed }
 func (closed) Seek(int64, int) (int64, error) { return 0, os.ErrClosed }
 
-// Keep reads r to its end. Of a body of more than limit bytes it keeps nothing, and returns
-// ErrTooLarge; an error of r is returned as it is, one of the file as a *StorageError.
+// Keep reads r to its end. If the body is longer than limit bytes, it keeps nothing and returns
+// ErrTooLarge. An error of r is returned unchanged, one of the file as a *StorageError.
 func (s *Store) Keep(r io.Reader, limit int64) (*Body, error) {
 	k := keeping{b: &Body{store: s}, sum: sha256.New()}
 	err := k.read(r, limit)
@@ -119,7 +119,7 @@ type keeping struct {
 }
 
 func (k *keeping) read(r io.Reader, limit int64) error {
-	var chunk []byte // what a file is written from
+	var chunk []byte // the buffer for writing to a file
 	for {
 		var into []byte
 		if k.b.file == nil && len(k.mem) == cap(k.mem) {
@@ -154,10 +154,10 @@ func (k *keeping) read(r io.Reader, limit int64) error {
 	}
 }
 
-// grow doubles the memory, or moves on to a file if that is more than there may be.
+// grow doubles the memory, or switches to a file if that would exceed the bound.
 func (k *keeping) grow(limit int64) error {
 	have := int64(cap(k.mem))
-	want := min(max(2*have, firstBytes), k.b.store.each, limit+1) // a byte more, to see the end
+	want := min(max(2*have, firstBytes), k.b.store.each, limit+1) // one more byte, to detect the end
 	if more := want - have; more > 0 {
 		if k.b.store.held.Add(more) <= k.b.store.all {
 			k.b.taken += more
@@ -173,7 +173,7 @@ func (k *keeping) grow(limit int64) error {
 	if err != nil {
 		return storage(err)
 	}
-	// Without a name nothing is left of it after a crash. Windows removes no open files.
+	// A file without a name disappears after a crash. Windows removes no open files.
 	k.b.file, k.b.named = file, os.Remove(file.Name()) != nil
 	if _, err := file.Write(k.mem); err != nil {
 		return storage(err)
@@ -202,7 +202,7 @@ func storage(err error) error {
 	return &StorageError{err}
 }
 
-// CodingError is the error for a content coding that is not known or was not kept to.
+// CodingError is the error for a content coding that is unknown or was violated.
 type CodingError struct {
 	Coding string
 	Err    error
@@ -210,5 +210,5 @@ type CodingError struct {
 
 func (e *CodingError) Error() string { return fmt.Sprintf("coding %.40q: %v", e.Coding, e.Err) }
 
-// Unwrap is the error of the decoder.
+// Unwrap returns the error of the decoder.
 func (e *CodingError) Unwrap() error { return e.Err }

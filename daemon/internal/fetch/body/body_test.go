@@ -55,7 +55,7 @@ func TestKeep(t *testing.T) {
 	empty(t, s, dir)
 }
 
-// empty says that nothing is left in memory and on disk.
+// empty checks that nothing is left in memory and on disk.
 func empty(t *testing.T, s *Store, dir string) {
 	t.Helper()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 || s.Held() != 0 {
@@ -79,7 +79,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// When the memory of all bodies is taken, further ones go to files, however small.
+// When the memory for all bodies is used up, further ones go to files, however small.
 func TestMemoryOfAll(t *testing.T) {
 	dir := t.TempDir()
 	s := NewStore(dir, 64<<10, 3*firstBytes)
@@ -130,7 +130,7 @@ func TestErrors(t *testing.T) {
 	empty(t, gone, dir)
 }
 
-// A body in memory can be had whole, as it was sent and with its hash, until it is closed; one in a file cannot.
+// A body in memory is available whole, as sent and with its hash, until it is closed; one in a file is not.
 func TestWhole(t *testing.T) {
 	s := NewStore(t.TempDir(), 100<<10, 1<<20)
 	for _, size := range []int{0, 1, firstBytes + 1, 99 << 10, 500 << 10} {
@@ -151,7 +151,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// Memory of closed bodies serves the next ones, which have nothing of what was in it.
+// Memory of closed bodies is reused for new ones, which contain none of the old data.
 func TestBuffersAreClean(t *testing.T) {
 	s := NewStore(t.TempDir(), 256<<10, 1<<20)
 	for i := range 20 {

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// buffers keeps memory of closed bodies for the next ones, by its size: a power of two. Most pages fit in
-// the first two or three sizes, and without it this memory is most of what a download allocates.
+// buffers keeps the memory of closed bodies for new ones, by its size: a power of two. Most pages fit
+// in the first two or three sizes. Without it, this memory is most of what a download allocates.
 type buffers [bufferSizes]sync.Pool // of *[]byte
 
 const (
-	firstBytes  = 16 << 10 // the smallest size: memory begins with it, and then doubles
+	firstBytes  = 16 << 10 // the smallest size: memory starts with it, and then doubles
 	bufferSizes = 7        // up to 1 MiB
 )
 
-// size is the index of a size, -1 if there is none of so many bytes.
+// size is the index of a size, -1 if no buffer has so many bytes.
 func (b *buffers) size(n int64) int {
 	i := bits.TrailingZeros64(uint64(n)) - bits.TrailingZeros64(firstBytes)
 	if n != firstBytes<<max(i, 0) || i >= len(b) {
@@ -23,7 +23,7 @@ func (b *buffers) size(n int64) int {
 	return i
 }
 
-// take returns memory of n bytes, with what somebody else has left in it.
+// take returns memory of n bytes, with old contents.
 func (b *buffers) take(n int64) []byte {
 	if i := b.size(n); i >= 0 {
 		if old, ok := b[i].Get().(*[]byte); ok {
@@ -33,7 +33,7 @@ func (b *buffers) take(n int64) []byte {
 	return make([]byte, n)
 }
 
-// give takes back memory that nobody uses any more.
+// give takes back memory that is no longer used.
 func (b *buffers) give(mem []byte) {
 	mem = mem[:cap(mem)]
 	spoil(mem)

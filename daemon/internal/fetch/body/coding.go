@@ -17,12 +17,12 @@ import (
 const Accepted = "gzip, deflate, br, zstd"
 
 const (
-	maxCodings   = 2       // one over the other
+	maxCodings   = 2       // one on top of the other
 	maxWindow    = 8 << 20 // bytes that a zstd frame may refer back to (RFC 9659)
 	peekedBuffer = 4 << 10
 )
 
-// Decode undoes the codings of a Content-Encoding header. What the result reads fails with a
+// Decode undoes the codings of a Content-Encoding header. Reads of the result fail with a
 // *CodingError if the coding is broken; an empty body is empty in any coding. The result must
 // be closed, which does not close r.
 func Decode(r io.Reader, contentEncoding string) (io.ReadCloser, error) {
@@ -54,7 +54,7 @@ type decoded struct {
 	all []*decoder
 }
 
-// Close lets go of the decoders' memory. What they say then has been said by Read.
+// Close releases the decoders' memory. Read has already reported their errors.
 func (d decoded) Close() error {
 	for _, one := range d.all {
 		if one.r != nil {
@@ -64,7 +64,7 @@ func (d decoded) Close() error {
 	return nil
 }
 
-// decoder undoes one coding. It is opened with the first byte.
+// decoder undoes one coding. It is opened at the first byte.
 type decoder struct {
 	coding string
 	from   *bufio.Reader
@@ -79,7 +79,7 @@ func (d *decoder) Read(p []byte) (int, error) {
 	}
 	if d.r == nil {
 		if _, d.err = d.from.Peek(1); d.err != nil {
-			return 0, d.err // of what it reads from, or the end
+			return 0, d.err // of its source, or the end
 		}
 		if d.r, d.err = d.open(d.from); d.err != nil {
 			d.r, d.err = nil, &CodingError{d.coding, d.err}
@@ -94,7 +94,7 @@ func (d *decoder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unzip reads gzip members until something else follows, which is left: browsers do so too.
+// unzip reads gzip members until something else follows, which it ignores, as browsers do.
 func unzip(from *bufio.Reader) (io.ReadCloser, error) {
 	z, err := gzip.NewReader(from)
 	if err != nil {
@@ -126,7 +126,7 @@ func (m *members) Read(p []byte) (int, error) {
 
 func (m *members) Close() error { return m.z.Close() }
 
-// inflate reads zlib's format, which the name stands for, or bare deflate, which some send.
+// inflate reads the zlib format, which the name stands for, or bare deflate, which some servers send.
 func inflate(from *bufio.Reader) (io.ReadCloser, error) {
 	head, _ := from.Peek(2)
 	if len(head) == 2 && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// encode writes text in one coding, "raw deflate" being deflate without zlib's frame.
+// encode writes text in one coding; "raw deflate" is deflate without the zlib frame.
 func encode(t testing.TB, coding string, text []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer

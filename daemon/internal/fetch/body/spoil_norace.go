@@ -2,5 +2,5 @@
 
 package body
 
-// spoil does something in tests with the race detector only.
+// spoil works only in tests with the race detector.
 func spoil([]byte) {}

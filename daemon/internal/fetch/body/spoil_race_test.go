@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Code that looks at a body after it was closed finds nothing of it, so that tests find such code.
+// Code that reads a body after it was closed finds its data gone, so that tests find such code.
 func TestClosedBodyIsSpoilt(t *testing.T) {
 	s := NewStore(t.TempDir(), 64<<10, 1<<20)
 	for _, text := range []string{"a", string(random(firstBytes + 1))} {

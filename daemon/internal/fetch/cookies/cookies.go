@@ -1,5 +1,5 @@
-// Package cookies keeps the cookies that servers set, apart for each job and site, within bounds
-// that no server can pass. They are in memory; those of a File can be saved for the next process.
+// Package cookies keeps the cookies that servers set, separately for each job and site, within bounds
+// that no server can exceed. They are in memory; those of a File can be saved for the next process.
 package cookies
 
 import (
@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// MaxSites is how many pairs of a job and a site have cookies; then the one goes that was
-	// used longest ago.
+	// MaxSites is how many pairs of a job and a site may have cookies; beyond it the least
+	// recently used pair is dropped.
 	MaxSites = 10_000
-	// maxCookies and maxBytes are what a site can set for a job. What passes them has the site
-	// start without cookies.
+	// maxCookies and maxBytes bound what a site can set for a job. If it exceeds them, it
+	// starts again without cookies.
 	maxCookies = 180
 	maxBytes   = 16 << 10
-	// maxCookie is for how long a cookie may be, with its name; longer ones are not kept.
+	// maxCookie is the longest cookie, with its name; longer ones are dropped.
 	maxCookie = 4 << 10
 )
 
@@ -31,7 +31,7 @@ type Store struct {
 	mu     sync.Mutex
 	max    int
 	sites  map[key]*list.Element // of *site
-	recent *list.List            // the one used last in front
+	recent *list.List            // the most recently used one first
 }
 
 type key struct {
@@ -47,7 +47,7 @@ func New(max int) *Store {
 	return &Store{max: max, sites: map[key]*list.Element{}, recent: list.New()}
 }
 
-// Jar is what a job has. Jars of the same job share their cookies.
+// Jar returns the jar of a job. Jars of the same job share their cookies.
 func (s *Store) Jar(job int64) http.CookieJar { return jar{s, job} }
 
 type jar struct {
@@ -70,7 +70,7 @@ func (j jar) SetCookies(u *url.URL, cookies []*http.Cookie) {
 	}
 }
 
-// site is that of a URL, nil if it has no cookies and is not to be created.
+// site returns the site of a URL, nil if it has no cookies and create is false.
 func (s *Store) site(job int64, u *url.URL, create bool) *site {
 	k := key{job, SiteOf(u.Hostname())}
 	s.mu.Lock()
@@ -92,8 +92,8 @@ func (s *Store) site(job int64, u *url.URL, create bool) *site {
 	return made
 }
 
-// SiteOf is the name that hosts have in common which can set cookies for each other: a name of a
-// registry's (example.co.uk), or the host itself.
+// SiteOf is the common name of hosts that can set cookies for each other: a name directly below
+// a public suffix (example.co.uk), or the host itself.
 func SiteOf(host string) string {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if _, err := netip.ParseAddr(host); err == nil {
@@ -105,14 +105,14 @@ func SiteOf(host string) string {
 	return host
 }
 
-// site has the cookies of one job for one site.
+// site holds the cookies of one job for one site.
 type site struct {
 	key key
 
 	mu    sync.Mutex
 	jar   *cookiejar.Jar
-	names map[string]bool // host, path, domain and name of what was kept
-	bytes int             // that were kept, with those that are over by now
+	names map[string]bool // host, path, domain and name of all cookies that were kept
+	bytes int             // of all cookies that were kept, including expired ones
 }
 
 func (s *site) cookies(u *url.URL) []*http.Cookie {

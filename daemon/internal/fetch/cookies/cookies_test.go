@@ -56,7 +56,7 @@ func TestCookiesAreOfTheirJobAndSite(t *testing.T) {
 	}
 }
 
-// A server cannot fill the memory, and one that tries has no cookies of before.
+// A server cannot fill the memory, and one that tries loses its earlier cookies.
 func TestCookiesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := New(3)

@@ -19,13 +19,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// maxKept is how many cookies a File remembers; then those that are over, or that the jar has let go of, are forgotten.
+// maxKept is how many cookies a File remembers; beyond it, it forgets those that expired, or that the jar has dropped.
 const maxKept = 10_000
 
 // maxFile is the length of the longest file that is read.
 const maxFile = 32 << 20
 
-// File is a jar whose cookies can be saved, also those that end with the session: the next
+// File is a jar whose cookies can be saved, including those that end with the session: the next
 // process is still logged in. It has the bounds of a Store. It is safe for concurrent use.
 type File struct {
 	path string
@@ -40,8 +40,8 @@ type File struct {
 // saved is a cookie in the file.
 type saved struct {
 	Origin   string    `json:"origin"` // scheme and host that set it
-	Path     string    `json:"path"`   // that it is sent to
-	Domain   string    `json:"domain"` // "": the host alone
+	Path     string    `json:"path"`   // below which it is sent
+	Domain   string    `json:"domain"` // "": only the host
 	Name     string    `json:"name"`
 	Value    string    `json:"value"`
 	Expires  time.Time `json:"expires,omitzero"` // none: it ends with the session
@@ -51,8 +51,8 @@ type saved struct {
 	order int
 }
 
-// Open reads the file at path; if there is none, the jar is empty. The error names a file that others
-// can read, or that is broken.
+// Open reads the file at path; if it does not exist, the jar is empty. The error says if others can
+// read the file, or if it is broken.
 func Open(path string) (*File, error) { return open(path, time.Now) }
 
 func open(path string, now func() time.Time) (*File, error) {
@@ -82,7 +82,7 @@ func open(path string, now func() time.Time) (*File, error) {
 	return f, f.load(text)
 }
 
-// load takes cookies, a JSON object a line.
+// load reads cookies, one JSON object per line.
 func (f *File) load(text []byte) error {
 	for i, line := range bytes.Split(text, []byte("\n")) {
 		if len(line) == 0 {
@@ -91,7 +91,7 @@ func (f *File) load(text []byte) error {
 		var s saved
 		dec := json.NewDecoder(bytes.NewReader(line))
 		dec.DisallowUnknownFields()
-		if err := dec.Decode(&s); err != nil { // whose text has no value of a cookie
+		if err := dec.Decode(&s); err != nil { // the error text has no value of a cookie
 			return fmt.Errorf("%s:%d: no cookie: want a JSON object as it was saved\nhint: remove the file, and log in again", f.path, i+1)
 		}
 		u, err := url.Parse(s.Origin)
@@ -141,7 +141,7 @@ func (f *File) SetCookies(u *url.URL, set []*http.Cookie) {
 	}
 }
 
-// defaultPath is that of a cookie that names none (RFC 6265, 5.1.4).
+// defaultPath is the path of a cookie that names none (RFC 6265, 5.1.4).
 func defaultPath(path string) string {
 	if i := strings.LastIndexByte(path, '/'); i > 0 && path[0] == '/' {
 		return path[:i]
@@ -149,7 +149,7 @@ func defaultPath(path string) string {
 	return "/"
 }
 
-// forget leaves those that the jar still sends.
+// forget drops all cookies but those that the jar still sends.
 func (f *File) forget() {
 	now := f.now()
 	maps.DeleteFunc(f.kept, func(_ string, s saved) bool {
@@ -164,7 +164,7 @@ func (f *File) forget() {
 	})
 }
 
-// Save writes the file in one step, so that after a crash the old or the new one is there. Only its
+// Save writes the file in one step: after a crash either the old or the new file exists. Only its
 // owner may read it.
 func (f *File) Save() error {
 	f.mu.Lock()

@@ -20,7 +20,7 @@ func TestFileKeepsWhatServersSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	later := time.Now().Add(24 * time.Hour) // the jar has a clock of its own
+	later := time.Now().Add(24 * time.Hour) // the jar has a separate clock
 	f.SetCookies(at(t, "https://www.example.com/in/login"), []*http.Cookie{
 		{Name: "session", Value: `a "b", c`, HttpOnly: true}, {Name: "wide", Value: "1", Domain: ".example.com", Path: "/", Secure: true},
 		{Name: "gone", Value: "1"}, {Name: "late", Value: "1", Expires: later, Path: "/"}, {Name: "foreign", Value: "1", Domain: "other.com"},

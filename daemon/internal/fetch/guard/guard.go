@@ -1,7 +1,7 @@
-// Package guard says which addresses and ports a downloader may connect to, so that nobody
-// gets it to call the network that it runs in: not by a private address, by an address that
-// another one is wrapped in, or by a name that resolves to one. It resolves no names and opens
-// no connections: a dialer asks it, before every connect.
+// Package guard says which addresses and ports a downloader may connect to, so that nobody can
+// make it call the network that it runs in: not by a private address, an address embedded in
+// another one, or a name that resolves to either. It resolves no names and opens no
+// connections: a dialer asks it before every connect.
 package guard
 
 import (
@@ -18,17 +18,17 @@ import (
 // Options say what is allowed. The zero value allows addresses of the public internet only.
 type Options struct {
 	// AllowPrivate also allows private, shared, loopback and link-local addresses, and those
-	// of this machine; not those of metadata services, and nothing that is no address of one
-	// host.
+	// of this machine. It never allows metadata services, or anything that is not the
+	// address of one host.
 	AllowPrivate bool
-	// Allow are addresses that are always allowed, whatever the rest says.
+	// Allow are addresses that are always allowed, whatever the other options say.
 	Allow []netip.Prefix
-	// Refuse are addresses that are refused beside the built-in ones.
+	// Refuse are addresses that are refused in addition to the built-in ones.
 	Refuse []netip.Prefix
-	// Ports are the only ports that are allowed; empty: all but BadPorts.
+	// Ports are the only allowed ports; empty: all but BadPorts.
 	Ports []uint16
-	// Own tells the addresses of this machine, which are refused though they may be public;
-	// nil: net.InterfaceAddrs. It is asked at most once a minute.
+	// Own returns the addresses of this machine, which are refused even if they are public;
+	// nil: net.InterfaceAddrs. It is called at most once a minute.
 	Own func() ([]netip.Addr, error)
 	// Now is the time; nil: time.Now.
 	Now func() time.Time
@@ -53,7 +53,7 @@ type Guard struct {
 	own          func() ([]netip.Addr, error)
 	now          func() time.Time
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	mine     map[netip.Addr]bool
 	mineRead time.Time
 }
@@ -110,7 +110,7 @@ func (g *Guard) Port(port uint16) error {
 }
 
 // Control is a net.Dialer's ControlContext: it sees the address that is about to be connected
-// to, when names have been resolved for the last time.
+// to, after the last name resolution.
 func (g *Guard) Control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" {
@@ -122,8 +122,8 @@ func (g *Guard) Control(_ context.Context, network, address string, _ syscall.Ra
 	return g.Port(to.Port())
 }
 
-// isMine tells whether the machine has the address. If its addresses cannot be had, the last
-// that were known count.
+// isMine reports whether the machine has the address. If its addresses are not available,
+// the last known ones count.
 func (g *Guard) isMine(addr netip.Addr) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,7 +153,7 @@ func interfaces() ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// plain is the address that packets go to in the end: the IPv4 address that is mapped into
+// plain is the address to which packets finally go: the IPv4 address that is mapped into
 // IPv6, or that NAT64 translates to (RFC 6052).
 func plain(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()

@@ -14,7 +14,7 @@ func TestAddresses(t *testing.T) {
 	closed, open := New(Options{Own: nobody}), New(Options{AllowPrivate: true, Own: nobody})
 	for addr, want := range map[string]struct {
 		why       string // "" if allowed
-		evenThere bool   // refused also with AllowPrivate
+		evenThere bool   // refused even with AllowPrivate
 	}{
 		"93.184.215.14":                     {},
 		"9.255.255.255":                     {},
@@ -98,7 +98,7 @@ func check(t *testing.T, guard, addr string, err error, why string) {
 	}
 }
 
-// Whatever is wrapped in another address is judged as what is inside.
+// An address embedded in another one is judged by the embedded one.
 func FuzzWrapped(f *testing.F) {
 	f.Add(uint32(0x7f000001))
 	f.Add(uint32(0x08080808))

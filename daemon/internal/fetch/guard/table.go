@@ -2,13 +2,13 @@ package guard
 
 import "net/netip"
 
-// special are the addresses that are no hosts of the public internet: the registries of
-// special-purpose addresses of IANA (RFC 6890 and later), and those of metadata services.
-// The first that contains an address counts.
+// special are the addresses that are not hosts of the public internet: those in the IANA
+// registries of special-purpose addresses (RFC 6890 and later), and those of metadata
+// services. The first entry that contains an address counts.
 var special = []struct {
 	prefix netip.Prefix
 	why    string
-	always bool // refused also where private addresses are allowed
+	always bool // refused even if private addresses are allowed
 }{
 	// Metadata services of clouds, which hand out credentials.
 	{netip.MustParsePrefix("169.254.169.254/32"), metadata, true},
@@ -49,12 +49,12 @@ var special = []struct {
 	{netip.MustParsePrefix("3fff::/20"), "an address for examples", true},
 	{netip.MustParsePrefix("2002::/16"), "an IPv4 address wrapped by 6to4", true},
 	{netip.MustParsePrefix("2000::/3"), "", false},
-	{netip.MustParsePrefix("::/0"), "no global address", true}, // all else: only 2000::/3 is given out
+	{netip.MustParsePrefix("::/0"), "no global address", true}, // all else: only 2000::/3 is assigned
 }
 
 const metadata = "the address of a metadata service"
 
-// nat64 is the well-known prefix of NAT64. Networks without IPv4 reach all of it so.
+// nat64 is the well-known prefix of NAT64, by which networks without IPv4 reach all of it.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 // kind says why an address is special, "" if it is not.
@@ -68,7 +68,7 @@ func kind(addr netip.Addr) (why string, always bool) {
 }
 
 // BadPorts are the ports that browsers do not call by HTTP (the Fetch standard, "bad port"),
-// as those who listen there may take a request for their own protocol.
+// because servers there may take a request for their own protocol.
 func BadPorts() []uint16 {
 	return []uint16{
 		0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,

@@ -1,5 +1,5 @@
-// Package proxies hands out the proxies of a list in turn, and leaves out for a while those
-// that fail. It calls none of them: the user of one says how it went.
+// Package proxies hands out the proxies of a list in rotation, and skips those that fail
+// for a while. It calls none of them: the user of a proxy reports how it went.
 package proxies
 
 import (
@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// How long a proxy that fails is left out: first, then twice as long each time, at most longest.
+// How long a failing proxy is skipped: first, then twice as long each time, up to longest.
 const (
 	First   = 10 * time.Second
 	Longest = 10 * time.Minute
 )
 
-// Schemes are those of proxies: socks5 is told addresses that were resolved here, socks5h names.
+// Schemes are the schemes of proxies: socks5 gets addresses that were resolved here, socks5h gets names.
 func Schemes() []string { return []string{"http", "https", "socks5", "socks5h"} }
 
 // Parse reads the URI of a proxy, such as socks5://user:password@proxy.example:1080.
@@ -24,7 +24,7 @@ func Parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("proxy: no URI") // which would show the password
+		return nil, fmt.Errorf("proxy: no URI") // its error would show the password
 	case !slices.Contains(Schemes(), u.Scheme):
 		return nil, fmt.Errorf("proxy %s: the scheme is %q, want one of %v", u.Redacted(), u.Scheme, Schemes())
 	case u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
@@ -40,9 +40,9 @@ func Parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// NoneError is the error while all proxies of a list are left out.
+// NoneError is the error while all proxies of a list are skipped.
 type NoneError struct {
-	Until time.Time // when the next is tried again
+	Until time.Time // when the next one is tried again
 	Last  error     // why the last one failed
 }
 
@@ -54,24 +54,24 @@ func (e *NoneError) Error() string {
 type List struct {
 	now func() time.Time
 
-	mu   sync.Mutex // guards what follows, and the fields of the proxies
+	mu   sync.Mutex // guards the fields below, and the fields of the proxies
 	all  []*Proxy
 	next int
 }
 
-// Proxy is one of a list.
+// Proxy is a proxy of a list.
 type Proxy struct {
-	URL *url.URL // not to be changed
+	URL *url.URL // must not be changed
 
 	list  *List
 	fails int       // in a row
-	until time.Time // left out until then
-	tried bool      // it was handed out after a failure, and nobody said yet how that went
+	until time.Time // skipped until then
+	tried bool      // it was handed out after a failure, and the outcome is not known yet
 	last  error
 }
 
-// New makes a list of the URIs of proxies, at least one. A proxy that is named twice gets twice the
-// share. now is the time; nil: time.Now.
+// New makes a list of the URIs of proxies, at least one. A proxy that is listed twice gets twice
+// the share. now is the time; nil: time.Now.
 func New(uris []string, now func() time.Time) (*List, error) {
 	if now == nil {
 		now = time.Now
@@ -90,9 +90,9 @@ func New(uris []string, now func() time.Time) (*List, error) {
 	return l, nil
 }
 
-// Next is the next proxy that is not left out. One whose time is over is handed out once, and
-// is left out again until that try is known to have gone well. While all are left out the
-// error is a *NoneError.
+// Next returns the next proxy that is not skipped. A proxy whose time is over is handed out
+// once, and then skipped until that try is known to have succeeded. While all are skipped,
+// the error is a *NoneError.
 func (l *List) Next() (*Proxy, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *List) Next() (*Proxy, error) {
 	return nil, &NoneError{soonest.until, soonest.last}
 }
 
-// Healthy is how many proxies are not left out at present.
+// Healthy is how many proxies are not skipped at present.
 func (l *List) Healthy() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,8 +129,8 @@ func (l *List) Healthy() int {
 	return n
 }
 
-// Failed says that the proxy could not be used. It is left out for longer each time; what was
-// under way when it failed counts once.
+// Failed reports that the proxy could not be used. It is skipped for longer each time;
+// requests that were under way when it failed count once.
 func (p *Proxy) Failed(err error) {
 	p.list.mu.Lock()
 	defer p.list.mu.Unlock()
@@ -143,7 +143,7 @@ func (p *Proxy) Failed(err error) {
 	p.until, p.tried = now.Add(pause(p.fails)), false
 }
 
-// Worked says that the proxy could be used.
+// Worked reports that the proxy could be used.
 func (p *Proxy) Worked() {
 	p.list.mu.Lock()
 	defer p.list.mu.Unlock()

@@ -49,7 +49,7 @@ func TestRotation(t *testing.T) {
 		t.Errorf("in turn: %s", got)
 	}
 	b.Failed(errors.New("gone"))
-	b.Failed(errors.New("gone")) // was under way
+	b.Failed(errors.New("gone")) // it was under way
 	if got := next(4); got != "acac" || l.Healthy() != 2 {
 		t.Errorf("without b: %s, %d healthy", got, l.Healthy())
 	}

@@ -11,54 +11,54 @@ import (
 
 // Bounds of a Cache.
 const (
-	Fresh        = 24 * time.Hour   // a file is used for so long at most (RFC 9309, 2.4)
-	Unreachable  = 10 * time.Minute // for which all is forbidden where no file could be had
-	MaxRedirects = 5                // that a Fetch follows at least (RFC 9309, 2.3.1.2)
+	Fresh        = 24 * time.Hour   // how long a file is used at most (RFC 9309, 2.4)
+	Unreachable  = 10 * time.Minute // how long all is forbidden if no file was available
+	MaxRedirects = 5                // that a Fetch must follow (RFC 9309, 2.3.1.2)
 )
 
-// Answer is what came of asking for a robots.txt.
+// Answer is the answer to a request for a robots.txt.
 type Answer struct {
-	Status int    // of HTTP; 0: there was no answer
+	Status int    // of HTTP; 0: no answer
 	Text   []byte // the first MaxBytes are enough
 }
 
-// Fetch asks for the robots.txt of an origin, such as https://example.com, and follows MaxRedirects;
-// an answer that leads further has status 404. An error counts as no answer, unless it is a *[Withheld].
+// Fetch fetches the robots.txt of an origin, such as https://example.com, and follows MaxRedirects; an answer
+// that redirects further counts as status 404. An error counts as no answer, unless it is a *[Withheld].
 type Fetch func(ctx context.Context, origin string) (Answer, error)
 
-// Withheld is the error of a Fetch that gave up by itself before the origin had answered: it says nothing
-// of the origin. Nothing is remembered, and all who waited for this fetch get Err.
+// Withheld is the error of a Fetch that gave up before the origin had answered: it says nothing
+// about the origin. Nothing is remembered, and all callers that waited for this fetch get Err.
 type Withheld struct{ Err error }
 
 func (w *Withheld) Error() string { return w.Err.Error() }
 func (w *Withheld) Unwrap() error { return w.Err }
 
 // Cache keeps the rules of many origins for one agent. Its methods may be called by several
-// goroutines; those that ask for the same origin wait for one fetch.
+// goroutines; callers that ask for the same origin share one fetch.
 type Cache struct {
 	agent string
 	fetch Fetch
 	most  int
 	now   func() time.Time
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	entries map[string]*list.Element
-	order   *list.List // of *entry, the one that was used last first
+	order   *list.List // of *entry, the most recently used one first
 	bytes   int
 }
 
 type entry struct {
 	origin string
-	done   chan struct{} // closed when what follows is set
-	held   error         // why it was not asked for to the end; nil: it was
+	done   chan struct{} // closed when the fields below are set
+	held   error         // why the fetch was not completed; nil: it was
 	rules  Rules
-	forbid error // why all of it is; nil: the rules count
+	forbid error // why all is forbidden; nil: the rules count
 	until  time.Time
 	size   int
 }
 
-// NewCache makes a Cache of about that many bytes; what was used longest ago goes first. now is the
-// time; nil: time.Now.
+// NewCache makes a Cache of about that many bytes; the least recently used entries are dropped
+// first. now is the time; nil: time.Now.
 func NewCache(agent string, bytes int, fetch Fetch, now func() time.Time) *Cache {
 	if now == nil {
 		now = time.Now
@@ -66,10 +66,10 @@ func NewCache(agent string, bytes int, fetch Fetch, now func() time.Time) *Cache
 	return &Cache{agent: agent, fetch: fetch, most: bytes, now: now, entries: map[string]*list.Element{}, order: list.New()}
 }
 
-// Verdict is what a robots.txt says of one URI.
+// Verdict is what a robots.txt says about one URI.
 type Verdict struct {
 	Allowed     bool
-	Unreachable error         // why no robots.txt could be had, which forbids everything for a while; nil: it was
+	Unreachable error         // why no robots.txt was available, which forbids everything for a while; nil: it was
 	Delay       time.Duration // Crawl-delay, 0: none
 }
 
@@ -94,11 +94,11 @@ func (c *Cache) Ask(ctx context.Context, origin, path string) (Verdict, error) {
 		case ctx.Err() != nil:
 			return Verdict{}, ctx.Err()
 		}
-		// Who fetched it was canceled: ask again.
+		// The caller that fetched it was canceled: ask again.
 	}
 }
 
-// entry is that of an origin, and whether the caller is to fill it.
+// entry returns the entry of an origin, and whether the caller must fill it.
 func (c *Cache) entry(origin string) (*entry, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +112,7 @@ func (c *Cache) entry(origin string) (*entry, bool) {
 			}
 			c.remove(at)
 		default:
-			return e, false // somebody is asking
+			return e, false // another caller is fetching
 		}
 	}
 	e := &entry{origin: origin, done: make(chan struct{}), size: 256 + len(origin)}
@@ -121,7 +121,7 @@ func (c *Cache) entry(origin string) (*entry, bool) {
 	return e, true
 }
 
-// remove lets go of an entry; c.mu is held.
+// remove drops an entry; c.mu is held.
 func (c *Cache) remove(at *list.Element) {
 	e := at.Value.(*entry)
 	if c.entries[e.origin] == at {
@@ -131,7 +131,7 @@ func (c *Cache) remove(at *list.Element) {
 	}
 }
 
-// fill fetches. What was canceled or withheld stays without an end, and is not kept.
+// fill fetches. If it is canceled or withheld, the entry gets no expiry and is not kept.
 func (c *Cache) fill(ctx context.Context, e *entry) {
 	answer, err := c.fetch(ctx, e.origin)
 	c.mu.Lock()
@@ -171,7 +171,7 @@ func (c *Cache) fill(ctx context.Context, e *entry) {
 	}
 }
 
-// Held is about how many bytes the cache holds, and of how many origins.
+// Held is roughly how many bytes the cache holds, and of how many origins.
 func (c *Cache) Held() (bytes, origins int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,7 @@ func TestCache(t *testing.T) {
 		answer Answer
 		err    error
 		want   Verdict
-		why    string // it is unreachable
+		why    string // why it is unreachable
 		lasts  time.Duration
 	}{
 		{Answer{200, []byte("user-agent: *\ndisallow: /b\ncrawl-delay: 2")}, nil, Verdict{Allowed: true, Delay: 2 * time.Second}, "", Fresh},
@@ -78,7 +78,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// Many that ask at once wait for one fetch; if its caller gives up, another one fetches.
+// Concurrent callers wait for one fetch; if the caller that fetches gives up, another one fetches.
 func TestCacheFetchesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -118,7 +118,7 @@ func TestCacheFetchesOnce(t *testing.T) {
 	})
 }
 
-// What was withheld is an answer for all who waited for it, and for nobody after them.
+// A withheld fetch is the answer for all that waited for it, and for nobody after them.
 func TestCacheWithheld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, goOn, why := 0, make(chan struct{}), errors.New("not now")

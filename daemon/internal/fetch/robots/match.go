@@ -5,8 +5,8 @@ import "strings"
 const upperHex = "0123456789ABCDEF"
 
 // encode brings a path or a pattern into the form in which they are compared (RFC 9309, 2.2.2):
-// what is no ASCII is percent-encoded, escapes are in upper case, and those of unreserved
-// characters are undone.
+// bytes that are not ASCII are percent-encoded, escapes are in upper case, and those of
+// unreserved characters are decoded.
 func encode(path string) string {
 	plain := true
 	for i := 0; i < len(path) && plain; i++ {
@@ -26,7 +26,7 @@ func encode(path string) string {
 				continue
 			}
 			b.Write([]byte{'%', upperHex[c>>4], upperHex[c&15]})
-		case c <= ' ' || c >= 0x7f || c == '%': // a % that begins no escape stands for itself
+		case c <= ' ' || c >= 0x7f || c == '%': // a % that begins no escape stays as it is
 			b.Write([]byte{'%', upperHex[c>>4], upperHex[c&15]})
 		default:
 			b.WriteByte(c)
@@ -49,9 +49,9 @@ func hex(c byte) int {
 	return -1
 }
 
-// matches says whether a pattern matches the beginning of a path: * is any text, $ at its end the
-// end of the path. Each part between stars is taken where it first occurs, so no input takes more
-// than the product of both lengths.
+// matches reports whether a pattern matches the beginning of a path: * is any text, $ at its end
+// the end of the path. Each part between stars is matched where it first occurs, so the time is
+// bounded by the product of both lengths.
 func matches(pattern, path string) bool {
 	pattern, whole := strings.CutSuffix(pattern, "$")
 	first, rest, stars := strings.Cut(pattern, "*")

@@ -1,6 +1,6 @@
-// Package robots reads robots.txt files and says what they allow (RFC 9309, and where that leaves
-// room, what Google documents of its crawlers). Its Cache keeps those of many hosts. It calls nobody:
-// the Cache is given a function that fetches.
+// Package robots reads robots.txt files and says what they allow (by RFC 9309, and where it leaves
+// room, by what Google documents for its crawlers). Its Cache keeps those of many hosts. It calls
+// nobody: the Cache is given a function that fetches.
 package robots
 
 import (
@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// MaxBytes is how much of a file is read, as much as crawlers have to (RFC 9309, 2.5).
+	// MaxBytes is how much of a file is read, the least that crawlers must read (RFC 9309, 2.5).
 	MaxBytes = 500 << 10
-	// MaxDelay is the longest Crawl-delay that is taken.
+	// MaxDelay is the longest Crawl-delay that is accepted.
 	MaxDelay = time.Hour
 
-	maxLine = 16 << 10 // bytes of a line; what is longer is cut
+	maxLine = 16 << 10 // bytes of a line; longer ones are cut
 )
 
 // File is what a robots.txt says. It is not changed once it is made, and may be used by several
@@ -25,7 +25,7 @@ type File struct {
 	groups []group
 }
 
-// group is what stands behind one or more lines of User-agent. Those of one agent count together.
+// group holds the rules below one or more User-agent lines. Groups of one agent count together.
 type group struct {
 	agents []string // in lower case
 	rules  []rule
@@ -37,8 +37,7 @@ type rule struct {
 	pattern string // encoded as paths are
 }
 
-// Parse reads a file. It has no errors: what is no line of a robots.txt is left out, and so is what
-// stands after MaxBytes.
+// Parse reads a file. It has no errors: it skips invalid lines, and everything after MaxBytes.
 func Parse(text []byte) *File {
 	p := parser{f: &File{}}
 	text = bytes.TrimPrefix(text[:min(len(text), MaxBytes)], []byte("\xef\xbb\xbf"))
@@ -57,13 +56,13 @@ func Parse(text []byte) *File {
 
 type parser struct {
 	f      *File
-	naming bool // the last line named an agent: another one is of the same group
+	naming bool // the last line named an agent: another one belongs to the same group
 }
 
 func (p *parser) line(text string) {
 	text, _, _ = strings.Cut(text, "#")
 	key, value, found := strings.Cut(text, ":")
-	if !found { // some leave the colon out
+	if !found { // some files lack the colon
 		fields := strings.Fields(text)
 		if len(fields) != 2 {
 			return
@@ -105,12 +104,12 @@ func (p *parser) agent(value string) {
 
 func (p *parser) rule(allow bool, value string) {
 	p.naming = false
-	if g := p.group(); g != nil && value != "" { // an empty rule says nothing
+	if g := p.group(); g != nil && value != "" { // an empty rule has no effect
 		g.rules = append(g.rules, rule{allow, encode(value)})
 	}
 }
 
-// group is the one that a rule belongs to; nil before the first line of User-agent.
+// group is the group that a rule belongs to; nil before the first User-agent line.
 func (p *parser) group() *group {
 	if len(p.f.groups) == 0 {
 		return nil
@@ -118,7 +117,7 @@ func (p *parser) group() *group {
 	return &p.f.groups[len(p.f.groups)-1]
 }
 
-// token is the name of a product: what letters, - and _ a value begins with, in lower case.
+// token is the name of a product: the leading letters, - and _ of a value, in lower case.
 func token(value string) string {
 	end := 0
 	for end < len(value) && (value[end]|0x20 >= 'a' && value[end]|0x20 <= 'z' || value[end] == '-' || value[end] == '_') {
@@ -127,14 +126,14 @@ func token(value string) string {
 	return strings.ToLower(value[:end])
 }
 
-// Rules are what the file says to one agent.
+// Rules are the rules of the file for one agent.
 type Rules struct {
 	rules []rule
 	delay time.Duration
 }
 
-// For are the rules for a crawler with that product token, as the name in User-Agent before the
-// slash: all groups that name it; where none does, all that name *.
+// For returns the rules for a crawler with that product token, the name in User-Agent before
+// the slash: all groups that name it, or if none does, all that name *.
 func (f *File) For(agent string) Rules {
 	name := token(agent)
 	if r, found := f.named(name); found && name != "" {
@@ -160,11 +159,11 @@ func (f *File) named(name string) (Rules, bool) {
 	return r, found
 }
 
-// Delay is the Crawl-delay, 0 if there is none. RFC 9309 does not know it.
+// Delay is the Crawl-delay, 0 if there is none. RFC 9309 does not define it.
 func (r Rules) Delay() time.Duration { return r.delay }
 
-// Allowed says whether a path with its query may be fetched: the rule with the longest pattern that
-// matches counts; of two of the same length, the one that allows. /robots.txt always may.
+// Allowed reports whether a path with its query may be fetched: the rule with the longest matching
+// pattern counts; of two with the same length, the one that allows. /robots.txt is always allowed.
 func (r Rules) Allowed(path string) bool {
 	if path = encode(path); path == "" || path[0] != '/' {
 		path = "/" + path

@@ -93,7 +93,7 @@ func TestExtras(t *testing.T) {
 	}
 }
 
-// slowMatch is matches, tried in every way: what it should say.
+// slowMatch is matches by brute force: the expected result.
 func slowMatch(pattern, path string) bool {
 	switch {
 	case pattern == "":

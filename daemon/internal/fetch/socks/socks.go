@@ -1,5 +1,5 @@
 // Package socks asks a SOCKS5 proxy for a connection (RFC 1928), with user and password (RFC
-// 1929) if it wants them. It opens no connections itself.
+// 1929) if the proxy requires them. It opens no connections itself.
 package socks
 
 import (
@@ -10,7 +10,7 @@ import (
 	"net/netip"
 )
 
-// Refusal is the error of a proxy that works, but cannot or does not want to connect.
+// Refusal is the error of a proxy that works, but cannot connect or refuses to.
 type Refusal struct{ Code byte }
 
 func (r *Refusal) Error() string {
@@ -28,8 +28,8 @@ var (
 	ErrProtocol       = errors.New("socks: the proxy speaks no SOCKS5")
 )
 
-// Target is what a proxy is to connect to: Addr if it is valid, otherwise Host, which the proxy
-// resolves.
+// Target is what a proxy should connect to: Addr if it is valid, otherwise Host, which the
+// proxy resolves.
 type Target struct {
 	Host string
 	Addr netip.Addr
@@ -48,9 +48,9 @@ const (
 	ipv6         = 4
 )
 
-// Connect makes conn, a connection to a proxy, one to the target. The error is a *Refusal if
-// the proxy works, otherwise it wraps ErrAuthentication, ErrProtocol or is that of conn. It reads
-// nothing of what the target sends. Deadlines are the caller's.
+// Connect turns conn, a connection to a proxy, into one to the target. The error is a *Refusal if
+// the proxy works; otherwise it wraps ErrAuthentication or ErrProtocol, or is that of conn. It
+// reads nothing of what the target sends. Deadlines are the caller's task.
 func Connect(conn io.ReadWriter, to Target, as Login) error {
 	if len(to.Host) > 255 || len(as.User) > 255 || len(as.Password) > 255 {
 		return fmt.Errorf("%w: a host, user or password is longer than 255 bytes", ErrProtocol)

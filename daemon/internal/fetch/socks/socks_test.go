@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// proxy says what it is given, and notes what is said to it.
+// proxy sends what it is given, and records what it receives.
 type proxy struct {
 	io.Reader
 	heard bytes.Buffer

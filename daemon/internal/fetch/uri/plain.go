@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// plainBytes stand for themselves in a path, and those of plainQuery in a query.
+// plainBytes need no encoding in a path, nor those of plainQuery in a query.
 var plainBytes, plainQuery = bytesOf("-_.~!$&()*+,;=:@/"), bytesOf("-_.~!$&()*+,;=:@/?%")
 
 func bytesOf(more string) (set [256]bool) {
@@ -23,7 +23,7 @@ func bytesOf(more string) (set [256]bool) {
 	return set
 }
 
-// plainPath tells whether nothing has to be encoded in a path with its query, or taken away.
+// plainPath reports whether nothing must be encoded or removed in a path with its query.
 func plainPath(path string) bool {
 	if path == "" || path[0] != '/' || strings.Contains(path, "/.") {
 		return false
@@ -33,10 +33,10 @@ func plainPath(path string) bool {
 		switch c := path[i]; {
 		case c == '?' && set == &plainBytes:
 			if i == len(path)-1 {
-				return false // an empty query goes
+				return false // an empty query is removed
 			}
 			set = &plainQuery
-		case c == '%' && set == &plainBytes: // a dot that is encoded is a dot
+		case c == '%' && set == &plainBytes: // an encoded dot counts as a dot
 			if strings.HasPrefix(path[i:], "%2e") || strings.HasPrefix(path[i:], "%2E") {
 				return false
 			}
@@ -47,9 +47,9 @@ func plainPath(path string) bool {
 	return true
 }
 
-// resolvePlain resolves what most links of pages are, a path of the same host in which nothing has to be
-// encoded or taken away, with or without query and fragment: the parser takes 20 times as long for it. It is nil for
-// everything else.
+// resolvePlain resolves the most common links: a path on the same host in which nothing must be
+// encoded or removed, with or without query and fragment. The parser takes 20 times as long. The
+// result is nil for all other links.
 func (u *URI) resolvePlain(reference string) *URI {
 	reference, _, _ = strings.Cut(reference, "#")
 	if len(reference) < 2 || reference[1] == '/' || !plainPath(reference) {
@@ -63,8 +63,8 @@ func (u *URI) resolvePlain(reference string) *URI {
 	return &v
 }
 
-// parsePlain reads what most URIs are, in their normal form already: a name of ASCII or an address of
-// IPv4, perhaps a port, and a path as of resolvePlain. It is nil for everything else.
+// parsePlain reads the most common URIs, which are in their normal form already: an ASCII name or an
+// IPv4 address, perhaps a port, and a path as in resolvePlain. The result is nil for all other URIs.
 func parsePlain(text string) *URI {
 	text, _, _ = strings.Cut(text, "#")
 	u := &URI{}
@@ -82,7 +82,7 @@ func parsePlain(text string) *URI {
 	if !plainName(host) {
 		return nil
 	}
-	if last := host[strings.LastIndexByte(host, '.')+1]; last >= '0' && last <= '9' { // it is taken for an address
+	if last := host[strings.LastIndexByte(host, '.')+1]; last >= '0' && last <= '9' { // it counts as an address
 		addr, err := netip.ParseAddr(host)
 		if err != nil {
 			return nil
@@ -100,16 +100,16 @@ func parsePlain(text string) *URI {
 	return u
 }
 
-// plainName tells whether a host is labels of letters in lower case and digits, none of them encoded.
+// plainName reports whether a host is labels of lower-case letters and digits, none of them encoded.
 func plainName(host string) bool {
 	if len(host) > 253 {
 		return false
 	}
-	label := 0 // how long it is up to here
+	label := 0 // the length so far
 	for i := range len(host) {
 		switch c := host[i]; {
 		case c >= 'a' && c <= 'z' || c >= '0' && c <= '9':
-		case c == '-' && label > 0 && host[i-1] != '-': // xn-- has two
+		case c == '-' && label > 0 && host[i-1] != '-': // not two in a row, as in xn--
 		case c == '.' && label > 0 && host[i-1] != '-':
 			label = -1
 		default:
@@ -122,7 +122,7 @@ func plainName(host string) bool {
 	return label > 0 && host[len(host)-1] != '-'
 }
 
-// plainURL is the URI for net/http, if its path is of bytes that nobody encodes; nil: it is not.
+// plainURL is the URI for net/http, if its path needs no encoding; otherwise nil.
 func (u *URI) plainURL() *url.URL {
 	path, query, asked := strings.Cut(u.Path, "?")
 	if asked && query == "" || strings.HasPrefix(path, "//") {

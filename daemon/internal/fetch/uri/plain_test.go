@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// checkPlain: the short way gives what the parser gives.
+// checkPlain: the fast path gives the same result as the parser.
 func checkPlain(t *testing.T, base, reference string) bool {
 	t.Helper()
 	u, err := Parse(base)
@@ -45,7 +45,7 @@ func FuzzResolvePlain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, base, reference string) { checkPlain(t, base, reference) })
 }
 
-// checkParsePlain: the short way gives what the parser gives.
+// checkParsePlain: the fast path gives the same result as the parser.
 func checkParsePlain(t *testing.T, text string) bool {
 	t.Helper()
 	short := parsePlain(text)
@@ -60,7 +60,7 @@ func checkParsePlain(t *testing.T, text string) bool {
 	return true
 }
 
-// checkPlainURL: the short way to what net/http takes is the way over its parser.
+// checkPlainURL: the fast path gives the same net/http URL as net/url's parser.
 func checkPlainURL(t *testing.T, u *URI) bool {
 	t.Helper()
 	short := u.plainURL()

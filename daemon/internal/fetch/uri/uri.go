@@ -1,6 +1,6 @@
-// Package uri reads URIs as browsers do (the URL standard of WHATWG), so that what pages and
-// redirects say is fetched where a browser would go: with \ for /, tabs and line ends, international
-// names, and IPv4 addresses in octal, in hex or as one number. It only knows http and https.
+// Package uri reads URIs as browsers do (the URL standard of WHATWG), so that links in pages and
+// redirects lead to where a browser would go: with \ for /, tabs and line ends, international
+// names, and IPv4 addresses in octal, in hex or as one number. It supports only http and https.
 package uri
 
 import (
@@ -22,10 +22,10 @@ const MaxBytes = 64 << 10
 type URI struct {
 	Scheme string     // http or https
 	Host   string     // a name in lower case and ASCII, or an address, without brackets
-	Addr   netip.Addr // of a host that is an address; otherwise it is not valid
+	Addr   netip.Addr // if the host is an address; otherwise it is not valid
 	Port   uint16
-	Path   string // path and query, as they are sent; it begins with /
-	// User is what stands before the @, nil if nothing does. String has no password.
+	Path   string // path and query, as sent; it begins with /
+	// User is the part before the @, nil if there is none. String has no password.
 	User *url.Userinfo
 
 	href string // all of it, without user
@@ -39,7 +39,7 @@ func Parse(text string) (*URI, error) {
 	return read(text, "")
 }
 
-// Resolve reads a reference as it stands in a page or a redirect of u.
+// Resolve reads a reference as found in a page or a redirect of u.
 func (u *URI) Resolve(reference string) (*URI, error) {
 	if v := u.resolvePlain(reference); v != nil {
 		return v, nil
@@ -89,7 +89,7 @@ func read(text, base string) (*URI, error) {
 	return u, nil
 }
 
-// reason says what the library found, in one short clause and without the URI, which callers name.
+// reason is what the library found, in one short clause and without the URI, which callers add.
 func reason(err error) string {
 	switch found := string(whatwgerrors.Type(err)); whatwgerrors.ErrorType(found) {
 	case "":
@@ -103,7 +103,7 @@ func reason(err error) string {
 
 var parser = whatwg.NewParser() // safe for concurrent use
 
-// parse takes a panic of the library for an error: it sees what strangers have written.
+// parse turns a panic of the library into an error, because its input comes from strangers.
 func parse(text, base string) (u *whatwg.Url, err error) {
 	defer func() {
 		if what := recover(); what != nil {
@@ -117,7 +117,7 @@ func parse(text, base string) (u *whatwg.Url, err error) {
 	return parser.ParseRef(base, text)
 }
 
-// encodeInvalid percent-encodes the bytes that are no UTF-8.
+// encodeInvalid percent-encodes bytes that are not UTF-8.
 func encodeInvalid(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -146,7 +146,7 @@ func userinfo(name, password string) *url.Userinfo {
 // String is the URI without user and password.
 func (u *URI) String() string { return u.href }
 
-// Authority is the host, with its port if that is not the scheme's own: the Host header.
+// Authority is the host, with its port unless that is the default of the scheme: the Host header.
 func (u *URI) Authority() string {
 	host := u.Host
 	if strings.Contains(host, ":") {
@@ -158,11 +158,11 @@ func (u *URI) Authority() string {
 	return host + ":" + strconv.Itoa(int(u.Port))
 }
 
-// Origin is scheme, host and port: what one robots.txt is for.
+// Origin is scheme, host and port: the scope of one robots.txt.
 func (u *URI) Origin() string { return u.Scheme + "://" + u.Authority() }
 
-// URL is the URI for net/http, whatever its path is like; proxied says that it is sent to an
-// HTTP proxy as a whole.
+// URL is the URI for net/http, whatever its path contains; proxied says that an HTTP proxy
+// gets the whole URI.
 func (u *URI) URL(proxied bool) *url.URL {
 	if to := u.plainURL(); to != nil {
 		return to

@@ -105,7 +105,7 @@ func TestURLKeepsPath(t *testing.T) {
 	}
 }
 
-// What has been read reads the same again, and never smuggles anything into a request.
+// A parsed URI parses to itself again, and never smuggles anything into a request.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"http://a/", "https://0x7f.1:8/\\..\\?#", "http://ü@[::1]/%zz", "http://a/\r\nHost: b"} {
 		f.Add(s)
@@ -125,7 +125,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What is wrong is said in one clause, without the text, which callers name.
+// The error is one clause, without the URI, which callers add.
 func TestReasons(t *testing.T) {
 	for text, want := range map[string]string{
 		"example.com/a":     "no URI: it does not begin with a scheme, such as https://",

@@ -1,5 +1,5 @@
-// Package calls is how commands call a master: the flags that name it, the token that it asks
-// for, the next step after an error.
+// Package calls is for commands that call a master: the flags that name it, the token that it
+// requires, and the next step after an error.
 package calls
 
 import (
@@ -36,10 +36,10 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	flags.StringVar(&f.tokenFile, "token-file", "", "`file` that holds the access token alone (env URIDOWNLOADER_TOKEN_FILE)")
 }
 
-// Master is one that is called.
+// Master is the master that is called.
 type Master struct{ base, token string }
 
-// Dial reads the flags, and calls nobody. A fault of them is a [command.UsageError].
+// Dial reads the flags, and calls nobody. Invalid flags are a [command.UsageError].
 func (f *Flags) Dial(cmd *cobra.Command) (*Master, error) {
 	given := cmd.Flags().Changed
 	if given("token") && given("token-file") {
@@ -75,7 +75,7 @@ func orEnv(given bool, value, variable string) string {
 	return value
 }
 
-// Error is an answer that tells what is wrong.
+// Error is a master's answer that describes a problem.
 type Error struct {
 	problemdetail.Detail
 	server string
@@ -92,7 +92,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %d %s: %s", e.server, e.Status, e.ErrorCode, text)
 }
 
-// Hint is the next step after an error of a call, "" if none is known.
+// Hint returns the next step after an error of a call, "" if none is known.
 func Hint(err error) string {
 	var answer *Error
 	var dns *net.DNSError
@@ -118,8 +118,8 @@ func Hint(err error) string {
 	return ""
 }
 
-// Do calls the master, with a body of a type unless that is nil. The answer's body is the caller's
-// to close. What is no success is an error: of the master an *Error.
+// Do calls the master, with a body of a type unless the body is nil. The caller must close the
+// answer's body. Any status but success is an error: an *Error if it comes from the master.
 func (m *Master) Do(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, m.base+path, body)
 	if err != nil {
@@ -154,7 +154,7 @@ func (m *Master) Do(ctx context.Context, method, path, contentType string, body 
 	return nil, answer
 }
 
-// JSON calls, and decodes the answer into into unless that is nil.
+// JSON calls the master, and decodes the answer into into unless that is nil.
 func (m *Master) JSON(ctx context.Context, method, path, contentType string, body []byte, into any) error {
 	var from io.Reader
 	if body != nil {

@@ -11,8 +11,8 @@ import (
 // completionWait is how long the completion of a name waits for the master.
 const completionWait = 2 * time.Second
 
-// CompleteJob offers the names of the master's jobs, if it answers at once; what comes after the name
-// is a file.
+// CompleteJob offers the names of the master's jobs, if the master answers quickly; further
+// arguments are files.
 func (f *Flags) CompleteJob(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault

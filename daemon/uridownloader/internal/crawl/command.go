@@ -1,5 +1,5 @@
-// Package crawl is the command crawl: what is asked for on the command line, how far the crawl is, and
-// what it came to.
+// Package crawl is the command crawl: it reads the command line, shows the progress of the crawl,
+// and its outcome.
 package crawl
 
 import (
@@ -79,7 +79,7 @@ stored twice.`,
 	return cmd
 }
 
-// bind makes the flags of a setting, whose present values are the defaults.
+// bind makes the flags of a setting, with its present values as the defaults.
 func bind(f *pflag.FlagSet, s *crawl.Setting) {
 	f.Int64VarP(&s.MaxPages, "max-pages", "n", s.MaxPages, "store exactly this many `pages`, or all that there are")
 	f.IntVar(&s.Threads, "threads", s.Threads, "fetch this many `pages` at once; with 1 the order is always the same")
@@ -105,11 +105,11 @@ func bind(f *pflag.FlagSet, s *crawl.Setting) {
 	f.BoolVar(&s.WARC, "warc", s.WARC, "also write what was fetched as WARC 1.1, in DIR/warc")
 }
 
-// changeable are the flags that may be others when a crawl goes on: they do not change which pages
-// belong to it.
+// changeable are the flags that may change when a crawl is continued, because they do not change
+// which pages belong to it.
 var changeable = []string{"max-pages", "threads", "delay", "per-host", "contact", "attempts", "timeout", "allow-private", "login", "graph"}
 
-// change makes a setting that was kept what the flags say; other flags must say what it was.
+// change applies the flags to a saved setting; flags that are not changeable must have the saved value.
 func change(given *pflag.FlagSet, args []string, s *crawl.Setting) error {
 	kept := pflag.NewFlagSet("", pflag.ContinueOnError)
 	bind(kept, s)
@@ -177,8 +177,8 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// checkLogin reads the file of --login, before there is a folder, and names it so that it is found from
-// any folder when the crawl goes on.
+// checkLogin reads the file of --login before a folder is made, and makes its path absolute, so
+// that the crawl can be continued from any folder.
 func (o *options) checkLogin() (err error) {
 	if o.setting.Login == "" {
 		return nil
@@ -190,7 +190,7 @@ func (o *options) checkLogin() (err error) {
 	return err
 }
 
-// open begins the crawl, or goes on with it.
+// open begins the crawl, or continues it.
 func (o *options) open(cmd *cobra.Command, args []string) (_ *crawl.Crawl, _ io.Closer, err error) {
 	if o.resume {
 		if _, err := os.Stat(o.out); err != nil {
@@ -226,7 +226,7 @@ func (o *options) open(cmd *cobra.Command, args []string) (_ *crawl.Crawl, _ io.
 	return c, file, err
 }
 
-// stopped is the error of a crawl that did not come to its end.
+// stopped is the error of a crawl that was interrupted.
 func (o *options) stopped(c *crawl.Crawl, cause error) error {
 	var signaled command.Signaled
 	if !errors.As(cause, &signaled) && !errors.Is(cause, context.Canceled) {
@@ -247,7 +247,7 @@ func empty(p crawl.Progress) error {
 	return fmt.Errorf("no page was stored: %s\nhint: %s", cmp.Or(p.LastFailure, "no seed could be fetched"), hint)
 }
 
-// quoted is a word of a shell.
+// quoted quotes a word for a shell.
 func quoted(word string) string {
 	plain := func(r rune) bool {
 		return strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=", r)
@@ -258,7 +258,7 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// export writes the graph in another form beside it.
+// export writes the graph in another form, beside the stored one.
 func export(dir, format string) error {
 	g, err := graph.Load(dir)
 	if err != nil {

@@ -27,13 +27,13 @@ const (
 type event struct {
 	Event string `json:"event"` // progress, or summary, which is the last
 	Out   string `json:"out"`
-	Done  bool   `json:"done"` // the crawl has come to its end
+	Done  bool   `json:"done"` // the crawl is complete
 	crawl.Progress
 }
 
 func tell(w io.Writer, e event) error { return json.NewEncoder(w).Encode(e) }
 
-// watch runs a crawl, shows how far it is, and at the end what it came to.
+// watch runs a crawl, and shows its progress, and at the end its outcome.
 func (o *options) watch(cmd *cobra.Command, c *crawl.Crawl) error {
 	screen, width := terminal(cmd.ErrOrStderr())
 	every := drawEvery
@@ -67,7 +67,7 @@ func (o *options) watch(cmd *cobra.Command, c *crawl.Crawl) error {
 	}
 }
 
-// terminal is the stream if it is one, and how wide it is.
+// terminal returns the stream if it is a terminal, and its width.
 func terminal(stream io.Writer) (io.Writer, func() int) {
 	f, ok := stream.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -82,7 +82,7 @@ func terminal(stream io.Writer) (io.Writer, func() int) {
 	}
 }
 
-// cut shortens a line to what fits, so that it stays one.
+// cut shortens a line to fit the width, so that it is not wrapped.
 func cut(text string, width int) string {
 	if runes := []rune(text); len(runes) >= width {
 		return string(runes[:width-1])
@@ -90,7 +90,7 @@ func cut(text string, width int) string {
 	return text
 }
 
-// line is a progress for people.
+// line shows progress in a line for people.
 func line(p crawl.Progress) string {
 	text := fmt.Sprintf("%s/%s pages  %.1f/s  queue %s", human.Count(p.Stored), human.Count(p.MaxPages), p.Rate, human.Count(p.Queued))
 	if p.Failed > 0 {
@@ -108,7 +108,7 @@ func line(p crawl.Progress) string {
 	return text
 }
 
-// most names what was counted most often.
+// most names the most frequent entries.
 func most(counts map[string]int64, n int) string {
 	type count struct {
 		name string
@@ -130,7 +130,7 @@ func most(counts map[string]int64, n int) string {
 	return strings.Join(words, ", ")
 }
 
-// summary tells people what a crawl came to.
+// summary shows people the outcome of a crawl.
 func summary(w io.Writer, dir string, p crawl.Progress, done bool) {
 	spent := time.Duration(p.Seconds * float64(time.Second)).Round(100 * time.Millisecond)
 	what := ""

@@ -22,8 +22,8 @@ func run(t *testing.T, args ...string) (code int, out, errOut string) {
 	return code, o.String(), e.String()
 }
 
-// TestLogin: a crawl by the command stores what users see; the file of a login that is wrong, or whose
-// login does not work, is named.
+// TestLogin: a crawl by the command stores what users see; if the login file is wrong, or its login
+// fails, the error names the file.
 func TestLogin(t *testing.T) {
 	t.Setenv("BOARD_PASSWORD", board.Password)
 	b := board.New(t)

@@ -1,4 +1,4 @@
-// Package form is the command form: forms of pages filled in and sent as a file says.
+// Package form is the command form: it fills in and sends the forms of pages as a file says.
 package form
 
 import (
@@ -92,7 +92,7 @@ func (f *flags) run(cmd *cobra.Command, path string) (err error) {
 	return err
 }
 
-// hinted adds the flag that allows what was refused.
+// hinted adds to an error the flag that would allow what was refused.
 func (f *flags) hinted(err error) error {
 	var failed *fetch.Error
 	if errors.As(err, &failed) && failed.Reason == fetch.RefusedAddress && !f.allowPrivate {
@@ -101,7 +101,7 @@ func (f *flags) hinted(err error) error {
 	return err
 }
 
-// tell tells of a step that went well.
+// tell reports a step that succeeded.
 func (f *flags) tell(w io.Writer, steps int, a form.Answer) error {
 	if f.asJSON {
 		return json.NewEncoder(w).Encode(map[string]any{"step": a.Step + 1, "sent": a.Sent, "uri": a.URI, "status": a.Status, "encoding": a.Encoding})

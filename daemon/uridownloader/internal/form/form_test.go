@@ -57,7 +57,7 @@ func TestForm(t *testing.T) {
 	if code != 0 || out != want || len(b.Posts) != 1 || b.Posts[0].Text != "文字" {
 		t.Errorf("exit code %d, %q, %q; the board has %+v", code, out, errOut, b.Posts)
 	}
-	code, out, errOut = run(t, path, "--allow-private", "--json") // logged in by the cookies
+	code, out, errOut = run(t, path, "--allow-private", "--json") // logged in by saved cookies
 	if code != 0 || !strings.HasPrefix(out, `{"encoding":"gb18030","sent":"","status":200,"step":1`) || len(b.Posts) != 2 {
 		t.Errorf("exit code %d, %q, %q", code, out, errOut)
 	}

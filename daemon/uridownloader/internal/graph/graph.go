@@ -1,5 +1,5 @@
-// Package graph is the command graph: what can be told of the links that a crawl has found, also while
-// it runs. It calls nobody.
+// Package graph is the command graph: it reports on the links that a crawl has found, also while
+// the crawl runs. It calls nobody.
 package graph
 
 import (
@@ -82,8 +82,8 @@ important URIs as an SVG file, which browsers show.`,
 	return cmd
 }
 
-// check takes the number of "--top 20", which is an argument as --top can stand alone, and refuses
-// what does not go together.
+// check takes the number of "--top 20", which comes as an argument because --top can stand alone,
+// and refuses contradictory flags.
 func (f *flags) check(cmd *cobra.Command, args []string) error {
 	changed := cmd.Flags().Changed
 	if len(args) == 2 {
@@ -163,7 +163,7 @@ func (f *flags) draw(cmd *cobra.Command, g *graph.Graph) error {
 	return err
 }
 
-// into writes a file in one step, so that there is never half of one; "" and -: to out.
+// into writes a file in one step, so that it is never incomplete; "" and - mean out.
 func into(out io.Writer, path string, write func(io.Writer) error) error {
 	if path == "" || path == "-" {
 		return write(out)

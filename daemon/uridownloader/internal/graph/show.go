@@ -57,7 +57,7 @@ func status(n int) string {
 	return strconv.Itoa(n)
 }
 
-// plain keeps what a file says from writing to the terminal.
+// plain removes from a text of a file what would control the terminal.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {

@@ -1,6 +1,6 @@
-// Command train makes the model of package charset, which says how often letters follow each other in which
-// language: from a folder of texts in UTF-8, a file LANGUAGE.txt each, it writes model.txt. It is run when a language
-// is added. The texts of the model are those that texts.py takes from the translations of programs on a Debian system.
+// Command train makes the model of package charset, which says how often letters follow each other in each
+// language. From a folder of texts in UTF-8, named LANGUAGE.txt, it writes model.txt. Run it when a language
+// is added. Its texts are those that texts.py takes from the translations of programs on a Debian system.
 //
 //	python3 daemon/internal/crawl/charset/train/texts.py FOLDER
 //	go run ./daemon/internal/crawl/charset/train FOLDER > daemon/internal/crawl/charset/model.txt
@@ -21,8 +21,8 @@ import (
 	"unicode"
 )
 
-// frequent has, for languages whose texts are about little else than computers, the characters that are frequent
-// everywhere, the most frequent ones first.
+// frequent lists characters that are frequent everywhere, the most frequent first, for languages
+// whose texts are mostly about computers.
 //
 //go:embed frequent
 var frequent embed.FS
@@ -67,12 +67,12 @@ func run(folder string) error {
 	return out.Flush()
 }
 
-// mostCharacters is how many of a language are in the model, the most frequent ones.
+// mostCharacters is how many characters of a language the model has, the most frequent ones.
 const mostCharacters = 1500
 
-// characters writes how frequent the characters of a language are that are no ASCII, by groups of about
-// the same frequency: a line of -10 ln(p) and the characters. Half of each p is that in the text; the other half,
-// if there is a list of characters by frequency, goes by Zipf's law.
+// characters writes the frequencies of a language's characters outside ASCII, in groups of similar
+// frequency: each line has -10 ln(p) and the characters. Half of each p is the frequency in the
+// text; the other half, if there is a list of characters by frequency, follows Zipf's law.
 func characters(out *bufio.Writer, language, text string, general []rune) {
 	count, all := map[rune]float64{}, 0.0
 	for _, r := range text {
@@ -120,9 +120,9 @@ func characters(out *bufio.Writer, language, text string, general []rune) {
 	fmt.Fprintln(out)
 }
 
-// pairs writes how likely each letter of an alphabet follows each other one: a line of the alphabet, then
-// a line for what stands before (first the beginning of a word) with a letter for each that
-// follows (the last one: the end of the word), a for -ln(p) up to 0.2, b for 0.4 more, and so on.
+// pairs writes how likely each letter of an alphabet follows each other one: a line with the alphabet,
+// then a line for each preceding letter (first the beginning of a word). Such a line has a code for each
+// letter that follows (last the end of the word): a for -ln(p) up to 0.2, b for 0.4 more, and so on.
 func pairs(out *bufio.Writer, language, text string) {
 	count, all := map[rune]int{}, 0
 	text = strings.ToLower(text)
@@ -141,7 +141,7 @@ func pairs(out *bufio.Writer, language, text string) {
 	}
 	latin := ascii*2 > all
 	for r, n := range count {
-		if n*30_000 > all && (r >= 0x80 || latin) && r < 0xe80 { // behind which no alphabet of an encoding of bytes is
+		if n*30_000 > all && (r >= 0x80 || latin) && r < 0xe80 { // above that, no single-byte encoding has an alphabet
 			alphabet = append(alphabet, r)
 		}
 	}
@@ -152,7 +152,7 @@ func pairs(out *bufio.Writer, language, text string) {
 	}
 	n := len(alphabet) + 1
 	seen := make([]float64, n*n)
-	before := 0 // 0: no letter
+	before := 0 // 0: not a letter
 	for _, r := range text {
 		i := index[r]
 		if before != 0 || i != 0 {

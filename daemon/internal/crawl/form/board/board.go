@@ -1,5 +1,5 @@
-// Package board is a bulletin board for tests, of the kind that there are many of: all of it is GBK,
-// what is sent to it too, and it guards its forms with tokens. It keeps everything in memory.
+// Package board is a bulletin board for tests, of a common kind: all of it is GBK, including what
+// is sent to it, and tokens guard its forms. It keeps everything in memory.
 package board
 
 import (
@@ -19,7 +19,7 @@ import (
 	"golang.org/x/text/encoding/simplifiedchinese"
 )
 
-// Password is that of User.
+// Password is the password of User.
 const (
 	User     = "小明"
 	Password = "密码 +&=%secret"
@@ -41,14 +41,14 @@ type session struct {
 	in    bool
 }
 
-// Post is a text of the board. Both are UTF-8, and as they came: with &#N; for what GBK cannot hold.
+// Post is a text of the board. Both fields are UTF-8, and as they came: with &#N; for what GBK cannot hold.
 type Post struct {
 	Title, Text, Section string
 	Sticky               bool
 	Attachment           string
 }
 
-// New starts a board, which ends with the test.
+// New starts a board, which stops when the test ends.
 func New(t testing.TB) *Board {
 	b := &Board{sessions: map[string]*session{}}
 	b.Server = httptest.NewServer(http.HandlerFunc(b.serve))
@@ -95,7 +95,7 @@ func (b *Board) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// session is that of the cookie, a new one if there is none.
+// session returns the session of the cookie, a new one if there is none.
 func (b *Board) session(w http.ResponseWriter, r *http.Request) *session {
 	if c, err := r.Cookie("sid"); err == nil && b.sessions[c.Value] != nil {
 		return b.sessions[c.Value]
@@ -127,7 +127,7 @@ func (b *Board) login(w http.ResponseWriter, r *http.Request, s *session, form m
 	http.Redirect(w, r, "/index.php", http.StatusFound)
 }
 
-// post shows the form for a new text, or for the one with the number id, and takes what it sends.
+// post shows the form for a new text, or for the text with an id, and accepts what it sends.
 func (b *Board) post(w http.ResponseWriter, r *http.Request, s *session, form map[string][]string) {
 	id := len(b.Posts)
 	if text := r.URL.Query().Get("id"); text != "" {
@@ -161,7 +161,7 @@ func (b *Board) post(w http.ResponseWriter, r *http.Request, s *session, form ma
 	http.Redirect(w, r, fmt.Sprintf("/read.php?id=%d", id), http.StatusSeeOther)
 }
 
-// read shows a text; like many boards it leaves &#N; as it is, so that browsers show the character.
+// read shows a text. Like many boards it leaves &#N; unchanged, so that browsers show the character.
 func (b *Board) read(w http.ResponseWriter, r *http.Request) {
 	id := 0
 	if _, err := fmt.Sscan(r.URL.Query().Get("id"), &id); err != nil || id < 0 || id >= len(b.Posts) {
@@ -191,7 +191,7 @@ func page(w http.ResponseWriter, status int, title, body string) {
 	_, _ = io.WriteString(w, text)
 }
 
-// read takes a form in GBK; what is no GBK is an error.
+// read decodes a form in GBK; invalid GBK is an error.
 func read(contentType string, body []byte) (map[string][]string, error) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil {

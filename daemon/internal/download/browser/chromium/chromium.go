@@ -1,5 +1,5 @@
-// Package chromium starts the browser in its jail, and ends it with all that it has started. It
-// hands over two pipes by which the browser is told what to do; what that is, it does not know.
+// Package chromium starts the browser in its jail, and ends it with all processes that it has started.
+// It provides two pipes by which the browser is controlled, but does not know the protocol on them.
 package chromium
 
 import (
@@ -14,21 +14,21 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/reexec"
 )
 
-// Command is the first argument of a program that is to become a browser. Three follow: the bytes
-// of memory, the folder of its profile, and the path of the browser.
+// Command is the first argument of a program that is to become a browser. Three more follow: the
+// bytes of memory, the folder of its profile, and the path of the browser.
 const Command = reexec.Browser
 
-// exitJail is the exit code where there is no jail; the reason is in the standard error output.
+// exitJail is the exit code if there is no jail; the reason is in the standard error output.
 const exitJail = 90
 
 // fileSize is the largest file that a browser can write, in bytes.
 const fileSize = 256 << 20
 
-// ErrNotFound is wrapped where there is no browser.
+// ErrNotFound is wrapped if there is no browser.
 var ErrNotFound = errors.New("no headless Chromium on this machine: install the package chromium-headless-shell (Debian), or name one in browser.path")
 
-// Find is the path of the browser: the one that is given, or else the first of those names that are
-// usual.
+// Find returns the path of the browser: the given one, or else the first of the usual names that
+// exists.
 func Find(path string) (string, error) {
 	if path != "" {
 		found, err := exec.LookPath(path)
@@ -37,7 +37,7 @@ func Find(path string) (string, error) {
 		}
 		return filepath.Abs(found)
 	}
-	// The program itself rather than the shell script that Debian has in the PATH for it.
+	// The program itself rather than the shell script that Debian puts in the PATH.
 	for _, name := range []string{"/usr/lib/chromium/chromium-headless-shell", "chromium-headless-shell", "chrome-headless-shell", "headless_shell"} {
 		if found, err := exec.LookPath(name); err == nil {
 			return filepath.Abs(found)
@@ -46,13 +46,13 @@ func Find(path string) (string, error) {
 	return "", ErrNotFound
 }
 
-// Jailed is why there can be no jail on this machine, nil if it seems that there can.
+// Jailed says why this machine can have no jail, or returns nil if it seems that it can.
 func Jailed() error { return jail.Available() }
 
-// Asked tells whether the arguments of a program, without its name, ask it to become a browser.
+// Asked reports whether the arguments of a program, without its name, ask it to become a browser.
 func Asked(args []string) bool { return len(args) == 4 && args[0] == Command }
 
-// Main becomes the browser. It returns the exit code if it cannot.
+// Main becomes the browser. It returns an exit code if that fails.
 func Main(args []string) int {
 	memory, err := strconv.ParseInt(args[1], 10, 64)
 	if err == nil {
@@ -82,8 +82,8 @@ func become(memory int64, profile, browser string) error {
 	}, at, args, env)
 }
 
-// flags are those of the browser. It has no sandbox of its own: that one needs rights (user
-// namespaces) that the service does not have; package jail has what is in its place.
+// flags are the browser's flags. Its own sandbox is off, because it needs rights (user
+// namespaces) that the service lacks; package jail takes its place.
 func flags(profile string) []string {
 	return []string{
 		"--headless", "--remote-debugging-pipe", "--user-data-dir=" + profile,

@@ -16,20 +16,20 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/reexec"
 )
 
-// maxErrors is how much is kept of what the browser writes as errors, in bytes.
+// maxErrors is how much of the browser's error output is kept, in bytes.
 const maxErrors = 16 << 10
 
 // Options are those of a Process. Browser and Dir must be given.
 type Options struct {
-	Program string // is run with Command; its Main must be ours then; "": this very program
+	Program string // is run with Command, so its Main must be ours; "": this very program
 	Browser string // path, see Find
-	Dir     string // in which the profile is made
+	Dir     string // the profile is made in it
 	Memory  int64  // bytes of data of each process of the browser; 0: 1 GiB
 }
 
-// Process is a running browser. It is killed when the process ends that has started it.
+// Process is a running browser. It is killed when the process that started it ends.
 type Process struct {
-	// In is where the browser is told what to do, Out what it says.
+	// In takes commands for the browser, Out has what it says.
 	In, Out *os.File
 
 	cmd     *exec.Cmd
@@ -64,17 +64,17 @@ func Start(o Options) (_ *Process, err error) {
 	p.cmd.Args = []string{"uridownloader", Command, strconv.FormatInt(cmp.Or(o.Memory, 1<<30), 10), p.profile, o.Browser}
 	p.cmd.Env, p.cmd.Dir = []string{}, "/"
 	p.cmd.Stderr, p.cmd.ExtraFiles = &p.errors, []*os.File{read, write} // 3 and 4, as the browser expects them
-	p.cmd.WaitDelay = time.Second                                       // what it has started may hold the pipe of its errors
+	p.cmd.WaitDelay = time.Second                                       // its children may hold the pipe of its errors
 	group(p.cmd)
 	started := make(chan error)
 	go func() {
-		// The browser is killed when this thread ends: it stays until the browser has ended.
+		// The browser is killed when this thread ends, so the thread stays until the browser has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = p.cmd.Wait() // how it ended is in its state
+			_ = p.cmd.Wait() // its state says how it ended
 			close(p.done)
 		}
 	}()
@@ -91,18 +91,18 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Pid is the number of the browser's first process, and of its group.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Kill kills the browser with all that it has started, and does not wait.
+// Kill kills the browser and all processes that it has started, and does not wait.
 func (p *Process) Kill() { killGroup(p.cmd.Process) }
 
 // End kills the browser, waits for it, and removes its profile.
 func (p *Process) End() error {
 	p.Kill()
 	<-p.done
-	p.Kill() // what was started in between
+	p.Kill() // processes that were started in between
 	return errors.Join(p.In.Close(), p.Out.Close(), removeAll(p.profile))
 }
 
-// removeAll removes a folder in which killed processes may still make files for a moment.
+// removeAll removes a folder in which processes that were just killed may briefly still make files.
 func removeAll(dir string) (err error) {
 	for range 100 {
 		if err = os.RemoveAll(dir); err == nil {
@@ -113,7 +113,7 @@ func removeAll(dir string) (err error) {
 	return err
 }
 
-// Why says how a browser has ended that was not told to; done is closed.
+// Why says how a browser has ended that was not told to end. Done must be closed.
 func (p *Process) Why() (why string, jailed bool) {
 	line := lastLine(p.errors.String())
 	state := p.cmd.ProcessState
@@ -123,7 +123,7 @@ func (p *Process) Why() (why string, jailed bool) {
 	return strings.TrimSuffix(fmt.Sprintf("%s: %s", state, line), ": "), false
 }
 
-// lastLine is what a program said last, which is why it gave up.
+// lastLine is the last line that a program has written, which says why it gave up.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])

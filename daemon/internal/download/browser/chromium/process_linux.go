@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// self is this program, also where its file was replaced since.
+// self is this program, even if its file has been replaced since.
 const self = "/proc/self/exe"
 
-// group makes the processes a group of their own, which dies with the thread that starts it.
+// group puts the processes into their own group, which dies with the thread that starts it.
 func group(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// self is this program, which says here that there is no jail.
+// self is this program; run as a browser here, it says that there is no jail.
 var self, _ = os.Executable()
 
 func group(*exec.Cmd) {}

@@ -1,9 +1,9 @@
-// Package devtools speaks the DevTools protocol of Chromium over two pipes: calls and their answers,
-// and events. What the browser says is bounded and is not trusted: it is no more than a page that
-// has broken it may say. Which calls there are, it does not know.
+// Package devtools speaks the DevTools protocol of Chromium over two pipes: calls and their
+// answers, and events. Messages of the browser are bounded and not trusted, because a page may have
+// taken the browser over. The package does not know which calls exist.
 //
-// The libraries that speak the protocol keep all events that a browser sends, however many, and
-// messages of any length; so this is our own.
+// Existing libraries keep all events that a browser sends, however many, and messages of any
+// length, so they are not used.
 package devtools
 
 import (
@@ -16,10 +16,10 @@ import (
 	"sync"
 )
 
-// ErrTooLong is wrapped when the browser says something longer than Options.MaxMessage.
+// ErrTooLong is wrapped when a message of the browser is longer than Options.MaxMessage.
 var ErrTooLong = errors.New("message of the browser is too long")
 
-// Event is something that the browser tells by itself.
+// Event is a message that the browser sends unasked.
 type Event struct {
 	Session string // "": of the browser itself
 	Method  string
@@ -28,9 +28,9 @@ type Event struct {
 
 // Options are those of a Conn. All must be given.
 type Options struct {
-	MaxMessage int // bytes of what the browser says at once
+	MaxMessage int // bytes of one message of the browser
 	// Handle is called with each event, in order, by the one goroutine that reads: it must return
-	// soon, and make no Call.
+	// quickly, and make no Call.
 	Handle func(Event)
 }
 
@@ -41,15 +41,15 @@ type Conn struct {
 
 	writing sync.Mutex
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	number  int64
 	waiting map[int64]call
-	err     error // why it has ended
+	err     error // why the connection has ended
 
 	done chan struct{}
 }
 
-// call is one that waits for its answer.
+// call is a call that waits for its answer.
 type call struct {
 	method   string
 	answered chan answer // has room for one
@@ -60,7 +60,7 @@ type answer struct {
 	err    error
 }
 
-// message is one as it is sent, in either direction.
+// message is a message as sent, in either direction.
 type message struct {
 	ID      int64           `json:"id,omitempty"`
 	Session string          `json:"sessionId,omitempty"`
@@ -70,7 +70,7 @@ type message struct {
 	Error   *Error          `json:"error,omitempty"`
 }
 
-// Error is what the browser answers to a call that it does not do.
+// Error is the browser's answer to a call that it refuses.
 type Error struct {
 	Method  string `json:"-"`
 	Code    int    `json:"code"`
@@ -86,10 +86,10 @@ func New(in io.Writer, out io.Reader, o Options) *Conn {
 	return c
 }
 
-// Done is closed when the browser says nothing more; Err tells why then.
+// Done is closed when the browser sends nothing more; Err then says why.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Err is why the connection has ended: io.EOF if the browser has.
+// Err says why the connection has ended: io.EOF if the browser has ended.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +121,7 @@ func (c *Conn) Call(ctx context.Context, session, method string, params, result 
 	}
 }
 
-// Tell is a Call whose answer nobody waits for.
+// Tell is a Call that does not wait for the answer.
 func (c *Conn) Tell(session, method string, params any) error {
 	_, err := c.send(session, method, params, nil)
 	return err
@@ -178,7 +178,7 @@ func (c *Conn) read(out *bufio.Reader) {
 	}
 }
 
-// message reads one, without the zero byte behind it.
+// message reads one message, without the zero byte that ends it.
 func (c *Conn) message(out *bufio.Reader) ([]byte, error) {
 	var text []byte
 	for {

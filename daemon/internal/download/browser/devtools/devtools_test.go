@@ -13,7 +13,7 @@ import (
 // peer is the other end of a Conn.
 type peer struct {
 	*Conn
-	in     *bufio.Reader // what is said to the browser
+	in     *bufio.Reader // what the browser receives
 	out    *io.PipeWriter
 	events chan Event
 }
@@ -29,7 +29,7 @@ func newPeer(t *testing.T, most int) *peer {
 }
 
 func (p *peer) say(text string) {
-	_, _ = io.WriteString(p.out, text+"\x00") // it may have gone
+	_, _ = io.WriteString(p.out, text+"\x00") // it may be gone
 }
 
 // Answers find their calls in any order, events come in theirs, and errors name the call.
@@ -55,7 +55,7 @@ func TestCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.say(`{"method":"E.e","sessionId":"s","params":{"x":1}}`)
-	p.say(`{"id":99,"result":{}}`) // of no call
+	p.say(`{"id":99,"result":{}}`) // of no known call
 	p.say(`{"id":2,"error":{"code":-32000,"message":"no"}}`)
 	var refused *Error
 	if r := <-results; !errors.As(r.err, &refused) || r.err.Error() != "B.b: no" {
@@ -76,7 +76,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// What is too long, or no message, ends the connection with all its calls.
+// A message that is too long or invalid ends the connection and all its calls.
 func TestBadMessages(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"id":1,"result":"` + strings.Repeat("x", 1000): ErrTooLong.Error(),

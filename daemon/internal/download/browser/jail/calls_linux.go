@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forbidden are system calls that fail. Some are refused by Landlock or for want of a capability as
-// well, where kernel and user are as they should be.
+// forbidden are system calls that fail. With a proper kernel and user, Landlock or the lack of a
+// capability refuses some of them as well.
 var forbidden = strings.Fields(`
 	socket connect bind listen accept accept4
 	io_uring_setup io_uring_enter io_uring_register
@@ -24,8 +24,8 @@ var forbidden = strings.Fields(`
 	iopl ioperm modify_ldt settimeofday clock_settime adjtimex clock_adjtime sethostname setdomainname syslog vhangup
 	shmget semget msgget mq_open`)
 
-// namespaces are the flags of clone for new ones, which give no right outside, but much of the kernel
-// to try.
+// namespaces are the flags of clone for new namespaces, which give no rights outside, but expose
+// much of the kernel.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 // Offsets in struct seccomp_data; of the arguments, the lower half.
@@ -36,9 +36,9 @@ const (
 	offSecond = 24
 )
 
-// forbidCalls loads the filter of system calls, for all threads. It forbids by name, for nobody keeps
-// a list of what the next version of a browser calls. The library that package script/jail loads its
-// filter with cannot do that: of calls for another processor it would allow all.
+// forbidCalls loads the filter of system calls, for all threads. It lists what is forbidden,
+// because nobody knows what the next version of a browser calls. The library of package script/jail
+// cannot do that: it would allow all calls for another processor.
 func forbidCalls() error {
 	program, err := filter()
 	if err != nil {
@@ -58,13 +58,13 @@ func forbidCalls() error {
 	if errno != 0 {
 		return errno
 	}
-	if thread != 0 { // one that has another filter
+	if thread != 0 { // a thread that has another filter
 		return unix.ESRCH
 	}
 	return nil
 }
 
-// filter is the program that decides of each call.
+// filter is the program that decides on each call.
 func filter() ([]bpf.Instruction, error) {
 	here, err := arch.GetInfo("")
 	if err != nil {
@@ -81,9 +81,9 @@ func filter() ([]bpf.Instruction, error) {
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(here.ID), SkipTrue: 1},
-		bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}, // a call as another processor makes it
+		bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}, // a call in the way of another processor
 		bpf.LoadAbsolute{Off: offNumber, Size: 4},
-		// What is not known here, and on amd64 other numbers for the same calls, are not there.
+		// Calls unknown here, and on amd64 those of its second numbering, do not exist.
 		bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: uint32(last), SkipTrue: 1},
 		fails(unix.ENOSYS),
 	}
@@ -96,7 +96,7 @@ func filter() ([]bpf.Instruction, error) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(forbidden))) {
 		when(name, fails(unix.EACCES))
 	}
-	when("clone3", fails(unix.ENOSYS)) // its flags cannot be seen here; libraries then take clone
+	when("clone3", fails(unix.ENOSYS)) // its flags cannot be seen here; libraries then use clone
 	when("clone",
 		bpf.LoadAbsolute{Off: offFirst, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaces, SkipFalse: 1},
@@ -106,7 +106,7 @@ func filter() ([]bpf.Instruction, error) {
 		bpf.LoadAbsolute{Off: offFirst, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.AF_UNIX, SkipTrue: 2},
 		bpf.LoadAbsolute{Off: offSecond, Size: 4},
-		// Streams and sequences of packets: a datagram could be sent to the socket of another.
+		// Only stream and packet sockets: a datagram could be sent to a socket of another process.
 		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.SOCK_DGRAM, SkipFalse: 1},
 		fails(unix.EACCES),
 		allow)

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exec jails the process, which then becomes the program; it returns only with an error. The process
-// may be jailed in part then, and is to end. The program is killed when the thread that started the
-// process ends.
+// Exec jails the process, which then becomes the program; it returns only with an error. The
+// process may then be partly jailed, and must end. The program is killed when the thread that
+// started the process ends.
 func Exec(o Options, program string, args, env []string) error {
-	runtime.LockOSThread() // whose rights the program gets
+	runtime.LockOSThread() // the program gets the rights of this thread
 	defer runtime.UnlockOSThread()
 	if err := limit(o); err != nil {
 		return err
@@ -24,7 +24,7 @@ func Exec(o Options, program string, args, env []string) error {
 	if err := dropRights(); err != nil {
 		return fmt.Errorf("capabilities: %w", err)
 	}
-	// Of this thread, which is the one that becomes the program.
+	// For this thread, which is the one that becomes the program.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func Exec(o Options, program string, args, env []string) error {
 	return fmt.Errorf("%s: %w", program, syscall.Exec(program, args, env))
 }
 
-// Available is why there can be no jail on this machine, nil if it seems that there can.
+// Available says why this machine can have no jail, or returns nil if it seems that it can.
 func Available() error {
 	if version, err := landlockcall.LandlockGetABIVersion(); err != nil || version < 1 {
 		return fmt.Errorf("%w: the kernel has no Landlock: want Linux 5.13 or newer, with \"landlock\" among the names in /sys/kernel/security/lsm", ErrUnsupported)
@@ -45,8 +45,8 @@ func Available() error {
 	return nil
 }
 
-// Executable tells whether memory can be writable and executable, as compilers of JavaScript want it.
-// A service manager may have taken that away.
+// Executable reports whether memory can be writable and executable, as JavaScript compilers need
+// it. A service manager may have forbidden that.
 func Executable() bool {
 	page, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -74,7 +74,7 @@ func limit(o Options) error {
 			return fmt.Errorf("limit %s: %w", r.name, err)
 		}
 		most := min(r.most, now.Max)
-		// Of the package syscall, so that the runtime does not put back its own limit of files.
+		// From package syscall, so that the runtime does not restore its own limit of files.
 		if err := syscall.Setrlimit(r.resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil && !errors.Is(err, unix.EPERM) {
 			return fmt.Errorf("limit %s: %w", r.name, err)
 		}
@@ -82,13 +82,13 @@ func limit(o Options) error {
 	return nil
 }
 
-// dropRights takes what makes root more than any other user, so that the program has no capability.
+// dropRights drops what sets root apart from other users, so that the program has no capability.
 func dropRights() error {
 	if os.Geteuid() != 0 {
 		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	}
 	for c := range uintptr(64) {
-		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: the kernel has no such one
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: the kernel lacks it
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ func dropRights() error {
 	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
 
-// forbidFiles takes away all files but those of the options, TCP, and signals to others.
+// forbidFiles takes away all files but those of the options, TCP, and signals to other processes.
 func forbidFiles(o Options) error {
 	if err := Available(); err != nil {
 		return err

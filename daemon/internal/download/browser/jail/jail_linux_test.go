@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test program enters the jail when it is called with one of these, and is then itself again.
+// If one of these is set, the test program enters the jail, and then becomes itself again.
 const (
-	enterEnv  = "BROWSER_JAIL_TEST_ENTER"  // the folder that it keeps
+	enterEnv  = "BROWSER_JAIL_TEST_ENTER"  // the folder that it may keep
 	insideEnv = "BROWSER_JAIL_TEST_INSIDE" // what it tries there
 )
 
@@ -86,7 +86,7 @@ var tries = map[string]func() error{
 		}
 		return err
 	},
-	// What is left.
+	// What still works.
 	"pair": func() error { _, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0); return err },
 	"packets": func() error {
 		_, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

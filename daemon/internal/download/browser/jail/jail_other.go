@@ -7,13 +7,13 @@ import (
 	"runtime"
 )
 
-// Available fails: there is a jail on Linux alone.
+// Available fails: only Linux has a jail.
 func Available() error {
 	return fmt.Errorf("%w: want Linux, this is %s", ErrUnsupported, runtime.GOOS)
 }
 
-// Exec fails: there is a jail on Linux alone.
+// Exec fails: only Linux has a jail.
 func Exec(Options, string, []string, []string) error { return Available() }
 
-// Executable tells whether memory can be made executable.
+// Executable reports whether memory can be made executable.
 func Executable() bool { return false }

@@ -1,5 +1,5 @@
-// Package victim is a process that uses a store of package download until it is killed, and what kills
-// it: the suite of package downloadtest then looks at what has become of the store.
+// Package victim is a process that uses a store of package download until it is killed, and the
+// code that kills it. The suite of package downloadtest then checks the state of the store.
 package victim
 
 import (
@@ -22,8 +22,8 @@ import (
 var ctx = context.Background()
 
 // Use uses a store until its process is killed: it adds tasks, hands them out, leases and
-// settles them, eight callers at once, and prints what was acknowledged, a line each. name tells
-// the runs apart, and large is a size at which bodies are kept in another way.
+// settles them, with eight callers at once, and prints what was acknowledged, one line each.
+// name distinguishes the runs, and large is a size at which bodies are kept in a different way.
 func Use(s download.Store, name string, large int) error {
 	var out sync.Mutex
 	say := func(format string, a ...any) {
@@ -110,7 +110,7 @@ func allShards() []int {
 	return all
 }
 
-// KillAfter runs a victim, kills it when it has printed so many lines, and returns all that it had
+// KillAfter runs a victim, kills it after it has printed n lines, and returns all that it had
 // printed until it was dead.
 func KillAfter(t *testing.T, cmd *exec.Cmd, n int) []string {
 	t.Helper()
@@ -125,7 +125,7 @@ func KillAfter(t *testing.T, cmd *exec.Cmd, n int) []string {
 	started := false
 	for {
 		line, err := in.ReadString('\n')
-		if errors.Is(err, io.EOF) || err != nil { // a part of a line was not said
+		if errors.Is(err, io.EOF) || err != nil { // a partial line does not count
 			break
 		}
 		line = strings.TrimSuffix(line, "\n")

@@ -13,8 +13,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
 )
 
-// answerAll makes the process one that reads pages for another whose language cannot: it is as jailed as
-// that. It returns the exit code.
+// answerAll makes the process read pages for another process whose language cannot. It is jailed
+// just as strictly. It returns the exit code.
 func answerAll(in *bufio.Reader, q *wire.Ask) int {
 	var a answerer
 	for q != nil {
@@ -36,7 +36,7 @@ func answerAll(in *bufio.Reader, q *wire.Ask) int {
 	return complain(ExitWire, errors.New("a message is no question"))
 }
 
-// answerer knows the elements that it told of, by number, and their numbers.
+// answerer knows the elements that it has reported, by number, and their numbers.
 type answerer struct {
 	doc     parsed
 	nodes   []*html.Node

@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
 )
 
-// names are what the code finds, as script.Names lists them.
+// names are the names that the code can use, as script.Names lists them.
 func (r *run) names() starlark.StringDict {
 	all := starlark.StringDict{
 		"fetch":  starlark.NewBuiltin("fetch", r.fetch),
@@ -80,7 +80,7 @@ func (r *run) fetch(_ thread, b builtin, args tuple, kwargs []tuple) (value, err
 	}
 }
 
-// emit(record) keeps a record, as JSON.
+// emit(record) stores a record, as JSON.
 func (r *run) emit(t thread, b builtin, args tuple, kwargs []tuple) (value, error) {
 	var record value
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "record", &record); err != nil {
@@ -138,7 +138,7 @@ func (r *run) follow(_ thread, b builtin, args tuple, kwargs []tuple) (value, er
 	return starlark.None, nil
 }
 
-// log(*values) puts a line into the worker's log.
+// log(*values) writes a line to the worker's log.
 func (r *run) log(_ thread, b builtin, args tuple, kwargs []tuple) (value, error) {
 	if len(kwargs) > 0 {
 		return nil, fmt.Errorf("%s: has no parameters with names", b.Name())
@@ -147,7 +147,7 @@ func (r *run) log(_ thread, b builtin, args tuple, kwargs []tuple) (value, error
 	return starlark.None, nil
 }
 
-// say logs a line. Of too many the rest is left out, which is no fault.
+// say logs a line. Lines beyond the bound are dropped, which is no fault.
 func (r *run) say(text string) {
 	if r.lines++; r.lines > script.MaxLines {
 		return

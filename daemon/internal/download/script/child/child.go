@@ -1,6 +1,6 @@
-// Package child is the process that runs job code: it goes to jail, is told what to run, asks the
-// engine for each page, and hands over what the code emits. One attempt at a task is one process.
-// What it says is not to be trusted: the engine counts for itself.
+// Package child is the process that runs job code: it enters the jail, is told what to run, asks
+// the engine for each page, and passes on what the code emits. Each attempt at a task gets one
+// process. Its messages are not trusted: the engine counts for itself.
 package child
 
 import (
@@ -19,31 +19,31 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
 )
 
-// Command is the first argument of a program that is to be such a process. Two others follow: the
-// bytes of memory and the seconds of the processor that it may use.
+// Command is the first argument of a program that is to become such a process. Two more follow:
+// the bytes of memory and the seconds of processor time that it may use.
 const Command = reexec.JobCode
 
-// Exit codes, beside those of the runtime.
+// Exit codes, besides those of the runtime.
 const (
-	ExitJail = 90 // the jail is not there; the reason is in the standard error output
-	ExitWire = 91 // the engine has gone, or what it said was no message
+	ExitJail = 90 // there is no jail; the reason is in the standard error output
+	ExitWire = 91 // the engine has gone, or sent an invalid message
 )
 
-// maxStack is the stack of the code, which a depth of calls takes: bytes. A stack grows by doubling and is copied
-// as it does, so that it takes half as much again of the process's memory for that moment.
+// maxStack is the size of the code's stack in bytes, which bounds the depth of calls. A stack grows by
+// copying it to one of twice the size, which briefly takes half as much again of the process's memory.
 const maxStack = 16 << 20
 
-// Args are those of a process with limits.
+// Args are the arguments of a process with limits.
 func Args(l jail.Limits) []string {
 	return []string{Command, strconv.FormatInt(l.Memory, 10), strconv.Itoa(int((l.CPU + time.Second - 1) / time.Second))}
 }
 
-// Asked tells whether the arguments of a program, without its name, ask for such a process.
+// Asked reports whether the arguments of a program, without its name, ask for such a process.
 func Asked(args []string) bool {
 	return len(args) == 3 && args[0] == Command || len(args) == 4 && args[0] == pythonCommand
 }
 
-// Main is the process. It returns the exit code.
+// Main runs the process. It returns the exit code.
 func Main(args []string) int {
 	if args[0] == pythonCommand {
 		return pythonMain(args)
@@ -55,7 +55,7 @@ func Main(args []string) int {
 	if err := errors.Join(err, wrong); err != nil {
 		return complain(ExitJail, err)
 	}
-	debug.SetMemoryLimit(memory / 2) // from here on the collector works harder, before there is none left
+	debug.SetMemoryLimit(memory / 2) // from here on the collector works harder, before memory runs out
 	late := make(chan os.Signal, 1)
 	signal.Notify(late, cpuSignals()...)
 	if err := jail.Enter(jail.Limits{Memory: memory, CPU: time.Duration(seconds) * time.Second}); err != nil {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// parsed is the document that was parsed last: code selects from the same text many times.
+// parsed is the last parsed document: code often selects from the same text many times.
 type parsed struct {
 	text string
 	root *html.Node
@@ -47,7 +47,7 @@ func (r *run) matchingText(text, css string) (value, error) {
 	return matching(r.doc.root, css)
 }
 
-// parse parses a text, unless it was the last one, and tells whether it did.
+// parse parses a text, unless it was the last one, and reports whether it did.
 func (p *parsed) parse(text string) (fresh bool, err error) {
 	if p.root != nil && p.text == text {
 		return false, nil
@@ -60,7 +60,7 @@ func (p *parsed) parse(text string) (fresh bool, err error) {
 	return true, nil
 }
 
-// matching are the elements below a node, in the order of the document.
+// matching returns the matching elements below a node, in document order.
 func matching(below *html.Node, css string) (value, error) {
 	nodes, err := query(below, css)
 	if err != nil {
@@ -81,7 +81,7 @@ func query(below *html.Node, css string) ([]*html.Node, error) {
 	return cascadia.QueryAll(below, selector), nil
 }
 
-// element is one of a document. Its members are name, text, html, attrs and select(css).
+// element is an element of a document. Its members are name, text, html, attrs and select(css).
 type element struct{ node *html.Node }
 
 var elementMembers = []string{"attrs", "html", "name", "select", "text"}
@@ -125,7 +125,7 @@ func (e *element) Attr(name string) (starlark.Value, error) {
 	return nil, nil
 }
 
-// visible is the text below a node, without that of scripts and styles; white space is one blank.
+// visible is the text below a node, except for scripts and styles, with runs of white space as one blank.
 func visible(node *html.Node) string {
 	var text strings.Builder
 	for n := range node.Descendants() {

@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
 )
 
-// page is what fetch returns, or what was stored. Its members are url, status, headers, body (bytes),
+// page is what fetch returns, or a stored page. Its members are url, status, headers, body (bytes),
 // text (body in Unicode) and records (those stored with it).
 type page struct {
 	wire.Page
@@ -58,7 +58,7 @@ func (p *page) Attr(name string) (starlark.Value, error) {
 	return nil, nil
 }
 
-// unicode is the body as the Content-Type, a byte order mark or the page itself says it is encoded.
+// unicode decodes the body by the encoding that the Content-Type, a byte order mark or the page declares.
 func (p *page) unicode() string {
 	if p.decoded == nil {
 		text := string(p.Body)

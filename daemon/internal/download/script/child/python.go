@@ -11,11 +11,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/jail"
 )
 
-// pythonCommand is the first argument of a program that is to become a Python which runs code. Three
-// others follow: bytes of memory, seconds of the processor, and a Python.
+// pythonCommand is the first argument of a program that is to become a Python that runs code. Three
+// more follow: bytes of memory, seconds of processor time, and a Python.
 const pythonCommand = reexec.JobCodeInPython
 
-// Python is an interpreter, and what it may read.
+// Python is an interpreter, and the files that it may read.
 type Python struct {
 	Path  string   `json:"path"`
 	Dirs  []string `json:"dirs"`
@@ -27,17 +27,17 @@ type Python struct {
 //go:embed run.py
 var pythonRun string
 
-// pythonFlags: without environment, site packages and byte code that is written.
+// pythonFlags: no environment, no site packages, and no byte code files.
 var pythonFlags = []string{"-I", "-S", "-B", "-u"}
 
-// PythonArgs are those of a process with limits, in Python.
+// PythonArgs are the arguments of a process with limits, in Python.
 func PythonArgs(l jail.Limits, p Python) ([]string, error) {
 	text, err := json.Marshal(p)
 	limits := Args(l)
 	return []string{pythonCommand, limits[1], limits[2], string(text)}, err
 }
 
-// pythonMain goes to jail and becomes the interpreter. It returns an exit code if that fails.
+// pythonMain enters the jail and becomes the interpreter. It returns an exit code if that fails.
 func pythonMain(args []string) int {
 	memory, err := strconv.ParseInt(args[1], 10, 64)
 	seconds, wrong := strconv.Atoi(args[2])

@@ -14,21 +14,21 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
 )
 
-// run is one attempt. Its methods are for the goroutine of do, but stop.
+// run is one attempt. Its methods are for the goroutine of do, except stop.
 type run struct {
 	start wire.Start
 	send  func(wire.Up)
 	pages chan *wire.Page
 
 	thread  *starlark.Thread
-	base    string // what links are relative to: the page that came last
+	base    string // the base of relative links: the page that came last
 	doc     parsed
 	records int
 	emitted int
 	links   int
 	lines   int
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	stopped chan struct{}
 	why     string
 }
@@ -53,7 +53,7 @@ func newRun(start wire.Start, send func(wire.Up)) *run {
 	return r
 }
 
-// lookEvery is after how many steps it is looked whether the code may go on.
+// lookEvery is the number of steps between two checks whether the code may continue.
 const lookEvery = 1000
 
 func (r *run) look(thread *starlark.Thread) {
@@ -120,7 +120,7 @@ func (r *run) do() *wire.End {
 
 func (r *run) downloads() bool { return r.start.Function == string(download.ScriptDownload) }
 
-// argument is what the function is called with: a page that was stored, or what there is to do.
+// argument is the argument of the function: a stored page, or the description of a task.
 func (r *run) argument() starlark.Value {
 	if r.start.Page != nil {
 		return &page{Page: *r.start.Page}
@@ -142,7 +142,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// fault tells what ended the code, and in which line.
+// fault says what ended the code, and in which line.
 func (r *run) fault(err error) *wire.End {
 	text := err.Error()
 	end := &wire.End{}
@@ -154,7 +154,7 @@ func (r *run) fault(err error) *wire.End {
 	where := r.start.File
 	if errors.As(err, &raised) {
 		text = raised.Msg
-		for _, frame := range raised.CallStack { // the innermost is the last
+		for _, frame := range raised.CallStack { // the innermost comes last
 			if frame.Pos.Filename() == r.start.File && frame.Pos.Line > 0 {
 				where = fmt.Sprintf("%s:%d:%d", r.start.File, frame.Pos.Line, frame.Pos.Col)
 			}
@@ -167,7 +167,7 @@ func (r *run) fault(err error) *wire.End {
 	return end
 }
 
-// cut is a text that is not longer than it may be.
+// cut cuts a text to at most that many bytes.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -4,5 +4,5 @@ package child
 
 import "os"
 
-// cpuSignals has one that never comes: here is no jail.
+// cpuSignals returns one that never comes, because there is no jail here.
 func cpuSignals() []os.Signal { return []os.Signal{os.Kill} }

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// cpuSignals are those that tell of too much time on the processor.
+// cpuSignals are the signals sent after too much processor time.
 func cpuSignals() []os.Signal { return []os.Signal{syscall.SIGXCPU} }

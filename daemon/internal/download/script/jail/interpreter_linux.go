@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Become jails the process and replaces it by an interpreter, which keeps its descriptors 0, 1 and 2. The
-// interpreter can open for reading what it is given, start itself and nothing else, and has the
-// limits of the process that it was. It returns only with an error; the process is to end then.
+// Become jails the process and replaces it by an interpreter, which keeps descriptors 0, 1 and 2.
+// The interpreter can open the given files for reading, can start only itself, and has the limits
+// of the process that it replaces. Become returns only with an error; the process must then end.
 func Become(l Limits, i Interpreter) error {
 	if err := closeOthers(); err != nil {
 		return fmt.Errorf("descriptors: %w", err)
@@ -43,8 +43,8 @@ func Become(l Limits, i Interpreter) error {
 // closeOnExec is FIOCLEX of asm-generic/ioctls.h.
 const closeOnExec = 0x5451
 
-// interpreterPolicy is that of code which the runtime of Go runs, with what a program in C needs to begin and
-// to read its library. Landlock says which files these are, and that it can start nothing but itself.
+// interpreterPolicy is the policy for code in Go, plus what a C program needs to start and to read
+// its library. Landlock determines which files these are, and that it can start only itself.
 func interpreterPolicy(pid int) (seccomp.Policy, error) {
 	p := policy(pid)
 	info, err := arch.GetInfo("")
@@ -61,8 +61,8 @@ func interpreterPolicy(pid int) (seccomp.Policy, error) {
 		group.NamesWithCondtions = append(group.NamesWithCondtions, seccomp.NameWithConditions{Name: name, Conditions: seccomp.ArgumentConditions{{Argument: argument, Operation: is, Value: value}}})
 	}
 	with("openat", 2, seccomp.BitsNotSet, unix.O_WRONLY|unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC|unix.O_APPEND)
-	with("mmap", 2, seccomp.Equal, unix.PROT_READ|unix.PROT_EXEC) // libraries; never what can be written to
-	with("ioctl", 1, seccomp.Equal, unix.TCGETS)                  // whether it is a terminal
+	with("mmap", 2, seccomp.Equal, unix.PROT_READ|unix.PROT_EXEC) // libraries; never writable memory
+	with("ioctl", 1, seccomp.Equal, unix.TCGETS)                  // to see whether it is a terminal
 	with("ioctl", 1, seccomp.Equal, closeOnExec)
 	return p, nil
 }

@@ -2,5 +2,5 @@
 
 package jail
 
-// Become fails: there is a jail on Linux alone.
+// Become fails: only Linux has a jail.
 func Become(l Limits, _ Interpreter) error { return Enter(l) }

@@ -15,19 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threads is how many run at once: the code's, and one of the runtime.
+// threads is how many run at once: one of the code, and one of the runtime.
 const threads = 2
 
-// maxFiles is how many descriptors there may be: the three that it has, and those of the runtime.
+// maxFiles is how many descriptors may exist: the three that it has, and those of the runtime.
 const maxFiles = 16
 
-// Enter jails the process. After an error it may be jailed in part, and is to end: it must not run
-// what the jail is for. Descriptors other than 0, 1 and 2 are closed.
+// Enter jails the process. After an error it may be partly jailed, and must end: it must not run
+// the code that the jail is for. Descriptors other than 0, 1 and 2 are closed.
 func Enter(l Limits) error {
 	if withC {
 		return fmt.Errorf("%w: the program was built with cgo, and its C library opens files at any time: build it with CGO_ENABLED=0", ErrUnsupported)
 	}
-	runtime.GOMAXPROCS(min(threads, runtime.NumCPU())) // once it is said, the runtime does not look it up any more in files
+	runtime.GOMAXPROCS(min(threads, runtime.NumCPU())) // once it is set, the runtime no longer reads files to determine it
 	if err := closeOthers(); err != nil {
 		return fmt.Errorf("descriptors: %w", err)
 	}
@@ -44,7 +44,7 @@ func Enter(l Limits) error {
 	return nil
 }
 
-// closeOthers closes what was inherited. The runtime's own descriptors stay: they are of no file.
+// closeOthers closes inherited descriptors. The runtime's own descriptors stay: they refer to no file.
 func closeOthers() error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -56,7 +56,7 @@ func closeOthers() error {
 			continue
 		}
 		to, err := os.Readlink("/proc/self/fd/" + entry.Name())
-		if err != nil { // the one that the folder was read by
+		if err != nil { // the one used to read the folder
 			continue
 		}
 		if to == "anon_inode:[eventpoll]" || to == "anon_inode:[eventfd]" {
@@ -83,9 +83,9 @@ func limit(l Limits) error {
 		{"msgqueue", unix.RLIMIT_MSGQUEUE, 0, 0},
 		{"nofile", unix.RLIMIT_NOFILE, maxFiles, maxFiles},
 		{"data", unix.RLIMIT_DATA, uint64(l.Memory), uint64(l.Memory)},
-		{"cpu", unix.RLIMIT_CPU, seconds, seconds + 1}, // the runtime tells of the first, the kernel kills at the second
+		{"cpu", unix.RLIMIT_CPU, seconds, seconds + 1}, // at the first the runtime is told, at the second the kernel kills
 	} {
-		// Of the package syscall, so that the runtime does not put back its own limit of files.
+		// From package syscall, so that the runtime does not restore its own limit of files.
 		if err := syscall.Setrlimit(r.resource, &syscall.Rlimit{Cur: r.soft, Max: r.hard}); err != nil {
 			return fmt.Errorf("limit %s: %w", r.name, err)
 		}
@@ -100,7 +100,7 @@ func landlockIs() error {
 	return nil
 }
 
-// forbidFiles takes away all files, and what else the kernel's Landlock can take.
+// forbidFiles takes away all files, and whatever else the kernel's Landlock can take.
 func forbidFiles() error {
 	if err := landlockIs(); err != nil {
 		return err
@@ -111,13 +111,13 @@ func forbidFiles() error {
 	return nil
 }
 
-// Flags of clone by which the runtime makes a thread, and with those of amd64.
+// Flags of clone with which the runtime makes a thread, and those that it adds on amd64.
 const (
 	thread    = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_SYSVSEM | unix.CLONE_THREAD
 	threadTLS = thread | unix.CLONE_SETTLS
 )
 
-// policy allows what the runtime needs to compute, to read and to write, and kills at all else.
+// policy allows what the runtime needs to compute, to read and to write; any other call kills the process.
 func policy(pid int) seccomp.Policy {
 	where := func(name string, argument uint32, is seccomp.Operation, value uint64) seccomp.NameWithConditions {
 		return seccomp.NameWithConditions{Name: name, Conditions: seccomp.ArgumentConditions{{Argument: argument, Operation: is, Value: value}}}
@@ -138,7 +138,7 @@ func policy(pid int) seccomp.Policy {
 			where("clone", 0, seccomp.Equal, threadTLS),
 			where("tgkill", 0, seccomp.Equal, uint64(pid)),
 			where("prctl", 0, seccomp.Equal, unix.PR_SET_VMA),
-			where("prlimit64", 2, seccomp.Equal, 0), // to look, not to change
+			where("prlimit64", 2, seccomp.Equal, 0), // to read, not to change
 		}},
 	}}
 }

@@ -17,7 +17,7 @@ import (
 	landlockcall "github.com/landlock-lsm/go-landlock/landlock/syscall"
 )
 
-// partEnv makes the test program do a part of the jail, and say what is left.
+// partEnv makes the test program apply a part of the jail, and report what still works.
 const partEnv = "JAIL_TEST_PART"
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 var built string
 
-// program is testdata/escape. It is built without cgo, as releases are, also where these tests are not.
+// program is testdata/escape. It is built without cgo, like releases, even if these tests are not.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "jail-test-")
 	if err != nil {
@@ -70,7 +70,7 @@ func escape(t *testing.T, try string) (out string, state *os.ProcessState) {
 	return text.String(), cmd.ProcessState
 }
 
-// What the jail forbids is tried in it by system calls, as code could that has broken out of its language.
+// Code that has broken out of its language could make any system call. Those that the jail forbids are tried.
 func TestNobodyEscapes(t *testing.T) {
 	t.Parallel()
 	for _, try := range strings.Fields(`shadow openat2 oldopen write mkdir proc
@@ -129,18 +129,18 @@ func TestCPUIsBounded(t *testing.T) {
 	}
 }
 
-// A system call of another way to number them is as bad as any.
+// A system call in another numbering is refused like any other.
 func TestOtherNumbers(t *testing.T) {
 	t.Parallel()
 	if runtime.GOARCH != "amd64" {
-		return // x32 is of amd64 alone
+		return // only amd64 has x32
 	}
 	if out, _ := escape(t, "x32"); !strings.Contains(out, "error: function not implemented") {
 		t.Errorf("printed %q", out)
 	}
 }
 
-// withoutFiles tries what Landlock is to refuse by itself.
+// withoutFiles tries what Landlock alone must refuse.
 func withoutFiles() int {
 	if err := forbidFiles(); err != nil {
 		println(err.Error())
@@ -159,7 +159,7 @@ func withoutFiles() int {
 	return 0
 }
 
-// Files are refused by Landlock, too, where the list of system calls has a hole.
+// Landlock refuses files, too, if the list of system calls has a hole.
 func TestLandlockAlone(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])

@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// Enter fails: there is a jail on Linux alone.
+// Enter fails: only Linux has a jail.
 func Enter(Limits) error {
 	return fmt.Errorf("%w: want Linux, this is %s", ErrUnsupported, runtime.GOOS)
 }

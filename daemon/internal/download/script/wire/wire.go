@@ -1,6 +1,6 @@
-// Package wire is what the engine and the process that runs job code say to each other, over two
-// pipes: the length of a message as four bytes, the highest first, then the message as JSON. The
-// engine trusts nothing that comes from the process.
+// Package wire has the messages between the engine and the process that runs job code. They go
+// over two pipes: the length of a message as four bytes, the highest first, then the message as
+// JSON. The engine trusts nothing that comes from the process.
 package wire
 
 import (
@@ -13,7 +13,7 @@ import (
 // MaxMessage is the longest message, in bytes.
 const MaxMessage = 32 << 20
 
-// Down is a message to the process. One member is there.
+// Down is a message to the process. Exactly one member is set.
 type Down struct {
 	Start *Start `json:",omitempty"`
 	Page  *Page  `json:",omitempty"` // the answer to a Fetch
@@ -25,23 +25,23 @@ type Down struct {
 // Start is the first message.
 type Start struct {
 	File, Text string // of the code
-	Function   string // that is called, with what follows
+	Function   string // that is called, with the fields below
 	URI, Job   string // of the task
 	Attempt    int    // from 1
 	Due        string // when a run of generate was due, in RFC 3339
-	Page       *Page  // that was stored, of a run of parse
-	Check      bool   // the code is compiled, and not run
+	Page       *Page  // the stored page, for a run of parse
+	Check      bool   // only compile the code, do not run it
 }
 
-// Ask is a question of a process whose language cannot read pages itself; the engine passes it to one
-// that can, and its answer back. Elements have numbers, which are of the last document.
+// Ask is a question of a process whose language cannot read pages itself; the engine passes it to
+// one that can, and passes the answer back. Element numbers refer to the last document.
 type Ask struct {
-	Decode  []byte // a body whose text is wanted
+	Decode  []byte // a body to decode to text
 	Type    string // its Content-Type
-	CSS     string // of the elements that are wanted, if Source or Element is set
+	CSS     string // selects the wanted elements, if Source or Element is set
 	Source  *string
 	Element int    // from 1
-	Member  string // text or html, that is wanted of Element
+	Member  string // the wanted member of Element: text or html
 }
 
 // Found is the answer to an Ask.
@@ -51,16 +51,16 @@ type Found struct {
 	Elements []Element
 }
 
-// Element is one of a document.
+// Element is an element of a document.
 type Element struct {
 	ID    int
 	Name  string
 	Attrs map[string]string
 }
 
-// Page is an answer to a Fetch, or a page that was stored.
+// Page is an answer to a Fetch, or a stored page.
 type Page struct {
-	Refused     string // why the request was not sent; else what follows is set
+	Refused     string // why the request was not sent; else the fields below are set
 	ID          int
 	URL         string // that answered
 	Status      int
@@ -70,7 +70,7 @@ type Page struct {
 	Records     json.RawMessage `json:",omitempty"` // a list: those stored with the page; "" for none
 }
 
-// Up is a message of the process. One member is there.
+// Up is a message of the process. Exactly one member is set.
 type Up struct {
 	Fetch  *Fetch          `json:",omitempty"`
 	Emit   json.RawMessage `json:",omitempty"` // a record
@@ -78,7 +78,7 @@ type Up struct {
 	Log    *string         `json:",omitempty"`
 	End    *End            `json:",omitempty"`
 	Ask    *Ask            `json:",omitempty"`
-	Found  *Found          `json:",omitempty"` // of the process that was asked
+	Found  *Found          `json:",omitempty"` // from the process that reads pages
 }
 
 // Fetch asks for a page.
@@ -87,12 +87,12 @@ type Fetch struct {
 	Method  string
 	Headers map[string]string
 	Body    []byte
-	Any     bool // also of a status of 400 and above
+	Any     bool // also with a status of 400 and above
 }
 
-// Follow names links, as they stand in a page.
+// Follow lists links, as they stand in a page.
 type Follow struct {
-	Base  string // the URI of the page; "" if there is none, and links are whole
+	Base  string // the URI of the page; "" if there is none, and links are absolute
 	Links []string
 }
 
@@ -100,8 +100,8 @@ type Follow struct {
 type End struct {
 	Fault     string // what went wrong, "" if nothing did
 	Permanent bool   // another attempt would end the same
-	Memory    bool   // there was not enough
-	Page      int    // whose body is to be stored; 0: none
+	Memory    bool   // it had not enough
+	Page      int    // the page whose body is to be stored; 0: none
 }
 
 // Write writes a message. It is for one goroutine at a time.

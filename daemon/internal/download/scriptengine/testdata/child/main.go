@@ -1,4 +1,4 @@
-// Command child is what the engine runs in tests, as the program does.
+// Command child is the program that the engine runs in tests; it does the same as the real one.
 package main
 
 import (

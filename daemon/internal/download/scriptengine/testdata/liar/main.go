@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command liar is a process that runs job code, and that code has taken over: it says what the first
-// line of the code names.
+// Command liar is a job code process that the code has taken over: it sends the messages that the
+// first line of the code names.
 package main
 
 import (

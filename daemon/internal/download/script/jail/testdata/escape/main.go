@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command escape enters the jail and then tries what its argument says. It prints what came of it,
-// if it is still alive.
+// Command escape enters the jail and then tries what its argument names. It prints the outcome, if
+// it is still alive.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 
 var tries = map[string]func() error{
 	"nothing": func() error { return nil },
-	"threads": func() error { // more of them than there were before the jail
+	"threads": func() error { // more than existed before the jail
 		done := make(chan bool)
 		for range 20 {
 			go func() {
@@ -72,7 +72,7 @@ var tries = map[string]func() error{
 	},
 	"ioctl": func() error { return unix.IoctlSetInt(0, unix.TIOCSTI, 0) },
 	"x32":   func() error { return raw(0x40000000+unix.SYS_GETPID, 0, 0, 0) },
-	"inherited": func() error { // one that the caller has left open
+	"inherited": func() error { // a descriptor that the caller left open
 		var one [1]byte
 		_, err := unix.Read(3, one[:])
 		return err
