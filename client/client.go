@@ -30,7 +30,7 @@ type Client struct {
 	patience time.Duration
 	inDoubt  Doubt
 	log      *slog.Logger // nil: slog.Default()
-	toldOver sync.Map     // filters, as callers name them, of which noteOver has told
+	toldOver sync.Map     // filters, as callers name them, of noteOver has logged
 }
 
 // Option changes a Client as it is made.
@@ -54,10 +54,10 @@ func WithHTTPClient(h *http.Client) Option {
 // its siblings) are limited by their context only.
 func WithTimeout(d time.Duration) Option { return func(c *Client) { c.timeout = d } }
 
-// WithPatience lets a call go on for d while no server takes it: while connections are
-// refused, as during a restart, or a daemon answers that it is not ready; 10 s by
-// default. Each server is tried once in any case; with 0 that is all. What may be
-// repeated at all is said in the package comment.
+// WithPatience lets a call retry for up to d while no server takes it: while connections are
+// refused, as during a restart, or a daemon answers that it is not ready. Default: 10 s.
+// Each server is tried at least once; 0 means no more than that. The package comment says
+// which calls may be repeated.
 func WithPatience(d time.Duration) Option { return func(c *Client) { c.patience = d } }
 
 // New makes a client of the daemon at address, such as http://127.0.0.1:8000. The
@@ -91,7 +91,7 @@ func New(address string, options ...Option) (*Client, error) {
 
 func newTransport() http.RoundTripper {
 	standard, ok := http.DefaultTransport.(*http.Transport)
-	if !ok { // a program replaced it: its choice
+	if !ok { // the program has replaced it, which we respect
 		return http.DefaultTransport
 	}
 	t := standard.Clone()
@@ -100,21 +100,21 @@ func newTransport() http.RoundTripper {
 	return t
 }
 
-// mustBeMade panics with a sentence where a client is used that New has not returned: what
-// follows from it would only name a line of this package.
+// mustBeMade panics with a clear message if a client was not returned by New. A later nil
+// dereference would only name a line of this package.
 func (c *Client) mustBeMade() {
 	if c == nil || c.servers == nil {
 		panic("client: a *Client that is nil, or not made by New, was used: look at New's error before the first call")
 	}
 }
 
-// URL returns the address of the daemon that is being called, as it is shown in errors.
+// URL returns the address of the daemon that is currently called, as errors show it.
 func (c *Client) URL() string {
 	c.mustBeMade()
 	return c.servers.now().base.Redacted()
 }
 
-// Close closes the connections that are idle. The client can still be used.
+// Close closes the idle connections. The client can still be used.
 func (c *Client) Close() {
 	c.mustBeMade()
 	c.http.CloseIdleConnections()

@@ -44,7 +44,7 @@ func (t *Toolkit) SSHSetup(ctx context.Context, fingerprints string) error {
 	return verdict(ctx, failed, len(t.hosts))
 }
 
-// verdict is the error of a target that has told each host's own.
+// verdict returns the error of a target that has already shown the error of each host.
 func verdict(ctx context.Context, failed []error, of int) error {
 	if ctx.Err() != nil {
 		return &fleet.Error{Code: fleet.CodeInterrupted, Err: errors.New("interrupted")}
@@ -61,8 +61,8 @@ func verdict(ctx context.Context, failed []error, of int) error {
 	return &fleet.Error{Code: code, Err: fmt.Errorf("%d of %d hosts: see above", len(failed), of)}
 }
 
-// SSHCheck shows of each host whether it lets us in, who becomes root there and how, and
-// what it is.
+// SSHCheck shows for each host whether it lets us in, who becomes root there and how, and its
+// facts.
 func (t *Toolkit) SSHCheck(ctx context.Context) error {
 	table := tabwriter.NewWriter(t.o.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "HOST\tLOGIN\tROOT\tSYSTEM\tARCH\tFREE\tCLOCK")

@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// BitmapInit makes, on filter hosts, the bit-maps that store or archive lack.
+// BitmapInit makes, on filter hosts, the bit-maps that are missing in the store or the archive.
 func (t *Toolkit) BitmapInit(ctx context.Context) error {
 	return t.onArchived(ctx, "bitmap:init", func(i *rollout.Instance) ([]step.Step, error) {
 		return []step.Step{i.BitMaps.Init(i.BitMapNames, nil)}, nil
@@ -27,7 +27,7 @@ func (t *Toolkit) BitmapUpdate(ctx context.Context, filters string) error {
 	})
 }
 
-// BitmapRestore puts archived bit-maps back into the stores; version "" is the newest.
+// BitmapRestore copies archived bit-maps back to the stores; version "" is the newest.
 func (t *Toolkit) BitmapRestore(ctx context.Context, filters, version string) error {
 	names := words(filters)
 	if version != "" && len(names) != 1 {
@@ -39,7 +39,7 @@ func (t *Toolkit) BitmapRestore(ctx context.Context, filters, version string) er
 	})
 }
 
-// BitmapStatus shows what stores and archive have.
+// BitmapStatus shows the bit-maps in stores and archives.
 func (t *Toolkit) BitmapStatus(ctx context.Context) error {
 	return t.query(ctx, "bitmap:status", func(ctx context.Context, i *rollout.Instance, h host.Host) (answer, error) {
 		text, err := i.BitMaps.Status(ctx, h, t.json())
@@ -74,8 +74,8 @@ func (t *Toolkit) WritebackStart(ctx context.Context) error {
 	})
 }
 
-// WritebackStop takes the monthly writeback down. A deployment sets it up again unless
-// the inventory says otherwise.
+// WritebackStop removes the monthly writeback. A deployment sets it up again unless the inventory
+// says otherwise.
 func (t *Toolkit) WritebackStop(ctx context.Context) error {
 	return t.onDaemons(ctx, "bitmap:writebackStop", func(i *rollout.Instance) ([]step.Step, error) {
 		steps, err := i.Timetable(schedule.None)

@@ -14,14 +14,14 @@ import (
 	"github.com/cr-clawer/urifilter/provision/inventory"
 )
 
-// resumable are the targets that take -resume: those that go through a fleet in batches.
-// The others are run again as they are.
+// resumable are the targets with -resume: those that process a fleet in batches. The others are
+// simply repeated.
 var resumable = []string{"deploy", "settings:push", "settings:update"}
 
 // resumableOfDaemon are those of a program's namespace.
 var resumableOfDaemon = []string{"restart", "rollback"}
 
-// resume is the command that goes on after a failure, "" where that is the call again.
+// resume returns the command to continue with after a failure, "" if that is the same call again.
 func (t *Toolkit) resume(target string) string {
 	_, verb, _ := strings.Cut(target, ":")
 	ofDaemon := target == t.program.Name+":"+verb && slices.Contains(resumableOfDaemon, verb)
@@ -31,7 +31,7 @@ func (t *Toolkit) resume(target string) string {
 	return t.call(target, "-resume")
 }
 
-// call is the command that does a target with what it was given, to be pasted.
+// call returns the command of a target with its given flags, ready to paste.
 func (t *Toolkit) call(target string, more ...string) string {
 	words := append([]string{"go", "tool", "mage", target}, more...)
 	var variables []string
@@ -61,7 +61,7 @@ func (t *Toolkit) call(target string, more ...string) string {
 	return strings.Join(slices.Concat(variables, words, t.more), " ")
 }
 
-// noteFlags notes flags that only this target has, name and value in turns.
+// noteFlags records flags that only this target has, name and value alternating.
 func (t *Toolkit) noteFlags(flags ...string) {
 	for i := 0; i < len(flags); i += 2 {
 		if flags[i+1] != "" {
@@ -70,7 +70,7 @@ func (t *Toolkit) noteFlags(flags ...string) {
 	}
 }
 
-// shellWord quotes a text where a shell would take it for more than one plain word.
+// shellWord quotes a text that a shell would not read as one plain word.
 func shellWord(text string) string {
 	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./@:,+%={}") == "" {
 		return text
@@ -78,7 +78,7 @@ func shellWord(text string) string {
 	return host.Quote(text)
 }
 
-// fingerprint stands for what is rolled out: inventory, settings, tokens and program.
+// fingerprint identifies what is rolled out: inventory, settings, tokens and program.
 func (t *Toolkit) fingerprint() string {
 	sum := sha256.New()
 	paths := []string{t.inventory.Path(), t.o.Binary}
@@ -88,7 +88,7 @@ func (t *Toolkit) fingerprint() string {
 	}
 	for _, path := range paths {
 		fmt.Fprintf(sum, "%s\n", path)
-		if file, err := os.Open(path); err == nil { // {arch} in a path is taken as it stands
+		if file, err := os.Open(path); err == nil { // {arch} in a path is taken literally
 			_, _ = io.Copy(sum, file)
 			_ = file.Close()
 		}
@@ -102,13 +102,13 @@ func (t *Toolkit) fingerprint() string {
 	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
 
-// whoami is user@machine.
+// whoami returns user@machine.
 func whoami() string {
 	name := "somebody"
 	if u, err := user.Current(); err == nil {
 		name = u.Username
 		if i := strings.LastIndexByte(name, '\\'); i >= 0 {
-			name = name[i+1:] // of a Windows domain
+			name = name[i+1:] // drop a Windows domain
 		}
 	}
 	machine, err := os.Hostname()
@@ -118,7 +118,7 @@ func whoami() string {
 	return name + "@" + machine
 }
 
-// words are those of a comma-separated text.
+// words returns the words of a comma-separated text.
 func words(text string) []string {
 	var all []string
 	for w := range strings.SplitSeq(text, ",") {

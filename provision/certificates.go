@@ -10,8 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/site"
 )
 
-// RenewCertificates renews every certificate of the toolkit's authority, puts them in
-// use, and proves it; no daemon is restarted for it.
+// RenewCertificates renews every certificate of the toolkit's authority, activates them, and
+// verifies this; no daemon is restarted.
 func (t *Toolkit) RenewCertificates(ctx context.Context) error {
 	if !t.inventory.Redis.TLS && !t.inventory.MongoDB.TLS {
 		return fleet.Usage(fmt.Errorf("%s: neither redis.tls nor mongodb.tls is true: there are no certificates", t.inventory.From()))

@@ -20,9 +20,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// CollectBundle makes a folder with all that a site without a network needs: the packages
-// of the inventory's roles, downloaded by the hosts chosen, which have a network, for
-// hosts of the same release; and the program. The hosts stay as they are.
+// CollectBundle makes a folder with everything that a site without a network needs: the packages of
+// the inventory's roles, downloaded by the chosen hosts, which have a network, for hosts of the
+// same release; and the program. The hosts are not changed.
 func (t *Toolkit) CollectBundle(ctx context.Context, dir string) error {
 	r, err := t.newRun(false)
 	if err != nil {
@@ -56,8 +56,8 @@ func (t *Toolkit) CollectBundle(ctx context.Context, dir string) error {
 	return verdict(ctx, failed, len(t.hosts)+1)
 }
 
-// fromInventory is a folder as configs/hosts.yaml names it: one below ours lies at the same
-// place of the clone that the site has.
+// fromInventory returns a folder as configs/hosts.yaml names it: one below ours is at the same
+// place in the site's clone.
 func (t *Toolkit) fromInventory(dir string) string {
 	whole, err := filepath.Abs(dir)
 	root, err2 := filepath.Abs(t.o.Dir)
@@ -72,25 +72,25 @@ func (t *Toolkit) fromInventory(dir string) string {
 	return filepath.ToSlash(whole)
 }
 
-// withVoice gives what steps say to people, with the host's name.
+// withVoice shows people the messages of steps, with the host's name.
 func (t *Toolkit) withVoice(ctx context.Context, h inventory.Host) context.Context {
 	return step.WithVoice(ctx, func(text string, _ bool) { fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Name, t.masker.Mask(text)) })
 }
 
-// allPrograms are the programs that hosts of the inventory run, whichever were chosen.
+// allPrograms are the programs of all hosts of the inventory, chosen or not.
 func (t *Toolkit) allPrograms() []program.Program {
 	return slices.DeleteFunc(slices.Clone(t.o.Programs), func(p program.Program) bool {
 		return !slices.ContainsFunc(p.Roles, func(role string) bool { return len(t.inventory.With(role)) > 0 })
 	})
 }
 
-// prefixOf begins the inventory's keys about a program.
+// prefixOf returns the prefix of the inventory's keys about a program.
 func prefixOf(inv *inventory.Inventory, p program.Program) string {
 	_, prefix := inv.Own(p.Section)
 	return prefix
 }
 
-// collectPrograms puts the programs for each processor into the folder.
+// collectPrograms copies the programs for each processor into the folder.
 func (t *Toolkit) collectPrograms(ctx context.Context, dir string) error {
 	if t.o.Binary == "" && t.o.Build == nil {
 		return errors.New("no program is given\nhint: -binary=PATH")

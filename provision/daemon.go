@@ -13,35 +13,33 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// ofDaemon is the name of a target of the program.
+// ofDaemon returns the name of a target of the program.
 func (t *Toolkit) ofDaemon(verb string) string { return t.program.Name + ":" + verb }
 
-// Get pushes the release to the daemon's hosts, makes it current, and makes the bit-maps
-// that are not there. A daemon that runs goes on with its old release until it is
-// restarted.
+// Get pushes the release to the daemon's hosts, makes it current, and makes missing bit-maps. A
+// running daemon keeps its old release until it is restarted.
 func (t *Toolkit) Get(ctx context.Context) error {
 	return t.onDaemons(ctx, t.ofDaemon("get"), func(i *rollout.Instance) ([]step.Step, error) { return i.Push(), nil })
 }
 
-// Start starts the daemons that do not run, and checks that they are healthy.
+// Start starts the daemons that are not running, and checks that they are healthy.
 func (t *Toolkit) Start(ctx context.Context) error {
 	return t.daemons(ctx, t.ofDaemon("start"), false, (*rollout.Instance).Start, nil)
 }
 
-// Stop stops the daemons and their ports.
+// Stop stops the daemons and closes their ports.
 func (t *Toolkit) Stop(ctx context.Context) error {
 	return t.onDaemons(ctx, t.ofDaemon("stop"), func(i *rollout.Instance) ([]step.Step, error) { return []step.Step{i.Stop()}, nil })
 }
 
-// Restart restarts the daemons, host after host as in a deployment. One that does not get
-// healthy with another release than it ran before is brought back to that.
+// Restart restarts the daemons, host by host as in a deployment. A daemon that does not become
+// healthy with a new release is brought back to the one it ran before.
 func (t *Toolkit) Restart(ctx context.Context) error {
 	return t.daemons(ctx, t.ofDaemon("restart"), true, (*rollout.Instance).Restart, nil)
 }
 
-// Rollback makes another release current and restarts: version is its id or the
-// beginning of it; "": the one that was healthy last. Every host must have it before any
-// is changed.
+// Rollback makes another release current and restarts: version is its id or a prefix of it; "": the
+// last healthy one. Every host must have the release before any is changed.
 func (t *Toolkit) Rollback(ctx context.Context, version string) error {
 	t.noteFlags("version", version)
 	return t.daemons(ctx, t.ofDaemon("rollback"), true, (*rollout.Instance).Rollback, func(i *rollout.Instance, j *fleet.Job) {
@@ -49,7 +47,7 @@ func (t *Toolkit) Rollback(ctx context.Context, version string) error {
 	})
 }
 
-// Releases lists what hosts have.
+// Releases lists the releases on hosts.
 func (t *Toolkit) Releases(ctx context.Context) error {
 	return t.query(ctx, t.ofDaemon("releases"), func(ctx context.Context, i *rollout.Instance, h host.Host) (answer, error) {
 		list, err := i.Release.Folder.List(ctx, h)

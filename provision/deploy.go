@@ -12,14 +12,14 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// Deploy makes the whole fleet as the inventory has it, in order: preflight of all hosts;
+// Deploy brings the whole fleet to the state in the inventory, in order: preflight of all hosts;
 // Redis, MariaDB and the archive on their hosts; then each program, rolling over its hosts:
-// environment, release, settings, service, bit-maps, start, health check, schedule. A host
-// whose daemon does not get healthy is brought back to what it ran before. At the end
-// Redis's plain port is closed, if it is to be called by TLS and every host does.
+// environment, release, settings, service, bit-maps, start, health check, schedule. A host whose
+// daemon does not become healthy is brought back to its previous state. At the end Redis's plain
+// port is closed, if Redis requires TLS and every host uses it.
 func (t *Toolkit) Deploy(ctx context.Context) error { return t.deploy(ctx, "deploy") }
 
-// Plan is Deploy that looks only.
+// Plan is Deploy as a dry run.
 func (t *Toolkit) Plan(ctx context.Context) error {
 	t.o.DryRun = true
 	return t.deploy(ctx, "plan")
@@ -48,13 +48,13 @@ func (t *Toolkit) deploy(ctx context.Context, target string) error {
 	})
 }
 
-// checkGiven looks at bundles and ready programs before a host is asked.
+// checkGiven checks bundles and ready programs before any host is contacted.
 func (r *run) checkGiven() error {
 	run := slices.DeleteFunc(slices.Clone(r.o.Programs), func(p program.Program) bool { return len(r.running(p)) == 0 })
 	return errors.Join(r.site.OpenBundles(), r.checkPrograms(run))
 }
 
-// checkPrograms looks at the ready ones.
+// checkPrograms checks the ready programs.
 func (r *run) checkPrograms(all []program.Program) error {
 	faults := []error{r.rollout.Builds.CheckGiven(all)}
 	for _, p := range all {
@@ -63,7 +63,7 @@ func (r *run) checkPrograms(all []program.Program) error {
 	return errors.Join(faults...)
 }
 
-// servers are the phases of those that programs call.
+// servers returns the phases of the servers that programs call.
 func (r *run) servers() []fleet.Phase {
 	var phases []fleet.Phase
 	if with := r.with(inventory.RoleRedis); len(with) > 0 {
@@ -80,7 +80,7 @@ func (r *run) servers() []fleet.Phase {
 	return phases
 }
 
-// closePlain is the phase after which Redis speaks TLS alone.
+// closePlain returns the phase after which Redis accepts only TLS.
 func (r *run) closePlain() []fleet.Phase {
 	with := r.with(inventory.RoleRedis)
 	if len(with) == 0 || !r.inventory.Redis.TLS {

@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// InstallEnv makes the user, the folders and the host's own token where the daemon runs.
+// InstallEnv makes the user, the folders and the host's own token on the daemon's hosts.
 func (t *Toolkit) InstallEnv(ctx context.Context) error {
 	return t.onAllDaemons(ctx, "install:env", func(i *rollout.Instance) ([]step.Step, error) { return i.Environment(), nil })
 }
@@ -30,7 +30,7 @@ func (t *Toolkit) InstallMongoDB(ctx context.Context) error {
 	return t.onServers(ctx, "install:mongodb", inventory.RoleMongoDB, (*site.Site).MongoDBSteps)
 }
 
-// InstallSettings puts the settings on the daemon's hosts, without a restart.
+// InstallSettings writes the settings on the daemon's hosts, without a restart.
 func (t *Toolkit) InstallSettings(ctx context.Context) error {
 	return t.onAllDaemons(ctx, "install:settings", func(i *rollout.Instance) ([]step.Step, error) { return i.Settings(), nil })
 }
@@ -40,8 +40,8 @@ func (t *Toolkit) InstallService(ctx context.Context) error {
 	return t.onAllDaemons(ctx, "install:service", func(i *rollout.Instance) ([]step.Step, error) { return i.Install(), nil })
 }
 
-// InstallAll is all of the above, for the hosts of each role: what a fleet needs before
-// a release comes.
+// InstallAll is all of the above, for the hosts of each role: everything a fleet needs before a
+// release.
 func (t *Toolkit) InstallAll(ctx context.Context) error {
 	return t.do(ctx, "install:all", func(r *run) ([]fleet.Phase, error) {
 		if err := r.checkGiven(); err != nil {

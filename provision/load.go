@@ -10,7 +10,7 @@ import (
 )
 
 // BenchLoad puts the daemons under load, each by its own command line on its own host, and one
-// after the other: they may share a store.
+// after the other because they may share a store.
 func (t *Toolkit) BenchLoad(ctx context.Context, l bench.Load) error {
 	return t.queryAtOnce(ctx, "bench:load", 1, func(ctx context.Context, i *rollout.Instance, h host.Host) (answer, error) {
 		settings, err := i.Health.Settings(ctx, h)

@@ -13,8 +13,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/service"
 )
 
-// Logs shows the last lines of the daemons' journals; since is a time as journalctl takes
-// it, "" for any. With follow it goes on with what they write, until ctx ends.
+// Logs shows the last lines of the daemons' journals; since is a time in the format of journalctl,
+// "" for any. With follow it continues with new lines until ctx ends.
 func (t *Toolkit) Logs(ctx context.Context, lines int, since string, follow bool) error {
 	if lines <= 0 {
 		lines = 50
@@ -36,7 +36,7 @@ func (t *Toolkit) Logs(ctx context.Context, lines int, since string, follow bool
 	return t.query(ctx, t.ofDaemon("logs"), func(ctx context.Context, i *rollout.Instance, h host.Host) (answer, error) {
 		if follow {
 			err := service.Follow(ctx, h, i.Program.Program, lines, since, func(line string) { show(h.Name(), line) })
-			if err != nil { // the others may go on for hours
+			if err != nil { // the others may continue for hours
 				fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Name(), t.masker.Mask(err.Error()))
 			}
 			return answer{told: err != nil}, err

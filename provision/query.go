@@ -18,26 +18,26 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// answer is what a host says to a target that only asks.
+// answer is the reply of a host to a target that changes nothing.
 type answer struct {
-	// rows are a table with its head, text is shown as it is; one of them.
+	// rows is a table with its head, text is shown verbatim; only one is set.
 	rows [][]string
 	text string
-	// data is what JSON shows.
+	// data is the value for JSON output.
 	data any
-	// failed, if not "", makes the target end with 1, though the host has answered.
+	// failed, if not "", makes the target exit with 1 although the host has answered.
 	failed string
 	// told: its error has been shown already.
 	told bool
 }
 
-// query asks the hosts of the program, as many at once as the inventory says, changes nothing, takes
-// no lock, and shows the answers in the order of the inventory.
+// query asks the hosts of the program, as many at once as the inventory says, changes nothing,
+// takes no lock, and shows the answers in inventory order.
 func (t *Toolkit) query(ctx context.Context, target string, ask func(context.Context, *rollout.Instance, host.Host) (answer, error)) error {
 	return t.queryAtOnce(ctx, target, 0, ask)
 }
 
-// queryAtOnce is query of so many hosts at once; 0: as the inventory says.
+// queryAtOnce is query with a given number of hosts at once; 0: as the inventory says.
 func (t *Toolkit) queryAtOnce(ctx context.Context, target string, parallel int, ask func(context.Context, *rollout.Instance, host.Host) (answer, error)) error {
 	hosts, err := t.daemonHosts()
 	if err != nil {
@@ -109,7 +109,7 @@ func (t *Toolkit) show(summary fleet.Summary, answers map[string]answer) {
 	flush(table)
 }
 
-func flush(w *tabwriter.Writer) { _ = w.Flush() } // nobody reads any more
+func flush(w *tabwriter.Writer) { _ = w.Flush() } // the reader is gone
 
 func (t *Toolkit) showJSON(h report.HostSummary, a answer) {
 	line := map[string]any{"host": h.Host, "status": h.Status}

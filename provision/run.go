@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// run is one target under way.
+// run is one running target.
 type run struct {
 	*Toolkit
 	site      *site.Site
@@ -39,7 +39,7 @@ func (t *Toolkit) siteOptions(offline bool) site.Options {
 	}
 }
 
-// do makes a run, of phases that plan gives, and executes it.
+// do makes a run with the phases from plan, and executes it.
 func (t *Toolkit) do(ctx context.Context, target string, plan func(*run) ([]fleet.Phase, error)) error {
 	r, err := t.newRun(false)
 	if err != nil {
@@ -56,7 +56,7 @@ func (t *Toolkit) do(ctx context.Context, target string, plan func(*run) ([]flee
 	return err
 }
 
-// fleet are the options that all runs have in common.
+// fleet returns the options common to all runs.
 func (t *Toolkit) fleet(target string) fleet.Options {
 	f := t.inventory.Fleet
 	parallel := f.Parallel
@@ -72,7 +72,7 @@ func (t *Toolkit) fleet(target string) fleet.Options {
 	}
 }
 
-// instance is a program on a host, the same for all phases.
+// instance returns a program on a host, the same value for all phases.
 func (r *run) instance(h inventory.Host, p program.Program) *rollout.Instance {
 	p = r.site.On(h, p)
 	key := h.Name + "\n" + p.Name
@@ -82,7 +82,7 @@ func (r *run) instance(h inventory.Host, p program.Program) *rollout.Instance {
 	return r.instances[key]
 }
 
-// phase is steps for servers on some hosts.
+// phase returns a phase of steps for servers on some hosts.
 func (r *run) phase(name string, hosts []inventory.Host, steps func(inventory.Host) ([]step.Step, error)) fleet.Phase {
 	p := fleet.Phase{Name: name}
 	for _, h := range hosts {
@@ -94,7 +94,7 @@ func (r *run) phase(name string, hosts []inventory.Host, steps func(inventory.Ho
 	return p
 }
 
-// ready is the preflight of every host: who logs in can become root, and systemd runs.
+// ready is the preflight of every host: the login user can become root, and systemd runs.
 func ready() step.Proof {
 	return step.NewProof("preflight: root and systemd", func(ctx context.Context, h host.Host) error {
 		if _, err := h.Run(ctx, host.Command{Root: true, Script: ":"}); err != nil {
@@ -111,15 +111,15 @@ func ready() step.Proof {
 	})
 }
 
-// work are the steps of a program on one host.
+// work returns the steps of a program on one host.
 type work func(context.Context, host.Host, *rollout.Instance) ([]step.Step, error)
 
-// always is work that does not depend on what the host has.
+// always is work that does not depend on the state of the host.
 func always(steps func(*rollout.Instance) ([]step.Step, error)) work {
 	return func(_ context.Context, _ host.Host, i *rollout.Instance) ([]step.Step, error) { return steps(i) }
 }
 
-// phaseOf is the phase of a program, on some of its hosts; it bears the name of its role.
+// phaseOf returns the phase of a program, on some of its hosts; it has the name of the role.
 func (r *run) phaseOf(p program.Program, hosts []inventory.Host, steps work, more func(*rollout.Instance, *fleet.Job)) fleet.Phase {
 	phase := fleet.Phase{Name: p.Roles[0]}
 	for _, h := range hosts {
@@ -136,7 +136,7 @@ func (r *run) phaseOf(p program.Program, hosts []inventory.Host, steps work, mor
 	return phase
 }
 
-// onServers runs steps on the host of a server's role.
+// onServers runs steps on the host with a server's role.
 func (t *Toolkit) onServers(ctx context.Context, target, role string, steps func(*site.Site, inventory.Host) ([]step.Step, error)) error {
 	hosts, err := t.nonEmpty(t.with(role), role)
 	if err != nil {
@@ -158,7 +158,7 @@ func (t *Toolkit) onDaemons(ctx context.Context, target string, steps func(*roll
 	return t.onDaemonsOf(ctx, target, []program.Program{t.program}, steps)
 }
 
-// onAllDaemons does that for each program that the hosts run.
+// onAllDaemons is onDaemons for each program of the hosts.
 func (t *Toolkit) onAllDaemons(ctx context.Context, target string, steps func(*rollout.Instance) ([]step.Step, error)) error {
 	programs, err := t.programs()
 	if err != nil {
@@ -180,8 +180,8 @@ func (t *Toolkit) onDaemonsOf(ctx context.Context, target string, programs []pro
 	})
 }
 
-// daemons runs steps on hosts of the program after which their daemons run, and watches
-// these; the canary first, where it is rolling.
+// daemons runs steps that end with running daemons on hosts of the program, and watches the
+// daemons; if rolling, the canary first.
 func (t *Toolkit) daemons(ctx context.Context, target string, rolling bool, steps func(*rollout.Instance) []step.Step, more func(*rollout.Instance, *fleet.Job)) error {
 	hosts, err := t.daemonHosts()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// SettingsCheck validates the settings of all daemons without asking a host, and shows them
+// SettingsCheck validates the settings of all daemons without contacting a host, and shows them
 // with secrets hidden.
 func (t *Toolkit) SettingsCheck(ctx context.Context) error {
 	programs, err := t.programs()
@@ -39,7 +39,7 @@ func (t *Toolkit) SettingsCheck(ctx context.Context) error {
 	return fleet.Usage(errors.Join(failed...))
 }
 
-// checkedSettings are those of a program for a host, as a file of them alone.
+// checkedSettings returns the settings of a program for a host, as a file of its own.
 func (r *run) checkedSettings(ctx context.Context, p program.Program, h inventory.Host) (string, error) {
 	p = r.site.On(h, p)
 	values, err := r.site.Settings(ctx, h, p, true)
@@ -56,8 +56,8 @@ func (r *run) checkedSettings(ctx context.Context, p program.Program, h inventor
 	return text, err
 }
 
-// SettingsPush puts settings and tokens on hosts and has the daemons that run take them, host
-// after host, each with a health check and the way back.
+// SettingsPush writes settings and tokens to hosts and has running daemons load them, host by host,
+// each with a health check and a way back.
 func (t *Toolkit) SettingsPush(ctx context.Context) error {
 	return t.pushSettings(ctx, "settings:push")
 }
@@ -84,7 +84,7 @@ func (t *Toolkit) pushSettings(ctx context.Context, target string) error {
 	})
 }
 
-// pushSettings is the phase that brings the settings of a program.
+// pushSettings returns the phase that delivers the settings of a program.
 func (r *run) pushSettings(p program.Program, hosts []inventory.Host) fleet.Phase {
 	push := func(ctx context.Context, h host.Host, i *rollout.Instance) ([]step.Step, error) {
 		return i.PushSettings(ctx, h)

@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/settings"
 )
 
-// tokensFile is where the operator's tokens for a program are on this machine: as the
+// tokensFile returns the path of the operator's tokens for a program on this machine: as the
 // inventory says, else tokens.yaml beside it, for the filter, or tokens.SECTION.yaml.
 func tokensFile(inv *inventory.Inventory, dir string, p program.Program) string {
 	own, _ := inv.Own(p.Section)
@@ -33,7 +33,7 @@ func tokensFile(inv *inventory.Inventory, dir string, p program.Program) string 
 	return filepath.Join(dir, "configs", name)
 }
 
-// readTokens reads those files; only one that the inventory names must be there.
+// readTokens reads those files; one may be missing unless the inventory names it.
 func (t *Toolkit) readTokens() error {
 	t.tokens = map[string]configs.Tokens{}
 	for _, p := range t.o.Programs {
@@ -59,8 +59,8 @@ func (t *Toolkit) readTokens() error {
 	return nil
 }
 
-// MakeToken adds a token to the tokens file of Options.Program on this machine and shows it,
-// once. Scopes are comma-separated; "": that of most callers.
+// MakeToken adds a token to the tokens file of Options.Program on this machine and shows it, once.
+// Scopes are comma-separated; "": the default of most callers.
 func MakeToken(o Options, name, scopes string, replace bool) error {
 	o.complete()
 	inv, _, err := inventory.Open(o.source())

@@ -1,7 +1,7 @@
-// Package provision is the toolkit: it composes the steps of its sub-packages into what
-// an operator asks for, deploy a fleet, restart its daemons, write their bit-maps back.
-// The mage targets are calls of its methods. What a step does is in package release,
-// settings, service, redis and so on; how steps run on many hosts, in package fleet.
+// Package provision is the toolkit: it composes the steps of its sub-packages into the tasks of an
+// operator: deploy a fleet, restart its daemons, write their bit-maps back. The mage targets call
+// its methods. Packages such as release, settings, service and redis define the steps; package
+// fleet runs them on many hosts.
 package provision
 
 import (
@@ -31,33 +31,33 @@ import (
 	"github.com/cr-clawer/urifilter/provision/secret"
 )
 
-// Options are what an operator says on the command line.
+// Options are the operator's choices on the command line.
 type Options struct {
-	// Hosts chooses some of the inventory: names, patterns, role:filter. "": all.
+	// Hosts selects hosts of the inventory: names, patterns, role:filter. "": all.
 	Hosts string
-	// Inventory is its file; "": as package inventory finds it.
+	// Inventory is the path of the inventory; "": as package inventory finds it.
 	Inventory string
-	// DryRun looks at all hosts and changes none; ExitCode makes it end with
-	// fleet.CodeChanges when something would change.
+	// DryRun examines all hosts and changes none; ExitCode makes it end with fleet.CodeChanges when
+	// something would change.
 	DryRun, ExitCode bool
-	// JSON writes events as lines to Stdout; Verbose shows what commands wrote.
+	// JSON writes events as lines to Stdout; Verbose shows the output of commands.
 	JSON, Verbose bool
-	// Yes answers the questions.
+	// Yes answers all questions with yes.
 	Yes bool
-	// Resume goes on with the hosts with which the last run of the target was not done.
+	// Resume continues with the hosts that the last run of the target did not complete.
 	Resume bool
-	// KeepGoing goes on with other hosts after one has failed.
+	// KeepGoing continues with other hosts after one has failed.
 	KeepGoing bool
 	// Parallel is how many hosts are worked on at once; 0: as the inventory says.
 	Parallel int
-	// Binary is a ready program; {arch} in it stands for the architecture, {program} for its
-	// name. "": as the inventory says, or built.
+	// Binary is a ready program; in it {arch} stands for the architecture and {program} for the
+	// program's name. "": as the inventory says, or built.
 	Binary string
 
 	// Dir is the folder of the repository: inventory, runs. "": the working directory.
 	Dir string
-	// Programs are those that hosts may run; nil: all that there are. The targets of a
-	// daemon (Get, Start, Status ...) are about the one named Program; "": the first.
+	// Programs are those that hosts may run; nil: all known programs. The targets of a daemon (Get,
+	// Start, Status ...) are about the one named Program; "": the first.
 	Programs []program.Program
 	Program  string
 	// Build makes a program for an architecture, from sources that Revision names.
@@ -69,21 +69,21 @@ type Options struct {
 	Getenv func(string) string
 }
 
-// Toolkit does what one target asks for.
+// Toolkit executes one target.
 type Toolkit struct {
 	o         Options
 	inventory *inventory.Inventory
 	program   program.Program
-	hosts     []inventory.Host          // those chosen
+	hosts     []inventory.Host          // the chosen ones
 	tokens    map[string]configs.Tokens // by program, where there is a tokens file
 	display   *report.Display
 	masker    *secret.Masker
 	dialer    *remote.Dialer
-	renew     time.Time // certificates made before are renewed
-	more      []string  // flags of the target that only it has, as they were given
+	renew     time.Time // older certificates are renewed
+	more      []string  // flags that only this target has, as given
 }
 
-// Open reads the inventory and chooses hosts. Errors are of the caller: fleet.CodeUsage.
+// Open reads the inventory and chooses hosts. Its errors are usage errors: fleet.CodeUsage.
 func Open(o Options) (*Toolkit, error) {
 	t, err := open(o)
 	return t, fleet.Usage(err)
@@ -122,13 +122,13 @@ func open(o Options) (*Toolkit, error) {
 	return t, nil
 }
 
-// Close ends the display, and connections to bastions.
+// Close ends the display and the connections to bastions.
 func (t *Toolkit) Close() error {
 	t.display.Close()
 	return t.dialer.Close()
 }
 
-// ask asks the person at the terminal for a secret; nil where nobody is there.
+// ask returns a function that asks the person at the terminal for a secret; nil without a terminal.
 func (t *Toolkit) ask() func(context.Context, string) (string, error) {
 	ask := login.Terminal(t.o.Stdin, t.o.Stderr)
 	if ask == nil {
@@ -140,7 +140,7 @@ func (t *Toolkit) ask() func(context.Context, string) (string, error) {
 	}
 }
 
-// say tells people what is said outside the steps of a run.
+// say shows people a message from outside the steps of a run.
 func (t *Toolkit) say(host, text string) {
 	t.display.Emit(report.Event{Kind: report.Said, Time: time.Now(), Host: host, Text: t.masker.Mask(text)})
 }
@@ -169,7 +169,7 @@ func (o *Options) complete() {
 	}
 }
 
-// chosen is the program that Program names.
+// chosen returns the program named by Program.
 func (o *Options) chosen() (program.Program, error) {
 	i := slices.IndexFunc(o.Programs, func(p program.Program) bool { return p.Name == o.Program })
 	if i < 0 {
@@ -182,15 +182,15 @@ func (o *Options) chosen() (program.Program, error) {
 	return o.Programs[i], nil
 }
 
-// source is where the inventory is, and what its hosts may run.
+// source returns the place of the inventory, and the programs of its hosts.
 func (o *Options) source() inventory.Source {
 	return inventory.Source{Path: o.Inventory, Dir: o.Dir, Roles: program.Roles(o.Programs), Getenv: o.Getenv}
 }
 
-// own is the folder of the toolkit's own files on this machine.
+// own returns the folder of the toolkit's own files on this machine.
 func (o *Options) own() string { return filepath.Join(o.Dir, ".urifilter") }
 
-// with are the chosen hosts that have a role.
+// with returns the chosen hosts that have a role.
 func (t *Toolkit) with(role string) []inventory.Host {
 	var with []inventory.Host
 	for _, h := range t.hosts {
@@ -201,7 +201,7 @@ func (t *Toolkit) with(role string) []inventory.Host {
 	return with
 }
 
-// running are the chosen hosts that run a program.
+// running returns the chosen hosts that run a program.
 func (t *Toolkit) running(p program.Program) []inventory.Host {
 	var hosts []inventory.Host
 	for _, h := range t.hosts {
@@ -212,12 +212,12 @@ func (t *Toolkit) running(p program.Program) []inventory.Host {
 	return hosts
 }
 
-// daemonHosts are those of the program that targets are about, one at least.
+// daemonHosts returns the hosts of the targets' program, at least one.
 func (t *Toolkit) daemonHosts() ([]inventory.Host, error) {
 	return t.nonEmpty(t.running(t.program), strings.Join(t.program.Roles, " or "))
 }
 
-// rolesFit tells which roles do not go together.
+// rolesFit returns an error if roles conflict.
 func rolesFit(inv *inventory.Inventory, programs []program.Program) error {
 	var faults []error
 	for n, h := range inv.Hosts {
@@ -237,7 +237,7 @@ func rolesFit(inv *inventory.Inventory, programs []program.Program) error {
 	return errors.Join(faults...)
 }
 
-// programs are those that the chosen hosts run, one at least.
+// programs returns the programs of the chosen hosts, at least one.
 func (t *Toolkit) programs() ([]program.Program, error) {
 	programs := slices.DeleteFunc(slices.Clone(t.o.Programs), func(p program.Program) bool { return len(t.running(p)) == 0 })
 	if len(programs) == 0 {
@@ -247,7 +247,7 @@ func (t *Toolkit) programs() ([]program.Program, error) {
 	return programs, nil
 }
 
-// nonEmpty wants one host at least.
+// nonEmpty requires at least one host.
 func (t *Toolkit) nonEmpty(hosts []inventory.Host, role string) ([]inventory.Host, error) {
 	if len(hosts) == 0 {
 		var names []string
@@ -270,7 +270,7 @@ func (t *Toolkit) connect(h inventory.Host) func(context.Context) (host.Host, io
 	}
 }
 
-// visit does something on a host that need not be one of the run.
+// visit runs a function on a host that need not be part of the run.
 func (t *Toolkit) visit(ctx context.Context, h inventory.Host, do func(host.Host) error) error {
 	conn, closer, err := t.connect(h)(ctx)
 	if err != nil {
@@ -279,7 +279,7 @@ func (t *Toolkit) visit(ctx context.Context, h inventory.Host, do func(host.Host
 	return errors.Join(do(conn), closer.Close())
 }
 
-// yes asks a question. Options.Yes answers it.
+// yes asks a question. Options.Yes answers it with yes.
 func (t *Toolkit) yes(question string) (bool, error) {
 	if t.o.Yes {
 		return true, nil
@@ -297,5 +297,5 @@ func (t *Toolkit) yes(question string) (bool, error) {
 	return line == "y" || line == "yes", nil
 }
 
-// json tells whether answers are wanted as JSON lines.
+// json reports whether answers are wanted as JSON lines.
 func (t *Toolkit) json() bool { return t.o.JSON || t.o.Getenv("URIFILTER_OUTPUT") == "json" }

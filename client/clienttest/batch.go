@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 )
 
-// blockBytes is how much of a stream is answered at once, as in the daemon.
+// blockBytes is how many bytes of a stream are answered at once, as in the daemon.
 const blockBytes = 1 << 20
 
 func (s *Server) batch(w http.ResponseWriter, r *http.Request, remember bool) {
@@ -36,7 +36,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, remember bool) {
 type list struct {
 	ref     string // of the filter
 	raw     []json.RawMessage
-	keys    []key // the zero key for what is skipped
+	keys    []key // the zero key for skipped items
 	expire  *float64
 	skip    bool
 	skipped client.InvalidItems
@@ -45,7 +45,7 @@ type list struct {
 	reservation string
 }
 
-// readList reads the list of a call; nil: it has been answered.
+// readList reads the list of a call. It returns nil if the call has been answered.
 func (s *Server) readList(w http.ResponseWriter, r *http.Request) *list {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -144,8 +144,8 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 	w.Write(out)
 }
 
-// until is the time up to which items that are new now will be duplicates. Where the call
-// cannot have that, it is answered and ok is false. The caller holds mu.
+// until returns the time until which items that are new now will be duplicates. If the call
+// is invalid, until answers it and ok is false. The caller holds mu.
 func (s *Server) until(w http.ResponseWriter, f *filter, expire *float64) (until time.Time, ok bool) {
 	const most = 315360000
 	switch {
@@ -199,7 +199,7 @@ func itemKey(raw json.RawMessage) (key, error) {
 	return key{b.String(), false}, nil
 }
 
-// stream answers block by block, and its header is held back until the first is done.
+// stream answers block by block, and holds the header back until the first block is done.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, ndjson, remember bool) {
 	s.mu.Lock()
 	f := s.lookup(w, r.URL.Query().Get("filter_typeid"))
@@ -291,7 +291,7 @@ type streamAnswer struct {
 	skipped           client.InvalidItems
 }
 
-// note takes in an item that is skipped, and describes it if it is one of the first.
+// note counts a skipped item, and describes it if it is one of the first.
 func note(skipped *client.InvalidItems, index int, err error, most int) {
 	if skipped.Invalid++; len(skipped.Items) < most {
 		skipped.Items = append(skipped.Items, client.InvalidItem{Index: index, ErrorCode: err.Error(), Detail: err.Error()})

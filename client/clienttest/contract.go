@@ -15,9 +15,9 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 )
 
-// Contract tests what package client counts on in a daemon. Server passes it, and so does the
-// daemon: what the two answer cannot part. The daemon at url asks for no token and has the
-// default filters, without items.
+// Contract tests the behavior of a daemon on which package client relies. Both Server and the
+// daemon must pass it, so that their answers stay the same. The daemon at url must ask for no
+// token and have the default filters, without items.
 func Contract(t *testing.T, url string) {
 	for _, part := range []struct {
 		name string
@@ -136,7 +136,7 @@ func testStreams(t *testing.T, c *client.Client) {
 	}
 }
 
-// summary is what was skipped, in short.
+// summary describes briefly which items were skipped.
 func summary(skipped client.InvalidItems) string {
 	text := fmt.Sprint(skipped.Invalid)
 	for _, item := range skipped.Items {
@@ -186,7 +186,7 @@ func testSkipInStreams(t *testing.T, c *client.Client) {
 		{"\"a\"\nplain\n\n\"\"\n\"b\"\n", "\"a\"\n\"b\"\n", "2 1:malformed_json 3:empty_item"},
 		{"\"b\"\n", "", "0"},
 		{"{", "", "1 0:malformed_json"},
-		// Longer than one batch: the header comes before all is known.
+		// Longer than one batch: the header is sent before the totals are known.
 		{"null\n" + strings.Repeat("\"b\"\n", 600_000) + "tail\n\"c\"\n", "\"c\"\n", "2 0:null_item 600001:malformed_json"},
 	} {
 		var out bytes.Buffer
@@ -223,7 +223,7 @@ func testErrors(t *testing.T, c *client.Client) {
 	if e := wantRefusal(t, "empty item", err, 400, "empty_item"); e.Index == nil || *e.Index != 1 {
 		t.Errorf("empty item: index %v", e.Index)
 	}
-	// Bytes that are no UTF-8 arrive as they are, so that no two items become one on the way.
+	// Bytes that are not UTF-8 arrive unchanged, so that no two items become one on the way.
 	_, err = c.Filter(t.Context(), f, []string{"a", "caf\xe9"})
 	if e := wantRefusal(t, "latin-1 item", err, 400, "invalid_utf8"); e.Index == nil || *e.Index != 1 {
 		t.Errorf("latin-1 item: index %v", e.Index)

@@ -27,7 +27,7 @@ func testNear(t *testing.T, c *client.Client) {
 	two := []client.Document{{ID: "b", Text: fox}, {ID: "a", Text: "THE quick brown fox -- jumps over the lazy dog; twice!"}}
 	near("b true [] false;a true [] false;", two, client.NearLook())
 	near("b true [] false;a false [{b 0}] false;", two)
-	near("b true [{a 0}] false;a false [{b 0}] false;", two) // as where the answer was lost
+	near("b true [{a 0}] false;a false [{b 0}] false;", two) // as if the answer was lost
 	near("é\"1 true [] false;", []client.Document{{ID: "é\"1", Text: dog}})
 	near("c false [{a 0} {b 0}] false;d false [{é\"1 0}] false;", []client.Document{{ID: "c", Text: fox}, {ID: "d", Text: dog}}, client.NearLook(), client.NearDistance(0))
 	near("c false [{b 0}] true;", []client.Document{{ID: "c", Text: fox}}, client.NearLimit(1))

@@ -13,7 +13,7 @@ import (
 )
 
 // near answers POST /api/v1/near. Two texts are near each other, at a distance of 0, if their
-// letters and digits are the same; others are not. Of an id the first text is remembered.
+// letters and digits are the same, and not near otherwise. The first text of an id is remembered.
 func (s *Server) near(w http.ResponseWriter, r *http.Request) {
 	var req struct {
 		Type      json.RawMessage   `json:"filter_typeid"`
@@ -90,7 +90,7 @@ func (s *Server) near(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		if c.More = len(c.Near) > limit; c.More {
-			c.Near = c.Near[:limit] // those that came first
+			c.Near = c.Near[:limit] // the earliest ones
 		}
 		slices.SortFunc(c.Near, func(a, b client.NearDocument) int { return strings.Compare(a.ID, b.ID) })
 		result.Documents = append(result.Documents, c)
@@ -101,7 +101,7 @@ func (s *Server) near(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, result)
 }
 
-// refusesItems answers for a filter that takes documents.
+// refusesItems answers the call, and returns true, if the filter takes documents.
 func (f *filter) refusesItems(w http.ResponseWriter) bool {
 	if f.kind == "simhash" {
 		Problem(w, http.StatusUnprocessableEntity, "items_not_supported", "the filter is of the kind simhash", nil)

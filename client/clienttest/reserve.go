@@ -11,26 +11,26 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 )
 
-// hold is who has reserved an item.
+// hold says which reservation has an item.
 type hold struct {
 	reservation string
 	until       time.Time
 }
 
-// What became of an item of a reservation: the names of the calls.
+// The outcomes of an item of a reservation, named after the calls.
 const (
 	held     = "held"
 	commit   = "commit"
 	released = "release"
 )
 
-// isHeld says whether an item has a lease that runs; the caller holds mu.
+// isHeld reports whether an item has a lease that has not expired. The caller holds mu.
 func (f *filter) isHeld(k key, now time.Time) bool {
 	h, is := f.held[k]
 	return is && now.Before(h.until)
 }
 
-// reserving finds the filter of a call; nil: it has been answered. The caller holds mu.
+// reserving finds the filter of a call. It returns nil if the call has been answered. The caller holds mu.
 func (s *Server) reserving(w http.ResponseWriter, ref string) *filter {
 	f := s.lookup(w, ref)
 	if f != nil && f.kind != "exact" && f.kind != "timing" {
@@ -73,7 +73,7 @@ func (s *Server) reserve(w http.ResponseWriter, r *http.Request) {
 		case k == (key{}):
 		case f.has(k, now) || told[k]:
 			result.Duplicates++
-		case mine[k] == held && f.held[k].reservation == l.reservation: // the call is made again
+		case mine[k] == held && f.held[k].reservation == l.reservation: // the call is repeated
 			told[k] = true
 			result.URIList = append(result.URIList, l.raw[i])
 		case f.isHeld(k, now):

@@ -26,7 +26,7 @@ func testReserve(t *testing.T, c *client.Client) {
 		if got, err := c.Filter(ctx, name, []string{"a", "d"}, options...); err != nil || len(got) != 0 {
 			t.Errorf("%s: reserved items are new: %q, %v", kind, got, err)
 		}
-		for range 2 { // the second is a call that is made again
+		for range 2 { // the second is a repeated call
 			got, err := c.Commit(ctx, name, mine.Reservation, []string{"a", "d", "a"}, options...)
 			if err != nil || got.Done != 1 || strings.Join(got.Lost, " ") != "d" || got.LostTotal != 1 {
 				t.Errorf("%s: commit: %+v, %v", kind, got, err)

@@ -1,8 +1,8 @@
 // Package clienttest is a urifilter in memory, for the tests of programs that use
 // package client. It keeps exact sets instead of Bloom filters, so that its answers are
-// certain, and it is strict: a request that a daemon would not get from a sound client
-// fails the test. It does not persist, and compares JSON items by their compact text
-// where the daemon compares canonical values.
+// certain, and it is strict: a request that no correct client would send fails the test.
+// It does not persist anything, and compares JSON items by their compact text, whereas
+// the daemon compares canonical values.
 package clienttest
 
 import (
@@ -37,7 +37,7 @@ type Server struct {
 	requests  []string
 	conns     map[string]bool
 	ahead     time.Duration // of the real clock
-	highestID int           // that a filter was given by the server, or chose
+	highestID int           // of a filter, whether given by the server or chosen by the caller
 }
 
 type filter struct {
@@ -47,17 +47,17 @@ type filter struct {
 	onFull      string
 	kind        string
 	featureHash string              // of kind simhash
-	expire      time.Duration       // of kind timing; 0: each call must say
-	seen        map[key]time.Time   // until when; zero: for ever
+	expire      time.Duration       // of kind timing; 0: each call must give it
+	seen        map[key]time.Time   // until when; zero: forever
 	texts       map[string][]string // of kind simhash: ids by fingerprint, in their order
 
 	held         map[key]hold
-	reservations map[string]map[key]string // what became of their items
+	reservations map[string]map[key]string // outcomes of their items
 
 	generation int
 }
 
-// has says whether k is a duplicate at that time; the caller holds mu.
+// has reports whether k is a duplicate at that time. The caller holds mu.
 func (f *filter) has(k key, now time.Time) bool {
 	until, ok := f.seen[k]
 	return ok && (until.IsZero() || now.Before(until))
@@ -76,7 +76,7 @@ func NewServer(t testing.TB) *Server {
 	return s
 }
 
-// key is what items are compared by: 1 and "1" have the same text, and differ.
+// key is the value by which items are compared. 1 and "1" have the same text but differ.
 type key struct {
 	text     string
 	isString bool
@@ -86,23 +86,23 @@ func newFilter(id int, capacity uint64, rate float64, onFull string) *filter {
 	return &filter{id: id, kind: "bloom", capacity: capacity, errorRate: rate, onFull: onFull, seen: map[key]time.Time{}, held: map[key]hold{}, reservations: map[string]map[key]string{}, texts: map[string][]string{}, generation: 1}
 }
 
-// RequireToken makes every call but /readyz answer 401 without this token.
+// RequireToken makes every call except /readyz answer 401 without this token.
 func (s *Server) RequireToken(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.token = token
 }
 
-// Intercept lets f see every request first; what f answers (by returning true) the
-// server does not. nil ends it.
+// Intercept lets f see every request first. If f returns true, it has answered the request,
+// and the server does not. A nil f ends it.
 func (s *Server) Intercept(f func(w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.intercept = f
 }
 
-// Items returns how many items the filter remembers, and whether the string item is one
-// of them.
+// Items returns the number of items that the filter remembers, and whether the string item
+// is one of them.
 func (s *Server) Items(name, item string) (count int, has bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,14 +115,14 @@ func (s *Server) Items(name, item string) (count int, has bool) {
 	return len(f.seen), has
 }
 
-// Advance makes the server's clock, by which items of timing filters expire, go forward.
+// Advance moves the server's clock forward, by which items of timing filters expire.
 func (s *Server) Advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead += d
 }
 
-// now is the server's clock; the caller holds mu.
+// now returns the time of the server's clock. The caller holds mu.
 func (s *Server) now() time.Time { return time.Now().Add(s.ahead) }
 
 // Requests returns "METHOD URI" of each request so far.
@@ -156,8 +156,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Handle answers as the server would; it is for what Intercept is given, and for servers
-// of the test's own.
+// Handle answers as the server would. It is for the functions given to Intercept, and for the
+// test's own servers.
 func (s *Server) Handle(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	token := s.token
@@ -199,13 +199,13 @@ func (s *Server) Handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// unexpected fails the test: no sound client sends this.
+// unexpected fails the test, because no correct client sends this.
 func (s *Server) unexpected(w http.ResponseWriter, format string, args ...any) {
 	s.t.Errorf("clienttest: unexpected request: "+format, args...)
 	Problem(w, http.StatusBadRequest, "unexpected", fmt.Sprintf(format, args...), nil)
 }
 
-// Problem answers as the daemon does for an error.
+// Problem answers with an error as the daemon does.
 func Problem(w http.ResponseWriter, status int, code, detail string, more map[string]any) {
 	body := map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "error_code": code, "detail": detail}
 	for k, v := range more {
@@ -216,7 +216,7 @@ func Problem(w http.ResponseWriter, status int, code, detail string, more map[st
 	json.NewEncoder(w).Encode(body)
 }
 
-// lookup finds a filter by name or id; the caller holds mu.
+// lookup finds a filter by name or id. The caller holds mu.
 func (s *Server) lookup(w http.ResponseWriter, ref string) *filter {
 	if f := s.filters[ref]; f != nil {
 		return f

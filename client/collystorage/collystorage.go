@@ -6,10 +6,10 @@
 //
 // The item is colly's request id, a 64-bit FNV-1a hash of URL and body, in decimal: among
 // n requests about n²/2⁶⁵ pairs share an id (0.03 pairs for a billion). The filter's own
-// false positives come on top.
+// false positives add to that.
 //
-// Cookies stay in this process: they are a session, not something seen. A module of its
-// own, so that the client has no dependencies.
+// Cookies stay in this process, because they belong to a session. This is a separate module,
+// so that the client has no dependencies.
 package collystorage
 
 import (
@@ -27,11 +27,11 @@ import (
 )
 
 // ErrTaken is what a collector's Visit returns for a request that another collector, or
-// another goroutine, began between colly's two questions about it: whether it was
-// visited, and that it is now. Treat it as a *colly.AlreadyVisitedError.
+// another goroutine, began between colly's two calls for it, IsVisited and Visited.
+// Treat it as a *colly.AlreadyVisitedError.
 var ErrTaken = errors.New("request was begun elsewhere at the same moment")
 
-// mostKnown bounds what is remembered in this process: some 20 MB.
+// mostKnown bounds the number of ids remembered in this process, about 20 MB.
 const mostKnown = 1 << 19
 
 // Storage is a storage.Storage of colly. It is safe for concurrent use.
@@ -40,20 +40,20 @@ type Storage struct {
 	typ    string
 
 	mu    sync.Mutex
-	known map[uint64]struct{} // visited for sure; asking would be a waste
-	asked map[uint64]int      // who were told "new" and have not come back to visit
+	known map[uint64]struct{} // certainly visited, so there is no need to ask
+	asked map[uint64]int      // how often IsVisited said "new" with no Visited since
 	jar   *cookiejar.Jar
 }
 
 var _ storage.Storage = (*Storage)(nil)
 
-// New makes a Storage over the filter typ (its name, or its id in decimal), which must be
-// there when the first request is made. Time limits and what happens while the daemon is
-// away are the client's: with [client.WithPatience] a crawl waits for it, and when that is
-// over Visit fails, and nothing was fetched.
+// New makes a Storage over the filter typ (its name, or its id in decimal), which must
+// exist when the first request is made. The client sets the time limits and what happens while
+// the daemon is down: with [client.WithPatience] a crawl waits for it, and when that time is
+// over, Visit fails and nothing was fetched.
 //
-// A daemon that is asked over a network takes a round trip for each request that this
-// process has not seen before, and another to remember it.
+// Over a network, each request that this process has not seen before takes one round trip to
+// the daemon, and another to remember it.
 func New(c *client.Client, typ string) *Storage { return &Storage{client: c, typ: typ} }
 
 // Init is called by colly's SetStorage. It makes the cookie jar and asks nothing.
@@ -69,7 +69,7 @@ func (s *Storage) Init() error {
 	return err
 }
 
-// IsVisited tells whether a request was made before, and remembers nothing.
+// IsVisited reports whether a request was made before, and remembers nothing.
 func (s *Storage) IsVisited(requestID uint64) (bool, error) {
 	if s.knows(requestID) {
 		return true, nil
@@ -88,10 +88,10 @@ func (s *Storage) IsVisited(requestID uint64) (bool, error) {
 	return !verdicts[0], nil
 }
 
-// Visited remembers a request. The daemon tests and sets at once, so that of several who
-// were told that it is new only one gets nil, and the others ErrTaken. It is nil too for a
-// request that IsVisited has called visited: colly follows a redirect to such a page when
-// the first request was made without a check.
+// Visited remembers a request. The daemon tests and sets atomically: if several callers were
+// told that it is new, only one gets nil, and the others ErrTaken. It also returns nil for a
+// request that IsVisited has called visited, because colly follows a redirect to such a page
+// if the first request was made without a check.
 func (s *Storage) Visited(requestID uint64) error {
 	if s.follows(requestID) {
 		return nil
@@ -118,7 +118,7 @@ func (s *Storage) knows(requestID uint64) bool {
 	return ok
 }
 
-// follows says that nobody in this process was told that the request is new, so that
+// follows reports that no caller in this process was told that the request is new, so that
 // Visited can only follow the answer that it is not.
 func (s *Storage) follows(requestID uint64) bool {
 	s.mu.Lock()
@@ -135,7 +135,7 @@ func (s *Storage) follows(requestID uint64) bool {
 	return known
 }
 
-// put keeps m small: what is forgotten, the daemon knows.
+// put keeps m small. The daemon still knows the ids that are dropped here.
 func put[V any](m map[uint64]V, id uint64, value V) {
 	if len(m) >= mostKnown {
 		clear(m)

@@ -41,7 +41,7 @@ func TestCommandsAgainstTheDaemon(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "in")
 	write(t, file, in.String())
 	for _, wantNew := range []int{n, 0} {
-		// So far below its capacity the filter takes no new item for seen.
+		// This far below its capacity, the filter takes no new item for seen.
 		code, out, errOut := cli(t, nil, "", "filter", file)
 		if code != 0 || wantNew > 0 && out != want.String() || wantNew == 0 && out != "" {
 			t.Fatalf("got %d and %d bytes, want those of %d items; %s", code, len(out), wantNew, errOut)
@@ -76,8 +76,8 @@ func TestCommandsAgainstTheDaemon(t *testing.T) {
 	}
 }
 
-// A filter past its capacity calls new items seen: whoever runs a file through it is told,
-// with and without a summary.
+// A filter beyond its capacity calls new items seen: a run over a file warns about it, with
+// and without a summary.
 func TestRunPastTheCapacityWarns(t *testing.T) {
 	p := processtest.Start(t, t.TempDir(), nil)
 	t.Setenv("URIFILTER_URL", p.Addr)
@@ -199,8 +199,8 @@ func TestClientAgainstTheDaemon(t *testing.T) {
 	}
 }
 
-// What the message of a failed run says is true: the lines before N are remembered, and
-// what is printed are their new items.
+// The message of a failed run is true: the lines before N are remembered, and their new items
+// are printed.
 func TestKilledDaemonLosesNoLineThatIsDone(t *testing.T) {
 	dir := t.TempDir()
 	p := processtest.Start(t, dir, nil)
@@ -237,8 +237,8 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// The real process, whose reader leaves, does not die of it, fails, and says from which
-// line to go on. What it has not sent by then is not remembered.
+// When its reader leaves, the real process does not die of it, but fails, and says from which
+// line to go on. Items that it has not sent by then are not remembered.
 func TestOutputClosedByItsReader(t *testing.T) {
 	p := processtest.Start(t, t.TempDir(), nil)
 	path := processtest.Binary(t)
@@ -277,7 +277,7 @@ func TestOutputClosedByItsReader(t *testing.T) {
 	}
 }
 
-// SIGINT ends a run between two batches, with a true word about what is done.
+// SIGINT ends a run between two batches, with a true report of what is done.
 func TestInterruptedProcess(t *testing.T) {
 	p := processtest.Start(t, t.TempDir(), nil)
 	path := processtest.Binary(t)

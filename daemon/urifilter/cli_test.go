@@ -91,7 +91,7 @@ func TestConfigCommands(t *testing.T) {
 	if code, _, errOut := cli(t, nil, "", "config", "check", "-c", bad); code != 1 || !strings.Contains(errOut, "store") || !strings.Contains(errOut, "durability") {
 		t.Errorf("check of two faults: got %d, %q", code, errOut)
 	}
-	// A key that is not known hides no other fault, of the file or of the environment.
+	// An unknown key hides no other fault, of the file or of the environment.
 	write(t, bad, "stor: embedded\ndurability: often\nlimits: {items: many, item_bytes: 0}\n")
 	t.Setenv("URIFILTER_WRITEBACK_KEEP", "0")
 	code, _, errOut := cli(t, nil, "", "config", "check", "-c", bad)

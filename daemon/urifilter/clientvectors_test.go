@@ -10,9 +10,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// TestClientVectors sends every value of the vectors that Go, Python and the daemon share,
-// as it stands and as the Go client writes it: both are one item, which is a string or not
-// as the vector says, and what must be refused is.
+// TestClientVectors sends every value of the vectors that Go, Python and the daemon share, both
+// verbatim and as the Go client writes it. Both must be the same item, a string or not as the
+// vector says, and invalid values must be refused.
 func TestClientVectors(t *testing.T) {
 	data, err := os.ReadFile("../../client/testdata/json_vectors.json")
 	if err != nil {
@@ -69,7 +69,7 @@ func TestClientVectors(t *testing.T) {
 	}
 }
 
-// verbatim is JSON that the encoder passes on.
+// verbatim is JSON that the encoder does not change.
 type verbatim string
 
 func (v verbatim) MarshalJSON() ([]byte, error) { return []byte(v), nil }

@@ -14,8 +14,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// The generator of load against a daemon with tokens and TLS, in each form and loop. So far
-// below its capacity the filter takes no new item for seen.
+// The load generator against a daemon with tokens and TLS, in each form and loop. This far below
+// its capacity, the filter takes no new item for seen.
 func TestLoadOfTheDaemon(t *testing.T) {
 	dir := t.TempDir()
 	authority := certtest.New(t, "authority")
@@ -46,7 +46,7 @@ func TestLoadOfTheDaemon(t *testing.T) {
 		var out, errOut string
 		for duration := 500 * time.Millisecond; duration < 2*time.Minute; duration *= 4 {
 			code, out, errOut = processtest.Command(t, dir, env(admin), append([]string{"bench", "load", "--json", "--duration=" + duration.String(), "--warm-up=100ms"}, args...)...)
-			if !strings.Contains(errOut, "give it a longer --duration") { // as a machine with other work may need
+			if !strings.Contains(errOut, "give it a longer --duration") { // a busy machine may need it
 				break
 			}
 		}

@@ -35,7 +35,7 @@ func scrape(p *processtest.Process) map[string]*dto.MetricFamily {
 	return families
 }
 
-// gauge is the value of a family's only series, or of that of one filter.
+// gauge is the value of a family's only series, or of the series of one filter.
 func gauge(family *dto.MetricFamily, filter string) float64 {
 	for _, m := range family.GetMetric() {
 		if filter == "" || len(m.GetLabel()) == 1 && m.GetLabel()[0].GetValue() == filter {
@@ -45,8 +45,8 @@ func gauge(family *dto.MetricFamily, filter string) float64 {
 	return -1
 }
 
-// Every metric, and every label in braces, that the manuals name is in what daemons answer:
-// an alert on another name would never fire.
+// Every metric, and every label in braces, that the manuals name is in the answers of daemons:
+// an alert on any other name would never fire.
 func TestMetricsOfTheManualsExist(t *testing.T) {
 	t.Parallel()
 	mongo, redis := mongotest.New(t, mongotest.Options{}), redistest.Start(t)
@@ -140,7 +140,7 @@ var (
 	notMetrics = regexp.MustCompile(`^urifilter_(get|start|stop|restart|away|refused|setting_remote)$`)
 )
 
-// metricsIn finds the metrics that a text names, each with the labels that it names.
+// metricsIn finds the metrics in a text, each with the labels named for it.
 func metricsIn(text string) map[string][]string {
 	found := map[string][]string{}
 	for _, m := range metricName.FindAllStringSubmatch(text, -1) {

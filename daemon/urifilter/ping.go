@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )
 
-// exitNotReady tells a daemon that answers and takes no batches from one that does not answer.
+// exitNotReady distinguishes a daemon that answers but accepts no batches from one that does not answer.
 const exitNotReady = 3
 
 // pingResult is what ping --json prints.
@@ -20,8 +20,8 @@ type pingResult struct {
 	Alive   bool    `json:"alive"`
 	Ready   bool    `json:"ready"`
 	Version string  `json:"version,omitempty"`
-	Seconds float64 `json:"seconds,omitempty"` // one question and its answer
-	Detail  string  `json:"detail,omitempty"`  // why it is not ready, or not there
+	Seconds float64 `json:"seconds,omitempty"` // one request and its answer
+	Detail  string  `json:"detail,omitempty"`  // why it is not ready, or does not answer
 }
 
 func newPingCommand() *cobra.Command {

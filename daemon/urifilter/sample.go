@@ -18,7 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
-// sample is one look at a daemon's metrics.
+// sample is one reading of a daemon's metrics.
 type sample struct {
 	url      string
 	at       time.Time
@@ -38,7 +38,7 @@ func poll(ctx context.Context, daemon *client.Client) (*sample, error) {
 	return &sample{daemon.URL(), time.Now(), families}, nil
 }
 
-// label is the value of a label, "" if the series has none of that name.
+// label returns the value of a label, "" if the series lacks it.
 func label(m *dto.Metric, name string) string {
 	for _, l := range m.GetLabel() {
 		if l.GetName() == name {
@@ -48,7 +48,7 @@ func label(m *dto.Metric, name string) string {
 	return ""
 }
 
-// sum adds up the series of a metric that ok takes.
+// sum adds up the series of a metric that ok accepts.
 func (s *sample) sum(name string, ok func(m *dto.Metric) bool) float64 {
 	total := 0.0
 	for _, m := range s.families["urifilter_"+name].GetMetric() {
@@ -59,24 +59,24 @@ func (s *sample) sum(name string, ok func(m *dto.Metric) bool) float64 {
 	return total
 }
 
-// of takes the series of one filter, with a value of result if one is named.
+// of selects the series of one filter, with this value of result if one is named.
 func of(filter, result string) func(m *dto.Metric) bool {
 	return func(m *dto.Metric) bool {
 		return label(m, "filter") == filter && (result == "" || label(m, "result") == result)
 	}
 }
 
-// asked takes the series of the calls that crawlers and administrators make, not of those that look.
+// asked selects the series of calls by crawlers and administrators, not of monitoring calls.
 func asked(m *dto.Metric) bool {
 	return !slices.Contains([]string{"/metrics", "/livez", "/readyz"}, label(m, "path"))
 }
 
-// stats is what stats shows of two samples, and prints as JSON.
+// stats is what the command stats shows of two samples, and prints as JSON.
 type stats struct {
 	URL     string    `json:"url"`
 	Version string    `json:"version"`
 	Time    time.Time `json:"time"`
-	Seconds float64   `json:"seconds"` // since the sample before; 0: there is none, and no rates
+	Seconds float64   `json:"seconds"` // since the previous sample; 0: there is none, so no rates
 	Ready   bool      `json:"ready"`
 
 	Requests  float64            `json:"requests"`
@@ -85,7 +85,7 @@ type stats struct {
 	ErrorsBy  map[string]float64 `json:"errors_by_code"`
 	Rates     *requestRates      `json:"rates,omitempty"`
 	Filters   []filterStats      `json:"filters"`
-	restarted bool               // between the samples, so that counters began again
+	restarted bool               // between the samples, so counters were reset
 }
 
 type requestRates struct {
@@ -109,7 +109,7 @@ type filterRates struct {
 	New   float64 `json:"new_per_second"`   // of filter calls
 }
 
-// since compares s with the sample before; nil: there is none.
+// since compares s with the previous sample; nil: there is none.
 func (s *sample) since(before *sample) stats {
 	out := stats{
 		URL: s.url, Time: s.at, Ready: s.sum("ready", nil) == 1, Requests: s.sum("requests_total", asked),
@@ -122,7 +122,7 @@ func (s *sample) since(before *sample) stats {
 	for _, m := range s.families["urifilter_errors_total"].GetMetric() {
 		out.ErrorsBy[label(m, "error_code")] += m.GetCounter().GetValue()
 	}
-	// There is none without a sample before, and after a restart, whose counters began again.
+	// There is none without a previous sample, or after a restart, which resets the counters.
 	rate := func(name string, ok func(*dto.Metric) bool) float64 { return 0 }
 	if before != nil {
 		out.Seconds = s.at.Sub(before.at).Seconds()
@@ -194,7 +194,7 @@ func (s stats) write(w io.Writer) error {
 	return err
 }
 
-// perSecond writes a rate: whole from ten on.
+// perSecond writes a rate, as a whole number from ten on.
 func perSecond(rate float64) string {
 	if rate > 0 && rate < 10 {
 		return fmt.Sprintf("%.1f", rate)

@@ -43,7 +43,7 @@ func TestTheFirstCallsOfANewcomer(t *testing.T) {
 		t.Errorf("new items: got %s, want %s", have, want)
 	}
 
-	// A second start continues: all of it is known, and what looks alike is not.
+	// A second start continues: all items are known, and similar ones are not.
 	if err := p.End(syscall.SIGTERM); err != nil {
 		t.Fatalf("SIGTERM: %v\n%s", err, p.Log)
 	}
@@ -61,7 +61,7 @@ func TestTheFirstCallsOfANewcomer(t *testing.T) {
 	}
 }
 
-// A stop that comes while the filters are loaded is no failure either.
+// A stop during the loading of filters is no failure, either.
 func TestStopWhileStarting(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

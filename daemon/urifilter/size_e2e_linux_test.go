@@ -12,10 +12,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// What size foretells is what a daemon then takes: the filter's memory, the resident memory of the
+// The predictions of size match a real daemon: the filter's memory, the resident memory of the
 // process, and the journal. (Files are compared in package sizing, the memory of Redis in redisstore.)
 func TestSizeOfADaemon(t *testing.T) {
-	const items, most = 100_000, 48 << 20 // of resident memory, for the batches under way
+	const items, most = 100_000, 48 << 20 // of resident memory, for the running batches
 	for kind, filter := range map[string]string{"bloom": "capacity: 4000000, on_full: warn", "exact": "kind: exact", "timing": "kind: timing, expire: 720h"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

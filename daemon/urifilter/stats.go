@@ -53,14 +53,14 @@ line of JSON.`,
 	return cmd
 }
 
-// watching is how stats shows what it finds.
+// watching says how stats shows its results.
 type watching struct {
 	interval               time.Duration
 	once, asJSON, terminal bool
 }
 
-// watchStats polls until ctx ends, which is how it is meant to, or once. A daemon that does not
-// answer any more is shown as such.
+// watchStats polls until ctx ends, which is no error, or once. A daemon that no longer
+// answers is shown as such.
 func watchStats(ctx context.Context, daemon *client.Client, out io.Writer, w watching) error {
 	before, err := poll(ctx, daemon)
 	if err != nil {

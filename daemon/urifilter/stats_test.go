@@ -99,7 +99,7 @@ func TestStats(t *testing.T) {
 		t.Errorf("no interval: %d, %q", code, errOut)
 	}
 
-	// It goes on until it is stopped, also while the daemon is away.
+	// It runs until it is stopped, even while the daemon is down.
 	ctx, stop := context.WithCancel(t.Context())
 	show := &processtest.LockedBuffer{}
 	ended := make(chan int, 1)

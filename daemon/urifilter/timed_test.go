@@ -23,7 +23,7 @@ func TestTimingCommands(t *testing.T) {
 			dir := t.TempDir()
 			p := processtest.Start(t, dir, env)
 			p.Want("a\nb\n", "a\nb\na\n", "filter", "--type", "news")
-			p.Want("", "b\n", "filter", "--type", "news", "--expire", "30d") // keeps its day
+			p.Want("", "b\n", "filter", "--type", "news", "--expire", "30d") // b keeps its deadline of a day
 			p.Want("c\n", "a\nc\n", "filter", "--type", "7", "--expire", "0.3")
 			p.Want("seen\ta\n", "a\n", "check", "--all", "--type", "news", "--expire", "1h")
 			p.Want("new\td\n", "d\n", "check", "--all", "--type", "news")

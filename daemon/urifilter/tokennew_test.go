@@ -10,8 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 )
 
-// What the command prints can be appended to a tokens file as it is, and the daemon knows
-// the token then.
+// The output of the command can be appended to a tokens file unchanged, and the daemon then
+// knows the token.
 func TestTokenNewMakesAnEntry(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
 	var text string

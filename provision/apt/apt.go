@@ -1,7 +1,6 @@
-// Package apt installs packages on Debian and Ubuntu hosts: from the host's own
-// repositories, from one that is added, or from a bundle of files where there is no
-// network. It removes and upgrades nothing that others have installed, and never
-// touches a lock that somebody holds.
+// Package apt installs packages on Debian and Ubuntu hosts: from the host's own repositories, from
+// an added one, or from a bundle of files where there is no network. It neither removes nor
+// upgrades packages that others installed, and never touches a lock that is held.
 package apt
 
 import (
@@ -15,28 +14,28 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// Options are what all installations on a host have in common.
+// Options are common to all installations on a host.
 type Options struct {
 	// Proxy is used by apt for this run alone: "http://proxy:3142". "": as the host is set up.
 	Proxy string
 	// Wait is how long others may hold apt's locks. 0: 5 minutes.
 	Wait time.Duration
-	// Bundle is where packages come from where there is no network; nil: from repositories.
+	// Bundle is the source of packages where there is no network; nil: repositories.
 	Bundle *Bundle
-	// KeepLists leaves the lists of what repositories have as they are on the host.
+	// KeepLists does not refresh the package lists of the host.
 	KeepLists bool
 }
 
-// System is the packages of one host during one run. It is not safe for concurrent use,
-// as a host's steps run one after the other.
+// System is the packages of one host during one run. It is not safe for concurrent use, as the
+// steps of a host run one after the other.
 type System struct {
 	options Options
 	booted  bool  // cloud-init has been waited for
 	fresh   bool  // the lists have been refreshed
-	stale   error // why they could not be
+	stale   error // why they could not be refreshed
 }
 
-// New is for one host and one run.
+// New returns the System of one host for one run.
 func New(o Options) *System {
 	if o.Wait == 0 {
 		o.Wait = 5 * time.Minute
@@ -47,14 +46,14 @@ func New(o Options) *System {
 const (
 	// pause is how long to wait between two tries for a lock.
 	pause = 3 * time.Second
-	// lockTimeout is how long apt itself waits for a lock before we say who holds it.
+	// lockTimeout is how long apt itself waits for a lock before we report its holder.
 	lockTimeout = 10
 )
 
-// detached runs a command so that its end does not hang on the connection: a dpkg that
-// is cut off half way leaves a host on which nothing can be installed. The proxy, which
-// may hold a password, is the first line of the input. The log's file has no name, so
-// that nothing is left of it however this ends.
+// detached runs a command so that it survives the loss of the connection: a dpkg that is killed
+// midway leaves a host on which nothing can be installed. The proxy, which may hold a password, is
+// the first line of the input. The log's file has no name, so nothing remains of it however this
+// ends.
 const detached = `IFS= read -r proxy
 [ -z "$proxy" ] || export http_proxy="$proxy" https_proxy="$proxy"
 export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 NEEDRESTART_MODE=l APT_LISTCHANGES_FRONTEND=none UCF_FORCE_CONFFOLD=1 LC_ALL=C
@@ -66,8 +65,8 @@ code=$?
 cat <&4
 exit $code`
 
-// command is the words of an apt-get that asks nothing, keeps settings files that people
-// have changed, and removes nothing.
+// command returns an apt-get command line that asks nothing, keeps changed settings files, and
+// removes nothing.
 func command(args ...string) []string {
 	words := []string{
 		"apt-get", "-y", "-q", fmt.Sprintf("-oDPkg::Lock::Timeout=%d", lockTimeout), "-oDpkg::Use-Pty=0", "-oAcquire::Retries=3",
@@ -84,7 +83,7 @@ func quoteAll(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// get runs apt-get to its end, waiting for locks. Its error tells what to do.
+// get runs apt-get to its end, waiting for locks. Its error says what to do.
 func (s *System) get(ctx context.Context, h host.Host, args ...string) (string, error) {
 	if err := s.boot(ctx, h); err != nil {
 		return "", err
@@ -92,7 +91,7 @@ func (s *System) get(ctx context.Context, h host.Host, args ...string) (string, 
 	script := fmt.Sprintf(detached, quoteAll(command(args...)))
 	begun := time.Now()
 	for {
-		// The script is not shown: apt's own words say more than the wrapping.
+		// The script is not shown: apt's own message says more.
 		out, err := h.Run(ctx, host.Command{
 			Script: script, Root: true, Stdin: strings.NewReader(s.options.Proxy + "\n"), OK: []int{1, 2, 100},
 		})
@@ -123,12 +122,12 @@ var (
 	noRight    = regexp.MustCompile(`\(13: Permission denied\)|are you root`)
 	errorLines = regexp.MustCompile(`(?m)^E: (.*)$`)
 	warnLines  = regexp.MustCompile(`(?m)^(?:E: |W: |Err:\d+ )(.*)$`)
-	// Of warnLines, those that say why: the others name an address, or come at the end.
+	// The lines among warnLines that give a reason: the others name an address, or come at the end.
 	whyLines = regexp.MustCompile(`(?m)^[EW]: (.*)$`)
 	noWhy    = regexp.MustCompile(`Some index files failed to download`)
 )
 
-// lockHolder says who has the lock that apt-get wants, if that is why it ended.
+// lockHolder returns the holder of the lock that apt-get wants, if that is why it failed.
 func lockHolder(text string) (string, bool) {
 	if !lockLine.MatchString(text) || noRight.MatchString(text) {
 		return "", false
@@ -143,7 +142,7 @@ func lockHolder(text string) (string, bool) {
 	return fmt.Sprintf("%s (process %s)", m[2], m[1]), true
 }
 
-// boot waits for a cloud's first start, which installs packages itself.
+// boot waits for the first boot of a cloud host, which installs packages itself.
 func (s *System) boot(ctx context.Context, h host.Host) error {
 	if s.booted {
 		return nil
@@ -168,8 +167,8 @@ func (s *System) boot(ctx context.Context, h host.Host) error {
 	return nil
 }
 
-// update refreshes the lists, once a run. A repository that cannot be reached stops
-// nothing yet: it may be another one's.
+// update refreshes the lists, once per run. An unreachable repository is no failure yet: the
+// packages may come from another one.
 func (s *System) update(ctx context.Context, h host.Host) error {
 	if s.fresh || s.options.KeepLists {
 		return nil
@@ -187,7 +186,7 @@ func (s *System) update(ctx context.Context, h host.Host) error {
 	return nil
 }
 
-// complaints are the lines with which apt-get tells what went wrong.
+// complaints returns an error of the lines in which apt-get says what went wrong.
 func complaints(text string) error {
 	var lines []string
 	for _, form := range []*regexp.Regexp{whyLines, warnLines} {

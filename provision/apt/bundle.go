@@ -17,23 +17,23 @@ import (
 	"strings"
 )
 
-// Sums is the file of a bundle that lists its files' SHA-256, as sha256sum writes it.
+// Sums is the file of a bundle that lists the SHA-256 of its files, in the format of sha256sum.
 const Sums = "SHA256SUMS"
 
-// Index is the file, in the folder of a kind of host, that says what each .deb needs. With
-// it a host is sent what it lacks; without it, all.
+// Index is the file, in the folder of a platform, that lists what each .deb needs. With it a host
+// is sent only the packages it lacks; without it, all.
 const Index = "Packages"
 
-// Bundle is a set of .deb files on this machine for hosts without a network: a folder, or
-// a tar archive of one, with a file SHA256SUMS. Files for one kind of host lie in a folder
-// with that kind's name (debian12-amd64); without such folders all are for every host.
+// Bundle is a set of .deb files on this machine for hosts without a network: a folder, or a tar
+// archive of one, with a file SHA256SUMS. Files for one platform are in a folder of that name
+// (debian12-amd64); without such folders all files are for every host.
 type Bundle struct {
 	name  string
-	debs  []deb // and what else is in it: an index, a program
+	debs  []deb // and other files: an index, a program
 	close func() error
 }
 
-// deb is a file of a bundle.
+// deb is one file of a bundle.
 type deb struct {
 	path   string // in the bundle, with /
 	sum    string // SHA-256, hexadecimal
@@ -41,8 +41,8 @@ type deb struct {
 	source io.ReaderAt
 }
 
-// OpenBundle reads a bundle and holds every file against SHA256SUMS; a .deb must be listed
-// there. It is to be closed.
+// OpenBundle opens a bundle and checks every file against SHA256SUMS; every .deb must be listed
+// there. The caller must close it.
 func OpenBundle(name string) (*Bundle, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -64,7 +64,7 @@ func OpenBundle(name string) (*Bundle, error) {
 	return b, nil
 }
 
-// Name is what the file or folder is called.
+// Name returns the name of the file or folder.
 func (b *Bundle) Name() string { return b.name }
 
 // Close closes its files.
@@ -121,7 +121,7 @@ func noSums(err error) error {
 	return fmt.Errorf("%w\nhint: in the folder: find . -name '*.deb' -exec sha256sum {} + > %s", err, Sums)
 }
 
-// readTar finds where the files lie in the archive, so that they are read from it.
+// readTar finds the positions of the files in the archive, so that they are read from it.
 func (b *Bundle) readTar(name string) (io.Reader, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -155,7 +155,7 @@ func (b *Bundle) readTar(name string) (io.Reader, error) {
 	if sums == nil {
 		return nil, noSums(fmt.Errorf("open %s: %w", Sums, fs.ErrNotExist))
 	}
-	// A tar of the folder itself has its name before each file's.
+	// A tar of the folder itself puts its name before each file's.
 	for i := range b.debs {
 		b.debs[i].path = strings.TrimPrefix(b.debs[i].path, folder+"/")
 	}
@@ -164,7 +164,7 @@ func (b *Bundle) readTar(name string) (io.Reader, error) {
 
 var sumLine = regexp.MustCompile(`^([0-9a-fA-F]{64}) [ *](.+)$`)
 
-// check compares every file with its line.
+// check compares every file with its sum.
 func (b *Bundle) check(sums io.Reader) error {
 	want := map[string]string{}
 	lines := bufio.NewScanner(sums)
@@ -213,7 +213,7 @@ func (b *Bundle) check(sums io.Reader) error {
 
 var platformFolder = regexp.MustCompile(`^(debian|ubuntu)[0-9.]+-[a-z0-9]+$`)
 
-// index says what each package for a kind of host needs, "" if nobody has written it down.
+// index returns the index of the packages for a platform, "" if there is none.
 func (b *Bundle) index(kind string) (string, error) {
 	for _, d := range b.debs {
 		if d.path == kind+"/"+Index {
@@ -224,7 +224,7 @@ func (b *Bundle) index(kind string) (string, error) {
 	return "", nil
 }
 
-// of are the packages for a kind of host.
+// of returns the packages for a platform.
 func (b *Bundle) of(kind string) ([]deb, error) {
 	var found []deb
 	var kinds []string

@@ -19,10 +19,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// gather downloads packages with all that they need, as if nothing were installed, and
-// drops what no Debian is without. It writes an index of what is left, and lists that with
-// it: size, SHA-256, name. All that apt writes goes below the folder; in it is a folder parts with repositories of ours,
-// to which those of the host come.
+// gather downloads packages with all dependencies, as if nothing were installed, and drops those
+// that every Debian has. It writes an index of the rest, and lists them and the index: size,
+// SHA-256, name. Everything apt writes goes below the folder; its folder parts has our
+// repositories, to which those of the host are added.
 const gather = `cd %s && mkdir -p archives/partial lists/partial parts && : >status || exit
 for f in /etc/apt/sources.list.d/*; do [ ! -f "$f" ] || cp "$f" parts/ || exit; done
 get() {
@@ -41,13 +41,12 @@ done 3>../listed >Packages
 echo "$(stat -c %%s Packages) $(sha256sum <Packages | cut -d' ' -f1) Packages"
 cat ../listed`
 
-// piece is how much of a file one command brings.
+// piece is how many bytes of a file one command transfers.
 const piece = 384 << 10
 
-// Collect makes a bundle in the folder dir, or adds to it: packages and what they need,
-// downloaded by a host that has a network for hosts of the same release and processor
-// that have none. Repositories are asked beside those that the host has. The host stays
-// as it is.
+// Collect makes a bundle in the folder dir, or adds to it: packages and their dependencies,
+// downloaded by a host that has a network, for hosts of the same release and processor that have
+// none. It uses the given repositories and those of the host. The host is not changed.
 func Collect(ctx context.Context, h host.Host, dir string, repositories []Repository, packages ...string) (err error) {
 	facts, err := host.FactsOf(ctx, h)
 	if err != nil {
@@ -111,7 +110,7 @@ func Collect(ctx context.Context, h host.Host, dir string, repositories []Reposi
 	return WriteSums(dir)
 }
 
-// mergeIndex adds what an earlier collection has listed to the index.
+// mergeIndex adds the entries of an earlier collection to the index.
 func mergeIndex(name, old string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -130,7 +129,7 @@ func mergeIndex(name, old string) error {
 	return os.WriteFile(name, text, 0o644)
 }
 
-// fetch brings a file from the host, unless it is there.
+// fetch copies a file from the host, unless it is already here.
 func fetch(ctx context.Context, h host.Host, from, to string, size int64, sum string) error {
 	if old, err := os.ReadFile(to); err == nil && hexSum(old) == sum {
 		return nil
@@ -138,7 +137,7 @@ func fetch(ctx context.Context, h host.Host, from, to string, size int64, sum st
 	var content []byte
 	for at := int64(0); at < size; at += piece {
 		script := fmt.Sprintf("dd if=%s bs=%d skip=%d count=1 2>/dev/null | base64 -w0", host.Quote(from), piece, at/piece)
-		// Secret: nobody wants to read base64 in a log.
+		// Secret: base64 is useless in a log.
 		out, err := h.Run(ctx, host.Command{Script: script, Root: true, Secret: true})
 		if err != nil {
 			return fmt.Errorf("fetch %s: %w", from, err)
@@ -163,7 +162,7 @@ func hexSum(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// WriteSums lists all files of a folder in SHA256SUMS, as a bundle has it.
+// WriteSums lists all files of a folder in SHA256SUMS, as a bundle needs it.
 func WriteSums(dir string) error {
 	var lines []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// known are faults of which the next step is known.
+// known lists faults with a known next step.
 var known = []struct {
 	sign *regexp.Regexp
 	hint string
@@ -26,15 +26,15 @@ var known = []struct {
 	{regexp.MustCompile(`returned an error code|error processing package`), "a package's own script failed; `journalctl -xe` and /var/log/apt/term.log on the host say why"},
 }
 
-// fault is what apt-get ended with, and the next step.
+// fault is an error of apt-get, and the next step.
 type fault struct{ what, hint string }
 
 func (f *fault) Error() string { return f.what + "\nhint: " + f.hint }
 
-// lists tells whether a package may be missing because the lists are old.
+// lists matches errors that may be due to old lists.
 var lists = regexp.MustCompile(`Unable to locate package|has no installation candidate|unmet dependencies|Failed to fetch`)
 
-// explain makes an error of what apt-get wrote.
+// explain makes an error from the output of apt-get.
 func explain(text string) error {
 	var lines []string
 	for _, m := range errorLines.FindAllStringSubmatch(text, -1) {
@@ -46,7 +46,7 @@ func explain(text string) error {
 	return &fault{"apt-get: " + strings.Join(lines[:min(3, len(lines))], "; "), hintOf(text, "/var/log/apt/term.log on the host has the whole")}
 }
 
-// hintOf is the next step that is known for what apt-get wrote, or another.
+// hintOf returns the known next step for the output of apt-get, or other.
 func hintOf(text, other string) string {
 	for _, k := range known {
 		if k.sign.MatchString(text) {

@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// Installed tells the version of each package that is installed; others are missing in it.
+// Installed returns the version of each package that is installed, and omits the others.
 func Installed(ctx context.Context, h host.Host, packages ...string) (map[string]string, error) {
 	script := `command -v dpkg-query >/dev/null || { echo "no dpkg" >&2; exit 3; }
 dpkg-query -W -f '${Package} ${db:Status-Status} ${Version}\n' ` + quoteAll(packages) + ` 2>/dev/null || :`
@@ -32,8 +32,8 @@ func parseInstalled(text string) map[string]string {
 	return versions
 }
 
-// Install is the step that installs what is missing of packages, with what they need
-// but not what they merely recommend. Those that are there stay in their version.
+// Install is the step that installs the missing packages with their dependencies, but without those
+// merely recommended. Packages that are present keep their version.
 func (s *System) Install(name string, packages ...string) step.Wish {
 	return step.NewWish(name, func(ctx context.Context, h host.Host) (*step.Change, error) {
 		there, err := Installed(ctx, h, packages...)
@@ -71,9 +71,8 @@ func (s *System) install(ctx context.Context, h host.Host, packages []string) er
 	return err
 }
 
-// Hold is the step that keeps packages at their version until somebody says
-// `apt-mark unhold`: an upgrade of a database is never an accident. A name may have * in
-// it, for those of the packages that are installed.
+// Hold is the step that keeps packages at their version until somebody runs `apt-mark unhold`, so
+// that a database is never upgraded by accident. A name may contain *, to match installed packages.
 func Hold(name string, packages ...string) step.Wish {
 	return step.NewWish(name, func(ctx context.Context, h host.Host) (*step.Change, error) {
 		there, loose, err := notHeld(ctx, h, packages)
@@ -95,7 +94,7 @@ func Hold(name string, packages ...string) step.Wish {
 	})
 }
 
-// notHeld are the installed packages that are not held; there says that some are installed.
+// notHeld returns the installed packages that are not held; there: some are installed.
 func notHeld(ctx context.Context, h host.Host, packages []string) (there bool, loose []string, err error) {
 	installed, err := Installed(ctx, h, packages...)
 	if err != nil || len(installed) == 0 {

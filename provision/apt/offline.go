@@ -14,17 +14,17 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// staging is where a bundle's files lie on a host while they are installed.
+// staging is the folder of a bundle's files on a host during installation.
 const staging = "/var/cache/urifilter-toolkit"
 
-// index makes a repository of the files in the folder, which apt then knows beside what
-// is installed and nothing else: it takes the files that are needed, and asks no network.
-// The host's own lists and caches are not touched.
+// index makes a repository of the files in the folder, and limits apt to it and the installed
+// packages: apt takes the files it needs, and uses no network. The host's own lists and caches are
+// not touched.
 const index = `cd %s && mkdir -p lists/partial archives/partial && for f in *.deb; do
 	dpkg-deb --field "$f" && printf 'Filename: ./%%s\nSize: %%s\nSHA256: %%s\n\n' "$f" "$(stat -c %%s "$f")" "$(sha256sum <"$f" | cut -d' ' -f1)" || exit
 done >Packages && printf 'deb [trusted=yes] file:%%s ./\n' "$PWD" >sources.list`
 
-// fromBundle installs packages and what they need out of the bundle.
+// fromBundle installs packages and their dependencies from the bundle.
 func (s *System) fromBundle(ctx context.Context, h host.Host, packages []string) error {
 	facts, err := host.FactsOf(ctx, h)
 	if err != nil {
@@ -57,8 +57,8 @@ func (s *System) fromBundle(ctx context.Context, h host.Host, packages []string)
 	return clearStaging(ctx, h)
 }
 
-// onlyBundle has apt-get know the files in the folder and nothing else: what lies in the host's
-// own cache is not counted on either, as it would be left out of what is sent.
+// onlyBundle limits apt-get to the files in the folder. The host's own cache is ignored as well,
+// because a package in it would not be sent.
 func onlyBundle(args ...string) []string {
 	return append([]string{
 		"-oDir::Etc::sourcelist=" + staging + "/sources.list", "-oDir::Etc::sourceparts=-", "-oDir::State::lists=" + staging + "/lists",
@@ -67,10 +67,10 @@ func onlyBundle(args ...string) []string {
 	}, args...)
 }
 
-// needed is a line of apt-get --print-uris: a file of the folder.
+// needed matches a line of apt-get --print-uris with a file of the folder.
 var needed = regexp.MustCompile(`(?m)^'file:` + staging + `/(?:\./)?([^'/]+)' `)
 
-// lacking are the packages that the host would take.
+// lacking returns the packages that the host would take.
 func (s *System) lacking(ctx context.Context, h host.Host, known string, debs []deb, packages []string) ([]deb, error) {
 	if _, err := h.Run(ctx, host.Command{Script: "install -d -m 755 " + staging + "/lists/partial " + staging + "/archives/partial", Root: true}); err != nil {
 		return nil, err
@@ -105,8 +105,8 @@ func clearStaging(ctx context.Context, h host.Host) error {
 	return err
 }
 
-// upload sends what the host does not have yet: after a failure the next run goes on
-// where this one ended.
+// upload sends the files that the host lacks: after a failure the next run continues where this one
+// ended.
 func upload(ctx context.Context, h host.Host, debs []deb) error {
 	have := fmt.Sprintf(`install -d -m 755 %s && cd %[1]s && rm -rf lists Packages sources.list && for f in *.deb; do [ -f "$f" ] && sha256sum "$f"; done; :`, staging)
 	out, err := h.Run(ctx, host.Command{Script: have, Root: true})
@@ -125,7 +125,7 @@ func upload(ctx context.Context, h host.Host, debs []deb) error {
 		sent[base] = there[base] == d.sum
 		delete(there, base)
 	}
-	if len(there) > 0 { // of another bundle
+	if len(there) > 0 { // left by another bundle
 		var old []string
 		for name := range there {
 			old = append(old, staging+"/"+name)

@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// platform is a release on which the toolkit installs packages.
+// platform is a release on which the toolkit can install packages.
 type platform struct {
 	os, version string
 	tested      bool // by this repository's tests
@@ -57,10 +57,10 @@ func supportedNames() string {
 	return fmt.Sprintf("Debian %s or Ubuntu %s (tested: %s)", strings.Join(debian, ", "), strings.Join(ubuntu, ", "), strings.Join(tested, ", "))
 }
 
-// Platform names a host's kind in bundles: "debian12-amd64".
+// Platform is the name of a host's platform in bundles: "debian12-amd64".
 func Platform(f host.Facts) string { return f.OS + f.Version + "-" + f.Arch }
 
-// brokenOff lists packages that are half installed, unless somebody installs right now.
+// brokenOff lists half-installed packages, unless an installation is running.
 const brokenOff = `for c in /proc/[0-9]*/comm; do
 	case "$(cat "$c" 2>/dev/null)" in apt|apt-get|aptitude|dpkg|unattended-upgr|apt.systemd.dai) exit 0;; esac
 done
@@ -68,10 +68,10 @@ dpkg --audit 2>&1
 for f in /var/lib/dpkg/updates/*; do [ -e "$f" ] && echo "an update of the package database was broken off: $f"; done
 :`
 
-// auditLine is a package in the list of dpkg --audit.
+// auditLine matches a package in the list of dpkg --audit.
 var auditLine = regexp.MustCompile(`(?m)^ (\S+)`)
 
-// audited is the first line of what was found, or the packages that it is about.
+// audited returns the packages in the findings, or else their first line.
 func audited(text string) string {
 	var names []string
 	for _, m := range auditLine.FindAllStringSubmatch(text, -1) {
@@ -85,8 +85,8 @@ func audited(text string) string {
 	return "not installed as a whole: " + strings.Join(slices.Compact(names), ", ")
 }
 
-// Ready is a preflight: the host is of a kind on which packages can be installed, and no
-// earlier installation has been broken off.
+// Ready is a preflight: packages can be installed on this platform, and no earlier installation was
+// interrupted.
 func Ready() step.Proof {
 	return step.NewProof("packages: can be installed", func(ctx context.Context, h host.Host) error {
 		facts, err := host.FactsOf(ctx, h)

@@ -19,18 +19,18 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// Repository is one to be added to a host: a vendor's, or a mirror of it.
+// Repository is a repository to add to a host: a vendor's, or a mirror of it.
 type Repository struct {
 	// Name is a word; the files are called urifilter-NAME.
 	Name string
 	// URL is the address without dists: "https://repo.mongodb.org/apt/debian".
 	URL string
-	// Suite is "bookworm/mongodb-org/8.0" or the like; one that ends in / stands for a
-	// flat repository, which has no components.
+	// Suite is for example "bookworm/mongodb-org/8.0"; one that ends in / stands for a flat
+	// repository, which has no components.
 	Suite string
-	// Component is "main" or the like; several are separated by blanks.
+	// Component is for example "main"; several are separated by blanks.
 	Component string
-	// Key is the public key, armored or binary, that must have signed the repository.
+	// Key is the public key, armored or binary, with which the repository must be signed.
 	Key []byte
 }
 
@@ -54,7 +54,7 @@ var (
 	oneBlank = regexp.MustCompile(`^[A-Za-z0-9._-]+( [A-Za-z0-9._-]+)*$`)
 )
 
-// Validate says what is wrong, all of it.
+// Validate returns everything that is wrong, as one error.
 func (r Repository) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -91,7 +91,7 @@ func armored(key []byte) bool {
 	return bytes.Contains(key, []byte("-----BEGIN PGP PUBLIC KEY BLOCK-----"))
 }
 
-// binaryKey tells whether key begins with the packet of a public key (RFC 9580, 4.2).
+// binaryKey reports whether key begins with a public key packet (RFC 9580, 4.2).
 func binaryKey(key []byte) bool {
 	if len(key) < 3 {
 		return false
@@ -103,7 +103,7 @@ func binaryKey(key []byte) bool {
 	return key[0]&0x80 != 0 && tag == 6
 }
 
-// source is the entry, in the form of deb822.
+// source returns the entry, in deb822 format.
 func (r Repository) source() string { return r.sourceWith(r.keyPath()) }
 
 func (r Repository) sourceWith(keyPath string) string {
@@ -115,8 +115,8 @@ func (r Repository) sourceWith(keyPath string) string {
 	return text + "Signed-By: " + keyPath + "\n"
 }
 
-// Repository is the step that adds one. Where somebody else has added the same, that
-// stands: apt refuses two entries with different keys.
+// Repository is the step that adds a repository. If somebody else has already added it, their entry
+// remains: apt refuses two entries with different keys.
 func (s *System) Repository(r Repository) step.Wish {
 	return step.NewWish(r.Name+": repository", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		if err := r.Validate(); err != nil {
@@ -163,7 +163,7 @@ func (s *System) add(ctx context.Context, h host.Host, r Repository, source, key
 	step.Say(ctx, "apt: asking %s", r.URL)
 	_, err := s.get(ctx, h, "-oDir::Etc::sourcelist="+source.Path, "-oDir::Etc::sourceparts=-", "-oAPT::Get::List-Cleanup=0", "-oAPT::Update::Error-Mode=any", "update")
 	if err != nil {
-		// An entry that does not work spoils every apt-get on the host.
+		// A broken entry makes every apt-get on the host fail.
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		_, undoErr := h.Run(undo, host.Command{Script: "rm -f " + quoteAll([]string{source.Path, key.Path}), Root: true})
@@ -172,7 +172,7 @@ func (s *System) add(ctx context.Context, h host.Host, r Repository, source, key
 	return nil
 }
 
-// foreign is the file, not ours, that has the same address and suite.
+// foreign returns the file of somebody else that has the same address and suite.
 func (r Repository) foreign(ctx context.Context, h host.Host) (string, error) {
 	script := fmt.Sprintf(`cd /etc/apt 2>/dev/null || exit 0
 for f in sources.list sources.list.d/*.list sources.list.d/*.sources; do
@@ -188,11 +188,11 @@ done
 	return first, nil
 }
 
-// largestKey bounds what is taken for a key.
+// largestKey is the size limit of a key.
 const largestKey = 1 << 20
 
-// FetchKey reads a repository's key, from a file of this machine or, if that is "", from
-// an address.
+// FetchKey reads the key of a repository, from a file of this machine or, if that is "", from a
+// URL.
 func FetchKey(ctx context.Context, file, address string) ([]byte, error) {
 	if file != "" {
 		return os.ReadFile(file)

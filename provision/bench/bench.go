@@ -1,5 +1,5 @@
-// Package bench has the daemon's command line put the daemon under load, on the host itself and
-// as the service's user: `NAME bench load`. What is measured is that command's matter.
+// Package bench has the daemon's command line put the daemon under load, on the host itself and as
+// the service's user: `NAME bench load`. That command defines what is measured.
 package bench
 
 import (
@@ -19,15 +19,15 @@ import (
 type CLI struct {
 	Program   systemd.Program
 	Binary    string // path of the program
-	TokenFile string // path of the file with the host's own token; it need not be there
+	TokenFile string // path of the file with the host's own token; it may be missing
 	User      string // of the service
 }
 
-// Load are flags of the command; those that are zero are not given.
+// Load holds the flags of the command; those that are zero are omitted.
 type Load struct {
 	Connections, Batch int
 	Duplicates         *float64
-	Rate               string // items a second, also as 500k; "": a closed loop
+	Rate               string // items per second, also as 500k; "": a closed loop
 	Duration           time.Duration
 	Protocol           string
 	Filter             string
@@ -52,24 +52,24 @@ func (l Load) args() []string {
 	return args
 }
 
-// Result is what the toolkit shows of a run.
+// Result is the part of a run's result that the toolkit shows.
 type Result struct {
 	ItemsPerSec float64 `json:"items_per_second"`
 	Items       int64   `json:"items"`
 	Duplicates  float64 `json:"duplicate_share"`
 	Latency     Latency `json:"latency_ms"`
-	// Corrected is that of a closed loop, with what it had left out.
+	// Corrected is the latency of a closed loop, corrected for coordinated omission.
 	Corrected *Latency `json:"corrected_latency_ms"`
 	Errors    []struct {
 		Code    string `json:"error_code"`
 		Batches int64  `json:"batches"`
 	} `json:"errors"`
 	Warnings []string `json:"warnings"`
-	// All is what the command printed.
+	// All is the complete output of the command.
 	All json.RawMessage `json:"-"`
 }
 
-// Latency of batches, in milliseconds.
+// Latency of batches in milliseconds.
 type Latency struct {
 	P50  float64 `json:"p50"`
 	P90  float64 `json:"p90"`
@@ -78,10 +78,10 @@ type Latency struct {
 	Max  float64 `json:"max"`
 }
 
-// command runs `NAME bench load` against the daemon at a URL. The token goes from its file into
-// the variable that the program reads: it is in no argument. A run that is interrupted on
-// the operator's machine gets a hang-up and then SIGTERM, at which the program drops the filter
-// that it has made; the hang-up alone would end it before.
+// command runs `NAME bench load` against the daemon at a URL. The token goes from its file into an
+// environment variable of the program: no argument contains it. If the operator interrupts the run,
+// the program gets a SIGHUP and then a SIGTERM, on which it drops the filter that it made; the
+// SIGHUP alone would end it before.
 func (c CLI) command(url string, l Load) host.Command {
 	var words strings.Builder
 	for _, a := range l.args() {
@@ -92,8 +92,8 @@ func (c CLI) command(url string, l Load) host.Command {
 	return host.Command{Script: script, User: c.User}
 }
 
-// Load measures the daemon that is called at a URL on its own host. A run in which batches failed
-// has a result, and no error.
+// Load measures the daemon at a URL on its own host. A run with failed batches has a result, and no
+// error.
 func (c CLI) Load(ctx context.Context, h host.Host, url string, l Load) (Result, error) {
 	out, err := h.Run(ctx, c.command(url, l))
 	var failed *host.CommandError
@@ -111,7 +111,7 @@ func (c CLI) Load(ctx context.Context, h host.Host, url string, l Load) (Result,
 	return r, nil
 }
 
-// explain takes the program's own words for an error.
+// explain makes an error from the program's own message.
 func (c CLI) explain(err error, stderr string) error {
 	_, said, _ := strings.Cut("\n"+strings.TrimSpace(stderr), "\n"+c.Program.Name+": ")
 	if said == "" {
@@ -123,7 +123,7 @@ func (c CLI) explain(err error, stderr string) error {
 	return fmt.Errorf("bench load: %s", said)
 }
 
-// Failed is how many batches failed, and of what.
+// Failed says how many batches failed, and why.
 func (r Result) Failed() string {
 	if len(r.Errors) == 0 {
 		return "0"
@@ -135,7 +135,7 @@ func (r Result) Failed() string {
 	return strings.Join(kinds, ", ")
 }
 
-// Honest are the latencies to compare: those of an open loop as they are, of a closed one corrected.
+// Honest returns the latencies to compare: those of an open loop unchanged, of a closed one corrected.
 func (r Result) Honest() Latency {
 	if r.Corrected != nil {
 		return *r.Corrected

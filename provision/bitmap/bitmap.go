@@ -1,6 +1,6 @@
-// Package bitmap has the daemon's command line copy bit-maps to and from the archive, on
-// the hosts themselves and as the service's user: `NAME bitmap ...`. It knows
-// nothing of bit-maps but what that command says of them.
+// Package bitmap has the daemon's command line copy bit-maps to and from the archive, on the hosts
+// themselves and as the service's user: `NAME bitmap ...`. All it knows of bit-maps is the output
+// of that command.
 package bitmap
 
 import (
@@ -20,31 +20,31 @@ type CLI struct {
 	Program   systemd.Program
 	Binary    string // path of the program
 	Config    string // path of the settings
-	TokenFile string // path of the file with the host's own token; it need not be there
+	TokenFile string // path of the file with the host's own token; it may be missing
 	User      string // of the service
-	// Shared is that several daemons have one store in common: what another one is writing
-	// back at that moment is left to it.
+	// Shared: several daemons use one store. A bit-map that another daemon is writing back at that
+	// moment is skipped.
 	Shared bool
-	// Turn has room for one: a host that makes bit-maps, while others wait. Two that made
-	// them at once would give them different seeds, and only the first could ever write its
-	// own back to the archive that they share. nil: no host waits.
+	// Turn has room for one host, the one that makes bit-maps while others wait. Two hosts that made
+	// them at once would give them different seeds, and only the first could ever write its own back
+	// to their shared archive. nil: no host waits.
 	Turn chan struct{}
 }
 
-// command runs `NAME bitmap ARGS`. The token goes from its file into the variable
-// that the program reads: it is in no argument.
+// command runs `NAME bitmap ARGS`. The token goes from its file into an environment variable of the
+// program: no argument contains it.
 func (c CLI) command(args ...string) host.Command {
 	words := make([]string, len(args))
 	for i, a := range args {
 		words[i] = host.Quote(a)
 	}
-	// The folder is one that the user may read, whoever logged in.
+	// The working directory must be readable for the user, whoever logged in.
 	script := fmt.Sprintf("cd /\nif [ -r %s ]; then %[2]s=$(cat %[1]s); export %[2]s; fi\nexec %[3]s bitmap %[4]s --config %[5]s",
 		host.Quote(c.TokenFile), c.Program.Env("TOKEN"), host.Quote(c.Binary), strings.Join(words, " "), host.Quote(c.Config))
 	return host.Command{Script: script, User: c.User}
 }
 
-// run says each line that the command writes, and keeps its error's own words.
+// run reports each line that the command writes, and keeps the message of its error.
 func (c CLI) run(ctx context.Context, h host.Host, args ...string) error {
 	out, err := h.Run(ctx, c.command(args...))
 	if err != nil {
@@ -56,13 +56,13 @@ func (c CLI) run(ctx context.Context, h host.Host, args ...string) error {
 	return nil
 }
 
-// explain takes the program's own words for an error.
+// explain makes an error from the program's own message.
 func (c CLI) explain(err error, what string) error {
 	var failed *host.CommandError
 	if !errors.As(err, &failed) {
 		return err
 	}
-	// Lines before the error say which way was taken.
+	// Lines before the error only report progress.
 	_, said, _ := strings.Cut("\n"+strings.TrimSpace(failed.Output.Stderr), "\n"+c.Program.Name+": ")
 	if said == "" {
 		return err
@@ -79,8 +79,8 @@ type line struct {
 
 func isPresent(part json.RawMessage) bool { return len(part) > 0 && string(part) != "null" }
 
-// Init is the step after which store and archive have a bit-map of each filter of the
-// settings. skip may say that it is not the time yet; nil: it is.
+// Init is the step that makes the missing bit-map of each configured filter in store and archive.
+// skip may say that it is too early; nil: it is not.
 func (c CLI) Init(filters func(ctx context.Context, h host.Host) ([]string, error), skip func(ctx context.Context, h host.Host) (bool, error)) step.Wish {
 	return step.NewWish("bitmap: init", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		if skip != nil {
@@ -113,7 +113,7 @@ func (c CLI) inTurn(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// lack says what is not there, "" if all is.
+// lack describes what is missing, "" if nothing is.
 func (c CLI) lack(ctx context.Context, h host.Host, names []string) (string, error) {
 	there, err := host.Exists(ctx, h, c.Binary)
 	if err != nil {
@@ -128,7 +128,7 @@ func (c CLI) lack(ctx context.Context, h host.Host, names []string) (string, err
 		if !errors.As(err, &failed) {
 			return "", err
 		}
-		// What is not there cannot be asked: Apply meets the fault if it is one.
+		// The query may fail because something is missing: if that is a fault, Apply meets it.
 		return "make the bit-maps of " + strings.Join(names, ", "), nil
 	}
 	var missing []string
@@ -145,7 +145,7 @@ func (c CLI) lack(ctx context.Context, h host.Host, names []string) (string, err
 
 type sides struct{ store, archive bool }
 
-// status is what store and archive have of each filter.
+// status returns the state of each filter in store and archive.
 func (c CLI) status(ctx context.Context, h host.Host) (map[string]sides, error) {
 	out, err := h.Run(ctx, c.command("status", "--json"))
 	if err != nil {
@@ -173,8 +173,7 @@ func (c CLI) Update(names ...string) step.Wish {
 	return c.act("bitmap: update", "write back to the archive", append(args, names...)...)
 }
 
-// Restore is the step that puts archived bit-maps back into the store; version "" is the
-// newest.
+// Restore is the step that copies archived bit-maps back to the store; version "" is the newest.
 func (c CLI) Restore(version string, names ...string) step.Wish {
 	args := []string{"restore"}
 	if version != "" {
@@ -189,8 +188,8 @@ func (c CLI) act(title, summary string, args ...string) step.Wish {
 	})
 }
 
-// Status is what `NAME bitmap status` shows, for people or as JSON. It may show
-// something and fail all the same.
+// Status returns the output of `NAME bitmap status`, for people or as JSON. There may be output
+// even with an error.
 func (c CLI) Status(ctx context.Context, h host.Host, asJSON bool, names ...string) (string, error) {
 	args := []string{"status", "--quiet"}
 	if asJSON {

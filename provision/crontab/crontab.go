@@ -1,6 +1,6 @@
-// Package crontab reads the times of a crontab and writes them as systemd does. It is strict
-// as Debian's cron is; libraries take times that this cron refuses (5/10, ?) and refuse some
-// that it takes (7 for Sunday). It runs nothing.
+// Package crontab reads the times of a crontab and writes them as systemd does. It is as strict as
+// Debian's cron; libraries accept times that this cron refuses (5/10, ?) and refuse some that it
+// accepts (7 for Sunday). It runs nothing.
 package crontab
 
 import (
@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// Time is a time as the five fields of a crontab say it.
+// Time is a time in the five fields of a crontab.
 type Time struct {
 	text                              string
 	minute, hour, day, month, weekday uint64 // bit n: the value n
 	anyDay, anyWeekday                bool   // the field begins with *
 }
 
-// field is what may stand in one of the five.
+// field describes the values of one of the five fields.
 type field struct {
 	name     string
 	low, top int
-	names    []string // of the values from low on
+	names    []string // of the values, beginning with low
 }
 
 var (
@@ -40,8 +40,8 @@ func nicknames() map[string]string {
 	}
 }
 
-// Parse reads minute, hour, day, month and weekday as crontab(5) has them, or a word
-// such as @monthly. Times that never come are refused.
+// Parse reads minute, hour, day, month and weekday in the format of crontab(5), or a word such as
+// @monthly. Times that never occur are refused.
 func Parse(text string) (Time, error) {
 	bad := func(format string, args ...any) (Time, error) {
 		return Time{}, fmt.Errorf("schedule.when %q: "+format, append([]any{text}, args...)...)
@@ -135,9 +135,9 @@ func (f field) value(text string) (int, error) {
 	return n, nil
 }
 
-// comes tells whether some year has such a day.
+// comes reports whether such a day exists in any year.
 func (w Time) comes() bool {
-	if !w.anyWeekday { // cron takes either of the two
+	if !w.anyWeekday { // cron accepts either of the two
 		return true
 	}
 	for m, days := range []int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31} {
@@ -148,8 +148,8 @@ func (w Time) comes() bool {
 	return false
 }
 
-// OnCalendar is the same time for a timer of systemd. It cannot say that either the day
-// of the month or that of the week shall do, which is what a crontab means by both.
+// OnCalendar returns the same time for a systemd timer. Systemd cannot express that either the day
+// of the month or the weekday must match, which is what a crontab with both means.
 func (w Time) OnCalendar() (string, error) {
 	if !w.anyDay && !w.anyWeekday {
 		return "", fmt.Errorf("schedule.when %q: a timer cannot have both a day and a weekday, of which a crontab takes either: leave one of them *", w.text)
@@ -170,7 +170,7 @@ func (w Time) OnCalendar() (string, error) {
 
 func (f field) all() uint64 { return 1<<(f.top+1) - 1<<f.low }
 
-// list is the values of a set as systemd writes them.
+// list returns the values of a set as systemd writes them.
 func list(set uint64, f field) string {
 	if set == f.all() {
 		return "*"

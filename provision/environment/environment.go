@@ -1,6 +1,6 @@
-// Package environment makes a host ready for a program's daemon: the user that it runs as,
-// its folders, the token by which the host's own jobs call it. It sets no clock, no limits of login sessions (the unit has the daemon's),
-// no firewall, and no net.core.somaxconn, whose 4096 on every supported kernel is enough.
+// Package environment prepares a host for a program's daemon: its user, its folders, and the token with which
+// the host's own jobs call it. It sets no clock, no limits of login sessions (the unit has those of the
+// daemon), no firewall, and no net.core.somaxconn, which is 4096 on every supported kernel and suffices.
 package environment
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// Options say who runs the daemon and where its files are.
+// Options are the user of the daemon and the paths of its files.
 type Options struct {
 	Program     systemd.Program
 	User, Group string // default: the program's name
@@ -23,7 +23,7 @@ type Options struct {
 	Data        string // data_dir of the settings; default Home
 	Config      string // folder of the settings; default /etc/NAME
 	Root        string // folder of the releases' folder; default /opt/NAME
-	// Callers are other programs that call the daemon, each with a token of its own.
+	// Callers are other programs that call the daemon, each with its own token.
 	Callers []string
 }
 
@@ -36,7 +36,7 @@ func (o Options) complete() Options {
 	return o
 }
 
-// Steps are what a program's host needs before a release comes.
+// Steps returns the steps that prepare a host for a release of the program.
 func Steps(o Options) []step.Step {
 	o = o.complete()
 	steps := []step.Step{o.account(), o.folders(), o.token("operator", systemd.TokenName)}
@@ -46,7 +46,7 @@ func Steps(o Options) []step.Step {
 	return append(steps, Clock(), HugePages())
 }
 
-// account makes the group and the user. One that is there stays as it is.
+// account makes the group and the user. Existing ones are not changed.
 func (o Options) account() step.Wish {
 	return step.NewWish("environment: user", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		script := fmt.Sprintf(`echo "$(getent group %s)"; getent passwd %s; :`, host.Quote(o.Group), host.Quote(o.User))
@@ -79,7 +79,7 @@ func (o Options) account() step.Wish {
 	})
 }
 
-// mayRun refuses root's account: entry is a line of passwd, "" for a user to be made.
+// mayRun refuses root's account: entry is a line of passwd, "" for a user to be created.
 func mayRun(entry string) error {
 	fields := strings.Split(entry, ":")
 	if len(fields) > 2 && fields[2] == "0" {
@@ -88,7 +88,7 @@ func mayRun(entry string) error {
 	return nil
 }
 
-// folder is one that shall be there.
+// folder is a folder that must exist.
 type folder struct {
 	path         string
 	mode         fs.FileMode
@@ -104,7 +104,7 @@ func (o Options) list() []folder {
 		{o.Root, 0o755, "root", "root"},
 		{o.Root + "/releases", 0o755, "root", "root"},
 		{o.Config, 0o750, "root", o.Group},
-		// As StateDirectoryMode of the unit has it.
+		// As StateDirectoryMode of the unit.
 		{o.Home, 0o700, o.User, o.Group},
 	}
 	if o.Data != o.Home {
@@ -145,7 +145,7 @@ func (o Options) folders() step.Wish {
 	})
 }
 
-// look asks for what is at the paths of folders, by one command: a line each, empty for nothing.
+// look examines the paths of folders with one command: one line each, empty if nothing exists there.
 func look(ctx context.Context, h host.Host, all []folder) ([]string, error) {
 	script := "for f in"
 	for _, f := range all {
@@ -163,7 +163,7 @@ func look(ctx context.Context, h host.Host, all []folder) ([]string, error) {
 	return seen, nil
 }
 
-// is tells whether the folder is there as it shall be; seen is what is at its path.
+// is reports whether the folder exists as required; seen describes what is at its path.
 func (f folder) is(seen string) (bool, error) {
 	if seen == "" {
 		return false, nil

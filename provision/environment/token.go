@@ -12,11 +12,11 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// CallerToken is the file, in the folder of the settings of a daemon, with the token of
-// another program that calls it.
+// CallerToken is the file, in the daemon's settings folder, with the token of another program that
+// calls it.
 func CallerToken(caller string) string { return caller + ".token" }
 
-// token makes the token of somebody in a file of the folder of the settings.
+// token makes the token of a caller in a file of the settings folder.
 func (o Options) token(of, name string) step.Wish {
 	path := o.Config + "/" + name
 	return step.NewWish("environment: "+of+" token", func(ctx context.Context, h host.Host) (*step.Change, error) {
@@ -43,8 +43,8 @@ func (o Options) token(of, name string) step.Wish {
 	})
 }
 
-// OperatorToken reads the token in a file, by which the host's own jobs call a daemon: the
-// monthly writeback and the toolkit's health check; "" where it has not been made.
+// OperatorToken reads the token in a file, with which the host's own jobs call a daemon: the
+// monthly writeback and the toolkit's health check; "" if it does not exist yet.
 func OperatorToken(ctx context.Context, h host.Host, path string) (string, error) {
 	f, there, err := host.ReadFile(ctx, h, path)
 	if err != nil || !there {
@@ -56,7 +56,7 @@ func OperatorToken(ctx context.Context, h host.Host, path string) (string, error
 	return strings.TrimSpace(f.Content), nil
 }
 
-// Digest is how a tokens file lists a token without telling it.
+// Digest is the form of a token in a tokens file, which does not reveal it.
 func Digest(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return "sha256:" + hex.EncodeToString(sum[:])

@@ -8,8 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// HugePages warns where the kernel gives no huge pages: the bit-maps ask for them. It
-// changes nothing, for it is a matter of the whole machine.
+// HugePages warns if the kernel provides no huge pages: the bit-maps request them. It changes
+// nothing, because the setting affects the whole machine.
 func HugePages() step.Proof {
 	return step.NewProof("environment: huge pages", func(ctx context.Context, h host.Host) error {
 		out, err := h.Run(ctx, host.Command{Script: "cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || :"})
@@ -20,7 +20,7 @@ func HugePages() step.Proof {
 	})
 }
 
-// lookClock tells whether somebody keeps the clock.
+// lookClock finds out whether the clock is synchronized.
 const lookClock = `systemd-detect-virt --container --quiet && { echo container; exit; }
 [ "$(timedatectl show --property=NTPSynchronized --value 2>/dev/null)" = yes ] && { echo synchronized; exit; }
 for u in systemd-timesyncd chrony chronyd ntp ntpsec ntpd openntpd; do
@@ -28,8 +28,8 @@ for u in systemd-timesyncd chrony chronyd ntp ntpsec ntpd openntpd; do
 done
 echo nobody`
 
-// Clock warns where nobody keeps the clock right: timing filters, leases in the archive
-// and the monthly writeback go by it.
+// Clock warns if the clock is not synchronized: timing filters, leases in the archive and the
+// monthly writeback depend on it.
 func Clock() step.Proof {
 	return step.NewProof("environment: clock", func(ctx context.Context, h host.Host) error {
 		out, err := h.Run(ctx, host.Command{Script: lookClock})

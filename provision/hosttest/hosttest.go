@@ -1,5 +1,5 @@
-// Package hosttest gives the tests of steps a real host: a fresh Debian of package
-// sandbox, reached as an operator reaches it. It is for tests alone.
+// Package hosttest gives the tests of steps a real host: a fresh Debian of package sandbox, with an
+// operator's access. It is only for tests.
 package hosttest
 
 import (
@@ -28,11 +28,11 @@ type Host struct {
 	all *sandbox.Sandbox
 }
 
-// Unwrap is for [host.As].
+// Unwrap implements the interface of [host.As].
 func (h *Host) Unwrap() host.Host { return h.Host }
 
-// New boots a host with that release of Debian, and ends it with the test. It skips the
-// test where sandboxes cannot be had.
+// New boots a host with that release of Debian, and ends it with the test. It skips the test where
+// sandboxes are unavailable.
 func New(t *testing.T, release string) *Host { return All(t, release)[0] }
 
 // All is New for several hosts on one network.
@@ -42,8 +42,7 @@ func All(t *testing.T, releases ...string) []*Host {
 	return all
 }
 
-// WithRepository is All for hosts that are served a repository of packages, with a server
-// for the archive in it.
+// WithRepository is All for hosts with a package repository that contains a server for the archive.
 func WithRepository(t *testing.T, releases ...string) ([]*Host, *sandbox.Repository) {
 	t.Helper()
 	return up(t, true, releases)
@@ -63,7 +62,7 @@ func up(t *testing.T, repository bool, releases []string) ([]*Host, *sandbox.Rep
 	return all, s.Repository
 }
 
-// Sh runs shell text as root and returns what it wrote, without line ends at its end.
+// Sh runs shell text as root and returns its output without trailing newlines.
 func (h *Host) Sh(t *testing.T, script string) string {
 	t.Helper()
 	out, err := h.Run(t.Context(), host.Command{Script: script, Root: true})
@@ -85,8 +84,8 @@ func (h *Host) Again(t *testing.T) *Host {
 	return &again
 }
 
-// waiting is how long Wait waits: longer than anything that tests wait for, such as the
-// next minute, takes on a busy machine.
+// waiting is how long Wait waits: longer than any event in tests, such as the next minute, takes on
+// a busy machine.
 const waiting = 4 * time.Minute
 
 // Wait runs shell text until it succeeds. If it never does, the test ends with the host's
@@ -104,7 +103,7 @@ func (h *Host) Wait(t *testing.T, script string) {
 	}
 }
 
-// Plan looks at every step and returns the summaries of what would change.
+// Plan checks every step and returns the summaries of pending changes.
 func Plan(t *testing.T, h host.Host, steps []step.Step) []string {
 	t.Helper()
 	var pending []string
@@ -128,8 +127,8 @@ func Plan(t *testing.T, h host.Host, steps []step.Step) []string {
 	return pending
 }
 
-// Apply makes every step so as a deployment does, and returns what was changed. The
-// error is of the first step that does not come to its end.
+// Apply applies every step as a deployment does, and returns the changes made. The error is of the
+// first step that fails.
 func Apply(t *testing.T, h host.Host, steps []step.Step) (changed []string, err error) {
 	t.Helper()
 	for _, s := range steps {
@@ -162,7 +161,7 @@ func Apply(t *testing.T, h host.Host, steps []step.Step) (changed []string, err 
 	return changed, nil
 }
 
-// Must is Apply where no step may fail; a second run must then change nothing.
+// Must is Apply if no step may fail; a second run must then change nothing.
 func Must(t *testing.T, h host.Host, steps []step.Step) (changed []string) {
 	t.Helper()
 	changed, err := Apply(t, h, steps)
@@ -175,13 +174,13 @@ func Must(t *testing.T, h host.Host, steps []step.Step) (changed []string) {
 	return changed
 }
 
-// Voiced is the test's context, with what steps say in the test's log.
+// Voiced returns the test's context, which puts the messages of steps in the test's log.
 func Voiced(t *testing.T) context.Context {
 	return step.WithVoice(t.Context(), func(text string, warning bool) { t.Logf("said (warning %v): %s", warning, text) })
 }
 
-// dial logs in: on Debian 12 as root, on Debian 13 as the user deploy, who needs a
-// password for sudo.
+// dial logs in: on Debian 12 as root, on Debian 13 as the user deploy, which needs a password for
+// sudo.
 func dial(t *testing.T, s *sandbox.Sandbox, h *sandbox.Host) host.Host {
 	t.Helper()
 	user := "root"

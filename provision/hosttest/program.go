@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// built is the daemon, built once a process.
+// built is the daemon, built once per process.
 var built = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "urifilter-build-")
 	if err != nil {
@@ -34,7 +34,7 @@ type buildError struct {
 
 func (e *buildError) Error() string { return e.err.Error() + "\n" + e.output }
 
-// PutProgram puts the daemon's program, as it is in the sources, on the host.
+// PutProgram installs the daemon's program, built from the sources, on the host.
 func (h *Host) PutProgram(t *testing.T, path string) {
 	t.Helper()
 	program, err := built()

@@ -8,17 +8,17 @@ import (
 )
 
 // Bastion is a chain of hosts to connect through, the nearest first. As a text they are
-// comma-separated; in YAML it may be a list too.
+// comma-separated; YAML also accepts a list.
 type Bastion []Hop
 
-// Hop is user@host:port of a host on the way. User and port may be left out.
+// Hop is user@host:port of a host on the way. User and port are optional.
 type Hop struct {
 	User string
 	Host string
 	Port int // 0: none given
 }
 
-// None tells whether it is the word none: no host, whatever defaults say.
+// None reports whether it is the word none: no host, whatever defaults say.
 func (b Bastion) None() bool { return len(b) == 1 && b[0] == Hop{Host: "none"} }
 
 func (b Bastion) String() string {
@@ -64,8 +64,8 @@ func (h Hop) String() string {
 	return text
 }
 
-// ParseHop reads user@host:port, where user and port may be left out, and an IPv6
-// address is in brackets unless it is all there is.
+// ParseHop reads user@host:port. User and port are optional; an IPv6 address is in brackets unless
+// it stands alone.
 func ParseHop(text string) (Hop, error) {
 	var h Hop
 	rest := strings.TrimPrefix(text, "ssh://")
@@ -108,7 +108,7 @@ func ParseHop(text string) (Hop, error) {
 }
 
 func wantHop(text string) error {
-	// What is before the @ may be a password.
+	// The text before the @ may contain a password.
 	if at := strings.LastIndexByte(text, '@'); at >= 0 && strings.Contains(text[:at], ":") {
 		text = "..." + text[at:]
 	}
@@ -120,13 +120,12 @@ func withoutZone(ip string) string {
 	return ip
 }
 
-// plainUser tells whether ssh and a shell would take a name as it stands.
+// plainUser reports whether ssh and a shell would accept a name without quoting.
 func plainUser(name string) bool {
 	return name != "" && len(name) <= 64 && name[0] != '-' && strings.Trim(name, letters+"0123456789_.-+@\\") == ""
 }
 
-// plainAddress tells whether it may be a host name, an IP address, or a name of
-// ~/.ssh/config.
+// plainAddress reports whether it may be a host name, an IP address, or a name of ~/.ssh/config.
 func plainAddress(name string) bool {
 	if strings.Contains(name, ":") {
 		_, zone, _ := strings.Cut(name, "%")

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Has tells whether the host has a role.
+// Has reports whether the host has a role.
 func (h Host) Has(role string) bool { return slices.Contains(h.Roles, role) }
 
-// With are the hosts that have a role.
+// With returns the hosts that have a role.
 func (i *Inventory) With(role string) []Host {
 	var with []Host
 	for _, h := range i.Hosts {
@@ -21,7 +21,7 @@ func (i *Inventory) With(role string) []Host {
 	return with
 }
 
-// Host is the host of that name.
+// Host returns the host of that name.
 func (i *Inventory) Host(name string) (Host, bool) {
 	n := slices.IndexFunc(i.Hosts, func(h Host) bool { return h.Name == name })
 	if n < 0 {
@@ -30,9 +30,9 @@ func (i *Inventory) Host(name string) (Host, bool) {
 	return i.Hosts[n], true
 }
 
-// Choose returns the hosts that a text such as web1,db*,role:filter means, in the order
-// of the inventory: names, patterns with * and ?, and roles. "" and "all" mean all of
-// them. A part that means no host is an error.
+// Choose returns the hosts that match a text such as web1,db*,role:filter, in inventory order:
+// names, patterns with * and ?, and roles. "" and "all" mean all of them. A part that matches no
+// host is an error.
 func (i *Inventory) Choose(text string) ([]Host, error) {
 	if text = strings.TrimSpace(text); text == "" || text == "all" {
 		return i.Hosts, nil

@@ -15,34 +15,34 @@ import (
 	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
-// The files that are looked for, below the working directory.
+// The files to look for, below the working directory.
 const (
 	DefaultPath = "configs/hosts.yaml"
 	SandboxPath = ".sandbox/hosts.yaml"
 )
 
-// The variables that say where hosts are.
+// The environment variables that define the hosts.
 const (
 	HostsEnv = "URIFILTER_HOSTS"     // user@host:port,...
 	PathEnv  = "URIFILTER_INVENTORY" // a file in place of DefaultPath
 )
 
-// Source says where the inventory is.
+// Source is the location of the inventory.
 type Source struct {
 	// Path is the file that a flag names; "": that of PathEnv, or DefaultPath, or
 	// SandboxPath if that is all there is.
 	Path string
-	// Dir is where relative paths begin; "": the working directory.
+	// Dir is the base of relative paths; "": the working directory.
 	Dir string
-	// Roles are those of hosts that run a program; nil: filter.
+	// Roles are those of hosts that run a program; nil: only filter.
 	Roles []string
-	// Getenv is os.Getenv, or the environment of a test; nil: os.Getenv.
+	// Getenv looks up environment variables; nil: os.Getenv.
 	Getenv func(string) string
 }
 
-// Open reads the inventory. The hosts of URIFILTER_HOSTS stand in the place of those of
-// a file that no flag names; what else the file says holds for them. The notice, when it
-// is not "", is for people: which file is used where they may not expect it.
+// Open reads the inventory. The hosts of URIFILTER_HOSTS replace those of a file unless a flag
+// names it; the rest of the file applies to them. The notice, when it is not "", is for people: it
+// says which file is used where they may not expect it.
 func Open(s Source) (i *Inventory, notice string, err error) {
 	if s.Getenv == nil {
 		s.Getenv = os.Getenv
@@ -63,7 +63,7 @@ func Open(s Source) (i *Inventory, notice string, err error) {
 		if i, unread = load(s.join(path)); i == nil {
 			return nil, "", unread
 		}
-		defer func() { // beside what else is wrong
+		defer func() { // in addition to other faults
 			if unread != nil {
 				i, notice, err = nil, "", errors.Join(unread, err)
 			}
@@ -91,7 +91,7 @@ func Open(s Source) (i *Inventory, notice string, err error) {
 	return i, notice, nil
 }
 
-// usual is the file that is there without anybody naming it, "" for none.
+// usual returns the file that is used by default, "" for none.
 func (s Source) usual() (path, notice string) {
 	if fileExists(s.join(DefaultPath)) {
 		return DefaultPath, ""
@@ -118,7 +118,7 @@ func fileExists(path string) bool {
 // Load reads a file and does not validate it. Faults name file, line and key.
 func Load(path string) (*Inventory, error) { return whole(load(path)) }
 
-// whole takes an inventory that was read in part for none.
+// whole discards an inventory that was read only in part.
 func whole(i *Inventory, err error) (*Inventory, error) {
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func whole(i *Inventory, err error) (*Inventory, error) {
 	return i, nil
 }
 
-// load returns what could be read of a file beside what could not; nil: nothing.
+// load returns the readable part of a file with the errors of the rest; nil: nothing is readable.
 func load(path string) (*Inventory, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +137,7 @@ func load(path string) (*Inventory, error) {
 	return parse(path, data)
 }
 
-// Parse is Load of text. Relative paths in it begin at the folder of path.
+// Parse is Load of a text. Relative paths in it are relative to the folder of path.
 func Parse(path string, data []byte) (*Inventory, error) { return whole(parse(path, data)) }
 
 func parse(path string, data []byte) (*Inventory, error) {
@@ -165,7 +165,7 @@ func parse(path string, data []byte) (*Inventory, error) {
 	return i, errors.Join(faults...)
 }
 
-// checkSettings wants keys of the settings of a section's program.
+// checkSettings requires keys to be settings of a section's program.
 func checkSettings(path, key, section string, n *yaml.Node) error {
 	switch {
 	case n == nil:
@@ -176,7 +176,7 @@ func checkSettings(path, key, section string, n *yaml.Node) error {
 	return configs.CheckKeys(path, key, n)
 }
 
-// paths are the fields that name files of this machine.
+// paths returns the fields that name files of this machine.
 func (i *Inventory) paths() []*string {
 	all := []*string{
 		&i.SettingsFile, &i.TokensFile, &i.Release.Binary,
@@ -203,7 +203,7 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// expandHome puts the user's folder in the place of a ~ at the beginning.
+// expandHome replaces a ~ at the beginning by the user's home folder.
 func expandHome(path string) string {
 	rest, ok := strings.CutPrefix(path, "~")
 	if !ok || rest != "" && !os.IsPathSeparator(rest[0]) {
@@ -216,8 +216,8 @@ func expandHome(path string) string {
 	return filepath.Join(home, rest)
 }
 
-// parseHosts reads user@host:port,...: the first host has every role, the others are
-// filters, as several Redis servers would each remember a part of the items.
+// parseHosts reads user@host:port,...: the first host has every role, the others are filters,
+// because each of several Redis servers would know only a part of the items.
 func parseHosts(text string) ([]Host, error) {
 	var hosts []Host
 	var faults []error
@@ -231,7 +231,7 @@ func parseHosts(text string) ([]Host, error) {
 			continue
 		}
 		h := Host{Name: hop.Host, Address: hop.Host, Login: Login{User: hop.User, Port: hop.Port}, Roles: []string{RoleFilter}}
-		// The same address at two ports is two hosts, as of containers.
+		// The same address with two ports means two hosts, for example containers.
 		for _, other := range hosts {
 			if other.Name == h.Name {
 				h.Name = fmt.Sprintf("%s-%d", h.Name, hop.Port)
@@ -245,7 +245,7 @@ func parseHosts(text string) ([]Host, error) {
 	return hosts, errors.Join(faults...)
 }
 
-// complete fills in what hosts leave out.
+// complete fills in missing values of hosts.
 func (i *Inventory) complete() {
 	for n := range i.Hosts {
 		h := &i.Hosts[n]
@@ -262,7 +262,7 @@ func (i *Inventory) complete() {
 	}
 }
 
-// over is a login with what it leaves out taken from another.
+// over returns a login with its missing values taken from another.
 func (l Login) over(d Login) Login {
 	for _, f := range []struct{ to, from *string }{
 		{&l.User, &d.User}, {&l.IdentityFile, &d.IdentityFile}, {&l.KnownHosts, &d.KnownHosts}, {&l.Sudo, &d.Sudo},

@@ -2,56 +2,56 @@ package inventory
 
 import "go.yaml.in/yaml/v4"
 
-// The sections of the inventory that are about one program.
+// The sections of the inventory for one program each.
 const (
-	SectionFilter     = "filter"     // keys of the inventory itself
+	SectionFilter     = "filter"     // top-level keys of the inventory
 	SectionDownloader = "downloader" // the key of that name
 )
 
-// Own is what the inventory says of one program on all hosts.
+// Own is the part of the inventory about one program on all hosts.
 type Own struct {
-	// SettingsFile is a file in the form of the program's own with settings for all hosts.
-	// Default "": none.
+	// SettingsFile is a file in the program's own format with settings for all hosts. Default "":
+	// none.
 	SettingsFile string `yaml:"settings_file"`
-	// Settings are keys of that file; they go before SettingsFile, and those of a host go
-	// before them. Nil: none.
+	// Settings are keys of that file; they override SettingsFile, and those of a host override them.
+	// Nil: none.
 	Settings *yaml.Node `yaml:"settings"`
 	// TokensFile is a tokens file on this machine (mode 0600), pushed to the program's hosts
 	// with digests in place of the tokens. Default "": tokens.NAME.yaml beside the
-	// inventory, NAME being that of the section, if it is there.
+	// inventory, with NAME for the section, if it exists.
 	TokensFile string `yaml:"tokens_file"`
-	// Binary is a ready program to be pushed; {arch} in it stands for amd64 or arm64, as
-	// each host needs it. Default "": built from the sources here.
+	// Binary is a ready program to push; in it {arch} stands for the host's amd64 or arm64. Default
+	// "": built from the sources here.
 	Binary string `yaml:"binary"`
 	// Service is how systemd runs it.
 	Service Service `yaml:"service"`
 }
 
-// HostOwn is what the inventory says of one program on one host.
+// HostOwn is the part of the inventory about one program on one host.
 type HostOwn struct {
-	// Settings are keys of the program's settings for this host alone. Nil: none.
+	// Settings are keys of the program's settings for only this host. Nil: none.
 	Settings *yaml.Node `yaml:"settings"`
-	// Binary is a ready program for this host in place of that for all. Default "".
+	// Binary is a ready program for this host in place of the general one. Default "".
 	Binary string `yaml:"binary"`
 }
 
 // Service is how systemd runs the daemon.
 type Service struct {
-	// User and Group run the daemon; they are made where they are missing. Not root.
-	// Default urifilter, or uridownloader.
+	// User and Group run the daemon; they are created if missing. Not root. Default urifilter, or
+	// uridownloader.
 	User  string `yaml:"user"`
 	Group string `yaml:"group"`
-	// MemoryMax is the most memory that the daemon may take before the system ends it,
-	// as systemd writes it: 4G, 80%. It needs 3.2 MB per million items of capacity, and
-	// some. Default "": no bound.
+	// MemoryMax is how much memory the daemon may use before the system kills it, in systemd's
+	// format: 4G, 80%. It needs 3.2 MB per million items of capacity, plus a base. Default "": no
+	// limit.
 	MemoryMax string `yaml:"memory_max"`
-	// OpenFiles is how many files and connections it may have open, 1024 or more.
-	// Default 0: as the unit has it, 262144.
+	// OpenFiles is the limit of its open files and connections, 1024 or more. Default 0: that of the
+	// unit, 262144.
 	OpenFiles int `yaml:"open_files"`
 }
 
-// Own is what the inventory says of the program of a section; nothing, if it has none. Keys
-// of the section begin with prefix.
+// Own returns the part of the inventory about a section's program; empty if it has none. Keys of
+// the section begin with prefix.
 func (i *Inventory) Own(section string) (own Own, prefix string) {
 	switch section {
 	case SectionFilter:
@@ -62,7 +62,7 @@ func (i *Inventory) Own(section string) (own Own, prefix string) {
 	return Own{}, ""
 }
 
-// Own is what the host says of the program of a section.
+// Own returns the host's part about a section's program.
 func (h Host) Own(section string) HostOwn {
 	switch section {
 	case SectionFilter:
@@ -73,7 +73,7 @@ func (h Host) Own(section string) HostOwn {
 	return HostOwn{}
 }
 
-// sections are all of them.
+// sections returns all of them.
 func sections() []string { return []string{SectionFilter, SectionDownloader} }
 
 func (s Service) validate(f *faults, prefix string) {

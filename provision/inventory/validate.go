@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/crontab"
 )
 
-// faults collects what is wrong, each fault with its key first.
+// faults collects errors, each beginning with its key.
 type faults []error
 
 func (f *faults) add(key, format string, args ...any) {
@@ -39,7 +39,7 @@ func (f *faults) matches(key, value, pattern, want string) {
 	}
 }
 
-// byTimer is the schedule.kind that systemd runs.
+// byTimer is the schedule.kind that uses systemd.
 const byTimer = "timer"
 
 const (
@@ -51,9 +51,8 @@ const (
 	envPattern     = `^[A-Za-z_][A-Za-z0-9_]*$`
 )
 
-// Validate returns all faults joined, each naming its key, the value found and the
-// values allowed. It looks at the inventory only, not at files or hosts that it names,
-// and not at what the settings mean.
+// Validate returns all faults joined, each naming its key, the value found and the values allowed.
+// It checks only the inventory, not files or hosts that it names, nor the meaning of the settings.
 func (i *Inventory) Validate() error {
 	var f faults
 	i.Defaults.validate(&f, "defaults.")
@@ -100,7 +99,7 @@ func (l Login) validate(f *faults, key string) {
 	f.oneOf(key+"host_keys", l.HostKeys, "", "strict", "accept-new")
 	for k, name := range map[string]string{"password_env": l.PasswordEnv, "sudo_password_env": l.SudoPasswordEnv} {
 		if name != "" && !regexp.MustCompile(envPattern).MatchString(name) {
-			// It may be the password itself, which is told to nobody.
+			// It may be the password itself, which must not be shown.
 			f.add(key+k, "want the name of a variable that holds the password, such as %s", "WEB_SUDO_PASSWORD")
 		}
 	}
@@ -153,7 +152,7 @@ func (i *Inventory) validateHosts(f *faults) {
 	}
 }
 
-// roles are those that a host may have.
+// roles returns the roles that a host may have.
 func (i *Inventory) roles() []string {
 	programs := i.programs
 	if programs == nil {
@@ -244,7 +243,7 @@ func (f *faults) binds(key string, all []string) {
 	}
 }
 
-// webAddress wants an address of http or https, without a password to be seen in it.
+// webAddress requires an http or https address that reveals no password.
 func (f *faults) webAddress(key, text string) {
 	u, err := url.Parse(text)
 	switch {
@@ -275,10 +274,10 @@ func (o Fleet) validate(f *faults) {
 	}
 }
 
-// External tells whether the archive is a server that the toolkit does not manage.
+// External reports whether the archive is a server that the toolkit does not manage.
 func (m MongoDB) External() bool { return m.URI != "" || m.URIEnv != "" }
 
-// named puts where the inventory is from before each fault.
+// named prefixes each fault with the origin of the inventory.
 func (i *Inventory) named(err error) error {
 	list := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {

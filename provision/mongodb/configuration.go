@@ -13,17 +13,16 @@ import (
 	"github.com/cr-clawer/urifilter/provision/yamledit"
 )
 
-// configPath is MongoDB's file.
+// configPath is MongoDB's configuration file.
 const configPath = "/etc/mongod.conf"
 
-// setting is a key of the file with the value that it shall have; nil: it shall not be
-// there.
+// setting is a key of the file with its required value; nil: it must be absent.
 type setting struct {
 	key   string
 	value any
 }
 
-// edited is MongoDB's file with our keys; other lines stay.
+// edited returns MongoDB's file with our keys; other lines are kept.
 func edited(text string, settings ...setting) (string, error) {
 	root, err := yamledit.Parse(configPath, text)
 	if err != nil {
@@ -54,19 +53,18 @@ func edited(text string, settings ...setting) (string, error) {
 	return yamledit.Apply(configPath, text, edits)
 }
 
-// port gives MongoDB its port, and TLS, before it first starts, while it listens to its own
-// host alone.
+// port sets MongoDB's port and TLS before its first start, while it listens only to its own host.
 func (s *Server) port() step.Wish {
 	return s.edit("mongodb: port", func(there bool) []setting {
 		if !there && s.options.Port == 27017 && !s.encrypts() {
-			return nil // as the package has it
+			return nil // the default of the package
 		}
 		return append([]setting{{"net.port", s.options.Port}}, s.encryption()...)
 	})
 }
 
-// configuration makes MongoDB ask for passwords and listen where it shall, both by one
-// restart: at no time does it listen to others without asking.
+// configuration makes MongoDB require passwords and listen as required, both with one restart: it
+// never listens to others without requiring passwords.
 func (s *Server) configuration() step.Wish {
 	return s.edit("mongodb: configuration", func(bool) []setting {
 		return []setting{
@@ -76,8 +74,8 @@ func (s *Server) configuration() step.Wish {
 	})
 }
 
-// edit is a step for keys of the file. A server that runs is restarted with it, and if it
-// does not come up again, it gets back what it had.
+// edit is a step for keys of the file. A running server is restarted with it; if it does not come
+// up again, the old file is restored.
 func (s *Server) edit(name string, settings func(there bool) []setting) step.Wish {
 	return step.NewWish(name, func(ctx context.Context, h host.Host) (*step.Change, error) {
 		now, there, err := host.ReadFile(ctx, h, configPath)
@@ -133,8 +131,8 @@ func (s *Server) replace(ctx context.Context, h host.Host, wish, before host.Fil
 	return nil
 }
 
-// restartStale is the restart of a server that runs with a file of before: whoever wrote the new
-// one was cut off.
+// restartStale restarts a server that still runs with an older file: the run that wrote the new one
+// was interrupted.
 func (s *Server) restartStale(ctx context.Context, h host.Host) (*step.Change, error) {
 	script := fmt.Sprintf(`since=$(systemctl show --property=ActiveEnterTimestamp --value %s)
 systemctl is-active --quiet %[1]s && [ -n "$since" ] && [ "$(stat -c %%Y %s)" -gt "$(date -d "$since" +%%s)" ]`, host.Quote(s.unit()), configPath)

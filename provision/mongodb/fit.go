@@ -11,8 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// row is a system for which the makers of MongoDB have packages of a series. What is not
-// in the table is refused: packages for another release may install and then not run.
+// row is a system for which the makers of MongoDB provide packages of a series. Systems missing
+// from the table are refused: packages for another release may install and then not run.
 type row struct {
 	series, os, version string
 	archs               []string
@@ -40,7 +40,7 @@ func series() []string {
 
 const otherWays = "\nhint: choose mongodb.flavor: ferretdb, or name a server elsewhere in mongodb.uri, in the inventory"
 
-// supported says why a host cannot have that series, nil if it can.
+// supported says why a host cannot run that series, nil if it can.
 func supported(f host.Facts, series string) error {
 	var has []string
 	for _, r := range matrix() {
@@ -58,7 +58,7 @@ func supported(f host.Facts, series string) error {
 	return fmt.Errorf("MongoDB %s is not made for %s: its makers have it for %s%s", series, f.Name, strings.Join(has, ", "), otherWays)
 }
 
-// processor tells of processors on which MongoDB ends with "Illegal instruction".
+// processor detects processors on which MongoDB ends with "Illegal instruction".
 func processor(f host.Facts, series string) error {
 	switch {
 	case f.Arch == "amd64" && !f.Has("avx"):
@@ -69,7 +69,7 @@ func processor(f host.Facts, series string) error {
 	return nil
 }
 
-// fit proves that the host can have the server.
+// fit proves that the host can run the server.
 func (s *Server) fit() step.Proof {
 	return step.NewProof("mongodb: host is fit", func(ctx context.Context, h host.Host) error {
 		if s.options.Flavor == FerretDB {
@@ -95,8 +95,8 @@ func (s *Server) fit() step.Proof {
 	})
 }
 
-// sameSeries refuses to go from one series to another: data files would have to be
-// converted, one series after the other, by somebody who knows what is in them.
+// sameSeries refuses a change of series: data files would have to be converted, one series after
+// the other, by somebody who knows the data.
 func sameSeries(name, version, series string) error {
 	if i := strings.IndexByte(version, ':'); i >= 0 { // the epoch
 		version = version[i+1:]
@@ -107,7 +107,7 @@ func sameSeries(name, version, series string) error {
 	return fmt.Errorf("%s %s is installed, and the inventory asks for %s: a series is never changed by the toolkit\nhint: upgrade it by hand, one series after the other, as its manual says; or say mongodb.version as it is; or mongodb.uri, to leave this server alone", name, version, series)
 }
 
-// makers is the repository of MongoDB's makers for a host.
+// makers returns the repository of MongoDB's makers for a host.
 func makers(f host.Facts, series string) (r apt.Repository, keyURL string) {
 	r = apt.Repository{URL: "https://repo.mongodb.org/apt/" + f.OS, Suite: f.Codename + "/mongodb-org/" + series, Component: "main"}
 	if f.OS == "ubuntu" {
@@ -116,7 +116,7 @@ func makers(f host.Facts, series string) (r apt.Repository, keyURL string) {
 	return r, "https://pgp.mongodb.com/server-" + series + ".asc"
 }
 
-// repository is the step that adds it. What it is depends on the host.
+// repository is the step that adds the repository, which depends on the host.
 func (s *Server) repository(packages *apt.System) step.Wish {
 	return step.NewWish("mongodb: repository", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		f, err := host.FactsOf(ctx, h)
@@ -150,8 +150,8 @@ func (s *Server) repositoryFor(ctx context.Context, f host.Facts) (r apt.Reposit
 	return r, err
 }
 
-// Sources are what is to be collected for a host that has no network: the packages, and
-// the repositories that have them beside the host's own.
+// Sources returns what to collect for a host without a network: the packages, and the repositories
+// that provide them in addition to the host's own.
 func (s *Server) Sources(ctx context.Context, f host.Facts) (packages []string, repositories []apt.Repository, err error) {
 	if s.options.Flavor == MongoDB {
 		if err := supported(f, s.options.Version); err != nil {

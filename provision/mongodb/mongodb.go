@@ -1,8 +1,7 @@
-// Package mongodb installs the server of the archive: MongoDB on the systems that its
-// makers support, with users and a password, or FerretDB, which speaks the same protocol.
-// A server that others use is recognised and left alone, and a series of MongoDB is never
-// left for another. It sets up neither replica sets nor sharded clusters: those are named
-// in the inventory (mongodb.uri).
+// Package mongodb installs the server of the archive: MongoDB on the systems that its makers
+// support, with users and a password, or FerretDB, which speaks the same protocol. A server that
+// others use is detected and left alone, and the series of MongoDB is never changed. It sets up
+// neither replica sets nor sharded clusters: those are named in the inventory (mongodb.uri).
 package mongodb
 
 import (
@@ -29,7 +28,7 @@ const (
 	FerretDB = "ferretdb"
 )
 
-// Options say how the server shall be.
+// Options configure the server.
 type Options struct {
 	// Flavor is MongoDB or FerretDB; "": MongoDB.
 	Flavor string
@@ -37,13 +36,13 @@ type Options struct {
 	Version string
 	// Port to listen on; 0: 27017.
 	Port int
-	// Bind are addresses of the host to listen on, for filter hosts that are not this one.
-	// MongoDB listens on 127.0.0.1 too; FerretDB has one address alone.
+	// Bind are addresses of the host to listen on, for other filter hosts. MongoDB listens on
+	// 127.0.0.1 too; FerretDB has only one address.
 	Bind []string
-	// Repository has the packages. Its Suite may have {codename} and {os} in it, for the
-	// host's. Without a URL: that of MongoDB's makers, or for FerretDB those of the host.
+	// Repository provides the packages. Its Suite may contain {codename} and {os} of the host.
+	// Without a URL: that of MongoDB's makers, or for FerretDB those of the host.
 	Repository apt.Repository
-	// Key gives the repository's key; nil: Repository.Key, or that of MongoDB's makers.
+	// Key returns the repository's key; nil: Repository.Key, or that of MongoDB's makers.
 	Key func(context.Context) ([]byte, error)
 	// Packages to install; nil: mongodb-org, or ferretdb.
 	Packages []string
@@ -53,12 +52,12 @@ type Options struct {
 	Unit string
 	// Database of the archive; "": urifilter.
 	Database string
-	// More are databases of other programs, which the same user may write to.
+	// More are databases of other programs that the same user may write to.
 	More []string
-	// Certificate is the step that puts the server's certificate in a place; it then
-	// speaks TLS alone, with clients that show a certificate. Nil: no TLS.
+	// Certificate is the step that puts the server's certificate in a place; the server then accepts
+	// only TLS clients with a certificate. Nil: no TLS.
 	Certificate func(pki.Place) step.Step
-	// Client is how the toolkit calls such a server.
+	// Client returns the TLS configuration with which the toolkit calls such a server.
 	Client func(ctx context.Context) (*tls.Config, error)
 }
 
@@ -134,12 +133,12 @@ func (o Options) complete() Options {
 	return o
 }
 
-// Preflight proves, before anything is changed, that the host can have the server.
+// Preflight proves, before anything is changed, that the host can run the server.
 func (s *Server) Preflight() []step.Step {
 	return []step.Step{apt.Ready(), s.fit()}
 }
 
-// Steps install the server, set it up, and prove that it answers as it shall.
+// Steps returns the steps that install the server, configure it, and prove that it works.
 func (s *Server) Steps(packages *apt.System) []step.Step {
 	steps := s.Preflight()
 	if !s.options.Bundle && (s.options.Flavor == MongoDB || s.options.Repository.URL != "") {
@@ -157,7 +156,7 @@ func (s *Server) Steps(packages *apt.System) []step.Step {
 	return append(steps, s.port(), s.service(), s.users(), s.configuration(), s.answers())
 }
 
-// held are the packages that stay at their version: mongodb-org only stands for others.
+// held returns the packages to keep at their version: mongodb-org is only a metapackage.
 func (s *Server) held() []string {
 	if slices.Equal(s.options.Packages, []string{"mongodb-org"}) {
 		return []string{"mongodb-org*"}
@@ -165,7 +164,7 @@ func (s *Server) held() []string {
 	return s.options.Packages
 }
 
-// Address is where daemons find the server: one on this host, or one on another host that
+// Address returns the server's address for daemons: on this host (local), or on another host that
 // reaches this one by that address.
 func (s *Server) Address(local bool, address string) string {
 	switch {

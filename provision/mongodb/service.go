@@ -37,10 +37,10 @@ func (s *Server) service() step.Wish {
 	})
 }
 
-// logs are the files beside the journal that the server logs to.
+// logs are the server's log files besides the journal.
 const logs = "/var/log/mongodb/*.log"
 
-// systemctl returns when the server takes connections, or says what it has logged.
+// systemctl returns when the server accepts connections, or with an error from its log.
 func (s *Server) systemctl(ctx context.Context, h host.Host, verb string) error {
 	if err := host.Systemctl(ctx, h, verb, s.unit(), logs); err != nil {
 		return err
@@ -54,8 +54,8 @@ func (s *Server) systemctl(ctx context.Context, h host.Host, verb string) error 
 // startWait is how long a server may take to listen: MongoDB recovers first.
 const startWait = 2 * time.Minute
 
-// listens waits until something takes connections at the server's address. It asks the
-// host itself, so that it works where tunnels are forbidden.
+// listens waits until the server's address accepts connections. It tests this on the host itself,
+// so it works where tunnels are forbidden.
 func (s *Server) listens(ctx context.Context, h host.Host) error {
 	address, port, _ := strings.Cut(strings.ReplaceAll(s.Address(true, ""), "]:", "] "), " ")
 	if port == "" {
@@ -82,8 +82,8 @@ func (s *Server) listens(ctx context.Context, h host.Host) error {
 	}
 }
 
-// ferretListens tells FerretDB where to listen, by a drop-in of its unit. It has the
-// address before the server first starts, and waits for the network that has it.
+// ferretListens sets the address of FerretDB with a drop-in of its unit, before the server first
+// starts, and makes it wait for the network with that address.
 func (s *Server) ferretListens() step.Wish {
 	content := `# Written by the urifilter toolkit, which rewrites it when it differs.
 [Unit]
@@ -118,7 +118,7 @@ RestartSec=3s
 	})
 }
 
-// ferretWarning says each time what is not there.
+// ferretWarning warns each time of what FerretDB lacks.
 func (s *Server) ferretWarning() step.Proof {
 	return step.NewProof("mongodb: who may call", func(ctx context.Context, _ host.Host) error {
 		if len(s.options.Bind) > 0 && !s.encrypts() {

@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/pki"
 )
 
-// Where the server has its certificate.
+// Paths of the server's certificate.
 const (
 	tlsDir       = "/etc/urifilter-mongodb-tls"
 	tlsAuthority = tlsDir + "/ca.pem"
@@ -18,8 +18,8 @@ const (
 
 func (s *Server) encrypts() bool { return s.options.Certificate != nil }
 
-// place is where the certificate is. A server that runs takes another one by a restart:
-// the daemons do not need the archive for their answers, and call again.
+// place is the place of the certificate. A running server takes a new one by a restart: the daemons
+// do not need the archive for their answers, and reconnect.
 func (s *Server) place() pki.Place {
 	return pki.Place{
 		Name: "mongodb: certificate", CA: tlsAuthority, Pair: tlsPair, Group: s.group,
@@ -35,7 +35,7 @@ func (s *Server) place() pki.Place {
 	}
 }
 
-// group is that of the unit's user.
+// group returns the group of the unit's user.
 func (s *Server) group(ctx context.Context, h host.Host) (string, error) {
 	script := fmt.Sprintf(`u=$(systemctl show -p User --value %s); id -gn "${u:-root}"`, host.Quote(s.unit()))
 	out, err := h.Run(ctx, host.Command{Script: script})
@@ -45,7 +45,7 @@ func (s *Server) group(ctx context.Context, h host.Host) (string, error) {
 	return strings.TrimSpace(out.Stdout), nil
 }
 
-// speaksTLS tells whether the host's files say so.
+// speaksTLS reports whether TLS is configured in the host's files.
 func (s *Server) speaksTLS(ctx context.Context, h host.Host) (bool, error) {
 	if !s.encrypts() {
 		return false, nil
@@ -58,7 +58,7 @@ func (s *Server) speaksTLS(ctx context.Context, h host.Host) (bool, error) {
 	return strings.Contains(f.Content, tlsPair), err
 }
 
-// encryption are the keys of MongoDB's file.
+// encryption returns the TLS keys of MongoDB's file.
 func (s *Server) encryption() []setting {
 	if !s.encrypts() {
 		return []setting{{"net.tls.mode", nil}, {"net.tls.certificateKeyFile", nil}, {"net.tls.CAFile", nil}}
@@ -66,8 +66,7 @@ func (s *Server) encryption() []setting {
 	return []setting{{"net.tls.mode", "requireTLS"}, {"net.tls.certificateKeyFile", tlsPair}, {"net.tls.CAFile", tlsAuthority}}
 }
 
-// ferretAddress are the lines of FerretDB's unit: an address with TLS in place of the one
-// without.
+// ferretAddress returns the lines of FerretDB's unit: a TLS address in place of the plain one.
 func (s *Server) ferretAddress() string {
 	address := s.Address(true, "")
 	if !s.encrypts() {

@@ -16,20 +16,19 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// The users that MongoDB gets. Without the first nobody could make others, once users
-// are asked for passwords.
+// The users of MongoDB. Without the first nobody could create others, once passwords are required.
 const (
 	adminUser = "urifilter-admin"
-	// DaemonUser is the account in the archive by which programs call it.
+	// DaemonUser is the account with which programs call the archive.
 	DaemonUser = "urifilter"
 )
 
-// secretsDir holds the users' passwords on the server's host, for root alone.
+// secretsDir holds the users' passwords on the server's host, readable only by root.
 const secretsDir = "/etc/urifilter-mongodb"
 
 func secretPath(user string) string { return secretsDir + "/" + user + ".password" }
 
-// ErrNoPassword is that the server's users have not been made yet.
+// ErrNoPassword: the server's users have not been created yet.
 var ErrNoPassword = errors.New("no user yet")
 
 // account reads a user's password, or returns ErrNoPassword.
@@ -46,8 +45,8 @@ func (s *Server) account(ctx context.Context, h host.Host, user string) (account
 	return account{user, strings.TrimSpace(f.Content)}, nil
 }
 
-// makeSecrets writes those passwords that are not there. printf is a part of the shell:
-// what it prints is in no process list.
+// makeSecrets writes the missing passwords. printf is built into the shell, so its arguments are in
+// no process list.
 const makeSecrets = `umask 077
 install -d -m 700 -o root -g root %s && cd %[1]s || exit
 for u in %s; do
@@ -56,7 +55,7 @@ for u in %s; do
 	printf '%%s\n' "$secret" >"$u.new" && sync "$u.new" && mv -Tf "$u.new" "$u.password" || exit
 done`
 
-// users makes the users. The server may run without asking for passwords still.
+// users creates the users. The server may still run without requiring passwords.
 func (s *Server) users() step.Wish {
 	return step.NewWish("mongodb: users", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		change := &step.Change{Summary: "make the users " + adminUser + " and " + DaemonUser, Apply: func(ctx context.Context) error { return s.makeUsers(ctx, h) }}
@@ -90,15 +89,15 @@ func (s *Server) users() step.Wish {
 	})
 }
 
-// isAuth tells that a login was refused, which the driver tells in a way of its own.
+// isAuth reports whether a login was refused, which the driver reports in its own way.
 func isAuth(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "AuthenticationFailed")
 }
 
 const elsewhere = "\nhint: name it in the inventory (mongodb.uri, or mongodb.uri_env for one with a password) and take the role mongodb off this host"
 
-// checkUnused refuses a server in which others have data or users: a password would lock the
-// ones out, and nobody lets us in as one of the others.
+// checkUnused refuses a server with data or users of others: a password would lock out their
+// programs, and we cannot log in as one of their users.
 func (s *Server) checkUnused(ctx context.Context, h host.Host) error {
 	admin, err := s.account(ctx, h, adminUser)
 	if err == nil && s.ping(ctx, h, admin) == nil {
@@ -117,7 +116,7 @@ func (s *Server) checkUnused(ctx context.Context, h host.Host) error {
 		return nil
 	})
 	if code(err) == unauthorized {
-		// Fresh servers that ask for passwords let the first user be made from their own host.
+		// Fresh servers that require passwords allow the first user to be created from their own host.
 		return nil
 	}
 	return err
@@ -131,7 +130,7 @@ func (s *Server) makePasswords(ctx context.Context, h host.Host) error {
 	return nil
 }
 
-// makeUsers makes the one that makes others, and by it that of the daemons.
+// makeUsers creates the administrator, and with it the daemons' user.
 func (s *Server) makeUsers(ctx context.Context, h host.Host) error {
 	if err := s.makePasswords(ctx, h); err != nil {
 		return err
@@ -167,7 +166,7 @@ func role(name, database string) bson.D {
 	return bson.D{{Key: "role", Value: name}, {Key: "db", Value: database}}
 }
 
-// put makes a user, or gives one that is there the password and the roles.
+// put creates a user, or sets the password and the roles of an existing one.
 func (s *Server) put(ctx context.Context, h host.Host, as, user account, roles bson.A) error {
 	return s.call(ctx, h, as, func(ctx context.Context, c *mongo.Client) error {
 		command := func(verb string) error {
@@ -183,9 +182,9 @@ func (s *Server) put(ctx context.Context, h host.Host, as, user account, roles b
 	})
 }
 
-// URI is what a daemon's mongodb.uri shall be, with the password in it. at is the host of
-// the server; address is how the daemon's host reaches it, and local that it is the same
-// host. The error is ErrNoPassword where the users have not been made yet.
+// URI returns the mongodb.uri for a daemon, with the password. at is the server's host, address is
+// how the daemon's host reaches it, and local: the two are the same host. The error is
+// ErrNoPassword if the users have not been created yet.
 func (s *Server) URI(ctx context.Context, at host.Host, local bool, address string) (string, error) {
 	u := url.URL{Scheme: "mongodb", Host: s.Address(local, address), Path: "/"}
 	if s.options.Flavor == MongoDB {

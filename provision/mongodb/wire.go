@@ -17,18 +17,18 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// tunnel is a connection that opens connections from the host.
+// tunnel can open connections from the host.
 type tunnel interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// errNoTunnel is that the host's sshd opens no connections.
+// errNoTunnel: the host's sshd forwards no connections.
 var errNoTunnel = errors.New("the host forwards no connections\nhint: AllowTcpForwarding local in its sshd_config, for the toolkit's user")
 
-// callWait bounds a call.
+// callWait is the time limit of a call.
 const callWait = 20 * time.Second
 
-// dialer remembers why it could not connect: the driver's own words hide it.
+// dialer remembers why it could not connect: the driver's own error hides it.
 type dialer struct {
 	tunnel
 	mu  sync.Mutex
@@ -49,10 +49,10 @@ func (d *dialer) why() error {
 	return d.err
 }
 
-// account is a user of the server; the zero one is nobody.
+// account is a user of the server; the zero value is no user.
 type account struct{ name, password string }
 
-// call connects through the host, as the account, lets do work and closes.
+// call connects through the host, as the account, runs do and closes.
 func (s *Server) call(ctx context.Context, h host.Host, as account, do func(context.Context, *mongo.Client) error) (err error) {
 	t, ok := host.As[tunnel](h)
 	if !ok {
@@ -117,7 +117,7 @@ const (
 	userExists           = 51003
 )
 
-// code is the number that the server gives an error, 0 for another error.
+// code returns the server's error code, 0 for another error.
 func code(err error) int32 {
 	var answer mongo.CommandError
 	if errors.As(err, &answer) {
@@ -126,8 +126,8 @@ func code(err error) int32 {
 	return 0
 }
 
-// answers proves that the server speaks the protocol, and with MongoDB that it lets
-// nobody in without a password.
+// answers proves that the server speaks the protocol and, for MongoDB, that it refuses logins
+// without a password.
 func (s *Server) answers() step.Proof {
 	return step.NewProof("mongodb: answers", func(ctx context.Context, h host.Host) error {
 		if err := s.listens(ctx, h); err != nil {

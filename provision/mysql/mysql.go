@@ -1,6 +1,6 @@
 // Package mysql installs the MariaDB of the distribution for filters with store: mysql: with every
-// commit on disk, a database, and a user of the daemons with a password. The settings stand in a file
-// of our own, which is read after those of the distribution. A server in which others have databases is
+// commit on disk, a database, and a user of the daemons with a password. The settings are in our
+// own file, which is read after those of the distribution. A server with databases of others is
 // left alone, unless it is to be adopted. It sets up neither replicas nor clusters, nor TLS: such a
 // server is named in the daemon's settings (mysql.addr).
 package mysql
@@ -20,15 +20,14 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// Options say how the server shall be.
+// Options configure the server.
 type Options struct {
 	// Port to listen on; 0: 3306.
 	Port int
-	// Bind are addresses of the host to listen on beside 127.0.0.1, for filter hosts that are
-	// not this one.
+	// Bind are addresses of the host to listen on besides 127.0.0.1, for other filter hosts.
 	Bind []string
-	// Adopt takes a server in which others have databases: it gets the settings, which others
-	// notice, and is restarted if it does not have them.
+	// Adopt takes over a server with databases of others: it gets our settings, which affect the
+	// others, and is restarted if it lacks them.
 	Adopt bool
 }
 
@@ -38,7 +37,7 @@ const (
 	// settingsPath is read after Debian's 50-server.cnf, in the order of the names.
 	settingsPath = "/etc/mysql/mariadb.conf.d/90-urifilter.cnf"
 	passwordPath = "/etc/mysql/urifilter.password"
-	// name of the database, and of the user, as the daemon's settings have them by default.
+	// name is that of the database and of the user, the default of the daemon's settings.
 	name = "urifilter"
 	// privileges of the user: docs/mysql.md.
 	privileges = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP"
@@ -67,12 +66,12 @@ func New(o Options) (*Server, error) {
 // Package is the name of the server's package.
 func (s *Server) Package() string { return pkg }
 
-// Steps install the server, set it up, and prove that daemons can use it.
+// Steps returns the steps that install the server, configure it, and prove that daemons can use it.
 func (s *Server) Steps(packages *apt.System) []step.Step {
 	return []step.Step{packages.Install("mysql: package", pkg), s.configuration(), s.service(), s.user(), s.proof()}
 }
 
-// bind is the value of bind_address.
+// bind returns the value of bind_address.
 func (s *Server) bind() string {
 	if slices.ContainsFunc(s.options.Bind, func(b string) bool { return b == "0.0.0.0" || b == "::" }) {
 		return strings.Join(s.options.Bind, ",")
@@ -80,7 +79,7 @@ func (s *Server) bind() string {
 	return strings.Join(append([]string{"127.0.0.1"}, s.options.Bind...), ",")
 }
 
-// text is our file.
+// text returns our file.
 func (s *Server) text() string {
 	return fmt.Sprintf(`# Written by the urifilter toolkit, which rewrites it when it differs.
 [mariadbd]
@@ -92,8 +91,8 @@ innodb_flush_log_at_trx_commit = 1
 `, s.bind(), s.options.Port)
 }
 
-// sql runs a statement as the system's root, who is the server's too, and returns its rows. Of the
-// text of a secret one nothing is logged.
+// sql runs a statement as the system's root, who is also the server's, and returns its rows. If it
+// is secret, its text is not logged.
 func sql(ctx context.Context, h host.Host, statement string, secret bool) (string, error) {
 	out, err := h.Run(ctx, host.Command{Script: "printf %s " + host.Quote(statement) + " | mariadb --batch --skip-column-names", Root: true, Secret: secret})
 	return strings.TrimSpace(out.Stdout), err
@@ -123,7 +122,7 @@ func (s *Server) configuration() step.Wish {
 
 var versionPattern = regexp.MustCompile(`Ver ([0-9]+)\.([0-9]+)`)
 
-// fits wants a version that takes what our file says.
+// fits requires a version that accepts the settings of our file.
 func (s *Server) fits(ctx context.Context, h host.Host) error {
 	out, err := h.Run(ctx, host.Command{Script: "mariadbd --version"})
 	if err != nil {
@@ -145,7 +144,7 @@ func (s *Server) fits(ctx context.Context, h host.Host) error {
 	return nil
 }
 
-// mayTake says why a server that we have not set up yet is not ours to take.
+// mayTake says why a server that we have not configured yet must not be taken over.
 func (s *Server) mayTake(ctx context.Context, h host.Host) error {
 	u, err := host.LookAtUnit(ctx, h, unit+".service")
 	if err != nil || s.options.Adopt || !u.Active {

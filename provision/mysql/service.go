@@ -12,7 +12,7 @@ import (
 
 func unified(now, wish host.File) string { return diff.Unified(wish.Path, now.Content, wish.Content) }
 
-// service enables and starts the server, and restarts one that does not run as its files say.
+// service enables and starts the server, and restarts one that runs with other settings than its files.
 func (s *Server) service() step.Wish {
 	return step.NewWish("mysql: service", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		u, err := host.LookAtUnit(ctx, h, unit+".service")
@@ -51,7 +51,7 @@ func (s *Server) service() step.Wish {
 	})
 }
 
-// differing says in what the server that runs differs from our file, "" for nothing.
+// differing says how the running server differs from our file, "" if it does not.
 func (s *Server) differing(ctx context.Context, h host.Host) (string, error) {
 	got, err := sql(ctx, h, "select concat_ws(' ', coalesce(@@bind_address, '*'), @@port, @@innodb_flush_log_at_trx_commit)", false)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// passwordFile has the password of the daemons' user.
+// passwordFile holds the password of the daemons' user.
 var passwordFile = secret.File{Path: passwordPath, Temporary: "/etc/mysql/.urifilter.XXXXXX", Owner: "root:root", Mode: "0600"}
 
-// makeUser has the server know the password of the file, and nobody else see it.
+// makeUser tells the server the password in the file, and hides it from everyone else.
 const makeUser = `secret=$(cat ` + passwordPath + `) && printf "
 create database if not exists ` + name + `;
 create user if not exists '` + name + `'@'%%' identified by '$secret';
@@ -22,7 +22,7 @@ alter user '` + name + `'@'%%' identified by '$secret';
 grant ` + privileges + ` on ` + name + `.* to '` + name + `'@'%%';
 " | mariadb`
 
-// logIn tries the password of the file over the network, as daemons do. The password is in no
+// logIn tries the password in the file over the network, as daemons do. The password is in no
 // process list.
 const logIn = `secret=$(cat ` + passwordPath + `) && printf 'select 1' | MYSQL_PWD="$secret" mariadb --no-defaults --protocol=tcp --host=127.0.0.1 --port=%d --user=` + name + ` --batch --skip-column-names ` + name + ` 2>&1`
 
@@ -62,7 +62,7 @@ func (s *Server) user() step.Wish {
 		}
 		u, err := host.LookAtUnit(ctx, h, unit+".service")
 		if err != nil || !u.Active {
-			return nil, err // the step before says so
+			return nil, err // the step before reports it
 		}
 		why, err := s.login(ctx, h)
 		if err != nil || why == "" {

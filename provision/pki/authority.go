@@ -1,7 +1,7 @@
-// Package pki gives hosts certificates, by which daemons, Redis and the archive know one
-// another: of an authority that it makes on the operator's machine, or the operator's
-// own. It puts them on hosts and renews them in time. The authority's key never leaves
-// the operator's machine, and no key is shown.
+// Package pki gives hosts certificates with which daemons, Redis and the archive authenticate one
+// another: from an authority that it makes on the operator's machine, or the operator's own. It
+// puts them on hosts and renews them in time. The authority's key never leaves the operator's
+// machine, and no key is shown.
 package pki
 
 import (
@@ -27,9 +27,9 @@ import (
 
 const (
 	authorityFile = "authority.pem" // key and certificate, mode 0600
-	renewFile     = "renew"         // certificates made before the time in it are renewed
+	renewFile     = "renew"         // certificates older than the time in it are renewed
 	authorityLife = 10 * 365 * 24 * time.Hour
-	// skew is how far the clock of a host may be behind.
+	// skew is how far a host's clock may be behind.
 	skew = time.Hour
 )
 
@@ -40,7 +40,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// OpenAuthority reads that of a folder. The error is fs.ErrNotExist where there is none.
+// OpenAuthority reads the authority of a folder. The error is fs.ErrNotExist if there is none.
 func OpenAuthority(dir string) (*Authority, error) {
 	path := filepath.Join(dir, authorityFile)
 	info, err := os.Stat(path)
@@ -73,8 +73,8 @@ func parseAuthority(text []byte) (*Authority, error) {
 	return &Authority{PEM: string(encode("CERTIFICATE", pair.Certificate[0])), cert: pair.Leaf, key: key}, nil
 }
 
-// MakeAuthority makes one in a folder, in one step; if somebody else does so in the same
-// moment, theirs is returned.
+// MakeAuthority creates one in a folder atomically; if another process does so at the same time,
+// that one is returned.
 func MakeAuthority(dir string, now time.Time) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -110,8 +110,8 @@ func MakeAuthority(dir string, now time.Time) (*Authority, error) {
 	return OpenAuthority(dir)
 }
 
-// Issue makes a certificate with its key, in one text, for servers and for clients. Names
-// are host names and IP addresses; it ends with the authority at the latest.
+// Issue returns a new certificate with its key, in one text, for servers and for clients. Names are
+// host names and IP addresses; it expires no later than the authority.
 func (a *Authority) Issue(subject string, names []string, now time.Time, life time.Duration) (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -137,8 +137,8 @@ func (a *Authority) Issue(subject string, names []string, now time.Time, life ti
 	return string(text), err
 }
 
-// Due says why a certificate is to be made, "" if it need not: pair is what a host has,
-// asked is when a renewal of all was asked for.
+// Due says why a new certificate is needed, "" if it is not: pair is the one on the host, asked is
+// when a renewal of all was requested.
 func (a *Authority) Due(pair string, names []string, now, asked time.Time) string {
 	if pair == "" {
 		return "there is none"
@@ -157,7 +157,7 @@ func (a *Authority) Due(pair string, names []string, now, asked time.Time) strin
 	}
 	made := leaf.NotBefore.Add(skew)
 	switch left := leaf.NotAfter.Sub(now); {
-	case made.Before(asked.Truncate(time.Second)): // as certificates have it
+	case made.Before(asked.Truncate(time.Second)): // certificates have whole seconds
 		return "a renewal was asked for"
 	case left < leaf.NotAfter.Sub(made)/3 && leaf.NotAfter.Before(a.cert.NotAfter):
 		return "it ends at " + leaf.NotAfter.UTC().Format(time.DateOnly)
@@ -174,13 +174,13 @@ func bracketed(name string) string {
 	return name
 }
 
-// leafOf is the certificate of a text with its key.
+// leafOf returns the certificate of a text with its key.
 func leafOf(pair string) (*x509.Certificate, error) {
 	p, err := tls.X509KeyPair([]byte(pair), []byte(pair))
 	return p.Leaf, err
 }
 
-// sign makes the text of a key and its certificate.
+// sign returns the text of a key and its certificate.
 func sign(form, parent *x509.Certificate, key, by *ecdsa.PrivateKey) ([]byte, error) {
 	der, err := x509.CreateCertificate(rand.Reader, form, parent, key.Public(), by)
 	if err != nil {
@@ -199,7 +199,7 @@ func encode(kind string, der []byte) []byte {
 
 func serial() *big.Int {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails, says its documentation
+	_, _ = rand.Read(b[:]) // never fails, according to its documentation
 	b[0] &= 0x7f
 	return new(big.Int).SetBytes(b[:])
 }

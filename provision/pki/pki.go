@@ -16,22 +16,22 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// Options say where certificates come from.
+// Options are the source of certificates.
 type Options struct {
 	// Dir is the folder of the authority on this machine.
 	Dir string
 	// Life of a certificate. It is renewed when a third of it is left.
 	Life time.Duration
-	// CAFile, CertFile and KeyFile are the operator's own, in place of an authority;
-	// {host} in the last two stands for the host's name.
+	// CAFile, CertFile and KeyFile are the operator's own, in place of an authority; in the last two
+	// {host} stands for the host's name.
 	CAFile, CertFile, KeyFile string
-	// Renew has every certificate renewed that the authority made before that time.
+	// Renew is a time: certificates that the authority made earlier are renewed.
 	Renew time.Time
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
 
-// Certificates are those of a run. They are safe for concurrent use.
+// Certificates are the certificates of a run. It is safe for concurrent use.
 type Certificates struct {
 	o Options
 
@@ -49,7 +49,7 @@ func New(o Options) *Certificates {
 
 func (c *Certificates) own() bool { return c.o.CAFile != "" }
 
-// open is the authority, nil where there is none yet.
+// open returns the authority, nil if there is none yet.
 func (c *Certificates) open() (*Authority, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *Certificates) open() (*Authority, error) {
 	return a, err
 }
 
-// make is open, with an authority that is made where there is none.
+// make is open, but creates a missing authority.
 func (c *Certificates) make(ctx context.Context) (*Authority, error) {
 	a, err := c.open()
 	if a != nil || err != nil {
@@ -81,9 +81,9 @@ func (c *Certificates) make(ctx context.Context) (*Authority, error) {
 	return c.authority, nil
 }
 
-// Renew has every certificate of the authority that was made before now renewed by the
-// steps of later runs, also where this one is broken off. A dry run asks for nothing. The
-// operator's own are theirs to renew.
+// Renew requests that the steps of later runs, even if this one is interrupted, renew every
+// certificate that the authority made before now. A dry run requests nothing. The operator's own
+// certificates are not renewed.
 func Renew(o Options, dryRun bool) error {
 	if o.CAFile != "" {
 		return errors.New("tls.ca_file: the certificates are your own: renew them where they are made, then deploy")
@@ -99,7 +99,7 @@ func Renew(o Options, dryRun bool) error {
 	return os.WriteFile(filepath.Join(o.Dir, renewFile), []byte(time.Now().UTC().Format(time.RFC3339Nano)+"\n"), 0o600)
 }
 
-// asked is when a renewal was asked for last.
+// asked returns when a renewal was last requested.
 func (c *Certificates) asked() (time.Time, error) {
 	path := filepath.Join(c.o.Dir, renewFile)
 	text, err := os.ReadFile(path)
@@ -118,7 +118,7 @@ func (c *Certificates) asked() (time.Time, error) {
 	return at, nil
 }
 
-// given are the operator's own: the authority, and certificate and key of a host.
+// given returns the operator's own: the authority, and certificate and key of a host.
 func (c *Certificates) given(ctx context.Context, host string, names []string) (ca, pair string, err error) {
 	var texts [3]string
 	for i, path := range []string{c.o.CAFile, c.o.KeyFile, c.o.CertFile} {
@@ -160,7 +160,7 @@ func (c *Certificates) given(ctx context.Context, host string, names []string) (
 	return ca, pair, nil
 }
 
-// Client is how the toolkit itself calls a server of a host, through that host.
+// Client returns the configuration with which the toolkit calls a server of a host, through that host.
 func (c *Certificates) Client(ctx context.Context, host string) (*tls.Config, error) {
 	var ca, pair string
 	var err error

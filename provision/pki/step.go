@@ -13,27 +13,26 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// Place is where a program of a host has its certificate.
+// Place is the location of a program's certificate on a host.
 type Place struct {
 	// Name of the step.
 	Name string
-	// CA is the file of the authority, Pair that of certificate and key together, so that
-	// a renewal replaces both in one step.
+	// CA is the file of the authority, Pair is the file of both certificate and key, so that a
+	// renewal replaces both atomically.
 	CA, Pair string
-	// Group may read them. It is asked for on the host, once it is there; in a plan it may
-	// be "".
+	// Group may read them. It is looked up on the host, once it exists; in a plan it may be "".
 	Group func(ctx context.Context, h host.Host) (string, error)
-	// Load makes a program that runs take the files; nil: it finds out itself.
+	// Load makes a running program load the files; nil: it notices itself.
 	Load func(ctx context.Context, h host.Host) error
 }
 
-// As is a Group that is known.
+// As returns a Group that is known.
 func As(group string) func(context.Context, host.Host) (string, error) {
 	return func(context.Context, host.Host) (string, error) { return group, nil }
 }
 
-// loaded is the file that tells what the program has taken, so that a run that is broken
-// off between writing and loading is made good by the next.
+// loaded is the file that records what the program has loaded, so that the next run completes one
+// that was interrupted between writing and loading.
 func (p Place) loaded() string {
 	return path.Dir(p.Pair) + "/." + path.Base(p.Pair) + ".loaded"
 }
@@ -49,14 +48,14 @@ func (c *Certificates) Step(p Place, hostName string, names []string) step.Undoe
 	return &placing{Named: step.Named(p.Name), certificates: c, place: p, hostName: hostName, names: names}
 }
 
-// placing is that step.
+// placing implements that step.
 type placing struct {
 	step.Named
 	certificates *Certificates
 	place        Place
 	hostName     string
 	names        []string
-	before       map[string]host.File // by path; nil: nothing was begun
+	before       map[string]host.File // by path; nil: not started
 }
 
 func (s *placing) Look(ctx context.Context, h host.Host) (*step.Change, error) {
@@ -77,7 +76,7 @@ func (s *placing) Look(ctx context.Context, h host.Host) (*step.Change, error) {
 func (s *placing) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
 	p := s.place
 	if s.before == nil || s.before[p.Pair].Content == "" {
-		return "", nil // none was there before; one that nobody names does no harm
+		return "", nil // there was none before; an unused one does no harm
 	}
 	err := errors.Join(host.WriteFile(ctx, h, s.before[p.CA]), host.WriteFile(ctx, h, s.before[p.Pair]))
 	if err == nil && p.Load != nil {
@@ -86,7 +85,7 @@ func (s *placing) Undo(ctx context.Context, h host.Host, _ error) (string, error
 	return p.Pair + " is as it was before", err
 }
 
-// differs says why the files are to be written, "" if they need not.
+// differs says why the files must be written, "" if they need not be.
 func (c *Certificates) differs(ctx context.Context, h host.Host, p Place, hostName string, names []string, now map[string]host.File) (string, error) {
 	ca, pair := now[p.CA].Content, now[p.Pair].Content
 	if c.own() {
@@ -141,7 +140,7 @@ func (p Place) file(path, content, group string) host.File {
 	return host.File{Path: path, Content: content, Mode: 0o640, Group: group}
 }
 
-// put writes the files, and has them taken.
+// put writes the files, and has them loaded.
 func (c *Certificates) put(ctx context.Context, h host.Host, p Place, hostName string, names []string, now map[string]host.File) error {
 	ca, pair := "", now[p.Pair].Content
 	var err error

@@ -1,6 +1,6 @@
-// Command bench downloads a list of pages with colly, for the benchmark of the downloader: so many at
-// once, each body into a file; with -follow also what they lead to, as the crawler does. It prints the seconds that took and how many pages came, as JSON.
-// daemon/bench runs it; it lives here as colly is in the go.mod of this module alone.
+// Command bench downloads a list of pages with colly, for the benchmark of the downloader: a given
+// number at once, each body into a file; with -follow also the pages they link to, as the crawler does. It prints
+// the seconds taken and the number of pages as JSON. daemon/bench runs it. It is here because only this module requires colly.
 package main
 
 import (
@@ -39,7 +39,7 @@ func run(list, dir string, concurrency int, follow bool) error {
 		return err
 	}
 	c := colly.NewCollector(colly.Async(true))
-	// colly's own transport keeps two connections a host, and opens one for nearly every page.
+	// colly's own transport keeps two connections per host, and opens one for nearly every page.
 	c.WithTransport(&http.Transport{MaxIdleConnsPerHost: concurrency, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext})
 	if err := c.Limit(&colly.LimitRule{DomainGlob: "*", Parallelism: concurrency}); err != nil {
 		return err

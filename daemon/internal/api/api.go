@@ -1,13 +1,13 @@
 // Package api is the daemon's HTTP interface: it takes batches of items and answers
-// which of them are new, manages filters, and tells how the daemon fares.
+// which of them are new, manages filters, and reports the state of the daemon.
 //
 // Every call passes one gate (call.go), which checks the method, the token and the
-// body's type, runs the action that the route names, and turns its error into
-// problem+json. openapi.yaml, which is served too, is the interface's manual.
+// body's type, runs the action of the route, and turns its error into problem+json.
+// openapi.yaml, which is also served, is the interface's manual.
 //
-// The package listens to no port and stops no server: it is an [http.Handler]. It
-// expects of the [http.Server] around it a ReadHeaderTimeout and an IdleTimeout, and
-// neither a ReadTimeout nor a WriteTimeout, for it sets deadlines of its own.
+// The package listens to no port and stops no server: it is an [http.Handler]. The
+// [http.Server] around it must set ReadHeaderTimeout and IdleTimeout, but neither
+// ReadTimeout nor WriteTimeout, because the package sets its own deadlines.
 package api
 
 import (
@@ -32,34 +32,34 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/tally"
 )
 
-// Options says what a Server serves, and how much of it.
+// Options says what a Server serves, and within which limits.
 type Options struct {
 	// Engine holds the filters. Required.
 	Engine *engine.Engine
 	// Backup copies bit-maps to and from the archive. Nil: there is none.
 	Backup Backup
-	// Logger takes failures, and every request at debug level. Default: slog.Default().
+	// Logger gets failures, and every request at debug level. Default: slog.Default().
 	Logger *slog.Logger
 	// Registry receives the metrics that /metrics shows. Default: a new one.
 	Registry *prometheus.Registry
-	// Limits bound what one request, and all of them together, may cost.
+	// Limits bound the cost of one request, and of all requests together.
 	Limits Limits
-	// Authenticate finds the token that secret belongs to, in constant time.
+	// Authenticate finds the token to which secret belongs, in constant time.
 	// Nil: calls need no token.
 	Authenticate func(secret string) (name string, scopes []string, ok bool)
-	// ProtectMetrics asks for a token with the scope read for /metrics and /readyz?verbose
-	// too, which otherwise tell everybody of the filters.
+	// ProtectMetrics requires a token with the scope read for /metrics and /readyz?verbose,
+	// too, which otherwise show the filters to everybody.
 	ProtectMetrics bool
 	// AllowedHosts are names, besides localhost and loopback addresses, that calls without
-	// tokens may have in Host and Origin. Others are refused where Authenticate is nil.
+	// tokens may have in Host and Origin. Others are refused if Authenticate is nil.
 	AllowedHosts []string
-	// Defaults are the parameters of a filter whose PUT leaves them out. Default: those of the
+	// Defaults are the parameters of a filter whose PUT omits them. Default: those of the
 	// settings.
 	Defaults configs.Defaults
 	// Version is shown by / and urifilter_build_info.
 	Version string
-	// TempDir is where the answer to a stream waits when its client does not read. The
-	// daemon leaves the last tenth of its file system free, or 4 GiB where that is less.
+	// TempDir is where the answer to a stream waits while its client does not read. The
+	// daemon leaves the last tenth of its file system free, or 4 GiB if that is less.
 	// Default: os.TempDir().
 	TempDir string
 }
@@ -69,31 +69,31 @@ type Limits struct {
 	// BodyBytes of a JSON body, after decompression. Streams may have any size.
 	// Default: 64 MiB.
 	BodyBytes int64
-	// Items in one list. A stream has any number, judged in batches of at most so many.
+	// Items in one list. A stream has any number, judged in batches of at most this many.
 	// Default: 100,000.
 	Items int
 	// ItemBytes of one item. Default: 64 KiB.
 	ItemBytes int
 	// TextBytes of the text of one document. Default: 4 MiB.
 	TextBytes int
-	// BodyTimeout is how long a client may send nothing while its body is awaited, or
-	// read nothing while its answer is. A JSON body must also come at 1 KiB/s in each
-	// such span of time. Where tokens are asked for, a body without an Authorization
-	// header must be whole after it. Default: 30 s.
+	// BodyTimeout is how long a client may send nothing of its body, or read nothing of
+	// its answer. A JSON body must also come at 1 KiB/s in each window of this length.
+	// If tokens are required, a body without an Authorization header must be complete
+	// within this time. Default: 30 s.
 	BodyTimeout time.Duration
-	// HeldBytes bounds the bodies in memory of all requests together; a stream counts
-	// as 4 MiB, a body that grows for a moment as its old and its new buffer. Past it
-	// requests are answered 503 overloaded. What a request holds besides (its items
-	// unescaped, its answer) is at most about twice its body. Bodies that come without
-	// an Authorization header where tokens are asked for have 64 KiB at most, and are
-	// bounded apart.
+	// HeldBytes bounds the bodies in memory of all requests together. A stream counts as
+	// 4 MiB; a growing body counts briefly with its old and its new buffer. Beyond it,
+	// requests get 503 overloaded. The other memory of a request (its unescaped items,
+	// its answer) is at most about twice its body. If tokens are required, bodies
+	// without an Authorization header have at most 64 KiB, with a separate bound for
+	// all of them.
 	// Default: four times BodyBytes, and 256 MiB at least.
 	HeldBytes int64
-	// SpoolBytes bounds the answers that wait on disk, of all streams together. Past
-	// it a stream's body is read no faster than its answer. Default: 16 GiB.
+	// SpoolBytes bounds the answers that wait on disk, of all streams together. Beyond
+	// it, a stream's body is read no faster than its answer. Default: 16 GiB.
 	SpoolBytes int64
-	// CompressBytes is the size from which on answers are compressed for clients that accept
-	// it; streams are, unless they are known to be shorter. Negative: none is.
+	// CompressBytes is the size from which answers are compressed for clients that accept it.
+	// Streams are compressed unless known to be shorter. Negative: no answer is compressed.
 	// Default: 64 KiB.
 	CompressBytes int64
 }
@@ -106,10 +106,10 @@ type Server struct {
 	log    *slog.Logger
 	limits Limits
 	access *access.Guard
-	waits  waits // for copies that others make
-	// statusScope is what /metrics and /readyz?verbose ask for; "": nothing.
+	waits  waits // for copies made by others
+	// statusScope is the scope that /metrics and /readyz?verbose require; "": none.
 	statusScope string
-	defaults    configs.Defaults // what a PUT leaves out
+	defaults    configs.Defaults // for parameters that a PUT omits
 	version     string
 	routes      map[string]*route
 	errors      map[string]problem.Entry
@@ -119,7 +119,7 @@ type Server struct {
 	unzippers   sync.Pool        // of *gzip.Reader
 	codings     []*coding.Coding // of answers
 	held        *budget.Budget   // bytes of bodies in memory
-	anonymous   *budget.Budget   // the same of those that came without an Authorization header
+	anonymous   *budget.Budget   // the same for bodies without an Authorization header
 	spool       *spool.Folder
 	draining    atomic.Bool
 	header      sharedHeader
@@ -211,11 +211,11 @@ func (l *Limits) setDefaults() {
 	}
 }
 
-// Drain makes /readyz fail from now on, so that balancers send no more requests;
-// those that come are still answered.
+// Drain makes /readyz fail from now on, so that balancers send no more requests.
+// Requests that still come are answered.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Held tells what requests under way hold: bytes of bodies in memory, and bytes of answers on
+// Held returns what running requests hold: bytes of bodies in memory, and bytes of answers on
 // disk that their clients have not read yet.
 func (s *Server) Held() (bodies, answers int64) {
 	return s.held.Used() + s.anonymous.Used(), s.spool.Used()
@@ -232,7 +232,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ready says why the daemon should not be sent requests; nil when it should.
+// ready returns why the daemon should get no requests; nil if it should get them.
 func (s *Server) ready(ctx context.Context) error {
 	if s.draining.Load() {
 		return &problem.Error{Code: problem.NotReady, Detail: "the daemon is stopping"}

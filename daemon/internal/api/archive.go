@@ -15,14 +15,14 @@ import (
 )
 
 // Backup copies bit-maps to and from the archive; a *backup.Copier is one. A copy ends
-// with its context, without harm to what is archived.
+// with its context, without harm to archived data.
 type Backup interface {
 	Writeback(ctx context.Context, filter string, p archive.Progress) (backup.Copy, error)
 	Restore(ctx context.Context, filter, version string, p archive.Progress) (backup.Copy, error)
 }
 
-// writeback answers when the copy is done. Nothing limits its time but the client, who
-// ends it by leaving.
+// writeback answers when the copy is done. It has no time limit, but ends when the client
+// leaves.
 func (c *call) writeback() error {
 	if err := c.mayCopy(); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (c *call) restore() error {
 	return c.sendJSON(http.StatusOK, describeCopy(done))
 }
 
-// mayCopy checks the query, reads a body that nobody asked for, and that there is an
+// mayCopy checks the query, reads any unexpected body, and checks that there is an
 // archive.
 func (c *call) mayCopy(known ...string) error {
 	if err := c.queryOnly(known...); err != nil {
@@ -66,8 +66,8 @@ func (c *call) mayCopy(known ...string) error {
 	return nil
 }
 
-// queryOnly checks the query of a call that has no body, and reads one that nobody asked for:
-// net/http sees a client leave only when the body has ended.
+// queryOnly checks the query of a call that needs no body, and reads any unexpected body:
+// net/http notices that a client has left only after the end of the body.
 func (c *call) queryOnly(known ...string) error {
 	query, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {

@@ -23,7 +23,7 @@ func keeping(err error) func(*api.Options) {
 	return func(o *api.Options) { o.Backup = &apitest.Backup{Err: err} }
 }
 
-// silent is an engine.Archive of which nothing can be had.
+// silent is an engine.Archive that cannot be reached.
 type silent struct{ err error }
 
 func (s silent) Newest(context.Context) ([]engine.Archived, error)               { return nil, s.err }
@@ -38,8 +38,8 @@ func (st oneStore) Load(ctx context.Context) (map[engine.Spec]engine.Set, error)
 	return map[engine.Spec]engine.Set{spec: set}, err
 }
 
-// waitingFor makes an engine whose filter "later" waits for an archive; tried tells
-// whether it was asked already, in vain.
+// waitingFor makes an engine whose filter "later" waits for an archive; tried says
+// whether it was already asked in vain.
 func waitingFor(tried bool) func(*api.Options) {
 	return func(o *api.Options) {
 		later := engine.Spec{ID: 9, Name: "later", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}}
@@ -92,7 +92,7 @@ func TestCopies(t *testing.T) {
 	if got := *k.Asked.Load(); got != "writeback 1" {
 		t.Errorf("asked %q", got)
 	}
-	// Clients of the kind of curl send a body whether it is asked for or not.
+	// Clients such as curl send a body whether it is expected or not.
 	apitest.WantBody(t, r.Post("/api/v1/filters/uri/restore?version=v1", "{}"), `{"filter":"uri","version":"v1","generation":3,"bytes":64,"uploaded":0`+rest)
 	if got := *k.Asked.Load(); got != "restore uri v1" {
 		t.Errorf("asked %q", got)

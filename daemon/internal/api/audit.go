@@ -9,14 +9,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
-// Who did what is in the log: a line for every call that changes filters or copies them,
-// whatever became of it, besides those of calls that package access refuses. A line has the
-// token's name, never the token, and the address of the connection, which may be a proxy's.
+// The audit log has a line for every call that changes filters or copies them, whatever its
+// outcome. Package access logs the calls that it refuses. A line has the token's name, never
+// the token, and the address of the connection, which may be a proxy's.
 
-const maxLoggedName = 64 // bytes of a name in a path, which may be anything
+const maxLoggedName = 64 // bytes of a name in a path, which may have any value
 
-// waits are calls that ask again and again until another copy of a filter is done: the log
-// has one line when such a wait begins, and one when it ends.
+// waits records calls that are retried until another copy of a filter is done: the log has one
+// line when such a wait begins, and one when it ends.
 type waits struct {
 	mu sync.Mutex
 	of map[wait]*waited
@@ -29,10 +29,10 @@ type waited struct {
 	times int
 }
 
-// waitOver is after how long a caller that does not ask again has given up.
+// waitOver is the time without a retry after which a caller has given up.
 const waitOver = time.Minute
 
-// note takes in a call. It tells how often it was refused before, and whether to log it.
+// note records a call. It returns how often the call was refused before, and whether to log it.
 func (w *waits) note(of wait, held bool, now time.Time) (before int, log bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -35,7 +35,7 @@ func thousand() (request []byte, body int) {
 	return append(request, text...), len(text)
 }
 
-// renumber makes half of the items those of the batch before, and half new.
+// renumber takes half of the items from the previous batch, and makes half new.
 func renumber(request []byte, body, batch int) {
 	at := len(request) - body + len(`{"filter_typeid":"bench","uri_list":[`) + len(itemText) - 1
 	for i := range 1000 {

@@ -17,33 +17,33 @@ import (
 
 const (
 	firstRead = 16 << 10
-	// maxAhead bounds the memory taken for what a Content-Length only promises.
+	// maxAhead bounds the memory that is allocated merely because of a Content-Length.
 	maxAhead = 1 << 20
-	// unzipHeld is what a decompressor counts of Limits.HeldBytes.
+	// unzipHeld is what a decompressor adds to Limits.HeldBytes.
 	unzipHeld = 64 << 10
-	// maxGzipOverhead is how much longer than its content gzip may be: it has no need to.
+	// maxGzipOverhead is how much longer than its content gzip may be; it need not be longer.
 	maxGzipOverhead = 64 << 10
 
-	// anonymousBody bounds a JSON body that comes without an Authorization header where
-	// tokens are asked for: it is read before the token in it can be looked at.
+	// anonymousBody bounds a JSON body without an Authorization header if tokens are
+	// required: it is read before the token in it can be checked.
 	anonymousBody = 64 << 10
-	// anonymousHeld bounds all such bodies together. They have a budget of their own, so
-	// that callers who have no token take nothing from those who have.
+	// anonymousHeld bounds all such bodies together. They have a separate budget, so that
+	// callers without a token take nothing from those with one.
 	anonymousHeld = 16 << 20
 	anonymousRead = 4 << 10
 )
 
 // body reads a request's body, giving up on a client that sends nothing. Its errors
-// are faults. net/http takes a read deadline away at the body's end, and a write deadline
-// at the request's.
+// are of type [problem.Error]. net/http removes a read deadline at the end of the body, and
+// a write deadline at the end of the request.
 type body struct {
 	c       *call
 	timeout time.Duration
 	armed   time.Time // when the deadline was set last
-	end     time.Time // when all of it must have come; zero: it may take its time
+	end     time.Time // when all of it must have come; zero: no limit
 	read    int64     // bytes on the wire
-	most    int64     // of them that may come; 0: any number
-	paced   bool      // pace is asked for
+	most    int64     // the largest read allowed; 0: any number
+	paced   bool      // a pace is required
 	pace    pace.Pace
 	err     error
 
@@ -54,11 +54,11 @@ type body struct {
 
 func (b *body) begin(c *call) {
 	*b = body{c: c, timeout: c.s.limits.BodyTimeout}
-	b.arm(c.start) // net/http reads the rest of a body that no action reads
+	b.arm(c.start) // if no action reads the body, net/http does
 }
 
-// arm does nothing where there is no body: there net/http reads already, to see the
-// client leave, and would take the deadline for that.
+// arm does nothing if there is no body: net/http is then already reading, to notice that
+// the client leaves, and would mistake the deadline for that.
 func (b *body) arm(now time.Time) {
 	if b.c.r.Body == http.NoBody {
 		return
@@ -71,8 +71,8 @@ func (b *body) arm(now time.Time) {
 	_ = b.c.rc.SetReadDeadline(deadline) // see call.writeBy
 }
 
-// open looks at the Content-Encoding. most bounds a paced body, unpacked; a stream is not
-// paced, and has no bound.
+// open checks the Content-Encoding. most bounds the unpacked size of a paced body; a stream
+// is not paced, and has no bound.
 func (b *body) open(paced bool, most int64) error {
 	now := time.Now()
 	if b.paced = paced; paced {
@@ -115,7 +115,7 @@ func (b *body) openGzip() error {
 	return nil
 }
 
-// close returns the decompressor; the body must not be read after.
+// close returns the decompressor; the body must not be read afterwards.
 func (b *body) close() {
 	if b.unzip != nil {
 		b.c.s.unzippers.Put(b.unzip)
@@ -149,7 +149,7 @@ func (b *body) gzipError(err error) error {
 	return &problem.Error{Code: problem.MalformedGzip, Detail: err.Error()}
 }
 
-// wire reads a body as it was sent.
+// wire reads a body in the form in which it was sent.
 type wire struct{ *body }
 
 func (b wire) Read(p []byte) (int, error) {
@@ -185,9 +185,9 @@ func (b wire) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
-// useful is what the pace counts: bytes that came and are of use. Of gzip that is the
-// smaller of its two sizes, for it may unpack to nothing, or a few bytes of it to all that a
-// body may have.
+// useful returns what the pace counts: useful bytes that have come. For gzip that is the
+// smaller of packed and unpacked size, because gzip may unpack to nothing, or a few bytes of it
+// to the largest allowed body.
 func (b *body) useful() int64 {
 	if b.unzip == nil {
 		return b.read
@@ -204,7 +204,7 @@ func (b *body) tooSlow(cause error) error {
 }
 
 // readBody reads a whole body of at most limit bytes into the call's buffer. What it
-// takes of the budget grows with what has come, not with what is promised.
+// takes of the budget grows with the received bytes, not with the Content-Length.
 func (c *call) readBody(limit int64) ([]byte, error) {
 	want := int64(firstRead)
 	if !c.admitted {
@@ -228,7 +228,7 @@ func (c *call) readBody(limit int64) ([]byte, error) {
 	}
 	for {
 		if len(c.buf) == cap(c.buf) {
-			// One byte past the limit is enough to know that the body is too large.
+			// One byte beyond the limit is enough to know that the body is too large.
 			if err := c.growBody(min(2*int64(cap(c.buf)), limit+1)); err != nil {
 				return nil, err
 			}
@@ -247,7 +247,7 @@ func (c *call) readBody(limit int64) ([]byte, error) {
 	}
 }
 
-// growBody copies the buffer to a larger one; while it does, both are held.
+// growBody copies the buffer to a larger one; during the copy, both are held.
 func (c *call) growBody(size int64) error {
 	old := int64(cap(c.buf))
 	if size <= old {
@@ -284,8 +284,8 @@ func (c *call) overloaded() error {
 	return &problem.Error{Code: problem.Overloaded, Detail: "too many bodies come without an Authorization header: send the token in one"}
 }
 
-// tooLarge is the error of a body past a limit. A caller without a token is not told of the
-// limit that holds with one.
+// tooLarge returns the error for a body beyond a limit. A caller without a token is not told the
+// limit for callers with one.
 func (c *call) tooLarge(limit int64) error {
 	if !c.admitted {
 		return c.s.access.Unauthorized("send the token in the Authorization header; without it a body may have " + strconv.Itoa(anonymousBody>>10) + " KiB")

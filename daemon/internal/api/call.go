@@ -19,23 +19,23 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/gather"
 )
 
-// Statuses that no client sees: they tell in logs and metrics how a call ended.
+// Statuses that no client sees: they show in logs and metrics how a call ended.
 const (
-	statusClientGone = 499 // nobody was there to be answered
-	statusCut        = 599 // the answer was begun and cut off
+	statusClientGone = 499 // the client left before the answer
+	statusCut        = 599 // the answer was cut off after it had begun
 )
 
-// answerPiece is how much of an answer is written at once, with a deadline of its own.
+// answerPiece is how much of an answer is written at once, with its own deadline.
 const answerPiece = 256 << 10
 
-// gathered is from which length on net/http writes an answer in two calls: a bufferful of head
-// and body, and what is left.
+// gathered is the length from which net/http writes an answer in two calls: a buffer with the
+// head and part of the body, and the rest.
 const gathered = 8 << 10
 
-// lingerTime bounds how long a connection that is cut is read on.
+// lingerTime bounds how long a cut connection is still read.
 const lingerTime = 10 * time.Second
 
-// call is one request on its way through the gate, with the buffers that it needs.
+// call is one request in the gate, with the buffers that it needs.
 type call struct {
 	s     *Server
 	w     http.ResponseWriter
@@ -45,17 +45,17 @@ type call struct {
 	name  string // {name} in the path
 	who   string // name of the token
 
-	admitted  bool // by the Authorization header, or because no tokens are asked for
-	anonymous bool // tokens are asked for, and there is no Authorization header
+	admitted  bool // by the Authorization header, or because no tokens are required
+	anonymous bool // tokens are required, and there is no Authorization header
 
-	acted string // what an admitted call did that is audited; "": nothing
-	code  string // of the error that was answered
+	acted string // the audited action of an admitted call; "": none
+	code  string // of the error in the answer
 
 	start  time.Time
 	status int            // answered; 0: not yet
 	sent   int64          // bytes of the answer
-	budget *budget.Budget // for bodies: Server.held, or Server.anonymous until a token was seen
-	held   int64          // taken of it
+	budget *budget.Budget // for bodies: Server.held, or Server.anonymous until the token is checked
+	held   int64          // taken from budget
 
 	body body
 	buf  []byte // the JSON body
@@ -82,7 +82,7 @@ func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request, anonymou
 	s.metrics.inFlight.Inc()
 }
 
-// serve is the gate: who calls from where, the path, the method, the token, then the action.
+// serve is the gate: it checks the caller, the path, the method and the token, then runs the action.
 func (c *call) serve() error {
 	if err := c.s.access.Page(c.r); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (c *call) serve() error {
 	return act.do(c)
 }
 
-// authenticateHeader admits the call by its Authorization header; present is false where
+// authenticateHeader admits the call by its Authorization header; present is false if
 // there is none.
 func (c *call) authenticateHeader(scope string) (present bool, err error) {
 	c.who, present, err = c.s.access.Header(c.asking(scope))
@@ -125,7 +125,7 @@ func (c *call) asking(scope string) access.Call {
 	return access.Call{Request: c.r, Path: c.route.path, Scope: scope}
 }
 
-// method is that of the request; a HEAD is answered as a GET, whose body net/http drops.
+// method returns the request's method; a HEAD is answered like a GET, whose body net/http drops.
 func (c *call) method() string {
 	if c.r.Method == http.MethodHead {
 		return http.MethodGet
@@ -133,8 +133,8 @@ func (c *call) method() string {
 	return c.r.Method
 }
 
-// end lets go of what the call holds. A panic on the way is answered and logged; the
-// server survives it.
+// end releases what the call holds. A panic is answered and logged; the server survives
+// it.
 func (c *call) end() {
 	p := recover()
 	c.body.close()
@@ -163,7 +163,7 @@ func (c *call) record() {
 	c.route.count(c.status)
 	c.s.metrics.inFlight.Dec()
 	if c.code != "" {
-		method := "other" // what clients choose freely is no label
+		method := "other" // values that clients choose freely must not become labels
 		if _, ok := c.route.actions[c.method()]; ok {
 			method = c.r.Method
 		}
@@ -180,15 +180,15 @@ func (c *call) record() {
 	}
 }
 
-// hangUp cuts the connection, so that what was sent is not taken for an answer.
+// hangUp cuts the connection, so that the part already sent is not taken for an answer.
 func (c *call) hangUp(status int) {
 	c.status = status
 	panic(http.ErrAbortHandler)
 }
 
-// linger ends the connection's sending half, and reads on for a while to no purpose.
-// To close it while the client still sends would make the system throw away what was
-// sent and not yet read. HTTP/2 resets the stream alone and does not need this.
+// linger ends the connection's sending half, and for a while reads and discards. If the
+// connection were closed while the client still sends, the system would throw away data
+// that the client has not yet read. HTTP/2 resets only the stream and does not need this.
 func (c *call) linger() {
 	conn, _, err := c.rc.Hijack()
 	if err != nil {
@@ -202,7 +202,7 @@ func (c *call) linger() {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// send answers with a body that is whole.
+// send answers with a complete body.
 func (c *call) send(status int, contentType []string, body []byte) error {
 	h := c.w.Header()
 	h["Content-Type"] = contentType
@@ -214,7 +214,7 @@ func (c *call) send(status int, contentType []string, body []byte) error {
 	for first := true; first || len(body) > 0; first = false {
 		piece := body[:min(len(body), answerPiece)]
 		body = body[len(piece):]
-		// Each piece has its time, so that a client that reads nothing of a large answer is noticed soon.
+		// Each piece has its own deadline, so that a client that stops reading a large answer is noticed soon.
 		c.writeBy(time.Now().Add(c.s.limits.BodyTimeout + time.Duration(len(piece)/pace.MinBytesPerSecond)*time.Second))
 		if first {
 			c.w.WriteHeader(status)
@@ -245,9 +245,9 @@ func (c *call) sendNothing() error {
 	return nil
 }
 
-// writeBy sets the time after which a client that does not read is cut off.
+// writeBy sets the deadline after which a client that does not read is cut off.
 func (c *call) writeBy(t time.Time) {
-	// Where it is not supported (a test's recorder) no client can be slow.
+	// If it is not supported (a test's recorder), no client can be slow.
 	_ = c.rc.SetWriteDeadline(t)
 }
 
@@ -267,7 +267,7 @@ func newSharedHeader() sharedHeader {
 }
 
 // Calls are pooled by the size of their buffers, so that small requests do not hold
-// the memory of large ones; the largest are left to the garbage collector.
+// the memory of large ones; the largest are not pooled.
 const (
 	smallBody = 1 << 20
 	largeBody = 16 << 20
@@ -289,8 +289,8 @@ func (p *callPool) get(contentLength int64, anonymous bool) *call {
 	return new(call)
 }
 
-// put keeps a call for another request. What a caller without a token left is not kept: its
-// list may be large, and is counted by nobody.
+// put keeps a call for reuse, except one from a caller without a token: its list may be large,
+// and nothing counts it.
 func (p *callPool) put(c *call) {
 	known := c.who != ""
 	c.s, c.w, c.r, c.rc, c.route, c.budget = nil, nil, nil, nil, nil, nil

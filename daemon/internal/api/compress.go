@@ -7,20 +7,19 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/api/coding"
 )
 
-// Answers of Limits.CompressBytes and more are compressed for clients that say that they accept
-// it.
+// Answers of Limits.CompressBytes and more are compressed for clients that accept it.
 
-// coding is how an answer of so many bytes is compressed; nil: not at all.
+// coding returns the coding for an answer of this many bytes; nil: none.
 func (c *call) coding(size int64) *coding.Coding {
 	if c.s.limits.CompressBytes < 0 || size < c.s.limits.CompressBytes {
 		return nil
 	}
-	// What a cache may answer with depends on it, also where it chose nothing.
+	// Caches must know that the answer depends on it, even if no coding was chosen.
 	c.w.Header().Add("Vary", "Accept-Encoding")
 	return coding.Accepted(c.r.Header["Accept-Encoding"], c.s.codings)
 }
 
-// pack compresses a whole answer, if its client accepts that and it is worth it.
+// pack compresses a complete answer, if its client accepts that and it is worth it.
 func (c *call) pack(h http.Header, body []byte) []byte {
 	k := c.coding(int64(len(body)))
 	if k == nil || h.Get("Content-Encoding") != "" {

@@ -17,12 +17,12 @@ type errorCase struct {
 	code   string
 	status int
 	detail string // a part of the problem's detail or, for 5xx, of the log
-	header string // "Name: value" that must come along
+	header string // "Name: value" that must be in the answer
 	opts   func(*api.Options)
 	store  func(*apitest.MemStore) // makes the store fail, once the filters are there
 	call   func(r *apitest.Rig) apitest.Answer
 	waits  bool // for a time limit of the daemon
-	large  bool // tens of MiB, against the limits of a daemon that nobody has set
+	large  bool // tens of MiB, against the default limits of a daemon
 }
 
 func failing(err error) func(*apitest.MemStore) {

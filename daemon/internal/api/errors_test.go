@@ -20,7 +20,7 @@ func TestErrors(t *testing.T) {
 	maps.Copy(cases, timingCases())
 	for name, c := range cases {
 		if c.large {
-			continue // TestNoRaceErrorsOfLargeBodies has it
+			continue // TestNoRaceErrorsOfLargeBodies tests it
 		}
 		tested[c.code] = true
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Bodies that are larger than the limits of a daemon that nobody has set, of one caller.
+// Bodies that exceed the default limits of a daemon, from one caller.
 func TestNoRaceErrorsOfLargeBodies(t *testing.T) {
 	for name, c := range errorCases() {
 		if c.large {
@@ -78,7 +78,7 @@ func (c errorCase) check(t *testing.T, rigs func(testing.TB, ...func(*api.Option
 	}
 }
 
-// What is the daemon's fault is told to its log, and not to the client.
+// Faults of the daemon go to its log, and not to the client.
 func checkDetail(t *testing.T, r *apitest.Rig, c errorCase, detail string) {
 	t.Helper()
 	logged := c.status == 500 && c.code != problem.ArchiveFailed || c.code == problem.StoreFailed || c.code == problem.NoStorage
@@ -108,8 +108,8 @@ func TestProblemsSayWhere(t *testing.T) {
 	}
 }
 
-// What is wrong with a filter that is asked for is said in plain words, with an example or
-// with both values.
+// Faults in a requested filter are described in plain words, with an example or with both
+// values.
 func TestSpecFaultsSayWhatIsWanted(t *testing.T) {
 	r := apitest.New(t)
 	if a := r.Do("PUT", "/api/v1/filters/pages", `{"capacity":1000,"error_rate":0.001}`, "Content-Type", apitest.JSONType); a.Status != 201 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// What the tests of the package api_test know of the inside.
+// Internals for the tests of package api_test.
 const (
 	AnonymousBody = anonymousBody
 	AnonymousHeld = anonymousHeld
@@ -14,7 +14,7 @@ const (
 	SpecBytes     = specBytes
 )
 
-// Routes are the paths that are served with their methods, but for those that mean another.
+// Routes returns the served paths with their methods, except aliases of other paths.
 func (s *Server) Routes() map[string][]string {
 	routes := map[string][]string{}
 	for key, route := range s.routes {

@@ -11,14 +11,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
 
-// judgement is one of the things to do with a batch.
+// judgement is one of the operations on a batch.
 type judgement struct {
 	scope string
 	op    batch.Op
 	form  items.Form
 	// answer appends the JSON answer to a whole list.
 	answer func(c *call, dst []byte, n int) []byte
-	// lines appends the answer to a part of a stream; nil: there is none, it takes lists alone.
+	// lines appends the answer to a part of a stream; nil: only lists are accepted.
 	lines func(dst []byte, l *items.List, fresh []bool, m media.Type) []byte
 }
 
@@ -38,7 +38,7 @@ func (c *call) filter() error { return c.batch(remembering()) }
 func (c *call) check() error  { return c.batch(looking()) }
 func (c *call) forget() error { return c.batch(forgetting()) }
 
-// batch judges the items of the body, in whichever form it comes.
+// batch judges the items of the body, in any of its forms.
 func (c *call) batch(j judgement) error {
 	m, err := media.Of(c.r)
 	switch {
@@ -119,8 +119,8 @@ func appendCheckResult(c *call, dst []byte, _ int) []byte {
 	return c.appendEnd(append(dst, ']'))
 }
 
-// appendHoles appends text for each item that was left out before item i, and returns the
-// holes that follow.
+// appendHoles appends text for each skipped item before item i, and returns the remaining
+// holes.
 func appendHoles(dst []byte, holes []uint32, i int, text string) ([]byte, []uint32) {
 	for len(holes) > 0 && int(holes[0]) == i {
 		dst, holes = append(dst, text...), holes[1:]
@@ -128,7 +128,7 @@ func appendHoles(dst []byte, holes []uint32, i int, text string) ([]byte, []uint
 	return dst, holes
 }
 
-// appendEnd ends the answer to a list, with what there is to say beside it.
+// appendEnd ends the answer to a list, after any further members.
 func (c *call) appendEnd(dst []byte) []byte {
 	dst = c.appendSkipped(dst)
 	if c.work.Over > 0 {
@@ -138,7 +138,7 @@ func (c *call) appendEnd(dst []byte) []byte {
 	return append(dst, "}\n"...)
 }
 
-// headerOver tells, with the false-positive ratio, of a filter that is past its capacity.
+// headerOver marks a filter beyond its capacity; its value is the false-positive ratio.
 const headerOver = "Urifilter-Over-Capacity"
 
 func (c *call) tellOver(h http.Header) {
@@ -151,8 +151,8 @@ func appendNewItems(dst []byte, l *items.List, fresh []bool, _ media.Type) []byt
 	return l.AppendFreshLines(dst, fresh)
 }
 
-// appendVerdicts answers a line an item: new or seen, as NDJSON true or false; where it was
-// left out invalid, as NDJSON null.
+// appendVerdicts answers one line per item: new or seen, in NDJSON true or false; for a skipped
+// item invalid, in NDJSON null.
 func appendVerdicts(dst []byte, l *items.List, fresh []bool, m media.Type) []byte {
 	yes, no, invalid := "new\n", "seen\n", "invalid\n"
 	if m == media.NDJSON {

@@ -123,7 +123,7 @@ func TestChunkedBodyGrowsTheBuffer(t *testing.T) {
 	}
 }
 
-// A call's buffers are used again; nothing of one request may show in the next.
+// A call's buffers are reused; nothing of one request may show in the next.
 func TestBuffersAreNotMixedUp(t *testing.T) {
 	r := apitest.New(t)
 	done := make(chan string)

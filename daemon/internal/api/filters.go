@@ -57,7 +57,7 @@ func (c *call) putFilter() error {
 		return err
 	}
 	there, err := c.s.engine.Lookup(c.name)
-	if err != nil || there.Name != c.name { // it may be the id of another
+	if err != nil || there.Name != c.name { // it may be the id of another filter
 		there = nil
 	}
 	spec, err := asked.Spec(c.name, there, c.s.defaults)
@@ -97,7 +97,7 @@ func (c *call) dropFilter() error {
 	return c.sendNothing()
 }
 
-// confirmed refuses a call that loses something and does not name the filter twice.
+// confirmed refuses a call that loses data and does not name the filter twice.
 func (c *call) confirmed(name, lost string) error {
 	if c.r.URL.Query().Get("confirm") != name {
 		return &problem.Error{Code: problem.ConfirmRequired, Detail: lost + "; if that is meant, add ?confirm=" + name}
@@ -105,7 +105,7 @@ func (c *call) confirmed(name, lost string) error {
 	return nil
 }
 
-// clearFilter forgets the items of a filter, which stays. Calls that come meanwhile are not refused.
+// clearFilter forgets the items of a filter, but keeps the filter. Concurrent calls are not refused.
 func (c *call) clearFilter() error {
 	if err := c.queryOnly("confirm"); err != nil {
 		return err

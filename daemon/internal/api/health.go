@@ -9,10 +9,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
-// readyTimeout is how long the store may take to say whether it is ready.
+// readyTimeout is how long the store's readiness check may take.
 const readyTimeout = 2 * time.Second
 
-// headerVersion tells at /livez which version answers.
+// headerVersion shows the daemon's version at /livez.
 const headerVersion = "Urifilter-Version"
 
 func (c *call) live() error {
@@ -20,7 +20,7 @@ func (c *call) live() error {
 	return c.sendText(http.StatusOK, "ok\n")
 }
 
-// readiness answers /readyz: a line, a problem, or with ?verbose a line a check.
+// readiness answers /readyz: a line, a problem, or with ?verbose one line per check.
 func (c *call) readiness() error {
 	verbose := c.r.URL.Query().Has("verbose")
 	if verbose && c.s.statusScope != "" {
@@ -36,7 +36,7 @@ func (c *call) readiness() error {
 		return err
 	}
 	text := "ready\n"
-	if bad := c.s.engine.Quarantined(); len(bad) > 0 { // the others are served
+	if bad := c.s.engine.Quarantined(); len(bad) > 0 { // the other filters are served
 		names := make([]string, len(bad))
 		for i, q := range bad {
 			names[i] = q.Name
@@ -46,7 +46,7 @@ func (c *call) readiness() error {
 	return c.sendText(http.StatusOK, text)
 }
 
-// require admits a call that has its token in the header, or none.
+// require admits a call by the token in its header.
 func (c *call) require(scope string) error {
 	if !c.s.access.AsksTokens() {
 		return nil
@@ -81,7 +81,7 @@ func (c *call) readyVerbose(err error) error {
 	return c.sendText(status, b.String())
 }
 
-// root is for the person who opens the address in a browser.
+// root is for people who open the address in a browser.
 func (c *call) root() error {
 	return c.sendText(http.StatusOK, "urifilter "+c.s.version+`: remembers which items have been seen
 
@@ -94,7 +94,7 @@ GET  /livez /readyz /metrics
 curl -d '{"filter_typeid":"uri","uri_list":["https://example.com/"]}' http://`+hostOf(c.r)+pathFilter+"\n")
 }
 
-// hostOf is the address that the client knows the daemon by.
+// hostOf returns the address by which the client knows the daemon.
 func hostOf(r *http.Request) string {
 	if r.Host == "" { // HTTP/1.0
 		return "127.0.0.1:8000"
@@ -115,7 +115,7 @@ func (c *call) handOver(h http.Handler) error {
 	return nil
 }
 
-// statusWriter remembers the status and size of an answer.
+// statusWriter records the status and size of an answer.
 type statusWriter struct {
 	http.ResponseWriter
 	status int

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// metrics are what HTTP counts; what becomes of items is counted by package tally. No label holds
-// an item, or anything else that clients choose freely.
+// metrics are the counts of HTTP; package tally counts the outcomes of items. No label holds an
+// item, or any other value that clients choose freely.
 type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec

@@ -12,8 +12,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
 
-// near compares documents. A call that remembers them needs another scope than one that looks,
-// which the body says; until then the lesser one is asked for.
+// near compares documents. Remembering them needs a different scope than only comparing them. The
+// body says which applies; until it is read, the lesser scope is required.
 func (c *call) near() error {
 	if err := media.WantJSON(c.r); err != nil {
 		return err

@@ -26,7 +26,7 @@ func TestOpenAPIIsValid(t *testing.T) {
 	}
 }
 
-// The error table and openapi.yaml know the same codes, under the same statuses.
+// The error table and openapi.yaml have the same codes, under the same statuses.
 func TestOpenAPIKnowsTheErrorTable(t *testing.T) {
 	r := apitest.New(t)
 	var codes []string

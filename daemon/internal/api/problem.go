@@ -10,13 +10,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
-// expected tells of codes that the log is told otherwise, or need not be.
+// expected reports whether a code is logged elsewhere, or need not be logged.
 func expected(code string) bool {
 	return slices.Contains([]string{problem.NotReady, problem.Overloaded, problem.FilterRestoring, problem.FilterQuarantined, problem.ArchiveUnavailable}, code)
 }
 
-// retryAfter is in how many seconds to ask again. After a batch that broke off, the other
-// daemons that share the store need one to learn of it.
+// retryAfter is the number of seconds until a retry. After a batch that broke off, the other
+// daemons that share the store need one second to learn of it.
 func retryAfter(code string) string {
 	if code == problem.OutcomeUnknown {
 		return "2"
@@ -27,7 +27,7 @@ func retryAfter(code string) string {
 // fail answers err. It must not be called once an answer has begun.
 func (c *call) fail(err error) {
 	if errors.Is(err, context.Canceled) && c.r.Context().Err() != nil {
-		c.hangUp(statusClientGone) // nobody is there to be answered
+		c.hangUp(statusClientGone) // the client has left
 	}
 	f := problem.Of(err)
 	entry, ok := c.s.errors[f.Code]
@@ -52,14 +52,14 @@ func (c *call) fail(err error) {
 	c.send(entry.Status, c.s.header.problem, body)
 }
 
-// problemOf is an error in problem+json.
+// problemOf returns an error as problem+json.
 func problemOf(entry problem.Entry, f *problem.Error) []byte {
 	e := *f
 	e.Code = entry.Code
 	return problemdetail.Encode("urifilter", entry.Status, entry.Title, &e)
 }
 
-// Overloaded is the problem that a caller is told whose connection is not taken.
+// Overloaded is the problem in the answer to a refused connection.
 func Overloaded(detail string) []byte {
 	return problemOf(problem.ByCode()[problem.Overloaded], &problem.Error{Detail: detail})
 }

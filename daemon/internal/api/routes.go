@@ -41,15 +41,15 @@ func scopeIncludes() map[string][]string {
 
 // action is what a path does for one method.
 type action struct {
-	scope string // a token must have it; "": no token is asked for
-	// tokenInBody: without an Authorization header do asks for the token itself,
-	// once the body is read.
+	scope string // a token must have it; "": no token is required
+	// tokenInBody: without an Authorization header, do itself checks the token, once the
+	// body is read.
 	tokenInBody bool
-	audit       string // what the audit line calls it; "": it has none
+	audit       string // its name in the audit line; "": it has no line
 	do          func(*call) error
 }
 
-// What audit lines call the calls that they are about.
+// The names of calls in audit lines.
 const (
 	auditCreate    = "create"
 	auditDrop      = "drop"
@@ -60,7 +60,7 @@ const (
 
 // route is one path with its metrics.
 type route struct {
-	path    string // as openapi.yaml writes it
+	path    string // as in openapi.yaml
 	actions map[string]action
 	allow   string
 	*routeMetrics
@@ -77,7 +77,7 @@ func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
 		pathOldFilter + "/": {http.MethodPost: filter},
 		pathCheck:           {http.MethodPost: {scope: scopeRead, tokenInBody: true, do: (*call).check}},
 		pathForget:          {http.MethodPost: {scope: scopeForget, tokenInBody: true, do: (*call).forget}},
-		pathNear:            {http.MethodPost: {scope: scopeRead, tokenInBody: true, do: (*call).near}}, // remembering: see near
+		pathNear:            {http.MethodPost: {scope: scopeRead, tokenInBody: true, do: (*call).near}}, // if it remembers: see near
 		pathReserve:         {http.MethodPost: {scope: scopeFilter, tokenInBody: true, do: (*call).reserve}},
 		pathCommit:          {http.MethodPost: {scope: scopeFilter, tokenInBody: true, do: (*call).commit}},
 		pathRelease:         {http.MethodPost: {scope: scopeFilter, tokenInBody: true, do: (*call).releaseItems}},
@@ -94,7 +94,7 @@ func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
 		"/readyz":       {http.MethodGet: {do: (*call).readiness}},
 		"/metrics":      {http.MethodGet: {scope: s.statusScope, do: func(c *call) error { return c.handOver(scrape) }}},
 		"/openapi.yaml": {http.MethodGet: {do: (*call).openAPI}},
-		"/favicon.ico":  {http.MethodGet: {do: (*call).sendNothing}}, // browsers ask for it unasked
+		"/favicon.ico":  {http.MethodGet: {do: (*call).sendNothing}}, // browsers always ask for it
 		"/":             {http.MethodGet: {do: (*call).root}},
 		pathUnknown:     {},
 	} {
@@ -119,7 +119,7 @@ func allowed(actions map[string]action) string {
 	return strings.Join(methods, ", ")
 }
 
-// match finds the route of a path, and what stands for {name} in it.
+// match finds the route of a path, and the value of {name} in it.
 func (s *Server) match(path string) (r *route, name string) {
 	if r := s.routes[path]; r != nil && path != pathUnknown {
 		return r, ""

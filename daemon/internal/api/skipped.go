@@ -9,19 +9,19 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
 
-// Calls that ask for it (the member or parameter invalid=skip) are told which items were left
-// out: in the answer to a list, and in headers or trailers of a stream, whose lines are items.
+// Calls with invalid=skip (a member or parameter) are told which items were skipped: in the
+// answer to a list, and in headers or trailers of a stream, whose lines are items.
 const (
-	headerInvalid      = "Urifilter-Invalid"       // how many were left out
+	headerInvalid      = "Urifilter-Invalid"       // how many were skipped
 	headerInvalidItems = "Urifilter-Invalid-Items" // the first of them, as JSON
 
-	// Of a stream so many are listed, in so many bytes: clients of net/http take 4 KiB of
-	// trailers in all. Of a list there are items.MostFaults.
+	// For a stream this many are listed, in this many bytes: net/http clients accept 4 KiB of
+	// trailers in total. For a list there are items.MostFaults.
 	streamFaults      = 20
 	streamFaultsBytes = 2500
 )
 
-// appendSkipped tells of the items that were left out of a list, where that was asked for.
+// appendSkipped describes the skipped items of a list, if the call asked for that.
 func (c *call) appendSkipped(dst []byte) []byte {
 	if !c.req.Skip {
 		return dst
@@ -46,12 +46,12 @@ func described(faults []items.Error) []client.InvalidItem {
 func jsonOf(value any) []byte {
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // it has nothing that cannot be marshalled
+		panic(err) // it can always be marshalled
 	}
 	return text
 }
 
-// skippedLines are the items that were left out of a stream.
+// skippedLines are the skipped items of a stream.
 type skippedLines struct {
 	count int64
 	first []byte // JSON, without the brackets
@@ -59,7 +59,7 @@ type skippedLines struct {
 	full  bool
 }
 
-// add takes in those of a batch.
+// add adds the skipped items of a batch.
 func (s *skippedLines) add(l *items.List) {
 	s.count += int64(l.Skipped())
 	for _, told := range described(l.Faults()[:min(len(l.Faults()), streamFaults-s.told)]) {

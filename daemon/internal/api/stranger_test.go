@@ -15,8 +15,8 @@ import (
 
 const strangersBody = 1 << 20 // Limits.BodyBytes of the test
 
-// strangers are callers who have no token, and what each of them sends before it falls
-// silent with its connection open.
+// strangers are callers without a token, with the data that each sends before it falls silent
+// with its connection open.
 func strangers(t *testing.T) map[string]string {
 	t.Helper()
 	const head = "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\n"
@@ -51,8 +51,8 @@ func unfinished(t *testing.T, text string) string {
 	return b.String()
 }
 
-// Callers without a token cost those who have one nothing, however they dawdle: as many as
-// fill the budget for bodies, and many more.
+// Callers without a token cost those with one nothing, however slow they are: as many as fill
+// the budget for bodies, and many more.
 func TestStrangersDoNotStopTheDaemon(t *testing.T)       { strangersCome(t, 4, 10) }
 func TestNoRaceStrangersDoNotStopTheDaemon(t *testing.T) { strangersCome(t, 400) }
 
@@ -65,9 +65,9 @@ func strangersCome(t *testing.T, numbers ...int) {
 				})
 				for range n {
 					conn := r.Dial()
-					go func() { _, _ = io.WriteString(conn, text) }() // answered and closed, it cannot send all
+					go func() { _, _ = io.WriteString(conn, text) }() // it cannot send everything if it is answered and closed
 				}
-				// The gate has met them all, or their header is not whole.
+				// The gate has seen them all, or their header is incomplete.
 				if !strings.HasPrefix(name, "header") {
 					r.Eventually("all have come", func() bool { return r.Arrived.Load() >= int64(n) })
 				}
@@ -113,8 +113,8 @@ func TestBodyWithoutAHeader(t *testing.T) {
 	}
 }
 
-// Bodies without a header have a budget of their own; when it is used up those who send
-// the header are served all the same.
+// Bodies without a header have a separate budget; when it is used up, callers that send the
+// header are still served.
 func TestStrangersShareABudget(t *testing.T) {
 	r := apitest.New(t, apitest.WithTokens)
 	give, ok := r.API.TakeAnonymous(api.AnonymousHeld - api.AnonymousRead)
@@ -135,7 +135,7 @@ func TestStrangersShareABudget(t *testing.T) {
 	}
 }
 
-// A body that grows is in memory twice for a moment, and counted so.
+// A growing body is briefly in memory twice, and is counted twice.
 func TestABodyThatGrowsIsHeldTwice(t *testing.T) {
 	const body = `{"filter_typeid":1,"uri_list":["a"]}`
 	chunked := func(size int) func(*apitest.Rig) apitest.Answer {
@@ -152,7 +152,7 @@ func TestABodyThatGrowsIsHeldTwice(t *testing.T) {
 	}
 }
 
-// Gzip that unpacks to nothing is bounded too.
+// Gzip that unpacks to nothing is bounded, too.
 func TestGzipOfNothingEnds(t *testing.T) {
 	r := apitest.New(t, func(o *api.Options) { o.Limits.BodyBytes, o.Limits.ItemBytes = 1000, 1000 })
 	a := r.Post("/api/v1/filter", strings.Repeat(apitest.Zipped(t, ""), 10_000), "Content-Encoding", "gzip")

@@ -19,7 +19,7 @@ import (
 
 const (
 	streamBlock = 1 << 20 // bytes of a body that make a batch
-	streamHeld  = 4 << 20 // what a stream counts of Limits.HeldBytes: block, answer, spool
+	streamHeld  = 4 << 20 // what a stream adds to Limits.HeldBytes: block, answer, spool
 
 	headerTotal      = "Urifilter-Total"
 	headerDuplicates = "Urifilter-Duplicates"
@@ -27,11 +27,11 @@ const (
 	headerError = "Urifilter-Error"
 )
 
-// stream judges a body of lines, batch by batch, and answers while it still comes.
+// stream judges a body of lines, batch by batch, and answers while the body still comes.
 //
-// Until the first batch is judged an error is answered with its status, and nothing is
-// remembered. From then on something is, so an error cuts the connection after what
-// was answered so far: a client never takes a part for the whole.
+// Until the first batch is judged, an error is answered with its status, and nothing is
+// remembered. From then on items are remembered, so an error cuts the connection after the
+// answer so far: a client never takes a part for the whole.
 type stream struct {
 	c     *call
 	j     judgement
@@ -39,12 +39,12 @@ type stream struct {
 
 	out               *spool.Queue
 	sending           chan struct{} // closed when the sender has ended; nil: not started
-	settled           bool          // the sender has ended, and was waited for
+	settled           bool          // the sender has ended, and settle has waited for it
 	total, duplicates int64
 
 	coding *coding.Coding // of the answer; nil: none
 
-	skips   bool // lines that are no items are left out
+	skips   bool // invalid lines are skipped
 	skipped skippedLines
 }
 
@@ -68,7 +68,7 @@ func (c *call) stream(j judgement, m media.Type) error {
 	return st.run()
 }
 
-// streamQuery reads the query, which is to a stream what the members are to JSON.
+// streamQuery reads the query, which has the parameters that are members in JSON.
 func (c *call) streamQuery(j judgement) (skips bool, err error) {
 	query, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *call) streamQuery(j judgement) (skips bool, err error) {
 		return false, &problem.Error{Code: problem.MissingParameter, Detail: "want ?filter= (or ?filter_typeid=) and the name or id of a filter"}
 	}
 	if _, err := c.s.engine.Lookup(ref); err != nil {
-		return false, err // before what is wrong with the time
+		return false, err // before any fault of the time
 	}
 	expire := batch.Expire{Given: query.Has("expire")}
 	if expire.Given {
@@ -124,7 +124,7 @@ func (st *stream) run() error {
 		block = min(block, n+1) // 1: room to see the end in the same read
 	}
 	lines := items.NewReader(media.Lines(&c.body), format, limits, int(block))
-	lines.Grow = func(more int) error { // for a line that is longer than a block
+	lines.Grow = func(more int) error { // for a line longer than a block
 		if !c.hold(int64(more)) {
 			return c.overloaded()
 		}
@@ -137,7 +137,7 @@ func (st *stream) run() error {
 			return st.finish()
 		}
 		if judged {
-			st.start() // this is not the last batch, so the answer need not wait
+			st.start() // this is not the last batch, so the answer can begin
 		}
 		if err == nil {
 			err = st.judge(list)
@@ -146,7 +146,7 @@ func (st *stream) run() error {
 		case err == nil:
 		case judged:
 			st.cut(err)
-			return nil // it was told in a trailer
+			return nil // a trailer has reported it
 		default:
 			return err
 		}
@@ -174,7 +174,7 @@ func (st *stream) judge(l *items.List) error {
 	return st.write(c.out)
 }
 
-// write queues a part of the answer. Where the spool is full it waits for the client.
+// write queues a part of the answer. If the spool is full, it waits for the client.
 func (st *stream) write(p []byte) error {
 	done, err := st.out.TryWrite(p)
 	if done {
@@ -187,16 +187,16 @@ func (st *stream) write(p []byte) error {
 	return st.out.Write(p)
 }
 
-// start begins the answer, which from now on is sent while the body still comes.
-// Clients of HTTP/1.0 know no chunks, hence no answer that is seen to be cut: theirs
-// waits for the end.
+// start begins the answer, which from now on is sent while the body still comes. HTTP/1.0
+// clients do not know chunks, so they could not notice a cut: their answer waits for the
+// end.
 func (st *stream) start() {
 	c := st.c
 	if st.sending != nil || !c.r.ProtoAtLeast(1, 1) {
 		return
 	}
 	_ = c.rc.EnableFullDuplex() // HTTP/2 has nothing to enable
-	c.writeBy(time.Time{})      // the client may send all before it reads
+	c.writeBy(time.Time{})      // the client may send everything before it reads
 	st.headers()
 	trailers := headerTotal + ", " + headerDuplicates + ", " + headerOver + ", " + headerError
 	if st.skips {
@@ -219,7 +219,7 @@ func (st *stream) headers() {
 	h["X-Content-Type-Options"] = shared.noSniff
 }
 
-// packAs has the answer compressed; nil: not. The header must not have been sent.
+// packAs has the answer compressed; nil: uncompressed. The header must not have been sent.
 func (st *stream) packAs(k *coding.Coding) {
 	if st.coding = k; k != nil {
 		st.c.w.Header().Set("Content-Encoding", k.Name)
@@ -246,7 +246,7 @@ func (st *stream) send() {
 	}()
 }
 
-// pace gives the client a while to read the next piece of the answer, or all the time.
+// pace gives the client a limited time to read the next piece of the answer, or removes the limit.
 func (st *stream) pace(urgent bool) {
 	if urgent {
 		st.c.writeBy(time.Now().Add(st.c.s.limits.BodyTimeout))
@@ -255,14 +255,14 @@ func (st *stream) pace(urgent bool) {
 	}
 }
 
-// finish ends an answer that is whole.
+// finish ends a complete answer.
 func (st *stream) finish() error {
 	c := st.c
 	h := c.w.Header()
 	if st.sending == nil { // nothing is sent yet: the length is known, and the totals
 		st.headers()
 		st.totals(h)
-		if c.r.ProtoAtLeast(1, 1) { // without a length HTTP/1.0 has no end that can be told from a cut
+		if c.r.ProtoAtLeast(1, 1) { // without a length, HTTP/1.0 cannot tell an end from a cut
 			st.packAs(c.coding(st.out.Len()))
 		}
 		if st.coding == nil {
@@ -275,7 +275,7 @@ func (st *stream) finish() error {
 	if err := st.settle(); err != nil {
 		c.hangUp(statusClientGone)
 	}
-	st.totals(h) // as trailers, where the answer had begun
+	st.totals(h) // as trailers, if the answer had begun
 	return nil
 }
 
@@ -288,18 +288,18 @@ func (st *stream) totals(h http.Header) {
 	st.c.tellOver(h)
 }
 
-// settle waits until the client has taken all that is queued.
+// settle waits until the client has read all queued data.
 func (st *stream) settle() error {
 	st.out.End()
 	<-st.sending
 	st.settled = true
-	st.pace(true) // for what net/http still has to send
+	st.pace(true) // for the data that net/http still has to send
 	return st.out.Err()
 }
 
 // close stops the sender, which must not outlive the call, and frees the spool.
 func (st *stream) close() {
-	if st.sending != nil && !st.settled { // a panic is on its way
+	if st.sending != nil && !st.settled { // during a panic
 		st.out.Fail(spool.ErrClientGone)
 		st.c.writeBy(time.Now()) // wakes a sender whose client does not read
 		<-st.sending

@@ -16,8 +16,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
-// cut ends an answer that cannot be completed. What was answered goes out first: its
-// items are remembered, and nobody will be told of them again.
+// cut ends an answer that cannot be completed. The answer so far is sent first: its items
+// are remembered, and will not be reported as new again.
 func (st *stream) cut(err error) {
 	st.logCut(err)
 	if st.sending != nil && st.settle() == nil {
@@ -33,8 +33,8 @@ func (st *stream) cut(err error) {
 	st.c.hangUp(statusCut)
 }
 
-// endWithTrailer ends the answer in order, with the problem as its trailer, where the client says that
-// it looks at trailers (TE: trailers). To others a cut is the one sign that they cannot miss.
+// endWithTrailer ends the answer normally, with the problem as its trailer, if the client says that
+// it reads trailers (TE: trailers). For others a cut is the only sign that they cannot miss.
 func (st *stream) endWithTrailer(err error) bool {
 	c := st.c
 	if !slices.ContainsFunc(c.r.Header["Te"], func(te string) bool { return strings.Contains(te, "trailers") }) {
@@ -45,7 +45,7 @@ func (st *stream) endWithTrailer(err error) bool {
 	if !ok || f.Code == problem.IncompleteBody || c.r.Context().Err() != nil {
 		return false
 	}
-	// Else the system would throw away the trailer when the connection is closed with a part
+	// Otherwise the system would discard the trailer when the connection is closed with a part
 	// of the body unread. A client that sends more than that sees a cut.
 	_ = c.rc.SetReadDeadline(time.Now().Add(min(lingerTime, c.s.limits.BodyTimeout)))
 	_, _ = io.Copy(io.Discard, c.r.Body)
@@ -54,7 +54,7 @@ func (st *stream) endWithTrailer(err error) bool {
 	return true
 }
 
-// asciiJSON is JSON whose characters beyond ASCII are escaped, for a header's value.
+// asciiJSON returns JSON with all non-ASCII characters escaped, for a header's value.
 func asciiJSON(text []byte) string {
 	var b strings.Builder
 	for _, r := range string(text) {

@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 )
 
-// onTiming does a call on a daemon with the timing filters news, of an hour, and none, of
+// onTiming makes a call to a daemon with the timing filters news, with one hour, and none, for
 // which every call must say when items expire.
 func onTiming(call func(*apitest.Rig) apitest.Answer) func(*apitest.Rig) apitest.Answer {
 	return func(r *apitest.Rig) apitest.Answer {
@@ -37,7 +37,7 @@ func putTiming(r *apitest.Rig) {
 	}
 }
 
-// timingCases are the refusals that have to do with the kind timing.
+// timingCases are the refusals that concern the kind timing.
 func timingCases() map[string]errorCase {
 	cases := map[string]errorCase{
 		"expire to a bloom filter":         {code: "expire_not_supported", status: 422, detail: "kind bloom", call: apitest.List(`{"filter_typeid":1,"uri_list":["a"],"expire":5}`)},
@@ -148,7 +148,7 @@ func TestPutTimingFilter(t *testing.T) {
 				t.Errorf("%s: %d %s; want %d and expire %s", body, a.Status, a.Body, status, want)
 			}
 		}
-		// What is left out is as it is.
+		// Omitted values stay as they are.
 		for _, same := range []string{`{}`, ``, `{"kind":"timing"}`} {
 			if a := r.Put(name, same); a.Status != 200 {
 				t.Errorf("%s, then %s: %d %s", body, same, a.Status, a.Body)
@@ -157,7 +157,7 @@ func TestPutTimingFilter(t *testing.T) {
 	}
 }
 
-// onExact is a call after an exact filter was made.
+// onExact makes a call after making an exact filter.
 func onExact(call func(*apitest.Rig) apitest.Answer) func(*apitest.Rig) apitest.Answer {
 	return func(r *apitest.Rig) apitest.Answer {
 		r.Put("jobs", `{"kind":"exact"}`)

@@ -25,7 +25,7 @@ const (
 	TextType = "text/plain"
 )
 
-// Answer is an answer that was read whole.
+// Answer is an answer that was read completely.
 type Answer struct {
 	Status  int
 	Header  http.Header
@@ -33,7 +33,7 @@ type Answer struct {
 	Body    string
 }
 
-// Problem is the answer as an error.
+// Problem returns the answer as an error.
 func (a Answer) Problem(t testing.TB) client.Problem {
 	t.Helper()
 	var p client.Problem
@@ -56,7 +56,7 @@ func (r *Rig) Do(method, path, body string, header ...string) Answer {
 	return r.Send(req, body)
 }
 
-// Send sends a request whose body is known.
+// Send sends a request with a complete body.
 func (r *Rig) Send(req *http.Request, body string) Answer {
 	r.T.Helper()
 	resp, err := r.HTTP.Client().Do(req)
@@ -88,7 +88,7 @@ func (r *Rig) Put(name, body string) Answer {
 	return r.Do("PUT", "/api/v1/filters/"+name, body, "Content-Type", JSONType)
 }
 
-// Info is the filter that an answer shows.
+// Info returns the filter shown in an answer.
 func Info(t testing.TB, a Answer) client.FilterInfo {
 	t.Helper()
 	var f client.FilterInfo
@@ -98,7 +98,7 @@ func Info(t testing.TB, a Answer) client.FilterInfo {
 	return f
 }
 
-// WantBody wants a 200 with a body.
+// WantBody fails unless the answer is a 200 with this body.
 func WantBody(t *testing.T, a Answer, want string) {
 	t.Helper()
 	if a.Status != http.StatusOK || a.Body != want {
@@ -106,7 +106,7 @@ func WantBody(t *testing.T, a Answer, want string) {
 	}
 }
 
-// Zipped is text in gzip.
+// Zipped returns text in gzip.
 func Zipped(t testing.TB, text string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -120,28 +120,28 @@ func Zipped(t testing.TB, text string) string {
 	return b.String()
 }
 
-// List is a call with a list in JSON.
+// List makes a call with a list in JSON.
 func List(body string) func(*Rig) Answer {
 	return func(r *Rig) Answer { return r.Post("/api/v1/filter", body) }
 }
 
-// Lines is a call with lines of text.
+// Lines makes a call with lines of text.
 func Lines(query, body string, header ...string) func(*Rig) Answer {
 	return func(r *Rig) Answer {
 		return r.Post("/api/v1/filter"+query, body, append([]string{"Content-Type", TextType}, header...)...)
 	}
 }
 
-// Request is any call.
+// Request makes any call.
 func Request(method, path, body string, header ...string) func(*Rig) Answer {
 	return func(r *Rig) Answer { return r.Do(method, path, body, header...) }
 }
 
-// Raw sends bytes over a connection of its own and reads one answer.
+// Raw sends bytes over a separate connection and reads one answer.
 func Raw(text string) func(*Rig) Answer { return rawThen(text, nil) }
 
-// CutOff is raw of a client that says then that no more will come. To net/http one that says
-// so after its request is gone, and may be left without an answer.
+// CutOff is Raw, but the client then closes its sending half. For net/http a client that does so
+// after its request has left, and may get no answer.
 func CutOff(text string) func(*Rig) Answer {
 	return rawThen(text, func(conn net.Conn) error { return conn.(HalfCloser).CloseWrite() })
 }
@@ -172,7 +172,7 @@ func rawThen(text string, then func(net.Conn) error) func(*Rig) Answer {
 			r.T.Fatal(err)
 		}
 		if resp.Close {
-			resp.Header.Set("Connection", "close") // which ReadResponse has taken out
+			resp.Header.Set("Connection", "close") // ReadResponse has removed it
 		}
 		a := Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(body)}
 		r.validate(req, "", a)
@@ -180,7 +180,7 @@ func rawThen(text string, then func(net.Conn) error) func(*Rig) Answer {
 	}
 }
 
-// WithTokens has the daemon ask for the tokens secret-read, secret-filter,
+// WithTokens makes the daemon require one of the tokens secret-read, secret-filter,
 // secret-forget and secret-admin.
 func WithTokens(o *api.Options) {
 	tokens := map[string][]string{"secret-read": {"read"}, "secret-filter": {"filter"}, "secret-forget": {"forget"}, "secret-admin": {"admin"}}
@@ -190,7 +190,7 @@ func WithTokens(o *api.Options) {
 	}
 }
 
-// Backup answers as told and notes what it was asked.
+// Backup gives preset answers and records its calls.
 type Backup struct {
 	Err   error
 	Asked atomic.Pointer[string]

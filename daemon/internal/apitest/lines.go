@@ -16,7 +16,7 @@ const StreamHead = "POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localh
 
 const lineStart = "https://www.example.com/a/rather/ordinary/path/of/a/page?n="
 
-// appendNumber ends a line with its number, of six digits at least. Package fmt would take most of the
+// appendNumber ends a line with its number, in at least six digits. Package fmt would use most of the
 // time of tests with many lines.
 func appendNumber(line []byte, n int) []byte {
 	for least := 100_000; n < least && least > 1; least /= 10 {
@@ -25,7 +25,7 @@ func appendNumber(line []byte, n int) []byte {
 	return append(strconv.AppendInt(line, int64(n), 10), '\n')
 }
 
-// Numbered writes n different lines of 66 bytes, from first on.
+// Numbered writes n different lines of 66 bytes, starting with number first.
 func Numbered(w io.Writer, first, n int) error {
 	b := bufio.NewWriterSize(w, 64<<10)
 	for i := range n {
@@ -36,7 +36,7 @@ func Numbered(w io.Writer, first, n int) error {
 	return b.Flush()
 }
 
-// Streaming posts what send writes, and reads nothing before send is done.
+// Streaming posts what send writes, and reads only after send is done.
 func Streaming(r *Rig, send func(io.Writer) error) (*http.Response, *net.TCPConn) {
 	r.T.Helper()
 	conn := r.Dial()
@@ -54,7 +54,7 @@ func Streaming(r *Rig, send func(io.Writer) error) (*http.Response, *net.TCPConn
 	return resp, conn
 }
 
-// Chunked writes each write as one chunk of HTTP.
+// Chunked turns each write into one chunk of HTTP.
 func Chunked(w io.Writer) io.Writer { return chunker{w} }
 
 type chunker struct{ io.Writer }
@@ -66,8 +66,8 @@ func (c chunker) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// LineCount counts and checks the lines of an answer to numbered: each of them comes as
-// it was sent and in its order. A filter may take a few for seen: they are missing.
+// LineCount counts and checks the lines of an answer to Numbered: each must be as it was
+// sent, and in order. A filter may take a few for seen: these are missing.
 func LineCount(t testing.TB, r io.Reader, first int) int {
 	t.Helper()
 	n, number, want := 0, first, make([]byte, 0, len(lineStart)+20)

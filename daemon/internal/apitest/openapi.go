@@ -21,7 +21,7 @@ type openAPISpec struct {
 	paths routers.Router
 }
 
-// openAPI is openapi.yaml, which takes long to load.
+// openAPI is openapi.yaml, which is slow to load.
 var openAPI = sync.OnceValues(func() (spec openAPISpec, err error) {
 	openapi3filter.RegisterBodyDecoder("application/x-ndjson", openapi3filter.FileBodyDecoder)
 	if spec.doc, err = openapi3.NewLoader().LoadFromData(api.OpenAPI()); err == nil {
@@ -30,7 +30,7 @@ var openAPI = sync.OnceValues(func() (spec openAPISpec, err error) {
 	return spec, err
 })
 
-// validate holds an answer, and a request that was well, against openapi.yaml.
+// validate checks an answer, and a request that succeeded, against openapi.yaml.
 func (r *Rig) validate(req *http.Request, body string, a Answer) {
 	r.T.Helper()
 	if req.Method == http.MethodHead {
@@ -102,7 +102,7 @@ func (r *Rig) validateCode(route *routers.Route, a Answer) {
 	r.T.Errorf("%s %s: openapi.yaml does not name %s under %d", route.Method, route.Path, code, a.Status)
 }
 
-// ErrorCodesOf are those that openapi.yaml names under a status.
+// ErrorCodesOf returns the error codes that openapi.yaml names under a status.
 func ErrorCodesOf(resp *openapi3.ResponseRef) []string {
 	var codes []string
 	if resp == nil {

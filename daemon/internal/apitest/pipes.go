@@ -13,10 +13,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
 )
 
-// Piped is New for a test in a bubble of testing/synctest, whose clock goes on when
-// all wait: waiting takes no time, and no machine is too slow for a limit. Its connections
-// are pipes of this process, since the clock does not wait for what is under way in the
-// kernel.
+// Piped is New for a test in a bubble of testing/synctest, whose clock advances when all
+// goroutines wait: waiting takes no time, and no machine is too slow for a limit. Its
+// connections are pipes of this process, since the clock does not wait for data in the kernel.
 func Piped(t testing.TB, change ...func(*api.Options)) *Rig {
 	t.Helper()
 	mem := &MemStore{}
@@ -31,19 +30,19 @@ func serveOverPipes(r *Rig) {
 	r.HTTP.Start()
 	r.connect = l.dial
 	r.HTTP.Client().Transport = &http.Transport{
-		DisableKeepAlives: true, // a connection that waits for another request does so in a goroutine
+		DisableKeepAlives: true, // an idle connection would keep a goroutine
 		DialContext:       func(context.Context, string, string) (net.Conn, error) { return l.dial() },
 	}
 }
 
-// pipeListener takes connections that are pipes.
+// pipeListener accepts connections that are pipes.
 type pipeListener struct {
 	conns  chan net.Conn
 	once   sync.Once
 	closed chan struct{}
 }
 
-// pipes is a connection of which, as of TCP, each direction can end by itself.
+// pipes is a connection of which, as with TCP, each direction can end separately.
 type pipes struct {
 	net.Conn // to read from
 	out      net.Conn
@@ -85,7 +84,7 @@ func (l *pipeListener) Close() error {
 
 func (*pipeListener) Addr() net.Addr { return pipeAddr{} }
 
-// pipeAddr looks like an address of this machine, as the daemon wants of its callers.
+// pipeAddr looks like an address of this machine, as the daemon requires of its callers.
 type pipeAddr struct{}
 
 func (pipeAddr) Network() string { return "pipe" }

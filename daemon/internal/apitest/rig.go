@@ -1,5 +1,5 @@
-// Package apitest has tests call the HTTP interface: a server over a store in memory, in
-// real connections or in those of a synctest bubble, whose answers are held against
+// Package apitest lets tests call the HTTP interface: a server over a store in memory, on
+// real connections or on those of a synctest bubble, whose answers are checked against
 // openapi.yaml. Tests of the calls are in package api and in the folders of this one.
 package apitest
 
@@ -26,7 +26,7 @@ import (
 )
 
 // Rig is a Server over a real engine behind a real http.Server. Every answer that goes
-// through Do is held against openapi.yaml.
+// through Do is checked against openapi.yaml.
 type Rig struct {
 	T      testing.TB
 	API    *api.Server
@@ -40,10 +40,10 @@ type Rig struct {
 	paths  routers.Router
 
 	connect func() (net.Conn, error)
-	Arrived atomic.Int64 // requests whose header is whole
+	Arrived atomic.Int64 // requests whose header is complete
 }
 
-// New is a Rig over a store in memory.
+// New makes a Rig over a store in memory.
 func New(t testing.TB, change ...func(*api.Options)) *Rig {
 	t.Helper()
 	mem := &MemStore{}
@@ -63,7 +63,7 @@ func serveOverTCP(r *Rig) {
 	r.connect = func() (net.Conn, error) { return net.Dial("tcp", r.HTTP.Listener.Addr().String()) }
 }
 
-// Restart goes on with a server that is made with other options, over the same filters.
+// Restart replaces the server by one with other options, over the same filters.
 func (r *Rig) Restart(change func(*api.Options)) {
 	o := r.opts
 	o.Registry = nil
@@ -71,7 +71,7 @@ func (r *Rig) Restart(change func(*api.Options)) {
 	r.API, r.opts = api.New(o), o
 }
 
-// ServeHTTP is the server's, with a count of the requests.
+// ServeHTTP is that of the server, but counts the requests.
 func (r *Rig) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.Arrived.Add(1)
 	r.API.ServeHTTP(w, req)
@@ -82,8 +82,8 @@ func serveRig(t testing.TB, store engine.Store, serve func(*Rig), change ...func
 	r := &Rig{T: t, Log: &lockedBuffer{}}
 	log := slog.New(slog.NewTextHandler(r.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	want := []engine.Spec{
-		// So large that of the 300,000 items of a test none is a false positive: the
-		// chance is one in a million.
+		// So large that none of the 300,000 items of a test is a false positive: the
+		// probability of one is a millionth.
 		{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 4_000_000, ErrorRate: 0.0001, OnFull: "warn"}},
 		{ID: 2, Name: "ip", Kind: "bloom", Params: configs.Bloom{Capacity: 10_000, ErrorRate: 0.0001, OnFull: "warn"}},
 	}
@@ -106,7 +106,7 @@ func serveRig(t testing.TB, store engine.Store, serve func(*Rig), change ...func
 	return r
 }
 
-// close checks that nothing is still held when all requests are over.
+// close checks that nothing is held after the end of all requests.
 func (r *Rig) close() {
 	r.HTTP.Close()
 	r.AwaitNothingHeld()
@@ -118,7 +118,7 @@ func (r *Rig) close() {
 	}
 }
 
-// AwaitNothingHeld waits until no request holds bytes of its body.
+// AwaitNothingHeld waits until no request holds any bytes of its body.
 func (r *Rig) AwaitNothingHeld() {
 	r.T.Helper()
 	r.Eventually("no bytes of bodies held", func() bool { bodies, _ := r.API.Held(); return bodies == 0 })
@@ -130,10 +130,10 @@ func (r *Rig) Dial() *net.TCPConn {
 	return r.DialAny().(*net.TCPConn)
 }
 
-// HalfCloser is a connection that can be told that no more will be sent.
+// HalfCloser is a connection whose sending half can be closed.
 type HalfCloser interface{ CloseWrite() error }
 
-// DialAny is dial also where connections are pipes.
+// DialAny is Dial that also works if connections are pipes.
 func (r *Rig) DialAny() net.Conn {
 	r.T.Helper()
 	conn, err := r.connect()
@@ -147,10 +147,10 @@ func (r *Rig) DialAny() net.Conn {
 	return conn
 }
 
-// Eventually waits for what happens on the other side of a connection.
+// Eventually waits for a condition on the other side of a connection.
 func (r *Rig) Eventually(what string, ok func() bool) {
 	r.T.Helper()
-	wait := time.Millisecond // longer and longer: what is asked is work too
+	wait := time.Millisecond // grows, because checking is work, too
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(wait) {
 		if ok() {
 			return

@@ -18,17 +18,17 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-// MemStore is an engine.Store that remembers until the test ends, and fails as told.
+// MemStore is an engine.Store that remembers until the test ends, and fails on request.
 type MemStore struct {
-	fault  atomic.Pointer[error] // what Add, Has, Create and Drop answer
-	After  atomic.Int64          // batches that still succeed before fault counts
-	down   atomic.Pointer[error] // what Ready answers
+	fault  atomic.Pointer[error] // the error of Add, Has, Create and Drop
+	After  atomic.Int64          // batches that still succeed before fault takes effect
+	down   atomic.Pointer[error] // the error of Ready
 	before atomic.Pointer[func()]
 
 	mu   sync.Mutex
 	Sets map[engine.Spec]*memSet
 
-	elapsed atomic.Int64 // nanoseconds, of the clock by which items expire
+	elapsed atomic.Int64 // nanoseconds on the clock by which items expire
 }
 
 // memTimed is a timing filter of a MemStore.
@@ -39,7 +39,7 @@ type memTimed struct {
 	expire   time.Duration
 }
 
-// memExact is an exact filter of a MemStore: one whose items expire after all tests.
+// memExact is an exact filter of a MemStore: its items expire only after all tests.
 type memExact struct{ timed memTimed }
 
 func (m *memExact) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
@@ -128,10 +128,10 @@ type memSet struct {
 // Fail makes the store fail from now on.
 func (st *MemStore) Fail(err error) { st.fault.Store(&err) }
 
-// NotReady makes the store say that it is not ready.
+// NotReady makes the store report that it is not ready.
 func (st *MemStore) NotReady(err error) { st.down.Store(&err) }
 
-// BeforeEachBatch has do called before the store takes a batch.
+// BeforeEachBatch makes the store call do before it takes a batch.
 func (st *MemStore) BeforeEachBatch(do func())     { st.before.Store(&do) }
 func (st *MemStore) Failed() <-chan struct{}       { return nil }
 func (st *MemStore) Changes() <-chan engine.Change { return nil }

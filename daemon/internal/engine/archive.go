@@ -9,13 +9,13 @@ import (
 )
 
 // Archive keeps bit-maps beside the store, so that a lost store loses nothing that was
-// written back. It is safe for concurrent use. Its errors say that it could not be
-// asked; the engine asks again.
+// written back. It is safe for concurrent use. Its errors mean that it could not be
+// reached; the engine retries.
 type Archive interface {
 	// Newest lists the newest version of every filter that has one.
 	Newest(ctx context.Context) ([]Archived, error)
 	// LeaveTombstone adds an empty version with the header h, of a later generation than all
-	// that is there, so that no start restores what was dropped. Durable on return.
+	// existing ones, so that no start restores the dropped filter. Durable on return.
 	LeaveTombstone(ctx context.Context, spec Spec, h bloom.Header) error
 }
 
@@ -23,10 +23,10 @@ type Archive interface {
 type Archived struct {
 	Spec    Spec
 	Header  bloom.Header
-	Items   uint64 // estimate by bloom's formula, so that fewer items mean fewer bits
+	Items   uint64 // estimate by bloom's formula, so fewer items mean fewer bits
 	Created time.Time
-	// Restore sets in into all bits of the version, and commits it. Bits of a version
-	// that turns out to be damaged may have been set when it returns an error.
+	// Restore sets in into all bits of the version, and commits it. If the version turns out
+	// to be damaged, some of its bits may have been set when Restore returns an error.
 	Restore func(ctx context.Context, into Sink) error
 }
 
@@ -37,20 +37,20 @@ type Sink interface {
 	Commit(ctx context.Context) error
 }
 
-// Filler is a Store that makes a filter with bits in it, whole or not at all: whatever
-// ends the process, Load never returns a filter that fill has not filled. A Store that
-// is none must be told by the archive, at the next start, what such a filter lacks.
+// Filler is a Store that makes a filter with bits in it, atomically: whatever ends the
+// process, Load never returns a filter that fill has not completely filled. For a Store
+// that is no Filler, the archive must supply the missing bits at the next start.
 type Filler interface {
-	// CreateFilled is Store.Create for the bit-map that fill makes. An error of fill is
-	// returned, and nothing is left of the filter.
+	// CreateFilled is Store.Create for the bit-map that fill makes. It returns an error of
+	// fill, and then leaves nothing of the filter.
 	CreateFilled(ctx context.Context, spec Spec, h bloom.Header, fill func(context.Context, Sink) error) (Set, error)
 }
 
-// RestoringError is returned for a filter that is to come from the archive and is not
-// served yet, since an empty one in its place would call old items new.
+// RestoringError is returned for a filter that waits for its restore from the archive. It is
+// not served yet, since an empty one in its place would call old items new.
 type RestoringError struct {
 	Filter string
-	Cause  error // why the archive cannot give it at present; nil: it is being restored
+	Cause  error // why the archive cannot supply it at present; nil: it is being restored
 }
 
 func (e *RestoringError) Error() string {
@@ -78,7 +78,7 @@ func (e *Engine) createFilled(ctx context.Context, a Archived) (Set, error) {
 	}
 	if err != nil {
 		if e.store.Changes() != nil {
-			return nil, err // another daemon may have made it too, and use it
+			return nil, err // another daemon may have made it, too, and use it
 		}
 		if drop := e.store.Drop(context.WithoutCancel(ctx), a.Spec); drop != nil {
 			e.log.Error("a filter that was restored in part is left in the store", "filter", a.Spec.Name, "err", drop)

@@ -5,18 +5,18 @@ import (
 	"errors"
 )
 
-// ErrStopping is returned for changes of filters that the daemon's end has cut off.
+// ErrStopping is returned for changes of filters that the daemon's stop has cut off.
 var ErrStopping = errors.New("the daemon is stopping")
 
-// underway is a change of the filter of one name: it is made, restored or dropped. A
-// restore may take minutes, in which other filters are changed as at any time.
+// underway is a running change of the filter with one name: it is made, restored or dropped. A
+// restore may take minutes; other filters can be changed meanwhile.
 type underway struct {
-	id   int // that the filter is to have; 0: not known yet
+	id   int // of the future filter; 0: not known yet
 	done chan struct{}
 }
 
-// begin waits until nobody else changes the filter of that name. The context that it
-// returns ends with Stop; the caller calls end when the change is done.
+// begin waits until there is no other change of the filter with this name. The context that
+// it returns ends with Stop; the caller calls end when the change is done.
 func (e *Engine) begin(ctx context.Context, name string) (_ context.Context, end func(), err error) {
 	for {
 		e.mu.Lock()
@@ -51,12 +51,12 @@ func (e *Engine) begin(ctx context.Context, name string) (_ context.Context, end
 	}, nil
 }
 
-// Stop cuts off the changes of filters that are under way, and refuses later ones: a
-// restore may take minutes, and can be made again. Batches go on.
+// Stop cuts off running changes of filters, and refuses later ones: a restore may take
+// minutes, and can be repeated. Batches go on.
 func (e *Engine) Stop() { e.stop() }
 
-// reserve keeps an id for the filter of that name, which is being changed, unless another
-// filter has it; it then returns that one's name. The caller holds mu.
+// reserve reserves an id for the filter with this name, which is being changed. If another
+// filter has the id, it returns that filter's name. The caller holds mu.
 func (e *Engine) reserve(id int, name string) (owner string) {
 	if owner = e.ownerOf(id, name); owner == "" && e.changing[name] != nil {
 		e.changing[name].id = id

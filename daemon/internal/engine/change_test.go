@@ -8,7 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// held is a shelf whose restores stop in the middle until they are let go.
+// held is a shelf whose restores stop in the middle until they are released.
 type held struct {
 	*shelf
 	begun chan string
@@ -32,8 +32,8 @@ func (h *held) Newest(ctx context.Context) ([]engine.Archived, error) {
 	return all, err
 }
 
-// A filter that is being restored, which may take minutes, holds up no change of another
-// one, gets the id that it is to have, and ends with the daemon.
+// A restore, which may take minutes, does not delay changes of other filters, gives the filter
+// its intended id, and ends with the daemon.
 func TestARestoreHoldsUpNobodyElse(t *testing.T) {
 	a := &held{newShelf(), make(chan string), make(chan struct{})}
 	b := open(t, t.TempDir(), engine.Settings{Filters: []engine.Spec{spec(1, "uri")}, Archive: a})

@@ -8,20 +8,20 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 )
 
-// Life is of one filter from when it is made until it is dropped: clearing the filter does
+// Life identifies a filter from its creation until it is dropped: clearing the filter does
 // not end it.
 type Life struct{ _ byte }
 
-// Life tells a filter that was cleared from one that was dropped and made again.
+// Life distinguishes a cleared filter from one that was dropped and made again.
 func (f *Filter) Life() *Life { return f.life }
 
 // Clear forgets all items of a filter in one step: it keeps its id, its name and its
-// parameters, and starts empty in the next generation. Batches get what they ask for of the
-// filter as it was or as it is, and none is refused. Daemons that share the store serve the
-// cleared one before Clear returns.
+// parameters, and starts empty in the next generation. Concurrent batches use either the old or
+// the cleared filter, and none is refused. Daemons that share the store serve the cleared one
+// before Clear returns.
 //
-// The archive is told last. An error after the filter was cleared says so; a process that
-// ends between the two tells the archive at its next start.
+// The archive is updated last. An error after the filter was cleared says so; a process that
+// ends between the two steps updates the archive at its next start.
 func (e *Engine) Clear(ctx context.Context, ref string) (*Filter, error) {
 	f, err := e.Lookup(ref)
 	if err != nil {
@@ -38,7 +38,7 @@ func (e *Engine) Clear(ctx context.Context, ref string) (*Filter, error) {
 	var inArchive *Archived
 	if configs.HasBitMap(f.Spec.Kind) {
 		if inArchive, err = e.archived(ctx, f.Name); err != nil {
-			return nil, err // while nothing has changed
+			return nil, err // nothing has changed yet
 		}
 	}
 	generation := f.Stats().Generation
@@ -64,7 +64,7 @@ func (e *Engine) Clear(ctx context.Context, ref string) (*Filter, error) {
 	return cleared, nil
 }
 
-// replace serves set in the place of that of old, as the same filter if it has the same
+// replace serves set in place of the set of old, as the same filter if it has the same
 // parameters.
 func (e *Engine) replace(old *Filter, spec Spec, set Set) *Filter {
 	e.mu.Lock()
@@ -80,12 +80,12 @@ func (e *Engine) replace(old *Filter, spec Spec, set Set) *Filter {
 	return f
 }
 
-// successorWait is how long Successor waits at most for what the store is about to tell.
+// successorWait is how long Successor waits at most for the store's notification.
 const successorWait = 5 * time.Second
 
-// Successor is the filter that has the name of f after the set of f was found to be gone. It
-// waits a while for it: a store ends a set before everybody has heard of the next one. The
-// error is that of Lookup, or gone where there is nothing new.
+// Successor returns the filter that has the name of f after the set of f is gone. It waits a
+// while for it, because a store ends a set before all daemons know the next one. The error is
+// that of Lookup, or gone if there is no new filter.
 func (e *Engine) Successor(ctx context.Context, f *Filter, gone error) (*Filter, error) {
 	limit := time.NewTimer(successorWait)
 	defer limit.Stop()

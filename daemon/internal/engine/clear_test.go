@@ -8,8 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// What a filter had before it was cleared comes back from no archive, whenever the process
-// ends.
+// No archive brings back the items from before a clear, whenever the process ends.
 func TestClearTellsTheArchive(t *testing.T) {
 	dir, a := t.TempDir(), newShelf()
 	b := open(t, dir, engine.Settings{Filters: []engine.Spec{spec(1, "uri")}, Archive: a})
@@ -34,7 +33,7 @@ func TestClearTellsTheArchive(t *testing.T) {
 	if m := a.maps["uri"]; m.Fill().Items != 0 || m.Header() != cleared.Set.(engine.BitMap).Header() {
 		t.Errorf("the archive has %+v", m.Header())
 	}
-	// The process ended before the archive was told.
+	// The process ended before it updated the archive.
 	if err := a.put(f.Spec, h, 1, 2, 3); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +50,7 @@ func TestClearTellsTheArchive(t *testing.T) {
 	}
 }
 
-// A set may be gone before the engine has heard of the next one.
+// A set may be gone before the engine knows the next one.
 func TestSuccessor(t *testing.T) {
 	b := open(t, t.TempDir(), engine.Settings{Filters: []engine.Spec{spec(1, "uri")}})
 	f := b.filter("uri")

@@ -10,16 +10,16 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 )
 
-// firstFreeID is where ids of filters made at run time begin, so that settings can
-// still give the small ones by hand.
+// firstFreeID is the first id of filters made at run time, so that the small ids remain
+// available for settings.
 const firstFreeID = 1000
 
-// Create makes a filter, or finds the one that is there with the same parameters
-// (created is then false). What the archive has of it is restored. An ID of 0 takes the
-// next free one, or that of the filter that is there or archived. It returns a
-// *SpecError for a spec that cannot be, ErrConflict where name or id is taken by
-// another, a *RestoringError where the archive must be asked and cannot be, and a
-// *QuarantinedError for one in quarantine.
+// Create makes a filter, or finds an existing one with the same parameters (created is
+// then false). It restores any archived version. An ID of 0 takes the id of the existing
+// or archived filter, or else the next free one. It returns a *SpecError for an invalid
+// spec, ErrConflict if another filter has the name or id, a *RestoringError if the
+// archive must be asked but cannot be reached, and a *QuarantinedError for a filter in
+// quarantine.
 func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool, err error) {
 	if err := validate(spec); err != nil {
 		return nil, false, err
@@ -70,8 +70,8 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 	return f, err == nil, err
 }
 
-// goneElsewhere tells whether another daemon has dropped a filter, and Follow has not heard
-// of it yet.
+// goneElsewhere reports whether another daemon has dropped a filter and Follow has not yet
+// been notified.
 func (e *Engine) goneElsewhere(ctx context.Context, f *Filter) (bool, error) {
 	store, shared := e.store.(Shared)
 	if !shared {
@@ -91,11 +91,11 @@ func (e *Engine) mayCreate(name string) error {
 	return nil
 }
 
-// ownerOf is the filter, other than name, that has or waits for an id; "" for none. The
+// ownerOf returns the filter, other than name, that has or waits for an id; "" for none. The
 // caller holds mu.
 func (e *Engine) ownerOf(id int, name string) string {
 	if id == 0 {
-		return "" // not known yet; nobody's
+		return "" // not known yet, so it has no owner
 	}
 	if f := e.id[id]; f != nil && f.Name != name {
 		return f.Name
@@ -125,8 +125,8 @@ func (e *Engine) takeID(id int, name string) (owner string) {
 	return e.reserve(id, name)
 }
 
-// archived finds the newest version of a filter in the archive; nil for none, and where
-// the settings say not to wait for the archive.
+// archived finds the newest version of a filter in the archive; nil for none, or if the
+// settings say not to wait for the archive.
 func (e *Engine) archived(ctx context.Context, name string) (*Archived, error) {
 	if e.archive == nil {
 		return nil, nil
@@ -147,7 +147,7 @@ func (e *Engine) archived(ctx context.Context, name string) (*Archived, error) {
 	return nil, nil
 }
 
-// makeEmpty makes a filter that has nothing in it. The caller has begun its change.
+// makeEmpty makes an empty filter. The caller has begun its change.
 func (e *Engine) makeEmpty(ctx context.Context, spec Spec, generation uint64) (*Filter, error) {
 	if err := validate(spec); err != nil {
 		return nil, err
@@ -166,19 +166,18 @@ func (e *Engine) makeEmpty(ctx context.Context, spec Spec, generation uint64) (*
 	return e.insert(spec, set), nil
 }
 
-// newIdentity has a secret seed.
+// newIdentity returns an identity with a secret seed.
 func newIdentity(generation uint64) Identity {
 	var seed [8]byte
-	_, _ = rand.Read(seed[:]) // never fails, says its documentation
+	_, _ = rand.Read(seed[:]) // never fails, as documented
 	return Identity{Seed: binary.LittleEndian.Uint64(seed[:]), Generation: generation, Created: time.Now()}
 }
 
-// lastNoted is the largest id whose choice by a caller moves on those that are given.
+// lastNoted is the largest id that, if chosen by a caller, raises the next id to be given.
 const lastNoted = 1 << 30
 
-// number settles the id of a filter that is to be made: that of the settings, which it
-// keeps when it is dropped and made again, or one that none has had. The caller has
-// begun its change.
+// number determines the id of a new filter: that of the settings, which it keeps when it is
+// dropped and made again, or one that was never used. The caller has begun its change.
 func (e *Engine) number(ctx context.Context, spec *Spec) error {
 	store, keeps := e.store.(Numbers)
 	fixed := e.fixed[spec.Name]
@@ -188,7 +187,7 @@ func (e *Engine) number(ctx context.Context, spec *Spec) error {
 	case spec.ID >= firstFreeID && spec.ID <= lastNoted && keeps:
 		return store.NoteID(ctx, spec.ID)
 	case spec.ID == 0 && keeps:
-		for least := firstFreeID; ; { // what waits for the archive, or is in quarantine, the store does not know
+		for least := firstFreeID; ; { // the store does not know filters that wait for the archive or are in quarantine
 			id, err := store.TakeID(ctx, spec.Name, least)
 			if err != nil {
 				return err
@@ -231,7 +230,7 @@ func (e *Engine) existing(spec *Spec) (*Filter, error) {
 	return nil, nil
 }
 
-// leaveTombstone makes the archive forget a filter too: else the next start brought it back.
+// leaveTombstone makes the archive forget a filter, too: otherwise the next start would restore it.
 func (e *Engine) leaveTombstone(ctx context.Context, f *Filter) error {
 	bits, ok := f.Set.(BitMap)
 	if !ok {
@@ -243,7 +242,7 @@ func (e *Engine) leaveTombstone(ctx context.Context, f *Filter) error {
 	}
 	have := bits.Header()
 	if a.Header.Generation > have.Generation || a.Header.Generation == have.Generation && a.Header.Seed != have.Seed {
-		return nil // another bit-map: a drop is the way to get that one restored
+		return nil // another bit-map: dropping this one gets that one restored
 	}
 	h, err := BitMapHeader(f.Spec, newIdentity(have.Generation+1))
 	if err != nil {

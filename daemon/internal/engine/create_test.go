@@ -40,7 +40,7 @@ func TestFiltersOfTheSettingsWithoutAnID(t *testing.T) {
 				t.Errorf("ids %v, want 1000 and 1001\n%s", ids, b.log)
 			}
 			b.close()
-			b = open(t, dir, s) // and it is found under it
+			b = open(t, dir, s) // it is found under this id
 			if f, err := b.Lookup("uri"); err != nil || !ids[f.ID] {
 				t.Errorf("%+v, %v", f, err)
 			}
@@ -48,7 +48,7 @@ func TestFiltersOfTheSettingsWithoutAnID(t *testing.T) {
 	}
 }
 
-// The id of a filter that came from the archive is as little given again as any other.
+// The id of a filter from the archive, like any other, is never given again.
 func TestIDsOfRestoredFiltersAreNotGivenAgain(t *testing.T) {
 	a := newShelf()
 	if err := a.put(spec(1003, "pages"), header(t, 8, 1), 1); err != nil {
@@ -89,7 +89,7 @@ func (s *shared) Drop(ctx context.Context, spec engine.Spec) error {
 	return err
 }
 
-// What other daemons drop and make again is served as it is now, whichever comes first.
+// Filters that other daemons drop and make again are served in their new form, in any order of events.
 func TestFiltersThatOthersMakeAgain(t *testing.T) {
 	s := &shared{changes: make(chan engine.Change), gone: map[string]bool{}}
 	b := open(t, t.TempDir(), engine.Settings{Filters: []engine.Spec{spec(1, "uri")}}, func(inner engine.Store) engine.Store {
@@ -127,7 +127,7 @@ func TestFiltersThatOthersMakeAgain(t *testing.T) {
 			}
 		}
 	}
-	// Made again with another id, and the drop before it was not told.
+	// Made again with another id, without notice of the drop before.
 	serves("5", tell(5, "news"))
 	serves("6", tell(6, "news"))
 	serves("5", nil)
@@ -148,7 +148,7 @@ func TestFiltersThatOthersMakeAgain(t *testing.T) {
 	// Damaged by another daemon, and dropped by it.
 	bad := engine.Quarantined{ID: 9, Name: "bad", Where: "there", Cause: errors.New("damaged")}
 	s.changes <- engine.Change{Bad: &bad}
-	s.changes <- engine.Change{} // nothing; the one before has been taken in
+	s.changes <- engine.Change{} // empty; the previous change has been applied
 	if _, err := b.Lookup("9"); !errors.As(err, new(*engine.QuarantinedError)) {
 		t.Errorf("got %v, want a QuarantinedError", err)
 	}
@@ -157,7 +157,7 @@ func TestFiltersThatOthersMakeAgain(t *testing.T) {
 	if _, err := b.Lookup("bad"); !errors.As(err, new(*engine.UnknownFilterError)) {
 		t.Errorf("got %v, want an UnknownFilterError", err)
 	}
-	// Dropped by another daemon, which this one has not heard of: it is made, not found.
+	// Dropped by another daemon without notice to this one: it is made, not found.
 	s.gone["uri"] = true
 	f, created, err := b.Create(t.Context(), spec(1, "uri"))
 	if err != nil || !created || f.Set == set {

@@ -1,5 +1,5 @@
-// Package engine knows the filters by name and id and hands batches to the store
-// that remembers them. It holds no bits itself and knows nothing of HTTP.
+// Package engine keeps the filters by name and id and passes batches to the store
+// that remembers them. It holds no bits itself and does not deal with HTTP.
 package engine
 
 import (
@@ -26,7 +26,7 @@ type Filter struct {
 	life   *Life
 	warned *fullness
 	load   *load
-	most   uint64 // bytes of memory that a Growing set may take; 0: any number
+	most   uint64 // bytes of memory that a Growing set may use; 0: any number
 }
 
 // Engine holds the filters of one store. It is safe for concurrent use.
@@ -34,7 +34,7 @@ type Engine struct {
 	store      Store
 	archive    Archive // nil: none
 	startEmpty bool
-	fixed      map[string]int // ids that the settings give
+	fixed      map[string]int // ids from the settings
 	most       uint64         // see Filter
 	log        *slog.Logger
 
@@ -42,7 +42,7 @@ type Engine struct {
 	name    map[string]*Filter
 	id      map[int]*Filter
 	waiting map[string]waiting // for the archive
-	fresh   bool               // the store held nothing, and the archive has not given all
+	fresh   bool               // the store was empty, and the archive has not yet supplied everything
 	asked   bool               // the archive has answered once
 
 	quarantine []Quarantined
@@ -50,21 +50,21 @@ type Engine struct {
 	changing map[string]*underway // by name
 	changed  chan struct{}        // closed when a filter is made, replaced or dropped
 
-	stopped context.Context // of changes; ended by stop
+	stopped context.Context // context of changes; ended by stop
 	stop    context.CancelFunc
 }
 
-// Settings say what filters an Engine shall have, and where they come from.
+// Settings say which filters an Engine should have, and where they come from.
 type Settings struct {
-	// Filters shall be there; those that neither store nor archive has are made empty.
+	// Filters must exist; those that neither store nor archive has are made empty.
 	Filters []Spec
-	// Archive is asked for what the store lacks, by Reconcile. Nil: there is none.
+	// Archive supplies what the store lacks, in Reconcile. Nil: there is none.
 	Archive Archive
-	// StartEmpty makes a filter that the store lacks empty when the archive cannot be
-	// asked. Otherwise it waits, and calls for it get a *RestoringError.
+	// StartEmpty makes a filter that the store lacks empty if the archive cannot be
+	// reached. Otherwise the filter waits, and calls for it get a *RestoringError.
 	StartEmpty bool
-	// FilterBytes is how much memory a filter may take that grows with its items.
-	// It is looked at before a batch, so that the last one may go beyond it. 0: half of the
+	// FilterBytes is how much memory a filter that grows with its items may use.
+	// It is checked before a batch, so the last batch may exceed it. 0: half of the
 	// machine's memory.
 	FilterBytes uint64
 	Log         *slog.Logger
@@ -72,7 +72,7 @@ type Settings struct {
 
 // UnknownFilterError is returned for a name or id that no filter has.
 type UnknownFilterError struct {
-	Ref   string   // as asked
+	Ref   string   // as given by the caller
 	Known []string // names that exist, sorted
 }
 
@@ -83,9 +83,9 @@ func Open(ctx context.Context, store Store, want []Spec, log *slog.Logger) (*Eng
 	return OpenWith(ctx, store, Settings{Filters: want, Log: log})
 }
 
-// OpenWith loads what the store holds. Filters that are wanted and missing are created,
-// or with an archive wait for Reconcile. A filter that exists with other parameters is
-// kept as it is, with a warning.
+// OpenWith loads all filters of the store. Missing filters of the settings are created, or
+// with an archive wait for Reconcile. A filter that exists with other parameters is kept
+// as it is, with a warning.
 func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	e := &Engine{
 		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log, most: s.FilterBytes,
@@ -130,8 +130,8 @@ func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	return e, nil
 }
 
-// warnDiffers tells of a filter that is not as the settings say. That one does not grow, or
-// does, is no reason to be warned at each start: the default was another one when it was made.
+// warnDiffers warns of a filter that differs from the settings. Whether it grows does not
+// count: the default may have been different when it was made.
 func (e *Engine) warnDiffers(made, settings Spec) {
 	level := slog.LevelWarn
 	if as, _ := settings.With(map[string]reflect.Value{"on_full": reflect.ValueOf(made.Bound().OnFull)}); as == made {
@@ -156,15 +156,15 @@ func (e *Engine) newFilter(spec Spec, set Set) *Filter {
 // put serves a filter. The caller holds mu.
 func (e *Engine) put(f *Filter) {
 	if was := e.name[f.Name]; was != nil && e.id[was.ID] == was {
-		delete(e.id, was.ID) // made again elsewhere, perhaps with another id
+		delete(e.id, was.ID) // made again by another daemon, perhaps with another id
 	}
 	e.name[f.Name], e.id[f.ID] = f, f
 	delete(e.waiting, f.Name)
 	e.announceChange()
 }
 
-// remove ends the serving of a filter, unless another one has come in its place. The
-// caller holds mu.
+// remove stops serving a filter, unless another one has taken its place. The caller
+// holds mu.
 func (e *Engine) remove(f *Filter) {
 	if e.name[f.Name] == f {
 		delete(e.name, f.Name)
@@ -219,8 +219,8 @@ func (e *Engine) Filters() []*Filter {
 	return all
 }
 
-// Drop forgets a filter and all its items. Batches under way in it may still succeed.
-// The data of one in quarantine are moved away instead.
+// Drop forgets a filter and all its items. Its running batches may still succeed. The
+// data of a filter in quarantine are moved away instead.
 func (e *Engine) Drop(ctx context.Context, name string) error {
 	f, err := e.Lookup(name)
 	if bad := asQuarantined(err); bad != nil {
@@ -255,7 +255,7 @@ func (e *Engine) Drop(ctx context.Context, name string) error {
 	return nil
 }
 
-// Ready says why batches would not be accepted now; nil when they would.
+// Ready returns why batches would not be accepted now; nil if they would.
 func (e *Engine) Ready(ctx context.Context) error {
 	if err := e.store.Ready(ctx); err != nil {
 		return err

@@ -8,10 +8,10 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 )
 
-// Expire is the time that so many seconds are, in whole milliseconds, rounded up. An
-// error says what seconds may be.
+// Expire converts seconds to a time in whole milliseconds, rounded up. An error says what
+// seconds may be.
 func Expire(seconds float64) (time.Duration, error) {
-	// A thousandth of a millisecond is what the double adds to 0.1 or 1.001, not the caller.
+	// Ignore a thousandth of a millisecond: for 0.1 or 1.001 it is a rounding error of the double.
 	ms := math.Ceil(seconds*1000 - 0.001)
 	if !(seconds > 0) || ms > float64(configs.MaxExpire/time.Millisecond) {
 		return 0, fmt.Errorf("expire: %.15g s: want more than 0, and at most %.0f (ten years)", seconds, configs.MaxExpire.Seconds())

@@ -27,7 +27,7 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-// The number is shown as people write it, to be held against the bound.
+// The number is shown as people write it, to be compared with the bound.
 func TestExpireIsShownInFull(t *testing.T) {
 	if _, err := engine.Expire(315360001); err == nil || !strings.HasPrefix(err.Error(), "expire: 315360001 s: ") {
 		t.Error(err)
@@ -79,8 +79,8 @@ func TestSpecsOfKinds(t *testing.T) {
 	}
 }
 
-// The archive keeps bit-maps: a timing filter never waits for it, and leaves there what is
-// there under its name.
+// The archive keeps bit-maps: a timing filter never waits for it, and does not change what it
+// has under the filter's name.
 func TestTimingFiltersBesideAnArchive(t *testing.T) {
 	a := newShelf()
 	if err := a.put(spec(7, "news"), header(t, 7, 1), 1, 2, 3); err != nil {
@@ -104,7 +104,7 @@ func TestTimingFiltersBesideAnArchive(t *testing.T) {
 	if err := b.Drop(t.Context(), "news"); err != nil {
 		t.Error(err)
 	}
-	// No tombstone was left: the bit-map comes back when it is asked for.
+	// No tombstone was left: the bit-map comes back on request.
 	f, created, err := b.Create(t.Context(), spec(7, "news"))
 	if err != nil || !created || b.fresh("news", 1, 2, 3, 4) != 1 {
 		t.Errorf("the archived bit-map: %v, %v, %v", f, created, err)

@@ -2,7 +2,7 @@ package engine
 
 import "context"
 
-// Follow takes in what other daemons change in a shared store, until ctx ends.
+// Follow applies the changes that other daemons make in a shared store, until ctx ends.
 func (e *Engine) Follow(ctx context.Context) {
 	for {
 		select {
@@ -35,7 +35,7 @@ func (e *Engine) take(change Change) {
 		} else {
 			e.log.Info("filter dropped and made again by another daemon", "filter", f.Name, "id", f.ID)
 		}
-	case change.Set != nil && have != nil && have.Set == change.Set: // known already
+	case change.Set != nil && have != nil && have.Set == change.Set: // already known
 	case change.Set != nil:
 		e.insert(change.Spec, change.Set)
 		e.log.Info("filter made by another daemon", "filter", change.Spec.Name, "id", change.Spec.ID)

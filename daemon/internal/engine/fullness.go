@@ -11,11 +11,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// fullness remembers which warning about a filter's fill was given last.
+// fullness records the last warning about a filter's fill.
 type fullness struct{ percent atomic.Uint32 }
 
-// Add is Set.Add, with on_full and the bound on memory obeyed. expire is for Timed filters; 0 is that of the
-// filter.
+// Add is Set.Add, but obeys on_full and the bound on memory. expire is for Timed filters; 0 means the
+// filter's own.
 func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error) {
 	if growing, ok := f.Set.(Growing); ok && f.most > 0 && growing.Memory() >= f.most {
 		return f.addToFull(ctx, growing, keys, fresh)
@@ -31,7 +31,7 @@ func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, expire time.Duratio
 	return f.Set.Add(ctx, keys, fresh)
 }
 
-// addToFull adds nothing: a batch of which all is seen has its answer, another one ErrFull.
+// addToFull adds nothing: a batch with only seen items gets its answer, any other gets ErrFull.
 func (f *Filter) addToFull(ctx context.Context, growing Growing, keys []bloom.Hash, fresh []bool) (int, error) {
 	if err := growing.Has(ctx, keys, fresh); err != nil {
 		return 0, err
@@ -43,7 +43,7 @@ func (f *Filter) addToFull(ctx context.Context, growing Growing, keys []bloom.Ha
 	return 0, nil
 }
 
-// whenRoom says when a filter at the bound on memory has room again.
+// whenRoom says when a filter at its memory bound has room again.
 func whenRoom(growing Growing) string {
 	switch growing.(type) {
 	case Timed:
@@ -67,12 +67,12 @@ func (f *Filter) warnMemory(growing Growing, log *slog.Logger) {
 		log.Warn("filter is near limits.filter_bytes; at it new items are refused", "filter", f.Name,
 			"until", whenRoom(growing), "bytes", growing.Memory(), "limit", f.most)
 	case percent < near/2 && was >= near:
-		f.warned.percent.Store(0) // it may come again
+		f.warned.percent.Store(0) // the warning may be repeated
 	}
 }
 
 // WarnFull logs once for every threshold that a filter's fill has passed.
-// The caller calls it now and then.
+// The caller calls it from time to time.
 func (e *Engine) WarnFull(log *slog.Logger) {
 	for _, f := range e.Filters() {
 		if growing, ok := f.Set.(Growing); ok && f.most > 0 {

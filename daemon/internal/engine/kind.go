@@ -11,14 +11,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/canonical"
 )
 
-// Spec says what a filter is: that of the settings, completed. It does not change while the
-// filter lives.
+// Spec describes a filter: its settings, with all defaults. It does not change while the
+// filter exists.
 type Spec = configs.Filter
 
-// SpecError is returned for a filter that cannot be made as asked.
+// SpecError is returned for a filter that cannot be made as requested.
 type SpecError = configs.FieldError
 
-// KindError is returned for what filters of a kind cannot do. It wraps what they lack.
+// KindError is returned for an operation that filters of a kind lack. It wraps the lack.
 type KindError struct {
 	Filter, Kind string
 	Lacks        error // such as ErrNoBitMap
@@ -37,7 +37,7 @@ var (
 	ErrForgetsNone = errors.New("cannot forget single items")
 )
 
-// As is a set as a C, an interface of what the sets of only some kinds can do, or a *KindError
+// As returns set as a C, an interface that only the sets of some kinds implement, or a *KindError
 // that wraps lacks.
 func As[C any](spec Spec, set Set, lacks error) (C, error) {
 	can, ok := set.(C)
@@ -47,10 +47,10 @@ func As[C any](spec Spec, set Set, lacks error) (C, error) {
 	return can, nil
 }
 
-// BitMap is the filter's set as one, or a *KindError.
+// BitMap returns the filter's set as a BitMap, or a *KindError.
 func (f *Filter) BitMap() (BitMap, error) { return As[BitMap](f.Spec, f.Set, ErrNoBitMap) }
 
-// Forgetful is the filter's set as one, or a *KindError.
+// Forgetful returns the filter's set as a Forgetful, or a *KindError.
 func (f *Filter) Forgetful() (Forgetful, error) {
 	return As[Forgetful](f.Spec, f.Set, ErrForgetsNone)
 }
@@ -67,8 +67,8 @@ func BitMapHeader(spec Spec, b Identity) (bloom.Header, error) {
 	return h, err
 }
 
-// FitsMemory refuses a bit-map that this machine could not hold in its memory: it would take all
-// of it, later and for all filters. A store that holds but a part of it need not ask.
+// FitsMemory refuses a bit-map that this machine could not hold in its memory: it would later use
+// up the memory of all filters. A store that holds only a part of it need not call this.
 func FitsMemory(spec Spec, h bloom.Header) error {
 	bound := spec.Bound()
 	if has := bloom.Memory(); has > 0 && h.Bytes() > has {
@@ -83,7 +83,7 @@ func (f *Filter) URIs() canonical.Rule { return f.uris }
 func uris(spec Spec) canonical.Rule {
 	c := spec.Canonical()
 	form, err := canonical.ParseForm(cmp.Or(c.Canonical, configs.CanonicalNone))
-	if err != nil { // specs are checked
+	if err != nil { // specs were checked before
 		panic(err)
 	}
 	if form != canonical.Crawl {
@@ -92,13 +92,13 @@ func uris(spec Spec) canonical.Rule {
 	return canonical.Rule{Form: form, Drop: canonical.NewNames(c.DropNames())}
 }
 
-// sameMap tells whether bit-maps of the two specs can be the same.
+// sameMap reports whether bit-maps of the two specs can be the same.
 func sameMap(s, o Spec) bool {
 	made, asked := s.Bound(), o.Bound()
 	return s.Kind == o.Kind && s.Canonical() == o.Canonical() && made.Items == asked.Items && made.ErrorRate == asked.ErrorRate && made.Grows() == asked.Grows()
 }
 
-// parameters are what the log says of a filter.
+// parameters are the attributes of a filter in the log.
 func parameters(s Spec) slog.Attr {
 	var all []any
 	for _, m := range s.Members() {

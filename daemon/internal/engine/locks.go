@@ -1,8 +1,8 @@
 package engine
 
-// TakeLocks takes the locks that every batch takes, and gives them back. It hangs where one of
-// them is held for good: a watchdog asks so. It waits for no disk and no Redis that does not
-// answer; a restart of the daemon would not bring those back.
+// TakeLocks takes the locks that every batch takes, and releases them. It hangs if one of them is
+// held forever; a watchdog uses this. It does not wait for a disk or Redis that fails to answer:
+// a restart of the daemon would not repair those.
 func (e *Engine) TakeLocks() {
 	for _, f := range e.Filters() {
 		f.Stats()

@@ -5,19 +5,19 @@ import (
 	"sync/atomic"
 )
 
-// load is what was last found of how full a filter is. To look costs some hundred
-// nanoseconds, so it is done once for each thousandth of the capacity that is added.
+// load is the last result of a look at how full a filter is. A look costs some hundred
+// nanoseconds, so there is one for each thousandth of the capacity that is added.
 type load struct {
 	due atomic.Int64  // items until the next look
-	fpr atomic.Uint64 // bits of the float64; 0: the filter is not past its capacity
+	fpr atomic.Uint64 // bits of the float64; 0: the filter is within its capacity
 }
 
 const lookShare = 1000
 
-// OverCapacity tells whether the filter holds more items than it was made for, and then the
-// present false-positive ratio, an estimate. fresh is how many items were added since the
-// last call. It is as exact as the estimate of the items, give or take a thousandth. A filter
-// that grows is never over capacity.
+// OverCapacity reports whether the filter holds more items than it was made for, and if so, the
+// estimated present false-positive ratio. fresh is how many items were added since the last
+// call. It is as exact as the estimate of the items, plus or minus a thousandth. A filter that
+// grows is never over capacity.
 func (f *Filter) OverCapacity(fresh int) (fpr float64, over bool) {
 	if f.bound.Items == 0 || f.bound.Grows() {
 		return 0, false

@@ -11,7 +11,7 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// What a batch of a thousand new items pays to know whether its filter is past its capacity.
+// The cost, for a batch of a thousand new items, of knowing whether its filter is over capacity.
 func BenchmarkOverCapacity(b *testing.B) {
 	dir := b.TempDir()
 	store, err := embedded.Open(embedded.Options{Dir: dir, Durability: "none", Log: quiet})

@@ -8,25 +8,25 @@ import (
 	"strconv"
 )
 
-// Quarantined is a filter whose data in the store are damaged. It is not served, and its
-// name and id are given to no other: an empty filter in its place would call old items new.
+// Quarantined is a filter whose data in the store are damaged. It is not served, and no other
+// filter gets its name or id: an empty filter in its place would call old items new.
 type Quarantined struct {
-	ID    int // 0 where it cannot be told
+	ID    int // 0 if unknown
 	Name  string
 	Where string // in the store
-	Cause error  // names what is damaged, and the way out
+	Cause error  // names the damage, and the remedy
 }
 
 // Quarantiner is a Store that serves the other filters when one is damaged.
 type Quarantiner interface {
-	// Quarantined lists what the last Load has left out.
+	// Quarantined lists the filters that the last Load omitted.
 	Quarantined() []Quarantined
-	// PutAway takes the data of one out of the store's way, durable on return, and says
-	// where they are now. Nothing of them is removed.
+	// PutAway moves the data of a quarantined filter aside, durable on return, and returns
+	// their new place. It removes none of them.
 	PutAway(ctx context.Context, q Quarantined) (to string, err error)
 }
 
-// QuarantinedError is returned for a filter that is in quarantine.
+// QuarantinedError is returned for a filter in quarantine.
 type QuarantinedError struct{ Quarantined }
 
 func (e *QuarantinedError) Error() string {
@@ -35,7 +35,7 @@ func (e *QuarantinedError) Error() string {
 
 func (e *QuarantinedError) Unwrap() error { return e.Cause }
 
-// takeQuarantined asks the store what Load has left out.
+// takeQuarantined asks the store for the filters that Load omitted.
 func (e *Engine) takeQuarantined() {
 	store, ok := e.store.(Quarantiner)
 	if !ok {
@@ -54,7 +54,7 @@ func (e *Engine) confine(q Quarantined) {
 	e.log.Error("filter is in QUARANTINE and not served; the others are", "filter", q.Name, "id", q.ID, "where", q.Where, "err", q.Cause)
 }
 
-// release ends the quarantine of a filter that was dropped or mended elsewhere.
+// release ends the quarantine of a filter that another daemon has dropped or repaired.
 func (e *Engine) release(q Quarantined) {
 	e.mu.Lock()
 	had := len(e.quarantine)
@@ -73,7 +73,7 @@ func (e *Engine) Quarantined() []Quarantined {
 	return slices.Clone(e.quarantine)
 }
 
-// quarantined finds one by its name or its id in decimal; nil for none. The caller holds mu.
+// quarantined finds a quarantined filter by its name or its id in decimal; nil for none. The caller holds mu.
 func (e *Engine) quarantined(ref string) error {
 	for _, q := range e.quarantine {
 		if q.Name == ref || q.ID != 0 && strconv.Itoa(q.ID) == ref {
@@ -83,8 +83,8 @@ func (e *Engine) quarantined(ref string) error {
 	return nil
 }
 
-// dropQuarantined is Drop for one in quarantine. Its data are moved away, and the archive
-// keeps what it has: a filter that is then made with the same parameters comes from there.
+// dropQuarantined is Drop for a filter in quarantine. Its data are moved away, and the archive
+// keeps its versions: a filter that is then made with the same parameters is restored from there.
 func (e *Engine) dropQuarantined(ctx context.Context, bad *QuarantinedError) error {
 	store, ok := e.store.(Quarantiner)
 	if !ok {
@@ -106,7 +106,7 @@ func (e *Engine) dropQuarantined(ctx context.Context, bad *QuarantinedError) err
 	return nil
 }
 
-// asQuarantined is the error of a filter in quarantine; nil for another.
+// asQuarantined returns the error for a filter in quarantine; nil for other filters.
 func asQuarantined(err error) *QuarantinedError {
 	var bad *QuarantinedError
 	if errors.As(err, &bad) {

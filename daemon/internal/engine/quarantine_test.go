@@ -11,9 +11,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// A damaged filter keeps no other from being served; nothing takes its place, and the
-// archive is neither overwritten by it nor restored over it, until it is dropped: then
-// it comes back from the archive.
+// A damaged filter does not prevent others from being served. Nothing takes its place, and it
+// is neither written to the archive nor restored from it, until it is dropped: then it comes
+// back from the archive.
 func TestQuarantine(t *testing.T) {
 	dir := t.TempDir()
 	shelf := newShelf()

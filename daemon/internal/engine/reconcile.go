@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// waiting is a filter that the settings or the archive have and the store lacks.
+// waiting is a filter that is in the settings or the archive but not in the store.
 type waiting struct {
 	spec  Spec
-	cause error // of the last try; nil: not tried, or being tried
+	cause error // of the last attempt; nil: none, or still running
 }
 
-// Reconcile asks the archive, once, and brings what it says together with the store:
-// filters that the store lacks are restored or made, those that have lost bits get
-// them back. It returns nil when nothing is left to do, and otherwise what stands in
-// the way; the caller tries again later. Without an archive there is nothing to do.
+// Reconcile asks the archive once and reconciles it with the store: filters that the store
+// lacks are restored or made, and those that have lost bits get them back. It returns nil
+// when nothing is left to do, and otherwise the obstacle; the caller retries later. Without
+// an archive there is nothing to do.
 func (e *Engine) Reconcile(ctx context.Context) error {
 	if e.archive == nil {
 		return nil
@@ -53,8 +53,8 @@ func (e *Engine) Reconcile(ctx context.Context) error {
 	return err
 }
 
-// announce makes what a fresh store will get from the archive known as waiting, so
-// that it is not taken for unknown, and ends the time in which nothing is unknown.
+// announce registers the filters that a fresh store will get from the archive as waiting,
+// so that they are not unknown, and ends the time in which no filter counts as unknown.
 func (e *Engine) announce(inArchive map[string]*Archived, fresh bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -90,7 +90,7 @@ func (e *Engine) reconcileAlone(ctx context.Context, cause error) error {
 			errs = append(errs, err)
 			continue
 		}
-		if e.isWaiting(spec.Name) { // nobody has made it meanwhile
+		if e.isWaiting(spec.Name) { // it was not made meanwhile
 			e.log.Warn("filter starts EMPTY: the archive cannot be asked, and the settings say not to wait for it; "+
 				"items seen before are new again, and if the archive has this filter the two cannot be merged", "filter", spec.Name, "err", cause)
 			_, err = e.makeEmpty(ctx, spec, 1)
@@ -108,8 +108,8 @@ func (e *Engine) isWaiting(name string) bool {
 	return ok
 }
 
-// reconcileOne is the case analysis of one filter: who has it, and how much of it.
-// a is nil where the archive has none.
+// reconcileOne handles the cases of one filter: who has it, and how much of it.
+// a is nil if the archive has no version.
 func (e *Engine) reconcileOne(ctx context.Context, name string, a *Archived, fresh bool) (err error) {
 	ctx, end, err := e.begin(ctx, name)
 	if err != nil {
@@ -122,7 +122,7 @@ func (e *Engine) reconcileOne(ctx context.Context, name string, a *Archived, fre
 	bad := e.quarantined(name)
 	e.mu.RUnlock()
 	if bad != nil {
-		return nil // stays as it is, here and in the archive, until somebody decides
+		return nil // stays as it is, here and in the archive, until the operator decides
 	}
 	defer func() {
 		if err == nil {
@@ -166,8 +166,8 @@ func (e *Engine) reconcileOne(ctx context.Context, name string, a *Archived, fre
 	}
 }
 
-// compare holds a filter of the store against the archive, which has nothing that the
-// store lacks unless the store went back in time.
+// compare compares a filter of the store with its archived version. The archive has nothing
+// that the store lacks, unless the store was rolled back.
 func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
 	bits, ok := have.Set.(BitMap)
 	if !ok {
@@ -180,7 +180,7 @@ func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
 	h, st := bits.Header(), have.Stats()
 	switch {
 	case h.Generation > a.Header.Generation && a.Items > 0:
-		// A clear was cut off before the archive was told, which must not restore what it has.
+		// A clear was cut off before it updated the archive, whose version must not be restored.
 		if err := e.archive.LeaveTombstone(ctx, have.Spec, h); err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (e *Engine) adopt(ctx context.Context, a Archived) (*Filter, error) {
 	if other != "" {
 		return nil, fmt.Errorf("id %d of the archived filter is that of %s: %w", a.Spec.ID, other, ErrConflict)
 	}
-	if err := e.number(ctx, &a.Spec); err != nil { // its id is not given again
+	if err := e.number(ctx, &a.Spec); err != nil { // so that its id is not reused
 		return nil, err
 	}
 	start := time.Now()
@@ -241,8 +241,8 @@ func (e *Engine) adopt(ctx context.Context, a Archived) (*Filter, error) {
 	return f, nil
 }
 
-// Restore sets all bits of an archived version in the filter of its name, which is
-// made where the store lacks it.
+// Restore sets all bits of an archived version in the filter with its name, which is
+// made if the store lacks it.
 func (e *Engine) Restore(ctx context.Context, a Archived) (*Filter, error) {
 	e.mu.RLock()
 	have := e.name[a.Spec.Name]
@@ -275,8 +275,8 @@ func (e *Engine) Waiting() []string {
 	return slices.Sorted(maps.Keys(e.waiting))
 }
 
-// waitingFor says why ref cannot be served yet; nil when it is not waited for. The
-// caller holds mu.
+// waitingFor returns why ref cannot be served yet; nil if it does not wait. The caller
+// holds mu.
 func (e *Engine) waitingFor(ref string) error {
 	for name, w := range e.waiting {
 		if name == ref || w.spec.ID != 0 && fmt.Sprint(w.spec.ID) == ref {

@@ -20,7 +20,7 @@ func TestAFreshStoreTakesAllThatIsArchived(t *testing.T) {
 	b := open(t, dir, engine.Settings{Filters: want, Archive: a})
 	b.wantWaiting("uri", nil)
 	b.wantWaiting("2", nil)
-	b.wantWaiting("pages", nil) // nobody knows yet that it is not there
+	b.wantWaiting("pages", nil) // it is not yet known to be missing
 	b.reconcile()
 	if n := b.fresh("uri", 1, 2, 3, 9); n != 1 {
 		t.Errorf("uri: %d new, want 1", n)
@@ -93,7 +93,7 @@ func TestStartEmptyIfTheSettingsSaySo(t *testing.T) {
 		t.Errorf("%d new, want 1", n)
 	}
 	b.wantLog("filter starts EMPTY: the archive cannot be asked")
-	// When it is there again, its other bit-map is neither mixed in nor silent.
+	// When it is back, its different bit-map is neither merged nor ignored silently.
 	a.down = nil
 	if err := a.put(spec(1, "uri"), header(t, 7, 1), 1, 2, 3); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestStartEmptyIfTheSettingsSaySo(t *testing.T) {
 		t.Errorf("%d new, want 1", n)
 	}
 	b.wantLog("the archive has another bit-map under the name")
-	// A drop is the way to it.
+	// Only a drop makes it available.
 	if err := b.Drop(t.Context(), "uri"); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestStartEmptyIfTheSettingsSaySo(t *testing.T) {
 	}
 }
 
-// A store that went back in time gets from the archive what it lost.
+// A store that was rolled back gets its lost data from the archive.
 func TestLostItemsArePutBack(t *testing.T) {
 	a := newShelf()
 	dir := t.TempDir()
@@ -129,7 +129,7 @@ func TestLostItemsArePutBack(t *testing.T) {
 	if err := a.put(spec(1, "uri"), header(t, 7, 1), 1, 2, 3); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // and they are durable
+	for range 2 { // the restored bits are durable
 		b = open(t, dir, engine.Settings{Filters: want, Archive: a})
 		b.reconcile()
 		if n := b.fresh("uri", 1, 2, 3); n != 0 {
@@ -142,8 +142,8 @@ func TestLostItemsArePutBack(t *testing.T) {
 	}
 }
 
-// A filter that only the archive has comes to a store that holds others when somebody
-// asks for it.
+// A filter that is only in the archive comes to a store that holds others when it is
+// requested.
 func TestCreateRestores(t *testing.T) {
 	a := newShelf()
 	dir := t.TempDir()
@@ -174,8 +174,8 @@ func TestCreateRestores(t *testing.T) {
 	}
 }
 
-// What was dropped stays dropped: at the next start, on another machine, and when a
-// filter of that name is made again, even with other parameters.
+// A dropped filter stays dropped: at the next start, on another machine, and when a
+// filter with its name is made again, even with other parameters.
 func TestDroppedFiltersStayDropped(t *testing.T) {
 	a := newShelf()
 	if err := a.put(spec(1, "uri"), header(t, 7, 4), 1, 2); err != nil {

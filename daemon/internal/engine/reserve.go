@@ -13,28 +13,28 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// ErrReservesNone is what sets lack that are not Reserving.
+// ErrReservesNone: the set is not Reserving.
 var ErrReservesNone = errors.New("cannot reserve items")
 
 // ErrNoReservation is returned by Commit and Release for a reservation that the set does not
-// know, or not any more; nothing was changed.
+// know, or no longer knows; nothing was changed.
 var ErrNoReservation = errors.New("reservation is unknown")
 
-// Reservation names what one call of Reserve has taken. It is random, so that nobody can guess
-// one that he was not given.
+// Reservation identifies the keys that one call of Reserve has taken. It is random, so that it
+// cannot be guessed.
 type Reservation bloom.Hash
 
-// NewReservation makes one up.
+// NewReservation returns a new random Reservation.
 func NewReservation() Reservation {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
 	return Reservation{Hi: binary.BigEndian.Uint64(b[:]), Lo: binary.BigEndian.Uint64(b[8:])}
 }
 
-// String is the reservation in 32 hex digits.
+// String returns the reservation in 32 hex digits.
 func (r Reservation) String() string { return fmt.Sprintf("%016x%016x", r.Hi, r.Lo) }
 
-// ParseReservation reads what String has written; false: it is nothing of the kind.
+// ParseReservation parses the result of String; false: the text is not valid.
 func ParseReservation(text string) (Reservation, bool) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != 16 {
@@ -43,50 +43,50 @@ func ParseReservation(text string) (Reservation, bool) {
 	return Reservation{Hi: binary.BigEndian.Uint64(b), Lo: binary.BigEndian.Uint64(b[8:])}, true
 }
 
-// Reserving is a Set whose new keys can be given to one caller for a while, to be remembered
-// when he says so. To it a key is new, reserved (by one reservation, until its lease ends), or
-// seen. A lease that has ended makes its keys new, without anybody's doing; but as long as nobody
-// else has taken one, its reservation can still commit or release it.
+// Reserving is a Set that can give new keys to one caller for a while; they are remembered when
+// the caller commits. A key is new, reserved (by one reservation, until its lease ends), or seen.
+// The end of a lease by itself makes its keys new; but until somebody else has taken a key, its
+// reservation can still commit or release it.
 //
-// To the other methods a key with a lease that runs is not new: Add tells of it as of one that is
-// seen, and neither takes nor ends the lease; Has likewise. Add of a key whose lease has
-// ended takes it. Forget ends the lease of a key that is reserved, which then is new and lost to
-// its reservation, and does not count it: it was not seen.
+// To the other methods a key with a running lease is not new: Add and Has report it as seen, and
+// neither take nor end the lease. Add of a key whose lease has ended takes the key. Forget ends
+// the lease of a reserved key, which then is new and lost to its reservation; it does not count
+// the key, which was not seen.
 //
-// What a call has changed on a nil error is durable as Add's work is, leases included: a
-// process that is killed and started again, and other daemons of a shared store, know them. On
-// ErrNoSpace, ErrFull, ErrUnavailable, without ErrInDoubt, and ErrNoReservation nothing was
-// changed; on any other error some keys may be, and the call can be made again. Each key is
-// changed in one step: of many callers at the same time one is given it. No keys is no work.
+// On a nil error the changes of a call are as durable as those of Add, leases included: a process
+// that is killed and restarted, and other daemons of a shared store, know them. On ErrNoSpace,
+// ErrFull, ErrUnavailable, without ErrInDoubt, and ErrNoReservation nothing was changed; on any
+// other error some keys may be changed, and the call can be repeated. Each key is changed in one
+// step: of many simultaneous callers, one gets it. Without keys a call does nothing.
 type Reserving interface {
 	Set
-	// Reserve takes the new keys for the reservation id until a lease from now on has ended, and
-	// sets fresh[i] to whether keys[i] was taken; of equal ones the first is. len(fresh) ==
-	// len(keys). A call that is made again with the same id, even while the first is on its way,
-	// gives what it holds already once more, with the lease of the first. lease is one that Lease returns.
+	// Reserve takes the new keys for the reservation id, for a lease that starts now, and sets
+	// fresh[i] to whether keys[i] was taken; of equal keys only the first is. len(fresh) ==
+	// len(keys). A repeated call with the same id, even while the first is running, also returns
+	// the keys that the id already holds, with the first call's lease. lease must come from Lease.
 	Reserve(ctx context.Context, id Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool) (Reserved, error)
 	// Commit makes keys of a reservation seen: those that it holds, and those whose lease has
-	// ended that nobody else has taken. lost[i] tells that keys[i] is none of these: another has
-	// taken it, it was forgotten or released, or was never the reservation's; len(lost) ==
-	// len(keys). What the same reservation has committed before is done, and changes nothing, even
-	// where it was forgotten since: so that a call can be made again whose answer was lost. keys
-	// nil: all that the reservation has taken and not released; lost is nil then.
-	// In a Timed set the keys are seen for expire from now on, in whole milliseconds, 0: as
-	// its Spec has it, an error without one. Others take 0.
+	// ended but that nobody else has taken. lost[i] says that keys[i] is none of these: another
+	// has taken it, it was forgotten or released, or was never the reservation's; len(lost) ==
+	// len(keys). Keys that the same reservation has already committed count as done, and do not
+	// change, even if they were forgotten since: so a call whose answer was lost can be repeated.
+	// keys nil: all that the reservation has taken and not released; lost is nil then.
+	// In a Timed set the keys are seen for expire from now on, in whole milliseconds. 0 means the
+	// expire of its Spec, and is an error if that has none. For other sets expire is 0.
 	Commit(ctx context.Context, id Reservation, keys []bloom.Hash, expire time.Duration, lost []bool) (Settled, error)
-	// Release makes keys of a reservation new, as Commit makes them seen. What the same
-	// reservation has released before is done, what it has committed is lost. keys nil: all
+	// Release makes keys of a reservation new, as Commit makes them seen. Keys that the same
+	// reservation has already released count as done, committed ones as lost. keys nil: all
 	// that it has taken and not committed.
 	Release(ctx context.Context, id Reservation, keys []bloom.Hash, lost []bool) (Settled, error)
 }
 
-// Reserved is what became of the keys of a Reserve; the others are seen, or equal to one before.
+// Reserved is the outcome for the keys of a Reserve; the others are seen, or equal to an earlier one.
 type Reserved struct {
 	Fresh int // taken
 	Held  int // reserved by others
 }
 
-// Settled is what became of the keys of a Commit or Release.
+// Settled is the outcome for the keys of a Commit or Release.
 type Settled struct {
 	Done int // equal ones are counted once
 	Lost int
@@ -95,18 +95,18 @@ type Settled struct {
 const (
 	// MaxLease is the longest lease.
 	MaxLease = 24 * time.Hour
-	// KeptSettled is how long a reservation is known at least after its last key was committed
+	// KeptSettled is the least time that a reservation is known after its last key was committed
 	// or released, and after its lease has ended.
 	KeptSettled = 10 * time.Minute
 )
 
-// Known is how long a reservation is known, counted from Reserve: Commit and Release
-// can be made, and made again, until then. One of which all keys are committed or released is
-// known for KeptSettled from then on, if that is less.
+// Known returns how long a reservation is known, counted from Reserve: until then Commit and
+// Release can be called, and repeated. Once all its keys are committed or released, it is
+// known for KeptSettled from then on, if that ends earlier.
 func Known(lease time.Duration) time.Duration { return lease + max(lease, KeptSettled) }
 
-// Lease is the time that so many seconds are, in whole milliseconds, rounded up. An error says
-// what seconds may be.
+// Lease converts seconds to a time in whole milliseconds, rounded up. An error says what seconds
+// may be.
 func Lease(seconds float64) (time.Duration, error) {
 	ms := math.Ceil(seconds*1000 - 0.001) // see Expire
 	if !(seconds > 0) || ms > float64(MaxLease/time.Millisecond) {
@@ -115,14 +115,14 @@ func Lease(seconds float64) (time.Duration, error) {
 	return time.Duration(max(1, ms)) * time.Millisecond, nil
 }
 
-// Reserving is the filter's set as one, or a *KindError.
+// Reserving returns the filter's set as a Reserving, or a *KindError.
 func (f *Filter) Reserving() (Reserving, error) {
 	return As[Reserving](f.Spec, f.Set, ErrReservesNone)
 }
 
-// Reserve is that of the filter's set, with the bound on memory obeyed: at it, a batch
-// of which nothing is new has its answer, with no key counted as held; another one ErrFull.
-// What is reserved can be committed and released there.
+// Reserve is Reserve of the filter's set, but obeys the bound on memory. At the bound, a batch
+// without new keys gets its answer, with no key counted as held; any other gets ErrFull.
+// Reserved keys can still be committed and released then.
 func (f *Filter) Reserve(ctx context.Context, id Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool) (Reserved, error) {
 	set, err := f.Reserving()
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 
 // shelf is an engine.Archive in memory.
 type shelf struct {
-	down    error // what asking answers
-	damaged error // what restoring answers, after half of the bits
+	down    error // the error of a query
+	damaged error // the error of a restore, after half of the bits
 	maps    map[string]*bloom.Map
 	specs   map[string]engine.Spec
 }

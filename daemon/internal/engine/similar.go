@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// What filters of a kind may lack, as those of kind.go.
+// What filters of a kind may lack, like those in kind.go.
 var (
 	// ErrComparesNone: documents cannot be compared.
 	ErrComparesNone = errors.New("cannot tell which texts are near each other")
-	// ErrKeepsTexts: it is asked about documents, not items.
+	// ErrKeepsTexts: the filter takes documents, not items.
 	ErrKeepsTexts = errors.New("keeps fingerprints of texts, and knows no items")
 )
 
@@ -26,58 +26,58 @@ type Nearby struct {
 	Distance int
 }
 
-// Comparison is what a Similar set says of a document.
+// Comparison is the result of a Similar set for a document.
 type Comparison struct {
-	// New: of the documents of other ids none is near that came before this one. What is
-	// remembered already came when it first did.
+	// New: no earlier document with another id is near. A document that is already
+	// remembered counts from its first coming.
 	New bool
-	// Near are those that are near: the nearest first, of equally far ones by id.
+	// Near lists the near documents: the nearest first, equally near ones by id.
 	Near []Nearby
-	// More: Near leaves some out.
+	// More: Near omits some.
 	More bool
 }
 
 // Nearness says how documents are compared.
 type Nearness struct {
-	Distance int  // up to which a document is near, 0 to that of the set
+	Distance int  // up to which a document is near; from 0 to the distance of the set
 	Limit    int  // of Comparison.Near, 1 or more
-	Remember bool // else the set stays as it is
+	Remember bool // otherwise the set does not change
 }
 
-// Similar is a Set of documents, which tells which of them are near others. It remembers each id
-// with every fingerprint that came with it, and nothing twice. Its Add and Has return a
-// *KindError that wraps ErrKeepsTexts.
+// Similar is a Set of documents that finds which of them are near others. It remembers each id
+// with all its different fingerprints. Its Add and Has return a *KindError that wraps
+// ErrKeepsTexts.
 type Similar interface {
 	Growing
-	// Fingerprint is that of a text; similar texts have near ones. Not ok: the text is too short
-	// to be similar to any. It looks at nothing that changes, and waits for nobody.
+	// Fingerprint returns the fingerprint of a text; similar texts have near ones. Not ok: the text
+	// is too short to be similar to any. It uses no mutable state, and never waits.
 	Fingerprint(text string) (print uint64, ok bool)
-	// Distance is up to which documents can be looked for.
+	// Distance is the largest distance at which documents can be found.
 	Distance() int
-	// Near compares each document with those of other ids that are remembered, one after the
-	// other: with Remember also with those before it in docs, without with none of docs. Of
-	// documents near each other that several callers remember at once, each is compared with
-	// those before it, in one order for all callers; so one of them is new. On a nil error what
-	// is remembered, and what was found, is durable as the store's durability setting says; on
-	// ErrNoSpace and ErrUnavailable, without ErrInDoubt, nothing was remembered; on any other
-	// error documents may be. A call that is repeated calls the same documents new, and finds
-	// what it found before, and what came meanwhile. IDs have 1 to MaxDocumentID bytes.
-	// len(found) == len(docs); no documents is no work.
+	// Near compares the documents, one after the other, with the remembered ones of other ids. With
+	// Remember it also compares each with those before it in docs; without, with none of docs. If
+	// several callers remember near documents at once, each document is compared with those before
+	// it, in one order for all callers; so one of them is new. On a nil error, remembered and found
+	// documents are durable as the store's durability setting says; on ErrNoSpace and
+	// ErrUnavailable, without ErrInDoubt, nothing was remembered; on any other error documents may
+	// be. A repeated call reports the same documents as new, and finds what it found before plus
+	// what came meanwhile. IDs have 1 to MaxDocumentID bytes. len(found) == len(docs); without
+	// documents it does nothing.
 	Near(ctx context.Context, docs []Document, how Nearness, found []Comparison) error
 }
 
 const (
-	// MaxDocumentID is how many bytes the id of a document may have.
+	// MaxDocumentID is the largest length of a document's id in bytes.
 	MaxDocumentID = 1024
-	// MaxNear is how many near documents are told of one at most. Of documents with one
-	// fingerprint no more are kept: nobody would see the others.
+	// MaxNear is the largest number of near documents reported for one. For each fingerprint no
+	// more documents are kept: nobody would see the others.
 	MaxNear = 100
 )
 
-// Similar is the filter's set as one, or a *KindError.
+// Similar returns the filter's set as a Similar, or a *KindError.
 func (f *Filter) Similar() (Similar, error) { return As[Similar](f.Spec, f.Set, ErrComparesNone) }
 
-// TakesItems returns a *KindError for a filter that is asked about documents.
+// TakesItems returns a *KindError for a filter that takes documents.
 func (f *Filter) TakesItems() error {
 	if _, texts := f.Set.(Similar); texts {
 		return &KindError{Filter: f.Name, Kind: f.Kind, Lacks: ErrKeepsTexts}
@@ -85,7 +85,7 @@ func (f *Filter) TakesItems() error {
 	return nil
 }
 
-// Near is Similar.Near, with the bound on memory obeyed.
+// Near is Similar.Near, but obeys the bound on memory.
 func (f *Filter) Near(ctx context.Context, docs []Document, how Nearness, found []Comparison) error {
 	set, err := f.Similar()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package kinds lists the kinds of filters that the daemon has: a line here, and one in
-// configs.Kinds, for the settings are checked where the daemon is not.
+// Package kinds lists the kinds of filters that the daemon has. Each has a line here, and one in
+// configs.Kinds, because settings are also checked without the daemon.
 package kinds
 
 import (
@@ -23,7 +23,7 @@ func All() []kind.Kind {
 	}
 }
 
-// Of finds a kind by its name.
+// Of returns a kind by its name.
 func Of(name string) (kind.Kind, error) {
 	var known []string
 	for _, k := range All() {

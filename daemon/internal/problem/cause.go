@@ -14,10 +14,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
-// Error is an error that callers are told of.
+// Error is an error that is shown to callers.
 type Error = problemdetail.Error
 
-// RESP is the error as RESP says it, in one line.
+// RESP returns the error in the form of RESP, in one line.
 func RESP(e *Error) string {
 	entry, ok := ByCode()[e.Code]
 	if !ok {
@@ -30,8 +30,8 @@ func RESP(e *Error) string {
 	return strings.Join(strings.Fields(entry.RESP+" "+entry.Code+": "+text), " ")
 }
 
-// Of finds what callers are told of err. What is not foreseen is internal, and
-// its text stays in the log.
+// Of finds the Error that callers get for err. An unforeseen error is internal, and its
+// text is only in the log.
 func Of(err error) *Error {
 	var (
 		own     *Error
@@ -110,7 +110,7 @@ func Of(err error) *Error {
 	return &Error{Code: Internal, Cause: err}
 }
 
-// ofCopy finds what the client is told of an error of a copy; nil for others.
+// ofCopy finds the Error that the client gets for an error of a copy; nil for others.
 // Only callers who may administer the daemon get these.
 func ofCopy(err error) *Error {
 	var (

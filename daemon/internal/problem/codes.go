@@ -2,7 +2,7 @@ package problem
 
 import "github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 
-// The error codes, beside those of package items.
+// The error codes, besides those of package items.
 const (
 	MalformedGzip       = "malformed_gzip"
 	IncompleteBody      = "incomplete_body"

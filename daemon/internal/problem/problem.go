@@ -1,9 +1,8 @@
-// Package problem is the one table of what can go wrong with a call: from the cause, an error
-// of the rooms behind the fronts, to the code that users branch on, and from there to what
-// each front says: the status and title of HTTP, the error of RESP, the exit code of a
-// command.
+// Package problem is the central table of what can go wrong with a call: from the cause, an error
+// of the inner packages, to the code that users branch on, and from there to the answer of each
+// interface: the status and title of HTTP, the error of RESP, the exit code of a command.
 //
-// It writes no answer. Codes of items that are wrong are of package items, which finds them.
+// It writes no answers. The codes of invalid items are in package items, which finds them.
 package problem
 
 import (
@@ -13,21 +12,21 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
-// Entry is what a code means to the callers of each front.
+// Entry is what a code means to the callers of each interface.
 type Entry struct {
 	Code   string
 	Status int // of HTTP
-	// RESP is the first word of the error in that protocol. Clients try again by themselves
-	// after TRYAGAIN, so it says too that nothing was remembered.
+	// RESP is the first word of the error in that protocol. Clients retry automatically after
+	// TRYAGAIN, so it also says that nothing was remembered.
 	RESP  string
-	Exit  int    // of a command that a daemon has answered so
+	Exit  int    // of a command that got this answer
 	Title string // a sentence
 }
 
-// Table is every code. A 4xx and a 507 promise that nothing of the request was remembered,
-// and so do the 503 that say so.
+// Table lists all codes. A 4xx and a 507 promise that nothing of the request was remembered,
+// and so do those 503 that say so.
 func Table() []Entry {
-	const exit = command.ExitFailure // README.md promises no other
+	const exit = command.ExitFailure // the only one that README.md promises
 	return []Entry{
 		{items.MalformedJSON, http.StatusBadRequest, "ERR", exit, "The body is not well-formed JSON."},
 		{items.WrongType, http.StatusBadRequest, "ERR", exit, "A member of the body has the wrong JSON type."},
@@ -94,7 +93,7 @@ func Table() []Entry {
 	}
 }
 
-// ByCode is the table by its codes.
+// ByCode indexes the table by code.
 func ByCode() map[string]Entry {
 	byCode := map[string]Entry{}
 	for _, e := range Table() {

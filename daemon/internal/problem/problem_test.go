@@ -26,7 +26,7 @@ func TestTable(t *testing.T) {
 		if !regexp.MustCompile(`^[a-z][a-z0-9_]+$`).MatchString(e.Code) || !regexp.MustCompile(`^[A-Z]+$`).MatchString(e.RESP) || e.Exit != 1 {
 			t.Errorf("%+v", e)
 		}
-		// A client of RESP repeats what ours repeats, and nothing else.
+		// A RESP client retries the same errors as ours, and no others.
 		again, _ := client.Repeatable(&client.Error{Problem: client.Problem{Status: e.Status, ErrorCode: e.Code}})
 		inDoubt := client.InDoubt(&client.Error{Problem: client.Problem{Status: e.Status, ErrorCode: e.Code}})
 		if want := again && !inDoubt; (e.RESP == "TRYAGAIN") != want {
@@ -38,7 +38,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The Python package gives advice for codes that there are.
+// The Python package gives advice only for existing codes.
 func TestPythonKnowsNoOtherCodes(t *testing.T) {
 	text, err := os.ReadFile("../../../python/src/crawlerfilter/errors.py")
 	if err != nil {
@@ -49,7 +49,7 @@ func TestPythonKnowsNoOtherCodes(t *testing.T) {
 		t.Fatalf("only %d codes found: has the file another form?", len(found))
 	}
 	for _, code := range found {
-		if _, ok := ByCode()[code[1]]; !ok && code[1] != "unreachable" { // that is no answer of a daemon
+		if _, ok := ByCode()[code[1]]; !ok && code[1] != "unreachable" { // this one is not an answer of a daemon
 			t.Errorf("%s is no code", code[1])
 		}
 	}

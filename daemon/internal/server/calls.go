@@ -14,7 +14,7 @@ import (
 // callTimeout bounds a connection to Redis, MariaDB or MongoDB, with the handshake of TLS.
 const callTimeout = 5 * time.Second
 
-// OpenCall is how a server is called by TLS; nil: without, or as its URI says.
+// OpenCall returns the dialer for calling a server by TLS; nil: without TLS, or as its URI says.
 func OpenCall(section string, c configs.CallTLS, log *slog.Logger) (*tlsdial.Dialer, error) {
 	if !c.TLS {
 		return nil, nil
@@ -22,8 +22,8 @@ func OpenCall(section string, c configs.CallTLS, log *slog.Logger) (*tlsdial.Dia
 	return tlsdial.Open(section, tlsdial.Files{CA: c.TLSCAFile, Cert: c.TLSCertFile, Key: c.TLSKeyFile, ServerName: c.TLSServerName}, callTimeout, log)
 }
 
-// CheckCalls reads the certificates for servers that the daemon calls. Those that cannot
-// be used are an error.
+// CheckCalls reads the certificates for servers that the daemon calls. Unusable ones are an
+// error.
 func CheckCalls(cfg configs.Config, log *slog.Logger) error {
 	var faults []error
 	if cfg.Store == "redis" {
@@ -41,7 +41,7 @@ func CheckCalls(cfg configs.Config, log *slog.Logger) error {
 	return errors.Join(faults...)
 }
 
-// OpenLink is the connection to the archive that the settings name; nil: they name none.
+// OpenLink returns the connection to the archive in the settings; nil: they name none.
 func OpenLink(cfg configs.Config, log *slog.Logger) (*backup.Link, error) {
 	if cfg.MongoDB.URI == "" {
 		return nil, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 )
 
-// secrets are the tokens and the certificate in use. They can be reloaded while the
+// secrets holds the tokens and the certificate in use. They can be reloaded while the
 // daemon serves.
 type secrets struct {
 	cfg    configs.Config
@@ -42,7 +42,7 @@ func (s *secrets) loadTokens() error {
 	return err
 }
 
-// reload reads the files. What cannot be used leaves in use what was.
+// reload reads the files. If a file cannot be used, its previous contents stay in use.
 func (s *secrets) reload() {
 	for _, file := range []struct {
 		what, name string
@@ -63,8 +63,8 @@ func (s *secrets) reload() {
 	if !s.cfg.Redis.TLS && !s.cfg.MySQL.TLS && !s.cfg.MongoDB.TLS {
 		return
 	}
-	// Those for servers that are called are read for each new connection if they have
-	// changed; a reload says what is wrong with them.
+	// Certificates for servers that the daemon calls are read for each new connection if
+	// they have changed; a reload reports their faults.
 	if err := CheckCalls(s.cfg, s.log); err != nil {
 		s.log.Error("certificates for redis or mongodb not reloaded; those read before stay in use", "err", err)
 		return

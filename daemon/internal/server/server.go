@@ -1,5 +1,5 @@
 // Package server is the filter daemon: it opens secrets, sockets, store, archive and engine as the
-// settings say, serves HTTP, and shuts down. It decides nothing about items.
+// settings say, serves HTTP, and shuts down. It makes no decisions about items.
 package server
 
 import (
@@ -25,19 +25,19 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/listen"
 )
 
-// Times that are nobody's business to set.
+// Times that need no setting.
 const (
 	warnFullEvery = 10 * time.Second
-	// stopLinger is how long a stop keeps a connection that is silent: whoever sends more
-	// often than that on his connection is told with an answer to open another.
+	// stopLinger is how long a stop keeps a silent connection: a client that sends more often
+	// is told in an answer to open another connection.
 	stopLinger = 2 * time.Second
-	// stopRest is what a stop may take beside its requests: copies to end, files to close.
+	// stopRest is how long a stop may take besides its requests: for copies to end, files to close.
 	stopRest     = time.Minute
 	archiveClose = 5 * time.Second
-	// failedGrace lets the answers that tell of a failed store reach their callers.
+	// failedGrace lets the answers that report a failed store reach their callers.
 	failedGrace = time.Second
-	// stopMargin is how much earlier than the service manager the daemon itself ends a stop
-	// that hangs: so the log has what it hung on.
+	// stopMargin is how much earlier than the service manager the daemon itself ends a hanging
+	// stop, so that the log shows where it hung.
 	stopMargin = 10 * time.Second
 )
 
@@ -55,11 +55,11 @@ type Server struct {
 	stopping *lifecycle.StopGuard
 }
 
-// New opens everything: first the port, so that a mistake there is told at once and callers queue
-// instead of being refused, and then the store.
+// New opens everything: first the port, so that a mistake there is reported at once and callers
+// queue instead of being refused, and then the store.
 func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, err error) {
 	d := &Server{cfg: cfg, log: log, stopping: lifecycle.NewStopGuard(cfg.ShutdownTimeout+stopRest-stopMargin, log)}
-	disarm := context.AfterFunc(ctx, d.stopping.Arm) // a start may hang as well
+	disarm := context.AfterFunc(ctx, d.stopping.Arm) // a start may hang, too
 	defer func() {
 		if disarm(); err != nil {
 			d.stopping.Disarm()
@@ -145,7 +145,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 	return d, nil
 }
 
-// compressBytes is the limit as the api has it, for which 0 is the default.
+// compressBytes converts the limit for the api, where 0 means the default.
 func compressBytes(l configs.Limits) int64 {
 	if l.CompressBytes == 0 {
 		return -1
@@ -153,7 +153,7 @@ func compressBytes(l configs.Limits) int64 {
 	return int64(l.CompressBytes)
 }
 
-// inUse is what the log says of the settings: those that make a difference.
+// inUse returns the settings for the log: those that make a difference.
 func (d *Server) inUse() []any {
 	args := []any{"address", d.serving.URL(), "filters", len(d.engine.Filters())}
 	if n := len(d.engine.Waiting()); n > 0 {
@@ -174,7 +174,7 @@ func (d *Server) inUse() []any {
 	return append(args, "tokens", d.cfg.Auth.TokensFile != "")
 }
 
-// Specs are the filters of the settings.
+// Specs returns the filters of the settings.
 func Specs(cfg configs.Config) []engine.Spec {
 	var all []engine.Spec
 	for _, f := range cfg.Specs() {
@@ -183,11 +183,11 @@ func Specs(cfg configs.Config) []engine.Spec {
 	return all
 }
 
-// Addr is that of the first socket.
+// Addr returns the address of the first socket.
 func (d *Server) Addr() net.Addr { return d.serving.Addr() }
 
-// Run serves until ctx ends, which is no error, or something fails. Each signal of
-// reload makes it reload the tokens and the certificate.
+// Run serves until ctx ends, which is no error, or something fails. On each signal from
+// reload it reloads the tokens and the certificate.
 func (d *Server) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	defer d.stopping.Disarm()
 	defer func() { err = errors.Join(err, d.close()) }()
@@ -235,14 +235,14 @@ func (d *Server) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	}
 }
 
-// shutdown fails readiness, tells the clients to go, and waits for the requests under
-// way; then it stops accepting.
+// shutdown fails readiness, tells the clients to leave, and waits for the running
+// requests; then it stops accepting.
 func (d *Server) shutdown(linger, patience time.Duration) {
 	d.stopping.Arm()
 	d.api.Drain()
-	d.engine.Stop() // what waits for a restore is answered
+	d.engine.Stop() // calls that wait for a restore are answered
 	if d.backup != nil {
-		d.backup.Stop() // a copy may take minutes, and can be made again
+		d.backup.Stop() // a copy may take minutes, and can be repeated
 	}
 	d.serving.Drain(linger, patience)
 }
@@ -260,7 +260,7 @@ func (d *Server) warnFull(ctx context.Context) {
 	}
 }
 
-// close lets go of what New opened, in the opposite order.
+// close releases what New opened, in reverse order.
 func (d *Server) close() error {
 	var errs []error
 	if d.link != nil {

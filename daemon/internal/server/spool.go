@@ -10,9 +10,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/api/spool"
 )
 
-// spoolDir makes the folder where answers wait whose clients do not read yet. It is under
-// data_dir, for the system's folder for temporary files is memory on many machines. A daemon
-// whose store is Redis may have no data_dir that it can write to; it makes do with that one.
+// spoolDir makes the folder for answers whose clients do not read yet. It is under data_dir,
+// because on many machines the system's temporary folder is in memory. A daemon whose store is
+// Redis may have no writable data_dir; then it uses the temporary folder.
 func spoolDir(cfg configs.Config, log *slog.Logger) (string, error) {
 	dir := filepath.Join(cfg.DataDir, "spool")
 	err := os.MkdirAll(dir, 0o700)

@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 )
 
-// Answers wait under data_dir, which is no memory; a daemon on Redis that has none goes on.
+// Answers wait under data_dir, which is not in memory; a daemon on Redis without one still works.
 func TestSpoolIsUnderTheDataDirectory(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	cfg := configs.Default()

@@ -20,8 +20,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/stores"
 )
 
-// OpenStore opens the stores that the settings name. livesDir is where a daemon that shares
-// Redis leaves what shows that it is dead, once it is; "" for who is none.
+// OpenStore opens the stores in the settings. livesDir is where a daemon that shares Redis
+// leaves files that show its death once it is dead; "" for processes other than daemons.
 func OpenStore(cfg configs.Config, livesDir string, log *slog.Logger) (engine.Store, error) {
 	main, err := openMain(cfg, livesDir, log)
 	if err != nil {
@@ -56,7 +56,7 @@ func openMySQL(cfg configs.Config, log *slog.Logger) (*mysqlstore.Store, error) 
 	return mysqlstore.Open(context.Background(), mysqlstore.Config{Options: o, Log: log, Durable: cfg.Durability == "always"})
 }
 
-// MySQLOptions say how the MariaDB of the settings is called.
+// MySQLOptions returns the options for calling the MariaDB of the settings.
 func MySQLOptions(c configs.MySQL, log *slog.Logger) (mysqlstore.Options, error) {
 	password, err := secret.Read(c.PasswordFile)
 	if err != nil {
@@ -75,8 +75,8 @@ func openRedis(c configs.Redis, filterBytes uint64, livesDir string, log *slog.L
 	if err != nil {
 		return nil, err
 	}
-	redis.SetLogger(servers.ClientLog{Log: log}) // it has one for the whole process
-	// Open has timeouts of its own for each server that it asks.
+	redis.SetLogger(servers.ClientLog{Log: log}) // the client has one logger for the whole process
+	// Open has its own timeouts for each server.
 	store, err := redisstore.Open(context.Background(), redisstore.Config{
 		Options: servers.Options{
 			Addrs: c.Addrs, Username: c.Username, Password: password, DB: c.DB, TLS: dialer, MasterName: c.MasterName,
@@ -87,7 +87,7 @@ func openRedis(c configs.Redis, filterBytes uint64, livesDir string, log *slog.L
 		MirrorBytes:  uint64(c.MirrorBytes),
 		Dir:          livesDir,
 
-		// One that is larger than limits.filter_bytes would take no new items.
+		// A filter larger than limits.filter_bytes would accept no new items.
 		ExactMirrorMost: filterBytes / 2,
 	})
 	if err != nil {
@@ -96,7 +96,7 @@ func openRedis(c configs.Redis, filterBytes uint64, livesDir string, log *slog.L
 	return store, nil
 }
 
-// resyncFrom lets a store that can lose data ask the archive for what nobody alive knows.
+// resyncFrom lets a store that can lose data ask the archive for data that no live daemon knows.
 func resyncFrom(store engine.Store, archive engine.Archive) {
 	if joined, ok := store.(*stores.Store); ok {
 		store = joined.Main()
@@ -115,11 +115,11 @@ func resyncFrom(store engine.Store, archive engine.Archive) {
 				return a.Restore(ctx, bits)
 			}
 		}
-		return nil // it has never been written back, or was dropped and re-created since
+		return nil // never written back, or dropped and re-created since
 	})
 }
 
-// explainOpen adds what to do to an error about the data directory.
+// explainOpen adds a remedy to an error about the data directory.
 func explainOpen(err error, cfg configs.Config) error {
 	var inUse *durable.InUseError
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 )
 
-// statusLine is what `systemctl status` shows.
+// statusLine returns the line for `systemctl status`.
 func (d *Server) statusLine(ctx context.Context) string {
 	if err := d.engine.Ready(ctx); err != nil {
 		return fmt.Sprintf("Serving %s, NOT READY: %v", d.serving.URL(), err)
@@ -15,7 +15,7 @@ func (d *Server) statusLine(ctx context.Context) string {
 	return fmt.Sprintf("Serving %s: %d filters", d.serving.URL(), len(d.engine.Filters()))
 }
 
-// reload is what the service manager's reload asks for.
+// reload handles a reload by the service manager.
 func (d *Server) reload() {
 	lifecycle.Reloading()
 	d.secrets.reload()

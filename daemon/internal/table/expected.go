@@ -6,9 +6,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/poisson"
 )
 
-// Expected is how many bytes of memory a table takes on average, with deadlines or without, to
-// which n keys were added and none expired or was removed. A real one differs by chance, by some
-// pages of 4 KiB for each 16 of its 256 parts: per cents below a million keys.
+// Expected returns the average memory in bytes of a table, with or without deadlines, after n keys
+// were added and none expired or was removed. A real table differs by chance, by some pages of
+// 4 KiB for each 16 of its 256 parts: a few per cent below a million keys.
 func Expected(n uint64, deadlines bool) uint64 {
 	if n == 0 {
 		return 0
@@ -18,7 +18,7 @@ func Expected(n uint64, deadlines bool) uint64 {
 		p.shape = withDeadlines
 	}
 	mean := float64(n) / parts
-	// Sizes of a part that grows key by key, and the first number of keys that have it.
+	// The sizes of a part that grows key by key, each with the smallest number of keys that needs it.
 	type step struct {
 		from uint64
 		size float64

@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// What is expected is what real tables take.
+// Real tables take the expected memory.
 func TestNoRaceExpectedMemory(t *testing.T) {
 	t.Parallel()
 	for _, deadlines := range []bool{false, true} {
@@ -37,8 +37,8 @@ func TestNoRaceExpectedMemory(t *testing.T) {
 					}
 				}
 				got, want := float64(table.Memory()), float64(Expected(uint64(n), deadlines))
-				// How many of the parts have grown by a further page is at the mercy of chance: of each with
-				// a standard deviation of half a page at most. Five of those of their sum.
+				// How many parts have grown by a further page is random: for each, the standard deviation
+				// is at most half a page. The bound is five standard deviations of their sum.
 				tolerance := 0.01 + 5*pageBytes/2*math.Sqrt(parts)/want
 				if n == 1 {
 					tolerance = 0.01

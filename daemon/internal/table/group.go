@@ -6,14 +6,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// group is a batch in the order of its parts: each lock is taken once, and the keys of
-// one part are looked up together. Equal keys stay in their order.
+// group is a batch ordered by parts: each lock is taken once, and the keys of one part
+// are looked up together. Equal keys keep their order.
 type group struct {
 	order   []uint32 // indices into the batch
 	from    [parts + 1]uint32
 	entries []bloom.Hash // for OnChange
-	count   int          // keys of the lock in hand that were changed
-	sum     byte         // keeps the compiler from leaving touch out
+	count   int          // changed keys of the present lock
+	sum     byte         // keeps the compiler from removing touch
 }
 
 // group sorts a batch by counting.
@@ -36,10 +36,10 @@ func (t *Table) group(keys []bloom.Hash) *group {
 	return g
 }
 
-// of is the part of the order that lock l is for.
+// of returns the part of the order that lock l guards.
 func (g *group) of(l int) []uint32 { return g.order[g.from[l*share]:g.from[(l+1)*share]] }
 
-// touch has the homes of keys fetched from memory all at the same time.
+// touch fetches the homes of many keys from memory in parallel.
 func (g *group) touch(t *Table, keys []bloom.Hash, order []uint32) {
 	sum := g.sum
 	for _, i := range order {

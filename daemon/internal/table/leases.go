@@ -9,14 +9,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// hold is who has reserved a key, and until when. A hold that has ended stays, for its
-// reservation to commit, until another takes the key or the reservation is let go of.
+// hold says which reservation has a key, and until when. After its end it stays, so that its
+// reservation can commit, until another takes the key or the reservation is forgotten.
 type hold struct {
 	id  uint64 // Lo of the reservation
 	end int64
 }
 
-// State is what became of a key of a reservation.
+// State is the state of a key of a reservation.
 type State uint8
 
 const (
@@ -26,19 +26,19 @@ const (
 	Lost // another took it, or it was forgotten
 )
 
-// reservation is what one Take has taken. It is known for a while after it has ended, so that
-// a call can be answered alike that is made again.
+// reservation holds the keys that one Take has taken. It is known for a while after its end, so
+// that a repeated call gets the same answer.
 type reservation struct {
 	id        bloom.Hash
 	made, end int64
-	goes      int64 // when it is let go of
+	goes      int64 // when it is forgotten
 	keys      map[bloom.Hash]keyState
 	held      int    // keys that are Held, some of which may be lost: the hold of a key decides
 	calls     uint32 // for keyState.call
 }
 
 type keyState struct {
-	call  uint32 // the last that was told of the key, which counts it once
+	call  uint32 // the last call that has counted the key; each counts it once
 	state State
 }
 
@@ -46,7 +46,7 @@ type keyState struct {
 type leases struct {
 	now  func() int64 // in milliseconds; it never goes back
 	kept int64        // how long a reservation is known after its last key is settled
-	// The estimate of what reservations take in memory.
+	// The estimated memory of reservations.
 	bytes atomic.Int64
 
 	mu  sync.Mutex
@@ -54,29 +54,29 @@ type leases struct {
 	due departures
 }
 
-// What a reservation, each of its keys, and a hold take in memory: maps have a quarter of
-// their room free on the average, and grow by doubling.
+// The memory of a reservation, of each of its keys, and of a hold: on average a quarter of a
+// map's room is free, and maps grow by doubling.
 const (
 	reservationBytes = 400
 	keyBytesTaken    = 48
 	holdBytes        = 64
 )
 
-// Leases readies an empty table for reservations: now tells the time, in milliseconds, and kept
-// is how long a reservation is known after it has ended, at least.
+// Leases prepares an empty table for reservations: now returns the time in milliseconds, and kept
+// is the least time that a reservation is known after its end.
 func (t *Table) Leases(now func() int64, kept time.Duration) {
 	t.leases.now, t.leases.kept = now, kept.Milliseconds()
 	t.leases.of = map[uint64]*reservation{}
 }
 
-// Reservations is how many are known.
+// Reservations returns how many reservations are known.
 func (t *Table) Reservations() int {
 	t.leases.mu.Lock()
 	defer t.leases.mu.Unlock()
 	return len(t.leases.of)
 }
 
-// Reserved is the keys of a reservation but those in a state.
+// Reserved returns the keys of a reservation, except those in the state but.
 func (t *Table) Reserved(id bloom.Hash, but State) (keys []bloom.Hash) {
 	t.leases.mu.Lock()
 	defer t.leases.mu.Unlock()
@@ -90,7 +90,7 @@ func (t *Table) Reserved(id bloom.Hash, but State) (keys []bloom.Hash) {
 	return keys
 }
 
-// get is a reservation, nil where it is not known; the caller holds mu.
+// get returns a reservation, nil if it is unknown; the caller holds mu.
 func (s *leases) get(id bloom.Hash) *reservation {
 	if r := s.of[id.Lo]; r != nil && r.id == id {
 		return r
@@ -107,16 +107,16 @@ func (s *leases) open(id bloom.Hash, made, end int64) *reservation {
 	return r
 }
 
-// until is when a reservation is let go of that holds keys.
+// until returns when a reservation that holds keys is forgotten.
 func (s *leases) until(r *reservation) int64 { return r.end + max(r.end-r.made, s.kept) }
 
-// leave sets when a reservation is let go of; the caller holds mu.
+// leave sets when a reservation is forgotten; the caller holds mu.
 func (s *leases) leave(r *reservation, at int64) {
 	r.goes = at
 	heap.Push(&s.due, departure{at, r.id.Lo})
 }
 
-// set notes what became of a key; the caller holds mu.
+// set sets the state of a key; the caller holds mu.
 func (s *leases) set(r *reservation, key bloom.Hash, now keyState) {
 	was, known := r.keys[key]
 	if !known {
@@ -134,20 +134,20 @@ func (s *leases) set(r *reservation, key bloom.Hash, now keyState) {
 	r.keys[key] = now
 }
 
-// settled has a reservation of which no key is held let go of sooner; the caller holds mu.
+// settled lets a reservation without held keys be forgotten sooner; the caller holds mu.
 func (s *leases) settled(r *reservation) {
 	if at := s.now() + s.kept; r.held == 0 && at < r.goes {
 		s.leave(r, at)
 	}
 }
 
-// departed takes those out that are let go of by now.
+// departed removes and returns the reservations that are forgotten by now.
 func (s *leases) departed(now int64) (gone []*reservation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.due) > 0 && s.due[0].at <= now {
 		d := heap.Pop(&s.due).(departure)
-		if r := s.of[d.id]; r != nil && r.goes <= now { // else it goes later, or has gone
+		if r := s.of[d.id]; r != nil && r.goes <= now { // otherwise it goes later, or has gone
 			delete(s.of, d.id)
 			s.bytes.Add(-reservationBytes - int64(len(r.keys))*keyBytesTaken)
 			gone = append(gone, r)
@@ -156,7 +156,7 @@ func (s *leases) departed(now int64) (gone []*reservation) {
 	return gone
 }
 
-// departure is when a reservation may be let go of.
+// departure is a time at which a reservation may be forgotten.
 type departure struct {
 	at int64
 	id uint64
@@ -175,15 +175,15 @@ func (d *departures) Pop() any {
 	return last
 }
 
-// reserved tells whether a key that is not seen has a lease that runs. The caller holds the
-// lock of its part.
+// reserved reports whether an unseen key has a running lease. The caller holds the lock of its
+// part.
 func (t *Table) reserved(key bloom.Hash) bool {
 	h, is := t.held[key.Hi>>56/share][key]
 	return is && h.end > t.leases.now()
 }
 
-// hold gives a key to a reservation, whoever had it; unhold ends that, and tells whether
-// somebody had it. The caller holds the lock of the key's part.
+// hold gives a key to a reservation, even if another had it; unhold ends the hold, and reports
+// whether there was one. The caller holds the lock of the key's part.
 func (t *Table) hold(key bloom.Hash, h hold) {
 	of := &t.held[key.Hi>>56/share]
 	if *of == nil {
@@ -202,12 +202,12 @@ func (t *Table) unhold(key bloom.Hash) bool {
 	}
 	t.leases.bytes.Add(-holdBytes)
 	if delete(*of, key); len(*of) == 0 {
-		*of = nil // a map does not give its memory back
+		*of = nil // a map never frees its memory
 	}
 	return true
 }
 
-// SweepLeases lets go of reservations that have ended long ago.
+// SweepLeases forgets reservations that ended long ago.
 func (t *Table) SweepLeases() {
 	if t.leases.now == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// What the journal has makes the same of an empty table, at any moment.
+// Replaying the journal into an empty table gives the same table, at any moment.
 func TestNoRaceLeasesFromTheJournal(t *testing.T) {
 	bothKinds(t, func(t *testing.T, timed bool) {
 		l := newLeasing(t, timed)
@@ -24,7 +24,7 @@ func TestNoRaceLeasesFromTheJournal(t *testing.T) {
 			}
 			return keys
 		}
-		var file []Reservation // as of some moment, with the keys of then
+		var file []Reservation // from some moment, with its keys at that time
 		var entries []Entry
 		from := 0
 		for round := range 3000 {
@@ -45,7 +45,7 @@ func TestNoRaceLeasesFromTheJournal(t *testing.T) {
 					l.add(some()...)
 				}
 			}
-			if rnd.IntN(200) == 0 { // what is written later than from does no harm
+			if rnd.IntN(200) == 0 { // entries written after from do no harm
 				from = len(l.journal)
 				file, entries = nil, nil
 				now, _ := l.now()
@@ -89,7 +89,7 @@ func TestNoRaceLeasesFromTheJournal(t *testing.T) {
 	})
 }
 
-// alike fails where two tables do not say the same of keys and who holds them.
+// alike fails if two tables differ in keys or in their holders.
 func alike(t *testing.T, a, b *leasing) {
 	t.Helper()
 	for i := range 200 {
@@ -112,7 +112,7 @@ func alike(t *testing.T, a, b *leasing) {
 		}
 		for k, was := range r.keys {
 			state, got := was.state, other.keys[k].state
-			if state == Lost || got == Lost { // found out when it is asked for
+			if state == Lost || got == Lost { // noticed only when it is settled
 				continue
 			}
 			if got != state {
@@ -130,7 +130,7 @@ func TestApplyOfANewerVersion(t *testing.T) {
 	}
 }
 
-// Of 16 callers no two hold a key at the same time, and what is committed is never new.
+// No two of 16 callers hold a key at the same time, and a committed key is never new.
 func TestLeasesUnderContention(t *testing.T) {
 	bothKinds(t, func(t *testing.T, timed bool) {
 		const callers, n, rounds = 16, 300, 150
@@ -195,7 +195,7 @@ func TestLeasesUnderContention(t *testing.T) {
 	})
 }
 
-// What is counted for reservations is about what they take.
+// The counted memory of reservations is about their real memory.
 func TestNoRaceBytesOfAReservedKey(t *testing.T) {
 	l := newLeasing(t, false)
 	l.OnChange(func([]bloom.Hash) {})

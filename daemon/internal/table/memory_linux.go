@@ -2,15 +2,15 @@ package table
 
 import "golang.org/x/sys/unix"
 
-// hugePage is the size from which huge pages pay; smaller mappings would only be padded.
+// hugePage is the size from which huge pages help; smaller mappings would only be padded.
 const hugePage = 2 << 20
 
-// mapped is the size from which memory is mapped; what is smaller comes from the Go heap: the calls
-// and the page faults of a mapping would take longer than all else that is done to a small table.
+// mapped is the size from which memory is mapped. Smaller memory comes from the Go heap: the calls
+// and page faults of a mapping would take longer than all other work on a small table.
 const mapped = 16 << 10
 
-// memory is an anonymous mapping: freed, it goes back to the system at once, which that
-// of the Go heap does minutes later. A small one is from the heap.
+// memory is an anonymous mapping: once freed, it returns to the system at once, while freed
+// memory of the Go heap returns minutes later. A small one is from the heap.
 type memory []byte
 
 func allocate(size int) (memory, error) {
@@ -22,7 +22,7 @@ func allocate(size int) (memory, error) {
 		return nil, err
 	}
 	if size >= 2*hugePage {
-		// Refused where the kernel has no huge pages: slower, nothing else.
+		// Refused if the kernel has no huge pages: that is only slower.
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	}
 	return mem, nil

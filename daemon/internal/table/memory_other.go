@@ -2,7 +2,7 @@
 
 package table
 
-// memory is from the Go heap.
+// memory comes from the Go heap.
 type memory []byte
 
 func allocate(size int) (memory, error) { return make(memory, size), nil }

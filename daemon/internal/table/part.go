@@ -6,33 +6,33 @@ import (
 	"sync/atomic"
 )
 
-// part holds the keys that have one first byte, in an open-addressing table whose slots
-// are in the order of the keys. A key's home is the slot at its share of all keys; it
-// stands there or after it, with no empty slot between, so that a search goes from the
-// home on and ends at an empty slot or a larger key (Amble and Knuth, Ordered hash
-// tables, 1974). A larger or smaller table is then one pass over the slots. A key that is
-// removed leaves no tombstone: those behind it that are pushed on move back by one.
+// part holds the keys with the same first byte, in an open-addressing table whose slots
+// are in the order of the keys. A key's home is the slot at its share of all keys. The
+// key is there or after it, with no empty slot between, so a search starts at the home
+// and ends at an empty slot or a larger key (Amble and Knuth, Ordered hash tables, 1974).
+// Making a table larger or smaller is then one pass over the slots. A removed key leaves
+// no tombstone: displaced keys behind it move back by one.
 type part struct {
 	shape
 	mem     memory
 	slots   int    // that mem has room for
 	homes   uint64 // of them, those that can be homes; overflow more follow, the last always empty
 	used    int
-	dead    int    // of those, expired when last counted
+	dead    int    // of those, expired at the last count
 	soonest uint64 // no deadline is earlier
 
 	total *atomic.Int64 // bytes of the tables of all parts
 }
 
-// shape is what the parts of one table have in common.
+// shape is common to the parts of one table.
 type shape struct {
 	width int // bytes of a slot
-	// Per cent of the slots that are full when a part is made, and when it is rebuilt.
+	// The percentage of full slots when a part is made, and when it is rebuilt.
 	freshLoad, fullLoad int
 }
 
 var (
-	// Room for a quarter more keys; on the average of both loads a key takes 26 bytes.
+	// Room for a quarter more keys; at the average of both loads a key takes 26 bytes.
 	withDeadlines = shape{keyBytes + deadlineBytes, 68, 85}
 	// Room for an eighth more; a key takes 17 to 19 bytes.
 	withoutDeadlines = shape{keyBytes, 80, 90}
@@ -40,7 +40,7 @@ var (
 
 const (
 	pageBytes = 4096
-	overflow  = 24 // slots behind the last home, for keys that are pushed on
+	overflow  = 24 // slots after the last home, for displaced keys
 )
 
 func (p *part) home(hi uint64) int {
@@ -48,7 +48,7 @@ func (p *part) home(hi uint64) int {
 	return int(h)
 }
 
-// touch reads a byte of a key's home, so that many of them come from memory at once.
+// touch reads a byte of a key's home, so that many homes are fetched from memory at once.
 func (p *part) touch(hi uint64) byte {
 	if p.slots == 0 {
 		return 0
@@ -56,7 +56,7 @@ func (p *part) touch(hi uint64) byte {
 	return p.mem[p.home(hi)*p.width]
 }
 
-// find looks for a key: its slot and its deadline, or the slot where it belongs and 0.
+// find returns a key's slot and deadline, or the slot where it belongs and 0.
 func (p *part) find(hi, lo uint64) (at int, deadline uint64) {
 	if p.slots == 0 {
 		return 0, 0
@@ -72,8 +72,8 @@ func (p *part) find(hi, lo uint64) (at int, deadline uint64) {
 	}
 }
 
-// set gives a key a deadline; at and was are what find has just found of it. now is only
-// for making room: keys that have expired by then are left out.
+// set gives a key a deadline; at and was are the results of find for it. now is only for
+// making room: keys that have expired by then are dropped.
 func (p *part) set(at int, was, hi, lo, deadline, now uint64) error {
 	if was != 0 {
 		if was <= now && p.dead > 0 {
@@ -91,8 +91,8 @@ func (p *part) set(at int, was, hi, lo, deadline, now uint64) error {
 	return nil
 }
 
-// insert moves what is in the way on to the next empty slot. It is false where that
-// would be the last slot.
+// insert shifts the slots from here to the next empty one. It returns false if that would be
+// the last slot.
 func (p *part) insert(at int, hi, lo, deadline uint64) bool {
 	end := at
 	for {
@@ -110,7 +110,7 @@ func (p *part) insert(at int, hi, lo, deadline uint64) bool {
 	return true
 }
 
-// remove takes away the key of a slot, whose deadline is was.
+// remove removes the key of a slot, whose deadline is was.
 func (p *part) remove(at int, was, now uint64) {
 	end := at + 1
 	for {
@@ -127,19 +127,19 @@ func (p *part) remove(at int, was, now uint64) {
 	}
 }
 
-// sizeFor is the size of a table for n keys, in whole pages.
+// sizeFor returns the size of a table for n keys, in whole pages.
 func (p *part) sizeFor(n int) int {
 	want := (n*100/p.freshLoad + 1 + overflow) * p.width
 	return (want + pageBytes - 1) / pageBytes * pageBytes
 }
 
-// empty is a part like p without a key.
+// empty returns a part like p without keys.
 func (p *part) empty() part {
 	return part{shape: p.shape, soonest: maxDeadline, total: p.total}
 }
 
-// remake rebuilds the table for what has not expired and more keys beside, with at
-// least extra bytes behind the overflow.
+// remake rebuilds the table for the unexpired keys plus more keys, with at least extra
+// bytes behind the overflow.
 func (p *part) remake(now uint64, more, extra int) error {
 	live := p.used
 	if p.soonest <= now || p.dead > 0 {
@@ -172,7 +172,7 @@ func (p *part) remake(now uint64, more, extra int) error {
 	}
 }
 
-// copyTo copies what has not expired, in order; false where it does not fit.
+// copyTo copies the unexpired keys, in order; false if they do not fit.
 func (p *part) copyTo(next *part, now uint64) bool {
 	at := 0
 	for i := range p.slots {
@@ -194,8 +194,8 @@ func (p *part) copyTo(next *part, now uint64) bool {
 	return true
 }
 
-// sweep counts what has expired, and makes the table smaller where that gives back a
-// quarter of it or more.
+// sweep counts the expired keys, and shrinks the table if that frees a quarter of it or
+// more.
 func (p *part) sweep(now uint64) error {
 	p.dead, p.soonest = 0, maxDeadline
 	for at := range p.slots {

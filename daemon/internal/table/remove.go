@@ -2,10 +2,9 @@ package table
 
 import "github.com/cr-clawer/urifilter/daemon/internal/bloom"
 
-// Remove makes keys new again, and returns how many of them were seen at the time now; an
-// equal one in the same call is not seen any more. One that is reserved is lost to its
-// reservation. A part that could do with half of its
-// memory is made smaller.
+// Remove makes keys new again, and returns how many of them were seen at the time now; of equal
+// keys in a call only the first counts. A reserved key is lost to its reservation. A part that
+// needs no more than half of its memory is made smaller.
 func (t *Table) Remove(keys []bloom.Hash, now int64) (n int) {
 	g := t.group(keys)
 	defer t.scratch.Put(g)
@@ -39,7 +38,7 @@ func (t *Table) removeGroup(l int, g *group, keys []bloom.Hash, now uint64) {
 			case was > now:
 				p.remove(at, was, now)
 				g.count++
-			case !ended: // one that has expired is Sweep's
+			case !ended: // Sweep removes expired ones
 				continue
 			}
 			g.entries = append(g.entries, keys[i], mark)
@@ -53,7 +52,7 @@ func (t *Table) removeGroup(l int, g *group, keys []bloom.Hash, now uint64) {
 	}
 	for i := l * share; i < (l+1)*share; i++ {
 		p := &t.parts[i]
-		// Where the system has no memory for a smaller one, it stays as it is.
+		// If the system has no memory for a smaller table, it stays as it is.
 		_ = p.shrink(now, p.used-p.dead, len(p.mem)/2)
 	}
 }

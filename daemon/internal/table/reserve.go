@@ -2,15 +2,15 @@ package table
 
 import "github.com/cr-clawer/urifilter/daemon/internal/bloom"
 
-// What goes with a key to OnChange's function, where a reservation has to do with it, has one
-// of these in the first byte of Hi, which is 0 in all other times. An entry says all of
-// its key: what others say does not matter. The last one of a key counts.
+// If a change concerns a reservation, the value that goes with its key to OnChange's function
+// has one of these in the first byte of Hi, which is 0 in all other values. An entry describes
+// its key completely, whatever other entries say. The last entry of a key counts.
 const (
 	tagReservation = iota + 1 // not a key, but an id: when it was made (Hi), when it ends (Lo)
 	tagHeld                   // until when (Hi), Lo of the reservation (Lo)
 	tagCommitted              // until when it is seen (Hi), Lo of the reservation (Lo)
 	tagReleased               // when (Hi), Lo of the reservation (Lo)
-	tagClock                  // of no key: the time (Hi)
+	tagClock                  // not for a key: the time (Hi)
 )
 
 const tagShift = 56
@@ -19,11 +19,11 @@ func tagged(tag uint64, at int64, lo uint64) bloom.Hash {
 	return bloom.Hash{Hi: tag<<tagShift | uint64(at)&(1<<tagShift-1), Lo: lo}
 }
 
-// Take gives keys that are neither seen at the time now nor reserved to the reservation id, for
-// lease milliseconds by the time of Leases. fresh[i] tells whether keys[i] was one; of
-// equal keys the first is. It returns how many were, and how many others have reserved.
-// An id that is known keeps its end, and what it holds is fresh once more. OnChange is told of as
-// many keys as were taken, and of one more.
+// Take gives the keys that are neither seen at the time now nor reserved to the reservation id,
+// for lease milliseconds by the time of Leases. fresh[i] says whether keys[i] was given; of equal
+// keys the first is. It returns how many were given, and how many others have reserved. A known
+// id keeps its end, and the keys that it holds are fresh again. OnChange gets as many keys as
+// were taken, plus one.
 func (t *Table) Take(id bloom.Hash, keys []bloom.Hash, now, lease int64, fresh []bool) (taken, others int) {
 	_ = fresh[:len(keys)]
 	g := t.group(keys)
@@ -47,7 +47,7 @@ type taking struct {
 	taken, others    int
 }
 
-// join has keys taken for r, which this call, or the same one before it, has made.
+// join makes the call take keys for r, which this call or an earlier identical one has made.
 func (k *taking) join(r *reservation) {
 	k.r, k.end = r, r.end
 	r.calls++
@@ -67,9 +67,9 @@ func (t *Table) takeGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch r := s.of[take.id.Lo]; {
-	case r == nil: // or let go of meanwhile
+	case r == nil: // or forgotten meanwhile
 		take.r, take.end = nil, take.made+take.lease
-	case r != take.r: // also where the call is made twice at the same time
+	case r != take.r: // also if the call is made twice at the same time
 		take.join(r)
 	}
 	for _, i := range order {
@@ -80,14 +80,14 @@ func (t *Table) takeGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now 
 		}
 		h, is := t.held[l][key]
 		switch {
-		case is && h.id == take.id.Lo && take.r != nil && take.r.id == take.id: // of this call, or the same one before it
+		case is && h.id == take.id.Lo && take.r != nil && take.r.id == take.id: // of this call, or an earlier identical one
 			if k := take.r.keys[key]; k.call != take.call {
 				take.r.keys[key] = keyState{take.call, k.state}
 				fresh[i] = true
 				take.taken++
 			}
 			continue
-		// The first is about to be let go of; the last, of ids that are drawn at random in 2^64 years, is another's.
+		// The first is about to be forgotten. The last is another's; with random ids it occurs once in 2^64 years.
 		case is && h.id == take.id.Lo, is && h.end > take.made, take.r != nil && take.r.id != take.id:
 			take.others++
 			continue
@@ -107,19 +107,19 @@ func (t *Table) takeGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now 
 	}
 }
 
-// Settled is what became of the keys of a Commit or Release: equal ones that are done are
-// counted once.
+// Settled is the outcome for the keys of a Commit or Release: equal keys that are done count
+// once.
 type Settled struct{ Done, Lost int }
 
-// Commit adds keys that a reservation holds, to be seen until a time; lost[i] tells that
-// keys[i] is none of them. What it has committed already is done. It is false where the reservation is not known. OnChange is told of
-// as many keys as are done, and of one more. On an error, which is the system's refusal of
-// memory, some have been added.
+// Commit adds keys that a reservation holds, to be seen until a time; lost[i] says that
+// keys[i] is none of them. Keys that it has already committed count as done. The bool is false
+// if the reservation is unknown. OnChange gets as many keys as are done, plus one. After an
+// error, which means that the system refused memory, some keys have been added.
 func (t *Table) Commit(id bloom.Hash, keys []bloom.Hash, now, until int64, lost []bool) (Settled, bool, error) {
 	return t.settle(id, keys, lost, settling{to: Committed, now: t.ticks(now), until: t.ticks(until)})
 }
 
-// Release makes keys new that a reservation holds, as Commit makes them seen.
+// Release makes keys that a reservation holds new, as Commit makes them seen.
 func (t *Table) Release(id bloom.Hash, keys []bloom.Hash, lost []bool) (Settled, bool) {
 	result, known, _ := t.settle(id, keys, lost, settling{to: Released})
 	return result, known
@@ -197,7 +197,7 @@ func (t *Table) settleGroup(l int, g *group, keys []bloom.Hash, lost []bool, w *
 	return nil
 }
 
-// settleKey settles a key that the reservation holds.
+// settleKey settles a key held by the reservation.
 func (t *Table) settleKey(g *group, key bloom.Hash, w *settling) error {
 	if !w.told {
 		w.told = true

@@ -11,7 +11,7 @@ import (
 
 const keptFor = 10 * time.Minute
 
-// leasing is a table, with or without deadlines, whose time is that of a test.
+// leasing is a table, with or without deadlines, that uses the time of a test.
 type leasing struct {
 	*Table
 	time    atomic.Int64
@@ -210,7 +210,7 @@ func TestForgettingEndsALease(t *testing.T) {
 	})
 }
 
-// A Take that is made again with its id gives the same.
+// A repeated Take with the same id gives the same result.
 func TestTakingAgain(t *testing.T) {
 	l := newLeasing(t, false)
 	a, b := key(1), key(2)

@@ -6,8 +6,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// Reservation is one as a file has it: when it was made and when it ends, and what became of
-// its keys.
+// Reservation is a reservation in the form for files: when it was made and when it ends, and the
+// states of its keys.
 type Reservation struct {
 	ID        bloom.Hash
 	Made, End int64
@@ -20,8 +20,8 @@ type ReservedKey struct {
 	State State
 }
 
-// EachReservation calls f with every reservation that is known. What OnChange was told before
-// the call is in them.
+// EachReservation calls f with every known reservation. They include all that OnChange got before
+// the call.
 func (t *Table) EachReservation(f func(Reservation) error) error {
 	s := &t.leases
 	s.mu.Lock()
@@ -56,7 +56,7 @@ func (t *Table) holds(r *reservation, key bloom.Hash) bool {
 	return t.held[key.Hi>>56/share][key].id == r.id.Lo
 }
 
-// Restore takes in a part of a reservation from a file. It must not be called beside others.
+// Restore adds a part of a reservation from a file. It must not run concurrently with other calls.
 func (t *Table) Restore(part Reservation) error {
 	s := &t.leases
 	r := s.of[part.ID.Lo]
@@ -76,8 +76,8 @@ func (t *Table) Restore(part Reservation) error {
 	return nil
 }
 
-// Apply takes in what OnChange was told, in its order: pairs of a key and what goes with it.
-// clock is told what time it was at. It must not be called beside others.
+// Apply replays what OnChange got, in the same order: pairs of a key and its value. It calls
+// clock with the recorded times. It must not run concurrently with other calls.
 func (t *Table) Apply(entries []bloom.Hash, now func() int64, clock func(int64)) error {
 	for ; len(entries) > 1; entries = entries[2:] {
 		key, what := entries[0], entries[1]
@@ -107,7 +107,7 @@ func (t *Table) Apply(entries []bloom.Hash, now func() int64, clock func(int64))
 	return nil
 }
 
-// applyReserved takes in an entry of a reservation's key, whatever the table has of it.
+// applyReserved applies an entry of a reservation's key, whatever the table has for that key.
 func (t *Table) applyReserved(tag uint64, key bloom.Hash, at int64, id uint64, now int64) error {
 	var state State
 	until := at
@@ -121,13 +121,13 @@ func (t *Table) applyReserved(tag uint64, key bloom.Hash, at int64, id uint64, n
 	default:
 		return fmt.Errorf("journal: an entry of the sort %d: this version knows none; use a newer urifilter", tag)
 	}
-	if err := t.Put(now, Entry{key, until}); err != nil { // ends the hold as well
+	if err := t.Put(now, Entry{key, until}); err != nil { // ends the hold, too
 		return err
 	}
 	s := &t.leases
 	r := s.of[id]
 	if state == Held {
-		if r == nil { // its beginning is lost, and so its name
+		if r == nil { // its beginning is lost, and with it its id
 			r = s.open(bloom.Hash{Lo: id}, at, at)
 		}
 		t.hold(key, hold{id, at})

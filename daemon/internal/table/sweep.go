@@ -2,13 +2,13 @@ package table
 
 import "errors"
 
-// sweepSlots is how many slots one call of Sweep looks at, unless a single part has more.
+// sweepSlots is how many slots one call of Sweep examines, unless a single part has more.
 const sweepSlots = 250_000
 
-// Stats is what a table has at present.
+// Stats is the present contents of a table.
 type Stats struct {
-	Items uint64 // that have not expired, as far as Sweep has seen
-	Bytes uint64 // taken from the system, and what reservations take
+	Items uint64 // not expired, as far as Sweep has seen
+	Bytes uint64 // taken from the system, plus those of reservations
 }
 
 // Memory is Stats().Bytes, at the cost of reading two numbers.
@@ -27,10 +27,9 @@ func (t *Table) Stats() Stats {
 	return s
 }
 
-// Sweep looks for what has expired at the time now in the parts that are next, and gives
-// memory back. Called ten times a second it has seen a table of up to two million keys after
-// a second, and one of a hundred million after half a minute. Parts in which nothing can
-// have expired cost nothing.
+// Sweep looks in the next parts for keys that have expired at the time now, and frees memory.
+// Called ten times a second, it covers a table of up to two million keys in a second, and
+// one of a hundred million in half a minute. Parts without possibly expired keys cost nothing.
 func (t *Table) Sweep(now int64) error {
 	t.sweeping.Lock()
 	defer t.sweeping.Unlock()

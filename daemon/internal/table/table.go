@@ -1,8 +1,8 @@
-// Package table keeps keys in memory, exact to their 128 bits, each with a deadline or all
-// without: open addressing in 256 parts that grow one by one, under 16 locks. With deadlines
-// a key takes about 26 bytes, without 17 to 19.
+// Package table keeps keys in memory with all their 128 bits, either each with a deadline or all
+// without. It uses open addressing in 256 parts that grow one by one, under 16 locks. With
+// deadlines a key takes about 26 bytes, without 17 to 19.
 //
-// It asks no clock (a caller says what time it is), opens no file and knows no items.
+// It reads no clock (the caller passes the time), opens no files and knows no items.
 package table
 
 import (
@@ -15,7 +15,7 @@ import (
 
 const (
 	parts = 256 // by the first byte of a key
-	locks = 16  // each for so many neighbouring parts
+	locks = 16  // each for the same number of neighbouring parts
 	share = parts / locks
 
 	// touched is how many keys are looked up ahead: their slots, on the way from memory,
@@ -23,7 +23,7 @@ const (
 	touched = 128
 )
 
-// Groups is into how many calls of OnChange's function one Add or Remove may fall apart.
+// Groups is the largest number of calls of OnChange's function by one Add or Remove.
 const Groups = locks
 
 // Parts is the number of parts for Part.
@@ -34,13 +34,13 @@ const Parts = parts
 // Times are milliseconds that count from the table's origin. A key with the deadline d is
 // seen while the time is less than d.
 type Table struct {
-	origin   int64 // a millisecond before the first time; what the deadlines in slots count from
+	origin   int64 // a millisecond before the first time; deadlines in slots count from it
 	onChange func(entries []bloom.Hash)
 	scratch  sync.Pool // of *group
 
 	lock  [locks]paddedLock
 	parts [parts]part                // guarded by lock[i/share]
-	held  [locks]map[bloom.Hash]hold // guarded by lock[i]; nil where nothing is
+	held  [locks]map[bloom.Hash]hold // guarded by lock[i]; nil if empty
 	bytes atomic.Int64
 	swept int // the part that Sweep begins with; guarded by sweeping
 
@@ -49,20 +49,20 @@ type Table struct {
 	sweeping sync.Mutex
 }
 
-// paddedLock has a cache line of its own.
+// paddedLock has its own cache line.
 type paddedLock struct {
 	sync.RWMutex
 	_ [40]byte
 }
 
-// Entry is a key of a Table and until when it is seen.
+// Entry is a key of a Table and the time until which it is seen.
 type Entry struct {
 	Key   bloom.Hash
 	Until int64
 }
 
-// The times of a table without deadlines, which stands still: keys that are there are seen
-// until Kept.
+// The times of a table without deadlines, whose time stands still: its keys are seen until
+// Kept.
 const (
 	Still = 0
 	Kept  = 1
@@ -72,7 +72,7 @@ const (
 func New() *Table { return newTable(withoutDeadlines, Still-1) }
 
 // NewTimed makes an empty table with deadlines, whose time begins with now and spans 34
-// years: what is later is as good as never.
+// years: anything later is treated as never.
 func NewTimed(now int64) *Table { return newTable(withDeadlines, now-1) }
 
 func newTable(s shape, origin int64) *Table {
@@ -84,7 +84,7 @@ func newTable(s shape, origin int64) *Table {
 	return t
 }
 
-// Close gives the memory back. The table must not be used any more.
+// Close frees the memory. The table must not be used afterwards.
 func (t *Table) Close() error {
 	var errs []error
 	for i := range t.parts {
@@ -102,28 +102,28 @@ func (t *Table) Close() error {
 	return errors.Join(errs...)
 }
 
-// OnChange sets the function that Add and Remove call under a lock, before anybody else can
-// see what they have changed. It gets two elements for each key: the key; and until when it
-// is seen (Hi) and the time of the call (Lo), which are the same for one that is removed.
-// What Take, Commit and Release tell has other forms, and is for Apply.
-// It is set once, before the first Add.
+// OnChange sets the function that Add and Remove call under a lock, before other callers can
+// see their changes. It gets two elements for each key: the key; and until when it is seen
+// (Hi) with the time of the call (Lo). These times are equal for a removed key. The entries of
+// Take, Commit and Release have other forms, and are for Apply. OnChange is called once, before
+// the first Add.
 func (t *Table) OnChange(f func(entries []bloom.Hash)) { t.onChange = f }
 
-// ticks is a time as the slots have it: 1, the table's first moment, for all that is before.
+// ticks converts a time to that of slots: 1, the table's first moment, for any earlier time.
 func (t *Table) ticks(at int64) uint64 {
 	return uint64(min(max(at-t.origin, 1), maxDeadline))
 }
 
-// mark is what goes with a key to OnChange's function.
+// mark returns the value that goes with a key to OnChange's function.
 func (t *Table) mark(until, now uint64) bloom.Hash {
 	return bloom.Hash{Hi: uint64(t.origin + int64(until)), Lo: uint64(t.origin + int64(now))}
 }
 
-// Add adds the keys that are neither seen at the time now nor reserved, to be seen until a time; fresh[i]
-// tells whether keys[i] was one, and n how many there are. Those that are seen keep their
-// deadline. Of equal keys, in one call or in several at the same time, the first is fresh
-// and no other. len(fresh) must be len(keys). On an error, which is the system's refusal of
-// memory, some of the keys have been added.
+// Add adds the keys that are neither seen at the time now nor reserved, to be seen until a time.
+// fresh[i] says whether keys[i] was added, and n is their number. Seen keys keep their deadline.
+// Of equal keys, in one call or in several at the same time, only the first is fresh.
+// len(fresh) must be len(keys). After an error, which means that the system refused memory, some
+// of the keys have been added.
 func (t *Table) Add(keys []bloom.Hash, now, until int64, fresh []bool) (n int, err error) {
 	_ = fresh[:len(keys)]
 	g := t.group(keys)
@@ -160,7 +160,7 @@ func (t *Table) addGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now, 
 				continue
 			}
 			if t.held[l] != nil {
-				t.unhold(keys[i]) // one that has ended
+				t.unhold(keys[i]) // removes a hold that has ended
 			}
 			if err := p.set(at, was, hi, lo, until, now); err != nil {
 				return err
@@ -177,8 +177,8 @@ func (t *Table) addGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now, 
 	return nil
 }
 
-// Has sets fresh[i] to whether keys[i] is neither seen at the time now nor reserved. It changes
-// nothing.
+// Has sets fresh[i] to whether keys[i] is neither seen at the time now nor reserved. It does not
+// change the table.
 func (t *Table) Has(keys []bloom.Hash, now int64, fresh []bool) {
 	_ = fresh[:len(keys)]
 	g := t.group(keys)
@@ -204,11 +204,10 @@ func (t *Table) Has(keys []bloom.Hash, now int64, fresh []bool) {
 	}
 }
 
-// Reserve makes room for n keys more. Keys that come in their order, as from Part, need it:
-// in a table that is made for those that have come so far, they would all crowd in the
-// slots of the lowest.
+// Reserve makes room for n more keys. Keys that come in order, as from Part, need it: a table
+// sized only for the keys so far would crowd them all into its lowest slots.
 func (t *Table) Reserve(n int, now int64) error {
-	each := n/parts + n/parts/64 + 64 // their numbers in the parts differ a little
+	each := n/parts + n/parts/64 + 64 // the numbers of keys per part vary a little
 	for i := range t.parts {
 		l := &t.lock[i/share]
 		l.Lock()
@@ -221,8 +220,8 @@ func (t *Table) Reserve(n int, now int64) error {
 	return nil
 }
 
-// Put gives keys deadlines, whatever they had; one that is not after now removes a key. Nobody
-// holds them any more. Of equal keys the last counts. It is quickest for keys that are neighbours, as from Part.
+// Put gives keys deadlines, whatever they had before; a deadline not after now removes its key. It
+// ends all holds on the keys. Of equal keys the last counts. It is fastest for neighbours, as from Part.
 func (t *Table) Put(now int64, entries ...Entry) error {
 	for len(entries) > 0 {
 		l := entries[0].Key.Hi >> 56 / share

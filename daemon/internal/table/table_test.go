@@ -34,7 +34,7 @@ func keys(from, n int) []bloom.Hash {
 	return all
 }
 
-// add adds keys for good and returns how many were fresh.
+// add adds keys without expiry and returns how many were fresh.
 func add(t testing.TB, table *Table, keys []bloom.Hash) int {
 	t.Helper()
 	fresh := make([]bool, len(keys))
@@ -58,8 +58,8 @@ func remove(table *Table, keys []bloom.Hash) int {
 	return table.Remove(keys, Still)
 }
 
-// sound fails where a part is not in order, a key stands before its home or behind an empty
-// slot, or the count is wrong.
+// sound fails if a part is not in order, a key is before its home or after an empty slot, or the
+// count is wrong.
 func sound(t *testing.T, table *Table) {
 	t.Helper()
 	for i := range table.parts {
@@ -91,7 +91,7 @@ func sound(t *testing.T, table *Table) {
 	}
 }
 
-// Both tables against a map, through growth, removal, and being made smaller.
+// Both tables are compared with a map, through growth, removal, and shrinking.
 func TestNoRaceAgainstAMap(t *testing.T) {
 	for name, table := range map[string]*Table{"with deadlines": NewTimed(Still), "without": New()} {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestNoRaceAgainstAMap(t *testing.T) {
 			const now, until = Still, Kept
 			rnd := rand.New(rand.NewPCG(1, 2))
 			seen := map[bloom.Hash]bool{}
-			told := map[bloom.Hash]bool{} // of OnChange alone
+			told := map[bloom.Hash]bool{} // only from OnChange
 			table.OnChange(func(entries []bloom.Hash) {
 				for ; len(entries) > 1; entries = entries[2:] {
 					told[entries[0]] = int64(entries[1].Hi) > int64(entries[1].Lo)
@@ -162,8 +162,8 @@ func TestNoRaceAgainstAMap(t *testing.T) {
 	}
 }
 
-// Keys of one home, the first or the last, are found, and are removed in any order: a table
-// that was read from disk may have any.
+// Keys with the same home, the first or the last, are found, and can be removed in any order: a
+// table read from disk may have any keys.
 func TestNoRaceKeysThatCrowd(t *testing.T) {
 	for name, table := range map[string]*Table{"with deadlines": NewTimed(Still), "without": New()} {
 		closing(t, table)
@@ -195,7 +195,7 @@ func TestNoRaceKeysThatCrowd(t *testing.T) {
 	}
 }
 
-// What Part gave, put into another table, is there in full and takes no more room.
+// All keys from Part, put into another table, are there and take no more room.
 func TestNoRacePartsIntoAnotherTable(t *testing.T) {
 	const n = 300_000
 	for name, tables := range map[string][2]*Table{"with deadlines": {NewTimed(Still), NewTimed(Still)}, "without": {New(), New()}} {
@@ -228,8 +228,8 @@ func TestNoRacePartsIntoAnotherTable(t *testing.T) {
 	}
 }
 
-// A key takes 20 bytes at most, at any moment of its growth from a million on, and what is
-// removed is given back.
+// A key takes at most 20 bytes, at any moment of the table's growth from a million keys on, and
+// memory of removed keys is freed.
 func TestNoRaceBytesOfAKey(t *testing.T) {
 	const n = 2_000_000
 	table := closing(t, New())
@@ -268,7 +268,7 @@ func TestNoRaceBytesOfAKey(t *testing.T) {
 	}
 }
 
-// Of many callers that add and remove the same keys, each addition answers one removal.
+// When many callers add and remove the same keys, additions and removals match.
 func TestExactlyOnce(t *testing.T) {
 	const callers, n = 8, 4000
 	table := closing(t, New())
@@ -332,7 +332,7 @@ func BenchmarkAdd(b *testing.B) {
 				fill(batch)
 				add()
 			}
-			for half := batch[:500]; b.Loop(); { // half of a batch is of the batch before
+			for half := batch[:500]; b.Loop(); { // half of a batch is from the previous batch
 				copy(batch[500:], half)
 				fill(half)
 				add()

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// HandshakeError is a connection that did not come to be after the server was reached.
+// HandshakeError is a connection that failed after the server was reached.
 type HandshakeError struct {
 	Addr string
 	Err  error
@@ -21,11 +21,11 @@ func (e *HandshakeError) Error() string {
 	return fmt.Sprintf("tls handshake with %s: %v", e.Addr, e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *HandshakeError) Unwrap() error { return e.Err }
 
-// Hint says what to do about an error of TLS, also one that comes with the first answer,
-// as a server's refusal of the client's certificate does; "" for another error. The
+// Hint says what to do about an error of TLS; "" for another error. Some TLS errors come
+// only with the first answer, such as a server's refusal of the client's certificate. The
 // section of the settings is redis or mongodb.
 func Hint(section string, err error) string {
 	var authority x509.UnknownAuthorityError
@@ -58,8 +58,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// refused is for what a server says of the client's certificate; the alerts of RFC 8446,
-// section 6, have no type of their own in crypto/tls.
+// refused handles the server's alerts about the client's certificate; the alerts of RFC
+// 8446, section 6, have no separate type in crypto/tls.
 func refused(section, alert string) string {
 	switch alert = strings.TrimPrefix(alert, "tls: "); alert {
 	case "certificate required", "handshake failure":

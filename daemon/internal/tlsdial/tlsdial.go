@@ -2,8 +2,8 @@
 // MongoDB: with authorities and a client certificate from files, which may be renewed
 // while the daemon runs, and with errors that say what to do.
 //
-// It makes connections and keeps none. What is said on them, and when another attempt is
-// made, is for whoever asked for them.
+// It makes connections and keeps none. Its callers decide how to use them and when to
+// retry.
 package tlsdial
 
 import (
@@ -19,18 +19,18 @@ import (
 	"time"
 )
 
-// Files say how a server is called; they are those of the settings.
+// Files are the files of the settings for calling a server.
 type Files struct {
-	// CA holds authorities in PEM. "": those of the system.
+	// CA is a file of authorities in PEM. "": those of the system.
 	CA string
-	// Cert and Key are the client's certificate and key in PEM, which one file may hold.
-	// "": none is shown.
+	// Cert and Key are the client's certificate and key in PEM; one file may hold both.
+	// "": no client certificate.
 	Cert, Key string
-	// ServerName is the name that the server's certificate must have. "": the host called.
+	// ServerName is the required name in the server's certificate. "": the host called.
 	ServerName string
 }
 
-// endsSoon is when a client certificate that is about to end is told of.
+// endsSoon is how long before its expiry a client certificate is warned about.
 const endsSoon = 14 * 24 * time.Hour
 
 // Dialer makes connections. It is safe for concurrent use.
@@ -41,17 +41,17 @@ type Dialer struct {
 	log     *slog.Logger // nil: nothing is logged
 
 	mu     sync.Mutex
-	config *tls.Config // as last read without a fault
+	config *tls.Config // from the last read without a fault
 	stamps [3]stamp    // of the files then, or when they had the fault
 }
 
-// stamp tells one content of a file from another.
+// stamp distinguishes versions of a file's content.
 type stamp struct {
 	changed time.Time
 	size    int64
 }
 
-// Open reads the files. The section of the settings is for errors; timeout is of a
+// Open reads the files. The section of the settings is for errors; timeout bounds a
 // connection with its handshake.
 func Open(section string, f Files, timeout time.Duration, log *slog.Logger) (*Dialer, error) {
 	d := &Dialer{section: section, files: f, timeout: timeout, log: log}
@@ -78,14 +78,14 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	}
 	conn := tls.Client(plain, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
-		_ = plain.Close() // nothing was sent that counts
+		_ = plain.Close() // nothing of importance was sent
 		return nil, &HandshakeError{Addr: addr, Err: err}
 	}
 	return conn, nil
 }
 
-// Config is how to shake hands with a host on a connection that somebody else has made, as
-// protocols want that begin without TLS.
+// Config returns the TLS settings for a handshake with a host on a connection that the caller
+// has made, for protocols that begin without TLS.
 func (d *Dialer) Config(host string) *tls.Config {
 	config := d.current()
 	if config.ServerName == "" {
@@ -94,8 +94,8 @@ func (d *Dialer) Config(host string) *tls.Config {
 	return config
 }
 
-// current is the configuration for a connection. Files that have changed are read again;
-// where that fails, as in the middle of a renewal, what was read before is used.
+// current returns the configuration for a connection. Changed files are read again; if that
+// fails, as in the middle of a renewal, the previous contents are used.
 func (d *Dialer) current() *tls.Config {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,7 +148,7 @@ func (d *Dialer) read() (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s.tls_cert_file, tls_key_file: %w", d.section, err)
 		}
-		// Shown whatever authorities the server names: it then says itself what is wrong.
+		// Sent whatever authorities the server names, so that the server reports what is wrong.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
 		if end := cert.Leaf.NotAfter; time.Until(end) < endsSoon {
 			d.say(slog.LevelWarn, "the client certificate ends soon; renew it", "for", d.section, "file", d.files.Cert, "ends", end.UTC().Format(time.RFC3339))

@@ -17,7 +17,7 @@ import (
 
 const day = 24 * time.Hour
 
-// serve shakes hands with everybody, by rules that may ask for a certificate.
+// serve shakes hands with every client; its settings may require a certificate.
 func serve(t *testing.T, config *tls.Config) (addr string) {
 	t.Helper()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
@@ -33,14 +33,14 @@ func serve(t *testing.T, config *tls.Config) (addr string) {
 			}
 			go func() {
 				defer conn.Close()
-				_, _ = conn.Read(make([]byte, 1)) // shakes hands first, and says what is wrong
+				_, _ = conn.Read(make([]byte, 1)) // shakes hands first, and reports faults
 			}()
 		}
 	}()
 	return l.Addr().String()
 }
 
-// ask connects and waits for the server's first word, with which a refusal comes.
+// ask connects and waits for the server's first byte, because a refusal comes instead of it.
 func ask(t *testing.T, f Files, addr string) error {
 	t.Helper()
 	d, err := Open("mongodb", f, time.Minute, nil)
@@ -87,7 +87,7 @@ func TestHintsOfRefusals(t *testing.T) {
 	}
 }
 
-// An error before anything was sent is told from others.
+// An error before anything was sent is distinguished from others.
 func TestErrorsBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	authority := certtest.New(t, "authority")
@@ -105,7 +105,7 @@ func TestErrorsBeforeAnythingIsSent(t *testing.T) {
 	if shake := (*HandshakeError)(nil); !errors.As(err, &shake) {
 		t.Errorf("a server that hangs up: %v", err)
 	}
-	for err == nil || errors.As(err, new(*HandshakeError)) { // until nobody listens
+	for err == nil || errors.As(err, new(*HandshakeError)) { // until the listener is closed
 		err = ask(t, Files{CA: authority.File}, l.Addr().String())
 	}
 	if op := (*net.OpError)(nil); !errors.As(err, &op) || op.Op != "dial" || Hint("redis", err) != "" {

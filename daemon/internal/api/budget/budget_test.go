@@ -25,7 +25,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Never do those who took some hold more than there is, all together.
+// The takers never hold more than the limit in total.
 func TestBudgetUnderContention(t *testing.T) {
 	const limit = 3
 	b := New(limit)

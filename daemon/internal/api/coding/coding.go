@@ -1,7 +1,7 @@
 // Package coding compresses answers in the codings that HTTP clients accept: zstd and gzip. Both
-// are set to be quick: URIs shrink to a fifth at any level, and a crawler waits for the answer.
+// use a fast level: URIs shrink to a fifth at any level, and a crawler waits for the answer.
 //
-// It does not decide which answers are worth it.
+// It does not decide which answers are worth compressing.
 package coding
 
 import (
@@ -20,15 +20,15 @@ type Coding struct {
 	pool sync.Pool
 }
 
-// Packer compresses what is written to it. Flush makes what was written readable for the other
-// side; Close ends the compressed data.
+// Packer compresses what is written to it. After Flush the other side can read all data written
+// so far. Close ends the compressed data.
 type Packer interface {
 	io.WriteCloser
 	Flush() error
 	Reset(io.Writer)
 }
 
-// All are those that we have, the better ones first.
+// All lists the codings that we have, the better ones first.
 func All() []*Coding {
 	gz := &Coding{Name: "gzip"}
 	gz.pool.New = func() any {
@@ -37,8 +37,8 @@ func All() []*Coding {
 	}
 	zs := &Coding{Name: "zstd"}
 	zs.pool.New = func() any {
-		// A window of 512 KiB finds what URIs repeat, and takes 1 MiB in all. Without
-		// concurrency nothing runs on after the call.
+		// A window of 512 KiB finds the repeats in URIs, and takes 1 MiB in total. Without
+		// concurrency no goroutine outlives the call.
 		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
 			zstd.WithWindowSize(512<<10), zstd.WithLowerEncoderMem(true))
 		return mustPack(w, err)
@@ -60,14 +60,14 @@ func (k *Coding) Open(w io.Writer) Packer {
 	return p
 }
 
-// Release takes back a Packer of Open, which must not be used any more.
+// Release takes back a Packer from Open, which must not be used afterwards.
 func (k *Coding) Release(p Packer) {
 	p.Reset(nil) // it must not keep a connection alive
 	k.pool.Put(p)
 }
 
-// Accepted chooses a coding by the Accept-Encoding of a request, nil for none: that of the
-// highest quality value, of equal ones the first of known (RFC 9110, 12.5.3).
+// Accepted chooses a coding by the Accept-Encoding of a request, nil for none. It takes the
+// highest quality value, or the first of known among equals (RFC 9110, 12.5.3).
 func Accepted(header []string, known []*Coding) *Coding {
 	if len(header) == 0 {
 		return nil
@@ -92,7 +92,7 @@ func Accepted(header []string, known []*Coding) *Coding {
 		return other
 	}
 	var best *Coding
-	most := of("identity", 0) // unless it is named, anything that is accepted is better
+	most := of("identity", 0) // unless it is named, any accepted coding is better
 	for _, k := range known {
 		if q := of(k.Name, of("*", 0)); q > 0 && (q > most || best == nil && q == most) {
 			best, most = k, q
@@ -101,7 +101,7 @@ func Accepted(header []string, known []*Coding) *Coding {
 	return best
 }
 
-// quality reads the parameter q in thousandths, 1000 where there is none.
+// quality reads the parameter q in thousandths, 1000 if there is none.
 func quality(params string) (int, bool) {
 	params = strings.TrimSpace(params)
 	if params == "" {

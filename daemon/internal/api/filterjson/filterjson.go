@@ -1,7 +1,7 @@
-// Package filterjson is a filter in JSON: what a call asks for that makes one, and what callers
-// see of one that there is. Both follow from the parameters of the kinds.
+// Package filterjson converts filters from and to JSON: the request that makes a filter, and the
+// description of an existing one. Both follow from the parameters of the kinds.
 //
-// It makes and looks up nothing. Errors are of the package problem, or have their code there.
+// It makes and looks up no filters. Errors are of package problem, or have their code there.
 package filterjson
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
-// Asked is the body of a PUT: parameters of all kinds, by their keys. Each is where a
-// value of its type was decoded to; of a time it is the text, nil if it was not sent.
+// Asked is the body of a PUT: parameters of all kinds, by their keys. Each points to the decoded
+// value of its type, for a time to its text; nil if it was not sent.
 type Asked struct {
 	id     int
 	kind   string
@@ -36,7 +36,7 @@ func Decode(text []byte) (Asked, error) {
 		"kind": {&asked.kind, `a text, such as "` + configs.DefaultKind().Name + `"`},
 	}
 	for _, p := range configs.Parameters() {
-		to := reflect.New(reflect.PointerTo(p.Type())).Interface() // so that 0 is not taken for left out
+		to := reflect.New(reflect.PointerTo(p.Type())).Interface() // so that 0 differs from an omitted value
 		if p.Type() == reflect.TypeFor[time.Duration]() {
 			to = new(json.RawMessage)
 		}
@@ -45,12 +45,12 @@ func Decode(text []byte) (Asked, error) {
 	return asked, decodeObject(text, into)
 }
 
-// Spec is what the body asks for under a name. What it leaves out is that of the filter that is
-// there (nil: none is), or else the default.
+// Spec returns the filter that the body asks for under a name. Omitted values come from the
+// existing filter there (nil: none), or else from the defaults.
 func (a *Asked) Spec(name string, there *engine.Filter, defaults configs.Defaults) (engine.Spec, error) {
 	spec := engine.Spec{Name: name, Kind: a.kind}
 	if there != nil && (a.kind == "" || a.kind == there.Kind) {
-		spec = there.Spec // another kind has nothing in common with it
+		spec = there.Spec // another kind shares nothing with it
 	}
 	spec = spec.Complete(defaults)
 	if a.id != 0 {
@@ -64,10 +64,10 @@ func (a *Asked) Spec(name string, there *engine.Filter, defaults configs.Default
 	if stray != nil {
 		return spec, stray
 	}
-	return spec.Complete(defaults), nil // what is left out may depend on what was given
+	return spec.Complete(defaults), nil // omitted values may depend on given ones
 }
 
-// values are those of the parameters that were sent for a filter of the kind.
+// values returns the parameters that were sent for a filter of the kind.
 func (a *Asked) values(kind string) (map[string]reflect.Value, error) {
 	values := map[string]reflect.Value{}
 	for key, to := range a.params {
@@ -102,8 +102,7 @@ func (a *Asked) values(kind string) (map[string]reflect.Value, error) {
 	return values, nil
 }
 
-// Text is what callers see of a filter, in JSON: what it is made with, and what its set
-// can tell.
+// Text is a filter as callers see it, in JSON: its parameters, and the statistics of its set.
 func Text(f *engine.Filter) ([]byte, error) {
 	st := f.Stats()
 	all := append([]configs.Member{{Key: "id", Value: f.ID}, {Key: "name", Value: f.Name}, {Key: "kind", Value: f.Kind}}, f.Members()...)
@@ -130,7 +129,7 @@ func Text(f *engine.Filter) ([]byte, error) {
 	return configs.AppendObject(nil, all)
 }
 
-// layers are what callers see of those of a filter that grows.
+// layers describes the layers of a growing filter for callers.
 func layers(f engine.Layered) (all []client.FilterLayer) {
 	for _, l := range f.Layers() {
 		all = append(all, client.FilterLayer{
@@ -141,7 +140,7 @@ func layers(f engine.Layered) (all []client.FilterLayer) {
 	return all
 }
 
-// Info is what callers see of a filter.
+// Info is a filter as callers see it.
 func Info(f *engine.Filter) (client.FilterInfo, error) {
 	var info client.FilterInfo
 	text, err := Text(f)

@@ -29,8 +29,8 @@ func TestDecodeIsStrict(t *testing.T) {
 	}
 }
 
-// What a body leaves out is that of the filter that is there, if it is of the kind, and else the
-// default.
+// Values that a body omits come from the existing filter, if it has the same kind, and otherwise
+// from the defaults.
 func TestSpecTakesWhatIsLeftOut(t *testing.T) {
 	defaults := configs.Defaults{Capacity: 5000, ErrorRate: 0.0001}
 	there := &engine.Filter{Spec: engine.Spec{ID: 7, Name: "x", Kind: "bloom", Params: configs.Bloom{Capacity: 10, ErrorRate: 0.01, OnFull: "reject"}}}

@@ -13,13 +13,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
-// member is where a member of an object goes, and what a caller is told to send.
+// member says where the value of a member goes, and how errors describe valid values.
 type member struct {
 	to   any
 	want string
 }
 
-// found says in plain words what encoding/json calls the value of a member.
+// found puts encoding/json's name for the value of a member into plain words.
 func found(value string) string {
 	switch value {
 	case "string":
@@ -34,8 +34,8 @@ func found(value string) string {
 	return strings.TrimPrefix(value, "number ")
 }
 
-// decodeObject decodes a JSON object whose members are those of into, each at most
-// once: what encoding/json would let pass would be a typing error that nobody sees.
+// decodeObject decodes a JSON object whose members must be in into, each at most once.
+// encoding/json would accept others, so that typing errors would go unnoticed.
 func decodeObject(text []byte, into map[string]member) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	bad := func(code, detail string) error {
@@ -53,7 +53,7 @@ func decodeObject(text []byte, into map[string]member) error {
 		if err != nil {
 			return bad(items.MalformedJSON, err.Error())
 		}
-		name := token.(string) // or Token had refused it
+		name := token.(string) // or Token would have refused it
 		to, ok := into[name]
 		switch {
 		case !ok:

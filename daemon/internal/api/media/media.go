@@ -1,5 +1,5 @@
-// Package media tells how a request's body is to be read: by what its Content-Type says, and of
-// lines by whether their first bytes can be text.
+// Package media decides how to read a request's body: by its Content-Type, and for lines also by
+// whether the first bytes can be text.
 //
 // It decodes nothing.
 package media
@@ -13,18 +13,18 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
-// Type is how a request's body is to be read.
+// Type says how to read a request's body.
 type Type int
 
-// The types that there are.
+// The body types.
 const (
 	JSON   Type = iota
-	Form        // JSON too: the type that curl -d sends
+	Form        // also JSON: the type that curl -d sends
 	Text        // lines
 	NDJSON      // lines of JSON
 )
 
-// Of tells the body's type of a call that takes JSON and streams. Its error is a
+// Of returns the body's type for a call that takes JSON and streams. Its error is a
 // [problem.Error].
 func Of(r *http.Request) (Type, error) {
 	value := r.Header.Get("Content-Type")
@@ -54,7 +54,7 @@ func Of(r *http.Request) (Type, error) {
 	return 0, unsupported(value, true)
 }
 
-// WantJSON checks the body's type of a call that takes nothing else.
+// WantJSON checks the body's type for a call that takes only JSON.
 func WantJSON(r *http.Request) error {
 	m, err := Of(r)
 	if err != nil || m == Text || m == NDJSON {

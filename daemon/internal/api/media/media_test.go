@@ -34,7 +34,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// What is no text is seen however few bytes come at a time, and what is text comes through.
+// Data that is not text is noticed however few bytes come at a time, and text passes unchanged.
 func TestLines(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\nb\n": "", "": "", "\xc3\xbc\n": "", strings.Repeat("long line ", 10_000): "",

@@ -8,8 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/sniff"
 )
 
-// Lines is a stream of lines whose first bytes are looked at: those of a file that is packed
-// or no text would be remembered for ever, as what they look like between two line ends.
+// Lines is a stream of lines whose first bytes are checked: otherwise the lines of a packed or
+// binary file would be remembered forever as items.
 func Lines(src io.Reader) io.Reader { return &text{src: src} }
 
 type text struct {
@@ -17,7 +17,7 @@ type text struct {
 	looked bool
 }
 
-// Read implements [io.Reader]. Its error for what is no text is a [problem.Error].
+// Read implements [io.Reader]. Its error for data that is not text is a [problem.Error].
 func (t *text) Read(p []byte) (n int, err error) {
 	if t.looked {
 		return t.src.Read(p)

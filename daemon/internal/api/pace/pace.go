@@ -1,18 +1,18 @@
-// Package pace tells whether what a client sends comes fast enough to be waited for. It reads no
-// clock and nothing that is sent: both are told to it.
+// Package pace decides whether a client sends fast enough to be waited for. It reads neither clock
+// nor data: the caller passes times and byte counts.
 package pace
 
 import "time"
 
 const (
-	// MinBytesPerSecond is the speed that must be kept.
+	// MinBytesPerSecond is the required speed.
 	MinBytesPerSecond = 1 << 10
 
 	steps = 8 // of a window
 )
 
-// Pace tells whether MinBytesPerSecond have come during the last window: what came before
-// does not count, for a client that stops near the end holds all of it.
+// Pace checks whether MinBytesPerSecond have come during the last window. Earlier bytes do not
+// count, because a client that stops near the end would still hold the whole body in memory.
 type Pace struct {
 	window time.Duration
 	start  time.Time
@@ -22,20 +22,20 @@ type Pace struct {
 
 type mark struct {
 	at    time.Duration // since start
-	bytes int64         // that had come
+	bytes int64         // received by then
 }
 
-// Begin starts a window of that length at now.
+// Begin starts a window of this length at now.
 func (p *Pace) Begin(window time.Duration, now time.Time) { *p = Pace{window: window, start: now} }
 
-// Keeps is told how many bytes have come by now, and tells whether that is enough.
+// Keeps reports whether the bytes received by now are enough.
 func (p *Pace) Keeps(now time.Time, bytes int64) bool {
 	at := now.Sub(p.start)
 	if at < p.window {
 		p.note(at, bytes)
 		return true
 	}
-	var from mark // the latest that is a window ago
+	var from mark // the latest mark at least a window ago
 	for _, m := range p.marks {
 		if at-m.at >= p.window && m.at > from.at {
 			from = m

@@ -39,7 +39,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Reads that come often do not push the mark away that is a window old.
+// Frequent reads do not push out the mark that is a window old.
 func TestPaceOfManyReads(t *testing.T) {
 	begin := time.Unix(1, 0)
 	var p Pace

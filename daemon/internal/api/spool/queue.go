@@ -13,18 +13,17 @@ const (
 	pieceLen = 64 << 10 // bytes sent at a time
 )
 
-// Queue is one answer, between its writer and a client that reads it later: memory first,
-// then a file that has no name, until the client has caught up. One goroutine writes, one
-// drains.
+// Queue is one answer, between its writer and a client that reads it later: first in memory,
+// then in an unnamed file, until the client has caught up. One goroutine writes, one drains.
 type Queue struct {
 	folder *Folder
-	// pace sets the time that the client has for the next piece, or takes it away.
-	// It is called with mu held, so that its calls come in the order of their causes.
+	// pace sets or removes the deadline of the client for the next piece. It is called
+	// with mu held, so that its calls come in the order of their causes.
 	pace func(urgent bool)
 
 	mu      sync.Mutex
 	changed sync.Cond // on mu: something was queued, taken, ended or failed
-	mem     []byte    // queued before what is in the file
+	mem     []byte    // queued before the data in the file
 	head    int       // of mem, taken
 	file    *os.File  // nil: never needed
 	from    int64     // of the file, taken
@@ -34,34 +33,34 @@ type Queue struct {
 	err     error
 }
 
-// ErrClientGone: the client cannot be sent to, or did not read in time.
+// ErrClientGone: the client is unreachable, or did not read in time.
 var ErrClientGone = errors.New("client does not take the answer")
 
-// NewQueue makes the queue of an answer; Free must follow. pace sets the time that the client
-// has for the next piece, or takes it away; its calls come in the order of their causes, and it
-// must not call the queue.
+// NewQueue makes the queue of an answer; Free must follow. pace sets or removes the deadline of
+// the client for the next piece. Its calls come in the order of their causes, and it must not
+// call the queue.
 func (f *Folder) NewQueue(pace func(urgent bool)) *Queue {
 	q := &Queue{folder: f, pace: pace}
 	q.changed.L = &q.mu
 	return q
 }
 
-// Len is the number of bytes that wait.
+// Len is the number of waiting bytes.
 func (q *Queue) Len() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return int64(len(q.mem)-q.head) + q.to - q.from
 }
 
-// TryWrite queues p, or says that there is no room for it now. Its error is what
-// ended the draining, or the file's.
+// TryWrite queues p, or reports that there is no room for it now. Its error is the one that
+// ended draining, or that of the file.
 func (q *Queue) TryWrite(p []byte) (bool, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.put(p), q.err
 }
 
-// Write is TryWrite, but waits for room, and the client must read meanwhile.
+// Write is TryWrite, but waits for room; meanwhile the client must read.
 func (q *Queue) Write(p []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -78,7 +77,7 @@ func (q *Queue) setUrgent(urgent bool) {
 	q.pace(urgent)
 }
 
-// put queues p where there is room. Once failed, it takes everything to nowhere.
+// put queues p where there is room. After a failure, it discards everything.
 func (q *Queue) put(p []byte) bool {
 	switch {
 	case q.err != nil || len(p) == 0:
@@ -104,13 +103,13 @@ func (q *Queue) putFile(p []byte) {
 			q.folder.bytes.Give(int64(len(p)))
 			return
 		}
-		_ = os.Remove(q.file.Name()) // where an open file cannot be removed, Free does it
+		_ = os.Remove(q.file.Name()) // if an open file cannot be removed, Free removes it
 	}
 	_, q.err = q.file.WriteAt(p, q.to)
 	q.to += int64(len(p))
 }
 
-// End says that nothing more will be written, and that the client must read now.
+// End says that no more data will be written, and that the client must read now.
 func (q *Queue) End() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,7 +118,7 @@ func (q *Queue) End() {
 	q.changed.Broadcast()
 }
 
-// Fail makes draining and writing end with err, unless they have an error already.
+// Fail ends draining and writing with err, unless they already have an error.
 func (q *Queue) Fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -129,15 +128,15 @@ func (q *Queue) Fail(err error) {
 	q.changed.Broadcast()
 }
 
-// Err is what ended the queue early; nil: nothing has yet.
+// Err returns the error that ended the queue early; nil: none so far.
 func (q *Queue) Err() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.err
 }
 
-// Drain sends what is queued to w until the queue has ended or failed, and flushes
-// when nothing waits. It returns the bytes sent.
+// Drain sends the queued data to w until the queue has ended or failed, and flushes when
+// nothing waits. It returns the number of bytes sent.
 func (q *Queue) Drain(w io.Writer, flush func() error) (sent int64) {
 	piece := make([]byte, pieceLen)
 	for {
@@ -156,8 +155,8 @@ func (q *Queue) Drain(w io.Writer, flush func() error) (sent int64) {
 	}
 }
 
-// take fills piece with what was queued first, waiting for something; its error is
-// io.EOF at the end.
+// take fills piece with the oldest queued data, waiting for some; its error is io.EOF at
+// the end.
 func (q *Queue) take(piece []byte) (n int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -187,7 +186,7 @@ func (q *Queue) take(piece []byte) (n int, err error) {
 	}
 }
 
-// takeFile reads on in the file, and empties it when all of it is taken.
+// takeFile reads on in the file, and empties it when all of it has been read.
 func (q *Queue) takeFile(piece []byte) (int, error) {
 	n, err := q.file.ReadAt(piece[:min(int64(len(piece)), q.to-q.from)], q.from)
 	if err != nil {
@@ -202,13 +201,13 @@ func (q *Queue) takeFile(piece []byte) (int, error) {
 	return n, err
 }
 
-// Free gives up what the queue holds. Nobody may write or drain any more.
+// Free releases what the queue holds. There must be no further writing or draining.
 func (q *Queue) Free() {
 	if q.file == nil {
 		return
 	}
 	q.folder.bytes.Give(q.to)
 	q.to = 0
-	_ = q.file.Close() // its content is of no use any more
+	_ = q.file.Close() // its content is no longer needed
 	_ = os.Remove(q.file.Name())
 }

@@ -19,7 +19,7 @@ func TestQueueKeepsOrder(t *testing.T) {
 	for seed := range uint64(6) {
 		source := rand.NewChaCha8([32]byte{byte(seed)})
 		rng := rand.New(source)
-		q := newQueue(t, 3<<20) // small: waits for room too
+		q := newQueue(t, 3<<20) // small, so that it also waits for room
 		var in, out bytes.Buffer
 		done := make(chan int64)
 		go func() {
@@ -32,7 +32,7 @@ func TestQueueKeepsOrder(t *testing.T) {
 		}()
 		for range 60 {
 			p := make([]byte, rng.IntN(200_000))
-			_, _ = source.Read(p) // never fails, says its documentation
+			_, _ = source.Read(p) // never fails, as documented
 			in.Write(p)
 			if err := q.Write(p); err != nil {
 				t.Fatal(err)

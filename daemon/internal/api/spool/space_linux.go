@@ -2,7 +2,7 @@ package spool
 
 import "golang.org/x/sys/unix"
 
-// diskSpace is what the file system of a folder has in all, and what of it is free.
+// diskSpace returns the total and the free size of a folder's file system.
 func diskSpace(dir string) (free, size uint64, ok bool) {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil || st.Bsize <= 0 {

@@ -33,7 +33,7 @@ func TestQueueOnAFullDisk(t *testing.T) {
 	folder.space = func(string) (free, size uint64, known bool) { return 1 << 30, 100 << 30, true }
 	q := folder.NewQueue(func(bool) {})
 	defer q.Free()
-	block := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // all that waits in memory
+	block := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // as much as waits in memory
 	if ok, err := q.TryWrite(block); !ok || err != nil {
 		t.Fatalf("in memory: %v, %v", ok, err)
 	}

@@ -39,7 +39,7 @@ func TestCanonicalURIs(t *testing.T) {
 	}
 }
 
-// TestPutCanonical: what a filter is made with stays, and another form is another filter.
+// TestPutCanonical: the parameters of a filter stay, and a different form makes a different filter.
 func TestPutCanonical(t *testing.T) {
 	r := apitest.New(t, func(o *api.Options) { o.Defaults = configs.Default().Defaults() })
 	if f := apitest.Info(t, r.Put("pages", `{"canonical":"crawl"}`)); f.Canonical != "crawl" || f.CanonicalDrop != configs.Default().Defaults().CanonicalDrop {

@@ -11,8 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 )
 
-// Two clear a filter again and again while crawlers ask and streams run: nobody is refused,
-// and after each clear all is new.
+// Two callers clear a filter repeatedly while crawlers ask and streams run: no call is refused,
+// and after each clear all items are new.
 func TestClearBesideUse(t *testing.T)       { clearBesideUse(t, 3) }
 func TestNoRaceClearBesideUse(t *testing.T) { clearBesideUse(t, 10) }
 

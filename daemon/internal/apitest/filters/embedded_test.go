@@ -26,7 +26,7 @@ func TestOverTheEmbeddedStore(t *testing.T) {
 	}
 }
 
-// A filter is dropped and made again while streams are in it: each ends whole or cut,
+// A filter is dropped and made again while streams use it: each ends complete or cut,
 // and the daemon goes on.
 func TestDropsUnderStreams(t *testing.T)       { dropsUnderStreams(t, 4) }
 func TestNoRaceDropsUnderStreams(t *testing.T) { dropsUnderStreams(t, 20) }
@@ -81,8 +81,8 @@ func dropsUnderStreams(t *testing.T, drops int) {
 	streams.Wait()
 }
 
-// A damaged filter has an answer of its own, is named wherever filters are, and leaves
-// the others alone.
+// A damaged filter gets a specific answer, is named wherever filters are listed, and does not
+// affect the others.
 func TestQuarantinedFilter(t *testing.T) {
 	dir := t.TempDir()
 	st := apitest.OpenEmbedded(t, dir)

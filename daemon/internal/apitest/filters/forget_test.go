@@ -7,8 +7,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 )
 
-// What is forgotten is new once, by its canonical form, and stays forgotten when the store is
-// opened again; a caller that cannot have it is told why.
+// A forgotten item is new once, by its canonical form, and stays forgotten when the store is
+// reopened; a caller that may not forget is told why.
 func TestForget(t *testing.T) {
 	for name, body := range map[string]string{
 		"exact": `{"kind":"exact","canonical":"safe"}`, "timing": `{"kind":"timing","expire":3600,"canonical":"safe"}`,

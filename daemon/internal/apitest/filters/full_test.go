@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
-// A token that may only filter cannot fill the machine's memory with items that hardly ever
+// A token that may only filter cannot fill the machine's memory with items that almost never
 // expire: at the bound of its filter new items are refused, and seen ones still answered.
 func TestNoRaceATimingFilterHasABound(t *testing.T) {
 	const bound = 8 << 20

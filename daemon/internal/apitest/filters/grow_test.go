@@ -14,8 +14,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
-// A filter of the default settings grows: it says so, shows its layers, and is never over
-// capacity. At limits.filter_bytes it takes nothing new, and answers what it has seen.
+// A filter with default settings grows: it says so, shows its layers, and is never over
+// capacity. At limits.filter_bytes it takes no new items, and still answers seen ones.
 func TestNoRaceAFilterGrows(t *testing.T) {
 	const bound = 2 << 20
 	st := apitest.OpenEmbedded(t, t.TempDir())

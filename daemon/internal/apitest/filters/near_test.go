@@ -15,8 +15,8 @@ import (
 
 const fox = "the quick brown fox jumps over the lazy dog and runs away into the dark green forest behind the old mill"
 
-// What is near is found over HTTP, in the same call and after the store is opened again; a call
-// that only looks changes nothing, and a repeated one has the same answer.
+// Near documents are found over HTTP, in the same call and after the store is reopened; a call
+// that only looks changes nothing, and a repeated call gets the same answer.
 func TestNear(t *testing.T) {
 	dir := t.TempDir()
 	st := apitest.OpenEmbedded(t, dir)
@@ -35,7 +35,7 @@ func TestNear(t *testing.T) {
 	if a.Status != 200 {
 		t.Fatal(a)
 	}
-	for range 2 { // a repeated call is answered alike, and knows what came meanwhile
+	for range 2 { // a repeated call gets the same answer, plus what came meanwhile
 		again := post(two, "")
 		if want := strings.Replace(a.Body, `"near":[]}`, `"near":[{"id":"b","distance":0}]}`, 1); again.Body != want {
 			t.Fatalf("again:\n%s\nwant\n%s", again.Body, want)
@@ -73,7 +73,7 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// What is wrong with a call is told with the index of the document, and nothing is remembered.
+// Faults of a call are reported with the index of the document, and nothing is remembered.
 func TestNearRefuses(t *testing.T) {
 	r := apitest.New(t, func(o *api.Options) { o.Limits = api.Limits{BodyBytes: 12 << 20, Items: 4, TextBytes: 1000} })
 	r.Put("pages", `{"kind":"simhash","distance":2}`)
@@ -162,7 +162,7 @@ func TestNearRefuses(t *testing.T) {
 	}
 }
 
-// A caller that may only read may look; the token may stand in the body.
+// A caller that may only read may look; the token may be in the body.
 func TestNearHasTwoScopes(t *testing.T) {
 	r := apitest.New(t, apitest.WithTokens)
 	if a := r.Do("PUT", "/api/v1/filters/pages", `{"kind":"simhash"}`, "Authorization", "Bearer secret-admin"); a.Status != 201 {

@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 )
 
-// Every answer of a filter that is past its capacity says so, in all forms, and none before.
+// Every answer of a filter beyond its capacity says so, in all forms, and no earlier answer does.
 func TestOverCapacityIsTold(t *testing.T) {
 	r := apitest.New(t)
 	r.Put("small", `{"capacity":20000,"error_rate":0.01,"on_full":"warn"}`)

@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 )
 
-// reserve reserves items of jobs and returns the reservation's name.
+// reserve reserves items of jobs and returns the reservation's id.
 func reserve(t *testing.T, r *apitest.Rig, list, want string) string {
 	t.Helper()
 	a := r.Post("/api/v1/reserve", `{"filter_typeid":"jobs","uri_list":`+list+`,"lease":3600}`)
@@ -22,8 +22,8 @@ func reserve(t *testing.T, r *apitest.Rig, list, want string) string {
 	return got.Reservation
 }
 
-// Items are given to one caller, in their form as sent and by their canonical one, and stay his
-// when the store is opened again.
+// Items are given to one caller, in their form as sent and by their canonical one, and stay with
+// it when the store is reopened.
 func TestReserve(t *testing.T) {
 	for name, body := range map[string]string{
 		"exact": `{"kind":"exact","canonical":"safe"}`, "timing": `{"kind":"timing","expire":3600,"canonical":"safe"}`,
@@ -99,7 +99,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// What cannot be is told, with the way out; nothing is changed.
+// Invalid calls are refused with a remedy; nothing is changed.
 func TestReserveRefuses(t *testing.T) {
 	r := apitest.New(t)
 	r.Put("jobs", `{"kind":"exact"}`)

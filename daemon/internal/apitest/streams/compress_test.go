@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 )
 
-// unpack is what a body of that coding holds.
+// unpack returns the content of a body in that coding.
 func unpack(t testing.TB, coding string, body []byte) string {
 	t.Helper()
 	var r io.Reader = bytes.NewReader(body)
@@ -73,7 +73,7 @@ func manyItems(from, n int) (list, lines string) {
 func TestLargeAnswersAreCompressed(t *testing.T) {
 	r := apitest.New(t)
 	list, _ := manyItems(0, 10_000)
-	for i, accept := range []string{"gzip", "zstd", "identity", "gzip;q=0.5, zstd", "gzip", "zstd"} { // pooled in the end
+	for i, accept := range []string{"gzip", "zstd", "identity", "gzip;q=0.5, zstd", "gzip", "zstd"} { // later ones reuse pooled packers
 		coding := map[string]string{"identity": "", "gzip;q=0.5, zstd": "zstd"}[accept]
 		if !strings.Contains(accept, ",") && accept != "identity" {
 			coding = accept
@@ -111,8 +111,8 @@ func TestSmallAnswersAreNotTouched(t *testing.T) {
 	}
 }
 
-// A long stream is compressed too, with its totals in trailers; a client that sends on only
-// when it has read what there is of the answer is not kept waiting.
+// A long stream is compressed, too, with its totals in trailers; a client that sends more only
+// after it has read the answer so far is not kept waiting.
 func TestStreamsAreCompressed(t *testing.T) {
 	r := apitest.New(t)
 	_, lines := manyItems(0, 60_000)
@@ -130,7 +130,7 @@ func TestStreamsAreCompressed(t *testing.T) {
 	}
 	req.Header.Set("Content-Type", "text/plain")
 	req.Header.Set("Accept-Encoding", "gzip")
-	go func() { _, _ = io.WriteString(feed, lines) }() // and no end: a batch is 1 MiB of it
+	go func() { _, _ = io.WriteString(feed, lines) }() // without an end: a batch is 1 MiB of it
 	resp, err := r.HTTP.Client().Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestStreamsAreCompressed(t *testing.T) {
 	}
 }
 
-// What cuts a stream off shows in a compressed one as in any other.
+// A cut shows in a compressed stream as in any other.
 func TestCompressedStreamIsCut(t *testing.T) {
 	r := apitest.New(t, func(o *api.Options) { o.Limits.ItemBytes = 1000 })
 	_, lines := manyItems(0, 60_000)

@@ -24,7 +24,7 @@ func cutAfter(r *apitest.Rig, send func(io.Writer) error) int {
 	r.T.Helper()
 	conn := r.Dial()
 	defer conn.Close()
-	go func() { // the server may close before all is sent
+	go func() { // the server may close before everything is sent
 		io.WriteString(conn, apitest.StreamHead+"Transfer-Encoding: chunked\r\n\r\n")
 		if send(apitest.Chunked(conn)) == nil {
 			io.WriteString(conn, "0\r\n\r\n")
@@ -68,7 +68,7 @@ func TestStreamErrorInTheMiddleCuts(t *testing.T) {
 	})
 }
 
-// Many short lines make several batches of one read; an error behind the first cuts too.
+// Many short lines make several batches of one read; an error after the first also cuts.
 func TestStreamErrorInTheSecondBatchOfOneRead(t *testing.T) {
 	r := apitest.New(t, func(o *api.Options) { o.Limits.Items, o.Limits.ItemBytes = 10, 20 })
 	if got := cutAfter(r, func(w io.Writer) error {
@@ -160,7 +160,7 @@ func TestStreamWhoseClientVanishes(t *testing.T) {
 		conn := r.Dial()
 		vanishes(r, conn, func() error { return errors.Join(conn.SetLinger(0), conn.Close()) })
 	})
-	t.Run("half", func(t *testing.T) { // what was answered until then waits for it for a while
+	t.Run("half", func(t *testing.T) { // the answer so far waits for it for a while
 		synctest.Test(t, func(t *testing.T) {
 			r := apitest.Piped(t)
 			conn := r.DialAny()
@@ -169,7 +169,7 @@ func TestStreamWhoseClientVanishes(t *testing.T) {
 	})
 }
 
-// A client that has sent all must read its answer, or is cut off.
+// A client that has sent everything must read its answer, or is cut off.
 func TestStreamWhoseAnswerIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := apitest.Piped(t, func(o *api.Options) { o.Limits.BodyTimeout = time.Second })

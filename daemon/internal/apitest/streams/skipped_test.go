@@ -27,7 +27,7 @@ func TestListSkipsInvalidItems(t *testing.T) {
 	apitest.WantBody(t, r.Post("/api/v1/filter", `{"filter":1,"invalid":"skip","items":[null]}`),
 		`{"uri_list":[],"total":1,"duplicates":0,"invalid":1,"invalid_items":[{"index":0,"error_code":"null_item","detail":"null is not an item"}]}`+"\n")
 
-	// A call that does not ask for it is strict, and nothing of its list is remembered.
+	// A call without invalid=skip is strict, and nothing of its list is remembered.
 	for _, body := range []string{`{"filter":1,"items":["d",null]}`, `{"filter":1,"items":["d",null],"invalid":"reject"}`, `{"filter":1,"items":["d",null],"invalid":null}`} {
 		if p := r.Post("/api/v1/filter", body).Problem(t); p.ErrorCode != "null_item" || p.Index == nil || *p.Index != 1 {
 			t.Errorf("%s: %+v", body, p)
@@ -52,7 +52,7 @@ func TestListTellsOfAHundredInvalidItems(t *testing.T) {
 	}
 }
 
-// toldOf are the items that a stream's answer says were skipped.
+// toldOf returns the items that a stream's answer reports as skipped.
 func toldOf(t *testing.T, h http.Header) (count string, items []client.InvalidItem) {
 	t.Helper()
 	if text := h.Get("Urifilter-Invalid-Items"); text != "" {
@@ -97,8 +97,8 @@ func TestStreamSkipsInvalidLines(t *testing.T) {
 	}
 }
 
-// A long answer tells of what was skipped in its trailers, in all of its batches, and in so few
-// bytes that clients take them.
+// A long answer reports the skipped items of all its batches in its trailers, in so few bytes
+// that clients accept them.
 func TestLongStreamTellsOfSkippedLinesInTrailers(t *testing.T) {
 	r := apitest.New(t)
 	var body strings.Builder

@@ -47,7 +47,7 @@ func TestDribblingClient(t *testing.T) {
 	})
 }
 
-// What came in time does not make up for what comes no more.
+// Bytes that came in time do not make up for missing ones.
 func TestDribblingAfterAQuickStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := apitest.Piped(t, func(o *api.Options) { o.Limits.BodyTimeout = time.Second })
@@ -123,7 +123,7 @@ func TestSlowStoreIsNotASlowClient(t *testing.T) {
 	})
 }
 
-// The deadline of one answer must not keep "100 Continue" of the next request back.
+// The deadline of one answer must not hold back "100 Continue" of the next request.
 func TestContinueAfterALongPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 2 * time.Second

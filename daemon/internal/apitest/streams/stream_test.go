@@ -25,7 +25,7 @@ func TestNoRaceStreamThatIsReadOnlyAfterwards(t *testing.T) { readOnlyAfterwards
 func readOnlyAfterwards(t *testing.T, n int) {
 	r := apitest.New(t)
 	r.Do("PUT", "/api/v1/filters/big", fmt.Sprintf(`{"id":9,"capacity":%d,"error_rate":0.000001}`, 2*n), "Content-Type", apitest.JSONType)
-	runtime.GC() // what earlier tests left; twice for what lies in pools
+	runtime.GC() // garbage of earlier tests; twice because of pools
 	runtime.GC()
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	var peak atomic.Uint64
@@ -75,7 +75,7 @@ func readOnlyAfterwards(t *testing.T, n int) {
 	if peak.Load() > 48<<20 {
 		t.Errorf("heap reached %d MiB", peak.Load()>>20)
 	}
-	// The connection is good for another request.
+	// The connection can be used for another request.
 	io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 	if rest, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(rest), "HTTP/1.1 200 OK") {
 		t.Errorf("after the stream: %.200q, %v", rest, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 )
 
-// An error in the middle of a stream is told in a trailer to who looks at trailers, with the
-// line, and what was answered before is whole.
+// An error in the middle of a stream is reported in a trailer, with the line, to clients that
+// read trailers, and the answer before it is complete.
 func TestStreamErrorInTheMiddleIsTold(t *testing.T) {
 	r := apitest.New(t)
 	c, err := client.New(r.HTTP.URL)
@@ -53,7 +53,7 @@ func TestStreamErrorInTheMiddleIsTold(t *testing.T) {
 	r.Eventually("logged", func() bool { return strings.Contains(r.Log.String(), "answer to a stream cut off") })
 }
 
-// What no text is is refused before anything of it is remembered, with what to do.
+// A body that is not text is refused before anything of it is remembered, with a remedy.
 func TestStreamsOfNoText(t *testing.T) {
 	r := apitest.New(t)
 	for body, want := range map[string]string{

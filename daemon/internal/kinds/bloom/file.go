@@ -22,15 +22,15 @@ import (
 //	     …    4n  CRC-32C of each of the n stripes
 //	     …     4  CRC-32C of these checksums
 //
-// It is written whole to another name and renamed, never changed in place: so a
-// checksum that does not match is always damage, never a write that was cut short.
+// It is written completely under another name and renamed, never changed in place: so a
+// wrong checksum always means damage, never an interrupted write.
 const (
 	bitsOffset = 4096
 	coverEnd   = 140
 )
 
-// write writes a snapshot of m. Adds may go on: what was added before the call
-// is in the file. more, if not nil, may set further bits in each stripe.
+// write writes a snapshot of m. Adds may run concurrently: the file has everything added
+// before the call. more, if not nil, may set further bits in each stripe.
 func write(fs durable.FS, path string, m bitMap, from uint64, more func(i int, stripe []byte) error) error {
 	h := m.Header()
 	return fs.WriteFile("bitmap", path, func(f *durable.File) error {
@@ -66,7 +66,7 @@ func write(fs durable.FS, path string, m bitMap, from uint64, more func(i int, s
 	})
 }
 
-// readHead reads and checks what stands before the bits.
+// readHead reads and checks the part before the bits.
 func readHead(f io.ReaderAt) (h bloom.Header, from uint64, err error) {
 	head := make([]byte, coverEnd)
 	if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
@@ -83,7 +83,7 @@ func readHead(f io.ReaderAt) (h bloom.Header, from uint64, err error) {
 }
 
 // read reads the file into a new map. Damage is an error that wraps
-// bloom.ErrCorrupt and lists every stripe that is wrong.
+// bloom.ErrCorrupt and lists every damaged stripe.
 func read(path string) (m bitMap, from uint64, err error) {
 	defer func() {
 		if err != nil {

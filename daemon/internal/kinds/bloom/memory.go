@@ -1,6 +1,6 @@
-// Package bloom is the kind bloom: items are bits of a bit-map, of fixed size or one that
-// grows, which takes a few new items for seen. The bit-map itself is of the package of that
-// name beside the kinds; here is how it is made of a spec, and its file.
+// Package bloom is the kind bloom: items are bits of a bit-map, of fixed or growing size, which
+// takes a few new items for seen. The bit-map itself is in the package bloom outside the kinds;
+// this package makes it from a spec, and has its file.
 package bloom
 
 import (
@@ -53,13 +53,13 @@ type bitMap interface {
 	Close() error
 }
 
-// memory is a bit-map as memory.
+// memory implements kind.Memory with a bit-map.
 type memory struct {
 	bitMap
 	fresh []bool // for Apply
 }
 
-// layered is one that grows.
+// layered is a memory that grows.
 type layered struct {
 	*memory
 	bits *bloom.Growing // the same
@@ -70,7 +70,7 @@ var _ kind.Layered = layered{}
 func (l layered) Memory() uint64        { return l.bits.Memory() }
 func (l layered) Layers() []bloom.Layer { return l.bits.Layers() }
 
-// growth is what the journal has where a layer was added: no key, as good as certain, and the
+// growth marks an added layer in the journal: a value that is almost certainly no key, with the
 // number of layers in Lo.
 const growth = 0x67726f77_6c617965 // "growlaye"
 
@@ -81,8 +81,8 @@ func (l layered) Log(j kind.Journal) {
 	})
 }
 
-// Apply implements kind.Memory: the layers are filled as they were, so that an item which a
-// layer took for seen by mistake is not new after a restart.
+// Apply implements kind.Memory: it fills the layers as before, so that an item that a layer
+// wrongly took for seen is not new after a restart.
 func (l layered) Apply(keys []bloom.Hash) error {
 	fresh := l.room(len(keys))
 	for len(keys) > 0 {
@@ -116,7 +116,7 @@ func newBits(h bloom.Header) (bitMap, error) {
 	return notNil(bloom.NewGrowing(h))
 }
 
-// notNil is m as a bitMap, which is nil after an error.
+// notNil returns m as a bitMap, which is nil after an error.
 func notNil[M bitMap](m M, err error) (bitMap, error) {
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (m *memory) Apply(keys []bloom.Hash) error {
 	return nil
 }
 
-// room is for what Apply is told of n keys and does not ask for.
+// room returns space for results about n keys that Apply does not need.
 func (m *memory) room(n int) []bool {
 	if len(m.fresh) < n {
 		m.fresh = make([]bool, n)

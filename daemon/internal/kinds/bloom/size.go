@@ -8,7 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/kind"
 )
 
-// size implements kind.Kind. A bit-map that grows has as many layers as the items need.
+// size implements kind.Kind. A growing bit-map has as many layers as the items need.
 func size(spec engine.Spec, c kind.Contents) (kind.Size, error) {
 	bound := spec.Bound()
 	newHeader := bloom.NewHeader

@@ -5,7 +5,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/table"
 )
 
-// Expected is the size in bytes of a file of n entries, on average, without reservations.
+// Expected returns the average size in bytes of a file of n entries, without reservations.
 func (f Format) Expected(n uint64) uint64 {
 	blocks := table.Parts * poisson.Mean(float64(n)/table.Parts, func(n uint64) float64 {
 		return float64((n + blockEntries - 1) / blockEntries)

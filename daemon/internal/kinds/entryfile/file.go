@@ -1,9 +1,9 @@
 // Package entryfile is the file of filters that keep keys in a table: a header, and blocks of
-// entries with checksums. Package exact and package timing have one each, which differ in
-// magic and in whether an entry has a deadline.
+// entries with checksums. The files of packages exact and timing differ in their magic and in
+// whether an entry has a deadline.
 //
-// It knows no table and no journal: what is written comes from a function, and what is read
-// goes to one.
+// It knows no table and no journal: a function supplies the data to write, and another receives
+// the data read.
 package entryfile
 
 import (
@@ -43,10 +43,10 @@ import (
 //	   4    en  entries: Hi, Lo, and with deadlines the table's time at which it expires
 //	4+en     4  CRC-32C of all before
 //
-// Version 2 has reservations behind the last block: reservations.go.
+// Version 2 has reservations after the last block: see reservations.go.
 //
-// It is written whole to another name and renamed, never changed in place: so a
-// checksum that does not match is always damage, never a write that was cut short.
+// It is written completely under another name and renamed, never changed in place: so a
+// wrong checksum always means damage, never an interrupted write.
 const (
 	version      = 1
 	reserving    = 2 // version with reservations
@@ -57,7 +57,7 @@ const (
 // Format is what distinguishes the files of two kinds.
 type Format struct {
 	Magic [8]byte
-	// Deadlines tells that entries have one. Without, all are until table.Kept.
+	// Deadlines says that entries have deadlines. Without, all are until table.Kept.
 	Deadlines bool
 }
 
@@ -69,7 +69,7 @@ func (f Format) EntryBytes() int {
 	return 16
 }
 
-// Header is what stands before the blocks.
+// Header is the part before the blocks.
 type Header struct {
 	Seed       uint64
 	Generation uint64
@@ -125,7 +125,7 @@ func (f Format) decodeHeader(b []byte) (h Header, err error) {
 	}, nil
 }
 
-// appendBlock appends the block of some entries.
+// appendBlock appends a block of entries.
 func (f Format) appendBlock(b []byte, entries []table.Entry) []byte {
 	le := binary.LittleEndian
 	start := len(b)
@@ -140,15 +140,15 @@ func (f Format) appendBlock(b []byte, entries []table.Entry) []byte {
 	return le.AppendUint32(b, bloom.Checksum(b[start:]))
 }
 
-// Source is what a file is written of.
+// Source supplies the data of a file.
 type Source struct {
 	// Part appends the entries of each of table.Parts parts.
 	Part func(i int, dst []table.Entry) []table.Entry
-	// Reservations calls its argument with each, where the header is Reserving.
+	// Reservations calls its argument with each reservation, if the header is Reserving.
 	Reservations func(func(table.Reservation) error) error
 }
 
-// Write writes a file of what source has, and tells its size.
+// Write writes a file with the data of source, and returns its size.
 func (f Format) Write(fs durable.FS, path string, h Header, source Source) (size int64, err error) {
 	err = fs.WriteFile("entries", path, func(file *durable.File) error {
 		h.Count = 0
@@ -196,10 +196,10 @@ func (f Format) Write(fs durable.FS, path string, h Header, source Source) (size
 	return size, err
 }
 
-// decode reads a file of size bytes. It calls begin with the header, and then
-// each with the entries of every block that is whole, and reserved with the reservation of one.
-// Damage is an error that wraps
-// bloom.ErrCorrupt and says where; what follows damaged entries of a block is still read.
+// decode reads a file of size bytes. It calls begin with the header, each with the entries of
+// every intact block, and reserved with the reservation of each intact block of reservations.
+// Damage is an error that wraps bloom.ErrCorrupt and says where; blocks after damaged entries
+// are still read.
 func (f Format) decode(r io.Reader, size int64, begin func(Header) error, each func([]table.Entry) error, reserved func(table.Reservation) error) (blocks int, err error) {
 	head := make([]byte, headBytes)
 	if n, err := io.ReadFull(r, head); err != nil && !isEnd(err) {
@@ -256,8 +256,8 @@ type reading struct {
 	n      int // entries of the last one
 }
 
-// block reads a block of entries behind a head, and calls each with both where it is whole; last
-// is one without entries. An error is for what ends the reading.
+// block reads a block of entries after a head, and calls each with both if it is intact; last
+// says that it has no entries. Only a fault that ends the reading is an error.
 func (in *reading) block(head, entryBytes int, bad *[]error, each func([]byte) error) (last bool, err error) {
 	le := binary.LittleEndian
 	if _, err := io.ReadFull(in.r, in.buf[:4]); isEnd(err) {
@@ -288,7 +288,7 @@ func (in *reading) block(head, entryBytes int, bad *[]error, each func([]byte) e
 	return in.n == 0, nil
 }
 
-// entries appends those that b is made of.
+// entries appends the entries in b.
 func (f Format) entries(dst []table.Entry, b []byte) []table.Entry {
 	le := binary.LittleEndian
 	for ; len(b) > 0; b = b[f.EntryBytes():] {

@@ -14,7 +14,7 @@ import (
 
 var magic = [8]byte{'U', 'R', 'I', 'T', 'E', 'S', 'T', 'S'}
 
-// decodeAll is what decode finds.
+// decodeAll returns what decode finds.
 func decodeAll(f Format, data []byte) (h Header, all []table.Entry, reserved []table.Reservation, blocks int, err error) {
 	blocks, err = f.decode(bytes.NewReader(data), int64(len(data)),
 		func(head Header) error { h = head; return nil },
@@ -74,8 +74,8 @@ func TestReservations(t *testing.T) {
 	}
 }
 
-// A file that is taken says the same when it is written again; any other is an error, and
-// nothing is more than its bytes can hold.
+// An accepted file has the same contents when it is written again; any other is an error, and
+// no count exceeds what its bytes can hold.
 func FuzzDecodeEntries(f *testing.F) {
 	h := Header{Seed: 1, Generation: 1, Created: time.Unix(5, 6).UTC(), Time: 7, Wall: 8, From: 9}
 	entries := []table.Entry{{Key: bloom.Hash{Hi: 1, Lo: 2}, Until: 3}, {Key: bloom.Hash{Hi: 1 << 63, Lo: 2}, Until: -1}}
@@ -115,7 +115,7 @@ func FuzzDecodeEntries(f *testing.F) {
 	})
 }
 
-// A file that is cut short or has a bit of another value is told as damaged, of any length.
+// A file that is cut short or has a flipped bit is reported as damaged, at any length.
 func TestDamageIsSeen(t *testing.T) {
 	for i := range 4 {
 		f := Format{magic, i%2 == 1}

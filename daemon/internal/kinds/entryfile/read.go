@@ -9,17 +9,17 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/table"
 )
 
-// Receiver takes in what a file has.
+// Receiver receives the contents of a file.
 type Receiver interface {
 	Reserve(n int) error
 	Put(entries ...table.Entry) error
-	Restore(table.Reservation) error // a part of one
+	Restore(table.Reservation) error // a part of a reservation
 	Close() error
 }
 
-// Read reads the file: begin is called with its header and makes what takes in its entries.
-// It tells how many blocks there are, and the size. Damage is an error that wraps
-// bloom.ErrCorrupt; after an error what begin has made is closed.
+// Read reads the file: it calls begin with the header, which makes the Receiver of the entries.
+// It returns the number of blocks, and the size. Damage is an error that wraps
+// bloom.ErrCorrupt; after an error the Receiver is closed.
 func (f Format) Read(path string, begin func(Header) Receiver) (blocks int, size int64, err error) {
 	var into Receiver
 	defer func() {

@@ -7,7 +7,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/table"
 )
 
-// The reservations of a file are blocks as well; one with more keys than a block holds has
+// The reservations of a file are blocks, too; one with more keys than a block can hold has
 // several:
 //
 //	     0     4  n, number of keys, at most 4096; 0 in the last block, with zeroes for the next three
@@ -47,7 +47,7 @@ func appendReserved(b []byte, r table.Reservation) []byte {
 	return le.AppendUint32(b, bloom.Checksum(b[start:]))
 }
 
-// reservation is what a block has, without its length and checksum.
+// reservation decodes a block, without its length and checksum.
 func reservation(b []byte) table.Reservation {
 	le := binary.LittleEndian
 	r := table.Reservation{

@@ -1,6 +1,6 @@
-// Package exact is the kind exact: items are remembered by their 128-bit hashes until they are
-// forgotten, any number of them. The table is of package table; here is how it is made of a
-// spec, and what goes to its file and to the journal.
+// Package exact is the kind exact: any number of items are remembered by their 128-bit hashes
+// until they are forgotten. The table is in package table; this package makes it from a spec,
+// and defines the contents of its file and of its journal.
 package exact
 
 import (
@@ -28,10 +28,10 @@ func Kind() kind.Kind {
 
 var format = entryfile.Format{Magic: [8]byte{'U', 'R', 'I', 'E', 'X', 'A', 'C', 'T'}}
 
-// memory is a table whose time stands still; that of its reservations passes. An entry of the
-// journal is a key and, in the second slot, Hi: table.Kept where it was added and table.Still
-// where it was forgotten; or what package table says of reservations. The
-// last one of a key counts, so that those that the file has already do no harm.
+// memory is a table whose time stands still, except for its reservations. An entry of the
+// journal is a key and, in the second slot, Hi: table.Kept if the key was added, table.Still if
+// it was forgotten; or an entry of package table about reservations. The last entry of a key
+// counts, so entries that are already in the file do no harm.
 type memory struct {
 	head entryfile.Header // of the file that was read
 	keys *table.Table
@@ -68,7 +68,7 @@ func (m *memory) Stats() engine.Stats {
 	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: m.head.Generation}
 }
 
-// Apply takes in pairs of slots, see memory.
+// Apply applies pairs of slots, see memory.
 func (m *memory) Apply(slots []bloom.Hash) error {
 	return m.keys.Apply(slots, func() int64 { return table.Still }, m.time.Advance)
 }
@@ -92,7 +92,7 @@ func (m *memory) Write(fs durable.FS, path string, from uint64) error {
 func read(_ engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, error) {
 	var m *memory
 	blocks, _, err := format.Read(path, func(h entryfile.Header) entryfile.Receiver {
-		at := timing.Reading{Table: h.Time, Wall: h.Wall} // zero where nothing was reserved
+		at := timing.Reading{Table: h.Time, Wall: h.Wall} // zero if nothing was reserved
 		m = newFrom(h, timing.GoOn(clock, at))
 		m.lag.Note(at)
 		return receiver{m}

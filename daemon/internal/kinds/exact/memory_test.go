@@ -35,7 +35,7 @@ func hashes(texts string) (keys []bloom.Hash) {
 	return keys
 }
 
-// journal keeps what a memory tells it.
+// journal keeps the entries of a memory.
 type journal struct{ slots []bloom.Hash }
 
 func (j *journal) Append([]bloom.Hash, []bool)      { panic("entries have two slots") }
@@ -82,7 +82,7 @@ func TestReservationsVector(t *testing.T) {
 	m := newFrom(entryfile.Header{Seed: 42, Generation: 3, Created: time.Unix(0, 1_700_000_000_123_456_789)}, timing.Begin(clock))
 	defer m.Free()
 	m.SetFileReserves()
-	wall += 500 // it was set
+	wall += 500 // the clock was set
 	id := engine.Reservation{Hi: 0x0123456789abcdef, Lo: 0xfedcba9876543210}
 	if _, err := m.Add(hashes("ab"), make([]bool, 2)); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestReservationsVector(t *testing.T) {
 	}
 }
 
-// What the journal says last of a key counts, whatever the file had of it.
+// The last journal entry of a key counts, whatever the file had for it.
 func TestJournalIsAppliedInItsOrder(t *testing.T) {
 	a := newMemory(t)
 	defer a.Free()
@@ -134,7 +134,7 @@ func TestJournalIsAppliedInItsOrder(t *testing.T) {
 	if got := a.Forget(hashes("c")); got != 1 || a.Stats().Items != 4 {
 		t.Fatalf("%d are forgotten, %+v", got, a.Stats())
 	}
-	for _, before := range []string{"", "c", "abcd", "abde", "bd"} { // states that a file may have caught
+	for _, before := range []string{"", "c", "abcd", "abde", "bd"} { // states that a file may have recorded
 		b := newMemory(t)
 		if _, err := b.Add(hashes(before), make([]bool, len(before))); err != nil {
 			t.Fatal(err)

@@ -45,7 +45,7 @@ func (m *memory) Sweep() error {
 	return nil
 }
 
-// Stale tells whether leases that run would end too soon or too late after a restart.
+// Stale reports whether running leases would end too soon or too late after a restart.
 func (m *memory) Stale(int64) bool {
 	return m.keys.Reservations() > 0 && m.lag.Departed(m.time.Read())
 }

@@ -20,7 +20,7 @@ import (
 //	offset  size  field
 //	     0     8  "URISIMIL"
 //	     8     4  version, 1
-//	    12     1  distance, up to which documents can be looked for
+//	    12     1  distance, up to which documents can be found
 //	    13     1  hash of the features: 1 is xxh3, 2 md5
 //	    14     2  zero
 //	    16     8  seed
@@ -38,13 +38,13 @@ import (
 //	  4     n  documents: fingerprint (8), length of the id (2), id
 //	4+n     4  CRC-32C of all before
 //
-// Documents are in the order in which their fingerprints came. The file is written whole to
-// another name and renamed, never changed in place: so a checksum that does not match is
-// always damage, never a write that was cut short.
+// Documents are in the order in which their fingerprints came. The file is written completely
+// under another name and renamed, never changed in place: so a wrong checksum always means
+// damage, never an interrupted write.
 const (
 	version    = 1
 	headBytes  = 128
-	blockBytes = 64 << 10 // from which on a block ends
+	blockBytes = 64 << 10 // the size from which a block ends
 	mostBytes  = 128 << 10
 	docBytes   = 8 + 2 // before the id
 )
@@ -54,7 +54,7 @@ var magic = [8]byte{'U', 'R', 'I', 'S', 'I', 'M', 'I', 'L'}
 // hashes are the feature hashes by their numbers.
 var hashes = map[byte]simhash.FeatureHash{1: simhash.XXH3, 2: simhash.MD5}
 
-// header is what stands before the blocks.
+// header is the part before the blocks.
 type header struct {
 	distance         int
 	hash             simhash.FeatureHash
@@ -114,13 +114,13 @@ func appendDocument(b []byte, d simhash.Document) []byte {
 	return append(b, d.ID...)
 }
 
-// endBlock ends the block at start, whose length is not known before.
+// endBlock ends the block at start, whose length is now known.
 func endBlock(b []byte, start int) []byte {
 	binary.LittleEndian.PutUint32(b[start:], uint32(len(b)-start-4))
 	return binary.LittleEndian.AppendUint32(b, bloom.Checksum(b[start:]))
 }
 
-// writeFile writes the documents that an index has when it is called, and maybe later ones.
+// writeFile writes the documents in the index at the time of the call, and maybe later ones.
 func writeFile(fs durable.FS, path string, h header, index *simhash.Index) error {
 	const step = 4096 // fingerprints
 	return fs.WriteFile("fingerprints", path, func(file *durable.File) error {
@@ -161,7 +161,7 @@ func writeFile(fs durable.FS, path string, h header, index *simhash.Index) error
 	})
 }
 
-// readFile reads the file, and tells how many blocks there are. Damage is an error that wraps
+// readFile reads the file, and returns its number of blocks. Damage is an error that wraps
 // bloom.ErrCorrupt.
 func readFile(path string, begin func(header) error, each func(simhash.Document)) (blocks int, err error) {
 	file, err := os.Open(path)
@@ -179,8 +179,8 @@ func readFile(path string, begin func(header) error, each func(simhash.Document)
 	return blocks, nil
 }
 
-// decode reads a file: begin has its header, each every document of a block that is whole. What
-// follows a damaged block is still read.
+// decode reads a file: it calls begin with the header, and each with every document of an intact
+// block. Blocks after a damaged one are still read.
 func decode(r io.Reader, begin func(header) error, each func(simhash.Document)) (blocks int, err error) {
 	head := make([]byte, headBytes)
 	n, err := io.ReadFull(r, head)
@@ -237,7 +237,7 @@ func decode(r io.Reader, begin func(header) error, each func(simhash.Document)) 
 	return blocks + 1, errors.Join(bad...)
 }
 
-// documents takes a block apart.
+// documents splits a block into documents.
 func documents(b []byte, each func(simhash.Document)) (n uint64, err error) {
 	for ; len(b) > 0; n++ {
 		if len(b) < docBytes {

@@ -1,6 +1,6 @@
-// Package simhash is the kind simhash: of texts their fingerprints are remembered, under the
-// ids that they came with. The index is of the package of that name beside the kinds; here is
-// how it is made of a spec, and what goes to its file and to the journal.
+// Package simhash is the kind simhash: it remembers the fingerprints of texts, under the ids that
+// they came with. The index is in the package simhash outside the kinds; this package makes it
+// from a spec, and defines the contents of its file and of its journal.
 package simhash
 
 import (
@@ -31,7 +31,7 @@ func Kind() kind.Kind {
 	}
 }
 
-// headerOf has what a spec says.
+// headerOf returns the header for a spec.
 func headerOf(spec engine.Spec) (header, error) {
 	p, ok := spec.Params.(configs.Simhash)
 	if !ok {
@@ -47,7 +47,7 @@ func headerOf(spec engine.Spec) (header, error) {
 	return header{distance: int(p.Distance), hash: hash}, nil
 }
 
-// memory is an index.
+// memory implements kind.Memory with an index.
 type memory struct {
 	head    header
 	index   *simhash.Index
@@ -81,7 +81,7 @@ func (m *memory) Stats() engine.Stats {
 }
 
 // mostTold is how many bytes the ids of near documents may have in the answer to one call.
-// Beyond it a document is told only that it is near others.
+// Beyond it, a document is only reported to be near others.
 const mostTold = 32 << 20
 
 func (m *memory) Near(docs []engine.Document, how engine.Nearness, found []engine.Comparison) {
@@ -113,7 +113,7 @@ func (m *memory) Near(docs []engine.Document, how engine.Nearness, found []engin
 	}
 }
 
-// Slots implements kind.Similar: each document may be a record of its own, which takes another
+// Slots implements kind.Similar: each document may be a separate record, which takes one more
 // slot.
 func (m *memory) Slots(docs []engine.Document) int {
 	n := len(docs)
@@ -123,7 +123,7 @@ func (m *memory) Slots(docs []engine.Document) int {
 	return n
 }
 
-// Apply takes in documents, of which one may begin in one call and end in the next.
+// Apply applies documents; a document may begin in one call and end in the next.
 func (m *memory) Apply(slots []bloom.Hash) error {
 	for _, s := range slots {
 		if d, whole := m.replay.add(s); whole {

@@ -20,7 +20,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-// The settings, which know nothing of the daemon, have the same bounds.
+// The settings, which do not depend on the daemon, have the same bounds.
 func TestBounds(t *testing.T) {
 	if configs.MaxDistance != simhash.MaxDistance || engine.MaxDocumentID != simhash.MaxID || engine.MaxNear != simhash.MaxNear {
 		t.Errorf("distance %d and %d, id %d and %d, near %d and %d", configs.MaxDistance, simhash.MaxDistance,
@@ -43,7 +43,7 @@ func newFilter(t *testing.T) (*memory, *journal) {
 	return m.(*memory), j
 }
 
-// journal keeps what a memory tells it.
+// journal keeps the entries of a memory.
 type journal struct{ slots []bloom.Hash }
 
 func (j *journal) Append([]bloom.Hash, []bool)      { panic("documents have several slots") }
@@ -111,7 +111,7 @@ func TestFileVector(t *testing.T) {
 	}
 }
 
-// A file that is cut short or has a bit of another value is told as damaged, of any length.
+// A file that is cut short or has a flipped bit is reported as damaged, at any length.
 func TestDamageIsSeen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), Kind().File)
 	m, _ := newFilter(t)
@@ -164,7 +164,7 @@ func TestManyBlocks(t *testing.T) {
 	}
 }
 
-// FuzzDecode: a file that is taken says the same when it is written again; any other is an error.
+// FuzzDecode: an accepted file has the same contents when it is written again; any other is an error.
 func FuzzDecode(f *testing.F) {
 	h := header{distance: 3, hash: simhash.XXH3, seed: 1, generation: 2, created: time.Unix(5, 6).UTC(), from: 7, count: 1}
 	whole := appendDocument(append(h.encode(), 0, 0, 0, 0), simhash.Document{ID: []byte("a"), Fingerprint: 9})
@@ -196,12 +196,12 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Documents come back from the journal, in pieces as any record may have them; of one that is
-// not whole nothing does, wherever its slots are missing, nor of what follows it more or less.
+// Documents come back from the journal, however records split them. An incomplete document does
+// not come back, whichever of its slots are missing, and it does not affect those after it.
 func TestNoRaceJournalWithSlotsMissing(t *testing.T) {
 	m, j := newFilter(t)
 	near(m, true, three...)
-	near(m, true, three[0]) // known, and not told again
+	near(m, true, three[0]) // known, so not journaled again
 	if want := m.Slots(three) - len(three); len(j.slots) != want {
 		t.Fatalf("%d slots, want %d", len(j.slots), want)
 	}
@@ -221,7 +221,7 @@ func TestNoRaceJournalWithSlotsMissing(t *testing.T) {
 		if got := apply(j.slots[:n], j.slots[n:]); !slices.Equal(got, all) {
 			t.Errorf("in two pieces at %d: %q", n, got)
 		}
-		whole := 0 // of the documents before a cut
+		whole := 0 // complete documents before a cut
 		for _, end := range []int{a, b, len(j.slots)} {
 			if n >= end {
 				whole++
@@ -233,7 +233,7 @@ func TestNoRaceJournalWithSlotsMissing(t *testing.T) {
 		if got := apply(j.slots[:n], j.slots[:a]); !slices.Contains(got, all[0]) || len(got) != max(whole, 1) {
 			t.Errorf("cut at %d, and gone on with: %q", n, got)
 		}
-		for to := n + 1; to <= len(j.slots); to++ { // damage that is left out
+		for to := n + 1; to <= len(j.slots); to++ { // damage that is skipped
 			for _, d := range apply(j.slots[:n], j.slots[to:]) {
 				if !slices.Contains(all, d) {
 					t.Errorf("without slots %d to %d: %q was never remembered", n, to, d)
@@ -269,8 +269,8 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// The answer to one call does not grow without bounds: beyond it documents are told only that
-// they are near others.
+// The answer to one call is bounded: beyond the bound, documents are only reported to be near
+// others.
 func TestAnswerIsBounded(t *testing.T) {
 	m, _ := newFilter(t)
 	const same = 30

@@ -13,7 +13,7 @@ func size(spec engine.Spec, c kind.Contents) (kind.Size, error) {
 		return kind.Size{}, err
 	}
 	document := uint64(docBytes + c.IDBytes)
-	perBlock := blockBytes/document + 1 // the last one may go beyond
+	perBlock := blockBytes/document + 1 // the last one may exceed it
 	blocks := (c.Items+perBlock-1)/perBlock + 1
 	return kind.Size{
 		Memory:  simhash.Expected(h.distance, c.Items, c.IDBytes),

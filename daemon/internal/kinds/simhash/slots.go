@@ -7,8 +7,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/simhash"
 )
 
-// In the journal a document is several slots of 16 bytes, of which the last byte says what the
-// slot is (integers little-endian):
+// In the journal a document is several slots of 16 bytes, whose last byte says what the slot is
+// (integers little-endian):
 //
 //	offset  size  first slot
 //	     0     8  fingerprint
@@ -17,13 +17,13 @@ import (
 //	    14     1  zero
 //	    15     1  1
 //
-//	offset  size  slot i of those that follow, from 0, of (n + 14) / 15
-//	     0    15  bytes of the id from 15 i on; after its end zeroes
+//	offset  size  following slot i, from 0, of (n + 14) / 15
+//	     0    15  bytes of the id from 15 i on; zeroes after its end
 //	    15     1  128 + i
 //
-// A crash may cut off the last slots of a document that was not acknowledged, and damage that
-// is left out may take any of them: what is not followed by the slots that belong to it, or has
-// another checksum, is no document.
+// A crash may cut off the last slots of an unacknowledged document, and damage may remove any of
+// them: a first slot that its own slots do not follow, or whose checksum is wrong, is no
+// document.
 const (
 	headSlot  = 1
 	restSlot  = 128
@@ -50,15 +50,15 @@ func appendSlots(dst []bloom.Hash, d simhash.Document) []bloom.Hash {
 	return dst
 }
 
-// assembly makes documents of slots.
+// assembly puts documents together from slots.
 type assembly struct {
-	doc  simhash.Document // its id as far as it has come
-	size int              // of the whole id; 0: no document is begun
+	doc  simhash.Document // its id so far
+	size int              // of the complete id; 0: no document has begun
 	sum  uint32
 	next int // slot
 }
 
-// add takes a slot, and returns a document when it is the last of one.
+// add takes a slot, and returns a document if it is its last slot.
 func (a *assembly) add(s bloom.Hash) (d simhash.Document, whole bool) {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:], s.Hi)

@@ -1,6 +1,6 @@
 // Package timing is the kind timing: items are remembered until their deadline, exactly.
-// The table of deadlines is of the package of that name beside the kinds; here is how it is
-// made of a spec, and when its file is written.
+// The table of deadlines is in the package timing outside the kinds; this package makes it
+// from a spec, and decides when its file is written.
 package timing
 
 import (
@@ -30,7 +30,7 @@ func Kind() kind.Kind {
 
 var format = entryfile.Format{Magic: [8]byte{'U', 'R', 'I', 'T', 'I', 'M', 'E', 'S'}, Deadlines: true}
 
-// entries is a table as memory.
+// entries implements kind.Memory with a table.
 type entries struct {
 	head  entryfile.Header // of the file that was read
 	table *timing.Table
@@ -38,8 +38,8 @@ type entries struct {
 
 	reserves atomic.Bool // see kind.Reserving
 
-	// Of the last file: how many bytes it has, when it was written by the table's time,
-	// and how far the machine's clock was ahead of that.
+	// The last file: its size in bytes, when it was written by the table's time, and how far
+	// the machine's clock was ahead of that.
 	size, writtenAt atomic.Int64
 	lag             timing.Lag
 }
@@ -54,13 +54,13 @@ func newEntries(head entryfile.Header, t *timing.Table) *entries {
 }
 
 const (
-	// wasteEvery and waste: a file and journal of so many bytes, four times what has not
-	// expired, are rewritten after so long, to give the disk back.
+	// wasteEvery and waste: if file and journal have this many bytes, and four times the size
+	// of the unexpired items, they are rewritten after this time to free disk space.
 	wasteEvery = time.Minute
 	waste      = 1 << 20
 )
 
-// Add remembers keys for as long as can be: the store gives each call its time.
+// Add remembers keys for as long as possible: the store gives each call its time.
 func (e *entries) Add(keys []bloom.Hash, fresh []bool) (int, error) {
 	return e.table.Add(keys, configs.MaxExpire, fresh)
 }
@@ -83,8 +83,8 @@ func (e *entries) Stats() engine.Stats {
 	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: e.head.Generation}
 }
 
-// Apply takes in pairs of slots: a key; its deadline and when that was given. The last
-// deadline of a key counts. What is said of reservations is of package table.
+// Apply applies pairs of slots: a key; its deadline and when that was given. The last
+// deadline of a key counts. Package table defines the entries about reservations.
 func (e *entries) Apply(slots []bloom.Hash) error { return e.table.Apply(slots) }
 
 func (e *entries) Write(fs durable.FS, path string, from uint64) error {
@@ -119,7 +119,7 @@ type receiver struct{ *timing.Table }
 
 func (t receiver) Restore(r table.Reservation) error { return t.Keys().Restore(r) }
 
-// wrote notes that there is a file of so many bytes.
+// wrote notes that the file has this many bytes.
 func (e *entries) wrote(at timing.Reading, size int64) {
 	e.size.Store(size)
 	e.writtenAt.Store(at.Table)

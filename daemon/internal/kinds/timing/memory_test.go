@@ -23,7 +23,7 @@ func TestEntriesVector(t *testing.T) {
 	clock := timing.Clock{Elapsed: func() time.Duration { return 0 }, Wall: func() time.Time { return time.UnixMilli(wall) }}
 	h := entryfile.Header{Seed: 42, Generation: 3, Created: time.Unix(0, 1_700_000_000_123_456_789)}
 	m := &entries{head: h, table: timing.New(clock)}
-	wall += 500 // it was set
+	wall += 500 // the clock was set
 	defer m.Free()
 	for i, until := range []int64{1_800_000_060_000, 1_800_003_600_000, 2_115_360_000_000} {
 		if err := m.table.Put(timing.Entry{Key: bloom.Sum(42, []byte{byte('a' + i)}), Until: until}); err != nil {

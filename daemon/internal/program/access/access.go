@@ -1,8 +1,8 @@
-// Package access decides who may call: whose token has the scope that a call needs, and, where
-// no tokens are asked for, that no web page of another site is behind it. Refusals are logged
-// and counted; an address that has many wrong tokens refused is told to stop.
+// Package access decides which calls are admitted: those whose token has the scope that they
+// need, or, if no tokens are required, those that do not come from a web page of another site.
+// Refusals are logged and counted; an address that sends many wrong tokens is told to stop.
 //
-// It reads no bodies and knows no tokens: somebody else keeps those.
+// It reads no bodies and stores no tokens: the caller's Authenticate knows those.
 package access
 
 import (
@@ -20,21 +20,21 @@ import (
 
 // Options say who may call.
 type Options struct {
-	// Program is the name of the program, which callers are told as the realm.
+	// Program is the name of the program, sent to callers as the realm.
 	Program string
-	// Includes are the scopes that a scope includes beside itself.
+	// Includes lists the scopes that a scope includes besides itself.
 	Includes map[string][]string
-	// Authenticate finds the token that secret belongs to, in constant time.
+	// Authenticate finds the token to which secret belongs, in constant time.
 	// Nil: calls need no token.
 	Authenticate func(secret string) (name string, scopes []string, ok bool)
 	// AllowedHosts are names, besides localhost and loopback addresses, that calls without
 	// tokens may have in Host and Origin.
 	AllowedHosts []string
-	// Log takes a line for a call that is refused for its token. Required.
+	// Log gets a line for each call that is refused for its token. Required.
 	Log *slog.Logger
 }
 
-// Guard decides. It is safe for concurrent use. Its errors are each a [problemdetail.Error].
+// Guard decides. It is safe for concurrent use. Each of its errors is a [problemdetail.Error].
 type Guard struct {
 	realm        string
 	includes     map[string][]string
@@ -48,18 +48,18 @@ func New(o Options, registry prometheus.Registerer) *Guard {
 	return &Guard{realm: `Bearer realm="` + o.Program + `"`, includes: o.Includes, authenticate: o.Authenticate, allowedHosts: o.AllowedHosts, refusals: newRefusals(o.Log, registry)}
 }
 
-// AsksTokens tells whether calls need a token.
+// AsksTokens reports whether calls need a token.
 func (g *Guard) AsksTokens() bool { return g.authenticate != nil }
 
-// Call is one that asks to be admitted.
+// Call is a call that asks to be admitted.
 type Call struct {
 	Request *http.Request
-	Path    string // as the log has it
-	Scope   string // that it needs
+	Path    string // as logged
+	Scope   string // the scope that it needs
 }
 
-// Header admits a call by its Authorization header; present is false where there is none. The
-// name is that of the token, also of one that lacks the scope.
+// Header admits a call by its Authorization header; present is false if there is none. It returns
+// the name of the token even if the token lacks the scope.
 func (g *Guard) Header(c Call) (name string, present bool, err error) {
 	value := c.Request.Header.Get("Authorization")
 	if value == "" {
@@ -73,8 +73,8 @@ func (g *Guard) Header(c Call) (name string, present bool, err error) {
 	return name, true, err
 }
 
-// Token admits a call by a secret that it sent, "" for none. The name is that of the token, also
-// of one that lacks the scope.
+// Token admits a call by the secret that it sent, "" for none. It returns the name of the token
+// even if the token lacks the scope.
 func (g *Guard) Token(c Call, secret string) (name string, err error) {
 	if secret == "" {
 		return "", g.NoToken(c, "send Authorization: Bearer and a token")
@@ -93,12 +93,12 @@ func (g *Guard) Token(c Call, secret string) (name string, err error) {
 	}, refusedScope)
 }
 
-// NoToken refuses a call that has no token; detail says where to send it.
+// NoToken refuses a call without a token; detail says where to send the token.
 func (g *Guard) NoToken(c Call, detail string) error {
 	return g.refuse(c, "", g.Unauthorized(detail), refusedNone)
 }
 
-// Unauthorized is the error of a call that cannot be gone on with without a token.
+// Unauthorized returns the error for a call that cannot proceed without a token.
 func (g *Guard) Unauthorized(detail string) error { return g.unauthorized(detail, "") }
 
 func (g *Guard) unauthorized(detail, params string) error {
@@ -109,7 +109,7 @@ func (g *Guard) unauthorized(detail, params string) error {
 	}
 }
 
-// wrongToken is the error of a token that nobody has: 401, and 429 for who goes on.
+// wrongToken returns the error for an unknown token: 401, or 429 for a caller that keeps trying.
 func (g *Guard) wrongToken(c Call) error {
 	ok, wait := g.refusals.wrong.take(addressOf(c.Request.RemoteAddr), time.Now())
 	if ok {

@@ -63,7 +63,7 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// What is not said of the first refusals that are not logged is said with the next that is.
+// The next logged refusal also reports the refusals that were not logged.
 func TestRefusalsThatAreNotLoggedAreCounted(t *testing.T) {
 	g, log := newGuard()
 	g.refusals.untold.Store(7)

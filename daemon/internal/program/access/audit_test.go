@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
 )
 
-// linesOf are the lines of the log with that message, from the message on.
+// linesOf returns the log lines with this message, from the message on.
 func linesOf(r *apitest.Rig, level, msg string) (lines []string) {
 	for line := range strings.Lines(r.Log.String()) {
 		if _, rest, ok := strings.Cut(line, "level="+level+` msg="`+msg+`" `); ok {
@@ -24,7 +24,7 @@ func linesOf(r *apitest.Rig, level, msg string) (lines []string) {
 	return lines
 }
 
-// Every call that acts on filters has one line in the log, whatever became of it.
+// Every call that acts on filters has one line in the log, whatever its outcome.
 func TestAdminActionsAreLogged(t *testing.T) {
 	for name, opts := range map[string]func(*api.Options){"admin": apitest.WithTokens, "-": func(*api.Options) {}} {
 		copies := &apitest.Backup{}
@@ -62,8 +62,8 @@ func TestAdminActionsAreLogged(t *testing.T) {
 	}
 }
 
-// A client that waits for a writeback that another daemon makes asks once a second: the log has a line
-// when that begins, and one when it ends.
+// A client that waits for another daemon's writeback retries once a second: the log has a line when
+// that begins, and one when it ends.
 func TestAWaitIsLoggedOnce(t *testing.T) {
 	copies := &apitest.Backup{}
 	r := apitest.New(t, apitest.WithTokens, func(o *api.Options) { o.Backup = copies })
@@ -84,7 +84,7 @@ func TestAWaitIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// A token or scope that is refused has a line with its name or -, and never the token.
+// A refused token or scope has a line with its name or -, and never the token.
 func TestRefusalsAreLogged(t *testing.T) {
 	r := apitest.New(t, apitest.WithTokens)
 	for _, call := range []struct{ method, path, body, header, want string }{
@@ -114,8 +114,8 @@ func TestRefusalsAreLogged(t *testing.T) {
 	}
 }
 
-// A flood of wrong tokens is told to stop and does not fill the log, and whoever shares its
-// address goes on being served.
+// A flood of wrong tokens is told to stop and does not fill the log, and other callers at its
+// address are still served.
 func TestAFloodOfWrongTokens(t *testing.T) {
 	r := apitest.New(t, apitest.WithTokens)
 	const flood = 1000
@@ -136,7 +136,7 @@ func TestAFloodOfWrongTokens(t *testing.T) {
 	}
 }
 
-// What tells of the filters can be had with a token only, where the settings say so.
+// If the settings say so, answers that show the filters require a token.
 func TestProtectedMetrics(t *testing.T) {
 	r := apitest.New(t, apitest.WithTokens, func(o *api.Options) { o.ProtectMetrics = true })
 	for _, path := range []string{"/metrics", "/readyz?verbose"} {

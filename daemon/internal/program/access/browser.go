@@ -11,15 +11,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
-// Where no tokens are asked for, only programs of this machine can call: the daemon listens on
-// a loopback address. A browser is one of them, and runs the pages of strangers. A page can
-// send a plain POST to any address, and by DNS rebinding (a name of its own that suddenly
-// points to 127.0.0.1) any call whatever. What it cannot do is to change Host, Origin and
-// Sec-Fetch-Site, so these must say that the call comes from nowhere else. Programs that are no
-// browsers send a Host that is an address of this machine, and neither of the others.
+// If no tokens are required, only programs on this machine can call: the daemon listens on
+// a loopback address. A browser is one of them, and it runs the pages of strangers. A page can
+// send a plain POST to any address, and by DNS rebinding (its own name suddenly points to
+// 127.0.0.1) any call at all. But it cannot change Host, Origin and Sec-Fetch-Site, so these
+// must show that the call does not come from another site. Programs other than browsers send a
+// Host that is an address of this machine, and no Origin or Sec-Fetch-Site.
 
-// Page is the error of a call that a web page of another site made, or may have; where tokens
-// are asked for it is nil, for such a page has none.
+// Page returns an error for a call that a web page of another site made, or may have made. It is
+// nil if tokens are required, because such a page has none.
 func (g *Guard) Page(r *http.Request) error {
 	if g.authenticate != nil {
 		return nil
@@ -40,14 +40,14 @@ func crossSite(detail string) error {
 	return &problemdetail.Error{Code: problemdetail.CrossSite, Detail: detail}
 }
 
-// overUnixSocket: no browser can connect to one, and callers say any Host.
+// overUnixSocket: no browser can connect to a Unix socket, and callers send any Host.
 func overUnixSocket(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && addr.Network() == "unix"
 }
 
-// ownHost tells whether a Host, with or without a port, names this machine. A port tells
-// nothing: that of a tunnel is another. HTTP/1.0 may leave Host out; browsers never do.
+// ownHost reports whether a Host, with or without a port, names this machine. The port proves
+// nothing: a tunnel has a different one. HTTP/1.0 may omit Host; browsers never do.
 func (g *Guard) ownHost(host string) bool {
 	if host == "" {
 		return true
@@ -67,17 +67,17 @@ func (g *Guard) allowedHost(name string) bool {
 	return slices.ContainsFunc(g.allowedHosts, func(allowed string) bool { return strings.EqualFold(allowed, name) })
 }
 
-// ownSite: "none" is a person who typed the address.
+// ownSite: "none" means that a person typed the address.
 func ownSite(sites []string) bool {
 	return !slices.ContainsFunc(sites, func(site string) bool { return site != "same-origin" && site != "none" })
 }
 
-// ownOrigin tells whether all origins that a call has are those of pages that came from host.
+// ownOrigin reports whether all origins of a call belong to pages that came from host.
 func (g *Guard) ownOrigin(origins []string, host string) bool {
 	return !slices.ContainsFunc(origins, func(origin string) bool {
 		_, from, ok := strings.Cut(origin, "://")
 		if !ok {
-			return true // null: nobody knows where it comes from
+			return true // null: its source is unknown
 		}
 		if strings.EqualFold(from, host) {
 			return false

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// limiterSlots bounds the memory of a limiter. Addresses that fall into one slot share it: one
-// of them may then be told to wait for what the other did.
+// limiterSlots bounds the memory of a limiter. Addresses that hash to the same slot share it: one
+// of them may then have to wait because of the other.
 const limiterSlots = 1024
 
-// limiter lets each address do something so many times in a row, and then once in a while (a
-// leaky bucket for each). It is safe for concurrent use.
+// limiter allows each address a burst, and then a steady rate (a leaky bucket for each). It is
+// safe for concurrent use.
 type limiter struct {
 	burst int
 	every time.Duration
@@ -26,8 +26,8 @@ func newLimiter(burst int, every time.Duration) *limiter {
 	return &limiter{burst: burst, every: every, seed: maphash.MakeSeed()}
 }
 
-// take counts one more for an address, unless that is too much; wait is how long it then
-// would have to be put off.
+// take counts one more event for an address, unless that is too many; wait is then how long the
+// event would have to be delayed.
 func (l *limiter) take(addr netip.Addr, now time.Time) (ok bool, wait time.Duration) {
 	slot := &l.slots[l.slotOf(addr)]
 	l.mu.Lock()
@@ -48,8 +48,8 @@ func (l *limiter) slotOf(addr netip.Addr) uint64 {
 	return maphash.Comparable(l.seed, addr) % limiterSlots
 }
 
-// addressOf is what callers are told apart by: their address, of IPv6 the network of 64 bits,
-// for one caller has all of it. Those over Unix sockets are one.
+// addressOf returns the key that tells callers apart: their address, for IPv6 the /64 network,
+// as one caller has all of it. All callers over Unix sockets share one key.
 func addressOf(remote string) netip.Addr {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
-// Without tokens nobody but this machine can call, and a web page in a browser on this machine
-// may be anybody's. The Host of a call is what the caller knows the daemon by; Origin and
-// Sec-Fetch-Site are set by browsers and cannot be forged by pages.
+// Without tokens only this machine can call, but a web page in a browser on this machine may be
+// anybody's. The Host of a call is the caller's name for the daemon; Origin and Sec-Fetch-Site
+// are set by browsers and cannot be forged by pages.
 func TestWebPagesOfOthersAreRefused(t *testing.T) {
 	r := apitest.New(t, func(o *api.Options) { o.AllowedHosts = []string{"filter.example", "proxy.example"} })
 	port := r.HTTP.Listener.Addr().(*net.TCPAddr).Port
@@ -68,7 +68,7 @@ func TestWebPagesOfOthersAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			req.Host = test.host
-			req.Header.Set("Content-Type", "text/plain") // which a page may send without asking
+			req.Header.Set("Content-Type", "text/plain") // a page may send it without asking
 			for i := 0; i < len(test.header); i += 2 {
 				req.Header.Add(test.header[i], test.header[i+1])
 			}
@@ -84,13 +84,13 @@ func TestWebPagesOfOthersAreRefused(t *testing.T) {
 	if _, err := r.Engine.Lookup("ip"); err != nil {
 		t.Error(err)
 	}
-	// HTTP/1.0 may leave Host out.
+	// HTTP/1.0 may omit Host.
 	if a := apitest.Raw("GET /readyz HTTP/1.0\r\n\r\n")(r); a.Status != 200 {
 		t.Errorf("without a Host: %d %s", a.Status, a.Body)
 	}
 }
 
-// With tokens a page has none, whatever it is called by.
+// If tokens are required, a page has none, whatever Host it uses.
 func TestWithTokensAnyNameWillDo(t *testing.T) {
 	r := apitest.New(t, apitest.WithTokens)
 	req, err := http.NewRequest("GET", r.HTTP.URL+"/api/v1/filters", nil)
@@ -105,8 +105,8 @@ func TestWithTokensAnyNameWillDo(t *testing.T) {
 	}
 }
 
-// No browser can reach a Unix socket, and its callers say any Host; a proxy behind which
-// browsers are passes on what they say of the page.
+// No browser can reach a Unix socket, and its callers send any Host; a proxy in front of
+// browsers passes on their headers about the page.
 func TestHostOverAUnixSocket(t *testing.T) {
 	r := apitest.New(t)
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))

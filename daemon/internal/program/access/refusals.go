@@ -12,18 +12,18 @@ import (
 
 const (
 	// A caller may have RefusedBurst tokens refused, and then one every RefusedEvery, before it
-	// is told 429: who has made a mistake sees 401, and who tries tokens in a row is told to
-	// stop. Tokens that are known are answered at any time: else one caller could lock out all
-	// others that share its address.
+	// gets 429: a caller with a mistake sees 401, and one that guesses tokens is told to stop.
+	// Known tokens are always accepted: otherwise one caller could lock out all others that
+	// share its address.
 	RefusedBurst = 20
 	RefusedEvery = 10 * time.Second
-	// Of all refusals together LoggedBurst are logged, and then one every LoggedEvery: a flood
-	// of them does not fill the disk.
+	// Of all refusals together LoggedBurst are logged, and then one every LoggedEvery, so that a
+	// flood does not fill the disk.
 	LoggedBurst = 50
 	LoggedEvery = time.Second
 )
 
-// Why a token is refused, in the log and in metrics.
+// Reasons for refusing a token, in the log and in metrics.
 const (
 	refusedNone    = "no token"
 	refusedScheme  = "no bearer token"
@@ -31,14 +31,14 @@ const (
 	refusedScope   = "scope lacks"
 )
 
-// refusals count what was refused, for the log, for metrics and for those who go on.
+// refusals counts refusals, for the log, for metrics and to limit callers that keep trying.
 type refusals struct {
 	log     *slog.Logger
 	counted *prometheus.CounterVec
-	wrong   *limiter // tokens that are not known, by address
-	logged  *limiter // of all together
+	wrong   *limiter // unknown tokens, by address
+	logged  *limiter // all refusals together
 
-	untold atomic.Int64 // refusals that were not logged since the last that was
+	untold atomic.Int64 // refusals not logged since the last logged one
 }
 
 func newRefusals(log *slog.Logger, registry prometheus.Registerer) *refusals {
@@ -52,7 +52,7 @@ func newRefusals(log *slog.Logger, registry prometheus.Registerer) *refusals {
 		logged: newLimiter(LoggedBurst, LoggedEvery),
 	}
 	for _, reason := range []string{refusedNone, refusedScheme, refusedUnknown, refusedScope} {
-		r.counted.WithLabelValues(reason) // so that the first refusal is a step, and no new series
+		r.counted.WithLabelValues(reason) // so that the first refusal shows as a step, not as a new series
 	}
 	registry.MustRegister(r.counted)
 	return r

@@ -1,5 +1,5 @@
-// Package command is what the command lines of our programs share: exit codes, errors with
-// a hint, signals, the version, manual pages, JSON for programs. A program gives it its own
+// Package command is the common part of our programs' command lines: exit codes, errors with
+// a hint, signals, the version, manual pages, JSON for programs. Each program passes its own
 // tree of cobra commands.
 package command
 
@@ -15,14 +15,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exit codes of every command. One that was stopped by a signal has 128 and its number.
+// Exit codes of every command. A command stopped by a signal exits with 128 plus its number.
 const (
 	ExitOK      = 0
 	ExitFailure = 1
 	ExitUsage   = 2
 )
 
-// HintMark begins the last line of an error, which says what to do next.
+// HintMark begins the last line of an error, which suggests the next step.
 const HintMark = "\nhint: "
 
 // UsageError is a fault of the command line that shows only once a command runs.
@@ -33,19 +33,19 @@ func (e UsageError) Error() string { return e.Err.Error() }
 // Unwrap gives the cause.
 func (e UsageError) Unwrap() error { return e.Err }
 
-// ExitCode ends the program with a code of its own, when all has been said.
+// ExitCode ends the program with this code, without a further message.
 type ExitCode int
 
 func (e ExitCode) Error() string { return "exit code " + strconv.Itoa(int(e)) }
 
-// Line is one command line, and where it reads and writes.
+// Line is one command line, with its input and outputs.
 type Line struct {
 	Args     []string
 	In       io.Reader
 	Out, Err io.Writer
-	// Hint is the next step after an error that has none of its own, "" if none is known.
+	// Hint returns the next step after an error without its own hint, "" if none is known.
 	Hint func(error) string
-	// Exit is the exit code for an error of a command that ran; nil: always ExitFailure.
+	// Exit returns the exit code for an error of a command that ran; nil: always ExitFailure.
 	Exit func(error) int
 }
 
@@ -80,8 +80,8 @@ func Run(ctx context.Context, root *cobra.Command, line Line) int {
 	}
 }
 
-// markStart notes when a command's own code begins: whatever fails before is a fault of
-// the command line, and cobra has no types for those.
+// markStart notes when a command's own code begins: any earlier failure is a fault of the
+// command line, for which cobra has no error types.
 func markStart(cmd *cobra.Command, started *bool) {
 	if runE := cmd.RunE; runE != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -94,7 +94,7 @@ func markStart(cmd *cobra.Command, started *bool) {
 	}
 }
 
-// print writes err, and what to do next: the error's own hint, else the one for errors of
+// print writes err and the next step: the error's own hint, else the one for errors of
 // its kind, else other.
 func (l Line) print(root *cobra.Command, err error, other string) {
 	text := err.Error()
@@ -109,8 +109,8 @@ func (l Line) print(root *cobra.Command, err error, other string) {
 	fmt.Fprintf(l.Err, "%s: %s\n", root.Name(), text)
 }
 
-// NewRoot makes a program's own command of what is the program's alone, with groups of commands, the
-// last of which is for help and completion.
+// NewRoot makes a program's root command, with groups of commands. The last group is for help and
+// completion.
 func NewRoot(root *cobra.Command, groups ...*cobra.Group) *cobra.Command {
 	root.Version = ReadVersion().Of(root.Name())
 	root.SilenceErrors, root.SilenceUsage, root.DisableFlagsInUseLine = true, true, true
@@ -131,8 +131,8 @@ func Add(root *cobra.Command, group string, commands ...*cobra.Command) {
 	}
 }
 
-// Parent makes cmd, which holds other commands, show its help when it is called alone, and
-// refuse a name that none of them has, with those that are like it.
+// Parent makes cmd, which holds other commands, show its help when called alone, and refuse an
+// unknown name with a list of similar ones.
 func Parent(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -158,7 +158,7 @@ func JSONFlag(cmd *cobra.Command, asJSON *bool) {
 	cmd.Flags().BoolVar(asJSON, "json", false, "print JSON, for programs")
 }
 
-// WriteJSON writes what --json asks for.
+// WriteJSON writes the output for --json.
 func WriteJSON(w io.Writer, value any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")

@@ -22,7 +22,7 @@ func NewMan(program, example string) *cobra.Command {
 				return err
 			}
 			root := cmd.Root()
-			// The date of the day would make every build differ.
+			// The current date would make every build differ.
 			root.DisableAutoGenTag = true
 			header := &doc.GenManHeader{Section: "1", Source: program + " " + ReadVersion().Version, Manual: program}
 			if err := doc.GenManTree(root, header, dir); err != nil {

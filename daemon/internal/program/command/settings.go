@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// SettingsPath is the file of a program's settings: that of the flag, else of the variable, else
-// the default one if it exists, else "".
+// SettingsPath returns the file of a program's settings: that of the flag, else of the variable,
+// else the default one if it exists, else "".
 func SettingsPath(flag, variable, def string) string {
 	if flag != "" {
 		return flag
@@ -14,7 +14,7 @@ func SettingsPath(flag, variable, def string) string {
 	if env := os.Getenv(variable); env != "" {
 		return env
 	}
-	// One that is there and cannot be read is an error to show, not a reason for defaults.
+	// A file that exists but cannot be read is an error to show, not a reason for defaults.
 	if _, err := os.Stat(def); !errors.Is(err, os.ErrNotExist) {
 		return def
 	}

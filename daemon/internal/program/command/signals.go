@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// Signaled is why a context ended: the process was told to stop.
+// Signaled is the cause of a context's end: a signal told the process to stop.
 type Signaled struct{ Signal syscall.Signal }
 
 func (s Signaled) Error() string { return "stopped by a signal: " + s.Signal.String() }
 
-// exitCode is what shells call the end of a process by this signal.
+// exitCode is the code that shells report for a process ended by this signal.
 func (s Signaled) exitCode() int { return 128 + int(s.Signal) }
 
 // WithSignals ends the context at the first SIGINT or SIGTERM. The second one kills.
@@ -36,8 +36,8 @@ func WithSignals(parent context.Context) (ctx context.Context, stop func()) {
 	}
 }
 
-// stoppedBy tells whether err is what became of a command that a signal stopped, and
-// which signal: a command that failed for another reason meanwhile has failed.
+// stoppedBy reports whether err comes from a command that a signal stopped, and which signal. A
+// command that meanwhile failed for another reason has failed.
 func stoppedBy(ctx context.Context, err error) (Signaled, bool) {
 	var s Signaled
 	if errors.As(err, &s) {

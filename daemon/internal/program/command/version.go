@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Version says which program this is, as the Go tool recorded it.
+// Version identifies the program, as recorded by the Go tool.
 type Version struct {
-	Version  string `json:"version"`            // of the module; (devel) for a build that is no release
+	Version  string `json:"version"`            // of the module; (devel) if the build is not a release
 	Commit   string `json:"commit,omitempty"`   // empty: built outside a checkout
 	Time     string `json:"time,omitempty"`     // of the commit, RFC 3339
 	Modified bool   `json:"modified,omitempty"` // the checkout differed from the commit
@@ -19,7 +19,7 @@ type Version struct {
 	Arch     string `json:"arch"`
 }
 
-// ReadVersion is that of this program.
+// ReadVersion returns the version of this program.
 func ReadVersion() Version {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -46,7 +46,7 @@ func versionOf(info *debug.BuildInfo) Version {
 	return v
 }
 
-// Of is a line that names the program.
+// Of returns a line that names the program.
 func (v Version) Of(program string) string {
 	text := program + " " + v.Version
 	if v.Commit != "" {

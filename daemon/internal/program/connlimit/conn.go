@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// counted is a connection that is given back when it is closed. It keeps the methods of the
-// two kinds that there are: a half that is closed, a file that goes the short way.
+// counted returns a connection that frees its slot when it is closed. It keeps the methods of the
+// two known kinds: closing one half, sending a file without copying.
 func (m *Limiter) counted(c net.Conn, addr netip.Addr) net.Conn {
 	back := &slot{limiter: m, addr: addr}
 	switch c := c.(type) {

@@ -1,15 +1,14 @@
-// Package connlimit bounds the connections that a server has open, in all and from one
-// address, so that who opens very many leaves room for others, and file descriptors for
-// the store.
+// Package connlimit bounds the open connections of a server, in total and per address, so that a
+// caller that opens very many leaves room for others, and file descriptors for the store.
 //
-// Connections are accepted at any time. One past a limit is told so, by a whole HTTP/1.1
-// answer of 503, and closed; behind TLS, where to say anything would take a handshake, it is
-// only closed. To stop accepting would be worse: callers would wait without knowing why, and
-// the operator's own would wait with them. What comes from this machine (loopback, Unix
-// sockets) is not bound by address, for it may be a proxy or a tunnel for many, and has a few
-// connections beyond the limit in all, for health checks.
+// Connections are always accepted. A connection beyond a limit gets a complete HTTP/1.1 answer
+// of 503, and is closed; with TLS, where any answer would need a handshake, it is only closed.
+// To stop accepting would be worse: callers would wait without knowing why, and the operator's
+// own calls would wait with them. Connections from this machine (loopback, Unix sockets) have no
+// limit per address, because they may come from a proxy or a tunnel for many, and may exceed the
+// total limit by a few, for health checks.
 //
-// The package reads no request and knows nothing of idle connections: net/http ends those.
+// The package reads no requests and does not handle idle connections: net/http ends those.
 package connlimit
 
 import (
@@ -24,13 +23,13 @@ import (
 )
 
 const (
-	// reserve is how many connections from this machine there may be beyond the limit in all.
+	// reserve is how many connections from this machine may exceed the total limit.
 	reserve = 16
-	// A connection that was refused stays open for a moment, so that its end does not overtake
-	// the answer; so many at a time do, others are closed at once.
+	// A refused connection stays open for a moment, so that its end does not overtake the
+	// answer. At most this many do so at a time; others are closed at once.
 	refusedLinger = time.Second
 	maxLingering  = 64
-	// logEvery is how often a refusal is logged at most.
+	// logEvery is the least time between two logged refusals.
 	logEvery = time.Minute
 )
 
@@ -40,13 +39,13 @@ const (
 	limitAddress = "address"
 )
 
-// refusal begins the answer to a connection that is past a limit.
+// refusal begins the answer to a connection beyond a limit.
 const refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: "
 
 // Options are the limits; 0 is none.
 type Options struct {
 	All        int
-	PerAddress int // IPv6 counts by networks of 64 bits, of which one caller has all
+	PerAddress int // IPv6 counts by /64 networks, as one caller has all of one
 	// Answer is the body of the 503, a problem in JSON.
 	Answer []byte
 	Log    *slog.Logger
@@ -62,13 +61,13 @@ type Limiter struct {
 
 	mu     sync.Mutex
 	open   int
-	byAddr map[netip.Addr]int // of those that are bound by address
+	byAddr map[netip.Addr]int // connections limited per address
 	logged time.Time
-	untold int // refusals since then
+	untold int // refusals not logged since then
 }
 
-// New makes a Limiter and registers its metrics, in whose names the registry puts the
-// program's first.
+// New makes a Limiter and registers its metrics, to whose names the registry adds the
+// program's name as a prefix.
 func New(opt Options, registry prometheus.Registerer) *Limiter {
 	m := &Limiter{
 		opt: opt, answer: answerOf(opt.Answer), byAddr: map[netip.Addr]int{},
@@ -86,14 +85,14 @@ func New(opt Options, registry prometheus.Registerer) *Limiter {
 	return m
 }
 
-// Open is the number of connections that are open.
+// Open returns the number of open connections.
 func (m *Limiter) Open() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.open
 }
 
-// Listener bounds the connections of l; encrypted says that TLS will be put on it.
+// Listener limits the connections of l; encrypted says that TLS will be put on it.
 func (m *Limiter) Listener(l net.Listener, encrypted bool) net.Listener {
 	return &listener{Listener: l, limiter: m, encrypted: encrypted}
 }
@@ -104,7 +103,7 @@ type listener struct {
 	encrypted bool
 }
 
-// Accept refuses connections that are past a limit until one comes that is not.
+// Accept refuses connections beyond a limit until one comes that is within it.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -120,7 +119,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// boundBy is what the connections of a caller are counted by; not valid for this machine.
+// boundBy returns the key by which the connections of a caller are counted; invalid for this machine.
 func boundBy(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -137,7 +136,7 @@ func boundBy(a net.Addr) netip.Addr {
 	return addr
 }
 
-// take counts a connection, or names the limit that it is past.
+// take counts a connection, or names the limit that it exceeds.
 func (m *Limiter) take(addr netip.Addr) (limit string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +169,7 @@ func (m *Limiter) give(addr netip.Addr) {
 	}
 }
 
-// refuse answers a connection that is past a limit, and closes it.
+// refuse answers a connection beyond a limit, and closes it.
 func (m *Limiter) refuse(c net.Conn, limit string, encrypted bool) {
 	m.refused.WithLabelValues(limit).Inc()
 	m.logRefusal(c, limit)

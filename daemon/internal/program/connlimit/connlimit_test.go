@@ -34,7 +34,7 @@ func serve(t *testing.T, m *Limiter, l net.Listener) {
 	})
 }
 
-// counted is the sum of a counter's series.
+// counted returns the sum of a counter's series.
 func counted(t *testing.T, c prometheus.Collector) (sum float64) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -67,7 +67,7 @@ func dial(t *testing.T, a net.Addr) net.Conn {
 // ask sends a request and returns the status and body of the answer.
 func ask(t *testing.T, c net.Conn) (status int, body string) {
 	t.Helper()
-	// A connection that is refused may be closed before all of it is sent.
+	// A refused connection may be closed before the whole request is sent.
 	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -81,7 +81,7 @@ func ask(t *testing.T, c net.Conn) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// Past the limit a connection is told so; when another ends there is room again.
+// Beyond the limit a connection is told so; when another ends, there is room again.
 func TestOnePastTheLimitIsTold(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		address := "127.0.0.1:0"
@@ -96,7 +96,7 @@ func TestOnePastTheLimitIsTold(t *testing.T) {
 		m := newLimiter(all, 1)
 		serve(t, m, l)
 		var open []net.Conn
-		for i := range all + reserve { // from this machine, so beyond the limit, and not bound by address
+		for i := range all + reserve { // from this machine: may exceed the limit, and has none per address
 			c := dial(t, l.Addr())
 			if status, body := ask(t, c); status != 200 || body != "served" {
 				t.Fatalf("%s: connection %d: %d %s", network, i, status, body)
@@ -142,7 +142,7 @@ func TestLimitPerAddress(t *testing.T) {
 	}
 }
 
-// What is not limited, and what has ended, leaves nothing behind.
+// Unlimited and ended connections leave nothing behind.
 func TestNothingIsLeftBehind(t *testing.T) {
 	m := newLimiter(0, 0)
 	for i := range 1000 {

@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// What a connection is doing. Each change is one compare-and-swap, so that a connection
-// is either closed or begins a request, never both.
+// The states of a connection. Each change is one compare-and-swap, so that a connection
+// either is closed or begins a request, never both.
 const (
-	fresh   uint32 = iota // accepted, nothing has come
-	idle                  // an answer was sent, nothing has come since
-	busy                  // a request is coming, or being answered
-	closing               // nothing that comes is carried out any more
+	fresh   uint32 = iota // accepted, nothing received
+	idle                  // an answer was sent, nothing received since
+	busy                  // a request is being received or answered
+	closing               // further requests are not carried out
 )
 
-// conn is a connection whose requests are known to begin and to end.
+// conn is a connection that records when its requests begin and end.
 type conn struct {
 	net.Conn
 	d         *Drainer
-	encrypted bool // what is read is no request yet: net/http says when one begins
+	encrypted bool // bytes read need not be a request: net/http says when one begins
 	state     atomic.Uint32
 	since     atomic.Int64 // Unix nanoseconds: accepted, or last answered
 	closed    sync.Once
-	deadline  sync.Mutex // held while a deadline of reading is set
+	deadline  sync.Mutex // held while a read deadline is set
 }
 
-// begin notes that a request comes; false: it is too late for that.
+// begin notes that a request begins; false: it is too late for that.
 func (c *conn) begin() bool {
 	for {
 		switch s := c.state.Load(); s {
@@ -46,7 +46,7 @@ func (c *conn) begin() bool {
 	}
 }
 
-// changed is told by net/http. With HTTP/2 a connection is active while it has streams.
+// changed is called by net/http. With HTTP/2 a connection is active while it has streams.
 func (c *conn) changed(state http.ConnState) {
 	switch state {
 	case http.StateActive:
@@ -57,8 +57,8 @@ func (c *conn) changed(state http.ConnState) {
 	}
 }
 
-// closeIfSilent ends the connection unless a request has begun on it. What waits in
-// Read gets an error, upon which net/http calls Close.
+// closeIfSilent ends the connection unless a request has begun on it. A pending Read gets an
+// error, and net/http then calls Close.
 func (c *conn) closeIfSilent() {
 	c.deadline.Lock()
 	defer c.deadline.Unlock()
@@ -83,7 +83,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// SetReadDeadline does not undo what closeIfSilent has set.
+// SetReadDeadline does not undo the deadline set by closeIfSilent.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.deadline.Lock()
 	defer c.deadline.Unlock()
@@ -97,10 +97,10 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// NetConn is the connection under c.
+// NetConn returns the connection under c.
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
-// ReadFrom lets a file go the short way through the system.
+// ReadFrom lets the system send a file without copying it to this process.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
 
 // CloseWrite ends the sending half.
@@ -113,8 +113,8 @@ func (c *conn) CloseWrite() error {
 }
 
 // Close closes the connection. While draining it ends the sending half first and waits
-// for the client to do the same: to close both at once would make the system answer what
-// still comes with a reset, which can overtake the answer that was sent before.
+// for the client to do the same: if both were closed at once, the system would answer late
+// data with a reset, which can overtake the answer that was sent before.
 func (c *conn) Close() error {
 	err := net.ErrClosed
 	c.closed.Do(func() {

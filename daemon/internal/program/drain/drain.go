@@ -1,14 +1,13 @@
 // Package drain ends an http.Server without losing a request.
 //
-// http.Server.Shutdown closes connections that are idle at that moment, so that a client
-// which is just sending its next request on one gets a reset. Here every client is told
-// first: while draining, each answer closes its connection ("Connection: close", in
-// HTTP/2 GOAWAY), connections are still accepted, and only one that has been silent for
-// a while is closed, by its sending half first. A request that crosses that close is not
-// carried out, so that it can be sent again without harm; its client sees the end of the
-// connection and no reset.
+// http.Server.Shutdown closes connections that are idle at that moment, so a client that is
+// just sending its next request gets a reset. Here every client is told first: while
+// draining, each answer closes its connection ("Connection: close", in HTTP/2 GOAWAY), new
+// connections are still accepted, and a connection is closed only after it has been silent
+// for a while, its sending half first. A request that crosses that close is not carried out,
+// so it is safe to send it again; its client sees the end of the connection and no reset.
 //
-// It starts no server and decides nothing about listeners but when to close them.
+// It starts no server, and its only decision about listeners is when to close them.
 package drain
 
 import (
@@ -26,7 +25,7 @@ const (
 	// tick is how often Drain looks at the connections.
 	tick = 5 * time.Millisecond
 	// closeGrace is how long a client may take to close its half of a connection whose
-	// other half is closed. It covers a round trip over a long way.
+	// other half is closed. It covers a round trip over a long distance.
 	closeGrace = 500 * time.Millisecond
 )
 
@@ -41,8 +40,8 @@ type Drainer struct {
 	conns     map[*conn]struct{}
 }
 
-// New takes server over: it wraps its Handler and uses its ConnState and ConnContext,
-// which must be free. It is called before the server serves.
+// New takes over server: it wraps its Handler and uses its ConnState and ConnContext,
+// which must be nil. It must be called before the server serves.
 func New(server *http.Server) *Drainer {
 	d := &Drainer{server: server, next: server.Handler, conns: map[*conn]struct{}{}}
 	server.Handler = http.HandlerFunc(d.serve)
@@ -59,7 +58,7 @@ func New(server *http.Server) *Drainer {
 
 type connKey struct{}
 
-// tracked is the connection from Listener under c, which TLS may have wrapped.
+// tracked returns the connection from Listener under c, which TLS may have wrapped.
 func tracked(c net.Conn) *conn {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
@@ -68,9 +67,9 @@ func tracked(c net.Conn) *conn {
 	return own
 }
 
-// Listener makes l and its connections known to d. The server is to serve on what it
-// returns; encrypted says that TLS will be put on it. It is called before anybody may call
-// Drain, which neither closes nor waits for a listener that it does not know.
+// Listener registers l and its connections with d. The server must serve on the returned
+// listener; encrypted says that TLS will be put on it. It must be called before any call of
+// Drain, which neither closes nor waits for an unregistered listener.
 func (d *Drainer) Listener(l net.Listener, encrypted bool) net.Listener {
 	own := &listener{Listener: l, d: d, encrypted: encrypted}
 	d.mu.Lock()
@@ -83,7 +82,7 @@ type listener struct {
 	net.Listener
 	d         *Drainer
 	encrypted bool
-	ended     atomic.Bool // Accept gives no connection any more
+	ended     atomic.Bool // Accept returns no more connections
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -102,10 +101,10 @@ func (l *listener) Accept() (net.Conn, error) {
 	return own, nil
 }
 
-// serve is the handler around that of the server.
+// serve is the handler that wraps the server's own.
 func (d *Drainer) serve(w http.ResponseWriter, r *http.Request) {
 	if c, _ := r.Context().Value(connKey{}).(*conn); c != nil && !c.begin() {
-		panic(http.ErrAbortHandler) // the answer could not be sent any more
+		panic(http.ErrAbortHandler) // the answer can no longer be sent
 	}
 	if d.draining.Load() {
 		w.Header().Set("Connection", "close")
@@ -113,12 +112,12 @@ func (d *Drainer) serve(w http.ResponseWriter, r *http.Request) {
 	d.next.ServeHTTP(w, r)
 }
 
-// Drain answers what comes until every connection that is open now has ended, at most
-// for linger and what it takes to close them; then it closes the listeners, waits for
-// the requests that are under way, and returns. A connection that has been silent for
-// linger is closed. When ctx ends before that, what is left is cut off, and cut says
-// how many connections those were. The server serves on the listeners, or is about to: its
-// Serve returns when they are closed, with an error for Served.
+// Drain answers requests until every connection that is open now has ended, at most for
+// linger plus the time to close them. Then it closes the listeners, waits for the running
+// requests, and returns. A connection that has been silent for linger is closed. If ctx ends
+// before that, the remaining connections are cut off, and cut is their number. The server
+// must serve on the listeners, or be about to: its Serve returns when they are closed, with
+// an error for Served.
 func (d *Drainer) Drain(ctx context.Context, linger time.Duration) (cut int) {
 	start := time.Now()
 	d.draining.Store(true)
@@ -154,7 +153,7 @@ func (d *Drainer) cut() int {
 	return len(left)
 }
 
-// ended tells whether no connection is left, and none can come.
+// ended reports whether no connection is left, and none can come.
 func (d *Drainer) ended() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -166,7 +165,7 @@ func (d *Drainer) ended() bool {
 	return len(d.conns) == 0
 }
 
-// open lists the connections that are not closed.
+// open returns the connections that are not closed.
 func (d *Drainer) open() []*conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -177,7 +176,7 @@ func (d *Drainer) open() []*conn {
 	return list
 }
 
-// gone tells whether no request can come on any of the connections.
+// gone reports whether no request can come on any of the connections.
 func gone(list []*conn) bool {
 	for _, c := range list {
 		if c.state.Load() != closing {
@@ -187,7 +186,7 @@ func gone(list []*conn) bool {
 	return true
 }
 
-// closeSilent begins to close the connections on which nothing has come for linger.
+// closeSilent begins to close the connections that have been silent for linger.
 func (d *Drainer) closeSilent(start time.Time, linger time.Duration) {
 	if time.Since(start) < linger {
 		return
@@ -214,7 +213,7 @@ func (d *Drainer) forget(c *conn) {
 	delete(d.conns, c)
 }
 
-// Served turns what Serve returned into what went wrong: nothing, once Drain has begun.
+// Served turns the error of Serve into the real failure: nil, once Drain has begun.
 func (d *Drainer) Served(err error) error {
 	if d.draining.Load() && (errors.Is(err, net.ErrClosed) || errors.Is(err, http.ErrServerClosed)) {
 		return nil

@@ -68,7 +68,7 @@ func (r *rig) drainNow(linger, patience time.Duration) <-chan int {
 	return cut
 }
 
-// raw is a client that does nothing by itself.
+// raw is a client that does nothing automatically.
 type raw struct {
 	net.Conn
 	in *bufio.Reader
@@ -122,7 +122,7 @@ func TestNothingToDrain(t *testing.T) {
 	}
 }
 
-// An open connection gets its answer, with the word that it is the last one.
+// An open connection gets its answer, with the notice that it is the last one.
 func TestIdleConnectionIsTold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -148,7 +148,7 @@ func TestSilentConnectionIsClosed(t *testing.T) {
 	r := newRig(t, nil)
 	c, unused := r.dial(), r.dial()
 	mustAsk(t, c, "/", false)
-	for len(r.drain.open()) < 2 { // what is not accepted when nobody listens any more is reset
+	for len(r.drain.open()) < 2 { // connections not accepted before the listener closes are reset
 		time.Sleep(time.Millisecond)
 	}
 	cut := r.drainNow(20*time.Millisecond, time.Minute)
@@ -169,7 +169,7 @@ func TestSilentConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// A request under way is waited for, whenever it began, and one that comes in pieces.
+// A running request is waited for, whenever it began, and so is one that comes in pieces.
 func TestRequestUnderWay(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -231,7 +231,7 @@ func TestPatienceEnds(t *testing.T) {
 	close(r.hold)
 }
 
-// Requests sent one behind the other: the first is answered, and its answer arrives.
+// Pipelined requests: the first is answered, and its answer arrives.
 func TestPipelined(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

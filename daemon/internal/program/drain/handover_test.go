@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Clients without retries send on their own connections while one server after the
-// other takes over the port: each request is answered, and carried out once.
+// Clients without retries send on their own connections while one server after another
+// takes over the port: each request is answered, and carried out once.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	for name, newClient := range map[string]func(t *testing.T, addr string) func() error{
@@ -74,12 +74,12 @@ func TestHandOver(t *testing.T) {
 				for deadline := time.Now().Add(2 * time.Minute); answered.Load() < before+200 && time.Now().Before(deadline) && !t.Failed(); {
 					time.Sleep(time.Millisecond)
 				}
-				if i == servers-1 { // nobody comes after it
+				if i == servers-1 { // it has no successor
 					close(stop)
 					clients.Wait()
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-				linger := time.Minute // to close one that a busy client is about to use would be a fault of the test
+				linger := time.Minute // closing one that a busy client is about to use would be a fault of the test
 				if i == servers-1 {
 					linger = 20 * time.Millisecond
 				}
@@ -137,7 +137,7 @@ func transportClient(t *testing.T, addr string) func() error {
 	}
 }
 
-// HTTP/2: the first answer while draining tells the client to go, and ends no request.
+// HTTP/2: the first answer while draining tells the client to leave, and ends no request.
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	helper := httptest.NewUnstartedServer(nil)

@@ -1,9 +1,8 @@
-// Package gather sends the head of an answer over HTTP/1.1 and the body behind it with one
-// call of the system. net/http has a buffer of 4 KiB: it writes the head and what of the body
-// fits behind it, and then the rest. The client would be woken by the first of the two, and
-// read twice.
+// Package gather sends the head and body of an HTTP/1.1 answer with one system call. net/http
+// has a buffer of 4 KiB: it writes the head with as much of the body as fits, and then the rest.
+// The first of the two writes would wake the client, which would then read twice.
 //
-// It buffers no more than that first write, and only where a handler says that another one
+// It buffers no more than that first write, and only if a handler says that another one
 // follows. Connections with TLS are left as they are.
 package gather
 
@@ -14,10 +13,10 @@ import (
 	"net"
 )
 
-// headBytes is the most that is held: the buffer of net/http.
+// headBytes is the most that is held: the size of net/http's buffer.
 const headBytes = 4 << 10
 
-// Listener makes Of find the answers on l's connections, on which no TLS will be put.
+// Listener lets Of find the answers on l's connections, on which no TLS will be put.
 func Listener(l net.Listener) net.Listener { return listener{l} }
 
 type listener struct{ net.Listener }
@@ -36,7 +35,7 @@ type conn struct {
 	answer Answer
 }
 
-// Answer is what is written to a connection. The methods of a nil one do nothing.
+// Answer controls the writes to a connection. The methods of a nil Answer do nothing.
 type Answer struct {
 	holding bool
 	held    []byte
@@ -47,8 +46,8 @@ type Answer struct {
 
 type key struct{}
 
-// Context is for [http.Server.ConnContext]: Of finds the answers on c in what it returns. c is
-// a connection of Listener, or has one under NetConn.
+// Context is for [http.Server.ConnContext]: in the returned context, Of finds the answers on c. c
+// is a connection of Listener, or its NetConn returns one.
 func Context(ctx context.Context, c net.Conn) context.Context {
 	for {
 		switch over := c.(type) {
@@ -62,21 +61,21 @@ func Context(ctx context.Context, c net.Conn) context.Context {
 	}
 }
 
-// Of is the answer on the connection of a request with such a context; nil: it cannot be
-// gathered.
+// Of returns the answer on the connection of a request with such a context, or nil if it cannot
+// be gathered.
 func Of(ctx context.Context) *Answer {
 	a, _ := ctx.Value(key{}).(*Answer)
 	return a
 }
 
-// Hold keeps back the next write, until one follows or Release is called.
+// Hold keeps back the next write until another follows or Release is called.
 func (a *Answer) Hold() {
 	if a != nil {
 		a.holding = true
 	}
 }
 
-// Release writes what is held, and holds nothing any more.
+// Release writes the held bytes, and ends the hold.
 func (a *Answer) Release() error {
 	if a == nil {
 		return nil
@@ -91,7 +90,7 @@ func (a *Answer) Release() error {
 	return err
 }
 
-// Write writes p, behind what is held.
+// Write writes p, after any held bytes.
 func (c *conn) Write(p []byte) (int, error) {
 	a := &c.answer
 	switch {
@@ -123,7 +122,7 @@ func (c *conn) CloseWrite() error {
 	return half.CloseWrite()
 }
 
-// ReadFrom lets a file go the short way through the system.
+// ReadFrom lets the system send a file without copying it to this process.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	if err := c.answer.Release(); err != nil {
 		return 0, err

@@ -15,11 +15,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/gather"
 )
 
-// taken is a connection that keeps what is written, one slice a call.
+// taken is a connection that keeps written data, one slice per call.
 type taken struct {
 	net.Conn
 	calls [][]byte
-	room  int // bytes that are taken before an error
+	room  int // bytes that are accepted before an error
 }
 
 var errFull = errors.New("no more")
@@ -53,8 +53,8 @@ func over(t *testing.T, c net.Conn) (net.Conn, *gather.Answer) {
 	return made, a
 }
 
-// Whatever is written, held and released in whatever order, all of it goes out in order, and
-// what is held is never more than one small write.
+// In any sequence of write, hold and release, all data is sent in order, and never more than one
+// small write is held.
 func TestOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
@@ -125,7 +125,7 @@ func TestNothingToGather(t *testing.T) {
 	}
 }
 
-// serve serves answers of a length, gathered where the path is /gathered.
+// serve serves answers of a given length, gathered if the path is /gathered.
 func serve(t *testing.T, length int) (url string, last func() net.Conn) {
 	t.Helper()
 	conns := make(chan net.Conn, 10)
@@ -165,7 +165,7 @@ func (l tell) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// Answers over real connections come whole, whatever their length, several on one.
+// Answers over real connections arrive complete, whatever their length, several on one.
 func TestAnswersComeWhole(t *testing.T) {
 	for _, length := range []int{0, 1, 2048, 2049, 4000, 4096, 8192, 8193, 40_000, 1 << 20} {
 		url, _ := serve(t, length)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A gathered answer leaves in one call where net/http alone makes two, and the system sends
-// what each call has by itself.
+// A gathered answer is sent in one call where net/http alone makes two, and the system sends the
+// data of each call separately.
 func TestOneCall(t *testing.T) {
 	sent := map[string]uint32{}
 	for _, path := range []string{"/", "/gathered"} {
@@ -30,7 +30,7 @@ func TestOneCall(t *testing.T) {
 	}
 }
 
-// segments is how many with data were sent, those not counted that were sent again.
+// segments returns how many segments with data were sent, without retransmissions.
 func segments(t *testing.T, c net.Conn) uint32 {
 	t.Helper()
 	raw, err := c.(*net.TCPConn).SyscallConn()

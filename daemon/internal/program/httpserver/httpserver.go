@@ -1,6 +1,6 @@
-// Package httpserver serves a program's handler over HTTP: on its own address or on the sockets
-// of systemd, with TLS or without, as many connections as there may be, and ends without losing
-// a request. It puts together what the packages beside it do; what is answered is the program's.
+// Package httpserver serves a program's handler over HTTP: on its own address or on sockets from
+// systemd, with TLS or without, with a limit on connections, and stops without losing a request.
+// It combines the packages beside it; the program decides the answers.
 package httpserver
 
 import (
@@ -33,12 +33,12 @@ const (
 type Options struct {
 	listen.Options
 	Certificate *secret.Certificate // nil: no TLS
-	// Public: callers present no token, and nothing that is told is secret.
+	// Public: callers present no token, and no answer is secret.
 	Public bool
 	Log    *slog.Logger
 }
 
-// Server holds sockets, and serves on them once it is told what.
+// Server holds sockets, and serves on them after Handle and Serve.
 type Server struct {
 	opt       Options
 	listeners []net.Listener
@@ -48,7 +48,7 @@ type Server struct {
 	serving   sync.WaitGroup
 }
 
-// Open takes the sockets, so that a port that is taken is known before anything else is begun.
+// Open opens the sockets, so that a port in use is noticed before anything else begins.
 func Open(o Options) (*Server, error) {
 	o.Options.Log = o.Log
 	listeners, err := listen.Open(o.Options)
@@ -60,7 +60,7 @@ func Open(o Options) (*Server, error) {
 	return s, nil
 }
 
-// warnPlainText warns where tokens cross a network that others may listen to.
+// warnPlainText warns if tokens cross a network where others may listen.
 func (s *Server) warnPlainText() {
 	if !s.opt.Guarded || s.opt.Public || s.opt.Certificate != nil {
 		return
@@ -79,12 +79,12 @@ type Handling struct {
 	// Connections and PerAddress bound how many may be open, 0: no limit; half of Connections
 	// an address. As many as the process may have files open for count at most, a quarter less.
 	Connections, PerAddress int
-	// Overloaded is the body, problem+json, that a connection past a limit is answered.
+	// Overloaded is the body, problem+json, of the answer to a connection beyond a limit.
 	Overloaded []byte
-	Registry   prometheus.Registerer // puts the program's name before those of metrics
+	Registry   prometheus.Registerer // adds the program's name before those of metrics
 }
 
-// Handle readies what Serve serves. It is called once, before Serve and Drain.
+// Handle prepares the server that Serve runs. It is called once, before Serve and Drain.
 func (s *Server) Handle(h Handling) {
 	s.http = &http.Server{
 		Handler:           h.Handler,
@@ -100,7 +100,7 @@ func (s *Server) Handle(h Handling) {
 	limiter := connlimit.New(s.connections(h), h.Registry)
 	for i, l := range s.listeners {
 		encrypted := s.opt.Certificate != nil
-		// Before anybody can ask for a stop, or it would not end these.
+		// Before any stop can be requested, as the stop would miss these otherwise.
 		l = limiter.Listener(l, encrypted)
 		if encrypted {
 			l = tlshint.Listener(l)
@@ -125,7 +125,7 @@ func (s *Server) connections(h Handling) connlimit.Options {
 	return connlimit.Options{All: all, PerAddress: perAddress, Log: s.opt.Log, Answer: h.Overloaded}
 }
 
-// Serve begins to serve. What goes wrong later comes from Broken.
+// Serve begins to serve. Broken reports later failures.
 func (s *Server) Serve() {
 	for _, l := range s.listeners {
 		s.serving.Go(func() {
@@ -140,11 +140,11 @@ func (s *Server) Serve() {
 	}
 }
 
-// Broken tells of a socket that cannot be served on any more.
+// Broken reports a socket that can no longer be served.
 func (s *Server) Broken() <-chan error { return s.broken }
 
-// Drain answers what is under way and what still comes, as [drain.Drainer.Drain], and cuts off
-// what takes longer than patience.
+// Drain answers running and late requests, like [drain.Drainer.Drain], and cuts off those that
+// take longer than patience.
 func (s *Server) Drain(linger, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -168,7 +168,7 @@ func (s *Server) Close() error {
 // Addr is the address of the first socket.
 func (s *Server) Addr() net.Addr { return s.listeners[0].Addr() }
 
-// URL is where the program is called.
+// URL is the URL at which the program can be called.
 func (s *Server) URL() string {
 	scheme := "http"
 	if s.opt.Certificate != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 )
 
-// Who lets tokens travel where others can read them is told at the start.
+// A warning at the start says that others could read the tokens on the network.
 func TestTokensInPlainTextAreWarnedOf(t *testing.T) {
 	for _, test := range []struct {
 		network, address           string

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table aligns columns, those of left to the left and others to the right.
+// Table aligns the columns in left to the left and the others to the right.
 func Table(w io.Writer, rows [][]string, left map[int]bool) error {
 	width := map[int]int{}
 	for _, row := range rows {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Quantity is a flag's value: a whole number of items, also as 150e6, or with k, M or G for
-// thousands, millions, thousand millions; 1 to 2^40.
+// Quantity is a flag's value: a whole number of items, 1 to 2^40. It may be written as 150e6, or
+// with k, M or G for thousands, millions, thousand millions.
 type Quantity struct{ N uint64 }
 
 const mostQuantity = 1 << 40

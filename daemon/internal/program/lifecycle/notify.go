@@ -1,6 +1,6 @@
-// Package lifecycle is what a program and its service manager (systemd) tell each other
-// between a start and a stop, and the bound on how long a stop may take. Where there is no
-// service manager nobody hears it.
+// Package lifecycle exchanges messages between a program and its service manager (systemd), from
+// start to stop, and bounds how long a stop may take. Without a service manager the messages go
+// nowhere.
 package lifecycle
 
 import (
@@ -18,20 +18,20 @@ import (
 const (
 	statusEvery   = 5 * time.Second
 	statusTimeout = 2 * time.Second
-	// A start is given more time as long as it lasts, up to startPatience: to load bit-maps
-	// from a slow disk takes minutes, and a Redis may be slower still.
+	// A start gets more time while it lasts, up to startPatience: loading bit-maps from a slow
+	// disk takes minutes, and a Redis may be slower still.
 	startPatience = 30 * time.Minute
 	extendEvery   = 10 * time.Second
 	extendBy      = time.Minute
 )
 
-// What is told with Notify, as sd_notify(3) has it.
+// The messages for Notify, as defined in sd_notify(3).
 const (
 	Ready    = sdnotify.SdNotifyReady
 	Stopping = sdnotify.SdNotifyStopping
 )
 
-// Notify tells the service manager.
+// Notify sends a message to the service manager.
 func Notify(assignments ...string) {
 	_, _ = sdnotify.SdNotify(false, strings.Join(assignments, "\n"))
 }
@@ -44,7 +44,7 @@ func Status(format string, args ...any) string {
 	return "STATUS=" + strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
 }
 
-// MoreTime asks the service manager to wait that long from now.
+// MoreTime asks the service manager to wait this long from now.
 func MoreTime(d time.Duration) string { return fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds()) }
 
 func heard() bool { return os.Getenv("NOTIFY_SOCKET") != "" }
@@ -65,7 +65,7 @@ func KeepStarting() (stop func()) {
 	}
 }
 
-// every calls f now and then again and again, until ctx ends.
+// every calls f now and then repeatedly, until ctx ends.
 func every(ctx context.Context, interval time.Duration, f func()) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -79,9 +79,8 @@ func every(ctx context.Context, interval time.Duration, f func()) {
 	}
 }
 
-// PingWatchdog tells the service manager that the program lives, twice as often as it
-// wants to hear that, until ctx ends. Before each ping it calls alive: where that hangs, no
-// ping follows.
+// PingWatchdog sends heartbeats to the service manager, twice as often as it requires, until
+// ctx ends. Before each it calls alive: if that hangs, no heartbeat follows.
 func PingWatchdog(ctx context.Context, alive func(), log *slog.Logger) {
 	wanted, err := sdnotify.SdWatchdogEnabled(false)
 	if err != nil {
@@ -97,8 +96,8 @@ func PingWatchdog(ctx context.Context, alive func(), log *slog.Logger) {
 	})
 }
 
-// TellStatus keeps the line that `systemctl status` shows, until ctx ends. The function that
-// it calls for the line has 2 s.
+// TellStatus updates the line that `systemctl status` shows, until ctx ends. The function that
+// returns the line has 2 s.
 func TellStatus(ctx context.Context, line func(context.Context) string) {
 	if !heard() {
 		return

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/term"
 )
 
-// ReloadSignals are the requests to reload files: SIGHUP, but at a terminal, where it ends the
-// program as any other. The caller stops them with [signal.Stop].
+// ReloadSignals delivers requests to reload files: SIGHUP, except at a terminal, where it ends
+// the program as usual. The caller stops them with [signal.Stop].
 func ReloadSignals() chan os.Signal {
 	reload := make(chan os.Signal, 1)
 	if !term.IsTerminal(int(os.Stdin.Fd())) {

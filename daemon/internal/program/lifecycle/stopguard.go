@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// StopGuard ends the process when a stop takes longer than it may: a disk that hangs
-// holds a sync, and whoever waits for it, for ever. What was answered does not depend on
-// an orderly end. It is safe for concurrent use.
+// StopGuard ends the process if a stop takes too long: a hanging disk blocks an fsync, and
+// everything that waits for it, forever. Acknowledged requests do not depend on an orderly
+// end. It is safe for concurrent use.
 type StopGuard struct {
 	limit time.Duration
 	log   *slog.Logger
-	exit  func(code int) // os.Exit, but in tests
+	exit  func(code int) // os.Exit, except in tests
 
 	mu    sync.Mutex
 	timer *time.Timer // nil: no stop is under way
 	over  bool
 }
 
-// NewStopGuard makes one that gives a stop that long.
+// NewStopGuard makes a StopGuard that gives a stop this long.
 func NewStopGuard(limit time.Duration, log *slog.Logger) *StopGuard {
 	return &StopGuard{limit: limit, log: log, exit: os.Exit}
 }
 
-// Arm notes that a stop has begun; the first call counts.
+// Arm notes that a stop has begun; only the first call counts.
 func (g *StopGuard) Arm() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -35,7 +35,7 @@ func (g *StopGuard) Arm() {
 	}
 }
 
-// Disarm notes that the stop has come to its end.
+// Disarm notes that the stop has ended.
 func (g *StopGuard) Disarm() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A stop that hangs ends the process all the same; one that ends does not.
+// A hanging stop ends the process; one that completes does not.
 func TestStopIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,5 @@
 // Package listen gets the sockets that a program serves: those that systemd hands over, or
-// one that it opens itself. It refuses to be open to other machines where nobody has to show
-// who he is.
+// one that it opens itself. It refuses to be open to other machines if callers need no token.
 package listen
 
 import (
@@ -20,14 +19,14 @@ import (
 type Options struct {
 	// Program is its name; Program.socket is the unit that hands sockets over.
 	Program string
-	// Address is host:port of the settings, for a program that is handed none. The settings
-	// have been checked with Guarded in mind.
+	// Address is host:port of the settings, used if systemd hands over no socket. The check of
+	// the settings has considered Guarded.
 	Address string
-	// Guarded: callers need a token, so that other machines may reach the program.
+	// Guarded: callers need a token, so other machines may reach the program.
 	Guarded bool
-	// Guard is the setting that makes it so.
+	// Guard is the name of the setting that requires tokens.
 	Guard string
-	// Log is told where sockets and settings disagree.
+	// Log gets a line if sockets and settings disagree.
 	Log *slog.Logger
 }
 
@@ -77,12 +76,12 @@ func (o Options) check(handed []net.Listener) error {
 	return nil
 }
 
-// Reached tells whether other machines reach a socket.
+// Reached reports whether other machines can reach a socket.
 func Reached(l net.Listener) bool {
 	return l.Addr().Network() == "tcp" && !address.Loopback(l.Addr().String())
 }
 
-// same tells whether a socket has the address that the settings give.
+// same reports whether a socket has the address in the settings.
 func same(listen string, socket net.Addr) bool {
 	have, ok := socket.(*net.TCPAddr)
 	if !ok {

@@ -31,7 +31,7 @@ func TestOpenAtTheAddress(t *testing.T) {
 	}
 }
 
-// What systemd hands over has the last word, within what callers must show.
+// Sockets from systemd override the settings, but are still subject to the rule about tokens.
 func TestHandedOver(t *testing.T) {
 	open, closed := socket(t, "tcp", "0.0.0.0:0"), socket(t, "tcp", "127.0.0.1:0")
 	path := socket(t, "unix", filepath.Join(t.TempDir(), "s"))

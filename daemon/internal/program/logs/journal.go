@@ -1,5 +1,5 @@
-// Package logs writes a program's log for whoever reads it: systemd's journal wants lines of
-// its own.
+// Package logs writes a program's log in the form that suits its reader: systemd's journal has
+// its own line format.
 package logs
 
 import (
@@ -8,15 +8,15 @@ import (
 	"log/slog"
 )
 
-// journalHandler writes text for systemd's journal: each line begins with the priority
-// that sd-daemon(3) describes, by which `journalctl -p warning` chooses and colours lines,
-// and has no time, for the journal has it.
+// journalHandler writes text for systemd's journal. Each line begins with a priority as in
+// sd-daemon(3), by which `journalctl -p warning` selects and colours lines. It has no time,
+// because the journal records that.
 type journalHandler struct {
 	byPriority map[byte]slog.Handler
 	level      slog.Level
 }
 
-// NewJournalHandler makes one.
+// NewJournalHandler makes a journalHandler.
 func NewJournalHandler(w io.Writer, level slog.Level) slog.Handler {
 	h := journalHandler{map[byte]slog.Handler{}, level}
 	for _, p := range []byte("3467") {
@@ -68,7 +68,7 @@ func (h journalHandler) with(change func(slog.Handler) slog.Handler) slog.Handle
 	return changed
 }
 
-// priorityWriter puts a priority before each line; a record is one line, and one Write.
+// priorityWriter writes a priority before each line; a record is one line, and one Write.
 type priorityWriter struct {
 	to       io.Writer
 	priority byte

@@ -4,5 +4,5 @@ package logs
 
 import "os"
 
-// ToJournal is for systems with systemd.
+// ToJournal is false on systems without systemd.
 func ToJournal(*os.File) bool { return false }

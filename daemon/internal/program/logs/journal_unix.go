@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// ToJournal tells whether what is written to a file goes to systemd's journal, of which
-// systemd gives the device and inode.
+// ToJournal reports whether writes to a file go to systemd's journal. systemd passes the
+// journal's device and inode.
 func ToJournal(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package probe answers /livez, /readyz and /metrics for a process that serves nothing else. Nobody
-// has to show who he is: nothing that it tells is secret.
+// Package probe answers /livez, /readyz and /metrics for a process that serves nothing else. Callers
+// need no token: no answer is secret.
 package probe
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Options say what is answered. All are required.
+// Options determine the answers. All are required.
 type Options struct {
 	Program string // with its role, for people
-	// Ready tells whether the process can do its work; nil error: yes. It has to bound its time.
+	// Ready returns nil if the process can do its work. It must bound its own time.
 	Ready   func(context.Context) error
 	Metrics prometheus.Gatherer
 }

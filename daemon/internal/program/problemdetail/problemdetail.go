@@ -1,6 +1,6 @@
-// Package problemdetail is how a program tells callers by HTTP what is wrong: an error with the
-// code that they branch on, and its form as RFC 9457 has it. Which codes there are beside those
-// that every program needs, and what causes them, is for each program to say.
+// Package problemdetail describes errors to HTTP callers: an error with the code that they branch
+// on, in the form of RFC 9457. Each program defines its own codes besides the common ones, and
+// what causes them.
 package problemdetail
 
 import (
@@ -8,7 +8,7 @@ import (
 	"errors"
 )
 
-// The codes that every program of ours may answer.
+// The codes that all our programs may answer.
 const (
 	InvalidParameter = "invalid_parameter"
 	Unauthorized     = "unauthorized"
@@ -26,13 +26,13 @@ const (
 	StoreUnavailable = "store_unavailable"
 )
 
-// Error is an error that callers are told of.
+// Error is an error that is shown to callers.
 type Error struct {
 	Code   string
 	Detail string    // for the caller; may be empty
 	Known  []string  // values that would have been accepted
 	Index  *int      // of the item at fault, from 0; nil: none
-	Offset *int64    // byte of the request at which it was found; nil: none
+	Offset *int64    // byte of the request at which the fault is; nil: none
 	Header [2]string // one header line for callers by HTTP
 	Cause  error     // for the log
 }
@@ -50,7 +50,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Of finds the Error in err; what is none is internal, and its text is for the log only.
+// Of finds the Error in err; any other error is internal, and its text is for the log only.
 func Of(err error) *Error {
 	var own *Error
 	if errors.As(err, &own) {
@@ -71,7 +71,7 @@ type Detail struct {
 	Known     []string `json:"known,omitempty"`
 }
 
-// Encode is the body that tells of e, with a line end. The title is a sentence for its code.
+// Encode returns the body that describes e, with a line end. The title is a sentence for its code.
 func Encode(program string, status int, title string, e *Error) []byte {
 	body, err := json.Marshal(Detail{
 		Type:      "urn:" + program + ":problem:" + e.Code,
@@ -84,7 +84,7 @@ func Encode(program string, status int, title string, e *Error) []byte {
 		Known:     e.Known,
 	})
 	if err != nil {
-		panic(err) // a Detail has nothing that cannot be marshalled
+		panic(err) // every Detail can be marshalled
 	}
 	return append(body, '\n')
 }

@@ -1,5 +1,5 @@
-// Package secret reads what a program keeps in files and shows nobody: passwords, and the
-// certificate that it serves with. It logs nothing, and no error has a secret in it.
+// Package secret reads secrets that a program keeps in files: passwords, and the certificate
+// that it serves with. It logs nothing, and no error contains a secret.
 package secret
 
 import (
@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// Read reads a file that holds a secret alone; a line end after it is ignored. Path "" is no
+// Read reads a file that holds only a secret; a line end after it is ignored. Path "" means no
 // secret.
 func Read(path string) (string, error) {
 	if path == "" {
@@ -36,7 +36,7 @@ func OpenCertificate(certFile, keyFile string) (*Certificate, error) {
 	return c, c.Reload()
 }
 
-// Reload reads the files. What cannot be used leaves in use what was.
+// Reload reads the files. If they cannot be used, the old certificate stays in use.
 func (c *Certificate) Reload() error {
 	cert, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *Certificate) Reload() error {
 	return nil
 }
 
-// Config is how a server of HTTP encrypts with the certificate that is in use.
+// Config returns the TLS settings of an HTTP server, with the certificate that is in use.
 func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.inUse.Load(), nil },

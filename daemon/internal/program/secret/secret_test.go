@@ -30,7 +30,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A renewed certificate is shown after a reload; one that cannot be used leaves the other in use.
+// A renewed certificate is used after a reload; an unusable one leaves the old one in use.
 func TestCertificateIsReadAnew(t *testing.T) {
 	authority := certtest.New(t, "authority")
 	inUse := authority.Issue(t, "first", time.Hour, "127.0.0.1")

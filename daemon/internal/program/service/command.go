@@ -1,6 +1,6 @@
-// Package service makes a program a service of the machine that it runs on, and controls it:
-// that of systemd, or on macOS that of launchd. It is the command `service`; the units are
-// package systemd's.
+// Package service makes a program a service of its machine, under systemd or, on macOS, under
+// launchd, and controls the service. It holds the command `service`; package systemd has the
+// units.
 package service
 
 import (
@@ -20,20 +20,20 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// Exit codes of the service commands, beside those of all commands.
+// Exit codes of the service commands, besides those of all commands.
 const (
 	exitWouldChange  = 3 // install --dry-run
-	exitNotRunning   = 3 // status, as systemctl has it
+	exitNotRunning   = 3 // status, as with systemctl
 	exitNotInstalled = 4 // status
 )
 
-// Settings are how a program finds and reads its own.
+// Settings say how a program finds and reads its settings.
 type Settings struct {
 	Program systemd.Program
-	Default string                   // the file where nobody names one
+	Default string                   // the file if none is named
 	Find    func(flag string) string // the file to read, "" if there is none
-	// Read checks a file and returns what the units need of it: DataDir, and Listen of the
-	// command that is the daemon.
+	// Read checks a file and returns the values that the units need: DataDir, and Listen of the
+	// daemon's command.
 	Read func(file, run string) (systemd.Params, error)
 }
 
@@ -238,12 +238,12 @@ func newLogs(p systemd.Program) *cobra.Command {
 	return cmd
 }
 
-// unitHost is the machine whose units are managed.
+// unitHost is the machine with the managed units.
 type unitHost struct {
 	program systemd.Program
 	dir     string // of units
-	// run runs a program and returns what it wrote. Its error has the name of the program,
-	// and what it wrote to standard error.
+	// run runs a program and returns its output. Its error has the name of the program, and
+	// its standard error.
 	run func(ctx context.Context, name string, args ...string) (string, error)
 }
 

@@ -19,7 +19,7 @@ import (
 // journalTail is how many lines of the journal an error shows.
 const journalTail = 20
 
-// bringUp makes the daemon run as it is installed, and returns what it did to that end.
+// bringUp makes the daemon run as installed, and returns the action that this took.
 func (h *unitHost) bringUp(ctx context.Context) (string, error) {
 	s, err := h.show(ctx, h.program.Service())
 	switch {
@@ -37,8 +37,8 @@ func (h *unitHost) start(ctx context.Context) error {
 	if err := h.installed(ctx); err != nil {
 		return err
 	}
-	// After a crash loop systemd starts nothing before that is forgotten. The command fails
-	// for a unit that it has not loaded, where there is nothing to forget.
+	// After a crash loop systemd starts nothing until the failures are reset. The command fails
+	// for a unit that is not loaded, which has no failures.
 	_ = h.systemctl(ctx, "reset-failed", h.program.Service(), h.program.Socket())
 	return h.up(ctx, "start", h.program.Socket(), h.program.Service())
 }
@@ -51,7 +51,7 @@ func (h *unitHost) stop(ctx context.Context) error {
 	return h.systemctl(ctx, "stop", h.program.Socket(), h.program.Service(), h.program.Retry())
 }
 
-// restart keeps the port open, unless its unit says another one now.
+// restart keeps the port open, unless its unit now has a different one.
 func (h *unitHost) restart(ctx context.Context) error {
 	if err := h.installed(ctx); err != nil {
 		return err
@@ -80,8 +80,8 @@ func (h *unitHost) reload(ctx context.Context) error {
 	return nil
 }
 
-// up runs a command of systemctl after which the daemon must run: it waits for the
-// daemon's own word that it serves.
+// up runs a systemctl command after which the daemon must run: it waits until the daemon
+// itself reports that it serves.
 func (h *unitHost) up(ctx context.Context, args ...string) error {
 	since := time.Now()
 	err := h.systemctl(ctx, args...)
@@ -97,8 +97,8 @@ func (h *unitHost) up(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// installed wants the service to be there. Where somebody has changed the files, systemd
-// reads them.
+// installed returns an error if the service is not installed. If its files have changed, it makes
+// systemd read them.
 func (h *unitHost) installed(ctx context.Context) error {
 	s, err := h.show(ctx, h.program.Service())
 	port, failed := h.show(ctx, h.program.Socket())
@@ -111,17 +111,17 @@ func (h *unitHost) installed(ctx context.Context) error {
 	return err
 }
 
-// portChanged tells whether the socket that is open may be another one than its unit
-// describes now.
+// portChanged reports whether the open socket may differ from the present description in its
+// unit.
 func (h *unitHost) portChanged(ctx context.Context) bool {
 	s, err := h.show(ctx, h.program.Socket())
 	return err == nil && s.running() && h.newer(h.program.Socket(), s.since)
 }
 
-// newer tells whether the files of a unit were changed after at. A time that is not known
-// counts as no change.
+// newer reports whether the files of a unit were changed after at. An unknown time counts as no
+// change.
 func (h *unitHost) newer(unit string, at time.Time) bool {
-	paths, _ := filepath.Glob(filepath.Join(h.dir, unit+".d", "*.conf")) // the pattern is sound
+	paths, _ := filepath.Glob(filepath.Join(h.dir, unit+".d", "*.conf")) // the pattern is valid
 	for _, path := range append(paths, filepath.Join(h.dir, unit)) {
 		if info, err := os.Stat(path); err == nil && !at.IsZero() && info.ModTime().After(at) {
 			return true
@@ -130,7 +130,7 @@ func (h *unitHost) newer(unit string, at time.Time) bool {
 	return false
 }
 
-// withJournal adds to an error what the daemon has written since.
+// withJournal adds to an error the daemon's log since then.
 func (h *unitHost) withJournal(ctx context.Context, err error, since time.Time) error {
 	out, failed := h.run(ctx, "journalctl", "--unit="+h.program.Service(), "--unit="+h.program.Socket(), "--no-pager", "--quiet", "--output=cat",
 		fmt.Sprintf("--lines=%d", journalTail), fmt.Sprintf("--since=@%d", since.Unix()))
@@ -141,7 +141,7 @@ func (h *unitHost) withJournal(ctx context.Context, err error, since time.Time) 
 		err, strings.ReplaceAll(strings.TrimSpace(out), "\n", "\n  "), h.program.Service())
 }
 
-// removal is what uninstall did.
+// removal is the result of uninstall.
 type removal struct {
 	Changed bool     `json:"changed"`
 	Removed []string `json:"removed"`
@@ -168,7 +168,7 @@ func uninstallUnits(cmd *cobra.Command, h *unitHost, asJSON bool) error {
 	return nil
 }
 
-// remove stops the units, in one transaction, and removes what install has written.
+// remove stops the units, in one transaction, and removes the files that install has written.
 func (h *unitHost) remove(ctx context.Context) (removal, error) {
 	done := removal{Removed: []string{}}
 	var names []string
@@ -188,7 +188,7 @@ func (h *unitHost) remove(ctx context.Context) (removal, error) {
 	}
 	for _, name := range names {
 		path := filepath.Join(h.dir, name)
-		if name == h.program.Retry() || name == h.program.JobService() { // nothing enables them
+		if name == h.program.Retry() || name == h.program.JobService() { // these are never enabled
 			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return done, err
 			}
@@ -197,7 +197,7 @@ func (h *unitHost) remove(ctx context.Context) (removal, error) {
 		}
 		done.Changed, done.Removed = true, append(done.Removed, path)
 	}
-	_ = h.systemctl(ctx, append([]string{"reset-failed"}, names...)...) // what had not failed
+	_ = h.systemctl(ctx, append([]string{"reset-failed"}, names...)...) // fails for units that had not failed
 	return done, h.systemctl(ctx, "daemon-reload")
 }
 

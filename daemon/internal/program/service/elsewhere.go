@@ -15,20 +15,20 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// registration is the service as the library knows it, which writes it down and removes
-// it. unit is systemd's; on macOS install fills in the rest.
+// registration returns the service for the library that registers and removes it. unit is the
+// text of systemd's unit; on macOS install fills in the rest.
 func registration(p systemd.Program, unit string) (kardianos.Service, error) {
 	return kardianos.New(noProgram{}, &kardianos.Config{Name: p.Name, Option: kardianos.KeyValue{"SystemdScript": unit}})
 }
 
-// noProgram is for services that are registered, and run by others.
+// noProgram is for services that are only registered here, and run by others.
 type noProgram struct{}
 
 func (noProgram) Start(kardianos.Service) error { return nil }
 func (noProgram) Stop(kardianos.Service) error  { return nil }
 
-// supportedElsewhere refuses the systems for which the daemon is no service: one of
-// Windows must speak with its manager, which serve does not.
+// supportedElsewhere refuses systems where the daemon cannot be a service: a Windows service
+// must talk to its manager, which serve does not.
 func supportedElsewhere(p systemd.Program) error {
 	if runtime.GOOS == "darwin" {
 		return nil

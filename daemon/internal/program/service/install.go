@@ -23,12 +23,12 @@ import (
 
 type installOptions struct {
 	config, binary, user, group string
-	run                         string // the command that is the daemon
+	run                         string // the daemon's command
 	timer, timerGiven           bool
 	now, dryRun                 bool
 }
 
-// unitChange is what becomes of one unit file.
+// unitChange is the change of one unit file.
 type unitChange struct {
 	Path   string `json:"path"`
 	Change string `json:"change"`         // created, updated, removed, unchanged
@@ -43,7 +43,7 @@ type installation struct {
 	Changed bool         `json:"changed"`
 	DryRun  bool         `json:"dry_run"`
 	Units   []unitChange `json:"units"`
-	Enabled []string     `json:"enabled"` // units that were not
+	Enabled []string     `json:"enabled"` // units that were not enabled before
 	Action  string       `json:"action"`  // started, restarted, none
 
 	disable []string
@@ -95,7 +95,7 @@ func installUnits(cmd *cobra.Command, h *unitHost, s Settings, o installOptions,
 	return nil
 }
 
-// wantedUnits renders all units, after a look at what they refer to.
+// wantedUnits renders all units, after checking what they refer to.
 func wantedUnits(s Settings, o installOptions) ([]systemd.File, error) {
 	path := s.Find(o.config)
 	if path == "" {
@@ -126,15 +126,14 @@ func wantedUnits(s Settings, o installOptions) ([]systemd.File, error) {
 	if _, err := user.Lookup(o.user); err != nil {
 		return nil, fmt.Errorf("service install: %w\nhint: useradd --system --user-group --no-create-home --home-dir %s --shell /usr/sbin/nologin %s", err, p.DataDir, o.user)
 	}
-	// The file of the toolkit, whose line does what the timer does.
+	// The toolkit's file, whose line does the timer's work.
 	if _, err := os.Stat(s.Program.Crontab()); err == nil && o.timer {
 		return nil, fmt.Errorf("service install --timer: %s does the same every month\nhint: remove one of the two", s.Program.Crontab())
 	}
 	return files, nil
 }
 
-// runs is the command that the installed unit has, "" where there is none that the program
-// knows.
+// runs returns the command in the installed unit, "" if there is none that the program knows.
 func (h *unitHost) runs() string {
 	text, err := os.ReadFile(filepath.Join(h.dir, h.program.Service()))
 	if err != nil {
@@ -158,12 +157,12 @@ func errOr(err, other error) error {
 	return other
 }
 
-// isTimed tells the units that --timer is about.
+// isTimed reports whether --timer concerns a unit.
 func (h *unitHost) isTimed(name string) bool {
 	return name == h.program.JobService() || name == h.program.JobTimer()
 }
 
-// compare finds out what has to be changed.
+// compare finds the required changes.
 func (h *unitHost) compare(ctx context.Context, files []systemd.File, o installOptions) (*installation, error) {
 	in := &installation{Units: []unitChange{}, Enabled: []string{}}
 	timed := o.timer
@@ -199,11 +198,11 @@ func (h *unitHost) compare(ctx context.Context, files []systemd.File, o installO
 		}
 	}
 	enabled := []string{h.program.Service(), h.program.Socket()}
-	if o.timer { // not spoken of, it stays disabled where somebody has disabled it
+	if o.timer { // without --timer, a disabled timer stays disabled
 		enabled = append(enabled, h.program.JobTimer())
 	}
 	for _, name := range enabled {
-		// The command fails for a unit that is not there, and says "disabled" or nothing.
+		// For a missing unit the command fails, and prints "disabled" or nothing.
 		if out, _ := h.run(ctx, "systemctl", "is-enabled", name); strings.TrimSpace(out) != "enabled" {
 			in.Enabled, in.Changed = append(in.Enabled, name), true
 		}
@@ -211,7 +210,7 @@ func (h *unitHost) compare(ctx context.Context, files []systemd.File, o installO
 	return in, nil
 }
 
-// concernsDaemon tells whether the daemon's own units are other ones now.
+// concernsDaemon reports whether the daemon's own units have changed.
 func (in *installation) concernsDaemon(p systemd.Program) bool {
 	return slices.ContainsFunc(in.Units, func(u unitChange) bool {
 		return u.Change != "unchanged" && (u.name == p.Service() || u.name == p.Socket())
@@ -239,15 +238,15 @@ func (h *unitHost) verify(ctx context.Context, files []systemd.File) error {
 	return nil
 }
 
-// hunks is what differs between two texts as `diff -u` shows it, without its two headings.
+// hunks returns the differences between two texts as in `diff -u`, without its two header lines.
 func hunks(from, to string) string {
 	_, text, _ := strings.Cut(udiff.Unified("", "", from, to), "\n")
 	_, text, _ = strings.Cut(text, "\n")
 	return text
 }
 
-// apply writes what differs. The service itself is registered last, so that the units
-// which it names are there.
+// apply writes the differences. The service itself is registered last, when the units that
+// it names exist.
 func (h *unitHost) apply(ctx context.Context, in *installation) error {
 	if len(in.disable) > 0 {
 		if err := h.systemctl(ctx, append([]string{"disable", "--now"}, in.disable...)...); err != nil {
@@ -291,14 +290,14 @@ func (h *unitHost) apply(ctx context.Context, in *installation) error {
 		}
 	}
 	for _, name := range in.Enabled {
-		if name == h.program.JobTimer() { // a timer does nothing before it is started
+		if name == h.program.JobTimer() { // a timer must be started to have an effect
 			return h.systemctl(ctx, "start", name)
 		}
 	}
 	return nil
 }
 
-// register makes the service known for the first time.
+// register registers a new service.
 func (h *unitHost) register(ctx context.Context, c unitChange) error {
 	if h.dir != systemd.Dir {
 		return writeUnit(c.Path, c.content)
@@ -313,7 +312,7 @@ func (h *unitHost) register(ctx context.Context, c unitChange) error {
 	if err := s.Install(); err != nil {
 		return fmt.Errorf("register %s: %w", c.name, err)
 	}
-	// The library writes in place, with the mode that umask leaves.
+	// The library writes in place, with a mode that depends on umask.
 	return writeUnit(c.Path, c.content)
 }
 
@@ -335,7 +334,7 @@ func writeUnit(path string, content []byte) (err error) {
 	return os.Rename(temp.Name(), path)
 }
 
-// show tells what was done, or with diffs what would be.
+// show prints what was done, or with diffs what would be.
 func (in *installation) show(w io.Writer, p systemd.Program, asJSON, diffs bool) error {
 	if asJSON {
 		return command.WriteJSON(w, in)

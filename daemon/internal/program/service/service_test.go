@@ -13,8 +13,8 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// The real systemd is asked by the tests on sandbox hosts; here a strict stand-in notes
-// what it is told, and fails on what it does not know.
+// The tests on sandbox hosts use the real systemd; here a strict stand-in records its
+// commands, and fails on unknown ones.
 type fakeSystemd struct {
 	*unitHost
 	enabled map[string]bool
@@ -98,7 +98,7 @@ func changes(in *installation) string {
 	return strings.Join(all, ", ")
 }
 
-// Nobody who reinstalls has to say again which command the service runs.
+// A reinstall need not repeat which command the service runs.
 func TestWhatTheServiceRunsStays(t *testing.T) {
 	t.Parallel()
 	f := newFakeSystemd(t)
@@ -187,12 +187,12 @@ func TestInstallTimer(t *testing.T) {
 	if !slices.Contains(in.Enabled, filter.JobTimer()) || !slices.Contains(f.said, "systemctl start "+filter.JobTimer()) {
 		t.Errorf("enabled %v, systemd was told %v", in.Enabled, f.said)
 	}
-	// Not spoken of, it stays, and is kept up to date.
+	// Without --timer, it stays, and is kept up to date.
 	in = f.install(t, systemd.Params{User: "crawl"}, installOptions{})
 	if got := changes(in); !strings.Contains(got, filter.JobService()+" updated") || !strings.Contains(got, filter.JobTimer()+" unchanged") {
 		t.Errorf("another user: %s", got)
 	}
-	delete(f.enabled, filter.JobTimer()) // somebody has disabled it
+	delete(f.enabled, filter.JobTimer()) // an operator has disabled it
 	if in = f.install(t, systemd.Params{User: "crawl"}, installOptions{}); in.Changed {
 		t.Errorf("a timer that was disabled: %s, enabled %v", changes(in), in.Enabled)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// unitState is what systemd says of a unit.
+// unitState is the state of a unit according to systemd.
 type unitState struct {
 	Load     string `json:"load"`              // loaded, not-found, masked, ...
 	Active   string `json:"active"`            // active, reloading, inactive, failed, activating, deactivating
@@ -23,7 +23,7 @@ type unitState struct {
 	Enabled  string `json:"enabled,omitempty"` // enabled, disabled, static, ...
 	Result   string `json:"result,omitempty"`  // success, exit-code, watchdog, ...
 	PID      int    `json:"pid,omitempty"`
-	Restarts int    `json:"restarts"` // by systemd, since somebody started it
+	Restarts int    `json:"restarts"` // by systemd, since the last manual start
 	Memory   uint64 `json:"memory_bytes,omitempty"`
 	Text     string `json:"text,omitempty"`   // the daemon's own words
 	Listen   string `json:"listen,omitempty"` // of a socket
@@ -44,10 +44,10 @@ func (s unitState) String() string {
 	return text
 }
 
-// systemdTime is how systemd writes times when it is asked for microseconds in UTC.
+// systemdTime is the layout of systemd's times, if asked for microseconds in UTC.
 const systemdTime = "Mon 2006-01-02 15:04:05.000000 MST"
 
-// show asks systemd. A unit that is not installed has a state too.
+// show asks systemd. A unit that is not installed has a state, too.
 func (h *unitHost) show(ctx context.Context, name string) (unitState, error) {
 	out, err := h.run(ctx, "systemctl", "show", name, "--timestamp=us+utc",
 		"--property=LoadState,ActiveState,SubState,UnitFileState,Result,MainPID,NRestarts,MemoryCurrent,StatusText,Listen,ActiveEnterTimestamp,NextElapseUSecRealtime,NeedDaemonReload")
@@ -79,7 +79,7 @@ func (h *unitHost) show(ctx context.Context, name string) (unitState, error) {
 	return s, nil
 }
 
-// serviceState is what status shows.
+// serviceState is the output of status.
 type serviceState struct {
 	Service unitState  `json:"service"`
 	Socket  unitState  `json:"socket"`
@@ -123,7 +123,7 @@ func showStatus(cmd *cobra.Command, h *unitHost, asJSON bool) error {
 	return nil
 }
 
-// text is what people read.
+// text returns the form for people.
 func (s serviceState) text(program systemd.Program) string {
 	if s.Service.Load != "loaded" {
 		return fmt.Sprintf("%s: not installed (%s)\n", program.Service(), s.Service.Load)
@@ -134,7 +134,7 @@ func (s serviceState) text(program systemd.Program) string {
 	if d.running() {
 		fmt.Fprintf(&b, ", process %d since %s", d.PID, d.Since)
 	}
-	if d.Memory > 0 { // where systemd counts it
+	if d.Memory > 0 { // if systemd counts it
 		fmt.Fprintf(&b, ", %s", human.Bytes(int64(d.Memory)))
 	}
 	if d.Restarts > 0 {

@@ -1,9 +1,9 @@
-// Package tlshint tells callers that speak plain HTTP to a port of TLS so.
+// Package tlshint tells callers that speak plain HTTP to a TLS port about their mistake.
 //
-// net/http does that too, but closes the connection at once: the system then answers what
-// the caller is still sending with a reset, which can overtake the answer, and the caller
-// reads "connection reset" in place of the reason. Here the sending half is closed first,
-// and what still comes is read for a moment.
+// net/http does that too, but closes the connection at once. The system then answers the data
+// that the caller is still sending with a reset, which can overtake the answer, and the caller
+// reads "connection reset" instead of the reason. Here the sending half is closed first, and
+// further data is read for a moment.
 package tlshint
 
 import (
@@ -18,20 +18,20 @@ import (
 const (
 	// linger is how long the caller may take to read the answer and to close.
 	linger = time.Second
-	// maxLingering is how many connections wait so at a time; others are closed at once.
+	// maxLingering is how many connections wait like this at a time; others are closed at once.
 	maxLingering = 64
 
 	text = "This port speaks TLS, and the request came without: call it by https:// (HTTPS).\n"
 )
 
-// errPlain ends the handshake of a caller that was told.
+// errPlain ends the handshake of a caller that got the hint.
 var errPlain = errors.New("a caller without TLS on a port of TLS")
 
 var answer = []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n" +
 	"Connection: close\r\nContent-Length: " + strconv.Itoa(len(text)) + "\r\n\r\n" + text)
 
-// Listener looks at the first byte of each connection of l, on which TLS will be put. It
-// reads nothing itself before its user does.
+// Listener examines the first byte of each connection of l, on which TLS will be put. It
+// reads nothing before its user reads.
 func Listener(l net.Listener) net.Listener { return &listener{Listener: l} }
 
 type listener struct {
@@ -53,7 +53,7 @@ type conn struct {
 	begun bool // something was read
 }
 
-// Read is called by one goroutine at a time, as package tls does.
+// Read is called by only one goroutine at a time, as package tls guarantees.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n == 0 || c.begun {
@@ -67,8 +67,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isMethod tells the first letter of an HTTP method from the type of a TLS record, which is
-// below 32.
+// isMethod distinguishes the first letter of an HTTP method from the type of a TLS record,
+// which is below 32.
 func isMethod(b byte) bool { return 'A' <= b && b <= 'Z' }
 
 func (c *conn) tell() {

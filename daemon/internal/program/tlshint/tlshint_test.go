@@ -50,7 +50,7 @@ func served(t *testing.T) (addr string, trusting *tls.Config) {
 	return l.Addr().String(), &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }
 
-// A request whose body comes in pieces of its own is the one that a reset would meet.
+// A reset would hit a request whose body comes in separate pieces.
 func TestPlainRequests(t *testing.T) {
 	addr, _ := served(t)
 	for range 200 {
@@ -90,7 +90,7 @@ func TestRequestsByTLS(t *testing.T) {
 	}
 }
 
-// What is neither TLS nor HTTP is closed without a word that could be taken for one.
+// A connection with neither TLS nor HTTP is closed without any answer that could be misread.
 func TestGarbage(t *testing.T) {
 	addr, _ := served(t)
 	c, err := net.Dial("tcp", addr)

@@ -1,5 +1,4 @@
-// Package bench has the commands bench ...: the laboratory, by which people choose a filter by
-// evidence.
+// Package bench holds the commands bench ..., with which people choose a filter by measurement.
 package bench
 
 import (
@@ -50,7 +49,7 @@ func (f *formats) registerPicture(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.plots, "plot", nil, "draw into a `file`, PNG or SVG by its name; may be given twice")
 }
 
-// check is done before anything is measured.
+// check validates the flags before anything is measured.
 func (f *formats) check() error {
 	for _, name := range f.plots {
 		if err := plot.Check(name); err != nil {

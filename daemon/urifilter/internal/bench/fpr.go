@@ -111,7 +111,7 @@ func measureFill(cmd *cobra.Command, f formats, capacity uint64, errorRate float
 
 func short(rate float64) string { return strconv.FormatFloat(rate, 'g', 3, 64) }
 
-// showTable writes what was computed, and under it what was measured.
+// showTable writes the computed values, and under them the measurements.
 func showTable(w io.Writer, rows []rates.Row) error {
 	for _, part := range []struct {
 		name string
@@ -187,8 +187,8 @@ func showFill(w io.Writer, f rates.Fill) error {
 	return human.Table(w, rows, nil)
 }
 
-// tableChart shows theory as lines, and what was measured as points with their intervals. What
-// was never taken for seen has no point.
+// tableChart shows theory as lines, and measurements as points with their intervals. A measurement
+// without false positives has no point.
 func tableChart(rows []rates.Row) plot.Chart {
 	c := plot.Chart{
 		Title: "False positives of Bloom filters: theory and measurement",

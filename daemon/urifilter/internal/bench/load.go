@@ -99,7 +99,7 @@ func (f *loadFlags) register(cmd *cobra.Command) {
 	}
 }
 
-// check reads what the flags say before anybody is called.
+// check validates the flags before any call.
 func (f *loadFlags) check(cmd *cobra.Command) (connection.Target, error) {
 	o := &f.options
 	if err := f.formats.check(); err != nil {
@@ -200,7 +200,7 @@ func (f *loadFlags) show(cmd *cobra.Command, report loadReport) error {
 	return report.write(cmd.OutOrStdout())
 }
 
-// verdict is an error if a batch failed, or none got through.
+// verdict returns an error if a batch failed, or none got through.
 func verdict(result *load.Result) error {
 	var failed int64
 	var kinds []string
@@ -226,7 +226,7 @@ func ownFilter(ctx context.Context, daemon *client.Client, o *load.Options, capa
 	return explainOwn(err)
 }
 
-// dropFilter removes it, also when the run was stopped.
+// dropFilter removes that filter, even after the run was stopped.
 func dropFilter(ctx context.Context, daemon *client.Client, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
 	defer cancel()

@@ -21,8 +21,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/commandtest"
 )
 
-// askLoad runs bench load against a server until the server has had so many batches, when it
-// is stopped as by Ctrl-C; 0: until its time is over.
+// askLoad runs bench load against a server. It stops the run, as with Ctrl-C, after the server has
+// had this many batches; 0: the run lasts for its set time.
 func askLoad(t *testing.T, s *clienttest.Server, batches int64, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	ctx, stop := context.WithCancelCause(t.Context())
@@ -44,7 +44,7 @@ func askLoad(t *testing.T, s *clienttest.Server, batches int64, args ...string) 
 
 const untilStopped = "--duration=1h"
 
-// filterNames are the filters that the server has.
+// filterNames returns the names of the server's filters.
 func filterNames(t *testing.T, s *clienttest.Server) string {
 	t.Helper()
 	res, err := http.Get(s.URL + "/api/v1/filters")
@@ -59,7 +59,7 @@ func filterNames(t *testing.T, s *clienttest.Server) string {
 	return strings.Join(regexp.MustCompile(`"name":"[a-z_0-9-]*"`).FindAllString(string(text), -1), " ")
 }
 
-// Of each share and in each form the server finds the duplicates that were sent, and no other.
+// For each share and in each form, the server finds exactly the duplicates that were sent.
 func TestLoadSendsTheShareOfDuplicatesThatItSays(t *testing.T) {
 	for _, protocol := range []string{"json", "text", "ndjson"} {
 		for _, share := range []float64{0, 0.25, 1.0 / 3, 1} {

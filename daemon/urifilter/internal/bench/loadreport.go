@@ -50,7 +50,7 @@ func progressLine(p load.Progress) string {
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// inMillis writes milliseconds to three digits or so.
+// inMillis writes milliseconds with about three digits.
 func inMillis(ms float64) string {
 	switch {
 	case ms < 10:
@@ -128,13 +128,13 @@ func (r loadReport) sentShare() string {
 
 func (r loadReport) bytesPerSec(n int64) string { return human.Bytes(int64(float64(n) / r.Seconds)) }
 
-// namedLatency is one way to count from.
+// namedLatency is a latency with the name of its starting point.
 type namedLatency struct {
 	name string
 	*load.Latency
 }
 
-// latencies are those that the loop has, the most honest first where there are two.
+// latencies returns the latencies of the loop, the most honest first.
 func (r loadReport) latencies() []namedLatency {
 	if r.Sent != nil {
 		return []namedLatency{{"from when it was due", &r.Latency}, {"from when it was sent", r.Sent}}
@@ -161,7 +161,7 @@ func (r loadReport) chart() plot.Chart {
 
 const keepsItems = "with --filter NAME the run asks a filter that is there, which keeps the items"
 
-// explainOwn says what to do where no filter could be made for the run.
+// explainOwn says what to do if no filter could be made for the run.
 func explainOwn(err error) error {
 	if err == nil {
 		return nil
@@ -173,7 +173,7 @@ func explainOwn(err error) error {
 	return fmt.Errorf("a filter for this run: %w", err)
 }
 
-// explainLoad says what to do where the first batch did not get through.
+// explainLoad says what to do if the first batch did not get through.
 func explainLoad(err error) error {
 	var prime *load.PrimeError
 	if !errors.As(err, &prime) {

@@ -21,20 +21,20 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )
 
-// storeAccess is whoever has the store open, and can copy its bit-maps: a daemon, or this process.
+// storeAccess is the process that has the store open and can copy its bit-maps: a daemon, or this process.
 type storeAccess interface {
-	// describe says who that is, for people.
+	// describe names that process, for people.
 	describe() string
 	filters(ctx context.Context) (client.FilterList, error)
-	// ensure makes a filter as the start of a daemon would. It tells what was done
-	// (created, restored, unchanged) and whether the archive has a version of it.
+	// ensure makes a filter as a starting daemon would. It returns what was done
+	// (created, restored, unchanged) and whether the archive has a version of the filter.
 	ensure(ctx context.Context, spec engine.Spec) (done string, archived bool, err error)
 	writeback(ctx context.Context, name string, p archive.Progress) (client.CopyResult, error)
 	restore(ctx context.Context, name, version string, p archive.Progress) (client.CopyResult, error)
 	close() error
 }
 
-// archiveOf is server.OpenLink where there must be an archive.
+// archiveOf is server.OpenLink, but a missing archive is an error.
 func archiveOf(cfg configs.Config, log *slog.Logger) (*backup.Link, error) {
 	link, err := server.OpenLink(cfg, log)
 	if link == nil && err == nil {
@@ -43,8 +43,8 @@ func archiveOf(cfg configs.Config, log *slog.Logger) (*backup.Link, error) {
 	return link, err
 }
 
-// accessStore takes the store itself unless somebody else has it, whom it then asks.
-// want is for storeAccess.ensure.
+// accessStore opens the store in this process, or asks the daemon that has it open.
+// want lists the filters for storeAccess.ensure.
 func accessStore(cmd *cobra.Command, flags *commonFlags, cfg configs.Config, want []engine.Spec) (storeAccess, error) {
 	token, err := flags.token.Read(cmd)
 	if err != nil {
@@ -70,7 +70,7 @@ func accessStore(cmd *cobra.Command, flags *commonFlags, cfg configs.Config, wan
 	return h, err
 }
 
-// answers tells whether a daemon is there.
+// answers reports whether a daemon answers at the address.
 func answers(ctx context.Context, address string) bool {
 	c, err := client.New(address, client.WithTimeout(2*time.Second), client.WithPatience(0))
 	if err != nil {

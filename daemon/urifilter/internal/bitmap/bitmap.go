@@ -1,6 +1,6 @@
-// Package bitmap is the commands that copy bit-maps between the store and the archive, and
-// show what is there. They ask a daemon that has the store open, or open it themselves; how
-// copies are made is in daemon/internal/backup and archive.
+// Package bitmap holds the commands that copy bit-maps between the store and the archive, and
+// show what both contain. They ask a daemon that has the store open, or open it themselves. The
+// packages daemon/internal/backup and archive make the copies.
 package bitmap
 
 import (
@@ -17,12 +17,12 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/settings"
 )
 
-// commonFlags are what the bitmap commands have in common.
+// commonFlags are the flags that the bitmap commands share.
 type commonFlags struct {
 	config, dataDir, server string
 	token                   connection.Credential
 	asJSON, quiet, yield    bool
-	wait                    time.Duration // for others that are writing back
+	wait                    time.Duration // for other processes that are writing back
 }
 
 // New makes the command bitmap.
@@ -179,7 +179,7 @@ func (b *commonFlags) registerWait(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&b.wait, "wait", leaseWait, "how long to wait for another daemon that is writing back the same filter")
 }
 
-// load reads the settings, with the flags over them.
+// load reads the settings; flags override them.
 func (b *commonFlags) load(cmd *cobra.Command) (configs.Config, error) {
 	cfg, err := configs.Load(settings.Path(b.config), os.Environ())
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
-// leaseWait is how long a writeback waits for another one of the same filter: one that
-// was killed holds its lease for a minute.
+// leaseWait is how long a writeback waits for another one of the same filter: a killed one
+// holds its lease for a minute.
 const leaseWait = 10 * time.Minute
 
-// writeback writes a filter back, after others that are writing it back, if the flags
-// let it wait for them.
+// writeback writes a filter back. If the flags allow it, it first waits for other writebacks
+// of the filter.
 func (w *work) writeback(name string, p archive.Progress) (client.CopyResult, error) {
 	until := time.Now().Add(w.flags.wait)
 	for told := false; ; {
@@ -40,7 +40,7 @@ func (w *work) writeback(name string, p archive.Progress) (client.CopyResult, er
 	}
 }
 
-// leaseHeld tells whether somebody else is writing the filter back.
+// leaseHeld reports whether another process is writing the filter back.
 func leaseHeld(err error) bool {
 	var lease *archive.LeaseError
 	var answer *client.Error

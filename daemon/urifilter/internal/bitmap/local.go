@@ -32,7 +32,7 @@ type local struct {
 }
 
 // openLocal opens the store. With want it may make the data directory, and reconciles
-// these filters with the archive; else it takes the store as it is.
+// these filters with the archive; otherwise it leaves the store as it is.
 func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errOut io.Writer) (_ storeAccess, err error) {
 	if cfg.Store == "embedded" {
 		if _, err := os.Stat(cfg.DataDir); err != nil && (want == nil || !errors.Is(err, os.ErrNotExist)) {
@@ -54,7 +54,7 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 	if want != nil {
 		settings.Archive = l.link
 		for _, spec := range want {
-			if configs.HasBitMap(spec.Kind) { // others are no concern of the archive: ensure makes them
+			if configs.HasBitMap(spec.Kind) { // the archive has no others: ensure makes them
 				settings.Filters = append(settings.Filters, spec)
 			}
 		}

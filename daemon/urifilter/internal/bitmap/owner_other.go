@@ -2,5 +2,5 @@
 
 package bitmap
 
-// becomeOwner is for systems with root.
+// becomeOwner does nothing on systems without root.
 func becomeOwner(string) error { return nil }

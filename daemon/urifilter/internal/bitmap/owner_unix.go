@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// becomeOwner makes root the user that owns dir, for the rest of the process: files that
-// root made in a data directory would keep the daemon from starting.
+// becomeOwner switches from root to the owner of dir for the rest of the process: files that
+// root creates in a data directory would keep the daemon from starting.
 func becomeOwner(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil

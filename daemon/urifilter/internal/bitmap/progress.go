@@ -9,8 +9,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
-// copyProgress is the line on a terminal that says how far one copy is. A daemon that
-// is asked does not tell; then it says how long it takes.
+// copyProgress is the line on a terminal that shows the progress of one copy. A daemon
+// does not report its progress; then the line shows the time taken so far.
 type copyProgress struct {
 	mu       sync.Mutex
 	w        io.Writer
@@ -50,7 +50,7 @@ func (p *copyProgress) line(elapsed time.Duration) string {
 	return fmt.Sprintf("%s: %s%s", p.name, p.text, elapsed.Round(time.Second))
 }
 
-// stripe is an archive.Progress.
+// stripe implements archive.Progress.
 func (p *copyProgress) stripe(stripe, of int) {
 	if p == nil {
 		return

@@ -51,7 +51,7 @@ func (r *remote) ensure(ctx context.Context, spec engine.Spec) (done string, arc
 	return "created", false, nil
 }
 
-// askedSpec asks a daemon for the filter of a spec.
+// askedSpec converts a spec to the form in which a daemon is asked for the filter.
 func askedSpec(spec engine.Spec) client.FilterSpec {
 	asked := client.FilterSpec{ID: spec.ID, Kind: spec.Kind, More: map[string]any{}}
 	for _, m := range spec.Members() {
@@ -72,7 +72,7 @@ func (r *remote) restore(ctx context.Context, name, version string, _ archive.Pr
 	return done, r.explain(err)
 }
 
-// explain says what to do where the daemon's answer does not.
+// explain adds what to do if the daemon's answer does not say it.
 func (r *remote) explain(err error) error {
 	var answer *client.Error
 	if !errors.As(err, &answer) {

@@ -18,7 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
-// shelf is a run of verify or list, which look at the archive alone.
+// shelf is a run of verify or list, which use only the archive.
 type shelf struct {
 	ctx      context.Context
 	archive  *archive.Archive
@@ -68,8 +68,8 @@ func withArchive(cmd *cobra.Command, flags *commonFlags, do func(*shelf) error) 
 	return do(&shelf{ctx: cmd.Context(), archive: a, flags: flags, out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()})
 }
 
-// versions are those of the names, of all filters without any. A name that the archive
-// lacks is an error.
+// versionsOf returns the versions of the named filters, or of all if no name is given. A name that
+// the archive lacks is an error.
 func versionsOf(ctx context.Context, a *archive.Archive, names []string) ([]archive.Version, error) {
 	all, err := a.Versions(ctx, "")
 	if err != nil || len(names) == 0 {
@@ -143,7 +143,7 @@ func (s *shelf) verify(names []string, all bool) error {
 		}
 		var damage *archive.DamageError
 		if err != nil && !errors.As(err, &damage) {
-			break // the archive went away: no word on the others
+			break // the archive is gone: nothing is known of the others
 		}
 	}
 	if s.flags.asJSON {

@@ -18,19 +18,19 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
-// filterStatus is one filter as status --json shows it; null is "there is none".
+// filterStatus is one filter as status --json shows it; null means that there is none.
 type filterStatus struct {
 	Filter  string             `json:"filter"`
 	Store   *client.FilterInfo `json:"store"`
 	Archive *versionLine       `json:"archive"`
-	// AgeSeconds is that of the newest version.
+	// AgeSeconds is the age of the newest version.
 	AgeSeconds float64 `json:"age_seconds,omitempty"`
-	// Writer is the owner of the lease, while somebody writes back.
+	// Writer is the owner of the lease during a writeback.
 	Writer string `json:"writer,omitempty"`
 }
 
-// showStatus asks both sides, shows what it was told, and is an error if one of them
-// told nothing.
+// showStatus asks both sides and shows their answers. It returns an error if one of them did not
+// answer.
 func showStatus(cmd *cobra.Command, flags *commonFlags, names []string) error {
 	cfg, err := flags.load(cmd)
 	if err != nil {

@@ -31,7 +31,7 @@ type work struct {
 	skip     map[string]error // filters that cannot be copied, and why
 }
 
-// outcome is what became of one filter.
+// outcome is the result for one filter.
 type outcome struct {
 	Filter string             `json:"filter"`
 	Done   string             `json:"done,omitempty"` // written, restored, created, unchanged, left to ...; "": failed
@@ -39,7 +39,7 @@ type outcome struct {
 	Error  string             `json:"error,omitempty"`
 }
 
-// withStore finds out who has the store, says so, and lets do work through it.
+// withStore finds out which process has the store, says so, and lets do work through it.
 func withStore(cmd *cobra.Command, flags *commonFlags, names []string, do func(*work) error) (err error) {
 	cfg, err := flags.load(cmd)
 	if err != nil {
@@ -62,7 +62,7 @@ func withStore(cmd *cobra.Command, flags *commonFlags, names []string, do func(*
 	return do(&work{ctx: cmd.Context(), cfg: cfg, store: h, flags: flags, out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()})
 }
 
-// pickSpecs are those of the names, all without any.
+// pickSpecs returns the specs with these names, or all if no name is given.
 func pickSpecs(all []engine.Spec, names []string) ([]engine.Spec, error) {
 	if len(names) == 0 {
 		return all, nil
@@ -134,8 +134,8 @@ func (w *work) restore(names []string, version string) error {
 	})
 }
 
-// archivedNames are the filters to restore when none is named: those in the archive, or
-// where this process does not know the archive, those of the daemon.
+// archivedNames returns the filters to restore when none is named: those in the archive, or those
+// of the daemon if this process has no archive in its settings.
 func (w *work) archivedNames() ([]string, error) {
 	link, err := server.OpenLink(w.cfg, nil)
 	if err != nil {
@@ -185,12 +185,12 @@ func (w *work) namesOr(names []string, what string) ([]string, error) {
 	return names, nil
 }
 
-// inQuarantine says why nothing is done with a filter.
+// inQuarantine explains why nothing is done with a filter.
 func inQuarantine(q client.QuarantinedFilter) error {
 	return fmt.Errorf("%s: skipped, it is in quarantine: %s", q.Name, q.Reason)
 }
 
-// each does one filter after the other, goes on after an error, and tells how it went.
+// each processes one filter after the other, goes on after an error, and reports the outcomes.
 func (w *work) each(names []string, do func(name string, p archive.Progress) (outcome, error)) error {
 	outcomes := []outcome{}
 	var failed []error

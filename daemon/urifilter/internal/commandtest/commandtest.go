@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )
 
-// Program is a program that has these commands. They are made for each command line, as
+// Program is a program with these commands. They are made for each command line, because
 // flags keep their values.
 type Program []func() *cobra.Command
 

@@ -1,6 +1,6 @@
-// Package connection is how commands reach a daemon: the flags that name it, the token that
-// it asks for, the time that items of a call are remembered, and the next step after an error
-// of a call. The calls are those of client.
+// Package connection lets commands reach a daemon: the flags that name it, the token that it
+// requires, how long the items of a call are remembered, and the next step after an error of a
+// call. The calls themselves are in package client.
 package connection
 
 import (
@@ -39,13 +39,13 @@ func (c *Flags) Register(cmd *cobra.Command) {
 	f.DurationVar(&c.Timeout, "timeout", time.Minute, "give up a call to the daemon after this time")
 }
 
-// RegisterPatience is for commands that go on when a daemon is back.
+// RegisterPatience adds the flag for commands that wait until a daemon is back.
 func (c *Flags) RegisterPatience(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&c.Patience, "patience", 30*time.Second, "go on for this time while the daemon restarts, is not ready or is too busy; 0: do not wait")
 }
 
-// Dial makes the client that the flags describe. It calls nobody; a fault of the flags is a
-// [command.UsageError]. The caller closes it.
+// Dial makes the client that the flags describe. It makes no call; a fault of the flags is a
+// [command.UsageError]. The caller closes the client.
 func (c *Flags) Dial(cmd *cobra.Command) (*client.Client, error) {
 	server := FlagOrEnv(cmd, "server", c.server, "URIFILTER_URL")
 	token, err := c.token.Read(cmd)
@@ -59,14 +59,14 @@ func (c *Flags) Dial(cmd *cobra.Command) (*client.Client, error) {
 		return nil, command.UsageError{Err: fmt.Errorf("--patience %s: want 0 or more", c.Patience)}
 	}
 	daemon, err := client.New(server, client.WithToken(token), client.WithTimeout(c.Timeout), client.WithPatience(0),
-		client.WithLogger(slog.New(slog.DiscardHandler))) // commands say in the end that a filter is past its capacity
+		client.WithLogger(slog.New(slog.DiscardHandler))) // commands report at their end that a filter is past its capacity
 	if err != nil {
 		return nil, command.UsageError{Err: err}
 	}
 	return daemon, nil
 }
 
-// FlagOrEnv is the value of a flag that was given, else of the variable, else the default.
+// FlagOrEnv returns the value of the flag if it was given, else that of the variable, else the default.
 func FlagOrEnv(cmd *cobra.Command, flag, value, variable string) string {
 	if env := os.Getenv(variable); env != "" && !cmd.Flags().Changed(flag) {
 		return env

@@ -14,8 +14,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
-// Expire is a flag's value: a time as seconds, or with a unit as the settings have it,
-// d for days besides.
+// Expire is a flag's value: a time in seconds, or with a unit as in the settings,
+// where d is days.
 type Expire time.Duration
 
 // Register adds --expire to a command.
@@ -54,7 +54,7 @@ func parseExpire(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// Options are those of a call to the daemon.
+// Options returns the options of a call to the daemon.
 func (e *Expire) Options() []client.CallOption {
 	if *e == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
-// Hint is the next step after an error: its own, that of a call to the daemon, "" if none is known.
+// Hint is the next step after an error: its own, the one for a call to the daemon, or "" if none is known.
 func Hint(err error) string {
 	var answer *client.Error
 	var own interface{ Hint() string }
@@ -39,7 +39,7 @@ func Hint(err error) string {
 	return ""
 }
 
-// Exit is the exit code after an error: of a daemon's answer that of its code.
+// Exit is the exit code after an error: for a daemon's answer, that of its error code.
 func Exit(err error) int {
 	var answer *client.Error
 	if errors.As(err, &answer) {
@@ -70,7 +70,7 @@ func hintOfAnswer(e *client.Error) string {
 	return ""
 }
 
-// windowsConnRefused is Windows' own number, for which syscall has invented another.
+// windowsConnRefused is Windows' own number; syscall has invented a different one.
 const windowsConnRefused = syscall.Errno(10061)
 
 func refused(err error) bool {

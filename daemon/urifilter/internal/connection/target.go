@@ -13,15 +13,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
-// Target is the one daemon that the flags name, for commands that write their calls themselves.
+// Target is the daemon that the flags name, for commands that write their calls themselves.
 type Target struct {
 	URL   *url.URL // its path has no slash at the end
 	Token string
 }
 
-// Target reads the flags. It calls nobody.
+// Target reads the flags. It makes no call.
 func (c *Flags) Target(cmd *cobra.Command) (Target, error) {
-	daemon, err := c.Dial(cmd) // says what is wrong with the flags
+	daemon, err := c.Dial(cmd) // reports faults of the flags
 	if err != nil {
 		return Target{}, err
 	}

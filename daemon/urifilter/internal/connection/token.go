@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
-// Credential is the flags by which a command gets the token for a daemon.
+// Credential holds the flags that give a command the token for a daemon.
 type Credential struct {
 	token, file string
 }
@@ -23,7 +23,7 @@ func (c *Credential) Register(cmd *cobra.Command) {
 	f.StringVar(&c.file, "token-file", "", "`file` that holds the access token alone (env URIFILTER_TOKEN_FILE)")
 }
 
-// Read returns the token, "" where none is given. Flags go before the environment.
+// Read returns the token, "" if none is given. Flags override the environment.
 func (c *Credential) Read(cmd *cobra.Command) (string, error) {
 	given := cmd.Flags().Changed
 	if given("token") && given("token-file") {
@@ -45,7 +45,7 @@ func (c *Credential) Read(cmd *cobra.Command) (string, error) {
 	return readToken(file)
 }
 
-// largestToken bounds what is taken for a token: no daemon reads a longer header.
+// largestToken bounds the length of a token: no daemon reads a longer header.
 const largestToken = 4096
 
 func readToken(file string) (string, error) {

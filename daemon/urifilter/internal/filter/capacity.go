@@ -11,12 +11,12 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
-// capacityWait bounds the look at the filter after a run, whose work is done.
+// capacityWait bounds the look at the filter after the work of a run is done.
 const capacityWait = 5 * time.Second
 
-// warnOverCapacity tells, after a run, of a filter that holds more than it was made for:
-// it calls new items seen, and the answers do not show which. A daemon that does not tell
-// (a token may not look) is no fault of the run.
+// warnOverCapacity warns, after a run, of a filter that holds more than it was made for: it calls
+// new items seen, and the answers do not show which. If the daemon does not say (a token may not
+// look), the run has not failed.
 func warnOverCapacity(ctx context.Context, w io.Writer, daemon *client.Client, typ string) {
 	ctx, cancel := context.WithTimeout(ctx, capacityWait)
 	defer cancel()

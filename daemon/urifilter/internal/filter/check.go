@@ -34,7 +34,7 @@ are those of "urifilter filter"; what filter counts as duplicates are here items
 	return cmd
 }
 
-// checkBatch judges a batch; the text is that of the new items, or of all.
+// checkBatch judges a batch; the text lists the new items, or all.
 func (b *batchCommand) checkBatch(c *client.Client, typ string) func(context.Context, batch) (verdicts, error) {
 	call, words := c.CheckLines, map[string]string{"new": "new", "seen": "seen", "invalid": "invalid"}
 	if b.ndjson() {
@@ -52,7 +52,7 @@ func (b *batchCommand) checkBatch(c *client.Client, typ string) func(context.Con
 	}
 }
 
-// join puts each item to its verdict: what words calls that of the answer.
+// join pairs each item with its verdict; words translates the verdicts of the answer.
 func join(items [][]byte, answer []byte, words map[string]string, all bool) (verdicts, error) {
 	v := verdicts{read: int64(len(items))}
 	for i, item := range items {
@@ -78,7 +78,7 @@ func join(items [][]byte, answer []byte, words map[string]string, all bool) (ver
 	return v, nil
 }
 
-// itemsOf cuts a batch as the daemon does.
+// itemsOf splits a batch as the daemon does.
 func itemsOf(b batch, ndjson bool) [][]byte {
 	items := make([][]byte, 0, b.lines)
 	for rest := bytes.TrimPrefix(b.data, byteOrderMark); len(rest) > 0; {

@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )
 
-// batchCommand is what filter and check have in common.
+// batchCommand is the common part of filter and check.
 type batchCommand struct {
 	conn        flags
 	input       choice
@@ -30,7 +30,7 @@ type batchCommand struct {
 	judge       func(c *client.Client, typ string) func(context.Context, batch) (verdicts, error)
 }
 
-// defaultFilter is the one that is asked where none is named.
+// defaultFilter is used if no filter is named.
 const defaultFilter = "uri"
 
 // The forms of an input.
@@ -85,7 +85,7 @@ func (b *batchCommand) register(cmd *cobra.Command) {
 	}
 }
 
-// errOldJSON is for what --json meant before it meant the same for all commands.
+// errOldJSON is for the old meaning of --json, before it meant the same for all commands.
 var errOldJSON = command.UsageError{Err: errors.New("--json: it asks for output in JSON, and said here that the input is JSON" +
 	command.HintMark + "for input in JSON, a value a line: --input-format ndjson; for a summary in JSON: --summary json")}
 
@@ -126,7 +126,7 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 	if b.all {
 		t.skippedText = "invalid\t\n"
 	}
-	// On a terminal the items show by themselves how far things are.
+	// On a terminal the items themselves show the progress.
 	if terminal.Is(errOut) && !terminal.Is(out) && !b.quiet && b.summary.value != summaryJSON {
 		t.progress = newProgress(errOut, size)
 	}
@@ -144,7 +144,7 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 	return err
 }
 
-// summarize writes what a run has done, in the form that was asked for.
+// summarize writes what a run has done, in the requested form.
 func (b *batchCommand) summarize(w io.Writer, typ string, done tally, elapsed time.Duration, failed error) error {
 	switch b.summary.value {
 	case summaryJSON:
@@ -158,7 +158,7 @@ func (b *batchCommand) summarize(w io.Writer, typ string, done tally, elapsed ti
 	return nil
 }
 
-// opened is an input and what closes it: nothing, for the standard input.
+// opened is an input and its closer, nil for the standard input.
 type opened struct {
 	io.Reader
 	close func() error
@@ -166,7 +166,7 @@ type opened struct {
 
 func (o opened) Close() error { return o.close() }
 
-// openInput opens the file called name, "-" for stdin, and tells its size, 0 if it has none.
+// openInput opens the file called name, "-" for stdin, and returns its size, 0 if it has none.
 func openInput(stdin io.Reader, name string) (opened, int64, error) {
 	if name == "-" {
 		f, ok := stdin.(*os.File)

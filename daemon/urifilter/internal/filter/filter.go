@@ -1,6 +1,6 @@
-// Package filter is the commands filter and check: an input is cut into batches, a daemon
-// judges them one after the other, and what is new is printed. What is certain when a run
-// breaks off is told. The calls themselves are those of client.
+// Package filter holds the commands filter and check: an input is split into batches, a daemon
+// judges them one after the other, and new items are printed. A run that breaks off says what is
+// certain. The calls themselves are in package client.
 package filter
 
 import "github.com/spf13/cobra"

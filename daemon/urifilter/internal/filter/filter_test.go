@@ -100,7 +100,7 @@ func TestFilterOfManyLines(t *testing.T) {
 	}
 }
 
-// What somebody types is answered line by line: a batch is what has come.
+// Typed input is answered line by line: a batch is what has come so far.
 func TestFilterAnswersALineAtOnce(t *testing.T) {
 	s := clienttest.NewServer(t)
 	t.Setenv("URIFILTER_URL", s.URL)
@@ -122,7 +122,7 @@ func TestFilterAnswersALineAtOnce(t *testing.T) {
 	}
 }
 
-// failAt makes the nth request of the server go wrong in the way of f.
+// failAt makes the nth request of the server fail in the way of f.
 func failAt(s *clienttest.Server, nth int, f func(http.ResponseWriter, *http.Request)) {
 	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if len(s.Requests()) != nth {
@@ -236,7 +236,7 @@ func TestOutputThatFails(t *testing.T) {
 	if n := len(s.Requests()); n != 2 {
 		t.Errorf("%d requests, want none after the output was closed", n)
 	}
-	// Nothing is lost where nothing is remembered.
+	// Nothing is lost if nothing is remembered.
 	errOut.Reset()
 	out = &failingWriter{after: 1, err: syscall.EPIPE}
 	if code := run(t.Context(), []string{"check", "-t", "ip"}, strings.NewReader(in.String()), out, &errOut); code != 0 || !strings.HasSuffix(errOut.String(), "; then the output was closed\n") {
@@ -294,7 +294,7 @@ func TestTimeoutOfABatch(t *testing.T) {
 	}
 }
 
-// A daemon that is busy has remembered nothing: the batch is sent again, for a while.
+// A busy daemon has remembered nothing: the batch is retried for a while.
 func TestBusyDaemonIsAskedAgain(t *testing.T) {
 	s := clienttest.NewServer(t)
 	busy := func(w http.ResponseWriter, r *http.Request) {

@@ -7,7 +7,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )
 
-// flags are those of a command that asks one filter of a daemon about items.
+// flags are the flags of a command that asks one filter of a daemon about items.
 type flags struct {
 	connection.Flags
 	typ string
@@ -22,12 +22,12 @@ func (f *flags) register(cmd *cobra.Command) {
 	}
 }
 
-// filter is the one that is asked.
+// filter returns the name of the filter to ask.
 func (f *flags) filter(cmd *cobra.Command) string {
 	return connection.FlagOrEnv(cmd, "type", f.typ, "URIFILTER_TYPE")
 }
 
-// withInput gives do the daemon, and the lines of the file that args may name, else of the standard input.
+// withInput passes do the daemon, and the lines of the file that args may name, else of the standard input.
 func (f *flags) withInput(cmd *cobra.Command, args []string, do func(*client.Client, *input) error) error {
 	name := "-"
 	if len(args) > 0 {

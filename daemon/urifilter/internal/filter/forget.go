@@ -81,7 +81,7 @@ func (r *forgetResult) forgetAll(ctx context.Context, daemon *client.Client, in 
 	}
 }
 
-// broken says what is certain of a run that failed at a batch.
+// broken adds to an error what is certain about a run that failed at a batch.
 func (r *forgetResult) broken(b batch, err error) error {
 	err = atLine(b, err)
 	switch certain := b.lines == 0 || nothingRemembered(err); {
@@ -96,7 +96,7 @@ func (r *forgetResult) broken(b batch, err error) error {
 	}
 }
 
-// forgetBatch forgets items, and tells how many there are.
+// forgetBatch forgets items, and returns their number.
 func forgetBatch(ctx context.Context, daemon *client.Client, typ string, items [][]byte, ndjson bool) (n, read int, err error) {
 	if len(items) == 0 {
 		return 0, 0, nil

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// The daemon answers a body up to these sizes as one batch, all or nothing.
+	// The daemon answers a body of up to these sizes as one batch, all or nothing.
 	batchBytes = 1<<20 - 1
 	batchLines = 10_000
 
 	chunkBytes = 256 << 10
 	readAhead  = 3 // chunks, so that with the one being read a batch can be full
-	// lineBytes is where a line is no line any more.
+	// lineBytes is the length from which a line is no longer accepted.
 	lineBytes = 64 << 20
 )
 
 var byteOrderMark = []byte("\ufeff")
 
-// batch is some whole lines of the input, good until the next is taken.
+// batch is some whole lines of the input, valid until the next is taken.
 type batch struct {
 	data  []byte
 	first int64 // number of its first line, from 1
@@ -35,7 +35,7 @@ type batch struct {
 
 func (b batch) last() int64 { return b.first + b.lines - 1 }
 
-// line is the number in the input of line index (from 0) of the request.
+// line returns the number in the input of line index (from 0) of the request.
 func (b batch) line(index int) int64 {
 	if b.padded {
 		index--
@@ -43,9 +43,9 @@ func (b batch) line(index int) int64 {
 	return b.first + int64(index)
 }
 
-// input cuts a source into batches. A goroutine reads ahead while a batch is under way,
-// so that a batch is what has come in the meantime: large ones of a file, a single line
-// of somebody who types.
+// input splits a source into batches. A goroutine reads ahead while a batch is under way,
+// so that the next batch is what has come in the meantime: many lines of a file, a single line
+// of a person who types.
 type input struct {
 	chunks chan chunk
 	free   chan []byte
@@ -72,7 +72,7 @@ func newInput(r io.Reader) *input {
 	return in
 }
 
-// close ends the reading; a Read under way ends when it does.
+// close ends the reading; a pending Read ends in its own time.
 func (in *input) close() { close(in.done) }
 
 func (in *input) read(r io.Reader) {
@@ -97,7 +97,7 @@ func (in *input) read(r io.Reader) {
 	}
 }
 
-// take adds a chunk to what is pending, and says whether a line ends in it.
+// take adds a chunk to the pending bytes, and reports whether a line ends in it.
 func (in *input) take(c chunk) bool {
 	in.pending = append(in.pending, c.data...)
 	in.end = c.err
@@ -106,8 +106,8 @@ func (in *input) take(c chunk) bool {
 	return ends
 }
 
-// next waits for at least one line, and returns all that have come as far as they fit.
-// The error is io.EOF at the end, the reason for which ctx ended, or that of the source.
+// next waits for at least one line, and returns all that have come, as far as they fit.
+// The error is io.EOF at the end, the cause of the end of ctx, or that of the source.
 func (in *input) next(ctx context.Context) (batch, error) {
 	in.pending = append(in.pending[:0], in.pending[in.used:]...)
 	in.used = 0
@@ -134,7 +134,7 @@ func (in *input) next(ctx context.Context) (batch, error) {
 	return in.cut()
 }
 
-// cut takes what fits of the whole lines that are pending.
+// cut takes as many of the pending whole lines as fit.
 func (in *input) cut() (batch, error) {
 	b := batch{first: in.line + 1}
 	for b.lines < batchLines {
@@ -154,7 +154,7 @@ func (in *input) cut() (batch, error) {
 		case len(in.pending) == 0:
 			return b, io.EOF
 		}
-		in.used, b.lines = len(in.pending), 1 // the last line, which nothing ends
+		in.used, b.lines = len(in.pending), 1 // the last line, without a line end
 	}
 	in.line += b.lines
 	b.data = in.pending[:in.used]
@@ -164,7 +164,7 @@ func (in *input) cut() (batch, error) {
 	return b, nil
 }
 
-// longLineError is returned by next at a line of more than lineBytes; skipLine passes it.
+// longLineError is returned by next at a line of more than lineBytes; skipLine skips it.
 type longLineError struct{ line int64 }
 
 func (e *longLineError) Error() string {
@@ -173,8 +173,8 @@ func (e *longLineError) Error() string {
 
 var longerThan = fmt.Sprintf("longer than %d MiB", lineBytes>>20)
 
-// skipLine passes the line that pending begins with, and which has not ended yet. It returns
-// how many bytes that were, and why it could not be passed whole.
+// skipLine skips the line that pending begins with, and which has not ended yet. It returns
+// its length in bytes, and why it could not be skipped whole.
 func (in *input) skipLine(ctx context.Context) (skipped int64, err error) {
 	for in.end == nil && bytes.IndexByte(in.pending, '\n') < 0 {
 		skipped += int64(len(in.pending))
@@ -188,7 +188,7 @@ func (in *input) skipLine(ctx context.Context) (skipped int64, err error) {
 	}
 	in.used = bytes.IndexByte(in.pending, '\n') + 1
 	if in.used == 0 {
-		in.used = len(in.pending) // nothing ends it
+		in.used = len(in.pending) // it has no line end
 	}
 	in.line++
 	return skipped + int64(in.used), nil

@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// Windows' own numbers, for which syscall has invented others.
+// Windows' own numbers; syscall has invented different ones.
 const (
 	windowsBrokenPipe = syscall.Errno(109)
 	windowsNoData     = syscall.Errno(232)
 )
 
-// outputClosed tells that the reader of our output has left.
+// outputClosed reports whether the reader of our output has left.
 func outputClosed(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) ||
 		runtime.GOOS == "windows" && (errors.Is(err, windowsBrokenPipe) || errors.Is(err, windowsNoData))

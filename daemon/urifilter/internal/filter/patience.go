@@ -19,13 +19,13 @@ const (
 	// doubles up to the last.
 	firstPause = 100 * time.Millisecond
 	lastPause  = time.Second
-	// noticeAfter is how long a daemon may be away before somebody is told.
+	// noticeAfter is how long a daemon may be unreachable before the user is told.
 	noticeAfter = time.Second
 )
 
-// ask sends a batch, and again for as long as patience says while no daemon takes it:
-// connections are refused, as during a restart, or it is not ready or too busy. That is
-// certain to have left nothing behind.
+// ask sends a batch. Within patience it retries while no daemon accepts the batch: connections are
+// refused, as during a restart, or the daemon is not ready or too busy. Such failures certainly
+// have no effect.
 func (t *transfer) ask(ctx context.Context, b batch) (verdicts, error) {
 	began, told := time.Now(), false
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -52,8 +52,8 @@ func (t *transfer) ask(ctx context.Context, b batch) (verdicts, error) {
 	}
 }
 
-// attempt sends a batch once. An interrupt lets the call under way end, if it does so
-// soon: then it is known what was remembered.
+// attempt sends a batch once. On an interrupt it lets the call end, if that is soon: then it is
+// known what was remembered.
 func (t *transfer) attempt(ctx context.Context, b batch) (verdicts, error) {
 	inner, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), t.timeout,
 		fmt.Errorf("no whole answer within %s: %w", t.timeout, context.DeadlineExceeded))
@@ -69,9 +69,8 @@ func (t *transfer) attempt(ctx context.Context, b batch) (verdicts, error) {
 	return t.judge(inner, b)
 }
 
-// worthRepeating tells the failures that another attempt may not meet and that left
-// nothing behind, and how long the daemon asks to wait. An address that cannot be right
-// does not get better.
+// worthRepeating reports whether a failure is temporary and had no effect, and how long the daemon
+// asks to wait. An invalid address is never temporary.
 func (t *transfer) worthRepeating(err error) (asked time.Duration, again bool) {
 	var answer *client.Error
 	var dns *net.DNSError
@@ -84,7 +83,7 @@ func (t *transfer) worthRepeating(err error) (asked time.Duration, again bool) {
 	}
 	again, asked = client.Repeatable(err)
 	if !t.remembers && errors.As(err, new(*client.ConnectionError)) {
-		again = true // whatever became of it
+		again = true // whatever the outcome was
 	}
 	return asked, again
 }

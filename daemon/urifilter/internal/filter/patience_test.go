@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
-// What the daemon promises of an answer, the command repeats: none of these remembers.
+// The command passes on the daemon's promise about these answers: none of them remembers.
 func TestCertainAnswersLeaveNoDoubt(t *testing.T) {
 	for code, status := range map[string]int{
 		"not_ready": 503, "overloaded": 503, "filter_restoring": 503, "store_unavailable": 503,
@@ -53,7 +53,7 @@ func TestInterruptEndsTheWaiting(t *testing.T) {
 	}
 }
 
-// An address that cannot be right is not waited for.
+// An invalid address is not waited for.
 func TestPatienceIsForDaemonsThatCanBeThere(t *testing.T) {
 	s := clienttest.NewServer(t)
 	t.Setenv("URIFILTER_URL", strings.Replace(s.URL, "http://", "https://", 1))

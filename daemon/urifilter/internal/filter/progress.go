@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
-// progress is the one line on a terminal that says how far things are. A nil progress
+// progress is the single line on a terminal that shows how far a run is. A nil progress
 // shows nothing.
 type progress struct {
 	w           io.Writer
@@ -25,7 +25,7 @@ func newProgress(w io.Writer, size int64) *progress {
 	return p
 }
 
-// update shows t, if it is time to.
+// update shows t, if an update is due.
 func (p *progress) update(t tally) {
 	if p == nil {
 		return
@@ -55,7 +55,7 @@ func (p *progress) unsized() {
 	}
 }
 
-// clear wipes the line, so that what follows stands alone.
+// clear erases the line, so that other output does not mix with it.
 func (p *progress) clear() {
 	if p != nil && p.shown {
 		fmt.Fprint(p.w, terminal.ClearLine)

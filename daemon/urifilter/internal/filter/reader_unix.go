@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readerLeft tells that out is a pipe or a terminal that nobody reads any more.
+// readerLeft reports whether out is a pipe or a terminal that nobody reads any more.
 func readerLeft(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	if !ok {
@@ -21,7 +21,7 @@ func readerLeft(out io.Writer) bool {
 	}
 	left := false
 	err = raw.Control(func(fd uintptr) {
-		// Errors and hang-ups are told without being asked for.
+		// Errors and hang-ups are always reported.
 		state := []unix.PollFd{{Fd: int32(fd)}}
 		n, err := unix.Poll(state, 0)
 		left = err == nil && n > 0 && state[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0

@@ -174,8 +174,8 @@ func newSettle(name, past, short, long string, call settling) *cobra.Command {
 	return cmd
 }
 
-// eachBatch calls do with each batch of an input. An error says at which lines it was, and what
-// is before them is done.
+// eachBatch calls do with each batch of an input. An error names its lines; all lines before
+// them are done.
 func eachBatch(cmd *cobra.Command, asked *flags, args []string, do func(context.Context, *client.Client, batch) error) error {
 	return asked.withInput(cmd, args, func(daemon *client.Client, in *input) error {
 		for {
@@ -196,7 +196,7 @@ func eachBatch(cmd *cobra.Command, asked *flags, args []string, do func(context.
 	})
 }
 
-// valuesOf is the items of a batch as JSON.
+// valuesOf returns the items of a batch as JSON.
 func valuesOf(b batch, ndjson bool) ([]json.RawMessage, error) {
 	var values []json.RawMessage
 	for i, item := range itemsOf(b, ndjson) {
@@ -209,7 +209,7 @@ func valuesOf(b batch, ndjson bool) ([]json.RawMessage, error) {
 	return values, nil
 }
 
-// valueOf is an item as JSON, which encoding/json would change where it is not UTF-8.
+// valueOf returns an item as JSON. An item that is not UTF-8 is an error, as encoding/json would change it.
 func valueOf(item []byte, ndjson bool) (json.RawMessage, error) {
 	switch {
 	case ndjson && !json.Valid(item):
@@ -222,7 +222,7 @@ func valueOf(item []byte, ndjson bool) (json.RawMessage, error) {
 	return json.Marshal(string(item))
 }
 
-// textOf is an item as a line.
+// textOf returns an item as a line.
 func textOf(value json.RawMessage, ndjson bool) string {
 	var text string
 	if !ndjson && json.Unmarshal(value, &text) == nil {
@@ -231,7 +231,7 @@ func textOf(value json.RawMessage, ndjson bool) string {
 	return string(value)
 }
 
-// eachReservation calls do with the items of neighbouring lines that are of one reservation.
+// eachReservation calls do with the items of neighbouring lines that belong to one reservation.
 func eachReservation(b batch, ndjson bool, do func(id string, items []json.RawMessage) error) error {
 	var id string
 	var items []json.RawMessage

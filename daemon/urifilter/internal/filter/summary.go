@@ -15,12 +15,12 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
-// mostSkippedLines is how many of the lines that were skipped a run describes; it counts all.
+// mostSkippedLines is how many of the skipped lines a run describes; it counts all.
 const mostSkippedLines = 20
 
-// tally counts what is done.
+// tally counts the work that is done.
 type tally struct {
-	read, fresh, skipped int64 // items; those that were skipped are read, too
+	read, fresh, skipped int64 // items; skipped ones are in read, too
 	bytes                int64 // of the input
 	line                 int64 // the last that is done
 	cut                  bool  // the reader of the output left before the end
@@ -34,7 +34,7 @@ type skippedLine struct {
 	Detail    string `json:"detail"`
 }
 
-// add takes in the answer to a batch.
+// add adds the answer to a batch.
 func (t *tally) add(b batch, v verdicts) {
 	t.read += v.read
 	t.fresh += v.fresh
@@ -48,7 +48,7 @@ func (t *tally) add(b batch, v verdicts) {
 	}
 }
 
-// skipLine takes in a line of n bytes that the daemon was not asked for.
+// skipLine adds a line of n bytes that was not sent to the daemon.
 func (t *tally) skipLine(line, n int64) {
 	t.read++
 	t.skipped++
@@ -78,7 +78,7 @@ func (t tally) summary(elapsed time.Duration, remembers bool) string {
 	return text
 }
 
-// writeSkipped names the first lines that were skipped, and counts the others.
+// writeSkipped names the first skipped lines, and counts the others.
 func (t tally) writeSkipped(w io.Writer) {
 	for _, s := range t.invalid {
 		fmt.Fprintf(w, "line %s: skipped: %s: %s\n", human.Count(s.Line), s.ErrorCode, s.Detail)
@@ -119,7 +119,7 @@ func (t tally) writeJSON(w io.Writer, filter string, elapsed time.Duration, fail
 	return err
 }
 
-// choice is a flag's value: one of some words.
+// choice is a flag's value: one of a set of words.
 type choice struct {
 	value string
 	of    []string
@@ -136,7 +136,7 @@ func (c *choice) Set(text string) error {
 	return nil
 }
 
-// callOptions are those of one call, and where it tells what it skipped.
+// callOptions returns the options of one call, which include where it reports skipped items.
 func (b *batchCommand) callOptions(skipped *client.InvalidItems) []client.CallOption {
 	var options []client.CallOption
 	if b.remembers {

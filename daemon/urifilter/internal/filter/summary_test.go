@@ -115,7 +115,7 @@ func TestSummaryInJSON(t *testing.T) {
 	}
 }
 
-// --json asks for output with every command; what it once said here is another flag's.
+// --json asks for output with every command; another flag has its former meaning here.
 func TestOldJSONFlagSaysWhatToWrite(t *testing.T) {
 	s := clienttest.NewServer(t)
 	for _, name := range []string{"filter", "check"} {

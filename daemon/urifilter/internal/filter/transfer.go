@@ -20,11 +20,11 @@ type verdicts struct {
 	skipped     client.InvalidItems // lines of the batch
 }
 
-// transfer passes lines from an input to a daemon and prints what it answers.
+// transfer passes lines from an input to a daemon and prints the answers.
 //
 // One batch is under way at a time, and its answer is printed before the next is sent: of
-// two equal lines the first is the new one, and whatever happens, no more than one batch is
-// remembered without having been printed.
+// two equal lines the first is the new one, and whatever happens, at most one batch is
+// remembered but not printed.
 type transfer struct {
 	judge     func(context.Context, batch) (verdicts, error)
 	out       io.Writer
@@ -33,16 +33,16 @@ type transfer struct {
 	// skippedText is printed for a line that is too long to be shown.
 	skippedText string
 	timeout     time.Duration // of one call
-	patience    time.Duration // with a daemon that does not take a batch
-	notice      io.Writer     // told when a daemon is waited for; nil: nobody
+	patience    time.Duration // with a daemon that does not accept a batch
+	notice      io.Writer     // gets a note when a daemon is waited for; may be nil
 	progress    *progress
 	input       *unpacked // nil: plain lines
 	total       tally
 }
 
-// run works until the input ends. When the reader of the output has left, what follows is
-// not sent: it would be remembered, and nobody would be told. That is an error where the
-// daemon remembers, since the reader may have missed some of what was written.
+// run works until the input ends. When the reader of the output has left, further lines are not
+// sent: they would be remembered, but not printed. If the daemon remembers, this is an error,
+// since the reader may have missed some of the output.
 func (t *transfer) run(ctx context.Context, in *input) error {
 	for {
 		b, err := in.next(ctx)
@@ -72,13 +72,13 @@ func (t *transfer) run(ctx context.Context, in *input) error {
 		}
 		t.total.add(b, v)
 		if t.input != nil && t.input.packed.Load() != nil {
-			t.progress.unsized() // the size is that of the file, the bytes are those in it
+			t.progress.unsized() // size is of the packed file, bytes are unpacked
 		}
 		t.progress.update(t.total)
 	}
 }
 
-// skipLine passes a line that is too long.
+// skipLine skips a line that is too long.
 func (t *transfer) skipLine(ctx context.Context, in *input, line int64) error {
 	n, err := in.skipLine(ctx)
 	if err != nil {
@@ -105,7 +105,7 @@ func (t *transfer) cut(last int64) error {
 		"`urifilter check` prints what is new and remembers nothing", last+1, t.input.rest(last+1), command.HintMark)
 }
 
-// halted says where the input stopped between two batches.
+// halted adds to an error where the input stopped between two batches.
 func (t *transfer) halted(err error) error {
 	return fmt.Errorf("%w\n%s", err, t.sureBefore(t.total.line+1))
 }
@@ -125,7 +125,7 @@ func atLine(b batch, err error) error {
 	return fmt.Errorf("line %s: %w", line, err)
 }
 
-// broken says what is certain of a batch that failed.
+// broken adds to an error what is certain about the failed batch.
 func (t *transfer) broken(b batch, err error) error {
 	err = atLine(b, err)
 	switch certain := nothingRemembered(err); {
@@ -154,15 +154,15 @@ func lines(first, last int64) string {
 	return fmt.Sprintf("lines %d to %d", first, last)
 }
 
-// nothingRemembered tells the failures of a batch after which the daemon has certainly
-// remembered nothing of it: it refused the batch, or was never reached. What the client
-// says of its calls is said here too.
+// nothingRemembered reports whether the daemon has certainly remembered nothing of a batch that
+// failed with err: it refused the batch, or was never reached. The client's own statement about
+// its calls applies here too.
 func nothingRemembered(err error) bool {
 	told := errors.As(err, new(*client.Error)) || errors.As(err, new(*client.ConnectionError))
 	return told && !client.InDoubt(err)
 }
 
-// filterBatch remembers a batch; the text is that of the new items.
+// filterBatch remembers a batch; the text lists the new items.
 func (b *batchCommand) filterBatch(c *client.Client, typ string) func(context.Context, batch) (verdicts, error) {
 	call := c.FilterLines
 	if b.ndjson() {

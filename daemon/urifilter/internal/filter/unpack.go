@@ -13,8 +13,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/sniff"
 )
 
-// unpacked reads what a source means: the text in a gzip or zstd file, and no lines of a
-// file that has none. It looks at the first bytes when they come, never at a name.
+// unpacked reads the text of a source: that in a gzip or zstd file, and none of a file that does
+// not hold lines of text. It decides by the first bytes when they come, never by a name.
 type unpacked struct {
 	source io.Reader
 	text   io.Reader // nil: the first bytes were not seen yet
@@ -31,12 +31,12 @@ type packing struct {
 var packings = []*packing{
 	{"gzip", "zcat", sniff.Gzip, func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }},
 	{"zstd", "zstdcat", sniff.Zstd, func(r io.Reader) (io.Reader, error) {
-		// One decoder that works within Read needs no end; the window is what zstd itself unpacks unasked.
+		// With one decoder, which works within Read, no Close is needed; the window is what zstd accepts by default.
 		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 	}},
 }
 
-// notText is the error for an input that holds no lines of items.
+// notText is the error for an input without lines of items.
 type notText struct{ what, hint string }
 
 func (e *notText) Error() string { return e.what + ", want lines of UTF-8 text" }
@@ -48,7 +48,7 @@ func pipe(program string) string {
 	return "`" + program + " | urifilter ...` reads it"
 }
 
-// Read implements [io.Reader]. What the first p holds is what is looked at.
+// Read implements [io.Reader]. The format is chosen by what fits in the first p.
 func (u *unpacked) Read(p []byte) (n int, err error) {
 	if u.text == nil {
 		n, err = u.begin(p)
@@ -61,7 +61,7 @@ func (u *unpacked) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// begin fills p with the beginning of what is to be read, and chooses what gives the rest.
+// begin fills p with the beginning of the text, and chooses the reader of the rest.
 func (u *unpacked) begin(p []byte) (n int, err error) {
 	for r := u.source; ; {
 		n, err = firstBytes(r, p)
@@ -93,12 +93,12 @@ func packingOf(first []byte) *packing {
 	return nil
 }
 
-// ended is a source after its end.
+// ended is a source that has ended.
 type ended struct{ err error }
 
 func (e ended) Read([]byte) (int, error) { return 0, e.err }
 
-// rest is the command that prints the input from a line on.
+// rest returns the command that prints the input from a line on.
 func (u *unpacked) rest(line int64) string {
 	tail := fmt.Sprintf("tail -n +%d", line)
 	if u != nil {
@@ -109,8 +109,8 @@ func (u *unpacked) rest(line int64) string {
 	return tail
 }
 
-// firstBytes reads what comes first, and on while that may be the beginning of what is
-// looked for: a line that somebody types is not kept waiting for another.
+// firstBytes reads the first bytes, and goes on only while they may begin a known format:
+// a line that somebody types does not wait for another.
 func firstBytes(r io.Reader, p []byte) (n int, err error) {
 	for err == nil && n < len(p) && (n == 0 || sniff.Unfinished(p[:n])) {
 		var more int
@@ -120,7 +120,7 @@ func firstBytes(r io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// refuse says why a file that begins so holds no lines of text; nil: it may.
+// refuse says why a file that begins with these bytes cannot hold lines of text; nil: it may.
 func refuse(first []byte) error {
 	f := sniff.Look(first)
 	switch {

@@ -73,7 +73,7 @@ func TestCompressedInputIsItsText(t *testing.T) {
 	}
 }
 
-// The way to go on names the program that unpacks.
+// The advice on how to go on names the unpacking program.
 func TestCompressedInputThatBreaksOff(t *testing.T) {
 	s := clienttest.NewServer(t)
 	var lines strings.Builder
@@ -87,7 +87,7 @@ func TestCompressedInputThatBreaksOff(t *testing.T) {
 	}
 }
 
-// What holds no lines of text is refused with the next step, and nothing of it is sent.
+// A file without lines of text is refused with the next step, and nothing of it is sent.
 func TestInputThatIsNoText(t *testing.T) {
 	s := clienttest.NewServer(t)
 	text := "https://example.com/1\nhttps://example.com/2\n"
@@ -124,7 +124,7 @@ func TestInputThatIsNoText(t *testing.T) {
 	}
 }
 
-// Text stays what it was, byte for byte, however it comes, and is not waited for.
+// Text stays the same, byte for byte, however it comes, and is passed on without waiting.
 func TestPlainInputIsUntouched(t *testing.T) {
 	for _, text := range []string{"", "a", "\n", "a\nb\n", "BZhou.example\n", "PAR1S\n", "PK\n", "\ufeffa\n", "\x1f", "(\xb5", strings.Repeat("x\n", sniff.Bytes)} {
 		for name, r := range map[string]io.Reader{

@@ -1,4 +1,4 @@
-// Package filters is the commands that list, show, create, clear and drop the filters of a
+// Package filters holds the commands that list, show, create, clear and drop the filters of a
 // daemon.
 package filters
 

@@ -15,8 +15,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )
 
-// parameterFlags are the flags of what filters are made with, of all kinds: the keys of the
-// parameters, and where the values are.
+// parameterFlags are the flags for the parameters of new filters of all kinds: the keys of the
+// parameters, and pointers to the values.
 type parameterFlags map[string]any
 
 func newParameterFlags(cmd *cobra.Command) parameterFlags {
@@ -53,7 +53,7 @@ func completeFlag(cmd *cobra.Command, flag string, values []cobra.Completion) {
 	}
 }
 
-// given are the parameters that a command line has, as calls take them.
+// given returns the parameters on the command line, in the form that calls take.
 func (p parameterFlags) given(flags *pflag.FlagSet) map[string]any {
 	given := map[string]any{}
 	for key, v := range p {
@@ -74,11 +74,11 @@ func (p parameterFlags) given(flags *pflag.FlagSet) map[string]any {
 	return given
 }
 
-// itemCount is a flag's value: a whole number, such as one of items, with k, M or G for
+// itemCount is a flag's value: a whole number, such as a number of items, with k, M or G for
 // thousands, millions, thousand millions.
 type itemCount struct {
 	n    uint64
-	want string // what people are told to give
+	want string // describes valid values in messages
 }
 
 func (c *itemCount) String() string { return fmt.Sprint(c.n) }

@@ -74,7 +74,7 @@ func writeFilter(w io.Writer, f client.FilterInfo) error {
 	return human.Table(w, append(rows, canonicalRows(f)...), map[int]bool{0: true, 1: true})
 }
 
-// storeRows say where a filter is kept that is not in the store of the daemon.
+// storeRows says where a filter is kept, if it is not in the daemon's own store.
 func storeRows(f client.FilterInfo) [][]string {
 	if f.Store == "" {
 		return nil
@@ -82,7 +82,7 @@ func storeRows(f client.FilterInfo) [][]string {
 	return [][]string{{"store", f.Store}}
 }
 
-// capacityText says how much of the capacity is used, and what comes beyond it.
+// capacityText says how much of the capacity is used, and what happens beyond it.
 func capacityText(f client.FilterInfo) string {
 	text := fmt.Sprintf("%s (%s full, %s beyond)", human.Count(int64(capacity(f))), fullness(f), f.OnFull)
 	if len(f.Layers) > 1 {
@@ -91,7 +91,7 @@ func capacityText(f client.FilterInfo) string {
 	return text
 }
 
-// canonicalRows say how URIs are normalized, if they are.
+// canonicalRows says how URIs are normalized, if they are.
 func canonicalRows(f client.FilterInfo) (rows [][]string) {
 	if f.Canonical != "" {
 		rows = append(rows, []string{"canonical", f.Canonical})
@@ -102,7 +102,7 @@ func canonicalRows(f client.FilterInfo) (rows [][]string) {
 	return rows
 }
 
-// expireText is the time that a filter was made with whose items expire.
+// expireText is the expiry time of a filter whose items expire.
 func expireText(f client.FilterInfo) string {
 	if !configs.Expires(f.Kind) {
 		return "-"
@@ -121,8 +121,7 @@ func expiry(f client.FilterInfo) string {
 	return expireText(f) + " after they were accepted, unless the call says otherwise"
 }
 
-// capacity is how many items the filter is made for, with the layers that it has now; 0: any
-// number.
+// capacity is how many items the filter is made for, with its present layers; 0: any number.
 func capacity(f client.FilterInfo) uint64 {
 	all := uint64(0)
 	for _, l := range f.Layers {

@@ -1,5 +1,5 @@
-// Package mysql is the commands that make a MariaDB ready for filters: the database, the user and
-// the tables. What is in the tables is the affair of daemon/internal/mysqlstore.
+// Package mysql holds the commands that prepare a MariaDB for filters: the database, the user and
+// the tables. The package daemon/internal/mysqlstore defines the contents of the tables.
 package mysql
 
 import (
@@ -107,7 +107,7 @@ func fromFlag(cmd *cobra.Command, from *string) {
 	cmd.Flags().StringVar(from, "from", "", "`host` from which the user may log in, as the server calls it, such as 10.0.0.%; without: any, or localhost for a socket")
 }
 
-// host is from where the user may log in.
+// host is the host from which the user may log in.
 func host(from string, o mysqlstore.Options) string {
 	switch {
 	case from != "":
@@ -141,7 +141,7 @@ func load(file string) (configs.Config, mysqlstore.Options, error) {
 	return cfg, o, err
 }
 
-// initialize makes the tables, and says what is there.
+// initialize makes the tables, and prints what exists.
 func initialize(cmd *cobra.Command, cfg configs.Config, o mysqlstore.Options) error {
 	found, err := mysqlstore.Initialize(cmd.Context(), mysqlstore.Config{Options: o, Durable: cfg.Durability == "always"})
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
-// mostBytes bounds a line, and a file that is a document: no daemon takes a longer one by its
-// defaults.
+// mostBytes bounds a line, and a file that is a document: with default settings no daemon takes
+// a longer one.
 const mostBytes = 64 << 20
 
-// files are documents of a file each.
+// files reads documents, each from its own file.
 type files struct {
 	names []string
 	stdin io.Reader
@@ -57,8 +57,8 @@ func (f *files) next(ctx context.Context) (d client.Document, where string, more
 	return client.Document{ID: name, Text: string(text)}, name, len(f.names) > 0, nil
 }
 
-// lines are documents of a line each. A goroutine reads ahead, so that whoever waits for a line
-// can be told to stop.
+// lines reads documents, one per line. A goroutine reads ahead, so that waiting for a line can
+// be interrupted.
 type lines struct {
 	name string
 	read chan line
@@ -70,7 +70,7 @@ type lines struct {
 
 type line struct {
 	text []byte
-	more bool // a part of the next one is there
+	more bool // a part of the next line has come
 	err  error
 }
 
@@ -146,7 +146,7 @@ func parse(text []byte) (d client.Document, err error) {
 		ID   *string `json:"id"`
 		Text *string `json:"text"`
 	}
-	if !utf8.Valid(text) { // which encoding/json would replace
+	if !utf8.Valid(text) { // encoding/json would replace it
 		return d, errors.New("not UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -154,7 +154,7 @@ func parse(text []byte) (d client.Document, err error) {
 	if err := dec.Decode(&doc); err != nil {
 		return d, fmt.Errorf("%w: %s", err, want)
 	}
-	if half := halfSurrogate(text); half != "" { // which encoding/json has replaced
+	if half := halfSurrogate(text); half != "" { // encoding/json has replaced it
 		return d, fmt.Errorf("%s is half a surrogate pair", half)
 	}
 	switch {
@@ -166,9 +166,9 @@ func parse(text []byte) (d client.Document, err error) {
 	return client.Document{ID: *doc.ID, Text: *doc.Text}, nil
 }
 
-// halfSurrogate is an escape in well-formed JSON that is no character; "": there is none.
+// halfSurrogate returns an unpaired surrogate escape in well-formed JSON, "" if it has none.
 func halfSurrogate(text []byte) string {
-	unit := func(i int) rune { // -1: no escape of that form is there
+	unit := func(i int) rune { // -1: no such escape at i
 		if i+6 > len(text) || text[i] != '\\' || text[i+1] != 'u' {
 			return -1
 		}
@@ -188,7 +188,7 @@ func halfSurrogate(text []byte) string {
 			}
 			i += 6
 		}
-		i++ // the character after a backslash begins no escape
+		i++ // the character after a backslash cannot begin an escape
 	}
 	return ""
 }

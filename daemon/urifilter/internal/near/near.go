@@ -1,5 +1,5 @@
-// Package near is the command near: documents from an input or from files are sent to a filter
-// of texts, and what each is near to is printed.
+// Package near holds the command near: it sends documents from an input or from files to a filter
+// of texts, and prints what each is near to.
 package near
 
 import (
@@ -31,7 +31,7 @@ type run struct {
 	daemon  *client.Client
 	options []client.NearOption
 	out     *bufio.Writer
-	done    int64 // documents that are answered
+	done    int64 // documents with an answer
 }
 
 // New makes the command near.
@@ -64,7 +64,7 @@ be repeated as it is: the same documents are new.`,
 	f := cmd.Flags()
 	f.StringVarP(&r.typ, "type", "t", "", "name or id of the `filter`, of the kind simhash (env URIFILTER_TYPE)")
 	f.IntVar(&r.distance, "distance", -1, "in how many `bits` the fingerprints of near documents may differ, 0 to that of the filter, which is the default")
-	f.Lookup("distance").DefValue = "0" // -1 says nothing to people
+	f.Lookup("distance").DefValue = "0" // -1 means nothing to people
 	f.IntVar(&r.limit, "limit", 10, "how many near documents are listed for each, 1 to 100")
 	f.BoolVar(&r.look, "look", false, "look only: nothing is remembered, and documents of the input are not compared with each other")
 	f.BoolVar(&r.newOnly, "new", false, "print only the ids of those that are new, one a line")
@@ -129,20 +129,20 @@ func (r *run) input(ctx context.Context, stdin io.Reader, name string) error {
 	return r.send(ctx, l)
 }
 
-// documents gives out documents; io.EOF ends them.
+// documents is a source of documents; io.EOF ends it.
 type documents interface {
-	// next waits for a document. where says where it stands, more that another can be had
-	// without a wait.
+	// next waits for a document. where is its place in the input, more says that another is
+	// available without a wait.
 	next(ctx context.Context) (d client.Document, where string, more bool, err error)
 }
 
 const (
-	// The daemon answers a call of these sizes as a whole.
+	// The daemon answers a call of up to these sizes as a whole.
 	batchDocuments = 1000
 	batchBytes     = 1 << 20
 )
 
-// send sends documents, batch by batch: as many as there are without a wait.
+// send sends documents in batches: each has as many as are available without a wait.
 func (r *run) send(ctx context.Context, from documents) error {
 	var batch []client.Document
 	var places []string
@@ -164,7 +164,7 @@ func (r *run) send(ctx context.Context, from documents) error {
 			}
 			return r.broken(err, false)
 		}
-		// An id may stand in a call once.
+		// An id may occur only once in a call.
 		if ids[d.ID] || size+len(d.Text) > batchBytes {
 			if err := flush(); err != nil {
 				return err
@@ -201,8 +201,8 @@ func (r *run) batch(ctx context.Context, batch []client.Document, places []strin
 	return r.out.Flush()
 }
 
-// broken says what is certain of a run that ends with an error; some more documents may be
-// remembered where that is unknown.
+// broken adds to an error what is certain about the run; further documents may be remembered
+// if the outcome is unknown.
 func (r *run) broken(err error, unknown bool) error {
 	switch {
 	case r.look || r.done == 0 && !unknown:

@@ -77,8 +77,8 @@ func TestNearCommand(t *testing.T) {
 	}
 }
 
-// Many documents go in batches; an id may come again, in another one. What a run that fails has
-// done is said.
+// Many documents go in batches; an id may occur again in another batch. A failed run reports what
+// it has done.
 func TestNearInBatches(t *testing.T) {
 	server := newServer(t)
 	var in strings.Builder
@@ -97,7 +97,7 @@ func TestNearInBatches(t *testing.T) {
 	}
 }
 
-// A document is answered when it is there, not when the input ends.
+// A document is answered when it comes, not when the input ends.
 func TestNearWhileTheInputIsOpen(t *testing.T) {
 	server := newServer(t)
 	t.Setenv("URIFILTER_URL", server.URL)

@@ -42,7 +42,7 @@ func (p *Process) call(ctx context.Context, method, path string, body io.Reader)
 	return resp.StatusCode, string(text), err
 }
 
-// MustPost is Post that must be answered with a status.
+// MustPost is Post, and fails unless the answer has this status.
 func (p *Process) MustPost(path, body string, wantStatus int) string {
 	p.T.Helper()
 	status, answer, err := p.Post(context.Background(), path, body)
@@ -52,7 +52,7 @@ func (p *Process) MustPost(path, body string, wantStatus int) string {
 	return answer
 }
 
-// List is the body of a call for the filter 1.
+// List returns the body of a call for the filter 1.
 func List(t testing.TB, items ...any) string {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"filter_typeid": 1, "uri_list": items})
@@ -76,16 +76,16 @@ func (p *Process) Fresh(from, to int) int {
 	return len(got.URIList)
 }
 
-// WantFresh wants so many of the numbered items to be new.
+// WantFresh fails unless this many of the numbered items are new.
 func (p *Process) WantFresh(from, to, want int) {
 	p.T.Helper()
-	// So far below its capacity the filter takes no new item for seen.
+	// This far below its capacity, the filter takes no new item for seen.
 	if got := p.Fresh(from, to); got != want {
 		p.T.Fatalf("items %d to %d: %d new, want %d\n%s", from, to, got, want, p.Log)
 	}
 }
 
-// MustContain wants each of some texts in another.
+// MustContain fails unless a text contains each of some others.
 func MustContain(t *testing.T, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {

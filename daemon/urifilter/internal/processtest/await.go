@@ -47,7 +47,7 @@ func (p *Process) AwaitLog(text string) {
 	p.T.Fatalf("never logged %q\n%s", text, p.Log)
 }
 
-// Eventually waits for what others do.
+// Eventually waits for a condition that others bring about.
 func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {

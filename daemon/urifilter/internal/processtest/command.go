@@ -27,7 +27,7 @@ func Command(t testing.TB, dir string, env []string, args ...string) (code int, 
 	return cmd.ProcessState.ExitCode(), o.String(), e.String()
 }
 
-// MustCommand is Command that must succeed.
+// MustCommand is Command, and fails unless it succeeds.
 func MustCommand(t testing.TB, dir string, env []string, args ...string) (out, errOut string) {
 	t.Helper()
 	code, out, errOut := Command(t, dir, env, args...)
@@ -49,7 +49,7 @@ func (p *Process) Lines(text string, args ...string) (code int, out, errOut stri
 	return cmd.ProcessState.ExitCode(), o.String(), e.String()
 }
 
-// Want runs a command that must succeed and print this.
+// Want runs a command, and fails unless it succeeds and prints this.
 func (p *Process) Want(printed, text string, args ...string) {
 	p.T.Helper()
 	if code, out, errOut := p.Lines(text, args...); code != 0 || !strings.Contains(out, printed) || printed == "" && out != "" {
@@ -57,7 +57,7 @@ func (p *Process) Want(printed, text string, args ...string) {
 	}
 }
 
-// MustRefuse runs serve with args, wants it to end with an error, and returns its message.
+// MustRefuse runs serve with args, which must end with an error, and returns its message.
 func MustRefuse(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	path := Binary(t)

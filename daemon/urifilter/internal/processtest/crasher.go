@@ -24,7 +24,7 @@ func (c *Crasher) item(n int) string {
 	return fmt.Sprintf("https://site-%d.example/page/%d?q=新", c.ID, n)
 }
 
-// Body is that of a call for a range of items.
+// Body returns the body of a call for a range of items.
 func (c *Crasher) Body(r [2]int) string {
 	items := make([]string, 0, r[1]-r[0])
 	for n := r[0]; n < r[1]; n++ {
@@ -56,7 +56,7 @@ func (c *Crasher) Load(p *Process) error {
 	}
 }
 
-// MustRemember asks for items and wants none of them new.
+// MustRemember asks for items and fails if any of them is new.
 func (c *Crasher) MustRemember(p *Process, ranges [][2]int) error {
 	for _, r := range ranges {
 		status, answer, err := p.Post(context.Background(), "/api/v1/filter", c.Body(r))

@@ -10,18 +10,18 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// URICapacity is that of the filter uri in the tests that hold its estimate against
+// URICapacity is the capacity of the filter uri in the tests that compare its estimate with
 // what they added.
 const URICapacity = 1_500_000
 
-// WantEstimate fails unless a bit-map's estimate is of so many items, within six standard
+// WantEstimate fails unless a bit-map's estimate is this many items, within six standard
 // errors of linear counting and the rounding to a whole number.
 //
-// An item sets one of 64 B bits, B being the blocks, in each of eight columns. Two items
-// of one block, which is a chance of 1/B, have X of these bits in common, and the
+// With B blocks, an item sets one of 64 B bits in each of eight columns. Two items share
+// a block with a probability of 1/B. They then have X of these bits in common, and the
 // estimate is X/8 too low: E(X²) = 8 (1/64)(63/64) + (8/64)² = 0.139. Over the n²/2 pairs
-// the variance of the estimate is 0.139/64 n²/(2B). (What is common to three items is
-// left out: the tests are far below capacity.) With a random seed 2,000 items are
+// the variance of the estimate is 0.139/64 n²/(2B). (Bits common to three items are
+// ignored: the tests are far below capacity.) With a random seed 2,000 items are
 // estimated as 1,999 in one run of a hundred.
 func WantEstimate(t testing.TB, got uint64, items, capacity int) {
 	t.Helper()

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Manager stands in for systemd: it hears what the daemon tells of itself.
+// Manager stands in for systemd: it receives the daemon's notifications.
 type Manager struct {
 	t    *testing.T
 	Path string
 	conn *net.UnixConn
 	mu   sync.Mutex
-	said []string // one line an assignment
+	said []string // one line per assignment
 }
 
-// NewManager is a manager that listens until the test ends.
+// NewManager makes a Manager that listens until the test ends.
 func NewManager(t *testing.T) *Manager {
 	t.Helper()
-	// The path of a socket is at most about a hundred bytes long.
+	// The path of a socket may have at most about a hundred bytes.
 	dir, err := os.MkdirTemp("", "notify")
 	if err != nil {
 		t.Fatal(err)
@@ -53,17 +53,17 @@ func NewManager(t *testing.T) *Manager {
 	return m
 }
 
-// Env are the variables by which a daemon finds the manager.
+// Env returns the variables by which a daemon finds the manager.
 func (m *Manager) Env() []string { return []string{"NOTIFY_SOCKET=" + m.Path} }
 
-// All is all that was said, each assignment between two newlines.
+// All returns all notifications so far, each assignment between two newlines.
 func (m *Manager) All() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return "\n" + strings.Join(m.said, "\n") + "\n"
 }
 
-// Hear has the Manager read all that was said before, and this line.
+// Hear makes the Manager read this line, and so everything sent before it.
 func (m *Manager) Hear(line string) {
 	m.t.Helper()
 	conn, err := net.Dial("unixgram", m.Path)
@@ -77,7 +77,7 @@ func (m *Manager) Hear(line string) {
 	m.Await(line, 1)
 }
 
-// Await waits until a line that begins so has been said n times.
+// Await waits until n lines with this beginning have come.
 func (m *Manager) Await(line string, n int) {
 	m.t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); strings.Count(m.All(), "\n"+line) < n; time.Sleep(5 * time.Millisecond) {

@@ -8,8 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
 )
 
-// OnMySQL is the environment of a daemon with the filter pages in a database of the server, which
-// `urifilter mysql init` makes.
+// OnMySQL returns the environment of a daemon with the filter pages in a database of the server,
+// made by `urifilter mysql init`.
 func OnMySQL(t *testing.T, server *mysqltest.Server) []string {
 	t.Helper()
 	password := filepath.Join(t.TempDir(), "password")

@@ -49,7 +49,7 @@ func Begin(t testing.TB, dir string, env []string, args ...string) *Process {
 	return BeginAt(t, testserver.Free(t), dir, env, args...)
 }
 
-// BeginAt is Begin at an address that the test has chosen.
+// BeginAt is Begin at an address chosen by the test.
 func BeginAt(t testing.TB, addr, dir string, env []string, args ...string) *Process {
 	t.Helper()
 	cmd := exec.Command(Binary(t), append([]string{"serve", "--listen", addr, "--data-dir", dir}, args...)...)
@@ -79,10 +79,10 @@ func Start(t testing.TB, dir string, env []string, args ...string) *Process {
 	return Begin(t, dir, env, args...).AwaitReady()
 }
 
-// Signal sends sig, and waits for nothing.
+// Signal sends sig, and does not wait.
 func (p *Process) Signal(sig syscall.Signal) { _ = p.Cmd.Process.Signal(sig) }
 
-// End sends sig and waits for the process's end.
+// End sends sig and waits until the process has ended.
 func (p *Process) End(sig syscall.Signal) error {
 	p.T.Helper()
 	http.DefaultClient.CloseIdleConnections() // a stop would wait for them
@@ -96,7 +96,7 @@ func (p *Process) End(sig syscall.Signal) error {
 	}
 }
 
-// BeginOn starts the daemon with sockets that it is handed as systemd does it.
+// BeginOn starts the daemon and hands it sockets, as systemd does.
 func BeginOn(t testing.TB, sockets []*os.File, dir string, env []string, args ...string) *Process {
 	t.Helper()
 	l, err := net.FileListener(sockets[0])
@@ -105,14 +105,14 @@ func BeginOn(t testing.TB, sockets []*os.File, dir string, env []string, args ..
 	}
 	addr := l.Addr().String()
 	_ = l.Close()
-	// The variable names the process that is meant, whose number exec keeps.
+	// The variable names the target process, whose id exec keeps.
 	cmd := exec.Command("/bin/sh", append([]string{"-c", `LISTEN_PID=$$ exec "$@"`, "sh", Binary(t), "serve", "--listen", addr, "--data-dir", dir}, args...)...)
 	cmd.Env = append(append(os.Environ(), fmt.Sprintf("LISTEN_FDS=%d", len(sockets))), env...)
 	cmd.ExtraFiles = sockets
 	return begin(t, addr, cmd)
 }
 
-// SocketFile is a socket that listens, to be handed over.
+// SocketFile returns a listening socket, to be handed over.
 func SocketFile(t testing.TB) *os.File {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,6 +1,6 @@
-// Package processtest has tests run the program urifilter as a process: it builds the
-// daemon, starts it, asks it, runs commands beside it, and stands in for its service
-// manager. The tests that need this are in its folders, one for each theme, and beside the
+// Package processtest lets tests run the program urifilter as a process: it builds the
+// daemon, starts it, calls it, runs commands beside it, and stands in for its service
+// manager. The tests that need this are in its subfolders, one for each topic, and beside the
 // commands in daemon/urifilter.
 package processtest
 
@@ -13,7 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// built is the daemon, which is built once for all tests of a package.
+// built is the daemon, built once for all tests of a package.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "urifilter-test-")
 	if err != nil {
@@ -24,10 +24,10 @@ var built = sync.OnceValues(func() (string, error) {
 	return path, testserver.Program(path, nil, "github.com/cr-clawer/urifilter/daemon/urifilter")
 })
 
-// folder of the binary; "": it is not built.
+// folder of the binary; "": not yet built.
 var folder string
 
-// Binary is the path of the daemon, which is built when it is first asked for.
+// Binary returns the path of the daemon, which the first call builds.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := built()
@@ -37,7 +37,7 @@ func Binary(t testing.TB) string {
 	return path
 }
 
-// Main is TestMain of a package that uses this one: it removes the binary in the end.
+// Main is the TestMain of a package that uses this one: it removes the binary at the end.
 func Main(m *testing.M) {
 	code := m.Run()
 	if folder != "" {

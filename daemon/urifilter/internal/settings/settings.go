@@ -1,5 +1,5 @@
-// Package settings finds the file of settings for the commands that read one. What is in it
-// is read by configs.
+// Package settings finds the file of settings for the commands that read one. Package configs
+// reads its contents.
 package settings
 
 import (
@@ -8,11 +8,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
-// DefaultPath is the file on a host that the toolkit manages.
+// DefaultPath is the file's path on a host that the toolkit manages.
 const DefaultPath = "/etc/urifilter/urifilter.yaml"
 
-// Path is the file of settings: that of the flag, else of URIFILTER_CONFIG, else the
-// default one if it exists, else none.
+// Path returns the file of settings: that of the flag, else of URIFILTER_CONFIG, else the
+// default one if it exists, else "".
 func Path(flag string) string { return command.SettingsPath(flag, "URIFILTER_CONFIG", DefaultPath) }
 
 // Flag adds --config, whose value is for Path.

@@ -1,4 +1,4 @@
-// Package size has the command size: what filters of each kind would take, for planning.
+// Package size holds the command size: the resources that filters of each kind would need, for planning.
 package size
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
-// samples are the items of the filter that the time of a start is measured with: so many are
-// put in within a second or two.
+// samples is the number of items in the filter used to measure the time of a start: that many
+// can be added within a second or two.
 const samples, textSamples = 1_000_000, 50_000
 
 // options are what the command line asks for.
@@ -124,7 +124,7 @@ func (o options) run(cmd *cobra.Command) error {
 	return show(cmd.OutOrStdout(), plans, int(o.items.N), o.idBytes)
 }
 
-// specs are the filters that are asked for, complete.
+// specs returns the requested filters, with all parameters.
 func (o options) specs() ([]configs.Filter, error) {
 	names := o.kinds
 	if len(names) == 0 {
@@ -169,7 +169,7 @@ func usage(format string, args ...any) error {
 	return command.UsageError{Err: fmt.Errorf(format, args...)}
 }
 
-// show writes a column for each plan.
+// show writes one column per plan.
 func show(w io.Writer, plans []sizing.Plan, items, idBytes int) error {
 	if _, err := fmt.Fprintf(w, "%s items\n\n", human.Count(int64(items))); err != nil {
 		return err
@@ -250,7 +250,7 @@ func show(w io.Writer, plans []sizing.Plan, items, idBytes int) error {
 	return err
 }
 
-// seconds writes a time that was measured; "" for none.
+// seconds writes a measured time; "" for none.
 func seconds(s float64) string {
 	if s == 0 {
 		return ""

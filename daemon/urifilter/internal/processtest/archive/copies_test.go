@@ -15,7 +15,7 @@ import (
 
 // The tests of this file run the real binary with a real server as its archive.
 
-// What was written back outlives the server: with the daemon, by asking it, and without.
+// Written-back data outlives the server: with the daemon, by asking it, and without.
 func TestArchiveOutlivesTheServer(t *testing.T) {
 	t.Parallel()
 	env := processtest.WithArchive(mongotest.Start(t))

@@ -15,7 +15,7 @@ import (
 )
 
 // `bitmap update`, killed at random moments, leaves the last version that was reported as
-// written, whole, or the one after it.
+// written, or the next one, intact.
 func TestKilledUpdate(t *testing.T)       { killUpdates(t, 2) }
 func TestSystemKilledUpdate(t *testing.T) { killUpdates(t, 8) }
 
@@ -25,7 +25,7 @@ func killUpdates(t *testing.T, rounds int) {
 	path := processtest.Binary(t)
 	before, after := 0, 0
 	for round := range rounds {
-		// A database each: the lease of a dead one is in the way of the next for a minute.
+		// Each has its own database: the lease of a dead one would block the next for a minute.
 		env := append(processtest.WithArchive(uri), fmt.Sprintf("URIFILTER_MONGODB_DATABASE=round%d", round))
 		dir := t.TempDir()
 		p := processtest.Start(t, dir, env)
@@ -59,7 +59,7 @@ func killUpdates(t *testing.T, rounds int) {
 			t.Errorf("of the second thousand %d are new: half of a version", n)
 		}
 		_ = other.End(syscall.SIGKILL)
-		// The store was open when it was killed, and has everything.
+		// The store was open at the kill, and has everything.
 		p = processtest.Start(t, dir, env)
 		p.WantFresh(0, 2000, 0)
 		_ = p.End(syscall.SIGKILL)
@@ -67,8 +67,8 @@ func killUpdates(t *testing.T, rounds int) {
 	t.Logf("%d times the version before, %d times the one after", before, after)
 }
 
-// A daemon that is killed while it restores has, at its next start, the whole filter or
-// none, also when there is no archive by then.
+// A daemon that is killed during a restore has, at its next start, the complete filter or
+// none, even if there is no archive by then.
 func TestKilledWhileRestoring(t *testing.T) {
 	t.Parallel()
 	server := mongotest.New(t, mongotest.Options{})

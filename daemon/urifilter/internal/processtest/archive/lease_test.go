@@ -29,7 +29,7 @@ func (b blank) Stripe(_ context.Context, i int, buf []byte) ([]byte, error) {
 	return buf[:b.h.StripeSize(i)], nil
 }
 
-// While another is writing back, the answer names it; then it works.
+// While another process is writing back, the answer names it; afterwards it works.
 func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
 	t.Parallel()
 	uri := mongotest.Start(t)
@@ -89,7 +89,7 @@ func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
 			}
 		})
 	}
-	// Of the two, one may meet the other in place of the other host.
+	// One of the two may meet the other instead of the other host.
 	waits := func(i int) bool { return strings.Contains(errs[i].String(), "waits up to 10m0s: ") }
 	for end := time.Now().Add(5 * time.Minute); !(waits(0) && waits(1)) && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
@@ -107,7 +107,7 @@ func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
 	processtest.MustContain(t, out, "uri: written", "about 10 items")
 }
 
-// writeback.interval makes versions by itself, and a stop does not wait for one.
+// writeback.interval makes versions automatically, and a stop does not wait for one.
 func TestWritebackInterval(t *testing.T) {
 	t.Parallel()
 	uri := mongotest.Start(t)

@@ -1,5 +1,5 @@
-// Package archive_test has bit-maps copied between daemons, commands and a real archive, of
-// which each may be gone or killed.
+// Package archive_test copies bit-maps between daemons, commands and a real archive, each of
+// which may be gone or killed.
 package archive_test
 
 import (

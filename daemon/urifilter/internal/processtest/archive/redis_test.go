@@ -48,8 +48,8 @@ func TestArchiveOfRedis(t *testing.T) {
 	}
 }
 
-// A filter in quarantine keeps no other from being written back, and is told of: with a
-// daemon and without.
+// A filter in quarantine does not prevent others from being written back, and is reported: with
+// a daemon and without.
 func TestUpdateSkipsWhatIsInQuarantine(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -89,8 +89,8 @@ func TestUpdateSkipsWhatIsInQuarantine(t *testing.T) {
 	}
 }
 
-// A daemon that took items and is gone cannot put them back into Redis; what it wrote to
-// the archive can. The daemon that is left never heard of them.
+// A daemon that took items and is gone cannot put them back into Redis, but its copy in the
+// archive can. The remaining daemon never knew of them.
 func TestRedisIsResyncedFromTheArchive(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -107,7 +107,7 @@ func TestRedisIsResyncedFromTheArchive(t *testing.T) {
 	wantFreshSoon(second, 0, 3000, 0)
 }
 
-// wantFreshSoon is wantFresh, once the daemon answers: while it resyncs it refuses.
+// wantFreshSoon is WantFresh, once the daemon answers: during a resync it refuses.
 func wantFreshSoon(p *processtest.Process, from, to, want int) {
 	p.T.Helper()
 	p.AwaitReady()

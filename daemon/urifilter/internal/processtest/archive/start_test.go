@@ -23,7 +23,7 @@ func TestArchiveUnreachableAtStart(t *testing.T) {
 	_ = p.End(syscall.SIGKILL)
 	server.Kill()
 
-	// What the store has is served; that the archive is missing is said.
+	// Filters of the store are served; the missing archive is reported.
 	p = processtest.Start(t, dir, env)
 	p.WantFresh(0, 600, 0)
 	p.AwaitLog("the archive cannot be read")
@@ -33,7 +33,7 @@ func TestArchiveUnreachableAtStart(t *testing.T) {
 	_, metrics, _ := p.Get("/metrics")
 	processtest.MustContain(t, metrics, `urifilter_writeback_failures_total{filter="uri"} 1`)
 
-	// With nothing at all it waits, and is alive.
+	// Without any data it waits, and is alive.
 	waits := processtest.Begin(t, t.TempDir(), env)
 	processtest.AwaitLive(t, waits)
 	for range 2 {
@@ -46,7 +46,7 @@ func TestArchiveUnreachableAtStart(t *testing.T) {
 		}
 		waits.AwaitLog("the archive cannot be read")
 	}
-	// Where the settings say so, it starts with nothing.
+	// If the settings say so, it starts empty.
 	empty := processtest.Start(t, t.TempDir(), append(env, "URIFILTER_MONGODB_IF_UNREACHABLE=empty"))
 	empty.WantFresh(0, 500, 500)
 	empty.AwaitLog("filter starts EMPTY: the archive cannot be asked")
@@ -59,7 +59,7 @@ func TestArchiveUnreachableAtStart(t *testing.T) {
 	if status, answer, _ := empty.Post(t.Context(), "/api/v1/filters/uri/writeback", ""); status != 409 || !strings.Contains(answer, "archive_mismatch") {
 		t.Errorf("writeback of another bit-map: %d %s", status, answer)
 	}
-	// The way out that the message names.
+	// The remedy that the message names.
 	if status, answer, _ := empty.Send(http.MethodDelete, "/api/v1/filters/uri?confirm=uri"); status != 204 {
 		t.Fatalf("drop: %d %s", status, answer)
 	}

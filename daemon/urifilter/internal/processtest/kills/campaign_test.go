@@ -19,13 +19,13 @@ type campaign[C any] struct {
 	checkpoint string // checkpoint_bytes: small, so that some kills fall into one
 	clients    []C    // at work at the same time
 	load       func(C, *processtest.Process) error
-	// check holds the daemon against what the client knows, after each start; last is the last
-	// time, when there is time for all.
+	// check compares the daemon with what the client knows, after each start; last marks the
+	// last time, when there is time to check everything.
 	check    func(c C, p *processtest.Process, last bool) error
-	verified string // what `urifilter verify` prints in the end
+	verified string // what `urifilter verify` prints at the end
 }
 
-// run returns with the last daemon, which has been checked and still runs.
+// run returns the last daemon, which has been checked and still runs.
 func (k campaign[C]) run(t *testing.T, rounds int) *processtest.Process {
 	t.Helper()
 	dir := t.TempDir()

@@ -21,8 +21,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// TestClientOverKills kills the daemon again and again under clients who ask for the same
-// items, and holds each choice of what a lost answer means against what came back.
+// TestClientOverKills kills the daemon repeatedly under clients that ask for the same items,
+// and checks each choice of what a lost answer means against the results.
 func TestClientOverKills(t *testing.T) {
 	const batches, size, kills = 400, 20, 4
 	for name, doubt := range map[string]client.Doubt{"error": client.DoubtError, "seen": client.DoubtSeen, "new": client.DoubtNew} {
@@ -86,7 +86,7 @@ func TestClientOverKills(t *testing.T) {
 	}
 }
 
-// TestClientErrors shows what a program sees of a daemon that is slow, wants a token, or
+// TestClientErrors shows what a program sees of a daemon that is slow, requires a token, or
 // does not know the filter.
 func TestClientErrors(t *testing.T) {
 	p := processtest.Start(t, t.TempDir(), nil)
@@ -108,7 +108,7 @@ func TestClientErrors(t *testing.T) {
 	if err := unix.Waitid(unix.P_PID, p.Cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
-	// In this time the request must be sent, so that it is in doubt.
+	// The request must be sent within this time, so that it is in doubt.
 	slow, err := client.New(p.Addr, client.WithTimeout(3*time.Second))
 	if err != nil {
 		t.Fatal(err)

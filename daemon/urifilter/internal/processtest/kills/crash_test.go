@@ -19,7 +19,7 @@ import (
 func TestKill9(t *testing.T)       { kill9(t, 7, fixed) }
 func TestSystemKill9(t *testing.T) { kill9(t, 40, fixed) }
 
-// The same with a bit-map that takes a further layer every few batches at first.
+// The same with a bit-map that at first adds a layer every few batches.
 func TestKill9Growing(t *testing.T)       { kill9(t, 7, growing) }
 func TestSystemKill9Growing(t *testing.T) { kill9(t, 40, growing) }
 
@@ -58,7 +58,7 @@ func kill9(t *testing.T, rounds int, filter string) {
 		for _, r := range c.Acked {
 			items += r[1] - r[0]
 		}
-		// A batch without an answer is remembered or not; sent again, it is.
+		// A batch without an answer may be remembered; sent again, it is.
 		for _, r := range c.Lost {
 			if status, answer, err := p.Post(context.Background(), "/api/v1/filter", c.Body(r)); err != nil || status != http.StatusOK {
 				t.Errorf("status %d, %v: %s", status, err, answer)
@@ -72,8 +72,8 @@ func kill9(t *testing.T, rounds int, filter string) {
 	end(t, p)
 }
 
-// When its files fail under it the daemon says so and ends with an error; what was
-// acknowledged is there at the next start.
+// When its files fail, the daemon says so and ends with an error; acknowledged items are there
+// at the next start.
 func TestStoreFailureEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

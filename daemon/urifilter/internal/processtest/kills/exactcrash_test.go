@@ -12,8 +12,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// forgetter is a client of an exact filter that knows of each of its items whether it is seen,
-// but of those whose last call had no answer.
+// forgetter is a client of an exact filter that knows for each of its items whether it is seen,
+// except for those whose last call had no answer.
 type forgetter struct {
 	id      int
 	seen    [4000]bool
@@ -21,7 +21,7 @@ type forgetter struct {
 	asked   int // answers that were held against what is known
 }
 
-// call filters or forgets items from..to-1, and holds the answer against what is known.
+// call filters or forgets items from..to-1, and checks the answer against what is known.
 // Without an answer it returns alive false.
 func (f *forgetter) call(p *processtest.Process, path string, from, to int) (alive bool, err error) {
 	var items []string
@@ -79,7 +79,7 @@ func (f *forgetter) load(p *processtest.Process) error {
 }
 
 // The real binary under load is killed at random moments, while items are added and
-// forgotten: what is acknowledged stays as it is.
+// forgotten: acknowledged changes stay.
 func TestKill9Exact(t *testing.T)       { kill9Exact(t, 8) }
 func TestSystemKill9Exact(t *testing.T) { kill9Exact(t, 30) }
 

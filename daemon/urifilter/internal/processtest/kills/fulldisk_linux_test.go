@@ -14,8 +14,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// On a full disk batches are refused whole and nothing acknowledged is lost; the
-// daemon goes on by itself when there is space.
+// On a full disk batches are refused completely and nothing acknowledged is lost; the
+// daemon goes on automatically when there is space.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, filter := range []string{"{id: 1, name: uri, capacity: 300000}", "{id: 1, name: uri, kind: timing, expire: 24h}"} {
@@ -73,7 +73,7 @@ func fullDisk(t *testing.T, filter string) {
 		t.Helper()
 		for _, r := range c.Acked {
 			status, text, err := p.Post(context.Background(), "/api/v1/check", c.Body(r))
-			var got client.CheckResult // which may also say that the filter is over its capacity
+			var got client.CheckResult // it may also say that the filter is over its capacity
 			if err == nil && status == http.StatusOK {
 				err = json.Unmarshal([]byte(text), &got)
 			}

@@ -48,7 +48,7 @@ func leased(items []int) (texts []string) {
 	return texts
 }
 
-// among tells which items a list has.
+// among reports which items a list has.
 func among(items []int, list []string) []bool {
 	has := map[string]bool{}
 	for _, text := range list {
@@ -80,7 +80,7 @@ func (l leaser) Add(items []int) ([]bool, error) {
 	return among(items, got.URIList), err
 }
 
-// pair are two daemons that share a store, and are killed. It may be used by several goroutines.
+// pair is two daemons that share a store, and can be killed. Several goroutines may use it.
 type pair struct {
 	dirs [2]string
 	env  []string
@@ -114,9 +114,9 @@ func (p *pair) kill(t *testing.T, i int) {
 	p.daemons[i] = next
 }
 
-// reserveUnderKills has callers of both daemons reserve from filters, each with a ledger, and kills
-// the daemons and the store in turn: no item is held by two, what is committed is given out no more,
-// and nothing is held for longer than its lease.
+// reserveUnderKills lets callers of both daemons reserve from filters, each with a ledger, and kills
+// the daemons and the store alternately: no item is held by two callers, committed items are not given
+// out again, and nothing is held for longer than its lease.
 func (p *pair) reserveUnderKills(t *testing.T, kills int, ledgers map[string]*leasetest.Ledger, killStore func()) {
 	t.Helper()
 	done := make(chan struct{})

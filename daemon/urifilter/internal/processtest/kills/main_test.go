@@ -1,5 +1,5 @@
-// Package kills_test kills daemons, Redis and clients under load, fills disks, and finds
-// every item that was acknowledged.
+// Package kills_test kills daemons, Redis and clients under load, fills disks, and then looks for
+// every acknowledged item.
 package kills_test
 
 import (

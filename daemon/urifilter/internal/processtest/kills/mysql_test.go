@@ -28,7 +28,7 @@ type rivals struct {
 	answers int
 }
 
-// call asks for a range of items. Only an answer that cannot be is an error.
+// call asks for a range of items. Only an impossible answer is an error.
 func (r *rivals) call(p *processtest.Process, from, to int) error {
 	var items []string
 	for n := from; n < to; n++ {
@@ -72,7 +72,7 @@ func (r *rivals) answered() int {
 }
 
 // Two daemons share a MariaDB. Each of the three is killed at random moments under 16 callers: no
-// item is new twice, and nothing that was answered is new again.
+// item is new twice, and no item with an answer is new again.
 func TestKill9MySQL(t *testing.T)       { kill9MySQL(t, 6) }
 func TestSystemKill9MySQL(t *testing.T) { kill9MySQL(t, 40) }
 
@@ -149,7 +149,7 @@ func kill9MySQL(t *testing.T, rounds int) {
 	}
 }
 
-// What a user does with such a filter, and what he is told where something is missing.
+// What users do with a filter on MariaDB, and what they are told if something is missing.
 func TestMySQLByCommands(t *testing.T) {
 	t.Parallel()
 	server := mysqltest.Start(t)
@@ -208,5 +208,5 @@ func TestMySQLByCommands(t *testing.T) {
 		t.Errorf("exit code %d while MariaDB is away: %s", code, errOut)
 	}
 	processtest.MustContain(t, errOut, "store_unavailable")
-	p.MustPost("/api/v1/filter", processtest.List(t, "https://example.com/1"), http.StatusOK) // of its own store
+	p.MustPost("/api/v1/filter", processtest.List(t, "https://example.com/1"), http.StatusOK) // in the daemon's own store
 }

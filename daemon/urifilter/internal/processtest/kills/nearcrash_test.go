@@ -20,7 +20,7 @@ type publisher struct {
 	acked []int // numbers of pages, each of which was new
 }
 
-// page is one of so many that none is near another; its id has a length of its own.
+// page returns one of many pages of which none is near another; the lengths of their ids vary.
 func (c *publisher) page(n int) client.Document {
 	rnd := rand.New(rand.NewPCG(uint64(c.id), uint64(n)))
 	var text strings.Builder
@@ -30,7 +30,7 @@ func (c *publisher) page(n int) client.Document {
 	return client.Document{ID: fmt.Sprintf("https://site-%d.example/%s/%d", c.id, strings.Repeat("x", n%60), n), Text: text.String()}
 }
 
-// near sends pages; alive is false where there was no answer.
+// near sends pages; alive is false if there was no answer.
 func (c *publisher) near(p *processtest.Process, pages []client.Document, remember bool) (found []client.Compared, alive bool, err error) {
 	body, _ := json.Marshal(map[string]any{"filter_typeid": "pages", "documents": pages, "remember": remember})
 	status, answer, err := p.Post(context.Background(), "/api/v1/near", string(body))
@@ -72,7 +72,7 @@ func (c *publisher) load(p *processtest.Process) error {
 	}
 }
 
-// mustRemember wants every page that was acknowledged found under its id, by an edited copy.
+// mustRemember checks that an edited copy of every acknowledged page finds the page under its id.
 func (c *publisher) mustRemember(p *processtest.Process) error {
 	for rest := c.acked; len(rest) > 0; {
 		some := rest[:min(len(rest), 500)]
@@ -95,8 +95,8 @@ func (c *publisher) mustRemember(p *processtest.Process) error {
 	return nil
 }
 
-// The real binary under load is killed at random moments, while documents are remembered: what
-// is acknowledged is found under its id, and what is sent again has the answer that it had.
+// The real binary under load is killed at random moments, while documents are remembered:
+// acknowledged ones are found under their ids, and repeated ones get the same answer as before.
 func TestKill9Near(t *testing.T)       { kill9Near(t, 4) }
 func TestSystemKill9Near(t *testing.T) { kill9Near(t, 30) }
 

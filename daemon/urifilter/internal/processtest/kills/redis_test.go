@@ -19,7 +19,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// scores count how often each item was called new in an answer that came.
+// scores counts how often each item was called new in an answer.
 type scores struct {
 	mu    sync.Mutex
 	new   map[string]int
@@ -28,7 +28,7 @@ type scores struct {
 	refusals atomic.Int64
 }
 
-// await waits until so many items were acknowledged.
+// await waits until this many items are acknowledged.
 func (a *scores) await(t *testing.T, items int) {
 	t.Helper()
 	processtest.Eventually(t, fmt.Sprintf("%d items acknowledged", items), func() bool {
@@ -39,7 +39,7 @@ func (a *scores) await(t *testing.T, items int) {
 }
 
 // awaitAcquaintance waits until two daemons have each read a heartbeat of the other: each reads
-// those of all when it leaves its own.
+// those of all when it writes its own.
 func awaitAcquaintance(t *testing.T, server *redistest.Server) {
 	t.Helper()
 	beats := func() map[string]string {
@@ -84,8 +84,8 @@ func (a *scores) mustBeOnce(t *testing.T) {
 	}
 }
 
-// ask posts items to one of the daemons, again and again until it is answered, and
-// counts the refusals.
+// ask posts items to one of the daemons, retries until it gets an answer, and counts the
+// refusals.
 func (a *scores) ask(ps []*processtest.Process, pick int, items []string) error {
 	body, _ := json.Marshal(map[string]any{"filter_typeid": "uri", "uri_list": items})
 	for tries, end := 0, time.Now().Add(3*time.Minute); time.Now().Before(end); tries++ {

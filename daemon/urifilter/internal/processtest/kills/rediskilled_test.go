@@ -17,8 +17,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// A daemon that was killed and is started again knows that its earlier life is dead, and
-// tells the others: nobody waits for it when Redis loses its data, be it before or after.
+// A daemon that was killed and restarted knows that its earlier process is dead, and tells the
+// others: no daemon waits for it when Redis loses its data, whether before or after.
 func TestNobodyWaitsForAnEarlierLife(t *testing.T) {
 	t.Parallel()
 	// The file of Redis has heartbeats from before the kills, and brings them back.
@@ -42,8 +42,8 @@ func TestNobodyWaitsForAnEarlierLife(t *testing.T) {
 		server.Kill()
 		server.Run()
 	}
-	// Where it takes a busy machine longer to start it again than others wait for one that is silent, it is
-	// killed once more.
+	// If a busy machine takes longer to restart it than others wait for a silent daemon, it is killed
+	// once more.
 	var killed []string
 	kill := func(between func()) (quick bool) {
 		addr, before := a.Addr, fmt.Sprintf(":%d:", a.Cmd.Process.Pid) // as members are named: host, process, life
@@ -66,7 +66,7 @@ func TestNobodyWaitsForAnEarlierLife(t *testing.T) {
 		for _, p := range []*processtest.Process{a, b} {
 			answers(p)
 			for line := range strings.Lines(p.Log.String()) {
-				// Beside other work a living one can be late, too.
+				// On a busy machine a live daemon can be late, too.
 				if strings.Contains(line, waited) && slices.ContainsFunc(killed, func(who string) bool { return strings.Contains(line, who) }) {
 					t.Fatalf("of %v, which were killed and started again, one was waited for:\n%s", killed, p.Log)
 				}

@@ -14,8 +14,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// Two daemons share a Redis, which has all on its disk. Each of the three is killed while callers
-// reserve, commit and release.
+// Two daemons share a Redis, which has all its data on disk. Each of the three is killed while
+// callers reserve, commit and release.
 func TestSystemReservingOnRedisKilled(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")

@@ -14,9 +14,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// brokenPart is two daemons on one Redis which has lost one of the 12 stripes of the filter
-// uri, and items that fall into all of them: in a batch of these most are remembered when
-// the batch fails.
+// brokenPart is two daemons on one Redis that has lost one of the 12 stripes of the filter uri,
+// and items that fall into all stripes: when a batch of these fails, most of its items are
+// remembered.
 func brokenPart(t *testing.T) (ps []*processtest.Process, items []string) {
 	t.Helper()
 	server := redistest.Start(t)
@@ -45,8 +45,8 @@ func clientOf(t *testing.T, doubt client.Doubt, patience time.Duration, ps ...*p
 	return c
 }
 
-// What a caller is told of a batch that breaks off in part is true whichever daemon he
-// asks next: that nothing was remembered is said only where that is so.
+// The answer to a batch that breaks off half-way is true whichever daemon the caller asks next:
+// it says that nothing was remembered only if that is so.
 func TestNothingWasRememberedIsTrueElsewhere(t *testing.T) {
 	t.Parallel()
 	ps, items := brokenPart(t)
@@ -63,8 +63,8 @@ func TestNothingWasRememberedIsTrueElsewhere(t *testing.T) {
 	}
 }
 
-// A client repeats such a batch as it was told to: seen gives every item to somebody, at
-// most once; new gives all of them to this caller.
+// A client repeats a batch that broke off as its setting says: seen gives every item to at most
+// one caller; new gives all of them to this caller.
 func TestClientsRepeatABatchThatBrokeOff(t *testing.T) {
 	t.Parallel()
 	for name, doubt := range map[string]client.Doubt{"seen": client.DoubtSeen, "new": client.DoubtNew} {

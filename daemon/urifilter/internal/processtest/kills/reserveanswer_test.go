@@ -12,8 +12,8 @@ import (
 )
 
 // The answer to a reserve is cut off. A client without patience says that the outcome is unknown;
-// nobody has the items until the lease ends, and then the next client that asks is given all of them. Other clients
-// repeat the call, as they do commits and releases, and have their answers.
+// no client gets the items until the lease ends, and then the next one that asks gets all of them.
+// Other clients repeat the call, as they do commits and releases, and get their answers.
 func TestReserveWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	const n, lease = 200, 3 * time.Second

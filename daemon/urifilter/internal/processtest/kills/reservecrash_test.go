@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// What a reserver knows of an item.
+// What a reserver knows about an item.
 const (
 	free     = iota
 	mine     // of one of its reservations
@@ -20,14 +20,14 @@ const (
 	doubtful // its reserve call had no answer
 )
 
-// reserver is a client of a filter that knows of each of its items who has it.
+// reserver is a client of a filter that knows for each of its items who has it.
 type reserver struct {
 	filter string
 	id     int
 	state  [3000]int
 	of     [3000]string // its reservation
 	asked  int          // answers that were held against what is known
-	// repeat makes a commit or release without an answer once more, before the next call.
+	// repeat retries a commit or release without an answer, before the next call.
 	repeat func(*processtest.Process) (bool, error)
 }
 
@@ -77,7 +77,7 @@ func (r *reserver) reserve(p *processtest.Process, from, to int) (alive bool, er
 	return true, nil
 }
 
-// settle commits or releases a part of the reservation that an item from n on is of.
+// settle commits or releases a part of the reservation of the first reserved item from n on.
 func (r *reserver) settle(p *processtest.Process, n int, path string) (alive bool, err error) {
 	for n < len(r.state) && r.state[n] != mine {
 		n++
@@ -130,7 +130,7 @@ func (r *reserver) load(p *processtest.Process) error {
 	}
 }
 
-// check makes the last call again that had no answer, and looks at all items.
+// check retries the last call without an answer, and looks at all items.
 func (r *reserver) check(p *processtest.Process) error {
 	if r.repeat != nil {
 		if alive, err := r.repeat(p); err != nil || !alive {
@@ -142,8 +142,8 @@ func (r *reserver) check(p *processtest.Process) error {
 }
 
 // The real binary is killed at random moments while items are reserved, committed and released:
-// the holder of an item keeps it, what is committed stays seen, and a call that is made again after a
-// restart has its answer.
+// the holder of an item keeps it, committed items stay seen, and a call repeated after a restart
+// gets its answer.
 func TestKill9Reserving(t *testing.T)       { kill9Reserving(t, 6) }
 func TestSystemKill9Reserving(t *testing.T) { kill9Reserving(t, 30) }
 
@@ -155,7 +155,7 @@ func kill9Reserving(t *testing.T, rounds int) {
 		load:    (*reserver).load,
 		check: func(r *reserver, p *processtest.Process, _ bool) error {
 			if r.asked == 0 {
-				return nil // all items are free, and shall be reserved in parts
+				return nil // all items are free, to be reserved in parts
 			}
 			return r.check(p)
 		},

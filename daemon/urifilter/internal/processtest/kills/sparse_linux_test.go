@@ -22,10 +22,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// Daemons that the kernel allows 512 MB share a filter of 31 GB on a cluster of three masters. Its
-// items fall into 32 of its 7,456 stripes, as the test has not 31 GB either. Each is new once; and
-// after all masters came back empty none is new again but what both mirrors had let go of: they have
-// some 1,100 entries for a stripe, and it has an eighth as many items, so that mostly is nothing.
+// Daemons limited to 512 MB by the kernel share a filter of 31 GB on a cluster of three masters. Its
+// items fall into 32 of its 7,456 stripes, as the test does not have 31 GB either. Each is new once.
+// After all masters came back empty, only items that both mirrors had evicted are new again. Mirrors
+// have some 1,100 entries for a stripe, and it has an eighth as many items, so mostly there are none.
 func TestSystemLargerThanMemory(t *testing.T) {
 	const most, stripes, items = 256 << 20, 32, 4400
 	masters := redistest.Cluster(t)
@@ -82,7 +82,7 @@ func TestSystemLargerThanMemory(t *testing.T) {
 			t.Errorf("%s was new %d times", uri, n)
 		}
 	}
-	if len(wins) != items { // so sparse a filter has no false positives
+	if len(wins) != items { // such a sparse filter has no false positives
 		t.Errorf("%d of %d items were new", len(wins), items)
 	}
 
@@ -160,7 +160,7 @@ func headerOf(t *testing.T, masters []*redistest.Server) (h bloom.Header) {
 	return h
 }
 
-// evictedItems is how many items the mirror of a daemon has let go of.
+// evictedItems is how many items the mirror of a daemon has evicted.
 func evictedItems(t *testing.T, p *processtest.Process) int {
 	t.Helper()
 	_, metrics, err := p.Get("/metrics")
@@ -180,7 +180,7 @@ func evictedItems(t *testing.T, p *processtest.Process) int {
 	return 0
 }
 
-// peakMemory is the most that the process ever had in memory.
+// peakMemory is the peak memory of the process.
 func peakMemory(t *testing.T, p *processtest.Process) uint64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))

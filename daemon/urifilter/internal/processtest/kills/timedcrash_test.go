@@ -13,9 +13,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// expiring is a client of a timing filter that knows of each of its items when it was
-// accepted: within the call that found it new. So it knows of every answer whether any
-// moment of its call could have given it.
+// expiring is a client of a timing filter that knows for each of its items when it was
+// accepted: within the call that found it new. So it can check for every answer whether it
+// was possible at some moment of its call.
 type expiring struct {
 	id     int
 	expire time.Duration
@@ -23,18 +23,18 @@ type expiring struct {
 	asked  int // answers that were held against what is known
 }
 
-// acceptance is when an item was last accepted, at the earliest and at the latest. A call
-// without an answer may have accepted it or not: then until is when it was given up, and
-// from is zero if no other has. lost is when the first of such calls was sent.
+// acceptance is the earliest and the latest time at which an item was last accepted. A call
+// without an answer may have accepted it: then until is when the call was given up, and from
+// is zero if no other call has. lost is when the first call without an answer was sent.
 type acceptance struct{ from, until, lost time.Time }
 
-// tickSlack covers that daemons count whole milliseconds, by the machine's clock over a
-// restart.
+// tickSlack allows for daemons that count whole milliseconds, across a restart by the machine's
+// clock.
 const tickSlack = 10 * time.Millisecond
 
 func (e *expiring) item(n int) string { return fmt.Sprintf("https://site-%d.example/news/%d", e.id, n) }
 
-// ask calls for items from..to-1, and holds the answer against what is known. Without an
+// ask calls for items from..to-1, and checks the answer against what is known. Without an
 // answer it returns alive false.
 func (e *expiring) ask(p *processtest.Process, from, to int) (alive bool, err error) {
 	items := make([]string, 0, to-from)
@@ -106,8 +106,8 @@ func (e *expiring) load(p *processtest.Process) error {
 }
 
 // The real binary under load is killed at random moments, while items are accepted,
-// expire and are accepted again: none is a duplicate after it expired, and none that was
-// acknowledged is new before.
+// expire and are accepted again: none is a duplicate after it expired, and no acknowledged
+// item is new before.
 func TestKill9Timing(t *testing.T)       { kill9Timing(t, 10) }
 func TestSystemKill9Timing(t *testing.T) { kill9Timing(t, 30) }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// The daemon tells the caller of a connection past limits.connections so, and serves the others.
+// The daemon refuses connections beyond limits.connections with a reason, and serves the others.
 func TestConnectionPastTheLimit(t *testing.T) {
 	t.Parallel()
 	p := processtest.Start(t, t.TempDir(), []string{"URIFILTER_LIMITS_CONNECTIONS=1"})

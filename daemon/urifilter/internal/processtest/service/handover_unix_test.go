@@ -25,7 +25,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// A caller sends one batch of new items after the other, and never one of them twice.
+// A caller sends one batch of new items after another, and never sends a batch twice.
 type caller struct {
 	processtest.Crasher
 	send  func(body string) (answer string, err error)
@@ -78,7 +78,7 @@ func rawSender(addr string) func(string) (string, error) {
 	}
 }
 
-// goSender is Go's client, with a body that it cannot send again by itself.
+// goSender is Go's client, with a body that it cannot resend automatically.
 func goSender(t *testing.T, url string, transport *http.Transport) func(string) (string, error) {
 	t.Cleanup(transport.CloseIdleConnections)
 	c := &http.Client{Transport: transport}
@@ -93,8 +93,8 @@ func goSender(t *testing.T, url string, transport *http.Transport) func(string) 
 	}
 }
 
-// The daemon behind a socket is stopped and started again under load, several times:
-// no client sees an error, and each item is new exactly once.
+// The daemon behind a socket is restarted several times under load: no client sees an error,
+// and each item is new exactly once.
 func TestRestartLosesNoRequest(t *testing.T)       { restartPlain(t, 2) }
 func TestSystemRestartLosesNoRequest(t *testing.T) { restartPlain(t, 6) }
 
@@ -196,7 +196,7 @@ func restartUnderLoad(t *testing.T, restarts int, env []string, senders []func(a
 	}
 }
 
-// Two sockets are both served; one that other machines reach wants tokens.
+// Two sockets are both served; one that other machines can reach requires tokens.
 func TestSocketsHandedOver(t *testing.T) {
 	t.Parallel()
 	p := processtest.BeginOn(t, []*os.File{processtest.SocketFile(t), processtest.SocketFile(t)}, t.TempDir(), nil).AwaitReady()

@@ -1,5 +1,5 @@
-// Package service_test has the daemon started, reloaded, handed its sockets and stopped as a
-// service manager does it.
+// Package service_test starts, reloads and stops the daemon, and hands it its sockets, as a
+// service manager does.
 package service_test
 
 import (

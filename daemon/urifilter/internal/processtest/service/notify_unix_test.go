@@ -40,7 +40,7 @@ func TestTellsTheServiceManager(t *testing.T) {
 	}
 }
 
-// Another process is pinged for where the variable names it.
+// If the variable names another process, there are no pings for this one.
 func TestNoWatchdogForAnother(t *testing.T) {
 	t.Parallel()
 	m := processtest.NewManager(t)
@@ -54,11 +54,11 @@ func TestNoWatchdogForAnother(t *testing.T) {
 	}
 }
 
-// stuckStore has one filter, whose lock can be held for good.
+// stuckStore has one filter, whose lock can be held forever.
 type stuckStore struct {
 	engine.Store // what the test does not call
 	lock         sync.Mutex
-	asked        atomic.Int32 // calls that have not had the lock
+	asked        atomic.Int32 // calls that did not get the lock
 }
 
 type stuckSet struct {
@@ -78,7 +78,7 @@ func (s stuckSet) Stats() engine.Stats {
 	return engine.Stats{}
 }
 
-// A filter that is stuck gets no more pings, until it is not stuck any more.
+// A stuck filter stops the pings, until it is no longer stuck.
 func TestWatchdogIsNotPingedForAHungFilter(t *testing.T) {
 	m := processtest.NewManager(t)
 	t.Setenv("NOTIFY_SOCKET", m.Path)
@@ -98,7 +98,7 @@ func TestWatchdogIsNotPingedForAHungFilter(t *testing.T) {
 	pings := func() int { return strings.Count(m.All(), "\nWATCHDOG=1") }
 	m.Await("WATCHDOG=1", 3)
 	store.lock.Lock()
-	for store.asked.Load() == 0 { // whoever is stuck has sent all pings before
+	for store.asked.Load() == 0 { // once stuck, it has sent all earlier pings
 		time.Sleep(time.Millisecond)
 	}
 	m.Hear("STUCK=1")
@@ -111,7 +111,7 @@ func TestWatchdogIsNotPingedForAHungFilter(t *testing.T) {
 	m.Await("WATCHDOG=1", before+2)
 }
 
-// What a dead Redis or a waiting archive holds up is in the status, and no reason to die.
+// Delays by a dead Redis or a waiting archive are shown in the status, and are no reason to die.
 func TestStatusSaysWhyNotReady(t *testing.T) {
 	t.Parallel()
 	m := processtest.NewManager(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// The certificates by which Redis is called are looked at upon a reload, and those that
-// cannot be used leave in use what was.
+// A reload checks the certificates for calling Redis; if they are unusable, the old ones stay
+// in use.
 func TestReloadCertificateOfCalls(t *testing.T) {
 	t.Parallel()
 	m := processtest.NewManager(t)

@@ -20,14 +20,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// A stop that is asked for before the first listener serves ends the daemon too: the
-// drain knows the listeners from the start.
+// A stop requested before the first listener serves also ends the daemon: the drain knows the
+// listeners from the start.
 func TestStopBeforeServing(t *testing.T) {
 	t.Parallel()
 	cfg := configs.Default()
 	cfg.DataDir, cfg.URINumScale = t.TempDir(), 1000
 	for range 20 {
-		cfg.Listen = testserver.Free(t) // which no client is given, as one that the system chooses may be
+		cfg.Listen = testserver.Free(t) // no client gets this port, but it might get one chosen by the system
 		d, err := server.New(t.Context(), cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +46,7 @@ func TestStopBeforeServing(t *testing.T) {
 			stacks := make([]byte, 1<<20)
 			t.Fatalf("does not end\n%s", stacks[:runtime.Stack(stacks, true)])
 		}
-		// A process that another test forks has the port for a moment longer, until it is another program.
+		// A process forked by another test keeps the port for a moment longer, until its exec.
 		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) {
 			c, err := net.Dial("tcp", address)
 			if err != nil {
@@ -71,7 +71,7 @@ func TestStopAtAnyMomentOfAStart(t *testing.T) {
 	defer work.Wait()
 	for range 2 {
 		dir := t.TempDir()
-		// How long a start takes here says which moments there are.
+		// The duration of a start here determines the moments to try.
 		begun := time.Now()
 		p := processtest.Start(t, dir, []string{"URIFILTER_URI_NUM_SCALE=1000"})
 		took := time.Since(begun)
@@ -90,7 +90,7 @@ func TestStopAtAnyMomentOfAStart(t *testing.T) {
 					t.Errorf("SIGTERM %v after the start does not end it\n%s", after, p.Log)
 					return
 				}
-				// Before it listens for signals the signal itself ends it.
+				// Before it handles signals, the signal itself ends it.
 				if p.Err != nil && p.Log.String() != "" || strings.Contains(p.Log.String(), `"level":"ERROR"`) {
 					t.Errorf("SIGTERM %v after the start: %v\n%s", after, p.Err, p.Log)
 				}
@@ -99,7 +99,7 @@ func TestStopAtAnyMomentOfAStart(t *testing.T) {
 	}
 }
 
-// SIGTERM lets requests under way end, and refuses none that it has taken.
+// SIGTERM lets running requests end, and refuses none that were accepted.
 func TestStopDrains(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -125,7 +125,7 @@ func TestStopDrains(t *testing.T) {
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		other, err := net.Dial("tcp", p.Addr)
 		if err != nil {
-			break // it takes no more connections
+			break // it accepts no more connections
 		}
 		_ = other.Close()
 		if time.Now().After(end) {
