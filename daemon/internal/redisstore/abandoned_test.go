@@ -10,8 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// A daemon is cut off with items that no caller was told of, Redis loses its data, and the others go on
-// without that daemon: when it comes back, no item is new a second time.
+// A daemon that has items of which no caller was told is cut off, Redis loses its data, and the others
+// go on without that daemon: when it comes back, no item is new a second time.
 func TestAbandonedDaemonGivesNothingOutTwice(t *testing.T) {
 	t.Parallel()
 	for name, losses := range map[string]int{"one loss": 1, "two losses": 2} {
@@ -31,7 +31,7 @@ func testAbandoned(t *testing.T, losses int) {
 	storeB, b := opened(t, config(line.Addr))
 	meet(t, storeA, storeB)
 	const n = 300
-	line.Cut(0) // B hears nothing more
+	line.Cut(0) // B receives nothing more
 	b.Unacknowledge(storetest.Keys(b, 0, n))
 	w := wins{}
 	for i := range losses {

@@ -19,9 +19,9 @@ import (
 )
 
 // What others do while a daemon resyncs. The daemon's own goroutines are halted, so that a test
-// takes their steps in the order that it needs.
+// can take their steps in the order that it needs.
 
-// halt ends what a store does by itself.
+// halt ends the goroutines of a store.
 func halt(s *Store) {
 	s.stop()
 	s.work.Wait()
@@ -47,8 +47,8 @@ func (h *onGet) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	return next
 }
 
-// A daemon hears that Redis has lost data while it reads a filter that another has cleared: it does not
-// serve what it has read, and who clears waits for it until it does.
+// A daemon learns that Redis has lost data while it reads a filter that another daemon has cleared: it
+// does not serve what it has read, and the one that clears waits until it serves the filter.
 func TestClearBesideResync(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -109,7 +109,7 @@ func TestClearBesideResync(t *testing.T) {
 	}
 }
 
-// grows is a filter that takes a layer every few batches.
+// grows is a filter that adds a layer every few batches.
 var grows = engine.Spec{ID: 3, Name: "links", Kind: "bloom", Params: configs.Bloom{Capacity: 2000, ErrorRate: 1e-6, OnFull: "grow"}}
 
 // grown makes or finds the filter grows, and adds items.
@@ -125,7 +125,7 @@ func grown(t *testing.T, s *Store, items int) engine.Layered {
 	return made.(engine.Layered)
 }
 
-// archived are the stripes of the first layer of a filter, with items.
+// archived returns stripes with items, for the first layer of a filter.
 func archived(t *testing.T, set engine.Layered, from, n int) (stripes [][]byte) {
 	t.Helper()
 	bits, err := bloom.NewLayer(set.Header(), 0)
@@ -150,8 +150,8 @@ func restore(ctx context.Context, into engine.Sink, stripes [][]byte) error {
 	return into.Commit(ctx)
 }
 
-// A restore into a closed layer that ends while its daemon resyncs is not done before the others
-// know of it, though they may have read that layer before.
+// A restore into a closed layer that ends while its daemon resyncs is only done when the others
+// know of it, even if they have read that layer before.
 func TestRestoreEndsBesideResync(t *testing.T) {
 	t.Parallel()
 	const items, restored = 20_000, 100
@@ -189,7 +189,7 @@ func TestRestoreEndsBesideResync(t *testing.T) {
 	}
 }
 
-// The archive is restored in a resync: that waits for no other resync.
+// A restore of the archive within a resync does not wait for another resync.
 func TestRestoreInResync(t *testing.T) {
 	t.Parallel()
 	const items, restored = 20_000, 100

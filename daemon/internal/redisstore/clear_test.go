@@ -44,7 +44,7 @@ func startDaemon(t *testing.T, addr string, specs ...engine.Spec) *daemon {
 	return &daemon{t, e}
 }
 
-// ask adds items as a caller would: what is cleared meanwhile is asked as it is then.
+// ask adds items as a caller would: if the filter is cleared meanwhile, it asks the new one.
 func (d *daemon) ask(name string, from, n int) (fresh int) {
 	f, err := d.Lookup(name)
 	for {
@@ -68,8 +68,8 @@ func (d *daemon) ask(name string, from, n int) (fresh int) {
 	}
 }
 
-// Two daemons clear while callers of both ask: nobody is refused, nothing is taken for lost,
-// and what is asked for after a clear, at whichever daemon, is new.
+// Two daemons clear while callers of both ask: nobody is refused, nothing counts as lost, and
+// items that are asked for after a clear, at either daemon, are new.
 func TestClearOnTwoDaemons(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -132,7 +132,7 @@ func TestClearOnTwoDaemons(t *testing.T) {
 	}
 }
 
-// A Redis that restarts from what it had on disk before a clear does not undo it.
+// A Redis that restarts with data from before a clear does not undo the clear.
 func TestClearOutlivesRedisGoingBack(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -14,8 +14,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// Daemons whose clocks differ by hours wait for each other, also when a clock is set while
-// they run; a daemon that was killed is not waited for longer than it may be silent.
+// Daemons whose clocks differ by hours wait for each other, even if a clock is set while they
+// run. They wait for a killed daemon no longer than a daemon may be silent.
 func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -23,7 +23,7 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 	server.CLI("hset", "urifilter:members", "killed:1:a", "1700000000000", "killed:2:b", "4000000000000")
 	open := func(ahead time.Duration) (*Store, *bitmap.Set) {
 		c := config(server.Addr)
-		c.peerDead = 3 * members.PeerDead // a machine with too much to do is no reason to take one of them for dead
+		c.peerDead = 3 * members.PeerDead // an overloaded machine must not make one of them count as dead
 		return opened(t, c, func(s *Store) {
 			s.members.Wall = func() time.Time { return time.Now().Add(ahead) }
 		})
@@ -41,7 +41,7 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 			}
 		}
 		inSync(t, server, storeA, storeB, storeC)
-		// One of them stands still in the middle of a batch while Redis is flushed.
+		// One of them hangs in the middle of a batch while Redis is flushed.
 		hangs.state.Flight.RLock()
 		server.CLI("flushall")
 		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -49,7 +49,7 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), "waiting for other daemons") && strings.Contains(err.Error(), hangs.members.Self) {
 				break
 			}
-			// In sync with the Redis that was flushed, not with that of a resync before it which was late.
+			// In sync with the flushed Redis, not through a late resync from before the flush.
 			if err == nil && isCurrent(server, storeA) || time.Now().After(deadline) {
 				hangs.state.Flight.RUnlock()
 				t.Fatalf("nobody waits for a daemon whose clock is wrong: %v", err)
@@ -66,7 +66,7 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 	}
 }
 
-// inSync waits until no daemon has a resync before it, or behind it that it does not know of.
+// inSync waits until all daemons are in sync with the data that Redis has now.
 func inSync(t testing.TB, server *redistest.Server, stores ...*Store) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -82,7 +82,7 @@ func inSync(t testing.TB, server *redistest.Server, stores ...*Store) {
 	}
 }
 
-// isCurrent tells whether the daemon was in sync with the data that Redis has now.
+// isCurrent reports whether the daemon was in sync with the data that Redis has now.
 func isCurrent(server *redistest.Server, s *Store) bool {
 	now := strings.TrimSpace(server.CLI("get", insync.IncarnationKey))
 	return now != "" && s.state.IsCurrent(now)

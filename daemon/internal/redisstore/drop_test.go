@@ -20,7 +20,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// counting is a log that counts lines with a text.
+// counting is a log that counts lines that contain a text.
 type counting struct {
 	slog.Handler
 	text string
@@ -35,8 +35,8 @@ func (c *counting) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// Filters are dropped and made again while other daemons use them: nothing is taken for
-// lost data, no call of another filter fails, and no key stays in Redis.
+// Filters are dropped and made again while other daemons use them: no data counts as lost,
+// no call of another filter fails, and no key stays in Redis.
 func TestDropBesideUse(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -52,7 +52,7 @@ func TestDropBesideUse(t *testing.T) {
 	var work sync.WaitGroup
 	end := sync.OnceFunc(func() { close(stop); work.Wait() })
 	defer end() // before the stores are closed
-	// Another daemon's callers use whatever is there under the name, and the filter beside it.
+	// Another daemon's callers use whichever filter has the name, and the filter beside it.
 	taken := sync.Map{}
 	work.Go(func() {
 		for {
@@ -109,7 +109,7 @@ func TestDropBesideUse(t *testing.T) {
 	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		left := ""
 		for key := range strings.Lines(server.CLI("--scan", "--pattern", "urifilter:{9-extra*")) {
-			// What says that unacknowledged items have been published ends by itself.
+			// The tokens of published unacknowledged items expire.
 			if key = strings.TrimSpace(key); !strings.Contains(key, ":unacknowledged:") || server.CLI("ttl", key) == "-1" {
 				left += key + "\n"
 			}
@@ -128,8 +128,8 @@ func TestDropBesideUse(t *testing.T) {
 	waitReady(t, storeA, storeB)
 }
 
-// A daemon dies after a drop, or in the middle of making a filter: another one, or the
-// next, removes the keys.
+// A daemon dies after a drop, or while making a filter: another one, or its successor,
+// removes the keys.
 func TestKeysOfDeadDaemonsAreRemoved(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -181,7 +181,7 @@ func TestKeysOfDeadDaemonsAreRemoved(t *testing.T) {
 	}
 }
 
-// What versions before tags have left in Redis is served, resynced, dropped and made again.
+// Filters of versions before tags are served, resynced, dropped and made again.
 func TestFiltersWithoutTags(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -244,7 +244,7 @@ func countOf(isNew []bool) (n int) {
 	return n
 }
 
-// Restores and resyncing put into the same stripes at the same moment: neither loses bits.
+// Restores and a resync write to the same stripes at the same moment: neither loses bits.
 func TestRestoreBesideResync(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

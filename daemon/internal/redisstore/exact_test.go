@@ -43,7 +43,7 @@ func openedExact(t testing.TB, c Config) (*Store, *exact.Set) {
 	return store, made.(*exact.Set)
 }
 
-// addTo is how many items of a batch are new.
+// addTo adds a batch, and returns how many of its items are new.
 func addTo(t testing.TB, s engine.Set, from, n int) int {
 	t.Helper()
 	got, err := s.Add(context.Background(), storetest.Keys(s, from, n), make([]bool, n))
@@ -62,7 +62,7 @@ func forgetOf(t testing.TB, s engine.Set, from, n int) int {
 	return got
 }
 
-// addOnceInSync adds as soon as the store takes it; until then only errors that say so are right.
+// addOnceInSync adds as soon as the store accepts it. Until then only ErrUnavailable is right.
 func addOnceInSync(t testing.TB, s engine.Set, from, n int) int {
 	t.Helper()
 	keys, isNew := storetest.Keys(s, from, n), make([]bool, n)
@@ -80,7 +80,7 @@ func addOnceInSync(t testing.TB, s engine.Set, from, n int) int {
 	}
 }
 
-// Two daemons, many callers, overlapping items, while sets are split: each is new for one of them.
+// Two daemons, many callers, overlapping items, while sets are split: each item is new for one caller.
 // Then all are forgotten, and new once more, for both.
 func TestExactlyOnceInSets(t *testing.T)       { exactlyOnceInSets(t, 24_000) }
 func TestNoRaceExactlyOnceInSets(t *testing.T) { exactlyOnceInSets(t, 60_000) }
@@ -138,8 +138,8 @@ func exactlyOnceInSets(t *testing.T, items int) {
 	}
 }
 
-// Daemons add and forget the same items, each with a mirror of its own: each addition is one more
-// than each removal, and what a Forget has taken out is new for exactly one who asks then.
+// Daemons with separate mirrors add and forget the same items: additions minus removals are what is
+// left, and a forgotten item is new for exactly one of those that ask next.
 func TestForgetBetweenDaemons(t *testing.T)       { forgetBetweenDaemons(t, 60) }
 func TestNoRaceForgetBetweenDaemons(t *testing.T) { forgetBetweenDaemons(t, 300) }
 
@@ -217,7 +217,7 @@ func forgetBetweenDaemons(t *testing.T, n int) {
 	})
 }
 
-// A daemon that has missed more than the log has asks for everything once more.
+// A daemon that has missed more than the log holds asks for everything again.
 func TestNoRaceForgetMoreThanTheLogHas(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
@@ -241,7 +241,7 @@ func TestNoRaceForgetMoreThanTheLogHas(t *testing.T) {
 	})
 }
 
-// Items are counted in Redis, those of other daemons and of before a start included.
+// Items are counted in Redis, including those of other daemons and of before a start.
 func TestNoRaceExactItemsAreCounted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--set-max-intset-entries", "16")
@@ -261,7 +261,7 @@ func TestNoRaceExactItemsAreCounted(t *testing.T) {
 	}
 }
 
-// What an item takes in Redis, in sets that stay encoded as integers.
+// The memory of an item in Redis, in sets that stay encoded as integers.
 func TestNoRaceExactBytesInRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -286,7 +286,7 @@ func TestNoRaceExactBytesInRedis(t *testing.T) {
 	}
 }
 
-// What the mirror of an exact filter saves shows in the metrics, as that of a bloom filter does.
+// The metrics show what the mirror of an exact filter saves, as they do for a bloom filter.
 func TestMetricsOfAnExactMirror(t *testing.T) {
 	t.Parallel()
 	store, s := openedExact(t, config(redistest.Start(t).Addr))

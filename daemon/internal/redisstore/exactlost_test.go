@@ -18,8 +18,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// Redis loses its data, or a part: what either daemon accepted stays a duplicate for both, and
-// for one that starts then, and what was forgotten stays new.
+// Redis loses its data, or a part: items that either daemon accepted stay duplicates for both,
+// and for a daemon that starts then, and forgotten items stay new.
 func TestExactResync(t *testing.T)       { exactResync(t, 1000) }
 func TestNoRaceExactResync(t *testing.T) { exactResync(t, 5000) }
 
@@ -41,7 +41,7 @@ func exactResync(t *testing.T, each int) {
 			gone := each / 10
 			addTo(t, a, 0, each)
 			addTo(t, b, each, each)
-			if n := forgetOf(t, b, each/5, gone); n != gone { // which a accepted, and does not hear of
+			if n := forgetOf(t, b, each/5, gone); n != gone { // which a accepted, without learning of this
 				t.Fatalf("%d of %d are forgotten", n, gone)
 			}
 			lose(server, a)
@@ -127,8 +127,8 @@ func TestExactResyncOfAClusterNode(t *testing.T) {
 	}
 }
 
-// The server is killed again and again under callers of two daemons, and comes back with its file:
-// each item is new for one caller, or for none that was not told of a doubt.
+// The server is killed repeatedly under callers of two daemons, and comes back with its file: each
+// item is new for one caller, or for none if the outcome was reported as unknown.
 func TestNoRaceExactServerKilledUnderCallers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "no", "--set-max-intset-entries", "16")

@@ -16,8 +16,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// Replies are lost while items are forgotten. An answer without a doubt is true: all of them
-// are new, or none is; and a call that is made again forgets the rest, for both daemons.
+// Replies are lost while items are forgotten. A definite answer is true: all of them are new,
+// or none is; and a repeated call forgets the rest, for both daemons.
 func TestForgetRepliesLost(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
@@ -82,8 +82,8 @@ func TestForgetRepliesLost(t *testing.T) {
 	})
 }
 
-// A witness that counts from a lower number, or that another program has written over, is as good as
-// lost, and is mended: what was forgotten is new once, and nothing else is.
+// A witness with a lower count, or overwritten by another program, counts as lost, and is mended:
+// forgotten items are new once, and nothing else is.
 func TestWitnessWrittenOver(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"0", "mine"} {
@@ -96,7 +96,7 @@ func TestWitnessWrittenOver(t *testing.T) {
 			addTo(t, a, 0, 2000)
 			addTo(t, b, 0, 2000)
 			forgetOf(t, a, 0, 1000)
-			addTo(t, b, 5000, 1000) // b hears of it
+			addTo(t, b, 5000, 1000) // b learns of it
 			for g := range forgotten.Groups {
 				server.CLI("set", a.Witness(g), value)
 			}
@@ -114,7 +114,7 @@ func TestWitnessWrittenOver(t *testing.T) {
 	}
 }
 
-// The keys of a dropped exact filter are taken out of Redis, and none of its successor.
+// The keys of a dropped exact filter are removed from Redis, and none of its successor's.
 func TestExactDropCleansUp(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--set-max-intset-entries", "16")

@@ -30,7 +30,7 @@ func TestNumbersOfSeveralDaemons(t *testing.T) {
 		t.Cleanup(func() { _ = store.Close() })
 		work.Go(func() {
 			for i := range names {
-				n := (i + d*5) % names // not all in step
+				n := (i + d*5) % names // not all in the same order
 				id, err := store.TakeID(context.Background(), fmt.Sprint("n", n), 1000)
 				if err != nil {
 					t.Errorf("daemon %d: %v", d, err)
@@ -54,7 +54,7 @@ func TestNumbersOfSeveralDaemons(t *testing.T) {
 	}
 }
 
-// What is expected of Redis's memory is what a real one takes.
+// The predicted memory is what a real Redis takes.
 func TestNoRaceExpectedMemory(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -63,8 +63,8 @@ func TestNoRaceExpectedMemory(t *testing.T) {
 		params configs.Params
 		within float64
 	}{
-		// Each of five stripes has up to a mebibyte in reserve, depending on where its last growth fell:
-		// a standard deviation of 3 %.
+		// Each of five stripes has up to a MiB in reserve, depending on its last growth: a standard
+		// deviation of 3 %.
 		{100_000, "bloom", configs.Bloom{Capacity: 6_000_000, ErrorRate: 1e-4, OnFull: "warn"}, 0.15},
 		{500_000, "exact", configs.Exact{}, 0.12},
 		{50_000, "timing", configs.Timing{Expire: time.Hour}, 0.15},

@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// nextChange is what a store tells of other daemons.
+// nextChange returns the next change of other daemons that a store reports.
 func nextChange(t *testing.T, s *Store) engine.Change {
 	t.Helper()
 	select {
@@ -28,8 +28,8 @@ func nextChange(t *testing.T, s *Store) engine.Change {
 	}
 }
 
-// An entry that cannot be read keeps no other filter from being served, made or dropped, at
-// daemons that run and at one that starts; it goes where somebody can look at it.
+// An unreadable entry does not prevent other filters from being served, made or dropped, at
+// running daemons and at one that starts. It is moved to where somebody can look at it.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -89,13 +89,13 @@ func TestQuarantine(t *testing.T) {
 	if got := server.CLI("hvals", registry.QuarantineKey); got != entries["later"] {
 		t.Errorf("the entry is not common: %s", got)
 	}
-	// A look at the registry that began before may note it once more, until the next one.
+	// A check of the registry that began earlier may record it once more, until the next check.
 	for deadline := time.Now().Add(2 * time.Minute); len(storeB.Quarantined()) != 2; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d are left in quarantine, want 2", len(storeB.Quarantined()))
 		}
 	}
-	server.CLI("flushall") // what is in quarantine does not keep Redis from being resynced
+	server.CLI("flushall") // entries in quarantine do not prevent a resync
 	for _, s := range []*bitmap.Set{a, b} {
 		if isNew, _ := addUntilAnswered(t, s, 0, 1000); countOf(isNew) != 0 {
 			t.Errorf("%d items are new after redis was flushed", countOf(isNew))
@@ -103,7 +103,7 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// So does a stripe that is another program's, or another filter's.
+// The same for a stripe that belongs to another program, or to another filter.
 func TestQuarantineOfStripes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

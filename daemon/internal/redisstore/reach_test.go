@@ -40,7 +40,7 @@ func (l *lines) await(t *testing.T, text string, n int) {
 	}
 }
 
-// A Redis that goes is told of once, also if nobody asks meanwhile, and once when it is back.
+// A Redis that goes away is logged once, even if nobody asks meanwhile, and once when it is back.
 func TestARedisThatGoesIsToldOfOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

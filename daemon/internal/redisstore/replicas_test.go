@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// A batch that no replica confirms is not answered, and its items are new once, when one does.
+// A batch that no replica confirms is not answered. Its items are new once when a replica does.
 func TestReplicasConfirm(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
@@ -28,7 +28,7 @@ func TestReplicasConfirm(t *testing.T) {
 		}
 		mirrored := 5000
 		if m, ok := s.(filter.Mirroring); ok && m.Mirror().Partial {
-			mirrored = 8 // those that were asked for last: a set has as many
+			mirrored = 8 // the last ones asked for: as many as a set of the mirror holds
 			if n, err := s.Add(context.Background(), storetest.Keys(s, 0, mirrored), make([]bool, mirrored)); n != 0 || err != nil {
 				t.Fatalf("%d of %d duplicates are new, %v", n, mirrored, err)
 			}

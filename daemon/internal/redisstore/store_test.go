@@ -23,9 +23,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// config is that of a daemon which others are known to have started before, or not to run
-// at all: it takes an empty Redis for a new one at once. Others are not dead for it when the
-// machine does other work for a while; a test that waits for a death sets members.PeerDead.
+// config returns the configuration of a daemon that treats an empty Redis as new at once, as
+// others are known to have started before, or not to run at all. A busy machine does not make
+// others count as dead; a test that waits for a death sets members.PeerDead.
 func config(addrs ...string) Config {
 	return Config{
 		Options:  Options{Addrs: addrs, Timeout: time.Minute},
@@ -35,18 +35,18 @@ func config(addrs ...string) Config {
 	}
 }
 
-// refused is how long callers wait who are refused while Redis is away: they would ask all the time.
+// refused is how long callers wait after a refusal while Redis is away. Else they would ask all the time.
 const refused = 5 * time.Millisecond
 
-// between is how long callers wait between batches who ask until something else is done.
+// between is how long callers wait between batches if they ask until something else is done.
 const between = 2 * time.Millisecond
 
-// tiny is less than any filter's bits: hardly anything stays in a mirror.
+// tiny is less than any filter's bits: mirrors keep almost nothing.
 const tiny = 1 << 10
 
-// The suite runs on one server and on a cluster, and with mirrors that are whole and that have next to
-// nothing. Two pairs of these have all that there is for the race detector to look at, and for large
-// filters; a third one runs beside.
+// The suite runs on one server and on a cluster, with mirrors that are whole and that have almost
+// nothing. Two combinations cover everything for the race detector, and large filters. A third
+// one runs in addition.
 func TestConformance(t *testing.T) { conforms(t, storetest.Run, "small mirror", "cluster") }
 func TestNoRaceConformance(t *testing.T) {
 	t.Parallel()
@@ -67,7 +67,7 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 		var tests atomic.Int64
 		return func(*testing.T) storetest.Opener {
 			c := config(server.Addr)
-			c.DB = int(tests.Add(1)) // shared by nobody
+			c.DB = int(tests.Add(1)) // not shared
 			c.MirrorBytes = mirror
 			return opener(c)
 		}
@@ -155,7 +155,7 @@ func waitReady(t testing.TB, stores ...*Store) {
 	}
 }
 
-// Two daemons, many callers, overlapping items: each is new for one of them.
+// Two daemons, many callers, overlapping items: each item is new for one caller.
 func exactlyOnce(t *testing.T, c Config, items, batch int) {
 	t.Helper()
 	_, a := opened(t, c)
@@ -217,11 +217,11 @@ func exactlyOnceEverywhere(t *testing.T, items, batch int) {
 }
 
 // Redis is killed and comes back empty, or with an older file, or is flushed: once the
-// daemons are ready again, both know what either of them had acknowledged.
+// daemons are ready again, each knows what either of them had acknowledged.
 func TestResync(t *testing.T)       { resync(t, 1000, 0) }
 func TestNoRaceResync(t *testing.T) { resync(t, 5000, 0) }
 
-// The same with a mirror that has not all of the filter, but what was acknowledged lately.
+// The same with a mirror that has only the recently acknowledged part of the filter.
 func TestResyncFromPartialMirrors(t *testing.T) { resync(t, 2000, 4<<20) }
 
 func resync(t *testing.T, each int, mirror uint64) {
@@ -253,7 +253,7 @@ func resync(t *testing.T, each int, mirror uint64) {
 			add(t, a, 0, each)
 			add(t, b, each, each)
 			lose(server, a)
-			// A caller that goes on all the time gets errors, never a wrong answer.
+			// A caller that keeps asking gets errors, never a wrong answer.
 			for _, s := range []*bitmap.Set{a, b, a, b} {
 				other := each
 				if s == b {
@@ -322,7 +322,7 @@ func TestResyncFromAnOlderFile(t *testing.T) {
 	}
 }
 
-// The archive is asked when Redis has lost a filter that nobody alive knows whole.
+// The archive is used when Redis has lost a filter that no live daemon knows whole.
 func TestResyncAsksTheArchive(t *testing.T) {
 	for name, mirror := range map[string]uint64{"whole mirror": 0, "partial mirror": 4 << 20} {
 		t.Run(name, func(t *testing.T) { resyncAsksTheArchive(t, mirror) })
@@ -347,7 +347,7 @@ func resyncAsksTheArchive(t *testing.T, mirror uint64) {
 		}
 		return nil
 	}
-	other, err := bloom.New(s.Header()) // a daemon long gone had acknowledged these
+	other, err := bloom.New(s.Header()) // a daemon that ended long ago had acknowledged these
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +369,7 @@ func resyncAsksTheArchive(t *testing.T, mirror uint64) {
 		t.Fatal(err)
 	}
 	s = sets[uri].(*bitmap.Set)
-	if n := add(t, s, 0, 1000); n != 0 { // so that a partial mirror has them, too
+	if n := add(t, s, 0, 1000); n != 0 { // so that a partial mirror has them too
 		t.Errorf("%d items are new again after a restart", n)
 	}
 	server.Kill()
@@ -421,7 +421,7 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 	if err := storeA.Drop(context.Background(), uri); err != nil {
 		t.Fatal(err)
 	}
-	holds(false) // whether or not it has heard of the drop
+	holds(false) // whether or not it knows of the drop
 	if change := next(); change.Spec != uri || change.Set != nil {
 		t.Fatalf("got %+v, want uri dropped", change)
 	}
@@ -434,7 +434,7 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 	}
 }
 
-// mustFail wants an error that is not that of a time limit.
+// mustFail requires an error, but not that of a time limit.
 func mustFail(t *testing.T, c Config, wants ...string) {
 	t.Helper()
 	c.Timeout = time.Hour
@@ -523,7 +523,7 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// A bit-map larger than a Redis string can be is spread over many.
+// A bit-map larger than the largest Redis string is spread over several.
 func TestBeyond512MB(t *testing.T) {
 	if testing.Short() {
 		return // 0.7 GB of memory
@@ -562,7 +562,7 @@ func TestBeyond512MB(t *testing.T) {
 	}
 }
 
-// A filter with bits from elsewhere appears whole, or not at all.
+// A filter that is created with bits appears complete, or not at all.
 func TestCreateFilled(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -636,10 +636,10 @@ func TestSentinelFailover(t *testing.T) {
 	c.MasterName = "mymaster"
 	store, s := opened(t, c)
 	add(t, s, 0, 3000)
-	// The replica is given no copy when it follows again.
+	// The replica gets no copy when it follows again.
 	master.CLI("config", "set", "repl-diskless-sync", "yes")
 	master.CLI("config", "set", "repl-diskless-sync-delay", "3600")
-	replica.CLI("replicaof", "no", "one") // cut off: it does not hear of what follows
+	replica.CLI("replicaof", "no", "one") // cut off: it does not receive what follows
 	add(t, s, 3000, 3000)
 	replica.CLI("replicaof", "127.0.0.1", strings.TrimPrefix(master.Addr, "127.0.0.1:"))
 	whole := master.CLI("bitcount", s.StripeKeys()[0])

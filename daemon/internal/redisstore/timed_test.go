@@ -51,8 +51,8 @@ func addTimed(t testing.TB, s *timed.Set, from, n int, expire time.Duration) int
 	return got
 }
 
-// addWhenResynced adds as soon as the store takes it; until then only errors that say so
-// are right.
+// addWhenResynced adds as soon as the store accepts it. Until then only ErrUnavailable is
+// right.
 func addWhenResynced(t testing.TB, s *timed.Set, from, n int, expire time.Duration) int {
 	t.Helper()
 	keys, isNew := storetest.Keys(s, from, n), make([]bool, n)
@@ -70,8 +70,8 @@ func addWhenResynced(t testing.TB, s *timed.Set, from, n int, expire time.Durati
 	}
 }
 
-// Redis loses its data, or a part: what either daemon accepted stays a duplicate for both,
-// and for one that starts then, and expires when it should.
+// Redis loses its data, or a part: items that either daemon accepted stay duplicates for both,
+// and for a daemon that starts then, and expire when they should.
 func TestTimedResync(t *testing.T)       { timedResync(t, 1000) }
 func TestNoRaceTimedResync(t *testing.T) { timedResync(t, 5000) }
 
@@ -160,8 +160,8 @@ func TestTimedResyncOfAClusterNode(t *testing.T) {
 	}
 }
 
-// Two daemons, many callers, overlapping items: each is new for one of them, and when it
-// has expired for one again.
+// Two daemons, many callers, overlapping items: each item is new for one caller, and for one
+// again when it has expired.
 func TestTimedExactlyOnceForTwoDaemons(t *testing.T)       { timedExactlyOnce(t, 2000, 100) }
 func TestNoRaceTimedExactlyOnceForTwoDaemons(t *testing.T) { timedExactlyOnce(t, 12_000, 500) }
 
@@ -203,7 +203,7 @@ func timedExactlyOnce(t *testing.T, items, batch int) {
 				}
 				wg.Wait()
 				took := time.Since(start)
-				for i := range wins { // beside other work a round may take longer than items live
+				for i := range wins { // on a busy machine a round may take longer than items live
 					if n := wins[i].Load(); n != 1 && took < expire || n < 1 {
 						t.Fatalf("item %d was new for %d callers in %v", i, n, took)
 					}
@@ -222,8 +222,8 @@ func timedExactlyOnce(t *testing.T, items, batch int) {
 	}
 }
 
-// A dropped filter's keys are taken out of Redis; a new one of its name and id does not see
-// them, even before, and loses none of its own.
+// A dropped filter's keys are removed from Redis. A new filter of its name and id does not see
+// them, even before that, and loses none of its own.
 func TestTimedDropCleansUp(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t testing.TB) []*redistest.Server{
@@ -276,7 +276,7 @@ func TestTimedDropCleansUp(t *testing.T) {
 	}
 }
 
-// What has expired leaves the mirror, as it leaves Redis by itself.
+// Expired items are removed from the mirror, and by Redis itself.
 func TestTimedMirrorForgets(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -17,13 +17,13 @@ const (
 	here = "127.0.0.1"
 )
 
-// withTLS is the configuration for a server at these addresses.
+// withTLS returns the configuration for a server at these addresses.
 func withTLS(t *testing.T, f tlsdial.Files, addrs ...string) Config {
 	t.Helper()
 	return withTLSIn(t, 30*time.Second, f, addrs...)
 }
 
-// withTLSIn is withTLS with a time for a handshake.
+// withTLSIn is withTLS with a time limit for a handshake.
 func withTLSIn(t *testing.T, handshake time.Duration, f tlsdial.Files, addrs ...string) Config {
 	t.Helper()
 	dialer, err := tlsdial.Open("redis", f, handshake, slog.New(slog.NewTextHandler(t.Output(), nil)))
@@ -39,7 +39,7 @@ func serverFiles(a *certtest.Authority, p certtest.Pair) *redistest.TLS {
 	return &redistest.TLS{CA: a.File, Cert: p.Cert, Key: p.Key}
 }
 
-// One server, a cluster and sentinels that want a certificate of their clients.
+// One server, a cluster and sentinels that require client certificates.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	authority := certtest.New(t, "authority")
@@ -76,7 +76,7 @@ func TestTLS(t *testing.T) {
 	})
 }
 
-// What an operator is told, whatever is wrong on either side.
+// The errors for operators, whatever is wrong on either side.
 func TestTLSRefusals(t *testing.T) {
 	t.Parallel()
 	authority, other := certtest.New(t, "authority"), certtest.New(t, "other")
@@ -100,12 +100,12 @@ func TestTLSRefusals(t *testing.T) {
 		"no client certificate":   {withTLS(t, tlsdial.Files{CA: authority.File}, good.Addr), []string{"hint: the server ", "redis.tls_cert_file"}},
 		"strange client":          {withTLS(t, files(authority, strange), good.Addr), []string{"hint: the server ", "redis.tls_cert_file"}},
 		"client that has ended":   {withTLS(t, files(authority, ended), good.Addr), []string{"hint: the server ", "redis.tls_cert_file"}},
-		// It waits for the end of a line, as long as it is let.
+		// It waits for the end of a line, as long as it may.
 		"plain server":            {withTLSIn(t, 2*time.Second, files(authority, client), plain.Addr), []string{"hint: the server does not ", "see its port, or set redis.tls: false"}},
 		"TLS where it is not set": {config(good.Addr), []string{"redis " + good.Addr, "hint: ", "redis.tls"}},
 	} {
-		// A server that refuses its client ends the connection; its reason, which tlsdial
-		// tries, may come too late to be read.
+		// A server that refuses a client ends the connection. Its reason, which tlsdial tries to
+		// read, may come too late.
 		s, err := Open(context.Background(), c.config)
 		if err == nil {
 			t.Errorf("%s: opened", name)
@@ -127,8 +127,8 @@ func TestTLSRefusals(t *testing.T) {
 	}
 }
 
-// Certificates that are renewed are used by the next connection, and a renewal that is
-// half done, or wrong, leaves those of before in use.
+// Renewed certificates are used by the next connection. While a renewal is incomplete, or
+// wrong, the previous ones stay in use.
 func TestTLSRenewal(t *testing.T) {
 	t.Parallel()
 	first, second := certtest.New(t, "first"), certtest.New(t, "second")
@@ -140,7 +140,7 @@ func TestTLSRenewal(t *testing.T) {
 	if n := add(t, s, 0, 1000); n != 1000 {
 		t.Errorf("%d of 1000 are new", n)
 	}
-	// The authority's file is the one that server and daemon read.
+	// Server and daemon read the same file of the authority.
 	renewed, client := second.Issue(t, "server", day, here), second.Issue(t, "daemon", day)
 	certtest.Replace(t, client.Cert, own.Cert) // and not yet its key
 	conn, err := store.opt.TLS.DialContext(context.Background(), "tcp", server.Addr)

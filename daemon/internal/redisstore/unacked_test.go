@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// kinds are those of this store: open makes or finds the filter.
+// kinds are the kinds of this store: open makes or finds the filter.
 var kinds = map[string]func(testing.TB, Config) (*Store, engine.Set){
 	"bloom": func(t testing.TB, c Config) (*Store, engine.Set) { return opened(t, c) },
 	"bloom, small mirror": func(t testing.TB, c Config) (*Store, engine.Set) {
@@ -50,8 +50,8 @@ func (w wins) note(from int, isNew []bool) {
 	}
 }
 
-// addUntilAnswered adds until a batch is answered, and tells whether a caller was told on
-// the way that the outcome is unknown.
+// addUntilAnswered adds until a batch is answered, and reports whether an error on the way
+// said that the outcome is unknown.
 func addUntilAnswered(t testing.TB, s engine.Set, from, n int) (isNew []bool, unknown bool) {
 	t.Helper()
 	isNew = make([]bool, n)
@@ -67,9 +67,9 @@ func addUntilAnswered(t testing.TB, s engine.Set, from, n int) (isNew []bool, un
 	}
 }
 
-// Replies are lost in the middle of batches. What the caller is told is true whichever
-// daemon he asks next: with in_doubt seen no item is ever new twice, and none is new for
-// nobody unless he was told that the outcome is unknown; with new none is new for nobody.
+// Replies are lost in the middle of batches. Answers are true whichever daemon the caller asks
+// next: with in_doubt seen no item is ever new twice, and an item is new for nobody only if
+// the outcome was reported as unknown; with new every item is new for somebody.
 func TestRepliesLost(t *testing.T)       { repliesLost(t, 12) }
 func TestNoRaceRepliesLost(t *testing.T) { repliesLost(t, 40) }
 
@@ -131,7 +131,7 @@ func repliesLost(t *testing.T, rounds int) {
 	})
 }
 
-// publishNow lets the daemon of s do at once what it does in the background, and the other
+// publishNow makes the daemon of s do at once what it does in the background, and the other
 // one learn of it.
 func publishNow(t testing.TB, s engine.Set, other *Store) {
 	t.Helper()
@@ -145,12 +145,12 @@ func publishNow(t testing.TB, s engine.Set, other *Store) {
 	}
 }
 
-// Redis runs out of memory in the middle of a batch: what the caller is told is true at
-// the other daemon, and with room again every item is new once.
+// Redis runs out of memory in the middle of a batch: the answer is also true at the other
+// daemon, and once there is room again every item is new once.
 func TestOutOfMemoryInABatch(t *testing.T)       { outOfMemoryInABatch(t, 500_000) }
 func TestNoRaceOutOfMemoryInABatch(t *testing.T) { outOfMemoryInABatch(t, 4<<20) }
 
-// outOfMemoryInABatch leaves so many bytes of 4 MiB at most to sets of items; a part of a bit-map
+// outOfMemoryInABatch leaves so many bytes, 4 MiB at most, for sets of items; a part of a bit-map
 // takes more than a few.
 func outOfMemoryInABatch(t *testing.T, room int) {
 	t.Parallel()
@@ -216,15 +216,15 @@ func outOfMemoryInABatch(t *testing.T, room int) {
 	})
 }
 
-// An unacknowledged item is new for one caller of all daemons, and the truth outlives the
-// daemon that broke off, any length of time, and a restart of Redis with its file.
+// An unacknowledged item is new for one caller of all daemons, even after the daemon whose
+// batch failed has ended, after any length of time, and after a restart of Redis with its file.
 func TestUnacknowledgedItemsAreGivenOutOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	storeA, a := opened(t, config(server.Addr))
 	storeB, b := opened(t, config(server.Addr))
 	keys := storetest.Keys(a, 0, 100)
-	add(t, b, 0, 100) // as in a batch of a that broke off: Redis has them, and nobody was told
+	add(t, b, 0, 100) // as in a failed batch of a: Redis has them, and nobody was told
 	a.Unacknowledge(keys[:60])
 	want := func(s *bitmap.Set, fresh int) {
 		t.Helper()
@@ -273,8 +273,8 @@ func TestUnacknowledgedItemsAreGivenOutOnce(t *testing.T) {
 	}
 }
 
-// Redis loses its data while items are unacknowledged: each is new once, at whichever
-// daemon is asked first.
+// Redis loses its data while items are unacknowledged: each is new once, at whichever daemon
+// is asked first.
 func TestUnacknowledgedItemsAndLostData(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*redistest.Server){
@@ -289,7 +289,7 @@ func TestUnacknowledgedItemsAndLostData(t *testing.T) {
 			meet(t, storeA, storeB)
 			add(t, a, 0, 1000)
 			keys := storetest.Keys(a, 1000, 1000)
-			// A batch under way at b, which a waits for: nothing is resynced before it has ended.
+			// A batch is under way at b, and a waits for it: nothing is resynced before it has ended.
 			storeB.state.Flight.RLock()
 			end := sync.OnceFunc(storeB.state.Flight.RUnlock)
 			defer end()
@@ -297,7 +297,7 @@ func TestUnacknowledgedItemsAndLostData(t *testing.T) {
 			if _, err := a.Add(context.Background(), keys, make([]bool, 1000)); err == nil {
 				t.Fatal("a batch is answered by a redis that has lost data")
 			}
-			a.Unacknowledge(keys[:500]) // of a batch that had broken off before
+			a.Unacknowledge(keys[:500]) // of a batch that had failed before
 			end()
 			w := wins{}
 			for _, s := range []*bitmap.Set{b, a, b} {

@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// What a batch of 500 items that are all new takes, Redis included.
+// The cost of a batch of 500 new items, including Redis.
 func BenchmarkAdd(b *testing.B) {
 	store, err := redisstore.Open(b.Context(), redisstore.Config{
 		Options: servers.Options{Addrs: []string{redistest.Start(b).Addr}}, Log: slog.New(slog.DiscardHandler), Dir: b.TempDir(),

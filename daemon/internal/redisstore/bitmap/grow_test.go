@@ -18,8 +18,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// growing takes a layer every few batches. As one is added after a thousand items, or two, or three, the
-// first three take 6000 however their bits fall, and the fourth many more.
+// growing adds a layer every few batches. As layers are added after one, two or three thousand items, the
+// first three take 6000 items however their bits fall, and the fourth many more.
 var growing = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 700, ErrorRate: 1e-6, OnFull: "grow"}}
 
 // opened is a daemon's store with the filter growing, made if missing.
@@ -43,10 +43,10 @@ func opened(t *testing.T, addr string, prepare ...func(*redisstore.Config)) (*re
 // smallMirror is less than any layer.
 func smallMirror(c *redisstore.Config) { c.MirrorBytes = 1 << 10 }
 
-// smallerMirror has the first two or three layers whole.
+// smallerMirror holds the first two or three layers whole.
 func smallerMirror(c *redisstore.Config) { c.MirrorBytes = 22 << 10 }
 
-// loaded is the filter of a store, made if missing.
+// loaded returns the filter of a store, made if missing.
 func loaded(t *testing.T, store *redisstore.Store) engine.Layered {
 	t.Helper()
 	ctx := context.Background()
@@ -87,8 +87,8 @@ func count(fresh []bool) (n int) {
 	return n
 }
 
-// Callers of three daemons, with mirrors of all sizes, add the same items while layers are added: each is new once. One
-// daemon that heard of none of it finds nothing new, and follows by asking.
+// Callers of three daemons, with mirrors of all sizes, add the same items while layers are added: each is new
+// once. A daemon that does not know of this finds nothing new, and learns of the layers by asking.
 func TestGrowthIsExactlyOnce(t *testing.T) {
 	for name, addr := range map[string]func() string{
 		"standalone": func() string { return redistest.Start(t).Addr },
@@ -128,7 +128,7 @@ func TestGrowthIsExactlyOnce(t *testing.T) {
 				})
 			}
 			wait.Wait()
-			never := 0 // false positives, of which one in some hundred runs is to be expected
+			never := 0 // false positives; one is expected in some hundred runs
 			for i, won := range wins {
 				if won > 1 {
 					t.Fatalf("item %d was new %d times", i, won)
@@ -159,8 +159,8 @@ func TestGrowthIsExactlyOnce(t *testing.T) {
 	}
 }
 
-// Redis comes back empty, or without a part: the daemons that live put back all layers, closed
-// ones as closed, and one that had heard of none follows.
+// Redis comes back empty, or without a part: the live daemons put back all layers, closed ones
+// as closed, and one that did not know of them follows.
 func TestGrowthIsResynced(t *testing.T) {
 	for name, lose := range map[string]func(*redistest.Server, []string){
 		"restarted empty":          func(s *redistest.Server, _ []string) { s.Kill(); s.Run() },
@@ -182,7 +182,7 @@ func TestGrowthIsResynced(t *testing.T) {
 			}
 			keys := a.(interface{ StripeKeys() []string }).StripeKeys()
 			lose(server, keys)
-			for _, s := range []engine.Set{a, b, a} { // one that asks finds out what is lost
+			for _, s := range []engine.Set{a, b, a} { // whoever asks finds out what is lost
 				if n := count(add(t, s, 0, items)); n != 0 {
 					t.Errorf("%d of %d items are new again", n, items)
 				}
@@ -202,7 +202,7 @@ func TestGrowthIsResynced(t *testing.T) {
 	}
 }
 
-// Daemons put back what they know in any order. One that knows of one layer only, and finds it
+// Daemons put back what they know in any order. One that knows of only one layer, and finds it
 // gone, learns of its items when the others have put them back.
 func TestGrowthIsRelearned(t *testing.T) {
 	for name, order := range map[string][]int{"the other one first": {1, 0}, "this one first": {0, 1}} {
@@ -240,7 +240,7 @@ func TestGrowthIsRelearned(t *testing.T) {
 	}
 }
 
-// What is restored into a closed layer is known to the other daemons when the restore is done.
+// When a restore into a closed layer is done, the other daemons know its items.
 func TestMergeIntoClosedLayer(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -272,7 +272,7 @@ func TestMergeIntoClosedLayer(t *testing.T) {
 	}
 }
 
-// A filter that was dropped leaves no layer behind, whoever made it.
+// A dropped filter leaves no layer behind, whichever daemon made it.
 func TestLayersAreDropped(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -15,9 +15,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// Redis loses all layers of a filter that grew, of which the daemons have next to nothing: what the
-// archive has is back, closed layers are closed, and daemons find in them what they did
-// not know.
+// Redis loses all layers of a filter that grew, of which the daemons mirror almost nothing: items in
+// the archive are back, closed layers are closed, and daemons find in them what they did not know.
 func TestGrowthIsRestored(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -71,8 +70,8 @@ func TestGrowthIsRestored(t *testing.T) {
 	}
 }
 
-// A mirror that is partial has what it may take and no more, says what it did, and shares with
-// other filters as they come and go.
+// A partial mirror stays within its bytes, counts what it did, and shares with other filters as
+// they come and go.
 func TestPartialMirrorIsBounded(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -97,7 +96,7 @@ func TestPartialMirrorIsBounded(t *testing.T) {
 	if m := mirror(set); m.Asked != 2000 || m.Found != 1000 || m.Evicted != 0 {
 		t.Errorf("1000 items that were added twice: %+v", m)
 	}
-	for rounds := 0; rounds < 2; { // the store counts, too, and may have begun the first one while items were added
+	for rounds := 0; rounds < 2; { // the store counts too, and may have begun the first round while items were added
 		last, err := set.(filter.Counted).CountNext(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +114,7 @@ func TestPartialMirrorIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := mirror(set).Bytes
-	for range 64 { // the store does it, bit by bit
+	for range 64 { // the store does it gradually
 		if err := set.(filter.Sweeping).Sweep(); err != nil {
 			t.Fatal(err)
 		}

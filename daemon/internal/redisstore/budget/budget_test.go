@@ -2,7 +2,7 @@ package budget
 
 import "testing"
 
-// mirror is one that notes what it may take.
+// mirror records how many bytes it may take.
 type mirror struct{ bytes uint64 }
 
 func (m *mirror) resize(bytes uint64) { m.bytes = bytes }

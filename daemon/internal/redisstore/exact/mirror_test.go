@@ -27,7 +27,7 @@ func (m *mirror) count(keys []bloom.Hash) (n int) {
 	return n
 }
 
-// What is asked for stays within the bytes; what was accepted stays for as long as Redis may lose it.
+// Items that were asked for stay within the bytes; accepted ones stay as long as Redis may lose them.
 func TestNoRaceMirrorIsBounded(t *testing.T) {
 	const bytes = 4 << 20
 	m := newMirror(bytes)
@@ -64,7 +64,7 @@ func TestNoRaceMirrorIsBounded(t *testing.T) {
 	}
 }
 
-// Every item that was put in is there, or counts as evicted. One that is found again and again stays.
+// Every item that was put in is there, or counts as evicted. An item that is found often stays.
 func TestNoRaceMirrorCounts(t *testing.T) {
 	m := newMirror(1 << 20)
 	defer m.Close()
@@ -124,7 +124,7 @@ func TestMirrorDrops(t *testing.T) {
 	}
 }
 
-// Nodes of all levels have keys of their own, and their items the node's path.
+// Nodes of all levels have distinct keys, and their items have the node's path.
 func TestNodes(t *testing.T) {
 	seen := map[string]node{}
 	for _, key := range someKeys(0, 5000) {

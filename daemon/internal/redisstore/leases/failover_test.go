@@ -13,15 +13,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 )
 
-// replicated opens a daemon's store, which answers when a replica has it, and makes or finds a filter.
+// replicated opens a daemon's store, which answers only when a replica has the data, and makes or finds a filter.
 func replicated(t *testing.T, sentinel string, spec engine.Spec) engine.Reserving {
 	t.Helper()
 	_, set := openedBy(t, redisstore.Options{Addrs: []string{sentinel}, MasterName: "mymaster", Replicas: 1, Timeout: time.Minute}, spec)
 	return set
 }
 
-// awaitMaster waits until the sentinel tells that a server is the master and that one says so, too: one that is just
-// being promoted can still be made a replica again.
+// awaitMaster waits until the sentinel names a server as the master and the server agrees: while it is being
+// promoted it can still be made a replica again.
 func awaitMaster(t *testing.T, sentinel, s *redistest.Server) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); toldMaster(sentinel) != s.Addr || !isMaster(s); time.Sleep(20 * time.Millisecond) {
@@ -39,8 +39,8 @@ func isMaster(s *redistest.Server) bool {
 	return strings.Contains(s.CLI("info", "replication"), "role:master")
 }
 
-// settled waits until of two servers one is the master and the other follows it, and returns them in this
-// order. It need not be the one that was promoted: a sentinel can also take living servers for dead.
+// settled waits until one of two servers is the master and the other follows it, and returns them in this
+// order. The master need not be the promoted one: a sentinel can also mistake live servers for dead.
 func settled(t *testing.T, sentinel, a, b *redistest.Server) (master, replica *redistest.Server) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -57,7 +57,7 @@ func settled(t *testing.T, sentinel, a, b *redistest.Server) (master, replica *r
 	return nil, nil
 }
 
-// loseLast keeps from a replica what its master does until something has been done.
+// loseLast withholds from a replica what its master does, until something has been done.
 func loseLast(t *testing.T, master, replica *redistest.Server) {
 	t.Helper()
 	replica.CLI("replicaof", "no", "one")
@@ -77,18 +77,18 @@ func loseLast(t *testing.T, master, replica *redistest.Server) {
 	replica.CLI("replicaof", host, port) // for the sentinel; the first copy comes after seconds
 }
 
-// Masters are killed under callers, and their replicas, which lack what was done last, take their place: with redis.replicas nothing that a
-// caller was told of is lost, leases included.
+// Masters are killed under callers, and replicas that lack the latest changes replace them: with
+// redis.replicas nothing is lost of which a caller was told, including leases.
 func TestSystemReservingOverFailovers(t *testing.T) {
 	for _, spec := range []engine.Spec{jobs, news} {
 		t.Run(spec.Kind, func(t *testing.T) {
 			t.Parallel()
 			sentinel, master, replica := redistest.Sentinels(t)
-			// On a busy machine half a second is soon over: a master that was started again, and has nothing yet, would be
-			// made the master in place of a living one.
+			// Half a second is too short on a busy machine: a restarted master that has no data yet would be made
+			// the master in place of a live one.
 			sentinel.CLI("sentinel", "set", "mymaster", "down-after-milliseconds", "5000")
 			a, b := replicated(t, sentinel.Addr, spec), replicated(t, sentinel.Addr, spec)
-			l := leasetest.New(3000, clock(t, master.Addr)) // of this machine, whichever server shows it
+			l := leasetest.New(3000, clock(t, master.Addr)) // this machine's, whichever server returns it
 			race(t, l, []engine.Reserving{a, b}, func(answered func(int)) {
 				for range 2 {
 					answered(200)
@@ -105,7 +105,7 @@ func TestSystemReservingOverFailovers(t *testing.T) {
 	}
 }
 
-// A master of a cluster is killed under callers and started again, with what it has on its disk.
+// A master of a cluster is killed under callers and restarted with what it has on its disk.
 func TestReservingInAClusterWhoseMasterDies(t *testing.T) {
 	for _, spec := range []engine.Spec{jobs, news} {
 		t.Run(spec.Kind, func(t *testing.T) {

@@ -47,9 +47,9 @@ func newOf(t *testing.T, set engine.Set, keys []bloom.Hash) (n int) {
 	return n
 }
 
-// A daemon that has never heard of a reservation meets the first one of another: what is held is
-// not new to it, and when the lease has ended it is, though the daemon has asked for it before.
-// What the daemon has mirrored stays seen.
+// A daemon that has never seen a reservation meets the first one of another daemon: held items are
+// not new to it. When the lease has ended they are, though it has asked for them before. Items that
+// the daemon has mirrored stay seen.
 func TestFirstLeaseOfAnotherDaemon(t *testing.T) {
 	forEach(t, func(t *testing.T, addr string, spec engine.Spec) {
 		_, a := opened(t, addr, spec)
@@ -88,7 +88,7 @@ func TestFirstLeaseOfAnotherDaemon(t *testing.T) {
 }
 
 // Redis comes back with its file from before items were committed, and the leases of that time:
-// what was committed is seen, when they have ended too.
+// committed items are seen, even when the leases have ended.
 func TestResyncOfCommitted(t *testing.T) {
 	for _, spec := range []engine.Spec{jobs, news} {
 		t.Run(spec.Kind, func(t *testing.T) {
@@ -135,8 +135,8 @@ func awaitReady(t *testing.T, store *redisstore.Store) {
 	}
 }
 
-// What reservations leave in Redis goes when nobody can ask for it any more: leases of items
-// that were never committed, and with them the items.
+// What reservations leave in Redis is removed when nobody can ask for it any more: leases of
+// items that were never committed, and the items.
 func TestSweep(t *testing.T) {
 	for _, spec := range []engine.Spec{jobs, news} {
 		t.Run(spec.Kind, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// carried makes a call until it is answered, the first time with a connection that is cut after so many bytes
-// of answers, and tells what became of that.
+// carried repeats a call until it is answered. The first time, the connection is cut after so many bytes of
+// answers; carried returns the result of that.
 func carried(t *testing.T, link *testserver.Cutter, bytes int, call func() error) (first error) {
 	t.Helper()
 	link.Cut(bytes)
@@ -30,8 +30,8 @@ func carried(t *testing.T, link *testserver.Cutter, bytes int, call func() error
 	return first
 }
 
-// A call whose replies are cut off anywhere is made again, and has its answer: all of it is done, once, and
-// another daemon sees that. An error without a doubt has changed nothing.
+// A call whose replies are cut off at any point is repeated, and gets its answer: all of it is done, once,
+// and another daemon sees that. A call with a definite error has changed nothing.
 func TestLostReplies(t *testing.T) {
 	for _, spec := range []engine.Spec{jobs, news} {
 		t.Run(spec.Kind, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
-// Callers of two daemons, one of which loses replies all the time.
+// Callers of two daemons, one of which constantly loses replies.
 func TestReservingWithLostReplies(t *testing.T) {
 	for _, spec := range []engine.Spec{jobs, news} {
 		t.Run(spec.Kind, func(t *testing.T) {

@@ -67,7 +67,7 @@ func forEach(t *testing.T, test func(t *testing.T, addr string, spec engine.Spec
 	}
 }
 
-// clock is that of a server, in milliseconds as the scripts read it.
+// clock returns the clock of a server, in milliseconds as the scripts read it.
 func clock(t *testing.T, addr string) *leasetest.Clock {
 	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 	t.Cleanup(func() { _ = c.Close() })
@@ -77,7 +77,7 @@ func clock(t *testing.T, addr string) *leasetest.Clock {
 	})
 }
 
-// race has 16 callers reserve, commit, release and add at sets until disturb returns, which is given a
+// race has 16 callers reserve, commit, release and add in sets until disturb returns. disturb gets a
 // function that waits until so many more calls have been answered.
 func race(t *testing.T, l *leasetest.Ledger, sets []engine.Reserving, disturb func(answered func(n int))) {
 	t.Helper()
@@ -102,7 +102,7 @@ func race(t *testing.T, l *leasetest.Ledger, sets []engine.Reserving, disturb fu
 }
 
 // Callers of two daemons reserve, commit, release and add the same items, and forget to settle:
-// no item is two callers', none is new after it was seen, and none is held for longer than its lease.
+// no item belongs to two callers, none is new after it was seen, and none is held longer than its lease.
 func TestReservingOfTwoDaemons(t *testing.T) {
 	forEach(t, func(t *testing.T, addr string, spec engine.Spec) {
 		_, a := opened(t, addr, spec)

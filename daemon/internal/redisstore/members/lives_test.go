@@ -12,10 +12,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// Only what was written under the same lock file, in the same boot, is dead for certain.
+// Only names written under the same lock file, in the same boot, are certainly dead.
 func TestLives(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		return // elsewhere nothing is ever claimed
+		return // other systems never claim anything
 	}
 	dir := filepath.Join(t.TempDir(), "data")
 	take := func(dir, self string, want ...string) *durable.Lock {
@@ -34,7 +34,7 @@ func TestLives(t *testing.T) {
 	if _, dead, err := takeLives(dir, "a:2"); !errors.As(err, &inUse) || dead != nil {
 		t.Errorf("while another process holds it: %q, %v", dead, err)
 	}
-	copied := t.TempDir() // as of a machine that is cloned while the daemon runs
+	copied := t.TempDir() // as on a machine that is cloned while the daemon runs
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}

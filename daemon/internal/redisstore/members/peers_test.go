@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Whether a daemon lives is judged by whether its heartbeat changes, by the clock of who
-// looks; the number in it may be anything.
+// A daemon counts as alive if its heartbeat changes, by the clock of the observer. The
+// number in it may be anything.
 func TestPeers(t *testing.T) {
 	start := time.Now()
 	for name, test := range map[string]struct {
-		// beats are what is read, a second apart; "" is that Redis could not be read.
+		// beats are what is read, a second apart; "" means that Redis could not be read.
 		beats []string
 		want  []bool // Alive after each
 	}{
@@ -43,7 +43,7 @@ func TestPeers(t *testing.T) {
 			}
 		})
 	}
-	// Whoever has left stays so, should an older file of Redis bring back its heartbeat.
+	// A daemon that has left stays so, even if an older file of Redis brings back its heartbeat.
 	back := newPeers("me", PeerDead)
 	for i, beat := range []string{"1", "left 2", "1", "1"} {
 		back.note(map[string]string{"other": beat}, start.Add(time.Duration(i)*PollEvery))
@@ -59,8 +59,8 @@ func TestPeers(t *testing.T) {
 	if ids := own.unannounced(map[string]string{"other": "1", "another": "1"}); !slices.Equal(ids, []string{"other"}) {
 		t.Errorf("%q are dead and not known to be, want other", ids)
 	}
-	// Of two that were waited for, the log tells the one that is silent from the one that was killed; nothing of one
-	// that has signed off.
+	// Lost distinguishes silent daemons that were waited for from killed ones. It does not list one that has
+	// signed off.
 	judge := newPeers("me", PeerDead)
 	for i, beats := range []map[string]string{{"silent": "1", "killed": "1", "left": "1"}, {"silent": "1", "killed": killed, "left": "left 2"}} {
 		judge.note(beats, start.Add(time.Duration(i)*PollEvery))
