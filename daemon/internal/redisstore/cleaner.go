@@ -65,19 +65,20 @@ func (s *Store) cleanOnce(ctx context.Context, since map[string]time.Time, now t
 			delete(since, tomb)
 		}
 	}
-	for tomb, maker := range tombs {
+	for tomb, value := range tombs {
 		first, ok := since[tomb]
+		dropped := registry.IsDropped(value)
 		switch {
-		case !ok || s.members.MayLive(maker):
+		case !ok || !dropped && s.members.MayLive(value):
 			since[tomb] = now
 			continue
 		case now.Sub(first) < tombWait:
 			continue
-		case maker != registry.Dropped: // should it live after all, it finds that it may not register
+		case !dropped: // should its maker live after all, it finds that it may not register
 			delete(since, tomb)
 			err = s.servers.Admin.HSet(ctx, registry.TombstonesKey, tomb, registry.Dropped).Err()
 		default:
-			err = s.registry.Clean(ctx, tomb)
+			err = s.registry.Clean(ctx, tomb, value)
 		}
 		if err != nil {
 			return err

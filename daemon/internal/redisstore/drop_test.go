@@ -11,10 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
@@ -106,26 +109,92 @@ func TestDropBesideUse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		left := ""
-		for key := range strings.Lines(server.CLI("--scan", "--pattern", "urifilter:{9-extra*")) {
-			// The tokens of published unacknowledged items expire.
-			if key = strings.TrimSpace(key); !strings.Contains(key, ":unacknowledged:") || server.CLI("ttl", key) == "-1" {
-				left += key + "\n"
-			}
-		}
-		if left == "" && server.CLI("hlen", registry.TombstonesKey) == "0" {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("keys of dropped filters are left:\n%s", left)
-		}
-	}
+	awaitRemoved(t, server, "urifilter:{9-extra*")
 	end()
 	if n := trusted.n.Load(); n != started {
 		t.Errorf("redis was taken for one that has lost data %d times", n-started)
 	}
 	waitReady(t, storeA, storeB)
+}
+
+// awaitRemoved waits until Redis has neither keys of dropped filters nor tombstones.
+func awaitRemoved(t *testing.T, server *redistest.Server, pattern string) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		left := ""
+		for key := range strings.Lines(server.CLI("--scan", "--pattern", pattern)) {
+			// The tokens of published unacknowledged items expire.
+			if key = strings.TrimSpace(key); !strings.Contains(key, ":unacknowledged:") || server.CLI("ttl", key) == "-1" {
+				left += key + "\n"
+			}
+		}
+		tombs := server.CLI("hgetall", registry.TombstonesKey)
+		if left == "" && tombs == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("left of dropped filters:\n%stombstones:\n%s", left, tombs)
+		}
+	}
+}
+
+// A batch that comes late to a dropped filter makes a key again behind the daemon that removes the keys:
+// it is removed too, in whichever layer it is.
+func TestDropBesideLateBatch(t *testing.T) {
+	t.Parallel()
+	for _, onFull := range []string{"warn", "grow"} {
+		t.Run(onFull, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			server := redistest.Start(t)
+			store, _ := opened(t, config(server.Addr))
+			spec := engine.Spec{ID: 9, Name: "extra", Kind: "bloom", Params: configs.Bloom{Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: onFull}}
+			made, err := store.Create(ctx, spec, storetest.Identity())
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := made.(filter.Filter).Base().Entry
+			if err := store.Drop(ctx, spec); err != nil {
+				t.Fatal(err)
+			}
+			stripe := e.Header.Stripes() - 1
+			if e.Header.Layers > 0 {
+				stripe += 2 // the second of a further layer
+			}
+			// The last key that is removed is that of unacknowledged items: a late batch runs just before.
+			late := &beforeUnlink{key: registry.UnackedKey(e), do: func() {
+				server.CLI("setbit", registry.StripeKey(e, stripe), "100", "1")
+				if err := store.registry.Unmake(ctx, e); err != nil {
+					t.Error(err)
+				}
+			}}
+			store.servers.Admin.AddHook(late)
+			awaitRemoved(t, server, "urifilter:{9-extra*")
+			if !late.done.Load() {
+				t.Error("there was no late batch")
+			}
+		})
+	}
+}
+
+// beforeUnlink is a hook of a Redis client that calls do once, before a key is removed.
+type beforeUnlink struct {
+	key  string
+	do   func()
+	done atomic.Bool
+}
+
+func (*beforeUnlink) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (*beforeUnlink) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (h *beforeUnlink) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); cmd.Name() == "unlink" && args[1] == h.key && h.done.CompareAndSwap(false, true) {
+			h.do()
+		}
+		return next(ctx, cmd)
+	}
 }
 
 // A daemon dies after a drop, or while making a filter: another one, or its successor,

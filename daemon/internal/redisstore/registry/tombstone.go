@@ -3,12 +3,11 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
 // TombstonesKey is a hash of what is to be removed from Redis: entries that were dropped,
@@ -18,9 +17,12 @@ import (
 // transaction changes both.
 const TombstonesKey = "urifilter:tombstones:{" + Key + "}"
 
-// A tombstone's field is the name of the filter and its entry; its value is who makes it,
-// or dropped.
+// A tombstone's field is the name of the filter and its entry. Its value is the daemon that makes the
+// filter; or Dropped; or Dropped, a space, and the daemon that removes the keys.
 const Dropped = "dropped"
+
+// IsDropped reports whether a tombstone with this value is of a filter that was dropped.
+func IsDropped(value string) bool { return value == Dropped || strings.HasPrefix(value, Dropped+" ") }
 
 // TombOf is the field of an entry.
 func TombOf(e Entry) (string, error) {
@@ -68,9 +70,13 @@ func (r *Registry) Dropped(ctx context.Context, e Entry) (bool, error) {
 	return err == nil && its != e, err
 }
 
-// Clean removes the keys of one tombstone, unless a filter of the registry has them: that
-// of an earlier version, whose keys have no tag, and which was made again.
-func (r *Registry) Clean(ctx context.Context, tomb string) error {
+// Clean removes the keys of one tombstone, which has this value, unless a filter of the registry has
+// them: that of an earlier version, whose keys have no tag, and which was made again.
+//
+// A daemon that has not noticed the drop may make keys again behind Clean; then it calls Unmake. So
+// Clean puts its mark on the tombstone first, and removes the tombstone at last only if the mark is
+// still on it. Otherwise it has to be called again.
+func (r *Registry) Clean(ctx context.Context, tomb, value string) error {
 	var e Entry
 	if err := e.fromTomb(tomb); err != nil {
 		return nil // of a newer version, which will remove it
@@ -83,13 +89,44 @@ func (r *Registry) Clean(ctx context.Context, tomb string) error {
 	if err != nil && all[e.Spec.Name] != "" && e.HasBitMap() && e.Tag == "" {
 		return nil // a damaged entry, which may be that of the same keys
 	}
+	mark := Dropped + " " + r.self
+	if marked, err := r.replaceTomb(ctx, tomb, value, mark); err != nil || !marked {
+		return err
+	}
 	if all[e.Spec.Name] == "" || keysOf(its) != keysOf(e) {
 		if err := r.removeKeys(ctx, e); err != nil {
 			return err
 		}
 		r.log.Info("keys of a dropped filter are removed from redis", "filter", e.Spec.Name, "id", e.Spec.ID)
 	}
-	return r.servers.Admin.HDel(ctx, TombstonesKey, tomb).Err()
+	_, err = r.replaceTomb(ctx, tomb, mark, "")
+	return err
+}
+
+// replaceTomb gives a tombstone another value, or removes it if that is "". It reports whether it
+// did: not if the tombstone does not have the old value, or another one has changed meanwhile.
+func (r *Registry) replaceTomb(ctx context.Context, tomb, old, value string) (done bool, err error) {
+	err = r.servers.Admin.Watch(ctx, func(tx *redis.Tx) error {
+		have, err := tx.HGet(ctx, TombstonesKey, tomb).Result()
+		if errors.Is(err, redis.Nil) || err == nil && have != old {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			if value == "" {
+				return p.HDel(ctx, TombstonesKey, tomb).Err()
+			}
+			return p.HSet(ctx, TombstonesKey, tomb, value).Err()
+		})
+		done = err == nil
+		return err
+	}, TombstonesKey)
+	if errors.Is(err, redis.TxFailedErr) {
+		return false, nil
+	}
+	return done, err
 }
 
 // keysOf is what the keys of a filter begin with.
@@ -101,35 +138,26 @@ func keysOf(e Entry) string {
 }
 
 func (r *Registry) removeKeys(ctx context.Context, e Entry) error {
-	if !e.HasBitMap() {
-		prefix := ItemPrefix(e)
-		return r.servers.Masters(ctx, func(ctx context.Context, c *redis.Client) error { return removePrefix(ctx, c, prefix) })
-	}
-	stripes, err := r.stripes(ctx, e)
-	if err != nil {
-		return err
-	}
-	for i := stripes - 1; i >= 0; i-- { // the last first, so that what is left is found by its first
-		if err := r.servers.Admin.Unlink(ctx, StripeKey(e, i)).Err(); err != nil {
+	switch {
+	case !e.HasBitMap():
+		return r.removePrefix(ctx, ItemPrefix(e))
+	case e.Header.Layers > 0: // there are as many stripes as it grew
+		if err := r.removePrefix(ctx, MapPrefix(e)+":"); err != nil {
 			return err
+		}
+	default:
+		for i := range e.Header.Stripes() {
+			if err := r.servers.Admin.Unlink(ctx, StripeKey(e, i)).Err(); err != nil {
+				return err
+			}
 		}
 	}
 	return r.servers.Admin.Unlink(ctx, UnackedKey(e)).Err()
 }
 
-// stripes is how many a bit-map has in Redis, in all layers: those that have a first stripe.
-func (r *Registry) stripes(ctx context.Context, e Entry) (int, error) {
-	h := e.Header
-	for ; h.Layers > 0 && h.Layers < bloom.MaxLayers; h.Layers++ {
-		there, err := r.servers.Admin.Exists(ctx, StripeKey(e, h.Stripes())).Result()
-		if err != nil {
-			return 0, err
-		}
-		if there == 0 {
-			break
-		}
-	}
-	return h.Stripes(), nil
+// removePrefix removes the keys that begin with prefix.
+func (r *Registry) removePrefix(ctx context.Context, prefix string) error {
+	return r.servers.Masters(ctx, func(ctx context.Context, c *redis.Client) error { return removePrefix(ctx, c, prefix) })
 }
 
 // removePrefix removes the keys that begin with prefix from one server.
