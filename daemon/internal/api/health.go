@@ -46,7 +46,7 @@ func (c *call) readiness() error {
 	return c.sendText(http.StatusOK, text)
 }
 
-// require admits a call by the token in its header.
+// require admits a call by the token in its header, or as that of a caller without one.
 func (c *call) require(scope string) error {
 	if !c.s.access.AsksTokens() {
 		return nil

@@ -18,7 +18,7 @@ type Spec = configs.Filter
 // SpecError is returned for a filter that cannot be made as requested.
 type SpecError = configs.FieldError
 
-// KindError is returned for an operation that filters of a kind lack. It wraps the lack.
+// KindError is returned for an operation that filters of a kind lack. It wraps Lacks.
 type KindError struct {
 	Filter, Kind string
 	Lacks        error // such as ErrNoBitMap
