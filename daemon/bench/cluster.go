@@ -97,7 +97,7 @@ func startCluster(s settings, masters int) (c *cluster, err error) {
 		}
 		_ = client.Close()
 		if !strings.Contains(info, "cluster_state:ok") {
-			return nil, fmt.Errorf("the cluster of %d masters does not become whole: %w", masters, err)
+			return nil, errors.Join(fmt.Errorf("the cluster of %d masters does not become whole: %q", masters, info), err)
 		}
 	}
 	return c, nil

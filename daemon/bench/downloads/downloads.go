@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -209,8 +208,11 @@ func (o Options) runInto(command func(out string) *exec.Cmd) (m measured, err er
 		return m, err
 	}
 	var t took
-	if err := json.NewDecoder(io.Reader(&text)).Decode(&t); err != nil || t.Pages != o.Pages {
-		return m, fmt.Errorf("%d pages, want %d: %w", t.Pages, o.Pages, err)
+	if err := json.NewDecoder(&text).Decode(&t); err != nil {
+		return m, fmt.Errorf("%s: result: %w", cmd.Path, err)
+	}
+	if t.Pages != o.Pages {
+		return m, fmt.Errorf("%s: %d pages, want %d", cmd.Path, t.Pages, o.Pages)
 	}
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	return measured{float64(t.Pages) / t.Seconds, cpu.Seconds() * 1000 / float64(t.Pages), most}, nil
