@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -58,7 +59,8 @@ type Options struct {
 	// Fault is called before each step of a writeback with its name, and after two of
 	// them; an error ends the writeback there. The names: lease, latest, fence,
 	// download, upload, file, uploaded, verify, switch, switched, prune-versions,
-	// prune-files, prune-chunks, release. For tests; nil otherwise.
+	// prune-files, prune-chunks, release; and renew, of the lease, whose error is that
+	// of the renewal. For tests; nil otherwise.
 	Fault func(label string) error
 }
 
@@ -71,6 +73,9 @@ type Archive struct {
 	errors   *mongo.Collection
 	files    *mongo.Collection
 	chunks   *mongo.Collection
+
+	mu    sync.Mutex
+	ended map[string]ended // by filter
 }
 
 // Open connects to the archive and sees that it answers and that this user may read
@@ -109,6 +114,7 @@ func newArchive(o Options, conn *mongoconn.Conn) *Archive {
 		errors:   db.Collection(errorsName),
 		files:    db.Collection(filesName),
 		chunks:   db.Collection(chunksName),
+		ended:    map[string]ended{},
 	}
 }
 

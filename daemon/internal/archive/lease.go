@@ -61,6 +61,37 @@ func (a *Archive) Held(ctx context.Context, filter string) error {
 	return nil
 }
 
+// ended is the last lease of a filter under which this process has worked, and works no
+// more. The archive may still call it held: the answer to its insert was lost, or it could
+// not be released. Others then wait until it expires; this process need not.
+type ended struct {
+	n    int64
+	tidy bool
+}
+
+// end notes that nothing is done under the lease any more.
+func (a *Archive) end(filter string, e ended) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended[filter] = e
+}
+
+// heldByOther tells whether the lease is held, and not by work of this process that has
+// ended. Of such work the lease gets what is known of it: whether it was tidy.
+func (a *Archive) heldByOther(last *leaseDoc, now time.Time) bool {
+	if !last.held(now) {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e, ok := a.ended[last.Filter]
+	if !ok || e.n != last.N || last.Owner != a.opt.Owner {
+		return true
+	}
+	last.Tidy = e.tidy
+	return false
+}
+
 // acquire takes the lease of a filter, or returns a *LeaseError.
 func (a *Archive) acquire(ctx context.Context, filter string) (*lease, error) {
 	if err := a.fault("lease"); err != nil {
@@ -75,21 +106,22 @@ func (a *Archive) acquire(ctx context.Context, filter string) (*lease, error) {
 		if last, err = a.lastLease(ctx, filter); err != nil {
 			return nil, err
 		}
-		if last.held(now) {
+		if a.heldByOther(&last, now) {
 			return nil, last.err()
 		}
-		n := last.N + 1
+		n, tidy := last.N+1, last.N == 0 || last.Tidy
 		err = a.insertLease(ctx, leaseDoc{
 			ID: versionID(filter, n), Filter: filter, N: n, Owner: a.opt.Owner, Taken: now, Expires: now.Add(a.opt.Lease),
 		})
 		if mongo.IsDuplicateKeyError(err) {
 			continue
 		}
-		if err != nil {
-			return nil, err
+		l := &lease{a: a, filter: filter, n: n, tidy: tidy}
+		if err == nil {
+			err = l.settle(ctx)
 		}
-		l := &lease{a: a, filter: filter, n: n, tidy: last.N == 0 || last.Tidy}
-		if err := l.settle(ctx); err != nil {
+		if err != nil {
+			a.end(filter, ended{n, tidy})
 			return nil, err
 		}
 		return l, nil
@@ -142,7 +174,8 @@ func (a *Archive) lastLease(ctx context.Context, filter string) (leaseDoc, error
 }
 
 // hold renews the lease until stop is called. The context that it returns ends, with
-// an *OvertakenError as its cause, when the lease is lost.
+// an *OvertakenError as its cause, when the lease is lost. A renewal that is under way is
+// waited for by stop: cut off, it could reach the server after the release and undo it.
 func (l *lease) hold(ctx context.Context) (_ context.Context, stop func()) {
 	work, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
@@ -176,13 +209,16 @@ func (l *lease) hold(ctx context.Context) (_ context.Context, stop func()) {
 }
 
 // renew moves the end of the lease. It returns an *OvertakenError when the lease is
-// another's.
+// another's. What it has begun to change it does to the end, whatever becomes of ctx.
 func (l *lease) renew(ctx context.Context) error {
 	now, err := l.a.serverTime(ctx)
 	if err != nil {
 		return err
 	}
-	return l.update(ctx, bson.D{{Key: "expires", Value: now.Add(l.a.opt.Lease)}})
+	if err := l.a.fault("renew"); err != nil {
+		return err
+	}
+	return l.update(context.WithoutCancel(ctx), bson.D{{Key: "expires", Value: now.Add(l.a.opt.Lease)}})
 }
 
 // current tells, by an *OvertakenError, whether another has taken a lease since.
@@ -207,8 +243,10 @@ func (l *lease) blame(ctx, work context.Context, err error) error {
 	return err
 }
 
-// release ends the lease. tidy says that this writeback left nothing behind.
+// release ends the lease. tidy says that this writeback left nothing behind. On an error
+// others wait until it expires.
 func (l *lease) release(ctx context.Context, tidy bool) error {
+	l.a.end(l.filter, ended{l.n, tidy})
 	if err := l.a.fault("release"); err != nil {
 		return err
 	}

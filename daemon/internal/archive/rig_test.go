@@ -3,6 +3,7 @@ package archive
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"math/bits"
 	"os"
 	"slices"
@@ -51,7 +52,8 @@ type rig struct {
 
 func newRig(t *testing.T, uri string) *rig {
 	t.Helper()
-	r := &rig{t, Options{URI: uri, Database: "urifilter_test_" + newToken(), Keep: 3, Timeout: 30 * time.Second}}
+	r := &rig{t, Options{URI: uri, Database: "urifilter_test_" + newToken(), Keep: 3, Timeout: 30 * time.Second,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil))}}
 	if uri == os.Getenv(mongotest.EnvURI) {
 		t.Cleanup(func() {
 			a := r.open()
