@@ -40,7 +40,11 @@
 //	DoubtNew    it is repeated, and all of its items are returned as new: none is
 //	            missed, some that were seen before are new again
 //
-// After outcome_unknown it is repeated at the same server, which knows which items it
+// Forget and Near change the filter too, and are repeated in any case, as nothing is lost by
+// it. If an answer was lost and no later attempt succeeds, [InDoubt] is true of their error
+// as well.
+//
+// After outcome_unknown Filter is repeated at the same server, which knows which items it
 // told nobody of; the others learn of them within a second.
 //
 // A stream ([Client.FilterLines]) is repeated only while nothing of it was sent. An

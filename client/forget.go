@@ -38,7 +38,7 @@ func ForgetJSON[T any](ctx context.Context, c *Client, typ string, items []T, op
 
 func (c *Client) forget(ctx context.Context, typ string, body []byte, items int, o callOptions) (int, error) {
 	c.mustBeMade()
-	answer, err := c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "forget"}, filter: typ, idempotent: true}, body, nil)
+	answer, err := c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "forget"}, filter: typ, idempotent: true, changes: true}, body, nil)
 	if err != nil {
 		return 0, err
 	}

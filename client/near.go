@@ -67,7 +67,7 @@ func (c *Client) Near(ctx context.Context, typ string, documents []Document, opt
 	for _, option := range options {
 		option(&o)
 	}
-	k := call{method: http.MethodPost, path: []string{"api", "v1", "near"}, filter: typ, idempotent: true}
+	k := call{method: http.MethodPost, path: []string{"api", "v1", "near"}, filter: typ, idempotent: true, changes: !o.look}
 	answer, err := c.exchange(ctx, k, encodeNear(typ, documents, o), nil)
 	if err != nil {
 		return nil, err

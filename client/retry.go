@@ -150,7 +150,7 @@ func (c *Client) exchange(ctx context.Context, k call, body, space []byte) (answ
 			}
 			return reply{}, keepInDoubt(err, doubted)
 		}
-		doubted = doubted || !k.idempotent && InDoubt(err)
+		doubted = doubted || !k.looks() && InDoubt(err)
 	}
 }
 

@@ -124,10 +124,17 @@ func TestDoubtIsKept(t *testing.T) {
 		clienttest.Problem(w, http.StatusForbidden, "forbidden", "no", nil)
 		return true
 	})
-	_, err := newClient(t, s.URL, client.WithInDoubt(client.DoubtSeen)).Filter(t.Context(), "uri", []string{"a"})
-	var e *client.Error
-	if !client.InDoubt(err) || !errors.As(err, &e) || e.ErrorCode != "forbidden" {
-		t.Errorf("got %v, in doubt %t", err, client.InDoubt(err))
+	c := newClient(t, s.URL, client.WithInDoubt(client.DoubtSeen))
+	for what, change := range map[string]func() error{
+		"filter": func() error { _, err := c.Filter(t.Context(), "uri", []string{"a"}); return err },
+		"forget": func() error { _, err := c.Forget(t.Context(), "uri", []string{"a"}); return err },
+	} {
+		calls.Store(0)
+		err := change()
+		var e *client.Error
+		if !client.InDoubt(err) || !errors.As(err, &e) || e.ErrorCode != "forbidden" {
+			t.Errorf("%s: got %v, in doubt %t", what, err, client.InDoubt(err))
+		}
 	}
 }
 
@@ -148,14 +155,20 @@ func TestLookingLeavesNoDoubt(t *testing.T) {
 		c := newClient(t, s.URL, client.WithPatience(0))
 		_, check := c.Check(t.Context(), "uri", []string{"a"})
 		_, get := c.GetFilter(t.Context(), "uri")
-		_, _, put := c.CreateFilter(t.Context(), "new", client.FilterSpec{})
-		for _, err := range []error{check, get, c.Ready(t.Context())} {
+		documents := []client.Document{{ID: "1", Text: "a text"}}
+		_, look := c.Near(t.Context(), "texts", documents, client.NearLook())
+		for _, err := range []error{check, get, look, c.Ready(t.Context())} {
 			if err == nil || client.InDoubt(err) {
 				t.Errorf("got %v, in doubt %t", err, client.InDoubt(err))
 			}
 		}
-		if !client.InDoubt(put) {
-			t.Errorf("CreateFilter: got %v, which is no doubt", put)
+		_, _, put := c.CreateFilter(t.Context(), "new", client.FilterSpec{})
+		_, forget := c.Forget(t.Context(), "uri", []string{"a"})
+		_, near := c.Near(t.Context(), "texts", documents)
+		for i, err := range []error{put, forget, near} {
+			if !client.InDoubt(err) {
+				t.Errorf("change %d: got %v, which is no doubt", i, err)
+			}
 		}
 	}
 }

@@ -229,6 +229,14 @@ class FailureTest(unittest.TestCase):
         for do, arguments in ((client.check, ("uri", ["a"])), (client.ready, ()), (client.filter_info, ("uri",))):
             proxy.cut(HOLD, times=1)
             self.raises(UnavailableError, "timeout", 0, do, *arguments)
+        proxy.cut(HOLD, times=1)
+        self.raises(UnavailableError, "timeout", 0, lambda: client.near("uri", [("1", "some text")], remember=False))
+
+    def test_calls_that_change_leave_doubt(self) -> None:
+        proxy, client = self.proxied(timeout=0.3)
+        for do, argument in ((client.filter, "a"), (client.forget, "a"), (client.near, ("1", "some text"))):
+            proxy.cut(HOLD, times=1)
+            self.raises(InDoubtError, "timeout", 0, do, "uri", [argument])
 
     def test_part_of_a_list(self) -> None:
         """What was new in the batches before the one that failed is not lost."""

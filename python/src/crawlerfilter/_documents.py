@@ -45,7 +45,8 @@ class DocumentCalls(Exchanges):
         while pending:
             start, part = pending.pop()
             try:
-                answer = self._exchange("POST", NEAR, dumps({**head, "documents": part}), token=access_token, again=True)
+                body = dumps({**head, "documents": part})
+                answer = self._exchange("POST", NEAR, body, token=access_token, again=True, looks=not remember)
                 found += list_of(answer, "documents", len(part))
             except FilterError as err:
                 if is_too_large(err, part):

@@ -61,11 +61,14 @@ class Exchanges:
         *,
         again: bool,
         token: str = "",
+        looks: bool = False,
         doubted: Optional[List[bool]] = None,
     ) -> Answer:
         """Sends until there is an answer. ``again`` says that a call whose answer was lost
         may be repeated; one that is certain not to have been carried out is in any case.
-        ``doubted[0]`` becomes true when an attempt before the last may have been."""
+        ``looks`` says that it changes nothing, which a GET never does, so that it leaves no doubt.
+        ``doubted[0]`` becomes true when an attempt before the last may have been carried out."""
+        looks = looks or method == "GET"
         headers = {"User-Agent": "crawlerfilter-python", "Accept-Encoding": "identity"}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -98,10 +101,10 @@ class Exchanges:
                 else:
                     wait, too_late = 0.0, False
                 if too_late or not _repeatable(err, again):
-                    if lost is not None and path in (FILTER, RESERVE):
+                    if lost is not None and method == "POST" and not looks:
                         raise lost from (None if lost is err else err)  # a later answer ends no doubt
-                    if isinstance(err, InDoubtError) and (method == "GET" or path in (CHECK, FORGET, NEAR)):
-                        raise err.as_unavailable() from None  # a call that only looks leaves no doubt
+                    if isinstance(err, InDoubtError) and looks:
+                        raise err.as_unavailable() from None
                     raise
                 if wait > 0:
                     (self.on_wait or self._waiting.begins)(err, wait)

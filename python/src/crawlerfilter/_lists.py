@@ -165,7 +165,7 @@ class ListCalls(Exchanges):
             head["invalid"] = "skip"
         body = b"".join((dumps(head)[:-1], b',"uri_list":', batch.text, b"}"))
         again = path != FILTER or self.settings.in_doubt != "error"
-        answer = self._exchange("POST", path, body, token=token, again=again, doubted=doubted)
+        answer = self._exchange("POST", path, body, token=token, again=again, looks=path == CHECK, doubted=doubted)
         ratio = answer.headers.get("Urifilter-Over-Capacity")
         if ratio is not None and filter_typeid not in self._told:
             self._told.add(filter_typeid)

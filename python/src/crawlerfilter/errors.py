@@ -81,7 +81,7 @@ class FilterError(Exception):
 
     @property
     def in_doubt(self) -> bool:
-        """Whether items may have been remembered although no answer tells of them."""
+        """Whether the call may have been carried out although no answer tells of it."""
         return isinstance(self, InDoubtError)
 
     def __str__(self) -> str:
@@ -119,7 +119,8 @@ class UnavailableError(FilterError):
 
 
 class InDoubtError(FilterError):
-    """The answer was lost: the items of this batch may have been remembered.
+    """The answer was lost: the items of this batch may have been remembered, or forgotten,
+    as the call wanted.
 
     Asked again, the daemon may call them duplicates although nobody was told that they
     are new. ``Settings.in_doubt`` chooses what becomes of such a call.
